@@ -1,0 +1,37 @@
+/* The binary interface between compiled kernels (and custom operators) and the runtime. Plain C: generated code does
+ * not include this file but repeats its few lines in its prelude; src/codegen has a test that both agree. */
+#ifndef KILN_KERNEL_ABI_H
+#define KILN_KERNEL_ABI_H
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define KILN_KERNEL_ABI_VERSION 1
+
+/* Set by a kernel that raises; the first one wins. site is an index into the plan's table of sites. */
+typedef struct kiln_error_slot {
+  int32_t raised; /* 0: nothing yet */
+  int32_t site;
+  int64_t index; /* which element, where that is known */
+  int64_t value; /* the offending value */
+} kiln_error_slot;
+
+typedef struct kiln_kernel_context {
+  uint32_t version;
+  uint32_t thread;      /* 0 … threads - 1, of the thread that runs this call */
+  void* scratch;        /* per thread, aligned to 64 */
+  int64_t scratch_bytes;
+  kiln_error_slot* error; /* shared by the threads of one launch: set with an atomic exchange of `raised` */
+  uint64_t seed;
+} kiln_kernel_context;
+
+/* Runs items [item_begin, item_end). Returns 0, or 1 after setting the error slot. */
+typedef int32_t (*kiln_kernel)(const kiln_kernel_context* context, void* const* buffers, const int64_t* ints,
+                               int64_t item_begin, int64_t item_end);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

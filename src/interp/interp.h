@@ -1,0 +1,41 @@
+// The reference interpreter: runs a Graph node by node with PyTorch's eager meaning, through the operators' reference
+// evaluations. It is the oracle for `kiln interpret`, for accuracy checks, bisecting and minifying.
+#pragma once
+#include "graph/graph.h"
+
+namespace kiln {
+
+struct InterpretOptions {
+  bool fp64 = false;       // floats are stored and computed as f64; explicit casts keep their meaning
+  uint64_t seed = 0;
+  // Called after each node with its results; may be empty.
+  std::function<void(const Node&, const std::vector<Datum>&)> after_node;
+  // Runs nodes that have no record (custom operators): arguments in, results out. Empty: such a node is an error.
+  std::function<std::vector<Datum>(const Node&, const std::map<std::string, Datum, std::less<>>&)> custom;
+};
+
+struct InterpretResult {
+  std::vector<Datum> outputs;                // flat, user outputs only
+  std::vector<Datum> inputs;                 // the inputs after the call (mutated ones changed)
+  std::map<std::string, Tensor> state;       // buffers after the call, by name
+};
+
+// An instance keeps its mutable buffers between calls, like a module.
+class Interpreter {
+ public:
+  explicit Interpreter(const Program& program, InterpretOptions options = {});
+  // Inputs are flat in graph order, user inputs only; they are copied before anything is written to them. Checks
+  // number, dtypes, ranks, sizes, ranges and guards first, with the contract's messages (K06xx).
+  InterpretResult run(const std::vector<Datum>& inputs);
+
+ private:
+  const Program& program_;
+  InterpretOptions options_;
+  std::map<std::string, Tensor> state_;
+  uint64_t runs_ = 0;
+};
+
+// Values of the program's symbols for these inputs; throws with the contract's message when an input does not fit.
+SymbolValues bind_symbols(const Program& program, const std::vector<Datum>& inputs);
+
+}  // namespace kiln

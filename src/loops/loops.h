@@ -1,0 +1,252 @@
+// Loops: the second IR. Every tensor operation is a loop nest over scalar statements; a kernel is a tree of loops.
+//
+// One form serves both stages. After lowering there is about one kernel per operator and no directive. Scheduling
+// merges kernels and adds directives (binding of an axis to items or lanes, tails, templates); directives never change
+// what a kernel computes, only the order in which a reduction is summed.
+//
+//   kernel cpp_fused_softmax_0 {
+//     for i0 in s0 parallel @item {
+//       %0 = for r0 in 64 reduce max.f32 (-inf) {
+//         %1 = load.f32 x[i0, r0]
+//         yield %1
+//       }
+//       %2 = for r1 in 64 reduce sum.f32 (0.0) {
+//         %3 = load.f32 x[i0, r1]
+//         %4 = sub.f32 %3, %0
+//         %5 = exp.f32 %4
+//         yield %5
+//       }
+//       for i1 in 64 parallel @lane(16, exact) {
+//         %6 = load.f32 x[i0, i1]
+//         …
+//         store out[i0, i1] = %9
+//       }
+//     }
+//   }
+//
+// Values are numbered per kernel, defined before use in the same or an enclosing loop. Loop variables and index
+// variables (made by check_index) are symbols in index expressions, beside the program's size symbols.
+#pragma once
+#include <memory>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "graph/graph.h"
+#include "loops/scalar_ops.h"
+#include "types/expr.h"
+
+namespace kiln::loops {
+
+using ValueId = int32_t;   // index into Kernel::value_types
+inline constexpr ValueId no_value = -1;
+using BufferId = int32_t;  // index into LoopProgram::buffers
+inline constexpr BufferId no_buffer = -1;
+
+enum class BufferRole : uint8_t {
+  input,     // a user input; written only if the program mutates it
+  constant,  // a weight or lifted constant; `constant` names it; written only if it is a mutable buffer
+  derived,   // computed once from constants by the init section
+  output,    // a user output
+  temp,
+};
+
+struct Buffer {
+  std::string name;
+  DType dtype = DType::f32;
+  std::vector<Expr> sizes, strides;  // strides in elements
+  Expr offset;
+  BufferRole role = BufferRole::temp;
+  int position = -1;        // input, output: its place in the flat list
+  std::string constant;     // constant: its fully qualified name
+  bool mutated = false;     // input, constant: written by the program
+};
+
+// Reductions to one or more accumulators. `first_row` of docs/semantics.md has identity, update and combine of each.
+enum class ReduceOp : uint8_t {
+  sum, prod, max, min,    // one value; max and min propagate NaN
+  any, all,               // bool
+  argmax, argmin,         // (value, index): first occurrence; NaN wins
+  welford,                // (mean, m2, count) over one yielded value
+};
+struct ReduceInfo {
+  const char* name;
+  int accumulators;   // results of the loop
+  int yields;         // values yielded per iteration
+};
+const ReduceInfo& reduce_info(ReduceOp op);
+
+enum class AxisRole : uint8_t { parallel, reduce, scan };
+enum class Binding : uint8_t { none, item, lane, unroll, serial };
+enum class Tail : uint8_t { exact, mask, peel };
+
+struct AxisDirectives {
+  Binding binding = Binding::none;
+  int64_t factor = 0;   // lane: vector length; item: rows per item; unroll: factor
+  Tail tail = Tail::exact;
+  bool operator==(const AxisDirectives&) const = default;
+};
+
+enum class StoreMode : uint8_t { plain, add, atomic_add, min, max, prod };  // all but atomic_add are in iteration order
+
+enum class StmtKind : uint8_t { op, constant, index_value, load, store, check_index, raise_if, random, loop };
+
+struct Stmt;
+using Body = std::vector<Stmt>;
+
+struct Loop {
+  std::string var;
+  Expr extent;
+  AxisRole role = AxisRole::parallel;
+  AxisDirectives directives;
+  // reduce and scan: the operator and its start values; results of the Stmt are the final accumulators.
+  ReduceOp reduce = ReduceOp::sum;
+  DType reduce_dtype = DType::f32;      // of the accumulators (argmax: of the value; the index is i64)
+  std::vector<ValueId> yields;          // one iteration's values (reduce, scan), defined in body
+  // scan: the accumulators after this iteration's update, usable in `after` (which runs each iteration).
+  std::vector<ValueId> running;
+  Body body;
+  Body after;
+};
+
+struct Stmt {
+  StmtKind kind = StmtKind::op;
+  std::vector<ValueId> results;   // op, constant, index_value, load, check_index, random: one; loop: accumulators
+  ScalarOp op{};                  // op
+  DType dtype = DType::f32;       // of the result (op: see scalar_ops.h; load: the buffer's)
+  std::vector<ValueId> args;      // op: operands; store: {value}; check_index: {value}; raise_if: {condition}
+  Scalar constant;                // constant
+  Expr expr;                      // index_value: the value; check_index: the extent; random: the counter
+  std::string index_var;          // check_index: the symbol that later index expressions may use. The value must lie in
+                                  // [-extent, extent) and negative ones are wrapped; else the kernel raises at `site`
+  BufferId buffer = no_buffer;    // load, store
+  std::vector<Expr> index;        // load, store: one per dimension of the buffer
+  ValueId mask = no_value;        // load (masked off: 0), store, check_index (masked off: 0), raise_if
+  StoreMode mode = StoreMode::plain;
+  int site = -1;                  // check_index, raise_if: index into LoopProgram::sites
+  std::unique_ptr<Loop> loop;
+
+  Stmt clone() const;
+};
+Body clone(const Body& body);
+
+// A place that can raise: what the message says.
+struct Site {
+  std::string message;   // "index out of range in aten.embedding"
+  Origin origin;
+};
+
+// A template is a schedule: it says how to run the nest of the body, not what to compute.
+struct TemplateUse {
+  std::string name;                            // "mm"; empty: none
+  std::map<std::string, std::string> axes;     // role of the template's axes: m -> i0, n -> i1, k -> r0
+  std::map<std::string, int64_t> parameters;   // mr, nr, kc, …
+};
+
+struct Kernel {
+  std::string name;                   // cpp_fused_add_relu_3; until scheduling: the node's name
+  std::vector<std::string> op_names;  // what is fused, in order, for the name: {"add", "relu"}
+  std::vector<DType> value_types;     // by ValueId
+  Body body;
+  std::vector<Origin> origins;
+  TemplateUse use;
+  Kernel clone() const;
+};
+
+// A step that calls a library kernel (lib_topk), a custom operator, or nothing but binds symbols.
+struct Call {
+  std::string target;                 // operator: "aten.topk.default", "mylib.foo.default"
+  bool custom = false;                // a user's library provides it
+  std::string library;                // name of the runtime's library kernel ("topk"); empty for custom
+  struct Arg {
+    std::string name;
+    std::variant<std::monostate, BufferId, std::vector<BufferId>, Expr, std::vector<Expr>, Scalar, std::string, DType> value;
+  };
+  std::vector<Arg> args;
+  std::vector<BufferId> outputs;      // written by the call
+  std::vector<std::string> defines;   // symbols (u0) whose values the call gives, in the library kernel's order
+  std::vector<BufferId> mutates;      // inputs that are written
+  std::string name;                   // step name: lib_topk_0, or the custom operator's own
+  std::vector<Origin> origins;
+};
+
+// symbol = buffer's only element (integer or bool)
+struct BindSymbol {
+  std::string symbol;
+  BufferId buffer = no_buffer;
+  std::vector<Origin> origins;
+};
+
+struct AssertThat {
+  Expr condition;
+  std::string message;
+  std::vector<Origin> origins;
+};
+
+struct Item;
+using Block = std::vector<Item>;
+
+// Branches write the cond's output buffers themselves; they see all buffers of the program.
+struct Cond {
+  std::variant<BufferId, Expr> predicate;
+  std::unique_ptr<Block> then_block, else_block;
+  std::string name;
+  std::vector<Origin> origins;
+};
+
+// while: condition block computes the predicate buffer; then the body runs and writes the carried buffers.
+struct While {
+  std::unique_ptr<Block> condition_block;
+  std::variant<BufferId, Expr> predicate;
+  std::unique_ptr<Block> body_block;
+  std::string iteration_symbol;       // counts iterations from 0, usable in expressions of the body
+  std::string name;
+  std::vector<Origin> origins;
+};
+
+struct Item {
+  std::variant<Kernel, Call, BindSymbol, AssertThat, Cond, While> what;
+};
+
+struct LoopProgram {
+  std::string name = "model";
+  std::map<std::string, SymbolInfo> symbols;
+  std::vector<Guard> guards;
+  std::vector<Buffer> buffers;
+  // The flat list of user inputs and outputs: buffers, symbols, constants.
+  struct Input {
+    std::string name;
+    std::variant<BufferId, std::string /* symbol of an int input */, Argument /* constant to be passed */> what;
+  };
+  struct Output {
+    std::variant<BufferId, Expr, Argument> what;
+  };
+  std::vector<Input> inputs;
+  std::vector<Output> outputs;
+  std::vector<Site> sites;
+  Block init;    // derived constants, run when weights are loaded or updated
+  Block block;
+  std::shared_ptr<void> keep_alive;
+
+  RangeEnv ranges() const;
+  BufferId add_buffer(Buffer buffer);   // makes the name unique
+  LoopProgram clone() const;
+};
+
+// ---- Walking ---------------------------------------------------------------------------------------------------------
+
+// Every statement of a body, outermost first, loops before their contents.
+void for_each_stmt(Body& body, const std::function<void(Stmt&)>& f);
+void for_each_stmt(const Body& body, const std::function<void(const Stmt&)>& f);
+// Every item of a block, nested blocks included.
+void for_each_item(Block& block, const std::function<void(Item&)>& f);
+void for_each_item(const Block& block, const std::function<void(const Item&)>& f);
+
+// ---- Text and checks ---------------------------------------------------------------------------------------------------
+
+std::string print(const LoopProgram& program);
+std::string print(const Kernel& kernel, const LoopProgram& program);
+LoopProgram parse_loops(std::string_view text);   // throws K0320 with the line
+void verify(const LoopProgram& program);          // throws fail_bug
+
+}  // namespace kiln::loops
