@@ -10,7 +10,8 @@ extern "C" {
 
 #define KILN_KERNEL_ABI_VERSION 1
 
-/* Set by a kernel that raises; the first one wins. site is an index into the plan's table of sites. */
+/* Set by a kernel that raises; the first one wins. site is local to the kernel's body: the step's
+ * `sites` maps it to the plan's table. */
 typedef struct kiln_error_slot {
   int32_t raised; /* 0: nothing yet */
   int32_t site;

@@ -9,9 +9,13 @@
 // Names of values are unique within one Graph (subgraphs are Graphs of their own and see only their inputs).
 // Thread safety: none; a Graph belongs to one compile.
 #pragma once
+#include <functional>
 #include <list>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
+#include <unordered_map>
 #include <variant>
 #include <vector>
 
@@ -52,6 +56,8 @@ struct Value {
 
 enum class MemoryFormat : uint8_t { contiguous = 1, channels_last = 2, channels_last_3d = 3, preserve = 4 };
 enum class Layout : uint8_t { strided };
+const char* memory_format_name(MemoryFormat format);  // PyTorch's: "contiguous_format", "channels_last", …
+std::optional<MemoryFormat> memory_format_from_name(std::string_view name);
 
 // One argument of a node. Lists of ints mix numbers and symbolic values freely: [2, %sym_size, 16].
 struct Argument {
@@ -119,6 +125,8 @@ class Graph {
   // Appends (or inserts before `before`) a node; its results are made by add_result.
   Node* add_node(std::string target, std::string name, Node* before = nullptr);
   Value* add_result(Node* node, std::string name, ValueKind kind);
+  // An element of a tensor_list result; it has the list's producer.
+  Value* add_item(Value* list, std::string name);
   void erase(Node* node);                 // its results must be unused
   void replace_uses(Value* from, Value* to);   // in nodes, subgraph-free; and in outputs
   Value* find_value(std::string_view name) const;
@@ -130,6 +138,8 @@ class Graph {
  private:
   std::map<std::string, std::unique_ptr<Value>, std::less<>> values_;
   mutable std::map<std::string, int, std::less<>> next_suffix_;
+  std::unordered_map<const Node*, std::list<std::unique_ptr<Node>>::iterator> positions_;
+  std::list<std::unique_ptr<Node>>::iterator position(const Node* node);
 };
 
 // Calls f(Value*&) for every value that the argument mentions (not inside subgraphs).

@@ -78,7 +78,8 @@ class InferCall : public OpCall {
  public:
   InferCall(Node& node, const Schema& schema, const RangeEnv& ranges) : OpCall(node, schema), ranges_(ranges) {}
   const RangeEnv& ranges() const { return ranges_; }
-  std::vector<TensorType> results;   // to be filled, one per tensor result
+  std::vector<TensorType> results;   // to be filled, one per tensor result (of a list result: one per element)
+  std::vector<Expr> numbers;         // of an operator that gives symbolic numbers: one per such result, may stay empty
  private:
   const RangeEnv& ranges_;
 };
@@ -114,8 +115,13 @@ class ReferenceCall {
   const Schema& schema_;
 };
 
-class LowerCall;      // lower/lower_call.h
-class DecomposeCall;  // graph_passes/decompose.h
+// The storage type of fp64 mode: f64 for floats, c128 for complex numbers, itself otherwise.
+DType wide_dtype(DType dtype);
+// An argument without values as a Datum: dtypes, devices, layouts and memory formats are their names as strings.
+Datum constant_datum(const Argument& arg);
+
+class LowerCall;      // ops/lower_call.h
+class DecomposeCall;  // ops/decompose_call.h
 
 // One sample call, for the generated tests: a small graph text is built from it.
 struct Sample {
@@ -168,7 +174,7 @@ class Registry {
   const OpRecord* find(std::string_view name) const;   // "aten.add.Tensor"
   std::vector<const OpRecord*> all() const;            // sorted by name
 
-  void add(OpRecord record);              // used by the families while building
+  void add(OpRecord record);              // used by the families while building; throws on a second declaration
  private:
   std::map<std::string, std::unique_ptr<OpRecord>, std::less<>> records_;
 };
@@ -176,6 +182,10 @@ class Registry {
 // Fills Node::op of the whole graph (subgraphs too). Unknown operators outside `custom` are collected and reported in
 // one error (K0200) that lists every one of them with its first source line.
 void resolve_operators(Graph& graph, const std::vector<std::string>& custom_ops);
+
+// What is missing in the records, one line each; empty when all are complete. A plain operator needs a rule, a
+// reference, samples and exactly one way to compile it.
+std::vector<std::string> incomplete_records(const Registry& registry);
 
 // Runs the record's rule on a node and stores the types in its results (making them where missing).
 void infer_types(Node& node, Graph& graph, const RangeEnv& ranges);

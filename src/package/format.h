@@ -16,7 +16,8 @@ inline constexpr uint32_t plan_major = 1, plan_minor = 0;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
-// Floats (from symbolic true division) travel on the same stack as bit patterns of doubles.
+// Floats (from symbolic true division) travel on the same stack as bit patterns of doubles; truediv, sqrt, to_int,
+// floor_to_int, ceil_to_int and float_* take floats only (integers go through to_float first), comparisons give 0 or 1.
 enum class ExprCode : uint8_t {
   constant,   // operand: value
   symbol,     // operand: symbol slot
@@ -63,6 +64,8 @@ struct Input {
   bool mutated = false;                  // written back when it had to be copied
 };
 enum class OutputWhat : uint8_t { tensor, integer, floating, boolean, none };
+// `buffer` may be any buffer: where it is not the output buffer with this very position (the same tensor returned twice,
+// an input or a constant returned), the runtime copies at the end, so that outputs never share memory.
 struct Output {
   std::string name;
   OutputWhat what = OutputWhat::tensor;
@@ -86,7 +89,9 @@ struct Buffer {
   BufferRole role = BufferRole::temp;
   int32_t position = none;               // input/output position, or index into constants
   std::vector<ExprIndex> sizes, strides;
-  ExprIndex offset = none;               // in elements
+  // In elements, from the start of the memory to the element [0, …, 0]; none: 0. Kernels get the address of that element
+  // (they do not add the offset); for inputs and constants that is the data pointer itself.
+  ExprIndex offset = none;
   ExprIndex bytes = none;                // temp, derived, output: of the allocation
   // temp: the block-order numbers of the first and last step that use it; the binder places it in the arena.
   int32_t first_use = none, last_use = none;
@@ -98,12 +103,14 @@ struct Buffer {
 enum class StepKind : uint8_t { kernel, library, custom, copy, bind_symbol, assert_that, cond, while_loop };
 struct KernelArg {
   int32_t buffer = none;
-  uint8_t access = 1;                    // 1 read, 2 write, 3 both
+  // 1 read, 2 write, 3 both. 2 promises that everything read later is written here (an update of a part is 3): inside a
+  // loop the memory of a buffer that starts with 2 need not survive from one iteration to the next.
+  uint8_t access = 1;
 };
 struct CallArg {
   std::string name;
   uint8_t kind = 0;                      // 0 none, 1 buffer, 2 buffers, 3 expr, 4 exprs, 5 float, 6 bool, 7 string, 8 dtype
-  std::vector<int32_t> items;            // buffers (none: a None element) or ExprIndex
+  std::vector<int32_t> items;            // buffers (none: a None element), ExprIndex, {0 or 1} for bool, {kiln::DType}
   double floating = 0;
   std::string string;
 };
@@ -131,6 +138,8 @@ struct Step {
   // cond: {then, else}; while_loop: {condition, body}
   std::vector<std::vector<Step>> blocks;
   int32_t iteration_symbol = none;
+  // kernel: a kernel raises with a number local to its body (identical bodies are shared); this maps it to Plan::sites
+  std::vector<int32_t> sites;
 };
 
 struct Kernel {
@@ -195,7 +204,7 @@ template <class A> void fields(A& a, CallArg& v) { a(v.name), a(v.kind), a(v.ite
 template <class A> void fields(A& a, Step& v) {
   a(v.kind), a(v.name), a(v.number), a(v.kernel), a(v.args), a(v.ints), a(v.items), a(v.grain), a(v.target),
       a(v.call_args), a(v.outputs), a(v.defines), a(v.mutates), a(v.condition), a(v.message), a(v.blocks),
-      a(v.iteration_symbol);
+      a(v.iteration_symbol), a(v.sites);
 }
 template <class A> void fields(A& a, Kernel& v) { a(v.symbol), a(v.scratch_bytes); }
 template <class A> void fields(A& a, Site& v) { a(v.message), a(v.op), a(v.node), a(v.source); }

@@ -1,0 +1,121 @@
+#include "runtime/strided_copy.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <vector>
+
+namespace kiln::runtime {
+namespace {
+
+struct Axis {
+  int64_t size, to, from;
+};
+
+// Drops sizes of 1, puts the axis with the smallest destination stride innermost and joins axes that are one run.
+std::vector<Axis> normalise(Dims sizes, Dims to, Dims from) {
+  std::vector<Axis> axes;
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] != 1) axes.push_back({sizes[i], to[i], from[i]});
+  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
+  std::vector<Axis> joined;
+  for (const Axis& axis : axes) {
+    if (!joined.empty() && joined.back().to == axis.to * axis.size && joined.back().from == axis.from * axis.size) {
+      joined.back() = {joined.back().size * axis.size, axis.to, axis.from};
+    } else {
+      joined.push_back(axis);
+    }
+  }
+  return joined;
+}
+
+template <class T>
+void copy_row(std::byte* to, int64_t to_stride, const std::byte* from, int64_t from_stride, int64_t n) {
+  for (int64_t i = 0; i < n; ++i)
+    std::memcpy(to + i * to_stride * int64_t{sizeof(T)}, from + i * from_stride * int64_t{sizeof(T)}, sizeof(T));
+}
+
+struct Pair {
+  int64_t words[2];
+};
+
+void copy_axes(std::byte* to, const std::byte* from, const Axis* axis, const Axis* end, int64_t item) {
+  if (axis == end) {
+    std::memcpy(to, from, static_cast<size_t>(item));
+    return;
+  }
+  if (axis + 1 == end) {
+    if (axis->to == 1 && axis->from == 1) {
+      std::memcpy(to, from, static_cast<size_t>(axis->size * item));
+      return;
+    }
+    switch (item) {
+      case 1: return copy_row<uint8_t>(to, axis->to, from, axis->from, axis->size);
+      case 2: return copy_row<uint16_t>(to, axis->to, from, axis->from, axis->size);
+      case 4: return copy_row<uint32_t>(to, axis->to, from, axis->from, axis->size);
+      case 8: return copy_row<uint64_t>(to, axis->to, from, axis->from, axis->size);
+      default: return copy_row<Pair>(to, axis->to, from, axis->from, axis->size);
+    }
+  }
+  for (int64_t i = 0; i < axis->size; ++i)
+    copy_axes(to + i * axis->to * item, from + i * axis->from * item, axis + 1, end, item);
+}
+
+}  // namespace
+
+void strided_copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item) {
+  if (element_count(sizes) == 0) return;
+  std::vector<Axis> axes = normalise(sizes, to_strides, from_strides);
+  copy_axes(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), axes.data(), axes.data() + axes.size(), item);
+}
+
+int64_t element_count(Dims sizes) {
+  int64_t n = 1;
+  for (int64_t size : sizes) n *= size;
+  return n;
+}
+
+bool same_layout(Dims sizes, Dims a, Dims b) {
+  bool same = true;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return true;
+    same = same && (sizes[i] == 1 || a[i] == b[i]);
+  }
+  return same;
+}
+
+bool is_row_major(Dims sizes, Dims strides) {
+  int64_t expected = 1;
+  bool same = true;
+  for (size_t i = sizes.size(); i-- > 0;) {
+    if (sizes[i] == 0) return true;
+    same = same && (sizes[i] == 1 || strides[i] == expected);
+    expected *= sizes[i];
+  }
+  return same;
+}
+
+int64_t span_elements(Dims sizes, Dims strides) {
+  int64_t last = 0;
+  for (size_t i = 0; i < sizes.size(); ++i) {
+    if (sizes[i] == 0) return 0;
+    last += (sizes[i] - 1) * std::abs(strides[i]);
+  }
+  return last + 1;
+}
+
+bool may_overlap_itself(Dims sizes, Dims strides) {
+  if (element_count(sizes) <= 1) return false;
+  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] > 1) axes.emplace_back(std::abs(strides[i]), sizes[i]);
+  std::sort(axes.begin(), axes.end());
+  int64_t reach = 0;  // of the axes so far
+  for (auto [stride, size] : axes) {
+    if (stride <= reach) return true;
+    reach += stride * (size - 1);
+  }
+  return false;
+}
+
+}  // namespace kiln::runtime

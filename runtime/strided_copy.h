@@ -1,0 +1,22 @@
+// Copies tensors between memory layouts, and asks the questions about layouts that input checks need.
+#pragma once
+#include <cstdint>
+#include <span>
+
+namespace kiln::runtime {
+
+using Dims = std::span<const int64_t>;
+
+// Elements of `item` bytes; strides in elements. The two must not overlap.
+void strided_copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item);
+
+int64_t element_count(Dims sizes);
+// Whether two layouts put every element at the same place (strides of sizes 1 do not matter; nothing matters if empty).
+bool same_layout(Dims sizes, Dims a, Dims b);
+bool is_row_major(Dims sizes, Dims strides);
+// Elements from the first to one past the last element (0 if empty). Negative strides count as their absolute value.
+int64_t span_elements(Dims sizes, Dims strides);
+// Whether two different elements may lie at the same place.
+bool may_overlap_itself(Dims sizes, Dims strides);
+
+}  // namespace kiln::runtime

@@ -1,0 +1,37 @@
+// The files of one case, read: see check_case.h and docs/commands.md for what each means.
+#pragma once
+#include <map>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "types/tensor.h"
+
+namespace kiln {
+
+struct CaseFiles {
+  std::string model;  // path of the .pt2
+  bool bare = false;  // only a .pt2: compared with the reference interpreter
+  struct Call {
+    std::vector<Datum> inputs, expected;
+    std::optional<std::vector<Datum>> mutated;          // the inputs after the call
+    std::optional<std::map<std::string, Tensor>> state;  // buffers after the call
+  };
+  std::vector<Call> calls;
+  std::optional<std::vector<std::vector<Datum>>> sequence;  // outputs of inputs_0, inputs_1, …, inputs_0 in a row
+  struct BadInputs {
+    std::string name;  // "bad_inputs_0"
+    std::vector<Datum> inputs;
+  };
+  std::vector<BadInputs> bad_inputs;
+  // case.json
+  std::optional<double> rtol, atol;
+  bool shapes_only = false;
+  std::vector<std::string> needs;
+};
+
+// `path` is a case directory or a .pt2. Throws K0112 when a file that must be there is missing or is not what its name
+// says: inputs without expected values, a gap in the numbering, an unknown key in case.json.
+CaseFiles read_case_files(const std::string& path);
+
+}  // namespace kiln

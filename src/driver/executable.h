@@ -1,0 +1,56 @@
+// A program made runnable, by any of three backends that must agree:
+//   compiled   compile() into a temporary package, loaded through the C ABI (include/kiln/kiln.h), as users do
+//   loops      the pipeline up to Loops, run by the bounds-checked loop interpreter; scheduled or as lowered
+//   interpret  the reference interpreter ("eager")
+//
+// An Executable behaves like a module: its mutable buffers live on between calls until reset(). Refused inputs and
+// failures while running are thrown as Error. Not thread-safe.
+#pragma once
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "graph/graph.h"
+
+namespace kiln {
+
+class Settings;
+
+enum class Backend { compiled, loops, interpret };
+const char* backend_name(Backend backend);
+std::optional<Backend> backend_from_name(std::string_view name);
+
+struct CallResult {
+  std::vector<Datum> outputs;           // flat, user outputs only
+  std::vector<Datum> inputs;            // after the call; strides and sharing of storages as given
+  std::map<std::string, Tensor> state;  // buffers after the call, by name
+};
+
+class Executable {
+ public:
+  virtual ~Executable() = default;
+  // The caller's tensors are never written: a program that mutates its inputs gets copies, which come back in
+  // CallResult::inputs.
+  virtual CallResult call(const std::vector<Datum>& inputs) = 0;
+  virtual void reset() = 0;  // a fresh instance: state as in the file
+};
+
+struct ExecutableOptions {
+  Backend backend = Backend::compiled;
+  std::string device = "cpu";
+  bool schedule = true;                     // loops: false runs the loops as they were lowered
+  bool fp64 = false;                        // interpret: floats computed as f64
+  std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
+  const Settings* settings = nullptr;       // may be null
+};
+
+// The program must outlive the Executable.
+std::unique_ptr<Executable> make_executable(const Program& program, const ExecutableOptions& options);
+
+// The same values in fresh memory: strides and offsets are kept, and tensors that share a storage share again.
+std::vector<Datum> copy_inputs(const std::vector<Datum>& inputs);
+
+}  // namespace kiln

@@ -1,0 +1,47 @@
+// The one list of passes and the one runner. pipeline.cpp holds the list, in order, each entry with the reason why it
+// stands where it stands. The runner times each pass, verifies the IR after it, keeps its text when asked
+// ("unchanged" is said), can stop after a pass and can disable one by name.
+#pragma once
+#include <functional>
+
+#include "graph/graph.h"
+#include "loops/loops.h"
+
+namespace kiln {
+
+struct PassReport {
+  std::string name;
+  double milliseconds = 0;
+  bool changed = false;
+  std::string text;   // the IR after the pass, when dumps were asked for
+};
+
+struct PipelineOptions {
+  std::vector<std::string> disabled;    // names of passes
+  std::string stop_after;               // a pass's name; empty: run all
+  bool keep_texts = false;              // fill PassReport::text
+  bool schedule = true;                 // false: stop after lowering (the plain Loops)
+  bool constant_folding = true;
+  int lanes = 16;                       // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
+  std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
+  std::function<void(const std::string& pass)> progress;
+};
+
+struct PipelineResult {
+  loops::LoopProgram loops;             // scheduled unless options.schedule is false or stop_after came first
+  std::map<std::string, Tensor> constants;   // by name: the file's and those that folding made
+  std::vector<PassReport> passes;
+  std::string stopped_after;            // a graph pass's name when stop_after named one; then `graph` has the text
+  std::string graph_text;
+  std::vector<std::string> fusion_log;  // each decision with its reason
+};
+
+struct PassListing {
+  std::string name, stage /* graph, loops, schedule */, why;
+};
+std::vector<PassListing> list_passes();
+
+// Consumes a copy of the program; throws Error with the pass's name filled in.
+PipelineResult run_pipeline(const Program& program, const PipelineOptions& options);
+
+}  // namespace kiln

@@ -1,0 +1,275 @@
+#include "loop_passes/passes.h"
+#include "loop_passes/pointwise_form.h"
+#include "loop_passes/rewrite.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr int cheap_cost = 4;           // adds and multiplies; below this computing again beats a trip through memory
+constexpr size_t largest_body = 96;     // statements; beyond that a producer is inlined only where it is used once
+
+struct Producer {
+  Kernel* kernel = nullptr;
+  int block = 0, position = 0;          // where it stands
+};
+
+// What the pass knows of the whole program before it starts.
+struct Index {
+  std::map<BufferId, Producer> producers;              // of buffers written by exactly one item, a kernel
+  std::map<BufferId, int> readers;                     // number of items that read it
+  std::map<BufferId, std::vector<std::pair<int, int>>> writes;   // (block, position) of every item that writes it
+};
+
+int statement_cost(const Body& body) {
+  int cost = 0;
+  for (const Stmt& stmt : body)
+    if (stmt.kind == StmtKind::op && stmt.op != ScalarOp::cast && stmt.op != ScalarOp::select) cost += scalar_op_info(stmt.op).cost;
+  return cost;
+}
+
+int64_t bytes_read(const Body& body, const LoopProgram& program) {
+  int64_t bytes = 0;
+  for (const Stmt& stmt : body)
+    if (stmt.kind == StmtKind::load) bytes += dtype_bytes(program.buffers[static_cast<size_t>(stmt.buffer)].dtype);
+  return bytes;
+}
+
+class Inliner {
+ public:
+  Inliner(LoopProgram& program, Log& log) : program_(program), log_(log) {}
+
+  bool run() {
+    int blocks = 0;
+    index_block(program_.block, blocks);
+    blocks = 0;
+    visit_block(program_.block, blocks);
+    return changed_;
+  }
+
+ private:
+  void index_block(Block& block, int& next_block) {
+    int id = next_block++;
+    for (size_t i = 0; i < block.size(); ++i) {
+      Item& item = block[i];
+      Accesses a = accesses(item);
+      for (BufferId r : a.reads) ++index_.readers[r];
+      for (BufferId w : a.writes) {
+        index_.writes[w].push_back({id, static_cast<int>(i)});
+        if (auto* kernel = std::get_if<Kernel>(&item.what)) index_.producers[w] = {kernel, id, static_cast<int>(i)};
+      }
+      if (auto* cond = std::get_if<Cond>(&item.what)) index_block(*cond->then_block, next_block), index_block(*cond->else_block, next_block);
+      if (auto* loop = std::get_if<While>(&item.what)) index_block(*loop->condition_block, next_block), index_block(*loop->body_block, next_block);
+    }
+  }
+
+  void visit_block(Block& block, int& next_block) {
+    int id = next_block++;
+    for (size_t i = 0; i < block.size(); ++i) {
+      if (auto* kernel = std::get_if<Kernel>(&block[i].what)) visit_kernel(*kernel, id, static_cast<int>(i));
+      if (auto* cond = std::get_if<Cond>(&block[i].what)) visit_block(*cond->then_block, next_block), visit_block(*cond->else_block, next_block);
+      if (auto* loop = std::get_if<While>(&block[i].what)) visit_block(*loop->condition_block, next_block), visit_block(*loop->body_block, next_block);
+    }
+  }
+
+  void visit_kernel(Kernel& kernel, int block, int position) {
+    std::vector<const Loop*> enclosing;
+    visit_body(kernel, kernel.body, enclosing, block, position);
+  }
+
+  void visit_body(Kernel& kernel, Body& body, std::vector<const Loop*>& enclosing, int block, int position) {
+    Body out;
+    std::map<ValueId, ValueId> replaced;
+    for (Stmt& stmt : body) {
+      if (stmt.kind == StmtKind::loop) {
+        enclosing.push_back(stmt.loop.get());
+        visit_body(kernel, stmt.loop->body, enclosing, block, position);
+        visit_body(kernel, stmt.loop->after, enclosing, block, position);
+        enclosing.pop_back();
+      } else if (stmt.kind == StmtKind::load) {
+        if (const Producer* producer = wanted(stmt, kernel, enclosing, block, position)) {
+          expand(stmt, *producer->kernel, kernel, out);
+          continue;
+        }
+      }
+      out.push_back(std::move(stmt));
+    }
+    body = std::move(out);
+  }
+
+  // The producer to inline at this load, if that is right and pays.
+  const Producer* wanted(const Stmt& load, const Kernel& consumer, const std::vector<const Loop*>& enclosing, int block, int position) {
+    auto found = index_.producers.find(load.buffer);
+    if (found == index_.producers.end() || found->second.kernel == &consumer) return nullptr;
+    const Producer& producer = found->second;
+    if (index_.writes[load.buffer].size() != 1) return nullptr;
+    if (program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::temp &&
+        program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::output) return nullptr;
+    std::optional<PointwiseForm> form = pointwise_form(*producer.kernel);
+    if (!form || form->store->buffer != load.buffer) return nullptr;
+    const std::string& name = program_.buffers[static_cast<size_t>(load.buffer)].name;
+    // What the producer reads must still be there, unchanged, when the consumer runs.
+    for (const Stmt& stmt : *form->body)
+      if (stmt.kind == StmtKind::load && !unchanged(stmt.buffer, producer, block, position)) {
+        log_.push_back(str("keep ", name, ": ", program_.buffers[static_cast<size_t>(stmt.buffer)].name, " is overwritten before ", consumer.name));
+        return nullptr;
+      }
+    int cost = statement_cost(*form->body);
+    bool raising = raises(*form->body);
+    double iterations = 1, elements = 1;
+    bool in_reduction_over_products = false;
+    for (const Loop* loop : enclosing) {
+      iterations *= std::max(1.0, estimate(loop->extent, program_));
+      if (loop->role == AxisRole::reduce && loop->reduce == ReduceOp::sum && contraction(*loop, enclosing)) in_reduction_over_products = true;
+    }
+    for (const Expr& size : program_.buffers[static_cast<size_t>(load.buffer)].sizes) elements *= std::max(1.0, estimate(size, program_));
+    double factor = iterations / elements;
+    int readers = index_.readers[load.buffer];
+    bool free = cost == 0 && !raising && loads(*form->body) <= 1;
+    if (raising && (factor > 1.0 || readers > 1 || load.mask != no_value)) {
+      log_.push_back(str("keep ", name, ": it checks indices and is not read exactly once"));
+      return nullptr;
+    }
+    if (free) return accept(name, consumer, "it only moves data", producer);
+    if (in_reduction_over_products && factor > 1.0) {
+      int64_t element = dtype_bytes(program_.buffers[static_cast<size_t>(load.buffer)].dtype);
+      bool widens = cost <= cheap_cost && loads_of_full_rank(*form) < element;
+      if (widens) return accept(name, consumer, "it widens a narrower operand of a product", producer);
+      log_.push_back(str("keep ", name, ": ", consumer.name, " would compute it ", static_cast<int64_t>(factor), " times"));
+      return nullptr;
+    }
+    if (form->body->size() > largest_body && readers > 1) {
+      log_.push_back(str("keep ", name, ": its body is large and ", readers, " kernels read it"));
+      return nullptr;
+    }
+    if (readers == 1 && factor <= 1.0) return accept(name, consumer, "it is read once", producer);
+    if (cost <= cheap_cost && factor <= 4.0 && loads(*form->body) <= 2 && readers <= 4)
+      return accept(name, consumer, "computing it again is cheaper than storing it", producer);
+    log_.push_back(str("keep ", name, ": cost ", cost, ", ", readers, " readers, read ", float_text(factor), " times"));
+    return nullptr;
+  }
+
+  const Producer* accept(const std::string& buffer, const Kernel& consumer, const char* why, const Producer& producer) {
+    log_.push_back(str("inline ", buffer, " into ", consumer.name, ": ", why));
+    changed_ = true;
+    return &producer;
+  }
+
+  static int loads(const Body& body) {
+    int count = 0;
+    for (const Stmt& stmt : body) count += stmt.kind == StmtKind::load;
+    return count;
+  }
+
+  // Bytes read per element from operands that vary over every axis of the producer (scales and zero points do not).
+  int64_t loads_of_full_rank(const PointwiseForm& form) const {
+    int64_t bytes = 0;
+    for (const Stmt& stmt : *form.body) {
+      if (stmt.kind != StmtKind::load) continue;
+      size_t used = 0;
+      for (const Loop* loop : form.loops)
+        for (const Expr& e : stmt.index)
+          if (mentions(e, loop->var)) {
+            ++used;
+            break;
+          }
+      if (used == form.loops.size()) bytes += dtype_bytes(program_.buffers[static_cast<size_t>(stmt.buffer)].dtype);
+    }
+    return bytes;
+  }
+
+  // A sum over products inside at least one parallel axis that the loads do not all share: a matrix product.
+  static bool contraction(const Loop& loop, const std::vector<const Loop*>& enclosing) {
+    int products = 0;
+    std::vector<const Stmt*> load_stmts;
+    for (const Stmt& stmt : loop.body) {
+      products += stmt.kind == StmtKind::op && stmt.op == ScalarOp::mul;
+      if (stmt.kind == StmtKind::load) load_stmts.push_back(&stmt);
+    }
+    if (products == 0) return false;
+    for (const Loop* outer : enclosing) {
+      if (outer == &loop || outer->role != AxisRole::parallel) continue;
+      size_t using_it = 0;
+      for (const Stmt* stmt : load_stmts)
+        for (const Expr& e : stmt->index)
+          if (mentions(e, outer->var)) {
+            ++using_it;
+            break;
+          }
+      if (using_it < load_stmts.size()) return true;
+    }
+    return false;
+  }
+
+  bool unchanged(BufferId buffer, const Producer& producer, int block, int position) {
+    auto found = index_.writes.find(buffer);
+    if (found == index_.writes.end() || found->second.size() <= 1) {
+      // Written at most once, and that before the producer: it cannot change afterwards. An input or constant that is
+      // written back has its single write after both.
+      if (found == index_.writes.end()) return true;
+      auto [b, p] = found->second[0];
+      const BufferRole role = program_.buffers[static_cast<size_t>(buffer)].role;
+      if (role == BufferRole::temp || role == BufferRole::output || role == BufferRole::derived) return true;
+      return b == block && producer.block == block && p >= position;
+    }
+    if (producer.block != block) return false;
+    for (auto [b, p] : found->second)
+      if (b != block || (p > producer.position && p < position)) return false;
+    return true;
+  }
+
+  void expand(const Stmt& load, const Kernel& producer, Kernel& consumer, Body& out) {
+    PointwiseForm form = *pointwise_form(producer);
+    Copier copier(producer, consumer);
+    copier.mask = load.mask;
+    bind_store_index(form, load.index, copier.variables);
+    for (const Stmt& stmt : *form.body) {
+      if (&stmt == form.store) continue;
+      Stmt copied = copier.copy(stmt, out);
+      out.push_back(std::move(copied));
+    }
+    ValueId stored = copier.value(form.store->args[0]);
+    // The load's result keeps its number: it becomes a cast, which simplify_bodies drops or merges. A masked-off load
+    // gives 0, whatever the producer computes from zeros.
+    DType have = consumer.value_types[static_cast<size_t>(stored)];
+    DType want = program_.buffers[static_cast<size_t>(load.buffer)].dtype;
+    if (load.mask != no_value) {
+      Stmt zero;
+      zero.kind = StmtKind::constant;
+      zero.dtype = have;
+      zero.constant = have == DType::boolean ? Scalar(false) : kiln::is_float(have) ? Scalar(0.0) : Scalar(int64_t{0});
+      zero.results = {new_value(consumer, have)};
+      Stmt pick;
+      pick.kind = StmtKind::op;
+      pick.op = ScalarOp::select;
+      pick.dtype = have;
+      pick.args = {load.mask, stored, zero.results[0]};
+      pick.results = {new_value(consumer, have)};
+      stored = pick.results[0];
+      out.push_back(std::move(zero));
+      out.push_back(std::move(pick));
+    }
+    // Forwarding keeps the wider compute type: the load's own type changes and the cast that follows it falls away.
+    consumer.value_types[static_cast<size_t>(load.results[0])] = have;
+    Stmt alias;
+    alias.kind = StmtKind::op;
+    alias.op = ScalarOp::cast;
+    alias.dtype = have;
+    alias.args = {stored};
+    alias.results = load.results;
+    out.push_back(std::move(alias));
+    (void)want;
+    for (const Origin& origin : producer.origins) consumer.origins.push_back(origin);
+    consumer.op_names.insert(consumer.op_names.begin(), producer.op_names.begin(), producer.op_names.end());
+  }
+
+  LoopProgram& program_;
+  Log& log_;
+  Index index_;
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool inline_producers(LoopProgram& program, Log& log) { return Inliner(program, log).run(); }
+
+}  // namespace kiln::loops

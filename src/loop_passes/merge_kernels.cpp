@@ -1,0 +1,132 @@
+#include "loop_passes/merge_loops.h"
+#include "loop_passes/passes.h"
+#include "loop_passes/rewrite.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr int window = 24;             // how far back a partner is looked for
+constexpr size_t largest_kernel = 400; // statements: beyond that the compiler's time grows faster than the gain
+
+size_t statements(const Kernel& kernel) {
+  size_t count = 0;
+  for_each_stmt(kernel.body, [&](const Stmt&) { ++count; });
+  return count;
+}
+
+// Iterations of the outermost parallel loops (what can be spread over threads) and of everything.
+struct Work {
+  double outer = 1, total = 0;
+};
+double body_work(const Body& body, const LoopProgram& program) {
+  double work = 0;
+  for (const Stmt& stmt : body)
+    work += stmt.kind == StmtKind::loop ? std::max(1.0, estimate(stmt.loop->extent, program)) * (body_work(stmt.loop->body, program) + 1) : 1;
+  return work;
+}
+
+class Merger {
+ public:
+  Merger(LoopProgram& program, Log& log) : program_(program), log_(log), ranges_(program.ranges()) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    for (size_t i = 0; i < block.size(); ++i) {
+      for_nested(block[i], [&](Block& nested) { changed |= run(nested); });
+      if (!std::holds_alternative<Kernel>(block[i].what)) continue;
+      if (merge_upwards(block, i)) {
+        changed = true;
+        --i;
+      }
+    }
+    return changed;
+  }
+
+ private:
+  template <class F>
+  static void for_nested(Item& item, F f) {
+    if (auto* cond = std::get_if<Cond>(&item.what)) f(*cond->then_block), f(*cond->else_block);
+    if (auto* loop = std::get_if<While>(&item.what)) f(*loop->condition_block), f(*loop->body_block);
+  }
+
+  // Tries to merge block[i] with an earlier kernel; on success block[i] is gone.
+  bool merge_upwards(Block& block, size_t i) {
+    Accesses mine = accesses(block[i]);
+    Accesses between;   // of the items passed over so far
+    size_t last = i > window ? i - window : 0;
+    for (size_t j = i; j-- > last;) {
+      Accesses other = accesses(block[j]);
+      if (std::holds_alternative<Kernel>(block[j].what)) {
+        bool up = !conflict(mine, between);       // block[i] can move up to j
+        bool down = !conflict(other, between);    // block[j] can move down to i
+        if ((up || down) && related(mine, other) && try_merge(block, j, i, up)) return true;
+      }
+      between.reads.insert(other.reads.begin(), other.reads.end());
+      between.writes.insert(other.writes.begin(), other.writes.end());
+      // An item that both depends on block[j] and is needed by block[i] ends the search: nothing further up can pass.
+      if (conflict(mine, between) && !std::holds_alternative<Kernel>(block[j].what)) {
+        // Only kernels that can themselves move down remain candidates; keep looking, the checks above decide.
+      }
+    }
+    return false;
+  }
+
+  static bool related(const Accesses& a, const Accesses& b) {
+    for (BufferId id : a.reads)
+      if (b.touches(id)) return true;
+    for (BufferId id : a.writes)
+      if (b.touches(id)) return true;
+    return false;
+  }
+
+  bool try_merge(Block& block, size_t first, size_t second, bool up) {
+    Kernel& a = std::get<Kernel>(block[first].what);
+    Kernel& b = std::get<Kernel>(block[second].what);
+    if (statements(a) + statements(b) > largest_kernel) return refuse(a, b, "the kernel would be too large");
+    Kernel merged = a.clone();
+    std::string reason;
+    if (!merge_into(merged, b, program_, ranges_, reason)) return refuse(a, b, reason);
+    if (!worthwhile(a, b, merged, reason)) return refuse(a, b, reason);
+    log_.push_back(str("merge ", b.name, " into ", a.name, ": ", reason));
+    size_t keep = up ? first : second, drop = up ? second : first;
+    block[keep].what = std::move(merged);
+    block.erase(block.begin() + static_cast<std::ptrdiff_t>(drop));
+    return true;
+  }
+
+  // Merging must not leave fewer threads' worth of outer iterations than the parts had, when the work is large.
+  bool worthwhile(const Kernel& a, const Kernel& b, const Kernel& merged, std::string& reason) {
+    double kept = parallel_width(merged.body), had = std::min(parallel_width(a.body), parallel_width(b.body));
+    double work = body_work(merged.body, program_);
+    if (kept < 64 && kept < had && work > 100000) {
+      reason = str("only ", static_cast<int64_t>(kept), " of ", static_cast<int64_t>(had), " iterations would stay parallel");
+      return false;
+    }
+    reason = str("same loops over ", static_cast<int64_t>(kept), " iterations");
+    return true;
+  }
+
+  // Product of the extents of the perfectly nested outer parallel loops.
+  double parallel_width(const Body& body) const {
+    if (body.size() != 1 || body[0].kind != StmtKind::loop || body[0].loop->role != AxisRole::parallel) return 1;
+    return std::max(1.0, estimate(body[0].loop->extent, program_)) * parallel_width(body[0].loop->body);
+  }
+
+  bool refuse(const Kernel& a, const Kernel& b, const std::string& reason) {
+    log_.push_back(str("no merge of ", b.name, " with ", a.name, ": ", reason));
+    return false;
+  }
+
+  LoopProgram& program_;
+  Log& log_;
+  RangeEnv ranges_;
+};
+
+}  // namespace
+
+bool merge_kernels(LoopProgram& program, Log& log) {
+  Merger merger(program, log);
+  return merger.run(program.block);
+}
+
+}  // namespace kiln::loops

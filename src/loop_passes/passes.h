@@ -1,0 +1,32 @@
+// The passes over Loops. Each returns whether it changed anything; driver/pipeline.cpp lists them in order and says why.
+// `log` receives a line per decision with its reason (the fusion log).
+#pragma once
+#include "loops/loops.h"
+
+namespace kiln::loops {
+
+using Log = std::vector<std::string>;
+
+// base_new = copy(base); base_new[part] = …; base <- base_new   becomes   base[part] = …
+// Where nothing needs the old value any more, an update happens in its place.
+bool update_in_place(LoopProgram& program, Log& log);
+
+// t = f(x); y = g(t)   becomes   y = g(f(x))     for producers that are one pointwise nest.
+bool inline_producers(LoopProgram& program, Log& log);
+
+// for i { a }; for i { b }   becomes   for i { a; b }     across kernels of one block.
+bool merge_kernels(LoopProgram& program, Log& log);
+
+// store t[i] = v; … load t[i]   becomes   … v            inside a kernel; then stores nobody reads go away.
+bool forward_stores(LoopProgram& program, Log& log);
+
+// Equal statements of one scope are computed once; unused ones are removed; casts of casts, selects of constants folded.
+bool simplify_bodies(LoopProgram& program, Log& log);
+
+// Kernels whose results nobody reads are removed, and buffers that nobody mentions are dropped.
+bool remove_dead_kernels(LoopProgram& program, Log& log);
+
+// Kernels that read constants only move to the init section; their results become derived constants.
+bool hoist_constants(LoopProgram& program, Log& log);
+
+}  // namespace kiln::loops

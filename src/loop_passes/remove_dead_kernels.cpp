@@ -1,0 +1,97 @@
+#include "loop_passes/passes.h"
+#include "loop_passes/rewrite.h"
+
+namespace kiln::loops {
+namespace {
+
+bool contains_raise(const Item& item) {
+  auto* kernel = std::get_if<Kernel>(&item.what);
+  return kernel && raises(kernel->body);
+}
+
+// Walks backwards: an item lives if somebody later reads what it writes, or if it can be noticed otherwise.
+bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed, bool looping) {
+  if (looping)   // the next iteration may read what this one writes
+    for (const Item& item : block)
+      for (BufferId r : accesses(item).reads) needed.insert(r);
+  bool removed = false;
+  for (size_t i = block.size(); i-- > 0;) {
+    Item& item = block[i];
+    bool alive = contains_raise(item) || std::holds_alternative<BindSymbol>(item.what) || std::holds_alternative<AssertThat>(item.what);
+    if (auto* call = std::get_if<Call>(&item.what)) alive |= call->custom || !call->defines.empty() || !call->mutates.empty();
+    Accesses a = accesses(item);
+    for (BufferId w : a.writes) alive |= needed.count(w) || observable(program, w);
+    if (!alive) {
+      block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
+      removed = true;
+      continue;
+    }
+    if (auto* cond = std::get_if<Cond>(&item.what)) {
+      std::set<BufferId> after = needed;
+      removed |= sweep(program, *cond->then_block, needed, false);
+      removed |= sweep(program, *cond->else_block, after, false);
+      needed.insert(after.begin(), after.end());
+    }
+    if (auto* loop = std::get_if<While>(&item.what)) {
+      if (auto* id = std::get_if<BufferId>(&loop->predicate)) needed.insert(*id);
+      for (const Item& inner : *loop->condition_block)
+        for (BufferId r : accesses(inner).reads) needed.insert(r);
+      removed |= sweep(program, *loop->body_block, needed, true);
+      removed |= sweep(program, *loop->condition_block, needed, true);
+    }
+    for (BufferId r : accesses(item).reads) needed.insert(r);
+  }
+  return removed;
+}
+
+}  // namespace
+
+bool remove_dead_kernels(LoopProgram& program, Log&) {
+  std::set<BufferId> needed;
+  bool removed = sweep(program, program.block, needed, false);
+  removed |= sweep(program, program.init, needed, false);
+  return removed;
+}
+
+bool hoist_constants(LoopProgram& program, Log& log) {
+  std::map<BufferId, int> writers;
+  for_each_item(program.block, [&](const Item& item) {
+    if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
+    for (BufferId w : accesses(item).writes) ++writers[w];
+  });
+  auto fixed = [&](BufferId id) {
+    const Buffer& b = program.buffers[static_cast<size_t>(id)];
+    return (b.role == BufferRole::constant && !b.mutated) || b.role == BufferRole::derived;
+  };
+  bool changed = false;
+  for (size_t i = 0; i < program.block.size();) {
+    auto* kernel = std::get_if<Kernel>(&program.block[i].what);
+    bool movable = kernel != nullptr && !raises(kernel->body);
+    if (movable) {
+      Accesses a = accesses(kernel->body);
+      movable = !a.reads.empty();   // fills and ranges are cheaper to make than to keep
+      for (BufferId r : a.reads) movable &= fixed(r);
+      for (BufferId w : a.writes) movable &= program.buffers[static_cast<size_t>(w)].role == BufferRole::temp && writers[w] == 1;
+      std::set<std::string> symbols;
+      for_each_stmt(kernel->body, [&](const Stmt& stmt) {
+        movable &= stmt.kind != StmtKind::random;
+        if (stmt.loop) collect_symbols(stmt.loop->extent, symbols);
+        for (const Expr& e : stmt.index) collect_symbols(e, symbols);
+        collect_symbols(stmt.expr, symbols);
+      });
+      for (const std::string& s : symbols) movable &= !program.symbols.count(s);   // sizes known only when running
+    }
+    if (!movable) {
+      ++i;
+      continue;
+    }
+    for (BufferId w : accesses(kernel->body).writes) program.buffers[static_cast<size_t>(w)].role = BufferRole::derived;
+    log.push_back(str("hoist ", kernel->name, ": it reads weights only"));
+    program.init.push_back(std::move(program.block[i]));
+    program.block.erase(program.block.begin() + static_cast<std::ptrdiff_t>(i));
+    changed = true;
+  }
+  return changed;
+}
+
+}  // namespace kiln::loops

@@ -1,0 +1,225 @@
+#include "loop_passes/rewrite.h"
+
+namespace kiln::loops {
+
+std::set<std::string> variables_of(const Kernel& kernel) {
+  std::set<std::string> names;
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::loop) names.insert(stmt.loop->var);
+    if (stmt.kind == StmtKind::check_index) names.insert(stmt.index_var);
+  });
+  return names;
+}
+
+ValueId new_value(Kernel& kernel, DType dtype) {
+  kernel.value_types.push_back(dtype);
+  return static_cast<ValueId>(kernel.value_types.size()) - 1;
+}
+
+Copier::Copier(const Kernel& from, Kernel& to) : from_(from), to_(to), used_(variables_of(to)) {}
+
+std::string Copier::fresh(const std::string& like) {
+  char prefix = like.empty() ? 'i' : like[0];
+  for (size_t n = 0;; ++n) {
+    std::string name = str(prefix, n);
+    if (used_.insert(name).second) return name;
+  }
+}
+
+ValueId Copier::value(ValueId v) {
+  if (v == no_value) return no_value;
+  auto found = values.find(v);
+  if (found != values.end()) return found->second;
+  return values[v] = new_value(to_, from_.value_types[static_cast<size_t>(v)]);
+}
+
+void Copier::copy(const Body& source, Body& out) {
+  for (const Stmt& stmt : source) {
+    Stmt copied = copy(stmt, out);
+    out.push_back(std::move(copied));
+  }
+}
+
+Stmt Copier::copy(const Stmt& source, Body& out) {
+  Stmt stmt;
+  stmt.kind = source.kind;
+  stmt.op = source.op;
+  stmt.dtype = source.dtype;
+  stmt.constant = source.constant;
+  stmt.expr = expr(source.expr);
+  stmt.buffer = source.buffer;
+  stmt.mode = source.mode;
+  stmt.site = source.site;
+  for (const Expr& e : source.index) stmt.index.push_back(expr(e));
+  for (ValueId v : source.args) stmt.args.push_back(value(v));
+  stmt.mask = value(source.mask);
+  bool maskable = source.kind == StmtKind::load || source.kind == StmtKind::store ||
+                  source.kind == StmtKind::check_index || source.kind == StmtKind::raise_if;
+  if (mask != no_value && maskable) {
+    if (stmt.mask == no_value) {
+      stmt.mask = mask;
+    } else if (stmt.mask != mask) {
+      Stmt both;
+      both.kind = StmtKind::op;
+      both.op = ScalarOp::logical_and;
+      both.dtype = DType::boolean;
+      both.args = {mask, stmt.mask};
+      both.results = {new_value(to_, DType::boolean)};
+      stmt.mask = both.results[0];
+      out.push_back(std::move(both));
+    }
+  }
+  for (ValueId v : source.results) stmt.results.push_back(value(v));
+  if (source.kind == StmtKind::check_index) {
+    stmt.index_var = fresh(source.index_var);
+    variables[source.index_var] = Expr::symbol(stmt.index_var);
+  }
+  if (source.loop) {
+    const Loop& loop = *source.loop;
+    stmt.loop = std::make_unique<Loop>();
+    stmt.loop->extent = expr(loop.extent);
+    stmt.loop->role = loop.role;
+    stmt.loop->directives = loop.directives;
+    stmt.loop->reduce = loop.reduce;
+    stmt.loop->reduce_dtype = loop.reduce_dtype;
+    stmt.loop->var = fresh(loop.var);
+    variables[loop.var] = Expr::symbol(stmt.loop->var);
+    copy(loop.body, stmt.loop->body);
+    for (ValueId v : loop.yields) stmt.loop->yields.push_back(value(v));
+    for (ValueId v : loop.running) stmt.loop->running.push_back(value(v));
+    copy(loop.after, stmt.loop->after);
+  }
+  return stmt;
+}
+
+void replace_values(Body& body, const std::map<ValueId, ValueId>& map) {
+  auto replace = [&](ValueId& v) {
+    for (auto found = map.find(v); found != map.end(); found = map.find(v)) v = found->second;
+  };
+  for_each_stmt(body, [&](Stmt& stmt) {
+    for (ValueId& v : stmt.args) replace(v);
+    replace(stmt.mask);
+    if (stmt.loop)
+      for (ValueId& v : stmt.loop->yields) replace(v);
+  });
+}
+
+Accesses accesses(const Body& body) {
+  Accesses out;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::load) out.reads.insert(stmt.buffer);
+    if (stmt.kind == StmtKind::store) {
+      out.writes.insert(stmt.buffer);
+      if (stmt.mode != StoreMode::plain) out.reads.insert(stmt.buffer);
+    }
+  });
+  return out;
+}
+
+namespace {
+void add(Accesses& to, const Accesses& from) {
+  to.reads.insert(from.reads.begin(), from.reads.end());
+  to.writes.insert(from.writes.begin(), from.writes.end());
+}
+
+void add_block(Accesses& out, const Block& block) {
+  for (const Item& item : block) add(out, accesses(item));
+}
+
+struct ItemAccesses {
+  Accesses out;
+  void operator()(const Kernel& kernel) { out = accesses(kernel.body); }
+  void operator()(const Call& call) {
+    for (const Call::Arg& arg : call.args) {
+      if (auto* id = std::get_if<BufferId>(&arg.value)) out.reads.insert(*id);
+      if (auto* ids = std::get_if<std::vector<BufferId>>(&arg.value))
+        for (BufferId id : *ids)
+          if (id != no_buffer) out.reads.insert(id);
+    }
+    out.writes.insert(call.outputs.begin(), call.outputs.end());
+    out.writes.insert(call.mutates.begin(), call.mutates.end());
+  }
+  void operator()(const BindSymbol& bind) { out.reads.insert(bind.buffer); }
+  void operator()(const AssertThat&) {}
+  void operator()(const Cond& cond) {
+    if (auto* id = std::get_if<BufferId>(&cond.predicate)) out.reads.insert(*id);
+    add_block(out, *cond.then_block);
+    add_block(out, *cond.else_block);
+  }
+  void operator()(const While& loop) {
+    if (auto* id = std::get_if<BufferId>(&loop.predicate)) out.reads.insert(*id);
+    add_block(out, *loop.condition_block);
+    add_block(out, *loop.body_block);
+  }
+};
+}  // namespace
+
+Accesses accesses(const Item& item) {
+  ItemAccesses visitor;
+  std::visit(visitor, item.what);
+  return visitor.out;
+}
+
+bool conflict(const Accesses& a, const Accesses& b) {
+  for (BufferId w : a.writes)
+    if (b.touches(w)) return true;
+  for (BufferId w : b.writes)
+    if (a.touches(w)) return true;
+  return false;
+}
+
+bool raises(const Body& body) {
+  bool found = false;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    found |= stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::raise_if;
+  });
+  return found;
+}
+
+void replace_buffer(Block& block, BufferId from, BufferId to) {
+  auto replace = [&](BufferId& id) {
+    if (id == from) id = to;
+  };
+  for_each_item(block, [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what))
+      for_each_stmt(kernel->body, [&](Stmt& stmt) { replace(stmt.buffer); });
+    if (auto* call = std::get_if<Call>(&item.what)) {
+      for (Call::Arg& arg : call->args) {
+        if (auto* id = std::get_if<BufferId>(&arg.value)) replace(*id);
+        if (auto* ids = std::get_if<std::vector<BufferId>>(&arg.value))
+          for (BufferId& id : *ids) replace(id);
+      }
+      for (BufferId& id : call->outputs) replace(id);
+      for (BufferId& id : call->mutates) replace(id);
+    }
+    if (auto* bind = std::get_if<BindSymbol>(&item.what)) replace(bind->buffer);
+    if (auto* cond = std::get_if<Cond>(&item.what))
+      if (auto* id = std::get_if<BufferId>(&cond->predicate)) replace(*id);
+    if (auto* loop = std::get_if<While>(&item.what))
+      if (auto* id = std::get_if<BufferId>(&loop->predicate)) replace(*id);
+  });
+}
+
+bool observable(const LoopProgram& program, BufferId buffer) {
+  const Buffer& b = program.buffers[static_cast<size_t>(buffer)];
+  return b.role != BufferRole::temp;
+}
+
+double estimate(const Expr& expr, const LoopProgram& program) {
+  SymbolValues values;
+  std::set<std::string> symbols;
+  collect_symbols(expr, symbols);
+  for (const std::string& name : symbols) {
+    auto found = program.symbols.find(name);
+    int64_t guess = 16;
+    if (found != program.symbols.end()) guess = found->second.hint.value_or(std::clamp<int64_t>(16, found->second.range.low, std::max(found->second.range.low, found->second.range.high)));
+    values[name] = guess;
+  }
+  try {
+    return static_cast<double>(evaluate(expr, values));
+  } catch (const Error&) {
+    return 16;
+  }
+}
+
+}  // namespace kiln::loops

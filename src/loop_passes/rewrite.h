@@ -1,0 +1,52 @@
+// Building blocks of the loop passes: copying statements between kernels with renaming, and asking which buffers an
+// item touches.
+#pragma once
+#include "loops/loops.h"
+
+namespace kiln::loops {
+
+// Copies statements into a kernel. Every value gets a new number there, every loop and index variable a new name, and
+// index expressions are rewritten accordingly.
+class Copier {
+ public:
+  Copier(const Kernel& from, Kernel& to);
+  Substitution variables;                 // what a variable of `from` becomes; preset to bind loop variables
+  std::map<ValueId, ValueId> values;      // likewise for values
+  // Every load, store, check and raise of the copy is also masked by this value of `to` (no_value: not).
+  ValueId mask = no_value;
+
+  void copy(const Body& source, Body& out);
+  Stmt copy(const Stmt& source, Body& out);   // `out` receives what a combined mask needs, before the statement
+  ValueId value(ValueId v);
+  Expr expr(const Expr& e) const { return substitute(e, variables); }
+
+ private:
+  std::string fresh(const std::string& like);
+  const Kernel& from_;
+  Kernel& to_;
+  std::set<std::string> used_;
+};
+
+ValueId new_value(Kernel& kernel, DType dtype);
+std::set<std::string> variables_of(const Kernel& kernel);   // loop and index variables
+
+// Replaces uses of values (operands, masks, yields), everywhere in the body.
+void replace_values(Body& body, const std::map<ValueId, ValueId>& map);
+
+struct Accesses {
+  std::set<BufferId> reads, writes;
+  bool touches(BufferId b) const { return reads.count(b) || writes.count(b); }
+};
+Accesses accesses(const Item& item);   // nested blocks included
+Accesses accesses(const Body& body);
+bool conflict(const Accesses& a, const Accesses& b);   // one writes what the other touches
+
+bool raises(const Body& body);         // has a check_index or raise_if
+void replace_buffer(Block& block, BufferId from, BufferId to);
+// Buffers that are read or written from outside the kernels' view: program outputs, mutated inputs and constants.
+bool observable(const LoopProgram& program, BufferId buffer);
+
+// A number for weighing: the expression at the export's sizes.
+double estimate(const Expr& expr, const LoopProgram& program);
+
+}  // namespace kiln::loops

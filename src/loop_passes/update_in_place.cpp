@@ -1,0 +1,120 @@
+#include "loop_passes/passes.h"
+#include "loop_passes/pointwise_form.h"
+#include "loop_passes/rewrite.h"
+
+namespace kiln::loops {
+namespace {
+
+bool same_layout(const Buffer& a, const Buffer& b) {
+  return a.dtype == b.dtype && a.sizes == b.sizes && a.strides == b.strides;
+}
+
+// Every access to `b` in this kernel is at the very index (over the same loop variables) at which it stores to `to`:
+// then writing `to` where `b` was is safe, element by element.
+bool accessed_where_stored(const Kernel& kernel, BufferId b, BufferId to) {
+  std::optional<PointwiseForm> form = pointwise_form(kernel);
+  if (!form || form->store->buffer != to) return false;
+  for (const Stmt& stmt : *form->body)
+    if (stmt.kind == StmtKind::load && stmt.buffer == b && stmt.index != form->store->index) return false;
+  return true;
+}
+
+class InPlace {
+ public:
+  InPlace(LoopProgram& program, Log& log) : program_(program), log_(log) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    // One rename can make the next one possible (a chain of updates), from the last write-back upwards.
+    for (size_t i = block.size(); i-- > 0;) {
+      auto* kernel = std::get_if<Kernel>(&block[i].what);
+      if (!kernel) continue;
+      std::optional<PlainCopy> copy = plain_copy(*kernel);
+      if (!copy || copy->from == copy->to) continue;
+      if (write_back(block, i, *copy) || update(block, i, *copy)) {
+        block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
+        changed = true;
+        i = block.size();   // positions moved: start again from the end
+      }
+    }
+    return changed;
+  }
+
+ private:
+  const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
+
+  // `to` is an input or constant that gets `from` at the end: let `from` live in `to` from the start.
+  bool write_back(Block& block, size_t at, PlainCopy copy) {
+    const Buffer& to = buffer(copy.to);
+    if (buffer(copy.from).role != BufferRole::temp || !to.mutated || !same_layout(buffer(copy.from), to)) return false;
+    size_t first_write = block.size();
+    for (size_t j = 0; j < block.size(); ++j)
+      if (accesses(block[j]).writes.count(copy.from)) {
+        first_write = j;
+        break;
+      }
+    if (first_write >= at) return false;
+    for (size_t j = first_write; j < block.size(); ++j) {
+      if (j == at) continue;
+      Accesses a = accesses(block[j]);
+      if (a.writes.count(copy.to)) return false;
+      if (!a.reads.count(copy.to)) continue;
+      auto* kernel = std::get_if<Kernel>(&block[j].what);
+      if (j == first_write && kernel && accessed_where_stored(*kernel, copy.to, copy.from)) continue;
+      log_.push_back(str("keep ", buffer(copy.from).name, " apart from ", to.name, ": the old value is read later"));
+      return false;
+    }
+    rename(block, copy.from, copy.to, "its new value is written in place");
+    return true;
+  }
+
+  // `to` starts as a copy of a temporary that nobody touches afterwards: let them share.
+  bool update(Block& block, size_t at, PlainCopy copy) {
+    if (buffer(copy.from).role != BufferRole::temp || buffer(copy.to).role != BufferRole::temp) return false;
+    if (!same_layout(buffer(copy.from), buffer(copy.to))) return false;
+    bool rewritten = false;
+    for (size_t j = 0; j < block.size(); ++j) {
+      if (j == at) continue;
+      Accesses a = accesses(block[j]);
+      if (j > at && a.touches(copy.from)) return false;
+      if (j < at && a.touches(copy.to)) return false;
+      rewritten |= j > at && a.writes.count(copy.to);
+    }
+    // A copy that is only read is better inlined than renamed; it disappears either way.
+    if (!rewritten) return false;
+    if (!defined_here(block, copy.from)) return false;
+    rename(block, copy.to, copy.from, "it updates a value that nobody needs any more");
+    return true;
+  }
+
+  static bool defined_here(const Block& block, BufferId b) {
+    for (const Item& item : block)
+      if (!std::holds_alternative<Cond>(item.what) && !std::holds_alternative<While>(item.what) && accesses(item).writes.count(b)) return true;
+    return false;
+  }
+
+  void rename(Block& block, BufferId from, BufferId to, const char* why) {
+    log_.push_back(str("merge ", buffer(from).name, " with ", buffer(to).name, ": ", why));
+    replace_buffer(program_.block, from, to);
+    (void)block;
+  }
+
+  LoopProgram& program_;
+  Log& log_;
+};
+
+}  // namespace
+
+bool update_in_place(LoopProgram& program, Log& log) {
+  InPlace pass(program, log);
+  bool changed = pass.run(program.block);
+  // An item that copies a buffer to itself after the renaming does nothing.
+  std::erase_if(program.block, [](const Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    std::optional<PlainCopy> copy = kernel ? plain_copy(*kernel) : std::nullopt;
+    return copy && copy->from == copy->to;
+  });
+  return changed;
+}
+
+}  // namespace kiln::loops

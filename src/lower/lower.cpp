@@ -1,0 +1,198 @@
+#include "lower/lower.h"
+
+#include "lower/lowering.h"
+#include "ops/lower_call.h"
+
+namespace kiln {
+using namespace loops;
+
+Lowering::Lowering(const Program& source) : source_(source) {
+  program_.name = source.name;
+  program_.symbols = source.symbols;
+  program_.guards = source.guards;
+  program_.keep_alive = source.keep_alive;
+  ranges_ = source.ranges();
+}
+
+LoopProgram Lowering::run() {
+  make_inputs();
+  for (const auto& node : source_.graph.nodes) lower_node(*node, program_.block);
+  make_outputs();
+  return std::move(program_);
+}
+
+BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
+  Buffer buffer;
+  buffer.name = value.name;
+  buffer.dtype = value.type.dtype;
+  buffer.sizes = value.type.sizes;
+  buffer.strides = role == BufferRole::input || role == BufferRole::constant
+                       ? value.type.strides
+                       : storage_strides(value.type, source_.symbols);
+  buffer.role = role;
+  BufferId id = program_.add_buffer(std::move(buffer));
+  buffers_[&value] = id;
+  return id;
+}
+
+void Lowering::make_inputs() {
+  const Graph& graph = source_.graph;
+  for (size_t i = 0; i < graph.inputs.size(); ++i) {
+    const Value& value = *graph.inputs[i];
+    const InputSpec& spec = source_.input_specs[i];
+    if (spec.kind == InputKind::parameter || spec.kind == InputKind::buffer || spec.kind == InputKind::constant_tensor) {
+      BufferId id = make_buffer(value, BufferRole::constant);
+      buffer(id).constant = spec.target;
+      by_constant_[spec.target] = id;
+      continue;
+    }
+    if (spec.kind == InputKind::token || spec.kind == InputKind::custom_object)
+      fail_unsupported("K0301", str("input ", value.name, " is a token or custom object; Kiln takes tensors and numbers"));
+    LoopProgram::Input input;
+    input.name = value.name;
+    if (spec.kind == InputKind::constant_value) {
+      input.what = spec.constant;
+    } else if (value.kind == ValueKind::tensor) {
+      BufferId id = make_buffer(value, BufferRole::input);
+      buffer(id).position = static_cast<int>(program_.inputs.size());
+      input.what = id;
+    } else if (value.kind == ValueKind::none) {
+      input.what = Argument();
+    } else if (value.expr.is_symbol()) {
+      input.what = value.expr.name();
+    } else if (value.expr.is_constant()) {
+      input.what = Argument(Scalar(value.expr.value()));
+    } else {
+      fail_unsupported("K0302", str("input ", value.name, " is the symbolic number ", value.expr.text(),
+                                    "; only plain symbols can be passed"));
+    }
+    program_.inputs.push_back(std::move(input));
+  }
+  for (const LoopProgram::Input& input : program_.inputs) {
+    if (auto* symbol = std::get_if<std::string>(&input.what)) bound_.insert(*symbol);
+    if (auto* id = std::get_if<BufferId>(&input.what))
+      for (const Expr& size : buffer(*id).sizes) collect_symbols(size, bound_);
+  }
+}
+
+void Lowering::copy(BufferId from, BufferId to, Block& block, const std::vector<Origin>& origins) {
+  Kernel kernel;
+  kernel.name = "copy_" + buffer(to).name;
+  kernel.op_names = {"copy"};
+  kernel.origins = origins;
+  KernelBuilder k(program_, kernel);
+  k.parallel(buffer(to).sizes, [&](const std::vector<Expr>& i) { k.store(to, i, k.load(from, i)); });
+  block.push_back(Item{std::move(kernel)});
+}
+
+// A fresh copy, for values that are about to be overwritten or must not be shared.
+BufferId Lowering::copy_of(BufferId from, BufferRole role, Block& block) {
+  Buffer made = buffer(from);
+  TensorType type;
+  type.dtype = made.dtype;
+  type.sizes = made.sizes;
+  type.strides = made.strides;
+  made.strides = storage_strides(type, source_.symbols);
+  made.role = role;
+  made.position = -1;
+  made.constant.clear();
+  made.mutated = false;
+  made.name += "_copy";
+  BufferId to = program_.add_buffer(std::move(made));
+  copy(from, to, block, {});
+  return to;
+}
+
+void Lowering::make_outputs() {
+  const Graph& graph = source_.graph;
+  struct WriteBack {
+    BufferId target, value;
+  };
+  std::vector<WriteBack> write_backs;
+  std::set<BufferId> taken;
+  for (size_t i = 0; i < graph.outputs.size(); ++i) {
+    const Argument& out = graph.outputs[i];
+    const OutputSpec& spec = source_.output_specs[i];
+    if (spec.kind == OutputKind::buffer_mutation || spec.kind == OutputKind::user_input_mutation) {
+      BufferId target = no_buffer;
+      if (spec.kind == OutputKind::buffer_mutation) {
+        auto found = by_constant_.find(spec.target);
+        KILN_CHECK(found != by_constant_.end(), str("no buffer named ", spec.target));
+        target = found->second;
+      } else {
+        Value* input = graph.find_value(spec.target);
+        KILN_CHECK(input, str("no input named ", spec.target));
+        target = buffers_.at(input);
+      }
+      buffer(target).mutated = true;
+      write_backs.push_back({target, buffers_.at(out.as_value())});
+      continue;
+    }
+    program_.outputs.push_back(user_output(out, static_cast<int>(program_.outputs.size()), taken));
+  }
+  // Write-backs come last, so that everything above saw the old values; a value that another write-back overwrites is
+  // saved first (x, y = y, x).
+  for (size_t i = 0; i < write_backs.size(); ++i)
+    for (size_t j = 0; j < i; ++j)
+      if (write_backs[j].target == write_backs[i].value) {
+        write_backs[i].value = copy_of(write_backs[i].value, BufferRole::temp, program_.block);
+        // The copy must precede the write-backs; they are added only below.
+        break;
+      }
+  for (const WriteBack& w : write_backs)
+    if (w.target != w.value) copy(w.value, w.target, program_.block, {});
+}
+
+LoopProgram::Output Lowering::user_output(const Argument& out, int position, std::set<BufferId>& taken) {
+  if (!out.is_value()) return {out};
+  Value* value = out.as_value();
+  if (value->kind == ValueKind::none) return {Argument()};
+  if (value->kind != ValueKind::tensor) return {value->expr};
+  BufferId id = buffers_.at(value);
+  // An output never shares memory with an input, a weight or another output.
+  if (buffer(id).role != BufferRole::temp || taken.count(id)) id = copy_of(id, BufferRole::output, program_.block);
+  taken.insert(id);
+  buffer(id).role = BufferRole::output;
+  buffer(id).position = position;
+  return {id};
+}
+
+void Lowering::lower_node(const Node& node, Block& block) {
+  try {
+    if (node.op && node.op->kind == OpKind::control_flow) return lower_control_flow(node, block);
+    if (node.op && node.op->kind == OpKind::symbolic) return lower_symbolic(node, block);
+    if (node.op && node.op->kind == OpKind::assertion && !node.op->lower) return lower_assertion(node, block);
+    for (Value* result : node.results) make_result(*result);
+    if (!node.op || !node.op->library.empty()) {
+      lower_call(node, block);
+    } else if (node.op->lower) {
+      LowerCall call(node, node.op->schema, program_, block, buffers_, ranges_);
+      node.op->lower(call);
+    } else {
+      fail_bug(str(node.target, " should have been decomposed before lowering"));
+    }
+    for (Value* result : node.results) note_bound(*result);
+  } catch (Error& error) {
+    Where where = node.where();
+    where.pass = "lower";
+    error.locate(where);
+    throw;
+  }
+}
+
+void Lowering::make_result(const Value& value) {
+  if (value.kind == ValueKind::tensor) make_buffer(value, BufferRole::temp);
+  for (Value* item : value.items)
+    if (item) make_buffer(*item, BufferRole::temp);
+}
+
+void Lowering::note_bound(const Value& value) {
+  if (value.kind == ValueKind::tensor)
+    for (const Expr& size : value.type.sizes) collect_symbols(size, bound_);
+  for (Value* item : value.items)
+    if (item) note_bound(*item);
+}
+
+LoopProgram lower(const Program& program) { return Lowering(program).run(); }
+
+}  // namespace kiln

@@ -1,0 +1,125 @@
+// Library kernels, custom operators, and what concerns symbols: values read from data, assertions.
+#include "lower/lowering.h"
+#include "ops/op_record.h"
+
+namespace kiln {
+using namespace loops;
+
+Call::Arg Lowering::call_argument(const std::string& name, const Argument& arg) {
+  Call::Arg out{name, {}};
+  if (arg.is_none()) return out;
+  if (arg.is_value()) {
+    Value* value = arg.as_value();
+    if (value->kind == ValueKind::tensor) {
+      out.value = buffers_.at(value);
+    } else if (value->kind == ValueKind::tensor_list) {
+      std::vector<BufferId> ids;
+      for (Value* item : value->items) ids.push_back(item ? buffers_.at(item) : no_buffer);
+      out.value = ids;
+    } else if (value->kind != ValueKind::none) {
+      out.value = value->expr;
+    }
+  } else if (arg.is_list()) {
+    std::vector<BufferId> ids;
+    std::vector<Expr> exprs;
+    for (const Argument& item : arg.as_list()) {
+      Call::Arg one = call_argument(name, item);
+      if (auto* id = std::get_if<BufferId>(&one.value)) {
+        ids.push_back(*id);
+      } else if (auto* expr = std::get_if<Expr>(&one.value)) {
+        exprs.push_back(*expr);
+      } else if (std::holds_alternative<std::monostate>(one.value)) {
+        ids.push_back(no_buffer);
+      } else if (auto* scalar = std::get_if<Scalar>(&one.value)) {
+        exprs.push_back(scalar->is_float() ? Expr::float_constant(scalar->as_double()) : Expr(scalar->as_int()));
+      } else {
+        fail_unsupported("K0303", str("argument ", name, " is a list of a kind that calls do not take"));
+      }
+    }
+    if (!ids.empty() && !exprs.empty()) fail_unsupported("K0303", str("argument ", name, " mixes tensors and numbers"));
+    if (!ids.empty()) {
+      out.value = ids;
+    } else {
+      out.value = exprs;
+    }
+  } else if (arg.is_scalar()) {
+    const Scalar& scalar = arg.as_scalar();
+    if (scalar.is_int()) {
+      out.value = Expr(scalar.as_int());
+    } else {
+      out.value = scalar;
+    }
+  } else if (auto* expr = std::get_if<Expr>(&arg.value)) {
+    out.value = *expr;
+  } else if (auto* text = std::get_if<std::string>(&arg.value)) {
+    out.value = *text;
+  } else if (auto* dtype = std::get_if<DType>(&arg.value)) {
+    out.value = *dtype;
+  }  // device, layout, memory format: a kernel of one device has no use for them
+  return out;
+}
+
+void Lowering::lower_call(const Node& node, Block& block) {
+  Call call;
+  call.target = node.target;
+  call.custom = node.op == nullptr;
+  call.origins = node.origins;
+  if (node.op) {
+    call.library = node.op->library;
+    call.name = "lib_" + node.op->library;
+    OpCall access(node, node.op->schema);
+    for (const SchemaArg& arg : node.op->schema.args) call.args.push_back(call_argument(arg.name, access.arg(arg.name)));
+  } else {
+    call.name = node.target;
+    for (const Node::NamedArgument& arg : node.args) call.args.push_back(call_argument(arg.name, arg.arg));
+  }
+  std::set<std::string> defined;
+  auto add_output = [&](const Value& value) {
+    call.outputs.push_back(buffers_.at(&value));
+    for (const Expr& size : value.type.sizes) collect_symbols(size, defined);
+  };
+  for (Value* result : node.results) {
+    if (result->kind == ValueKind::tensor) add_output(*result);
+    for (Value* item : result->items)
+      if (item) add_output(*item);
+  }
+  for (const std::string& symbol : defined)
+    if (!bound_.count(symbol)) call.defines.push_back(symbol);
+  for (const std::string& symbol : call.defines) bound_.insert(symbol);
+  block.push_back(Item{std::move(call)});
+}
+
+void Lowering::lower_symbolic(const Node& node, Block& block) {
+  // Arithmetic on symbols has become expressions; what remains are numbers read from a tensor (.item()).
+  for (Value* result : node.results) {
+    std::set<std::string> fresh;
+    collect_symbols(result->expr, fresh);
+    for (const std::string& symbol : fresh) {
+      if (bound_.count(symbol)) continue;
+      Value* source = nullptr;
+      for (const Node::NamedArgument& arg : node.args)
+        if (arg.arg.is_value() && arg.arg.as_value()->kind == ValueKind::tensor) source = arg.arg.as_value();
+      if (!source)
+        fail_unsupported("K0304", str("the symbol ", symbol, " is used before any operator gives it a value"));
+      if (result->kind == ValueKind::sym_float)
+        fail_unsupported("K0305", "a float read from a tensor as a Python number is not supported yet");
+      block.push_back(Item{BindSymbol{symbol, buffers_.at(source), node.origins}});
+      bound_.insert(symbol);
+    }
+  }
+}
+
+void Lowering::lower_assertion(const Node& node, Block& block) {
+  for (const Node::NamedArgument& arg : node.args) {
+    if (!arg.arg.is_value()) continue;
+    Value* value = arg.arg.as_value();
+    if (value->kind != ValueKind::sym_bool) continue;
+    std::string message = "assertion failed";
+    for (const Node::NamedArgument& other : node.args)
+      if (auto* text = std::get_if<std::string>(&other.arg.value)) message = *text;
+    if (prove(value->expr, ranges_) == Proof::yes) return;
+    block.push_back(Item{AssertThat{value->expr, message, node.origins}});
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,32 @@
+// What an operator's decomposition sees: its arguments, and a way to call other operators in its place. The new nodes
+// stand before the node and inherit its origins; `result(i, value)` says what replaces each result.
+#pragma once
+#include "ops/op_record.h"
+
+namespace kiln {
+
+class DecomposeCall : public OpCall {
+ public:
+  DecomposeCall(Node& node, const Schema& schema, Graph& graph, const RangeEnv& ranges)
+      : OpCall(node, schema), old_(node), graph_(graph), ranges_(ranges), replacements_(node.results.size(), nullptr) {}
+  const RangeEnv& ranges() const { return ranges_; }
+
+  // Arguments in schema order; trailing ones may be left to their defaults. Types come from the record's rule.
+  Value* call(std::string_view op, std::vector<Argument> args) { return call_all(op, std::move(args))[0]; }
+  std::vector<Value*> call_all(std::string_view op, std::vector<Argument> args);
+  // The same with the results' types given: for operators whose sizes depend on data (nonzero), which no rule can know.
+  std::vector<Value*> call_as(std::string_view op, std::vector<Argument> args, const std::vector<TensorType>& types);
+  Argument int_list(const std::vector<Expr>& values);
+  void result(int index, Value* value) { replacements_[static_cast<size_t>(index)] = value; }
+  void result(Value* value) { result(0, value); }
+  const std::vector<Value*>& replacements() const { return replacements_; }
+
+ private:
+  Node* add_call(std::string_view op, std::vector<Argument> args);
+  Node& old_;
+  Graph& graph_;
+  const RangeEnv& ranges_;
+  std::vector<Value*> replacements_;
+};
+
+}  // namespace kiln

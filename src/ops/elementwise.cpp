@@ -1,0 +1,315 @@
+#include "ops/elementwise.h"
+
+#include <limits>
+
+#include "ops/dense.h"
+#include "ops/layout.h"
+
+namespace kiln {
+
+namespace {
+
+enum class Missing : uint8_t { error, lowest, highest };
+
+struct Slot {
+  std::string arg;
+  std::string choice;  // "approximate:tanh": the string that gives 1
+  Missing missing = Missing::error;
+};
+
+std::vector<Slot> parse_slots(std::string_view text) {
+  std::vector<Slot> out;
+  for (const std::string& word : split(text, ' ')) {
+    if (word.empty()) continue;
+    Slot slot;
+    slot.arg = word;
+    if (ends_with(word, "?-") || ends_with(word, "?+")) {
+      slot.missing = word.back() == '-' ? Missing::lowest : Missing::highest;
+      slot.arg.resize(word.size() - 2);
+    } else if (size_t colon = word.find(':'); colon != std::string::npos) {
+      slot.arg = word.substr(0, colon);
+      slot.choice = word.substr(colon + 1);
+    }
+    out.push_back(std::move(slot));
+  }
+  return out;
+}
+
+// A row made ready: shared by the three functions of its record.
+struct Row {
+  Pointwise row;
+  Schema schema;
+  std::vector<Slot> operands, params;
+};
+using RowPtr = std::shared_ptr<const Row>;
+
+bool present(const OpCall& call, const Slot& slot) { return slot.missing == Missing::error || call.given(slot.arg); }
+
+void check_takes(const OpCall& call, Takes takes, DType dtype) {
+  refuse_complex(call, dtype);
+  bool fine = takes == Takes::all || (takes == Takes::no_bool && dtype != DType::boolean) ||
+              (takes == Takes::floats && is_float(dtype)) || (takes == Takes::integral && is_integral(dtype)) ||
+              (takes == Takes::integers && is_integer(dtype));
+  if (!fine) refuse_dtype(call, dtype);
+}
+
+ComputeTypes types_of(const OpCall& call, const Row& row) {
+  Promotion promotion;
+  for (const Slot& slot : row.operands)
+    if (present(call, slot)) add_operand(promotion, operand(call, slot.arg));
+  DType promoted = promotion.result();
+  check_takes(call, row.row.takes, promoted);
+  if (row.row.types) return row.row.types(call, promoted);
+  if (row.row.rule == ResultRule::floating) return {to_float(promoted), to_float(promoted)};
+  return {promoted, row.row.rule == ResultRule::boolean ? DType::boolean : promoted};
+}
+
+void infer_row(InferCall& call, const Row& row) {
+  std::vector<const Value*> tensors;
+  for (const Slot& slot : row.operands) {
+    if (!present(call, slot)) continue;
+    if (const Value* tensor = operand(call, slot.arg).tensor) tensors.push_back(tensor);
+  }
+  call.results = {elementwise_type(call, tensors, types_of(call, row).result)};
+}
+
+void lower_row(LowerCall& call, const Row& row) {
+  ComputeTypes types = types_of(call, row);
+  DType compute = compute_dtype(types.common);
+  call.kernel([&](loops::KernelBuilder& k) {
+    k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& index) {
+      Emit emit{k, call, types.common, compute, {}};
+      for (const Slot& slot : row.operands) {
+        emit.x.push_back(present(call, slot) ? load_operand(call, k, operand(call, slot.arg), types.common, index,
+                                                            row.row.rounds_numbers)
+                                             : loops::no_value);
+      }
+      for (const Slot& slot : row.params) {
+        if (!slot.choice.empty()) {
+          bool chosen = call.given(slot.arg) && call.string(slot.arg) == slot.choice;
+          emit.x.push_back(k.constant(DType::boolean, Scalar(chosen)));
+        } else {
+          emit.x.push_back(present(call, slot) ? number_value(k, call.scalar(slot.arg), compute) : loops::no_value);
+        }
+      }
+      k.store(call.output(), index, row.row.emit(emit));
+    });
+  });
+}
+
+template <class T>
+T missing_value(Missing missing) {
+  using Limits = std::numeric_limits<T>;
+  if constexpr (Limits::has_infinity) return missing == Missing::lowest ? -Limits::infinity() : Limits::infinity();
+  return missing == Missing::lowest ? Limits::min() : Limits::max();
+}
+
+// The operand as the kernel of eager sees it: converted to the common type, except that numbers and tensors without
+// dimensions keep their precision when the common type is a narrow float.
+Tensor reference_operand(const ReferenceCall& call, const Row& row, const Slot& slot, DType common) {
+  const Datum& datum = call.values.find(slot.arg)->second;
+  bool number = !datum.is_tensor();
+  Tensor tensor = number ? Tensor::scalar(number_kind(datum.scalar()), datum.scalar()) : datum.tensor();
+  if (is_float(common)) {
+    if (call.fp64) return tensor;
+    bool keeps = tensor.rank() == 0 && !row.row.rounds_numbers;
+    if (keeps || compute_dtype(common) == common) return tensor;
+  }
+  return tensor.dtype == common ? tensor : convert(tensor, common);
+}
+
+template <class T>
+void reference_row(ReferenceCall& call, const Row& row, const std::vector<std::optional<Tensor>>& operands,
+                   const Tensor& out, void (*apply)(int64_t, const T* const*, T*)) {
+  if (!apply) fail_bug(str(call.node().target, " has no reference for this type"), call.node().where());
+  size_t count = static_cast<size_t>(out.numel());
+  std::vector<std::vector<T>> columns;
+  for (size_t i = 0; i < operands.size(); ++i) {
+    if (operands[i]) {
+      columns.push_back(read_dense<T>(*operands[i], out.sizes));
+    } else {
+      columns.emplace_back(count, missing_value<T>(row.operands[i].missing));
+    }
+  }
+  for (const Slot& slot : row.params) {
+    T value{};
+    if (!slot.choice.empty()) {
+      value = static_cast<T>(call.given(slot.arg) && call.string(slot.arg) == slot.choice);
+    } else if (!call.given(slot.arg)) {
+      value = missing_value<T>(slot.missing);
+    } else if constexpr (std::is_same_v<T, int64_t>) {
+      value = call.scalar(slot.arg).as_int();
+    } else {
+      value = static_cast<T>(call.scalar(slot.arg).as_double());
+    }
+    columns.emplace_back(count, value);
+  }
+  std::vector<const T*> pointers;
+  for (const auto& column : columns) pointers.push_back(column.data());
+  std::vector<T> results(count);
+  apply(static_cast<int64_t>(count), pointers.data(), results.data());
+  write_dense(out, results);
+}
+
+void evaluate_row(ReferenceCall& call, const Row& row) {
+  OpCall typed(call.node(), row.schema);
+  ComputeTypes types = types_of(typed, row);
+  std::vector<std::optional<Tensor>> operands;
+  std::vector<Tensor> tensors;
+  for (const Slot& slot : row.operands) {
+    if (slot.missing != Missing::error && !call.given(slot.arg)) {
+      operands.emplace_back(std::nullopt);
+      continue;
+    }
+    const Datum& datum = call.values.find(slot.arg)->second;
+    if (datum.is_tensor()) tensors.push_back(datum.tensor());
+    operands.emplace_back(reference_operand(call, row, slot, types.common));
+  }
+  Tensor out = elementwise_result(call, tensors, storage_dtype(call, types.result));
+  DType compute = reference_compute(call, types.common);
+  const Formula& formula = row.row.formula;
+  if (compute == DType::f64) reference_row<double>(call, row, operands, out, formula.f64);
+  if (compute == DType::f32) reference_row<float>(call, row, operands, out, formula.f32);
+  if (compute == DType::i64) reference_row<int64_t>(call, row, operands, out, formula.i64);
+  call.results = {Datum{out}};
+}
+
+bool takes(const Pointwise& row, DType dtype) {
+  switch (row.takes) {
+    case Takes::all: return true;
+    case Takes::no_bool: return dtype != DType::boolean;
+    case Takes::floats: return is_float(dtype);
+    case Takes::integral: return is_integral(dtype);
+    case Takes::integers: return is_integer(dtype);
+  }
+  return false;
+}
+
+// The shapes worth trying for n operands, and the types the operator takes.
+void generate_samples(OpRecord& record, const Pointwise& row, const std::vector<Slot>& operands) {
+  size_t n = operands.size();
+  auto add = [&](std::vector<std::vector<int64_t>> shapes, std::vector<DType> dtypes) {
+    Sample sample;
+    for (size_t i = 0; i < n; ++i) {
+      DType dtype = dtypes[i % dtypes.size()];
+      if (!takes(row, dtype)) return;
+      sample.args.push_back(spec(shapes[i % shapes.size()], dtype, row.low, row.high));
+    }
+    sample.args.insert(sample.args.end(), row.trailing.begin(), row.trailing.end());
+    record.samples.push_back(std::move(sample));
+  };
+  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean})
+    add({{2, 3}}, {dtype});
+  DType usual = takes(row, DType::f32) ? DType::f32 : DType::i64;
+  add({{0, 3}}, {usual});
+  add({{}}, {usual});
+  add({{17}}, {usual});
+  if (n < 2) return;
+  add({{2, 1, 3}, {4, 1}}, {usual});
+  add({{3}, {}}, {usual});
+  add({{2, 3}, {3}}, {DType::f32, DType::i64});
+  add({{2, 2}, {}}, {DType::bf16, DType::f32});
+  add({{2, 2}, {2, 2}}, {DType::i32, DType::i64});
+  Sample bad;
+  for (size_t i = 0; i < n; ++i) bad.args.push_back(spec({i == 0 ? int64_t{2} : int64_t{3}}, usual, row.low, row.high));
+  bad.args.insert(bad.args.end(), row.trailing.begin(), row.trailing.end());
+  bad.refused = true;
+  record.samples.push_back(std::move(bad));
+}
+
+}  // namespace
+
+EmitFn scalar_op(ScalarOp op) {
+  return [op](Emit& e) { return e.k.op_v(op, e.x); };
+}
+
+void add_pointwise(Registry& registry, Pointwise row) {
+  auto ready = std::make_shared<Row>();
+  ready->schema = parse_schema(row.schema);
+  ready->operands = parse_slots(row.operands);
+  ready->params = parse_slots(row.params);
+  OpRecord record;
+  record.schema_text = row.schema;
+  record.inplace = row.inplace;
+  bool operands_first = true;
+  for (size_t i = 0; i < ready->operands.size(); ++i)
+    operands_first &= ready->schema.args[i].name == ready->operands[i].arg && ready->schema.args[i].type == SchemaType::tensor;
+  if (operands_first) generate_samples(record, row, ready->operands);
+  record.samples.insert(record.samples.end(), row.samples.begin(), row.samples.end());
+  ready->row = std::move(row);
+  RowPtr shared = ready;
+  record.infer = [shared](InferCall& call) { infer_row(call, *shared); };
+  record.lower = [shared](LowerCall& call) { lower_row(call, *shared); };
+  record.reference = [shared](ReferenceCall& call) { evaluate_row(call, *shared); };
+  registry.add(std::move(record));
+}
+
+void add_pointwise_alias(Registry& registry, Pointwise row, const char* schema) {
+  row.schema = schema;
+  add_pointwise(registry, std::move(row));
+}
+
+Scalar scalar_as(const Scalar& number, DType dtype) { return Tensor::scalar(dtype, number).item(); }
+
+ValueId number_value(loops::KernelBuilder& k, const std::variant<Scalar, Expr>& number, DType dtype) {
+  if (const auto* constant = std::get_if<Scalar>(&number)) return k.constant(dtype, scalar_as(*constant, dtype));
+  return k.index_value(std::get<Expr>(number), dtype);
+}
+
+ValueId load_operand(const LowerCall& call, loops::KernelBuilder& k, const Operand& operand, DType common,
+                     const std::vector<Expr>& index, bool rounds_numbers) {
+  DType compute = compute_dtype(common);
+  bool narrow = compute != common;
+  if (!operand.tensor) {
+    const auto* constant = std::get_if<Scalar>(&operand.number);
+    if (constant && rounds_numbers && narrow) return k.constant(compute, scalar_as(scalar_as(*constant, common), compute));
+    ValueId value = number_value(k, operand.number, compute);
+    return rounds_numbers && narrow ? k.as(compute, k.cast(common, value)) : value;
+  }
+  const TensorType& type = operand.tensor->type;
+  ValueId loaded = k.load_compute(call.buffer(operand.tensor), call.broadcast(type.sizes, index));
+  bool keeps = type.sizes.empty() && !rounds_numbers;
+  // An integer meets a narrow float: eager converts it to the narrow type first, which rounds.
+  if (narrow && type.dtype != common && !keeps) return k.as(compute, k.cast(common, loaded));
+  return k.as(compute, loaded);
+}
+
+TensorType elementwise_type(const InferCall& call, const std::vector<const Value*>& tensors, DType dtype) {
+  std::vector<Sizes> shapes;
+  std::vector<Layouted> inputs;
+  Device device;
+  bool device_known = false;
+  for (const Value* tensor : tensors) {
+    shapes.push_back(tensor->type.sizes);
+    inputs.push_back({tensor->type.sizes, tensor->type.strides});
+    if (!device_known || device.type == DeviceType::cpu) device = tensor->type.device;
+    device_known = true;
+  }
+  Sizes sizes = broadcast_sizes(call, shapes, call.ranges());
+  Sizes strides = elementwise_strides(sizes, inputs, call.ranges());
+  return strided_type(dtype, std::move(sizes), std::move(strides), device);
+}
+
+Tensor elementwise_result(const ReferenceCall& call, const std::vector<Tensor>& tensors, DType dtype) {
+  size_t rank = 0;
+  for (const Tensor& tensor : tensors) rank = std::max(rank, tensor.sizes.size());
+  std::vector<int64_t> sizes(rank, 1);
+  std::vector<Layouted> inputs;
+  for (const Tensor& tensor : tensors) {
+    for (size_t d = 0; d < tensor.sizes.size(); ++d) {
+      int64_t& have = sizes[rank - tensor.sizes.size() + d];
+      if (tensor.sizes[d] == 1 || tensor.sizes[d] == have) continue;
+      if (have != 1) {
+        fail_user("K0206", str(call.node().target, ": sizes ", have, " and ", tensor.sizes[d],
+                               " cannot be broadcast together"),
+                  call.node().where());
+      }
+      have = tensor.sizes[d];
+    }
+    inputs.push_back({to_exprs(tensor.sizes), to_exprs(tensor.strides)});
+  }
+  Sizes strides = elementwise_strides(to_exprs(sizes), inputs, RangeEnv{});
+  return Tensor::empty_strided(dtype, std::move(sizes), to_numbers(strides));
+}
+
+}  // namespace kiln

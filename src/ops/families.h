@@ -1,0 +1,19 @@
+// The families of operators. Each function adds its family's records to the registry; registry.cpp lists them all.
+// A new family is one file, one line here and one line in registry.cpp.
+#pragma once
+
+namespace kiln {
+
+class Registry;
+
+void register_pointwise(Registry& registry);
+void register_views(Registry& registry);
+void register_reduce(Registry& registry);
+void register_matmul(Registry& registry);
+void register_index(Registry& registry);
+void register_factories(Registry& registry);
+void register_symbolic(Registry& registry);
+void register_control_flow(Registry& registry);
+void register_inplace_copy(Registry& registry);
+
+}  // namespace kiln

@@ -1,0 +1,70 @@
+#include "ops/families.h"
+#include "ops/inplace.h"
+#include "ops/op_record.h"
+
+namespace kiln {
+
+const Registry& Registry::instance() {
+  static const Registry registry = [] {
+    Registry all;
+    register_pointwise(all);
+    register_views(all);
+    register_reduce(all);
+    register_matmul(all);
+    register_index(all);
+    register_factories(all);
+    register_symbolic(all);
+    register_control_flow(all);
+    register_inplace_copy(all);
+    return all;
+  }();
+  return registry;
+}
+
+const OpRecord* Registry::find(std::string_view name) const {
+  auto found = records_.find(name);
+  return found == records_.end() ? nullptr : found->second.get();
+}
+
+std::vector<const OpRecord*> Registry::all() const {
+  std::vector<const OpRecord*> out;
+  for (const auto& [name, record] : records_) out.push_back(record.get());
+  return out;
+}
+
+void Registry::add(OpRecord record) {
+  record.schema = parse_schema(record.schema_text, record.name_space);
+  std::string name = record.schema.name;
+  if (records_.contains(name)) fail_bug(str("operator ", name, " is declared twice"));
+  auto stored = std::make_unique<OpRecord>(std::move(record));
+  const OpRecord* functional = stored.get();
+  records_.emplace(name, std::move(stored));
+  if (functional->inplace) {
+    OpRecord variant = make_inplace(*functional);
+    std::string variant_name = variant.schema.name;
+    if (records_.contains(variant_name)) fail_bug(str("operator ", variant_name, " is declared twice"));
+    records_.emplace(variant_name, std::make_unique<OpRecord>(std::move(variant)));
+  }
+}
+
+std::vector<std::string> incomplete_records(const Registry& registry) {
+  std::vector<std::string> out;
+  for (const OpRecord* record : registry.all()) {
+    if (record->kind != OpKind::plain || record->functional) continue;
+    auto miss = [&](std::string_view what) { out.push_back(str(record->name(), ": ", what)); };
+    if (!record->infer) miss("no shape-and-dtype rule");
+    if (!record->reference) miss("no reference evaluation");
+    if (record->samples.empty()) miss("no samples");
+    int ways = (record->decompose ? 1 : 0) + (record->lower ? 1 : 0) + (record->library.empty() ? 0 : 1);
+    if (record->schema.mutates()) {
+      if (ways != 0) miss("mutates, and so is never compiled itself: it must not say how");
+    } else if (ways != 1) {
+      miss(str(ways, " of decomposition, lowering and library kernel; exactly one is needed"));
+    }
+    for (const Sample& sample : record->samples)
+      if (sample.args.size() > record->schema.args.size()) miss("a sample has more arguments than the schema");
+  }
+  return out;
+}
+
+}  // namespace kiln

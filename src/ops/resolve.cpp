@@ -1,0 +1,53 @@
+#include <algorithm>
+
+#include "ops/op_record.h"
+
+namespace kiln {
+
+namespace {
+
+struct Unknown {
+  Where first;
+  int count = 0;
+};
+
+// Python functions come without argument names; from here on they are named as in the schema.
+void name_arguments(Node& node) {
+  const auto& declared = node.op->schema.args;
+  for (size_t i = 0; i < node.args.size() && i < declared.size(); ++i)
+    if (node.args[i].name.empty()) node.args[i].name = declared[i].name;
+}
+
+void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<std::string, Unknown>& unknown) {
+  const Registry& registry = Registry::instance();
+  for (auto& node : graph.nodes) {
+    node->op = registry.find(node->target);
+    if (node->op) {
+      if (node->op->kind != OpKind::control_flow) name_arguments(*node);
+    } else if (std::find(custom.begin(), custom.end(), node->target) == custom.end()) {
+      Unknown& entry = unknown[node->target];
+      if (entry.count++ == 0) entry.first = node->where();
+    }
+    for (auto& named : node->args)
+      if (named.arg.is_graph() && named.arg.as_graph()) resolve_in(*named.arg.as_graph(), custom, unknown);
+  }
+}
+
+}  // namespace
+
+void resolve_operators(Graph& graph, const std::vector<std::string>& custom_ops) {
+  std::map<std::string, Unknown> unknown;
+  resolve_in(graph, custom_ops, unknown);
+  if (unknown.empty()) return;
+  std::string message = str(unknown.size(), unknown.size() == 1 ? " operator is" : " operators are", " not known:");
+  for (const auto& [target, entry] : unknown) {
+    message += str("\n  ", target);
+    if (entry.count > 1) message += str(" (", entry.count, " times)");
+    const SourceLine& source = entry.first.source;
+    if (source.known()) message += str(", first at ", source.file, ":", source.line, " in ", source.function);
+  }
+  Where where = unknown.size() == 1 ? unknown.begin()->second.first : Where{};
+  fail_unsupported("K0200", message, where);
+}
+
+}  // namespace kiln

@@ -1,0 +1,253 @@
+// check_plan: what the runtime relies on without looking again.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "package/plan_io.h"
+
+namespace kiln::format {
+namespace {
+
+constexpr int dtypes = 20;  // kiln::DType; runtime/element.cpp has a static_assert that this is its count
+
+class Checker {
+ public:
+  explicit Checker(const Plan& plan) : plan_(plan) {}
+
+  void run() {
+    for (size_t i = 0; i < plan_.exprs.size(); ++i) expression(i);
+    symbols();
+    guards();
+    inputs();
+    outputs();
+    for (const Constant& c : plan_.constants)
+      require(c.storage_offset >= 0 && c.bytes >= 0 && c.storage_offset <= INT64_MAX - c.bytes,
+              str("constant ", c.name, " has a negative offset or size"));
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer(i);
+    for (const Kernel& k : plan_.kernels)
+      require(k.scratch_bytes >= 0 && k.scratch_bytes < (int64_t{1} << 40), str("kernel ", k.symbol, " wants absurd scratch"));
+    require(plan_.metadata_keys.size() == plan_.metadata_values.size(), "metadata keys and values differ in number");
+    steps(plan_.init, 0);
+    steps(plan_.steps, 0);
+  }
+
+ private:
+  static void require(bool ok, const std::string& message) {
+    if (!ok) fail_user("K0503", str("the plan of this package is inconsistent: ", message));
+  }
+  template <class T>
+  void index(int64_t i, const std::vector<T>& table, const std::string& what, bool optional = false) const {
+    if (optional && i == none) return;
+    if (i < 0 || i >= static_cast<int64_t>(table.size()))
+      require(false, str(what, " is ", i, " of ", table.size()));
+  }
+  void expr(ExprIndex e, const std::string& what, bool optional = false) const { index(e, plan_.exprs, what, optional); }
+
+  static int operands(ExprCode code) {
+    switch (code) {
+      case ExprCode::constant:
+      case ExprCode::symbol:
+      case ExprCode::float_constant: return 0;
+      case ExprCode::neg:
+      case ExprCode::logical_not:
+      case ExprCode::to_float:
+      case ExprCode::to_int:
+      case ExprCode::floor_to_int:
+      case ExprCode::ceil_to_int:
+      case ExprCode::sqrt:
+      case ExprCode::float_neg: return 1;
+      case ExprCode::ite: return 3;
+      default: return 2;
+    }
+  }
+
+  void expression(size_t i) const {
+    int depth = 0;
+    std::string what = str("expression ", i);
+    for (const ExprInstruction& in : plan_.exprs[i].code) {
+      require(in.code <= ExprCode::float_mod, what + " has an unknown instruction");
+      if (in.code == ExprCode::symbol) index(in.operand, plan_.symbols, what + ": symbol");
+      int takes = operands(in.code);
+      require(depth >= takes, what + " takes more than its stack has");
+      depth += 1 - takes;
+      require(depth <= max_expr_depth, what + " is too deep");
+    }
+    require(depth == 1, what + " does not leave one value");
+  }
+
+  void symbols() const {
+    for (const Symbol& s : plan_.symbols) {
+      require(s.source <= SymbolSource::iteration, str("symbol ", s.name, " has an unknown source"));
+      require(s.low <= s.high, str("symbol ", s.name, " has an empty range"));
+      if (s.source == SymbolSource::input_size || s.source == SymbolSource::input_value) {
+        index(s.input, plan_.inputs, str("symbol ", s.name, ": input"));
+        const Input& in = plan_.inputs[static_cast<size_t>(s.input)];
+        bool of_tensor = s.source == SymbolSource::input_size;
+        require(of_tensor == (in.what == InputWhat::tensor), str("symbol ", s.name, ": input ", in.name, " is of another kind"));
+        if (of_tensor) {
+          index(in.buffer, plan_.buffers, str("input ", in.name, ": buffer"));
+          index(s.dim, plan_.buffers[static_cast<size_t>(in.buffer)].sizes, str("symbol ", s.name, ": dimension"));
+        }
+      }
+    }
+  }
+
+  void guards() const {
+    for (const Guard& g : plan_.guards) expr(g.condition, str("guard ", g.text, ": condition"));
+  }
+
+  void inputs() const {
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      const Input& in = plan_.inputs[i];
+      std::string what = str("input ", i, " (", in.name, ")");
+      require(in.what <= InputWhat::ignored && in.constant_kind <= 4, what + " is of an unknown kind");
+      if (in.what == InputWhat::tensor) {
+        index(in.buffer, plan_.buffers, what + ": buffer");
+        const Buffer& b = plan_.buffers[static_cast<size_t>(in.buffer)];
+        require(b.role == BufferRole::input && b.position == static_cast<int64_t>(i), what + ": its buffer is another one's");
+      } else if (in.what <= InputWhat::sym_bool) {
+        index(in.symbol, plan_.symbols, what + ": symbol", true);
+      }
+    }
+  }
+
+  void outputs() const {
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const Output& out = plan_.outputs[i];
+      std::string what = str("output ", i);
+      require(out.what <= OutputWhat::none, what + " is of an unknown kind");
+      if (out.what == OutputWhat::tensor) index(out.buffer, plan_.buffers, what + ": buffer");
+      else if (out.what != OutputWhat::none) expr(out.expr, what + ": expression");
+    }
+  }
+
+  void buffer(size_t i) const {
+    const Buffer& b = plan_.buffers[i];
+    std::string what = str("buffer ", b.name);
+    require(b.dtype < dtypes && b.role <= BufferRole::temp, what + " has an unknown dtype or role");
+    require(b.sizes.size() == b.strides.size() && b.sizes.size() <= 64, what + " has a wrong number of strides");
+    for (ExprIndex e : b.sizes) expr(e, what + ": size");
+    for (ExprIndex e : b.strides) expr(e, what + ": stride");
+    expr(b.offset, what + ": offset", true);
+    bool allocated = b.role == BufferRole::temp || b.role == BufferRole::derived || b.role == BufferRole::output;
+    expr(b.bytes, what + ": bytes", !allocated || b.same_memory_as != none);
+    require(b.alignment >= 1 && b.alignment <= 4096 && (b.alignment & (b.alignment - 1)) == 0, what + " has a bad alignment");
+    if (b.role == BufferRole::input) {
+      index(b.position, plan_.inputs, what + ": input");
+      require(plan_.inputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i), what + " is not its input's buffer");
+    }
+    if (b.role == BufferRole::constant) index(b.position, plan_.constants, what + ": constant");
+    if (b.role == BufferRole::output) {
+      index(b.position, plan_.outputs, what + ": output");
+      require(plan_.outputs[static_cast<size_t>(b.position)].what == OutputWhat::tensor, what + ": its output is no tensor");
+    }
+    alias(i);
+  }
+
+  void alias(size_t i) const {
+    const Buffer& b = plan_.buffers[i];
+    if (b.same_memory_as == none) return;
+    require(b.role == BufferRole::temp || b.role == BufferRole::output, str("buffer ", b.name, " may not share memory"));
+    size_t at = i, hops = 0;
+    while (plan_.buffers[at].same_memory_as != none) {
+      index(plan_.buffers[at].same_memory_as, plan_.buffers, str("buffer ", b.name, ": same_memory_as"));
+      at = static_cast<size_t>(plan_.buffers[at].same_memory_as);
+      require(++hops <= plan_.buffers.size(), str("buffer ", b.name, " shares memory in a circle"));
+    }
+    BufferRole root = plan_.buffers[at].role;
+    require(root != BufferRole::derived, str("buffer ", b.name, " would overwrite a derived constant"));
+    if (root == BufferRole::input)
+      require(plan_.inputs[static_cast<size_t>(plan_.buffers[at].position)].mutated,
+              str("buffer ", b.name, " would overwrite an input that nothing mutates"));
+    if (root == BufferRole::constant)
+      require(plan_.constants[static_cast<size_t>(plan_.buffers[at].position)].mutated,
+              str("buffer ", b.name, " would overwrite a constant that nothing mutates"));
+    require(b.role != BufferRole::output || root == BufferRole::temp,
+            str("output buffer ", b.name, " shares the memory of an input, a constant or another output"));
+  }
+
+  void steps(const std::vector<Step>& block, int depth) {
+    require(depth <= max_block_depth, "blocks are nested too deeply");
+    for (const Step& s : block) step(s, depth);
+  }
+
+  void step(const Step& s, int depth) {
+    std::string what = str("step ", s.name);
+    require(s.kind <= StepKind::while_loop, what + " is of an unknown kind");
+    require(numbers_.insert(s.number).second, what + " has a number that another step has");
+    for (const KernelArg& a : s.args) {
+      index(a.buffer, plan_.buffers, what + ": argument");
+      require(a.access >= 1 && a.access <= 3, what + " has an argument without access");
+      if (a.access & 2) writable(a.buffer, what);
+    }
+    for (ExprIndex e : s.ints) expr(e, what + ": integer");
+    expr(s.items, what + ": item count", s.kind != StepKind::kernel);
+    expr(s.grain, what + ": grain", true);
+    expr(s.condition, what + ": condition", true);
+    for (int32_t b : s.outputs) index(b, plan_.buffers, what + ": output"), writable(b, what);
+    for (int32_t b : s.mutates) index(b, plan_.buffers, what + ": mutated argument"), writable(b, what);
+    for (int32_t d : s.defines) defined_symbol(d, what);
+    for (const CallArg& a : s.call_args) call_arg(a, what);
+    by_kind(s, what);
+    index(s.iteration_symbol, plan_.symbols, what + ": iteration symbol", true);
+    if (s.iteration_symbol != none)
+      require(plan_.symbols[static_cast<size_t>(s.iteration_symbol)].source == SymbolSource::iteration, what + ": wrong iteration symbol");
+    for (const auto& block : s.blocks) steps(block, depth + 1);
+  }
+
+  void by_kind(const Step& s, const std::string& what) const {
+    auto args = s.args.size();
+    switch (s.kind) {
+      case StepKind::kernel: index(s.kernel, plan_.kernels, what + ": kernel"); break;
+      case StepKind::copy: require(args == 2, what + ": a copy has two arguments"); break;
+      case StepKind::bind_symbol: require(args == 1 && s.defines.size() == 1, what + ": a binding has one buffer, one symbol"); break;
+      case StepKind::assert_that: require(s.condition != none, what + " asserts nothing"); break;
+      case StepKind::cond:
+        require(s.blocks.size() == 2 && (args == 1) != (s.condition != none), what + ": a cond has a predicate, two blocks");
+        break;
+      case StepKind::while_loop:
+        require(s.blocks.size() == 2 && (args == 1) != (s.condition != none), what + ": a loop has a predicate, two blocks");
+        break;
+      default: require(!s.target.empty(), what + " has no target");
+    }
+    if (s.kind == StepKind::cond || s.kind == StepKind::while_loop) return;
+    require(s.blocks.empty(), what + " has blocks");
+  }
+
+  void writable(int32_t b, const std::string& what) const {
+    size_t at = static_cast<size_t>(b);
+    const Buffer& buffer = plan_.buffers[at];
+    if (buffer.role == BufferRole::constant)
+      require(plan_.constants[static_cast<size_t>(buffer.position)].mutated,
+              str(what, " writes constant ", buffer.name, ", which is not mutable"));
+    if (buffer.role == BufferRole::input)
+      require(plan_.inputs[static_cast<size_t>(buffer.position)].mutated,
+              str(what, " writes input ", buffer.name, ", which is not mutable"));
+  }
+
+  void defined_symbol(int32_t d, const std::string& what) const {
+    index(d, plan_.symbols, what + ": defined symbol");
+    require(plan_.symbols[static_cast<size_t>(d)].source == SymbolSource::step, what + " defines a symbol of the inputs");
+  }
+
+  void call_arg(const CallArg& a, const std::string& what) const {
+    std::string arg = str(what, ": argument ", a.name);
+    require(a.kind <= 8, arg + " is of an unknown kind");
+    bool single = a.kind == 1 || a.kind == 3 || a.kind == 6 || a.kind == 8;
+    if (single) require(a.items.size() == 1, arg + " has not one item");
+    for (int32_t item : a.items) {
+      if (a.kind == 1 || a.kind == 2) index(item, plan_.buffers, arg, a.kind == 2);
+      if (a.kind == 3 || a.kind == 4) expr(item, arg);
+      if (a.kind == 8) require(item >= 0 && item < dtypes, arg + " is no dtype");
+    }
+  }
+
+  const Plan& plan_;
+  std::set<int32_t> numbers_;
+};
+
+}  // namespace
+
+void check_plan(const Plan& plan) { Checker(plan).run(); }
+
+}  // namespace kiln::format

@@ -1,0 +1,209 @@
+// Checks that includes point the allowed way: every #include "…" (and <kiln/…>) under src/, include/, runtime/ and cli/
+// against tools/dependencies.txt. The check itself is tested on small trees made here.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <set>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace {
+
+namespace fs = std::filesystem;
+using Problems = std::vector<std::string>;
+
+struct Rules {
+  std::vector<std::string> order;                                 // folders as listed
+  std::map<std::string, std::set<std::string>> allowed;           // by folder
+  std::map<std::string, std::set<std::string>> allowed_in_tests;  // more for *_test.cpp
+  bool knows(const std::string& folder) const { return allowed.count(folder) > 0; }
+};
+
+Rules read_rules(const fs::path& file, Problems& problems) {
+  Rules rules;
+  std::ifstream in(file);
+  if (!in) problems.push_back("cannot read " + file.string());
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    line = line.substr(0, line.find('#'));
+    if (line.find_first_not_of(" \t\r") == std::string::npos) continue;
+    const std::string place = file.filename().string() + ":" + std::to_string(number) + ": ";
+    const size_t colon = line.find(':');
+    if (colon == std::string::npos) {
+      problems.push_back(place + "expected \"folder: what it may include\"");
+      continue;
+    }
+    std::istringstream left(line.substr(0, colon)), right(line.substr(colon + 1));
+    std::string folder, tests, name;
+    left >> folder >> tests;
+    if (tests.empty()) {
+      if (rules.knows(folder)) problems.push_back(place + folder + " is listed twice");
+      rules.order.push_back(folder);
+      rules.allowed[folder];
+    }
+    auto& list = tests.empty() ? rules.allowed[folder] : rules.allowed_in_tests[folder];
+    while (right >> name) {
+      const std::string named = name.substr(0, name.find('/'));
+      if (named == folder || !rules.knows(named))
+        problems.push_back(place + folder + " may not name " + named + ", which is not listed above it");
+      list.insert(name);
+    }
+  }
+  return rules;
+}
+
+// The folder a file belongs to ("types" for src/types/expr.h, "runtime" for runtime/x.cpp) and its path inside
+// ("types/expr.h").
+struct Place {
+  std::string folder, path;
+};
+Place place_of(const fs::path& relative) {
+  auto part = relative.begin();
+  if (*part == "src") ++part;
+  Place place{part->string(), ""};
+  for (; part != relative.end(); ++part) place.path += (place.path.empty() ? "" : "/") + part->string();
+  return place;
+}
+
+// The file of the repository that an include names, relative to its root; empty when there is none.
+fs::path resolve(const fs::path& root, const fs::path& from, const std::string& name) {
+  for (const fs::path& base : {root / from.parent_path(), root / "src", root / "include", root}) {
+    std::error_code error;
+    if (fs::is_regular_file(base / name, error))
+      return fs::weakly_canonical(base / name).lexically_relative(fs::weakly_canonical(root));
+  }
+  return {};
+}
+
+void check_file(const fs::path& root, const fs::path& relative, const Rules& rules, Problems& problems) {
+  const Place from = place_of(relative);
+  const bool is_test = relative.stem().string().ends_with("_test");
+  static const std::regex include(R"re(^\s*#\s*include\s*(?:"([^"]+)"|<(kiln/[^>]+)>))re");
+  std::ifstream in(root / relative);
+  std::string line;
+  for (int number = 1; std::getline(in, line); ++number) {
+    std::smatch match;
+    if (!std::regex_search(line, match, include)) continue;
+    const std::string name = match[1].matched ? match[1].str() : match[2].str();
+    const std::string where = relative.string() + ":" + std::to_string(number) + ": ";
+    const fs::path target = resolve(root, relative, name);
+    if (target.empty()) {
+      problems.push_back(where + "includes \"" + name + "\", which does not exist");
+      continue;
+    }
+    const Place to = place_of(target);
+    const auto allows = [&](const std::map<std::string, std::set<std::string>>& lists) {
+      const auto list = lists.find(from.folder);
+      return list != lists.end() && (list->second.count(to.folder) || list->second.count(to.path));
+    };
+    if (to.folder == from.folder || allows(rules.allowed) || (is_test && allows(rules.allowed_in_tests))) continue;
+    problems.push_back(where + "includes \"" + name + "\", but " + from.folder + " may not depend on " + to.folder +
+                       " (tools/dependencies.txt)");
+  }
+}
+
+Problems check_tree(const fs::path& root) {
+  Problems problems;
+  const Rules rules = read_rules(root / "tools/dependencies.txt", problems);
+  std::vector<fs::path> files;
+  for (const char* top : {"src", "include", "runtime", "cli"}) {
+    if (!fs::exists(root / top)) continue;
+    for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
+      const std::string kind = entry.path().extension().string();
+      const bool source = kind == ".h" || kind == ".hpp" || kind == ".cpp" || kind == ".c" || kind == ".cu";
+      if (entry.is_regular_file() && source) files.push_back(entry.path().lexically_relative(root));
+    }
+  }
+  std::sort(files.begin(), files.end());
+  std::set<std::string> unknown;
+  for (const fs::path& file : files) {
+    const std::string folder = place_of(file).folder;
+    if (rules.knows(folder))
+      check_file(root, file, rules, problems);
+    else if (unknown.insert(folder).second)
+      problems.push_back(file.string() + ": the folder " + folder + " is not listed in tools/dependencies.txt");
+  }
+  return problems;
+}
+
+std::string joined(const Problems& problems) {
+  std::string text;
+  for (const std::string& problem : problems) text += "\n  " + problem;
+  return text;
+}
+
+TEST(Dependencies, EveryIncludePointsTheAllowedWay) {
+  const char* root = std::getenv("KILN_SOURCE_DIR");
+  ASSERT_NE(root, nullptr) << "set KILN_SOURCE_DIR to the repository (ctest does)";
+  const Problems problems = check_tree(root);
+  EXPECT_TRUE(problems.empty()) << joined(problems);
+}
+
+// A small repository in a temporary directory.
+class SmallTree : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    char name[] = "/tmp/kiln_dependencies_XXXXXX";
+    ASSERT_NE(mkdtemp(name), nullptr);
+    root_ = name;
+    write("tools/dependencies.txt",
+          "include:\nbase:  # nothing\ntypes: base\nruntime: include types/dtype.h\ntypes tests: include\n");
+    write("src/base/text.h", "#pragma once\n#include <string>\n");
+    write("src/types/dtype.h", "#include \"base/text.h\"\n");
+    write("src/types/expr.h", "#include \"dtype.h\"\n");
+    write("include/kiln/kiln.h", "");
+  }
+  void TearDown() override { fs::remove_all(root_); }
+  void write(const std::string& path, const std::string& text) {
+    fs::create_directories((root_ / path).parent_path());
+    std::ofstream(root_ / path) << text;
+  }
+  fs::path root_;
+};
+
+TEST_F(SmallTree, AllowedIncludesPass) {
+  write("runtime/load.cpp", "#include <kiln/kiln.h>\n#include \"types/dtype.h\"\n");
+  write("src/types/expr_test.cpp", "#include \"kiln/kiln.h\"\n");
+  EXPECT_EQ(check_tree(root_), Problems{});
+}
+
+TEST_F(SmallTree, IncludeAgainstTheOrderIsNamed) {
+  write("src/base/text.cpp", "#include \"base/text.h\"\n  # include \"types/expr.h\"\n");
+  EXPECT_EQ(check_tree(root_),
+            Problems{"src/base/text.cpp:2: includes \"types/expr.h\", but base may not depend on types "
+                     "(tools/dependencies.txt)"});
+}
+
+TEST_F(SmallTree, OneAllowedFileDoesNotAllowItsFolder) {
+  write("runtime/load.cpp", "#include \"types/expr.h\"\n");
+  EXPECT_EQ(check_tree(root_).size(), 1u);
+}
+
+TEST_F(SmallTree, WhatTestsMayIncludeSourcesMayNot) {
+  write("src/types/expr.cpp", "#include \"kiln/kiln.h\"\n");
+  EXPECT_EQ(check_tree(root_).size(), 1u);
+}
+
+TEST_F(SmallTree, UnknownFolderIsNamedOnce) {
+  write("src/helpers/a.h", "");
+  write("src/helpers/b.h", "");
+  EXPECT_EQ(check_tree(root_), Problems{"src/helpers/a.h: the folder helpers is not listed in tools/dependencies.txt"});
+}
+
+TEST_F(SmallTree, MissingFileIsNamed) {
+  write("src/types/x.cpp", "#include \"types/gone.h\"\n");
+  EXPECT_EQ(check_tree(root_), Problems{"src/types/x.cpp:1: includes \"types/gone.h\", which does not exist"});
+}
+
+TEST_F(SmallTree, RulesMayOnlyPointUp) {
+  write("tools/dependencies.txt", "include:\nbase: types\ntypes: base\n");
+  EXPECT_EQ(check_tree(root_).front(), "dependencies.txt:2: base may not name types, which is not listed above it");
+}
+
+}  // namespace
