@@ -33,7 +33,8 @@ struct CaseProcess {
 int make_log_file() {
   std::string name = join_path(temporary_root(), "kiln-check-XXXXXX");
   const int descriptor = mkostemp(name.data(), O_CLOEXEC);
-  if (descriptor < 0) fail_user("K0111", str("cannot make a temporary file in ", temporary_root(), ": ", strerror(errno)));
+  if (descriptor < 0)
+    fail_user("K0111", str("cannot make a temporary file in ", temporary_root(), ": ", strerror(errno)));
   unlink(name.c_str());
   return descriptor;
 }
@@ -59,8 +60,8 @@ void write_all(int descriptor, std::string_view text) {
 
 // In the child. Leaves without running destructors or exit handlers: those belong to the parent's state.
 [[noreturn]] void run_child(const CheckOptions& options, const std::string& path, int result_pipe, int log_file) {
-  setpgid(0, 0);                          // so that a timeout takes the compilers that the case has started with it
-  prctl(PR_SET_PDEATHSIG, SIGKILL);       // and nothing outlives an interrupted check
+  setpgid(0, 0);                     // so that a timeout takes the compilers that the case has started with it
+  prctl(PR_SET_PDEATHSIG, SIGKILL);  // and nothing outlives an interrupted check
   dup2(log_file, STDOUT_FILENO);
   dup2(log_file, STDERR_FILENO);
   CaseResult result;
@@ -70,7 +71,7 @@ void write_all(int descriptor, std::string_view text) {
     result.path = path;
     result.message = str("unexpected: ", error.what());
   }
-  write_all(result_pipe, print_json(case_to_json(result)));
+  write_all(result_pipe, json_text(case_to_json(result)));
   fflush(nullptr);
   _exit(0);
 }

@@ -14,7 +14,7 @@ struct CaseFiles {
   bool bare = false;  // only a .pt2: compared with the reference interpreter
   struct Call {
     std::vector<Datum> inputs, expected;
-    std::optional<std::vector<Datum>> mutated;          // the inputs after the call
+    std::optional<std::vector<Datum>> mutated;           // the inputs after the call
     std::optional<std::map<std::string, Tensor>> state;  // buffers after the call
   };
   std::vector<Call> calls;

@@ -7,9 +7,17 @@
 #include <utility>
 #include <vector>
 
-#include "types/tensor.h"
+#include "graph/graph.h"
+
+struct kiln_op_call;  // include/kiln/custom_op.h
 
 namespace kiln {
+
+// One result as the program declares it. A tensor takes one item, a list as many as the program says it has.
+struct CustomResult {
+  bool list = false;
+  std::vector<TensorType> items;
+};
 
 class CustomOperators {
  public:
@@ -21,12 +29,14 @@ class CustomOperators {
   bool has(const std::string& target) const;                // "mylib.foo.default"
   std::vector<std::string> names() const;                   // sorted
   using Args = std::vector<std::pair<std::string, Datum>>;  // in the order of the call
-  // Throws with the operator's own message when it fails.
-  std::vector<Datum> call(const std::string& target, const Args& args) const;
+  // Arguments that the operator writes to are written in place. Results get the declared dtype and, where they are
+  // numbers, the declared strides; otherwise they are row-major. Throws K0605 with the operator's own message.
+  std::vector<Datum> call(const std::string& target, const Args& args, const std::vector<CustomResult>& results) const;
 
  private:
-  struct State;
-  std::unique_ptr<State> state_;
+  struct Library;
+  std::vector<std::unique_ptr<Library>> libraries_;
+  std::map<std::string, int32_t (*)(kiln_op_call*)> operators_;
 };
 
 }  // namespace kiln

@@ -234,6 +234,7 @@ Program Program::clone() const {
   copy.symbols = symbols;
   copy.guards = guards;
   copy.constants = constants;
+  copy.constant_hashes = constant_hashes;
   copy.sample_inputs = sample_inputs;
   copy.in_spec = in_spec;
   copy.out_spec = out_spec;

@@ -179,6 +179,8 @@ struct Program {
   std::map<std::string, SymbolInfo> symbols;
   std::vector<Guard> guards;
   std::map<std::string, Tensor> constants;   // by fully qualified name (parameters, buffers, constants)
+  // Hashes of constants that have no values here (the program was read from text): what print writes again.
+  std::map<std::string, uint64_t> constant_hashes;
   std::vector<Datum> sample_inputs;          // flat, in graph order; empty when the file has none
   std::string in_spec, out_spec;             // pytrees, as the file has them
   std::vector<std::string> forward_arg_names;
@@ -191,12 +193,13 @@ struct Program {
   Program clone() const;                     // graph deep-copied, weights shared
 };
 
-// ---- Text (docs/architecture.md, "Graph text") -----------------------------------------------------------------------
+// ---- Text (docs/graph-text.md) -----------------------------------------------------------------------
 
 std::string print(const Graph& graph);
 // The program with symbols, guards and signature; constants by name, dtype, sizes, strides and a hash, not by value.
 std::string print(const Program& program);
-// Reads what print(Program) wrote. Constants are left undefined unless `constants` has them.
+// Reads what print(Program) wrote. Constants are left undefined unless `constants` has them; one that has another
+// dtype, other sizes or another hash than the text says is refused. Sample inputs are not part of the text.
 // Throws K0220 with the line and what was expected.
 Program parse_program(std::string_view text, const std::map<std::string, Tensor>& constants = {});
 // Throws fail_bug with the node when an invariant is broken: order of definition, unique names, argument kinds,

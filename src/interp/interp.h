@@ -1,5 +1,7 @@
 // The reference interpreter: runs a Graph node by node with PyTorch's eager meaning, through the operators' reference
 // evaluations. It is the oracle for `kiln interpret`, for accuracy checks, bisecting and minifying.
+//
+// A fixed text of the contract opens the message: "Error: input_handles[0]: unmatched dtype, …".
 #pragma once
 #include "graph/graph.h"
 
@@ -29,9 +31,11 @@ class Interpreter {
   InterpretResult run(const std::vector<Datum>& inputs);
 
  private:
+  std::shared_ptr<const Program> inlined_;   // where the given program has wrappers (autocast): it without them
   const Program& program_;
   InterpretOptions options_;
-  std::map<std::string, Tensor> state_;
+  std::vector<bool> written_;                // by graph input: the program may write to it
+  std::map<std::string, Tensor> state_;      // constants as this instance sees them
   uint64_t runs_ = 0;
 };
 

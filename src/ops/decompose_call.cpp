@@ -2,21 +2,12 @@
 
 namespace kiln {
 
-namespace {
-
-std::string short_name(std::string_view target) {
-  auto parts = split(target, '.');
-  return parts.size() >= 2 ? parts[1] : std::string(target);
-}
-
-}  // namespace
-
 Node* DecomposeCall::add_call(std::string_view op, std::vector<Argument> args) {
   const OpRecord* record = Registry::instance().find(op);
   if (!record) fail_bug(str("decomposition of ", schema().name, " calls ", op, ", which is not declared"), where());
   if (args.size() > record->schema.args.size())
     fail_bug(str("decomposition of ", schema().name, " gives ", op, " too many arguments"), where());
-  Node* made = graph_.add_node(std::string(op), graph_.unique_name(short_name(op)), &old_);
+  Node* made = graph_.add_node(std::string(op), graph_.unique_name(op_short_name(op)), &old_);
   made->op = record;
   made->origins = old_.origins;
   for (size_t i = 0; i < args.size(); ++i) made->args.push_back({record->schema.args[i].name, std::move(args[i])});

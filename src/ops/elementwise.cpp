@@ -15,7 +15,9 @@ struct Slot {
   std::string arg;
   std::string choice;  // "approximate:tanh": the string that gives 1
   Missing missing = Missing::error;
+  bool condition = false;
 };
+const char* const bool_slot = "@bool";
 
 std::vector<Slot> parse_slots(std::string_view text) {
   std::vector<Slot> out;
@@ -23,7 +25,10 @@ std::vector<Slot> parse_slots(std::string_view text) {
     if (word.empty()) continue;
     Slot slot;
     slot.arg = word;
-    if (ends_with(word, "?-") || ends_with(word, "?+")) {
+    if (word[0] == '!') {
+      slot.condition = true;
+      slot.arg = word.substr(1);
+    } else if (ends_with(word, "?-") || ends_with(word, "?+")) {
       slot.missing = word.back() == '-' ? Missing::lowest : Missing::highest;
       slot.arg.resize(word.size() - 2);
     } else if (size_t colon = word.find(':'); colon != std::string::npos) {
@@ -56,7 +61,7 @@ void check_takes(const OpCall& call, Takes takes, DType dtype) {
 ComputeTypes types_of(const OpCall& call, const Row& row) {
   Promotion promotion;
   for (const Slot& slot : row.operands)
-    if (present(call, slot)) add_operand(promotion, operand(call, slot.arg));
+    if (!slot.condition && present(call, slot)) add_operand(promotion, operand(call, slot.arg));
   DType promoted = promotion.result();
   check_takes(call, row.row.takes, promoted);
   if (row.row.types) return row.row.types(call, promoted);
@@ -80,12 +85,15 @@ void lower_row(LowerCall& call, const Row& row) {
     k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& index) {
       Emit emit{k, call, types.common, compute, {}};
       for (const Slot& slot : row.operands) {
-        emit.x.push_back(present(call, slot) ? load_operand(call, k, operand(call, slot.arg), types.common, index,
-                                                            row.row.rounds_numbers)
-                                             : loops::no_value);
+        DType common = slot.condition ? DType::boolean : types.common;
+        emit.x.push_back(present(call, slot)
+                             ? load_operand(call, k, operand(call, slot.arg), common, index, row.row.rounds_numbers)
+                             : loops::no_value);
       }
       for (const Slot& slot : row.params) {
-        if (!slot.choice.empty()) {
+        if (slot.arg == bool_slot) {
+          emit.x.push_back(loops::no_value);
+        } else if (!slot.choice.empty()) {
           bool chosen = call.given(slot.arg) && call.string(slot.arg) == slot.choice;
           emit.x.push_back(k.constant(DType::boolean, Scalar(chosen)));
         } else {
@@ -104,10 +112,16 @@ T missing_value(Missing missing) {
   return missing == Missing::lowest ? Limits::min() : Limits::max();
 }
 
+const Datum& given_datum(const ReferenceCall& call, const std::string& arg) {
+  auto found = call.values.find(arg);
+  if (found != call.values.end() && (found->second.is_tensor() || found->second.is_scalar())) return found->second;
+  fail_user("K0201", str(call.node().target, ": argument '", arg, "' must be a tensor or a number"), call.node().where());
+}
+
 // The operand as the kernel of eager sees it: converted to the common type, except that numbers and tensors without
 // dimensions keep their precision when the common type is a narrow float.
 Tensor reference_operand(const ReferenceCall& call, const Row& row, const Slot& slot, DType common) {
-  const Datum& datum = call.values.find(slot.arg)->second;
+  const Datum& datum = given_datum(call, slot.arg);
   bool number = !datum.is_tensor();
   Tensor tensor = number ? Tensor::scalar(number_kind(datum.scalar()), datum.scalar()) : datum.tensor();
   if (is_float(common)) {
@@ -119,7 +133,7 @@ Tensor reference_operand(const ReferenceCall& call, const Row& row, const Slot& 
 }
 
 template <class T>
-void reference_row(ReferenceCall& call, const Row& row, const std::vector<std::optional<Tensor>>& operands,
+void reference_row(ReferenceCall& call, const Row& row, DType common, const std::vector<std::optional<Tensor>>& operands,
                    const Tensor& out, void (*apply)(int64_t, const T* const*, T*)) {
   if (!apply) fail_bug(str(call.node().target, " has no reference for this type"), call.node().where());
   size_t count = static_cast<size_t>(out.numel());
@@ -133,7 +147,9 @@ void reference_row(ReferenceCall& call, const Row& row, const std::vector<std::o
   }
   for (const Slot& slot : row.params) {
     T value{};
-    if (!slot.choice.empty()) {
+    if (slot.arg == bool_slot) {
+      value = static_cast<T>(common == DType::boolean);
+    } else if (!slot.choice.empty()) {
       value = static_cast<T>(call.given(slot.arg) && call.string(slot.arg) == slot.choice);
     } else if (!call.given(slot.arg)) {
       value = missing_value<T>(slot.missing);
@@ -161,16 +177,16 @@ void evaluate_row(ReferenceCall& call, const Row& row) {
       operands.emplace_back(std::nullopt);
       continue;
     }
-    const Datum& datum = call.values.find(slot.arg)->second;
+    const Datum& datum = given_datum(call, slot.arg);
     if (datum.is_tensor()) tensors.push_back(datum.tensor());
-    operands.emplace_back(reference_operand(call, row, slot, types.common));
+    operands.emplace_back(reference_operand(call, row, slot, slot.condition ? DType::boolean : types.common));
   }
   Tensor out = elementwise_result(call, tensors, storage_dtype(call, types.result));
   DType compute = reference_compute(call, types.common);
   const Formula& formula = row.row.formula;
-  if (compute == DType::f64) reference_row<double>(call, row, operands, out, formula.f64);
-  if (compute == DType::f32) reference_row<float>(call, row, operands, out, formula.f32);
-  if (compute == DType::i64) reference_row<int64_t>(call, row, operands, out, formula.i64);
+  if (compute == DType::f64) reference_row<double>(call, row, types.common, operands, out, formula.f64);
+  if (compute == DType::f32) reference_row<float>(call, row, types.common, operands, out, formula.f32);
+  if (compute == DType::i64) reference_row<int64_t>(call, row, types.common, operands, out, formula.i64);
   call.results = {Datum{out}};
 }
 
@@ -191,8 +207,8 @@ void generate_samples(OpRecord& record, const Pointwise& row, const std::vector<
   auto add = [&](std::vector<std::vector<int64_t>> shapes, std::vector<DType> dtypes) {
     Sample sample;
     for (size_t i = 0; i < n; ++i) {
-      DType dtype = dtypes[i % dtypes.size()];
-      if (!takes(row, dtype)) return;
+      DType dtype = operands[i].condition ? DType::boolean : dtypes[i % dtypes.size()];
+      if (!operands[i].condition && !takes(row, dtype)) return;
       sample.args.push_back(spec(shapes[i % shapes.size()], dtype, row.low, row.high));
     }
     sample.args.insert(sample.args.end(), row.trailing.begin(), row.trailing.end());
@@ -211,7 +227,7 @@ void generate_samples(OpRecord& record, const Pointwise& row, const std::vector<
   add({{2, 2}, {}}, {DType::bf16, DType::f32});
   add({{2, 2}, {2, 2}}, {DType::i32, DType::i64});
   Sample bad;
-  for (size_t i = 0; i < n; ++i) bad.args.push_back(spec({i == 0 ? int64_t{2} : int64_t{3}}, usual, row.low, row.high));
+  for (size_t i = 0; i < n; ++i) bad.args.push_back(spec({i == 0 ? int64_t{2} : int64_t{3}}, operands[i].condition ? DType::boolean : usual));
   bad.args.insert(bad.args.end(), row.trailing.begin(), row.trailing.end());
   bad.refused = true;
   record.samples.push_back(std::move(bad));
@@ -244,8 +260,8 @@ void add_pointwise(Registry& registry, Pointwise row) {
   registry.add(std::move(record));
 }
 
-void add_pointwise_alias(Registry& registry, Pointwise row, const char* schema) {
-  row.schema = schema;
+void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema) {
+  row.schema = std::move(schema);
   add_pointwise(registry, std::move(row));
 }
 

@@ -85,28 +85,30 @@ struct ComputeTypes {
 using TypesFn = std::function<ComputeTypes(const OpCall&, DType promoted)>;
 
 struct Pointwise {
-  const char* schema;
+  std::string schema;
   // Arguments that broadcast and promote, separated by spaces; each may be a tensor or a number. "min?-": optional;
-  // where missing the reference sees the lowest number ("?+": the highest).
-  const char* operands;
+  // where missing the reference sees the lowest number ("?+": the highest). "!mask": a condition; it broadcasts but
+  // does not promote, and is given as a bool.
+  std::string operands;
   // Numbers beside them. "alpha"; "min?-" as above; "approximate:tanh" is 1 when the string argument says so, else 0.
-  const char* params = "";
+  // "@bool" is 1 where the promoted type is bool (for formulas that need to know).
+  std::string params = {};
   ResultRule rule = ResultRule::promoted;
   Takes takes = Takes::all;
-  EmitFn emit;
-  Formula formula;
+  EmitFn emit = {};
+  Formula formula = {};
   bool inplace = true;
   bool rounds_numbers = false;  // numbers and 0-d tensors are rounded to the promoted type first (comparisons)
   double low = -2.0, high = 2.0;         // range of sample values
-  std::vector<Sample::SampleArg> trailing;   // of every sample, after the operands
-  std::vector<Sample> samples;               // beside the generated ones
-  TypesFn types;
+  std::vector<Sample::SampleArg> trailing = {};   // of every sample, after the operands
+  std::vector<Sample> samples = {};               // beside the generated ones
+  TypesFn types = {};
 };
 
 void add_pointwise(Registry& registry, Pointwise row);
 
 // The same record for other spellings with the same meaning ("clip" for "clamp").
-void add_pointwise_alias(Registry& registry, Pointwise row, const char* schema);
+void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema);
 
 // A number argument in the given type; what `Scalar` converts to when PyTorch stores it in a tensor of that type.
 Scalar scalar_as(const Scalar& number, DType dtype);

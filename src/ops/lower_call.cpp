@@ -2,16 +2,6 @@
 
 namespace kiln {
 
-namespace {
-
-// "aten.add.Tensor" -> "add"
-std::string short_name(const std::string& target) {
-  auto parts = split(target, '.');
-  return parts.size() >= 2 ? parts[1] : target;
-}
-
-}  // namespace
-
 LowerCall::LowerCall(const Node& node, const Schema& schema, loops::LoopProgram& program, loops::Block& block,
                      const std::map<const Value*, loops::BufferId>& buffers, const RangeEnv& ranges)
     : OpCall(node, schema), program_(program), block_(block), buffers_(buffers), ranges_(ranges) {}
@@ -43,7 +33,7 @@ loops::BufferId LowerCall::temp(DType dtype, std::vector<Expr> sizes, std::strin
 void LowerCall::kernel(const std::function<void(loops::KernelBuilder&)>& build) {
   loops::Kernel made;
   made.name = node().name;
-  made.op_names = {short_name(node().target)};
+  made.op_names = {op_short_name(node().target)};
   made.origins = node().origins;
   {
     loops::KernelBuilder builder(program_, made);

@@ -29,6 +29,11 @@ std::optional<Expr> number_of(const Argument& arg) {
 
 }  // namespace
 
+std::string op_short_name(std::string_view target) {
+  auto parts = split(target, '.');
+  return parts.size() >= 2 ? parts[1] : std::string(target);
+}
+
 const Argument& OpCall::arg(std::string_view name) const {
   static const Argument none;
   if (const Argument* found = given_argument(node_, schema_, name)) return *found;

@@ -115,6 +115,8 @@ class ReferenceCall {
   const Schema& schema_;
 };
 
+// "aten.add.Tensor" -> "add"
+std::string op_short_name(std::string_view target);
 // The storage type of fp64 mode: f64 for floats, c128 for complex numbers, itself otherwise.
 DType wide_dtype(DType dtype);
 // An argument without values as a Datum: dtypes, devices, layouts and memory formats are their names as strings.

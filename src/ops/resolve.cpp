@@ -11,11 +11,12 @@ struct Unknown {
   int count = 0;
 };
 
-// Python functions come without argument names; from here on they are named as in the schema.
+// Python functions come without argument names or with names of their own (_operator.add: a, b); from here on they are
+// named as in the schema.
 void name_arguments(Node& node) {
   const auto& declared = node.op->schema.args;
   for (size_t i = 0; i < node.args.size() && i < declared.size(); ++i)
-    if (node.args[i].name.empty()) node.args[i].name = declared[i].name;
+    if (node.args[i].name.empty() || node.op->schema.find(node.args[i].name) < 0) node.args[i].name = declared[i].name;
 }
 
 void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<std::string, Unknown>& unknown) {

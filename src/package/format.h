@@ -93,7 +93,8 @@ struct Buffer {
   // (they do not add the offset); for inputs and constants that is the data pointer itself.
   ExprIndex offset = none;
   ExprIndex bytes = none;                // temp, derived, output: of the allocation
-  // temp: the block-order numbers of the first and last step that use it; the binder places it in the arena.
+  // temp: the numbers of the first and last step that use it, for people and tools. The runtime, which places temps in
+  // its arena, works out lifetimes from the steps themselves (loops lengthen them).
   int32_t first_use = none, last_use = none;
   int32_t same_memory_as = none;         // temp, output: lives where that buffer lives (in-place)
   int32_t alignment = 64;                // assumed by the kernels

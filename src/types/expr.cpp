@@ -372,7 +372,10 @@ Expr operator-(const Expr& a, const Expr& b) {
 }
 Expr operator*(const Expr& a, const Expr& b) { return Expr::make(ExprOp::mul, {a, b}); }
 Expr floordiv(const Expr& a, const Expr& b) { return Expr::make(ExprOp::floordiv, {a, b}); }
-Expr ceildiv(const Expr& a, const Expr& b) { return -floordiv(-a, b); }
+Expr ceildiv(const Expr& a, const Expr& b) {
+  if (b.is_constant() && b.value() > 0) return floordiv(a + (b - 1), b);  // reads better than the general form
+  return -floordiv(-a, b);
+}
 Expr mod(const Expr& a, const Expr& b) { return Expr::make(ExprOp::mod, {a, b}); }
 Expr min_expr(const Expr& a, const Expr& b) { return Expr::make(ExprOp::min, {a, b}); }
 Expr max_expr(const Expr& a, const Expr& b) { return Expr::make(ExprOp::max, {a, b}); }

@@ -1,5 +1,6 @@
 // Inside of types/expr*.cpp: the node behind an Expr. Nodes are immutable and shared; the hash is computed once.
 #pragma once
+#include "base/error.h"
 #include "types/expr.h"
 
 namespace kiln {

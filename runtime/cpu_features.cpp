@@ -1,0 +1,106 @@
+#include "runtime/cpu_features.h"
+
+#include "base/error.h"
+
+namespace kiln::runtime {
+namespace {
+
+struct Level {
+  const char* name;
+  std::vector<std::string> adds;  // beyond the level before
+};
+
+const std::vector<Level>& levels() {
+  static const std::vector<Level> table = {
+      {"x86-64", {}},
+      {"x86-64-v2", {"cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"}},
+      {"x86-64-v3", {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}},
+      {"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}},
+  };
+  return table;
+}
+
+std::string extension_feature(std::string_view name) {
+  if (name == "vnni") return "avx512vnni";
+  if (name == "bf16") return "avx512bf16";
+  if (name == "fp16") return "avx512fp16";
+  return std::string(name);
+}
+
+}  // namespace
+
+CpuFeatures processor_features() {
+  CpuFeatures found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  found.insert("x86-64");
+#define KILN_FEATURE(name) \
+  if (__builtin_cpu_supports(name)) found.insert(name)
+  KILN_FEATURE("cmpxchg16b");
+  KILN_FEATURE("popcnt");
+  KILN_FEATURE("sse3");
+  KILN_FEATURE("ssse3");
+  KILN_FEATURE("sse4.1");
+  KILN_FEATURE("sse4.2");
+  KILN_FEATURE("avx");
+  KILN_FEATURE("avx2");
+  KILN_FEATURE("bmi");
+  KILN_FEATURE("bmi2");
+  KILN_FEATURE("f16c");
+  KILN_FEATURE("fma");
+  KILN_FEATURE("lzcnt");
+  KILN_FEATURE("movbe");
+  KILN_FEATURE("avx512f");
+  KILN_FEATURE("avx512bw");
+  KILN_FEATURE("avx512cd");
+  KILN_FEATURE("avx512dq");
+  KILN_FEATURE("avx512vl");
+  KILN_FEATURE("avx512vnni");
+  KILN_FEATURE("avx512bf16");
+#undef KILN_FEATURE
+#elif defined(__aarch64__)
+  found.insert("aarch64");
+#endif
+  return found;
+}
+
+TargetCheck check_target(std::string_view target, const CpuFeatures& features) {
+  TargetCheck check;
+  std::vector<std::string> parts = split(target, '+');
+  auto need = [&](const std::string& feature) {
+    if (!features.contains(feature)) check.missing.push_back(feature);
+  };
+  if (parts[0] == "aarch64") {
+    check.known = true;
+    need("aarch64");
+  } else if (starts_with(parts[0], "x86-64")) {
+    need("x86-64");
+    for (const Level& level : levels()) {
+      for (const std::string& feature : level.adds) need(feature);
+      check.known = parts[0] == level.name;
+      if (check.known) break;
+    }
+  }
+  for (size_t i = 1; i < parts.size(); ++i) need(extension_feature(parts[i]));
+  return check;
+}
+
+size_t choose_target(const std::vector<std::string>& targets, const CpuFeatures& features) {
+  size_t best = targets.size();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    // Levels order as their names do, and extensions make a name longer.
+    if (check_target(targets[i], features).runs() && (best == targets.size() || targets[i] > targets[best])) best = i;
+  }
+  if (best < targets.size()) return best;
+  std::string message = "this package has no code that this processor can run";
+  if (targets.empty()) message = "this package has no code";
+  for (const std::string& target : targets) {
+    TargetCheck check = check_target(target, features);
+    message += str("; ", target, check.known ? " needs " : " is not known to this runtime and may need ",
+                   join(check.missing, ", "));
+  }
+  if (!targets.empty()) message += "; compile it again with --target naming a lower level";
+  fail_user("K0511", message);
+}
+
+}  // namespace kiln::runtime

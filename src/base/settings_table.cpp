@@ -1,0 +1,82 @@
+
+#include "base/settings.h"
+
+namespace kiln {
+namespace {
+
+constexpr Phase C = Phase::compile, R = Phase::run, CR = Phase::both;
+constexpr SettingType boolean = SettingType::boolean, integer = SettingType::integer, text = SettingType::text,
+                      list = SettingType::list;
+constexpr bool not_built = false;
+
+constexpr Setting table[] = {
+    // ---- checks
+    {"check_inputs", "AOTI_RUNTIME_CHECK_INPUTS", R, integer, "None",
+     "checks of inputs: None the cheap ones, 0 off, 1 also those that cost"},
+    {"nan_asserts", "TORCHINDUCTOR_NAN_ASSERTS", R, boolean, "0", "NaN and Inf check before and after each kernel"},
+    {"check_bounds", "", R, boolean, "0", "every load and store of generated kernels is checked"},
+    // ---- looking at values
+    {"aot_inductor.debug_intermediate_value_printer", "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER", R, integer, "0",
+     "0 off, 1 save, 2 print, 3 print kernel names only"},
+    {"aot_inductor.filtered_kernel_names", "AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT", R, list, "None",
+     "kernels to print or save: names or globs, case ignored"},
+    {"fault_dir", "KILN_FAULT_DIR", R, text, "None", "where a fault bundle is written", not_built},
+    // ---- CUDA
+    {"CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", R, boolean, "0", "synchronous launches", not_built},
+    {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_CUDA_MEMORY_CACHING", R, boolean, "0",
+     "each buffer its own exact allocation", not_built},
+    {"triton.cudagraphs", "TORCHINDUCTOR_TRITON_CUDAGRAPHS", R, boolean, "0", "replay as a CUDA graph", not_built},
+    {"triton.debug_sync_kernel", "", R, boolean, "0", "synchronise after each kernel", not_built},
+    {"triton.debug_sync_graph", "", R, boolean, "0", "synchronise after each run", not_built},
+    // ---- running
+    {"cpp.threads", "", R, integer, "-1", "threads of a run; -1: all that the process may use"},
+    // ---- failures
+    {"aot_inductor.dump_aoti_minifier", "DUMP_AOTI_MINIFIER", CR, boolean, "0",
+     "on any error in compile, load or run: write the minifier's directory and say where", not_built},
+    {"aot_inductor.repro_level", "AOTINDUCTOR_REPRO_LEVEL", CR, integer, "2",
+     "1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure", not_built},
+    {"TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_AFTER", CR, text, "None",
+     "aot: minify the graph; inductor: down to the kernel", not_built},
+    {"TORCH_SHOW_CPP_STACKTRACES", "TORCH_SHOW_CPP_STACKTRACES", CR, boolean, "0", "native stack with errors", not_built},
+    // ---- logs
+    {"debug", "TORCH_COMPILE_DEBUG", CR, boolean, "0", "the debug directory"},
+    {"trace.enabled", "TORCH_COMPILE_DEBUG", CR, boolean, "0", "the debug directory"},
+    {"debug_dir_root", "TORCH_COMPILE_DEBUG_DIR", CR, text, "torch_compile_debug", "where debug directories are made"},
+    {"TORCH_LOGS", "TORCH_LOGS", CR, list, "None", "components and artifacts to log, with + and -"},
+    {"TORCH_TRACE", "TORCH_TRACE", CR, text, "None", "directory of the structured trace for the report", not_built},
+    // ---- compiling
+    {"freezing", "TORCHINDUCTOR_FREEZING", C, boolean, "0", "fold and prepack weights at compile time", not_built},
+    {"max_autotune", "TORCHINDUCTOR_MAX_AUTOTUNE", C, boolean, "0", "measured choice of kernels", not_built},
+    {"max_autotune_gemm", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM", C, boolean, "0",
+     "measured choice of kernels for matrix products", not_built},
+    {"autotune_local_cache", "", C, boolean, "1", "keep measured choices on disk", not_built},
+    {"autotune_remote_cache", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", C, boolean, "0",
+     "share measured choices through Redis", not_built},
+    {"TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_HOST", C, text, "localhost", "host of the Redis server", not_built},
+    {"TORCHINDUCTOR_REDIS_PORT", "TORCHINDUCTOR_REDIS_PORT", C, integer, "6379", "port of the Redis server", not_built},
+    {"cpp.simdlen", "", C, integer, "None", "vector width in bits; None: detected; 1: scalar"},
+    {"triton.unique_kernel_names", "", C, boolean, "1", "accepted: always so"},
+    {"cpp_wrapper", "", C, boolean, "1", "accepted: always so"},
+    {"generate_intermediate_hooks", "", C, boolean, "1", "accepted: always so"},
+    {"aot_inductor.package", "", C, boolean, "1", "accepted: always so"},
+    {"pattern_matcher", "", C, boolean, "1", "rewrites of known patterns"},
+    {"verbose_progress", "", C, boolean, "0", "progress lines"},
+    {"cpp.inject_relu_bug_TESTING_ONLY", "", C, text, "None",
+     "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on"},
+    {"triton.inject_relu_bug_TESTING_ONLY", "", C, text, "None",
+     "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on"},
+    // ---- Kiln's own
+    {"disable_pass", "", C, list, "None", "passes that do not run"},
+    {"stop_after", "", C, text, "None", "the last pass that runs"},
+    {"dump_after", "", C, list, "None", "passes after which the program is printed"},
+    {"cache_dir", "KILN_CACHE_DIR", C, text, "None", "the cache of compiled kernels; None: under the user's cache directory",
+     true, true},
+    {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found", true,
+     true},
+};
+
+}  // namespace
+
+std::span<const Setting> settings_table() { return table; }
+
+}  // namespace kiln

@@ -1,0 +1,307 @@
+#include "codegen/cpu/kernel_printer.h"
+
+#include "codegen/cpu/mm_printer.h"
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::codegen {
+using namespace loops;
+
+const char* storage_suffix(DType dtype) { return dtype_name(dtype); }
+const char* storage_type(DType dtype) { return dtype == DType::boolean ? "bool8" : dtype_name(dtype); }
+const char* c_type(DType dtype) {
+  if (dtype == DType::f16 || dtype == DType::bf16) return "f32";
+  return dtype_name(dtype);
+}
+std::string vector_type(DType dtype) { return dtype == DType::boolean ? "vmask" : str("v", c_type(dtype)); }
+
+KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, int lanes)
+    : kernel_(kernel), program_(program), env_(kernel_ranges(kernel, program)), lane_count_(lanes) {}
+
+void KernelPrinter::line(const std::string& text) { out_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n"; }
+void KernelPrinter::open(const std::string& text) {
+  line(text + " {");
+  ++depth_;
+}
+void KernelPrinter::close() {
+  --depth_;
+  line("}");
+}
+
+std::string KernelPrinter::name(ValueId v) {
+  auto [found, inserted] = value_numbers_.emplace(v, static_cast<int>(value_numbers_.size()));
+  return str("v", found->second);
+}
+
+void KernelPrinter::define(ValueId v, const std::string& text, bool is_varying) {
+  if (is_varying) varying_.insert(v);
+  else varying_.erase(v);
+  line(str("const ", is_varying ? vector_type(type(v)) : c_type(type(v)), " ", name(v), " = ", text, ";"));
+}
+
+std::string KernelPrinter::vector(ValueId v) {
+  if (varying(v)) return name(v);
+  return str("k_splat_", c_type(type(v)), "(", name(v), ")");
+}
+
+int KernelPrinter::buffer_number(BufferId b, uint8_t access) {
+  for (size_t i = 0; i < result_.buffers.size(); ++i)
+    if (result_.buffers[i] == b) {
+      result_.access[i] |= access;
+      return static_cast<int>(i);
+    }
+  result_.buffers.push_back(b);
+  result_.access.push_back(access);
+  return static_cast<int>(result_.buffers.size()) - 1;
+}
+
+int KernelPrinter::local_site(int site) {
+  auto [found, inserted] = site_numbers_.emplace(site, static_cast<int>(result_.sites.size()));
+  if (inserted) {
+    Site made;
+    if (site >= 0) made = program_.sites[static_cast<size_t>(site)];
+    else {
+      made.message = "integer division by zero";
+      if (!kernel_.origins.empty()) made.origin = kernel_.origins.back();
+    }
+    result_.sites.push_back(made);
+  }
+  return found->second;
+}
+int KernelPrinter::division_site() { return local_site(-1); }
+
+PrintedKernel KernelPrinter::print() {
+  print_items();
+  std::string head = "extern \"C\" int $NAME(const kiln_kernel_context* ctx, void* const* buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
+  for (size_t i = 0; i < result_.buffers.size(); ++i) {
+    const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.buffers[i])].dtype);
+    const char* constant = result_.access[i] == 1 ? "const " : "";
+    // Buffers of one kernel never overlap unless they are the same pointer for the same elements, so no restrict is claimed
+    // for written ones.
+    head += str("  ", constant, t, "* const b", i, " = (", constant, t, "*)buffers[", i, "];\n");
+  }
+  for (const auto& [symbol, number] : int_numbers_) {
+    if (result_.ints.size() <= static_cast<size_t>(number)) result_.ints.resize(static_cast<size_t>(number) + 1);
+    result_.ints[static_cast<size_t>(number)] = symbol;
+  }
+  for (size_t i = 0; i < result_.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
+  result_.text = head + "  (void)ctx; (void)buffers; (void)ints;\n" + out_ + "  return 0;\n}\n";
+  return std::move(result_);
+}
+
+namespace {
+double work_of(const Body& body, const LoopProgram& program) {
+  double work = 0;
+  for (const Stmt& stmt : body) {
+    if (stmt.kind == StmtKind::loop) work += std::max(1.0, estimate(stmt.loop->extent, program)) * (work_of(stmt.loop->body, program) + work_of(stmt.loop->after, program) + 0.5);
+    else if (stmt.kind == StmtKind::op) work += scalar_op_info(stmt.op).cost;
+    else if (stmt.kind != StmtKind::constant) work += 1;
+  }
+  return work;
+}
+constexpr double worth_a_thread = 400000;   // statement-lanes, about 20 µs: below that waking a thread costs more
+}  // namespace
+
+void KernelPrinter::print_items() {
+  if (kernel_.use.name == "mm") return MmPrinter(*this).print();
+  std::vector<const Loop*> items;
+  const Body* body = &kernel_.body;
+  while (body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->directives.binding == Binding::item) {
+    items.push_back(body->front().loop.get());
+    body = &body->front().loop->body;
+  }
+  result_.items = 1;
+  for (const Loop* loop : items) result_.items = result_.items * loop->extent;
+  double work = work_of(*body, program_);
+  result_.grain = std::max<int64_t>(1, static_cast<int64_t>(worth_a_thread / std::max(1.0, work)));
+  open("for (i64 item = item_begin; item < item_end; ++item)");
+  if (items.size() == 1) {
+    line(str("const i64 ", items[0]->var, " = item;"));
+  } else if (items.size() > 1) {
+    line("i64 rest = item;");
+    for (size_t i = items.size(); i-- > 0;) {
+      std::string extent = expr(items[i]->extent);
+      line(i == 0 ? str("const i64 ", items[i]->var, " = rest;") : str("const i64 ", items[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
+    }
+  }
+  print_body(*body);
+  close();
+}
+
+void KernelPrinter::print_body(const Body& body) {
+  for (const Stmt& stmt : body) print_stmt(stmt);
+}
+
+void KernelPrinter::print_stmt(const Stmt& stmt) {
+  switch (stmt.kind) {
+    case StmtKind::op: return print_op(stmt);
+    case StmtKind::constant: return print_constant(stmt);
+    case StmtKind::index_value: return print_index_value(stmt);
+    case StmtKind::load: return print_load(stmt);
+    case StmtKind::store: return print_store(stmt);
+    case StmtKind::check_index: return print_check_index(stmt);
+    case StmtKind::raise_if: return print_raise(stmt);
+    case StmtKind::loop: return print_loop(stmt);
+    case StmtKind::random: fail_unsupported("K0401", "random numbers inside a kernel are not supported yet");
+  }
+}
+
+void KernelPrinter::print_constant(const Stmt& stmt) { define(stmt.results[0], literal(stmt.dtype, stmt.constant), false); }
+
+void KernelPrinter::print_op(const Stmt& stmt) {
+  bool vary = false;
+  for (ValueId v : stmt.args) vary |= varying(v);
+  auto operand = [&](size_t i) { return vary ? vector(stmt.args[i]) : name(stmt.args[i]); };
+  std::string text;
+  if (stmt.op == ScalarOp::cast) {
+    text = str("k_cast_", storage_suffix(stmt.dtype), "(", operand(0), ")");
+  } else if (stmt.op == ScalarOp::bitcast) {
+    text = str("k_bitcast_", c_type(stmt.dtype), "(", operand(0), ")");
+  } else {
+    bool divides = stmt.op == ScalarOp::div || stmt.op == ScalarOp::floordiv || stmt.op == ScalarOp::mod || stmt.op == ScalarOp::fmod;
+    if (divides && !kiln::is_float(stmt.dtype)) print_division_check(stmt);
+    std::vector<std::string> operands;
+    for (size_t i = 0; i < stmt.args.size(); ++i) operands.push_back(operand(i));
+    text = str("k_", scalar_op_info(stmt.op).name, "(", join(operands, ", "), ")");
+  }
+  define(stmt.results[0], text, vary);
+}
+
+void KernelPrinter::print_division_check(const Stmt& stmt) {
+  ValueId divisor = stmt.args[1];
+  int site = division_site();
+  if (!varying(divisor)) {
+    line(str("if (", name(divisor), " == 0) return k_raise(ctx, ", site, ", 0, 0);"));
+    return;
+  }
+  std::string zero = str("k_eq(", name(divisor), ", k_splat_", c_type(type(divisor)), "((", c_type(type(divisor)), ")0))");
+  if (!lanes_->left.empty()) zero = str("(", zero, " & k_first(", lanes_->left, "))");
+  line(str("if (k_hany(", zero, ")) return k_raise(ctx, ", site, ", 0, 0);"));
+}
+
+void KernelPrinter::print_index_value(const Stmt& stmt) {
+  bool vary = varies(stmt.expr);
+  std::string text = vary ? vector_expr(stmt.expr) : expr(stmt.expr);
+  if (type(stmt.results[0]) != DType::i64) text = str("k_cast_", storage_suffix(type(stmt.results[0])), "(", vary ? text : str("(i64)(", text, ")"), ")");
+  define(stmt.results[0], text, vary);
+}
+
+std::string KernelPrinter::mask_and_left(ValueId mask) {
+  std::string text;
+  if (mask != no_value) text = varying(mask) ? name(mask) : str("k_splat_bool(", name(mask), ")");
+  if (lanes_->left.empty()) return text;
+  std::string left = str("k_first(", lanes_->left, ")");
+  return text.empty() ? left : str("(", text, " & ", left, ")");
+}
+
+void KernelPrinter::print_load(const Stmt& stmt) {
+  DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
+  std::string suffix = storage_suffix(dtype), b = str("b", buffer_number(stmt.buffer, 1));
+  Expr where = address(stmt);
+  bool mask_varies = stmt.mask != no_value && varying(stmt.mask);
+  if (!lanes_ || (!varies(where) && !mask_varies)) {
+    std::string get = str("k_get_", suffix, "(", b, " + ", expr(where), ")");
+    if (stmt.mask != no_value) get = str(name(stmt.mask), " ? ", get, " : (", c_type(dtype), ")0");
+    return define(stmt.results[0], get, false);
+  }
+  auto affine = affine_in(where, lanes_->var);
+  bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
+  std::string text;
+  if (plain) {
+    std::string p = str(b, " + ", expr(where));   // the variable's own value is that of the first lane
+    bool next = affine->coefficient.is_constant(1);
+    std::string stride = next ? "" : str(", ", expr(affine->coefficient));
+    std::string s = next ? "" : "s";
+    if (stmt.mask != no_value) text = str("k_load_", suffix, "_", s, "m(", p, stride, ", ", mask_and_left(stmt.mask), ")");
+    else if (!lanes_->left.empty()) text = str("k_load_", suffix, "_", s, "n(", p, stride, ", ", lanes_->left, ")");
+    else text = str("k_load_", suffix, next ? "" : "_s", "(", p, stride, ")");
+  } else {
+    std::string mask = mask_and_left(stmt.mask);
+    text = mask.empty() ? str("k_gather_", suffix, "(", b, ", ", vector_expr(where), ")")
+                        : str("k_gather_", suffix, "_m(", b, ", ", vector_expr(where), ", ", mask, ")");
+  }
+  define(stmt.results[0], text, true);
+}
+
+namespace {
+const char* combine_function(StoreMode mode) {
+  switch (mode) {
+    case StoreMode::add: return "k_add";
+    case StoreMode::min: return "k_min";
+    case StoreMode::max: return "k_max";
+    case StoreMode::prod: return "k_mul";
+    default: return nullptr;
+  }
+}
+}  // namespace
+
+void KernelPrinter::print_store(const Stmt& stmt) {
+  DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
+  bool combines = stmt.mode != StoreMode::plain;
+  std::string suffix = storage_suffix(dtype), b = str("b", buffer_number(stmt.buffer, combines ? 3 : 2));
+  Expr where = address(stmt);
+  ValueId v = stmt.args[0];
+  if (!lanes_) {
+    std::string p = str(b, " + ", expr(where));
+    std::string guard = stmt.mask == no_value ? "" : str("if (", name(stmt.mask), ") ");
+    if (stmt.mode == StoreMode::atomic_add) line(str(guard, "k_atomic_add_", suffix, "(", p, ", ", name(v), ");"));
+    else if (combines && dtype == DType::boolean) line(str(guard, "k_set_bool(", p, ", k_get_bool(", p, stmt.mode == StoreMode::add || stmt.mode == StoreMode::max ? ") || " : ") && ", name(v), ");"));
+    else if (combines) line(str(guard, "k_set_", suffix, "(", p, ", ", combine_function(stmt.mode), "(k_get_", suffix, "(", p, "), ", name(v), "));"));
+    else line(str(guard, "k_set_", suffix, "(", p, ", ", name(v), ");"));
+    return;
+  }
+  KILN_CHECK(!combines, "an accumulating store was bound to lanes");
+  auto affine = affine_in(where, lanes_->var);
+  bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
+  if (plain) {
+    KILN_CHECK(!affine->coefficient.is_constant(0), str("all lanes of ", kernel_.name, " store to one element"));
+    std::string p = str(b, " + ", expr(where));
+    bool next = affine->coefficient.is_constant(1);
+    std::string stride = next ? "" : str(", ", expr(affine->coefficient));
+    std::string s = next ? "" : "s";
+    // Arguments: pointer, value, then stride, lanes or mask, as the loads have them.
+    if (stmt.mask != no_value) line(str("k_store_", suffix, "_", s, "m(", p, ", ", vector(v), stride, ", ", mask_and_left(stmt.mask), ");"));
+    else if (!lanes_->left.empty()) line(str("k_store_", suffix, "_", s, "n(", p, ", ", vector(v), stride, ", ", lanes_->left, ");"));
+    else line(str("k_store_", suffix, next ? "" : "_s", "(", p, ", ", vector(v), stride, ");"));
+    return;
+  }
+  std::string mask = mask_and_left(stmt.mask);
+  line(str("k_scatter_", suffix, "(", b, ", ", vector_expr(where), ", ", vector(v), mask.empty() ? "" : ", " + mask, ");"));
+}
+
+void KernelPrinter::print_check_index(const Stmt& stmt) {
+  ValueId v = stmt.args[0];
+  std::string extent = expr(stmt.expr);
+  int site = local_site(stmt.site);
+  bool vary = varying(v) || (stmt.mask != no_value && varying(stmt.mask));
+  const std::string& var = stmt.index_var;
+  if (!vary) {
+    line(str("i64 ", var, " = (i64)", name(v), ";"));
+    if (stmt.mask != no_value) line(str("if (!", name(stmt.mask), ") ", var, " = 0; else"));
+    line(str("if ((u64)(", var, " += ", var, " < 0 ? ", extent, " : 0) >= (u64)(", extent, ")) return k_raise(ctx, ", site, ", 0, (i64)", name(v), ");"));
+    define(stmt.results[0], var, false);
+    return;
+  }
+  varying_index_.insert(var);
+  std::string given = str(var, "_given"), in_use = mask_and_left(stmt.mask);
+  line(str("const vi64 ", given, " = k_cast_i64(", vector(v), ");"));
+  line(str("const vi64 ", var, "_wrapped = k_select(k_lt(", given, ", k_splat_i64(0)), ", given, " + k_splat_i64(", extent, "), ", given, ");"));
+  line(str("const vmask ", var, "_bad = (k_lt(", var, "_wrapped, k_splat_i64(0)) | k_ge(", var, "_wrapped, k_splat_i64(", extent, ")))", in_use.empty() ? "" : " & " + in_use, ";"));
+  line(str("if (k_hany(", var, "_bad)) return k_raise(ctx, ", site, ", 0, k_lane(", given, ", k_first_true(", var, "_bad)));"));
+  line(str("const vi64 ", var, " = ", in_use.empty() ? str(var, "_wrapped") : str("k_select(", in_use, ", ", var, "_wrapped, k_splat_i64(0))"), ";"));
+  define(stmt.results[0], var, true);
+}
+
+void KernelPrinter::print_raise(const Stmt& stmt) {
+  int site = local_site(stmt.site);
+  ValueId v = stmt.args[0];
+  if (!varying(v) && !(stmt.mask != no_value && varying(stmt.mask))) {
+    std::string condition = stmt.mask == no_value ? name(v) : str(name(v), " && ", name(stmt.mask));
+    line(str("if (", condition, ") return k_raise(ctx, ", site, ", 0, 0);"));
+    return;
+  }
+  std::string in_use = mask_and_left(stmt.mask);
+  line(str("if (k_hany(", vector(v), in_use.empty() ? "" : " & " + in_use, ")) return k_raise(ctx, ", site, ", 0, 0);"));
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,97 @@
+// Prints one scheduled kernel as a C++ function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order of
+// first use, so that two kernels that do the same print the same text and are compiled once.
+//
+// Inside a loop bound to lanes a value is either varying (a vector, one element per lane) or uniform (a scalar, splat
+// where it meets a vector). The last, partial group of lanes is printed as a second copy of the body in which loads and
+// stores take the number of lanes that are left: the same arithmetic, no access outside.
+#pragma once
+#include "loops/loops.h"
+
+namespace kiln::codegen {
+
+struct PrintedKernel {
+  std::string text;                          // the function, with $NAME for its name
+  std::vector<loops::BufferId> buffers;      // b0, b1, … in the order of the argument
+  std::vector<uint8_t> access;               // per buffer: 1 read, 2 write, 3 both
+  std::vector<std::string> ints;             // symbols behind n0, n1, …
+  std::vector<loops::Site> sites;            // by the number the kernel raises with
+  Expr items, grain;
+};
+
+class KernelPrinter {
+ public:
+  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program, int lanes);
+  PrintedKernel print();
+
+ private:
+  friend class MmPrinter;
+
+  // Where lanes run, while inside such a loop.
+  struct Lanes {
+    std::string var;
+    std::string left;   // C++ expression of the lanes in use in a partial group; empty: all
+  };
+
+  void print_items();
+  void print_body(const loops::Body& body);
+  void print_stmt(const loops::Stmt& stmt);
+  void print_constant(const loops::Stmt& stmt);
+  void print_op(const loops::Stmt& stmt);
+  void print_division_check(const loops::Stmt& stmt);
+  void print_index_value(const loops::Stmt& stmt);
+  void print_load(const loops::Stmt& stmt);
+  void print_store(const loops::Stmt& stmt);
+  void print_check_index(const loops::Stmt& stmt);
+  void print_raise(const loops::Stmt& stmt);
+  // kernel_printer_loops.cpp
+  void print_loop(const loops::Stmt& stmt);
+  void print_serial_loop(const loops::Loop& loop);
+  void print_lane_loop(const loops::Loop& loop);
+  void print_reduction(const loops::Stmt& stmt);
+  void print_lane_reduction(const loops::Stmt& stmt);
+  void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
+  void declare_accumulators(const loops::Stmt& stmt, std::vector<std::string>& names, bool vector);
+  std::string identity(const loops::Loop& loop, int which) const;
+
+  // kernel_printer_expr.cpp
+  std::string expr(const Expr& e);                 // scalar i64
+  std::string vector_expr(const Expr& e);          // vi64 over the lanes
+  bool varies(const Expr& e) const;                // mentions the lane variable or an index variable that differs by lane
+  Expr address(const loops::Stmt& access) const;
+  std::string pointer(const loops::Stmt& access, const std::string& address);
+  std::string literal(DType dtype, const Scalar& value) const;
+
+  DType type(loops::ValueId v) const { return kernel_.value_types[static_cast<size_t>(v)]; }
+  std::string name(loops::ValueId v);
+  bool varying(loops::ValueId v) const { return lanes_ && varying_.count(v); }
+  std::string vector(loops::ValueId v);            // splat if uniform
+  std::string mask_and_left(loops::ValueId mask);  // vmask text of the lanes in use; empty: all
+  void define(loops::ValueId v, const std::string& text, bool is_varying);
+  int buffer_number(loops::BufferId b, uint8_t access);
+  int local_site(int site);
+  int division_site();
+  void line(const std::string& text);
+  void open(const std::string& text);
+  void close();
+
+  const loops::Kernel& kernel_;
+  const loops::LoopProgram& program_;
+  RangeEnv env_;
+  int lane_count_;
+  std::string out_;
+  int depth_ = 1;
+  std::optional<Lanes> lanes_;
+  std::set<loops::ValueId> varying_;
+  std::set<std::string> varying_index_;            // index variables that differ by lane
+  std::map<loops::ValueId, int> value_numbers_;
+  std::map<std::string, int> int_numbers_;
+  std::map<int, int> site_numbers_;
+  PrintedKernel result_;
+};
+
+const char* c_type(DType dtype);          // f32 for f16 and bf16: how values are held
+const char* storage_type(DType dtype);    // bool8, bf16: how memory is typed
+const char* storage_suffix(DType dtype);  // "bool", "bf16": k_load_bool
+std::string vector_type(DType dtype);     // vf32, vmask
+
+}  // namespace kiln::codegen

@@ -1,0 +1,103 @@
+// Index expressions and literals in C++.
+#include "codegen/cpu/kernel_printer.h"
+#include "schedule/schedule.h"
+
+namespace kiln::codegen {
+using namespace loops;
+
+Expr KernelPrinter::address(const Stmt& access) const { return address_of(access, program_, env_); }
+
+bool KernelPrinter::varies(const Expr& e) const {
+  if (!lanes_) return false;
+  std::set<std::string> symbols;
+  collect_symbols(e, symbols);
+  if (symbols.count(lanes_->var)) return true;
+  for (const std::string& s : symbols)
+    if (varying_index_.count(s)) return true;
+  return false;
+}
+
+std::string KernelPrinter::expr(const Expr& e) {
+  auto all = [&](const char* separator) {
+    return "(" + join_map(e.args(), separator, [&](const Expr& a) { return expr(a); }) + ")";
+  };
+  auto call = [&](const char* function) {
+    return str(function, "((i64)", expr(e.args()[0]), ", (i64)", expr(e.args()[1]), ")");
+  };
+  switch (e.op()) {
+    case ExprOp::constant: return literal(DType::i64, Scalar(e.value()));
+    case ExprOp::symbol: {
+      if (!program_.symbols.count(e.name())) return e.name();   // a variable of this kernel
+      auto [found, inserted] = int_numbers_.emplace(e.name(), static_cast<int>(int_numbers_.size()));
+      return str("n", found->second);
+    }
+    case ExprOp::add: return all(" + ");
+    case ExprOp::mul: return all(" * ");
+    case ExprOp::floordiv:
+    case ExprOp::mod: {
+      bool plain = range_of(e.args()[0], env_).low >= 0 && range_of(e.args()[1], env_).low >= 1;
+      if (plain) return all(e.op() == ExprOp::mod ? " % " : " / ");
+      return call(e.op() == ExprOp::mod ? "k_mod" : "k_floordiv");
+    }
+    case ExprOp::min:
+    case ExprOp::max: {
+      std::string text = expr(e.args()[0]);
+      for (size_t i = 1; i < e.args().size(); ++i)
+        text = str(e.op() == ExprOp::min ? "k_min" : "k_max", "((i64)", text, ", (i64)", expr(e.args()[i]), ")");
+      return text;
+    }
+    case ExprOp::eq: return all(" == ");
+    case ExprOp::ne: return all(" != ");
+    case ExprOp::lt: return all(" < ");
+    case ExprOp::le: return all(" <= ");
+    case ExprOp::logical_and: return all(" && ");
+    case ExprOp::logical_or: return all(" || ");
+    case ExprOp::logical_not: return str("!", expr(e.args()[0]));
+    case ExprOp::ite: return str("(", expr(e.args()[0]), " ? ", expr(e.args()[1]), " : ", expr(e.args()[2]), ")");
+    default: fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed inside a kernel"));
+  }
+}
+
+std::string KernelPrinter::vector_expr(const Expr& e) {
+  if (!varies(e)) return str("k_splat_i64(", expr(e), ")");
+  auto fold = [&](const char* function) {
+    std::string text = vector_expr(e.args()[0]);
+    for (size_t i = 1; i < e.args().size(); ++i) text = str(function, "(", text, ", ", vector_expr(e.args()[i]), ")");
+    return text;
+  };
+  auto infix = [&](const char* separator) {
+    return "(" + join_map(e.args(), separator, [&](const Expr& a) { return vector_expr(a); }) + ")";
+  };
+  switch (e.op()) {
+    case ExprOp::symbol:
+      if (e.name() == lanes_->var) return str("(k_splat_i64(", e.name(), ") + k_iota_i64())");
+      return e.name();   // an index variable that differs by lane
+    case ExprOp::add: return infix(" + ");
+    case ExprOp::mul: return infix(" * ");
+    case ExprOp::floordiv: return fold("k_floordiv");
+    case ExprOp::mod: return fold("k_mod");
+    case ExprOp::min: return fold("k_min");
+    case ExprOp::max: return fold("k_max");
+    default: fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed lane by lane"));
+  }
+}
+
+std::string KernelPrinter::literal(DType dtype, const Scalar& value) const {
+  if (dtype == DType::boolean) return value.as_int() != 0 || (value.is_float() && value.as_double() != 0) ? "true" : "false";
+  if (!kiln::is_float(dtype)) {
+    int64_t v = value.as_int();
+    if (v == INT64_MIN) return str("(", c_type(dtype), ")(-9223372036854775807ll - 1)");
+    if (dtype == DType::i64) return str(v, "ll");
+    return str("(", c_type(dtype), ")", v, "ll");
+  }
+  double v = value.as_double();
+  bool single = dtype != DType::f64;
+  if (std::isnan(v)) return single ? "__builtin_nanf(\"\")" : "__builtin_nan(\"\")";
+  if (single && std::isfinite(v)) v = static_cast<double>(static_cast<float>(v));
+  if (std::isinf(v)) return str(v < 0 ? "-" : "", single ? "__builtin_inff()" : "__builtin_inf()");
+  char buffer[64];
+  std::snprintf(buffer, sizeof buffer, single ? "%af" : "%a", v);
+  return buffer;
+}
+
+}  // namespace kiln::codegen

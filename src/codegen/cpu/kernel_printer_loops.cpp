@@ -1,0 +1,226 @@
+// Loops, reductions and lanes in C++.
+#include "codegen/cpu/kernel_printer.h"
+
+namespace kiln::codegen {
+using namespace loops;
+namespace {
+// Long float sums are added up in blocks, so that the rounding error grows with the square root of the length at most.
+constexpr int64_t sum_block = 256;
+
+bool blocked(const Loop& loop) {
+  if (loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return false;
+  return !loop.extent.is_constant() || loop.extent.value() > 2 * sum_block;
+}
+}  // namespace
+
+void KernelPrinter::print_loop(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  bool lane = loop.directives.binding == Binding::lane && lane_count_ > 1 && !lanes_;
+  if (loop.role == AxisRole::parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
+  return lane && loop.role == AxisRole::reduce ? print_lane_reduction(stmt) : print_reduction(stmt);
+}
+
+void KernelPrinter::print_serial_loop(const Loop& loop) {
+  open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
+  print_body(loop.body);
+  close();
+}
+
+void KernelPrinter::print_lane_loop(const Loop& loop) {
+  std::string extent = str("e_", loop.var);
+  open("");
+  line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
+  line(str("i64 ", loop.var, " = 0;"));
+  std::set<std::string> outer_index = varying_index_;
+  open(str("for (; ", loop.var, " + ", lane_count_, " <= ", extent, "; ", loop.var, " += ", lane_count_, ")"));
+  lanes_ = Lanes{loop.var, ""};
+  print_body(loop.body);
+  close();
+  if (loop.directives.tail != Tail::exact) {
+    open(str("if (", loop.var, " < ", extent, ")"));
+    line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
+    lanes_ = Lanes{loop.var, "left"};
+    print_body(loop.body);
+    close();
+  }
+  lanes_.reset();
+  varying_index_ = outer_index;
+  close();
+}
+
+std::string KernelPrinter::identity(const Loop& loop, int which) const {
+  DType t = loop.reduce_dtype;
+  bool floating = kiln::is_float(t);
+  auto lowest = [&]() -> std::string {
+    if (floating) return literal(t, Scalar(-INFINITY));
+    if (t == DType::boolean) return "false";
+    if (!is_signed(t)) return literal(t, Scalar(int64_t{0}));
+    return literal(t, Scalar(static_cast<int64_t>(-(uint64_t{1} << (dtype_bytes(t) * 8 - 1)))));
+  };
+  auto highest = [&]() -> std::string {
+    if (floating) return literal(t, Scalar(INFINITY));
+    if (t == DType::boolean) return "true";
+    if (t == DType::u64) return "(u64)18446744073709551615ull";
+    uint64_t bits = static_cast<uint64_t>(dtype_bytes(t)) * 8;
+    return literal(t, Scalar(static_cast<int64_t>((uint64_t{1} << (is_signed(t) ? bits - 1 : bits)) - 1)));
+  };
+  switch (loop.reduce) {
+    case ReduceOp::sum: return literal(t, Scalar(int64_t{0}));
+    case ReduceOp::prod: return literal(t, Scalar(int64_t{1}));
+    case ReduceOp::max: return lowest();
+    case ReduceOp::min: return highest();
+    case ReduceOp::any: return "false";
+    case ReduceOp::all: return "true";
+    case ReduceOp::argmax: return which == 0 ? lowest() : "-1ll";
+    case ReduceOp::argmin: return which == 0 ? highest() : "-1ll";
+    case ReduceOp::welford: return literal(t, Scalar(int64_t{0}));
+  }
+  fail_bug("unknown reduction");
+}
+
+void KernelPrinter::declare_accumulators(const Stmt& stmt, std::vector<std::string>& names, bool is_vector) {
+  const Loop& loop = *stmt.loop;
+  for (size_t i = 0; i < stmt.results.size(); ++i) {
+    ValueId v = stmt.results[i];
+    std::string start = identity(loop, static_cast<int>(i));
+    names.push_back(name(v));
+    if (is_vector) {
+      varying_.insert(v);
+      line(str(vector_type(type(v)), " ", name(v), " = k_splat_", c_type(type(v)), "(", start, ");"));
+    } else {
+      varying_.erase(v);
+      line(str(c_type(type(v)), " ", name(v), " = ", start, ";"));
+    }
+  }
+}
+
+// accumulators = update(accumulators, yields); vectors where the accumulators are.
+void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string>& acc) {
+  auto operand = [&](size_t i) { return lanes_ ? vector(loop.yields[i]) : name(loop.yields[i]); };
+  switch (loop.reduce) {
+    case ReduceOp::sum: return line(str(acc[0], " = k_add(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::prod: return line(str(acc[0], " = k_mul(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::max: return line(str(acc[0], " = k_max(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::min: return line(str(acc[0], " = k_min(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::any: return line(str(acc[0], " = ", acc[0], " | ", operand(0), ";"));
+    case ReduceOp::all: return line(str(acc[0], " = ", acc[0], " & ", operand(0), ";"));
+    case ReduceOp::argmax:
+    case ReduceOp::argmin: {
+      KILN_CHECK(!lanes_, "argmax is not printed in lanes");
+      std::string value = operand(0), index = loop.yields.size() > 1 ? operand(1) : loop.var;
+      bool floating = kiln::is_float(loop.reduce_dtype);
+      std::string better = str(acc[1], " < 0 || ", value, loop.reduce == ReduceOp::argmax ? " > " : " < ", acc[0]);
+      if (floating) better += str(" || (", value, " != ", value, " && ", acc[0], " == ", acc[0], ")");
+      return line(str("if (", better, ") { ", acc[0], " = ", value, "; ", acc[1], " = ", index, "; }"));
+    }
+    case ReduceOp::welford: {
+      KILN_CHECK(!lanes_, "welford is not printed in lanes");
+      const char* t = c_type(loop.reduce_dtype);
+      line(str(acc[2], " += 1; { const ", t, " d = ", operand(0), " - ", acc[0], "; ", acc[0], " += d / (", t, ")", acc[2], "; ", acc[1], " += d * (", operand(0), " - ", acc[0], "); }"));
+      return;
+    }
+  }
+}
+
+// A reduction (or scan) that runs one iteration after the other; inside lanes its accumulators are vectors.
+void KernelPrinter::print_reduction(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  std::vector<std::string> acc;
+  declare_accumulators(stmt, acc, lanes_.has_value());
+  bool in_blocks = loop.role == AxisRole::reduce && blocked(loop);
+  std::vector<std::string> target = acc;
+  if (in_blocks) {
+    std::string block = str(loop.var, "_block");
+    open(str("for (i64 ", block, " = 0; ", block, " < ", expr(loop.extent), "; ", block, " += ", sum_block, ")"));
+    ValueId v = stmt.results[0];
+    target = {acc[0] + "_part"};
+    line(lanes_ ? str(vector_type(type(v)), " ", target[0], " = k_splat_", c_type(type(v)), "(", identity(loop, 0), ");")
+                : str(c_type(type(v)), " ", target[0], " = ", identity(loop, 0), ";"));
+    line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", sum_block, "), (i64)", expr(loop.extent), ");"));
+    open(str("for (i64 ", loop.var, " = ", block, "; ", loop.var, " < ", block, "_end; ++", loop.var, ")"));
+  } else {
+    open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
+  }
+  print_body(loop.body);
+  print_update(loop, target);
+  if (loop.role == AxisRole::scan) {
+    for (size_t i = 0; i < loop.running.size(); ++i) define(loop.running[i], acc[i], lanes_.has_value());
+    print_body(loop.after);
+  }
+  close();
+  if (in_blocks) {
+    line(str(acc[0], " = k_add(", acc[0], ", ", target[0], ");"));
+    close();
+  }
+}
+
+namespace {
+const char* horizontal(ReduceOp op) {
+  switch (op) {
+    case ReduceOp::sum: return "k_hsum";
+    case ReduceOp::prod: return "k_hprod";
+    case ReduceOp::max: return "k_hmax";
+    case ReduceOp::min: return "k_hmin";
+    case ReduceOp::any: return "k_hany";
+    default: return "k_hall";
+  }
+}
+}  // namespace
+
+// Lanes run along the reduced axis: a vector of partial results, combined at the end in a fixed order.
+void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  ValueId v = stmt.results[0];
+  std::string acc = name(v) + "_lanes", extent = str("e_", loop.var), start = str("k_splat_", c_type(type(v)), "(", identity(loop, 0), ")");
+  line(str(c_type(type(v)), " ", name(v), ";"));
+  varying_.erase(v);
+  open("");
+  line(str(vector_type(type(v)), " ", acc, " = ", start, ";"));
+  line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
+  line(str("i64 ", loop.var, " = 0;"));
+  bool in_blocks = blocked(loop);
+  std::string target = acc, end = extent;
+  if (in_blocks) {
+    std::string block = str(loop.var, "_block");
+    end = block;
+    target = acc + "_part";
+    open(str("while (", loop.var, " + ", lane_count_, " <= ", extent, ")"));
+    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", sum_block * lane_count_, "), (i64)", extent, ");"));
+    line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
+  }
+  open(str("for (; ", loop.var, " + ", lane_count_, " <= ", end, "; ", loop.var, " += ", lane_count_, ")"));
+  lanes_ = Lanes{loop.var, ""};
+  std::set<std::string> outer_index = varying_index_;
+  print_body(loop.body);
+  print_update(loop, {target});
+  close();
+  if (in_blocks) {
+    line(str(acc, " = k_add(", acc, ", ", target, ");"));
+    close();
+  }
+  if (loop.directives.tail != Tail::exact) {
+    open(str("if (", loop.var, " < ", extent, ")"));
+    line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
+    lanes_ = Lanes{loop.var, "left"};
+    print_body(loop.body);
+    // Lanes that are off count as the identity.
+    line(str("const ", vector_type(type(v)), " kept = k_select(k_first(left), ", vector(loop.yields[0]), ", ", start, ");"));
+    ValueId yield = loop.yields[0];
+    (void)yield;
+    switch (loop.reduce) {
+      case ReduceOp::any: line(str(acc, " = ", acc, " | kept;")); break;
+      case ReduceOp::all: line(str(acc, " = ", acc, " & kept;")); break;
+      case ReduceOp::sum: line(str(acc, " = k_add(", acc, ", kept);")); break;
+      case ReduceOp::prod: line(str(acc, " = k_mul(", acc, ", kept);")); break;
+      case ReduceOp::max: line(str(acc, " = k_max(", acc, ", kept);")); break;
+      default: line(str(acc, " = k_min(", acc, ", kept);")); break;
+    }
+    close();
+  }
+  lanes_.reset();
+  varying_index_ = outer_index;
+  line(str(name(v), " = ", horizontal(loop.reduce), "(", acc, ");"));
+  close();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,120 @@
+#include "driver/check_case_files.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "pt2/tensor_files.h"
+
+namespace kiln {
+namespace {
+
+class CaseReader {
+ public:
+  explicit CaseReader(std::string directory) : directory_(std::move(directory)) {}
+
+  CaseFiles read() {
+    files_.model = path_of("model.pt2");
+    for (size_t i = 0; exists(numbered("inputs", i)); ++i) files_.calls.push_back(read_call(i));
+    if (exists("expected_sequence.pt")) files_.sequence = read_sequence();
+    for (size_t j = 0; exists(numbered("bad_inputs", j)); ++j)
+      files_.bad_inputs.push_back({str("bad_inputs_", j), read_list(numbered("bad_inputs", j))});
+    if (exists("case.json")) read_case_json();
+    check_names();
+    return std::move(files_);
+  }
+
+ private:
+  static std::string numbered(const char* what, size_t i) { return str(what, "_", i, ".pt"); }
+  std::string path_of(const std::string& name) const { return join_path(directory_, name); }
+  bool exists(const std::string& name) const { return file_exists(path_of(name)); }
+  [[noreturn]] void refuse(const std::string& name, const std::string& why) const {
+    fail_user("K0112", str(path_of(name), ": ", why));
+  }
+
+  TensorFile read_file_of(const std::string& name) const { return read_tensor_file(path_of(name)); }
+  std::vector<Datum> read_list(const std::string& name) {
+    known_.push_back(name);
+    return read_file_of(name).items;
+  }
+  std::map<std::string, Tensor> read_state(const std::string& name) {
+    known_.push_back(name);
+    const TensorFile file = read_file_of(name);
+    if (file.names.size() != file.items.size()) refuse(name, "is not a dictionary of tensors by name");
+    std::map<std::string, Tensor> state;
+    for (size_t i = 0; i < file.items.size(); ++i) {
+      if (!file.items[i].is_tensor()) refuse(name, str(file.names[i], " is not a tensor"));
+      state.emplace(file.names[i], file.items[i].tensor());
+    }
+    return state;
+  }
+  std::vector<std::vector<Datum>> read_sequence() {
+    std::vector<std::vector<Datum>> sequence;
+    for (const Datum& call : read_list("expected_sequence.pt")) {
+      if (!call.is_list()) refuse("expected_sequence.pt", "is not a list of lists of outputs");
+      sequence.push_back(call.list());
+    }
+    return sequence;
+  }
+  CaseFiles::Call read_call(size_t i) {
+    CaseFiles::Call call;
+    call.inputs = read_list(numbered("inputs", i));
+    if (!exists(numbered("expected", i)))
+      refuse(numbered("expected", i), str("is missing beside ", numbered("inputs", i)));
+    call.expected = read_list(numbered("expected", i));
+    if (exists(numbered("mutated", i))) call.mutated = read_list(numbered("mutated", i));
+    if (exists(numbered("state", i))) call.state = read_state(numbered("state", i));
+    return call;
+  }
+
+  void read_case_json() {
+    known_.push_back("case.json");
+    const Json json = parse_json(read_file(path_of("case.json")), path_of("case.json"));
+    for (const JsonMember& member : json.members()) {
+      if (member.key == "about") continue;
+      if (member.key == "tolerance") {
+        if (const Json* rtol = member.value.find_value("rtol")) files_.rtol = rtol->as_double();
+        if (const Json* atol = member.value.find_value("atol")) files_.atol = atol->as_double();
+      } else if (member.key == "compare") {
+        if (member.value.as_string() != "shapes")
+          refuse("case.json", str("compare: ", quote(member.value.as_string()), " is not known"));
+        files_.shapes_only = true;
+      } else if (member.key == "needs") {
+        read_needs(member.value);
+      } else {
+        refuse("case.json", str("the key ", quote(member.key), " is not known"));
+      }
+    }
+  }
+  void read_needs(const Json& needs) {
+    if (needs.is_string()) files_.needs.push_back(needs.as_string());
+    if (needs.is_array())
+      for (const Json& need : needs.items()) files_.needs.push_back(need.as_string());
+  }
+
+  // A file of the case's naming that was not read is a mistake in the case (a gap in the numbering): not silently less
+  // checked.
+  void check_names() const {
+    for (const std::string& name : list_directory(directory_)) {
+      if (!ends_with(name, ".pt")) continue;
+      if (std::find(known_.begin(), known_.end(), name) == known_.end())
+        refuse(name, "belongs to no call of this case (are the numbers without a gap?)");
+    }
+    if (files_.calls.empty() && files_.bad_inputs.empty()) refuse("inputs_0.pt", "is missing");
+  }
+
+  std::string directory_;
+  CaseFiles files_;
+  std::vector<std::string> known_;
+};
+
+}  // namespace
+
+CaseFiles read_case_files(const std::string& path) {
+  if (is_directory(path)) return CaseReader(path).read();
+  CaseFiles files;
+  files.model = path;
+  files.bare = true;
+  return files;
+}
+
+}  // namespace kiln

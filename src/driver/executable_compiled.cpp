@@ -1,0 +1,37 @@
+#include "base/file.h"
+#include "driver/compile.h"
+#include "driver/executable_backends.h"
+#include "driver/executable_package.h"
+
+namespace kiln {
+namespace {
+
+// Compiles into a directory that lives as long as the loaded package.
+class CompiledExecutable : public Executable {
+ public:
+  CompiledExecutable(const Program& program, const ExecutableOptions& options) {
+    CompileOptions compile_options;
+    compile_options.device = options.device;
+    compile_options.custom_op_libs = options.custom_op_libs;
+    compile_options.settings = options.settings;
+    const std::string path = join_path(directory_.path(), "model.kiln.pt2");
+    compile(program, path, compile_options);
+    PackageOptions package_options;
+    package_options.settings = options.run_settings;
+    package_ = std::make_unique<PackageExecutable>(path, package_options);
+  }
+  CallResult call(const std::vector<Datum>& inputs) override { return package_->call(inputs); }
+  void reset() override { package_->reset(); }
+
+ private:
+  TemporaryDirectory directory_;
+  std::unique_ptr<PackageExecutable> package_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_compiled_executable(const Program& program, const ExecutableOptions& options) {
+  return std::make_unique<CompiledExecutable>(program, options);
+}
+
+}  // namespace kiln

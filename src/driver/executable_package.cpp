@@ -1,0 +1,190 @@
+#include "driver/executable_package.h"
+
+#include <chrono>
+#include <deque>
+
+#include "base/inflate.h"
+#include "base/zip.h"
+#include "driver/executable_dlpack.h"
+#include "kiln/kiln.h"
+#include "pt2/tensor_files.h"
+
+namespace kiln {
+namespace {
+
+void check(kiln_status status) {
+  if (status == KILN_OK) return;
+  const ErrorKind kind = status == KILN_ERROR_BUG           ? ErrorKind::bug
+                         : status == KILN_ERROR_UNSUPPORTED ? ErrorKind::unsupported
+                                                            : ErrorKind::user;
+  throw Error(kind, kiln_last_error_code(), kiln_last_error());
+}
+
+struct ModelFree {
+  void operator()(kiln_model* model) const { kiln_model_free(model); }
+};
+struct InstanceFree {
+  void operator()(kiln_instance* instance) const { kiln_instance_free(instance); }
+};
+
+std::vector<const char*> c_strings(const std::vector<std::string>& texts) {
+  std::vector<const char*> out;
+  for (const std::string& text : texts) out.push_back(text.c_str());
+  return out;
+}
+
+// The values of one call in the form of the C interface. Tensors are passed as they are: strides, offset, alignment.
+class CallValues {
+ public:
+  explicit CallValues(const std::vector<Datum>& data) {
+    for (const Datum& datum : data) add(datum);
+  }
+  const kiln_value* data() const { return values_.data(); }
+  size_t size() const { return values_.size(); }
+
+ private:
+  void add(const Datum& datum) {
+    kiln_value value{};
+    if (datum.is_tensor()) {
+      views_.emplace_back(datum.tensor());
+      value.kind = KILN_TENSOR;
+      value.as.tensor = views_.back().get();
+    } else if (datum.is_scalar()) {
+      const Scalar& number = datum.scalar();
+      if (number.is_complex()) fail_unsupported("K0606", "a complex number as an input");
+      value.kind = number.is_bool() ? KILN_BOOL : number.is_int() ? KILN_INT : KILN_FLOAT;
+      if (number.is_bool()) value.as.boolean = number.as_int() != 0;
+      if (number.is_int()) value.as.integer = number.as_int();
+      if (number.is_float()) value.as.floating = number.as_double();
+    } else if (datum.is_list()) {
+      fail_user("K0606", "inputs are a flat list: an element is a list itself");
+    } else if (!datum.is_none()) {
+      value.kind = KILN_STRING;
+      value.as.string = std::get<std::string>(datum.value).c_str();
+    }
+    values_.push_back(value);
+  }
+  std::deque<DLPackView> views_;
+  std::vector<kiln_value> values_;
+};
+
+// Outputs that Kiln allocates; freed here.
+class OutputValues {
+ public:
+  explicit OutputValues(size_t count) : values_(count) {}
+  ~OutputValues() {
+    for (kiln_value& value : values_) kiln_value_clear(&value);
+  }
+  OutputValues(const OutputValues&) = delete;
+  std::vector<kiln_value>& values() { return values_; }
+
+ private:
+  std::vector<kiln_value> values_;
+};
+
+Datum datum_of(const kiln_value& value) {
+  switch (value.kind) {
+    case KILN_NONE:
+      return Datum{};
+    case KILN_TENSOR:
+      return Datum{tensor_from_dlpack(*value.as.tensor)};
+    case KILN_INT:
+      return Datum{Scalar(value.as.integer)};
+    case KILN_FLOAT:
+      return Datum{Scalar(value.as.floating)};
+    case KILN_BOOL:
+      return Datum{Scalar(value.as.boolean != 0)};
+    default:
+      fail_bug(str("the runtime gave an output of kind ", value.kind));
+  }
+}
+
+}  // namespace
+
+struct PackageExecutable::State {
+  std::unique_ptr<kiln_model, ModelFree> model;
+  std::unique_ptr<kiln_instance, InstanceFree> instance;
+
+  std::map<std::string, Tensor> read_state() const {
+    std::map<std::string, Tensor> state;
+    for (size_t i = 0; i < kiln_constant_count(model.get()); ++i) {
+      kiln_constant spec{};
+      spec.struct_size = sizeof spec;
+      check(kiln_constant_spec(model.get(), i, &spec));
+      if (!spec.mutable_buffer) continue;
+      Tensor value = Tensor::empty_strided(dtype_from_dlpack(spec.dtype), {spec.sizes, spec.sizes + spec.rank},
+                                           {spec.strides, spec.strides + spec.rank});
+      check(kiln_constant_read(instance.get(), spec.name, DLPackView(value).get()));
+      state.emplace(spec.name, std::move(value));
+    }
+    return state;
+  }
+};
+
+PackageExecutable::PackageExecutable(const std::string& path, const PackageOptions& options)
+    : state_(std::make_unique<State>()) {
+  const std::vector<const char*> settings = c_strings(options.settings);
+  const std::vector<const char*> libraries = c_strings(options.custom_op_libs);
+  kiln_load_options load{};
+  load.struct_size = sizeof load;
+  load.settings = settings.data();
+  load.setting_count = settings.size();
+  load.device_index = options.device_index;
+  load.custom_op_libraries = libraries.data();
+  load.custom_op_library_count = libraries.size();
+  kiln_model* model = nullptr;
+  check(kiln_load(path.c_str(), &load, &model));
+  state_->model.reset(model);
+  reset();
+}
+
+PackageExecutable::~PackageExecutable() = default;
+
+void PackageExecutable::reset() {
+  kiln_instance* instance = nullptr;
+  check(kiln_instance_create(state_->model.get(), &instance));
+  state_->instance.reset(instance);
+}
+
+size_t PackageExecutable::input_count() const { return kiln_input_count(state_->model.get()); }
+
+CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
+  CallResult result;
+  result.inputs = copy_inputs(inputs);
+  const CallValues values(result.inputs);
+  OutputValues outputs(kiln_output_count(state_->model.get()));
+  check(
+      kiln_run(state_->instance.get(), values.data(), values.size(), outputs.values().data(), outputs.values().size()));
+  for (const kiln_value& value : outputs.values()) result.outputs.push_back(datum_of(value));
+  result.state = state_->read_state();
+  return result;
+}
+
+std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inputs, int count) {
+  const std::vector<Datum> copies = copy_inputs(inputs);
+  const CallValues values(copies);
+  OutputValues allocated(kiln_output_count(state_->model.get()));
+  check(kiln_run(state_->instance.get(), values.data(), values.size(), allocated.values().data(),
+                 allocated.values().size()));
+  std::vector<kiln_value> outputs = allocated.values();
+  for (kiln_value& value : outputs) value.owner = nullptr;  // as the caller's memory
+  std::vector<double> seconds;
+  seconds.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    const auto begin = std::chrono::steady_clock::now();
+    check(kiln_run(state_->instance.get(), values.data(), values.size(), outputs.data(), outputs.size()));
+    seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
+  }
+  return seconds;
+}
+
+std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name.find("/data/sample_inputs/") != std::string::npos && ends_with(entry.name, ".pt"))
+      return read_pt(zip.read(entry).bytes, entry.name).items;
+  return std::nullopt;
+}
+
+}  // namespace kiln

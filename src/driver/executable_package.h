@@ -1,0 +1,37 @@
+// A compiled package, loaded and called through the C ABI (include/kiln/kiln.h) exactly as an embedder would: no
+// compiler is involved. `kiln run` and the compiled backend stand on it.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "driver/executable.h"
+
+namespace kiln {
+
+struct PackageOptions {
+  std::vector<std::string> settings;        // "key=value"; the environment is read too
+  std::vector<std::string> custom_op_libs;  // beside those that the package carries
+  int device_index = -1;                    // -1: the package's
+};
+
+class PackageExecutable : public Executable {
+ public:
+  PackageExecutable(const std::string& path, const PackageOptions& options);
+  ~PackageExecutable() override;
+
+  CallResult call(const std::vector<Datum>& inputs) override;
+  void reset() override;
+  // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
+  std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
+  size_t input_count() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// The sample inputs that the package carries (<model>/data/sample_inputs/); nothing when there are none.
+std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path);
+
+}  // namespace kiln

@@ -1,0 +1,19 @@
+// `kiln inspect`: what is in a model or a package, for people. Text, in sections: what it is, inputs, outputs, what is
+// mutated, symbols with ranges, guards with reasons, weights, kernels with origins (packages), graph (models, and
+// packages that carry their debug section).
+#pragma once
+#include <string>
+
+#include "graph/graph.h"
+#include "package/format.h"
+
+namespace kiln {
+
+std::string inspect_file(const std::string& path);
+
+// `label` is the first line's name for it.
+std::string inspect_program(const Program& program, const std::string& label);
+// origins may be null: then kernels are listed without them.
+std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label);
+
+}  // namespace kiln

@@ -1,0 +1,159 @@
+// Higher-order operators: their arguments are positional, subgraphs among them.
+#include "interp/graph_run.h"
+#include "ops/op_record.h"
+
+namespace kiln {
+
+namespace {
+
+bool truth(const Node& node, const Datum& predicate) {
+  if (predicate.is_scalar()) return predicate.scalar().as_double() != 0;
+  if (predicate.is_tensor() && predicate.tensor().numel() == 1) return predicate.tensor().item().as_double() != 0;
+  fail_user("K0603", str(node.target, ": the predicate must be one boolean"), node.where());
+}
+
+// Element i of the first dimension, sharing storage.
+Datum slice_of(const Node& node, const Datum& datum, int64_t i) {
+  if (!datum.is_tensor() || datum.tensor().rank() == 0)
+    fail_user("K0603", str(node.target, ": what is iterated over must be tensors with a dimension"), node.where());
+  Tensor out = datum.tensor();
+  out.offset += i * out.strides[0];
+  out.sizes.erase(out.sizes.begin());
+  out.strides.erase(out.strides.begin());
+  return Datum{std::move(out)};
+}
+
+int64_t common_length(const Node& node, const std::vector<Datum>& xs) {
+  if (xs.empty()) fail_user("K0603", str(node.target, ": nothing to iterate over"), node.where());
+  int64_t length = -1;
+  for (const Datum& x : xs) {
+    int64_t here = x.is_tensor() && x.tensor().rank() > 0 ? x.tensor().sizes[0] : -1;
+    if (here < 0 || (length >= 0 && here != length))
+      fail_user("K0603", str(node.target, ": what is iterated over must have the same first size"), node.where());
+    length = here;
+  }
+  return length;
+}
+
+// Stacks the results of the iterations. With none, the sizes come from the graph.
+class Stacker {
+ public:
+  Stacker(const Node& node, int64_t length) : node_(node), length_(length) {}
+  void add(int64_t i, const std::vector<Datum>& results, size_t first) {
+    stacked_.resize(results.size() - first);
+    for (size_t k = first; k < results.size(); ++k) {
+      if (!results[k].is_tensor())
+        fail_unsupported("K0603", str(node_.target, ": each iteration must give tensors"), node_.where());
+      const Tensor& one = results[k].tensor();
+      Tensor& all = stacked_[k - first];
+      if (!all.defined()) {
+        std::vector<int64_t> sizes = one.sizes;
+        sizes.insert(sizes.begin(), length_);
+        all = Tensor::empty(one.dtype, sizes);
+        all.device = one.device;
+      }
+      copy_into(one, slice_of(node_, Datum{all}, i).tensor());
+    }
+  }
+  const std::vector<Tensor>& stacked() const { return stacked_; }
+
+ private:
+  const Node& node_;
+  int64_t length_;
+  std::vector<Tensor> stacked_;
+};
+
+}  // namespace
+
+const Graph& GraphRun::graph_argument(const Node& node, size_t index) const {
+  if (index >= node.args.size() || !node.args[index].arg.is_graph() || !node.args[index].arg.as_graph())
+    fail_user("K0603", str(node.target, ": argument ", index, " must be a subgraph"), node.where());
+  return *node.args[index].arg.as_graph();
+}
+
+std::vector<Datum> GraphRun::list_argument(const Node& node, size_t index) {
+  if (index >= node.args.size()) return {};
+  Datum datum = evaluate_argument(node.args[index].arg);
+  if (datum.is_none()) return {};
+  if (!datum.is_list()) return {datum};
+  return datum.list();
+}
+
+std::vector<Datum> GraphRun::run_subgraph(const Graph& graph, const std::vector<Datum>& inputs) {
+  GraphRun inner(program_, options_, mix_seed(seed_, ~subgraph_runs_++), symbols_);
+  return inner.run(graph, inputs);
+}
+
+std::vector<Datum> GraphRun::run_control_flow(const Node& node) {
+  if (node.target == "higher_order.cond") return run_cond(node);
+  if (node.target == "higher_order.while_loop") return run_while(node);
+  if (node.target == "higher_order.map_impl") return run_map(node);
+  if (node.target == "higher_order.scan") return run_scan(node);
+  fail_unsupported("K0603", str("the interpreter does not run ", node.target, " yet"), node.where());
+}
+
+std::vector<Datum> GraphRun::run_cond(const Node& node) {
+  if (node.args.empty()) fail_user("K0603", "cond without a predicate", node.where());
+  bool taken = truth(node, evaluate_argument(node.args[0].arg));
+  return run_subgraph(graph_argument(node, taken ? 1 : 2), list_argument(node, 3));
+}
+
+std::vector<Datum> GraphRun::run_while(const Node& node) {
+  const Graph& condition = graph_argument(node, 0);
+  const Graph& body = graph_argument(node, 1);
+  std::vector<Datum> carried = list_argument(node, 2);
+  const std::vector<Datum> additional = list_argument(node, 3);
+  auto operands = [&] {
+    std::vector<Datum> all = carried;
+    all.insert(all.end(), additional.begin(), additional.end());
+    return all;
+  };
+  while (true) {
+    std::vector<Datum> predicate = run_subgraph(condition, operands());
+    if (predicate.size() != 1) fail_user("K0603", "while_loop: the condition must give one value", node.where());
+    if (!truth(node, predicate[0])) return carried;
+    std::vector<Datum> next = run_subgraph(body, operands());
+    if (next.size() != carried.size())
+      fail_user("K0603", "while_loop: the body must give as many values as are carried", node.where());
+    carried = std::move(next);
+  }
+}
+
+std::vector<Datum> GraphRun::run_map(const Node& node) {
+  const Graph& body = graph_argument(node, 0);
+  std::vector<Datum> xs = list_argument(node, 1), additional = list_argument(node, 2);
+  int64_t length = common_length(node, xs);
+  if (length == 0) fail_unsupported("K0603", "map over nothing", node.where());
+  Stacker stacker(node, length);
+  for (int64_t i = 0; i < length; ++i) {
+    std::vector<Datum> operands;
+    for (const Datum& x : xs) operands.push_back(slice_of(node, x, i));
+    operands.insert(operands.end(), additional.begin(), additional.end());
+    stacker.add(i, run_subgraph(body, operands), 0);
+  }
+  std::vector<Datum> out;
+  for (const Tensor& tensor : stacker.stacked()) out.push_back(Datum{tensor});
+  return out;
+}
+
+std::vector<Datum> GraphRun::run_scan(const Node& node) {
+  const Graph& body = graph_argument(node, 0);
+  std::vector<Datum> carried = list_argument(node, 1), xs = list_argument(node, 2), additional = list_argument(node, 3);
+  int64_t length = common_length(node, xs);
+  if (length == 0) fail_unsupported("K0603", "scan over nothing", node.where());
+  Stacker stacker(node, length);
+  for (int64_t i = 0; i < length; ++i) {
+    std::vector<Datum> operands = carried;
+    for (const Datum& x : xs) operands.push_back(slice_of(node, x, i));
+    operands.insert(operands.end(), additional.begin(), additional.end());
+    std::vector<Datum> results = run_subgraph(body, operands);
+    if (results.size() < carried.size())
+      fail_user("K0603", "scan: the body must give at least what is carried", node.where());
+    stacker.add(i, results, carried.size());
+    std::copy_n(results.begin(), carried.size(), carried.begin());
+  }
+  for (const Tensor& tensor : stacker.stacked()) carried.push_back(Datum{tensor});
+  return carried;
+}
+
+}  // namespace kiln

@@ -1,0 +1,194 @@
+#include "interp/graph_run.h"
+
+#include "ops/op_record.h"
+
+namespace kiln {
+
+namespace {
+
+// In fp64 mode a custom operator still gets the dtypes that the graph says: it knows no others.
+Datum to_nominal(const Argument& arg, const Datum& datum) {
+  if (arg.is_value() && datum.is_tensor() && arg.as_value()->kind == ValueKind::tensor)
+    return Datum{convert(datum.tensor(), arg.as_value()->type.dtype)};
+  if (arg.is_list() && datum.is_list()) {
+    std::vector<Datum> out;
+    for (size_t i = 0; i < arg.as_list().size(); ++i) out.push_back(to_nominal(arg.as_list()[i], datum.list()[i]));
+    return Datum{std::move(out)};
+  }
+  return datum;
+}
+
+Datum to_wide(const Datum& datum) {
+  if (datum.is_tensor()) return Datum{convert(datum.tensor(), wide_dtype(datum.tensor().dtype))};
+  if (!datum.is_list()) return datum;
+  std::vector<Datum> out;
+  for (const Datum& element : datum.list()) out.push_back(to_wide(element));
+  return Datum{std::move(out)};
+}
+
+// For each node, the values that nothing needs after it.
+std::unordered_map<const Node*, std::vector<const Value*>> last_uses(const Graph& graph) {
+  std::unordered_map<const Value*, const Node*> last;
+  for (const auto& node : graph.nodes) {
+    for (const Value* result : node->results) {
+      last[result] = node.get();
+      for (const Value* item : result->items) last[item] = node.get();
+    }
+    for (const auto& named : node->args) for_each_value(named.arg, [&](Value* value) { last[value] = node.get(); });
+  }
+  for (const Argument& output : graph.outputs) for_each_value(output, [&](Value* value) { last.erase(value); });
+  std::unordered_map<const Node*, std::vector<const Value*>> out;
+  for (const auto& [value, node] : last) out[node].push_back(value);
+  return out;
+}
+
+}  // namespace
+
+uint64_t mix_seed(uint64_t seed, uint64_t position) {
+  uint64_t z = seed + (position + 1) * 0x9E3779B97F4A7C15ull;
+  z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+  z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+  return z ^ (z >> 31);
+}
+
+std::vector<Datum> GraphRun::run(const Graph& graph, const std::vector<Datum>& inputs) {
+  if (inputs.size() != graph.inputs.size())
+    fail_bug(str("graph ", graph.name, " takes ", graph.inputs.size(), " inputs and got ", inputs.size()));
+  for (size_t i = 0; i < inputs.size(); ++i) set_value(*graph.inputs[i], inputs[i]);
+  auto dead_after = last_uses(graph);
+  uint64_t position = 0;
+  for (const auto& node : graph.nodes) {
+    try {
+      run_node(*node, position++);
+    } catch (Error& error) {
+      error.locate(node->where());
+      throw;
+    } catch (const std::bad_alloc&) {
+      fail_user("K0630", "not enough memory to interpret this operator", node->where());
+    }
+    for (const Value* value : dead_after[node.get()]) values_.erase(value);
+  }
+  std::vector<Datum> out;
+  for (const Argument& output : graph.outputs) out.push_back(evaluate_argument(output));
+  return out;
+}
+
+Datum GraphRun::evaluate_expr(const Expr& expr) {
+  if (expr.is_float()) return Datum{Scalar(evaluate_float(expr, symbols_))};
+  int64_t value = evaluate(expr, symbols_);
+  return expr.is_boolean() ? Datum{Scalar(value != 0)} : Datum{Scalar(value)};
+}
+
+Datum GraphRun::evaluate_argument(const Argument& arg) {
+  if (arg.is_value()) {
+    const Value* value = arg.as_value();
+    auto found = values_.find(value);
+    if (found != values_.end()) return found->second;
+    bool number = value->kind == ValueKind::sym_int || value->kind == ValueKind::sym_float ||
+                  value->kind == ValueKind::sym_bool;
+    if (number) return evaluate_expr(value->expr);
+    if (value->kind == ValueKind::none) return {};
+    fail_bug(str("value ", value->name, " is used before it is computed"));
+  }
+  if (arg.is_list()) {
+    std::vector<Datum> out;
+    for (const Argument& element : arg.as_list()) out.push_back(evaluate_argument(element));
+    return Datum{std::move(out)};
+  }
+  if (const auto* expr = std::get_if<Expr>(&arg.value)) return evaluate_expr(*expr);
+  return constant_datum(arg);
+}
+
+void GraphRun::bind(const Expr& expr, int64_t actual) {
+  if (expr.is_constant()) return;
+  if (expr.is_symbol()) {
+    auto info = program_.symbols.find(expr.name());
+    bool unbacked = info == program_.symbols.end() || info->second.unbacked;
+    if (unbacked || !symbols_.contains(expr.name())) symbols_[expr.name()] = actual;
+    return;
+  }
+  std::set<std::string> unknown;
+  collect_symbols(expr, unknown);
+  std::erase_if(unknown, [&](const std::string& name) { return symbols_.contains(name); });
+  if (unknown.size() != 1) return;
+  const std::string& name = *unknown.begin();
+  if (auto affine = affine_in(expr, name)) {
+    int64_t coefficient = evaluate(affine->coefficient, symbols_);
+    int64_t rest = actual - evaluate(affine->rest, symbols_);
+    if (coefficient != 0 && rest % coefficient == 0) symbols_[name] = rest / coefficient;
+  }
+}
+
+void GraphRun::set_value(const Value& value, Datum datum) {
+  if (datum.is_tensor() && value.kind == ValueKind::tensor) {
+    const Tensor& tensor = datum.tensor();
+    for (size_t i = 0; i < value.type.sizes.size() && i < tensor.sizes.size(); ++i)
+      bind(value.type.sizes[i], tensor.sizes[i]);
+  } else if (datum.is_scalar() && (value.kind == ValueKind::sym_int || value.kind == ValueKind::sym_bool)) {
+    bind(value.expr, datum.scalar().as_int());
+  } else if (datum.is_list()) {
+    const auto& list = datum.list();
+    if (list.size() != value.items.size() && !value.items.empty())
+      fail_bug(str("list ", value.name, " has ", list.size(), " elements, its graph says ", value.items.size()));
+    for (size_t i = 0; i < value.items.size(); ++i)
+      if (value.items[i]) set_value(*value.items[i], list[i]);
+  }
+  values_[&value] = std::move(datum);
+}
+
+void GraphRun::run_node(const Node& node, uint64_t position) {
+  std::vector<Datum> results;
+  if (node.op && node.op->kind == OpKind::control_flow) {
+    results = run_control_flow(node);
+  } else if (node.op) {
+    results = run_record(node, position);
+  } else {
+    results = run_custom(node);
+  }
+  // A file may name a list's elements as separate results.
+  if (results.size() == 1 && results[0].is_list() &&
+      (node.results.size() != 1 || node.results[0]->kind != ValueKind::tensor_list)) {
+    std::vector<Datum> elements = results[0].list();
+    results = std::move(elements);
+  }
+  if (results.size() < node.results.size())
+    fail_bug(str(node.target, " gave ", results.size(), " results, the graph has ", node.results.size()));
+  for (size_t i = 0; i < node.results.size(); ++i) set_value(*node.results[i], results[i]);
+  if (options_.after_node) options_.after_node(node, results);
+}
+
+std::vector<Datum> GraphRun::run_record(const Node& node, uint64_t position) {
+  const OpRecord& record = *node.op;
+  if (!record.reference) {
+    if (record.kind != OpKind::symbolic)
+      fail_unsupported("K0602", str(node.target, " has no reference evaluation"), node.where());
+    std::vector<Datum> out;
+    for (const Value* result : node.results) out.push_back(evaluate_expr(result->expr));
+    return out;
+  }
+  ReferenceCall call(node, record.schema);
+  call.fp64 = options_.fp64;
+  call.seed = mix_seed(seed_, position);
+  OpCall access(node, record.schema);
+  for (const SchemaArg& declared : record.schema.args)
+    call.values[declared.name] = evaluate_argument(access.arg(declared.name));
+  record.reference(call);
+  return std::move(call.results);
+}
+
+std::vector<Datum> GraphRun::run_custom(const Node& node) {
+  if (!options_.custom) fail_unsupported("K0200", str("operator ", node.target, " is not known"), node.where());
+  std::map<std::string, Datum, std::less<>> args;
+  for (size_t i = 0; i < node.args.size(); ++i) {
+    const auto& named = node.args[i];
+    Datum datum = evaluate_argument(named.arg);
+    if (options_.fp64) datum = to_nominal(named.arg, datum);
+    args[named.name.empty() ? str(i) : named.name] = std::move(datum);
+  }
+  std::vector<Datum> results = options_.custom(node, args);
+  if (options_.fp64)
+    for (Datum& result : results) result = to_wide(result);
+  return results;
+}
+
+}  // namespace kiln

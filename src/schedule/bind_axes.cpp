@@ -1,0 +1,197 @@
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr int64_t chunk = 4096;   // elements of a one-dimensional loop that make one item
+
+class Binder {
+ public:
+  Binder(LoopProgram& program, Kernel& kernel, const Machine& machine)
+      : program_(program), kernel_(kernel), machine_(machine), env_(kernel_ranges(kernel, program)) {}
+
+  void run() {
+    if (machine_.lanes > 1) bind_lanes(kernel_.body);
+    bind_items();
+  }
+
+ private:
+  // Lanes: the innermost parallel loop, or the reductions inside it, whichever runs along memory.
+  void bind_lanes(Body& body) {
+    for (Stmt& stmt : body) {
+      if (stmt.kind != StmtKind::loop) continue;
+      Loop& loop = *stmt.loop;
+      if (loop.role == AxisRole::reduce) {
+        if (lane_reducible(loop) && wide_enough(loop)) set_lane(loop);
+        else bind_lanes(loop.body);
+        continue;
+      }
+      if (loop.role == AxisRole::parallel && loop.directives.binding == Binding::none && !contains_parallel(loop.body) && choose(loop)) continue;
+      if (loop.role != AxisRole::scan) bind_lanes(loop.body);
+    }
+  }
+
+  bool choose(Loop& loop) {
+    if (!wide_enough(loop) || !vectorizable(loop.body)) return false;
+    bool reduces = false;
+    for_each_stmt(loop.body, [&](const Stmt& stmt) { reduces |= stmt.kind == StmtKind::loop; });
+    if (!reduces) {
+      set_lane(loop);
+      return true;
+    }
+    // Along the parallel axis every deep access must be neighbouring or fixed; otherwise the reductions take the lanes.
+    if (deep_stride_score(loop.body, loop.var, 0) >= 0) {
+      set_lane(loop);
+      return true;
+    }
+    return false;
+  }
+
+  // Positive: accesses inside reductions run along `var`; negative: they jump.
+  int deep_stride_score(const Body& body, const std::string& var, int depth) {
+    int score = 0;
+    for (const Stmt& stmt : body) {
+      if (stmt.kind == StmtKind::loop) score += deep_stride_score(stmt.loop->body, var, depth + 1);
+      if (depth == 0 || stmt.kind != StmtKind::load) continue;
+      auto affine = affine_in(address_of(stmt, program_, env_), var);
+      if (!affine) score -= 2;
+      else if (affine->coefficient.is_constant(1)) score += 2;
+      else if (!affine->coefficient.is_constant(0)) score -= 2;
+    }
+    return score;
+  }
+
+  // Statements that have a vector form. Ordered accumulation and random numbers are printed one element at a time.
+  static bool vectorizable(const Body& body) {
+    bool fine = true;
+    for_each_stmt(body, [&](const Stmt& stmt) {
+      fine &= !(stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain);
+      fine &= stmt.kind != StmtKind::random;
+      fine &= !(stmt.kind == StmtKind::loop && (stmt.loop->role == AxisRole::scan || stmt.loop->role == AxisRole::parallel));
+      fine &= !(stmt.kind == StmtKind::loop && !lane_reducible(*stmt.loop));
+    });
+    return fine;
+  }
+
+  static bool contains_parallel(const Body& body) {
+    bool found = false;
+    for_each_stmt(body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel; });
+    return found;
+  }
+
+  bool wide_enough(const Loop& loop) const {
+    if (loop.extent.is_constant()) return loop.extent.value() >= 4;
+    return true;
+  }
+
+  void set_lane(Loop& loop) {
+    loop.directives.binding = Binding::lane;
+    loop.directives.factor = machine_.lanes;
+    bool exact = loop.extent.is_constant() && loop.extent.value() % machine_.lanes == 0;
+    loop.directives.tail = exact ? Tail::exact : Tail::mask;
+  }
+
+  // Items: the outermost loops. A kernel that is one long loop of lanes is split into chunks.
+  void bind_items() {
+    if (kernel_.body.size() != 1 || kernel_.body[0].kind != StmtKind::loop) return;
+    Loop* loop = kernel_.body[0].loop.get();
+    if (loop->role != AxisRole::parallel || loop->directives.binding == Binding::serial) return;
+    if (loop->directives.binding == Binding::lane) return split(kernel_.body);
+    loop->directives.binding = Binding::item;
+    double width = estimate(loop->extent, program_);
+    while (width < 64 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop) {
+      Loop* inner = loop->body[0].loop.get();
+      if (inner->role != AxisRole::parallel || inner->directives.binding != Binding::none || mentions(inner->extent, loop->var)) break;
+      inner->directives.binding = Binding::item;
+      width *= estimate(inner->extent, program_);
+      loop = inner;
+    }
+    // Few, long rows: cut the rows as well.
+    if (width < 8 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop && loop->body[0].loop->directives.binding == Binding::lane &&
+        loop->body[0].loop->role == AxisRole::parallel && estimate(loop->body[0].loop->extent, program_) > 2 * chunk)
+      split(loop->body);
+  }
+
+  // for i in n @lane   becomes   for o in ceildiv(n, chunk) @item { for i in min(chunk, n - o*chunk) @lane }
+  void split(Body& body) {
+    Loop& loop = *body[0].loop;
+    if (range_of(loop.extent, env_).high <= chunk) {
+      // One item: nothing to spread.
+      Stmt outer = item_loop(Expr(1));
+      outer.loop->body.push_back(std::move(body[0]));
+      body[0] = std::move(outer);
+      return;
+    }
+    Expr extent = loop.extent;
+    Stmt outer = item_loop(simplify(ceildiv(extent, chunk), env_));
+    Expr base = Expr::symbol(outer.loop->var) * chunk;
+    bool even = extent.is_constant() && extent.value() % chunk == 0;
+    loop.extent = even ? Expr(chunk) : min_expr(Expr(chunk), extent - base);
+    if (!even) loop.directives.tail = Tail::mask;
+    Substitution map{{loop.var, base + Expr::symbol(loop.var)}};
+    for_each_stmt(loop.body, [&](Stmt& stmt) {
+      for (Expr& e : stmt.index) e = substitute(e, map);
+      stmt.expr = substitute(stmt.expr, map);
+      if (stmt.loop) stmt.loop->extent = substitute(stmt.loop->extent, map);
+    });
+    outer.loop->body.push_back(std::move(body[0]));
+    body[0] = std::move(outer);
+  }
+
+  Stmt item_loop(const Expr& extent) {
+    Stmt stmt;
+    stmt.kind = StmtKind::loop;
+    stmt.loop = std::make_unique<Loop>();
+    std::set<std::string> used = variables_of(kernel_);
+    int n = 0;
+    while (used.count(str("o", n))) ++n;
+    stmt.loop->var = str("o", n);
+    stmt.loop->extent = extent;
+    stmt.loop->directives.binding = Binding::item;
+    return stmt;
+  }
+
+  LoopProgram& program_;
+  Kernel& kernel_;
+  const Machine& machine_;
+  RangeEnv env_;
+};
+
+// The template's own axes: tiles of rows are items; the printer handles n and k.
+void bind_mm(Kernel& kernel) {
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    if (stmt.kind != StmtKind::loop || stmt.loop->role != AxisRole::parallel) return;
+    Loop& loop = *stmt.loop;
+    if (loop.var == kernel.use.axes.at("n")) {
+      loop.directives = {Binding::lane, kernel.use.parameters.at("lanes"), Tail::mask};
+    } else if (loop.var == kernel.use.axes.at("m")) {
+      loop.directives = {Binding::item, kernel.use.parameters.at("mr"), Tail::mask};
+    }
+  });
+}
+
+}  // namespace
+
+bool bind_axes(LoopProgram& program, const Machine& machine, Log&) {
+  auto each = [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!kernel) return;
+    if (kernel->use.name == "mm") {
+      bind_mm(*kernel);
+      // Batch loops around m are items too; row parts behind the n loop get lanes of their own.
+      Body* body = &kernel->body;
+      while (body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->directives.binding == Binding::none) {
+        body->front().loop->directives.binding = Binding::item;
+        body = &body->front().loop->body;
+      }
+      return;
+    }
+    Binder(program, *kernel, machine).run();
+  };
+  for_each_item(program.init, each);
+  for_each_item(program.block, each);
+  return true;
+}
+
+}  // namespace kiln::loops

@@ -1,0 +1,41 @@
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// What is fused, shortest telling form: repeated and pure data-movement names are dropped, long lists end in a count.
+std::string fused_name(const Kernel& kernel) {
+  static const std::set<std::string> moves = {"view", "reshape", "expand", "transpose", "permute", "slice", "select", "unsqueeze",
+                                              "squeeze", "t", "clone", "copy", "alias", "detach", "contiguous", "flatten"};
+  std::vector<std::string> names;
+  for (bool keep_moves : {false, true}) {
+    for (const std::string& name : kernel.op_names)
+      if ((keep_moves || !moves.count(name)) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (!names.empty()) break;
+  }
+  constexpr size_t most = 6;
+  if (names.size() > most) {
+    size_t left = names.size() - most;
+    names.resize(most);
+    names.push_back(str("and", left));
+  }
+  return names.empty() ? "kernel" : join(names, "_");
+}
+
+}  // namespace
+
+bool name_kernels(LoopProgram& program, Log&) {
+  int number = 0;
+  auto name = [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what))
+      kernel->name = kernel->use.name.empty() ? str("cpp_fused_", fused_name(*kernel), "_", number++)
+                                              : str("cpp_", kernel->use.name, "_", fused_name(*kernel), "_", number++);
+    if (auto* call = std::get_if<Call>(&item.what))
+      if (!call->custom) call->name = str("lib_", call->library, "_", number++);
+  };
+  for_each_item(program.init, name);
+  for_each_item(program.block, name);
+  return true;
+}
+
+}  // namespace kiln::loops

@@ -1,0 +1,35 @@
+// Decides how each kernel runs: names, templates, which axis is spread over items and which over lanes. Everything is
+// written into the Loops as directives (or as an explicit split of an axis); the printers decide nothing.
+#pragma once
+#include "loop_passes/passes.h"
+#include "loops/loops.h"
+
+namespace kiln::loops {
+
+struct Machine {
+  int lanes = 16;    // f32 lanes of a vector; 1: scalar code
+};
+
+// cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order.
+bool name_kernels(LoopProgram& program, Log& log);
+
+// Statements that do not change inside a loop move in front of it.
+bool hoist_invariants(LoopProgram& program, Log& log);
+
+// Recognises matrix products and gives them the template "mm"; packs constant operands that are laid out against it.
+bool use_templates(LoopProgram& program, const Machine& machine, Log& log);
+
+// Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
+bool collapse_loops(LoopProgram& program, Log& log);
+
+// Binds axes to items and lanes.
+bool bind_axes(LoopProgram& program, const Machine& machine, Log& log);
+
+// The flat address (in elements) of an access: sum of index times stride, simplified.
+Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);
+// Ranges of the program's symbols and of all loop variables of the kernel.
+RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program);
+// A reduction whose iterations can be spread over lanes.
+bool lane_reducible(const Loop& loop);
+
+}  // namespace kiln::loops

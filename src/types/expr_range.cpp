@@ -1,0 +1,280 @@
+// Ranges of expressions and proofs about them. The extremes of int64 stand for "unbounded": every computation here goes
+// through 128 bits and is clamped, so that nothing wraps.
+#include "types/expr_node.h"
+#include "types/polynomial.h"
+
+namespace kiln {
+
+namespace {
+
+using Wide = __int128;
+
+int64_t clamp(Wide v) {
+  if (v <= INT64_MIN) return INT64_MIN;
+  if (v >= INT64_MAX) return INT64_MAX;
+  return static_cast<int64_t>(v);
+}
+bool bounded_low(const Interval& r) { return r.low != INT64_MIN; }
+bool bounded_high(const Interval& r) { return r.high != INT64_MAX; }
+
+Interval add(const Interval& a, const Interval& b) {
+  return {bounded_low(a) && bounded_low(b) ? clamp(Wide{a.low} + b.low) : INT64_MIN,
+          bounded_high(a) && bounded_high(b) ? clamp(Wide{a.high} + b.high) : INT64_MAX};
+}
+
+// Unbounded times zero is zero: the other factor really is zero.
+int64_t times(int64_t a, int64_t b) {
+  if (a == 0 || b == 0) return 0;
+  bool infinite = a == INT64_MIN || a == INT64_MAX || b == INT64_MIN || b == INT64_MAX;
+  if (infinite) return (a < 0) != (b < 0) ? INT64_MIN : INT64_MAX;
+  return clamp(Wide{a} * b);
+}
+
+Interval multiply(const Interval& a, const Interval& b) {
+  int64_t c[4] = {times(a.low, b.low), times(a.low, b.high), times(a.high, b.low), times(a.high, b.high)};
+  return {*std::min_element(c, c + 4), *std::max_element(c, c + 4)};
+}
+
+int64_t floor_bound(int64_t a, int64_t b) {  // b > 0; infinite stays infinite
+  if (a == INT64_MIN || a == INT64_MAX) return a;
+  if (b == INT64_MAX) return a < 0 ? -1 : 0;
+  return a / b - (a % b != 0 && a < 0 ? 1 : 0);
+}
+
+Interval floordiv_range(const Interval& a, const Interval& b) {
+  if (b.low <= 0) return {};
+  int64_t c[4] = {floor_bound(a.low, b.low), floor_bound(a.low, b.high), floor_bound(a.high, b.low),
+                  floor_bound(a.high, b.high)};
+  return {*std::min_element(c, c + 4), *std::max_element(c, c + 4)};
+}
+
+Interval mod_range(const Interval& a, const Interval& b) {
+  if (b.low <= 0) return {};
+  if (a.low >= 0 && a.high < b.low) return a;
+  Interval out{0, b.high == INT64_MAX ? INT64_MAX : b.high - 1};
+  if (b.low == b.high && bounded_low(a) && bounded_high(a) && floor_bound(a.low, b.low) == floor_bound(a.high, b.low)) {
+    int64_t base = clamp(Wide{floor_bound(a.low, b.low)} * b.low);
+    return {a.low - base, a.high - base};
+  }
+  if (a.low >= 0) out.high = std::min(out.high, a.high);
+  return out;
+}
+
+Interval sum_range(const Expr& expr, const RangeEnv& env) {
+  Interval out{0, 0};
+  for (const Expr& arg : expr.args()) out = add(out, range_of(arg, env));
+  return out;
+}
+
+// x*x is not the product of two independent ranges: equal atoms are raised together.
+Interval product_range(const Expr& expr, const RangeEnv& env) {
+  Interval out{1, 1};
+  const auto& args = expr.args();
+  for (size_t i = 0; i < args.size();) {
+    size_t same = i + 1;
+    while (same < args.size() && args[same] == args[i]) ++same;
+    Interval one = range_of(args[i], env), power = one;
+    for (size_t k = i + 1; k < same; ++k) power = multiply(power, one);
+    if ((same - i) % 2 == 0) power.low = std::max<int64_t>(power.low, 0);
+    out = multiply(out, power);
+    i = same;
+  }
+  return out;
+}
+
+Interval intersect(const Interval& a, const Interval& b) {
+  Interval out{std::max(a.low, b.low), std::min(a.high, b.high)};
+  return out.low <= out.high ? out : a;  // contradictory knowledge (an empty loop): nothing useful to say
+}
+
+Interval symbol_range(const std::string& name, const RangeEnv& env) {
+  Interval out;
+  if (auto found = env.ranges.find(name); found != env.ranges.end()) out = found->second;
+  if (auto found = env.upper.find(name); found != env.upper.end() && !mentions(found->second, name))
+    out = intersect(out, {INT64_MIN, range_of(found->second, env).high});
+  return out;
+}
+
+}  // namespace
+
+Interval range_of(const Expr& expr, const RangeEnv& env) {
+  const auto& args = expr.args();
+  if (expr.is_boolean()) {
+    Proof p = prove(expr, env);
+    return p == Proof::yes ? Interval{1, 1} : p == Proof::no ? Interval{0, 0} : Interval{0, 1};
+  }
+  if (expr.is_float()) return {};
+  switch (expr.op()) {
+    case ExprOp::constant: return {expr.value(), expr.value()};
+    case ExprOp::symbol: return symbol_range(expr.name(), env);
+    case ExprOp::add: return sum_range(expr, env);
+    case ExprOp::mul: return product_range(expr, env);
+    case ExprOp::floordiv: return floordiv_range(range_of(args[0], env), range_of(args[1], env));
+    case ExprOp::mod: return mod_range(range_of(args[0], env), range_of(args[1], env));
+    case ExprOp::min:
+    case ExprOp::max: {
+      bool is_min = expr.op() == ExprOp::min;
+      Interval out = range_of(args[0], env);
+      for (size_t i = 1; i < args.size(); ++i) {
+        Interval next = range_of(args[i], env);
+        out.low = is_min ? std::min(out.low, next.low) : std::max(out.low, next.low);
+        out.high = is_min ? std::min(out.high, next.high) : std::max(out.high, next.high);
+      }
+      return out;
+    }
+    case ExprOp::ite: {
+      Interval a = range_of(args[1], env), b = range_of(args[2], env);
+      return {std::min(a.low, b.low), std::max(a.high, b.high)};
+    }
+    case ExprOp::pow: {
+      Interval base = range_of(args[0], env);
+      if (base.low >= 1) return {1, INT64_MAX};
+      return {};
+    }
+    default: return {};
+  }
+}
+
+// ---- Proofs --------------------------------------------------------------------------------------------------------
+
+namespace {
+
+// A bound of `expr` free of the variables that have symbolic upper bounds: each is replaced by the end of its range
+// that makes the expression smallest (or largest), where the sign of its coefficient is known.
+Expr bound_of(Expr expr, const RangeEnv& env, bool smallest) {
+  for (size_t round = 0; round <= env.upper.size(); ++round) {
+    bool changed = false;
+    std::set<std::string> symbols;
+    collect_symbols(expr, symbols);
+    for (const std::string& name : symbols) {
+      auto upper = env.upper.find(name);
+      if (upper == env.upper.end() || mentions(upper->second, name)) continue;
+      auto affine = affine_in(expr, name);
+      if (!affine) continue;
+      Interval sign = range_of(affine->coefficient, env);
+      bool rises = sign.low >= 0, falls = sign.high <= 0;
+      if (!rises && !falls) continue;
+      bool at_low = rises == smallest;
+      int64_t low = symbol_range(name, env).low;
+      if (at_low && low == INT64_MIN) continue;
+      expr = affine->coefficient * (at_low ? Expr(low) : upper->second) + affine->rest;
+      changed = true;
+    }
+    if (!changed) break;
+  }
+  return expr;
+}
+
+// Sign of a difference: yes when always >= 0, no when always < 0.
+Proof prove_not_negative(const Expr& difference, const RangeEnv& env) {
+  Interval r = range_of(difference, env);
+  if (r.low >= 0) return Proof::yes;
+  if (r.high < 0) return Proof::no;
+  if (env.upper.empty()) return Proof::unknown;
+  if (range_of(bound_of(difference, env, true), env).low >= 0) return Proof::yes;
+  if (range_of(bound_of(difference, env, false), env).high < 0) return Proof::no;
+  return Proof::unknown;
+}
+
+bool has_float(const Expr& a, const Expr& b) { return a.is_float() || b.is_float(); }
+
+// Differences of large constants may leave int64; then nothing is proved.
+std::optional<Expr> difference(const Expr& a, const Expr& b) {
+  try {
+    return a - b;
+  } catch (const Error&) {
+    return {};
+  }
+}
+
+template <class F>
+Proof guarded(F f) {
+  try {
+    return f();
+  } catch (const Error&) {
+    return Proof::unknown;
+  }
+}
+
+Proof negated(Proof p) { return p == Proof::yes ? Proof::no : p == Proof::no ? Proof::yes : Proof::unknown; }
+
+// min and max on either side open up: a <= min(b, c) when a is below both.
+Proof prove_le_parts(const Expr& a, const Expr& b, const RangeEnv& env) {
+  auto all = [&](const Expr& parts, auto test) {
+    return std::all_of(parts.args().begin(), parts.args().end(), test) ? Proof::yes : Proof::unknown;
+  };
+  auto any = [&](const Expr& parts, auto test) {
+    return std::any_of(parts.args().begin(), parts.args().end(), test) ? Proof::yes : Proof::unknown;
+  };
+  auto above = [&](const Expr& part) { return prove_le(a, part, env) == Proof::yes; };
+  auto below = [&](const Expr& part) { return prove_le(part, b, env) == Proof::yes; };
+  if (b.op() == ExprOp::min) return all(b, above);
+  if (a.op() == ExprOp::max) return all(a, below);
+  if (b.op() == ExprOp::max) return any(b, above);
+  if (a.op() == ExprOp::min) return any(a, below);
+  return Proof::unknown;
+}
+
+}  // namespace
+
+Proof prove_le(const Expr& a, const Expr& b, const RangeEnv& env) {
+  if (has_float(a, b)) return Proof::unknown;
+  auto d = difference(b, a);
+  if (!d) return Proof::unknown;
+  Proof p = guarded([&] { return prove_not_negative(*d, env); });
+  return p == Proof::unknown ? prove_le_parts(a, b, env) : p;
+}
+
+Proof prove_lt(const Expr& a, const Expr& b, const RangeEnv& env) {
+  if (has_float(a, b)) return Proof::unknown;
+  auto d = difference(b, a);
+  if (d) d = difference(*d, 1);
+  if (!d) return Proof::unknown;
+  Proof p = guarded([&] { return prove_not_negative(*d, env); });
+  return p == Proof::unknown && prove_le(b, a, env) == Proof::yes ? Proof::no : p;
+}
+
+Proof prove_eq(const Expr& a, const Expr& b, const RangeEnv& env) {
+  if (a == b) return a.is_float() ? Proof::unknown : Proof::yes;  // a float may be NaN
+  if (has_float(a, b)) return Proof::unknown;
+  auto d = difference(a, b);
+  if (!d) return Proof::unknown;
+  if (d->is_constant()) return d->is_constant(0) ? Proof::yes : Proof::no;
+  return guarded([&] {
+    Interval r = range_of(*d, env);
+    if (r.low == 0 && r.high == 0) return Proof::yes;
+    if (!r.contains(0)) return Proof::no;
+    if (prove_not_negative(*d - 1, env) == Proof::yes || prove_not_negative(*d, env) == Proof::no) return Proof::no;
+    Expr simple = simplify(*d, env);
+    if (simple.is_constant()) return simple.is_constant(0) ? Proof::yes : Proof::no;
+    return Proof::unknown;
+  });
+}
+
+Proof prove(const Expr& condition, const RangeEnv& env) {
+  const auto& args = condition.args();
+  switch (condition.op()) {
+    case ExprOp::constant: return condition.value() != 0 ? Proof::yes : Proof::no;
+    case ExprOp::eq: return prove_eq(args[0], args[1], env);
+    case ExprOp::ne: return negated(prove_eq(args[0], args[1], env));
+    case ExprOp::lt: return prove_lt(args[0], args[1], env);
+    case ExprOp::le: return prove_le(args[0], args[1], env);
+    case ExprOp::logical_not: return negated(prove(args[0], env));
+    case ExprOp::logical_and:
+    case ExprOp::logical_or: {
+      Proof decides = condition.op() == ExprOp::logical_and ? Proof::no : Proof::yes;
+      Proof out = negated(decides);
+      for (const Expr& arg : args) {
+        Proof p = prove(arg, env);
+        if (p == decides) return decides;
+        if (p == Proof::unknown) out = Proof::unknown;
+      }
+      return out;
+    }
+    default:
+      if (condition.is_float() || condition.is_boolean()) return Proof::unknown;
+      return negated(prove_eq(condition, 0, env));
+  }
+}
+
+}  // namespace kiln
