@@ -32,7 +32,8 @@ class Binder {
     for (int32_t slot : program.early) bound_->key.push_back(bound_->symbols[static_cast<size_t>(slot)]);
   }
 
-  std::shared_ptr<const BoundPlan> run(bool check_ranges) {
+  std::shared_ptr<const BoundPlan> run(bool check_ranges, bool fixed = false) {
+    fixed_ = fixed;
     if (check_ranges) check_symbol_ranges(program_, bound_->symbols);
     expressions();
     if (check_ranges) guards();
@@ -52,7 +53,8 @@ class Binder {
     layout.results.resize(plan.exprs.size());
     layout.evaluated.resize(plan.exprs.size());
     for (size_t e = 0; e < plan.exprs.size(); ++e)
-      if (!program_.expr_late[e]) layout.evaluate_expr(program_, static_cast<format::ExprIndex>(e), bound_->symbols);
+      if (fixed_ ? program_.symbols_of(static_cast<format::ExprIndex>(e)).empty() : !program_.expr_late[e])
+        layout.evaluate_expr(program_, static_cast<format::ExprIndex>(e), bound_->symbols);
   }
 
   void guards() const {
@@ -71,8 +73,8 @@ class Binder {
       auto index = static_cast<int32_t>(b);
       if (program_.is_late(index)) continue;
       bool fine = layout.lay_out(program_, index, buffer_errors_[b]);
-      if (!fine && program_.plan.buffers[b].role == BufferRole::input)
-        fail_user("K0605", str("Error: input_handles[", program_.plan.buffers[b].position, "]: ", buffer_errors_[b]));
+      if (!fine && !fixed_ && program_.plan.buffers[b].role == BufferRole::input)
+        fail_user("K0616", str("Error: input_handles[", program_.plan.buffers[b].position, "]: ", buffer_errors_[b]));
     }
   }
 
@@ -126,6 +128,7 @@ class Binder {
   const Program& program_;
   std::shared_ptr<BoundPlan> bound_;
   std::vector<std::string> buffer_errors_;
+  bool fixed_ = false;
 };
 
 }  // namespace
@@ -213,6 +216,10 @@ int64_t place_owners(const Program& program, Layout& layout, const std::vector<i
 
 std::shared_ptr<const BoundPlan> bind_plan(const Program& program, std::vector<int64_t> symbols, bool check_ranges) {
   return Binder(program, std::move(symbols)).run(check_ranges);
+}
+
+std::shared_ptr<const BoundPlan> bind_fixed(const Program& program) {
+  return Binder(program, std::vector<int64_t>(program.plan.symbols.size())).run(false, true);
 }
 
 std::shared_ptr<const BoundPlan> BoundCache::find(std::span<const int64_t> key) {

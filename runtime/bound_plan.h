@@ -58,8 +58,11 @@ struct BoundPlan {
 };
 
 // `symbols` has the early values in their slots. Throws the contract's messages for a range or relation that does not
-// hold (K0606, K0607); with `check_ranges` false they are not looked at.
+// hold (K0617, K0619); with `check_ranges` false they are not looked at.
 std::shared_ptr<const BoundPlan> bind_plan(const Program& program, std::vector<int64_t> symbols, bool check_ranges);
+
+// Bound to nothing: only expressions without symbols have values. Enough for constants and for the init section.
+std::shared_ptr<const BoundPlan> bind_fixed(const Program& program);
 
 // Places temps of `owners` (all known) and gives back the bytes they need; offsets go into the layout.
 int64_t place_owners(const Program& program, Layout& layout, const std::vector<int32_t>& owners, size_t& alignment);

@@ -25,6 +25,13 @@ class Walk {
     block(program_.main);
     std::vector<Lifetime> out(program_.plan.buffers.size());
     for (size_t b = 0; b < out.size(); ++b) out[b] = lifetime(uses_[b]);
+    // What is returned is copied after the last step.
+    for (const format::Output& output : program_.plan.outputs) {
+      if (output.what != format::OutputWhat::tensor) continue;
+      Lifetime& life = out[static_cast<size_t>(program_.owner[static_cast<size_t>(output.buffer)])];
+      life.last = static_cast<int32_t>(program_.steps.size());
+      life.first = std::min(life.first, life.last);
+    }
     return out;
   }
 

@@ -19,10 +19,10 @@ void system_release(void*, void* memory, size_t) { std::free(memory); }
 Allocator system_allocator() { return {system_allocate, system_release, nullptr}; }
 
 Block::Block(const Allocator& allocator, int64_t bytes, size_t alignment) : allocator_(allocator) {
-  if (bytes < 0) fail_user("K0610", "a buffer has a negative size");
+  if (bytes < 0) fail_user("K0650", "a buffer has a negative size");
   bytes_ = std::max<int64_t>(bytes, 1);
   data_ = static_cast<std::byte*>(allocator.allocate(allocator.user, static_cast<size_t>(bytes_), alignment));
-  if (!data_) fail_user("K0610", str("out of memory: ", bytes_text(static_cast<uint64_t>(bytes_)), " were asked for"));
+  if (!data_) fail_user("K0650", str("out of memory: ", bytes_text(static_cast<uint64_t>(bytes_)), " were asked for"));
 }
 
 Block::~Block() {

@@ -16,7 +16,7 @@ struct Allocator {
 };
 Allocator system_allocator();
 
-// One owned allocation. Throws Error K0610 when there is no memory; zero bytes give a valid, unique address.
+// One owned allocation. Throws Error K0650 when there is no memory; zero bytes give a valid, unique address.
 class Block {
  public:
   Block() = default;

@@ -12,7 +12,7 @@ struct PlacedBuffer {
   int64_t offset = 0;           // result
 };
 
-// Large ones first, each into the smallest gap that holds it. Returns the bytes of the arena; throws K0610 past int64.
+// Large ones first, each into the smallest gap that holds it. Returns the bytes of the arena; throws K0650 past int64.
 int64_t place(std::vector<PlacedBuffer>& buffers);
 
 }  // namespace kiln::runtime

@@ -152,6 +152,9 @@ void Program::index_late_symbols() {
       std::vector<format::ExprIndex> exprs = b.sizes;
       exprs.insert(exprs.end(), b.strides.begin(), b.strides.end());
       exprs.insert(exprs.end(), {b.offset, b.bytes});
+      bool fixed = b.role == format::BufferRole::constant || b.role == format::BufferRole::derived;
+      for (format::ExprIndex e : exprs)
+        if (fixed && !symbols_of(e).empty()) inconsistent(str("constant ", b.name, " has sizes that depend on symbols"));
       for (format::ExprIndex e : exprs)
         if (e != none) waits.insert(symbols_in[static_cast<size_t>(e)].begin(), symbols_in[static_cast<size_t>(e)].end());
       bool known_early = b.role != format::BufferRole::temp && b.role != format::BufferRole::output;

@@ -75,6 +75,15 @@ int64_t element_count(Dims sizes) {
   return n;
 }
 
+std::vector<int64_t> strides_of(const DLTensor& tensor) {
+  auto rank = static_cast<size_t>(tensor.ndim);
+  if (tensor.strides) return {tensor.strides, tensor.strides + rank};
+  std::vector<int64_t> strides(rank);
+  int64_t next = 1;
+  for (size_t i = rank; i-- > 0;) strides[i] = next, next *= std::max<int64_t>(tensor.shape[i], 1);
+  return strides;
+}
+
 bool same_layout(Dims sizes, Dims a, Dims b) {
   bool same = true;
   for (size_t i = 0; i < sizes.size(); ++i) {

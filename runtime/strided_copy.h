@@ -2,6 +2,9 @@
 #pragma once
 #include <cstdint>
 #include <span>
+#include <vector>
+
+#include "kiln/dlpack.h"
 
 namespace kiln::runtime {
 
@@ -11,6 +14,7 @@ using Dims = std::span<const int64_t>;
 void strided_copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item);
 
 int64_t element_count(Dims sizes);
+std::vector<int64_t> strides_of(const DLTensor& tensor);  // row-major ones where the tensor has none
 // Whether two layouts put every element at the same place (strides of sizes 1 do not matter; nothing matters if empty).
 bool same_layout(Dims sizes, Dims a, Dims b);
 bool is_row_major(Dims sizes, Dims strides);

@@ -18,10 +18,8 @@ if [ "${1:-}" != --check ]; then
   "$program" -i "${files[@]}"
   exit
 fi
-differ=()
-for file in "${files[@]}"; do
-  "$program" "$file" | cmp -s - "$file" || differ+=("$file")
-done
+mapfile -t differ < <(printf '%s\0' "${files[@]}" | xargs -0 -n 8 -P "$(nproc)" "$program" --dry-run 2>&1 |
+  sed -n 's/^\([^:]*\):[0-9]*:[0-9]*: warning: code should be clang-formatted.*/\1/p' | sort -u)
 if [ ${#differ[@]} -gt 0 ]; then
   printf '%s\n' "These files are not in the house style; tools/format.sh rewrites them:" "${differ[@]/#/  }"
   exit 1

@@ -44,8 +44,7 @@ struct ExecutableOptions {
   bool schedule = true;                     // loops: false runs the loops as they were lowered
   bool fp64 = false;                        // interpret: floats computed as f64
   std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
-  const Settings* settings = nullptr;       // of compiling; may be null
-  std::vector<std::string> run_settings;    // compiled: "key=value" for loading and running
+  const Settings* settings = nullptr;       // of both phases; may be null
 };
 
 // The program must outlive the Executable.

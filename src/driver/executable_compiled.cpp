@@ -6,6 +6,31 @@
 namespace kiln {
 namespace {
 
+std::string value_text(const Settings& settings, const Setting& setting) {
+  switch (setting.type) {
+    case SettingType::boolean:
+      return settings.get_bool(setting.key) ? "1" : "0";
+    case SettingType::integer: {
+      const auto value = settings.get_optional_int(setting.key);
+      return value ? std::to_string(*value) : "None";
+    }
+    case SettingType::text:
+      return settings.get_string(setting.key);
+    case SettingType::list:
+      return join(settings.get_list(setting.key), ",");
+  }
+  return "";
+}
+
+// What was given for loading and running.
+std::vector<std::string> run_assignments(const Settings& settings) {
+  std::vector<std::string> out;
+  for (const Setting& setting : settings_table())
+    if (setting.phase == Phase::run && settings.given(setting.key))
+      out.push_back(str(setting.key, "=", value_text(settings, setting)));
+  return out;
+}
+
 // Compiles into a directory that lives as long as the loaded package.
 class CompiledExecutable : public Executable {
  public:
@@ -17,7 +42,9 @@ class CompiledExecutable : public Executable {
     const std::string path = join_path(directory_.path(), "model.kiln.pt2");
     compile(program, path, compile_options);
     PackageOptions package_options;
-    package_options.settings = options.run_settings;
+    // The environment has been read once already, for both phases; at loading, what is for compiling would be refused.
+    package_options.ignore_environment = options.settings != nullptr;
+    if (options.settings) package_options.settings = run_assignments(*options.settings);
     package_ = std::make_unique<PackageExecutable>(path, package_options);
   }
   CallResult call(const std::vector<Datum>& inputs) override { return package_->call(inputs); }

@@ -129,6 +129,7 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.struct_size = sizeof load;
   load.settings = settings.data();
   load.setting_count = settings.size();
+  load.ignore_environment = options.ignore_environment;
   load.device_index = options.device_index;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
@@ -146,7 +147,16 @@ void PackageExecutable::reset() {
   state_->instance.reset(instance);
 }
 
-size_t PackageExecutable::input_count() const { return kiln_input_count(state_->model.get()); }
+std::vector<std::string> PackageExecutable::input_names() const {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < kiln_input_count(state_->model.get()); ++i) {
+    kiln_spec spec{};
+    spec.struct_size = sizeof spec;
+    check(kiln_input_spec(state_->model.get(), i, &spec));
+    names.emplace_back(spec.name);
+  }
+  return names;
+}
 
 CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   CallResult result;
@@ -183,7 +193,7 @@ std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path)
   const ZipReader zip(file->bytes(), path, inflate_entry);
   for (const ZipEntry& entry : zip.entries())
     if (entry.name.find("/data/sample_inputs/") != std::string::npos && ends_with(entry.name, ".pt"))
-      return read_pt(zip.read(entry).bytes, entry.name).items;
+      return read_pt({zip.read(entry).bytes, nullptr, str(path, "!", entry.name)}).items;
   return std::nullopt;
 }
 

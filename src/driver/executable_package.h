@@ -10,7 +10,8 @@
 namespace kiln {
 
 struct PackageOptions {
-  std::vector<std::string> settings;        // "key=value"; the environment is read too
+  std::vector<std::string> settings;        // "key=value"
+  bool ignore_environment = false;          // settings come from the list above only
   std::vector<std::string> custom_op_libs;  // beside those that the package carries
   int device_index = -1;                    // -1: the package's
 };
@@ -24,7 +25,7 @@ class PackageExecutable : public Executable {
   void reset() override;
   // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
   std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
-  size_t input_count() const;
+  std::vector<std::string> input_names() const;
 
  private:
   struct State;

@@ -23,7 +23,9 @@ class KernelBuilder {
 
   ValueId constant(DType dtype, Scalar value);
   ValueId index_value(const Expr& expr, DType dtype = DType::i64);   // an index expression as a number
-  // dtype of the result follows the operator's rule from its operands (same: operand type; compare: bool).
+  // dtype of the result follows the operator's rule from its operands (same: operand type; compare: bool). f16, bf16 and
+  // f8 operands of anything but a select are widened to f32 first. An integer division by what may be zero gets a
+  // raise_if before it.
   ValueId op(ScalarOp op, std::initializer_list<ValueId> args) { return op_v(op, std::vector<ValueId>(args)); }
   ValueId op(ScalarOp op, ValueId a) { return op_v(op, {a}); }
   ValueId op(ScalarOp op, ValueId a, ValueId b) { return op_v(op, {a, b}); }
@@ -31,6 +33,10 @@ class KernelBuilder {
   ValueId select(ValueId condition, ValueId a, ValueId b) { return op_v(ScalarOp::select, {condition, a, b}); }
   ValueId cast(DType dtype, ValueId v);             // always a statement, also when it rounds to a narrow float
   ValueId as(DType dtype, ValueId v);               // cast unless it already has the type
+  ValueId bitcast(DType dtype, ValueId v);          // same width
+  // A number of [0, 1) (floats) or random bits (integers), the same for the same counter and seed of the run. Operators
+  // that share a run keep apart by the counters they use.
+  ValueId random(DType dtype, const Expr& counter);
   ValueId load(BufferId b, std::vector<Expr> index, ValueId mask = no_value);
   // load, then widened to the type PyTorch computes in (f16, bf16, f8 -> f32)
   ValueId load_compute(BufferId b, std::vector<Expr> index, ValueId mask = no_value);
@@ -56,10 +62,17 @@ class KernelBuilder {
 
  private:
   ValueId new_value(DType dtype);
-  Stmt& emit(Stmt stmt);
+  void emit(Stmt stmt) { bodies_.back()->push_back(std::move(stmt)); }
+  ValueId emit_value(Stmt stmt, DType dtype);
+  void nest(const std::vector<Expr>& extents, Binding binding, const IndexFn& f);
+  std::vector<ValueId> reduce_level(ReduceOp op, DType dtype, const std::vector<Expr>& extents, std::vector<Expr>& index,
+                                    const ReduceFn& f);
+  void refuse_zero_divisor(ValueId divisor);
+  std::vector<ValueId> new_accumulators(const Loop& loop);
   LoopProgram& program_;
   Kernel& kernel_;
   std::vector<Body*> bodies_;
+  std::map<ValueId, Expr> known_;   // constants and index expressions, by value
   int next_parallel_ = 0, next_reduce_ = 0, next_index_ = 0;
 };
 

@@ -6,11 +6,11 @@
 //
 //   kernel cpp_fused_softmax_0 {
 //     for i0 in s0 parallel @item {
-//       %0 = for r0 in 64 reduce max.f32 (-inf) {
+//       %0 = for r0 in 64 reduce max.f32 {
 //         %1 = load.f32 x[i0, r0]
 //         yield %1
 //       }
-//       %2 = for r1 in 64 reduce sum.f32 (0.0) {
+//       %2 = for r1 in 64 reduce sum.f32 {
 //         %3 = load.f32 x[i0, r1]
 //         %4 = sub.f32 %3, %0
 //         %5 = exp.f32 %4
@@ -27,7 +27,10 @@
 // Values are numbered per kernel, defined before use in the same or an enclosing loop. Loop variables and index
 // variables (made by check_index) are symbols in index expressions, beside the program's size symbols.
 #pragma once
+#include <functional>
+#include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -62,19 +65,26 @@ struct Buffer {
   bool mutated = false;     // input, constant: written by the program
 };
 
-// Reductions to one or more accumulators. `first_row` of docs/semantics.md has identity, update and combine of each.
+// Reductions to one or more accumulators. docs/semantics.md has identity, update and combine of each.
 enum class ReduceOp : uint8_t {
   sum, prod, max, min,    // one value; max and min propagate NaN
   any, all,               // bool
   argmax, argmin,         // (value, index): first occurrence; NaN wins
   welford,                // (mean, m2, count) over one yielded value
 };
+// An iteration yields either `yields` values (one element: argmax takes the loop variable as its index) or
+// `accumulators` values (the results of an inner reduction of the same kind, which are combined). Where both numbers
+// are 1 there is no difference. KernelBuilder::reduce over several extents nests loops that way, with the innermost
+// argmax yielding (value, number of the iteration in row-major order over all extents).
+// argmax and argmin: among equal values (two NaNs are equal here) the smaller index wins, whatever the order of
+// iterations; the index starts at INT64_MAX.
 struct ReduceInfo {
   const char* name;
   int accumulators;   // results of the loop
-  int yields;         // values yielded per iteration
+  int yields;         // values yielded per element
 };
 const ReduceInfo& reduce_info(ReduceOp op);
+std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
 
 enum class AxisRole : uint8_t { parallel, reduce, scan };
 enum class Binding : uint8_t { none, item, lane, unroll, serial };
@@ -106,17 +116,20 @@ struct Loop {
   // scan: the accumulators after this iteration's update, usable in `after` (which runs each iteration).
   std::vector<ValueId> running;
   Body body;
-  Body after;
+  Body after;                           // scan; sees the body's values too
+
+  DType accumulator_dtype(int which) const;
 };
 
 struct Stmt {
   StmtKind kind = StmtKind::op;
   std::vector<ValueId> results;   // op, constant, index_value, load, check_index, random: one; loop: accumulators
-  ScalarOp op{};                  // op
+  ScalarOp op{};                  // op; an integer division by zero gives 0 (the builder puts a raise_if before it)
   DType dtype = DType::f32;       // of the result (op: see scalar_ops.h; load: the buffer's)
   std::vector<ValueId> args;      // op: operands; store: {value}; check_index: {value}; raise_if: {condition}
   Scalar constant;                // constant
-  Expr expr;                      // index_value: the value; check_index: the extent; random: the counter
+  Expr expr;                      // index_value: the value (may be a float); check_index: the extent;
+                                  // random: the counter (loops/random.h says what comes out)
   std::string index_var;          // check_index: the symbol that later index expressions may use. The value must lie in
                                   // [-extent, extent) and negative ones are wrapped; else the kernel raises at `site`
   BufferId buffer = no_buffer;    // load, store
@@ -242,7 +255,10 @@ void for_each_stmt(const Body& body, const std::function<void(const Stmt&)>& f);
 void for_each_item(Block& block, const std::function<void(Item&)>& f);
 void for_each_item(const Block& block, const std::function<void(const Item&)>& f);
 
-// ---- Text and checks ---------------------------------------------------------------------------------------------------
+// Where the first of these origins is, for errors.
+Where where_of(const std::vector<Origin>& origins);
+
+// ---- Text and checks (docs/loops-text.md) ---------------------------------------------------------------------------------------------------
 
 std::string print(const LoopProgram& program);
 std::string print(const Kernel& kernel, const LoopProgram& program);

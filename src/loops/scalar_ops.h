@@ -13,7 +13,7 @@ namespace kiln::loops {
 
 enum class ScalarOp : uint8_t {
   // arithmetic: operands and result have the statement's dtype (f32, f64, integers; f16/bf16 are computed in f32)
-  add, sub, mul, div /* true division of floats; integers: truncating, by zero raises */, floordiv, mod /* Python's sign */,
+  add, sub, mul, div /* true division of floats; integers: truncating */, floordiv, mod /* Python's sign */,
   fmod /* C's sign */, neg, abs, min, max /* both propagate NaN */, pow, fma,
   // integers and bool
   bit_and, bit_or, bit_xor, bit_not, shl, shr,
@@ -53,14 +53,29 @@ struct ScalarOpInfo {
 const ScalarOpInfo& scalar_op_info(ScalarOp op);
 std::optional<ScalarOp> scalar_op_from_name(std::string_view name);
 
-// One scalar while interpreting: `f` for floats of any width, `i` for integers (wrapped to their width) and bool (0, 1).
+// One scalar while interpreting: `f` for floats of any width, `i` for integers (wrapped to their width; u64 as the same
+// bits) and bool (0, 1).
 union Cell {
   double f;
   int64_t i;
 };
 
 // Evaluates in the statement's type: floats of f32 and narrower are rounded to f32 after every operation, so that the
-// interpreter agrees with compiled code. False: integer division by zero; the interpreter raises.
+// interpreter agrees with compiled code. False: integer division by zero; the result is then 0, as in compiled code.
+// The operator itself never raises: KernelBuilder puts a raise_if before an integer division.
 bool evaluate_scalar(ScalarOp op, DType dtype, DType operand_dtype, const Cell* args, Cell& result);
+
+// The same, looked up once per statement. nullptr: the operator does not take these types.
+using ScalarFunction = bool (*)(const Cell* args, Cell& result);
+ScalarFunction scalar_function(ScalarOp op, DType dtype, DType operand_dtype);
+ScalarFunction cast_function(DType from, DType to);
+ScalarFunction float_math_function(ScalarOp op, DType dtype);  // the operators that only floats have
+
+// Between memory and cells. Writing rounds floats to the storage type.
+Cell read_cell(DType dtype, const void* at);
+void write_cell(DType dtype, void* at, Cell value);
+// A number as a cell of a type, converted as `cast` does.
+Cell cell_of(DType dtype, const Scalar& value);
+Scalar scalar_of(DType dtype, Cell value);
 
 }  // namespace kiln::loops

@@ -8,6 +8,7 @@ Node* DecomposeCall::add_call(std::string_view op, std::vector<Argument> args) {
   if (args.size() > record->schema.args.size())
     fail_bug(str("decomposition of ", schema().name, " gives ", op, " too many arguments"), where());
   Node* made = graph_.add_node(std::string(op), graph_.unique_name(op_short_name(op)), &old_);
+  made_.insert(made);
   made->op = record;
   made->origins = old_.origins;
   for (size_t i = 0; i < args.size(); ++i) made->args.push_back({record->schema.args[i].name, std::move(args[i])});

@@ -1,6 +1,9 @@
 // What an operator's decomposition sees: its arguments, and a way to call other operators in its place. The new nodes
-// stand before the node and inherit its origins; `result(i, value)` says what replaces each result.
+// stand before the node and inherit its origins; `result(i, value)` says what replaces each result. Of an operator whose
+// result is a list (split), the results are the list's elements.
 #pragma once
+#include <set>
+
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -8,7 +11,7 @@ namespace kiln {
 class DecomposeCall : public OpCall {
  public:
   DecomposeCall(Node& node, const Schema& schema, Graph& graph, const RangeEnv& ranges)
-      : OpCall(node, schema), old_(node), graph_(graph), ranges_(ranges), replacements_(node.results.size(), nullptr) {}
+      : OpCall(node, schema), old_(node), graph_(graph), ranges_(ranges), replacements_(result_count(node), nullptr) {}
   const RangeEnv& ranges() const { return ranges_; }
 
   // Arguments in schema order; trailing ones may be left to their defaults. Types come from the record's rule.
@@ -20,13 +23,19 @@ class DecomposeCall : public OpCall {
   void result(int index, Value* value) { replacements_[static_cast<size_t>(index)] = value; }
   void result(Value* value) { result(0, value); }
   const std::vector<Value*>& replacements() const { return replacements_; }
+  bool made(const Node* node) const { return node && made_.contains(node); }   // by this decomposition
 
  private:
+  static size_t result_count(const Node& node) {
+    bool list = node.results.size() == 1 && node.results[0]->kind == ValueKind::tensor_list;
+    return list ? node.results[0]->items.size() : node.results.size();
+  }
   Node* add_call(std::string_view op, std::vector<Argument> args);
   Node& old_;
   Graph& graph_;
   const RangeEnv& ranges_;
   std::vector<Value*> replacements_;
+  std::set<const Node*> made_;
 };
 
 }  // namespace kiln

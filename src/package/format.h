@@ -48,6 +48,10 @@ struct Symbol {
   SymbolSource source = SymbolSource::input_size;
   int32_t input = none, dim = none;     // input_size, input_value
   int64_t low = INT64_MIN, high = INT64_MAX;
+  // input_size, where no input has the plain symbol as a size: size == scale * symbol + rest. `rest` mentions only symbols
+  // with lower slots. Whether the division was exact is seen when the size is verified.
+  int64_t scale = 1;
+  ExprIndex rest = none;
 };
 
 // ---- Inputs, outputs, constants ---------------------------------------------------------------------------------------
@@ -187,7 +191,9 @@ struct Plan {
 // ---- Fields, once for reader and writer ---------------------------------------------------------------------------------
 template <class A> void fields(A& a, ExprInstruction& v) { a(v.code), a(v.operand); }
 template <class A> void fields(A& a, ExprProgram& v) { a(v.code), a(v.is_float), a(v.text); }
-template <class A> void fields(A& a, Symbol& v) { a(v.name), a(v.source), a(v.input), a(v.dim), a(v.low), a(v.high); }
+template <class A> void fields(A& a, Symbol& v) {
+  a(v.name), a(v.source), a(v.input), a(v.dim), a(v.low), a(v.high), a(v.scale), a(v.rest);
+}
 template <class A> void fields(A& a, Input& v) {
   a(v.name), a(v.what), a(v.buffer), a(v.symbol), a(v.constant_kind), a(v.constant_int), a(v.constant_float),
       a(v.constant_string), a(v.mutated);

@@ -76,7 +76,9 @@ class Checker {
   }
 
   void symbols() const {
-    for (const Symbol& s : plan_.symbols) {
+    for (size_t i = 0; i < plan_.symbols.size(); ++i) {
+      const Symbol& s = plan_.symbols[i];
+      solvable(s, i);
       require(s.source <= SymbolSource::iteration, str("symbol ", s.name, " has an unknown source"));
       require(s.low <= s.high, str("symbol ", s.name, " has an empty range"));
       if (s.source == SymbolSource::input_size || s.source == SymbolSource::input_value) {
@@ -90,6 +92,15 @@ class Checker {
         }
       }
     }
+  }
+
+  void solvable(const Symbol& s, size_t slot) const {
+    require(s.scale != 0 && s.scale != INT64_MIN, str("symbol ", s.name, " has no scale"));
+    expr(s.rest, str("symbol ", s.name, ": rest"), true);
+    if (s.rest == none) return;
+    for (const ExprInstruction& in : plan_.exprs[static_cast<size_t>(s.rest)].code)
+      require(in.code != ExprCode::symbol || in.operand < static_cast<int64_t>(slot),
+              str("symbol ", s.name, " depends on a later one"));
   }
 
   void guards() const {

@@ -57,8 +57,6 @@ class Hoister {
     bool pure = stmt.kind == StmtKind::op || stmt.kind == StmtKind::constant || stmt.kind == StmtKind::index_value;
     bool touches = stmt.kind == StmtKind::load || stmt.kind == StmtKind::check_index;
     if (!pure && !(touches && runs)) return false;
-    // Integer division may raise; it stays where it was guarded.
-    if (stmt.kind == StmtKind::op && !runs && (stmt.op == ScalarOp::div || stmt.op == ScalarOp::floordiv || stmt.op == ScalarOp::mod)) return false;
     if (stmt.kind == StmtKind::load && written.writes.count(stmt.buffer)) return false;
     for (ValueId v : stmt.args)
       if (inside.count(v)) return false;

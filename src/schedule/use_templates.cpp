@@ -73,6 +73,13 @@ bool pack_constant_operand(LoopProgram& program, Kernel& kernel, MmNest& nest, c
   return true;
 }
 
+// Rows of a tile: as many accumulators as the registers hold (32 vector registers from 16 lanes on, else 16), no more than
+// there are rows.
+int64_t tile_rows(const MmNest& nest, int64_t lanes) {
+  int64_t rows = lanes >= 16 ? 8 : 6;
+  return nest.m->extent.is_constant() ? std::clamp<int64_t>(nest.m->extent.value(), 1, rows) : rows;
+}
+
 }  // namespace
 
 bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
@@ -110,7 +117,7 @@ bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
     kernel->use.axes = {{"m", nest.m->var}, {"n", nest.n->var}, {"k", nest.k->loop->var}};
     int64_t lanes = machine.lanes;
     double columns = estimate(nest.n->extent, program);
-    kernel->use.parameters = {{"mr", 6}, {"nr", columns >= static_cast<double>(2 * lanes) ? 2 : 1}, {"lanes", lanes}};
+    kernel->use.parameters = {{"mr", tile_rows(nest, lanes)}, {"nr", columns >= static_cast<double>(2 * lanes) ? 2 : 1}, {"lanes", lanes}};
     log.push_back(str("mm template for ", kernel->name, packed ? " (packed)" : ""));
     changed = true;
   });

@@ -16,7 +16,7 @@ const char* c_type(DType dtype) {
 std::string vector_type(DType dtype) { return dtype == DType::boolean ? "vmask" : str("v", c_type(dtype)); }
 
 KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, int lanes)
-    : kernel_(kernel), program_(program), env_(kernel_ranges(kernel, program)), lane_count_(lanes) {}
+    : kernel_(kernel), program_(program), value_types_(kernel.value_types), env_(kernel_ranges(kernel, program)), lane_count_(lanes) {}
 
 void KernelPrinter::line(const std::string& text) { out_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n"; }
 void KernelPrinter::open(const std::string& text) {
@@ -57,18 +57,9 @@ int KernelPrinter::buffer_number(BufferId b, uint8_t access) {
 
 int KernelPrinter::local_site(int site) {
   auto [found, inserted] = site_numbers_.emplace(site, static_cast<int>(result_.sites.size()));
-  if (inserted) {
-    Site made;
-    if (site >= 0) made = program_.sites[static_cast<size_t>(site)];
-    else {
-      made.message = "integer division by zero";
-      if (!kernel_.origins.empty()) made.origin = kernel_.origins.back();
-    }
-    result_.sites.push_back(made);
-  }
+  if (inserted) result_.sites.push_back(program_.sites.at(static_cast<size_t>(site)));
   return found->second;
 }
-int KernelPrinter::division_site() { return local_site(-1); }
 
 PrintedKernel KernelPrinter::print() {
   print_items();
@@ -158,25 +149,11 @@ void KernelPrinter::print_op(const Stmt& stmt) {
   } else if (stmt.op == ScalarOp::bitcast) {
     text = str("k_bitcast_", c_type(stmt.dtype), "(", operand(0), ")");
   } else {
-    bool divides = stmt.op == ScalarOp::div || stmt.op == ScalarOp::floordiv || stmt.op == ScalarOp::mod || stmt.op == ScalarOp::fmod;
-    if (divides && !kiln::is_float(stmt.dtype)) print_division_check(stmt);
     std::vector<std::string> operands;
     for (size_t i = 0; i < stmt.args.size(); ++i) operands.push_back(operand(i));
     text = str("k_", scalar_op_info(stmt.op).name, "(", join(operands, ", "), ")");
   }
   define(stmt.results[0], text, vary);
-}
-
-void KernelPrinter::print_division_check(const Stmt& stmt) {
-  ValueId divisor = stmt.args[1];
-  int site = division_site();
-  if (!varying(divisor)) {
-    line(str("if (", name(divisor), " == 0) return k_raise(ctx, ", site, ", 0, 0);"));
-    return;
-  }
-  std::string zero = str("k_eq(", name(divisor), ", k_splat_", c_type(type(divisor)), "((", c_type(type(divisor)), ")0))");
-  if (!lanes_->left.empty()) zero = str("(", zero, " & k_first(", lanes_->left, "))");
-  line(str("if (k_hany(", zero, ")) return k_raise(ctx, ", site, ", 0, 0);"));
 }
 
 void KernelPrinter::print_index_value(const Stmt& stmt) {

@@ -37,7 +37,6 @@ class KernelPrinter {
   void print_stmt(const loops::Stmt& stmt);
   void print_constant(const loops::Stmt& stmt);
   void print_op(const loops::Stmt& stmt);
-  void print_division_check(const loops::Stmt& stmt);
   void print_index_value(const loops::Stmt& stmt);
   void print_load(const loops::Stmt& stmt);
   void print_store(const loops::Stmt& stmt);
@@ -61,7 +60,7 @@ class KernelPrinter {
   std::string pointer(const loops::Stmt& access, const std::string& address);
   std::string literal(DType dtype, const Scalar& value) const;
 
-  DType type(loops::ValueId v) const { return kernel_.value_types[static_cast<size_t>(v)]; }
+  DType type(loops::ValueId v) const { return value_types_[static_cast<size_t>(v)]; }
   std::string name(loops::ValueId v);
   bool varying(loops::ValueId v) const { return lanes_ && varying_.count(v); }
   std::string vector(loops::ValueId v);            // splat if uniform
@@ -69,13 +68,13 @@ class KernelPrinter {
   void define(loops::ValueId v, const std::string& text, bool is_varying);
   int buffer_number(loops::BufferId b, uint8_t access);
   int local_site(int site);
-  int division_site();
   void line(const std::string& text);
   void open(const std::string& text);
   void close();
 
   const loops::Kernel& kernel_;
   const loops::LoopProgram& program_;
+  std::vector<DType> value_types_;   // the kernel's, and those of copies that a template prints
   RangeEnv env_;
   int lane_count_;
   std::string out_;

@@ -188,7 +188,6 @@ std::optional<std::string> cast_piece(std::string_view name, const PieceContext&
   }
   if (starts_with(name, "k_bitcast_")) {
     std::string_view d = name.substr(10);
-    // The bits of a 16-bit float as an integer, and back.
     if (const Element* e = find_element(d)) return bitcasts_to(*e, context);
   }
   return std::nullopt;

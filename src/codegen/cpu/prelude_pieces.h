@@ -64,9 +64,10 @@ struct MathPiece {
   const char* name;   // without type: "exp" makes exp_f32
   char type;          // 's' f32, 'd' f64, 'f' both floats, 'i' signed integers, 'u' unsigned, 'n' all integers, 'a' all
   int arity;          // of the function passed on to halves; 0: internal, for natural types only
-  bool scalar_only;   // a vector calls it lane by lane
+  bool scalar_only;   // a vector calls it lane by lane; with arity 0 there is no vector form
   const char* text;   // nullptr: f32 computed through the f64 function of the same name
-  const char* also = "";  // further names defined by the text, separated by spaces (tokens allowed)
+  const char* also = "";         // further names defined by the text, separated by spaces
+  const char* vector = nullptr;  // text for vectors, where it is another: also $P, $W, $V, $K, $C of prelude_arithmetic.cpp
 };
 
 // The tables, one per source file.

@@ -1,0 +1,107 @@
+#include "driver/check.h"
+
+#include <sched.h>
+
+#include <cstdio>
+
+#include "base/file.h"
+#include "command.h"
+#include "console.h"
+
+namespace kiln::cli {
+namespace {
+
+int usable_processors() {
+  cpu_set_t set;
+  CPU_ZERO(&set);
+  return sched_getaffinity(0, sizeof set, &set) == 0 ? std::max(CPU_COUNT(&set), 1) : 1;
+}
+
+CaseOptions case_options(const ParsedOptions& options, const Settings& settings) {
+  CaseOptions out;
+  const std::string backend = options.value_or("--backend", "compiled");
+  const auto known = backend_from_name(backend);
+  if (!known) throw UsageError(str("--backend takes compiled, loops or interpret, not '", backend, "'"));
+  out.executable.backend = *known;
+  out.executable.schedule = !options.has("--unscheduled");
+  if (options.has("--unscheduled") && *known != Backend::loops)
+    throw UsageError("--unscheduled belongs to --backend loops");
+  out.executable.device = options.value_or("--device", "cpu");
+  out.executable.custom_op_libs = options.values("--custom-op-lib");
+  out.executable.settings = &settings;
+  out.rtol = options.number("--rtol", 0);
+  out.atol = options.number("--atol", 0);
+  return out;
+}
+
+void print_failure(const CaseResult& result) {
+  printf("FAIL %s: %s%s%s\n", result.path.c_str(), result.stage.c_str(), result.stage.empty() ? "" : ": ",
+         replace_all(result.message, "\n", "; ").c_str());
+}
+
+int check(const ParsedOptions& options) {
+  Settings settings = settings_of(options, Phase::both);
+  CheckOptions check_options;
+  check_options.jobs = static_cast<int>(options.integer("--jobs", 1, 1024).value_or(usable_processors()));
+  check_options.timeout_seconds = options.number("--timeout", 0.001).value_or(check_options.timeout_seconds);
+  // Every process gets its share of the processors, unless the user has said how many threads.
+  if (!settings.given("cpp.threads"))
+    settings.set("cpp.threads", std::to_string(std::max(1, usable_processors() / check_options.jobs)));
+  const CaseOptions one_case = case_options(options, settings);
+  check_options.run_case = [&](const std::string& path) { return check_case(path, one_case); };
+  ProgressLine line;
+  int failed = 0;
+  check_options.progress = [&](const CaseResult& result, int done, int total) {
+    if (result.status == CaseStatus::failed) {
+      ++failed;
+      line.clear();
+      print_failure(result);
+      fflush(stdout);
+    }
+    line.show(str(done, "/", total, failed ? str(", ", failed, " failed") : "", "  ", result.path));
+  };
+  const CheckSummary summary = check_cases(find_cases(options.positional), check_options);
+  line.clear();
+  for (const CaseResult& result : summary.cases) {
+    if (result.status == CaseStatus::skipped) printf("skip %s: %s\n", result.path.c_str(), result.message.c_str());
+    if (result.rescued > 0)
+      printf("rescued %s: %lld values pass only by the fp64 reference\n", result.path.c_str(),
+             static_cast<long long>(result.rescued));
+  }
+  if (const auto path = options.value("--json")) write_file_atomic(*path, summary_json(summary));
+  if (summary.rescued > 0)
+    printf("%lld values rescued by the fp64 reference\n", static_cast<long long>(summary.rescued));
+  printf("%s\n", summary_line(summary).c_str());
+  return summary.failed == 0 ? 0 : 1;
+}
+
+}  // namespace
+
+Command check_command() {
+  CommandSpec spec;
+  spec.name = "check";
+  spec.positional = "PATH…";
+  spec.least = 1;
+  spec.most = 1'000'000;
+  spec.summary = "compiles and runs cases and compares the results";
+  spec.details =
+      "A PATH is a .pt2 (compared with the reference interpreter), a case directory (compared with the values in its "
+      "files), "
+      "or a folder searched for case directories. Each case runs in a process of its own.";
+  spec.options = {
+      {"--backend", "", "B", "compiled (default), loops or interpret", false},
+      {"--unscheduled", "", "", "with --backend loops: the loops as they were lowered", false},
+      {"--device", "", "D", "cpu (default) or cuda", false},
+      {"--jobs", "-j", "N", "processes at a time (default: one per processor)", false},
+      {"--timeout", "", "S", "seconds after which a case is killed and failed (default: 120)", false},
+      {"--rtol", "", "R", "relative tolerance for floats, over those of case and dtype", false},
+      {"--atol", "", "A", "absolute tolerance for floats, over those of case and dtype", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
+      {"--json", "", "F", "writes everything about every case to this file", false},
+  };
+  spec.examples = {"kiln check tests/cases --jobs 4", "kiln check model.pt2 --backend loops",
+                   "kiln check cases/ops/add --rtol 1e-4 --json result.json"};
+  return {spec, check};
+}
+
+}  // namespace kiln::cli

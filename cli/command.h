@@ -1,0 +1,28 @@
+// The commands of `kiln`: each has a table of options and a function that does the work (one file each). main.cpp lists
+// them. A command's function throws UsageError (exit code 2) or kiln::Error (exit code 1); otherwise it gives the exit
+// code itself.
+#pragma once
+#include "base/settings.h"
+#include "options.h"
+
+namespace kiln::cli {
+
+struct Command {
+  CommandSpec spec;
+  int (*run)(const ParsedOptions& options) = nullptr;
+};
+
+Command compile_command();
+Command run_command();
+Command check_command();
+Command interpret_command();
+Command inspect_command();
+Command passes_command();
+
+// Kiln, ABI, C++ compiler found, CPU features, NVRTC and driver if present.
+std::string version_text();
+
+// What --config and the environment say, for a command of this phase. Notes go to stderr.
+Settings settings_of(const ParsedOptions& options, Phase phase);
+
+}  // namespace kiln::cli

@@ -1,0 +1,113 @@
+#!/usr/bin/env bash
+# The command line as users meet it: exit codes, where messages go, and whole runs over tests/cases.
+#   commands_test.sh KILN SOURCE_DIR
+set -uo pipefail
+kiln=$1
+source_dir=$2
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export KILN_CACHE_DIR="$work/cache"
+failures=0
+ran=0
+
+# expect NAME EXIT_CODE STREAM PATTERN -- ARGS…: the exit code, and an extended regular expression that the stream has.
+expect() {
+  local name=$1 code=$2 stream=$3 pattern=$4
+  shift 5
+  PATH=${kiln_path-$PATH} "$kiln" "$@" >"$work/out" 2>"$work/err"
+  local got=$?
+  ran=$((ran + 1))
+  if [[ $got != "$code" ]]; then
+    echo "FAIL $name: exit code $got, expected $code: kiln $*"
+    sed 's/^/    /' "$work/err" | head -5
+    failures=$((failures + 1))
+  elif ! grep -Eq -- "$pattern" "$work/$stream"; then
+    echo "FAIL $name: std$stream of 'kiln $*' lacks: $pattern"
+    sed 's/^/    /' "$work/$stream" | head -5
+    failures=$((failures + 1))
+  fi
+}
+# require NAME CONDITION…
+require() {
+  local name=$1
+  shift
+  ran=$((ran + 1))
+  if ! "$@"; then
+    echo "FAIL $name: $*"
+    failures=$((failures + 1))
+  fi
+}
+last_line_is() { [[ $(tail -n 1 "$1") == "$2" ]]; }
+is_empty() { [[ ! -s $1 ]]; }
+
+# ---- help and wrong command lines
+expect help 0 out '^usage: kiln COMMAND' -- --help
+expect version 0 out '^kiln [0-9]+\.[0-9]+' -- --version
+expect version-compiler 0 out '^C\+\+ compiler: ' -- --version
+for command in compile run check interpret inspect passes; do
+  expect "help-$command" 0 out "^usage: kiln $command" -- "$command" --help
+  expect "help-$command-config" 0 out '^  --config K=V' -- "$command" --help
+done
+for command in compile run check interpret inspect; do
+  expect "help-$command-example" 0 out "^  kiln $command " -- "$command" --help
+done
+expect nothing 2 err '^usage: kiln COMMAND' --
+expect unknown-command 2 err "nearest is 'compile'" -- compiel
+expect unknown-option 2 err 'nearest is --device' -- compile model.pt2 --devcie cpu
+expect missing-argument 2 err "needs MODEL.pt2" -- compile
+expect bad-number 2 err '--jobs takes a whole number' -- check x --jobs many
+expect bad-backend 2 err '--backend takes compiled, loops or interpret' -- check "$source_dir" --backend fast
+for command in minify bisect replay profile report cache; do
+  expect "not-built-$command" 2 err "does not have 'kiln $command'" -- "$command" x
+done
+
+# ---- settings
+expect unknown-key 1 err 'error\[K0140\]' -- inspect x --config cpp.thread=1
+expect late-key 1 err 'error\[K0141\]' -- run x --config cpp.simdlen=1
+
+# ---- files that are not there or not what they should be
+expect missing-model 1 err 'error\[K01[0-9][0-9]\]: .*nothing-here.pt2' -- compile "$work/nothing-here.pt2"
+echo "not a zip" >"$work/bad.pt2"
+expect bad-model 1 err 'error\[K01[0-9][0-9]\]' -- compile "$work/bad.pt2"
+expect bad-inspect 1 err 'error\[K01[0-9][0-9]\]' -- inspect "$work/bad.pt2"
+expect bad-package 1 err 'error\[K0[15][0-9][0-9]\]' -- run "$work/bad.pt2"
+expect missing-case 1 err 'error\[K0110\]' -- check "$work/no-such-folder"
+
+# ---- the list of passes
+expect passes 0 out '^  functionalize' -- passes
+
+# ---- a whole run, where the cases of the repository are there
+cases=$source_dir/tests/cases
+model=$cases/mlp/model.pt2
+if [[ -f $model ]]; then
+  expect inspect-model 0 out '^symbols' -- inspect "$model"
+  expect interpret 0 out '^output 0: float32\[' -- interpret "$model"
+  expect interpret-fp64 0 out '^output 0: float64\[' -- interpret "$model" --fp64
+  expect dump 0 out '^# after functionalize' -- compile "$model" --dump-after all
+  expect dump-unknown-pass 2 err "nearest is 'functionalize'" -- compile "$model" --dump-after functionalise
+  expect compile 0 out 'kernels' -- compile "$model" -o "$work/mlp.kiln.pt2"
+  require package-path-is-last last_line_is "$work/out" "$work/mlp.kiln.pt2"
+  require no-progress-without-a-terminal is_empty "$work/err"
+  require package-exists test -s "$work/mlp.kiln.pt2"
+  expect inspect-package 0 out '^steps of a run' -- inspect "$work/mlp.kiln.pt2"
+  expect inspect-origins 0 out 'aten\.' -- inspect "$work/mlp.kiln.pt2"
+  kiln_path='' expect run-with-empty-path 0 out '^output 0: float32\[' -- run "$work/mlp.kiln.pt2"
+  expect run-repeat 0 out '^10 calls: median' -- run "$work/mlp.kiln.pt2" --repeat 10
+  expect run-output 0 out 'written to' -- run "$work/mlp.kiln.pt2" -o "$work/out.pt"
+  expect run-wrong-inputs 1 err 'Error: input_handles' -- run "$work/mlp.kiln.pt2" --inputs "$work/out.pt"
+  expect run-inputs 0 out '^output 0' -- run "$work/mlp.kiln.pt2" --inputs "$cases/mlp/inputs_0.pt"
+  for backend in interpret loops compiled; do
+    expect "check-$backend" 0 out '^1 passed, 0 failed, 0 skipped$' -- check "$cases/mlp" --backend "$backend" --json "$work/check.json"
+    require "json-$backend" grep -q '"passed": 1' "$work/check.json"
+    expect "check-bare-$backend" 0 out '^1 passed, 0 failed, 0 skipped$' -- check "$model" --backend "$backend"
+  done
+  # A wrong expected value must be noticed.
+  cp -r "$cases/mlp" "$work/wrong"
+  cp "$work/wrong/expected_1.pt" "$work/wrong/expected_0.pt" 2>/dev/null || true
+  expect check-notices 1 out '^0 passed, 1 failed, 0 skipped$' -- check "$work/wrong" --backend interpret
+else
+  echo "tests/cases/mlp is not there: the whole runs are left out"
+fi
+
+echo "$((ran - failures)) passed, $failures failed, 0 skipped"
+[[ $failures == 0 ]]

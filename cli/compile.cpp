@@ -1,0 +1,103 @@
+#include "driver/compile.h"
+
+#include <cstdio>
+
+#include "command.h"
+#include "console.h"
+#include "pt2/reader.h"
+
+namespace kiln::cli {
+namespace {
+
+// The passes named by --dump-after, --stop-after and the configuration must exist: a typo would print nothing.
+void check_pass_name(const std::string& name) {
+  std::vector<std::string> names;
+  for (const PassListing& pass : list_passes()) names.push_back(pass.name);
+  for (const std::string& known : names)
+    if (known == name) return;
+  throw UsageError(
+      str("there is no pass '", name, "'; the nearest is '", nearest(name, names), "' ('kiln passes' lists them)"));
+}
+
+// Prints the IR after passes instead of making a package.
+int dump_passes(const ParsedOptions& options, const Settings& settings) {
+  PipelineOptions pipeline;
+  pipeline.keep_texts = true;
+  pipeline.disabled = settings.get_list("disable_pass");
+  pipeline.stop_after = options.value_or("--stop-after", settings.get_string("stop_after"));
+  if (!pipeline.stop_after.empty()) check_pass_name(pipeline.stop_after);
+  const std::string wanted = options.value_or("--dump-after", pipeline.stop_after);
+  if (wanted != "all") check_pass_name(wanted);
+  const PipelineResult result = run_pipeline(read_pt2(options.positional[0]), pipeline);
+  for (const PassReport& pass : result.passes) {
+    if (wanted != "all" && pass.name != wanted) continue;
+    printf("# after %s (%.2f ms)%s\n", pass.name.c_str(), pass.milliseconds, pass.changed ? "" : ": unchanged");
+    if (pass.changed || wanted != "all") printf("%s\n", pass.text.c_str());
+  }
+  return 0;
+}
+
+int compile_model(const ParsedOptions& options) {
+  Settings settings = settings_of(options, Phase::compile);
+  if (options.has("--dump-after") || options.has("--stop-after")) return dump_passes(options, settings);
+  if (options.has("--debug")) settings.set("trace.enabled", "1");
+  CompileOptions compile_options;
+  compile_options.device = options.value_or("--device", "cpu");
+  if (const auto targets = options.value("--target"))
+    for (const std::string& target : split(*targets, ',')) compile_options.targets.emplace_back(trim(target));
+  compile_options.custom_op_libs = options.values("--custom-op-lib");
+  compile_options.strip_debug = options.has("--strip-debug");
+  compile_options.settings = &settings;
+  ProgressLine line;
+  const bool lines = settings.get_bool("verbose_progress");
+  compile_options.progress = [&](const std::string& stage, int done, int total) {
+    const std::string text = total > 0 ? str(stage, " ", done, "/", total) : stage;
+    if (lines)
+      fprintf(stderr, "%s\n", text.c_str());
+    else
+      line.show(text);
+  };
+  const std::string& model = options.positional[0];
+  const std::string package = options.value_or("--output", default_package_path(model));
+  const CompileReport report = compile(model, package, compile_options);
+  line.clear();
+  for (const std::string& note : report.notes) fprintf(stderr, "note: %s\n", note.c_str());
+  printf("%d kernels (%d compiled%s), %s in %s: graph %s, schedule %s, C++ %s, package %s\n", report.kernels,
+         report.kernels_compiled, report.from_cache ? ", from the cache" : "", bytes_text(report.package_bytes).c_str(),
+         seconds_text(report.seconds).c_str(), seconds_text(report.graph_seconds).c_str(),
+         seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
+         seconds_text(report.package_seconds).c_str());
+  printf("%s\n", report.package_path.c_str());
+  return 0;
+}
+
+}  // namespace
+
+Command compile_command() {
+  CommandSpec spec;
+  spec.name = "compile";
+  spec.positional = "MODEL.pt2";
+  spec.least = spec.most = 1;
+  spec.summary = "compiles an exported program into a package";
+  spec.details =
+      "The package runs with 'kiln run' or libkiln_runtime, without a compiler, Python or libtorch. Its path is the "
+      "last "
+      "line printed.";
+  spec.options = {
+      {"--output", "-o", "PKG", "the package (default: MODEL.kiln.pt2)", false},
+      {"--device", "", "D", "cpu (default) or cuda", false},
+      {"--target", "", "T,…",
+       "feature levels to make code for, e.g. x86-64-v3,x86-64-v4 (default: this machine's best)", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true},
+      {"--strip-debug", "", "", "puts the debug section into PKG.debug", false},
+      {"--debug", "", "", "writes the debug directory (torch_compile_debug/…)", false},
+      {"--dump-after", "", "PASS", "prints the program after a pass, or after every pass with 'all'; makes no package",
+       false},
+      {"--stop-after", "", "PASS", "stops after this pass and prints the program; makes no package", false},
+  };
+  spec.examples = {"kiln compile model.pt2", "kiln compile model.pt2 -o served.pt2 --target x86-64-v3,x86-64-v4",
+                   "kiln compile model.pt2 --dump-after all"};
+  return {spec, compile_model};
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,123 @@
+// `kiln`: finds the command, parses its options, and turns errors into messages and exit codes.
+//   0 done   1 failed (the message says why)   2 the command line is wrong, or the command is not in this build
+#include <cstdio>
+#include <exception>
+
+#include "base/error.h"
+#include "command.h"
+
+namespace kiln::cli {
+namespace {
+
+std::vector<Command> commands() {
+  return {compile_command(), run_command(), check_command(), interpret_command(), inspect_command(), passes_command()};
+}
+
+// In the documentation, but not built yet.
+struct FutureCommand {
+  const char *name, *summary;
+};
+constexpr FutureCommand future_commands[] = {
+    {"minify", "finds the smallest program that still fails the same way"},
+    {"bisect", "finds the first kernel and operator that differ from the reference"},
+    {"replay", "runs a fault bundle, or one kernel on saved values"},
+    {"profile", "times every kernel"},
+    {"report", "makes one page of a trace directory"},
+    {"cache", "shows and clears the kernel and tuning caches"},
+};
+
+std::string overall_help() {
+  std::string text =
+      "kiln compiles exported PyTorch programs (.pt2) ahead of time and runs and examines the results.\n\n"
+      "usage: kiln COMMAND [options]\n\ncommands:\n";
+  for (const Command& command : commands()) {
+    std::string name = "  " + command.spec.name;
+    name.resize(14, ' ');
+    text += name + command.spec.summary + "\n";
+  }
+  text += "\nnot in this build yet:\n ";
+  for (const FutureCommand& command : future_commands) text += str(" ", command.name);
+  text +=
+      "\n\n  --help       shows this text; 'kiln COMMAND --help' shows a command's options\n"
+      "  --version    Kiln, ABI, C++ compiler, CPU features, NVRTC and driver\n\nexamples:\n"
+      "  kiln compile model.pt2              writes model.kiln.pt2\n"
+      "  kiln run model.kiln.pt2             runs it on the model's sample inputs\n"
+      "  kiln check cases/ --jobs 4          compares with what PyTorch computed\n";
+  return text;
+}
+
+[[noreturn]] void unknown_command(const std::string& name) {
+  std::vector<std::string> names;
+  for (const Command& command : commands()) names.push_back(command.spec.name);
+  for (const FutureCommand& command : future_commands) names.push_back(command.name);
+  throw UsageError(str("unknown command '", name, "'; the nearest is '", nearest(name, names), "'"));
+}
+
+int dispatch(const std::vector<std::string>& args) {
+  if (args.empty()) {
+    fputs(overall_help().c_str(), stderr);
+    return 2;
+  }
+  const std::string& name = args[0];
+  if (name == "--help" || name == "-h" || name == "help") {
+    fputs(overall_help().c_str(), stdout);
+    return 0;
+  }
+  if (name == "--version") {
+    fputs(version_text().c_str(), stdout);
+    return 0;
+  }
+  for (const Command& command : commands()) {
+    if (command.spec.name != name) continue;
+    const ParsedOptions options = parse_options(command.spec, {args.begin() + 1, args.end()});
+    if (!options.has("--help")) return command.run(options);
+    fputs(command_help(command.spec).c_str(), stdout);
+    return 0;
+  }
+  for (const FutureCommand& command : future_commands)
+    if (command.name == name)
+      throw UsageError(str("this build of Kiln does not have 'kiln ", name, "' (it ", command.summary, ")"));
+  unknown_command(name);
+}
+
+// The text that users look for comes first, verbatim, where the contract fixes it ("Error: input_handles[0]: …").
+std::string error_text(const Error& error) {
+  const std::string text = error.what();
+  if (!starts_with(error.message(), "Error: ")) return text;
+  return replace_all(text, str("error[", error.code(), "]: "), "") + str("\n  code ", error.code());
+}
+
+int guarded(const std::vector<std::string>& args) {
+  try {
+    return dispatch(args);
+  } catch (const UsageError& error) {
+    const bool command_known = !args.empty() && args[0][0] != '-';
+    fprintf(stderr, "kiln: %s\n  'kiln%s --help' shows what there is\n", error.what(),
+            command_known && args.size() > 1 ? str(" ", args[0]).c_str() : "");
+    return 2;
+  } catch (const Error& error) {
+    fflush(stdout);
+    fprintf(stderr, "%s\n", error_text(error).c_str());
+    return 1;
+  } catch (const std::bad_alloc&) {
+    fputs("error[K0901]: out of memory\n", stderr);
+    return 1;
+  } catch (const std::exception& error) {
+    fprintf(stderr, "error[K0900]: %s (this is a bug in Kiln; please report it)\n", error.what());
+    return 1;
+  }
+}
+
+}  // namespace
+
+Settings settings_of(const ParsedOptions& options, Phase phase) {
+  Settings settings(phase);
+  for (const std::string& assignment : options.values("--config")) settings.set(assignment);
+  settings.read_environment();
+  for (const std::string& note : settings.notes()) fprintf(stderr, "note: %s\n", note.c_str());
+  return settings;
+}
+
+}  // namespace kiln::cli
+
+int main(int argc, char** argv) { return kiln::cli::guarded({argv + 1, argv + argc}); }

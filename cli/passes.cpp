@@ -1,0 +1,30 @@
+#include <cstdio>
+
+#include "command.h"
+#include "driver/pipeline.h"
+
+namespace kiln::cli {
+namespace {
+
+int print_passes(const ParsedOptions&) {
+  std::string stage;
+  for (const PassListing& pass : list_passes()) {
+    if (pass.stage != stage) printf("%s%s\n", stage.empty() ? "" : "\n", pass.stage.c_str());
+    stage = pass.stage;
+    printf("  %-24s %s\n", pass.name.c_str(), pass.why.c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command passes_command() {
+  CommandSpec spec;
+  spec.name = "passes";
+  spec.summary = "lists the passes of the compiler, in order, with the reason for each one's place";
+  spec.details = "The names are those of --dump-after, --stop-after and of the key disable_pass.";
+  spec.examples = {"kiln passes"};
+  return {spec, print_passes};
+}
+
+}  // namespace kiln::cli

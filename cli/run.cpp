@@ -1,0 +1,67 @@
+#include <algorithm>
+#include <cstdio>
+
+#include "base/error.h"
+#include "command.h"
+#include "console.h"
+#include "driver/executable_package.h"
+#include "values.h"
+
+namespace kiln::cli {
+namespace {
+
+void print_timing(std::vector<double> seconds) {
+  std::sort(seconds.begin(), seconds.end());
+  const double median = seconds[seconds.size() / 2];
+  const double p99 = seconds[std::min(seconds.size() - 1, seconds.size() * 99 / 100)];
+  printf("%zu calls: median %s, min %s, 99%% below %s\n", seconds.size(), seconds_text(median).c_str(),
+         seconds_text(seconds.front()).c_str(), seconds_text(p99).c_str());
+}
+
+// This command never starts a compiler: what it runs is in the package.
+int run_package(const ParsedOptions& options) {
+  settings_of(options, Phase::run);  // refuses keys that come too late; the runtime reads them for itself
+  const std::string& path = options.positional[0];
+  PackageOptions package_options;
+  package_options.settings = options.values("--config");
+  package_options.custom_op_libs = options.values("--custom-op-lib");
+  package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
+  const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);
+  PackageExecutable package(path, package_options);
+  std::vector<Datum> inputs;
+  if (const auto file = options.value("--inputs")) {
+    inputs = read_inputs(*file, package.input_names());
+  } else if (auto samples = package_sample_inputs(path)) {
+    inputs = std::move(*samples);
+  } else if (!package.input_names().empty()) {
+    fail_user("K0607", str(path, " carries no sample inputs: give --inputs"));
+  }
+  deliver_outputs(package.call(inputs).outputs, options);
+  if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));
+  return 0;
+}
+
+}  // namespace
+
+Command run_command() {
+  CommandSpec spec;
+  spec.name = "run";
+  spec.positional = "PKG";
+  spec.least = spec.most = 1;
+  spec.summary = "runs a package";
+  spec.details =
+      "Without --inputs it runs on the sample inputs that the model was exported with. Files may be .pt, .npy, .npz or "
+      ".safetensors.";
+  spec.options = {
+      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--output", "-o", "OUT", "writes the outputs to this file", false},
+      {"--repeat", "", "N", "calls it N more times and prints how long a call takes", false},
+      {"--device-index", "", "I", "which device of the package's kind", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
+  };
+  spec.examples = {"kiln run model.kiln.pt2", "kiln run model.kiln.pt2 --inputs batch.npz -o result.pt --repeat 1000",
+                   "kiln run model.kiln.pt2 --config aot_inductor.debug_intermediate_value_printer=2"};
+  return {spec, run_package};
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,139 @@
+#include "runtime/model.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/element.h"
+#include "runtime/printer.h"
+
+namespace kiln::runtime {
+
+Model::Model(ModelParts parts, ModelOptions options)
+    : options_(std::move(options)),
+      target_(std::move(parts.target)),
+      keep_(std::move(parts.keep)),
+      code_(std::move(parts.code)),
+      custom_code_(std::move(parts.custom_code)),
+      program_(std::move(parts.plan), code_.get(), parts.custom_ops),
+      origins_(std::move(parts.origins)),
+      parallel_(options_.threads, options_.parallel_for, options_.parallel_for_user),
+      fixed_(bind_fixed(program_)),
+      weights_(program_, [this](Weights& weights, const InitSlice& slice) { derive(weights, slice); }) {
+  for (size_t c = 0; c < plan().constants.size(); ++c)
+    constant_buffers_.push_back(buffer_of_constant(program_, static_cast<int32_t>(c)));
+  make_origins();
+  printer_ = make_printer(program_, options_.printer_mode, options_.printer_filter, options_.log);
+  weights_.start(std::move(parts.constants));
+}
+
+Model::~Model() = default;
+
+void Model::make_origins() {
+  for (const format::StepOrigin& step : origins_.steps) {
+    std::vector<kiln_origin>& list = origins_by_step_[step.number];
+    for (size_t i = 0; i < step.lines.size(); ++i)
+      list.push_back({step.nodes[i].c_str(), step.ops[i].c_str(), step.modules[i].c_str(), step.lines[i].c_str()});
+  }
+}
+
+const std::vector<kiln_origin>& Model::origins(int32_t step_number) const {
+  static const std::vector<kiln_origin> unknown;
+  auto found = origins_by_step_.find(step_number);
+  return found == origins_by_step_.end() ? unknown : found->second;
+}
+
+std::string Model::origin_text(int32_t step_number) const {
+  std::string text;
+  for (const kiln_origin& origin : origins(step_number)) {
+    if (*origin.line) text += str("\n  --> ", origin.line);
+    std::vector<std::string> parts;
+    if (*origin.module) parts.push_back(str("module ", origin.module));
+    if (*origin.op) parts.push_back(str("operator ", origin.op));
+    if (*origin.node) parts.push_back(str("node ", origin.node));
+    if (!parts.empty()) text += "\n  " + join(parts, " · ");
+  }
+  return text;
+}
+
+void Model::derive(Weights& weights, const InitSlice& slice) {
+  for (int32_t b : slice.derived) {
+    const BufferLayout& layout = fixed_->layout.buffers[static_cast<size_t>(b)];
+    if (!layout.known) fail_user("K0503", str("the derived constant ", program_.buffer(b).name, " has no fixed size"));
+    auto alignment = std::max<size_t>(memory_alignment, static_cast<size_t>(program_.buffer(b).alignment));
+    auto block = std::make_shared<Block>(allocator(), layout.group_bytes, alignment);
+    weights.derived[static_cast<size_t>(b)] = {block->data() + layout.offset_bytes, block};
+  }
+  if (!slice.steps.empty()) Run(*this).derive(weights, slice);
+}
+
+int32_t Model::find_constant(std::string_view name) const {
+  std::vector<std::string> names;
+  for (size_t c = 0; c < plan().constants.size(); ++c) {
+    if (plan().constants[c].name == name && constant_has_buffer(static_cast<int32_t>(c))) return static_cast<int32_t>(c);
+    names.push_back(plan().constants[c].name);
+  }
+  std::string close = nearest(name, names);
+  fail_user("K0640", str("the model has no constant named ", quote(name), close.empty() ? "" : "; did you mean ", close,
+                         close.empty() ? "" : "?"));
+}
+
+bool Model::constant_has_buffer(int32_t constant) const { return constant_buffers_[static_cast<size_t>(constant)] >= 0; }
+Dims Model::constant_sizes(int32_t c) const {
+  return fixed_->layout.sizes(program_, constant_buffers_[static_cast<size_t>(c)]);
+}
+Dims Model::constant_strides(int32_t c) const {
+  return fixed_->layout.strides(program_, constant_buffers_[static_cast<size_t>(c)]);
+}
+DType Model::constant_dtype(int32_t c) const {
+  return static_cast<DType>(program_.buffer(constant_buffers_[static_cast<size_t>(c)]).dtype);
+}
+int64_t Model::constant_span(int32_t c) const {
+  return fixed_->layout.buffers[static_cast<size_t>(constant_buffers_[static_cast<size_t>(c)])].span_bytes;
+}
+size_t Model::constant_alignment(int32_t constant) const {
+  size_t alignment = 1;
+  for (const format::Buffer& b : plan().buffers)
+    if (b.role == format::BufferRole::constant && b.position == constant)
+      alignment = std::max(alignment, static_cast<size_t>(b.alignment));
+  return alignment;
+}
+
+void Model::check_constant_tensor(int32_t constant, const DLTensor& value) const {
+  const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
+  auto refuse = [&](const std::string& text) { fail_user("K0641", str("constant ", name, ": ", text)); };
+  auto list = [](Dims dims) { return "[" + join_map(dims, ", ", [](int64_t d) { return std::to_string(d); }) + "]"; };
+  if (!is_host(value.device.device_type))
+    refuse(str("unmatched device type, expected: 0(cpu), but got: ", device_text(value.device.device_type)));
+  DLDataType expected = dl_dtype(constant_dtype(constant));
+  if (dtype_of(value.dtype) != constant_dtype(constant))
+    refuse(str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(value.dtype)));
+  Dims sizes = constant_sizes(constant), got(value.shape, static_cast<size_t>(std::max(value.ndim, 0)));
+  if (!std::equal(sizes.begin(), sizes.end(), got.begin(), got.end()))
+    refuse(str("unmatched sizes, expected: ", list(sizes), ", but got: ", list(got)));
+  if (!value.data && element_count(sizes) > 0) refuse("the tensor has no data");
+}
+
+ConstantData Model::copy_constant(int32_t constant, const DLTensor& value) const {
+  check_constant_tensor(constant, value);
+  auto alignment = std::max(memory_alignment, constant_alignment(constant));
+  auto block = std::make_shared<Block>(allocator(), constant_span(constant), alignment);
+  Dims sizes = constant_sizes(constant);
+  std::vector<int64_t> from = strides_of(value);
+  strided_copy(block->data(), constant_strides(constant), static_cast<const std::byte*>(value.data) + value.byte_offset, from,
+               sizes, dtype_bytes(constant_dtype(constant)));
+  return {block->data(), block};
+}
+
+ConstantData Model::borrow_constant(int32_t constant, const DLTensor& value) const {
+  check_constant_tensor(constant, value);
+  const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
+  auto* data = static_cast<std::byte*>(value.data) + value.byte_offset;
+  if (!same_layout(constant_sizes(constant), constant_strides(constant), strides_of(value)))
+    fail_user("K0641", str("constant ", name, ": borrowed memory must have the constant's own strides; let Kiln copy it"));
+  if (reinterpret_cast<uintptr_t>(data) % constant_alignment(constant) != 0)
+    fail_user("K0641", str("constant ", name, ": borrowed memory must be aligned to ", constant_alignment(constant),
+                           " bytes; let Kiln copy it"));
+  return {data, nullptr};
+}
+
+}  // namespace kiln::runtime

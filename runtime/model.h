@@ -1,0 +1,137 @@
+// Model: a loaded package. Instance: what one user of it owns (mutable buffers, seed, hook). Both are shared and freed
+// when the last user is gone. See docs/embedding.md for what may be called from which thread.
+#pragma once
+#include <array>
+#include <atomic>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "kiln/kiln.h"
+#include "runtime/bound_plan.h"
+#include "runtime/log.h"
+#include "runtime/memory.h"
+#include "runtime/observer.h"
+#include "runtime/parallel.h"
+#include "runtime/program.h"
+#include "runtime/run.h"
+#include "runtime/weights.h"
+
+namespace kiln::runtime {
+
+// Runs that wait for their next call. Taking and giving back never blocks: each slot is exchanged atomically, and a
+// thread starts looking at its own.
+class RunPool {
+ public:
+  RunPool() = default;
+  ~RunPool();
+  std::unique_ptr<Run> take();                 // nullptr: none waits
+  void give_back(std::unique_ptr<Run> run);    // drops it when all slots are full
+  void drop_weights_except(uint64_t version);  // of waiting runs
+
+ private:
+  static constexpr size_t slot_count = 64;
+  std::array<std::atomic<Run*>, slot_count> slots_{};
+};
+
+// Everything a package brings, already in memory; made by package_loader, or by tests by hand.
+struct ModelParts {
+  format::Plan plan;
+  format::Origins origins;
+  std::string target;
+  std::unique_ptr<CodeModule> code;
+  std::vector<std::unique_ptr<CodeModule>> custom_code;
+  CustomOps custom_ops;
+  std::vector<ConstantData> constants;   // by constant; aligned as their buffers ask
+  std::shared_ptr<const void> keep;      // the mapped file
+};
+
+struct ModelOptions {
+  Allocator allocator = system_allocator();
+  Log log;
+  int threads = -1;
+  kiln_parallel_for_fn parallel_for = nullptr;
+  void* parallel_for_user = nullptr;
+  bool check_inputs = true;
+  int printer_mode = 0;                      // aot_inductor.debug_intermediate_value_printer
+  std::vector<std::string> printer_filter;   // aot_inductor.filtered_kernel_names
+};
+
+class Model {
+ public:
+  Model(ModelParts parts, ModelOptions options);
+  ~Model();
+  Model(const Model&) = delete;
+  Model& operator=(const Model&) = delete;
+
+  const Program& program() const { return program_; }
+  const format::Plan& plan() const { return program_.plan; }
+  const ModelOptions& options() const { return options_; }
+  const std::string& target() const { return target_; }
+  const Allocator& allocator() const { return options_.allocator; }
+  const Log& log() const { return options_.log; }
+  Parallel& parallel() { return parallel_; }
+  WeightStore& weights() { return weights_; }
+  BoundCache& bounds() { return bounds_; }
+  RunPool& runs() { return runs_; }
+  StepObserver* printer() const { return printer_.get(); }
+  const std::vector<kiln_origin>& origins(int32_t step_number) const;
+  std::string origin_text(int32_t step_number) const;   // "\n  --> model.py:42 …" lines, or nothing
+
+  int32_t find_constant(std::string_view name) const;   // throws K0640 naming the nearest
+  Dims constant_sizes(int32_t constant) const;
+  Dims constant_strides(int32_t constant) const;
+  DType constant_dtype(int32_t constant) const;
+  int64_t constant_span(int32_t constant) const;        // bytes
+  size_t constant_alignment(int32_t constant) const;
+  bool constant_has_buffer(int32_t constant) const;
+  // A fresh copy of a tensor in the layout of the constant. Throws K0641 when it does not fit.
+  ConstantData copy_constant(int32_t constant, const DLTensor& value) const;
+  ConstantData borrow_constant(int32_t constant, const DLTensor& value) const;
+  void check_constant_tensor(int32_t constant, const DLTensor& value) const;
+
+ private:
+  void derive(Weights& weights, const InitSlice& slice);
+  void make_origins();
+
+  ModelOptions options_;
+  std::string target_;
+  std::shared_ptr<const void> keep_;
+  std::unique_ptr<CodeModule> code_;
+  std::vector<std::unique_ptr<CodeModule>> custom_code_;
+  Program program_;
+  format::Origins origins_;
+  std::map<int32_t, std::vector<kiln_origin>> origins_by_step_;
+  Parallel parallel_;
+  BoundCache bounds_{16};
+  std::shared_ptr<const BoundPlan> fixed_;   // layouts of constants: bound to no symbols at all
+  std::vector<int32_t> constant_buffers_;
+  std::unique_ptr<StepObserver> printer_;
+  WeightStore weights_;
+  RunPool runs_;                             // last: runs refer to all the rest
+};
+
+class Instance {
+ public:
+  explicit Instance(std::shared_ptr<Model> model);
+
+  void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count);
+  void set_seed(uint64_t seed);
+  void set_hook(kiln_hook_fn hook, void* user);
+  void read_constant(std::string_view name, const DLTensor& to);
+  void write_constant(std::string_view name, const DLTensor& from);
+  Model& model() { return *model_; }
+
+ private:
+  class Hook;
+  std::shared_ptr<Model> model_;
+  std::mutex mutex_;                         // held by runs of stateful models, and while reading or writing their buffers
+  std::vector<ConstantData> own_;            // by constant; only mutable ones are set
+  std::unique_ptr<StepObserver> hook_;
+  uint64_t seed_ = 0;
+  std::atomic<uint64_t> runs_{0};
+};
+
+}  // namespace kiln::runtime

@@ -1,0 +1,52 @@
+#include "runtime/parallel.h"
+
+#include <algorithm>
+
+#include "runtime/processors.h"
+#include "runtime/thread_pool.h"
+
+namespace kiln::runtime {
+namespace {
+
+constexpr int most_threads = 1024;
+
+struct Pieces {
+  Parallel::Task task;
+  void* context;
+  int64_t items, piece;
+};
+
+}  // namespace
+
+Parallel::Parallel(int threads, kiln_parallel_for_fn replacement, void* user) : replacement_(replacement), user_(user) {
+  set_threads(threads);
+}
+
+void Parallel::set_threads(int threads) {
+  threads_.store(threads < 1 ? usable_processors() : std::min(threads, most_threads), std::memory_order_relaxed);
+}
+
+void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* context) const {
+  int64_t worthwhile = grain > 1 ? items / grain + (items % grain != 0) : items;
+  auto used = static_cast<int>(std::min<int64_t>(threads, worthwhile));
+  if (used <= 1) {
+    if (items > 0) task(context, 0, 0, items);
+    return;
+  }
+  if (!replacement_) {
+    // A few pieces per thread, so that a late or slow thread does not hold up the others.
+    int64_t pieces = int64_t{used} * 4;
+    ThreadPool::process().run(items, items / pieces + (items % pieces != 0), used, task, context);
+    return;
+  }
+  // The embedder's threads are not ours to count: each piece is a slot of its own.
+  Pieces all{task, context, items, items / used + (items % used != 0)};
+  auto one = [](void* data, int64_t i) {
+    auto* p = static_cast<Pieces*>(data);
+    int64_t begin = i * p->piece, end = std::min(begin + p->piece, p->items);
+    if (begin < end) p->task(p->context, static_cast<int>(i), begin, end);
+  };
+  replacement_(user_, used, one, &all);
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,157 @@
+// One call of a model: its arena, its pointers, its walk over the steps. A Run object is used by one thread at a time
+// and kept for the next call (RunPool); it remembers the last bound plans, so that a call with known sizes checks its
+// inputs, sets pointers and walks.
+//
+// Invariant between calls: temps point into arena_ as bound_ says, constants as weights_ says. Inputs, outputs and what
+// shares their memory are set anew in each call.
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "kiln/kiln.h"
+#include "runtime/bound_plan.h"
+#include "runtime/memory.h"
+#include "runtime/observer.h"
+#include "runtime/weights.h"
+
+namespace kiln::runtime {
+
+class Model;
+
+// What one call brings from its instance.
+struct CallState {
+  const std::vector<ConstantData>* own_constants = nullptr;  // by constant; set for mutable ones
+  StepObserver* hook = nullptr;
+  uint64_t seed = 0;
+};
+
+// An output that Kiln allocated, in the form that DLPack hands over.
+struct OwnedTensor {
+  DLManagedTensorVersioned managed{};
+  Block memory;
+  std::vector<int64_t> dims;
+};
+
+class Run {
+ public:
+  explicit Run(Model& model);
+
+  void call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count);
+  // Runs init steps with the given constants; the slice's derived buffers are written.
+  void derive(const Weights& weights, const InitSlice& slice);
+  void drop_weights() { weights_ = nullptr, weights_version_ = 0; }
+  uint64_t weights_version() const { return weights_version_; }
+
+  // Used by the calls of library and custom steps.
+  const Program& program() const { return program_; }
+  const Layout& layout() const { return *layout_; }
+  Model& model() { return model_; }
+  void* pointer(int32_t buffer) const { return pointers_[static_cast<size_t>(buffer)]; }
+  bool buffer_known(int32_t buffer) const { return layout_->buffers[static_cast<size_t>(buffer)].known; }
+  void define(int32_t slot, int64_t value, const PreparedStep& by);
+  int64_t expr_value(format::ExprIndex e, const PreparedStep& step) const;
+  DLTensor view(int32_t buffer);   // shape and strides point into the layout
+  [[noreturn]] void fail_step(const char* code, const PreparedStep& step, const std::string& message) const;
+
+ private:
+
+  // run_inputs.cpp
+  void take_inputs(const kiln_value* inputs, size_t count);
+  void check_tensor(size_t index, const kiln_value& value) const;
+  void check_number(size_t index, const kiln_value& value);
+  void check_constant(size_t index, const kiln_value& value) const;
+  void solve_symbols(const kiln_value* inputs);
+  void find_bound();
+  void set_input(size_t index, const DLTensor& tensor);
+  void copy_input(size_t index, const DLTensor& tensor, Dims strides);
+  void write_back_inputs();
+
+  // run_outputs.cpp
+  void take_outputs(kiln_value* outputs, size_t count);
+  void check_output_tensor(size_t index, const DLTensor& tensor) const;
+  void set_output(size_t index);
+  void finish_outputs();
+  void check_overlaps() const;
+  void* allocate_output(size_t index);
+  void copy_output(size_t index);
+
+  // run_steps.cpp
+  template <bool observed>
+  void block(const std::vector<int32_t>& steps);
+  template <bool observed>
+  void step(const PreparedStep& prepared);
+  void launch(const PreparedStep& prepared, const BoundStep& bound);
+  void launch_kernel(const PreparedStep& prepared, const BoundStep& bound);
+  void launch_observed(const PreparedStep& prepared, const BoundStep& bound);
+  bool notify(kiln_hook_when when, const PreparedStep& prepared, const BoundStep& bound);
+  template <bool observed>
+  void control(const PreparedStep& prepared);
+  bool predicate(const PreparedStep& prepared) const;
+  void bind_symbol(const PreparedStep& prepared);
+  void assert_that(const PreparedStep& prepared) const;
+  void copy_step(const PreparedStep& prepared);
+  BoundStep late_step(const PreparedStep& prepared);
+  [[noreturn]] void raise(const PreparedStep& prepared) const;
+  [[noreturn]] void fail_bound(const PreparedStep& prepared, const BoundStep& bound) const;
+
+  // run_calls.cpp
+  void library_step(const PreparedStep& prepared);
+  void custom_step(const PreparedStep& prepared);
+
+  // run.cpp
+  void use_bound(std::shared_ptr<const BoundPlan> bound);
+  void pin_weights(const CallState& state);
+  void set_constants(const Weights& weights);
+  void place_temps(bool init);
+  void set_group(int32_t owner, std::byte* memory);
+  void start_late();
+  void place_late(int32_t slot);
+  void place_late_owner(int32_t owner, std::byte* memory);
+
+  Model& model_;
+  const Program& program_;
+  std::vector<std::shared_ptr<const BoundPlan>> recent_;  // most recently used first
+  const BoundPlan* bound_ = nullptr;
+  Layout late_layout_;
+  const Layout* layout_ = nullptr;
+  std::shared_ptr<const Weights> weights_;
+  uint64_t weights_version_ = 0;
+
+  std::vector<int64_t> symbols_;
+  std::vector<uint8_t> defined_;
+  std::vector<void*> pointers_;
+  std::vector<void*> argv_;
+  std::vector<int64_t> late_ints_;
+  Block arena_, scratch_;
+  std::vector<Block> late_memory_;            // by symbol
+  int64_t scratch_stride_ = 0;
+  int threads_ = 1;
+  kiln_error_slot error_{};
+  uint64_t seed_ = 0;
+  int64_t iteration_ = 0;
+  StepObserver* hook_ = nullptr;
+  StepObserver* printer_ = nullptr;
+
+  struct InputState {
+    const DLTensor* tensor = nullptr;
+    std::byte* data = nullptr;
+    Block copy;
+    bool copied = false;
+  };
+  std::vector<InputState> inputs_;
+  bool any_copied_ = false;
+  struct OutputState {
+    kiln_value* value = nullptr;
+    const DLTensor* caller = nullptr;       // the caller's tensor, if any
+    std::byte* caller_data = nullptr;
+    std::unique_ptr<OwnedTensor> owned;
+    Block internal;                          // where the caller's memory cannot be used directly
+    bool primary = false;                    // its buffer is this output's own
+    bool copy = false;                       // to be copied at the end
+    bool set = false;
+  };
+  std::vector<OutputState> outputs_;
+};
+
+}  // namespace kiln::runtime

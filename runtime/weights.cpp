@@ -1,0 +1,111 @@
+#include "runtime/weights.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+
+namespace kiln::runtime {
+namespace {
+
+void collect(const Program& program, const PreparedStep& step, std::vector<format::KernelArg>& out) {
+  for (const format::KernelArg& arg : buffers_used(*step.step)) out.push_back(arg);
+  for (const auto& block : step.blocks)
+    for (int32_t i : block) collect(program, program.steps[static_cast<size_t>(i)], out);
+}
+
+}  // namespace
+
+InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_constants) {
+  using format::BufferRole;
+  std::set<int32_t> dirty;  // owners
+  for (size_t b = 0; b < program.plan.buffers.size(); ++b) {
+    const format::Buffer& buffer = program.plan.buffers[b];
+    if (buffer.role == BufferRole::constant && changed_constants.contains(buffer.position)) dirty.insert(static_cast<int32_t>(b));
+  }
+  auto owner = [&](int32_t b) { return program.owner[static_cast<size_t>(b)]; };
+  std::vector<std::vector<format::KernelArg>> used;
+  for (int32_t i : program.init) {
+    collect(program, program.steps[static_cast<size_t>(i)], used.emplace_back());
+    bool reads_dirty = std::any_of(used.back().begin(), used.back().end(), [&](const format::KernelArg& a) {
+      return (a.access & 1) && dirty.contains(owner(a.buffer));
+    });
+    if (!reads_dirty) continue;
+    for (const format::KernelArg& a : used.back())
+      if (a.access & 2) dirty.insert(owner(a.buffer));
+  }
+  InitSlice slice;
+  std::set<int32_t> needed;
+  for (int32_t b : dirty)
+    if (program.buffer(b).role == BufferRole::derived) needed.insert(b), slice.derived.push_back(b);
+  // Backwards: whatever writes a needed buffer runs again. Derived buffers that did not change are shared, not rewritten.
+  for (size_t k = program.init.size(); k-- > 0;) {
+    bool writes_needed = std::any_of(used[k].begin(), used[k].end(), [&](const format::KernelArg& a) {
+      return (a.access & 2) && needed.contains(owner(a.buffer));
+    });
+    if (!writes_needed) continue;
+    slice.steps.insert(slice.steps.begin(), program.init[k]);
+    for (const format::KernelArg& a : used[k])
+      if ((a.access & 1) && program.buffer(owner(a.buffer)).role == BufferRole::temp) needed.insert(owner(a.buffer));
+  }
+  return slice;
+}
+
+int32_t buffer_of_constant(const Program& program, int32_t constant) {
+  for (size_t b = 0; b < program.plan.buffers.size(); ++b) {
+    const format::Buffer& buffer = program.plan.buffers[b];
+    if (buffer.role == format::BufferRole::constant && buffer.position == constant) return static_cast<int32_t>(b);
+  }
+  return format::none;
+}
+
+void WeightStore::start(std::vector<ConstantData> constants) {
+  auto weights = std::make_shared<Weights>();
+  weights->constants = std::move(constants);
+  weights->derived.resize(program_.plan.buffers.size());
+  // Everything, not a slice: what depends on no constant at all (a table of frequencies) is derived too.
+  InitSlice slice;
+  slice.steps = program_.init;
+  for (size_t b = 0; b < program_.plan.buffers.size(); ++b)
+    if (program_.plan.buffers[b].role == format::BufferRole::derived) slice.derived.push_back(static_cast<int32_t>(b));
+  derive_(*weights, slice);
+  active_ = std::move(weights);
+}
+
+std::shared_ptr<const Weights> WeightStore::active() const {
+  std::lock_guard lock(mutex_);
+  return active_;
+}
+
+void WeightStore::update(const std::vector<std::pair<int32_t, ConstantData>>& changes, bool inactive) {
+  std::lock_guard one_at_a_time(update_mutex_);
+  std::shared_ptr<const Weights> base;
+  {
+    std::lock_guard lock(mutex_);
+    base = inactive && inactive_ ? inactive_ : active_;
+  }
+  auto next = std::make_shared<Weights>(*base);
+  std::set<int32_t> changed;
+  for (const auto& [index, data] : changes) {
+    next->constants[static_cast<size_t>(index)] = data;
+    changed.insert(index);
+  }
+  InitSlice slice = init_slice(program_, changed);
+  if (!slice.steps.empty()) derive_(*next, slice);
+  std::lock_guard lock(mutex_);
+  if (inactive) {
+    inactive_ = std::move(next);
+  } else {
+    active_ = std::move(next);
+    version_.fetch_add(1);
+  }
+}
+
+void WeightStore::swap() {
+  std::lock_guard one_at_a_time(update_mutex_);
+  std::lock_guard lock(mutex_);
+  if (!inactive_) fail_user("K0642", "there is no inactive set of constants: update with KILN_UPDATE_INACTIVE first");
+  std::swap(active_, inactive_);
+  version_.fetch_add(1);
+}
+
+}  // namespace kiln::runtime

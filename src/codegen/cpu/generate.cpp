@@ -1,0 +1,69 @@
+#include "codegen/cpu/generate.h"
+
+namespace kiln::codegen {
+using namespace loops;
+namespace {
+
+// Kernel text per translation unit: large enough that the compiler's start-up does not count, small enough that units can
+// be compiled side by side. It depends on the program only, so packages are the same wherever they are made.
+constexpr size_t unit_bytes = 48 * 1024;
+
+std::string unit_text(const std::string& kernels, const CpuTarget& target) {
+  PreludeRequest request;
+  request.lanes = target.lanes;
+  request.level = target.level;
+  collect_prelude_names(kernels, request);
+  return prelude(request) + "\n" + kernels;
+}
+
+}  // namespace
+
+GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target) {
+  GeneratedCode code;
+  std::map<std::string, int> by_text;
+  std::vector<std::string> texts;
+  auto visit = [&](const Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!kernel) return;
+    StepCode step;
+    try {
+      step.kernel = KernelPrinter(*kernel, program, target.lanes).print();
+    } catch (Error& error) {
+      Where where;
+      where.node = kernel->name;
+      where.pass = "codegen";
+      if (!kernel->origins.empty()) {
+        const Origin& origin = kernel->origins.back();
+        where.module_path = origin.module_path;
+        where.op = origin.op;
+        if (origin.line()) where.source = *origin.line();
+      }
+      error.locate(where);
+      throw;
+    }
+    auto [found, inserted] = by_text.emplace(step.kernel.text, static_cast<int>(texts.size()));
+    if (inserted) {
+      texts.push_back(replace_all(step.kernel.text, "$NAME", kernel->name));
+      code.symbols.push_back(kernel->name);
+    }
+    step.function = found->second;
+    step.kernel.text.clear();
+    code.steps.emplace(kernel, std::move(step));
+  };
+  for_each_item(program.init, visit);
+  for_each_item(program.block, visit);
+  std::string unit;
+  for (const std::string& text : texts) {
+    if (!unit.empty() && unit.size() + text.size() > unit_bytes) {
+      code.sources.push_back(unit_text(unit, target));
+      unit.clear();
+    }
+    unit += text + "\n";
+  }
+  if (!unit.empty()) code.sources.push_back(unit_text(unit, target));
+  code.flags = prelude_flags(target.level, target.lanes);
+  code.flags.push_back("-fPIC");
+  return code;
+}
+
+}  // namespace kiln::codegen

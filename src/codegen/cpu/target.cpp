@@ -1,0 +1,50 @@
+#include "base/error.h"
+#include "codegen/cpu/generate.h"
+
+namespace kiln::codegen {
+namespace {
+
+struct Row {
+  const char* name;
+  CpuLevel level;
+  int lanes;
+};
+constexpr Row rows[] = {
+    {"x86-64-v4", CpuLevel::x86_64_v4, 16},
+    {"x86-64-v3", CpuLevel::x86_64_v3, 8},
+    {"x86-64-v2", CpuLevel::x86_64_v2, 4},
+    {"generic", CpuLevel::generic, 4},
+};
+
+}  // namespace
+
+std::vector<std::string> cpu_target_names() {
+  std::vector<std::string> names;
+  for (const Row& row : rows) names.push_back(row.name);
+  return names;
+}
+
+CpuTarget cpu_target(const std::string& name, int simdlen_bits) {
+  for (const Row& row : rows) {
+    if (name != row.name) continue;
+    // cpp.simdlen is in bits, as in PyTorch; 1 means scalar code.
+    int lanes = simdlen_bits == 0 ? row.lanes : simdlen_bits == 1 ? 1 : std::min(row.lanes, std::max(1, simdlen_bits / 32));
+    while (lanes & (lanes - 1)) --lanes;
+    return {row.name, row.level, lanes};
+  }
+  fail_user("K0403", str("unknown target ", name, "; known are ", join(cpu_target_names(), ", ")));
+}
+
+std::string host_target_name() {
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
+      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
+    return "x86-64-v4";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return "x86-64-v3";
+  if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) return "x86-64-v2";
+#endif
+  return "generic";
+}
+
+}  // namespace kiln::codegen

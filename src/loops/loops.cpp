@@ -1,0 +1,191 @@
+#include "loops/loops.h"
+
+#include <array>
+
+namespace kiln::loops {
+
+static constexpr std::array<ReduceInfo, 9> reductions = {{
+    {"sum", 1, 1},
+    {"prod", 1, 1},
+    {"max", 1, 1},
+    {"min", 1, 1},
+    {"any", 1, 1},
+    {"all", 1, 1},
+    {"argmax", 2, 1},
+    {"argmin", 2, 1},
+    {"welford", 3, 1},
+}};
+
+const ReduceInfo& reduce_info(ReduceOp op) {
+  auto row = static_cast<size_t>(op);
+  KILN_CHECK(row < reductions.size(), "no such reduction");
+  return reductions[row];
+}
+
+std::optional<ReduceOp> reduce_op_from_name(std::string_view name) {
+  for (size_t i = 0; i < reductions.size(); ++i)
+    if (name == reductions[i].name) return static_cast<ReduceOp>(i);
+  return {};
+}
+
+DType Loop::accumulator_dtype(int which) const {
+  bool index = which == 1 && (reduce == ReduceOp::argmax || reduce == ReduceOp::argmin);
+  return index ? DType::i64 : reduce_dtype;
+}
+
+// ---- Copies ----------------------------------------------------------------------------------------------------------
+
+Stmt Stmt::clone() const {
+  Stmt out;
+  out.kind = kind;
+  out.results = results;
+  out.op = op;
+  out.dtype = dtype;
+  out.args = args;
+  out.constant = constant;
+  out.expr = expr;
+  out.index_var = index_var;
+  out.buffer = buffer;
+  out.index = index;
+  out.mask = mask;
+  out.mode = mode;
+  out.site = site;
+  if (loop) {
+    out.loop = std::make_unique<Loop>();
+    out.loop->var = loop->var;
+    out.loop->extent = loop->extent;
+    out.loop->role = loop->role;
+    out.loop->directives = loop->directives;
+    out.loop->reduce = loop->reduce;
+    out.loop->reduce_dtype = loop->reduce_dtype;
+    out.loop->yields = loop->yields;
+    out.loop->running = loop->running;
+    out.loop->body = loops::clone(loop->body);
+    out.loop->after = loops::clone(loop->after);
+  }
+  return out;
+}
+
+Body clone(const Body& body) {
+  Body out;
+  out.reserve(body.size());
+  for (const Stmt& stmt : body) out.push_back(stmt.clone());
+  return out;
+}
+
+Kernel Kernel::clone() const {
+  Kernel out;
+  out.name = name;
+  out.op_names = op_names;
+  out.value_types = value_types;
+  out.body = loops::clone(body);
+  out.origins = origins;
+  out.use = use;
+  return out;
+}
+
+static Block clone_block(const Block& block);
+static std::unique_ptr<Block> clone_block(const std::unique_ptr<Block>& block) {
+  return block ? std::make_unique<Block>(clone_block(*block)) : nullptr;
+}
+
+static Item clone_item(const Item& item) {
+  struct Copy {
+    Item operator()(const Kernel& kernel) const { return {kernel.clone()}; }
+    Item operator()(const Call& call) const { return {call}; }
+    Item operator()(const BindSymbol& bind) const { return {bind}; }
+    Item operator()(const AssertThat& that) const { return {that}; }
+    Item operator()(const Cond& cond) const {
+      return {Cond{cond.predicate, clone_block(cond.then_block), clone_block(cond.else_block), cond.name, cond.origins}};
+    }
+    Item operator()(const While& loop) const {
+      return {While{clone_block(loop.condition_block), loop.predicate, clone_block(loop.body_block),
+                    loop.iteration_symbol, loop.name, loop.origins}};
+    }
+  };
+  return std::visit(Copy{}, item.what);
+}
+
+static Block clone_block(const Block& block) {
+  Block out;
+  out.reserve(block.size());
+  for (const Item& item : block) out.push_back(clone_item(item));
+  return out;
+}
+
+LoopProgram LoopProgram::clone() const {
+  LoopProgram out;
+  out.name = name;
+  out.symbols = symbols;
+  out.guards = guards;
+  out.buffers = buffers;
+  out.inputs = inputs;
+  out.outputs = outputs;
+  out.sites = sites;
+  out.init = clone_block(init);
+  out.block = clone_block(block);
+  out.keep_alive = keep_alive;
+  return out;
+}
+
+// ---- Programs ----------------------------------------------------------------------------------------------------------
+
+RangeEnv LoopProgram::ranges() const {
+  RangeEnv env;
+  for (const auto& [symbol, info] : symbols) env.ranges[symbol] = info.range;
+  return env;
+}
+
+BufferId LoopProgram::add_buffer(Buffer buffer) {
+  auto taken = [&](const std::string& wish) {
+    return std::any_of(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.name == wish; });
+  };
+  if (buffer.name.empty()) buffer.name = "buffer";
+  std::string wish = buffer.name;
+  for (size_t n = buffers.size(); taken(buffer.name); ++n) buffer.name = str(wish, "_", n);
+  buffers.push_back(std::move(buffer));
+  return static_cast<BufferId>(buffers.size() - 1);
+}
+
+Where where_of(const std::vector<Origin>& origins) {
+  Where where;
+  if (origins.empty()) return where;
+  const Origin& origin = origins.front();
+  if (const SourceLine* line = origin.line()) where.source = *line;
+  where.module_path = origin.module_path;
+  where.node = origin.node;
+  where.op = origin.op;
+  return where;
+}
+
+// ---- Walking ---------------------------------------------------------------------------------------------------------
+
+template <class B, class F>
+static void walk_body(B& body, const F& f) {
+  for (auto& stmt : body) {
+    f(stmt);
+    if (!stmt.loop) continue;
+    walk_body(stmt.loop->body, f);
+    walk_body(stmt.loop->after, f);
+  }
+}
+void for_each_stmt(Body& body, const std::function<void(Stmt&)>& f) { walk_body(body, f); }
+void for_each_stmt(const Body& body, const std::function<void(const Stmt&)>& f) { walk_body(body, f); }
+
+template <class B, class F>
+static void walk_block(B& block, const F& f) {
+  for (auto& item : block) {
+    f(item);
+    if (auto* cond = std::get_if<Cond>(&item.what)) {
+      if (cond->then_block) walk_block(*cond->then_block, f);
+      if (cond->else_block) walk_block(*cond->else_block, f);
+    } else if (auto* loop = std::get_if<While>(&item.what)) {
+      if (loop->condition_block) walk_block(*loop->condition_block, f);
+      if (loop->body_block) walk_block(*loop->body_block, f);
+    }
+  }
+}
+void for_each_item(Block& block, const std::function<void(Item&)>& f) { walk_block(block, f); }
+void for_each_item(const Block& block, const std::function<void(const Item&)>& f) { walk_block(block, f); }
+
+}  // namespace kiln::loops

@@ -1,0 +1,276 @@
+#include "package/plan_builder.h"
+
+#include "kiln/kernel_abi.h"
+#include "package/expr_table.h"
+#include "package/symbol_sources.h"
+
+namespace kiln {
+using namespace loops;
+namespace {
+
+class PlanBuilder {
+ public:
+  PlanBuilder(const LoopProgram& program, const codegen::GeneratedCode& code) : program_(program), code_(code) {}
+
+  BuiltPlan build() {
+    plan().model_name = program_.name;
+    plan().kernel_abi = KILN_KERNEL_ABI_VERSION;
+    add_symbols();
+    for (const std::string& symbol : code_.symbols) plan().kernels.push_back({symbol, 0});
+    for (size_t b = 0; b < program_.buffers.size(); ++b) add_buffer(program_.buffers[b]);
+    add_inputs();
+    add_outputs();
+    for (const Guard& guard : program_.guards) plan().guards.push_back({exprs_.add(guard.condition), guard.condition.text(), guard.reason});
+    plan().init = steps(program_.init);
+    plan().steps = steps(program_.block);
+    plan().exprs = exprs_.take();
+    return std::move(built_);
+  }
+
+ private:
+  format::Plan& plan() { return built_.plan; }
+
+  void add_symbols() {
+    for (const SymbolSourceInfo& info : symbol_sources(program_)) {
+      format::Symbol symbol;
+      symbol.name = info.name;
+      symbol.source = info.source;
+      symbol.input = info.input;
+      symbol.dim = info.dim;
+      symbol.low = info.range.low;
+      symbol.high = info.range.high;
+      symbol.scale = info.scale;
+      if (!info.rest.is_constant(0)) symbol.rest = exprs_.add(info.rest);
+      exprs_.define_symbol(info.name, static_cast<int>(plan().symbols.size()));
+      plan().symbols.push_back(symbol);
+    }
+  }
+
+  void add_buffer(const Buffer& from) {
+    format::Buffer to;
+    to.name = from.name;
+    to.dtype = static_cast<uint8_t>(from.dtype);
+    to.sizes = exprs_.add_all(from.sizes);
+    to.strides = exprs_.add_all(from.strides);
+    to.bytes = exprs_.add(product(from.sizes) * dtype_bytes(from.dtype));
+    to.position = from.position;
+    switch (from.role) {
+      case BufferRole::input: to.role = format::BufferRole::input; break;
+      case BufferRole::derived: to.role = format::BufferRole::derived; break;
+      case BufferRole::output: to.role = format::BufferRole::output; break;
+      case BufferRole::temp: to.role = format::BufferRole::temp; break;
+      case BufferRole::constant:
+        to.role = format::BufferRole::constant;
+        to.position = static_cast<int32_t>(plan().constants.size());
+        plan().constants.push_back(constant_of(from));
+        break;
+    }
+    // Kernels assume no more than the element's own alignment of memory that others own.
+    bool ours = from.role == BufferRole::temp || from.role == BufferRole::derived;
+    to.alignment = ours ? 64 : static_cast<int32_t>(std::min<int64_t>(dtype_bytes(from.dtype), 8));
+    plan().buffers.push_back(std::move(to));
+  }
+
+  static format::Constant constant_of(const Buffer& from) {
+    format::Constant constant;
+    constant.name = from.constant;
+    constant.mutated = from.mutated;
+    return constant;
+  }
+
+  void add_inputs() {
+    for (const LoopProgram::Input& from : program_.inputs) {
+      format::Input to;
+      to.name = from.name;
+      if (auto* buffer = std::get_if<BufferId>(&from.what)) {
+        to.buffer = *buffer;
+        to.mutated = program_.buffers[static_cast<size_t>(*buffer)].mutated;
+      } else if (auto* symbol = std::get_if<std::string>(&from.what)) {
+        to.what = format::InputWhat::sym_int;
+        to.symbol = exprs_.slot(*symbol);
+      } else {
+        constant_input(std::get<Argument>(from.what), to);
+      }
+      plan().inputs.push_back(std::move(to));
+    }
+  }
+
+  static void constant_input(const Argument& arg, format::Input& to) {
+    to.what = format::InputWhat::constant;
+    if (auto* text = std::get_if<std::string>(&arg.value)) {
+      to.constant_kind = 4;
+      to.constant_string = *text;
+    } else if (arg.is_scalar()) {
+      const Scalar& scalar = arg.as_scalar();
+      to.constant_kind = scalar.is_bool() ? 3 : scalar.is_int() ? 1 : 2;
+      to.constant_int = scalar.is_float() ? 0 : scalar.as_int();
+      to.constant_float = scalar.as_double();
+    } else if (!arg.is_none()) {
+      to.what = format::InputWhat::ignored;   // dtypes, devices, layouts: fixed by the export
+    }
+  }
+
+  void add_outputs() {
+    for (size_t i = 0; i < program_.outputs.size(); ++i) {
+      const LoopProgram::Output& from = program_.outputs[i];
+      format::Output to;
+      to.name = str("output_", i);
+      if (auto* buffer = std::get_if<BufferId>(&from.what)) {
+        to.buffer = *buffer;
+        to.name = program_.buffers[static_cast<size_t>(*buffer)].name;
+      } else if (auto* expr = std::get_if<Expr>(&from.what)) {
+        to.expr = exprs_.add(*expr);
+        to.what = expr->is_float() ? format::OutputWhat::floating : expr->is_boolean() ? format::OutputWhat::boolean : format::OutputWhat::integer;
+      } else {
+        const Argument& arg = std::get<Argument>(from.what);
+        to.what = format::OutputWhat::none;
+        if (arg.is_scalar()) {
+          const Scalar& scalar = arg.as_scalar();
+          to.what = scalar.is_bool() ? format::OutputWhat::boolean : scalar.is_int() ? format::OutputWhat::integer : format::OutputWhat::floating;
+          to.expr = exprs_.add(scalar.is_float() ? Expr::float_constant(scalar.as_double()) : Expr(scalar.as_int()));
+        }
+      }
+      plan().outputs.push_back(std::move(to));
+    }
+  }
+
+  std::vector<format::Step> steps(const Block& block) {
+    std::vector<format::Step> out;
+    for (const Item& item : block) {
+      format::Step step;
+      step.number = next_number_++;
+      std::visit([&](const auto& what) { fill(step, what); }, item.what);
+      out.push_back(std::move(step));
+    }
+    return out;
+  }
+
+  void add_origins(int number, const std::vector<Origin>& origins) {
+    format::StepOrigin record;
+    record.number = number;
+    std::set<std::string> seen;
+    for (const Origin& origin : origins) {
+      if (!seen.insert(origin.node).second) continue;
+      record.nodes.push_back(origin.node);
+      record.ops.push_back(origin.op);
+      record.modules.push_back(origin.module_path);
+      record.lines.push_back(source_text(origin));
+    }
+    built_.origins.steps.push_back(std::move(record));
+  }
+
+  void fill(format::Step& step, const Kernel& kernel) {
+    const codegen::StepCode& code = code_.steps.at(&kernel);
+    step.kind = format::StepKind::kernel;
+    step.name = kernel.name;
+    step.kernel = code.function;
+    for (size_t i = 0; i < code.kernel.buffers.size(); ++i) step.args.push_back({code.kernel.buffers[i], code.kernel.access[i]});
+    for (const std::string& symbol : code.kernel.ints) step.ints.push_back(exprs_.add(Expr::symbol(symbol)));
+    step.items = exprs_.add(code.kernel.items);
+    step.grain = exprs_.add(code.kernel.grain);
+    for (const Site& site : code.kernel.sites) {
+      step.sites.push_back(static_cast<int32_t>(plan().sites.size()));
+      plan().sites.push_back({site.message, site.origin.op, site.origin.node, source_text(site.origin)});
+    }
+    add_origins(step.number, kernel.origins);
+  }
+
+  void fill(format::Step& step, const Call& call) {
+    step.kind = call.custom ? format::StepKind::custom : format::StepKind::library;
+    step.name = call.name;
+    step.target = call.custom ? call.target : call.library;
+    for (const Call::Arg& arg : call.args) step.call_args.push_back(call_arg(arg));
+    step.outputs.assign(call.outputs.begin(), call.outputs.end());
+    step.mutates.assign(call.mutates.begin(), call.mutates.end());
+    for (const std::string& symbol : call.defines) step.defines.push_back(exprs_.slot(symbol));
+    add_origins(step.number, call.origins);
+  }
+
+  format::CallArg call_arg(const Call::Arg& arg) {
+    format::CallArg out;
+    out.name = arg.name;
+    if (auto* id = std::get_if<BufferId>(&arg.value)) {
+      out.kind = 1;
+      out.items = {*id};
+    } else if (auto* ids = std::get_if<std::vector<BufferId>>(&arg.value)) {
+      out.kind = 2;
+      out.items.assign(ids->begin(), ids->end());
+    } else if (auto* expr = std::get_if<Expr>(&arg.value)) {
+      out.kind = 3;
+      out.items = {exprs_.add(*expr)};
+    } else if (auto* list = std::get_if<std::vector<Expr>>(&arg.value)) {
+      out.kind = 4;
+      out.items = exprs_.add_all(*list);
+    } else if (auto* scalar = std::get_if<Scalar>(&arg.value)) {
+      out.kind = scalar->is_bool() ? 6 : 5;
+      out.floating = scalar->as_double();
+    } else if (auto* text = std::get_if<std::string>(&arg.value)) {
+      out.kind = 7;
+      out.string = *text;
+    } else if (auto* dtype = std::get_if<DType>(&arg.value)) {
+      out.kind = 8;
+      out.items = {static_cast<int32_t>(*dtype)};
+    }
+    return out;
+  }
+
+  void fill(format::Step& step, const BindSymbol& bind) {
+    step.kind = format::StepKind::bind_symbol;
+    step.name = "bind_" + bind.symbol;
+    step.args = {{bind.buffer, 1}};
+    step.defines = {exprs_.slot(bind.symbol)};
+    add_origins(step.number, bind.origins);
+  }
+
+  void fill(format::Step& step, const AssertThat& assertion) {
+    step.kind = format::StepKind::assert_that;
+    step.name = "assert";
+    step.condition = exprs_.add(assertion.condition);
+    step.message = assertion.message;
+    add_origins(step.number, assertion.origins);
+  }
+
+  void predicate(format::Step& step, const std::variant<BufferId, Expr>& predicate) {
+    if (auto* buffer = std::get_if<BufferId>(&predicate)) step.args = {{*buffer, 1}};
+    else step.condition = exprs_.add(std::get<Expr>(predicate));
+  }
+
+  void fill(format::Step& step, const Cond& cond) {
+    step.kind = format::StepKind::cond;
+    step.name = cond.name;
+    predicate(step, cond.predicate);
+    add_origins(step.number, cond.origins);
+    step.blocks.push_back(steps(*cond.then_block));
+    step.blocks.push_back(steps(*cond.else_block));
+  }
+
+  void fill(format::Step& step, const While& loop) {
+    step.kind = format::StepKind::while_loop;
+    step.name = loop.name;
+    predicate(step, loop.predicate);
+    step.iteration_symbol = exprs_.knows(loop.iteration_symbol) ? exprs_.slot(loop.iteration_symbol) : format::none;
+    add_origins(step.number, loop.origins);
+    step.blocks.push_back(steps(*loop.condition_block));
+    step.blocks.push_back(steps(*loop.body_block));
+  }
+
+  const LoopProgram& program_;
+  const codegen::GeneratedCode& code_;
+  BuiltPlan built_;
+  ExprTable exprs_;
+  int next_number_ = 0;
+};
+
+}  // namespace
+
+std::string source_text(const Origin& origin) {
+  const SourceLine* line = origin.line();
+  if (!line) return "";
+  std::string text = str(line->file, ":", line->line);
+  if (!line->function.empty()) text += " in " + line->function;
+  return line->text.empty() ? text : text + ":  " + line->text;
+}
+
+BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code) { return PlanBuilder(program, code).build(); }
+
+}  // namespace kiln

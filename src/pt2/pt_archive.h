@@ -1,0 +1,42 @@
+// A file written by torch.save: a zip with one pickle and the bytes of the storages it refers to.
+// The names that are understood are a closed list (tensors, parameters, numbers, containers); all else is refused.
+#pragma once
+#include <map>
+#include <optional>
+
+#include "base/pickle.h"
+#include "base/zip.h"
+#include "pt2/tensor_files.h"
+
+namespace kiln {
+
+class PtArchive {
+ public:
+  explicit PtArchive(const FileBytes& file);
+  const PickleValue& root() const { return tree_.root(); }
+  // The value as tensors, numbers, strings, None and lists of those. Throws K0151 for anything else.
+  Datum datum(const PickleValue& value);
+  // Keys and values of a dict or OrderedDict; nothing if it is neither.
+  static bool is_dict(const PickleValue& value);
+
+ private:
+  [[noreturn]] void fail(const std::string& what) const;
+  Tensor tensor(const PickleValue& call);
+  Tensor rebuild(const PickleValue& call, bool typed);
+  struct StorageRef {
+    std::shared_ptr<Storage> storage;
+    std::optional<DType> dtype;  // nothing: untyped
+    Device device;
+  };
+  StorageRef storage(const PickleValue& id);
+  std::vector<int64_t> int_tuple(const PickleValue& value) const;
+  Scalar number(const PickleValue& value) const;
+
+  FileBytes file_;
+  ZipReader zip_;
+  std::string prefix_;  // of the entries, with the slash
+  PickleTree tree_;
+  std::map<std::string, std::shared_ptr<Storage>> storages_;
+};
+
+}  // namespace kiln

@@ -1,0 +1,191 @@
+#include "base/error.h"
+#include "base/inflate.h"
+#include "pt2/pt_archive.h"
+#include "pt2/storage_names.h"
+
+namespace kiln {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+std::string find_prefix(const ZipReader& zip) {
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name == "data.pkl" || ends_with(entry.name, "/data.pkl"))
+      return entry.name.substr(0, entry.name.size() - std::string_view("data.pkl").size());
+  fail_user("K0151", str(zip.label(), " was not written by torch.save: it has no data.pkl"));
+}
+
+PickleTree read_tree(const ZipReader& zip, const std::string& prefix) {
+  if (const ZipEntry* order = zip.find(prefix + "byteorder"))
+    if (as_text(zip.read(*order).bytes) != "little")
+      fail_unsupported("K0154", str(zip.label(), " was written on a big-endian machine"));
+  const SharedBytes pickle = zip.read(zip.at(prefix + "data.pkl"));
+  return parse_pickle(pickle.bytes, zip.label());
+}
+
+std::optional<Device> parse_device(std::string_view text) {
+  const std::vector<std::string> parts = split(text, ':');
+  Device device;
+  if (parts[0] == "cuda") device.type = DeviceType::cuda;
+  else if (parts[0] == "meta") device.type = DeviceType::meta;
+  else if (parts[0] != "cpu") return std::nullopt;
+  if (parts.size() > 1) {
+    if (parts.size() > 2 || parts[1].empty() || parts[1].size() > 3) return std::nullopt;
+    for (char c : parts[1])
+      if (c < '0' || c > '9') return std::nullopt;
+    device.index = std::stoi(parts[1]);
+  }
+  return device;
+}
+
+}  // namespace
+
+PtArchive::PtArchive(const FileBytes& file)
+    : file_(file),
+      zip_(file.bytes, file.label, inflate_entry),
+      prefix_(find_prefix(zip_)),
+      tree_(read_tree(zip_, prefix_)) {}
+
+void PtArchive::fail(const std::string& what) const { fail_user("K0151", str(file_.label, ": ", what)); }
+
+bool PtArchive::is_dict(const PickleValue& value) {
+  return value.is(Kind::dict) || (value.is_call_of("collections.OrderedDict") && value.args->items.empty());
+}
+
+std::vector<int64_t> PtArchive::int_tuple(const PickleValue& value) const {
+  const PickleValue* items = &value;
+  if (value.is_call_of("torch.Size") && value.args->items.size() == 1) items = value.args->items[0];
+  if (!items->is(Kind::tuple) && !items->is(Kind::list)) fail("a tensor whose sizes are no tuple");
+  std::vector<int64_t> out;
+  for (const PickleValue* item : items->items) {
+    if (!item->is(Kind::integer) || item->integer < 0) fail("a tensor with a size or stride that is no natural number");
+    out.push_back(item->integer);
+  }
+  return out;
+}
+
+PtArchive::StorageRef PtArchive::storage(const PickleValue& id) {
+  if (!id.is(Kind::persistent_id) || !id.items[0]->is(Kind::tuple) || id.items[0]->items.size() < 5)
+    fail("a tensor without a storage");
+  const auto& fields = id.items[0]->items;
+  if (!fields[0]->is(Kind::string) || fields[0]->text != "storage" || !fields[1]->is(Kind::global) ||
+      !fields[2]->is(Kind::string) || !fields[3]->is(Kind::string) || !fields[4]->is(Kind::integer))
+    fail("a damaged reference to a storage");
+  StorageRef ref;
+  const StorageName* name = find_storage_name(fields[1]->text);
+  if (name == nullptr) fail(str("a storage of the type ", fields[1]->text, ", which Kiln does not have"));
+  ref.dtype = name->dtype;
+  const auto device = parse_device(fields[3]->text);
+  if (!device) fail(str("a storage on the device ", quote(fields[3]->text), ", which Kiln does not have"));
+  ref.device = *device;
+  const std::string& key = fields[2]->text;
+  std::shared_ptr<Storage>& known = storages_[key];
+  if (known == nullptr) {
+    const SharedBytes data = zip_.read(zip_.at(str(prefix_, "data/", key)));
+    known = storage_over(data.bytes, data.keep != nullptr ? data.keep : file_.keep);
+  }
+  const int64_t element = ref.dtype ? dtype_bytes(*ref.dtype) : 1;
+  if (fields[4]->integer < 0 || fields[4]->integer > known->bytes / element)
+    fail(str("storage ", key, " has ", known->bytes, " bytes, fewer than its pickle says"));
+  ref.storage = known;
+  return ref;
+}
+
+Tensor PtArchive::rebuild(const PickleValue& call, bool typed) {
+  const auto& args = call.args->items;
+  const size_t metadata_at = typed ? 6 : 7;
+  if (args.size() < metadata_at) fail("a tensor with too few fields");
+  StorageRef ref = storage(*args[0]);
+  Tensor tensor;
+  tensor.device = ref.device;
+  if (typed) {
+    if (!ref.dtype) fail("a tensor over a storage without element type");
+    tensor.dtype = *ref.dtype;
+  } else {
+    const auto dtype = args[6]->is(Kind::global) ? dtype_from_name(args[6]->text) : std::nullopt;
+    if (!dtype) fail(str("a tensor of the type ", args[6]->text, ", which Kiln does not have"));
+    tensor.dtype = *dtype;
+  }
+  if (!args[1]->is(Kind::integer) || args[1]->integer < 0) fail("a tensor with a bad offset");
+  tensor.offset = args[1]->integer;
+  tensor.sizes = int_tuple(*args[2]);
+  tensor.strides = int_tuple(*args[3]);
+  if (tensor.sizes.size() != tensor.strides.size()) fail("a tensor whose sizes and strides differ in number");
+  if (args.size() > metadata_at && !args[metadata_at]->is(Kind::none)) {
+    if (!is_dict(*args[metadata_at])) fail("a tensor with damaged metadata");
+    for (size_t i = 1; i < args[metadata_at]->items.size(); i += 2)
+      if (args[metadata_at]->items[i]->integer != 0) fail("a lazily conjugated or negated tensor; resolve it first");
+  }
+  tensor.storage = std::move(ref.storage);
+  // An offset of an empty tensor is never used, but pointers are formed from it.
+  if (tensor.offset > tensor.storage->bytes / dtype_bytes(tensor.dtype)) fail("a tensor that starts outside its storage");
+  if (storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > tensor.storage->bytes)
+    fail(str("a tensor ", tensor_type_text(tensor), " that reaches outside its storage of ", tensor.storage->bytes,
+             " bytes"));
+  return tensor;
+}
+
+Tensor PtArchive::tensor(const PickleValue& call) {
+  const std::string& name = call.callable->text;
+  if (name == "torch._utils._rebuild_tensor_v2") return rebuild(call, true);
+  if (name == "torch._utils._rebuild_tensor_v3") return rebuild(call, false);
+  if (name == "torch._utils._rebuild_parameter" && !call.args->items.empty() && call.args->items[0]->is(Kind::call))
+    return tensor(*call.args->items[0]);
+  fail(str("an object of the kind ", name, ", which is not in the list of what Kiln reads"));
+}
+
+Scalar PtArchive::number(const PickleValue& value) const {
+  switch (value.kind) {
+    case Kind::boolean: return Scalar(value.integer != 0);
+    case Kind::integer: return Scalar(value.integer);
+    case Kind::real: return Scalar(value.real);
+    default: fail(str("a number was expected, not ", pickle_kind_name(value.kind)));
+  }
+}
+
+Datum PtArchive::datum(const PickleValue& value) {
+  switch (value.kind) {
+    case Kind::none: return {};
+    case Kind::boolean:
+    case Kind::integer:
+    case Kind::real: return {number(value)};
+    case Kind::string: return {value.text};
+    case Kind::tuple:
+    case Kind::list: {
+      std::vector<Datum> items;
+      for (const PickleValue* item : value.items) items.push_back(datum(*item));
+      return {std::move(items)};
+    }
+    case Kind::call:
+      if (value.is_call_of("__builtin__.complex") || value.is_call_of("builtins.complex")) {
+        if (value.args->items.size() != 2) fail("a damaged complex number");
+        return {Scalar(std::complex<double>(number(*value.args->items[0]).as_double(),
+                                            number(*value.args->items[1]).as_double()))};
+      }
+      return {tensor(value)};
+    case Kind::big_integer: fail("an integer beyond 64 bits");
+    default: fail(str(pickle_kind_name(value.kind), " stands where a tensor, a number, None or a list should"));
+  }
+}
+
+TensorFile read_pt(const FileBytes& file) {
+  PtArchive archive(file);
+  const PickleValue& root = archive.root();
+  TensorFile out;
+  if (PtArchive::is_dict(root)) {
+    for (size_t i = 0; i + 1 < root.items.size(); i += 2) {
+      if (!root.items[i]->is(Kind::string)) fail_user("K0151", str(file.label, ": a dict with a key that is no string"));
+      out.names.push_back(root.items[i]->text);
+      out.items.push_back(archive.datum(*root.items[i + 1]));
+    }
+    return out;
+  }
+  Datum whole = archive.datum(root);
+  if (whole.is_list())
+    out.items = std::move(std::get<std::vector<Datum>>(whole.value));
+  else
+    out.items.push_back(std::move(whole));
+  return out;
+}
+
+}  // namespace kiln

@@ -1,0 +1,49 @@
+// Files of tensors: .pt (torch.save), .npy, .npz, .safetensors.
+//
+// A TensorFile is a flat list of values, or, where `names` is not empty, a dictionary (one name per item).
+// .pt keeps everything: order, strides, offsets, sharing of a storage between tensors, numbers, strings, None, nested
+// lists. The other formats hold dense tensors only: numbers become tensors of rank 0, other strides are made row-major,
+// and None or text is refused. NumPy has no bf16 and no 8-bit floats: writing those as .npy or .npz is refused
+// (K0153) rather than stored as something else; .safetensors and .pt take them.
+//
+// Tensors read from a file lie in the mapped file, read-only, where the format allows it.
+#pragma once
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/zip.h"
+#include "types/tensor.h"
+
+namespace kiln {
+
+struct TensorFile {
+  std::vector<Datum> items;
+  std::vector<std::string> names;  // empty: a list
+};
+
+// By the extension: .pt (also .pth, .bin), .npy, .npz, .safetensors.
+TensorFile read_tensor_file(const std::string& path);
+void write_tensor_file(const std::string& path, const TensorFile& file);
+
+// The formats over bytes in memory, which `keep` keeps alive (nothing: the tensors are copied out). `label` names the
+// file in messages.
+struct FileBytes {
+  ByteSpan bytes;
+  std::shared_ptr<const void> keep;
+  std::string label;
+};
+TensorFile read_pt(const FileBytes& file);
+TensorFile read_npy(const FileBytes& file);
+TensorFile read_npz(const FileBytes& file);
+TensorFile read_safetensors(const FileBytes& file);
+
+void write_pt(const TensorFile& file, const ZipWriter::Sink& sink);
+void write_npy(const TensorFile& file, const ZipWriter::Sink& sink);
+void write_npz(const TensorFile& file, const ZipWriter::Sink& sink);
+void write_safetensors(const TensorFile& file, const ZipWriter::Sink& sink);
+
+// A tensor over part of a file: in place if something keeps the bytes alive and they are aligned, else a copy.
+std::shared_ptr<Storage> storage_over(ByteSpan bytes, const std::shared_ptr<const void>& keep);
+
+}  // namespace kiln

@@ -1,0 +1,98 @@
+#include "toolchain/compiler.h"
+
+#include <algorithm>
+#include <deque>
+#include <thread>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/sha256.h"
+#include "toolchain/process.h"
+
+namespace kiln {
+
+Compiler find_compiler(const std::string& wish) {
+  std::vector<std::string> candidates = wish.empty() ? std::vector<std::string>{"g++", "clang++", "c++"} : std::vector<std::string>{wish};
+  for (const std::string& candidate : candidates) {
+    std::string path = find_program(candidate);
+    if (path.empty()) continue;
+    ProcessResult version = run_process({path, "--version"});
+    if (version.exit_code != 0) continue;
+    return {path, std::string(trim(split(version.output, '\n')[0]))};
+  }
+  fail_user("K0410", str("no C++ compiler found (looked for ", join(candidates, ", "), "); install g++ or set KILN_CXX"));
+}
+
+namespace {
+
+std::string cache_key(const Compiler& compiler, const BuildRequest& request) {
+  Sha256 hash;
+  hash.add(compiler.identity);
+  for (const std::string& flag : request.flags) hash.add(str("\nflag ", flag));
+  for (const std::string& source : request.sources) hash.add(str("\nsource ", source.size(), "\n")), hash.add(source);
+  return hash.hex() + ".so";
+}
+
+// The first error of a compiler's output and a few lines around it: enough to see, not a page.
+std::string first_lines(const std::string& output) {
+  std::vector<std::string> lines = split(output, '\n');
+  if (lines.size() > 12) lines.resize(12);
+  return join(lines, "\n  ");
+}
+
+void check(const ProcessResult& result, const Compiler& compiler, TemporaryDirectory& directory) {
+  if (result.exit_code == 0) return;
+  directory.keep();
+  fail_user("K0411", str("the C++ compiler ", compiler.path, " failed (exit code ", result.exit_code, ") on generated code, kept in ",
+                         directory.path(), ":\n  ", first_lines(result.output)));
+}
+
+}  // namespace
+
+BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache) {
+  std::string key = cache_key(compiler, request);
+  if (auto found = cache.get(key)) return {std::move(*found), true};
+  TemporaryDirectory directory("kiln-build");
+  int total = static_cast<int>(request.sources.size()), done = 0;
+  std::string output = join_path(directory.path(), "kernels.so");
+  auto command = [&](std::vector<std::string> tail) {
+    std::vector<std::string> arguments = {compiler.path};
+    arguments.insert(arguments.end(), request.flags.begin(), request.flags.end());
+    arguments.insert(arguments.end(), tail.begin(), tail.end());
+    return arguments;
+  };
+  // -s: symbols for dlsym, gdb and perf stay (they are dynamic); only the static symbol table goes.
+  const std::vector<std::string> link = {"-shared", "-nostdlib", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,--hash-style=gnu", "-Wl,-z,noseparate-code", "-s", "-o", output};
+  auto source_path = [&](int i) { return join_path(directory.path(), str("kernels_", i, ".cpp")); };
+  auto object_path = [&](int i) { return join_path(directory.path(), str("kernels_", i, ".o")); };
+  for (int i = 0; i < total; ++i) write_file_atomic(source_path(i), request.sources[static_cast<size_t>(i)]);
+  if (request.progress) request.progress(0, total);
+  if (total == 1) {
+    std::vector<std::string> tail = link;
+    tail.push_back(source_path(0));
+    check(run_process(command(tail)), compiler, directory);
+  } else {
+    std::deque<Process> running;
+    size_t at_once = std::max(1u, std::thread::hardware_concurrency());
+    auto finish_one = [&] {
+      ProcessResult result = running.front().wait();
+      running.pop_front();
+      check(result, compiler, directory);
+      if (request.progress) request.progress(++done, total);
+    };
+    for (int i = 0; i < total; ++i) {
+      if (running.size() >= at_once) finish_one();
+      running.emplace_back(command({"-c", source_path(i), "-o", object_path(i)}));
+    }
+    while (!running.empty()) finish_one();
+    std::vector<std::string> tail = link;
+    for (int i = 0; i < total; ++i) tail.push_back(object_path(i));
+    check(run_process(command(tail)), compiler, directory);
+  }
+  if (request.progress) request.progress(total, total);
+  BuildResult result{read_file(output), false};
+  cache.put(key, result.shared_object);
+  return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,83 @@
+#include "toolchain/process.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstdlib>
+#include <cstring>
+
+#include "base/error.h"
+
+extern char** environ;
+
+namespace kiln {
+
+std::string find_program(const std::string& name) {
+  if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
+  const char* path = std::getenv("PATH");
+  for (const std::string& directory : split(path ? path : "", ':')) {
+    if (directory.empty()) continue;
+    std::string candidate = directory + "/" + name;
+    if (access(candidate.c_str(), X_OK) == 0) return candidate;
+  }
+  return "";
+}
+
+Process::Process(const std::vector<std::string>& arguments) {
+  std::string program = find_program(arguments.at(0));
+  if (program.empty()) fail_user("K0412", str("the program ", arguments[0], " is not in PATH"));
+  int ends[2];
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_user("K0412", str("cannot make a pipe: ", std::strerror(errno)));
+  posix_spawn_file_actions_t actions;
+  posix_spawn_file_actions_init(&actions);
+  posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
+  posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
+  std::vector<char*> argv;
+  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
+  argv.push_back(nullptr);
+  int error = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
+  posix_spawn_file_actions_destroy(&actions);
+  close(ends[1]);
+  if (error != 0) {
+    close(ends[0]);
+    pid_ = -1;
+    fail_user("K0412", str("cannot start ", program, ": ", std::strerror(error)));
+  }
+  output_ = ends[0];
+}
+
+Process::Process(Process&& other) noexcept : pid_(other.pid_), output_(other.output_) { other.pid_ = other.output_ = -1; }
+
+Process::~Process() {
+  if (pid_ > 0) {
+    kill(pid_, SIGKILL);
+    waitpid(pid_, nullptr, 0);
+  }
+  if (output_ >= 0) close(output_);
+}
+
+ProcessResult Process::wait() {
+  ProcessResult result;
+  char buffer[4096];
+  while (true) {
+    ssize_t got = read(output_, buffer, sizeof buffer);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) break;
+    result.output.append(buffer, static_cast<size_t>(got));
+  }
+  int status = 0;
+  while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
+  }
+  pid_ = -1;
+  result.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+  return result;
+}
+
+ProcessResult run_process(const std::vector<std::string>& arguments) { return Process(arguments).wait(); }
+
+}  // namespace kiln

@@ -1,0 +1,31 @@
+// Runs programs: argument vector, no shell, output captured.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace kiln {
+
+struct ProcessResult {
+  int exit_code = -1;       // 128 + signal when killed
+  std::string output;       // stdout and stderr together
+};
+
+// A program started and not yet waited for. Several may run at once.
+class Process {
+ public:
+  explicit Process(const std::vector<std::string>& arguments);   // arguments[0] is looked up in PATH; throws K0412
+  Process(Process&& other) noexcept;
+  Process& operator=(Process&&) = delete;
+  ~Process();               // kills and reaps what was not waited for
+  ProcessResult wait();
+
+ private:
+  int pid_ = -1;
+  int output_ = -1;
+};
+
+ProcessResult run_process(const std::vector<std::string>& arguments);
+// Absolute path of a program in PATH, or empty.
+std::string find_program(const std::string& name);
+
+}  // namespace kiln
