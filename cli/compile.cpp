@@ -1,5 +1,6 @@
 #include "driver/compile.h"
 
+#include <algorithm>
 #include <cstdio>
 
 #include "command.h"
@@ -61,10 +62,13 @@ int compile_model(const ParsedOptions& options) {
   const std::string package = options.value_or("--output", default_package_path(model));
   const CompileReport report = compile(model, package, compile_options);
   line.clear();
-  for (const std::string& note : report.notes) fprintf(stderr, "note: %s\n", note.c_str());
-  printf("%d kernels (%d compiled%s), %s in %s: graph %s, schedule %s, C++ %s, package %s\n", report.kernels,
+  for (const std::string& note : report.notes) {
+    const std::vector<std::string>& told = settings.notes();
+    if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());
+  }
+  printf("%d kernels (%d compiled%s), %s in %s: schedule %s, C++ %s, package %s\n", report.kernels,
          report.kernels_compiled, report.from_cache ? ", from the cache" : "", bytes_text(report.package_bytes).c_str(),
-         seconds_text(report.seconds).c_str(), seconds_text(report.graph_seconds).c_str(),
+         seconds_text(report.seconds).c_str(),
          seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
          seconds_text(report.package_seconds).c_str());
   printf("%s\n", report.package_path.c_str());

@@ -21,12 +21,23 @@ Model::Model(ModelParts parts, ModelOptions options)
       weights_(program_, [this](Weights& weights, const InitSlice& slice) { derive(weights, slice); }) {
   for (size_t c = 0; c < plan().constants.size(); ++c)
     constant_buffers_.push_back(buffer_of_constant(program_, static_cast<int32_t>(c)));
+  check_constant_extents();
   make_origins();
   printer_ = make_printer(program_, options_.printer_mode, options_.printer_filter, options_.log);
   weights_.start(std::move(parts.constants));
 }
 
 Model::~Model() = default;
+
+void Model::check_constant_extents() const {
+  for (size_t b = 0; b < plan().buffers.size(); ++b) {
+    const format::Buffer& buffer = plan().buffers[b];
+    if (buffer.role != format::BufferRole::constant) continue;
+    const BufferLayout& layout = fixed_->layout.buffers[b];
+    if (!layout.known || layout.span_bytes > plan().constants[static_cast<size_t>(buffer.position)].bytes)
+      fail_user("K0503", str("the plan of this package is inconsistent: constant ", buffer.name, " is larger than its data"));
+  }
+}
 
 void Model::make_origins() {
   for (const format::StepOrigin& step : origins_.steps) {

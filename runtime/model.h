@@ -95,6 +95,7 @@ class Model {
  private:
   void derive(Weights& weights, const InitSlice& slice);
   void make_origins();
+  void check_constant_extents() const;
 
   ModelOptions options_;
   std::string target_;

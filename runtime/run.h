@@ -73,8 +73,9 @@ class Run {
   void set_output(size_t index);
   void finish_outputs();
   void check_overlaps() const;
-  void* allocate_output(size_t index);
   void copy_output(size_t index);
+  void hand_over(size_t index);
+  kiln_value number_output(size_t index) const;
 
   // run_steps.cpp
   template <bool observed>
@@ -92,6 +93,7 @@ class Run {
   void assert_that(const PreparedStep& prepared) const;
   void copy_step(const PreparedStep& prepared);
   BoundStep late_step(const PreparedStep& prepared);
+  void check_known(const PreparedStep& prepared) const;
   [[noreturn]] void raise(const PreparedStep& prepared) const;
   [[noreturn]] void fail_bound(const PreparedStep& prepared, const BoundStep& bound) const;
 
@@ -107,7 +109,6 @@ class Run {
   void set_group(int32_t owner, std::byte* memory);
   void start_late();
   void place_late(int32_t slot);
-  void place_late_owner(int32_t owner, std::byte* memory);
 
   Model& model_;
   const Program& program_;

@@ -24,21 +24,21 @@ class Json {
   using Array = std::vector<Json>;
   using Object = std::vector<JsonMember>;
 
-  Json() = default;
-  Json(std::nullptr_t) {}
-  Json(bool v) : value_(v) {}
-  Json(int v) : value_(int64_t{v}) {}
-  Json(int64_t v) : value_(v) {}
+  Json();
+  Json(std::nullptr_t);
+  Json(bool v);
+  Json(int v);
+  Json(int64_t v);
   Json(uint64_t v);
-  Json(double v) : value_(v) {}
-  Json(std::string v) : value_(std::move(v)) {}
-  Json(std::string_view v) : value_(std::string(v)) {}
-  Json(const char* v) : value_(std::string(v)) {}
-  Json(BigInteger v) : value_(std::move(v)) {}
-  Json(Array v) : value_(std::move(v)) {}
-  Json(Object v) : value_(std::move(v)) {}
-  static Json array() { return Json(Array{}); }
-  static Json object() { return Json(Object{}); }
+  Json(double v);
+  Json(std::string v);
+  Json(std::string_view v);
+  Json(const char* v);
+  Json(BigInteger v);
+  Json(Array v);
+  Json(Object v);
+  static Json array();
+  static Json object();
 
   bool is_null() const { return std::holds_alternative<std::monostate>(value_); }
   bool is_bool() const { return std::holds_alternative<bool>(value_); }
@@ -81,6 +81,22 @@ struct JsonMember {
   Json value;
   bool operator==(const JsonMember&) const = default;
 };
+
+// Here and not in the class: they need to know what a member is.
+inline Json::Json() = default;
+inline Json::Json(std::nullptr_t) {}
+inline Json::Json(bool v) : value_(v) {}
+inline Json::Json(int v) : value_(int64_t{v}) {}
+inline Json::Json(int64_t v) : value_(v) {}
+inline Json::Json(double v) : value_(v) {}
+inline Json::Json(std::string v) : value_(std::move(v)) {}
+inline Json::Json(std::string_view v) : value_(std::string(v)) {}
+inline Json::Json(const char* v) : value_(std::string(v)) {}
+inline Json::Json(BigInteger v) : value_(std::move(v)) {}
+inline Json::Json(Array v) : value_(std::move(v)) {}
+inline Json::Json(Object v) : value_(std::move(v)) {}
+inline Json Json::array() { return Json(Array{}); }
+inline Json Json::object() { return Json(Object{}); }
 
 // Reads one document. `label` names it in messages, which give line and column (K0120). Bare NaN and Infinity, which
 // Python writes, are read as numbers.

@@ -41,6 +41,7 @@ class PickleReader {
 
  private:
   static constexpr int deepest = 256;
+  static constexpr size_t most_values = 16 << 20;  // about 2 GB; real files have thousands
 
   [[noreturn]] void fail(const std::string& what) const {
     fail_user("K0130", str(label_, " is not a pickle that Kiln reads: ", what, " (byte ", at_, ")"));
@@ -69,6 +70,7 @@ class PickleReader {
 
   // ---- stack
   PickleValue& push(Kind kind) {
+    if (tree_.values_.size() >= most_values) fail(str("it has more than ", most_values, " values"));
     PickleValue& value = tree_.values_.emplace_back();
     value.kind = kind;
     stack_.push_back(&value);

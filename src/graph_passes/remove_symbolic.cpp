@@ -1,6 +1,7 @@
 #include "graph_passes/remove_symbolic.h"
 
-#include "graph_passes/node_kinds.h"
+#include <unordered_map>
+
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -107,38 +108,28 @@ class SymbolicRemover {
 
   // Symbolic nodes that nobody uses any more, last ones first; those that read a tensor's data stay.
   bool remove_unused() {
-    std::set<const Value*> used;
-    for (const auto& node : graph_.nodes)
-      for (const auto& named : node->args) for_each_value(named.arg, [&](Value* value) { used.insert(value); });
-    for (const Argument& output : graph_.outputs) for_each_value(output, [&](Value* value) { used.insert(value); });
+    std::unordered_map<const Value*, int> uses;
+    auto count = [&](const Argument& arg, int change) {
+      for_each_value(arg, [&](Value* value) { uses[value] += change; });
+    };
     std::vector<Node*> nodes;
-    for (auto& node : graph_.nodes) nodes.push_back(node.get());
+    for (auto& node : graph_.nodes) {
+      nodes.push_back(node.get());
+      for (const auto& named : node->args) count(named.arg, 1);
+    }
+    for (const Argument& output : graph_.outputs) count(output, 1);
     bool changed = false;
     for (size_t i = nodes.size(); i-- > 0;) {
       Node& node = *nodes[i];
       if (!node.op || node.op->kind != OpKind::symbolic || reads_data(node)) continue;
       bool needed = false;
-      for (const Value* result : node.results) needed |= used.contains(result);
+      for (const Value* result : node.results) needed |= uses[result] > 0;
       if (needed) continue;
-      // Its arguments may become unused by that: look for other users.
-      std::vector<Value*> operands;
-      for (const auto& named : node.args) for_each_value(named.arg, [&](Value* value) { operands.push_back(value); });
+      for (const auto& named : node.args) count(named.arg, -1);
       graph_.erase(&node);
-      nodes[i] = nullptr;
       changed = true;
-      for (Value* operand : operands)
-        if (!is_used(operand)) used.erase(operand);
     }
     return changed;
-  }
-
-  bool is_used(const Value* value) const {
-    bool found = false;
-    auto look = [&](Value* other) { found |= other == value; };
-    for (const auto& node : graph_.nodes)
-      for (const auto& named : node->args) for_each_value(named.arg, std::function<void(Value*)>(look));
-    for (const Argument& output : graph_.outputs) for_each_value(output, std::function<void(Value*)>(look));
-    return found;
   }
 
   static bool reads_data(const Node& node) {

@@ -112,6 +112,11 @@ void GraphRun::bind(const Expr& expr, int64_t actual) {
   std::erase_if(unknown, [&](const std::string& name) { return symbols_.contains(name); });
   if (unknown.size() != 1) return;
   const std::string& name = *unknown.begin();
+  // A bool read from a tensor is written u0 == 1.
+  if (expr.op() == ExprOp::eq && (expr.args()[0].is_constant(1) || expr.args()[1].is_constant(1))) {
+    symbols_[name] = actual;
+    return;
+  }
   if (auto affine = affine_in(expr, name)) {
     int64_t coefficient = evaluate(affine->coefficient, symbols_);
     int64_t rest = actual - evaluate(affine->rest, symbols_);

@@ -47,15 +47,7 @@ class Forwarder {
     if (found == memory.end() || load.mask != no_value) return;
     for (const Known& known : found->second) {
       if (known.index != load.index) continue;
-      // The value keeps its wider compute type; the cast that follows the load then does nothing.
-      DType type = kernel_.value_types[static_cast<size_t>(known.value)];
-      kernel_.value_types[static_cast<size_t>(load.results[0])] = type;
-      Stmt alias;
-      alias.kind = StmtKind::op;
-      alias.op = ScalarOp::cast;
-      alias.dtype = type;
-      alias.args = {known.value};
-      alias.results = load.results;
+      Stmt alias = forwarded(load, known.value, program_.buffers[static_cast<size_t>(load.buffer)].dtype, kernel_);
       log_.push_back(str("forward ", program_.buffers[static_cast<size_t>(load.buffer)].name, " inside ", kernel_.name));
       load = std::move(alias);
       changed_ = true;

@@ -27,13 +27,6 @@ int statement_cost(const Body& body) {
   return cost;
 }
 
-int64_t bytes_read(const Body& body, const LoopProgram& program) {
-  int64_t bytes = 0;
-  for (const Stmt& stmt : body)
-    if (stmt.kind == StmtKind::load) bytes += dtype_bytes(program.buffers[static_cast<size_t>(stmt.buffer)].dtype);
-  return bytes;
-}
-
 class Inliner {
  public:
   Inliner(LoopProgram& program, Log& log) : program_(program), log_(log) {}
@@ -231,7 +224,6 @@ class Inliner {
     // The load's result keeps its number: it becomes a cast, which simplify_bodies drops or merges. A masked-off load
     // gives 0, whatever the producer computes from zeros.
     DType have = consumer.value_types[static_cast<size_t>(stored)];
-    DType want = program_.buffers[static_cast<size_t>(load.buffer)].dtype;
     if (load.mask != no_value) {
       Stmt zero;
       zero.kind = StmtKind::constant;
@@ -248,16 +240,7 @@ class Inliner {
       out.push_back(std::move(zero));
       out.push_back(std::move(pick));
     }
-    // Forwarding keeps the wider compute type: the load's own type changes and the cast that follows it falls away.
-    consumer.value_types[static_cast<size_t>(load.results[0])] = have;
-    Stmt alias;
-    alias.kind = StmtKind::op;
-    alias.op = ScalarOp::cast;
-    alias.dtype = have;
-    alias.args = {stored};
-    alias.results = load.results;
-    out.push_back(std::move(alias));
-    (void)want;
+    out.push_back(forwarded(load, stored, program_.buffers[static_cast<size_t>(load.buffer)].dtype, consumer));
     for (const Origin& origin : producer.origins) consumer.origins.push_back(origin);
     consumer.op_names.insert(consumer.op_names.begin(), producer.op_names.begin(), producer.op_names.end());
   }

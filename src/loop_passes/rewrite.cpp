@@ -205,6 +205,31 @@ bool observable(const LoopProgram& program, BufferId buffer) {
   return b.role != BufferRole::temp;
 }
 
+namespace {
+bool only_widened_or_stored(const Body& body, ValueId v) {
+  bool only = true;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    bool harmless = stmt.kind == StmtKind::store || (stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast);
+    if (!harmless) only &= std::find(stmt.args.begin(), stmt.args.end(), v) == stmt.args.end();
+    if (stmt.loop) only &= std::find(stmt.loop->yields.begin(), stmt.loop->yields.end(), v) == stmt.loop->yields.end();
+  });
+  return only;
+}
+}  // namespace
+
+Stmt forwarded(const Stmt& load, ValueId stored, DType buffer_dtype, Kernel& kernel) {
+  DType have = kernel.value_types[static_cast<size_t>(stored)];
+  bool keep = have == buffer_dtype || only_widened_or_stored(kernel.body, load.results[0]);
+  Stmt alias;
+  alias.kind = StmtKind::op;
+  alias.op = ScalarOp::cast;
+  alias.dtype = keep ? have : buffer_dtype;
+  alias.args = {stored};
+  alias.results = load.results;
+  kernel.value_types[static_cast<size_t>(load.results[0])] = alias.dtype;
+  return alias;
+}
+
 double estimate(const Expr& expr, const LoopProgram& program) {
   SymbolValues values;
   std::set<std::string> symbols;

@@ -33,7 +33,8 @@ ValueId KernelBuilder::index_value(const Expr& expr, DType dtype) {
   return result;
 }
 
-// ---- Operators -------------------------------------------------------------------------------------------------------
+// ---- Operators
+// -------------------------------------------------------------------------------------------------------
 
 static bool divides(ScalarOp op) {
   return op == ScalarOp::div || op == ScalarOp::floordiv || op == ScalarOp::mod || op == ScalarOp::fmod;
@@ -60,7 +61,8 @@ ValueId KernelBuilder::op_v(ScalarOp op, std::vector<ValueId> args) {
     KILN_CHECK(type(args[i]) == operand,
                str(info.name, " of ", dtype_name(operand), " and ", dtype_name(type(args[i]))));
   KILN_CHECK(info.rule != TypeRule::select || type(args[0]) == DType::boolean, "the condition of select must be bool");
-  const bool to_bool = info.rule == TypeRule::compare || info.rule == TypeRule::predicate || info.rule == TypeRule::boolean;
+  const bool to_bool =
+      info.rule == TypeRule::compare || info.rule == TypeRule::predicate || info.rule == TypeRule::boolean;
   const DType dtype = to_bool ? DType::boolean : operand;
   KILN_CHECK(scalar_function(op, dtype, operand) && (!info.floats_only || is_float(operand)) &&
                  (info.rule != TypeRule::boolean || operand == DType::boolean),
@@ -99,10 +101,12 @@ ValueId KernelBuilder::random(DType dtype, const Expr& counter) {
   return emit_value(std::move(stmt), dtype);
 }
 
-// ---- Memory ------------------------------------------------------------------------------------------------------------
+// ---- Memory
+// ------------------------------------------------------------------------------------------------------------
 
 ValueId KernelBuilder::load(BufferId b, std::vector<Expr> index, ValueId mask) {
-  KILN_CHECK(index.size() == buffer(b).sizes.size(), str("load of ", buffer(b).name, " with another number of indices"));
+  KILN_CHECK(index.size() == buffer(b).sizes.size(),
+             str("load of ", buffer(b).name, " with another number of indices"));
   Stmt stmt;
   stmt.kind = StmtKind::load;
   stmt.buffer = b;
@@ -116,7 +120,8 @@ ValueId KernelBuilder::load_compute(BufferId b, std::vector<Expr> index, ValueId
 }
 
 void KernelBuilder::store(BufferId b, std::vector<Expr> index, ValueId v, StoreMode mode, ValueId mask) {
-  KILN_CHECK(index.size() == buffer(b).sizes.size(), str("store to ", buffer(b).name, " with another number of indices"));
+  KILN_CHECK(index.size() == buffer(b).sizes.size(),
+             str("store to ", buffer(b).name, " with another number of indices"));
   const DType dtype = buffer(b).dtype;
   if (type(v) != dtype) v = as(compute_dtype(dtype), v);
   Stmt stmt;
@@ -130,7 +135,8 @@ void KernelBuilder::store(BufferId b, std::vector<Expr> index, ValueId v, StoreM
   emit(std::move(stmt));
 }
 
-// ---- Errors ------------------------------------------------------------------------------------------------------------
+// ---- Errors
+// ------------------------------------------------------------------------------------------------------------
 
 Expr KernelBuilder::check_index(ValueId v, const Expr& extent, int site, ValueId mask) {
   Stmt stmt;
@@ -161,7 +167,8 @@ int KernelBuilder::site(std::string message, Origin origin) {
   return static_cast<int>(program_.sites.size() - 1);
 }
 
-// ---- Loops -------------------------------------------------------------------------------------------------------------
+// ---- Loops
+// -------------------------------------------------------------------------------------------------------------
 
 static Stmt loop_stmt(std::string var, const Expr& extent, AxisRole role) {
   Stmt stmt;
@@ -232,8 +239,7 @@ std::vector<ValueId> KernelBuilder::reduce_level(ReduceOp op, DType dtype, const
 
 std::vector<ValueId> KernelBuilder::reduce(ReduceOp op, DType dtype, const std::vector<Expr>& extents,
                                            const ReduceFn& f) {
-  if (op == ReduceOp::any || op == ReduceOp::all)
-    KILN_CHECK(dtype == DType::boolean, "any and all reduce bool");
+  if (op == ReduceOp::any || op == ReduceOp::all) KILN_CHECK(dtype == DType::boolean, "any and all reduce bool");
   std::vector<Expr> index;
   if (!extents.empty()) return reduce_level(op, dtype, extents, index, f);
   // A scalar: one iteration.

@@ -33,7 +33,8 @@ DType Loop::accumulator_dtype(int which) const {
   return index ? DType::i64 : reduce_dtype;
 }
 
-// ---- Copies ----------------------------------------------------------------------------------------------------------
+// ---- Copies
+// ----------------------------------------------------------------------------------------------------------
 
 Stmt Stmt::clone() const {
   Stmt out;
@@ -96,7 +97,8 @@ static Item clone_item(const Item& item) {
     Item operator()(const BindSymbol& bind) const { return {bind}; }
     Item operator()(const AssertThat& that) const { return {that}; }
     Item operator()(const Cond& cond) const {
-      return {Cond{cond.predicate, clone_block(cond.then_block), clone_block(cond.else_block), cond.name, cond.origins}};
+      return {
+          Cond{cond.predicate, clone_block(cond.then_block), clone_block(cond.else_block), cond.name, cond.origins}};
     }
     Item operator()(const While& loop) const {
       return {While{clone_block(loop.condition_block), loop.predicate, clone_block(loop.body_block),
@@ -128,7 +130,8 @@ LoopProgram LoopProgram::clone() const {
   return out;
 }
 
-// ---- Programs ----------------------------------------------------------------------------------------------------------
+// ---- Programs
+// ----------------------------------------------------------------------------------------------------------
 
 RangeEnv LoopProgram::ranges() const {
   RangeEnv env;
@@ -158,7 +161,8 @@ Where where_of(const std::vector<Origin>& origins) {
   return where;
 }
 
-// ---- Walking ---------------------------------------------------------------------------------------------------------
+// ---- Walking
+// ---------------------------------------------------------------------------------------------------------
 
 template <class B, class F>
 static void walk_body(B& body, const F& f) {

@@ -4,19 +4,19 @@
 // merges kernels and adds directives (binding of an axis to items or lanes, tails, templates); directives never change
 // what a kernel computes, only the order in which a reduction is summed.
 //
-//   kernel cpp_fused_softmax_0 {
-//     for i0 in s0 parallel @item {
-//       %0 = for r0 in 64 reduce max.f32 {
+//   kernel cpp_fused_softmax_0 ops [softmax] {
+//     for i0 in [s0] parallel @item {
+//       %0 = for r0 in [64] reduce max.f32 {
 //         %1 = load.f32 x[i0, r0]
 //         yield %1
 //       }
-//       %2 = for r1 in 64 reduce sum.f32 {
+//       %2 = for r1 in [64] reduce sum.f32 {
 //         %3 = load.f32 x[i0, r1]
 //         %4 = sub.f32 %3, %0
 //         %5 = exp.f32 %4
 //         yield %5
 //       }
-//       for i1 in 64 parallel @lane(16, exact) {
+//       for i1 in [64] parallel @lane(16, exact) {
 //         %6 = load.f32 x[i0, i1]
 //         …
 //         store out[i0, i1] = %9
@@ -41,7 +41,7 @@
 
 namespace kiln::loops {
 
-using ValueId = int32_t;   // index into Kernel::value_types
+using ValueId = int32_t;  // index into Kernel::value_types
 inline constexpr ValueId no_value = -1;
 using BufferId = int32_t;  // index into LoopProgram::buffers
 inline constexpr BufferId no_buffer = -1;
@@ -60,17 +60,26 @@ struct Buffer {
   std::vector<Expr> sizes, strides;  // strides in elements
   Expr offset;
   BufferRole role = BufferRole::temp;
-  int position = -1;        // input, output: its place in the flat list
-  std::string constant;     // constant: its fully qualified name
-  bool mutated = false;     // input, constant: written by the program
+  int position = -1;     // input, output: its place in the flat list
+  std::string constant;  // constant: its fully qualified name
+  bool mutated = false;  // input, constant: written by the program
 };
 
 // Reductions to one or more accumulators. docs/semantics.md has identity, update and combine of each.
 enum class ReduceOp : uint8_t {
-  sum, prod, max, min,    // one value; max and min propagate NaN
-  any, all,               // bool
-  argmax, argmin,         // (value, index): first occurrence; NaN wins
-  welford,                // (mean, m2, count) over one yielded value
+  // one value; max and min propagate NaN
+  sum,
+  prod,
+  max,
+  min,
+  // bool
+  any,
+  all,
+  // (value, index): first occurrence; NaN wins
+  argmax,
+  argmin,
+  // (mean, m2, count) over one yielded value
+  welford,
 };
 // An iteration yields either `yields` values (one element: argmax takes the loop variable as its index) or
 // `accumulators` values (the results of an inner reduction of the same kind, which are combined). Where both numbers
@@ -80,8 +89,8 @@ enum class ReduceOp : uint8_t {
 // iterations; the index starts at INT64_MAX.
 struct ReduceInfo {
   const char* name;
-  int accumulators;   // results of the loop
-  int yields;         // values yielded per element
+  int accumulators;  // results of the loop
+  int yields;        // values yielded per element
 };
 const ReduceInfo& reduce_info(ReduceOp op);
 std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
@@ -92,7 +101,7 @@ enum class Tail : uint8_t { exact, mask, peel };
 
 struct AxisDirectives {
   Binding binding = Binding::none;
-  int64_t factor = 0;   // lane: vector length; item: rows per item; unroll: factor
+  int64_t factor = 0;  // lane: vector length; item: rows per item; unroll: factor
   Tail tail = Tail::exact;
   bool operator==(const AxisDirectives&) const = default;
 };
@@ -109,34 +118,34 @@ struct Loop {
   Expr extent;
   AxisRole role = AxisRole::parallel;
   AxisDirectives directives;
-  // reduce and scan: the operator and its start values; results of the Stmt are the final accumulators.
+  // reduce and scan: the operator (it says the start values); results of the Stmt are the final accumulators.
   ReduceOp reduce = ReduceOp::sum;
-  DType reduce_dtype = DType::f32;      // of the accumulators (argmax: of the value; the index is i64)
-  std::vector<ValueId> yields;          // one iteration's values (reduce, scan), defined in body
+  DType reduce_dtype = DType::f32;  // of the accumulators (argmax: of the value; the index is i64)
+  std::vector<ValueId> yields;      // one iteration's values (reduce, scan), defined in body
   // scan: the accumulators after this iteration's update, usable in `after` (which runs each iteration).
   std::vector<ValueId> running;
   Body body;
-  Body after;                           // scan; sees the body's values too
+  Body after;  // scan; sees the body's values too
 
   DType accumulator_dtype(int which) const;
 };
 
 struct Stmt {
   StmtKind kind = StmtKind::op;
-  std::vector<ValueId> results;   // op, constant, index_value, load, check_index, random: one; loop: accumulators
-  ScalarOp op{};                  // op; an integer division by zero gives 0 (the builder puts a raise_if before it)
-  DType dtype = DType::f32;       // of the result (op: see scalar_ops.h; load: the buffer's)
-  std::vector<ValueId> args;      // op: operands; store: {value}; check_index: {value}; raise_if: {condition}
-  Scalar constant;                // constant
-  Expr expr;                      // index_value: the value (may be a float); check_index: the extent;
-                                  // random: the counter (loops/random.h says what comes out)
-  std::string index_var;          // check_index: the symbol that later index expressions may use. The value must lie in
-                                  // [-extent, extent) and negative ones are wrapped; else the kernel raises at `site`
-  BufferId buffer = no_buffer;    // load, store
-  std::vector<Expr> index;        // load, store: one per dimension of the buffer
-  ValueId mask = no_value;        // load (masked off: 0), store, check_index (masked off: 0), raise_if
+  std::vector<ValueId> results;  // op, constant, index_value, load, check_index, random: one; loop: accumulators
+  ScalarOp op{};                 // op; an integer division by zero gives 0 (the builder puts a raise_if before it)
+  DType dtype = DType::f32;      // of the result (op: see scalar_ops.h; load: the buffer's)
+  std::vector<ValueId> args;     // op: operands; store: {value}; check_index: {value}; raise_if: {condition}
+  Scalar constant;               // constant
+  Expr expr;                     // index_value: the value (may be a float); check_index: the extent;
+                                 // random: the counter (loops/random.h says what comes out)
+  std::string index_var;         // check_index: the symbol that later index expressions may use. The value must lie in
+                                 // [-extent, extent) and negative ones are wrapped; else the kernel raises at `site`
+  BufferId buffer = no_buffer;   // load, store
+  std::vector<Expr> index;       // load, store: one per dimension of the buffer
+  ValueId mask = no_value;       // load (masked off: 0), store, check_index (masked off: 0), raise_if
   StoreMode mode = StoreMode::plain;
-  int site = -1;                  // check_index, raise_if: index into LoopProgram::sites
+  int site = -1;  // check_index, raise_if: index into LoopProgram::sites
   std::unique_ptr<Loop> loop;
 
   Stmt clone() const;
@@ -145,15 +154,15 @@ Body clone(const Body& body);
 
 // A place that can raise: what the message says.
 struct Site {
-  std::string message;   // "index out of range in aten.embedding"
+  std::string message;  // "index out of range in aten.embedding"
   Origin origin;
 };
 
 // A template is a schedule: it says how to run the nest of the body, not what to compute.
 struct TemplateUse {
-  std::string name;                            // "mm"; empty: none
-  std::map<std::string, std::string> axes;     // role of the template's axes: m -> i0, n -> i1, k -> r0
-  std::map<std::string, int64_t> parameters;   // mr, nr, kc, …
+  std::string name;                           // "mm"; empty: none
+  std::map<std::string, std::string> axes;    // role of the template's axes: m -> i0, n -> i1, k -> r0
+  std::map<std::string, int64_t> parameters;  // mr, nr, kc, …
 };
 
 struct Kernel {
@@ -168,18 +177,19 @@ struct Kernel {
 
 // A step that calls a library kernel (lib_topk), a custom operator, or nothing but binds symbols.
 struct Call {
-  std::string target;                 // operator: "aten.topk.default", "mylib.foo.default"
-  bool custom = false;                // a user's library provides it
-  std::string library;                // name of the runtime's library kernel ("topk"); empty for custom
+  std::string target;   // operator: "aten.topk.default", "mylib.foo.default"
+  bool custom = false;  // a user's library provides it
+  std::string library;  // name of the runtime's library kernel ("topk"); empty for custom
   struct Arg {
     std::string name;
-    std::variant<std::monostate, BufferId, std::vector<BufferId>, Expr, std::vector<Expr>, Scalar, std::string, DType> value;
+    std::variant<std::monostate, BufferId, std::vector<BufferId>, Expr, std::vector<Expr>, Scalar, std::string, DType>
+        value;
   };
   std::vector<Arg> args;
-  std::vector<BufferId> outputs;      // written by the call
-  std::vector<std::string> defines;   // symbols (u0) whose values the call gives, in the library kernel's order
-  std::vector<BufferId> mutates;      // inputs that are written
-  std::string name;                   // step name: lib_topk_0, or the custom operator's own
+  std::vector<BufferId> outputs;     // written by the call
+  std::vector<std::string> defines;  // symbols (u0) whose values the call gives, in the library kernel's order
+  std::vector<BufferId> mutates;     // inputs that are written
+  std::string name;                  // step name: lib_topk_0, or the custom operator's own
   std::vector<Origin> origins;
 };
 
@@ -212,7 +222,7 @@ struct While {
   std::unique_ptr<Block> condition_block;
   std::variant<BufferId, Expr> predicate;
   std::unique_ptr<Block> body_block;
-  std::string iteration_symbol;       // counts iterations from 0, usable in expressions of the body
+  std::string iteration_symbol;  // counts iterations from 0, usable in expressions of the body
   std::string name;
   std::vector<Origin> origins;
 };
@@ -237,16 +247,17 @@ struct LoopProgram {
   std::vector<Input> inputs;
   std::vector<Output> outputs;
   std::vector<Site> sites;
-  Block init;    // derived constants, run when weights are loaded or updated
+  Block init;  // derived constants, run when weights are loaded or updated
   Block block;
   std::shared_ptr<void> keep_alive;
 
   RangeEnv ranges() const;
-  BufferId add_buffer(Buffer buffer);   // makes the name unique
+  BufferId add_buffer(Buffer buffer);  // makes the name unique
   LoopProgram clone() const;
 };
 
-// ---- Walking ---------------------------------------------------------------------------------------------------------
+// ---- Walking
+// ---------------------------------------------------------------------------------------------------------
 
 // Every statement of a body, outermost first, loops before their contents.
 void for_each_stmt(Body& body, const std::function<void(Stmt&)>& f);
@@ -258,11 +269,12 @@ void for_each_item(const Block& block, const std::function<void(const Item&)>& f
 // Where the first of these origins is, for errors.
 Where where_of(const std::vector<Origin>& origins);
 
-// ---- Text and checks (docs/loops-text.md) ---------------------------------------------------------------------------------------------------
+// ---- Text and checks (docs/loops-text.md)
+// ---------------------------------------------------------------------------------------------------
 
 std::string print(const LoopProgram& program);
 std::string print(const Kernel& kernel, const LoopProgram& program);
-LoopProgram parse_loops(std::string_view text);   // throws K0320 with the line
-void verify(const LoopProgram& program);          // throws fail_bug
+LoopProgram parse_loops(std::string_view text);  // throws K0320 with the line
+void verify(const LoopProgram& program);         // throws fail_bug
 
 }  // namespace kiln::loops

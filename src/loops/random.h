@@ -18,15 +18,17 @@ inline uint64_t random_bits(uint64_t seed, uint64_t counter) {
 // their width; bool the highest one.
 inline Cell random_cell(DType dtype, uint64_t seed, uint64_t counter) {
   uint64_t bits = random_bits(seed, counter);
-  Cell out;
-  if (dtype == DType::f64)
+  Cell raw, out;
+  if (dtype == DType::f64) {
     out.f = static_cast<double>(bits >> 11) * 0x1p-53;
-  else if (is_float(dtype))
+  } else if (is_float(dtype)) {
     out.f = static_cast<double>(bits >> 40) * 0x1p-24;
-  else if (dtype == DType::boolean)
+  } else if (dtype == DType::boolean) {
     out.i = static_cast<int64_t>(bits >> 63);
-  else
-    cast_function(DType::i64, dtype)(&(out = Cell{.i = static_cast<int64_t>(bits >> (64 - 8 * dtype_bytes(dtype)))}), out);
+  } else {
+    raw.i = static_cast<int64_t>(bits >> (64 - 8 * dtype_bytes(dtype)));
+    cast_function(DType::i64, dtype)(&raw, out);  // the width's sign
+  }
   return out;
 }
 

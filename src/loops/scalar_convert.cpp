@@ -53,10 +53,14 @@ From source(Cell c) {
 // Every float narrower than f64 goes through f32, as PyTorch's conversions do.
 float round_to(DType dtype, float v) {
   switch (dtype) {
-    case DType::f16: return f16_to_f32(f32_to_f16(v));
-    case DType::bf16: return bf16_to_f32(f32_to_bf16(v));
-    case DType::f32: return v;
-    default: return f8_to_f32(dtype, f32_to_f8(dtype, v));
+    case DType::f16:
+      return f16_to_f32(f32_to_f16(v));
+    case DType::bf16:
+      return bf16_to_f32(f32_to_bf16(v));
+    case DType::f32:
+      return v;
+    default:
+      return f8_to_f32(dtype, f32_to_f8(dtype, v));
   }
 }
 
@@ -69,25 +73,42 @@ bool to_narrow(const Cell* a, Cell& r) {
 template <class From>
 ScalarFunction cast_to(DType to) {
   switch (to) {
-    case DType::boolean: return [](const Cell* a, Cell& r) { return r.i = source<From>(a[0]) != From{0}, true; };
-    case DType::u8: return to_int<uint8_t, From>;
-    case DType::i8: return to_int<int8_t, From>;
-    case DType::i16: return to_int<int16_t, From>;
-    case DType::u16: return to_int<uint16_t, From>;
-    case DType::i32: return to_int<int32_t, From>;
-    case DType::u32: return to_int<uint32_t, From>;
-    case DType::i64: return to_int<int64_t, From>;
-    case DType::u64: return to_int<uint64_t, From>;
-    case DType::f8e4m3fn: return to_narrow<DType::f8e4m3fn, From>;
-    case DType::f8e5m2: return to_narrow<DType::f8e5m2, From>;
-    case DType::f8e4m3fnuz: return to_narrow<DType::f8e4m3fnuz, From>;
-    case DType::f8e5m2fnuz: return to_narrow<DType::f8e5m2fnuz, From>;
-    case DType::f16: return to_narrow<DType::f16, From>;
-    case DType::bf16: return to_narrow<DType::bf16, From>;
-    case DType::f32: return to_narrow<DType::f32, From>;
+    case DType::boolean:
+      return [](const Cell* a, Cell& r) { return r.i = source<From>(a[0]) != From{0}, true; };
+    case DType::u8:
+      return to_int<uint8_t, From>;
+    case DType::i8:
+      return to_int<int8_t, From>;
+    case DType::i16:
+      return to_int<int16_t, From>;
+    case DType::u16:
+      return to_int<uint16_t, From>;
+    case DType::i32:
+      return to_int<int32_t, From>;
+    case DType::u32:
+      return to_int<uint32_t, From>;
+    case DType::i64:
+      return to_int<int64_t, From>;
+    case DType::u64:
+      return to_int<uint64_t, From>;
+    case DType::f8e4m3fn:
+      return to_narrow<DType::f8e4m3fn, From>;
+    case DType::f8e5m2:
+      return to_narrow<DType::f8e5m2, From>;
+    case DType::f8e4m3fnuz:
+      return to_narrow<DType::f8e4m3fnuz, From>;
+    case DType::f8e5m2fnuz:
+      return to_narrow<DType::f8e5m2fnuz, From>;
+    case DType::f16:
+      return to_narrow<DType::f16, From>;
+    case DType::bf16:
+      return to_narrow<DType::bf16, From>;
+    case DType::f32:
+      return to_narrow<DType::f32, From>;
     case DType::f64:
       return [](const Cell* a, Cell& r) { return r.f = static_cast<double>(source<From>(a[0])), true; };
-    default: return nullptr;
+    default:
+      return nullptr;
   }
 }
 
@@ -113,48 +134,86 @@ Cell read_cell(DType dtype, const void* at) {
   Cell c;
   c.i = 0;
   switch (dtype) {
-    case DType::boolean: c.i = read<uint8_t>(at) != 0; break;
-    case DType::u8: c.i = read<uint8_t>(at); break;
-    case DType::i8: c.i = read<int8_t>(at); break;
-    case DType::i16: c.i = read<int16_t>(at); break;
-    case DType::u16: c.i = read<uint16_t>(at); break;
-    case DType::i32: c.i = read<int32_t>(at); break;
-    case DType::u32: c.i = read<uint32_t>(at); break;
+    case DType::boolean:
+      c.i = read<uint8_t>(at) != 0;
+      break;
+    case DType::u8:
+      c.i = read<uint8_t>(at);
+      break;
+    case DType::i8:
+      c.i = read<int8_t>(at);
+      break;
+    case DType::i16:
+      c.i = read<int16_t>(at);
+      break;
+    case DType::u16:
+      c.i = read<uint16_t>(at);
+      break;
+    case DType::i32:
+      c.i = read<int32_t>(at);
+      break;
+    case DType::u32:
+      c.i = read<uint32_t>(at);
+      break;
     case DType::i64:
-    case DType::u64: c.i = read<int64_t>(at); break;
-    case DType::f16: c.f = double{f16_to_f32(read<uint16_t>(at))}; break;
-    case DType::bf16: c.f = double{bf16_to_f32(read<uint16_t>(at))}; break;
-    case DType::f32: c.f = double{read<float>(at)}; break;
-    case DType::f64: c.f = read<double>(at); break;
+    case DType::u64:
+      c.i = read<int64_t>(at);
+      break;
+    case DType::f16:
+      c.f = double{f16_to_f32(read<uint16_t>(at))};
+      break;
+    case DType::bf16:
+      c.f = double{bf16_to_f32(read<uint16_t>(at))};
+      break;
+    case DType::f32:
+      c.f = double{read<float>(at)};
+      break;
+    case DType::f64:
+      c.f = read<double>(at);
+      break;
     case DType::f8e4m3fn:
     case DType::f8e5m2:
     case DType::f8e4m3fnuz:
-    case DType::f8e5m2fnuz: c.f = double{f8_to_f32(dtype, read<uint8_t>(at))}; break;
-    default: fail_bug("complex numbers are pairs of reals in Loops");
+    case DType::f8e5m2fnuz:
+      c.f = double{f8_to_f32(dtype, read<uint8_t>(at))};
+      break;
+    default:
+      fail_bug("complex numbers are pairs of reals in Loops");
   }
   return c;
 }
 
 void write_cell(DType dtype, void* at, Cell value) {
   switch (dtype) {
-    case DType::boolean: return write(at, static_cast<uint8_t>(value.i != 0));
+    case DType::boolean:
+      return write(at, static_cast<uint8_t>(value.i != 0));
     case DType::u8:
-    case DType::i8: return write(at, static_cast<uint8_t>(value.i));
+    case DType::i8:
+      return write(at, static_cast<uint8_t>(value.i));
     case DType::i16:
-    case DType::u16: return write(at, static_cast<uint16_t>(value.i));
+    case DType::u16:
+      return write(at, static_cast<uint16_t>(value.i));
     case DType::i32:
-    case DType::u32: return write(at, static_cast<uint32_t>(value.i));
+    case DType::u32:
+      return write(at, static_cast<uint32_t>(value.i));
     case DType::i64:
-    case DType::u64: return write(at, value.i);
-    case DType::f16: return write(at, f32_to_f16(static_cast<float>(value.f)));
-    case DType::bf16: return write(at, f32_to_bf16(static_cast<float>(value.f)));
-    case DType::f32: return write(at, static_cast<float>(value.f));
-    case DType::f64: return write(at, value.f);
+    case DType::u64:
+      return write(at, value.i);
+    case DType::f16:
+      return write(at, f32_to_f16(static_cast<float>(value.f)));
+    case DType::bf16:
+      return write(at, f32_to_bf16(static_cast<float>(value.f)));
+    case DType::f32:
+      return write(at, static_cast<float>(value.f));
+    case DType::f64:
+      return write(at, value.f);
     case DType::f8e4m3fn:
     case DType::f8e5m2:
     case DType::f8e4m3fnuz:
-    case DType::f8e5m2fnuz: return write(at, f32_to_f8(dtype, static_cast<float>(value.f)));
-    default: fail_bug("complex numbers are pairs of reals in Loops");
+    case DType::f8e5m2fnuz:
+      return write(at, f32_to_f8(dtype, static_cast<float>(value.f)));
+    default:
+      fail_bug("complex numbers are pairs of reals in Loops");
   }
 }
 

@@ -29,8 +29,7 @@ double erfinv(double y) {
     double z = std::sqrt(-std::log((1.0 - size) / 2.0));
     x = std::copysign((((c[3] * z + c[2]) * z + c[1]) * z + c[0]) / ((d[1] * z + d[0]) * z + 1.0), y);
   }
-  for (int step = 0; step < 2; ++step)
-    x -= (std::erf(x) - y) / (2.0 * std::numbers::inv_sqrtpi * std::exp(-x * x));
+  for (int step = 0; step < 2; ++step) x -= (std::erf(x) - y) / (2.0 * std::numbers::inv_sqrtpi * std::exp(-x * x));
   return x;
 }
 
@@ -48,8 +47,8 @@ double digamma(double x) {
   if (x == 10) return result + 2.25175258906672110764;
   double y = 0;
   if (x < 1e17) {
-    const double p[7] = {8.33333333333333333333E-2, -2.10927960927960927961E-2, 7.57575757575757575758E-3,
-                         -4.16666666666666666667E-3, 3.96825396825396825397E-3, -8.33333333333333333333E-3,
+    const double p[7] = {8.33333333333333333333E-2,  -2.10927960927960927961E-2, 7.57575757575757575758E-3,
+                         -4.16666666666666666667E-3, 3.96825396825396825397E-3,  -8.33333333333333333333E-3,
                          8.33333333333333333333E-2};
     double z = 1.0 / (x * x), sum = 0;
     for (double coefficient : p) sum = sum * z + coefficient;
@@ -65,38 +64,70 @@ double log_gamma(double x) {
 
 double evaluate(ScalarOp op, double x, double y) {
   switch (op) {
-    case ScalarOp::exp: return std::exp(x);
-    case ScalarOp::exp2: return std::exp2(x);
-    case ScalarOp::expm1: return std::expm1(x);
-    case ScalarOp::log: return std::log(x);
-    case ScalarOp::log2: return std::log2(x);
-    case ScalarOp::log10: return std::log10(x);
-    case ScalarOp::log1p: return std::log1p(x);
-    case ScalarOp::sqrt: return std::sqrt(x);
-    case ScalarOp::rsqrt: return 1 / std::sqrt(x);
-    case ScalarOp::sin: return std::sin(x);
-    case ScalarOp::cos: return std::cos(x);
-    case ScalarOp::tan: return std::tan(x);
-    case ScalarOp::asin: return std::asin(x);
-    case ScalarOp::acos: return std::acos(x);
-    case ScalarOp::atan: return std::atan(x);
-    case ScalarOp::atan2: return std::atan2(x, y);
-    case ScalarOp::sinh: return std::sinh(x);
-    case ScalarOp::cosh: return std::cosh(x);
-    case ScalarOp::tanh: return std::tanh(x);
-    case ScalarOp::asinh: return std::asinh(x);
-    case ScalarOp::acosh: return std::acosh(x);
-    case ScalarOp::atanh: return std::atanh(x);
-    case ScalarOp::erf: return std::erf(x);
-    case ScalarOp::erfc: return std::erfc(x);
-    case ScalarOp::erfinv: return erfinv(x);
-    case ScalarOp::lgamma: return log_gamma(x);
-    case ScalarOp::digamma: return digamma(x);
-    case ScalarOp::sigmoid: return 1 / (1 + std::exp(-x));
-    case ScalarOp::floor: return std::floor(x);
-    case ScalarOp::ceil: return std::ceil(x);
-    case ScalarOp::round: return std::nearbyint(x);
-    default: return std::trunc(x);
+    case ScalarOp::exp:
+      return std::exp(x);
+    case ScalarOp::exp2:
+      return std::exp2(x);
+    case ScalarOp::expm1:
+      return std::expm1(x);
+    case ScalarOp::log:
+      return std::log(x);
+    case ScalarOp::log2:
+      return std::log2(x);
+    case ScalarOp::log10:
+      return std::log10(x);
+    case ScalarOp::log1p:
+      return std::log1p(x);
+    case ScalarOp::sqrt:
+      return std::sqrt(x);
+    case ScalarOp::rsqrt:
+      return 1 / std::sqrt(x);
+    case ScalarOp::sin:
+      return std::sin(x);
+    case ScalarOp::cos:
+      return std::cos(x);
+    case ScalarOp::tan:
+      return std::tan(x);
+    case ScalarOp::asin:
+      return std::asin(x);
+    case ScalarOp::acos:
+      return std::acos(x);
+    case ScalarOp::atan:
+      return std::atan(x);
+    case ScalarOp::atan2:
+      return std::atan2(x, y);
+    case ScalarOp::sinh:
+      return std::sinh(x);
+    case ScalarOp::cosh:
+      return std::cosh(x);
+    case ScalarOp::tanh:
+      return std::tanh(x);
+    case ScalarOp::asinh:
+      return std::asinh(x);
+    case ScalarOp::acosh:
+      return std::acosh(x);
+    case ScalarOp::atanh:
+      return std::atanh(x);
+    case ScalarOp::erf:
+      return std::erf(x);
+    case ScalarOp::erfc:
+      return std::erfc(x);
+    case ScalarOp::erfinv:
+      return erfinv(x);
+    case ScalarOp::lgamma:
+      return log_gamma(x);
+    case ScalarOp::digamma:
+      return digamma(x);
+    case ScalarOp::sigmoid:
+      return 1 / (1 + std::exp(-x));
+    case ScalarOp::floor:
+      return std::floor(x);
+    case ScalarOp::ceil:
+      return std::ceil(x);
+    case ScalarOp::round:
+      return std::nearbyint(x);
+    default:
+      return std::trunc(x);
   }
 }
 

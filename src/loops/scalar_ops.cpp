@@ -48,10 +48,18 @@ bool integer_division(ScalarOp op, T a, T b, T& out) {
   T r = overflows ? T{0} : static_cast<T>(a % b);
   bool adjust = r != 0 && (r < 0) != (b < 0);
   switch (op) {
-    case ScalarOp::div: out = q; break;
-    case ScalarOp::fmod: out = r; break;
-    case ScalarOp::floordiv: out = adjust ? static_cast<T>(q - 1) : q; break;
-    default: out = adjust ? static_cast<T>(r + b) : r; break;
+    case ScalarOp::div:
+      out = q;
+      break;
+    case ScalarOp::fmod:
+      out = r;
+      break;
+    case ScalarOp::floordiv:
+      out = adjust ? static_cast<T>(q - 1) : q;
+      break;
+    default:
+      out = adjust ? static_cast<T>(r + b) : r;
+      break;
   }
   return true;
 }
@@ -93,7 +101,8 @@ T shifted(ScalarOp op, T a, T b) {
   return static_cast<T>(a >> b);
 }
 
-// ---- Functions per type ----------------------------------------------------------------------------------------------
+// ---- Functions per type
+// ----------------------------------------------------------------------------------------------
 
 template <class T, class F>
 bool unary(const Cell* a, Cell& r, F f) {
@@ -118,8 +127,7 @@ bool divide(const Cell* a, Cell& r) {
   return fine;
 }
 
-#define KILN_UNARY(expression) \
-  [](const Cell* a, Cell& r) { return unary<T>(a, r, [](T x) { return expression; }); }
+#define KILN_UNARY(expression) [](const Cell* a, Cell& r) { return unary<T>(a, r, [](T x) { return expression; }); }
 #define KILN_BINARY(expression) \
   [](const Cell* a, Cell& r) { return binary<T>(a, r, [](T x, T y) { return expression; }); }
 #define KILN_RELATION(expression) \
@@ -128,37 +136,62 @@ bool divide(const Cell* a, Cell& r) {
 template <class T>
 ScalarFunction comparison(ScalarOp op) {
   switch (op) {
-    case ScalarOp::eq: return KILN_RELATION(x == y);
-    case ScalarOp::ne: return KILN_RELATION(x != y);
-    case ScalarOp::lt: return KILN_RELATION(x < y);
-    case ScalarOp::le: return KILN_RELATION(x <= y);
-    case ScalarOp::gt: return KILN_RELATION(x > y);
-    default: return KILN_RELATION(x >= y);
+    case ScalarOp::eq:
+      return KILN_RELATION(x == y);
+    case ScalarOp::ne:
+      return KILN_RELATION(x != y);
+    case ScalarOp::lt:
+      return KILN_RELATION(x < y);
+    case ScalarOp::le:
+      return KILN_RELATION(x <= y);
+    case ScalarOp::gt:
+      return KILN_RELATION(x > y);
+    default:
+      return KILN_RELATION(x >= y);
   }
 }
 
 template <class T>
 ScalarFunction integer_function(ScalarOp op) {
   switch (op) {
-    case ScalarOp::add: return KILN_BINARY(wrap<T>(bits(x) + bits(y)));
-    case ScalarOp::sub: return KILN_BINARY(wrap<T>(bits(x) - bits(y)));
-    case ScalarOp::mul: return KILN_BINARY(wrap<T>(bits(x) * bits(y)));
-    case ScalarOp::div: return divide<T, ScalarOp::div>;
-    case ScalarOp::floordiv: return divide<T, ScalarOp::floordiv>;
-    case ScalarOp::mod: return divide<T, ScalarOp::mod>;
-    case ScalarOp::fmod: return divide<T, ScalarOp::fmod>;
-    case ScalarOp::neg: return KILN_UNARY(wrap<T>(0 - bits(x)));
-    case ScalarOp::abs: return KILN_UNARY(x < 0 ? wrap<T>(0 - bits(x)) : x);
-    case ScalarOp::min: return KILN_BINARY(y < x ? y : x);
-    case ScalarOp::max: return KILN_BINARY(y > x ? y : x);
-    case ScalarOp::pow: return KILN_BINARY(integer_pow<T>(x, y));
-    case ScalarOp::bit_and: return KILN_BINARY(x & y);
-    case ScalarOp::bit_or: return KILN_BINARY(x | y);
-    case ScalarOp::bit_xor: return KILN_BINARY(x ^ y);
-    case ScalarOp::bit_not: return KILN_UNARY(static_cast<T>(~x));
-    case ScalarOp::shl: return KILN_BINARY(shifted<T>(ScalarOp::shl, x, y));
-    case ScalarOp::shr: return KILN_BINARY(shifted<T>(ScalarOp::shr, x, y));
-    default: return nullptr;
+    case ScalarOp::add:
+      return KILN_BINARY(wrap<T>(bits(x) + bits(y)));
+    case ScalarOp::sub:
+      return KILN_BINARY(wrap<T>(bits(x) - bits(y)));
+    case ScalarOp::mul:
+      return KILN_BINARY(wrap<T>(bits(x) * bits(y)));
+    case ScalarOp::div:
+      return divide<T, ScalarOp::div>;
+    case ScalarOp::floordiv:
+      return divide<T, ScalarOp::floordiv>;
+    case ScalarOp::mod:
+      return divide<T, ScalarOp::mod>;
+    case ScalarOp::fmod:
+      return divide<T, ScalarOp::fmod>;
+    case ScalarOp::neg:
+      return KILN_UNARY(wrap<T>(0 - bits(x)));
+    case ScalarOp::abs:
+      return KILN_UNARY(x < 0 ? wrap<T>(0 - bits(x)) : x);
+    case ScalarOp::min:
+      return KILN_BINARY(y < x ? y : x);
+    case ScalarOp::max:
+      return KILN_BINARY(y > x ? y : x);
+    case ScalarOp::pow:
+      return KILN_BINARY(integer_pow<T>(x, y));
+    case ScalarOp::bit_and:
+      return KILN_BINARY(x & y);
+    case ScalarOp::bit_or:
+      return KILN_BINARY(x | y);
+    case ScalarOp::bit_xor:
+      return KILN_BINARY(x ^ y);
+    case ScalarOp::bit_not:
+      return KILN_UNARY(static_cast<T>(~x));
+    case ScalarOp::shl:
+      return KILN_BINARY(shifted<T>(ScalarOp::shl, x, y));
+    case ScalarOp::shr:
+      return KILN_BINARY(shifted<T>(ScalarOp::shr, x, y));
+    default:
+      return nullptr;
   }
 }
 
@@ -169,49 +202,72 @@ ScalarFunction bool_function(ScalarOp op) {
     case ScalarOp::add:
     case ScalarOp::max:
     case ScalarOp::bit_or:
-    case ScalarOp::logical_or: return KILN_BINARY(x | y);
+    case ScalarOp::logical_or:
+      return KILN_BINARY(x | y);
     case ScalarOp::mul:
     case ScalarOp::min:
     case ScalarOp::bit_and:
-    case ScalarOp::logical_and: return KILN_BINARY(x & y);
+    case ScalarOp::logical_and:
+      return KILN_BINARY(x & y);
     case ScalarOp::sub:
-    case ScalarOp::bit_xor: return KILN_BINARY(x ^ y);
-    case ScalarOp::pow: return KILN_BINARY(x | (y ^ 1));  // 0 ** 0 is 1
+    case ScalarOp::bit_xor:
+      return KILN_BINARY(x ^ y);
+    case ScalarOp::pow:
+      return KILN_BINARY(x | (y ^ 1));  // 0 ** 0 is 1
     case ScalarOp::neg:
-    case ScalarOp::abs: return KILN_UNARY(x);
+    case ScalarOp::abs:
+      return KILN_UNARY(x);
     case ScalarOp::bit_not:
-    case ScalarOp::logical_not: return KILN_UNARY(x ^ 1);
-    default: return nullptr;
+    case ScalarOp::logical_not:
+      return KILN_UNARY(x ^ 1);
+    default:
+      return nullptr;
   }
 }
 
 template <class T>
 ScalarFunction float_function(ScalarOp op) {
   switch (op) {
-    case ScalarOp::add: return KILN_BINARY(x + y);
-    case ScalarOp::sub: return KILN_BINARY(x - y);
-    case ScalarOp::mul: return KILN_BINARY(x * y);
-    case ScalarOp::div: return KILN_BINARY(x / y);
-    case ScalarOp::floordiv: return KILN_BINARY(float_floordiv<T>(x, y));
-    case ScalarOp::mod: return KILN_BINARY(float_mod<T>(x, y));
-    case ScalarOp::fmod: return KILN_BINARY(std::fmod(x, y));
-    case ScalarOp::neg: return KILN_UNARY(-x);
-    case ScalarOp::abs: return KILN_UNARY(std::fabs(x));
-    case ScalarOp::min: return KILN_BINARY(x != x ? x : y != y ? y : (y < x ? y : x));
-    case ScalarOp::max: return KILN_BINARY(x != x ? x : y != y ? y : (y > x ? y : x));
-    case ScalarOp::pow: return KILN_BINARY(std::pow(double{x}, double{y}));
+    case ScalarOp::add:
+      return KILN_BINARY(x + y);
+    case ScalarOp::sub:
+      return KILN_BINARY(x - y);
+    case ScalarOp::mul:
+      return KILN_BINARY(x * y);
+    case ScalarOp::div:
+      return KILN_BINARY(x / y);
+    case ScalarOp::floordiv:
+      return KILN_BINARY(float_floordiv<T>(x, y));
+    case ScalarOp::mod:
+      return KILN_BINARY(float_mod<T>(x, y));
+    case ScalarOp::fmod:
+      return KILN_BINARY(std::fmod(x, y));
+    case ScalarOp::neg:
+      return KILN_UNARY(-x);
+    case ScalarOp::abs:
+      return KILN_UNARY(std::fabs(x));
+    case ScalarOp::min:
+      return KILN_BINARY(x != x ? x : y != y ? y : (y < x ? y : x));
+    case ScalarOp::max:
+      return KILN_BINARY(x != x ? x : y != y ? y : (y > x ? y : x));
+    case ScalarOp::pow:
+      return KILN_BINARY(std::pow(double{x}, double{y}));
     case ScalarOp::fma:
       return [](const Cell* a, Cell& r) {
         put<T>(r, std::fma(get<T>(a[0]), get<T>(a[1]), get<T>(a[2])));
         return true;
       };
-    case ScalarOp::copysign: return KILN_BINARY(std::copysign(x, y));
-    case ScalarOp::nextafter: return KILN_BINARY(std::nextafter(x, y));
-    default: return nullptr;
+    case ScalarOp::copysign:
+      return KILN_BINARY(std::copysign(x, y));
+    case ScalarOp::nextafter:
+      return KILN_BINARY(std::nextafter(x, y));
+    default:
+      return nullptr;
   }
 }
 
-// ---- Predicates --------------------------------------------------------------------------------------------------------
+// ---- Predicates
+// --------------------------------------------------------------------------------------------------------
 
 ScalarFunction predicate(ScalarOp op, DType operand) {
   if (is_float(operand)) {
@@ -227,15 +283,24 @@ ScalarFunction predicate(ScalarOp op, DType operand) {
 template <class F>
 ScalarFunction for_integer(DType dtype, F f) {
   switch (dtype) {
-    case DType::u8: return f(uint8_t{});
-    case DType::i8: return f(int8_t{});
-    case DType::i16: return f(int16_t{});
-    case DType::u16: return f(uint16_t{});
-    case DType::i32: return f(int32_t{});
-    case DType::u32: return f(uint32_t{});
-    case DType::i64: return f(int64_t{});
-    case DType::u64: return f(uint64_t{});
-    default: return nullptr;
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::u32:
+      return f(uint32_t{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::u64:
+      return f(uint64_t{});
+    default:
+      return nullptr;
   }
 }
 
@@ -259,11 +324,16 @@ ScalarFunction scalar_function(ScalarOp op, DType dtype, DType operand_dtype) {
   if (is_complex(dtype) || is_complex(operand_dtype)) return nullptr;
   switch (scalar_op_info(op).rule) {
     case TypeRule::same:
-    case TypeRule::boolean: return same_function(op, dtype);
-    case TypeRule::compare: return compare_function(op, operand_dtype);
-    case TypeRule::predicate: return predicate(op, operand_dtype);
-    case TypeRule::select: return [](const Cell* a, Cell& r) { return r = a[0].i ? a[1] : a[2], true; };
-    case TypeRule::convert: break;
+    case TypeRule::boolean:
+      return same_function(op, dtype);
+    case TypeRule::compare:
+      return compare_function(op, operand_dtype);
+    case TypeRule::predicate:
+      return predicate(op, operand_dtype);
+    case TypeRule::select:
+      return [](const Cell* a, Cell& r) { return r = a[0].i ? a[1] : a[2], true; };
+    case TypeRule::convert:
+      break;
   }
   if (op == ScalarOp::cast) return cast_function(operand_dtype, dtype);
   return nullptr;  // bitcast depends on both types: evaluate_scalar

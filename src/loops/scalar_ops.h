@@ -3,8 +3,8 @@
 // docs/semantics.md is the page for people; this table and scalar_ops.cpp are what it describes.
 #pragma once
 #include <cstdint>
-#include <string_view>
 #include <optional>
+#include <string_view>
 
 #include "types/dtype.h"
 #include "types/scalar.h"
@@ -13,41 +13,100 @@ namespace kiln::loops {
 
 enum class ScalarOp : uint8_t {
   // arithmetic: operands and result have the statement's dtype (f32, f64, integers; f16/bf16 are computed in f32)
-  add, sub, mul, div /* true division of floats; integers: truncating */, floordiv, mod /* Python's sign */,
-  fmod /* C's sign */, neg, abs, min, max /* both propagate NaN */, pow, fma,
+  add,
+  sub,
+  mul,
+  div /* true division of floats; integers: truncating */,
+  floordiv,
+  mod /* Python's sign */,
+  fmod /* C's sign */,
+  neg,
+  abs,
+  min,
+  max /* both propagate NaN */,
+  pow,
+  fma,
   // integers and bool
-  bit_and, bit_or, bit_xor, bit_not, shl, shr,
+  bit_and,
+  bit_or,
+  bit_xor,
+  bit_not,
+  shl,
+  shr,
   // comparisons: operands share a type, the result is bool
-  eq, ne, lt, le, gt, ge,
-  logical_and, logical_or, logical_not,   // bool -> bool
-  select,        // (bool, a, b)
-  cast,          // from the operand's type to the statement's dtype, as PyTorch's `to`
-  bitcast,       // same width
-  is_nan, is_inf, sign_bit, copysign, nextafter,
+  eq,
+  ne,
+  lt,
+  le,
+  gt,
+  ge,
+  // bool -> bool
+  logical_and,
+  logical_or,
+  logical_not,
+  // others
+  select,   // (bool, a, b)
+  cast,     // from the operand's type to the statement's dtype, as PyTorch's `to`
+  bitcast,  // same width
+  is_nan,
+  is_inf,
+  sign_bit,
+  copysign,
+  nextafter,
   // floats only
-  exp, exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, sin, cos, tan, asin, acos, atan, atan2, sinh, cosh, tanh,
-  asinh, acosh, atanh, erf, erfc, erfinv, lgamma, digamma, sigmoid, floor, ceil, round /* half to even */, trunc,
+  exp,
+  exp2,
+  expm1,
+  log,
+  log2,
+  log10,
+  log1p,
+  sqrt,
+  rsqrt,
+  sin,
+  cos,
+  tan,
+  asin,
+  acos,
+  atan,
+  atan2,
+  sinh,
+  cosh,
+  tanh,
+  asinh,
+  acosh,
+  atanh,
+  erf,
+  erfc,
+  erfinv,
+  lgamma,
+  digamma,
+  sigmoid,
+  floor,
+  ceil,
+  round /* half to even */,
+  trunc,
 };
 inline constexpr int scalar_op_count = static_cast<int>(ScalarOp::trunc) + 1;
 
 enum class TypeRule : uint8_t {
-  same,         // all operands and the result: the statement's dtype
-  compare,      // operands share any one type; result bool
-  predicate,    // one operand of any type; result bool
-  boolean,      // all bool
-  select,       // (bool, T, T) -> T
-  convert,      // one operand of any type -> the statement's dtype
+  same,       // all operands and the result: the statement's dtype
+  compare,    // operands share any one type; result bool
+  predicate,  // one operand of any type; result bool
+  boolean,    // all bool
+  select,     // (bool, T, T) -> T
+  convert,    // one operand of any type -> the statement's dtype
 };
 
 struct ScalarOpInfo {
   ScalarOp op;
-  const char* name;       // in the text of Loops
+  const char* name;  // in the text of Loops
   int arity;
   TypeRule rule;
   bool floats_only;
-  const char* cpp;        // generated C++, scalar and vector alike: a prelude function or operator, "k_exp" or "+"
+  const char* cpp;  // generated C++, scalar and vector alike: a prelude function or operator, "k_exp" or "+"
   const char* cuda;
-  int cost;               // rough, in adds: lets fusion weigh recomputing
+  int cost;  // rough, in adds: lets fusion weigh recomputing
 };
 
 const ScalarOpInfo& scalar_op_info(ScalarOp op);

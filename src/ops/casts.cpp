@@ -12,7 +12,6 @@ namespace {
 struct CastRow {
   std::string schema;
   bool aliases = false;                                      // gives self itself where nothing changes
-  bool like = false;                                         // strides by empty_like's rule, not by to's
   MemoryFormat default_format = MemoryFormat::preserve;
   std::function<DType(const OpCall&)> dtype = {};            // empty: self's
   std::vector<Sample> samples = {};
@@ -63,8 +62,7 @@ void infer_cast(InferCall& call, const CastRow& row) {
     call.results = {self};
     return;
   }
-  Sizes strides = row.like ? like_strides(self.sizes, self.strides, format, call.ranges())
-                           : copy_strides(self.sizes, self.strides, format);
+  Sizes strides = like_strides(self.sizes, self.strides, format, call.ranges());
   call.results = {strided_type(dtype, self.sizes, std::move(strides), device)};
 }
 
@@ -97,7 +95,7 @@ void reference_cast(ReferenceCall& call, const CastRow& row, const Schema& schem
     call.results = {Datum{self}};
     return;
   }
-  Sizes wanted = row.like ? like_strides(sizes, strides, format, RangeEnv{}) : copy_strides(sizes, strides, format);
+  Sizes wanted = like_strides(sizes, strides, format, RangeEnv{});
   Tensor out = Tensor::empty_strided(storage_dtype(call, to), self.sizes, to_numbers(wanted));
   out.device = device;
   copy_into(cast_values(call, self, from, to), out);
@@ -153,11 +151,11 @@ void register_casts(Registry& r) {
   add_cast(r, {.schema = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                          "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
                .dtype = given_dtype, .samples = dtype_samples()});
-  add_cast(r, {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", .like = true,
+  add_cast(r, {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
                .samples = plain});
   add_cast(r, {.schema = "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
                .aliases = true, .default_format = MemoryFormat::contiguous, .samples = plain});
-  add_cast(r, {.schema = "lift_fresh_copy(Tensor self) -> Tensor", .like = true, .samples = plain});
+  add_cast(r, {.schema = "lift_fresh_copy(Tensor self) -> Tensor", .samples = plain});
 }
 
 }  // namespace kiln

@@ -87,7 +87,7 @@ void register_choices(Registry& r) {
                  .operands = "self !mask value",
                  .emit = [](Emit& e) { return e.k.select(e.x[1], e.x[2], e.x[0]); },
                  .formula = formula<3>([](auto x, auto mask, auto value) { return mask != 0 ? value : x; }),
-                 .rounds_numbers = true,
+                 .rounds_numbers = true, .row_major = true,
                  .samples = {{{spec({2, 3}), spec({3}, DType::boolean), Scalar(-1e9)}},
                              {{spec({3}, DType::i64), spec({2, 3}, DType::boolean), Scalar(7)}}},
                  .types = self_type};

@@ -76,6 +76,7 @@ void infer_row(InferCall& call, const Row& row) {
     if (const Value* tensor = operand(call, slot.arg).tensor) tensors.push_back(tensor);
   }
   call.results = {elementwise_type(call, tensors, types_of(call, row).result)};
+  if (row.row.row_major) call.results[0].strides = contiguous_strides(call.results[0].sizes);
 }
 
 void lower_row(LowerCall& call, const Row& row) {
@@ -182,6 +183,7 @@ void evaluate_row(ReferenceCall& call, const Row& row) {
     operands.emplace_back(reference_operand(call, row, slot, slot.condition ? DType::boolean : types.common));
   }
   Tensor out = elementwise_result(call, tensors, storage_dtype(call, types.result));
+  if (row.row.row_major) out.strides = contiguous_strides(out.sizes);
   DType compute = reference_compute(call, types.common);
   const Formula& formula = row.row.formula;
   if (compute == DType::f64) reference_row<double>(call, row, types.common, operands, out, formula.f64);

@@ -99,6 +99,7 @@ struct Pointwise {
   Formula formula = {};
   bool inplace = true;
   bool rounds_numbers = false;  // numbers and 0-d tensors are rounded to the promoted type first (comparisons)
+  bool row_major = false;       // the result is contiguous whatever the layout of the operands
   double low = -2.0, high = 2.0;         // range of sample values
   std::vector<Sample::SampleArg> trailing = {};   // of every sample, after the operands
   std::vector<Sample> samples = {};               // beside the generated ones

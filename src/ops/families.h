@@ -15,5 +15,6 @@ void register_factories(Registry& registry);
 void register_symbolic(Registry& registry);
 void register_control_flow(Registry& registry);
 void register_inplace_copy(Registry& registry);
+void register_joins(Registry& registry);
 
 }  // namespace kiln

@@ -185,6 +185,10 @@ Sizes elementwise_strides(const Sizes& sizes, const std::vector<Layouted>& input
   }
   std::vector<Sizes> strides;
   for (const Layouted& input : inputs) strides.push_back(expanded_strides(sizes, input));
+  return iteration_strides(sizes, strides, ranges);
+}
+
+Sizes iteration_strides(const Sizes& sizes, const std::vector<Sizes>& strides, const RangeEnv& ranges) {
   return strides_in_order(sizes, iteration_order(sizes, strides, ranges));
 }
 
@@ -192,14 +196,6 @@ Sizes like_strides(const Sizes& sizes, const Sizes& strides, MemoryFormat format
   if (format == MemoryFormat::preserve) {
     if (is_dense(sizes, strides)) return strides;
     return strides_in_order(sizes, iteration_order(sizes, {strides}, ranges));
-  }
-  return format == MemoryFormat::contiguous ? contiguous_strides(sizes) : channels_last_strides(sizes);
-}
-
-Sizes copy_strides(const Sizes& sizes, const Sizes& strides, MemoryFormat format) {
-  if (format == MemoryFormat::preserve) {
-    if (is_dense(sizes, strides)) return strides;
-    return is_channels_last(sizes, strides) ? channels_last_strides(sizes) : contiguous_strides(sizes);
   }
   return format == MemoryFormat::contiguous ? contiguous_strides(sizes) : channels_last_strides(sizes);
 }

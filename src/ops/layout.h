@@ -32,10 +32,10 @@ struct Layouted {
   Sizes sizes, strides;
 };
 Sizes elementwise_strides(const Sizes& sizes, const std::vector<Layouted>& inputs, const RangeEnv& ranges);
+// The same from strides that already have the result's rank, 0 where an input is broadcast.
+Sizes iteration_strides(const Sizes& sizes, const std::vector<Sizes>& strides, const RangeEnv& ranges);
 // Strides of empty_like(memory_format): preserve keeps a dense layout and makes others dense in the same order.
 Sizes like_strides(const Sizes& sizes, const Sizes& strides, MemoryFormat format, const RangeEnv& ranges);
-// Strides of `to` and `_to_copy`: preserve keeps a dense layout, others become channels-last or row-major.
-Sizes copy_strides(const Sizes& sizes, const Sizes& strides, MemoryFormat format);
 MemoryFormat memory_format(const OpCall& call, std::string_view arg, MemoryFormat otherwise);
 
 // Strides of a view with new sizes, or nothing when it needs a copy (at::detail::computeStride).

@@ -16,6 +16,7 @@ const Registry& Registry::instance() {
     register_symbolic(all);
     register_control_flow(all);
     register_inplace_copy(all);
+    register_joins(all);
     return all;
   }();
   return registry;

@@ -112,9 +112,8 @@ void register_rounding(Registry& r) {
                     .formula = float_formula<1>([](auto x) { return x - std::trunc(x); }), .low = -9.0, .high = 9.0});
   // decimals >= 0: round(x * 10^d) / 10^d; negative: round(x / 10^-d) * 10^-d.
   add_pointwise(r, {.schema = "round.decimals(Tensor self, *, int decimals) -> Tensor", .operands = "self",
-                    .params = "decimals", .takes = Takes::no_bool,
+                    .params = "decimals", .takes = Takes::floats,
                     .emit = [](Emit& e) {
-                      if (is_integral(e.dtype)) return e.x[0];
                       int64_t decimals = e.call.constant_integer("decimals");
                       if (decimals == 0) return e.op(ScalarOp::round, e.x[0]);
                       ValueId scale = e.number(std::pow(10.0, static_cast<double>(std::abs(decimals))));
@@ -122,14 +121,10 @@ void register_rounding(Registry& r) {
                       ScalarOp last = decimals > 0 ? ScalarOp::div : ScalarOp::mul;
                       return e.op(last, e.op(ScalarOp::round, e.op(first, e.x[0], scale)), scale);
                     },
-                    .formula = formula<2>([](auto x, auto decimals) {
+                    .formula = float_formula<2>([](auto x, auto decimals) {
                       using T = decltype(x);
-                      if constexpr (std::is_integral_v<T>) {
-                        return x;
-                      } else {
-                        T scale = static_cast<T>(std::pow(10.0, std::fabs(static_cast<double>(decimals))));
-                        return decimals >= 0 ? std::nearbyint(x * scale) / scale : std::nearbyint(x / scale) * scale;
-                      }
+                      T scale = static_cast<T>(std::pow(10.0, std::fabs(static_cast<double>(decimals))));
+                      return decimals >= 0 ? std::nearbyint(x * scale) / scale : std::nearbyint(x / scale) * scale;
                     }),
                     .low = -9.0, .high = 9.0, .trailing = {Scalar(2)},
                     .samples = {{{spec({3}, DType::f32, -900, 900), Scalar(-2)}}, {{spec({3}), Scalar(0)}}}});
@@ -144,8 +139,8 @@ void register_signs(Registry& r) {
                 })};
   add_pointwise(r, neg);
   add_pointwise_alias(r, neg, unary_schema("negative"));
-  Pointwise absolute{.schema = unary_schema("abs"), .operands = "self",
-                     .emit = [](Emit& e) { return e.dtype == DType::boolean ? e.x[0] : e.op(ScalarOp::abs, e.x[0]); },
+  Pointwise absolute{.schema = unary_schema("abs"), .operands = "self", .takes = Takes::no_bool,
+                     .emit = scalar_op(ScalarOp::abs),
                      .formula = formula<1>([](auto x) {
                        using T = decltype(x);
                        if constexpr (std::is_integral_v<T>) return x < 0 ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;

@@ -68,6 +68,11 @@ struct ViewRow {
 };
 void add_view(Registry& registry, const ViewRow& row);
 
+// The rows of slice.Tensor, select.int and diagonal: writes to such a part have the same arguments.
+ViewRow slice_view();
+ViewRow select_view();
+ViewRow diagonal_view();
+
 // Views that give a list: pieces of one dimension.
 struct Piece {
   Expr start, length;

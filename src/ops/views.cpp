@@ -391,8 +391,7 @@ SliceBounds narrow_of(const ViewArgs& args) {
   return {start, length, Expr(1)};
 }
 
-void slicing(Registry& r, std::string schema, std::string copy, SliceBounds (*bounds)(const ViewArgs&),
-             std::vector<Sample> samples) {
+ViewRow slicing(std::string schema, std::string copy, SliceBounds (*bounds)(const ViewArgs&), std::vector<Sample> samples) {
   ViewRow row;
   row.schema = std::move(schema);
   row.copy_schema = std::move(copy);
@@ -413,7 +412,7 @@ void slicing(Registry& r, std::string schema, std::string copy, SliceBounds (*bo
     out[dim] = b.start + i[dim] * b.step;
     return out;
   };
-  add_view(r, row);
+  return row;
 }
 
 Expr select_index(const ViewArgs& args) {
@@ -424,38 +423,11 @@ Expr select_index(const ViewArgs& args) {
   return index;
 }
 
-void register_parts(Registry& r) {
-  slicing(r, "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-          "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-          slice_of,
-          {{{spec({5, 4}), Scalar(0), Scalar(1), Scalar(4)}}, {{spec({5, 4}), Scalar(-1), Scalar(-3), Argument::None{}, Scalar(2)}},
-           {{spec({5}), Scalar(0), Scalar(4), Scalar(2)}}, {{spec({5}), Scalar(0), Scalar(-9), Scalar(99)}},
-           {{spec({5}), Scalar(0), Scalar(0), Scalar(5), Scalar(0)}, true}, {{spec({})}, true}});
-  slicing(r, "narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
-          "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", narrow_of,
-          {{{spec({5, 4}), Scalar(1), Scalar(1), Scalar(2)}}, {{spec({5}), Scalar(0), Scalar(-2), Scalar(2)}},
-           {{spec({5}), Scalar(0), Scalar(3), Scalar(3)}, true}});
-
-  ViewRow select;
-  select.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)";
-  select.copy_schema = "select_copy.int(Tensor self, int dim, SymInt index) -> Tensor";
-  select.layout = [](const ViewArgs& args) {
-    ViewLayout out = whole(args);
-    Expr index = select_index(args);
-    size_t dim = args.at("dim");
-    out.offset = out.offset + index * out.strides[dim];
-    erase_at(out.sizes, dim);
-    erase_at(out.strides, dim);
-    return out;
-  };
-  select.index = [](const ViewArgs& args, const Index& i, const Sizes&) {
-    Index out = i;
-    insert_at(out, args.at("dim"), select_index(args));
-    return out;
-  };
-  select.samples = {{{spec({3, 4}), Scalar(0), Scalar(1)}}, {{spec({3, 4}), Scalar(-1), Scalar(-1)}},
-                    {{spec({3}), Scalar(0), Scalar(3)}, true}, {{spec({}), Scalar(0), Scalar(0)}, true}};
-  add_view(r, select);
+ViewRow narrow_view() {
+  return slicing("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
+                 "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", narrow_of,
+                 {{{spec({5, 4}), Scalar(1), Scalar(1), Scalar(2)}}, {{spec({5}), Scalar(0), Scalar(-2), Scalar(2)}},
+                  {{spec({5}), Scalar(0), Scalar(3), Scalar(3)}, true}});
 }
 
 struct Diagonal {
@@ -477,7 +449,42 @@ Diagonal diagonal_of(const ViewArgs& args) {
   return d;
 }
 
-void register_windows(Registry& r) {
+}  // namespace
+
+ViewRow slice_view() {
+  return slicing("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+                 "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+                 slice_of,
+                 {{{spec({5, 4}), Scalar(0), Scalar(1), Scalar(4)}},
+                  {{spec({5, 4}), Scalar(-1), Scalar(-3), Argument::None{}, Scalar(2)}},
+                  {{spec({5}), Scalar(0), Scalar(4), Scalar(2)}}, {{spec({5}), Scalar(0), Scalar(-9), Scalar(99)}},
+                  {{spec({5}), Scalar(0), Scalar(0), Scalar(5), Scalar(0)}, true}, {{spec({})}, true}});
+}
+
+ViewRow select_view() {
+  ViewRow select;
+  select.schema = "select.int(Tensor(a) self, int dim, SymInt index) -> Tensor(a)";
+  select.copy_schema = "select_copy.int(Tensor self, int dim, SymInt index) -> Tensor";
+  select.layout = [](const ViewArgs& args) {
+    ViewLayout out = whole(args);
+    Expr index = select_index(args);
+    size_t dim = args.at("dim");
+    out.offset = out.offset + index * out.strides[dim];
+    erase_at(out.sizes, dim);
+    erase_at(out.strides, dim);
+    return out;
+  };
+  select.index = [](const ViewArgs& args, const Index& i, const Sizes&) {
+    Index out = i;
+    insert_at(out, args.at("dim"), select_index(args));
+    return out;
+  };
+  select.samples = {{{spec({3, 4}), Scalar(0), Scalar(1)}}, {{spec({3, 4}), Scalar(-1), Scalar(-1)}},
+                    {{spec({3}), Scalar(0), Scalar(3)}, true}, {{spec({}), Scalar(0), Scalar(0)}, true}};
+  return select;
+}
+
+ViewRow diagonal_view() {
   ViewRow diagonal;
   diagonal.schema = "diagonal(Tensor(a) self, int offset=0, int dim1=0, int dim2=1) -> Tensor(a)";
   diagonal.copy_schema = "diagonal_copy(Tensor self, int offset=0, int dim1=0, int dim2=1) -> Tensor";
@@ -508,8 +515,12 @@ void register_windows(Registry& r) {
   };
   diagonal.samples = {{{spec({3, 4})}}, {{spec({2, 3, 4}), Scalar(1), Scalar(-1), Scalar(0)}}, {{spec({3, 3}), Scalar(-5)}},
                       {{spec({3})}, true}};
-  add_view(r, diagonal);
+  return diagonal;
+}
 
+namespace {
+
+void register_unfold(Registry& r) {
   ViewRow unfold;
   unfold.schema = "unfold(Tensor(a) self, int dimension, int size, int step) -> Tensor(a)";
   unfold.copy_schema = "unfold_copy(Tensor self, int dimension, int size, int step) -> Tensor";
@@ -597,8 +608,8 @@ void register_views(Registry& registry) {
   register_resizings(registry);
   register_unit_dims(registry);
   register_expansions(registry);
-  register_parts(registry);
-  register_windows(registry);
+  for (const ViewRow& row : {slice_view(), narrow_view(), select_view(), diagonal_view()}) add_view(registry, row);
+  register_unfold(registry);
   register_strided(registry);
   register_splits(registry);
 }

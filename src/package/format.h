@@ -32,6 +32,8 @@ struct ExprInstruction {
   ExprCode code;
   int64_t operand;
 };
+// What an output is. Declared before the constant below, which its last name would shadow.
+enum class OutputWhat : uint8_t { tensor, integer, floating, boolean, none };
 // Sizes, offsets, guards refer to expressions by index into Plan::exprs. Equal expressions are stored once.
 using ExprIndex = int32_t;
 inline constexpr int32_t none = -1;
@@ -67,7 +69,6 @@ struct Input {
   std::string constant_string;
   bool mutated = false;                  // written back when it had to be copied
 };
-enum class OutputWhat : uint8_t { tensor, integer, floating, boolean, none };
 // `buffer` may be any buffer: where it is not the output buffer with this very position (the same tensor returned twice,
 // an input or a constant returned), the runtime copies at the end, so that outputs never share memory.
 struct Output {

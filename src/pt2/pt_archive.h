@@ -21,8 +21,8 @@ class PtArchive {
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
-  Tensor tensor(const PickleValue& call);
-  Tensor rebuild(const PickleValue& call, bool typed);
+  Tensor tensor(const std::string& name, const std::vector<const PickleValue*>& args);
+  Tensor rebuild(const std::vector<const PickleValue*>& args, bool typed);
   struct StorageRef {
     std::shared_ptr<Storage> storage;
     std::optional<DType> dtype;  // nothing: untyped

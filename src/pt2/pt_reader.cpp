@@ -91,8 +91,7 @@ PtArchive::StorageRef PtArchive::storage(const PickleValue& id) {
   return ref;
 }
 
-Tensor PtArchive::rebuild(const PickleValue& call, bool typed) {
-  const auto& args = call.args->items;
+Tensor PtArchive::rebuild(const std::vector<const PickleValue*>& args, bool typed) {
   const size_t metadata_at = typed ? 6 : 7;
   if (args.size() < metadata_at) fail("a tensor with too few fields");
   StorageRef ref = storage(*args[0]);
@@ -125,12 +124,17 @@ Tensor PtArchive::rebuild(const PickleValue& call, bool typed) {
   return tensor;
 }
 
-Tensor PtArchive::tensor(const PickleValue& call) {
-  const std::string& name = call.callable->text;
-  if (name == "torch._utils._rebuild_tensor_v2") return rebuild(call, true);
-  if (name == "torch._utils._rebuild_tensor_v3") return rebuild(call, false);
-  if (name == "torch._utils._rebuild_parameter" && !call.args->items.empty() && call.args->items[0]->is(Kind::call))
-    return tensor(*call.args->items[0]);
+Tensor PtArchive::tensor(const std::string& name, const std::vector<const PickleValue*>& args) {
+  if (name == "torch._utils._rebuild_tensor_v2") return rebuild(args, true);
+  if (name == "torch._utils._rebuild_tensor_v3") return rebuild(args, false);
+  if ((name == "torch._utils._rebuild_parameter" || name == "torch._utils._rebuild_parameter_with_state") &&
+      !args.empty() && args[0]->is(Kind::call))
+    return tensor(args[0]->callable->text, args[0]->args->items);
+  // A tensor with Python attributes: (function, class, arguments, attributes). Attributes say nothing to Kiln.
+  if (name == "torch._tensor._rebuild_from_type_v2" && args.size() >= 3 && args[0]->is(Kind::global) &&
+      args[1]->is(Kind::global) && args[2]->is(Kind::tuple) &&
+      (args[1]->text == "torch.Tensor" || args[1]->text == "torch.nn.parameter.Parameter"))
+    return tensor(args[0]->text, args[2]->items);
   fail(str("an object of the kind ", name, ", which is not in the list of what Kiln reads"));
 }
 
@@ -162,7 +166,7 @@ Datum PtArchive::datum(const PickleValue& value) {
         return {Scalar(std::complex<double>(number(*value.args->items[0]).as_double(),
                                             number(*value.args->items[1]).as_double()))};
       }
-      return {tensor(value)};
+      return {tensor(value.callable->text, value.args->items)};
     case Kind::big_integer: fail("an integer beyond 64 bits");
     default: fail(str(pickle_kind_name(value.kind), " stands where a tensor, a number, None or a list should"));
   }

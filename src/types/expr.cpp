@@ -20,16 +20,20 @@ static bool gives_float(ExprOp op, const std::vector<Expr>& args) {
     case ExprOp::float_constant:
     case ExprOp::to_float:
     case ExprOp::truediv:
-    case ExprOp::sqrt: return true;
+    case ExprOp::sqrt:
+      return true;
     case ExprOp::add:
     case ExprOp::mul:
     case ExprOp::floordiv:
     case ExprOp::mod:
     case ExprOp::pow:
     case ExprOp::min:
-    case ExprOp::max: return std::any_of(args.begin(), args.end(), [](const Expr& a) { return a.is_float(); });
-    case ExprOp::ite: return args[1].is_float() || args[2].is_float();
-    default: return false;
+    case ExprOp::max:
+      return std::any_of(args.begin(), args.end(), [](const Expr& a) { return a.is_float(); });
+    case ExprOp::ite:
+      return args[1].is_float() || args[2].is_float();
+    default:
+      return false;
   }
 }
 
@@ -41,8 +45,10 @@ static bool gives_boolean(ExprOp op) {
     case ExprOp::le:
     case ExprOp::logical_and:
     case ExprOp::logical_or:
-    case ExprOp::logical_not: return true;
-    default: return false;
+    case ExprOp::logical_not:
+      return true;
+    default:
+      return false;
   }
 }
 
@@ -301,21 +307,29 @@ static void check_arity(ExprOp op, size_t count) {
   switch (op) {
     case ExprOp::constant:
     case ExprOp::symbol:
-    case ExprOp::float_constant: fail_bug("Expr::make: constants and symbols have constructors of their own");
+    case ExprOp::float_constant:
+      fail_bug("Expr::make: constants and symbols have constructors of their own");
     case ExprOp::add:
     case ExprOp::mul:
     case ExprOp::min:
     case ExprOp::max:
     case ExprOp::logical_and:
-    case ExprOp::logical_or: low = 1, high = SIZE_MAX; break;
-    case ExprOp::ite: low = high = 3; break;
+    case ExprOp::logical_or:
+      low = 1, high = SIZE_MAX;
+      break;
+    case ExprOp::ite:
+      low = high = 3;
+      break;
     case ExprOp::logical_not:
     case ExprOp::to_float:
     case ExprOp::to_int:
     case ExprOp::floor_to_int:
     case ExprOp::ceil_to_int:
-    case ExprOp::sqrt: low = high = 1; break;
-    default: break;
+    case ExprOp::sqrt:
+      low = high = 1;
+      break;
+    default:
+      break;
   }
   KILN_CHECK(count >= low && count <= high, str("Expr::make: ", count, " operands"));
 }
@@ -326,17 +340,21 @@ Expr Expr::make(ExprOp op, std::vector<Expr> args) {
     case ExprOp::eq:
     case ExprOp::ne:
     case ExprOp::lt:
-    case ExprOp::le: return make_relation(op, args[0], args[1]);
+    case ExprOp::le:
+      return make_relation(op, args[0], args[1]);
     case ExprOp::logical_and:
-    case ExprOp::logical_or: return make_and_or(op, args);
-    case ExprOp::logical_not: return make_not(args[0]);
+    case ExprOp::logical_or:
+      return make_and_or(op, args);
+    case ExprOp::logical_not:
+      return make_not(args[0]);
     case ExprOp::ite: {
       Expr condition = as_condition(args[0]);
       if (is_number(condition)) return number_of(condition) != 0 ? args[1] : args[2];
       if (args[1] == args[2]) return args[1];
       return Node::raw(op, {condition, args[1], args[2]});
     }
-    default: break;
+    default:
+      break;
   }
   if (args.size() == 1 && (op == ExprOp::add || op == ExprOp::mul || op == ExprOp::min || op == ExprOp::max))
     return args[0];
@@ -350,14 +368,21 @@ Expr Expr::make(ExprOp op, std::vector<Expr> args) {
     return make_float(op, std::move(args));
   }
   switch (op) {
-    case ExprOp::add: return make_add(args);
-    case ExprOp::mul: return make_mul(args);
-    case ExprOp::floordiv: return normal_floordiv(args[0], args[1]);
-    case ExprOp::mod: return normal_mod(args[0], args[1]);
-    case ExprOp::pow: return make_pow(args[0], args[1]);
+    case ExprOp::add:
+      return make_add(args);
+    case ExprOp::mul:
+      return make_mul(args);
+    case ExprOp::floordiv:
+      return normal_floordiv(args[0], args[1]);
+    case ExprOp::mod:
+      return normal_mod(args[0], args[1]);
+    case ExprOp::pow:
+      return make_pow(args[0], args[1]);
     case ExprOp::min:
-    case ExprOp::max: return make_min_max(op, args);
-    default: fail_bug("Expr::make: operator without a constructor");
+    case ExprOp::max:
+      return make_min_max(op, args);
+    default:
+      fail_bug("Expr::make: operator without a constructor");
   }
 }
 
@@ -384,7 +409,8 @@ Expr compare_ne(const Expr& a, const Expr& b) { return Expr::make(ExprOp::ne, {a
 Expr compare_lt(const Expr& a, const Expr& b) { return Expr::make(ExprOp::lt, {a, b}); }
 Expr compare_le(const Expr& a, const Expr& b) { return Expr::make(ExprOp::le, {a, b}); }
 
-// ---- Symbols ------------------------------------------------------------------------------------------------------------
+// ---- Symbols
+// ------------------------------------------------------------------------------------------------------------
 
 Expr substitute(const Expr& expr, const Substitution& map) {
   if (map.empty()) return expr;
@@ -436,7 +462,8 @@ std::optional<Affine> affine_in(const Expr& expr, std::string_view symbol) {
   return Affine{Polynomial::collect(coefficient.terms).expr(), Polynomial::collect(rest.terms).expr()};
 }
 
-// ---- Shapes ---------------------------------------------------------------------------------------------------------------
+// ---- Shapes
+// ---------------------------------------------------------------------------------------------------------------
 
 // PyTorch takes max(size, 1) of inner sizes. For a constant 0 that matters; a symbol that is 0 has no element whose
 // place could come out wrong, so its plain product is kept.

@@ -26,15 +26,24 @@ static double python_floordiv(double a, double b) {
 
 static double apply_float(ExprOp op, double a, double b) {
   switch (op) {
-    case ExprOp::add: return a + b;
-    case ExprOp::mul: return a * b;
-    case ExprOp::truediv: return a / b;
-    case ExprOp::floordiv: return python_floordiv(a, b);
-    case ExprOp::mod: return python_mod(a, b);
-    case ExprOp::pow: return std::pow(a, b);
-    case ExprOp::min: return b < a ? b : a;
-    case ExprOp::max: return b > a ? b : a;
-    default: fail_bug("apply_float: not a float operator");
+    case ExprOp::add:
+      return a + b;
+    case ExprOp::mul:
+      return a * b;
+    case ExprOp::truediv:
+      return a / b;
+    case ExprOp::floordiv:
+      return python_floordiv(a, b);
+    case ExprOp::mod:
+      return python_mod(a, b);
+    case ExprOp::pow:
+      return std::pow(a, b);
+    case ExprOp::min:
+      return b < a ? b : a;
+    case ExprOp::max:
+      return b > a ? b : a;
+    default:
+      fail_bug("apply_float: not a float operator");
   }
 }
 
@@ -42,11 +51,21 @@ static bool divides(ExprOp op) { return op == ExprOp::truediv || op == ExprOp::f
 
 bool fold_float(ExprOp op, const std::vector<double>& args, double& result) {
   switch (op) {
-    case ExprOp::to_float: result = args[0]; return true;
-    case ExprOp::sqrt: result = std::sqrt(args[0]); return args[0] >= 0;
-    case ExprOp::to_int: result = std::trunc(args[0]); break;
-    case ExprOp::floor_to_int: result = std::floor(args[0]); break;
-    case ExprOp::ceil_to_int: result = std::ceil(args[0]); break;
+    case ExprOp::to_float:
+      result = args[0];
+      return true;
+    case ExprOp::sqrt:
+      result = std::sqrt(args[0]);
+      return args[0] >= 0;
+    case ExprOp::to_int:
+      result = std::trunc(args[0]);
+      break;
+    case ExprOp::floor_to_int:
+      result = std::floor(args[0]);
+      break;
+    case ExprOp::ceil_to_int:
+      result = std::ceil(args[0]);
+      break;
     default:
       if (divides(op) && args[1] == 0) return false;
       result = apply_float(op, args[0], args[1]);
@@ -63,10 +82,14 @@ static bool relation(const Expr& expr, const SymbolValues& values) {
   const Expr &a = expr.args()[0], &b = expr.args()[1];
   auto compare = [&](auto x, auto y) {
     switch (expr.op()) {
-      case ExprOp::eq: return x == y;
-      case ExprOp::ne: return x != y;
-      case ExprOp::lt: return x < y;
-      default: return x <= y;
+      case ExprOp::eq:
+        return x == y;
+      case ExprOp::ne:
+        return x != y;
+      case ExprOp::lt:
+        return x < y;
+      default:
+        return x <= y;
     }
   };
   if (a.is_float() || b.is_float()) return compare(evaluate_float(a, values), evaluate_float(b, values));
@@ -83,33 +106,48 @@ int64_t evaluate(const Expr& expr, const SymbolValues& values) {
   if (expr.is_float()) fail_user("K0211", str("an integer is needed but ", expr.text(), " is a float"));
   const auto& args = expr.args();
   switch (expr.op()) {
-    case ExprOp::constant: return expr.value();
+    case ExprOp::constant:
+      return expr.value();
     case ExprOp::symbol: {
       auto found = values.find(expr.name());
       if (found == values.end()) fail_user("K0211", str("the value of symbol ", expr.name(), " is not known"));
       return found->second;
     }
-    case ExprOp::add: return fold_args(expr, values, checked::add);
-    case ExprOp::mul: return fold_args(expr, values, checked::mul);
-    case ExprOp::floordiv: return fold_args(expr, values, checked::floordiv);
-    case ExprOp::mod: return fold_args(expr, values, checked::mod);
-    case ExprOp::pow: return fold_args(expr, values, checked::pow);
-    case ExprOp::min: return fold_args(expr, values, [](int64_t a, int64_t b) { return std::min(a, b); });
-    case ExprOp::max: return fold_args(expr, values, [](int64_t a, int64_t b) { return std::max(a, b); });
+    case ExprOp::add:
+      return fold_args(expr, values, checked::add);
+    case ExprOp::mul:
+      return fold_args(expr, values, checked::mul);
+    case ExprOp::floordiv:
+      return fold_args(expr, values, checked::floordiv);
+    case ExprOp::mod:
+      return fold_args(expr, values, checked::mod);
+    case ExprOp::pow:
+      return fold_args(expr, values, checked::pow);
+    case ExprOp::min:
+      return fold_args(expr, values, [](int64_t a, int64_t b) { return std::min(a, b); });
+    case ExprOp::max:
+      return fold_args(expr, values, [](int64_t a, int64_t b) { return std::max(a, b); });
     case ExprOp::eq:
     case ExprOp::ne:
     case ExprOp::lt:
-    case ExprOp::le: return relation(expr, values);
+    case ExprOp::le:
+      return relation(expr, values);
     case ExprOp::logical_and:
       return std::all_of(args.begin(), args.end(), [&](const Expr& a) { return truth(a, values); });
     case ExprOp::logical_or:
       return std::any_of(args.begin(), args.end(), [&](const Expr& a) { return truth(a, values); });
-    case ExprOp::logical_not: return !truth(args[0], values);
-    case ExprOp::ite: return evaluate(truth(args[0], values) ? args[1] : args[2], values);
-    case ExprOp::to_int: return float_to_int(std::trunc(evaluate_float(args[0], values)));
-    case ExprOp::floor_to_int: return float_to_int(std::floor(evaluate_float(args[0], values)));
-    case ExprOp::ceil_to_int: return float_to_int(std::ceil(evaluate_float(args[0], values)));
-    default: fail_bug(str("evaluate: ", expr.text(), " is not an integer"));
+    case ExprOp::logical_not:
+      return !truth(args[0], values);
+    case ExprOp::ite:
+      return evaluate(truth(args[0], values) ? args[1] : args[2], values);
+    case ExprOp::to_int:
+      return float_to_int(std::trunc(evaluate_float(args[0], values)));
+    case ExprOp::floor_to_int:
+      return float_to_int(std::floor(evaluate_float(args[0], values)));
+    case ExprOp::ceil_to_int:
+      return float_to_int(std::ceil(evaluate_float(args[0], values)));
+    default:
+      fail_bug(str("evaluate: ", expr.text(), " is not an integer"));
   }
 }
 
@@ -117,15 +155,19 @@ double evaluate_float(const Expr& expr, const SymbolValues& values) {
   if (!expr.is_float()) return static_cast<double>(evaluate(expr, values));
   const auto& args = expr.args();
   switch (expr.op()) {
-    case ExprOp::float_constant: return expr.float_value();
-    case ExprOp::to_float: return evaluate_float(args[0], values);
-    case ExprOp::ite: return evaluate_float(truth(args[0], values) ? args[1] : args[2], values);
+    case ExprOp::float_constant:
+      return expr.float_value();
+    case ExprOp::to_float:
+      return evaluate_float(args[0], values);
+    case ExprOp::ite:
+      return evaluate_float(truth(args[0], values) ? args[1] : args[2], values);
     case ExprOp::sqrt: {
       double x = evaluate_float(args[0], values);
       if (x < 0) fail_user("K0211", str("square root of ", x, " in ", expr.text()));
       return std::sqrt(x);
     }
-    default: break;
+    default:
+      break;
   }
   double out = evaluate_float(args[0], values);
   for (size_t i = 1; i < args.size(); ++i) {

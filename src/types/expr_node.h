@@ -9,9 +9,9 @@ struct Expr::Node {
   ExprOp op = ExprOp::constant;
   bool is_float = false, is_boolean = false;
   size_t hash = 0;
-  int64_t value = 0;    // constant
-  double number = 0;    // float_constant
-  std::string name;     // symbol
+  int64_t value = 0;  // constant
+  double number = 0;  // float_constant
+  std::string name;   // symbol
   std::vector<Expr> args;
 
   // A node exactly as given, without normalising; for code that has normalised already.

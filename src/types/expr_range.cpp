@@ -105,12 +105,18 @@ Interval range_of(const Expr& expr, const RangeEnv& env) {
   }
   if (expr.is_float()) return {};
   switch (expr.op()) {
-    case ExprOp::constant: return {expr.value(), expr.value()};
-    case ExprOp::symbol: return symbol_range(expr.name(), env);
-    case ExprOp::add: return sum_range(expr, env);
-    case ExprOp::mul: return product_range(expr, env);
-    case ExprOp::floordiv: return floordiv_range(range_of(args[0], env), range_of(args[1], env));
-    case ExprOp::mod: return mod_range(range_of(args[0], env), range_of(args[1], env));
+    case ExprOp::constant:
+      return {expr.value(), expr.value()};
+    case ExprOp::symbol:
+      return symbol_range(expr.name(), env);
+    case ExprOp::add:
+      return sum_range(expr, env);
+    case ExprOp::mul:
+      return product_range(expr, env);
+    case ExprOp::floordiv:
+      return floordiv_range(range_of(args[0], env), range_of(args[1], env));
+    case ExprOp::mod:
+      return mod_range(range_of(args[0], env), range_of(args[1], env));
     case ExprOp::min:
     case ExprOp::max: {
       bool is_min = expr.op() == ExprOp::min;
@@ -131,7 +137,8 @@ Interval range_of(const Expr& expr, const RangeEnv& env) {
       if (base.low >= 1) return {1, INT64_MAX};
       return {};
     }
-    default: return {};
+    default:
+      return {};
   }
 }
 
@@ -139,41 +146,94 @@ Interval range_of(const Expr& expr, const RangeEnv& env) {
 
 namespace {
 
-// A bound of `expr` free of the variables that have symbolic upper bounds: each is replaced by the end of its range
-// that makes the expression smallest (or largest), where the sign of its coefficient is known.
-Expr bound_of(Expr expr, const RangeEnv& env, bool smallest) {
-  for (size_t round = 0; round <= env.upper.size(); ++round) {
-    bool changed = false;
-    std::set<std::string> symbols;
-    collect_symbols(expr, symbols);
-    for (const std::string& name : symbols) {
-      auto upper = env.upper.find(name);
-      if (upper == env.upper.end() || mentions(upper->second, name)) continue;
-      auto affine = affine_in(expr, name);
-      if (!affine) continue;
-      Interval sign = range_of(affine->coefficient, env);
-      bool rises = sign.low >= 0, falls = sign.high <= 0;
-      if (!rises && !falls) continue;
-      bool at_low = rises == smallest;
-      int64_t low = symbol_range(name, env).low;
-      if (at_low && low == INT64_MIN) continue;
-      expr = affine->coefficient * (at_low ? Expr(low) : upper->second) + affine->rest;
-      changed = true;
-    }
-    if (!changed) break;
+// Replaces a variable that has a symbolic upper bound by the end of its range that makes the expression smallest, where
+// the sign of its coefficient is known. Inner variables come first: their bounds may mention outer ones.
+bool lower_one(Expr& expr, const RangeEnv& env) {
+  std::set<std::string> symbols;
+  collect_symbols(expr, symbols);
+  std::erase_if(symbols, [&](const std::string& name) { return !env.upper.count(name); });
+  auto outer = [&](const std::string& name) {
+    return std::any_of(symbols.begin(), symbols.end(), [&](const std::string& other) {
+      return other != name && mentions(env.upper.find(other)->second, name);
+    });
+  };
+  for (const std::string& name : symbols) {
+    const Expr& upper = env.upper.find(name)->second;
+    if (mentions(upper, name) || outer(name)) continue;
+    auto affine = affine_in(expr, name);
+    if (!affine) continue;
+    Interval sign = range_of(affine->coefficient, env);
+    int64_t low = symbol_range(name, env).low;
+    if (sign.high <= 0)
+      expr = affine->coefficient * upper + affine->rest;
+    else if (sign.low >= 0 && low != INT64_MIN)
+      expr = affine->coefficient * low + affine->rest;
+    else
+      continue;
+    return true;
+  }
+  return false;
+}
+
+Expr lower_bound(Expr expr, const RangeEnv& env) {
+  for (size_t round = 0; round <= env.upper.size() && lower_one(expr, env); ++round) {
   }
   return expr;
 }
 
+// Lower bounds of an expression that replace one atom by something simpler:
+//   k*min(a, b) with k < 0 and k*max(a, b) with k > 0 are at least k*a, and at least k*b   (one that works is enough)
+//   k*min(a, b) with k > 0 and k*max(a, b) with k < 0 are k*a or k*b                       (all must work)
+//   c*(x // c) lies between x - c + 1 and x
+struct Opened {
+  std::vector<Expr> bounds;
+  bool all = false;
+};
+std::optional<Opened> open_atom(const Expr& expr) {
+  for (const Term& term : Polynomial::of(expr).terms) {
+    if (term.atoms.size() != 1) continue;
+    const Expr& atom = term.atoms[0];
+    const int64_t k = term.coefficient;
+    const Expr rest = expr - atom * k;
+    Opened out;
+    if (atom.op() == ExprOp::min || atom.op() == ExprOp::max) {
+      out.all = (atom.op() == ExprOp::min) == (k > 0);
+      for (const Expr& arg : atom.args()) out.bounds.push_back(rest + arg * k);
+      return out;
+    }
+    if (atom.op() != ExprOp::floordiv) continue;
+    const Expr &x = atom.args()[0], &c = atom.args()[1];
+    if (!c.is_constant() || c.value() <= 0 || k % c.value() != 0) continue;
+    out.bounds.push_back(rest + (k < 0 ? x : x - c + 1) * (k / c.value()));
+    return out;
+  }
+  return {};
+}
+
+// `budget` bounds the work: proofs are asked for often, and those that succeed are short.
+bool never_negative(const Expr& expr, const RangeEnv& env, int& budget) {
+  if (range_of(expr, env).low >= 0) return true;
+  const Expr bound = lower_bound(expr, env);
+  const bool bounded = !(bound == expr);
+  if (bounded && range_of(bound, env).low >= 0) return true;
+  if (--budget < 0) return false;
+  for (const Expr& candidate : {bound, expr}) {
+    auto opened = open_atom(candidate);
+    auto fine = [&](const Expr& e) { return never_negative(e, env, budget); };
+    if (opened && (opened->all ? std::all_of(opened->bounds.begin(), opened->bounds.end(), fine)
+                               : std::any_of(opened->bounds.begin(), opened->bounds.end(), fine)))
+      return true;
+    if (!bounded) break;
+  }
+  return false;
+}
+
 // Sign of a difference: yes when always >= 0, no when always < 0.
 Proof prove_not_negative(const Expr& difference, const RangeEnv& env) {
-  Interval r = range_of(difference, env);
-  if (r.low >= 0) return Proof::yes;
-  if (r.high < 0) return Proof::no;
-  if (env.upper.empty()) return Proof::unknown;
-  if (range_of(bound_of(difference, env, true), env).low >= 0) return Proof::yes;
-  if (range_of(bound_of(difference, env, false), env).high < 0) return Proof::no;
-  return Proof::unknown;
+  int budget = 8;
+  if (never_negative(difference, env, budget)) return Proof::yes;
+  budget = 8;
+  return never_negative(-difference - 1, env, budget) ? Proof::no : Proof::unknown;
 }
 
 bool has_float(const Expr& a, const Expr& b) { return a.is_float() || b.is_float(); }
@@ -198,31 +258,13 @@ Proof guarded(F f) {
 
 Proof negated(Proof p) { return p == Proof::yes ? Proof::no : p == Proof::no ? Proof::yes : Proof::unknown; }
 
-// min and max on either side open up: a <= min(b, c) when a is below both.
-Proof prove_le_parts(const Expr& a, const Expr& b, const RangeEnv& env) {
-  auto all = [&](const Expr& parts, auto test) {
-    return std::all_of(parts.args().begin(), parts.args().end(), test) ? Proof::yes : Proof::unknown;
-  };
-  auto any = [&](const Expr& parts, auto test) {
-    return std::any_of(parts.args().begin(), parts.args().end(), test) ? Proof::yes : Proof::unknown;
-  };
-  auto above = [&](const Expr& part) { return prove_le(a, part, env) == Proof::yes; };
-  auto below = [&](const Expr& part) { return prove_le(part, b, env) == Proof::yes; };
-  if (b.op() == ExprOp::min) return all(b, above);
-  if (a.op() == ExprOp::max) return all(a, below);
-  if (b.op() == ExprOp::max) return any(b, above);
-  if (a.op() == ExprOp::min) return any(a, below);
-  return Proof::unknown;
-}
-
 }  // namespace
 
 Proof prove_le(const Expr& a, const Expr& b, const RangeEnv& env) {
   if (has_float(a, b)) return Proof::unknown;
   auto d = difference(b, a);
   if (!d) return Proof::unknown;
-  Proof p = guarded([&] { return prove_not_negative(*d, env); });
-  return p == Proof::unknown ? prove_le_parts(a, b, env) : p;
+  return guarded([&] { return prove_not_negative(*d, env); });
 }
 
 Proof prove_lt(const Expr& a, const Expr& b, const RangeEnv& env) {
@@ -230,8 +272,7 @@ Proof prove_lt(const Expr& a, const Expr& b, const RangeEnv& env) {
   auto d = difference(b, a);
   if (d) d = difference(*d, 1);
   if (!d) return Proof::unknown;
-  Proof p = guarded([&] { return prove_not_negative(*d, env); });
-  return p == Proof::unknown && prove_le(b, a, env) == Proof::yes ? Proof::no : p;
+  return guarded([&] { return prove_not_negative(*d, env); });
 }
 
 Proof prove_eq(const Expr& a, const Expr& b, const RangeEnv& env) {
@@ -254,12 +295,18 @@ Proof prove_eq(const Expr& a, const Expr& b, const RangeEnv& env) {
 Proof prove(const Expr& condition, const RangeEnv& env) {
   const auto& args = condition.args();
   switch (condition.op()) {
-    case ExprOp::constant: return condition.value() != 0 ? Proof::yes : Proof::no;
-    case ExprOp::eq: return prove_eq(args[0], args[1], env);
-    case ExprOp::ne: return negated(prove_eq(args[0], args[1], env));
-    case ExprOp::lt: return prove_lt(args[0], args[1], env);
-    case ExprOp::le: return prove_le(args[0], args[1], env);
-    case ExprOp::logical_not: return negated(prove(args[0], env));
+    case ExprOp::constant:
+      return condition.value() != 0 ? Proof::yes : Proof::no;
+    case ExprOp::eq:
+      return prove_eq(args[0], args[1], env);
+    case ExprOp::ne:
+      return negated(prove_eq(args[0], args[1], env));
+    case ExprOp::lt:
+      return prove_lt(args[0], args[1], env);
+    case ExprOp::le:
+      return prove_le(args[0], args[1], env);
+    case ExprOp::logical_not:
+      return negated(prove(args[0], env));
     case ExprOp::logical_and:
     case ExprOp::logical_or: {
       Proof decides = condition.op() == ExprOp::logical_and ? Proof::no : Proof::yes;

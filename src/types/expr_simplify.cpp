@@ -121,12 +121,17 @@ Expr decided(const Expr& expr, const RangeEnv& env) {
 
 Expr simplify_node(const Expr& expr, const RangeEnv& env) {
   switch (expr.op()) {
-    case ExprOp::floordiv: return expr.is_float() ? expr : simplify_floordiv(expr.args()[0], expr.args()[1], env);
-    case ExprOp::mod: return expr.is_float() ? expr : simplify_mod(expr.args()[0], expr.args()[1], env);
+    case ExprOp::floordiv:
+      return expr.is_float() ? expr : simplify_floordiv(expr.args()[0], expr.args()[1], env);
+    case ExprOp::mod:
+      return expr.is_float() ? expr : simplify_mod(expr.args()[0], expr.args()[1], env);
     case ExprOp::min:
-    case ExprOp::max: return expr.is_float() ? expr : simplify_min_max(expr, env);
-    case ExprOp::add: return expr.is_float() ? expr : recombine(expr);
-    default: return decided(expr, env);
+    case ExprOp::max:
+      return expr.is_float() ? expr : simplify_min_max(expr, env);
+    case ExprOp::add:
+      return expr.is_float() ? expr : recombine(expr);
+    default:
+      return decided(expr, env);
   }
 }
 

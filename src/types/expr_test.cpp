@@ -90,11 +90,33 @@ TEST(Expr, ParseErrors) {
 }
 
 TEST(Expr, TextRoundTrips) {
-  for (const char* text :
-       {"-9223372036854775808", "a*-9223372036854775808 + b", "-a", "-a*2 - b + 3", "1.5", "-0.0", "inf", "-inf", "nan",
-        "\"odd name\" + \"min\"", "(a + b) // (c + 1)", "a*(b // 3)", "(a % 4)*(b % 4)*7", "not (a < b or c == d)",
-        "a < b and (c == d or e != 3)", "float(a)*1.5 + (2.5*b)", "a + (b + 1.5)", "x**9", "2**x", "(-2)**x",
-        "ite(a < b, a, b)", "(a < b) + 1", "max(a, b, min(c, 3))", "a / b / c", "a / (b / c)", "1e+300*x", "1e-05"}) {
+  for (const char* text : {"-9223372036854775808",
+                           "a*-9223372036854775808 + b",
+                           "-a",
+                           "-a*2 - b + 3",
+                           "1.5",
+                           "-0.0",
+                           "inf",
+                           "-inf",
+                           "nan",
+                           "\"odd name\" + \"min\"",
+                           "(a + b) // (c + 1)",
+                           "a*(b // 3)",
+                           "(a % 4)*(b % 4)*7",
+                           "not (a < b or c == d)",
+                           "a < b and (c == d or e != 3)",
+                           "float(a)*1.5 + (2.5*b)",
+                           "a + (b + 1.5)",
+                           "x**9",
+                           "2**x",
+                           "(-2)**x",
+                           "ite(a < b, a, b)",
+                           "(a < b) + 1",
+                           "max(a, b, min(c, 3))",
+                           "a / b / c",
+                           "a / (b / c)",
+                           "1e+300*x",
+                           "1e-05"}) {
     Expr e = p(text);
     EXPECT_EQ(parse_expr(e.text()).text(), e.text()) << text;
     EXPECT_EQ(parse_expr(e.text()), e) << text << " -> " << e.text();
@@ -111,7 +133,8 @@ TEST(Expr, Affine) {
   EXPECT_TRUE(affine_in(p("j"), "i")->coefficient.is_constant(0));
 }
 
-RangeEnv env_of(std::map<std::string, Interval, std::less<>> ranges, std::map<std::string, Expr, std::less<>> upper = {}) {
+RangeEnv env_of(std::map<std::string, Interval, std::less<>> ranges,
+                std::map<std::string, Expr, std::less<>> upper = {}) {
   return RangeEnv{std::move(ranges), std::move(upper)};
 }
 
@@ -157,6 +180,20 @@ TEST(ExprRange, SymbolicBounds) {
   EXPECT_EQ(prove_eq(p("i"), p("s0"), env), Proof::no);
 }
 
+TEST(ExprRange, ProofsThroughMinAndDivision) {
+  // An axis of n cut into chunks of 4096: o < ceildiv(n, 4096), i < min(4096, n - o*4096).
+  RangeEnv env = env_of({{"i", {0, INT64_MAX}}, {"o", {0, INT64_MAX}}, {"n", {1, INT64_MAX}}, {"k", {0, 9}}},
+                        {{"i", p("min(4096, n - o*4096) - 1")}, {"o", p("(n + 4095) // 4096 - 1")}});
+  EXPECT_EQ(prove_lt(p("o*4096 + i"), p("n"), env), Proof::yes);
+  EXPECT_EQ(prove_lt(p("o*4096"), p("n"), env), Proof::yes);
+  EXPECT_EQ(prove_lt(p("o*4096 + 1"), p("n"), env), Proof::unknown);
+  EXPECT_EQ(prove_le(p("k"), p("max(n, 9)"), env), Proof::yes);
+  EXPECT_EQ(prove_le(p("min(n, 3)"), p("n"), env), Proof::yes);
+  EXPECT_EQ(prove_le(p("n // 8*8"), p("n"), env), Proof::yes);
+  EXPECT_EQ(prove_lt(p("n // 8*8 + 7"), p("n"), env), Proof::no);
+  EXPECT_EQ(prove_lt(p("n // 8*8 + 6"), p("n"), env), Proof::unknown);
+}
+
 TEST(Expr, Shapes) {
   EXPECT_EQ(shape_text(contiguous_strides(std::vector<Expr>{p("s0"), 3, 4})), "12, 4, 1");
   EXPECT_EQ(shape_text(contiguous_strides(std::vector<Expr>{3, p("s0"), 4})), "s0*4, 4, 1");
@@ -176,7 +213,8 @@ class Random {
     std::vector<Tree> args;
   };
   Tree tree(int depth) {
-    if (depth == 0 || number(0, 5) == 0) return number(0, 2) ? Tree{'s', number(0, 3), {}} : Tree{'c', number(-9, 9), {}};
+    if (depth == 0 || number(0, 5) == 0)
+      return number(0, 2) ? Tree{'s', number(0, 3), {}} : Tree{'c', number(-9, 9), {}};
     static const char ops[] = "+++-**//%%mM<=?";
     Tree t{ops[number(0, sizeof(ops) - 2)], 0, {}};
     int count = t.op == '?' ? 3 : 2;
@@ -193,18 +231,30 @@ Expr build(const Random::Tree& t) {
   std::vector<Expr> a;
   for (const auto& arg : t.args) a.push_back(build(arg));
   switch (t.op) {
-    case 'c': return t.value;
-    case 's': return Expr::symbol("s" + std::to_string(t.value));
-    case '+': return a[0] + a[1];
-    case '-': return a[0] - a[1];
-    case '*': return a[0] * a[1];
-    case '/': return floordiv(a[0], a[1]);
-    case '%': return mod(a[0], a[1]);
-    case 'm': return min_expr(a[0], a[1]);
-    case 'M': return max_expr(a[0], a[1]);
-    case '<': return compare_lt(a[0], a[1]);
-    case '=': return compare_eq(a[0], a[1]);
-    default: return Expr::make(ExprOp::ite, a);
+    case 'c':
+      return t.value;
+    case 's':
+      return Expr::symbol("s" + std::to_string(t.value));
+    case '+':
+      return a[0] + a[1];
+    case '-':
+      return a[0] - a[1];
+    case '*':
+      return a[0] * a[1];
+    case '/':
+      return floordiv(a[0], a[1]);
+    case '%':
+      return mod(a[0], a[1]);
+    case 'm':
+      return min_expr(a[0], a[1]);
+    case 'M':
+      return max_expr(a[0], a[1]);
+    case '<':
+      return compare_lt(a[0], a[1]);
+    case '=':
+      return compare_eq(a[0], a[1]);
+    default:
+      return Expr::make(ExprOp::ite, a);
   }
 }
 
@@ -219,21 +269,40 @@ std::optional<__int128> direct(const Random::Tree& t, const int64_t* symbols) {
   auto floor_div = [](__int128 x, __int128 y) { return x / y - (x % y != 0 && (x < 0) != (y < 0) ? 1 : 0); };
   __int128 out = 0;
   switch (t.op) {
-    case 'c': out = t.value; break;
-    case 's': out = symbols[t.value]; break;
-    case '+': out = a[0] + a[1]; break;
-    case '-': out = a[0] - a[1]; break;
-    case '*': out = a[0] * a[1]; break;
+    case 'c':
+      out = t.value;
+      break;
+    case 's':
+      out = symbols[t.value];
+      break;
+    case '+':
+      out = a[0] + a[1];
+      break;
+    case '-':
+      out = a[0] - a[1];
+      break;
+    case '*':
+      out = a[0] * a[1];
+      break;
     case '/':
     case '%':
       if (a[1] == 0) return {};
       out = t.op == '/' ? floor_div(a[0], a[1]) : a[0] - a[1] * floor_div(a[0], a[1]);
       break;
-    case 'm': out = std::min(a[0], a[1]); break;
-    case 'M': out = std::max(a[0], a[1]); break;
-    case '<': out = a[0] < a[1]; break;
-    case '=': out = a[0] == a[1]; break;
-    default: out = a[0] != 0 ? a[1] : a[2];
+    case 'm':
+      out = std::min(a[0], a[1]);
+      break;
+    case 'M':
+      out = std::max(a[0], a[1]);
+      break;
+    case '<':
+      out = a[0] < a[1];
+      break;
+    case '=':
+      out = a[0] == a[1];
+      break;
+    default:
+      out = a[0] != 0 ? a[1] : a[2];
   }
   if (out > 1000000000 || out < -1000000000) return {};
   return out;

@@ -12,11 +12,21 @@ namespace kiln {
 
 namespace {
 
-enum Level { level_or = 1, level_and, level_not, level_compare, level_add, level_mul, level_unary, level_pow, level_atom };
+enum Level {
+  level_or = 1,
+  level_and,
+  level_not,
+  level_compare,
+  level_add,
+  level_mul,
+  level_unary,
+  level_pow,
+  level_atom
+};
 
-constexpr std::string_view words[] = {"and",   "or",    "not",  "min", "max", "ite", "float",     "trunc",    "floor",
-                                      "ceil",  "sqrt",  "inf",  "nan", "Max", "Min", "Mod",       "FloorDiv", "CleanDiv",
-                                      "True",  "False", "true", "Eq",  "Ne",  "false", "PythonMod"};
+constexpr std::string_view words[] = {
+    "and", "or",  "not", "min",      "max",      "ite",  "float", "trunc", "floor", "ceil", "sqrt",  "inf",      "nan",
+    "Max", "Min", "Mod", "FloorDiv", "CleanDiv", "True", "False", "true",  "Eq",    "Ne",   "false", "PythonMod"};
 
 bool is_word(std::string_view name) { return std::find(std::begin(words), std::end(words), name) != std::end(words); }
 bool name_start(char c) { return std::isalpha(static_cast<unsigned char>(c)) || c == '_'; }
@@ -31,22 +41,32 @@ std::string print_at(const Expr& e, int level);
 
 Level level_of(const Expr& e) {
   switch (e.op()) {
-    case ExprOp::constant: return e.value() < 0 ? level_unary : level_atom;
-    case ExprOp::float_constant: return std::signbit(e.float_value()) ? level_unary : level_atom;
-    case ExprOp::add: return level_add;
+    case ExprOp::constant:
+      return e.value() < 0 ? level_unary : level_atom;
+    case ExprOp::float_constant:
+      return std::signbit(e.float_value()) ? level_unary : level_atom;
+    case ExprOp::add:
+      return level_add;
     case ExprOp::mul:
     case ExprOp::floordiv:
     case ExprOp::mod:
-    case ExprOp::truediv: return level_mul;
-    case ExprOp::pow: return level_pow;
+    case ExprOp::truediv:
+      return level_mul;
+    case ExprOp::pow:
+      return level_pow;
     case ExprOp::eq:
     case ExprOp::ne:
     case ExprOp::lt:
-    case ExprOp::le: return level_compare;
-    case ExprOp::logical_and: return level_and;
-    case ExprOp::logical_or: return level_or;
-    case ExprOp::logical_not: return level_not;
-    default: return level_atom;
+    case ExprOp::le:
+      return level_compare;
+    case ExprOp::logical_and:
+      return level_and;
+    case ExprOp::logical_or:
+      return level_or;
+    case ExprOp::logical_not:
+      return level_not;
+    default:
+      return level_atom;
   }
 }
 
@@ -94,30 +114,54 @@ std::string binary_text(const Expr& e, const char* op, int level) {
 
 std::string plain_text(const Expr& e) {
   switch (e.op()) {
-    case ExprOp::constant: return str(e.value());
-    case ExprOp::float_constant: return float_text(e.float_value());
-    case ExprOp::symbol: return name_text(e.name());
-    case ExprOp::add: return sum_text(e);
-    case ExprOp::mul: return product_text(e, false);
-    case ExprOp::floordiv: return binary_text(e, " // ", level_atom);
-    case ExprOp::mod: return binary_text(e, " % ", level_atom);
-    case ExprOp::truediv: return binary_text(e, " / ", level_atom);
-    case ExprOp::pow: return binary_text(e, "**", level_atom);
-    case ExprOp::eq: return binary_text(e, " == ", level_add);
-    case ExprOp::ne: return binary_text(e, " != ", level_add);
-    case ExprOp::lt: return binary_text(e, " < ", level_add);
-    case ExprOp::le: return binary_text(e, " <= ", level_add);
-    case ExprOp::logical_and: return join_map(e.args(), " and ", [](const Expr& a) { return print_at(a, level_not); });
-    case ExprOp::logical_or: return join_map(e.args(), " or ", [](const Expr& a) { return print_at(a, level_and); });
-    case ExprOp::logical_not: return "not " + print_at(e.args()[0], level_atom);
-    case ExprOp::min: return call_text("min", e);
-    case ExprOp::max: return call_text("max", e);
-    case ExprOp::ite: return call_text("ite", e);
-    case ExprOp::to_float: return call_text("float", e);
-    case ExprOp::to_int: return call_text("trunc", e);
-    case ExprOp::floor_to_int: return call_text("floor", e);
-    case ExprOp::ceil_to_int: return call_text("ceil", e);
-    case ExprOp::sqrt: return call_text("sqrt", e);
+    case ExprOp::constant:
+      return str(e.value());
+    case ExprOp::float_constant:
+      return float_text(e.float_value());
+    case ExprOp::symbol:
+      return name_text(e.name());
+    case ExprOp::add:
+      return sum_text(e);
+    case ExprOp::mul:
+      return product_text(e, false);
+    case ExprOp::floordiv:
+      return binary_text(e, " // ", level_atom);
+    case ExprOp::mod:
+      return binary_text(e, " % ", level_atom);
+    case ExprOp::truediv:
+      return binary_text(e, " / ", level_atom);
+    case ExprOp::pow:
+      return binary_text(e, "**", level_atom);
+    case ExprOp::eq:
+      return binary_text(e, " == ", level_add);
+    case ExprOp::ne:
+      return binary_text(e, " != ", level_add);
+    case ExprOp::lt:
+      return binary_text(e, " < ", level_add);
+    case ExprOp::le:
+      return binary_text(e, " <= ", level_add);
+    case ExprOp::logical_and:
+      return join_map(e.args(), " and ", [](const Expr& a) { return print_at(a, level_not); });
+    case ExprOp::logical_or:
+      return join_map(e.args(), " or ", [](const Expr& a) { return print_at(a, level_and); });
+    case ExprOp::logical_not:
+      return "not " + print_at(e.args()[0], level_atom);
+    case ExprOp::min:
+      return call_text("min", e);
+    case ExprOp::max:
+      return call_text("max", e);
+    case ExprOp::ite:
+      return call_text("ite", e);
+    case ExprOp::to_float:
+      return call_text("float", e);
+    case ExprOp::to_int:
+      return call_text("trunc", e);
+    case ExprOp::floor_to_int:
+      return call_text("floor", e);
+    case ExprOp::ceil_to_int:
+      return call_text("ceil", e);
+    case ExprOp::sqrt:
+      return call_text("sqrt", e);
   }
   fail_bug("Expr::text: unknown operator");
 }
@@ -309,13 +353,22 @@ class Parser {
     };
     // The capitalised ones are sympy's spellings, which appear in files' range constraints.
     static constexpr size_t many = 1u << 16;
-    static constexpr Function functions[] = {
-        {"min", ExprOp::min, 1, many},      {"max", ExprOp::max, 1, many},     {"ite", ExprOp::ite, 3, 3},
-        {"float", ExprOp::to_float, 1, 1},  {"trunc", ExprOp::to_int, 1, 1},   {"floor", ExprOp::floor_to_int, 1, 1},
-        {"ceil", ExprOp::ceil_to_int, 1, 1}, {"sqrt", ExprOp::sqrt, 1, 1},     {"Min", ExprOp::min, 1, many},
-        {"Max", ExprOp::max, 1, many},      {"Mod", ExprOp::mod, 2, 2},        {"PythonMod", ExprOp::mod, 2, 2},
-        {"FloorDiv", ExprOp::floordiv, 2, 2}, {"CleanDiv", ExprOp::floordiv, 2, 2}, {"Eq", ExprOp::eq, 2, 2},
-        {"Ne", ExprOp::ne, 2, 2}};
+    static constexpr Function functions[] = {{"min", ExprOp::min, 1, many},
+                                             {"max", ExprOp::max, 1, many},
+                                             {"ite", ExprOp::ite, 3, 3},
+                                             {"float", ExprOp::to_float, 1, 1},
+                                             {"trunc", ExprOp::to_int, 1, 1},
+                                             {"floor", ExprOp::floor_to_int, 1, 1},
+                                             {"ceil", ExprOp::ceil_to_int, 1, 1},
+                                             {"sqrt", ExprOp::sqrt, 1, 1},
+                                             {"Min", ExprOp::min, 1, many},
+                                             {"Max", ExprOp::max, 1, many},
+                                             {"Mod", ExprOp::mod, 2, 2},
+                                             {"PythonMod", ExprOp::mod, 2, 2},
+                                             {"FloorDiv", ExprOp::floordiv, 2, 2},
+                                             {"CleanDiv", ExprOp::floordiv, 2, 2},
+                                             {"Eq", ExprOp::eq, 2, 2},
+                                             {"Ne", ExprOp::ne, 2, 2}};
     for (const Function& f : functions) {
       if (f.name != name) continue;
       expect("(");

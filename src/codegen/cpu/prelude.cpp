@@ -41,6 +41,24 @@ void for_each_identifier(std::string_view text, F f) {
   }
 }
 
+// "$POLY{z; c0, c1, c2}" becomes Horner's scheme: fma_$e(fma_$e($S(c2), z, $S(c1)), z, $S(c0)).
+std::string expand_polynomials(std::string_view text) {
+  constexpr std::string_view mark = "$POLY{";
+  std::string out;
+  for (size_t at; (at = text.find(mark)) != std::string_view::npos;) {
+    size_t semicolon = text.find(';', at), end = text.find('}', at);
+    std::string_view variable = text.substr(at + mark.size(), semicolon - at - mark.size());
+    std::vector<std::string> coefficients = split(text.substr(semicolon + 1, end - semicolon - 1), ',');
+    std::string sum = str("$S(", trim(coefficients.back()), ")");
+    for (size_t i = coefficients.size() - 1; i-- > 0;) sum = str("fma_$e(", sum, ", ", variable, ", $S(", trim(coefficients[i]), "))");
+    out += text.substr(0, at);
+    out += sum;
+    text.remove_prefix(end + 1);
+  }
+  out += text;
+  return out;
+}
+
 struct Piece {
   std::string key;  // names that come from one piece share its key
   std::string text;
@@ -138,7 +156,7 @@ class Assembler {
                            {"V", n * e.bytes == 32 ? "256" : "128"},
                            {"K", n == 16 ? "(unsigned short)-1" : "(unsigned char)-1"},
                            {"C", e.bytes == 4 ? "f" : ""}};
-    if (piece.text != nullptr) return fill(n > 1 && piece.vector != nullptr ? piece.vector : piece.text, tokens);
+    if (piece.text != nullptr) return fill(expand_polynomials(n > 1 && piece.vector != nullptr ? piece.vector : piece.text), tokens);
     std::string parameters, arguments;
     for (int i = 0; i < piece.arity; i++) {
       std::string separator = i > 0 ? ", " : "", argument(1, static_cast<char>('x' + i));

@@ -15,10 +15,12 @@
 //            stride and index count elements. Lanes that are off are not accessed and give 0.
 //            k_load_<d>(p)  k_load_<d>_n(p, n)  k_load_<d>_s(p, stride)  k_load_<d>_sn(p, stride, n)
 //            k_load_<d>_m(p, mask)  k_load_<d>_sm(p, stride, mask)  k_gather_<d>(p, vi64)  k_gather_<d>_m(p, vi64, mask)
-//            k_store_<d>… (p, value, …) and k_scatter_<d>(p, vi64, value[, mask]) likewise; f16 and bf16 round to even.
+//            k_store_<d>…(p, value, …) likewise, k_scatter_<d>(p, vi64, value[, mask]); f16 and bf16 round to even.
 //            k_get_<d>(p), k_set_<d>(p, s): one element, scalar. k_atomic_add_<d>(p, s): f32 f64 i32 i64 f16 bf16.
 // Operators  k_<name> for every row of loops/scalar_ops.h but add, sub, mul, neg and the bit operators, which have both
 //            the C operator and k_<name>. Integer division is k_div (never traps: x / 0 gives 0; the kernel raises before).
+//            k_fma rounds once everywhere (slow before x86-64-v3); k_madd is x * y + z as the target does it best.
+// Random     k_random_<d>(seed, counter), counter i64 or vi64: the numbers of loops/random.h
 // Casts      k_cast_<d>(x) from any type; k_cast_bf16 and k_cast_f16 round and stay vf32. k_bitcast_<t>(x): same width.
 // Reductions k_hsum k_hprod k_hmin k_hmax (NaN wins) over lanes, k_hany k_hall of a vmask. Tree order: lane i with lane
 //            i + L/2, then halves again.

@@ -5,9 +5,10 @@
 namespace kiln::codegen {
 namespace {
 
-constexpr const char* min_float = R"(K_FN $F min_$e($F x, $F y) { $F m = x < y ? x : y; return x != x ? x : m; }
+// Equal operands give the first; a comparison with NaN fails and gives the second, so only a first NaN needs care.
+constexpr const char* min_float = R"(K_FN $F min_$e($F x, $F y) { $F m = x <= y ? x : y; return x != x ? x : m; }
 )";
-constexpr const char* max_float = R"(K_FN $F max_$e($F x, $F y) { $F m = x > y ? x : y; return x != x ? x : m; }
+constexpr const char* max_float = R"(K_FN $F max_$e($F x, $F y) { $F m = x >= y ? x : y; return x != x ? x : m; }
 )";
 constexpr const char* min_integer = R"(K_FN $F min_$e($F x, $F y) { return x < y ? x : y; }
 )";
@@ -112,14 +113,16 @@ constexpr const char* fmod_slow_text = R"(static inline __attribute__((noinline,
   u64 ma = ea ? (a << 12 >> 12) | 1ull << 52 : a, mb = eb ? (b << 12 >> 12) | 1ull << 52 : b;
   if (ea == 0) ea = 1;
   if (eb == 0) eb = 1;
+  for (; !(ma >> 52); ea--) ma <<= 1;
+  for (; !(mb >> 52); eb--) mb <<= 1;
   for (; ea > eb; ea--) {
     if (ma >= mb) ma -= mb;
     ma <<= 1;
   }
   if (ma >= mb) ma -= mb;
   if (ma == 0) return __builtin_bit_cast(f64, sign);
-  while (!(ma >> 52) && eb > 1) ma <<= 1, eb--;
-  u64 r = ma >> 52 ? (ma ^ 1ull << 52) | (u64)eb << 52 : ma;
+  for (; !(ma >> 52); eb--) ma <<= 1;
+  u64 r = eb > 0 ? (ma ^ 1ull << 52) | (u64)eb << 52 : ma >> (1 - eb);
   return __builtin_bit_cast(f64, r | sign);
 }
 )";

@@ -1,5 +1,5 @@
 // Conversions between number types with PyTorch's meaning, and the 16-bit float formats. Float to integer truncates as
-// the processor's cvtt instructions do; narrow integers go through i32, unsigned ones through i64 (docs/semantics.md).
+// the processor's cvtt instructions do; narrow integers go through i32, u32 through i64 (docs/semantics.md).
 #include "base/error.h"
 #include "codegen/cpu/prelude_pieces.h"
 
@@ -108,7 +108,7 @@ std::string cast_body(const Element& from, const Element& to, int n) {
                  convert(from, i64, n, str("sel_", f, "(big, x - splat_", f, "(0x1p63", from.bytes == 4 ? "f" : "", "), x)")),
                  "; return ", convert(i64, to, n, str("sel_", s, "(", mask_of_u, ", low ^ splat_", s, "((i64)1 << 63), low)")), ";");
     }
-    bool through_i64 = !to.is_signed || to.bytes == 8;
+    bool through_i64 = to.bytes == 8 || (to.bytes == 4 && !to.is_signed);
     const Element& middle = through_i64 ? i64 : i32;
     return str("return ", convert(middle, to, n, convert(from, middle, n, "x")), ";");
   }

@@ -201,29 +201,36 @@ std::string public_load(std::string_view name, std::string_view d, std::string_v
   return str("K_FN ", s.vector, " ", name, "(", parameters, ") { ", before, "return ", s.widen, "(", body, "); }\n");
 }
 
-std::string public_store(std::string_view name, std::string_view d, std::string_view variant, bool scatter, const PieceContext& context) {
-  Storage s = *storage(d, context);
-  std::string raw = type_name(*s.raw, context.lanes);
+// Parameters: p, value, then stride and mask; scatter: p, index, value and perhaps the mask.
+std::string store_body(const Storage& s, std::string_view variant, bool scatter, const PieceContext& context) {
+  std::string raw = type_name(*s.raw, context.lanes), value = str(s.narrow, "(v)");
   bool strided = variant.find('s') != std::string_view::npos;
   bool by_count = variant.find('n') != std::string_view::npos, by_mask = variant.find('m') != std::string_view::npos;
-  // The value comes where the load's result would: after the place, before the mask.
-  std::string parameters = str(s.memory, "* p", scatter ? ", vi64 j" : strided ? ", i64 s" : "", ", ", s.vector, " v",
-                               by_count ? ", int n" : "", by_mask ? ", vmask m" : "");
-  std::string value = str(s.narrow, "(v)");
   if (context.lanes == 1) {
     std::string guard = by_count ? "if (n > 0) " : by_mask ? "if (m) " : "";
-    return str("K_FN void ", name, "(", parameters, ") { ", strided ? "(void)s; " : "", guard, "st_", raw, "(",
-               scatter ? "p + j" : "p", ", ", value, "); }\n");
+    return str(strided ? "(void)s; " : "", guard, "st_", raw, "(", scatter ? "p + j" : "p", ", ", value, ");");
   }
-  std::string all = str((1u << context.lanes) - 1, "u");
   std::string k = by_count ? "(1u << n) - 1" : by_mask ? str("bits_", type_name(context.mask_element(), context.lanes), "(m.m)") : "";
+  std::string all = str((1u << context.lanes) - 1, "u");
   if (scatter) {
-    return str("K_FN void ", name, "(", parameters, ") { i64 t[", context.lanes, "]; st_",
-               type_name(*find_element("i64"), context.lanes), "(t, j); stgk_", raw, "(p, t, ", value, ", ", k.empty() ? all : k, "); }\n");
+    return str("i64 t[", context.lanes, "]; st_", type_name(*find_element("i64"), context.lanes), "(t, j); stgk_", raw, "(p, t, ", value,
+               ", ", k.empty() ? all : k, ");");
   }
-  if (strided) return str("K_FN void ", name, "(", parameters, ") { stsk_", raw, "(p, s, ", value, ", ", k.empty() ? all : k, "); }\n");
-  if (k.empty()) return str("K_FN void ", name, "(", parameters, ") { st_", raw, "(p, ", value, "); }\n");
-  return str("K_FN void ", name, "(", parameters, ") { stk_", raw, "(p, ", value, ", ", k, "); }\n");
+  if (strided) return str("stsk_", raw, "(p, s, ", value, ", ", k.empty() ? all : k, ");");
+  if (k.empty()) return str("st_", raw, "(p, ", value, ");");
+  return str("stk_", raw, "(p, ", value, ", ", k, ");");
+}
+
+std::string public_store(std::string_view name, std::string_view d, std::string_view variant, bool scatter, const PieceContext& context) {
+  Storage s = *storage(d, context);
+  auto function = [&](std::string_view form) {
+    std::string parameters = str(s.memory, "* p", scatter ? ", vi64 j" : "", ", ", s.vector, " v");
+    if (form.find('s') != std::string_view::npos) parameters += ", i64 s";
+    if (form.find('n') != std::string_view::npos) parameters += ", int n";
+    if (form.find('m') != std::string_view::npos) parameters += ", vmask m";
+    return str("K_FN void ", name, "(", parameters, ") { ", store_body(s, form, scatter, context), " }\n");
+  };
+  return scatter ? function("") + function("m") : function(variant);
 }
 
 std::string atomic_add_text(std::string_view d, const Storage& s) {
@@ -251,7 +258,7 @@ std::optional<std::string> public_memory(std::string_view name, const PieceConte
     std::string_view rest = name.substr(std::string_view(form.prefix).size());
     size_t cut = rest.find('_');
     std::string_view d = rest.substr(0, cut), variant = cut == std::string_view::npos ? "" : rest.substr(cut + 1);
-    bool known = variant.empty() || variant == "m" || (!form.indexed && (variant == "n" || variant == "s" || variant == "sn" || variant == "sm"));
+    bool known = variant.empty() || (variant == "m" && !(form.store && form.indexed)) || (!form.indexed && (variant == "n" || variant == "s" || variant == "sn" || variant == "sm"));
     if (!known || !storage(d, context) || (cut != std::string_view::npos && variant.empty())) return std::nullopt;
     return form.store ? public_store(name, d, variant, form.indexed, context) : public_load(name, d, variant, form.indexed, context);
   }

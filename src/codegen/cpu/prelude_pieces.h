@@ -59,7 +59,7 @@ std::string fill(std::string_view text, const Replacements& replacements);
 
 // One math function (or a few that belong together) of an element type, written with tokens:
 //   $F the type, $I and $U integers of the same width, $M its natural mask, $S(x) and $SI(x) splat a float / an integer,
-//   $N lanes, $D and $DI f64 and i64 with as many lanes (f32 only), $at the lane i ("[i]", nothing for scalars).
+//   $POLY{z; c0, c1} a polynomial, $N lanes, $D and $DI f64 and i64 with as many lanes (f32 only), $at the lane i ("[i]", nothing for scalars).
 struct MathPiece {
   const char* name;   // without type: "exp" makes exp_f32
   char type;          // 's' f32, 'd' f64, 'f' both floats, 'i' signed integers, 'u' unsigned, 'n' all integers, 'a' all

@@ -31,9 +31,11 @@ constexpr PublicOp public_ops[] = {
     {"abs", 1, 'a', false, nullptr, "x"},
     {"min", 2, 'a', false, nullptr, "x & y"},
     {"max", 2, 'a', false, nullptr, "x | y"},
-    {"pow", 2, 'a', false, nullptr, nullptr},
+    {"pow", 2, 'a', false, nullptr, "x | !y"},
     {"fma", 3, 'f', false, "fused_$e(x, y, z)", nullptr},
     {"fma", 3, 'n', false, "x * y + z", nullptr},
+    {"madd", 3, 'f', false, "fma_$e(x, y, z)", nullptr},
+    {"madd", 3, 'n', false, "x * y + z", nullptr},
     {"shl", 2, 'n', false, nullptr, nullptr},
     {"shr", 2, 'n', false, nullptr, nullptr},
     {"eq", 2, 'a', true, "to_vmask_$M(x == y)", "x == y"},
@@ -116,14 +118,13 @@ std::string lane_text(const PieceContext& context) {
 }
 
 // Folds natural vectors by rotating halves onto each other; the result is in lane 0.
-std::string fold_text(const Element& e, int lanes, std::string_view combine) {
+std::string fold_text(int lanes, std::string_view combine) {
   std::string out;
   for (int step = lanes / 2; step >= 1; step /= 2) {
     std::string order;
     for (int i = 0; i < lanes; i++) order += str(i > 0 ? ", " : "", (i + step) % lanes);
     out += str("  y = __builtin_shufflevector(x, x, ", order, ");\n  x = ", combine, ";\n");
   }
-  (void)e;
   return out;
 }
 
@@ -137,11 +138,54 @@ std::string horizontal_text(std::string_view name, const PieceContext& context) 
     }
     int n = context.natural_lanes(*e);
     std::string t = type_name(*e, n);
-    out += str("K_FN ", e->name, " ", name, "(", t, " x) {\n  ", t, " y;\n", fold_text(*e, n, combine), "  return x[0];\n}\n");
+    out += str("K_FN ", e->name, " ", name, "(", t, " x) {\n  ", t, " y;\n", fold_text(n, combine), "  return x[0];\n}\n");
     for (n *= 2; n <= context.lanes; n *= 2) {
       std::string half = type_name(*e, n / 2);
       out += str("K_FN ", e->name, " ", name, "(", type_name(*e, n), " v) { ", half, " x = v.a, y = v.b; return ", name, "(", combine, "); }\n");
     }
+  }
+  return out;
+}
+
+// SplitMix64 at position `counter` (loops/random.h).
+std::string random_bits_text(const PieceContext& context) {
+  std::string out;
+  for (int n : {1, context.lanes}) {
+    std::string u = type_name(*find_element("u64"), n);
+    out += fill(R"(K_FN $U random_bits(u64 seed, $U counter) {
+  $U z = $S(seed) + (counter + $S(1)) * $S(0x9E3779B97F4A7C15ull);
+  z = (z ^ (z >> $S(30))) * $S(0xBF58476D1CE4E5B9ull);
+  z = (z ^ (z >> $S(27))) * $S(0x94D049BB133111EBull);
+  return z ^ (z >> $S(31));
+}
+)",
+                {{"U", u}, {"S", "splat_" + u}});
+    if (context.lanes == 1) break;
+  }
+  return out;
+}
+
+std::optional<std::string> random_text(std::string_view name, const PieceContext& context) {
+  std::string_view d = name.substr(9);
+  const Element *e = find_element(d == "f16" || d == "bf16" ? "f32" : d), *u64 = find_element("u64"), *i64 = find_element("i64");
+  if (e == nullptr && d != "bool") return std::nullopt;
+  std::string out;
+  for (int n : {1, context.lanes}) {
+    std::string u = type_name(*u64, n), i = type_name(*i64, n), shift = str(" >> splat_", u, "(");
+    std::string bits = str("random_bits(seed, cvt_", i, "_", u, "(counter))"), result, body;
+    if (e == nullptr) {
+      result = n == 1 ? "bool" : "vmask";
+      body = str("to_vmask_", i, "(cvt_", u, "_", i, "(", bits, ") < splat_", i, "(0))");
+    } else if (e->floating) {
+      result = type_name(*e, n);
+      bool single = e->bytes == 4;
+      body = str("cvt_", i, "_", result, "(cvt_", u, "_", i, "(", bits, shift, single ? "40)))" : "11)))", " * splat_", result, single ? "(0x1p-24f)" : "(0x1p-53)");
+    } else {
+      result = type_name(*e, n);
+      body = str("cvt_", u, "_", result, "(", bits, shift, 64 - 8 * e->bytes, "))");
+    }
+    out += str("K_FN ", result, " ", name, "(u64 seed, ", i, " counter) { return ", body, "; }\n");
+    if (context.lanes == 1) break;
   }
   return out;
 }
@@ -169,7 +213,9 @@ std::optional<std::string> mask_function(std::string_view name, const PieceConte
 }  // namespace
 
 std::optional<std::string> public_piece(std::string_view name, const PieceContext& context) {
+  if (name == "random_bits") return random_bits_text(context);
   if (!starts_with(name, "k_")) return std::nullopt;
+  if (starts_with(name, "k_random_")) return random_text(name, context);
   if (auto text = mask_function(name, context)) return text;
   if (name == "k_select") return select_text(context);
   if (name == "k_lane") return lane_text(context);

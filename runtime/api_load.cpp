@@ -1,0 +1,203 @@
+// kiln.h: versions, loading, what a model is.
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/settings.h"
+#include "runtime/api_handles.h"
+#include "runtime/element.h"
+#include "runtime/package_loader.h"
+
+using namespace kiln;
+using namespace kiln::runtime;
+
+#ifndef KILN_VERSION_TEXT
+#define KILN_VERSION_TEXT "0.1.0"
+#endif
+
+namespace {
+
+// Options that a caller built against an older header may not have: read what its struct holds, zero for the rest.
+kiln_load_options whole_options(const kiln_load_options* given) {
+  kiln_load_options options{};
+  options.device_index = -1;
+  if (given) std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  return options;
+}
+
+Settings read_settings(const kiln_load_options& options) {
+  Settings settings(Phase::run);
+  for (size_t i = 0; i < options.setting_count; ++i) settings.set(std::string_view(options.settings[i]));
+  if (!options.ignore_environment) settings.read_environment();
+  return settings;
+}
+
+ModelOptions model_options(const kiln_load_options& options) {
+  Settings settings = read_settings(options);
+  ModelOptions out;
+  if (options.allocator) out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
+  out.log = {options.log, options.log_user};
+  out.threads = static_cast<int>(settings.get_int("cpp.threads"));
+  out.parallel_for = options.parallel_for;
+  out.parallel_for_user = options.parallel_for_user;
+  out.check_inputs = !settings.given("check_inputs") || settings.get_bool("check_inputs");
+  out.printer_mode = static_cast<int>(settings.get_int("aot_inductor.debug_intermediate_value_printer"));
+  out.printer_filter = settings.get_list("aot_inductor.filtered_kernel_names");
+  for (const std::string& note : settings.notes()) out.log.write(KILN_LOG_WARNING, note);
+  return out;
+}
+
+SpecText describe(const Program& program, int32_t buffer) {
+  SpecText text;
+  const format::Buffer& b = program.buffer(buffer);
+  auto fixed = [&](format::ExprIndex e) {
+    int64_t value = -1;
+    if (!program.symbols_of(e).empty()) return value;
+    evaluate(program.plan.exprs[static_cast<size_t>(e)], std::vector<int64_t>(program.plan.symbols.size()), value);
+    return value;
+  };
+  for (format::ExprIndex e : b.sizes) {
+    text.sizes.push_back(fixed(e));
+    const std::string& written = program.plan.exprs[static_cast<size_t>(e)].text;
+    text.texts.push_back(written.empty() && text.sizes.back() >= 0 ? std::to_string(text.sizes.back()) : written);
+  }
+  for (format::ExprIndex e : b.strides) text.strides.push_back(fixed(e));
+  for (const std::string& t : text.texts) text.pointers.push_back(t.c_str());
+  return text;
+}
+
+kiln_model* load(const PackageSource& source, const kiln_load_options& options) {
+  ModelOptions model = model_options(options);
+  std::vector<std::string> libraries(options.custom_op_libraries, options.custom_op_libraries + options.custom_op_library_count);
+  ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features());
+  auto handle = std::make_unique<kiln_model>();
+  handle->model = std::make_shared<Model>(std::move(parts), std::move(model));
+  const Program& program = handle->model->program();
+  for (const format::Input& in : program.plan.inputs)
+    handle->inputs.push_back(in.what == format::InputWhat::tensor ? describe(program, in.buffer) : SpecText{});
+  for (const format::Output& out : program.plan.outputs)
+    handle->outputs.push_back(out.what == format::OutputWhat::tensor ? describe(program, out.buffer) : SpecText{});
+  for (size_t c = 0; c < program.plan.constants.size(); ++c) {
+    auto index = static_cast<int32_t>(c);
+    if (!program.plan.constants[c].user_visible || !handle->model->constant_has_buffer(index)) continue;
+    handle->constants.push_back(index);
+    handle->constant_texts.push_back(describe(program, buffer_of_constant(program, index)));
+  }
+  return handle.release();
+}
+
+void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& text, kiln_spec& spec) {
+  const format::Buffer& b = program.buffer(buffer);
+  spec.kind = KILN_TENSOR;
+  spec.dtype = dl_dtype(static_cast<DType>(b.dtype));
+  spec.device = kDLCPU;
+  spec.rank = static_cast<int32_t>(b.sizes.size());
+  spec.sizes = text.sizes.data();
+  spec.strides = text.strides.data();
+  spec.size_texts = text.pointers.data();
+}
+
+int32_t input_kind(const format::Input& input) {
+  switch (input.what) {
+    case format::InputWhat::sym_int: return KILN_INT;
+    case format::InputWhat::sym_float: return KILN_FLOAT;
+    case format::InputWhat::sym_bool: return KILN_BOOL;
+    case format::InputWhat::constant: {
+      const int32_t kinds[] = {KILN_NONE, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_STRING};
+      return kinds[input.constant_kind];
+    }
+    default: return KILN_NONE;
+  }
+}
+
+template <class T>
+void give(const T& from, T* to) {
+  size_t size = to->struct_size;
+  std::memcpy(to, &from, std::min(size, sizeof from));
+  to->struct_size = size;
+}
+
+}  // namespace
+
+extern "C" {
+
+uint32_t kiln_api_version(void) { return KILN_API_VERSION; }
+const char* kiln_version(void) { return KILN_VERSION_TEXT; }
+
+void kiln_value_clear(kiln_value* value) {
+  if (!value) return;
+  if (value->owner && value->owner->deleter) value->owner->deleter(value->owner);
+  *value = {};
+}
+
+kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_model** out) {
+  KILN_REQUIRE(path && out);
+  *out = nullptr;
+  return guarded([&] {
+    auto file = MappedFile::open(path);
+    *out = load({file->bytes(), path, file}, whole_options(options));
+  });
+}
+
+kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_options* options, kiln_model** out) {
+  KILN_REQUIRE(bytes && out);
+  *out = nullptr;
+  return guarded([&] {
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, whole_options(options));
+  });
+}
+
+void kiln_model_free(kiln_model* model) { delete model; }
+
+const char* kiln_model_name(const kiln_model* model) { return model ? model->model->plan().model_name.c_str() : ""; }
+const char* kiln_model_build_id(const kiln_model* model) { return model ? model->model->plan().build_id.c_str() : ""; }
+const char* kiln_model_target(const kiln_model* model) { return model ? model->model->target().c_str() : ""; }
+int32_t kiln_model_is_stateful(const kiln_model* model) { return model && model->model->program().stateful; }
+
+size_t kiln_metadata_count(const kiln_model* model) { return model ? model->model->plan().metadata_keys.size() : 0; }
+const char* kiln_metadata_key(const kiln_model* model, size_t index) {
+  return index < kiln_metadata_count(model) ? model->model->plan().metadata_keys[index].c_str() : nullptr;
+}
+const char* kiln_metadata(const kiln_model* model, const char* key) {
+  for (size_t i = 0; key && i < kiln_metadata_count(model); ++i)
+    if (model->model->plan().metadata_keys[i] == key) return model->model->plan().metadata_values[i].c_str();
+  return nullptr;
+}
+
+size_t kiln_input_count(const kiln_model* model) { return model ? model->inputs.size() : 0; }
+size_t kiln_output_count(const kiln_model* model) { return model ? model->outputs.size() : 0; }
+
+kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* out) {
+  KILN_REQUIRE(model && out && index < model->inputs.size());
+  const format::Input& input = model->model->plan().inputs[index];
+  kiln_spec spec{};
+  spec.name = input.name.c_str();
+  spec.mutated = input.mutated;
+  spec.kind = input_kind(input);
+  if (input.what == format::InputWhat::tensor) fill_tensor_spec(model->model->program(), input.buffer, model->inputs[index], spec);
+  give(spec, out);
+  return KILN_OK;
+}
+
+kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* out) {
+  KILN_REQUIRE(model && out && index < model->outputs.size());
+  const format::Output& output = model->model->plan().outputs[index];
+  const int32_t kinds[] = {KILN_TENSOR, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_NONE};
+  kiln_spec spec{};
+  spec.name = output.name.c_str();
+  spec.kind = kinds[static_cast<size_t>(output.what)];
+  if (output.what == format::OutputWhat::tensor) fill_tensor_spec(model->model->program(), output.buffer, model->outputs[index], spec);
+  give(spec, out);
+  return KILN_OK;
+}
+
+size_t kiln_symbol_count(const kiln_model* model) { return model ? model->model->plan().symbols.size() : 0; }
+kiln_status kiln_symbol_spec(const kiln_model* model, size_t index, kiln_symbol* out) {
+  KILN_REQUIRE(model && out && index < kiln_symbol_count(model));
+  const format::Symbol& s = model->model->plan().symbols[index];
+  bool from_data = s.source == format::SymbolSource::step || s.source == format::SymbolSource::iteration;
+  kiln_symbol symbol{0, s.name.c_str(), s.low, s.high, from_data, s.input, s.dim};
+  give(symbol, out);
+  return KILN_OK;
+}
+
+}  // extern "C"

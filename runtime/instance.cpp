@@ -1,0 +1,113 @@
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/model.h"
+
+namespace kiln::runtime {
+namespace {
+
+// Gives a Run back whatever happens.
+class Lease {
+ public:
+  explicit Lease(Model& model) : model_(model), run_(model.runs().take()) {
+    if (!run_) run_ = std::make_unique<Run>(model);
+  }
+  ~Lease() {
+    // A Run that waits must not keep old weights alive. An update between these lines looks at waiting runs itself.
+    if (run_->weights_version() != model_.weights().version()) run_->drop_weights();
+    uint64_t pinned = run_->weights_version();
+    model_.runs().give_back(std::move(run_));
+    uint64_t now = model_.weights().version();
+    if (pinned != 0 && pinned != now) model_.runs().drop_weights_except(now);
+  }
+  Lease(const Lease&) = delete;
+  Lease& operator=(const Lease&) = delete;
+  Run& operator*() { return *run_; }
+
+ private:
+  Model& model_;
+  std::unique_ptr<Run> run_;
+};
+
+// splitmix64
+uint64_t mix(uint64_t a, uint64_t b) {
+  uint64_t z = a + (b + 1) * 0x9e3779b97f4a7c15u;
+  z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9u;
+  z = (z ^ (z >> 27)) * 0x94d049bb133111ebu;
+  return z ^ (z >> 31);
+}
+
+}  // namespace
+
+class Instance::Hook : public StepObserver {
+ public:
+  Hook(kiln_hook_fn function, void* user) : function_(function), user_(user) {}
+  kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override { return function_(user_, when, &step); }
+  bool wants(const char*) const override { return true; }
+
+ private:
+  kiln_hook_fn function_;
+  void* user_;
+};
+
+Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
+  const format::Plan& plan = model_->plan();
+  if (!model_->program().stateful) return;
+  std::shared_ptr<const Weights> weights = model_->weights().active();
+  own_.resize(plan.constants.size());
+  for (size_t c = 0; c < plan.constants.size(); ++c) {
+    auto index = static_cast<int32_t>(c);
+    if (!plan.constants[c].mutated || !model_->constant_has_buffer(index)) continue;
+    auto alignment = std::max(memory_alignment, model_->constant_alignment(index));
+    int64_t bytes = model_->constant_span(index);
+    auto block = std::make_shared<Block>(model_->allocator(), bytes, alignment);
+    std::copy_n(weights->constants[c].data, bytes, block->data());
+    own_[c] = {block->data(), block};
+  }
+}
+
+void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
+  CallState state;
+  state.hook = hook_.get();
+  state.seed = mix(seed_, runs_.fetch_add(1, std::memory_order_relaxed));
+  Lease lease(*model_);
+  if (!model_->program().stateful) return (*lease).call(state, inputs, input_count, outputs, output_count);
+  std::lock_guard lock(mutex_);
+  state.own_constants = &own_;
+  (*lease).call(state, inputs, input_count, outputs, output_count);
+}
+
+void Instance::set_seed(uint64_t seed) {
+  std::lock_guard lock(mutex_);
+  seed_ = seed;
+  runs_.store(0);
+}
+
+void Instance::set_hook(kiln_hook_fn hook, void* user) {
+  std::lock_guard lock(mutex_);
+  hook_ = hook ? std::make_unique<Hook>(hook, user) : nullptr;
+}
+
+void Instance::read_constant(std::string_view name, const DLTensor& to) {
+  int32_t index = model_->find_constant(name);
+  auto c = static_cast<size_t>(index);
+  model_->check_constant_tensor(index, to);
+  std::lock_guard lock(mutex_);
+  std::shared_ptr<const Weights> weights = model_->weights().active();
+  const std::byte* from = model_->plan().constants[c].mutated ? own_[c].data : weights->constants[c].data;
+  strided_copy(static_cast<std::byte*>(to.data) + to.byte_offset, strides_of(to), from, model_->constant_strides(index),
+               model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
+}
+
+void Instance::write_constant(std::string_view name, const DLTensor& from) {
+  int32_t index = model_->find_constant(name);
+  auto c = static_cast<size_t>(index);
+  if (!model_->plan().constants[c].mutated)
+    fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
+  model_->check_constant_tensor(index, from);
+  std::lock_guard lock(mutex_);
+  strided_copy(own_[c].data, model_->constant_strides(index), static_cast<const std::byte*>(from.data) + from.byte_offset,
+               strides_of(from), model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,162 @@
+#include "runtime/package_loader.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/zip.h"
+#include "package/plan_io.h"
+
+namespace kiln::runtime {
+namespace {
+
+class Loader {
+ public:
+  Loader(const PackageSource& source, const Allocator& allocator, const Log& log)
+      : source_(source), zip_(source.bytes, source.label), allocator_(allocator), log_(log) {}
+
+  ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features) {
+    const ZipEntry& plan = find_plan();
+    folder_ = plan.name.substr(0, plan.name.size() - 4);  // up to the slash before "plan"
+    zip_.check_crc(plan);
+    parts_.plan = format::read_plan(zip_.stored(plan));
+    check_fits();
+    load_code(features);
+    load_origins();
+    load_custom(custom_libraries);
+    for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
+    parts_.keep = source_.keep;
+    return std::move(parts_);
+  }
+
+ private:
+  const ZipEntry& find_plan() const {
+    const ZipEntry* found = nullptr;
+    std::vector<std::string> models;
+    for (const ZipEntry& entry : zip_.entries()) {
+      bool ours = entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan");
+      if (!ours) continue;
+      if (!found) found = &entry;
+      models.push_back(entry.name);
+    }
+    if (models.size() > 1)
+      fail_unsupported("K0505", str(source_.label, " holds several models: ", join(models, ", ")));
+    if (found) return *found;
+    bool exported = std::any_of(zip_.entries().begin(), zip_.entries().end(),
+                                [](const ZipEntry& e) { return ends_with(e.name, "models/model.json"); });
+    fail_user("K0505", str(source_.label, exported ? " is an exported program, not a compiled package: run `kiln compile` on it"
+                                                   : " is no package of Kiln: it has no data/kiln/<model>/plan"));
+  }
+
+  void check_fits() const {
+    const format::Plan& plan = parts_.plan;
+    if (plan.kernel_abi != KILN_KERNEL_ABI_VERSION)
+      fail_user("K0506", str("the kernels of ", source_.label, " have interface version ", plan.kernel_abi, ", this runtime has ",
+                             KILN_KERNEL_ABI_VERSION, ": ", plan.kernel_abi > KILN_KERNEL_ABI_VERSION ? "use a newer runtime" : "compile the model again"));
+    if (plan.device_type != 0)
+      fail_user("K0507", str("the package was compiled for ", plan.device_type == 1 ? "1(cuda)" : str("device type ", int{plan.device_type}),
+                             ", and this runtime loads it for 0(cpu): the device types of compiling and loading must agree"));
+  }
+
+  // Entries are named by their whole path, or from the folder of the plan.
+  const ZipEntry& entry(const std::string& name) const {
+    if (const ZipEntry* found = zip_.find(name)) return *found;
+    if (const ZipEntry* found = zip_.find(folder_ + name)) return *found;
+    fail_user("K0508", str(source_.label, " lacks the entry ", name, " that its plan names"));
+  }
+
+  void load_code(const CpuFeatures& features) {
+    if (parts_.plan.kernels.empty()) return;
+    std::vector<std::string> targets;
+    for (const format::CodeObject& code : parts_.plan.code) targets.push_back(code.target);
+    const format::CodeObject& code = parts_.plan.code[choose_target(targets, features)];
+    const ZipEntry& object = entry(code.entry);
+    zip_.check_crc(object);
+    parts_.target = code.target;
+    parts_.code = load_shared_object(zip_.stored(object), str(source_.label, ":", code.entry));
+  }
+
+  void load_origins() {
+    const ZipEntry* found = zip_.find(folder_ + "debug/origins");
+    if (!found) return;
+    try {
+      parts_.origins = format::read_origins(zip_.stored(*found));
+    } catch (const Error& error) {
+      log_.write(KILN_LOG_WARNING, str("the debug section is left out: ", error.message()));
+      return;
+    }
+    if (!parts_.origins.build_id.empty() && parts_.origins.build_id != parts_.plan.build_id) {
+      log_.write(KILN_LOG_WARNING, "the debug section belongs to another build and is left out");
+      parts_.origins = {};
+    }
+  }
+
+  void load_custom(const std::vector<std::string>& paths) {
+    for (const format::CustomLibrary& library : parts_.plan.custom_libraries) {
+      const ZipEntry& object = entry(library.entry);
+      zip_.check_crc(object);
+      std::string label = str(source_.label, ":", library.name);
+      parts_.custom_code.push_back(load_shared_object(zip_.stored(object), label));
+      add_custom_ops(*parts_.custom_code.back(), label, parts_.custom_ops);
+    }
+    for (const std::string& path : paths) {
+      parts_.custom_code.push_back(open_shared_object(path));
+      add_custom_ops(*parts_.custom_code.back(), path, parts_.custom_ops);
+    }
+  }
+
+  ConstantData load_constant(const format::Constant& constant) const {
+    if (constant.entry.empty() && constant.bytes == 0) return aligned_copy({}, constant);
+    ByteSpan bytes = zip_.stored(entry(constant.entry));
+    auto offset = static_cast<uint64_t>(constant.storage_offset), size = static_cast<uint64_t>(constant.bytes);
+    if (offset > bytes.size() || size > bytes.size() - offset)
+      fail_user("K0509", str("constant ", constant.name, " lies outside its entry ", constant.entry));
+    ByteSpan region = bytes.subspan(offset, size);
+    size_t alignment = alignment_of(constant);
+    // Nobody writes through this pointer: the mapping is read-only and mutable constants are copied per instance.
+    auto* data = const_cast<std::byte*>(region.data());
+    if (data && reinterpret_cast<uintptr_t>(data) % alignment == 0) return {data, nullptr};
+    return aligned_copy(region, constant);
+  }
+
+  ConstantData aligned_copy(ByteSpan region, const format::Constant& constant) const {
+    auto block = std::make_shared<Block>(allocator_, static_cast<int64_t>(region.size()), std::max(memory_alignment, alignment_of(constant)));
+    std::copy(region.begin(), region.end(), block->data());
+    return {block->data(), block};
+  }
+
+  size_t alignment_of(const format::Constant& constant) const {
+    auto index = &constant - parts_.plan.constants.data();
+    size_t alignment = 1;
+    for (const format::Buffer& b : parts_.plan.buffers)
+      if (b.role == format::BufferRole::constant && b.position == index)
+        alignment = std::max(alignment, static_cast<size_t>(b.alignment));
+    return alignment;
+  }
+
+  const PackageSource& source_;
+  ZipReader zip_;
+  const Allocator& allocator_;
+  const Log& log_;
+  std::string folder_;
+  ModelParts parts_;
+};
+
+}  // namespace
+
+void add_custom_ops(const CodeModule& module, const std::string& label, CustomOps& ops) {
+  auto entry = reinterpret_cast<kiln_custom_ops_fn>(module.symbol("kiln_custom_ops"));
+  if (!entry) fail_user("K0513", str(label, " is no custom operator library: it does not export kiln_custom_ops"));
+  const kiln_custom_op_table* table = entry();
+  if (!table || table->abi_version != KILN_CUSTOM_OP_ABI_VERSION)
+    fail_user("K0513", str(label, " was built for another version of kiln/custom_op.h (", table ? table->abi_version : 0u,
+                           ", this runtime has ", KILN_CUSTOM_OP_ABI_VERSION, ")"));
+  for (uint32_t i = 0; i < table->count; ++i)
+    if (table->ops[i].name && table->ops[i].run) ops[table->ops[i].name] = &table->ops[i];
+}
+
+ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries, const Allocator& allocator,
+                        const Log& log, const CpuFeatures& features) {
+  return Loader(source, allocator, log).run(custom_libraries, features);
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,23 @@
+// A package file into the parts of a model: plan, the best code for this processor, origins, custom operators, constants
+// in place in the mapped file.
+#pragma once
+#include "base/file.h"
+#include "runtime/cpu_features.h"
+#include "runtime/model.h"
+
+namespace kiln::runtime {
+
+struct PackageSource {
+  ByteSpan bytes;
+  std::string label;                 // its path, for messages
+  std::shared_ptr<const void> keep;  // the mapping; empty: the user's memory
+};
+
+// Throws K01xx for a file that is no archive, K05xx for one that is no package of ours or does not fit this machine.
+ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries,
+                        const Allocator& allocator, const Log& log, const CpuFeatures& features);
+
+// Adds the operators of a library to the table. Throws K0513 when it is none.
+void add_custom_ops(const CodeModule& module, const std::string& label, CustomOps& ops);
+
+}  // namespace kiln::runtime

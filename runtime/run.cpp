@@ -1,0 +1,191 @@
+#include "runtime/run.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/element.h"
+#include "runtime/input_errors.h"
+#include "runtime/model.h"
+
+namespace kiln::runtime {
+
+using format::BufferRole;
+using format::none;
+
+Run::Run(Model& model) : model_(model), program_(model.program()) {
+  const format::Plan& plan = program_.plan;
+  symbols_.resize(plan.symbols.size());
+  defined_.resize(plan.symbols.size());
+  pointers_.resize(plan.buffers.size());
+  argv_.resize(std::max<size_t>(program_.max_args, 1));
+  late_ints_.resize(program_.max_ints);
+  late_memory_.resize(program_.has_late ? plan.symbols.size() : 0);
+  inputs_.resize(plan.inputs.size());
+  outputs_.resize(plan.outputs.size());
+  scratch_stride_ = (program_.scratch_bytes + 63) / 64 * 64;
+}
+
+void Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
+  hook_ = state.hook;
+  printer_ = model_.printer();
+  seed_ = state.seed;
+  iteration_ = 0;
+  threads_ = model_.parallel().threads();
+  if (scratch_stride_ > 0) scratch_.grow(model_.allocator(), scratch_stride_ * threads_);
+  take_inputs(inputs, input_count);
+  pin_weights(state);
+  if (program_.has_late) start_late();
+  take_outputs(outputs, output_count);
+  if (hook_ || printer_) [[unlikely]]
+    block<true>(program_.main);
+  else
+    block<false>(program_.main);
+  finish_outputs();
+  if (any_copied_) write_back_inputs();
+}
+
+void Run::derive(const Weights& weights, const InitSlice& slice) {
+  threads_ = model_.parallel().threads();
+  if (scratch_stride_ > 0) scratch_.grow(model_.allocator(), scratch_stride_ * threads_);
+  std::shared_ptr<const BoundPlan> fixed = bind_fixed(program_);
+  bound_ = fixed.get();
+  layout_ = &fixed->layout;
+  set_constants(weights);
+  place_temps(true);
+  block<false>(slice.steps);
+  bound_ = nullptr;
+}
+
+void Run::use_bound(std::shared_ptr<const BoundPlan> bound) {
+  bound_ = bound.get();
+  layout_ = &bound_->layout;
+  recent_.insert(recent_.begin(), std::move(bound));
+  if (recent_.size() > 8) recent_.pop_back();
+  place_temps(false);
+}
+
+void Run::place_temps(bool init) {
+  int64_t bytes = init ? bound_->init_arena_bytes : bound_->arena_bytes;
+  if (bytes > 0) arena_.grow(model_.allocator(), bytes, std::max(bound_->arena_alignment, memory_alignment));
+  for (size_t b = 0; b < layout_->buffers.size(); ++b)
+    if (layout_->buffers[b].arena >= 0 && !program_.in_init[b] == !init)
+      set_group(static_cast<int32_t>(b), arena_.data() + layout_->buffers[b].arena);
+}
+
+void Run::set_group(int32_t owner, std::byte* memory) {
+  for (int32_t b : program_.members[static_cast<size_t>(owner)])
+    pointers_[static_cast<size_t>(b)] = memory + layout_->buffers[static_cast<size_t>(b)].offset_bytes;
+}
+
+void Run::set_constants(const Weights& weights) {
+  for (size_t b = 0; b < pointers_.size(); ++b) {
+    const format::Buffer& buffer = program_.plan.buffers[b];
+    if (buffer.role == BufferRole::constant) pointers_[b] = weights.constants[static_cast<size_t>(buffer.position)].data;
+    if (buffer.role == BufferRole::derived) pointers_[b] = weights.derived[b].data;
+  }
+}
+
+void Run::pin_weights(const CallState& state) {
+  uint64_t version = model_.weights().version();
+  if (version != weights_version_ || !weights_) {
+    weights_ = model_.weights().active();
+    weights_version_ = version;
+    set_constants(*weights_);
+  }
+  if (!state.own_constants) return;
+  for (size_t b = 0; b < pointers_.size(); ++b) {
+    const format::Buffer& buffer = program_.plan.buffers[b];
+    if (buffer.role != BufferRole::constant || !program_.plan.constants[static_cast<size_t>(buffer.position)].mutated) continue;
+    std::byte* element = (*state.own_constants)[static_cast<size_t>(buffer.position)].data;
+    if (program_.members[b].size() > 1) set_group(static_cast<int32_t>(b), element - layout_->buffers[b].offset_bytes);
+    pointers_[b] = element;
+  }
+}
+
+void Run::start_late() {
+  late_layout_ = bound_->layout;
+  layout_ = &late_layout_;
+  for (size_t s = 0; s < defined_.size(); ++s) defined_[s] = !program_.symbol_late[s];
+  static const PreparedStep caller;  // a number that the caller gives is defined by no step
+  for (int32_t slot : program_.late_inputs) define(slot, symbols_[static_cast<size_t>(slot)], caller);
+}
+
+void Run::define(int32_t slot, int64_t value, const PreparedStep& by) {
+  auto s = static_cast<size_t>(slot);
+  const format::Symbol& symbol = program_.plan.symbols[s];
+  bool is_float = symbol.source == format::SymbolSource::input_value &&
+                  program_.plan.inputs[static_cast<size_t>(symbol.input)].what == format::InputWhat::sym_float;
+  if (!is_float && (value < symbol.low || value > symbol.high)) {
+    std::string range = str(value < symbol.low ? ">= " : "<= ", value < symbol.low ? symbol.low : symbol.high);
+    if (!by.step)
+      refuse_input(program_, "K0617", static_cast<size_t>(symbol.input),
+                   str("value is too ", value < symbol.low ? "small" : "large", ", expected it to be ", range, ", but got: ",
+                       value, " (", symbol.name, ")"));
+    fail_step("K0634", by, str("the value of ", symbol.name, " is ", value, ", and the program was exported for ", symbol.name, " ", range));
+  }
+  bool again = defined_[s];
+  symbols_[s] = value;
+  defined_[s] = 1;
+  auto all_defined = [&](const std::vector<int32_t>& slots) {
+    return std::all_of(slots.begin(), slots.end(), [&](int32_t other) { return defined_[static_cast<size_t>(other)] != 0; });
+  };
+  for (int32_t e : program_.exprs_of[s])
+    if (all_defined(program_.symbols_in[static_cast<size_t>(e)])) late_layout_.evaluate_expr(program_, e, symbols_);
+  // In a later iteration of a loop the other symbols of a guard may be the last one's: it was checked in the first.
+  for (int32_t g : program_.guards_of[s]) {
+    const format::Guard& guard = program_.plan.guards[static_cast<size_t>(g)];
+    if (!again && all_defined(program_.symbols_in[static_cast<size_t>(guard.condition)]))
+      check_guard(program_, guard, late_layout_, symbols_);
+  }
+  if (!program_.owners_of[s].empty()) place_late(slot);
+}
+
+// Gives memory to the buffers whose sizes this symbol was the last to decide: a new segment of the memory plan.
+void Run::place_late(int32_t slot) {
+  std::vector<int32_t> temps, outputs;
+  for (int32_t owner : program_.owners_of[static_cast<size_t>(slot)]) {
+    const auto& waits = program_.late_symbols[static_cast<size_t>(owner)];
+    if (!std::all_of(waits.begin(), waits.end(), [&](int32_t s) { return defined_[static_cast<size_t>(s)] != 0; })) continue;
+    bool fine = true;
+    std::string why;  // asked for again where a step needs the buffer
+    for (int32_t member : program_.members[static_cast<size_t>(owner)]) fine = late_layout_.lay_out(program_, member, why) && fine;
+    if (!fine) continue;
+    BufferRole role = program_.buffer(owner).role;
+    if (role == BufferRole::temp && program_.lifetime[static_cast<size_t>(owner)].used()) temps.push_back(owner);
+    if (role == BufferRole::output) outputs.push_back(owner);
+  }
+  size_t alignment = memory_alignment;
+  int64_t bytes = place_owners(program_, late_layout_, temps, alignment);
+  Block& memory = late_memory_[static_cast<size_t>(slot)];
+  if (!temps.empty()) memory.grow(model_.allocator(), bytes, alignment);
+  for (int32_t owner : temps) set_group(owner, memory.data() + late_layout_.buffers[static_cast<size_t>(owner)].arena);
+  for (int32_t owner : outputs) set_output(static_cast<size_t>(program_.buffer(owner).position));
+}
+
+int64_t Run::expr_value(format::ExprIndex e, const PreparedStep& step) const {
+  int64_t value = 0;
+  std::string why;
+  if (!layout_->value(program_, e, value, why)) fail_step("K0635", step, why);
+  return value;
+}
+
+DLTensor Run::view(int32_t buffer) {
+  const format::Buffer& b = program_.buffer(buffer);
+  DLTensor tensor{};
+  tensor.data = pointer(buffer);
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = static_cast<int32_t>(b.sizes.size());
+  tensor.dtype = dl_dtype(static_cast<DType>(b.dtype));
+  // DLPack has no const; whoever gets the view does not write to these.
+  tensor.shape = const_cast<int64_t*>(layout_->sizes(program_, buffer).data());
+  tensor.strides = const_cast<int64_t*>(layout_->strides(program_, buffer).data());
+  return tensor;
+}
+
+void Run::fail_step(const char* code, const PreparedStep& prepared, const std::string& message) const {
+  if (!prepared.step) fail_user(code, message);
+  fail_user(code, str(message, "\n  step ", prepared.step->name, iteration_ > 0 ? str(", iteration ", iteration_) : std::string(),
+                      model_.origin_text(prepared.step->number)));
+}
+
+}  // namespace kiln::runtime

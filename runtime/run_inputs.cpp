@@ -1,0 +1,238 @@
+// Inputs of a call: checked, symbols solved, pointers set.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/element.h"
+#include "runtime/input_errors.h"
+#include "runtime/model.h"
+#include "runtime/run.h"
+
+namespace kiln::runtime {
+
+using format::InputWhat;
+using format::none;
+
+namespace {
+
+const char* kind_text(int32_t kind) {
+  switch (kind) {
+    case KILN_NONE: return "None";
+    case KILN_TENSOR: return "a tensor";
+    case KILN_INT: return "an integer";
+    case KILN_FLOAT: return "a float";
+    case KILN_BOOL: return "a bool";
+    case KILN_STRING: return "a string";
+    default: return "an unknown kind of value";
+  }
+}
+
+std::string value_text(const kiln_value& value) {
+  switch (value.kind) {
+    case KILN_INT: return str(value.as.integer);
+    case KILN_FLOAT: return float_text(value.as.floating);
+    case KILN_BOOL: return value.as.boolean ? "True" : "False";
+    case KILN_STRING: return value.as.string ? quote(value.as.string) : "a NULL string";
+    default: return kind_text(value.kind);
+  }
+}
+
+bool same_constant(const format::Input& input, const kiln_value& value) {
+  switch (input.constant_kind) {
+    case 0: return value.kind == KILN_NONE;
+    case 1:
+      return (value.kind == KILN_INT && value.as.integer == input.constant_int) ||
+             (value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0) && input.constant_int >> 1 == 0);
+    case 2:
+      if (value.kind == KILN_INT) return static_cast<double>(value.as.integer) == input.constant_float;
+      return value.kind == KILN_FLOAT && (value.as.floating == input.constant_float ||
+                                          std::bit_cast<uint64_t>(value.as.floating) == std::bit_cast<uint64_t>(input.constant_float));
+    case 3: return value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0);
+    default: return value.kind == KILN_STRING && value.as.string && input.constant_string == value.as.string;
+  }
+}
+
+std::string constant_text(const format::Input& input) {
+  switch (input.constant_kind) {
+    case 0: return "None";
+    case 1: return str(input.constant_int);
+    case 2: return float_text(input.constant_float);
+    case 3: return input.constant_int ? "True" : "False";
+    default: return quote(input.constant_string);
+  }
+}
+
+bool row_major_strides(const DLTensor& tensor, Dims expected) {
+  Dims sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
+  return is_row_major(sizes, expected);
+}
+
+}  // namespace
+
+void Run::take_inputs(const kiln_value* inputs, size_t count) {
+  const format::Plan& plan = program_.plan;
+  if (count != plan.inputs.size())
+    fail_user("K0610", str("Error: expected ", plan.inputs.size(), " inputs (",
+                           join_map(plan.inputs, ", ", [](const format::Input& in) { return in.name; }), "), but got ", count));
+  bool check = model_.options().check_inputs;
+  for (size_t i = 0; i < count; ++i) {
+    switch (plan.inputs[i].what) {
+      case InputWhat::tensor:
+        if (check) check_tensor(i, inputs[i]);
+        inputs_[i].tensor = inputs[i].as.tensor;
+        break;
+      case InputWhat::constant: check_constant(i, inputs[i]); break;
+      case InputWhat::ignored: break;
+      default: check_number(i, inputs[i]);
+    }
+  }
+  solve_symbols(inputs);
+  find_bound();
+  any_copied_ = false;
+  for (size_t i = 0; i < count; ++i)
+    if (plan.inputs[i].what == InputWhat::tensor) set_input(i, *inputs_[i].tensor);
+}
+
+void Run::check_tensor(size_t index, const kiln_value& value) const {
+  if (value.kind != KILN_TENSOR || !value.as.tensor)
+    refuse_input(program_, "K0611", index,
+                 str("expected: a tensor, but got: ", value.kind == KILN_TENSOR ? "NULL" : value_text(value)));
+  const DLTensor& tensor = *value.as.tensor;
+  const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
+  if (tensor.device.device_type != kDLCPU && !is_host(tensor.device.device_type)) [[unlikely]]
+    refuse_input(program_, "K0613", index,
+                 str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
+  DLDataType expected = dl_dtype(static_cast<DType>(buffer.dtype));
+  if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0) [[unlikely]]
+    refuse_input(program_, "K0614", index,
+                 str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
+  if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size())) [[unlikely]]
+    refuse_input(program_, "K0615", index,
+                 str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
+}
+
+void Run::check_number(size_t index, const kiln_value& value) {
+  const format::Input& input = program_.plan.inputs[index];
+  int64_t bits = 0;
+  if (input.what == InputWhat::sym_float) {
+    if (value.kind != KILN_FLOAT && value.kind != KILN_INT)
+      refuse_input(program_, "K0611", index, str("expected: a number, but got: ", value_text(value)));
+    bits = std::bit_cast<int64_t>(value.kind == KILN_FLOAT ? value.as.floating : static_cast<double>(value.as.integer));
+  } else {
+    if (value.kind != KILN_INT && value.kind != KILN_BOOL)
+      refuse_input(program_, "K0611", index,
+                   str("expected: ", input.what == InputWhat::sym_bool ? "a bool" : "an integer", ", but got: ", value_text(value)));
+    bits = value.kind == KILN_INT ? value.as.integer : value.as.boolean != 0;
+    if (input.what == InputWhat::sym_bool) bits = bits != 0;
+  }
+  if (input.symbol != none) symbols_[static_cast<size_t>(input.symbol)] = bits;
+}
+
+void Run::check_constant(size_t index, const kiln_value& value) const {
+  const format::Input& input = program_.plan.inputs[index];
+  if (model_.options().check_inputs && !same_constant(input, value))
+    refuse_input(program_, "K0612", index,
+                 str("unmatched value, expected: ", constant_text(input), ", but got: ", value_text(value)));
+}
+
+void Run::solve_symbols(const kiln_value* inputs) {
+  const auto& symbols = program_.plan.symbols;
+  for (int32_t slot : program_.early) {
+    const format::Symbol& symbol = symbols[static_cast<size_t>(slot)];
+    if (symbol.source != format::SymbolSource::input_size) continue;
+    int64_t size = inputs[symbol.input].as.tensor->shape[symbol.dim];
+    if (symbol.scale != 1 || symbol.rest != none) [[unlikely]] {
+      int64_t rest = 0;
+      if (symbol.rest != none) {
+        ExprResult result = evaluate(program_.plan.exprs[static_cast<size_t>(symbol.rest)], symbols_, rest);
+        if (result != ExprResult::ok || __builtin_sub_overflow(size, rest, &size))
+          refuse_input(program_, "K0616", static_cast<size_t>(symbol.input),
+                       str("the size at ", symbol.dim, " gives no value for ", symbol.name));
+      }
+      size /= symbol.scale;
+    }
+    symbols_[static_cast<size_t>(slot)] = size;
+  }
+}
+
+void Run::find_bound() {
+  const std::vector<int32_t>& early = program_.early;
+  auto matches = [&](const BoundPlan& plan) {
+    for (size_t i = 0; i < early.size(); ++i)
+      if (plan.key[i] != symbols_[static_cast<size_t>(early[i])]) return false;
+    return true;
+  };
+  if (bound_ && matches(*bound_)) [[likely]] {
+    layout_ = &bound_->layout;
+    return;
+  }
+  for (auto it = recent_.begin(); it != recent_.end(); ++it) {
+    if (!matches(**it)) continue;
+    std::shared_ptr<const BoundPlan> found = std::move(*it);
+    recent_.erase(it);
+    return use_bound(std::move(found));
+  }
+  std::vector<int64_t> key;
+  for (int32_t slot : early) key.push_back(symbols_[static_cast<size_t>(slot)]);
+  std::shared_ptr<const BoundPlan> plan = model_.bounds().find(key);
+  if (!plan) {
+    std::vector<int64_t> values = symbols_;
+    for (size_t s = 0; s < values.size(); ++s)
+      if (program_.symbol_late[s]) values[s] = 0;
+    plan = bind_plan(program_, std::move(values), model_.options().check_inputs);
+    model_.bounds().insert(plan);
+  }
+  use_bound(std::move(plan));
+}
+
+void Run::set_input(size_t index, const DLTensor& tensor) {
+  int32_t b = program_.plan.inputs[index].buffer;
+  const format::Buffer& buffer = program_.buffer(b);
+  Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
+  if (model_.options().check_inputs) {
+    for (size_t d = 0; d < sizes.size(); ++d)
+      if (tensor.shape[d] != sizes[d]) [[unlikely]]
+        refuse_size(program_, index, d, sizes[d], tensor.shape[d], symbols_);
+  }
+  InputState& state = inputs_[index];
+  state.copied = false;
+  state.data = static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
+  int64_t span = layout_->buffers[static_cast<size_t>(b)].span_bytes;
+  if (span > 0 && !tensor.data) [[unlikely]]
+    refuse_input(program_, "K0622", index, "the tensor has no data");
+  bool same = tensor.strides ? same_layout(sizes, strides, {tensor.strides, sizes.size()}) : row_major_strides(tensor, strides);
+  bool aligned = (reinterpret_cast<uintptr_t>(state.data) & static_cast<uintptr_t>(buffer.alignment - 1)) == 0;
+  if ((!same || !aligned) && span > 0) [[unlikely]]
+    copy_input(index, tensor, strides);
+  std::byte* element = state.copied ? state.copy.data() : state.data;
+  if (program_.members[static_cast<size_t>(b)].size() > 1)
+    set_group(b, element - layout_->buffers[static_cast<size_t>(b)].offset_bytes);
+  pointers_[static_cast<size_t>(b)] = element;
+}
+
+void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
+  const format::Input& input = program_.plan.inputs[index];
+  const format::Buffer& buffer = program_.buffer(input.buffer);
+  InputState& state = inputs_[index];
+  Dims sizes = layout_->sizes(program_, input.buffer);
+  std::vector<int64_t> from = strides_of(tensor);
+  if (input.mutated && may_overlap_itself(sizes, from))
+    refuse_input(program_, "K0620", index, "the program writes to it, and several of its elements share memory");
+  size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
+  state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
+  strided_copy(state.copy.data(), strides, state.data, from, sizes, dtype_bytes(static_cast<DType>(buffer.dtype)));
+  state.copied = any_copied_ = true;
+}
+
+void Run::write_back_inputs() {
+  for (size_t i = 0; i < inputs_.size(); ++i) {
+    const format::Input& input = program_.plan.inputs[i];
+    if (input.what != InputWhat::tensor || !inputs_[i].copied || !input.mutated) continue;
+    strided_copy(inputs_[i].data, strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
+                 layout_->strides(program_, input.buffer), layout_->sizes(program_, input.buffer),
+                 dtype_bytes(static_cast<DType>(program_.buffer(input.buffer).dtype)));
+  }
+}
+
+}  // namespace kiln::runtime

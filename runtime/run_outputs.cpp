@@ -1,0 +1,232 @@
+// Outputs of a call: the caller's memory or fresh memory, never the arena; copies where neither can be written directly.
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "base/error.h"
+#include "runtime/element.h"
+#include "runtime/input_errors.h"
+#include "runtime/model.h"
+#include "runtime/run.h"
+
+namespace kiln::runtime {
+
+using format::OutputWhat;
+
+namespace {
+
+void delete_owned(DLManagedTensorVersioned* managed) { delete static_cast<OwnedTensor*>(managed->manager_ctx); }
+
+struct Range {
+  const std::byte *begin, *end;
+  bool meets(const Range& other) const { return begin < other.end && other.begin < end; }
+};
+
+Range range_of(const DLTensor& tensor, const std::byte* data, DType dtype) {
+  Dims sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
+  if (!tensor.strides) return {data, data + element_count(sizes) * dtype_bytes(dtype)};
+  return {data, data + span_elements(sizes, {tensor.strides, sizes.size()}) * dtype_bytes(dtype)};
+}
+
+}  // namespace
+
+void Run::take_outputs(kiln_value* outputs, size_t count) {
+  const format::Plan& plan = program_.plan;
+  if (count != plan.outputs.size())
+    fail_user("K0621", str("Error: expected room for ", plan.outputs.size(), " outputs, but got ", count));
+  bool any_caller = false;
+  for (size_t i = 0; i < count; ++i) {
+    OutputState& state = outputs_[i];
+    state.value = &outputs[i];
+    state.caller = outputs[i].kind == KILN_TENSOR ? outputs[i].as.tensor : nullptr;
+    state.set = state.copy = false;
+    state.owned = nullptr;
+    if (plan.outputs[i].what != OutputWhat::tensor) continue;
+    const format::Buffer& buffer = program_.buffer(plan.outputs[i].buffer);
+    state.primary = buffer.role == format::BufferRole::output && buffer.position == static_cast<int64_t>(i);
+    if (state.caller) {
+      any_caller = true;
+      state.caller_data = static_cast<std::byte*>(state.caller->data) + state.caller->byte_offset;
+    }
+    if (state.primary && !program_.is_late(plan.outputs[i].buffer)) set_output(i);
+  }
+  bool any_mutated = std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const format::Input& in) { return in.mutated; });
+  if ((any_caller || any_mutated) && model_.options().check_inputs) check_overlaps();
+}
+
+void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
+  int32_t b = program_.plan.outputs[index].buffer;
+  DLDataType expected = dl_dtype(static_cast<DType>(program_.buffer(b).dtype));
+  Dims sizes = layout_->sizes(program_, b);
+  if (!is_host(tensor.device.device_type))
+    refuse_output(program_, index, str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
+  if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
+    refuse_output(program_, index, str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
+  if (tensor.ndim != static_cast<int64_t>(sizes.size()))
+    refuse_output(program_, index, str("unmatched number of dimensions, expected: ", sizes.size(), ", but got: ", tensor.ndim));
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (tensor.shape[d] != sizes[d])
+      refuse_output(program_, index, str("unmatched dim value at ", d, ", expected: ", sizes[d], ", but got: ", tensor.shape[d]));
+  if (!tensor.data && layout_->buffers[static_cast<size_t>(b)].span_bytes > 0)
+    refuse_output(program_, index, "the tensor has no data");
+}
+
+// The memory of an output whose buffer is its own, as soon as its sizes are known.
+void Run::set_output(size_t index) {
+  OutputState& state = outputs_[index];
+  int32_t b = program_.plan.outputs[index].buffer;
+  const BufferLayout& layout = layout_->buffers[static_cast<size_t>(b)];
+  int32_t owner = program_.owner[static_cast<size_t>(b)];
+  if (!layout.known) return;  // in a branch that may not be taken; the step that needs it says so
+  int64_t bytes = 0;
+  int64_t alignment = 1;
+  for (int32_t member : program_.members[static_cast<size_t>(owner)]) {
+    bytes = std::max(bytes, layout_->buffers[static_cast<size_t>(member)].group_bytes);
+    alignment = std::max<int64_t>(alignment, program_.buffer(member).alignment);
+  }
+  state.set = true;
+  if (!state.caller) {
+    state.owned = std::make_unique<OwnedTensor>();
+    auto at_least = std::max(memory_alignment, static_cast<size_t>(alignment));
+    state.owned->memory = Block(model_.allocator(), bytes, at_least);
+    return set_group(owner, state.owned->memory.data());
+  }
+  check_output_tensor(index, *state.caller);
+  Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
+  bool same = state.caller->strides ? same_layout(sizes, strides, {state.caller->strides, sizes.size()}) : is_row_major(sizes, strides);
+  bool aligned = reinterpret_cast<uintptr_t>(state.caller_data) % static_cast<uintptr_t>(alignment) == 0;
+  // The caller's tensor holds its elements and nothing more: no room before the first or for a larger temp.
+  bool fits = layout.offset_bytes == 0 && bytes <= layout.span_bytes;
+  if ((same && aligned && fits) || layout.span_bytes == 0) return set_group(owner, state.caller_data);
+  state.internal.grow(model_.allocator(), bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
+  state.copy = true;
+  set_group(owner, state.internal.data());
+}
+
+void Run::check_overlaps() const {
+  const format::Plan& plan = program_.plan;
+  auto input_range = [&](size_t i) {
+    return range_of(*inputs_[i].tensor, inputs_[i].data, static_cast<DType>(program_.buffer(plan.inputs[i].buffer).dtype));
+  };
+  for (size_t i = 0; i < plan.inputs.size(); ++i) {
+    if (plan.inputs[i].what != format::InputWhat::tensor) continue;
+    Range here = input_range(i);
+    for (size_t j = 0; plan.inputs[i].mutated && j < plan.inputs.size(); ++j) {
+      if (j == i || plan.inputs[j].what != format::InputWhat::tensor || !here.meets(input_range(j))) continue;
+      refuse_input(program_, "K0620", i, str("the program writes to it, and it shares memory with input '", plan.inputs[j].name, "'"));
+    }
+    for (size_t o = 0; o < outputs_.size(); ++o) {
+      if (!outputs_[o].caller || plan.outputs[o].what != OutputWhat::tensor) continue;
+      auto dtype = static_cast<DType>(program_.buffer(plan.outputs[o].buffer).dtype);
+      if (here.meets(range_of(*outputs_[o].caller, outputs_[o].caller_data, dtype)))
+        refuse_output(program_, o, str("it shares memory with input '", plan.inputs[i].name, "'"));
+    }
+  }
+  for (size_t a = 0; a < outputs_.size(); ++a) {
+    for (size_t b = a + 1; b < outputs_.size(); ++b) {
+      if (!outputs_[a].caller || !outputs_[b].caller) continue;
+      if (plan.outputs[a].what != OutputWhat::tensor || plan.outputs[b].what != OutputWhat::tensor) continue;
+      Range first = range_of(*outputs_[a].caller, outputs_[a].caller_data, static_cast<DType>(program_.buffer(plan.outputs[a].buffer).dtype));
+      Range second = range_of(*outputs_[b].caller, outputs_[b].caller_data, static_cast<DType>(program_.buffer(plan.outputs[b].buffer).dtype));
+      if (first.meets(second)) refuse_output(program_, b, str("it shares memory with output ", a));
+    }
+  }
+}
+
+// An output that is not its buffer's own: returned twice, or an input, a constant or a temp returned as it is.
+void Run::copy_output(size_t index) {
+  OutputState& state = outputs_[index];
+  int32_t b = program_.plan.outputs[index].buffer;
+  if (!buffer_known(b)) fail_user("K0635", str("the sizes of output ", index, " are not known"));
+  Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
+  int64_t item = dtype_bytes(static_cast<DType>(program_.buffer(b).dtype));
+  if (state.caller) {
+    check_output_tensor(index, *state.caller);
+    return strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), strides, sizes, item);
+  }
+  state.owned = std::make_unique<OwnedTensor>();
+  state.owned->memory = Block(model_.allocator(), layout_->buffers[static_cast<size_t>(b)].span_bytes);
+  // Overlapping strides (an expanded input) cannot be written: such an output is made whole, with its own strides kept.
+  if (may_overlap_itself(sizes, strides)) {
+    std::copy_n(static_cast<const std::byte*>(pointer(b)), layout_->buffers[static_cast<size_t>(b)].span_bytes, state.owned->memory.data());
+  } else {
+    strided_copy(state.owned->memory.data(), strides, pointer(b), strides, sizes, item);
+  }
+}
+
+void Run::hand_over(size_t index) {
+  OutputState& state = outputs_[index];
+  int32_t b = program_.plan.outputs[index].buffer;
+  OwnedTensor* owned = state.owned.release();
+  Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
+  owned->dims.assign(sizes.begin(), sizes.end());
+  owned->dims.insert(owned->dims.end(), strides.begin(), strides.end());
+  DLTensor& tensor = owned->managed.dl_tensor;
+  tensor.data = owned->memory.data() + (state.primary ? layout_->buffers[static_cast<size_t>(b)].offset_bytes : 0);
+  tensor.device = {kDLCPU, 0};
+  tensor.ndim = static_cast<int32_t>(sizes.size());
+  tensor.dtype = dl_dtype(static_cast<DType>(program_.buffer(b).dtype));
+  tensor.shape = owned->dims.data();
+  tensor.strides = owned->dims.data() + sizes.size();
+  owned->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
+  owned->managed.manager_ctx = owned;
+  owned->managed.deleter = delete_owned;
+  *state.value = {};
+  state.value->kind = KILN_TENSOR;
+  state.value->as.tensor = &tensor;
+  state.value->owner = &owned->managed;
+}
+
+void Run::finish_outputs() {
+  const format::Plan& plan = program_.plan;
+  // First everything that can fail, then the handing over: after an error the caller owns nothing.
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    OutputState& state = outputs_[i];
+    if (plan.outputs[i].what == OutputWhat::tensor) {
+      int32_t b = plan.outputs[i].buffer;
+      if (!state.primary) {
+        copy_output(i);
+      } else if (!state.set) {
+        fail_user("K0635", str("output ", i, " ('", plan.outputs[i].name, "') was not computed: its sizes are not known"));
+      } else if (state.copy) {
+        strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
+                     layout_->sizes(program_, b), dtype_bytes(static_cast<DType>(program_.buffer(b).dtype)));
+      }
+    } else if (plan.outputs[i].what != OutputWhat::none) {
+      static const PreparedStep caller;
+      expr_value(plan.outputs[i].expr, caller);
+    }
+  }
+  for (size_t i = 0; i < outputs_.size(); ++i) {
+    OutputState& state = outputs_[i];
+    if (plan.outputs[i].what == OutputWhat::tensor) {
+      if (state.owned) hand_over(i);
+      continue;
+    }
+    *state.value = number_output(i);
+  }
+}
+
+kiln_value Run::number_output(size_t index) const {
+  const format::Output& output = program_.plan.outputs[index];
+  kiln_value value{};
+  if (output.what == OutputWhat::none) return value;
+  int64_t bits = layout_->values[static_cast<size_t>(output.expr)];
+  bool is_float = program_.plan.exprs[static_cast<size_t>(output.expr)].is_float;
+  switch (output.what) {
+    case OutputWhat::floating:
+      value.kind = KILN_FLOAT;
+      value.as.floating = is_float ? std::bit_cast<double>(bits) : static_cast<double>(bits);
+      break;
+    case OutputWhat::boolean:
+      value.kind = KILN_BOOL;
+      value.as.boolean = bits != 0;
+      break;
+    default:
+      value.kind = KILN_INT;
+      value.as.integer = bits;
+  }
+  return value;
+}
+
+}  // namespace kiln::runtime

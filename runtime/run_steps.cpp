@@ -1,0 +1,230 @@
+// The walk over the steps of a call.
+#include <algorithm>
+#include <atomic>
+
+#include "base/error.h"
+#include "runtime/element.h"
+#include "runtime/input_errors.h"
+#include "runtime/model.h"
+#include "runtime/run.h"
+
+namespace kiln::runtime {
+
+using format::none;
+using format::StepKind;
+
+namespace {
+
+// Every launch has a random stream of its own: steps that share a kernel must not repeat each other's numbers.
+uint64_t launch_seed(uint64_t seed, int32_t number, int64_t iteration) {
+  uint64_t z = seed ^ (static_cast<uint64_t>(static_cast<uint32_t>(number)) << 32 | static_cast<uint32_t>(iteration));
+  z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
+  return z ^ (z >> 32);
+}
+
+struct Launch {
+  kiln_kernel kernel;
+  kiln_kernel_context context;
+  void* const* buffers;
+  const int64_t* ints;
+  std::byte* scratch;
+  int64_t scratch_stride;
+  std::atomic<bool> failed{false};
+};
+
+void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
+  auto* launch = static_cast<Launch*>(data);
+  if (launch->failed.load(std::memory_order_relaxed)) return;
+  kiln_kernel_context context = launch->context;
+  context.thread = static_cast<uint32_t>(slot);
+  context.scratch = launch->scratch + slot * launch->scratch_stride;
+  if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0) launch->failed.store(true, std::memory_order_relaxed);
+}
+
+}  // namespace
+
+template <bool observed>
+void Run::block(const std::vector<int32_t>& steps) {
+  for (int32_t i : steps) step<observed>(program_.steps[static_cast<size_t>(i)]);
+}
+template void Run::block<false>(const std::vector<int32_t>&);
+template void Run::block<true>(const std::vector<int32_t>&);
+
+template <bool observed>
+void Run::step(const PreparedStep& prepared) {
+  const BoundStep& bound = bound_->steps[static_cast<size_t>(prepared.index)];
+  if (bound.error >= 0) [[unlikely]]
+    fail_bound(prepared, bound);
+  if (prepared.late) [[unlikely]] {
+    if (prepared.visible) {
+      BoundStep now = late_step(prepared);
+      observed ? launch_observed(prepared, now) : launch(prepared, now);
+      return;
+    }
+  }
+  if (prepared.visible) {
+    observed ? launch_observed(prepared, bound) : launch(prepared, bound);
+    return;
+  }
+  control<observed>(prepared);
+}
+
+void Run::launch(const PreparedStep& prepared, const BoundStep& bound) {
+  if (prepared.kernel) [[likely]]
+    return launch_kernel(prepared, bound);
+  if (prepared.library) return library_step(prepared);
+  if (prepared.custom) return custom_step(prepared);
+  copy_step(prepared);
+}
+
+void Run::launch_kernel(const PreparedStep& prepared, const BoundStep& bound) {
+  if (bound.items <= 0) return;
+  size_t n = prepared.args.size();
+  const int32_t* args = prepared.args.data();
+  for (size_t i = 0; i < n; ++i) argv_[i] = pointers_[static_cast<size_t>(args[i])];
+  if (layout_ == &late_layout_) [[unlikely]]
+    check_known(prepared);
+  kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, scratch_.data(), prepared.scratch_bytes, &error_,
+                              launch_seed(seed_, prepared.step->number, iteration_)};
+  bool failed;
+  if (bound.items <= bound.grain || threads_ == 1) {
+    failed = prepared.kernel(&context, argv_.data(), bound.ints, 0, bound.items) != 0;
+  } else {
+    Launch launch{prepared.kernel, context, argv_.data(), bound.ints, scratch_.data(), scratch_stride_};
+    model_.parallel().run(bound.items, bound.grain, threads_, launch_piece, &launch);
+    failed = launch.failed.load(std::memory_order_relaxed);
+  }
+  if (failed) [[unlikely]]
+    raise(prepared);
+}
+
+void Run::check_known(const PreparedStep& prepared) const {
+  for (int32_t b : prepared.args) {
+    if (buffer_known(b)) continue;
+    Layout again = *layout_;
+    std::string why = str("the sizes of buffer ", program_.buffer(b).name, " are not known yet");
+    std::string reason;
+    again.lay_out(program_, b, reason);
+    fail_step("K0635", prepared, reason.empty() ? why : reason);
+  }
+}
+
+void Run::raise(const PreparedStep& prepared) const {
+  kiln_error_slot slot = error_;
+  const_cast<Run*>(this)->error_ = {};
+  const auto& sites = program_.plan.sites;
+  if (slot.site < 0 || static_cast<size_t>(slot.site) >= sites.size() || !slot.raised)
+    fail_step("K0630", prepared, "a kernel failed without saying why");
+  const format::Site& site = sites[static_cast<size_t>(slot.site)];
+  std::string text = str(site.message, " (value ", slot.value, ", element ", slot.index, ")");
+  if (!site.source.empty()) text += "\n  --> " + site.source;
+  std::vector<std::string> parts;
+  if (!site.op.empty()) parts.push_back("operator " + site.op);
+  if (!site.node.empty()) parts.push_back("node " + site.node);
+  parts.push_back("step " + prepared.step->name);
+  if (iteration_ > 0) parts.push_back(str("iteration ", iteration_));
+  fail_user("K0630", text + "\n  " + join(parts, " · "));
+}
+
+void Run::fail_bound(const PreparedStep& prepared, const BoundStep& bound) const {
+  fail_step("K0635", prepared, bound_->errors[static_cast<size_t>(bound.error)]);
+}
+
+BoundStep Run::late_step(const PreparedStep& prepared) {
+  const format::Step& step = *prepared.step;
+  BoundStep now;
+  for (size_t i = 0; i < step.ints.size(); ++i) late_ints_[i] = expr_value(step.ints[i], prepared);
+  now.ints = late_ints_.data();
+  if (step.items != none) now.items = expr_value(step.items, prepared);
+  if (step.grain != none) now.grain = std::max<int64_t>(expr_value(step.grain, prepared), 1);
+  return now;
+}
+
+template <bool observed>
+void Run::control(const PreparedStep& prepared) {
+  switch (prepared.step->kind) {
+    case StepKind::bind_symbol: return bind_symbol(prepared);
+    case StepKind::assert_that: return assert_that(prepared);
+    case StepKind::cond: return block<observed>(prepared.blocks[predicate(prepared) ? 0 : 1]);
+    default: break;
+  }
+  int64_t outer = iteration_;
+  for (int64_t i = 0;; ++i) {
+    iteration_ = i;
+    if (prepared.step->iteration_symbol != none) define(prepared.step->iteration_symbol, i, prepared);
+    block<observed>(prepared.blocks[0]);
+    if (!predicate(prepared)) break;
+    block<observed>(prepared.blocks[1]);
+  }
+  iteration_ = outer;
+}
+
+bool Run::predicate(const PreparedStep& prepared) const {
+  if (prepared.step->condition != none) return expr_value(prepared.step->condition, prepared) != 0;
+  int32_t b = prepared.args[0];
+  if (!buffer_known(b) || element_count(layout_->sizes(program_, b)) != 1)
+    fail_step("K0635", prepared, str("the predicate ", program_.buffer(b).name, " is not one element"));
+  return element_is_nonzero(static_cast<DType>(program_.buffer(b).dtype), pointer(b));
+}
+
+void Run::bind_symbol(const PreparedStep& prepared) {
+  int32_t b = prepared.args[0], slot = prepared.step->defines[0];
+  int64_t value = 0;
+  if (!buffer_known(b) || element_count(layout_->sizes(program_, b)) != 1)
+    fail_step("K0635", prepared, str("the tensor ", program_.buffer(b).name, " that gives ",
+                                     program_.plan.symbols[static_cast<size_t>(slot)].name, " is not one element"));
+  if (!element_integer(static_cast<DType>(program_.buffer(b).dtype), pointer(b), value))
+    fail_step("K0634", prepared, str("the value of ", program_.plan.symbols[static_cast<size_t>(slot)].name, " is no 64-bit integer"));
+  define(slot, value, prepared);
+}
+
+void Run::assert_that(const PreparedStep& prepared) const {
+  const format::Step& step = *prepared.step;
+  if (expr_value(step.condition, prepared) != 0) return;
+  std::string values = symbols_text(program_, program_.symbols_of(step.condition), symbols_);
+  std::string text = step.message.empty() ? "an assertion of the program does not hold" : step.message;
+  const std::string& condition = program_.plan.exprs[static_cast<size_t>(step.condition)].text;
+  fail_step("K0631", prepared, str(text, ": ", condition, values.empty() ? "" : " with ", values));
+}
+
+void Run::copy_step(const PreparedStep& prepared) {
+  int32_t from = prepared.args[0], to = prepared.args[1];
+  check_known(prepared);
+  Dims sizes = layout_->sizes(program_, from), to_sizes = layout_->sizes(program_, to);
+  if (program_.buffer(from).dtype != program_.buffer(to).dtype || !std::equal(sizes.begin(), sizes.end(), to_sizes.begin(), to_sizes.end()))
+    fail_step("K0635", prepared, "a copy between tensors of different dtype or sizes");
+  if (pointer(from) == pointer(to) && same_layout(sizes, layout_->strides(program_, from), layout_->strides(program_, to))) return;
+  strided_copy(pointer(to), layout_->strides(program_, to), pointer(from), layout_->strides(program_, from), sizes,
+               dtype_bytes(static_cast<DType>(program_.buffer(from).dtype)));
+}
+
+void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) {
+  const char* name = prepared.step->name.c_str();
+  if (!(hook_ && hook_->wants(name)) && !(printer_ && printer_->wants(name))) return launch(prepared, bound);
+  bool replaced = notify(KILN_BEFORE_STEP, prepared, bound);
+  if (!replaced) launch(prepared, bound);
+  notify(KILN_AFTER_STEP, prepared, bound);
+}
+
+bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, const BoundStep& bound) {
+  std::vector<kiln_step_arg> args;
+  for (const format::KernelArg& used : buffers_used(*prepared.step)) {
+    // Sizes that the step itself will find are not there yet.
+    if (!buffer_known(used.buffer)) continue;
+    const format::Buffer& buffer = program_.buffer(used.buffer);
+    args.push_back({buffer.name.c_str(), view(used.buffer), used.access, buffer.role == format::BufferRole::output});
+  }
+  const std::vector<kiln_origin>& origins = model_.origins(prepared.step->number);
+  kiln_step step{sizeof(kiln_step), prepared.step->name.c_str(), prepared.step->number, iteration_, bound.items,
+                 args.data(),       args.size(),                 origins.data(),        origins.size()};
+  bool replaced = false;
+  for (StepObserver* observer : {printer_, hook_}) {
+    if (!observer || !observer->wants(step.name)) continue;
+    kiln_hook_answer answer = observer->observe(when, step);
+    if (answer == KILN_HOOK_STOP) fail_step("K0636", prepared, "a hook stopped the run");
+    replaced = replaced || answer == KILN_HOOK_REPLACE;
+  }
+  return replaced;
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,70 @@
+#include "runtime/thread_pool.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <thread>
+#include <vector>
+
+#include "runtime/processors.h"
+
+namespace kiln::runtime {
+namespace {
+
+struct Counts {
+  std::vector<std::atomic<int>> seen;
+  std::atomic<int> most_slots{0};
+  explicit Counts(size_t n) : seen(n) {}
+};
+
+void count(void* data, int slot, int64_t begin, int64_t end) {
+  auto* counts = static_cast<Counts*>(data);
+  for (int64_t i = begin; i < end; ++i) ++counts->seen[static_cast<size_t>(i)];
+  int most = counts->most_slots;
+  while (slot > most && !counts->most_slots.compare_exchange_weak(most, slot)) {
+  }
+}
+
+bool every_item_once(int64_t items, int64_t chunk, int threads) {
+  Counts counts(static_cast<size_t>(items));
+  ThreadPool::process().run(items, chunk, threads, count, &counts);
+  for (auto& n : counts.seen)
+    if (n != 1) return false;
+  return counts.most_slots < threads;
+}
+
+TEST(ThreadPool, RunsEveryItemOnce) {
+  for (int64_t items : {0, 1, 2, 7, 1000})
+    for (int64_t chunk : {1, 3, 5000})
+      for (int threads : {1, 2, 4}) EXPECT_TRUE(every_item_once(items, chunk, threads)) << items << " " << chunk << " " << threads;
+}
+
+TEST(ThreadPool, ServesSeveralCallersAtOnce) {
+  std::atomic<int> wrong{0};
+  std::vector<std::thread> callers;
+  for (int c = 0; c < 4; ++c)
+    callers.emplace_back([&] {
+      for (int i = 0; i < 200; ++i) wrong += !every_item_once(50 + i, 3, 3);
+    });
+  for (std::thread& caller : callers) caller.join();
+  EXPECT_EQ(wrong, 0);
+}
+
+TEST(ThreadPool, WorksInAForkedChild) {
+  ASSERT_TRUE(every_item_once(100, 1, 3));
+  pid_t child = fork();
+  if (child == 0) _exit(every_item_once(100, 1, 3) && ThreadPool::process().workers() == 2 ? 0 : 1);
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0);
+  EXPECT_TRUE(every_item_once(100, 1, 3));
+}
+
+TEST(Processors, AreAtLeastOneAndNotMoreThanTheAffinityAllows) {
+  EXPECT_GE(usable_processors(), 1);
+  EXPECT_LE(usable_processors(), affinity_processors());
+}
+
+}  // namespace
+}  // namespace kiln::runtime

@@ -1,0 +1,127 @@
+#include "base/settings.h"
+#include "driver/executable_backends.h"
+#include "driver/executable_custom.h"
+#include "driver/pipeline.h"
+#include "loops/interpreter.h"
+#include "ops/op_record.h"
+
+namespace kiln {
+namespace {
+
+TensorType type_of(const loops::Buffer& buffer) {
+  TensorType type;
+  type.dtype = buffer.dtype;
+  type.sizes = buffer.sizes;
+  type.strides = buffer.strides;
+  return type;
+}
+
+void flatten(const Datum& datum, std::vector<Tensor>& out) {
+  if (datum.is_tensor()) out.push_back(datum.tensor());
+  if (datum.is_list())
+    for (const Datum& item : datum.list()) flatten(item, out);
+}
+
+// Runs the steps that are no loops: library kernels by the reference of their operator, custom operators by the user's
+// own code.
+class CallRunner {
+ public:
+  CallRunner(const loops::LoopProgram& program, const CustomOperators& custom) : program_(program), custom_(custom) {}
+
+  void run(const loops::Call& call, loops::CallFrame& frame) const {
+    try {
+      const std::vector<Tensor> results = call.custom ? run_custom(call, frame) : run_reference(call, frame);
+      if (results.size() != call.outputs.size())
+        fail_bug(
+            str(call.target, " gave ", results.size(), " tensors, its call has ", call.outputs.size(), " outputs"));
+      for (size_t i = 0; i < results.size(); ++i) frame.set_result(i, results[i]);
+    } catch (Error& error) {
+      Where where;
+      where.op = call.target;
+      if (!call.origins.empty()) {
+        where.node = call.origins[0].node;
+        where.module_path = call.origins[0].module_path;
+        if (const SourceLine* line = call.origins[0].line()) where.source = *line;
+      }
+      error.locate(where);
+      throw;
+    }
+  }
+
+ private:
+  const loops::Buffer& output(const loops::Call& call, size_t i) const {
+    return program_.buffers[static_cast<size_t>(call.outputs[i])];
+  }
+
+  std::vector<Tensor> run_custom(const loops::Call& call, loops::CallFrame& frame) const {
+    CustomOperators::Args args;
+    for (const loops::Call::Arg& arg : call.args) args.emplace_back(arg.name, frame.argument(arg));
+    std::vector<CustomResult> declared;
+    for (size_t i = 0; i < call.outputs.size(); ++i) declared.push_back({false, {type_of(output(call, i))}});
+    std::vector<Tensor> results;
+    for (const Datum& result : custom_.call(call.target, args, declared)) flatten(result, results);
+    return results;
+  }
+
+  std::vector<Tensor> run_reference(const loops::Call& call, loops::CallFrame& frame) const {
+    const OpRecord* record = Registry::instance().find(call.target);
+    if (!record || !record->reference) fail_bug(str("no reference evaluation for the library call ", call.target));
+    // References ask the node for the types of its results; a call has them in its output buffers.
+    Graph graph;
+    Node* node = graph.add_node(call.target, call.name);
+    node->op = record;
+    node->origins = call.origins;
+    for (size_t i = 0; i < call.outputs.size(); ++i)
+      graph.add_result(node, str("result_", i), ValueKind::tensor)->type = type_of(output(call, i));
+    ReferenceCall reference(*node, record->schema);
+    for (const loops::Call::Arg& arg : call.args) {
+      const DType* dtype = std::get_if<DType>(&arg.value);
+      reference.values[arg.name] = dtype ? Datum{std::string(dtype_name(*dtype))} : frame.argument(arg);
+    }
+    record->reference(reference);
+    std::vector<Tensor> results;
+    for (const Datum& result : reference.results) flatten(result, results);
+    return results;
+  }
+
+  const loops::LoopProgram& program_;
+  const CustomOperators& custom_;
+};
+
+class LoopsExecutable : public Executable {
+ public:
+  LoopsExecutable(const Program& program, const ExecutableOptions& options) : custom_(options.custom_op_libs) {
+    PipelineOptions pipeline;
+    pipeline.schedule = options.schedule;
+    pipeline.custom_ops = custom_.names();
+    if (options.settings) pipeline.disabled = options.settings->get_list("disable_pass");
+    compiled_ = run_pipeline(program, pipeline);
+    reset();
+  }
+
+  CallResult call(const std::vector<Datum>& inputs) override {
+    loops::LoopRun run = interpreter_->run(inputs);
+    return {std::move(run.outputs), std::move(run.inputs), std::move(run.state)};
+  }
+
+  void reset() override {
+    loops::LoopRunOptions options;
+    options.call = [this](const loops::Call& call, loops::CallFrame& frame) {
+      CallRunner(compiled_.loops, custom_).run(call, frame);
+    };
+    interpreter_ = std::make_unique<loops::LoopInterpreter>(compiled_.loops, compiled_.constants, options);
+  }
+
+ private:
+  CustomOperators custom_;
+  PipelineResult compiled_;
+  std::unique_ptr<loops::LoopInterpreter> interpreter_;
+};
+
+}  // namespace
+
+std::unique_ptr<Executable> make_loops_executable(const Program& program, const ExecutableOptions& options) {
+  return std::make_unique<LoopsExecutable>(program, options);
+}
+
+}  // namespace kiln

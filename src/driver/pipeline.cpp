@@ -1,0 +1,158 @@
+#include "driver/pipeline.h"
+
+#include <chrono>
+
+#include "graph_passes/common_subexpressions.h"
+#include "graph_passes/dead_code.h"
+#include "graph_passes/decompose.h"
+#include "graph_passes/fold_constants.h"
+#include "graph_passes/functionalize.h"
+#include "graph_passes/inline_wrappers.h"
+#include "graph_passes/remove_symbolic.h"
+#include "loop_passes/passes.h"
+#include "lower/lower.h"
+#include "ops/op_record.h"
+#include "schedule/schedule.h"
+
+namespace kiln {
+namespace {
+
+struct State {
+  Program program;
+  loops::LoopProgram loops;
+  PassContext context;
+  loops::Machine machine;
+  loops::Log log;
+};
+
+enum class Stage { graph, lower, loops, schedule };
+
+struct Pass {
+  const char* name;
+  Stage stage;
+  const char* why;   // why it stands where it stands
+  std::function<bool(State&)> run;
+};
+
+template <bool (*pass)(Program&, PassContext&)>
+bool graph_pass(State& s) { return pass(s.program, s.context); }
+template <bool (*pass)(loops::LoopProgram&, loops::Log&)>
+bool loop_pass(State& s) { return pass(s.loops, s.log); }
+
+// The one list of passes.
+const std::vector<Pass>& passes() {
+  static const std::vector<Pass> list = {
+      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
+      {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes", graph_pass<functionalize>},
+      {"decompose", Stage::graph, "after functionalize, which removes in-place variants that have no rule of their own", graph_pass<decompose>},
+      {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed", graph_pass<remove_symbolic>},
+      {"fold_constants", Stage::graph, "after decompose, whose small constants it folds", graph_pass<fold_constants>},
+      {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves", graph_pass<common_subexpressions>},
+      {"dead_code", Stage::graph, "last of the graph passes: lowering should see only what is used", graph_pass<dead_code>},
+      {"lower", Stage::lower, "one operator at a time; everything across operators comes after", [](State& s) { s.loops = lower(s.program); return true; }},
+      {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own", loop_pass<loops::update_in_place>},
+      {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
+      {"inline_producers", Stage::loops, "before merging: what is inlined needs no kernel to merge with", loop_pass<loops::inline_producers>},
+      {"remove_dead_kernels", Stage::loops, "producers that went into all their readers", loop_pass<loops::remove_dead_kernels>},
+      {"simplify_inlined", Stage::loops, "inlining leaves casts of casts and equal loads", loop_pass<loops::simplify_bodies>},
+      {"merge_kernels", Stage::schedule, "on final bodies, so that its size limit means something", loop_pass<loops::merge_kernels>},
+      {"forward_stores", Stage::schedule, "merged kernels read what they just stored", loop_pass<loops::forward_stores>},
+      {"simplify_merged", Stage::schedule, "after forwarding, to share equal loads of the merged parts", loop_pass<loops::simplify_bodies>},
+      {"remove_dead_after_merge", Stage::schedule, "kernels whose stores were all forwarded", loop_pass<loops::remove_dead_kernels>},
+      {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied", loop_pass<loops::hoist_constants>},
+      {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product", loop_pass<loops::hoist_invariants>},
+      {"use_templates", Stage::schedule, "on whole nests, before their axes are split", [](State& s) { return loops::use_templates(s.loops, s.machine, s.log); }},
+      {"collapse_loops", Stage::schedule, "after templates took theirs: the rest likes long loops", loop_pass<loops::collapse_loops>},
+      {"bind_axes", Stage::schedule, "needs the final loops", [](State& s) { return loops::bind_axes(s.loops, s.machine, s.log); }},
+      {"name_kernels", Stage::schedule, "last: names say what is fused", loop_pass<loops::name_kernels>},
+  };
+  return list;
+}
+
+const char* stage_name(Stage stage) {
+  switch (stage) {
+    case Stage::graph: return "graph";
+    case Stage::lower: return "lower";
+    case Stage::loops: return "loops";
+    case Stage::schedule: return "schedule";
+  }
+  return "";
+}
+
+double now_ms() {
+  return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now().time_since_epoch()).count();
+}
+
+void verify_state(const State& state, Stage stage) {
+  if (stage == Stage::graph) verify(state.program);
+  else loops::verify(state.loops);
+}
+
+void run_pass(const Pass& pass, State& state, const PipelineOptions& options, PipelineResult& result) {
+  if (options.progress) options.progress(pass.name);
+  PassReport report;
+  report.name = pass.name;
+  double start = now_ms();
+  try {
+    report.changed = pass.run(state);
+    if (report.changed) verify_state(state, pass.stage);
+  } catch (Error& error) {
+    Where where;
+    where.pass = pass.name;
+    error.locate(where);
+    throw;
+  }
+  report.milliseconds = now_ms() - start;
+  if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
+  result.passes.push_back(std::move(report));
+}
+
+}  // namespace
+
+std::vector<PassListing> list_passes() {
+  std::vector<PassListing> out;
+  for (const Pass& pass : passes()) out.push_back({pass.name, stage_name(pass.stage), pass.why});
+  return out;
+}
+
+PipelineResult run_pipeline(const Program& program, const PipelineOptions& options) {
+  auto named = [](const std::string& name) {
+    return std::any_of(passes().begin(), passes().end(), [&](const Pass& pass) { return name == pass.name; });
+  };
+  std::vector<std::string> names;
+  for (const Pass& pass : passes()) names.push_back(pass.name);
+  for (const std::string& name : options.disabled)
+    if (!named(name)) fail_user("K0221", str("there is no pass named ", name, "; the nearest is ", nearest(name, names)));
+  if (!options.stop_after.empty() && !named(options.stop_after))
+    fail_user("K0221", str("there is no pass named ", options.stop_after, "; the nearest is ", nearest(options.stop_after, names)));
+
+  State state;
+  state.program = program.clone();
+  state.machine.lanes = options.lanes;
+  resolve_operators(state.program.graph, options.custom_ops);
+  PipelineResult result;
+  std::vector<std::string> graph_log;
+  state.context.log = &graph_log;
+  for (const Pass& pass : passes()) {
+    if (pass.stage == Stage::schedule && !options.schedule) break;
+    bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
+    if (!options.constant_folding && std::string_view(pass.name) == "fold_constants") off = true;
+    if (off) {
+      if (pass.stage == Stage::lower) fail_user("K0222", "the pass lower cannot be disabled");
+      continue;
+    }
+    run_pass(pass, state, options, result);
+    if (options.stop_after == pass.name) {
+      result.stopped_after = pass.name;
+      break;
+    }
+  }
+  result.graph_text = print(state.program);
+  result.loops = std::move(state.loops);
+  result.constants = std::move(state.program.constants);
+  result.fusion_log = std::move(graph_log);
+  result.fusion_log.insert(result.fusion_log.end(), state.log.begin(), state.log.end());
+  return result;
+}
+
+}  // namespace kiln

@@ -1,0 +1,51 @@
+// Text round trips: print → parse → print is identical for Graph, Loops and scheduled Loops, on every case in tests/cases and,
+// where the corpus is at hand, on the cases of the slice.
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+
+#include "base/file.h"
+#include "driver/pipeline.h"
+#include "pt2/reader.h"
+
+namespace kiln {
+namespace {
+
+std::vector<std::string> case_models() {
+  const char* source = std::getenv("KILN_SOURCE_DIR");
+  std::string root = source ? source : ".";
+  std::vector<std::string> models;
+  for (const std::string& name : list_directory(root + "/tests/cases")) {
+    std::string model = root + "/tests/cases/" + name + "/model.pt2";
+    if (file_exists(model)) models.push_back(model);
+  }
+  const char* corpus = std::getenv("KILN_CORPUS");
+  std::string directory = corpus ? corpus : root + "/../shared/corpus";
+  std::string list = root + "/tests/corpus_slice.txt";
+  if (is_directory(directory) && file_exists(list))
+    for (const std::string& line : split(read_file(list), '\n'))
+      if (!line.empty() && line[0] != '#' && file_exists(directory + "/" + line + "/model.pt2")) models.push_back(directory + "/" + line + "/model.pt2");
+  return models;
+}
+
+TEST(RoundTrip, GraphsLoopsAndSchedules) {
+  std::vector<std::string> models = case_models();
+  ASSERT_FALSE(models.empty());
+  for (const std::string& model : models) {
+    SCOPED_TRACE(model);
+    Program program = read_pt2(model);
+    std::string graph = print(program);
+    EXPECT_EQ(print(parse_program(graph, program.constants)), graph);
+    PipelineOptions options;
+    options.custom_ops = {"mylib.foo_add1.default"};
+    for (bool schedule : {false, true}) {
+      options.schedule = schedule;
+      std::string text = loops::print(run_pipeline(program, options).loops);
+      EXPECT_EQ(loops::print(loops::parse_loops(text)), text);
+    }
+  }
+  RecordProperty("models", static_cast<int>(models.size()));
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,201 @@
+#include "graph_passes/fold_constants.h"
+
+#include <cstring>
+#include <unordered_map>
+
+#include "graph_passes/node_kinds.h"
+#include "interp/tensor_sharing.h"
+#include "ops/op_record.h"
+
+namespace kiln {
+
+namespace {
+
+constexpr int64_t max_result_bytes = 64 << 10;
+constexpr int64_t max_input_bytes = 1 << 20;
+
+class Folder {
+ public:
+  Folder(Program& program, PassContext& context) : program_(program), graph_(program.graph), context_(context) {}
+
+  bool run() {
+    find_constants();
+    for (auto& node : graph_.nodes)
+      if (foldable(*node)) evaluate(*node);
+    return replace();
+  }
+
+ private:
+  void find_constants() {
+    std::set<std::string> written;
+    for (const OutputSpec& spec : program_.output_specs) written.insert(spec.target);
+    for (size_t i = 0; i < graph_.inputs.size() && i < program_.input_specs.size(); ++i) {
+      const InputSpec& spec = program_.input_specs[i];
+      if (spec.kind != InputKind::constant_tensor || written.contains(spec.target)) continue;
+      auto constant = program_.constants.find(spec.target);
+      if (constant == program_.constants.end() || !constant->second.defined()) continue;
+      if (bytes_of(constant->second) <= max_input_bytes) known_[graph_.inputs[i]] = constant->second;
+    }
+  }
+
+  static int64_t bytes_of(const Tensor& tensor) { return tensor.numel() * dtype_bytes(tensor.dtype); }
+
+  // Fills are better left to fusion; they take part in folding only as arguments of something else.
+  static bool is_fill(const Node& node) {
+    std::string name = op_short_name(node.target);
+    for (std::string_view fill : {"full", "zeros", "ones", "scalar_tensor"})
+      if (name == fill) return true;
+    return false;
+  }
+
+  bool small_static(const Value& value) const {
+    if (value.kind != ValueKind::tensor) return false;
+    int64_t bytes = dtype_bytes(value.type.dtype);
+    for (const Expr& size : value.type.sizes) {
+      if (!size.is_constant() || size.value() < 0 || size.value() > max_result_bytes) return false;
+      bytes *= size.value();
+      if (bytes > max_result_bytes) return false;
+    }
+    return true;
+  }
+
+  bool is_known(const Argument& arg) const {
+    if (arg.is_value()) return known_.contains(arg.as_value());
+    if (arg.is_list()) {
+      for (const Argument& element : arg.as_list())
+        if (!is_known(element)) return false;
+      return true;
+    }
+    if (const auto* expr = std::get_if<Expr>(&arg.value))
+      return expr->is_constant() || expr->op() == ExprOp::float_constant;
+    return !arg.is_graph();
+  }
+
+  bool foldable(const Node& node) const {
+    if (!node.op || node.op->kind != OpKind::plain || !node.op->reference) return false;
+    if (has_effect(node) || is_random(node)) return false;
+    for (const auto& named : node.args)
+      if (!is_known(named.arg)) return false;
+    for (const Value* result : node.results)
+      if (!small_static(*result)) return false;
+    return true;
+  }
+
+  Datum datum(const Argument& arg) const {
+    if (arg.is_value()) return Datum{known_.at(arg.as_value())};
+    if (!arg.is_list()) return constant_datum(arg);
+    std::vector<Datum> list;
+    for (const Argument& element : arg.as_list()) list.push_back(datum(element));
+    return Datum{std::move(list)};
+  }
+
+  void evaluate(const Node& node) {
+    ReferenceCall call(node, node.op->schema);
+    OpCall access(node, node.op->schema);
+    for (const SchemaArg& declared : node.op->schema.args)
+      call.values[declared.name] = datum(access.arg(declared.name));
+    try {
+      node.op->reference(call);
+    } catch (const Error& error) {
+      // It will fail in the same way when it runs; that is the place to say so.
+      context_.note(str("not folded: ", node.name, ": ", error.message()));
+      return;
+    }
+    if (call.results.size() != node.results.size()) return;
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      if (!call.results[i].is_tensor()) return;
+      const Tensor& tensor = call.results[i].tensor();
+      if (tensor.dtype != node.results[i]->type.dtype) return;
+    }
+    for (size_t i = 0; i < node.results.size(); ++i) known_[node.results[i]] = call.results[i].tensor();
+    folded_.push_back(&node);
+  }
+
+  // What a node that stays, or an output, still reads becomes a constant or a fill.
+  bool replace() {
+    std::set<const Node*> folded(folded_.begin(), folded_.end());
+    std::vector<Value*> needed;
+    std::set<const Value*> seen;
+    auto need = [&](Value* value) {
+      if (value->producer && folded.contains(value->producer) && seen.insert(value).second) needed.push_back(value);
+    };
+    for (auto& node : graph_.nodes)
+      if (!folded.contains(node.get()))
+        for (const auto& named : node->args) for_each_value(named.arg, std::function<void(Value*)>(need));
+    for (const Argument& output : graph_.outputs) for_each_value(output, std::function<void(Value*)>(need));
+    bool changed = false;
+    for (Value* value : needed) {
+      if (is_fill(*value->producer)) continue;
+      const Tensor& tensor = known_.at(value);
+      Value* made = is_uniform(tensor) ? add_fill(*value, tensor) : add_constant(*value, tensor);
+      if (!made) continue;
+      context_.note(str("folded: ", value->name, " = ", value->producer->target));
+      graph_.replace_uses(value, made);
+      changed = true;
+    }
+    return changed;
+  }
+
+  static bool is_uniform(const Tensor& tensor) {
+    if (tensor.numel() == 0 || is_complex(tensor.dtype)) return false;
+    auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
+    for (int64_t i = 1; i < tensor.numel(); ++i) {
+      const std::byte* at = tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype);
+      if (std::memcmp(at, tensor.data() + tensor.element_offset(0) * dtype_bytes(tensor.dtype), size) != 0) return false;
+    }
+    return true;
+  }
+
+  Value* add_fill(const Value& old, const Tensor& tensor) {
+    const OpRecord* record = Registry::instance().find("aten.full.default");
+    if (!record) return nullptr;
+    Node* node = graph_.add_node("aten.full.default", graph_.unique_name("full"), old.producer);
+    node->op = record;
+    node->origins = old.producer->origins;
+    Argument::List sizes;
+    for (int64_t size : tensor.sizes) sizes.emplace_back(Scalar(size));
+    node->args = {{"size", Argument(std::move(sizes))}, {"fill_value", Argument(tensor.item())},
+                  {"dtype", Argument(tensor.dtype)}};
+    Value* made = graph_.add_result(node, node->name, ValueKind::tensor);
+    made->type = old.type;
+    return made;
+  }
+
+  Value* add_constant(const Value& old, const Tensor& tensor) {
+    std::string name;
+    do name = str("_folded_", next_++);
+    while (program_.constants.contains(name));
+    Tensor kept = own_copy(tensor);
+    kept.device = old.type.device;
+    // Before the user's inputs, where the file's constants stand.
+    size_t at = 0;
+    while (at < program_.input_specs.size() && program_.input_specs[at].kind != InputKind::user &&
+           program_.input_specs[at].kind != InputKind::constant_value)
+      ++at;
+    Value* made = graph_.new_value(str("c", name), ValueKind::tensor);
+    made->type = old.type;
+    made->type.sizes.assign(kept.sizes.begin(), kept.sizes.end());
+    made->type.strides.assign(kept.strides.begin(), kept.strides.end());
+    made->type.offset = Expr(0);
+    graph_.inputs.insert(graph_.inputs.begin() + static_cast<std::ptrdiff_t>(at), made);
+    InputSpec spec;
+    spec.kind = InputKind::constant_tensor;
+    spec.target = name;
+    program_.input_specs.insert(program_.input_specs.begin() + static_cast<std::ptrdiff_t>(at), spec);
+    program_.constants[name] = std::move(kept);
+    return made;
+  }
+
+  Program& program_;
+  Graph& graph_;
+  PassContext& context_;
+  std::unordered_map<const Value*, Tensor> known_;
+  std::vector<const Node*> folded_;
+  int next_ = 0;
+};
+
+}  // namespace
+
+bool fold_constants(Program& program, PassContext& context) { return Folder(program, context).run(); }
+
+}  // namespace kiln

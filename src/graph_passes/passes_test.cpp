@@ -1,0 +1,257 @@
+#include "graph_passes/common_subexpressions.h"
+#include "graph_passes/dead_code.h"
+#include "graph_passes/decompose.h"
+#include "graph_passes/fold_constants.h"
+#include "graph_passes/inline_wrappers.h"
+#include "graph_passes/pass_test.h"
+#include "graph_passes/remove_symbolic.h"
+
+namespace kiln {
+namespace {
+
+TEST(InlineWrappers, PutsTheSubgraphInPlace) {
+  Program program = program_of(R"(
+  input %x: f32[2] = user
+  %y: f32[2] = higher_order.wrap_with_set_grad_enabled(false, graph g {
+    input %a: f32[2]
+    %b: f32[2] = aten.relu.default(self=%a)
+    %x: f32[2] = aten.neg.default(self=%b)
+    output %x
+  }, %x)
+  %z: f32[2] = aten.exp.default(self=%y)
+  output %z = user
+)");
+  PassContext context;
+  EXPECT_TRUE(inline_wrappers(program, context));
+  verify(program);
+  EXPECT_EQ(body_of(program), R"(  input %x: f32[2]
+  %b: f32[2] = aten.relu.default(self=%x)
+  %x_1: f32[2] = aten.neg.default(self=%b)
+  %z: f32[2] = aten.exp.default(self=%x_1)
+  output %z
+)");
+  EXPECT_FALSE(inline_wrappers(program, context));
+}
+
+TEST(InlineWrappers, AutocastWritesItsCasts) {
+  Program program = program_of(R"(
+  input %x: f32[4, 4] = user
+  input %w: f32[4, 4] = user
+  %y: bf16[4, 4] = higher_order.wrap_with_autocast("cpu", bf16, true, false, graph g {
+    input %a: f32[4, 4]
+    input %b: f32[4, 4]
+    %mm: bf16[4, 4] = aten.mm.default(self=%a, mat2=%b)
+    output %mm
+  }, %x, %w)
+  output %y = user
+)");
+  PassContext context;
+  EXPECT_TRUE(inline_wrappers(program, context));
+  verify(program);
+  EXPECT_EQ(body_of(program), R"(  input %x: f32[4, 4]
+  input %w: f32[4, 4]
+  %autocast: bf16[4, 4] = aten._to_copy.default(self=%x, dtype=bf16)
+  %autocast_1: bf16[4, 4] = aten._to_copy.default(self=%w, dtype=bf16)
+  %mm: bf16[4, 4] = aten.mm.default(self=%autocast, mat2=%autocast_1)
+  output %mm
+)");
+}
+
+TEST(DeadCode, RemovesWhatNobodyUses) {
+  Program program = program_of(R"(
+  input %x: f32[2] = user
+  %a: f32[2] = aten.relu.default(self=%x)
+  %b: f32[2] = aten.neg.default(self=%a)
+  %c: f32[2] = aten.exp.default(self=%a)
+  output %c = user
+)");
+  PassContext context;
+  EXPECT_TRUE(dead_code(program, context));
+  verify(program);
+  EXPECT_EQ(program.graph.nodes.size(), 2u);
+  EXPECT_EQ(program.graph.find_value("b"), nullptr);
+  EXPECT_FALSE(dead_code(program, context));
+}
+
+TEST(DeadCode, KeepsEffectsAndSymbolsInUse) {
+  Program program = program_of(R"(
+  input %x: i64[2] = user
+  input %t: i64[] = user
+  %item: int {u0} = aten.item.default(self=%t)
+  %unused: int {u1} = aten.item.default(self=%t)
+  %f: i64[u0] = aten.full.default(size=[{u0}], fill_value=1, dtype=i64)
+  %p: boolean {u0 <= 4} = _operator.le(%item, 4)
+  aten._assert_scalar.default(self=%p, assert_msg="small") named assert_1
+  %g: f32[2] = mylib.effect.default(%x)
+  output %f = user
+)",
+                               "symbol u0 [0, oo] unbacked\nsymbol u1 [0, oo] unbacked\n", {}, {"mylib.effect.default"});
+  PassContext context;
+  EXPECT_TRUE(dead_code(program, context));
+  verify(program);
+  EXPECT_EQ(program.graph.find_value("unused"), nullptr);
+  EXPECT_NE(program.graph.find_value("item"), nullptr);
+  EXPECT_NE(program.graph.find_value("g"), nullptr);
+  EXPECT_EQ(program.graph.nodes.size(), 5u);
+}
+
+TEST(DeadCode, AnItemWhoseSymbolAloneIsUsedStays) {
+  Program program = program_of(R"(
+  input %t: i64[] = user
+  %item: int {u0} = aten.item.default(self=%t)
+  %f: i64[u0] = aten.full.default(size=[{u0}], fill_value=1, dtype=i64)
+  output %f = user
+)",
+                               "symbol u0 [0, oo] unbacked\n");
+  PassContext context;
+  EXPECT_FALSE(dead_code(program, context));
+}
+
+TEST(CommonSubexpressions, MergesEqualCalls) {
+  Program program = program_of(R"(
+  input %x: f32[2] = user
+  %a: f32[2] = aten.add.Tensor(self=%x, other=%x)
+  %b: f32[2] = aten.add.Tensor(other=%x, self=%x, alpha=1)
+  %c: f32[2] = aten.add.Tensor(self=%x, other=%x, alpha=2)
+  %d: f32[2] = aten.neg.default(self=%a)
+  %e: f32[2] = aten.neg.default(self=%b)
+  output %d = user
+  output %e = user
+  output %c = user
+)");
+  PassContext context;
+  EXPECT_TRUE(common_subexpressions(program, context));
+  verify(program);
+  EXPECT_EQ(body_of(program), R"(  input %x: f32[2]
+  %a: f32[2] = aten.add.Tensor(self=%x, other=%x)
+  %c: f32[2] = aten.add.Tensor(self=%x, other=%x, alpha=2)
+  %d: f32[2] = aten.neg.default(self=%a)
+  output %d
+  output %d
+  output %c
+)");
+  EXPECT_FALSE(common_subexpressions(program, context));
+}
+
+TEST(RemoveSymbolic, SizesBecomeExpressions) {
+  Program program = program_of(R"(
+  input %x: f32[s0, 3] = user
+  %n: int {s0} = aten.sym_size.int(self=%x, dim=0)
+  %m: int {2*s0} = _operator.mul(a=%n, b=2)
+  %ge: boolean {0 <= s0} = _operator.ge(a=%n, b=0)
+  aten._assert_scalar.default(self=%ge, assert_msg="s0 >= 0") named a1
+  %le: boolean {s0 <= 100} = _operator.le(a=%n, b=100)
+  aten._assert_scalar.default(self=%le, assert_msg="s0 <= 100") named a2
+  aten._assert_tensor_metadata.default(a=%x, dtype=f32) named a3
+  %y: f32[2*s0] = aten.full.default(size=[%m], fill_value=0.0)
+  output %y = user
+)",
+                               "symbol s0 [2, 1024] hint 10\n");
+  PassContext context;
+  EXPECT_TRUE(remove_symbolic(program, context));
+  verify(program);
+  EXPECT_EQ(body_of(program), R"(  input %x: f32[s0, 3]
+  %y: f32[2*s0] = aten.full.default(size=[{2*s0}], fill_value=0.0)
+  output %y
+)");
+  ASSERT_EQ(program.guards.size(), 1u);
+  EXPECT_EQ(program.guards[0].reason, "s0 <= 100");
+}
+
+TEST(RemoveSymbolic, AssertionsAboutDataStay) {
+  Program program = program_of(R"(
+  input %t: i64[] = user
+  %item: int {u0} = aten.item.default(self=%t)
+  %le: boolean {u0 <= 100} = _operator.le(a=%item, b=100)
+  aten._assert_scalar.default(self=%le, assert_msg="u0 <= 100") named a1
+  %y: f32[u0] = aten.full.default(size=[%item], fill_value=0.0)
+  output %y = user
+)",
+                               "symbol u0 [0, oo] unbacked\n");
+  PassContext context;
+  EXPECT_TRUE(remove_symbolic(program, context));
+  verify(program);
+  EXPECT_EQ(program.graph.nodes.size(), 4u);
+  EXPECT_TRUE(program.guards.empty());
+}
+
+Tensor integers(std::vector<int64_t> values) {
+  Tensor out = Tensor::empty(DType::i64, {static_cast<int64_t>(values.size())});
+  for (size_t i = 0; i < values.size(); ++i) out.set_item(static_cast<int64_t>(i), Scalar(values[i]));
+  return out;
+}
+
+TEST(FoldConstants, ComputesWhatIsConstant) {
+  Program program = program_of(R"(
+  input %c: i64[3] = constant_tensor "c"
+  input %w: i64[3] = parameter "w"
+  input %x: i64[3] = user
+  %m: i64[3] = aten.mul.Tensor(self=%c, other=2)
+  %n: i64[3] = aten.neg.default(self=%m)
+  %k: i64[3] = aten.mul.Tensor(self=%w, other=2)
+  %z: i64[3] = aten.sub.Tensor(self=%n, other=%n)
+  %y: i64[3] = aten.add.Tensor(self=%x, other=%n)
+  %v: i64[3] = aten.add.Tensor(self=%y, other=%z)
+  output %v = user
+  output %k = user
+)",
+                               "constant \"c\": i64[3]\nconstant \"w\": i64[3]\n",
+                               {{"c", integers({1, 2, 3})}, {"w", integers({1, 2, 3})}});
+  PassContext context;
+  EXPECT_TRUE(fold_constants(program, context));
+  verify(program);
+  ASSERT_TRUE(program.constants.contains("_folded_0"));
+  const Tensor& folded = program.constants.at("_folded_0");
+  EXPECT_EQ(folded.item(0).as_int(), -2);
+  EXPECT_EQ(folded.item(2).as_int(), -6);
+  dead_code(program, context);
+  verify(program);
+  EXPECT_EQ(signed_body_of(program), R"(  input %c: i64[3] = constant_tensor "c"
+  input %w: i64[3] = parameter "w"
+  input %c_folded_0: i64[3] = constant_tensor "_folded_0"
+  input %x: i64[3] = user
+  %k: i64[3] = aten.mul.Tensor(self=%w, other=2)
+  %full: i64[3] = aten.full.default(size=[3], fill_value=0, dtype=i64)
+  %y: i64[3] = aten.add.Tensor(self=%x, other=%c_folded_0)
+  %v: i64[3] = aten.add.Tensor(self=%y, other=%full)
+  output %v = user
+  output %k = user
+)");
+}
+
+TEST(FoldConstants, LeavesLargeThingsAndFillsAlone) {
+  Program program = program_of(R"(
+  input %x: f32[100000] = user
+  %a: f32[100000] = aten.full.default(size=[100000], fill_value=1.0)
+  %b: f32[100000] = aten.neg.default(self=%a)
+  %c: f32[] = aten.full.default(size=[], fill_value=1.0)
+  %y: f32[100000] = aten.add.Tensor(self=%x, other=%b)
+  %z: f32[100000] = aten.add.Tensor(self=%y, other=%c)
+  output %z = user
+)");
+  PassContext context;
+  EXPECT_FALSE(fold_constants(program, context));
+}
+
+TEST(Decompose, RunsUntilNothingIsLeft) {
+  Program program = program_of(R"(
+  input %x: f32[s0, 3] = user
+  %y: f32[s0, 3] = aten.softmax.int(self=%x, dim=1)
+  output %y = user
+)",
+                               "symbol s0 [2, 1024] hint 10\n");
+  program.graph.nodes.front()->origins = {Origin{"softmax", "aten.softmax.int", "head", {{"m.py", 3, "f", "softmax(x)"}}}};
+  PassContext context;
+  EXPECT_TRUE(decompose(program, context));
+  verify(program);
+  for (const auto& node : program.graph.nodes) {
+    EXPECT_TRUE(node->op && !node->op->decompose) << node->target;
+    ASSERT_EQ(node->origins.size(), 1u);
+    EXPECT_EQ(node->origins[0].module_path, "head");
+  }
+  EXPECT_EQ(program.graph.outputs[0].as_value()->type, program.graph.inputs[0]->type);
+  EXPECT_FALSE(decompose(program, context));
+}
+
+}  // namespace
+}  // namespace kiln

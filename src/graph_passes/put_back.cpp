@@ -1,0 +1,76 @@
+#include "graph_passes/put_back.h"
+
+#include "ops/op_record.h"
+
+namespace kiln {
+
+namespace {
+
+Argument number_argument(const Expr& expr) {
+  return expr.is_constant() ? Argument(Scalar(expr.value())) : Argument(expr);
+}
+
+bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
+  for (std::string_view other : names)
+    if (name == other) return true;
+  return false;
+}
+
+// permute(permute(x, dims), inverse) == x
+InverseCall inverse_permute(const OpCall& call, Value* replacement) {
+  std::vector<int64_t> dims = call.constant_integers("dims");
+  auto rank = static_cast<int64_t>(dims.size());
+  std::vector<Argument> inverse(dims.size());
+  for (int64_t i = 0; i < rank; ++i) {
+    int64_t d = dims[static_cast<size_t>(i)];
+    inverse[static_cast<size_t>(d < 0 ? d + rank : d)] = Argument(Scalar(i));
+  }
+  return {"aten.permute.default", {Argument(replacement), Argument(Argument::List(inverse.begin(), inverse.end()))}};
+}
+
+}  // namespace
+
+Argument sizes_argument(const std::vector<Expr>& sizes) {
+  Argument::List list;
+  for (const Expr& size : sizes) list.push_back(number_argument(size));
+  return Argument(std::move(list));
+}
+
+std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now, Value* replacement) {
+  const Node& node = *alias.view->node;
+  OpCall call(node, node.op->schema);
+  std::string name = op_short_name(node.target);
+  if (node.target == "aten.slice.Tensor") {
+    return InverseCall{"aten.slice_scatter.default",
+                       {Argument(parent_now), Argument(replacement), call.arg("dim"), call.arg("start"),
+                        call.arg("end"), call.arg("step")}};
+  }
+  if (node.target == "aten.narrow.default") {
+    Expr start = call.integer("start");
+    return InverseCall{"aten.slice_scatter.default",
+                       {Argument(parent_now), Argument(replacement), call.arg("dim"), number_argument(start),
+                        number_argument(start + call.integer("length"))}};
+  }
+  if (node.target == "aten.select.int") {
+    return InverseCall{"aten.select_scatter.default",
+                       {Argument(parent_now), Argument(replacement), call.arg("dim"), call.arg("index")}};
+  }
+  if (node.target == "aten.transpose.int")
+    return InverseCall{"aten.transpose.int", {Argument(replacement), call.arg("dim0"), call.arg("dim1")}};
+  if (node.target == "aten.t.default") return InverseCall{"aten.t.default", {Argument(replacement)}};
+  if (node.target == "aten.permute.default") return inverse_permute(call, replacement);
+  if (is_one_of(name, {"alias", "detach", "contiguous", "to", "type_as", "lift_fresh", "positive"})) return InverseCall{};
+  bool reshapes = is_one_of(name, {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "ravel", "view_as",
+                                   "reshape_as", "unsqueeze", "squeeze"});
+  if (reshapes && node.target != "aten.view.dtype")
+    return InverseCall{"aten.reshape.default", {Argument(replacement), sizes_argument(alias.parent->type.sizes)}};
+  return std::nullopt;
+}
+
+InverseCall inverse_by_strides(const Alias& alias, Value* base_now, Value* replacement) {
+  return {"aten.as_strided_scatter.default",
+          {Argument(base_now), Argument(replacement), sizes_argument(alias.type.sizes),
+           sizes_argument(alias.type.strides), number_argument(alias.type.offset)}};
+}
+
+}  // namespace kiln

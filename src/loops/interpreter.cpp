@@ -1,0 +1,305 @@
+#include "loops/interpreter.h"
+
+#include <cstring>
+
+#include "loops/kernel_code.h"
+
+namespace kiln::loops {
+
+// ---- Calls
+// -----------------------------------------------------------------------------------------------------------
+
+static Datum number_of(const Expr& expr, const SymbolValues& values) {
+  if (expr.is_float()) return {Scalar(evaluate_float(expr, values))};
+  int64_t value = evaluate(expr, values);
+  return {expr.is_boolean() ? Scalar(value != 0) : Scalar(value)};
+}
+
+Datum CallFrame::argument(const Call::Arg& arg) {
+  struct Convert {
+    RunState& state;
+    Datum operator()(std::monostate) const { return {}; }
+    Datum operator()(BufferId id) const { return id == no_buffer ? Datum{} : Datum{state.buffer(id)}; }
+    Datum operator()(const std::vector<BufferId>& ids) const {
+      std::vector<Datum> list;
+      for (BufferId id : ids) list.push_back((*this)(id));
+      return {std::move(list)};
+    }
+    Datum operator()(const Expr& e) const { return number_of(e, state.symbols()); }
+    Datum operator()(const std::vector<Expr>& exprs) const {
+      std::vector<Datum> list;
+      for (const Expr& e : exprs) list.push_back((*this)(e));
+      return {std::move(list)};
+    }
+    Datum operator()(const Scalar& s) const { return {s}; }
+    Datum operator()(const std::string& s) const { return {s}; }
+    Datum operator()(DType d) const { return {Scalar(dtype_schema_number(d))}; }  // as PyTorch passes it
+  };
+  return std::visit(Convert{state_}, arg.value);
+}
+
+std::map<std::string, Datum, std::less<>> CallFrame::arguments() {
+  std::map<std::string, Datum, std::less<>> out;
+  for (const Call::Arg& arg : call_.args) out[arg.name] = argument(arg);
+  return out;
+}
+
+void CallFrame::set_result(size_t output, Tensor result) {
+  KILN_CHECK(output < results_.size(), str(call_.name, " has no output ", output));
+  results_[output] = std::move(result);
+}
+
+// ---- The interpreter
+// -------------------------------------------------------------------------------------------------
+
+static std::string sizes_text(const std::vector<int64_t>& sizes) {
+  return "[" + join_map(sizes, ", ", [](int64_t s) { return str(s); }) + "]";
+}
+
+// A copy with the same strides, for writing.
+static Tensor writable_copy(const Tensor& tensor) {
+  Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, tensor.strides);
+  out.device = tensor.device;
+  copy_into(tensor, out);
+  return out;
+}
+
+class LoopInterpreter::Impl : public RunState {
+ public:
+  Impl(const LoopProgram& program, const std::map<std::string, Tensor>& constants, LoopRunOptions options)
+      : program_(program), options_(std::move(options)), memory_(program.buffers.size()) {
+    verify(program);
+    for (size_t i = 0; i < program.buffers.size(); ++i)
+      if (program.buffers[i].role == BufferRole::constant) bind_constant(i, constants);
+    run_block(program.init);
+  }
+
+  LoopRun run(const std::vector<Datum>& inputs) {
+    symbols_ = bind_symbols(program_, inputs);
+    for (size_t i = 0; i < memory_.size(); ++i) {
+      BufferRole role = program_.buffers[i].role;
+      if (role != BufferRole::constant && role != BufferRole::derived) memory_[i] = Tensor();
+    }
+    LoopRun out;
+    out.inputs = inputs;
+    for (size_t i = 0; i < inputs.size(); ++i) bind_input(i, out.inputs[i]);
+    run_block(program_.block);
+    for (const auto& output : program_.outputs) out.outputs.push_back(output_of(output));
+    for (size_t i = 0; i < program_.buffers.size(); ++i)
+      if (program_.buffers[i].role == BufferRole::constant && program_.buffers[i].mutated)
+        out.state[program_.buffers[i].constant] = writable_copy(memory_[i]);
+    ++runs_;
+    return out;
+  }
+
+  // ---- RunState
+  // ------------------------------------------------------------------------------------------------------
+  Tensor buffer(BufferId id) override {
+    ensure(id);
+    return memory_[static_cast<size_t>(id)];
+  }
+  const SymbolValues& symbols() const override { return symbols_; }
+
+ private:
+  const Buffer& info(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
+
+  void bind_constant(size_t i, const std::map<std::string, Tensor>& constants) {
+    const Buffer& b = program_.buffers[i];
+    auto found = constants.find(b.constant);
+    if (found == constants.end() || !found->second.defined())
+      fail_user("K0601", str("no values were given for the constant ", b.constant));
+    const Tensor& tensor = found->second;
+    if (tensor.dtype != b.dtype || tensor.sizes != values(b.sizes))
+      fail_user("K0602", str("the constant ", b.constant, " is ", tensor_type_text(tensor), " but the program needs ",
+                             dtype_name(b.dtype), sizes_text(values(b.sizes))));
+    memory_[i] = b.mutated ? writable_copy(tensor) : tensor;
+  }
+
+  // The tensor's own strides are used, whatever the export had; a mutated input is copied first.
+  void bind_input(size_t i, Datum& datum) {
+    auto* id = std::get_if<BufferId>(&program_.inputs[i].what);
+    if (!id) return;
+    if (info(*id).mutated) datum.value = writable_copy(datum.tensor());
+    memory_[static_cast<size_t>(*id)] = datum.tensor();
+  }
+
+  std::vector<int64_t> values(const std::vector<Expr>& exprs) const {
+    std::vector<int64_t> out;
+    for (const Expr& e : exprs) out.push_back(evaluate(e, symbols_));
+    return out;
+  }
+
+  // Memory for a buffer at the current values of the symbols. New memory is filled with NaNs (all bits set), so that
+  // reading what nobody wrote shows.
+  void ensure(BufferId id) {
+    const Buffer& b = info(id);
+    Tensor& tensor = memory_[static_cast<size_t>(id)];
+    if (b.role == BufferRole::input || b.role == BufferRole::constant) {
+      KILN_CHECK(tensor.defined(), str("buffer ", b.name, " is not bound"));
+      return;
+    }
+    std::vector<int64_t> sizes = values(b.sizes), strides = values(b.strides);
+    int64_t offset = evaluate(b.offset, symbols_);
+    if (tensor.defined() && tensor.sizes == sizes && tensor.strides == strides && tensor.offset == offset) return;
+    auto negative = [](int64_t v) { return v < 0; };
+    if (offset < 0 || std::any_of(sizes.begin(), sizes.end(), negative) ||
+        std::any_of(strides.begin(), strides.end(), negative))
+      fail_user("K0603",
+                str("buffer ", b.name, " would have sizes ", sizes_text(sizes), " and strides ", sizes_text(strides)));
+    Tensor made;
+    made.dtype = b.dtype;
+    int64_t bytes = storage_bytes_needed(b.dtype, sizes, strides, offset);
+    made.storage = Storage::allocate(bytes);
+    if (bytes > 0) std::memset(made.storage->data, 0xff, static_cast<size_t>(bytes));
+    made.sizes = std::move(sizes);
+    made.strides = std::move(strides);
+    made.offset = offset;
+    tensor = std::move(made);
+  }
+
+  Datum output_of(const LoopProgram::Output& output) {
+    if (auto* id = std::get_if<BufferId>(&output.what)) return {buffer(*id)};
+    if (auto* expr = std::get_if<Expr>(&output.what)) return number_of(*expr, symbols_);
+    return constant_of(std::get<Argument>(output.what));
+  }
+  static Datum constant_of(const Argument& arg) {
+    if (arg.is_scalar()) return {arg.as_scalar()};
+    if (auto* text = std::get_if<std::string>(&arg.value)) return {*text};
+    if (!arg.is_list()) return {};
+    std::vector<Datum> list;
+    for (const Argument& item : arg.as_list()) list.push_back(constant_of(item));
+    return {std::move(list)};
+  }
+
+  // ---- Items
+  // -----------------------------------------------------------------------------------------------------------
+  void run_block(const Block& block) {
+    for (const Item& item : block) {
+      std::visit([&](const auto& what) { execute(what); }, item.what);
+      if (options_.after_item && &block != &program_.init) options_.after_item(item, *this);
+    }
+  }
+
+  void execute(const Kernel& kernel) {
+    auto& code = kernels_[&kernel];
+    if (!code) code = std::make_unique<KernelCode>(kernel, program_);
+    std::vector<BufferView> views;
+    for (BufferId id : code->buffers) {
+      ensure(id);
+      const Tensor& t = memory_[static_cast<size_t>(id)];
+      views.push_back({t.data(), t.sizes.data(), t.strides.data()});
+    }
+    try {
+      run_kernel(*code, views, symbols_, options_.seed + runs_ * 0x632BE59BD9B4E019ull);
+    } catch (Error& error) {
+      error.locate(where_of(kernel.origins));
+      throw;
+    }
+  }
+
+  void execute(const Call& call) {
+    if (!options_.call)
+      fail_unsupported("K0332", str("the loop interpreter was given no way to call ", call.target),
+                       where_of(call.origins));
+    CallFrame frame(call, *this);
+    try {
+      options_.call(call, frame);
+    } catch (Error& error) {
+      error.locate(where_of(call.origins));
+      throw;
+    }
+    for (size_t i = 0; i < call.outputs.size(); ++i) define_symbols(call, info(call.outputs[i]), frame.results()[i]);
+    for (const std::string& symbol : call.defines)
+      KILN_CHECK(symbols_.count(symbol), str(call.name, " did not give a value to ", symbol));
+    for (size_t i = 0; i < call.outputs.size(); ++i) store_result(call, call.outputs[i], frame.results()[i]);
+  }
+
+  void define_symbols(const Call& call, const Buffer& b, const Tensor& result) {
+    KILN_CHECK(result.defined(), str(call.name, " gave no result for ", b.name));
+    if (result.sizes.size() != b.sizes.size()) wrong_result(call, b, result);
+    for (size_t d = 0; d < b.sizes.size(); ++d)
+      for (const std::string& symbol : call.defines) {
+        auto affine = affine_in(b.sizes[d], symbol);
+        if (!affine || affine->coefficient.is_constant(0)) continue;
+        SymbolValues known = symbols_;
+        known.erase(symbol);
+        std::set<std::string> others;
+        collect_symbols(affine->coefficient, others);
+        collect_symbols(affine->rest, others);
+        if (!std::all_of(others.begin(), others.end(), [&](const std::string& s) { return known.count(s) > 0; }))
+          continue;
+        int64_t coefficient = evaluate(affine->coefficient, known),
+                rest = result.sizes[d] - evaluate(affine->rest, known);
+        if (coefficient != 0 && rest % coefficient == 0) symbols_[symbol] = rest / coefficient;
+      }
+  }
+
+  void store_result(const Call& call, BufferId id, const Tensor& result) {
+    if (result.dtype != info(id).dtype || result.sizes != values(info(id).sizes)) wrong_result(call, info(id), result);
+    ensure(id);
+    if (memory_[static_cast<size_t>(id)].storage != result.storage) copy_into(result, memory_[static_cast<size_t>(id)]);
+  }
+
+  [[noreturn]] void wrong_result(const Call& call, const Buffer& b, const Tensor& result) const {
+    fail_user("K0333",
+              str(call.target, " gave ", tensor_type_text(result), " for ", b.name, ", which is ", dtype_name(b.dtype),
+                  "[", shape_text(b.sizes), "]"),
+              where_of(call.origins));
+  }
+
+  int64_t only_element(BufferId id) {
+    Tensor t = buffer(id);
+    if (t.numel() != 1) fail_user("K0334", str("one value is needed but ", info(id).name, " is ", tensor_type_text(t)));
+    return t.item().as_int();
+  }
+
+  void execute(const BindSymbol& bind) {
+    int64_t value = only_element(bind.buffer);
+    auto found = program_.symbols.find(bind.symbol);
+    if (found != program_.symbols.end() && !found->second.range.contains(value))
+      fail_user("K0620",
+                str("the value ", value, " of ", bind.symbol, " is outside of its range [", found->second.range.low,
+                    ", ", found->second.range.high, "]"),
+                where_of(bind.origins));
+    symbols_[bind.symbol] = value;
+  }
+
+  void execute(const AssertThat& that) {
+    if (evaluate(that.condition, symbols_) != 0) return;
+    fail_user("K0631", str(that.message, " (", that.condition.text(), ")"), where_of(that.origins));
+  }
+
+  bool truth(const std::variant<BufferId, Expr>& predicate) {
+    if (auto* expr = std::get_if<Expr>(&predicate)) return evaluate(*expr, symbols_) != 0;
+    Tensor t = buffer(std::get<BufferId>(predicate));
+    if (t.numel() != 1) fail_user("K0334", str("a condition must be one value but is ", tensor_type_text(t)));
+    return t.item().as_double() != 0;
+  }
+
+  void execute(const Cond& cond) { run_block(truth(cond.predicate) ? *cond.then_block : *cond.else_block); }
+
+  void execute(const While& loop) {
+    for (int64_t iteration = 0;; ++iteration) {
+      if (!loop.iteration_symbol.empty()) symbols_[loop.iteration_symbol] = iteration;
+      run_block(*loop.condition_block);
+      if (!truth(loop.predicate)) return;
+      run_block(*loop.body_block);
+    }
+  }
+
+  const LoopProgram& program_;
+  LoopRunOptions options_;
+  std::vector<Tensor> memory_;  // by BufferId
+  std::map<const Kernel*, std::unique_ptr<KernelCode>> kernels_;
+  SymbolValues symbols_;
+  uint64_t runs_ = 0;
+};
+
+LoopInterpreter::LoopInterpreter(const LoopProgram& program, const std::map<std::string, Tensor>& constants,
+                                 LoopRunOptions options)
+    : impl_(std::make_unique<Impl>(program, constants, std::move(options))) {}
+LoopInterpreter::~LoopInterpreter() = default;
+LoopInterpreter::LoopInterpreter(LoopInterpreter&&) noexcept = default;
+LoopRun LoopInterpreter::run(const std::vector<Datum>& inputs) { return impl_->run(inputs); }
+
+}  // namespace kiln::loops

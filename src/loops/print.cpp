@@ -1,0 +1,284 @@
+// Loops as text; parse.cpp reads it back. docs/loops-text.md describes the form.
+#include <map>
+
+#include "loops/loops.h"
+#include "loops/text_names.h"
+
+namespace kiln::loops {
+namespace {
+
+using namespace text;
+
+template <class Range, class F>
+std::string list_text(const Range& range, F f) {
+  return "[" + join_map(range, ", ", f) + "]";
+}
+std::string exprs_text(const std::vector<Expr>& exprs) {
+  return list_text(exprs, [](const Expr& e) { return e.text(); });
+}
+std::string value_text(ValueId v) { return str("%", v); }
+std::string values_text(const std::vector<ValueId>& values) { return join_map(values, ", ", value_text); }
+std::string bound_text(int64_t v) { return v == INT64_MIN ? "-inf" : v == INT64_MAX ? "inf" : str(v); }
+
+class Printer {
+ public:
+  explicit Printer(const LoopProgram& program, bool with_origins) : program_(program), with_origins_(with_origins) {}
+
+  std::string whole() {
+    line("loops ", name_text(program_.name));
+    for (const auto& [key, info] : program_.symbols) symbol(info);
+    for (const Guard& g : program_.guards) line("guard [", g.condition.text(), "] because ", quote(g.reason));
+    for (const Buffer& b : program_.buffers) buffer(b);
+    for (const auto& in : program_.inputs) line("input ", name_text(in.name), " = ", input_text(in));
+    for (const auto& out : program_.outputs) line("output ", output_text(out));
+    for (const Site& s : program_.sites) line("site ", quote(s.message), " origin ", origin_number(s.origin));
+    section("init", program_.init);
+    section("main", program_.block);
+    for (size_t i = 0; i < origins_.size(); ++i) origin(i, origins_[i]);
+    return std::move(out_);
+  }
+
+  std::string one_kernel(const Kernel& kernel) {
+    item(kernel);
+    return std::move(out_);
+  }
+
+ private:
+  template <class... Parts>
+  void line(const Parts&... parts) {
+    out_.append(static_cast<size_t>(indent_) * 2, ' ');
+    (text_detail::append(out_, parts), ...);
+    out_ += '\n';
+  }
+
+  // ---- The head
+  // ------------------------------------------------------------------------------------------------------
+  void symbol(const SymbolInfo& info) {
+    line("symbol ", name_text(info.name), " in [", bound_text(info.range.low), ", ", bound_text(info.range.high), "]",
+         info.hint ? str(" hint ", *info.hint) : "", info.unbacked ? " unbacked" : "");
+  }
+  std::string buffer_name(BufferId b) const {
+    bool known = b >= 0 && static_cast<size_t>(b) < program_.buffers.size();
+    return known ? name_text(program_.buffers[static_cast<size_t>(b)].name) : "none";
+  }
+  void buffer(const Buffer& b) {
+    std::string text = str("buffer ", name_text(b.name), " ", dtype_name(b.dtype), exprs_text(b.sizes), " strides ",
+                           exprs_text(b.strides));
+    if (!b.offset.is_constant(0)) text += str(" offset [", b.offset.text(), "]");
+    text += str(" ", roles.name(b.role));
+    if (b.position >= 0) text += str(" position ", b.position);
+    if (!b.constant.empty()) text += str(" named ", quote(b.constant));
+    if (b.mutated) text += " mutated";
+    line(text);
+  }
+  std::string input_text(const LoopProgram::Input& in) const {
+    if (auto* b = std::get_if<BufferId>(&in.what)) return "buffer " + buffer_name(*b);
+    if (auto* s = std::get_if<std::string>(&in.what)) return "symbol " + name_text(*s);
+    return argument_text(std::get<Argument>(in.what));
+  }
+  std::string output_text(const LoopProgram::Output& out) const {
+    if (auto* b = std::get_if<BufferId>(&out.what)) return "buffer " + buffer_name(*b);
+    if (auto* e = std::get_if<Expr>(&out.what)) return str("value [", e->text(), "]");
+    return argument_text(std::get<Argument>(out.what));
+  }
+  static std::string argument_text(const Argument& arg) {
+    struct Text {
+      std::string operator()(const Argument::None&) const { return "none"; }
+      std::string operator()(Value*) const { fail_bug("a graph value has no text in Loops"); }
+      std::string operator()(const Argument::List& list) const {
+        return "list " + list_text(list, [](const Argument& a) { return argument_text(a); });
+      }
+      std::string operator()(const Scalar& s) const { return "scalar " + s.text(); }
+      std::string operator()(const std::string& s) const { return "string " + quote(s); }
+      std::string operator()(const Expr& e) const { return str("expr [", e.text(), "]"); }
+      std::string operator()(DType d) const { return str("dtype ", dtype_name(d)); }
+      std::string operator()(const Device& d) const { return str("device ", quote(device_text(d))); }
+      std::string operator()(Layout) const { return "layout strided"; }
+      std::string operator()(MemoryFormat m) const { return str("memory_format ", static_cast<int>(m)); }
+      std::string operator()(const std::shared_ptr<Graph>&) const { fail_bug("a subgraph has no text in Loops"); }
+    };
+    return std::visit(Text{}, arg.value);
+  }
+
+  // ---- Origins: one table at the end, by number
+  // ----------------------------------------------------------------------
+  static std::string origin_key(const Origin& o) {
+    std::string key = str(quote(o.node), quote(o.op), quote(o.module_path));
+    for (const SourceLine& s : o.stack) key += str(quote(s.file), s.line, quote(s.function), quote(s.text));
+    return key;
+  }
+  size_t origin_number(const Origin& o) {
+    auto [found, fresh] = origin_numbers_.try_emplace(origin_key(o), origins_.size());
+    if (fresh) origins_.push_back(o);
+    return found->second;
+  }
+  std::string origins_text(const std::vector<Origin>& list) {
+    if (list.empty() || !with_origins_) return "";
+    return " from " + list_text(list, [&](const Origin& o) { return str(origin_number(o)); });
+  }
+  void origin(size_t number, const Origin& o) {
+    std::string text =
+        str("origin ", number, " node ", quote(o.node), " op ", quote(o.op), " module ", quote(o.module_path));
+    for (const SourceLine& s : o.stack)
+      text += str(" at ", quote(s.file), " ", s.line, " ", quote(s.function), " ", quote(s.text));
+    line(text);
+  }
+
+  // ---- Blocks
+  // --------------------------------------------------------------------------------------------------------
+  void section(const char* name, const Block& b) {
+    line(name, " {");
+    block(b);
+    line("}");
+  }
+  void block(const Block& b) {
+    ++indent_;
+    for (const Item& i : b) std::visit([&](const auto& what) { item(what); }, i.what);
+    --indent_;
+  }
+  void item(const Kernel& k) {
+    std::string text = "kernel " + name_text(k.name);
+    if (!k.op_names.empty()) text += " ops " + list_text(k.op_names, [](const std::string& s) { return name_text(s); });
+    if (!k.use.name.empty()) text += template_text(k.use);
+    line(text, origins_text(k.origins), " {");
+    body(k.body);
+    line("}");
+  }
+  static std::string template_text(const TemplateUse& use) {
+    std::string text = str(" template ", name_text(use.name), " axes ");
+    text += list_text(use.axes, [](const auto& a) { return str(name_text(a.first), " = ", quote(a.second)); });
+    text += " parameters ";
+    return text + list_text(use.parameters, [](const auto& p) { return str(name_text(p.first), " = ", p.second); });
+  }
+  void item(const Call& c) {
+    std::string text = str("call ", name_text(c.name), " = ", quote(c.target));
+    if (c.custom) text += " custom";
+    if (!c.library.empty()) text += " library " + quote(c.library);
+    line(text, origins_text(c.origins), " {");
+    ++indent_;
+    for (const Call::Arg& arg : c.args) line("arg ", name_text(arg.name), " = ", call_arg_text(arg));
+    auto buffers = [&](const std::vector<BufferId>& ids) {
+      return list_text(ids, [&](BufferId b) { return buffer_name(b); });
+    };
+    line("outputs ", buffers(c.outputs));
+    if (!c.defines.empty()) line("defines ", list_text(c.defines, [](const std::string& s) { return name_text(s); }));
+    if (!c.mutates.empty()) line("mutates ", buffers(c.mutates));
+    --indent_;
+    line("}");
+  }
+  std::string call_arg_text(const Call::Arg& arg) const {
+    struct Text {
+      const Printer& p;
+      std::string operator()(std::monostate) const { return "none"; }
+      std::string operator()(BufferId b) const { return "buffer " + p.buffer_name(b); }
+      std::string operator()(const std::vector<BufferId>& ids) const {
+        return "buffers " + list_text(ids, [&](BufferId b) { return p.buffer_name(b); });
+      }
+      std::string operator()(const Expr& e) const { return str("expr [", e.text(), "]"); }
+      std::string operator()(const std::vector<Expr>& e) const { return "exprs " + exprs_text(e); }
+      std::string operator()(const Scalar& s) const { return "scalar " + s.text(); }
+      std::string operator()(const std::string& s) const { return "string " + quote(s); }
+      std::string operator()(DType d) const { return str("dtype ", dtype_name(d)); }
+    };
+    return std::visit(Text{*this}, arg.value);
+  }
+  void item(const BindSymbol& b) {
+    line("bind ", name_text(b.symbol), " = ", buffer_name(b.buffer), origins_text(b.origins));
+  }
+  void item(const AssertThat& a) {
+    line("assert [", a.condition.text(), "] ", quote(a.message), origins_text(a.origins));
+  }
+  std::string predicate_text(const std::variant<BufferId, Expr>& p) const {
+    if (auto* b = std::get_if<BufferId>(&p)) return "buffer " + buffer_name(*b);
+    return str("expr [", std::get<Expr>(p).text(), "]");
+  }
+  void item(const Cond& c) {
+    line("cond ", name_text(c.name), " on ", predicate_text(c.predicate), origins_text(c.origins), " {");
+    if (c.then_block) block(*c.then_block);
+    line("} else {");
+    if (c.else_block) block(*c.else_block);
+    line("}");
+  }
+  void item(const While& w) {
+    line("while ", name_text(w.name), " counting ", name_text(w.iteration_symbol), origins_text(w.origins), " {");
+    if (w.condition_block) block(*w.condition_block);
+    line("} on ", predicate_text(w.predicate), " do {");
+    if (w.body_block) block(*w.body_block);
+    line("}");
+  }
+
+  // ---- Statements
+  // ----------------------------------------------------------------------------------------------------
+  void body(const Body& statements) {
+    ++indent_;
+    for (const Stmt& s : statements) statement(s);
+    --indent_;
+  }
+  static std::string mask_text(const Stmt& s) { return s.mask == no_value ? "" : " mask " + value_text(s.mask); }
+  void statement(const Stmt& s) {
+    std::string head = s.results.empty() ? "" : values_text(s.results) + " = ";
+    const char* type = dtype_name(s.dtype);
+    switch (s.kind) {
+      case StmtKind::op:
+        return line(head, scalar_op_info(s.op).name, ".", type, " ", values_text(s.args));
+      case StmtKind::constant:
+        return line(head, "constant.", type, " ", s.constant.text());
+      case StmtKind::index_value:
+        return line(head, "index.", type, " [", s.expr.text(), "]");
+      case StmtKind::random:
+        return line(head, "random.", type, " [", s.expr.text(), "]");
+      case StmtKind::load:
+        return line(head, "load.", type, " ", buffer_name(s.buffer), exprs_text(s.index), mask_text(s));
+      case StmtKind::store: {
+        std::string mode = s.mode == StoreMode::plain ? "" : str(".", store_modes.name(s.mode));
+        return line("store", mode, " ", buffer_name(s.buffer), exprs_text(s.index), " = ", values_text(s.args),
+                    mask_text(s));
+      }
+      case StmtKind::check_index:
+        return line(head, "check_index ", name_text(s.index_var), " = ", values_text(s.args), " in [", s.expr.text(),
+                    "] site ", s.site, mask_text(s));
+      case StmtKind::raise_if:
+        return line("raise_if ", values_text(s.args), " site ", s.site, mask_text(s));
+      case StmtKind::loop:
+        return loop(head, *s.loop);
+    }
+  }
+  static std::string directives_text(const AxisDirectives& d) {
+    if (d == AxisDirectives{}) return "";
+    std::string text = str(" @", bindings.name(d.binding));
+    if (d.factor == 0 && d.tail == Tail::exact) return text;
+    return str(text, "(", d.factor, ", ", tails.name(d.tail), ")");
+  }
+  void loop(const std::string& head, const Loop& l) {
+    std::string text = str(head, "for ", name_text(l.var), " in [", l.extent.text(), "] ", axis_roles.name(l.role));
+    if (l.role != AxisRole::parallel) text += str(" ", reduce_info(l.reduce).name, ".", dtype_name(l.reduce_dtype));
+    line(text, directives_text(l.directives), " {");
+    body(l.body);
+    if (l.role != AxisRole::parallel) {
+      ++indent_;
+      line("yield ", values_text(l.yields));
+      --indent_;
+    }
+    if (l.role == AxisRole::scan) {
+      line("} after ", values_text(l.running), " {");
+      body(l.after);
+    }
+    line("}");
+  }
+
+  const LoopProgram& program_;
+  bool with_origins_;
+  std::string out_;
+  int indent_ = 0;
+  std::vector<Origin> origins_;
+  std::map<std::string, size_t> origin_numbers_;
+};
+
+}  // namespace
+
+std::string print(const LoopProgram& program) { return Printer(program, true).whole(); }
+std::string print(const Kernel& kernel, const LoopProgram& program) {
+  return Printer(program, false).one_kernel(kernel);
+}
+
+}  // namespace kiln::loops

@@ -1,0 +1,153 @@
+#include "package/writer.h"
+
+#include "base/error.h"
+#include "base/json.h"
+#include "base/sha256.h"
+#include "base/zip.h"
+#include "package/plan_io.h"
+
+namespace kiln {
+namespace {
+
+// Every storage once, however many constants look into it.
+struct StoredWeights {
+  std::vector<std::pair<std::string, ByteSpan>> entries;
+  Json config = Json::object();
+};
+
+Json int_list(const std::vector<int64_t>& values) {
+  Json list = Json::array();
+  for (int64_t v : values) list.push(Json(Json::Object{{"as_int", Json(v)}}));
+  return list;
+}
+
+// PyTorch's own description of a weight, so that its tools find them in a package too.
+Json weight_config(const std::string& file, const Tensor& tensor) {
+  Json device(Json::Object{{"type", Json("cpu")}, {"index", Json()}});
+  Json meta(Json::Object{{"dtype", Json(dtype_schema_number(tensor.dtype))},
+                         {"sizes", int_list(tensor.sizes)},
+                         {"requires_grad", Json(false)},
+                         {"device", std::move(device)},
+                         {"strides", int_list(tensor.strides)},
+                         {"storage_offset", Json(Json::Object{{"as_int", Json(tensor.offset)}})},
+                         {"layout", Json(7)}});
+  return Json(Json::Object{{"path_name", Json(file)}, {"is_param", Json(false)}, {"use_pickle", Json(false)}, {"tensor_meta", std::move(meta)}});
+}
+
+StoredWeights store_weights(const std::string& root, format::Plan& plan, const std::map<std::string, Tensor>& constants) {
+  StoredWeights stored;
+  std::map<std::pair<const std::byte*, int64_t>, std::string> by_storage;
+  for (format::Constant& constant : plan.constants) {
+    auto found = constants.find(constant.name);
+    KILN_CHECK(found != constants.end() && found->second.defined(), str("no values for the constant ", constant.name));
+    const Tensor& tensor = found->second;
+    int64_t element = dtype_bytes(tensor.dtype);
+    int64_t span = storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0);
+    auto key = std::make_pair(static_cast<const std::byte*>(tensor.storage->data), tensor.storage->bytes);
+    auto [entry, inserted] = by_storage.emplace(key, str("weight_", by_storage.size()));
+    if (inserted) stored.entries.push_back({str(root, "/data/weights/", entry->second), ByteSpan(tensor.storage->data, static_cast<size_t>(tensor.storage->bytes))});
+    constant.entry = str(root, "/data/weights/", entry->second);
+    constant.storage_offset = tensor.offset * element;
+    constant.bytes = span;
+    stored.config.set(constant.name, weight_config(entry->second, tensor));
+  }
+  return stored;
+}
+
+std::string build_id(const PackageContents& contents) {
+  Sha256 hash;
+  hash.add(format::write_plan(contents.plan));
+  for (const PackageContents::Code& code : contents.code) hash.add(str("\n", code.target, "\n")), hash.add(code.bytes);
+  for (const PackageContents::Library& library : contents.custom_libraries) hash.add(str("\n", library.name, "\n")), hash.add(library.bytes);
+  return hash.hex().substr(0, 32);
+}
+
+std::string dims_text(const format::Plan& plan, const std::vector<format::ExprIndex>& dims) {
+  return "[" + join_map(dims, ", ", [&](format::ExprIndex e) { return plan.exprs[static_cast<size_t>(e)].text; }) + "]";
+}
+
+// For people and other tools; the runtime reads the plan.
+std::string manifest(const format::Plan& plan) {
+  Json root = Json::object();
+  root.set("kiln", plan.kiln_version);
+  root.set("build_id", plan.build_id);
+  root.set("model", plan.model_name);
+  root.set("torch", plan.torch_version);
+  root.set("plan_version", str(format::plan_major, ".", format::plan_minor));
+  root.set("kernel_abi", static_cast<int64_t>(plan.kernel_abi));
+  root.set("device", plan.device_type == 0 ? "cpu" : "cuda");
+  auto tensor_spec = [&](const std::string& name, int32_t buffer) {
+    Json spec = Json::object();
+    spec.set("name", name);
+    if (buffer >= 0) {
+      const format::Buffer& b = plan.buffers[static_cast<size_t>(buffer)];
+      spec.set("dtype", dtype_torch_name(static_cast<DType>(b.dtype)));
+      spec.set("sizes", dims_text(plan, b.sizes));
+    }
+    return spec;
+  };
+  Json inputs = Json::array(), outputs = Json::array(), targets = Json::array(), kernels = Json::array();
+  for (const format::Input& input : plan.inputs) inputs.push(tensor_spec(input.name, input.buffer));
+  for (const format::Output& output : plan.outputs) outputs.push(tensor_spec(output.name, output.buffer));
+  for (const format::CodeObject& code : plan.code) targets.push(code.target);
+  for (const format::Kernel& kernel : plan.kernels) kernels.push(kernel.symbol);
+  root.set("inputs", std::move(inputs));
+  root.set("outputs", std::move(outputs));
+  root.set("targets", std::move(targets));
+  root.set("kernels", std::move(kernels));
+  return json_text(root, JsonStyle::pretty) + "\n";
+}
+
+void write_sidecar(const std::string& path, const std::string& prefix, const PackageContents& contents) {
+  AtomicFile file(path);
+  ZipWriter zip([&](ByteSpan bytes) { file.write(bytes); });
+  zip.add(prefix + "build_id", contents.plan.build_id);
+  for (const auto& [name, text] : contents.debug) zip.add(prefix + "debug/" + name, text);
+  zip.finish();
+  file.commit();
+}
+
+}  // namespace
+
+PackageWritten write_package(const std::string& path, PackageContents contents) {
+  format::Plan& plan = contents.plan;
+  const std::string root = plan.model_name, prefix = str(root, "/data/kiln/", plan.model_name, "/");
+  StoredWeights weights = store_weights(root, plan, contents.constants);
+  plan.code.clear();
+  for (const PackageContents::Code& code : contents.code) plan.code.push_back({code.target, str(prefix, "code/", code.target, "/kernels.so")});
+  plan.custom_libraries.clear();
+  for (const PackageContents::Library& library : contents.custom_libraries) plan.custom_libraries.push_back({library.name, str(prefix, "custom/", library.name)});
+  plan.build_id = build_id(contents);
+  contents.origins.build_id = plan.build_id;
+  contents.debug["origins"] = format::write_origins(contents.origins);
+
+  PackageWritten written;
+  written.build_id = plan.build_id;
+  AtomicFile file(path);
+  ZipWriter zip([&](ByteSpan bytes) {
+    file.write(bytes);
+    written.bytes += bytes.size();
+  });
+  zip.add(root + "/archive_format", std::string_view("pt2"));
+  zip.add(root + "/archive_version", std::string_view("0"));
+  zip.add(root + "/byteorder", std::string_view("little"));
+  zip.add(root + "/.data/version", std::string_view("6\n"));
+  zip.add(prefix + "manifest.json", manifest(plan));
+  zip.add(prefix + "plan", format::write_plan(plan));
+  for (size_t i = 0; i < contents.code.size(); ++i) zip.add(plan.code[i].entry, contents.code[i].bytes);
+  for (size_t i = 0; i < contents.custom_libraries.size(); ++i) zip.add(plan.custom_libraries[i].entry, contents.custom_libraries[i].bytes);
+  for (const auto& [name, bytes] : weights.entries) zip.add(name, bytes);
+  zip.add(str(root, "/data/weights/", root, "_weights_config.json"), json_text(Json(Json::Object{{"config", weights.config}})));
+  if (!contents.sample_inputs.empty()) zip.add(str(root, "/data/sample_inputs/", root, ".pt"), contents.sample_inputs);
+  if (!contents.strip_debug)
+    for (const auto& [name, text] : contents.debug) zip.add(prefix + "debug/" + name, text);
+  zip.finish();
+  file.commit();
+  if (contents.strip_debug) {
+    written.debug_path = path + ".debug";
+    write_sidecar(written.debug_path, prefix, contents);
+  }
+  return written;
+}
+
+}  // namespace kiln

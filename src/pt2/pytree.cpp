@@ -1,0 +1,106 @@
+#include "pt2/pytree.h"
+
+#include "base/error.h"
+#include "base/json.h"
+
+namespace kiln {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+bool is_dict_type(std::string_view type) {
+  return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
+}
+
+std::string key_text(const Json& key) { return key.is_string() ? key.as_string() : json_text(key); }
+
+// The context is JSON inside JSON: the list of keys (a defaultdict has its factory before it).
+std::vector<std::string> read_keys(const Json& context) {
+  Json keys = context.is_string() ? parse_json(context.as_string(), "pytree") : context;
+  while (keys.is_array() && keys.items().size() == 2 && keys.items()[1].is_array()) keys = Json(keys.items()[1]);
+  std::vector<std::string> out;
+  if (!keys.is_array()) return out;
+  for (const Json& key : keys.items()) out.push_back(key_text(key));
+  return out;
+}
+
+Pytree read_tree(const Json& json) {
+  Pytree tree;
+  const Json* type = json.find_value("type");
+  if (type == nullptr) return tree;
+  tree.type = type->as_string();
+  for (const Json& child : json.at("children_spec").items()) tree.children.push_back(read_tree(child));
+  if (is_dict_type(tree.type)) {
+    tree.keys = read_keys(json.at("context"));
+    if (tree.keys.size() != tree.children.size())
+      fail_user("K0163", "a pytree of the exported program has a dict whose keys and children differ in number");
+  }
+  return tree;
+}
+
+void add_places(const Pytree& tree, const std::string& path, size_t& next, std::map<std::string, size_t>& out) {
+  if (tree.leaf()) {
+    out.emplace(path, next++);
+    return;
+  }
+  for (size_t i = 0; i < tree.children.size(); ++i)
+    add_places(tree.children[i], str(path, "/", tree.keys.empty() ? std::to_string(i) : tree.keys[i]), next, out);
+}
+
+const PickleValue* find_key(const PickleValue& dict, const std::string& key) {
+  for (size_t i = 0; i + 1 < dict.items.size(); i += 2) {
+    const PickleValue& candidate = *dict.items[i];
+    const bool same = candidate.is(Kind::string)    ? candidate.text == key
+                      : candidate.is(Kind::integer) ? std::to_string(candidate.integer) == key
+                                                    : false;
+    if (same) return dict.items[i + 1];
+  }
+  return nullptr;
+}
+
+}  // namespace
+
+Pytree parse_pytree(std::string_view text) {
+  const Json json = parse_json(text, "pytree");
+  if (!json.is_array() || json.items().size() != 2) fail_user("K0163", "a pytree of the exported program is damaged");
+  if (json.items()[0].as_int() != 1)
+    fail_unsupported("K0163", str("pytrees of version ", json.items()[0].as_int(), " are not read"));
+  return read_tree(json.items()[1]);
+}
+
+std::map<std::string, size_t> leaf_places(const Pytree& tree, const std::vector<std::string>& argument_names) {
+  std::map<std::string, size_t> out;
+  size_t next = 0;
+  if (tree.children.size() != 2) return out;
+  const Pytree &args = tree.children[0], &kwargs = tree.children[1];
+  for (size_t i = 0; i < args.children.size(); ++i)
+    add_places(args.children[i], i < argument_names.size() ? argument_names[i] : str("args/", i), next, out);
+  for (size_t i = 0; i < kwargs.children.size(); ++i)
+    add_places(kwargs.children[i], i < kwargs.keys.size() ? kwargs.keys[i] : str("kwargs/", i), next, out);
+  return out;
+}
+
+bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& archive, std::vector<Datum>& out) {
+  if (tree.leaf()) {
+    out.push_back(archive.datum(value));
+    return true;
+  }
+  if (is_dict_type(tree.type)) {
+    if (!value.is(Kind::dict) && !value.is(Kind::call)) return false;
+    for (size_t i = 0; i < tree.children.size(); ++i) {
+      const PickleValue* child = find_key(value, tree.keys[i]);
+      if (child == nullptr || !flatten_pickled(tree.children[i], *child, archive, out)) return false;
+    }
+    return true;
+  }
+  // A named tuple is pickled as a call of its class with its fields.
+  const bool named = value.is(Kind::call) && tree.type == "collections.namedtuple";
+  const PickleValue& sequence = named ? *value.args : value;
+  if (!sequence.is(Kind::tuple) && !sequence.is(Kind::list)) return false;
+  if (sequence.items.size() != tree.children.size()) return false;
+  for (size_t i = 0; i < tree.children.size(); ++i)
+    if (!flatten_pickled(tree.children[i], *sequence.items[i], archive, out)) return false;
+  return true;
+}
+
+}  // namespace kiln

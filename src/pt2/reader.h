@@ -1,0 +1,18 @@
+// Reads an exported program: the .pt2 archive as torch.export.save writes it (schema 8.x).
+//
+// The file is mapped; weights are Tensors over the mapping, not copies (Program::keep_alive holds it). Nothing in the
+// file is executed. Read are the archives of PyTorch 2.9 and later (weights as raw storages), of 2.8 (weights inside
+// torch.save files) and the older layout with entries serialized_*.
+#pragma once
+#include <string>
+
+#include "base/file.h"
+#include "graph/graph.h"
+
+namespace kiln {
+
+Program read_pt2(const std::string& path);
+// The same over bytes, which `keep` keeps alive (nothing: weights are copied).
+Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label);
+
+}  // namespace kiln
