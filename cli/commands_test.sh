@@ -71,7 +71,7 @@ echo "not a zip" >"$work/bad.pt2"
 expect bad-model 1 err 'error\[K01[0-9][0-9]\]' -- compile "$work/bad.pt2"
 expect bad-inspect 1 err 'error\[K01[0-9][0-9]\]' -- inspect "$work/bad.pt2"
 expect bad-package 1 err 'error\[K0[15][0-9][0-9]\]' -- run "$work/bad.pt2"
-expect missing-case 1 err 'error\[K0110\]' -- check "$work/no-such-folder"
+expect missing-case 1 err 'error\[K0170\]' -- check "$work/no-such-folder"
 
 # ---- the list of passes
 expect passes 0 out '^  functionalize' -- passes

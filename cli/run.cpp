@@ -34,7 +34,7 @@ int run_package(const ParsedOptions& options) {
   } else if (auto samples = package_sample_inputs(path)) {
     inputs = std::move(*samples);
   } else if (!package.input_names().empty()) {
-    fail_user("K0607", str(path, " carries no sample inputs: give --inputs"));
+    fail_user("K0674", str(path, " carries no sample inputs: give --inputs"));
   }
   deliver_outputs(package.call(inputs).outputs, options);
   if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));

@@ -47,14 +47,17 @@ kiln_status report_current_exception() noexcept {
   } catch (const std::bad_alloc&) {
     return remember(KILN_ERROR_MEMORY, "error[K0650]: out of memory", "K0650");
   } catch (const std::exception& error) {
-    return remember(KILN_ERROR_BUG, str("error[K0900]: ", error.what(), " (this is a bug in Kiln; please report it)"), "K0900");
+    return remember(KILN_ERROR_BUG, str("error[K0900]: ", error.what(), " (this is a bug in Kiln; please report it)"),
+                    "K0900");
   } catch (...) {
-    return remember(KILN_ERROR_BUG, "error[K0900]: an unknown exception (this is a bug in Kiln; please report it)", "K0900");
+    return remember(KILN_ERROR_BUG, "error[K0900]: an unknown exception (this is a bug in Kiln; please report it)",
+                    "K0900");
   }
 }
 
 kiln_status report_misuse(const char* condition) noexcept {
-  return remember(KILN_ERROR_ARGUMENT, str("error[K0660]: a call that makes no sense: ", condition, " does not hold"), "K0660");
+  return remember(KILN_ERROR_ARGUMENT, str("error[K0660]: a call that makes no sense: ", condition, " does not hold"),
+                  "K0660");
 }
 
 }  // namespace kiln::runtime

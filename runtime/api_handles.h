@@ -16,7 +16,7 @@ struct SpecText {
 struct kiln_model {
   std::shared_ptr<kiln::runtime::Model> model;
   std::vector<SpecText> inputs, outputs;
-  std::vector<int32_t> constants;          // indices of those that the user sees
+  std::vector<int32_t> constants;  // indices of those that the user sees
   std::vector<SpecText> constant_texts;
 };
 
@@ -43,7 +43,7 @@ kiln_status guarded(F f) noexcept {
 
 }  // namespace kiln::runtime
 
-#define KILN_REQUIRE(condition) \
-  do {                          \
+#define KILN_REQUIRE(condition)                                        \
+  do {                                                                 \
     if (!(condition)) return kiln::runtime::report_misuse(#condition); \
   } while (0)

@@ -34,7 +34,8 @@ Settings read_settings(const kiln_load_options& options) {
 ModelOptions model_options(const kiln_load_options& options) {
   Settings settings = read_settings(options);
   ModelOptions out;
-  if (options.allocator) out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
+  if (options.allocator)
+    out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
   out.log = {options.log, options.log_user};
   out.threads = static_cast<int>(settings.get_int("cpp.threads"));
   out.parallel_for = options.parallel_for;
@@ -67,7 +68,8 @@ SpecText describe(const Program& program, int32_t buffer) {
 
 kiln_model* load(const PackageSource& source, const kiln_load_options& options) {
   ModelOptions model = model_options(options);
-  std::vector<std::string> libraries(options.custom_op_libraries, options.custom_op_libraries + options.custom_op_library_count);
+  std::vector<std::string> libraries(options.custom_op_libraries,
+                                     options.custom_op_libraries + options.custom_op_library_count);
   ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features());
   auto handle = std::make_unique<kiln_model>();
   handle->model = std::make_shared<Model>(std::move(parts), std::move(model));
@@ -98,14 +100,18 @@ void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& te
 
 int32_t input_kind(const format::Input& input) {
   switch (input.what) {
-    case format::InputWhat::sym_int: return KILN_INT;
-    case format::InputWhat::sym_float: return KILN_FLOAT;
-    case format::InputWhat::sym_bool: return KILN_BOOL;
+    case format::InputWhat::sym_int:
+      return KILN_INT;
+    case format::InputWhat::sym_float:
+      return KILN_FLOAT;
+    case format::InputWhat::sym_bool:
+      return KILN_BOOL;
     case format::InputWhat::constant: {
       const int32_t kinds[] = {KILN_NONE, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_STRING};
       return kinds[input.constant_kind];
     }
-    default: return KILN_NONE;
+    default:
+      return KILN_NONE;
   }
 }
 
@@ -142,7 +148,8 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, whole_options(options));
+    *out =
+        load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, whole_options(options));
   });
 }
 
@@ -173,7 +180,8 @@ kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* ou
   spec.name = input.name.c_str();
   spec.mutated = input.mutated;
   spec.kind = input_kind(input);
-  if (input.what == format::InputWhat::tensor) fill_tensor_spec(model->model->program(), input.buffer, model->inputs[index], spec);
+  if (input.what == format::InputWhat::tensor)
+    fill_tensor_spec(model->model->program(), input.buffer, model->inputs[index], spec);
   give(spec, out);
   return KILN_OK;
 }
@@ -185,7 +193,8 @@ kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* o
   kiln_spec spec{};
   spec.name = output.name.c_str();
   spec.kind = kinds[static_cast<size_t>(output.what)];
-  if (output.what == format::OutputWhat::tensor) fill_tensor_spec(model->model->program(), output.buffer, model->outputs[index], spec);
+  if (output.what == format::OutputWhat::tensor)
+    fill_tensor_spec(model->model->program(), output.buffer, model->outputs[index], spec);
   give(spec, out);
   return KILN_OK;
 }

@@ -14,21 +14,24 @@ bool well_formed(const DLTensor* tensor) {
   return tensor && tensor->ndim >= 0 && (tensor->ndim == 0 || tensor->shape != nullptr);
 }
 
-void update_constants(Model& model, const char* const* names, const DLTensor* const* values, size_t count, uint32_t flags,
-                      const std::vector<int32_t>& visible) {
+void update_constants(Model& model, const char* const* names, const DLTensor* const* values, size_t count,
+                      uint32_t flags, const std::vector<int32_t>& visible) {
   std::vector<std::pair<int32_t, ConstantData>> changes;
   for (size_t i = 0; i < count; ++i) {
-    if (!names[i] || !well_formed(values[i])) fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
+    if (!names[i] || !well_formed(values[i]))
+      fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
     int32_t index = model.find_constant(names[i]);
     bool borrow = (flags & KILN_UPDATE_BORROW) && !model.plan().constants[static_cast<size_t>(index)].mutated;
-    changes.emplace_back(index, borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]));
+    changes.emplace_back(index,
+                         borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]));
   }
   if (flags & KILN_UPDATE_ALL) {
     std::vector<std::string> missing;
     for (int32_t c : visible)
       if (std::none_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == c; }))
         missing.push_back(model.plan().constants[static_cast<size_t>(c)].name);
-    if (!missing.empty()) fail_user("K0641", str("the update is to be of all constants, but lacks ", join(missing, ", ")));
+    if (!missing.empty())
+      fail_user("K0641", str("the update is to be of all constants, but lacks ", join(missing, ", ")));
   }
   model.weights().update(changes, (flags & KILN_UPDATE_INACTIVE) != 0);
   model.runs().drop_weights_except(model.weights().version());
@@ -99,8 +102,8 @@ kiln_status kiln_constant_write(kiln_instance* instance, const char* name, const
   return guarded([&] { instance->instance.write_constant(name, *value); });
 }
 
-kiln_status kiln_constants_update(kiln_model* model, const char* const* names, const DLTensor* const* values, size_t count,
-                                  uint32_t flags) {
+kiln_status kiln_constants_update(kiln_model* model, const char* const* names, const DLTensor* const* values,
+                                  size_t count, uint32_t flags) {
   KILN_REQUIRE(model && ((names && values) || count == 0));
   return guarded([&] { update_constants(*model->model, names, values, count, flags, model->constants); });
 }

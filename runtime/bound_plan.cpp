@@ -17,7 +17,8 @@ bool checked_span(Dims sizes, Dims strides, int64_t item, int64_t& bytes) {
   for (size_t i = 0; i < sizes.size(); ++i) {
     int64_t reach = 0;
     if (__builtin_mul_overflow(count, sizes[i], &count)) return false;
-    if (sizes[i] > 0 && (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)))
+    if (sizes[i] > 0 &&
+        (__builtin_mul_overflow(sizes[i] - 1, strides[i], &reach) || __builtin_add_overflow(last, reach, &last)))
       return false;
   }
   if (count == 0) return bytes = 0, true;
@@ -27,7 +28,8 @@ bool checked_span(Dims sizes, Dims strides, int64_t item, int64_t& bytes) {
 
 class Binder {
  public:
-  Binder(const Program& program, std::vector<int64_t> symbols) : program_(program), bound_(std::make_shared<BoundPlan>()) {
+  Binder(const Program& program, std::vector<int64_t> symbols)
+      : program_(program), bound_(std::make_shared<BoundPlan>()) {
     bound_->symbols = std::move(symbols);
     for (int32_t slot : program.early) bound_->key.push_back(bound_->symbols[static_cast<size_t>(slot)]);
   }
@@ -92,7 +94,8 @@ class Binder {
 
   bool group_known(int32_t owner) const {
     const auto& group = program_.members[static_cast<size_t>(owner)];
-    return std::all_of(group.begin(), group.end(), [&](int32_t b) { return bound_->layout.buffers[static_cast<size_t>(b)].known; });
+    return std::all_of(group.begin(), group.end(),
+                       [&](int32_t b) { return bound_->layout.buffers[static_cast<size_t>(b)].known; });
   }
 
   size_t integer_count() const {
@@ -179,11 +182,13 @@ bool Layout::lay_out(const Program& program, int32_t index, std::string& why) {
   if (!fine) return false;
   int64_t item = dtype_bytes(dtype), end = 0;
   if (!checked_span(sizes(program, index), strides(program, index), item, out.span_bytes) ||
-      __builtin_mul_overflow(offset, item, &out.offset_bytes) || __builtin_add_overflow(out.offset_bytes, out.span_bytes, &end)) {
+      __builtin_mul_overflow(offset, item, &out.offset_bytes) ||
+      __builtin_add_overflow(out.offset_bytes, out.span_bytes, &end)) {
     why = str("buffer ", buffer.name, " is larger than the address space");
     return false;
   }
-  bool has_memory = buffer.role == BufferRole::temp || buffer.role == BufferRole::derived || buffer.role == BufferRole::output;
+  bool has_memory =
+      buffer.role == BufferRole::temp || buffer.role == BufferRole::derived || buffer.role == BufferRole::output;
   if (offset < 0 || (has_memory && bytes < 0)) {
     why = str("buffer ", buffer.name, " lies outside its memory");
     return false;

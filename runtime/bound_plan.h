@@ -1,8 +1,8 @@
 // A plan bound to the values of its early symbols: sizes, strides, offsets, item counts and kernel integers as numbers,
 // guards and ranges checked. Immutable; shared by all runs with these sizes; the last few are kept (BoundCache).
 //
-// An expression that cannot be evaluated (it divides by zero, say) is no error until a step needs it: the step may stand
-// in a branch that is not taken.
+// An expression that cannot be evaluated (it divides by zero, say) is no error until a step needs it: the step may
+// stand in a branch that is not taken.
 #pragma once
 #include <list>
 #include <memory>
@@ -18,18 +18,18 @@
 namespace kiln::runtime {
 
 struct BufferLayout {
-  int64_t offset_bytes = 0;   // from the start of its memory to element [0, …, 0]
-  int64_t span_bytes = 0;     // from that element to the end of the last one
-  int64_t group_bytes = 0;    // of an owner: the memory its whole group needs
-  int64_t arena = -1;         // of an owner in the arena: where
+  int64_t offset_bytes = 0;  // from the start of its memory to element [0, …, 0]
+  int64_t span_bytes = 0;    // from that element to the end of the last one
+  int64_t group_bytes = 0;   // of an owner: the memory its whole group needs
+  int64_t arena = -1;        // of an owner in the arena: where
   bool known = false;
 };
 
 struct Layout {
-  std::vector<int64_t> values;        // by expression
+  std::vector<int64_t> values;  // by expression
   std::vector<ExprResult> results;
-  std::vector<uint8_t> evaluated;     // 0: waits for a late symbol
-  std::vector<int64_t> dims;          // sizes and strides of all buffers (Program::dims_at)
+  std::vector<uint8_t> evaluated;  // 0: waits for a late symbol
+  std::vector<int64_t> dims;       // sizes and strides of all buffers (Program::dims_at)
   std::vector<BufferLayout> buffers;
 
   Dims sizes(const Program& program, int32_t buffer) const;
@@ -43,14 +43,14 @@ struct Layout {
 struct BoundStep {
   const int64_t* ints = nullptr;
   int64_t items = 0, grain = 1;
-  int32_t error = -1;   // into BoundPlan::errors
+  int32_t error = -1;  // into BoundPlan::errors
 };
 
 struct BoundPlan {
-  std::vector<int64_t> key;          // values of Program::early
-  std::vector<int64_t> symbols;      // all slots; late ones 0
+  std::vector<int64_t> key;      // values of Program::early
+  std::vector<int64_t> symbols;  // all slots; late ones 0
   Layout layout;
-  std::vector<BoundStep> steps;      // by position; of late steps and control flow nothing but the error
+  std::vector<BoundStep> steps;  // by position; of late steps and control flow nothing but the error
   std::vector<int64_t> ints;
   std::vector<std::string> errors;
   int64_t arena_bytes = 0, init_arena_bytes = 0;

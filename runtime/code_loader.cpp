@@ -87,10 +87,11 @@ std::unique_ptr<CodeModule> load_shared_object(ByteSpan bytes, const std::string
   std::string memory_reason, file_reason;
   if (auto module = from_memory_file(bytes, memory_reason)) return module;
   if (auto module = from_temporary_file(bytes, file_reason)) return module;
-  fail_user("K0512", str("the code ", label, " could not be loaded: from an anonymous memory file: ", memory_reason,
-                         "; from a temporary file in ", temporary_root(), ": ", file_reason,
-                         ". A policy of this system (noexec mount, SELinux, seccomp) may forbid new executable code, or "
-                         "the code is damaged; TMPDIR may name a directory that allows it"));
+  fail_user("K0512",
+            str("the code ", label, " could not be loaded: from an anonymous memory file: ", memory_reason,
+                "; from a temporary file in ", temporary_root(), ": ", file_reason,
+                ". A policy of this system (noexec mount, SELinux, seccomp) may forbid new executable code, or "
+                "the code is damaged; TMPDIR may name a directory that allows it"));
 }
 
 std::unique_ptr<CodeModule> open_shared_object(const std::string& path) {

@@ -59,7 +59,8 @@ TEST(ControlFlow, LoopCarriesValuesAndCounts) {
   loop.iteration_symbol = counter;
   int32_t counted = t.symbol_expr(counter);
   loop.blocks = {{t.kernel("less", k_less, {{x, 1}, {predicate, 2}}, one, {t.number(20)})},
-                 {t.kernel("add", k_copy_add, {{x, 1}, {step, 2}}, one, {counted}), t.kernel("carry", k_copy_add, {{step, 1}, {x, 2}}, one, {t.number(1)})}};
+                 {t.kernel("add", k_copy_add, {{x, 1}, {step, 2}}, one, {counted}),
+                  t.kernel("carry", k_copy_add, {{step, 1}, {x, 2}}, one, {t.number(1)})}};
   t.plan.steps.push_back(loop);
   t.plan.steps.push_back(t.kernel("end", k_copy_add, {{x, 1}, {out, 2}}, one, {zero}));
   Instance instance(t.build());
@@ -73,13 +74,15 @@ TEST(ControlFlow, LoopCarriesValuesAndCounts) {
 TEST(ControlFlow, CarriedTempsLiveThroughTheLoopAndLocalOnesDoNot) {
   TestPlan t;
   int32_t one = t.number(1), zero = t.number(0), x = t.input("x", DType::i64, {one});
-  int32_t carried = t.temp("carried", DType::i64, {one}), a = t.temp("a", DType::i64, {one}), b = t.temp("b", DType::i64, {one});
+  int32_t carried = t.temp("carried", DType::i64, {one}), a = t.temp("a", DType::i64, {one}),
+          b = t.temp("b", DType::i64, {one});
   int32_t predicate = t.temp("predicate", DType::boolean, {});
   t.plan.steps.push_back(t.kernel("k0", k_copy_add, {{x, 1}, {carried, 2}}, one, {zero}));
   format::Step loop = t.step(StepKind::while_loop, "while_0");
   loop.args = {{predicate, 1}};
   loop.blocks = {{t.kernel("k1", k_less, {{carried, 1}, {predicate, 2}}, one, {zero})},
-                 {t.kernel("k2", k_copy_add, {{carried, 1}, {a, 2}}, one, {zero}), t.kernel("k3", k_copy_add, {{a, 1}, {b, 2}}, one, {zero}),
+                 {t.kernel("k2", k_copy_add, {{carried, 1}, {a, 2}}, one, {zero}),
+                  t.kernel("k3", k_copy_add, {{a, 1}, {b, 2}}, one, {zero}),
                   t.kernel("k4", k_copy_add, {{b, 1}, {carried, 2}}, one, {zero})}};
   t.plan.steps.push_back(loop);
   auto model = t.build();
@@ -130,8 +133,12 @@ TEST(ControlFlow, FoundSizesAreCheckedAgainstRangeAndCallersOutput) {
   Instance instance(t.build());
   TestTensor<float> six(DType::f32, {6}, {1, 1, 1, 1, 1, 1}), two(DType::f32, {3}, {1, 0, 1});
   TestTensor<int64_t> right(DType::i64, {2, 1}, {0, 0}), wrong(DType::i64, {3, 1}, {0, 0, 0});
-  EXPECT_NE(refuse(instance, {six.value()}, {kiln_value{}, kiln_value{}}).find("the value of u0 is 6, and the program was exported for u0 <= 5"), std::string::npos);
-  EXPECT_NE(refuse(instance, {two.value()}, {wrong.value(), kiln_value{}}).find("unmatched dim value at 0, expected: 2, but got: 3"), std::string::npos);
+  EXPECT_NE(refuse(instance, {six.value()}, {kiln_value{}, kiln_value{}})
+                .find("the value of u0 is 6, and the program was exported for u0 <= 5"),
+            std::string::npos);
+  EXPECT_NE(refuse(instance, {two.value()}, {wrong.value(), kiln_value{}})
+                .find("unmatched dim value at 0, expected: 2, but got: 3"),
+            std::string::npos);
   EXPECT_EQ(refuse(instance, {two.value()}, {right.value(), kiln_value{}}), "");
   EXPECT_EQ(right.values, (std::vector<int64_t>{100, 102}));
 }
@@ -142,10 +149,15 @@ TEST(ControlFlow, SymbolsReadFromDataAndAssertions) {
   int32_t count = t.symbol_expr(u0), out = t.output("out", DType::i64, {count});
   format::Step bind = t.step(StepKind::bind_symbol, "item"), assertion = t.step(StepKind::assert_that, "assert");
   bind.args = {{n, 1}}, bind.defines = {u0};
-  assertion.condition = t.expr({{TestPlan::Code::symbol, u0}, {TestPlan::Code::constant, 4}, {TestPlan::Code::lt, 0}}, "u0 < 4");
+  assertion.condition =
+      t.expr({{TestPlan::Code::symbol, u0}, {TestPlan::Code::constant, 4}, {TestPlan::Code::lt, 0}}, "u0 < 4");
   assertion.message = "Runtime assertion failed";
   t.plan.steps = {bind, assertion, t.kernel("fill", k_fill, {{out, 2}}, count, {count})};
-  t.origins.steps.push_back({assertion.number, {"_assert_scalar"}, {"aten._assert_scalar.default"}, {""}, {"model.py:7 in forward:  torch._check(n < 4)"}});
+  t.origins.steps.push_back({assertion.number,
+                             {"_assert_scalar"},
+                             {"aten._assert_scalar.default"},
+                             {""},
+                             {"model.py:7 in forward:  torch._check(n < 4)"}});
   Instance instance(t.build());
   TestTensor<int64_t> three(DType::i64, {}, {3}), four(DType::i64, {}, {4}), negative(DType::i64, {}, {-1});
   EXPECT_EQ(run_ints(instance, {three.value()}), (std::vector<int64_t>{3, 3, 3}));
@@ -162,7 +174,8 @@ int32_t first_elements(kiln_op_call* call) {
   if (n > a->shape[0]) return kiln_op_fail(call, "too many"), 1;
   DLTensor* out = kiln_op_output(call, 0, 1, &n);
   if (!out) return 1;
-  for (int64_t i = 0; i < n; ++i) static_cast<int64_t*>(out->data)[i] = static_cast<int64_t*>(a->data)[i * a->strides[0]];
+  for (int64_t i = 0; i < n; ++i)
+    static_cast<int64_t*>(out->data)[i] = static_cast<int64_t*>(a->data)[i * a->strides[0]];
   return 0;
 }
 
@@ -211,7 +224,8 @@ TEST(ControlFlow, CustomOperatorErrorsCarryTheirMessage) {
 
 TEST(ControlFlow, CopyStepsTakeAnyStrides) {
   TestPlan t;
-  int32_t x = t.input("x", DType::i64, {t.number(2), t.number(3)}), out = t.output("out", DType::i64, {t.number(2), t.number(3)});
+  int32_t x = t.input("x", DType::i64, {t.number(2), t.number(3)}),
+          out = t.output("out", DType::i64, {t.number(2), t.number(3)});
   t.plan.buffers[static_cast<size_t>(out)].strides = {t.number(1), t.number(2)};
   format::Step copy = t.step(StepKind::copy, "copy_0");
   copy.args = {{x, 1}, {out, 2}};

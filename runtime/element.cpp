@@ -88,16 +88,25 @@ std::string device_text(DLDeviceType type) {
   switch (type) {
     case kDLCPU:
     case kDLCUDAHost:
-    case kDLROCMHost: return "0(cpu)";
+    case kDLROCMHost:
+      return "0(cpu)";
     case kDLCUDA:
-    case kDLCUDAManaged: return "1(cuda)";
-    case kDLROCM: return "6(hip)";
-    case kDLOpenCL: return "4(opencl)";
-    case kDLVulkan: return "10(vulkan)";
-    case kDLMetal: return "13(mps)";
-    case kDLOneAPI: return "12(xpu)";
-    case kDLMAIA: return "21(maia)";
-    default: return str("DLPack device ", static_cast<int>(type));
+    case kDLCUDAManaged:
+      return "1(cuda)";
+    case kDLROCM:
+      return "6(hip)";
+    case kDLOpenCL:
+      return "4(opencl)";
+    case kDLVulkan:
+      return "10(vulkan)";
+    case kDLMetal:
+      return "13(mps)";
+    case kDLOneAPI:
+      return "12(xpu)";
+    case kDLMAIA:
+      return "21(maia)";
+    default:
+      return str("DLPack device ", static_cast<int>(type));
   }
 }
 
@@ -115,32 +124,50 @@ float bfloat_value(uint16_t bits) { return std::bit_cast<float>(static_cast<uint
 
 float float8_value(DType dtype, uint8_t bits) {
   switch (dtype) {
-    case DType::f8e4m3fn: return small_float(bits, 3, 7, false, false);
-    case DType::f8e5m2: return small_float(bits, 2, 15, true, false);
-    case DType::f8e4m3fnuz: return small_float(bits, 3, 8, false, true);
-    default: return small_float(bits, 2, 16, false, true);
+    case DType::f8e4m3fn:
+      return small_float(bits, 3, 7, false, false);
+    case DType::f8e5m2:
+      return small_float(bits, 2, 15, true, false);
+    case DType::f8e4m3fnuz:
+      return small_float(bits, 3, 8, false, true);
+    default:
+      return small_float(bits, 2, 16, false, true);
   }
 }
 
 double element_value(DType dtype, const void* at) {
   switch (dtype) {
-    case DType::boolean: return read<uint8_t>(at) != 0;
-    case DType::u8: return read<uint8_t>(at);
-    case DType::i8: return read<int8_t>(at);
-    case DType::i16: return read<int16_t>(at);
-    case DType::u16: return read<uint16_t>(at);
-    case DType::i32: return read<int32_t>(at);
-    case DType::u32: return read<uint32_t>(at);
-    case DType::i64: return static_cast<double>(read<int64_t>(at));
-    case DType::u64: return static_cast<double>(read<uint64_t>(at));
+    case DType::boolean:
+      return read<uint8_t>(at) != 0;
+    case DType::u8:
+      return read<uint8_t>(at);
+    case DType::i8:
+      return read<int8_t>(at);
+    case DType::i16:
+      return read<int16_t>(at);
+    case DType::u16:
+      return read<uint16_t>(at);
+    case DType::i32:
+      return read<int32_t>(at);
+    case DType::u32:
+      return read<uint32_t>(at);
+    case DType::i64:
+      return static_cast<double>(read<int64_t>(at));
+    case DType::u64:
+      return static_cast<double>(read<uint64_t>(at));
     case DType::f16:
-    case DType::c32: return half_value(read<uint16_t>(at));
-    case DType::bf16: return bfloat_value(read<uint16_t>(at));
+    case DType::c32:
+      return half_value(read<uint16_t>(at));
+    case DType::bf16:
+      return bfloat_value(read<uint16_t>(at));
     case DType::f32:
-    case DType::c64: return read<float>(at);
+    case DType::c64:
+      return read<float>(at);
     case DType::f64:
-    case DType::c128: return read<double>(at);
-    default: return float8_value(dtype, read<uint8_t>(at));
+    case DType::c128:
+      return read<double>(at);
+    default:
+      return float8_value(dtype, read<uint8_t>(at));
   }
 }
 

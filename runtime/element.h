@@ -1,5 +1,5 @@
-// Elements of tensors as the runtime itself looks at them: DLPack's names for dtypes, PyTorch's numbers in messages, and
-// one element as a number (for the debug printer, predicates and symbols; never on a hot path).
+// Elements of tensors as the runtime itself looks at them: DLPack's names for dtypes, PyTorch's numbers in messages,
+// and one element as a number (for the debug printer, predicates and symbols; never on a hot path).
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -12,10 +12,10 @@ namespace kiln::runtime {
 
 DLDataType dl_dtype(DType dtype);
 std::optional<DType> dtype_of(DLDataType dtype);
-int torch_scalar_type(DType dtype);           // c10::ScalarType, as PyTorch prints it
-std::string dtype_text(DLDataType dtype);     // "6(float32)"; of a type PyTorch lacks: "uint4x2"
-std::string device_text(DLDeviceType type);   // "1(cuda)", with PyTorch's numbers
-bool is_host(DLDeviceType type);              // cpu, or memory of the host that a GPU can see
+int torch_scalar_type(DType dtype);          // c10::ScalarType, as PyTorch prints it
+std::string dtype_text(DLDataType dtype);    // "6(float32)"; of a type PyTorch lacks: "uint4x2"
+std::string device_text(DLDeviceType type);  // "1(cuda)", with PyTorch's numbers
+bool is_host(DLDeviceType type);             // cpu, or memory of the host that a GPU can see
 
 float half_value(uint16_t bits);
 float bfloat_value(uint16_t bits);

@@ -44,35 +44,75 @@ ExprResult to_integer(double value, int64_t& out) {
 ExprResult integer_binary(ExprCode code, int64_t a, int64_t b, int64_t& out) {
   int64_t other = 0;
   switch (code) {
-    case ExprCode::add: return __builtin_add_overflow(a, b, &out) ? ExprResult::overflow : ExprResult::ok;
-    case ExprCode::sub: return __builtin_sub_overflow(a, b, &out) ? ExprResult::overflow : ExprResult::ok;
-    case ExprCode::mul: return __builtin_mul_overflow(a, b, &out) ? ExprResult::overflow : ExprResult::ok;
-    case ExprCode::floordiv: return floor_divide(a, b, out, other);
-    case ExprCode::mod: return b == -1 ? (out = 0, ExprResult::ok) : floor_divide(a, b, other, out);
-    case ExprCode::pow: return power(a, b, out);
-    case ExprCode::min: out = std::min(a, b); break;
-    case ExprCode::max: out = std::max(a, b); break;
-    case ExprCode::eq: out = a == b; break;
-    case ExprCode::ne: out = a != b; break;
-    case ExprCode::lt: out = a < b; break;
-    case ExprCode::le: out = a <= b; break;
-    case ExprCode::logical_and: out = a && b; break;
-    default: out = a || b; break;
+    case ExprCode::add:
+      return __builtin_add_overflow(a, b, &out) ? ExprResult::overflow : ExprResult::ok;
+    case ExprCode::sub:
+      return __builtin_sub_overflow(a, b, &out) ? ExprResult::overflow : ExprResult::ok;
+    case ExprCode::mul:
+      return __builtin_mul_overflow(a, b, &out) ? ExprResult::overflow : ExprResult::ok;
+    case ExprCode::floordiv:
+      return floor_divide(a, b, out, other);
+    case ExprCode::mod:
+      return b == -1 ? (out = 0, ExprResult::ok) : floor_divide(a, b, other, out);
+    case ExprCode::pow:
+      return power(a, b, out);
+    case ExprCode::min:
+      out = std::min(a, b);
+      break;
+    case ExprCode::max:
+      out = std::max(a, b);
+      break;
+    case ExprCode::eq:
+      out = a == b;
+      break;
+    case ExprCode::ne:
+      out = a != b;
+      break;
+    case ExprCode::lt:
+      out = a < b;
+      break;
+    case ExprCode::le:
+      out = a <= b;
+      break;
+    case ExprCode::logical_and:
+      out = a && b;
+      break;
+    default:
+      out = a || b;
+      break;
   }
   return ExprResult::ok;
 }
 
 ExprResult float_binary(ExprCode code, double a, double b, int64_t& out) {
   switch (code) {
-    case ExprCode::float_add: out = bits_of(a + b); break;
-    case ExprCode::float_mul: out = bits_of(a * b); break;
-    case ExprCode::float_min: out = bits_of(std::min(a, b)); break;
-    case ExprCode::float_max: out = bits_of(std::max(a, b)); break;
-    case ExprCode::float_eq: out = a == b; break;
-    case ExprCode::float_ne: out = a != b; break;
-    case ExprCode::float_lt: out = a < b; break;
-    case ExprCode::float_le: out = a <= b; break;
-    case ExprCode::float_pow: out = bits_of(std::pow(a, b)); break;
+    case ExprCode::float_add:
+      out = bits_of(a + b);
+      break;
+    case ExprCode::float_mul:
+      out = bits_of(a * b);
+      break;
+    case ExprCode::float_min:
+      out = bits_of(std::min(a, b));
+      break;
+    case ExprCode::float_max:
+      out = bits_of(std::max(a, b));
+      break;
+    case ExprCode::float_eq:
+      out = a == b;
+      break;
+    case ExprCode::float_ne:
+      out = a != b;
+      break;
+    case ExprCode::float_lt:
+      out = a < b;
+      break;
+    case ExprCode::float_le:
+      out = a <= b;
+      break;
+    case ExprCode::float_pow:
+      out = bits_of(std::pow(a, b));
+      break;
     case ExprCode::float_floordiv:
       if (b == 0) return ExprResult::division_by_zero;
       out = bits_of(std::floor(a / b));
@@ -87,17 +127,27 @@ ExprResult float_binary(ExprCode code, double a, double b, int64_t& out) {
 
 ExprResult unary(ExprCode code, int64_t a, int64_t& out) {
   switch (code) {
-    case ExprCode::neg: return __builtin_sub_overflow(int64_t{0}, a, &out) ? ExprResult::overflow : ExprResult::ok;
-    case ExprCode::logical_not: out = a == 0; return ExprResult::ok;
-    case ExprCode::to_float: out = bits_of(static_cast<double>(a)); return ExprResult::ok;
-    case ExprCode::to_int: return to_integer(as_float(a), out);
-    case ExprCode::floor_to_int: return to_integer(std::floor(as_float(a)), out);
-    case ExprCode::ceil_to_int: return to_integer(std::ceil(as_float(a)), out);
+    case ExprCode::neg:
+      return __builtin_sub_overflow(int64_t{0}, a, &out) ? ExprResult::overflow : ExprResult::ok;
+    case ExprCode::logical_not:
+      out = a == 0;
+      return ExprResult::ok;
+    case ExprCode::to_float:
+      out = bits_of(static_cast<double>(a));
+      return ExprResult::ok;
+    case ExprCode::to_int:
+      return to_integer(as_float(a), out);
+    case ExprCode::floor_to_int:
+      return to_integer(std::floor(as_float(a)), out);
+    case ExprCode::ceil_to_int:
+      return to_integer(std::ceil(as_float(a)), out);
     case ExprCode::sqrt:
       if (as_float(a) < 0) return ExprResult::not_a_number;
       out = bits_of(std::sqrt(as_float(a)));
       return ExprResult::ok;
-    default: out = bits_of(-as_float(a)); return ExprResult::ok;
+    default:
+      out = bits_of(-as_float(a));
+      return ExprResult::ok;
   }
 }
 
@@ -110,10 +160,14 @@ bool is_unary(ExprCode code) {
 
 const char* expr_result_text(ExprResult result) {
   switch (result) {
-    case ExprResult::overflow: return "it does not fit 64 bits";
-    case ExprResult::division_by_zero: return "it divides by zero";
-    case ExprResult::not_a_number: return "it has no value";
-    default: return "";
+    case ExprResult::overflow:
+      return "it does not fit 64 bits";
+    case ExprResult::division_by_zero:
+      return "it divides by zero";
+    case ExprResult::not_a_number:
+      return "it has no value";
+    default:
+      return "";
   }
 }
 

@@ -17,17 +17,20 @@ void refuse_input(const Program& program, const char* code, size_t input, const 
 }
 
 void refuse_output(const Program& program, size_t output, const std::string& text) {
-  fail_user("K0621", str("Error: output_handles[", output, "]: ", text, " (output '", program.plan.outputs[output].name, "')"));
+  fail_user("K0621",
+            str("Error: output_handles[", output, "]: ", text, " (output '", program.plan.outputs[output].name, "')"));
 }
 
-std::string symbols_text(const Program& program, const std::vector<int32_t>& slots, const std::vector<int64_t>& values) {
+std::string symbols_text(const Program& program, const std::vector<int32_t>& slots,
+                         const std::vector<int64_t>& values) {
   return join_map(slots, ", ", [&](int32_t slot) {
     const format::Symbol& symbol = program.plan.symbols[static_cast<size_t>(slot)];
     int64_t value = values[static_cast<size_t>(slot)];
     std::string text = is_float_symbol(program, symbol) ? str(symbol.name, " = ", std::bit_cast<double>(value))
                                                         : str(symbol.name, " = ", value);
     if (symbol.input == format::none) return text;
-    text += str(" from input_handles[", symbol.input, "] '", program.plan.inputs[static_cast<size_t>(symbol.input)].name, "'");
+    text += str(" from input_handles[", symbol.input, "] '",
+                program.plan.inputs[static_cast<size_t>(symbol.input)].name, "'");
     return symbol.dim == format::none ? text : str(text, " dim ", symbol.dim);
   });
 }
@@ -41,13 +44,14 @@ void check_symbol_ranges(const Program& program, const std::vector<int64_t>& sym
     bool plain = symbol.scale == 1 && symbol.rest == format::none;
     refuse_input(program, "K0617", static_cast<size_t>(symbol.input),
                  str(of_size ? "dim value is too " : "value is too ", small ? "small" : "large",
-                     of_size ? str(" at ", symbol.dim) : std::string(), ", expected ", plain ? "it" : symbol.name.c_str(),
-                     " to be ", small ? ">= " : "<= ", small ? symbol.low : symbol.high, ", but got: ", value, " (",
-                     symbol.name, ")"));
+                     of_size ? str(" at ", symbol.dim) : std::string(), ", expected ",
+                     plain ? "it" : symbol.name.c_str(), " to be ", small ? ">= " : "<= ",
+                     small ? symbol.low : symbol.high, ", but got: ", value, " (", symbol.name, ")"));
   }
 }
 
-void check_guard(const Program& program, const format::Guard& guard, const Layout& layout, const std::vector<int64_t>& symbols) {
+void check_guard(const Program& program, const format::Guard& guard, const Layout& layout,
+                 const std::vector<int64_t>& symbols) {
   int64_t holds = 0;
   std::string why;
   bool known = layout.value(program, guard.condition, holds, why);
@@ -65,7 +69,8 @@ void refuse_size(const Program& program, size_t input, size_t dim, int64_t expec
   format::ExprIndex expr = buffer.sizes[dim];
   std::vector<int32_t> slots = program.symbols_of(expr);
   if (slots.empty())
-    refuse_input(program, "K0616", input, str("unmatched dim value at ", dim, ", expected: ", expected, ", but got: ", got));
+    refuse_input(program, "K0616", input,
+                 str("unmatched dim value at ", dim, ", expected: ", expected, ", but got: ", got));
   refuse_input(program, "K0618", input,
                str("unmatched dim value at ", dim, ", expected: ", expected, " (",
                    program.plan.exprs[static_cast<size_t>(expr)].text, "; ", symbols_text(program, slots, symbols),

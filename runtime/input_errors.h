@@ -18,7 +18,8 @@ namespace kiln::runtime {
 std::string symbols_text(const Program& program, const std::vector<int32_t>& slots, const std::vector<int64_t>& values);
 
 void check_symbol_ranges(const Program& program, const std::vector<int64_t>& symbols);  // early ones
-void check_guard(const Program& program, const format::Guard& guard, const Layout& layout, const std::vector<int64_t>& symbols);
+void check_guard(const Program& program, const format::Guard& guard, const Layout& layout,
+                 const std::vector<int64_t>& symbols);
 // A size of a tensor input that is not what the plan's expression says.
 [[noreturn]] void refuse_size(const Program& program, size_t input, size_t dim, int64_t expected, int64_t got,
                               const std::vector<int64_t>& symbols);

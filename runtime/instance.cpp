@@ -42,7 +42,9 @@ uint64_t mix(uint64_t a, uint64_t b) {
 class Instance::Hook : public StepObserver {
  public:
   Hook(kiln_hook_fn function, void* user) : function_(function), user_(user) {}
-  kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override { return function_(user_, when, &step); }
+  kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
+    return function_(user_, when, &step);
+  }
   bool wants(const char*) const override { return true; }
 
  private:
@@ -69,7 +71,7 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
 void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
   CallState state;
   state.hook = hook_.get();
-  state.seed = mix(seed_, runs_.fetch_add(1, std::memory_order_relaxed));
+  state.seed = mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
   Lease lease(*model_);
   if (!model_->program().stateful) return (*lease).call(state, inputs, input_count, outputs, output_count);
   std::lock_guard lock(mutex_);
@@ -78,8 +80,7 @@ void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* out
 }
 
 void Instance::set_seed(uint64_t seed) {
-  std::lock_guard lock(mutex_);
-  seed_ = seed;
+  seed_.store(seed);
   runs_.store(0);
 }
 
@@ -106,8 +107,9 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
     fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
   model_->check_constant_tensor(index, from);
   std::lock_guard lock(mutex_);
-  strided_copy(own_[c].data, model_->constant_strides(index), static_cast<const std::byte*>(from.data) + from.byte_offset,
-               strides_of(from), model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
+  strided_copy(own_[c].data, model_->constant_strides(index),
+               static_cast<const std::byte*>(from.data) + from.byte_offset, strides_of(from),
+               model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
 }
 
 }  // namespace kiln::runtime

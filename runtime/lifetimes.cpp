@@ -71,9 +71,11 @@ class Walk {
     Lifetime life;
     for (const Use& use : uses) life.first = std::min(life.first, use.at), life.last = std::max(life.last, use.at);
     if (!life.used()) return life;
-    const Use& first = *std::min_element(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.at < b.at; });
-    // Started anew in each iteration of the innermost loop around its first use, and used nowhere else: neither that loop
-    // nor those around it carry it over. (Not so for a loop further out: the inner one may run no iteration at all.)
+    const Use& first =
+        *std::min_element(uses.begin(), uses.end(), [](const Use& a, const Use& b) { return a.at < b.at; });
+    // Started anew in each iteration of the innermost loop around its first use, and used nowhere else: neither that
+    // loop nor those around it carry it over. (Not so for a loop further out: the inner one may run no iteration at
+    // all.)
     bool local = first.starts && !first.loops.empty() && life.first >= first.loops[0]->first &&
                  life.last <= first.loops[0]->last;
     Lifetime whole = life;

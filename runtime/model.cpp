@@ -35,7 +35,8 @@ void Model::check_constant_extents() const {
     if (buffer.role != format::BufferRole::constant) continue;
     const BufferLayout& layout = fixed_->layout.buffers[b];
     if (!layout.known || layout.span_bytes > plan().constants[static_cast<size_t>(buffer.position)].bytes)
-      fail_user("K0503", str("the plan of this package is inconsistent: constant ", buffer.name, " is larger than its data"));
+      fail_user("K0503",
+                str("the plan of this package is inconsistent: constant ", buffer.name, " is larger than its data"));
   }
 }
 
@@ -80,7 +81,8 @@ void Model::derive(Weights& weights, const InitSlice& slice) {
 int32_t Model::find_constant(std::string_view name) const {
   std::vector<std::string> names;
   for (size_t c = 0; c < plan().constants.size(); ++c) {
-    if (plan().constants[c].name == name && constant_has_buffer(static_cast<int32_t>(c))) return static_cast<int32_t>(c);
+    if (plan().constants[c].name == name && constant_has_buffer(static_cast<int32_t>(c)))
+      return static_cast<int32_t>(c);
     names.push_back(plan().constants[c].name);
   }
   std::string close = nearest(name, names);
@@ -88,7 +90,9 @@ int32_t Model::find_constant(std::string_view name) const {
                          close.empty() ? "" : "?"));
 }
 
-bool Model::constant_has_buffer(int32_t constant) const { return constant_buffers_[static_cast<size_t>(constant)] >= 0; }
+bool Model::constant_has_buffer(int32_t constant) const {
+  return constant_buffers_[static_cast<size_t>(constant)] >= 0;
+}
 Dims Model::constant_sizes(int32_t c) const {
   return fixed_->layout.sizes(program_, constant_buffers_[static_cast<size_t>(c)]);
 }
@@ -130,8 +134,8 @@ ConstantData Model::copy_constant(int32_t constant, const DLTensor& value) const
   auto block = std::make_shared<Block>(allocator(), constant_span(constant), alignment);
   Dims sizes = constant_sizes(constant);
   std::vector<int64_t> from = strides_of(value);
-  strided_copy(block->data(), constant_strides(constant), static_cast<const std::byte*>(value.data) + value.byte_offset, from,
-               sizes, dtype_bytes(constant_dtype(constant)));
+  strided_copy(block->data(), constant_strides(constant), static_cast<const std::byte*>(value.data) + value.byte_offset,
+               from, sizes, dtype_bytes(constant_dtype(constant)));
   return {block->data(), block};
 }
 
@@ -140,7 +144,8 @@ ConstantData Model::borrow_constant(int32_t constant, const DLTensor& value) con
   const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
   auto* data = static_cast<std::byte*>(value.data) + value.byte_offset;
   if (!same_layout(constant_sizes(constant), constant_strides(constant), strides_of(value)))
-    fail_user("K0641", str("constant ", name, ": borrowed memory must have the constant's own strides; let Kiln copy it"));
+    fail_user("K0641",
+              str("constant ", name, ": borrowed memory must have the constant's own strides; let Kiln copy it"));
   if (reinterpret_cast<uintptr_t>(data) % constant_alignment(constant) != 0)
     fail_user("K0641", str("constant ", name, ": borrowed memory must be aligned to ", constant_alignment(constant),
                            " bytes; let Kiln copy it"));

@@ -44,8 +44,8 @@ struct ModelParts {
   std::unique_ptr<CodeModule> code;
   std::vector<std::unique_ptr<CodeModule>> custom_code;
   CustomOps custom_ops;
-  std::vector<ConstantData> constants;   // by constant; aligned as their buffers ask
-  std::shared_ptr<const void> keep;      // the mapped file
+  std::vector<ConstantData> constants;  // by constant; aligned as their buffers ask
+  std::shared_ptr<const void> keep;     // the mapped file
 };
 
 struct ModelOptions {
@@ -55,8 +55,8 @@ struct ModelOptions {
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   bool check_inputs = true;
-  int printer_mode = 0;                      // aot_inductor.debug_intermediate_value_printer
-  std::vector<std::string> printer_filter;   // aot_inductor.filtered_kernel_names
+  int printer_mode = 0;                     // aot_inductor.debug_intermediate_value_printer
+  std::vector<std::string> printer_filter;  // aot_inductor.filtered_kernel_names
 };
 
 class Model {
@@ -78,13 +78,13 @@ class Model {
   RunPool& runs() { return runs_; }
   StepObserver* printer() const { return printer_.get(); }
   const std::vector<kiln_origin>& origins(int32_t step_number) const;
-  std::string origin_text(int32_t step_number) const;   // "\n  --> model.py:42 …" lines, or nothing
+  std::string origin_text(int32_t step_number) const;  // "\n  --> model.py:42 …" lines, or nothing
 
-  int32_t find_constant(std::string_view name) const;   // throws K0640 naming the nearest
+  int32_t find_constant(std::string_view name) const;  // throws K0640 naming the nearest
   Dims constant_sizes(int32_t constant) const;
   Dims constant_strides(int32_t constant) const;
   DType constant_dtype(int32_t constant) const;
-  int64_t constant_span(int32_t constant) const;        // bytes
+  int64_t constant_span(int32_t constant) const;  // bytes
   size_t constant_alignment(int32_t constant) const;
   bool constant_has_buffer(int32_t constant) const;
   // A fresh copy of a tensor in the layout of the constant. Throws K0641 when it does not fit.
@@ -107,11 +107,11 @@ class Model {
   std::map<int32_t, std::vector<kiln_origin>> origins_by_step_;
   Parallel parallel_;
   BoundCache bounds_{16};
-  std::shared_ptr<const BoundPlan> fixed_;   // layouts of constants: bound to no symbols at all
+  std::shared_ptr<const BoundPlan> fixed_;  // layouts of constants: bound to no symbols at all
   std::vector<int32_t> constant_buffers_;
   std::unique_ptr<StepObserver> printer_;
   WeightStore weights_;
-  RunPool runs_;                             // last: runs refer to all the rest
+  RunPool runs_;  // last: runs refer to all the rest
 };
 
 class Instance {
@@ -128,11 +128,10 @@ class Instance {
  private:
   class Hook;
   std::shared_ptr<Model> model_;
-  std::mutex mutex_;                         // held by runs of stateful models, and while reading or writing their buffers
-  std::vector<ConstantData> own_;            // by constant; only mutable ones are set
+  std::mutex mutex_;               // held by runs of stateful models, and while reading or writing their buffers
+  std::vector<ConstantData> own_;  // by constant; only mutable ones are set
   std::unique_ptr<StepObserver> hook_;
-  uint64_t seed_ = 0;
-  std::atomic<uint64_t> runs_{0};
+  std::atomic<uint64_t> seed_{0}, runs_{0};
 };
 
 }  // namespace kiln::runtime

@@ -38,30 +38,34 @@ class Loader {
       if (!found) found = &entry;
       models.push_back(entry.name);
     }
-    if (models.size() > 1)
-      fail_unsupported("K0505", str(source_.label, " holds several models: ", join(models, ", ")));
+    if (models.size() > 1) fail_unsupported("K0520", str(source_.label, " holds several models: ", join(models, ", ")));
     if (found) return *found;
     bool exported = std::any_of(zip_.entries().begin(), zip_.entries().end(),
                                 [](const ZipEntry& e) { return ends_with(e.name, "models/model.json"); });
-    fail_user("K0505", str(source_.label, exported ? " is an exported program, not a compiled package: run `kiln compile` on it"
-                                                   : " is no package of Kiln: it has no data/kiln/<model>/plan"));
+    fail_user("K0520",
+              str(source_.label, exported ? " is an exported program, not a compiled package: run `kiln compile` on it"
+                                          : " is no package of Kiln: it has no data/kiln/<model>/plan"));
   }
 
   void check_fits() const {
     const format::Plan& plan = parts_.plan;
     if (plan.kernel_abi != KILN_KERNEL_ABI_VERSION)
-      fail_user("K0506", str("the kernels of ", source_.label, " have interface version ", plan.kernel_abi, ", this runtime has ",
-                             KILN_KERNEL_ABI_VERSION, ": ", plan.kernel_abi > KILN_KERNEL_ABI_VERSION ? "use a newer runtime" : "compile the model again"));
+      fail_user("K0521",
+                str("the kernels of ", source_.label, " have interface version ", plan.kernel_abi,
+                    ", this runtime has ", KILN_KERNEL_ABI_VERSION, ": ",
+                    plan.kernel_abi > KILN_KERNEL_ABI_VERSION ? "use a newer runtime" : "compile the model again"));
     if (plan.device_type != 0)
-      fail_user("K0507", str("the package was compiled for ", plan.device_type == 1 ? "1(cuda)" : str("device type ", int{plan.device_type}),
-                             ", and this runtime loads it for 0(cpu): the device types of compiling and loading must agree"));
+      fail_user("K0522",
+                str("the package was compiled for ",
+                    plan.device_type == 1 ? "1(cuda)" : str("device type ", int{plan.device_type}),
+                    ", and this runtime loads it for 0(cpu): the device types of compiling and loading must agree"));
   }
 
   // Entries are named by their whole path, or from the folder of the plan.
   const ZipEntry& entry(const std::string& name) const {
     if (const ZipEntry* found = zip_.find(name)) return *found;
     if (const ZipEntry* found = zip_.find(folder_ + name)) return *found;
-    fail_user("K0508", str(source_.label, " lacks the entry ", name, " that its plan names"));
+    fail_user("K0523", str(source_.label, " lacks the entry ", name, " that its plan names"));
   }
 
   void load_code(const CpuFeatures& features) {
@@ -109,7 +113,7 @@ class Loader {
     ByteSpan bytes = zip_.stored(entry(constant.entry));
     auto offset = static_cast<uint64_t>(constant.storage_offset), size = static_cast<uint64_t>(constant.bytes);
     if (offset > bytes.size() || size > bytes.size() - offset)
-      fail_user("K0509", str("constant ", constant.name, " lies outside its entry ", constant.entry));
+      fail_user("K0524", str("constant ", constant.name, " lies outside its entry ", constant.entry));
     ByteSpan region = bytes.subspan(offset, size);
     size_t alignment = alignment_of(constant);
     // Nobody writes through this pointer: the mapping is read-only and mutable constants are copied per instance.
@@ -119,7 +123,8 @@ class Loader {
   }
 
   ConstantData aligned_copy(ByteSpan region, const format::Constant& constant) const {
-    auto block = std::make_shared<Block>(allocator_, static_cast<int64_t>(region.size()), std::max(memory_alignment, alignment_of(constant)));
+    auto block = std::make_shared<Block>(allocator_, static_cast<int64_t>(region.size()),
+                                         std::max(memory_alignment, alignment_of(constant)));
     std::copy(region.begin(), region.end(), block->data());
     return {block->data(), block};
   }
@@ -148,14 +153,14 @@ void add_custom_ops(const CodeModule& module, const std::string& label, CustomOp
   if (!entry) fail_user("K0513", str(label, " is no custom operator library: it does not export kiln_custom_ops"));
   const kiln_custom_op_table* table = entry();
   if (!table || table->abi_version != KILN_CUSTOM_OP_ABI_VERSION)
-    fail_user("K0513", str(label, " was built for another version of kiln/custom_op.h (", table ? table->abi_version : 0u,
-                           ", this runtime has ", KILN_CUSTOM_OP_ABI_VERSION, ")"));
+    fail_user("K0513", str(label, " was built for another version of kiln/custom_op.h (",
+                           table ? table->abi_version : 0u, ", this runtime has ", KILN_CUSTOM_OP_ABI_VERSION, ")"));
   for (uint32_t i = 0; i < table->count; ++i)
     if (table->ops[i].name && table->ops[i].run) ops[table->ops[i].name] = &table->ops[i];
 }
 
-ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries, const Allocator& allocator,
-                        const Log& log, const CpuFeatures& features) {
+ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries,
+                        const Allocator& allocator, const Log& log, const CpuFeatures& features) {
   return Loader(source, allocator, log).run(custom_libraries, features);
 }
 

@@ -1,5 +1,5 @@
-// A package file into the parts of a model: plan, the best code for this processor, origins, custom operators, constants
-// in place in the mapped file.
+// A package file into the parts of a model: plan, the best code for this processor, origins, custom operators,
+// constants in place in the mapped file.
 #pragma once
 #include "base/file.h"
 #include "runtime/cpu_features.h"

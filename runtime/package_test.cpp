@@ -1,6 +1,5 @@
 // Whole packages through the C interface and its C++ header.
 #include "kiln/kiln.hpp"
-
 #include "runtime/cpu_features.h"
 #include "runtime/package_loader.h"
 #include "runtime/test_package.h"
@@ -158,14 +157,18 @@ TEST_F(Package, PrinterPrintsNamesOrValues) {
   EXPECT_EQ(run_with({}), "");
   std::string names = run_with({"aot_inductor.debug_intermediate_value_printer=3"});
   EXPECT_EQ(names,
-            "[ before_launch - cpp_linear_0 ]\n[ before_launch - cpp_fused_relu_1 ]  model.py:9 in forward:  h = self.act(self.l1(x))\n"
+            "[ before_launch - cpp_linear_0 ]\n[ before_launch - cpp_fused_relu_1 ]  model.py:9 in forward:  h = "
+            "self.act(self.l1(x))\n"
             "[ before_launch - cpp_linear_2 ]\n[ before_launch - cpp_fused_square_3 ]\n");
-  std::string values = run_with({"aot_inductor.debug_intermediate_value_printer=2", "aot_inductor.filtered_kernel_names=CPP_fused_r*"});
-  for (const char* part : {"[ before_launch - cpp_fused_relu_1 ]", "[ after_launch - cpp_fused_relu_1 ]", "model.py:9", "h ", "float32 [8, 16] strides [16, 1]",
-                           "min ", "max ", "mean ", "std ", "nan 0", "inf 0", "zero ", "(not yet written)"})
+  std::string values =
+      run_with({"aot_inductor.debug_intermediate_value_printer=2", "aot_inductor.filtered_kernel_names=CPP_fused_r*"});
+  for (const char* part : {"[ before_launch - cpp_fused_relu_1 ]", "[ after_launch - cpp_fused_relu_1 ]", "model.py:9",
+                           "h ", "float32 [8, 16] strides [16, 1]", "min ", "max ", "mean ", "std ", "nan 0", "inf 0",
+                           "zero ", "(not yet written)"})
     EXPECT_NE(values.find(part), std::string::npos) << part << "\n" << values;
   EXPECT_EQ(values.find("cpp_linear_0"), std::string::npos);
-  std::string none = run_with({"aot_inductor.debug_intermediate_value_printer=2", "aot_inductor.filtered_kernel_names=nothing"});
+  std::string none =
+      run_with({"aot_inductor.debug_intermediate_value_printer=2", "aot_inductor.filtered_kernel_names=nothing"});
   EXPECT_NE(none.find("matches no kernel"), std::string::npos);
   EXPECT_NE(none.find("cpp_fused_square_3"), std::string::npos);
 }
@@ -231,7 +234,8 @@ TEST_F(Package, UsesTheEmbeddersAllocator) {
 }
 
 TEST(CpuFeatures, ChooseTheBestTargetOrSayWhatIsMissing) {
-  CpuFeatures v3{"x86-64", "cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2", "avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"};
+  CpuFeatures v3{"x86-64", "cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2", "avx",
+                 "avx2",   "bmi",        "bmi2",   "f16c", "fma",   "lzcnt",  "movbe"};
   EXPECT_EQ(choose_target({"x86-64-v2", "x86-64-v4", "x86-64-v3"}, v3), 2u);
   CpuFeatures v4 = v3;
   v4.insert({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});

@@ -40,7 +40,13 @@ TEST(Expression, ComputesOnSymbolsAndFloats) {
   EXPECT_EQ(value({{Code::symbol, 0}, {Code::constant, 3}, {Code::mul, 0}, {Code::symbol, 1}, {Code::sub, 0}}), 28);
   EXPECT_EQ(value({{Code::symbol, 0}, {Code::constant, 2}, {Code::pow, 0}}), 49);
   EXPECT_EQ(value({{Code::constant, 0}, {Code::constant, 4}, {Code::constant, 5}, {Code::ite, 0}}), 5);
-  EXPECT_EQ(value({{Code::symbol, 0}, {Code::to_float, 0}, {Code::constant, 2}, {Code::to_float, 0}, {Code::truediv, 0}, {Code::ceil_to_int, 0}}), 4);
+  EXPECT_EQ(value({{Code::symbol, 0},
+                   {Code::to_float, 0},
+                   {Code::constant, 2},
+                   {Code::to_float, 0},
+                   {Code::truediv, 0},
+                   {Code::ceil_to_int, 0}}),
+            4);
   int64_t root = value({{Code::constant, 9}, {Code::to_float, 0}, {Code::sqrt, 0}});
   EXPECT_EQ(std::bit_cast<double>(root), 3.0);
 }
@@ -49,7 +55,8 @@ TEST(Expression, ReportsWhatHasNoValue) {
   int64_t out = 0;
   EXPECT_EQ(compute({{Code::constant, INT64_MAX}, {Code::constant, 1}, {Code::add, 0}}, out), ExprResult::overflow);
   EXPECT_EQ(compute({{Code::constant, INT64_MIN}, {Code::neg, 0}}, out), ExprResult::overflow);
-  EXPECT_EQ(compute({{Code::constant, INT64_MIN}, {Code::constant, -1}, {Code::floordiv, 0}}, out), ExprResult::overflow);
+  EXPECT_EQ(compute({{Code::constant, INT64_MIN}, {Code::constant, -1}, {Code::floordiv, 0}}, out),
+            ExprResult::overflow);
   EXPECT_EQ(compute({{Code::constant, 1}, {Code::constant, 0}, {Code::mod, 0}}, out), ExprResult::division_by_zero);
   EXPECT_EQ(compute({{Code::constant, 10}, {Code::constant, 40}, {Code::pow, 0}}, out), ExprResult::overflow);
 }
@@ -57,7 +64,9 @@ TEST(Expression, ReportsWhatHasNoValue) {
 TEST(Placement, NeverOverlapsWhatLivesTogether) {
   std::vector<PlacedBuffer> buffers;
   uint64_t state = 1;
-  auto random = [&](uint64_t below) { return state = state * 6364136223846793005u + 1442695040888963407u, (state >> 33) % below; };
+  auto random = [&](uint64_t below) {
+    return state = state * 6364136223846793005u + 1442695040888963407u, (state >> 33) % below;
+  };
   for (int i = 0; i < 200; ++i) {
     PlacedBuffer b;
     b.bytes = static_cast<int64_t>(random(5000));

@@ -43,7 +43,8 @@ int64_t place(std::vector<PlacedBuffer>& buffers) {
         taken.push_back({buffers[j].offset, buffers[j].offset + buffers[j].bytes});
     std::sort(taken.begin(), taken.end(), [](const Taken& a, const Taken& b) { return a.begin < b.begin; });
     buffer.offset = best_gap(taken, buffer.bytes, buffer.alignment);
-    if (buffer.bytes > INT64_MAX / 4 || buffer.offset > INT64_MAX / 4) fail_user("K0650", "the buffers of a run do not fit the address space");
+    if (buffer.bytes > INT64_MAX / 4 || buffer.offset > INT64_MAX / 4)
+      fail_user("K0650", "the buffers of a run do not fit the address space");
     total = std::max(total, buffer.offset + buffer.bytes);
     placed.push_back(i);
   }

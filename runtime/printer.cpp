@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstdio>
 
-#include "base/text.h"
+#include "base/error.h"
 #include "runtime/element.h"
 
 namespace kiln::runtime {
@@ -37,7 +37,8 @@ class Printer : public StepObserver {
 
   bool wants(const char* name) const override {
     if (filter_.empty()) return true;
-    return std::any_of(filter_.begin(), filter_.end(), [&](const std::string& pattern) { return glob_match(pattern, name); });
+    return std::any_of(filter_.begin(), filter_.end(),
+                       [&](const std::string& pattern) { return glob_match(pattern, name); });
   }
 
   kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
@@ -45,7 +46,8 @@ class Printer : public StepObserver {
       if (when == KILN_BEFORE_STEP) log_.write(KILN_LOG_INFO, str("[ before_launch - ", step.name, " ]", place(step)));
       return KILN_HOOK_CONTINUE;
     }
-    std::string text = str("[ ", when == KILN_BEFORE_STEP ? "before_launch" : "after_launch", " - ", step.name, " ]", place(step));
+    std::string text =
+        str("[ ", when == KILN_BEFORE_STEP ? "before_launch" : "after_launch", " - ", step.name, " ]", place(step));
     size_t width = 0;
     for (size_t i = 0; i < step.arg_count; ++i) width = std::max(width, std::string_view(step.args[i].name).size());
     for (size_t i = 0; i < step.arg_count; ++i) text += argument(step.args[i], width, when);
@@ -71,9 +73,11 @@ class Printer : public StepObserver {
     TensorStatistics s = tensor_statistics(tensor, shown_elements);
     if (s.count == 0) return text + "  (empty)";
     std::string indent = "\n  " + std::string(width + 2, ' ');
-    text += str(indent, "min ", pad(number(s.minimum), 12), " max ", pad(number(s.maximum), 12), " mean ", pad(number(s.mean), 12),
-                " std ", pad(number(s.deviation), 12), " nan ", s.nan, "  inf ", s.infinite, "  zero ", s.zero);
-    return text + str(indent, "[", join_map(s.first, ", ", number), static_cast<size_t>(s.count) > s.first.size() ? ", …]" : "]");
+    text += str(indent, "min ", pad(number(s.minimum), 12), " max ", pad(number(s.maximum), 12), " mean ",
+                pad(number(s.mean), 12), " std ", pad(number(s.deviation), 12), " nan ", s.nan, "  inf ", s.infinite,
+                "  zero ", s.zero);
+    return text + str(indent, "[", join_map(s.first, ", ", number),
+                      static_cast<size_t>(s.count) > s.first.size() ? ", …]" : "]");
   }
 
   int mode_;
@@ -121,10 +125,14 @@ TensorStatistics tensor_statistics(const DLTensor& tensor, size_t first_count) {
   return s;
 }
 
-std::unique_ptr<StepObserver> make_printer(const Program& program, int mode, const std::vector<std::string>& filter, const Log& log) {
+std::unique_ptr<StepObserver> make_printer(const Program& program, int mode, const std::vector<std::string>& filter,
+                                           const Log& log) {
   if (mode == 0) return nullptr;
+  if (mode < 0 || mode > 3)
+    fail_user("K0142", str("aot_inductor.debug_intermediate_value_printer is 0, 1, 2 or 3, not ", mode));
   if (mode == 1) {
-    log.write(KILN_LOG_WARNING, "aot_inductor.debug_intermediate_value_printer=1 (saving values) is not built yet; 2 prints them");
+    log.write(KILN_LOG_WARNING,
+              "aot_inductor.debug_intermediate_value_printer=1 (saving values) is not built yet; 2 prints them");
     return nullptr;
   }
   std::vector<std::string> names;

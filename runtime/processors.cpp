@@ -32,7 +32,8 @@ double ratio(const std::string& quota, const std::string& period) {
 
 double quota_at(const std::string& folder, bool unified) {
   if (unified) {
-    std::vector<std::string> words = split(trim(small_file(folder + "/cpu.max")), ' ');  // "max 100000" or "50000 100000"
+    std::vector<std::string> words =
+        split(trim(small_file(folder + "/cpu.max")), ' ');  // "max 100000" or "50000 100000"
     return words.size() == 2 ? ratio(words[0], words[1]) : 0;
   }
   return ratio(small_file(folder + "/cpu.cfs_quota_us"), small_file(folder + "/cpu.cfs_period_us"));

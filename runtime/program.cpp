@@ -154,9 +154,11 @@ void Program::index_late_symbols() {
       exprs.insert(exprs.end(), {b.offset, b.bytes});
       bool fixed = b.role == format::BufferRole::constant || b.role == format::BufferRole::derived;
       for (format::ExprIndex e : exprs)
-        if (fixed && !symbols_of(e).empty()) inconsistent(str("constant ", b.name, " has sizes that depend on symbols"));
+        if (fixed && !symbols_of(e).empty())
+          inconsistent(str("constant ", b.name, " has sizes that depend on symbols"));
       for (format::ExprIndex e : exprs)
-        if (e != none) waits.insert(symbols_in[static_cast<size_t>(e)].begin(), symbols_in[static_cast<size_t>(e)].end());
+        if (e != none)
+          waits.insert(symbols_in[static_cast<size_t>(e)].begin(), symbols_in[static_cast<size_t>(e)].end());
       bool known_early = b.role != format::BufferRole::temp && b.role != format::BufferRole::output;
       if (known_early && !waits.empty()) inconsistent(str("buffer ", b.name, " has sizes found while running"));
     }
@@ -222,8 +224,11 @@ void Program::resolve(PreparedStep& prepared, const CodeModule* code, const Cust
       prepared.visible = true;
       break;
     }
-    case format::StepKind::copy: prepared.visible = true; break;
-    default: break;
+    case format::StepKind::copy:
+      prepared.visible = true;
+      break;
+    default:
+      break;
   }
 }
 

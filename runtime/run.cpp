@@ -25,7 +25,8 @@ Run::Run(Model& model) : model_(model), program_(model.program()) {
   scratch_stride_ = (program_.scratch_bytes + 63) / 64 * 64;
 }
 
-void Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
+void Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+               size_t output_count) {
   hook_ = state.hook;
   printer_ = model_.printer();
   seed_ = state.seed;
@@ -61,7 +62,12 @@ void Run::use_bound(std::shared_ptr<const BoundPlan> bound) {
   layout_ = &bound_->layout;
   recent_.insert(recent_.begin(), std::move(bound));
   if (recent_.size() > 8) recent_.pop_back();
-  place_temps(false);
+  try {
+    place_temps(false);
+  } catch (...) {
+    bound_ = nullptr;  // its temps have no memory
+    throw;
+  }
 }
 
 void Run::place_temps(bool init) {
@@ -80,7 +86,8 @@ void Run::set_group(int32_t owner, std::byte* memory) {
 void Run::set_constants(const Weights& weights) {
   for (size_t b = 0; b < pointers_.size(); ++b) {
     const format::Buffer& buffer = program_.plan.buffers[b];
-    if (buffer.role == BufferRole::constant) pointers_[b] = weights.constants[static_cast<size_t>(buffer.position)].data;
+    if (buffer.role == BufferRole::constant)
+      pointers_[b] = weights.constants[static_cast<size_t>(buffer.position)].data;
     if (buffer.role == BufferRole::derived) pointers_[b] = weights.derived[b].data;
   }
 }
@@ -95,7 +102,8 @@ void Run::pin_weights(const CallState& state) {
   if (!state.own_constants) return;
   for (size_t b = 0; b < pointers_.size(); ++b) {
     const format::Buffer& buffer = program_.plan.buffers[b];
-    if (buffer.role != BufferRole::constant || !program_.plan.constants[static_cast<size_t>(buffer.position)].mutated) continue;
+    if (buffer.role != BufferRole::constant || !program_.plan.constants[static_cast<size_t>(buffer.position)].mutated)
+      continue;
     std::byte* element = (*state.own_constants)[static_cast<size_t>(buffer.position)].data;
     if (program_.members[b].size() > 1) set_group(static_cast<int32_t>(b), element - layout_->buffers[b].offset_bytes);
     pointers_[b] = element;
@@ -119,15 +127,18 @@ void Run::define(int32_t slot, int64_t value, const PreparedStep& by) {
     std::string range = str(value < symbol.low ? ">= " : "<= ", value < symbol.low ? symbol.low : symbol.high);
     if (!by.step)
       refuse_input(program_, "K0617", static_cast<size_t>(symbol.input),
-                   str("value is too ", value < symbol.low ? "small" : "large", ", expected it to be ", range, ", but got: ",
-                       value, " (", symbol.name, ")"));
-    fail_step("K0634", by, str("the value of ", symbol.name, " is ", value, ", and the program was exported for ", symbol.name, " ", range));
+                   str("value is too ", value < symbol.low ? "small" : "large", ", expected it to be ", range,
+                       ", but got: ", value, " (", symbol.name, ")"));
+    fail_step("K0634", by,
+              str("the value of ", symbol.name, " is ", value, ", and the program was exported for ", symbol.name, " ",
+                  range));
   }
   bool again = defined_[s];
   symbols_[s] = value;
   defined_[s] = 1;
   auto all_defined = [&](const std::vector<int32_t>& slots) {
-    return std::all_of(slots.begin(), slots.end(), [&](int32_t other) { return defined_[static_cast<size_t>(other)] != 0; });
+    return std::all_of(slots.begin(), slots.end(),
+                       [&](int32_t other) { return defined_[static_cast<size_t>(other)] != 0; });
   };
   for (int32_t e : program_.exprs_of[s])
     if (all_defined(program_.symbols_in[static_cast<size_t>(e)])) late_layout_.evaluate_expr(program_, e, symbols_);
@@ -145,10 +156,12 @@ void Run::place_late(int32_t slot) {
   std::vector<int32_t> temps, outputs;
   for (int32_t owner : program_.owners_of[static_cast<size_t>(slot)]) {
     const auto& waits = program_.late_symbols[static_cast<size_t>(owner)];
-    if (!std::all_of(waits.begin(), waits.end(), [&](int32_t s) { return defined_[static_cast<size_t>(s)] != 0; })) continue;
+    if (!std::all_of(waits.begin(), waits.end(), [&](int32_t s) { return defined_[static_cast<size_t>(s)] != 0; }))
+      continue;
     bool fine = true;
     std::string why;  // asked for again where a step needs the buffer
-    for (int32_t member : program_.members[static_cast<size_t>(owner)]) fine = late_layout_.lay_out(program_, member, why) && fine;
+    for (int32_t member : program_.members[static_cast<size_t>(owner)])
+      fine = late_layout_.lay_out(program_, member, why) && fine;
     if (!fine) continue;
     BufferRole role = program_.buffer(owner).role;
     if (role == BufferRole::temp && program_.lifetime[static_cast<size_t>(owner)].used()) temps.push_back(owner);
@@ -184,7 +197,8 @@ DLTensor Run::view(int32_t buffer) {
 
 void Run::fail_step(const char* code, const PreparedStep& prepared, const std::string& message) const {
   if (!prepared.step) fail_user(code, message);
-  fail_user(code, str(message, "\n  step ", prepared.step->name, iteration_ > 0 ? str(", iteration ", iteration_) : std::string(),
+  fail_user(code, str(message, "\n  step ", prepared.step->name,
+                      iteration_ > 0 ? str(", iteration ", iteration_) : std::string(),
                       model_.origin_text(prepared.step->number)));
 }
 

@@ -37,7 +37,8 @@ class Run {
  public:
   explicit Run(Model& model);
 
-  void call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count);
+  void call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+            size_t output_count);
   // Runs init steps with the given constants; the slice's derived buffers are written.
   void derive(const Weights& weights, const InitSlice& slice);
   void drop_weights() { weights_ = nullptr, weights_version_ = 0; }
@@ -51,11 +52,10 @@ class Run {
   bool buffer_known(int32_t buffer) const { return layout_->buffers[static_cast<size_t>(buffer)].known; }
   void define(int32_t slot, int64_t value, const PreparedStep& by);
   int64_t expr_value(format::ExprIndex e, const PreparedStep& step) const;
-  DLTensor view(int32_t buffer);   // shape and strides point into the layout
+  DLTensor view(int32_t buffer);  // shape and strides point into the layout
   [[noreturn]] void fail_step(const char* code, const PreparedStep& step, const std::string& message) const;
 
  private:
-
   // run_inputs.cpp
   void take_inputs(const kiln_value* inputs, size_t count);
   void check_tensor(size_t index, const kiln_value& value) const;
@@ -94,7 +94,7 @@ class Run {
   void copy_step(const PreparedStep& prepared);
   BoundStep late_step(const PreparedStep& prepared);
   void check_known(const PreparedStep& prepared) const;
-  [[noreturn]] void raise(const PreparedStep& prepared) const;
+  [[noreturn]] void raise(const PreparedStep& prepared);
   [[noreturn]] void fail_bound(const PreparedStep& prepared, const BoundStep& bound) const;
 
   // run_calls.cpp
@@ -125,7 +125,7 @@ class Run {
   std::vector<void*> argv_;
   std::vector<int64_t> late_ints_;
   Block arena_, scratch_;
-  std::vector<Block> late_memory_;            // by symbol
+  std::vector<Block> late_memory_;  // by symbol
   int64_t scratch_stride_ = 0;
   int threads_ = 1;
   kiln_error_slot error_{};
@@ -144,12 +144,12 @@ class Run {
   bool any_copied_ = false;
   struct OutputState {
     kiln_value* value = nullptr;
-    const DLTensor* caller = nullptr;       // the caller's tensor, if any
+    const DLTensor* caller = nullptr;  // the caller's tensor, if any
     std::byte* caller_data = nullptr;
     std::unique_ptr<OwnedTensor> owned;
-    Block internal;                          // where the caller's memory cannot be used directly
-    bool primary = false;                    // its buffer is this output's own
-    bool copy = false;                       // to be copied at the end
+    Block internal;        // where the caller's memory cannot be used directly
+    bool primary = false;  // its buffer is this output's own
+    bool copy = false;     // to be copied at the end
     bool set = false;
   };
   std::vector<OutputState> outputs_;

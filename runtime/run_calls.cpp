@@ -16,7 +16,17 @@ namespace {
 using format::CallArg;
 using format::none;
 
-enum CallArgKind : uint8_t { arg_none, arg_buffer, arg_buffers, arg_expr, arg_exprs, arg_float, arg_bool, arg_string, arg_dtype };
+enum CallArgKind : uint8_t {
+  arg_none,
+  arg_buffer,
+  arg_buffers,
+  arg_expr,
+  arg_exprs,
+  arg_float,
+  arg_bool,
+  arg_string,
+  arg_dtype
+};
 
 class LibraryStep : public LibraryCall {
  public:
@@ -41,8 +51,8 @@ class LibraryStep : public LibraryCall {
   int64_t integer(std::string_view name, int64_t otherwise) const override {
     const CallArg* arg = find(name);
     if (!arg || arg->kind == arg_none) return otherwise;
-    if (arg->kind == arg_bool || arg->kind == arg_dtype) return arg->items[0];
-    if (arg->kind == arg_float) return static_cast<int64_t>(arg->floating);
+    if (arg->kind == arg_dtype) return arg->items[0];
+    if (arg->kind == arg_float || arg->kind == arg_bool) return static_cast<int64_t>(arg->floating);
     if (arg->kind != arg_expr) fail(str("argument ", name, " is no integer"));
     return run_.expr_value(arg->items[0], step_);
   }
@@ -107,8 +117,8 @@ class LibraryStep : public LibraryCall {
   const PreparedStep& step_;
 };
 
-// One call of a custom operator. Nothing may throw through the user's C code: what goes wrong inside an accessor is kept
-// and thrown when the operator has returned.
+// One call of a custom operator. Nothing may throw through the user's C code: what goes wrong inside an accessor is
+// kept and thrown when the operator has returned.
 class CustomCall : public kiln_op_call {
  public:
   CustomCall(Run& run, const PreparedStep& step) : run_(run), step_(step), outputs_(step.step->outputs.size()) {
@@ -119,7 +129,8 @@ class CustomCall : public kiln_op_call {
       const CallArg& arg = step.step->call_args[a];
       if (arg.kind != arg_buffer && arg.kind != arg_buffers) continue;
       for (int32_t b : arg.items) {
-        if (b != none && !run.buffer_known(b)) run.fail_step("K0632", step, str("the sizes of argument ", arg.name, " are not known"));
+        if (b != none && !run.buffer_known(b))
+          run.fail_step("K0632", step, str("the sizes of argument ", arg.name, " are not known"));
         views_[a].push_back(b == none ? DLTensor{} : run.view(b));
       }
     }
@@ -127,11 +138,13 @@ class CustomCall : public kiln_op_call {
 
   void finish(int32_t rc) {
     if (!problem_.empty() || rc != 0)
-      run_.fail_step("K0632", step_, str("custom operator ", step_.custom->name, ": ",
-                                         problem_.empty() ? str("it returned ", rc) : problem_));
+      run_.fail_step(
+          "K0632", step_,
+          str("custom operator ", step_.custom->name, ": ", problem_.empty() ? str("it returned ", rc) : problem_));
     for (size_t i = 0; i < outputs_.size(); ++i)
       if (!outputs_[i].given)
-        run_.fail_step("K0632", step_, str("custom operator ", step_.custom->name, ": it did not produce its output ", i));
+        run_.fail_step("K0632", step_,
+                       str("custom operator ", step_.custom->name, ": it did not produce its output ", i));
   }
 
  private:
@@ -162,8 +175,8 @@ class CustomCall : public kiln_op_call {
   int64_t integer(int32_t index, int64_t element) {
     const CallArg* a = arg(index);
     if (!a) return 0;
-    if (a->kind == arg_bool || a->kind == arg_dtype) return a->items[0];
-    if (a->kind == arg_float) return static_cast<int64_t>(a->floating);
+    if (a->kind == arg_dtype) return a->items[0];
+    if (a->kind == arg_float || a->kind == arg_bool) return static_cast<int64_t>(a->floating);
     bool in_range = element >= 0 && static_cast<size_t>(element) < a->items.size();
     if ((a->kind == arg_expr || a->kind == arg_exprs) && in_range)
       return run_.expr_value(a->items[static_cast<size_t>(element)], step_);
@@ -183,23 +196,28 @@ class CustomCall : public kiln_op_call {
     const CallArg* a = arg(index);
     if (!a || a->kind == arg_none) return nullptr;
     auto& views = views_[static_cast<size_t>(index)];
-    if (element < 0 || static_cast<size_t>(element) >= views.size()) return note(str("argument ", a->name, " has no tensor ", element)), nullptr;
+    if (element < 0 || static_cast<size_t>(element) >= views.size())
+      return note(str("argument ", a->name, " has no tensor ", element)), nullptr;
     return a->items[static_cast<size_t>(element)] == none ? nullptr : &views[static_cast<size_t>(element)];
   }
 
   DLTensor* output(int32_t index, int32_t rank, const int64_t* sizes) {
-    if (index < 0 || static_cast<size_t>(index) >= outputs_.size()) return note(str("there is no output ", index)), nullptr;
+    if (index < 0 || static_cast<size_t>(index) >= outputs_.size())
+      return note(str("there is no output ", index)), nullptr;
     Output& out = outputs_[static_cast<size_t>(index)];
     int32_t b = step_.step->outputs[static_cast<size_t>(index)];
     const format::Buffer& buffer = run_.program().buffer(b);
     if (rank != static_cast<int64_t>(buffer.sizes.size()))
-      return note(str("output ", index, " has ", buffer.sizes.size(), " dimensions in the program, not ", rank)), nullptr;
+      return note(str("output ", index, " has ", buffer.sizes.size(), " dimensions in the program, not ", rank)),
+             nullptr;
     for (size_t d = 0; d < buffer.sizes.size(); ++d) define_from_size(buffer.sizes[d], sizes[d]);
-    if (!run_.buffer_known(b)) return note(str("the sizes of output ", index, " do not follow from what is known")), nullptr;
+    if (!run_.buffer_known(b))
+      return note(str("the sizes of output ", index, " do not follow from what is known")), nullptr;
     Dims expected = run_.layout().sizes(run_.program(), b);
     for (size_t d = 0; d < expected.size(); ++d)
       if (expected[d] != sizes[d])
-        return note(str("output ", index, ": dimension ", d, " is ", expected[d], " in the program, not ", sizes[d])), nullptr;
+        return note(str("output ", index, ": dimension ", d, " is ", expected[d], " in the program, not ", sizes[d])),
+               nullptr;
     out.given = true;
     out.tensor = run_.view(b);
     return &out.tensor;
@@ -236,7 +254,12 @@ const kiln_op_functions& CustomCall::table() {
       sizeof(kiln_op_functions),
       KILN_CUSTOM_OP_ABI_VERSION,
       [](const kiln_op_call* c) { return static_cast<int32_t>(self(c).step_.step->call_args.size()); },
-      [](const kiln_op_call* c, int32_t i) { return self(c).guarded([&] { const CallArg* a = self(c).arg(i); return a ? a->name.c_str() : ""; }); },
+      [](const kiln_op_call* c, int32_t i) {
+        return self(c).guarded([&] {
+          const CallArg* a = self(c).arg(i);
+          return a ? a->name.c_str() : "";
+        });
+      },
       [](const kiln_op_call* c, int32_t i) {
         return self(c).guarded([&] {
           const CallArg* a = self(c).arg(i);
@@ -246,17 +269,28 @@ const kiln_op_functions& CustomCall::table() {
       [](const kiln_op_call* c, int32_t i) {
         return self(c).guarded([&] {
           const CallArg* a = self(c).arg(i);
-          return !a || a->kind == arg_none ? int64_t{0} : a->kind == arg_buffers || a->kind == arg_exprs ? static_cast<int64_t>(a->items.size()) : int64_t{1};
+          return !a || a->kind == arg_none                        ? int64_t{0}
+                 : a->kind == arg_buffers || a->kind == arg_exprs ? static_cast<int64_t>(a->items.size())
+                                                                  : int64_t{1};
         });
       },
-      [](const kiln_op_call* c, int32_t i, int64_t element) { return self(c).guarded([&] { return self(c).tensor(i, element); }); },
-      [](const kiln_op_call* c, int32_t i, int64_t element) { return self(c).guarded([&] { return self(c).integer(i, element); }); },
+      [](const kiln_op_call* c, int32_t i, int64_t element) {
+        return self(c).guarded([&] { return self(c).tensor(i, element); });
+      },
+      [](const kiln_op_call* c, int32_t i, int64_t element) {
+        return self(c).guarded([&] { return self(c).integer(i, element); });
+      },
       [](const kiln_op_call* c, int32_t i) { return self(c).guarded([&] { return self(c).floating(i); }); },
       [](const kiln_op_call* c, int32_t i) {
-        return self(c).guarded([&] { const CallArg* a = self(c).arg(i); return a && a->kind == arg_string ? a->string.c_str() : nullptr; });
+        return self(c).guarded([&] {
+          const CallArg* a = self(c).arg(i);
+          return a && a->kind == arg_string ? a->string.c_str() : nullptr;
+        });
       },
       [](const kiln_op_call* c) { return static_cast<int32_t>(self(c).outputs_.size()); },
-      [](kiln_op_call* c, int32_t i, int32_t rank, const int64_t* sizes) { return self(c).guarded([&] { return self(c).output(i, rank, sizes); }); },
+      [](kiln_op_call* c, int32_t i, int32_t rank, const int64_t* sizes) {
+        return self(c).guarded([&] { return self(c).output(i, rank, sizes); });
+      },
       [](kiln_op_call* c, const char* message) { self(c).note(message ? message : "it failed"); },
   };
   return functions;

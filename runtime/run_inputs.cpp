@@ -18,48 +18,70 @@ namespace {
 
 const char* kind_text(int32_t kind) {
   switch (kind) {
-    case KILN_NONE: return "None";
-    case KILN_TENSOR: return "a tensor";
-    case KILN_INT: return "an integer";
-    case KILN_FLOAT: return "a float";
-    case KILN_BOOL: return "a bool";
-    case KILN_STRING: return "a string";
-    default: return "an unknown kind of value";
+    case KILN_NONE:
+      return "None";
+    case KILN_TENSOR:
+      return "a tensor";
+    case KILN_INT:
+      return "an integer";
+    case KILN_FLOAT:
+      return "a float";
+    case KILN_BOOL:
+      return "a bool";
+    case KILN_STRING:
+      return "a string";
+    default:
+      return "an unknown kind of value";
   }
 }
 
 std::string value_text(const kiln_value& value) {
   switch (value.kind) {
-    case KILN_INT: return str(value.as.integer);
-    case KILN_FLOAT: return float_text(value.as.floating);
-    case KILN_BOOL: return value.as.boolean ? "True" : "False";
-    case KILN_STRING: return value.as.string ? quote(value.as.string) : "a NULL string";
-    default: return kind_text(value.kind);
+    case KILN_INT:
+      return str(value.as.integer);
+    case KILN_FLOAT:
+      return float_text(value.as.floating);
+    case KILN_BOOL:
+      return value.as.boolean ? "True" : "False";
+    case KILN_STRING:
+      return value.as.string ? quote(value.as.string) : "a NULL string";
+    default:
+      return kind_text(value.kind);
   }
 }
 
 bool same_constant(const format::Input& input, const kiln_value& value) {
   switch (input.constant_kind) {
-    case 0: return value.kind == KILN_NONE;
+    case 0:
+      return value.kind == KILN_NONE;
     case 1:
       return (value.kind == KILN_INT && value.as.integer == input.constant_int) ||
-             (value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0) && input.constant_int >> 1 == 0);
+             (value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0) &&
+              input.constant_int >> 1 == 0);
     case 2:
       if (value.kind == KILN_INT) return static_cast<double>(value.as.integer) == input.constant_float;
-      return value.kind == KILN_FLOAT && (value.as.floating == input.constant_float ||
-                                          std::bit_cast<uint64_t>(value.as.floating) == std::bit_cast<uint64_t>(input.constant_float));
-    case 3: return value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0);
-    default: return value.kind == KILN_STRING && value.as.string && input.constant_string == value.as.string;
+      return value.kind == KILN_FLOAT &&
+             (value.as.floating == input.constant_float ||
+              std::bit_cast<uint64_t>(value.as.floating) == std::bit_cast<uint64_t>(input.constant_float));
+    case 3:
+      return value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0);
+    default:
+      return value.kind == KILN_STRING && value.as.string && input.constant_string == value.as.string;
   }
 }
 
 std::string constant_text(const format::Input& input) {
   switch (input.constant_kind) {
-    case 0: return "None";
-    case 1: return str(input.constant_int);
-    case 2: return float_text(input.constant_float);
-    case 3: return input.constant_int ? "True" : "False";
-    default: return quote(input.constant_string);
+    case 0:
+      return "None";
+    case 1:
+      return str(input.constant_int);
+    case 2:
+      return float_text(input.constant_float);
+    case 3:
+      return input.constant_int ? "True" : "False";
+    default:
+      return quote(input.constant_string);
   }
 }
 
@@ -73,8 +95,9 @@ bool row_major_strides(const DLTensor& tensor, Dims expected) {
 void Run::take_inputs(const kiln_value* inputs, size_t count) {
   const format::Plan& plan = program_.plan;
   if (count != plan.inputs.size())
-    fail_user("K0610", str("Error: expected ", plan.inputs.size(), " inputs (",
-                           join_map(plan.inputs, ", ", [](const format::Input& in) { return in.name; }), "), but got ", count));
+    fail_user("K0610",
+              str("Error: expected ", plan.inputs.size(), " inputs (",
+                  join_map(plan.inputs, ", ", [](const format::Input& in) { return in.name; }), "), but got ", count));
   bool check = model_.options().check_inputs;
   for (size_t i = 0; i < count; ++i) {
     switch (plan.inputs[i].what) {
@@ -82,9 +105,13 @@ void Run::take_inputs(const kiln_value* inputs, size_t count) {
         if (check) check_tensor(i, inputs[i]);
         inputs_[i].tensor = inputs[i].as.tensor;
         break;
-      case InputWhat::constant: check_constant(i, inputs[i]); break;
-      case InputWhat::ignored: break;
-      default: check_number(i, inputs[i]);
+      case InputWhat::constant:
+        check_constant(i, inputs[i]);
+        break;
+      case InputWhat::ignored:
+        break;
+      default:
+        check_number(i, inputs[i]);
     }
   }
   solve_symbols(inputs);
@@ -122,7 +149,8 @@ void Run::check_number(size_t index, const kiln_value& value) {
   } else {
     if (value.kind != KILN_INT && value.kind != KILN_BOOL)
       refuse_input(program_, "K0611", index,
-                   str("expected: ", input.what == InputWhat::sym_bool ? "a bool" : "an integer", ", but got: ", value_text(value)));
+                   str("expected: ", input.what == InputWhat::sym_bool ? "a bool" : "an integer",
+                       ", but got: ", value_text(value)));
     bits = value.kind == KILN_INT ? value.as.integer : value.as.boolean != 0;
     if (input.what == InputWhat::sym_bool) bits = bits != 0;
   }
@@ -201,7 +229,8 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
   int64_t span = layout_->buffers[static_cast<size_t>(b)].span_bytes;
   if (span > 0 && !tensor.data) [[unlikely]]
     refuse_input(program_, "K0622", index, "the tensor has no data");
-  bool same = tensor.strides ? same_layout(sizes, strides, {tensor.strides, sizes.size()}) : row_major_strides(tensor, strides);
+  bool same =
+      tensor.strides ? same_layout(sizes, strides, {tensor.strides, sizes.size()}) : row_major_strides(tensor, strides);
   bool aligned = (reinterpret_cast<uintptr_t>(state.data) & static_cast<uintptr_t>(buffer.alignment - 1)) == 0;
   if ((!same || !aligned) && span > 0) [[unlikely]]
     copy_input(index, tensor, strides);

@@ -1,4 +1,5 @@
-// Outputs of a call: the caller's memory or fresh memory, never the arena; copies where neither can be written directly.
+// Outputs of a call: the caller's memory or fresh memory, never the arena; copies where neither can be written
+// directly.
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -50,7 +51,8 @@ void Run::take_outputs(kiln_value* outputs, size_t count) {
     }
     if (state.primary && !program_.is_late(plan.outputs[i].buffer)) set_output(i);
   }
-  bool any_mutated = std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const format::Input& in) { return in.mutated; });
+  bool any_mutated =
+      std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const format::Input& in) { return in.mutated; });
   if ((any_caller || any_mutated) && model_.options().check_inputs) check_overlaps();
 }
 
@@ -59,14 +61,18 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   DLDataType expected = dl_dtype(static_cast<DType>(program_.buffer(b).dtype));
   Dims sizes = layout_->sizes(program_, b);
   if (!is_host(tensor.device.device_type))
-    refuse_output(program_, index, str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
+    refuse_output(program_, index,
+                  str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
-    refuse_output(program_, index, str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
+    refuse_output(program_, index,
+                  str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
   if (tensor.ndim != static_cast<int64_t>(sizes.size()))
-    refuse_output(program_, index, str("unmatched number of dimensions, expected: ", sizes.size(), ", but got: ", tensor.ndim));
+    refuse_output(program_, index,
+                  str("unmatched number of dimensions, expected: ", sizes.size(), ", but got: ", tensor.ndim));
   for (size_t d = 0; d < sizes.size(); ++d)
     if (tensor.shape[d] != sizes[d])
-      refuse_output(program_, index, str("unmatched dim value at ", d, ", expected: ", sizes[d], ", but got: ", tensor.shape[d]));
+      refuse_output(program_, index,
+                    str("unmatched dim value at ", d, ", expected: ", sizes[d], ", but got: ", tensor.shape[d]));
   if (!tensor.data && layout_->buffers[static_cast<size_t>(b)].span_bytes > 0)
     refuse_output(program_, index, "the tensor has no data");
 }
@@ -93,7 +99,8 @@ void Run::set_output(size_t index) {
   }
   check_output_tensor(index, *state.caller);
   Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
-  bool same = state.caller->strides ? same_layout(sizes, strides, {state.caller->strides, sizes.size()}) : is_row_major(sizes, strides);
+  bool same = state.caller->strides ? same_layout(sizes, strides, {state.caller->strides, sizes.size()})
+                                    : is_row_major(sizes, strides);
   bool aligned = reinterpret_cast<uintptr_t>(state.caller_data) % static_cast<uintptr_t>(alignment) == 0;
   // The caller's tensor holds its elements and nothing more: no room before the first or for a larger temp.
   bool fits = layout.offset_bytes == 0 && bytes <= layout.span_bytes;
@@ -106,14 +113,16 @@ void Run::set_output(size_t index) {
 void Run::check_overlaps() const {
   const format::Plan& plan = program_.plan;
   auto input_range = [&](size_t i) {
-    return range_of(*inputs_[i].tensor, inputs_[i].data, static_cast<DType>(program_.buffer(plan.inputs[i].buffer).dtype));
+    return range_of(*inputs_[i].tensor, inputs_[i].data,
+                    static_cast<DType>(program_.buffer(plan.inputs[i].buffer).dtype));
   };
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     if (plan.inputs[i].what != format::InputWhat::tensor) continue;
     Range here = input_range(i);
     for (size_t j = 0; plan.inputs[i].mutated && j < plan.inputs.size(); ++j) {
       if (j == i || plan.inputs[j].what != format::InputWhat::tensor || !here.meets(input_range(j))) continue;
-      refuse_input(program_, "K0620", i, str("the program writes to it, and it shares memory with input '", plan.inputs[j].name, "'"));
+      refuse_input(program_, "K0620", i,
+                   str("the program writes to it, and it shares memory with input '", plan.inputs[j].name, "'"));
     }
     for (size_t o = 0; o < outputs_.size(); ++o) {
       if (!outputs_[o].caller || plan.outputs[o].what != OutputWhat::tensor) continue;
@@ -126,8 +135,10 @@ void Run::check_overlaps() const {
     for (size_t b = a + 1; b < outputs_.size(); ++b) {
       if (!outputs_[a].caller || !outputs_[b].caller) continue;
       if (plan.outputs[a].what != OutputWhat::tensor || plan.outputs[b].what != OutputWhat::tensor) continue;
-      Range first = range_of(*outputs_[a].caller, outputs_[a].caller_data, static_cast<DType>(program_.buffer(plan.outputs[a].buffer).dtype));
-      Range second = range_of(*outputs_[b].caller, outputs_[b].caller_data, static_cast<DType>(program_.buffer(plan.outputs[b].buffer).dtype));
+      Range first = range_of(*outputs_[a].caller, outputs_[a].caller_data,
+                             static_cast<DType>(program_.buffer(plan.outputs[a].buffer).dtype));
+      Range second = range_of(*outputs_[b].caller, outputs_[b].caller_data,
+                              static_cast<DType>(program_.buffer(plan.outputs[b].buffer).dtype));
       if (first.meets(second)) refuse_output(program_, b, str("it shares memory with output ", a));
     }
   }
@@ -148,7 +159,8 @@ void Run::copy_output(size_t index) {
   state.owned->memory = Block(model_.allocator(), layout_->buffers[static_cast<size_t>(b)].span_bytes);
   // Overlapping strides (an expanded input) cannot be written: such an output is made whole, with its own strides kept.
   if (may_overlap_itself(sizes, strides)) {
-    std::copy_n(static_cast<const std::byte*>(pointer(b)), layout_->buffers[static_cast<size_t>(b)].span_bytes, state.owned->memory.data());
+    std::copy_n(static_cast<const std::byte*>(pointer(b)), layout_->buffers[static_cast<size_t>(b)].span_bytes,
+                state.owned->memory.data());
   } else {
     strided_copy(state.owned->memory.data(), strides, pointer(b), strides, sizes, item);
   }
@@ -187,7 +199,8 @@ void Run::finish_outputs() {
       if (!state.primary) {
         copy_output(i);
       } else if (!state.set) {
-        fail_user("K0635", str("output ", i, " ('", plan.outputs[i].name, "') was not computed: its sizes are not known"));
+        fail_user("K0635",
+                  str("output ", i, " ('", plan.outputs[i].name, "') was not computed: its sizes are not known"));
       } else if (state.copy) {
         strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
                      layout_->sizes(program_, b), dtype_bytes(static_cast<DType>(program_.buffer(b).dtype)));

@@ -1,6 +1,7 @@
 // The walk over the steps of a call.
 #include <algorithm>
 #include <atomic>
+#include <utility>
 
 #include "base/error.h"
 #include "runtime/element.h"
@@ -38,7 +39,8 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
   kiln_kernel_context context = launch->context;
   context.thread = static_cast<uint32_t>(slot);
   context.scratch = launch->scratch + slot * launch->scratch_stride;
-  if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0) launch->failed.store(true, std::memory_order_relaxed);
+  if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
+    launch->failed.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -84,8 +86,8 @@ void Run::launch_kernel(const PreparedStep& prepared, const BoundStep& bound) {
   for (size_t i = 0; i < n; ++i) argv_[i] = pointers_[static_cast<size_t>(args[i])];
   if (layout_ == &late_layout_) [[unlikely]]
     check_known(prepared);
-  kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, scratch_.data(), prepared.scratch_bytes, &error_,
-                              launch_seed(seed_, prepared.step->number, iteration_)};
+  kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,       scratch_.data(),
+                              prepared.scratch_bytes,  &error_, launch_seed(seed_, prepared.step->number, iteration_)};
   bool failed;
   if (bound.items <= bound.grain || threads_ == 1) {
     failed = prepared.kernel(&context, argv_.data(), bound.ints, 0, bound.items) != 0;
@@ -109,13 +111,12 @@ void Run::check_known(const PreparedStep& prepared) const {
   }
 }
 
-void Run::raise(const PreparedStep& prepared) const {
-  kiln_error_slot slot = error_;
-  const_cast<Run*>(this)->error_ = {};
-  const auto& sites = program_.plan.sites;
+void Run::raise(const PreparedStep& prepared) {
+  kiln_error_slot slot = std::exchange(error_, {});
+  const auto& sites = prepared.step->sites;
   if (slot.site < 0 || static_cast<size_t>(slot.site) >= sites.size() || !slot.raised)
     fail_step("K0630", prepared, "a kernel failed without saying why");
-  const format::Site& site = sites[static_cast<size_t>(slot.site)];
+  const format::Site& site = program_.plan.sites[static_cast<size_t>(sites[static_cast<size_t>(slot.site)])];
   std::string text = str(site.message, " (value ", slot.value, ", element ", slot.index, ")");
   if (!site.source.empty()) text += "\n  --> " + site.source;
   std::vector<std::string> parts;
@@ -143,10 +144,14 @@ BoundStep Run::late_step(const PreparedStep& prepared) {
 template <bool observed>
 void Run::control(const PreparedStep& prepared) {
   switch (prepared.step->kind) {
-    case StepKind::bind_symbol: return bind_symbol(prepared);
-    case StepKind::assert_that: return assert_that(prepared);
-    case StepKind::cond: return block<observed>(prepared.blocks[predicate(prepared) ? 0 : 1]);
-    default: break;
+    case StepKind::bind_symbol:
+      return bind_symbol(prepared);
+    case StepKind::assert_that:
+      return assert_that(prepared);
+    case StepKind::cond:
+      return block<observed>(prepared.blocks[predicate(prepared) ? 0 : 1]);
+    default:
+      break;
   }
   int64_t outer = iteration_;
   for (int64_t i = 0;; ++i) {
@@ -171,10 +176,12 @@ void Run::bind_symbol(const PreparedStep& prepared) {
   int32_t b = prepared.args[0], slot = prepared.step->defines[0];
   int64_t value = 0;
   if (!buffer_known(b) || element_count(layout_->sizes(program_, b)) != 1)
-    fail_step("K0635", prepared, str("the tensor ", program_.buffer(b).name, " that gives ",
-                                     program_.plan.symbols[static_cast<size_t>(slot)].name, " is not one element"));
+    fail_step("K0635", prepared,
+              str("the tensor ", program_.buffer(b).name, " that gives ",
+                  program_.plan.symbols[static_cast<size_t>(slot)].name, " is not one element"));
   if (!element_integer(static_cast<DType>(program_.buffer(b).dtype), pointer(b), value))
-    fail_step("K0634", prepared, str("the value of ", program_.plan.symbols[static_cast<size_t>(slot)].name, " is no 64-bit integer"));
+    fail_step("K0634", prepared,
+              str("the value of ", program_.plan.symbols[static_cast<size_t>(slot)].name, " is no 64-bit integer"));
   define(slot, value, prepared);
 }
 
@@ -191,9 +198,12 @@ void Run::copy_step(const PreparedStep& prepared) {
   int32_t from = prepared.args[0], to = prepared.args[1];
   check_known(prepared);
   Dims sizes = layout_->sizes(program_, from), to_sizes = layout_->sizes(program_, to);
-  if (program_.buffer(from).dtype != program_.buffer(to).dtype || !std::equal(sizes.begin(), sizes.end(), to_sizes.begin(), to_sizes.end()))
+  if (program_.buffer(from).dtype != program_.buffer(to).dtype ||
+      !std::equal(sizes.begin(), sizes.end(), to_sizes.begin(), to_sizes.end()))
     fail_step("K0635", prepared, "a copy between tensors of different dtype or sizes");
-  if (pointer(from) == pointer(to) && same_layout(sizes, layout_->strides(program_, from), layout_->strides(program_, to))) return;
+  if (pointer(from) == pointer(to) &&
+      same_layout(sizes, layout_->strides(program_, from), layout_->strides(program_, to)))
+    return;
   strided_copy(pointer(to), layout_->strides(program_, to), pointer(from), layout_->strides(program_, from), sizes,
                dtype_bytes(static_cast<DType>(program_.buffer(from).dtype)));
 }
@@ -215,8 +225,11 @@ bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, const BoundS
     args.push_back({buffer.name.c_str(), view(used.buffer), used.access, buffer.role == format::BufferRole::output});
   }
   const std::vector<kiln_origin>& origins = model_.origins(prepared.step->number);
-  kiln_step step{sizeof(kiln_step), prepared.step->name.c_str(), prepared.step->number, iteration_, bound.items,
-                 args.data(),       args.size(),                 origins.data(),        origins.size()};
+  kiln_step step{sizeof(kiln_step),     prepared.step->name.c_str(),
+                 prepared.step->number, iteration_,
+                 bound.items,           args.data(),
+                 args.size(),           origins.data(),
+                 origins.size()};
   bool replaced = false;
   for (StepObserver* observer : {printer_, hook_}) {
     if (!observer || !observer->wants(step.name)) continue;

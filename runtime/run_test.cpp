@@ -12,7 +12,8 @@ int32_t k_add(const kiln_kernel_context*, void* const* b, const int64_t*, int64_
   return 0;
 }
 int32_t k_scale(const kiln_kernel_context*, void* const* b, const int64_t* ints, int64_t begin, int64_t end) {
-  for (int64_t i = begin; i < end; ++i) static_cast<float*>(b[1])[i] = static_cast<const float*>(b[0])[i] * static_cast<float>(ints[0]);
+  for (int64_t i = begin; i < end; ++i)
+    static_cast<float*>(b[1])[i] = static_cast<const float*>(b[0])[i] * static_cast<float>(ints[0]);
   return 0;
 }
 int32_t k_increment(const kiln_kernel_context*, void* const* b, const int64_t*, int64_t begin, int64_t end) {
@@ -70,7 +71,8 @@ TEST(Run, WritesTheCallersOutputWhateverItsStrides) {
   TestPlan plan = add_plan();
   Call call(plan);
   TestTensor<float> x(DType::f32, {2, 4}, ramp(8)), y(DType::f32, {2, 4}, ramp(8));
-  TestTensor<float> row_major(DType::f32, {2, 4}, std::vector<float>(8)), transposed(DType::f32, {2, 4}, std::vector<float>(8), {1, 2});
+  TestTensor<float> row_major(DType::f32, {2, 4}, std::vector<float>(8)),
+      transposed(DType::f32, {2, 4}, std::vector<float>(8), {1, 2});
   for (auto* out : {&row_major, &transposed}) {
     kiln_value in[2] = {x.value(), y.value()}, value = out->value();
     call.instance.run(in, 2, &value, 1);
@@ -100,23 +102,28 @@ std::string refuse(Call& call, std::vector<kiln_value> in, std::vector<kiln_valu
 TEST(Run, RefusesInputsThatDoNotFit) {
   TestPlan plan = add_plan();
   Call call(plan);
-  TestTensor<float> good(DType::f32, {2, 4}, ramp(8)), one(DType::f32, {1, 4}, ramp(4)), three(DType::f32, {3, 4}, ramp(12)),
-      flat(DType::f32, {8}, ramp(8)), wide(DType::f32, {2, 5}, ramp(10));
+  TestTensor<float> good(DType::f32, {2, 4}, ramp(8)), one(DType::f32, {1, 4}, ramp(4)),
+      three(DType::f32, {3, 4}, ramp(12)), flat(DType::f32, {8}, ramp(8)), wide(DType::f32, {2, 5}, ramp(10));
   TestTensor<double> other(DType::f64, {2, 4}, std::vector<double>(8));
   TestTensor<float> gpu = good;
   gpu.tensor.shape = gpu.sizes.data();
   gpu.tensor.device = {kDLCUDA, 0};
   auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-  EXPECT_TRUE(contains(refuse(call, {gpu.value(), good.value()}),
-                       "Error: input_handles[0]: unmatched device type, expected: 0(cpu), but got: 1(cuda) (input 'x')"));
-  EXPECT_TRUE(contains(refuse(call, {good.value(), other.value()}),
-                       "Error: input_handles[1]: unmatched dtype, expected: 6(float32), but got: 7(float64) (input 'y')"));
-  EXPECT_TRUE(contains(refuse(call, {flat.value(), good.value()}), "unmatched number of dimensions, expected: 2, but got: 1"));
-  EXPECT_TRUE(contains(refuse(call, {wide.value(), wide.value()}), "unmatched dim value at 1, expected: 4, but got: 5"));
+  EXPECT_TRUE(
+      contains(refuse(call, {gpu.value(), good.value()}),
+               "Error: input_handles[0]: unmatched device type, expected: 0(cpu), but got: 1(cuda) (input 'x')"));
+  EXPECT_TRUE(
+      contains(refuse(call, {good.value(), other.value()}),
+               "Error: input_handles[1]: unmatched dtype, expected: 6(float32), but got: 7(float64) (input 'y')"));
+  EXPECT_TRUE(
+      contains(refuse(call, {flat.value(), good.value()}), "unmatched number of dimensions, expected: 2, but got: 1"));
+  EXPECT_TRUE(
+      contains(refuse(call, {wide.value(), wide.value()}), "unmatched dim value at 1, expected: 4, but got: 5"));
   EXPECT_TRUE(contains(refuse(call, {one.value(), one.value()}),
                        "dim value is too small at 0, expected it to be >= 2, but got: 1 (s0) (input 'x')"));
   EXPECT_TRUE(contains(refuse(call, {good.value(), three.value()}),
-                       "input_handles[1]: unmatched dim value at 0, expected: 2 (s0; s0 = 2 from input_handles[0] 'x' dim 0), but got: 3 (input 'y')"));
+                       "input_handles[1]: unmatched dim value at 0, expected: 2 (s0; s0 = 2 from input_handles[0] 'x' "
+                       "dim 0), but got: 3 (input 'y')"));
   EXPECT_TRUE(contains(refuse(call, {good.value()}), "expected 2 inputs (x, y), but got 1"));
   EXPECT_TRUE(contains(refuse(call, {good.value(), int_value(3)}), "expected: a tensor, but got: 3"));
   good.tensor.data = nullptr;
@@ -128,21 +135,28 @@ TEST(Run, RefusesOutputsThatDoNotFitOrOverlap) {
   TestPlan plan = add_plan();
   Call call(plan);
   TestTensor<float> x(DType::f32, {2, 4}, ramp(8)), y(DType::f32, {2, 4}, ramp(8)), small(DType::f32, {1, 4}, ramp(4));
-  EXPECT_NE(refuse(call, {x.value(), y.value()}, {small.value()}).find("output_handles[0]: unmatched dim value at 0"), std::string::npos);
-  EXPECT_NE(refuse(call, {x.value(), y.value()}, {y.value()}).find("it shares memory with input 'y'"), std::string::npos);
+  EXPECT_NE(refuse(call, {x.value(), y.value()}, {small.value()}).find("output_handles[0]: unmatched dim value at 0"),
+            std::string::npos);
+  EXPECT_NE(refuse(call, {x.value(), y.value()}, {y.value()}).find("it shares memory with input 'y'"),
+            std::string::npos);
 }
 
 TEST(Run, ChecksGuardsAndNamesWhereSymbolsComeFrom) {
   TestPlan plan = add_plan();
   format::Guard guard;
-  guard.condition = plan.expr({{TestPlan::Code::symbol, 0}, {TestPlan::Code::constant, 2}, {TestPlan::Code::mod, 0},
-                               {TestPlan::Code::constant, 0}, {TestPlan::Code::eq, 0}}, "s0 % 2 == 0");
+  guard.condition = plan.expr({{TestPlan::Code::symbol, 0},
+                               {TestPlan::Code::constant, 2},
+                               {TestPlan::Code::mod, 0},
+                               {TestPlan::Code::constant, 0},
+                               {TestPlan::Code::eq, 0}},
+                              "s0 % 2 == 0");
   guard.text = "s0 % 2 == 0", guard.reason = "L['x'].size()[0] % 2 == 0";
   plan.plan.guards.push_back(guard);
   Call call(plan);
   TestTensor<float> three(DType::f32, {3, 4}, ramp(12));
   EXPECT_NE(refuse(call, {three.value(), three.value()})
-                .find("Error: the inputs do not satisfy s0 % 2 == 0 (L['x'].size()[0] % 2 == 0; s0 = 3 from input_handles[0] 'x' dim 0)"),
+                .find("Error: the inputs do not satisfy s0 % 2 == 0 (L['x'].size()[0] % 2 == 0; s0 = 3 from "
+                      "input_handles[0] 'x' dim 0)"),
             std::string::npos);
 }
 
@@ -151,8 +165,12 @@ TEST(Run, SolvesSymbolsFromAffineSizes) {
   int32_t s0 = t.symbol("s0", format::SymbolSource::input_size, 0, 0, 1, 100);
   t.plan.symbols[0].scale = 2;
   t.plan.symbols[0].rest = t.number(1);
-  int32_t size = t.expr({{TestPlan::Code::symbol, s0}, {TestPlan::Code::constant, 2}, {TestPlan::Code::mul, 0},
-                         {TestPlan::Code::constant, 1}, {TestPlan::Code::add, 0}}, "2*s0 + 1");
+  int32_t size = t.expr({{TestPlan::Code::symbol, s0},
+                         {TestPlan::Code::constant, 2},
+                         {TestPlan::Code::mul, 0},
+                         {TestPlan::Code::constant, 1},
+                         {TestPlan::Code::add, 0}},
+                        "2*s0 + 1");
   int32_t x = t.input("x", DType::f32, {size}), out = t.output("out", DType::f32, {size});
   t.plan.steps.push_back(t.kernel("k", k_scale, {{x, 1}, {out, 2}}, size, {t.symbol_expr(s0)}));
   Call call(t);
@@ -217,7 +235,9 @@ TEST(Run, NumbersThatDecideNoSizesDoNotBindAgain) {
     result.owner->deleter(result.owner);
   }
   EXPECT_EQ(call.model->bounds().size(), 1u);
-  EXPECT_NE(refuse(call, {tensor.value(), int_value(51)}).find("input_handles[1]: value is too large, expected it to be <= 50"), std::string::npos);
+  EXPECT_NE(refuse(call, {tensor.value(), int_value(51)})
+                .find("input_handles[1]: value is too large, expected it to be <= 50"),
+            std::string::npos);
 }
 
 TEST(Run, TempsWhoseLivesDoNotMeetShareMemory) {
@@ -243,7 +263,8 @@ TEST(Run, TempsWhoseLivesDoNotMeetShareMemory) {
 TEST(Run, InPlaceBuffersLiveInTheOutput) {
   TestPlan t;
   int32_t n = t.number(4);
-  int32_t x = t.input("x", DType::f32, {n}), sum = t.temp("sum", DType::f32, {n}), out = t.output("out", DType::f32, {n});
+  int32_t x = t.input("x", DType::f32, {n}), sum = t.temp("sum", DType::f32, {n}),
+          out = t.output("out", DType::f32, {n});
   t.plan.buffers[static_cast<size_t>(out)].same_memory_as = sum;
   t.plan.steps.push_back(t.kernel("add", k_add, {{x, 1}, {x, 1}, {sum, 2}}, n));
   t.plan.steps.push_back(t.kernel("inc", k_increment, {{out, 3}}, n));
@@ -257,13 +278,16 @@ TEST(Run, InPlaceBuffersLiveInTheOutput) {
 TEST(Run, KernelErrorsSayWhatWhereAndWhichLine) {
   TestPlan t;
   int32_t x = t.input("x", DType::f32, {t.number(4)});
-  t.plan.sites.push_back({"index out of range in aten.embedding", "aten.embedding.default", "embedding_2", "model.py:42 in forward:  y = self.emb(x)"});
+  t.plan.sites.push_back({"index out of range in aten.embedding", "aten.embedding.default", "embedding_2",
+                          "model.py:42 in forward:  y = self.emb(x)"});
   t.plan.steps.push_back(t.kernel("cpp_fused_embedding_0", k_raise, {{x, 1}}, t.number(1)));
+  t.plan.steps[0].sites = {0};
   Call call(t);
   TestTensor<float> tensor(DType::f32, {4}, ramp(4));
   for (int again = 0; again < 2; ++again) {
     std::string text = refuse(call, {tensor.value()}, {});
-    for (const char* part : {"K0630", "index out of range in aten.embedding (value 17, element 3)", "model.py:42", "embedding_2", "cpp_fused_embedding_0"})
+    for (const char* part : {"K0630", "index out of range in aten.embedding (value 17, element 3)", "model.py:42",
+                             "embedding_2", "cpp_fused_embedding_0"})
       EXPECT_NE(text.find(part), std::string::npos) << text;
   }
 }
@@ -286,7 +310,8 @@ TEST(Run, AnExpressionThatFailsIsAnErrorOnlyWhereItIsUsed) {
   TestPlan t;
   int32_t s0 = t.symbol("s0", format::SymbolSource::input_size, 0, 0);
   int32_t n = t.symbol_expr(s0), x = t.input("x", DType::f32, {n}), out = t.output("out", DType::f32, {n});
-  int32_t divides = t.expr({{TestPlan::Code::constant, 6}, {TestPlan::Code::symbol, s0}, {TestPlan::Code::floordiv, 0}}, "6 // s0");
+  int32_t divides =
+      t.expr({{TestPlan::Code::constant, 6}, {TestPlan::Code::symbol, s0}, {TestPlan::Code::floordiv, 0}}, "6 // s0");
   t.plan.steps.push_back(t.kernel("k", k_scale, {{x, 1}, {out, 2}}, n, {divides}));
   Call call(t);
   TestTensor<float> three(DType::f32, {3}, ramp(3)), empty(DType::f32, {0}, {});
@@ -305,11 +330,13 @@ TEST(Run, SeveralThreadsOnOneInstanceAgree) {
     threads.emplace_back([&, t] {
       for (int64_t i = 0; i < 300; ++i) {
         int64_t rows = 2 + (i + t) % 30;
-        TestTensor<float> x(DType::f32, {rows, 4}, ramp(rows * 4)), y(DType::f32, {rows, 4}, ramp(rows * 4, static_cast<float>(t)));
+        TestTensor<float> x(DType::f32, {rows, 4}, ramp(rows * 4)),
+            y(DType::f32, {rows, 4}, ramp(rows * 4, static_cast<float>(t)));
         kiln_value in[2] = {x.value(), y.value()}, out{};
         call.instance.run(in, 2, &out, 1);
         std::vector<float> got = elements<float>(out);
-        for (size_t j = 0; j < got.size(); ++j) wrong += got[j] != 3 * (2 * static_cast<float>(j) + static_cast<float>(t));
+        for (size_t j = 0; j < got.size(); ++j)
+          wrong += got[j] != 3 * (2 * static_cast<float>(j) + static_cast<float>(t));
         out.owner->deleter(out.owner);
       }
     });

@@ -17,7 +17,8 @@ std::vector<Axis> normalise(Dims sizes, Dims to, Dims from) {
   std::vector<Axis> axes;
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] != 1) axes.push_back({sizes[i], to[i], from[i]});
-  std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
+  std::stable_sort(axes.begin(), axes.end(),
+                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
   std::vector<Axis> joined;
   for (const Axis& axis : axes) {
     if (!joined.empty() && joined.back().to == axis.to * axis.size && joined.back().from == axis.from * axis.size) {
@@ -50,11 +51,16 @@ void copy_axes(std::byte* to, const std::byte* from, const Axis* axis, const Axi
       return;
     }
     switch (item) {
-      case 1: return copy_row<uint8_t>(to, axis->to, from, axis->from, axis->size);
-      case 2: return copy_row<uint16_t>(to, axis->to, from, axis->from, axis->size);
-      case 4: return copy_row<uint32_t>(to, axis->to, from, axis->from, axis->size);
-      case 8: return copy_row<uint64_t>(to, axis->to, from, axis->from, axis->size);
-      default: return copy_row<Pair>(to, axis->to, from, axis->from, axis->size);
+      case 1:
+        return copy_row<uint8_t>(to, axis->to, from, axis->from, axis->size);
+      case 2:
+        return copy_row<uint16_t>(to, axis->to, from, axis->from, axis->size);
+      case 4:
+        return copy_row<uint32_t>(to, axis->to, from, axis->from, axis->size);
+      case 8:
+        return copy_row<uint64_t>(to, axis->to, from, axis->from, axis->size);
+      default:
+        return copy_row<Pair>(to, axis->to, from, axis->from, axis->size);
     }
   }
   for (int64_t i = 0; i < axis->size; ++i)
@@ -66,7 +72,8 @@ void copy_axes(std::byte* to, const std::byte* from, const Axis* axis, const Axi
 void strided_copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item) {
   if (element_count(sizes) == 0) return;
   std::vector<Axis> axes = normalise(sizes, to_strides, from_strides);
-  copy_axes(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), axes.data(), axes.data() + axes.size(), item);
+  copy_axes(static_cast<std::byte*>(to), static_cast<const std::byte*>(from), axes.data(), axes.data() + axes.size(),
+            item);
 }
 
 int64_t element_count(Dims sizes) {

@@ -1,5 +1,5 @@
-// A whole package made by hand: the MLP of the documents (Linear 10→16, ReLU, Linear 16→1, Sigmoid; batch 1…1024) in four
-// steps, with kernels compiled by the C++ compiler when the test runs.
+// A whole package made by hand: the MLP of the documents (Linear 10→16, ReLU, Linear 16→1, Sigmoid; batch 1…1024) in
+// four steps, with kernels compiled by the C++ compiler when the test runs.
 #pragma once
 #include <cstdlib>
 
@@ -63,16 +63,19 @@ struct MlpPackage {
     int32_t x = t.input("x", DType::f32, {n, ten}), out = t.output("out", DType::f32, {n, one});
     auto weight = [&](const char* name, std::vector<int32_t> sizes, int64_t count) {
       format::Constant c;
-      c.name = name, c.entry = "mlp/data/weights/weight_0", c.storage_offset = static_cast<int64_t>(weights.size()) * 4, c.bytes = count * 4;
+      c.name = name, c.entry = "mlp/data/weights/weight_0", c.storage_offset = static_cast<int64_t>(weights.size()) * 4,
+      c.bytes = count * 4;
       t.plan.constants.push_back(c);
       for (int64_t i = 0; i < (count + 15) / 16 * 16; ++i) weights.push_back(i < count ? mlp_weight(i + count) : 0);
-      int32_t b = t.buffer(name, DType::f32, format::BufferRole::constant, std::move(sizes), static_cast<int32_t>(t.plan.constants.size() - 1));
+      int32_t b = t.buffer(name, DType::f32, format::BufferRole::constant, std::move(sizes),
+                           static_cast<int32_t>(t.plan.constants.size() - 1));
       t.plan.buffers[static_cast<size_t>(b)].alignment = 64;
       return b;
     };
     int32_t w1 = weight("l1.weight", {sixteen, ten}, 160), b1 = weight("l1.bias", {sixteen}, 16);
     int32_t w2 = weight("l2.weight", {one, sixteen}, 16), b2 = weight("l2.bias", {one}, 1);
-    int32_t h = t.temp("h", DType::f32, {n, sixteen}), r = t.temp("r", DType::f32, {n, sixteen}), y = t.temp("y", DType::f32, {n, one});
+    int32_t h = t.temp("h", DType::f32, {n, sixteen}), r = t.temp("r", DType::f32, {n, sixteen}),
+            y = t.temp("y", DType::f32, {n, one});
     t.plan.steps = {t.kernel("cpp_linear_0", nullptr, {{x, 1}, {w1, 1}, {b1, 1}, {h, 2}}, n, {ten, sixteen}, 64),
                     t.kernel("cpp_fused_relu_1", nullptr, {{h, 1}, {r, 2}}, n, {sixteen}, 64),
                     t.kernel("cpp_linear_2", nullptr, {{r, 1}, {w2, 1}, {b2, 1}, {y, 2}}, n, {sixteen, one}, 64),
@@ -85,7 +88,8 @@ struct MlpPackage {
     plan.code = {{"x86-64-v2", "code/x86-64-v2/kernels.so"}};
     plan.metadata_keys = {"author"}, plan.metadata_values = {"me"};
     origins.build_id = "b1";
-    origins.steps.push_back({1, {"relu"}, {"aten.relu.default"}, {"act"}, {"model.py:9 in forward:  h = self.act(self.l1(x))"}});
+    origins.steps.push_back(
+        {1, {"relu"}, {"aten.relu.default"}, {"act"}, {"model.py:9 in forward:  h = self.act(self.l1(x))"}});
   }
 
   std::string bytes() const {
@@ -94,7 +98,8 @@ struct MlpPackage {
     zip.add("mlp/data/kiln/mlp/plan", format::write_plan(plan));
     zip.add("mlp/data/kiln/mlp/code/x86-64-v2/kernels.so", std::string_view(kernels));
     zip.add("mlp/data/kiln/mlp/debug/origins", format::write_origins(origins));
-    zip.add("mlp/data/weights/weight_0", ByteSpan(reinterpret_cast<const std::byte*>(weights.data()), weights.size() * 4));
+    zip.add("mlp/data/weights/weight_0",
+            ByteSpan(reinterpret_cast<const std::byte*>(weights.data()), weights.size() * 4));
     zip.finish();
     return out;
   }

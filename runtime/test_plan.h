@@ -37,8 +37,11 @@ struct TestPlan {
     return static_cast<int32_t>(plan.exprs.size() - 1);
   }
   int32_t number(int64_t value) { return expr({{Code::constant, value}}, std::to_string(value)); }
-  int32_t symbol_expr(int32_t slot) { return expr({{Code::symbol, slot}}, plan.symbols[static_cast<size_t>(slot)].name); }
-  int32_t symbol(std::string name, format::SymbolSource source, int32_t input = -1, int32_t dim = -1, int64_t low = 0, int64_t high = 1 << 20) {
+  int32_t symbol_expr(int32_t slot) {
+    return expr({{Code::symbol, slot}}, plan.symbols[static_cast<size_t>(slot)].name);
+  }
+  int32_t symbol(std::string name, format::SymbolSource source, int32_t input = -1, int32_t dim = -1, int64_t low = 0,
+                 int64_t high = 1 << 20) {
     format::Symbol s;
     s.name = std::move(name), s.source = source, s.input = input, s.dim = dim, s.low = low, s.high = high;
     plan.symbols.push_back(s);
@@ -56,9 +59,11 @@ struct TestPlan {
     return expr(std::move(instructions), text);
   }
   // Row-major; sizes are expressions.
-  int32_t buffer(std::string name, DType dtype, format::BufferRole role, std::vector<int32_t> sizes, int32_t position = -1) {
+  int32_t buffer(std::string name, DType dtype, format::BufferRole role, std::vector<int32_t> sizes,
+                 int32_t position = -1) {
     format::Buffer b;
-    b.name = std::move(name), b.dtype = static_cast<uint8_t>(dtype), b.role = role, b.position = position, b.sizes = sizes;
+    b.name = std::move(name), b.dtype = static_cast<uint8_t>(dtype), b.role = role, b.position = position,
+    b.sizes = sizes;
     b.alignment = 4;
     for (size_t i = 0; i < sizes.size(); ++i)
       b.strides.push_back(product(std::vector<int32_t>(sizes.begin() + static_cast<long>(i) + 1, sizes.end())));
@@ -94,7 +99,8 @@ struct TestPlan {
     plan.constants.push_back(c);
     auto keep = std::make_shared<std::vector<T>>(values);
     constants.push_back({reinterpret_cast<std::byte*>(keep->data()), keep});
-    return buffer(std::move(name), dtype, format::BufferRole::constant, {number(static_cast<int64_t>(values.size()))}, position);
+    return buffer(std::move(name), dtype, format::BufferRole::constant, {number(static_cast<int64_t>(values.size()))},
+                  position);
   }
   format::Step kernel(std::string name, kiln_kernel function, std::vector<format::KernelArg> args, int32_t items,
                       std::vector<int32_t> ints = {}, int64_t grain = 1 << 30) {

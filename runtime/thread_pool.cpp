@@ -32,7 +32,8 @@ ThreadPool& ThreadPool::process() {
 }
 
 void ThreadPool::register_fork_handlers() {
-  pthread_atfork([] { process().mutex_.lock(); }, [] { process().mutex_.unlock(); }, [] { process().forget_threads(); });
+  pthread_atfork([] { process().mutex_.lock(); }, [] { process().mutex_.unlock(); },
+                 [] { process().forget_threads(); });
 }
 
 void ThreadPool::forget_threads() {

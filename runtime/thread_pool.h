@@ -2,8 +2,8 @@
 // always takes part, so a run makes progress even when every worker is busy with somebody else's work.
 //
 // Workers are started when first needed and wait for work by spinning for a few microseconds, then asleep: spinning
-// longer would take the processor from other processes. After a fork the child starts with no workers and makes its own.
-// How items are dealt to threads never changes results: a kernel computes every item on its own.
+// longer would take the processor from other processes. After a fork the child starts with no workers and makes its
+// own. How items are dealt to threads never changes results: a kernel computes every item on its own.
 #pragma once
 #include <atomic>
 #include <condition_variable>
@@ -31,8 +31,8 @@ class ThreadPool {
     int64_t items, chunk;
     int threads;
     std::atomic<int64_t> next{0};
-    int slots = 1;                // guarded by mutex_; the caller has slot 0
-    std::atomic<int> inside{0};   // workers that may still touch this job
+    int slots = 1;               // guarded by mutex_; the caller has slot 0
+    std::atomic<int> inside{0};  // workers that may still touch this job
     Job* following = nullptr;
     bool wants_help() const { return slots < threads && next.load(std::memory_order_relaxed) < items; }
   };
@@ -50,7 +50,7 @@ class ThreadPool {
   std::condition_variable work_, done_;
   Job* jobs_ = nullptr;
   int workers_ = 0, sleeping_ = 0;
-  std::atomic<uint32_t> epoch_{0};   // counts jobs, so that idle workers can watch without the mutex
+  std::atomic<uint32_t> epoch_{0};  // counts jobs, so that idle workers can watch without the mutex
 };
 
 }  // namespace kiln::runtime

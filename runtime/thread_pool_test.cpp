@@ -37,7 +37,8 @@ bool every_item_once(int64_t items, int64_t chunk, int threads) {
 TEST(ThreadPool, RunsEveryItemOnce) {
   for (int64_t items : {0, 1, 2, 7, 1000})
     for (int64_t chunk : {1, 3, 5000})
-      for (int threads : {1, 2, 4}) EXPECT_TRUE(every_item_once(items, chunk, threads)) << items << " " << chunk << " " << threads;
+      for (int threads : {1, 2, 4})
+        EXPECT_TRUE(every_item_once(items, chunk, threads)) << items << " " << chunk << " " << threads;
 }
 
 TEST(ThreadPool, ServesSeveralCallersAtOnce) {

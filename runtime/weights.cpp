@@ -20,7 +20,8 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
   std::set<int32_t> dirty;  // owners
   for (size_t b = 0; b < program.plan.buffers.size(); ++b) {
     const format::Buffer& buffer = program.plan.buffers[b];
-    if (buffer.role == BufferRole::constant && changed_constants.contains(buffer.position)) dirty.insert(static_cast<int32_t>(b));
+    if (buffer.role == BufferRole::constant && changed_constants.contains(buffer.position))
+      dirty.insert(static_cast<int32_t>(b));
   }
   auto owner = [&](int32_t b) { return program.owner[static_cast<size_t>(b)]; };
   std::vector<std::vector<format::KernelArg>> used;
@@ -37,7 +38,8 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
   std::set<int32_t> needed;
   for (int32_t b : dirty)
     if (program.buffer(b).role == BufferRole::derived) needed.insert(b), slice.derived.push_back(b);
-  // Backwards: whatever writes a needed buffer runs again. Derived buffers that did not change are shared, not rewritten.
+  // Backwards: whatever writes a needed buffer runs again. Derived buffers that did not change are shared, not
+  // rewritten.
   for (size_t k = program.init.size(); k-- > 0;) {
     bool writes_needed = std::any_of(used[k].begin(), used[k].end(), [&](const format::KernelArg& a) {
       return (a.access & 2) && needed.contains(owner(a.buffer));

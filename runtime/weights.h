@@ -14,19 +14,19 @@
 namespace kiln::runtime {
 
 struct ConstantData {
-  std::byte* data = nullptr;          // written by nobody once the version is out, except an instance's own copies
-  std::shared_ptr<const void> keep;   // empty: the package's or the user's memory
+  std::byte* data = nullptr;         // written by nobody once the version is out, except an instance's own copies
+  std::shared_ptr<const void> keep;  // empty: the package's or the user's memory
 };
 
 struct Weights {
-  std::vector<ConstantData> constants;   // by constant
-  std::vector<ConstantData> derived;     // by buffer; only derived ones are set
+  std::vector<ConstantData> constants;  // by constant
+  std::vector<ConstantData> derived;    // by buffer; only derived ones are set
 };
 
 // Which init steps must run again, and which derived buffers change, when these constants change.
 struct InitSlice {
-  std::vector<int32_t> steps;       // top-level indices, in order
-  std::vector<int32_t> derived;     // buffers to be written anew
+  std::vector<int32_t> steps;    // top-level indices, in order
+  std::vector<int32_t> derived;  // buffers to be written anew
 };
 InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_constants);
 
@@ -36,19 +36,19 @@ class WeightStore {
   using Derive = std::function<void(Weights& weights, const InitSlice& slice)>;
 
   WeightStore(const Program& program, Derive derive) : program_(program), derive_(std::move(derive)) {}
-  void start(std::vector<ConstantData> constants);   // derives everything
+  void start(std::vector<ConstantData> constants);  // derives everything
 
   uint64_t version() const { return version_.load(); }
   std::shared_ptr<const Weights> active() const;
   // Replaces constants by index, in the active or the inactive set.
   void update(const std::vector<std::pair<int32_t, ConstantData>>& changes, bool inactive);
-  void swap();   // throws K0642
+  void swap();  // throws K0642
 
  private:
   const Program& program_;
   Derive derive_;
-  std::mutex update_mutex_;       // one update at a time
-  mutable std::mutex mutex_;      // guards the two pointers
+  std::mutex update_mutex_;   // one update at a time
+  mutable std::mutex mutex_;  // guards the two pointers
   std::shared_ptr<const Weights> active_, inactive_;
   std::atomic<uint64_t> version_{1};
 };

@@ -30,9 +30,11 @@ TestPlan derived_plan() {
   TestPlan t;
   int32_t two = t.number(2);
   int32_t v = t.constant<float>("v", DType::f32, {1, 2}), w = t.constant<float>("layer.w", DType::f32, {3, 4});
-  int32_t dv = t.buffer("dv", DType::f32, format::BufferRole::derived, {two}), dw = t.buffer("dw", DType::f32, format::BufferRole::derived, {two});
+  int32_t dv = t.buffer("dv", DType::f32, format::BufferRole::derived, {two}),
+          dw = t.buffer("dw", DType::f32, format::BufferRole::derived, {two});
   int32_t out = t.output("out", DType::f32, {two});
-  t.plan.init = {t.kernel("pack_v", k_double, {{v, 1}, {dv, 2}}, two), t.kernel("pack_w", k_double, {{w, 1}, {dw, 2}}, two)};
+  t.plan.init = {t.kernel("pack_v", k_double, {{v, 1}, {dv, 2}}, two),
+                 t.kernel("pack_w", k_double, {{w, 1}, {dw, 2}}, two)};
   t.plan.steps = {t.kernel("combine", k_combine, {{dv, 1}, {dw, 1}, {out, 2}}, two)};
   return t;
 }
@@ -81,7 +83,10 @@ TEST(Weights, WrongUpdatesAreRefused) {
   TestPlan plan = derived_plan();
   auto model = plan.build();
   EXPECT_NE(error_of([&] { update(*model, "layer.v", {1, 2}); }).find("did you mean"), std::string::npos);
-  EXPECT_NE(error_of([&] { update(*model, "v", {1, 2, 3}); }).find("unmatched sizes, expected: [2], but got: [3]"), std::string::npos);
+  EXPECT_NE(error_of([&] {
+              update(*model, "v", {1, 2, 3});
+            }).find("unmatched sizes, expected: [2], but got: [3]"),
+            std::string::npos);
 }
 
 TEST(Weights, RunsSeeAllOfAnUpdateOrNothing) {
@@ -97,7 +102,8 @@ TEST(Weights, RunsSeeAllOfAnUpdateOrNothing) {
       ++reads;
     }
   });
-  for (int i = 0; i < 200 || reads < 100; ++i) update(*model, "layer.w", i % 2 ? std::vector<float>{3, 4} : std::vector<float>{0, 0});
+  for (int i = 0; i < 200 || reads < 100; ++i)
+    update(*model, "layer.w", i % 2 ? std::vector<float>{3, 4} : std::vector<float>{0, 0});
   stop = true;
   reader.join();
   EXPECT_EQ(torn, 0);
@@ -116,7 +122,8 @@ TEST(Weights, IdleRunsDoNotKeepOldVersionsAlive) {
 
 TEST(Weights, MutableBuffersBelongToTheInstance) {
   TestPlan t;
-  int32_t counter = t.constant<float>("counter", DType::f32, {10}, true), out = t.output("out", DType::f32, {t.number(1)});
+  int32_t counter = t.constant<float>("counter", DType::f32, {10}, true),
+          out = t.output("out", DType::f32, {t.number(1)});
   t.plan.steps = {t.kernel("count", k_count, {{counter, 3}, {out, 2}}, t.number(1))};
   auto model = t.build();
   EXPECT_TRUE(model->program().stateful);
@@ -132,7 +139,10 @@ TEST(Weights, MutableBuffersBelongToTheInstance) {
 
   // Calls on one instance come one after the other: none is lost.
   std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) threads.emplace_back([&] { for (int k = 0; k < 100; ++k) run(first); });
+  for (int i = 0; i < 4; ++i)
+    threads.emplace_back([&] {
+      for (int k = 0; k < 100; ++k) run(first);
+    });
   for (std::thread& thread : threads) thread.join();
   first.read_constant("counter", read.tensor);
   EXPECT_EQ(read.values[0], 412);

@@ -113,7 +113,7 @@ static inline DLTensor* kiln_op_output(kiln_op_call* call, int32_t output, int32
 static inline void kiln_op_fail(kiln_op_call* call, const char* message) { call->functions->fail(call, message); }
 
 typedef struct kiln_custom_op {
-  const char* name; /* "mylib::foo", or with an overload "mylib::foo.out" */
+  const char* name;                   /* "mylib::foo", or with an overload "mylib::foo.out" */
   int32_t (*run)(kiln_op_call* call); /* 0: done */
 } kiln_custom_op;
 

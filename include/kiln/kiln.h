@@ -1,14 +1,15 @@
 /* Kiln's C interface: load a compiled package and run it, with no Python and no libtorch.
  *
- * Handles are opaque. Every function that can fail returns a kiln_status; the message of the last failure on the calling
- * thread is kiln_last_error(). No C++ exception crosses this interface, and nothing changes owner unless a comment says
- * so. Strings given out live as long as the handle they came from. docs/embedding.md shows a whole program.
+ * Handles are opaque. Every function that can fail returns a kiln_status; the message of the last failure on the
+ * calling thread is kiln_last_error(). No C++ exception crosses this interface, and nothing changes owner unless a
+ * comment says so. Strings given out live as long as the handle they came from. docs/embedding.md shows a whole
+ * program.
  *
  * Threads: one kiln_instance may be run from several threads at once. A model without mutable buffers then runs in
  * parallel and takes no lock; one with mutable buffers runs one call after the other per instance.
  *
- * Versions: KILN_API_VERSION grows when something is added; what is there keeps its meaning. Structs that may grow start
- * with struct_size, which the caller sets to sizeof. */
+ * Versions: KILN_API_VERSION grows when something is added; what is there keeps its meaning. Structs that may grow
+ * start with struct_size, which the caller sets to sizeof. */
 #ifndef KILN_KILN_H
 #define KILN_KILN_H
 
@@ -35,14 +36,14 @@ KILN_API const char* kiln_version(void);
 /* ---- Status ---------------------------------------------------------------------------------------------------- */
 typedef enum kiln_status {
   KILN_OK = 0,
-  KILN_ERROR_ARGUMENT = 1,     /* a call that makes no sense: NULL, a wrong count, an unknown name */
-  KILN_ERROR_INPUT = 2,        /* an input or output tensor does not fit the model; nothing was run */
-  KILN_ERROR_FILE = 3,         /* the package cannot be read, is damaged or does not fit this runtime or machine */
-  KILN_ERROR_RUN = 4,          /* the program itself raised: index out of range, assertion, custom operator */
+  KILN_ERROR_ARGUMENT = 1, /* a call that makes no sense: NULL, a wrong count, an unknown name */
+  KILN_ERROR_INPUT = 2,    /* an input or output tensor does not fit the model; nothing was run */
+  KILN_ERROR_FILE = 3,     /* the package cannot be read, is damaged or does not fit this runtime or machine */
+  KILN_ERROR_RUN = 4,      /* the program itself raised: index out of range, assertion, custom operator */
   KILN_ERROR_UNSUPPORTED = 5,
   KILN_ERROR_MEMORY = 6,
-  KILN_ERROR_STOPPED = 7,      /* a hook asked to stop */
-  KILN_ERROR_BUG = 8,          /* a bug in Kiln */
+  KILN_ERROR_STOPPED = 7, /* a hook asked to stop */
+  KILN_ERROR_BUG = 8,     /* a bug in Kiln */
 } kiln_status;
 
 /* Of the calling thread; never NULL; valid until its next failing call. */
@@ -85,7 +86,12 @@ typedef struct kiln_allocator {
   void* user;
 } kiln_allocator;
 
-typedef enum kiln_log_level { KILN_LOG_DEBUG = 0, KILN_LOG_INFO = 1, KILN_LOG_WARNING = 2, KILN_LOG_ERROR = 3 } kiln_log_level;
+typedef enum kiln_log_level {
+  KILN_LOG_DEBUG = 0,
+  KILN_LOG_INFO = 1,
+  KILN_LOG_WARNING = 2,
+  KILN_LOG_ERROR = 3
+} kiln_log_level;
 typedef void (*kiln_log_fn)(void* user, kiln_log_level level, const char* text);
 
 /* Calls task(context, i) for every i in [0, tasks), on any threads, and returns when all have returned. */
@@ -95,8 +101,8 @@ typedef struct kiln_load_options {
   size_t struct_size;
   const char* const* settings; /* "key=value", the names of the documentation; they win over the environment */
   size_t setting_count;
-  int32_t ignore_environment; /* 1: settings come from the list above only */
-  int32_t device_index;       /* -1: the package's */
+  int32_t ignore_environment;      /* 1: settings come from the list above only */
+  int32_t device_index;            /* -1: the package's */
   const kiln_allocator* allocator; /* NULL: the C library's. The struct is copied */
   kiln_log_fn log;                 /* NULL: standard error */
   void* log_user;
@@ -109,13 +115,14 @@ typedef struct kiln_load_options {
 /* options may be NULL. */
 KILN_API kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_model** out);
 /* The bytes are used in place and must outlive the model and its instances. */
-KILN_API kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_options* options, kiln_model** out);
+KILN_API kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_options* options,
+                                      kiln_model** out);
 /* Instances keep what they need of their model: the order of freeing does not matter. */
 KILN_API void kiln_model_free(kiln_model* model);
 
 KILN_API const char* kiln_model_name(const kiln_model* model);
 KILN_API const char* kiln_model_build_id(const kiln_model* model);
-KILN_API const char* kiln_model_target(const kiln_model* model); /* of the code chosen: "x86-64-v4" */
+KILN_API const char* kiln_model_target(const kiln_model* model);  /* of the code chosen: "x86-64-v4" */
 KILN_API int32_t kiln_model_is_stateful(const kiln_model* model); /* 1: runs change buffers of the instance */
 /* What the user put into the package. NULL: no such key. */
 KILN_API size_t kiln_metadata_count(const kiln_model* model);
@@ -126,14 +133,14 @@ KILN_API const char* kiln_metadata(const kiln_model* model, const char* key);
 typedef struct kiln_spec {
   size_t struct_size;
   const char* name;
-  int32_t kind;        /* kiln_kind */
-  int32_t mutated;     /* an input that runs write to */
-  DLDataType dtype;    /* tensors only, as all that follows */
+  int32_t kind;     /* kiln_kind */
+  int32_t mutated;  /* an input that runs write to */
+  DLDataType dtype; /* tensors only, as all that follows */
   DLDeviceType device;
   int32_t rank;
-  const int64_t* sizes;           /* -1: dynamic */
-  const int64_t* strides;         /* -1: dynamic */
-  const char* const* size_texts;  /* "s0", "2*s0 + 1", "16" */
+  const int64_t* sizes;          /* -1: dynamic */
+  const int64_t* strides;        /* -1: dynamic */
+  const char* const* size_texts; /* "s0", "2*s0 + 1", "16" */
 } kiln_spec;
 
 KILN_API size_t kiln_input_count(const kiln_model* model);
@@ -144,8 +151,8 @@ KILN_API kiln_status kiln_output_spec(const kiln_model* model, size_t index, kil
 typedef struct kiln_symbol {
   size_t struct_size;
   const char* name;
-  int64_t low, high; /* inclusive; the extremes of int64_t mean unbounded */
-  int32_t from_data; /* 1: known only while running */
+  int64_t low, high;  /* inclusive; the extremes of int64_t mean unbounded */
+  int32_t from_data;  /* 1: known only while running */
   int32_t input, dim; /* where its value comes from, or -1 */
 } kiln_symbol;
 KILN_API size_t kiln_symbol_count(const kiln_model* model);
@@ -157,9 +164,10 @@ KILN_API void kiln_instance_free(kiln_instance* instance);
 
 /* Inputs are borrowed. An output that is {KILN_TENSOR, tensor} on entry is the caller's memory and is written in place
  * (any strides; it must not overlap an input); any other value on entry is overwritten, and a tensor there is allocated
- * by Kiln and owned by the caller (kiln_value_clear). After a failure, outputs that were not the caller's are KILN_NONE. */
-KILN_API kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
-                              size_t output_count);
+ * by Kiln and owned by the caller (kiln_value_clear). After a failure, outputs that were not the caller's are
+ * KILN_NONE. */
+KILN_API kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
+                              kiln_value* outputs, size_t output_count);
 
 /* Random numbers: two instances with the same seed give the same sequence of results. */
 KILN_API kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed);
@@ -169,7 +177,7 @@ KILN_API kiln_status kiln_set_threads(kiln_model* model, int32_t threads);
 /* ---- Constants --------------------------------------------------------------------------------------------------- */
 typedef struct kiln_constant {
   size_t struct_size;
-  const char* name; /* fully qualified: "layers.3.weight" */
+  const char* name;       /* fully qualified: "layers.3.weight" */
   int32_t mutable_buffer; /* runs write it: every instance has its own */
   DLDataType dtype;
   int32_t rank;
@@ -183,11 +191,11 @@ KILN_API kiln_status kiln_constant_spec(const kiln_model* model, size_t index, k
 KILN_API kiln_status kiln_constant_read(kiln_instance* instance, const char* name, const DLTensor* to);
 
 enum {
-  KILN_UPDATE_COPY = 0,      /* Kiln copies the values */
-  KILN_UPDATE_BORROW = 1,    /* no copy: the memory must have the constant's strides and 64-byte alignment, and live until
-                                it is replaced and the runs that began before have returned, or the model is freed */
-  KILN_UPDATE_INACTIVE = 2,  /* into the set that kiln_constants_swap makes active; runs do not see it yet */
-  KILN_UPDATE_ALL = 4,       /* an error unless every constant is given */
+  KILN_UPDATE_COPY = 0,   /* Kiln copies the values */
+  KILN_UPDATE_BORROW = 1, /* no copy: the memory must have the constant's strides and 64-byte alignment, and live until
+                             it is replaced and the runs that began before have returned, or the model is freed */
+  KILN_UPDATE_INACTIVE = 2, /* into the set that kiln_constants_swap makes active; runs do not see it yet */
+  KILN_UPDATE_ALL = 4,      /* an error unless every constant is given */
 };
 /* Runs that have begun finish with the old values; each later run sees all the new ones or none. Of a mutable buffer it
  * sets the value that new instances start with; kiln_constant_write changes a living instance. */
@@ -221,10 +229,10 @@ typedef struct kiln_origin {
 
 typedef struct kiln_step {
   size_t struct_size;
-  const char* name;   /* "cpp_fused_add_relu_3" */
-  int32_t number;     /* unique in the package */
-  int64_t iteration;  /* of the innermost loop around it; 0 outside loops */
-  int64_t items;      /* of a kernel */
+  const char* name;  /* "cpp_fused_add_relu_3" */
+  int32_t number;    /* unique in the package */
+  int64_t iteration; /* of the innermost loop around it; 0 outside loops */
+  int64_t items;     /* of a kernel */
   const kiln_step_arg* args;
   size_t arg_count;
   const kiln_origin* origins; /* empty when the package was stripped */

@@ -21,7 +21,8 @@ namespace kiln {
 
 class Exception : public std::runtime_error {
  public:
-  Exception(kiln_status status, const char* message, const char* code) : std::runtime_error(message), status_(status), code_(code) {}
+  Exception(kiln_status status, const char* message, const char* code)
+      : std::runtime_error(message), status_(status), code_(code) {}
   kiln_status status() const { return status_; }
   const std::string& code() const { return code_; }
 
@@ -36,9 +37,9 @@ inline void check(kiln_status status) {
 
 template <class T>
 struct DTypeOf;
-#define KILN_DTYPE(type, code_, bits_)                                            \
-  template <>                                                                     \
-  struct DTypeOf<type> {                                                          \
+#define KILN_DTYPE(type, code_, bits_)                                           \
+  template <>                                                                    \
+  struct DTypeOf<type> {                                                         \
     static constexpr DLDataType value = {static_cast<uint8_t>(code_), bits_, 1}; \
   };
 KILN_DTYPE(float, kDLFloat, 32)
@@ -69,8 +70,9 @@ class Value {
     view_ = std::make_unique<View>();
     view_->sizes = std::move(sizes);
     view_->strides = std::move(strides);
-    view_->tensor = {data, {kDLCPU, 0}, static_cast<int32_t>(view_->sizes.size()), dtype, view_->sizes.data(),
-                     view_->strides.empty() ? nullptr : view_->strides.data(), 0};
+    view_->tensor = {data,  {kDLCPU, 0},         static_cast<int32_t>(view_->sizes.size()),
+                     dtype, view_->sizes.data(), view_->strides.empty() ? nullptr : view_->strides.data(),
+                     0};
     value_.kind = KILN_TENSOR;
     value_.as.tensor = &view_->tensor;
   }
@@ -114,7 +116,8 @@ class Value {
 
 template <class T>
 Value tensor(T* data, std::vector<int64_t> sizes, std::vector<int64_t> strides = {}) {
-  return Value(const_cast<std::remove_const_t<T>*>(data), DTypeOf<std::remove_const_t<T>>::value, std::move(sizes), std::move(strides));
+  return Value(const_cast<std::remove_const_t<T>*>(data), DTypeOf<std::remove_const_t<T>>::value, std::move(sizes),
+               std::move(strides));
 }
 
 struct LoadOptions {
@@ -152,7 +155,8 @@ class Model {
   kiln_spec output(size_t index) const { return spec(kiln_output_spec, index); }
   const char* metadata(const std::string& key) const { return kiln_metadata(handle_, key.c_str()); }
   void set_threads(int threads) { check(kiln_set_threads(handle_, threads)); }
-  void update_constants(const std::vector<std::pair<std::string, const DLTensor*>>& values, uint32_t flags = KILN_UPDATE_COPY) {
+  void update_constants(const std::vector<std::pair<std::string, const DLTensor*>>& values,
+                        uint32_t flags = KILN_UPDATE_COPY) {
     std::vector<const char*> names;
     std::vector<const DLTensor*> tensors;
     for (const auto& [name, value] : values) names.push_back(name.c_str()), tensors.push_back(value);
@@ -194,7 +198,9 @@ class Model {
 
 class Instance {
  public:
-  explicit Instance(Model& model) : outputs_(model.output_count()) { check(kiln_instance_create(model.handle(), &handle_)); }
+  explicit Instance(Model& model) : outputs_(model.output_count()) {
+    check(kiln_instance_create(model.handle(), &handle_));
+  }
   Instance(Instance&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), outputs_(other.outputs_) {}
   Instance& operator=(Instance&&) = delete;
   ~Instance() { kiln_instance_free(handle_); }
@@ -220,8 +226,12 @@ class Instance {
   }
   void set_seed(uint64_t seed) { check(kiln_set_seed(handle_, seed)); }
   void set_hook(kiln_hook_fn hook, void* user) { check(kiln_set_hook(handle_, hook, user)); }
-  void read_constant(const std::string& name, const DLTensor& to) { check(kiln_constant_read(handle_, name.c_str(), &to)); }
-  void write_constant(const std::string& name, const DLTensor& from) { check(kiln_constant_write(handle_, name.c_str(), &from)); }
+  void read_constant(const std::string& name, const DLTensor& to) {
+    check(kiln_constant_read(handle_, name.c_str(), &to));
+  }
+  void write_constant(const std::string& name, const DLTensor& from) {
+    check(kiln_constant_write(handle_, name.c_str(), &from));
+  }
   kiln_instance* handle() const { return handle_; }
 
  private:

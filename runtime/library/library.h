@@ -1,5 +1,5 @@
-// Library kernels: hand-written steps for what loops cannot say (sorting, results whose size depends on data). Each is a
-// small file of its own; library.cpp lists them. Arguments come by the operator's own names, defaults are ATen's.
+// Library kernels: hand-written steps for what loops cannot say (sorting, results whose size depends on data). Each is
+// a small file of its own; library.cpp lists them. Arguments come by the operator's own names, defaults are ATen's.
 #pragma once
 #include <cstddef>
 #include <cstdint>

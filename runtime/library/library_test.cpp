@@ -7,8 +7,8 @@ namespace {
 
 // Runs topk or sort on a [2, 4] tensor along `dim` and gives values and indices.
 template <class T>
-std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType dtype, std::vector<T> values, int64_t dim, int64_t k, bool flag,
-                                                       const char* flag_name) {
+std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType dtype, std::vector<T> values,
+                                                       int64_t dim, int64_t k, bool flag, const char* flag_name) {
   TestPlan t;
   int64_t sizes[2] = {2, 4}, out_sizes[2] = {2, 4};
   out_sizes[dim < 0 ? dim + 2 : dim] = k;
@@ -17,7 +17,10 @@ std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType
   int32_t index = t.output("indices", DType::i64, {t.number(out_sizes[0]), t.number(out_sizes[1])});
   format::Step step = t.step(format::StepKind::library, str("lib_", target, "_0"));
   step.target = target, step.outputs = {out, index};
-  step.call_args = {{"self", 1, {x}, 0, ""}, {"k", 3, {t.number(k)}, 0, ""}, {"dim", 3, {t.number(dim)}, 0, ""}, {flag_name, 6, {flag}, 0, ""}};
+  step.call_args = {{"self", 1, {x}, 0, ""},
+                    {"k", 3, {t.number(k)}, 0, ""},
+                    {"dim", 3, {t.number(dim)}, 0, ""},
+                    {flag_name, 6, {}, flag ? 1.0 : 0.0, ""}};
   t.plan.steps = {step};
   Instance instance(t.build());
   TestTensor<T> tensor(dtype, {2, 4}, values);
@@ -37,14 +40,17 @@ TEST(Library, TopkTakesTheLargestFirstOfEqualFirst) {
 }
 
 TEST(Library, SortPutsNanLastAndIsStable) {
-  auto [values, indices] = select<float>("sort", DType::f32, {NAN, 2, -INFINITY, 2, 1, 1, 0, 3}, 1, 4, false, "descending");
+  auto [values, indices] =
+      select<float>("sort", DType::f32, {NAN, 2, -INFINITY, 2, 1, 1, 0, 3}, 1, 4, false, "descending");
   EXPECT_EQ(indices, (std::vector<int64_t>{2, 1, 3, 0, 2, 0, 1, 3}));
   EXPECT_TRUE(std::isnan(values[3]));
-  auto down = select<uint64_t>("sort", DType::u64, {UINT64_MAX, 0, 1, UINT64_MAX, 7, 7, 8, 9}, 1, 4, true, "descending");
+  auto down =
+      select<uint64_t>("sort", DType::u64, {UINT64_MAX, 0, 1, UINT64_MAX, 7, 7, 8, 9}, 1, 4, true, "descending");
   EXPECT_EQ(down.second, (std::vector<int64_t>{0, 3, 2, 1, 3, 2, 0, 1}));
   auto columns = select<uint8_t>("sort", DType::boolean, {1, 0, 1, 0, 0, 0, 1, 1}, 0, 2, false, "descending");
   EXPECT_EQ(columns.first, (std::vector<uint8_t>{0, 0, 1, 0, 1, 0, 1, 1}));
-  auto halves = select<uint16_t>("sort", DType::f16, {0x3c00, 0xbc00, 0x7e00, 0x0000, 0x4000, 0x3c00, 0x8000, 0x0000}, -1, 4, false, "descending");
+  auto halves = select<uint16_t>("sort", DType::f16, {0x3c00, 0xbc00, 0x7e00, 0x0000, 0x4000, 0x3c00, 0x8000, 0x0000},
+                                 -1, 4, false, "descending");
   EXPECT_EQ(halves.second, (std::vector<int64_t>{1, 3, 0, 2, 2, 3, 1, 0}));
 }
 

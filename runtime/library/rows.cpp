@@ -28,9 +28,12 @@ uint64_t float_key(double value) {
 uint64_t order_key(DType dtype, const std::byte* at) {
   constexpr uint64_t sign = uint64_t{1} << 63;
   switch (dtype) {
-    case DType::i64: return static_cast<uint64_t>(read<int64_t>(at)) ^ sign;
-    case DType::u64: return read<uint64_t>(at);
-    default: return float_key(element_value(dtype, at));  // exact: every other type fits a double
+    case DType::i64:
+      return static_cast<uint64_t>(read<int64_t>(at)) ^ sign;
+    case DType::u64:
+      return read<uint64_t>(at);
+    default:
+      return float_key(element_value(dtype, at));  // exact: every other type fits a double
   }
 }
 
@@ -59,7 +62,8 @@ std::byte* Rows::row(int64_t index) const {
 int64_t wrap_dim(const LibraryCall& call, int64_t dim, int64_t rank) {
   int64_t dims = rank == 0 ? 1 : rank;
   if (dim < -dims || dim >= dims)
-    call.fail(str("Dimension out of range (expected to be in range of [", -dims, ", ", dims - 1, "], but got ", dim, ")"));
+    call.fail(
+        str("Dimension out of range (expected to be in range of [", -dims, ", ", dims - 1, "], but got ", dim, ")"));
   return dim < 0 ? dim + dims : dim;
 }
 

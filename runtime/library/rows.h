@@ -16,7 +16,7 @@ class Rows {
   Rows(const TensorView& tensor, int64_t dim);
   int64_t count() const { return count_; }
   int64_t length() const { return length_; }
-  std::byte* row(int64_t index) const;  // its first element
+  std::byte* row(int64_t index) const;    // its first element
   int64_t step() const { return step_; }  // bytes from one element of a row to the next
 
  private:

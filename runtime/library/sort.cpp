@@ -14,23 +14,24 @@ void run_sort(LibraryCall& call) {
   bool descending = call.boolean("descending", false);
   Rows from(self, dim), to(values, dim), to_index(indices, dim);
   auto item = static_cast<size_t>(dtype_bytes(self.dtype));
-  call.parallel(from.count(), std::max<int64_t>(1, 4096 / std::max<int64_t>(from.length(), 1)), [&](int64_t begin, int64_t end) {
-    std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<size_t>(from.length()));
-    for (int64_t r = begin; r < end; ++r) {
-      const std::byte* source = from.row(r);
-      for (int64_t i = 0; i < from.length(); ++i) {
-        uint64_t key = order_key(self.dtype, source + i * from.step());
-        keys[static_cast<size_t>(i)] = {descending ? ~key : key, i};
-      }
-      std::sort(keys.begin(), keys.end());  // the index breaks ties: stable
-      std::byte *value = to.row(r), *index = to_index.row(r);
-      for (int64_t i = 0; i < from.length(); ++i) {
-        int64_t at = keys[static_cast<size_t>(i)].second;
-        std::memcpy(value + i * to.step(), source + at * from.step(), item);
-        std::memcpy(index + i * to_index.step(), &at, sizeof at);
-      }
-    }
-  });
+  call.parallel(from.count(), std::max<int64_t>(1, 4096 / std::max<int64_t>(from.length(), 1)),
+                [&](int64_t begin, int64_t end) {
+                  std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<size_t>(from.length()));
+                  for (int64_t r = begin; r < end; ++r) {
+                    const std::byte* source = from.row(r);
+                    for (int64_t i = 0; i < from.length(); ++i) {
+                      uint64_t key = order_key(self.dtype, source + i * from.step());
+                      keys[static_cast<size_t>(i)] = {descending ? ~key : key, i};
+                    }
+                    std::sort(keys.begin(), keys.end());  // the index breaks ties: stable
+                    std::byte *value = to.row(r), *index = to_index.row(r);
+                    for (int64_t i = 0; i < from.length(); ++i) {
+                      int64_t at = keys[static_cast<size_t>(i)].second;
+                      std::memcpy(value + i * to.step(), source + at * from.step(), item);
+                      std::memcpy(index + i * to_index.step(), &at, sizeof at);
+                    }
+                  }
+                });
 }
 
 }  // namespace kiln::runtime

@@ -17,23 +17,24 @@ void run_topk(LibraryCall& call) {
   Rows from(self, dim), to(values, dim), to_index(indices, dim);
   if (k < 0 || k > from.length()) call.fail(str("selected index k out of range: ", k, " of ", from.length()));
   auto item = static_cast<size_t>(dtype_bytes(self.dtype));
-  call.parallel(from.count(), std::max<int64_t>(1, 4096 / std::max<int64_t>(from.length(), 1)), [&](int64_t begin, int64_t end) {
-    std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<size_t>(from.length()));
-    for (int64_t r = begin; r < end; ++r) {
-      const std::byte* source = from.row(r);
-      for (int64_t i = 0; i < from.length(); ++i) {
-        uint64_t key = order_key(self.dtype, source + i * from.step());
-        keys[static_cast<size_t>(i)] = {largest ? ~key : key, i};
-      }
-      std::partial_sort(keys.begin(), keys.begin() + k, keys.end());
-      std::byte *value = to.row(r), *index = to_index.row(r);
-      for (int64_t i = 0; i < k; ++i) {
-        int64_t at = keys[static_cast<size_t>(i)].second;
-        std::memcpy(value + i * to.step(), source + at * from.step(), item);
-        std::memcpy(index + i * to_index.step(), &at, sizeof at);
-      }
-    }
-  });
+  call.parallel(from.count(), std::max<int64_t>(1, 4096 / std::max<int64_t>(from.length(), 1)),
+                [&](int64_t begin, int64_t end) {
+                  std::vector<std::pair<uint64_t, int64_t>> keys(static_cast<size_t>(from.length()));
+                  for (int64_t r = begin; r < end; ++r) {
+                    const std::byte* source = from.row(r);
+                    for (int64_t i = 0; i < from.length(); ++i) {
+                      uint64_t key = order_key(self.dtype, source + i * from.step());
+                      keys[static_cast<size_t>(i)] = {largest ? ~key : key, i};
+                    }
+                    std::partial_sort(keys.begin(), keys.begin() + k, keys.end());
+                    std::byte *value = to.row(r), *index = to_index.row(r);
+                    for (int64_t i = 0; i < k; ++i) {
+                      int64_t at = keys[static_cast<size_t>(i)].second;
+                      std::memcpy(value + i * to.step(), source + at * from.step(), item);
+                      std::memcpy(index + i * to_index.step(), &at, sizeof at);
+                    }
+                  }
+                });
 }
 
 }  // namespace kiln::runtime

@@ -1,8 +1,8 @@
 // Runs the fuzz targets of this folder, under their own names, over the committed seeds and simple damage to them: a
 // reader that crashes on bad input fails here, without libFuzzer.
-#include <gtest/gtest.h>
-
 #include "base/fuzz_seeds.h"
+
+#include <gtest/gtest.h>
 
 #define LLVMFuzzerTestOneInput fuzz_zip
 #include "base/zip_fuzz.cpp"

@@ -16,13 +16,14 @@ Json::Json(uint64_t v) {
 }
 
 const char* Json::kind_name() const {
-  static constexpr const char* names[] = {"null", "a boolean", "an integer", "a big integer", "a number", "a string",
-                                          "an array", "an object"};
+  static constexpr const char* names[] = {"null",     "a boolean", "an integer", "a big integer",
+                                          "a number", "a string",  "an array",   "an object"};
   return names[value_.index()];
 }
 
 void Json::fail_kind(const char* expected) const {
-  fail_user("K0121", str("expected ", expected, " but found ", kind_name(), " at byte ", position_, " of the JSON text"));
+  fail_user("K0121",
+            str("expected ", expected, " but found ", kind_name(), " at byte ", position_, " of the JSON text"));
 }
 
 bool Json::as_bool() const {
@@ -98,11 +99,21 @@ std::string json_quote(std::string_view text) {
   std::string out = "\"";
   for (char c : text) {
     switch (c) {
-      case '"': out += "\\\""; break;
-      case '\\': out += "\\\\"; break;
-      case '\n': out += "\\n"; break;
-      case '\r': out += "\\r"; break;
-      case '\t': out += "\\t"; break;
+      case '"':
+        out += "\\\"";
+        break;
+      case '\\':
+        out += "\\\\";
+        break;
+      case '\n':
+        out += "\\n";
+        break;
+      case '\r':
+        out += "\\r";
+        break;
+      case '\t':
+        out += "\\t";
+        break;
       default:
         if (static_cast<unsigned char>(c) < 0x20) {
           char escape[8];
@@ -123,22 +134,32 @@ class Writer {
   explicit Writer(JsonStyle style) : pretty_(style == JsonStyle::pretty) {}
 
   void write(const Json& value) {
-    if (value.is_null()) out += "null";
-    else if (value.is_bool()) out += value.as_bool() ? "true" : "false";
-    else if (value.is_int()) out += std::to_string(value.as_int());
-    else if (value.is_big_int()) out += value.big_text();
-    else if (value.is_real()) write_real(value.as_double());
-    else if (value.is_string()) out += json_quote(value.as_string());
-    else if (value.is_array()) write_array(value.items());
-    else write_object(value.members());
+    if (value.is_null())
+      out += "null";
+    else if (value.is_bool())
+      out += value.as_bool() ? "true" : "false";
+    else if (value.is_int())
+      out += std::to_string(value.as_int());
+    else if (value.is_big_int())
+      out += value.big_text();
+    else if (value.is_real())
+      write_real(value.as_double());
+    else if (value.is_string())
+      out += json_quote(value.as_string());
+    else if (value.is_array())
+      write_array(value.items());
+    else
+      write_object(value.members());
   }
 
   std::string out;
 
  private:
   void write_real(double v) {
-    if (std::isfinite(v)) out += float_text(v);
-    else out += std::isnan(v) ? "\"NaN\"" : v < 0 ? "\"-Infinity\"" : "\"Infinity\"";
+    if (std::isfinite(v))
+      out += float_text(v);
+    else
+      out += std::isnan(v) ? "\"NaN\"" : v < 0 ? "\"-Infinity\"" : "\"Infinity\"";
   }
 
   void write_array(const Json::Array& items) {

@@ -53,14 +53,14 @@ class Json {
   // Each throws K0121 when the value is of another kind.
   bool as_bool() const;
   int64_t as_int() const;
-  double as_double() const;                // any number
-  const std::string& big_text() const;     // of a big integer
+  double as_double() const;             // any number
+  const std::string& big_text() const;  // of a big integer
   const std::string& as_string() const;
   const Array& items() const;
   const Object& members() const;
 
-  const Json* find(std::string_view key) const;  // of an object; nullptr: not there
-  const Json& at(std::string_view key) const;    // throws K0122 when it is not there
+  const Json* find(std::string_view key) const;        // of an object; nullptr: not there
+  const Json& at(std::string_view key) const;          // throws K0122 when it is not there
   const Json* find_value(std::string_view key) const;  // like find, but null counts as not there
 
   Json& set(std::string key, Json value);  // of an object: adds or replaces; gives the member's value

@@ -55,9 +55,12 @@ class Reader {
 
   Json read_value(int depth) {
     switch (peek()) {
-      case '{': return read_object(depth);
-      case '[': return read_array(depth);
-      case '"': return Json(read_string());
+      case '{':
+        return read_object(depth);
+      case '[':
+        return read_array(depth);
+      case '"':
+        return Json(read_string());
       case 't':
         if (take("true")) return Json(true);
         break;
@@ -143,12 +146,24 @@ class Reader {
     switch (c) {
       case '"':
       case '\\':
-      case '/': out += c; return;
-      case 'b': out += '\b'; return;
-      case 'f': out += '\f'; return;
-      case 'n': out += '\n'; return;
-      case 'r': out += '\r'; return;
-      case 't': out += '\t'; return;
+      case '/':
+        out += c;
+        return;
+      case 'b':
+        out += '\b';
+        return;
+      case 'f':
+        out += '\f';
+        return;
+      case 'n':
+        out += '\n';
+        return;
+      case 'r':
+        out += '\r';
+        return;
+      case 't':
+        out += '\t';
+        return;
       case 'u': {
         unsigned code = read_hex();
         if (code >= 0xdc00 && code < 0xe000) fail("half of a surrogate pair");
@@ -160,7 +175,9 @@ class Reader {
         }
         return append_utf8(out, code);
       }
-      default: --at_; fail("an escape that JSON does not have");
+      default:
+        --at_;
+        fail("an escape that JSON does not have");
     }
   }
 

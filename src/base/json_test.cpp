@@ -59,7 +59,8 @@ TEST(Json, ErrorsGiveLineAndColumn) {
   EXPECT_NE(error_of("[1, 2").find("line 1, column 6"), std::string::npos);
   EXPECT_NE(error_of("[1] 2").find("after the end"), std::string::npos);
   EXPECT_NE(error_of("{\"a\": 1, \"a\": 2}").find("twice"), std::string::npos);
-  for (const char* bad : {"", "{", "[1,]", "{\"a\"}", "01", "-", "1.", "1e", "{a: 1}", "'a'"}) EXPECT_NE(error_of(bad), "") << bad;
+  for (const char* bad : {"", "{", "[1,]", "{\"a\"}", "01", "-", "1.", "1e", "{a: 1}", "'a'"})
+    EXPECT_NE(error_of(bad), "") << bad;
 }
 
 TEST(Json, DepthIsLimited) {
@@ -89,7 +90,8 @@ TEST(Json, WritesCompactAndPretty) {
   json.set("name", "again");
   EXPECT_EQ(json_text(json), R"({"name":"again","list":[1,2.0],"inf":"Infinity","nested":{"x":null}})");
   EXPECT_EQ(json_text(json, JsonStyle::pretty),
-            "{\n  \"name\": \"again\",\n  \"list\": [1, 2.0],\n  \"inf\": \"Infinity\",\n  \"nested\": {\n    \"x\": null\n  }\n}\n");
+            "{\n  \"name\": \"again\",\n  \"list\": [1, 2.0],\n  \"inf\": \"Infinity\",\n  \"nested\": {\n    \"x\": "
+            "null\n  }\n}\n");
   EXPECT_EQ(parse_json(json_text(json), "doc"), parse_json(json_text(json, JsonStyle::pretty), "doc"));
   EXPECT_EQ(json_text(Json(std::string("\x01"))), "\"\\u0001\"");
   EXPECT_EQ(json_text(Json(UINT64_MAX)), "18446744073709551615");

@@ -15,8 +15,9 @@ namespace kiln {
 using Kind = PickleValue::Kind;
 
 const char* pickle_kind_name(Kind kind) {
-  static constexpr const char* names[] = {"None", "bool", "int", "int", "float", "str", "bytes", "tuple", "list", "dict",
-                                          "set", "a class or function", "an object", "a persistent id"};
+  static constexpr const char* names[] = {"None",      "bool",           "int",  "int",  "float", "str",
+                                          "bytes",     "tuple",          "list", "dict", "set",   "a class or function",
+                                          "an object", "a persistent id"};
   return names[static_cast<size_t>(kind)];
 }
 
@@ -122,32 +123,69 @@ class PickleReader {
         if (protocol > 5) fail(str("protocol ", protocol, " is not known"));
         return true;
       }
-      case '\x95': number<uint64_t>(); return true;  // frame: a hint for readers of streams
-      case 'N': push(Kind::none); return true;
-      case '\x88': push(Kind::boolean).integer = 1; return true;
-      case '\x89': push(Kind::boolean); return true;
-      case 'K': push_integer(number<uint8_t>()); return true;
-      case 'M': push_integer(number<uint16_t>()); return true;
-      case 'J': push_integer(number<int32_t>()); return true;
-      case '\x8a': push_long(number<uint8_t>()); return true;
-      case '\x8b': push_long(number<uint32_t>()); return true;
+      case '\x95':
+        number<uint64_t>();
+        return true;  // frame: a hint for readers of streams
+      case 'N':
+        push(Kind::none);
+        return true;
+      case '\x88':
+        push(Kind::boolean).integer = 1;
+        return true;
+      case '\x89':
+        push(Kind::boolean);
+        return true;
+      case 'K':
+        push_integer(number<uint8_t>());
+        return true;
+      case 'M':
+        push_integer(number<uint16_t>());
+        return true;
+      case 'J':
+        push_integer(number<int32_t>());
+        return true;
+      case '\x8a':
+        push_long(number<uint8_t>());
+        return true;
+      case '\x8b':
+        push_long(number<uint32_t>());
+        return true;
       case 'G': {
         uint64_t bits = 0;
         for (char c : take(8)) bits = bits << 8 | static_cast<unsigned char>(c);
         push(Kind::real).real = std::bit_cast<double>(bits);
         return true;
       }
-      case 'I': push_decimal(line()); return true;
-      case 'X': push_text(Kind::string, take(number<uint32_t>())); return true;
-      case '\x8c': push_text(Kind::string, take(number<uint8_t>())); return true;
-      case '\x8d': push_text(Kind::string, take(number<uint64_t>())); return true;
-      case 'U': push_text(Kind::string, take(number<uint8_t>())); return true;
-      case 'T': push_text(Kind::string, take(number<uint32_t>())); return true;
-      case 'C': push_text(Kind::bytes, take(number<uint8_t>())); return true;
-      case 'B': push_text(Kind::bytes, take(number<uint32_t>())); return true;
+      case 'I':
+        push_decimal(line());
+        return true;
+      case 'X':
+        push_text(Kind::string, take(number<uint32_t>()));
+        return true;
+      case '\x8c':
+        push_text(Kind::string, take(number<uint8_t>()));
+        return true;
+      case '\x8d':
+        push_text(Kind::string, take(number<uint64_t>()));
+        return true;
+      case 'U':
+        push_text(Kind::string, take(number<uint8_t>()));
+        return true;
+      case 'T':
+        push_text(Kind::string, take(number<uint32_t>()));
+        return true;
+      case 'C':
+        push_text(Kind::bytes, take(number<uint8_t>()));
+        return true;
+      case 'B':
+        push_text(Kind::bytes, take(number<uint32_t>()));
+        return true;
       case '\x8e':
-      case '\x96': push_text(Kind::bytes, take(number<uint64_t>())); return true;
-      default: return false;
+      case '\x96':
+        push_text(Kind::bytes, take(number<uint64_t>()));
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -190,35 +228,72 @@ class PickleReader {
 
   bool container(char code) {
     switch (code) {
-      case '(': marks_.push_back(stack_.size()); return true;
-      case '0': drop(); return true;
-      case '1': pop_mark(); return true;
-      case '2': stack_.push_back(&top()); return true;
-      case ')': push(Kind::tuple); return true;
-      case 't': push_items(Kind::tuple, pop_mark()); return true;
-      case '\x85': push_last(Kind::tuple, 1); return true;
-      case '\x86': push_last(Kind::tuple, 2); return true;
-      case '\x87': push_last(Kind::tuple, 3); return true;
-      case ']': push(Kind::list); return true;
-      case 'l': push_items(Kind::list, pop_mark()); return true;
-      case '}': push(Kind::dict); return true;
+      case '(':
+        marks_.push_back(stack_.size());
+        return true;
+      case '0':
+        drop();
+        return true;
+      case '1':
+        pop_mark();
+        return true;
+      case '2':
+        stack_.push_back(&top());
+        return true;
+      case ')':
+        push(Kind::tuple);
+        return true;
+      case 't':
+        push_items(Kind::tuple, pop_mark());
+        return true;
+      case '\x85':
+        push_last(Kind::tuple, 1);
+        return true;
+      case '\x86':
+        push_last(Kind::tuple, 2);
+        return true;
+      case '\x87':
+        push_last(Kind::tuple, 3);
+        return true;
+      case ']':
+        push(Kind::list);
+        return true;
+      case 'l':
+        push_items(Kind::list, pop_mark());
+        return true;
+      case '}':
+        push(Kind::dict);
+        return true;
       case 'd': {
         push_items(Kind::dict, pop_mark());
         if (top().items.size() % 2 != 0) fail("a dict with a key without value");
         return true;
       }
-      case '\x8f': push(Kind::set); return true;
-      case '\x91': push_items(Kind::set, pop_mark()); return true;
-      case 'a': extend({pop()}, Kind::list); return true;
-      case 'e': extend(pop_mark(), Kind::list); return true;
-      case '\x90': extend(pop_mark(), Kind::set); return true;
+      case '\x8f':
+        push(Kind::set);
+        return true;
+      case '\x91':
+        push_items(Kind::set, pop_mark());
+        return true;
+      case 'a':
+        extend({pop()}, Kind::list);
+        return true;
+      case 'e':
+        extend(pop_mark(), Kind::list);
+        return true;
+      case '\x90':
+        extend(pop_mark(), Kind::set);
+        return true;
       case 's': {
         const PickleValue* value = pop();
         extend({pop(), value}, Kind::dict);
         return true;
       }
-      case 'u': extend(pop_mark(), Kind::dict); return true;
-      default: return false;
+      case 'u':
+        extend(pop_mark(), Kind::dict);
+        return true;
+      default:
+        return false;
     }
   }
 
@@ -274,7 +349,8 @@ class PickleReader {
         push(Kind::persistent_id).items = {id};
         return true;
       }
-      default: return false;
+      default:
+        return false;
     }
   }
 
@@ -288,12 +364,23 @@ class PickleReader {
 
   bool memo(char code) {
     switch (code) {
-      case 'q': memo_[number<uint8_t>()] = &top(); return true;
-      case 'r': memo_[number<uint32_t>()] = &top(); return true;
-      case '\x94': memo_[memo_.size()] = &top(); return true;
-      case 'h': recall(number<uint8_t>()); return true;
-      case 'j': recall(number<uint32_t>()); return true;
-      default: return false;
+      case 'q':
+        memo_[number<uint8_t>()] = &top();
+        return true;
+      case 'r':
+        memo_[number<uint32_t>()] = &top();
+        return true;
+      case '\x94':
+        memo_[memo_.size()] = &top();
+        return true;
+      case 'h':
+        recall(number<uint8_t>());
+        return true;
+      case 'j':
+        recall(number<uint32_t>());
+        return true;
+      default:
+        return false;
     }
   }
 

@@ -19,7 +19,20 @@ namespace kiln {
 
 struct PickleValue {
   enum class Kind : uint8_t {
-    none, boolean, integer, big_integer, real, string, bytes, tuple, list, dict, set, global, call, persistent_id,
+    none,
+    boolean,
+    integer,
+    big_integer,
+    real,
+    string,
+    bytes,
+    tuple,
+    list,
+    dict,
+    set,
+    global,
+    call,
+    persistent_id,
   };
   Kind kind = Kind::none;
   int64_t integer = 0;  // boolean, integer
@@ -63,13 +76,13 @@ class PickleWriter {
   void string(std::string_view v);
   void global(std::string_view module, std::string_view name);
   void mark() { op('('); }
-  void tuple() { op('t'); }         // since the mark
+  void tuple() { op('t'); }  // since the mark
   void empty_tuple() { op(')'); }
   void empty_list() { op(']'); }
-  void appends() { op('e'); }       // since the mark, to the list below it
+  void appends() { op('e'); }  // since the mark, to the list below it
   void empty_dict() { op('}'); }
-  void set_items() { op('u'); }     // since the mark
-  void reduce() { op('R'); }        // callable, tuple
+  void set_items() { op('u'); }  // since the mark
+  void reduce() { op('R'); }     // callable, tuple
   void persistent_id() { op('Q'); }
   std::string finish();
 

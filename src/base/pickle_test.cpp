@@ -72,7 +72,9 @@ TEST(Pickle, ReadsWhatPythonWrites) {
 }
 
 TEST(Pickle, SharedValuesAreOneValue) {
-  const PickleTree tree = parse_pickle(as_bytes("\x80\x02](]q\x01h\x01" "e."), "input");
+  const PickleTree tree = parse_pickle(as_bytes("\x80\x02](]q\x01h\x01"
+                                                "e."),
+                                       "input");
   ASSERT_EQ(tree.root().items.size(), 2u);
   EXPECT_EQ(tree.root().items[0], tree.root().items[1]);
 }
@@ -81,15 +83,22 @@ TEST(Pickle, HostileInputIsRefused) {
   EXPECT_NE(error_of(""), "");
   EXPECT_NE(error_of("\x80\x02"), "");
   EXPECT_NE(error_of("."), "");
-  EXPECT_NE(error_of("NN."), "");                                  // values left over
-  EXPECT_NE(error_of("e."), "");                                   // no mark
-  EXPECT_NE(error_of("(N."), "");                                  // a mark left over
-  EXPECT_NE(error_of("Nh\x05."), "");                              // memo that was never stored
-  EXPECT_NE(error_of("N)R."), "");                                 // a call of None
-  EXPECT_NE(error_of("X\xff\xff\xff\xff" "abc."), "");             // a string longer than the file
-  EXPECT_NE(error_of("\x8e\xff\xff\xff\xff\xff\xff\xff\xff" "."), "");
-  EXPECT_NE(error_of("iposix\nsystem\n."), "");                    // INST, an opcode outside the list
-  EXPECT_NE(error_of("]q\x01h\x01" "a.").find("contains itself"), std::string::npos);
+  EXPECT_NE(error_of("NN."), "");      // values left over
+  EXPECT_NE(error_of("e."), "");       // no mark
+  EXPECT_NE(error_of("(N."), "");      // a mark left over
+  EXPECT_NE(error_of("Nh\x05."), "");  // memo that was never stored
+  EXPECT_NE(error_of("N)R."), "");     // a call of None
+  EXPECT_NE(error_of("X\xff\xff\xff\xff"
+                     "abc."),
+            "");  // a string longer than the file
+  EXPECT_NE(error_of("\x8e\xff\xff\xff\xff\xff\xff\xff\xff"
+                     "."),
+            "");
+  EXPECT_NE(error_of("iposix\nsystem\n."), "");  // INST, an opcode outside the list
+  EXPECT_NE(error_of("]q\x01h\x01"
+                     "a.")
+                .find("contains itself"),
+            std::string::npos);
   EXPECT_NE(error_of("](K\x01K\x02u.").find("added to"), std::string::npos);
 }
 

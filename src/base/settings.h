@@ -3,8 +3,8 @@
 //
 // A value comes from --config K=V (or the C and Python interfaces), else from the environment, else from the table.
 // Phase C settings are used while compiling; given where a package is loaded or run they are an error that says so.
-// Keys that PyTorch's Inductor has and Kiln has no use for are accepted with a note; a key nobody knows is an error that
-// names the nearest. Notes are collected, not printed: the caller decides where they go.
+// Keys that PyTorch's Inductor has and Kiln has no use for are accepted with a note; a key nobody knows is an error
+// that names the nearest. Notes are collected, not printed: the caller decides where they go.
 #pragma once
 #include <cstdint>
 #include <functional>
@@ -28,7 +28,7 @@ struct Setting {
   SettingType type;
   const char* default_text;  // "None": not set
   const char* meaning;
-  bool built = true;          // false: accepted, with a note that the capability does not exist yet
+  bool built = true;           // false: accepted, with a note that the capability does not exist yet
   bool about_machine = false;  // where things are on this machine: may stand in the environment in any phase
 };
 
@@ -48,11 +48,11 @@ class Settings {
   void read_environment();  // of this process
 
   bool get_bool(std::string_view key) const;
-  int64_t get_int(std::string_view key) const;  // must have a value
+  int64_t get_int(std::string_view key) const;                          // must have a value
   std::optional<int64_t> get_optional_int(std::string_view key) const;  // nothing: "None"
   std::string get_string(std::string_view key) const;                   // "" for "None"
   std::vector<std::string> get_list(std::string_view key) const;        // split at commas, spaces ignored
-  bool given(std::string_view key) const;  // by set or by the environment
+  bool given(std::string_view key) const;                               // by set or by the environment
   const std::vector<std::string>& notes() const { return notes_; }
 
  private:

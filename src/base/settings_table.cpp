@@ -37,7 +37,8 @@ constexpr Setting table[] = {
      "1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure", not_built},
     {"TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_AFTER", CR, text, "None",
      "aot: minify the graph; inductor: down to the kernel", not_built},
-    {"TORCH_SHOW_CPP_STACKTRACES", "TORCH_SHOW_CPP_STACKTRACES", CR, boolean, "0", "native stack with errors", not_built},
+    {"TORCH_SHOW_CPP_STACKTRACES", "TORCH_SHOW_CPP_STACKTRACES", CR, boolean, "0", "native stack with errors",
+     not_built},
     // ---- logs
     {"debug", "TORCH_COMPILE_DEBUG", CR, boolean, "0", "the debug directory"},
     {"trace.enabled", "TORCH_COMPILE_DEBUG", CR, boolean, "0", "the debug directory"},
@@ -52,7 +53,8 @@ constexpr Setting table[] = {
     {"autotune_local_cache", "", C, boolean, "1", "keep measured choices on disk", not_built},
     {"autotune_remote_cache", "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE", C, boolean, "0",
      "share measured choices through Redis", not_built},
-    {"TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_HOST", C, text, "localhost", "host of the Redis server", not_built},
+    {"TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_HOST", C, text, "localhost", "host of the Redis server",
+     not_built},
     {"TORCHINDUCTOR_REDIS_PORT", "TORCHINDUCTOR_REDIS_PORT", C, integer, "6379", "port of the Redis server", not_built},
     {"cpp.simdlen", "", C, integer, "None", "vector width in bits; None: detected; 1: scalar"},
     {"triton.unique_kernel_names", "", C, boolean, "1", "accepted: always so"},
@@ -69,10 +71,10 @@ constexpr Setting table[] = {
     {"disable_pass", "", C, list, "None", "passes that do not run"},
     {"stop_after", "", C, text, "None", "the last pass that runs"},
     {"dump_after", "", C, list, "None", "passes after which the program is printed"},
-    {"cache_dir", "KILN_CACHE_DIR", C, text, "None", "the cache of compiled kernels; None: under the user's cache directory",
+    {"cache_dir", "KILN_CACHE_DIR", C, text, "None",
+     "the cache of compiled kernels; None: under the user's cache directory", true, true},
+    {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found",
      true, true},
-    {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found", true,
-     true},
 };
 
 }  // namespace

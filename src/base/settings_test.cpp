@@ -36,7 +36,8 @@ TEST(Settings, TableIsSound) {
     EXPECT_TRUE(settings.notes().empty()) << setting.key;
   }
   const auto ignored = ignored_inductor_keys();
-  EXPECT_TRUE(std::is_sorted(ignored.begin(), ignored.end(), [](std::string_view a, std::string_view b) { return a < b; }));
+  EXPECT_TRUE(
+      std::is_sorted(ignored.begin(), ignored.end(), [](std::string_view a, std::string_view b) { return a < b; }));
   for (const char* key : ignored) EXPECT_FALSE(keys.contains(key)) << key;
 }
 
@@ -70,8 +71,9 @@ TEST(Settings, ListsIgnoreSpaces) {
 TEST(Settings, PhaseIsChecked) {
   Settings run(Phase::run);
   EXPECT_NE(message_of([&] { run.set("freezing", "1"); }).find("compiled"), std::string::npos);
-  EXPECT_NE(message_of([&] { run.read_environment(environment({{"TORCHINDUCTOR_FREEZING", "1"}})); })
-                .find("TORCHINDUCTOR_FREEZING"),
+  EXPECT_NE(message_of([&] {
+              run.read_environment(environment({{"TORCHINDUCTOR_FREEZING", "1"}}));
+            }).find("TORCHINDUCTOR_FREEZING"),
             std::string::npos);
   run.read_environment(environment({{"TORCHINDUCTOR_FREEZING", "0"}, {"KILN_CXX", "g++"}}));  // asks for nothing
   Settings compile(Phase::compile);

@@ -63,7 +63,8 @@ ZipReader::Directory ZipReader::find_directory() const {
     found = {u64(archive_, at + 32), u64(archive_, at + 40), u64(archive_, at + 48)};
     limit = at;
   }
-  if (found.offset > limit || found.bytes > limit - found.offset) fail_zip(label_, "its directory lies outside the file");
+  if (found.offset > limit || found.bytes > limit - found.offset)
+    fail_zip(label_, "its directory lies outside the file");
   if (found.entries > found.bytes / central_bytes)
     fail_zip(label_, str("its directory cannot hold ", found.entries, " entries"));
   return found;

@@ -53,7 +53,9 @@ TEST(Zip, WhatIsWrittenIsRead) {
   }
 }
 
-TEST(Zip, BytesAreDeterministic) { EXPECT_EQ(write_zip({{"a", "1"}, {"b", "2"}}), write_zip({{"a", "1"}, {"b", "2"}})); }
+TEST(Zip, BytesAreDeterministic) {
+  EXPECT_EQ(write_zip({{"a", "1"}, {"b", "2"}}), write_zip({{"a", "1"}, {"b", "2"}}));
+}
 
 TEST(Zip, ManyEntriesNeedZip64) {
   std::vector<std::pair<std::string, std::string>> entries;

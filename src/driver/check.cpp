@@ -34,7 +34,7 @@ int make_log_file() {
   std::string name = join_path(temporary_root(), "kiln-check-XXXXXX");
   const int descriptor = mkostemp(name.data(), O_CLOEXEC);
   if (descriptor < 0)
-    fail_user("K0111", str("cannot make a temporary file in ", temporary_root(), ": ", strerror(errno)));
+    fail_user("K0171", str("cannot make a temporary file in ", temporary_root(), ": ", strerror(errno)));
   unlink(name.c_str());
   return descriptor;
 }
@@ -81,10 +81,10 @@ CaseProcess start_case(const CheckOptions& options, const std::string& path, siz
   process.index = index;
   process.log_file = make_log_file();
   int ends[2];
-  if (pipe2(ends, O_CLOEXEC) != 0) fail_user("K0111", str("cannot make a pipe: ", strerror(errno)));
+  if (pipe2(ends, O_CLOEXEC) != 0) fail_user("K0171", str("cannot make a pipe: ", strerror(errno)));
   fflush(nullptr);
   process.pid = fork();
-  if (process.pid < 0) fail_user("K0111", str("cannot start a process: ", strerror(errno)));
+  if (process.pid < 0) fail_user("K0171", str("cannot start a process: ", strerror(errno)));
   if (process.pid == 0) run_child(options, path, ends[1], process.log_file);
   setpgid(process.pid, process.pid);  // here too: whoever comes first
   close(ends[1]);

@@ -243,8 +243,8 @@ std::vector<std::string> find_cases(const std::vector<std::string>& paths) {
   std::vector<std::string> cases;
   for (const std::string& path : paths) {
     if (!is_directory(path)) {
-      if (!file_exists(path)) fail_user("K0110", str(path, ": there is no such file or directory"));
-      if (extension(path) != ".pt2") fail_user("K0110", str(path, ": neither a .pt2 nor a directory with cases"));
+      if (!file_exists(path)) fail_user("K0170", str(path, ": there is no such file or directory"));
+      if (extension(path) != ".pt2") fail_user("K0170", str(path, ": neither a .pt2 nor a directory with cases"));
       cases.push_back(path);
       continue;
     }
@@ -255,7 +255,7 @@ std::vector<std::string> find_cases(const std::vector<std::string>& paths) {
     std::vector<std::string> found;
     for (const auto& entry : std::filesystem::recursive_directory_iterator(path))
       if (entry.is_directory() && is_case_directory(entry.path().string())) found.push_back(entry.path().string());
-    if (found.empty()) fail_user("K0110", str(path, ": holds no case (a directory with a model.pt2)"));
+    if (found.empty()) fail_user("K0170", str(path, ": holds no case (a directory with a model.pt2)"));
     std::sort(found.begin(), found.end());
     cases.insert(cases.end(), found.begin(), found.end());
   }

@@ -37,7 +37,7 @@ struct CaseResult {
 CaseResult check_case(const std::string& path, const CaseOptions& options);
 
 // A path is a .pt2, a case directory (it has a model.pt2), or a folder that is searched for case directories. The
-// result is sorted within each path. Throws K0110 when a path does not exist or holds no case.
+// result is sorted within each path. Throws K0170 when a path does not exist or holds no case.
 std::vector<std::string> find_cases(const std::vector<std::string>& paths);
 
 }  // namespace kiln

@@ -28,7 +28,7 @@ class CaseReader {
   std::string path_of(const std::string& name) const { return join_path(directory_, name); }
   bool exists(const std::string& name) const { return file_exists(path_of(name)); }
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const {
-    fail_user("K0112", str(path_of(name), ": ", why));
+    fail_user("K0172", str(path_of(name), ": ", why));
   }
 
   TensorFile read_file_of(const std::string& name) const { return read_tensor_file(path_of(name)); }

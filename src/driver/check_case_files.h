@@ -30,7 +30,7 @@ struct CaseFiles {
   std::vector<std::string> needs;
 };
 
-// `path` is a case directory or a .pt2. Throws K0112 when a file that must be there is missing or is not what its name
+// `path` is a case directory or a .pt2. Throws K0172 when a file that must be there is missing or is not what its name
 // says: inputs without expected values, a gap in the numbering, an unknown key in case.json.
 CaseFiles read_case_files(const std::string& path);
 

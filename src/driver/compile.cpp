@@ -106,7 +106,7 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   report.schedule_seconds = watch.lap();
   for (const codegen::CpuTarget& target : cpu_targets) {
     codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target);
-    contents.code.push_back(build_code(generated, target, options, report));
+    if (!generated.sources.empty()) contents.code.push_back(build_code(generated, target, options, report));
     for (size_t s = 0; s < generated.sources.size(); ++s) contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (&target != &cpu_targets.front()) continue;
     BuiltPlan built = build_plan(result.loops, generated);

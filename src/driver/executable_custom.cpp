@@ -159,12 +159,12 @@ void add_argument(CallState& state, const std::string& name, const Datum& datum)
 
 struct CustomOperators::Library {
   explicit Library(const std::string& path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle) fail_user("K0604", str(path, ": cannot be loaded as a library of custom operators: ", dlerror()));
+    if (!handle) fail_user("K0670", str(path, ": cannot be loaded as a library of custom operators: ", dlerror()));
     const auto get_table = reinterpret_cast<kiln_custom_ops_fn>(dlsym(handle, "kiln_custom_ops"));
-    if (!get_table) fail_user("K0604", str(path, ": exports no function kiln_custom_ops (include/kiln/custom_op.h)"));
+    if (!get_table) fail_user("K0670", str(path, ": exports no function kiln_custom_ops (include/kiln/custom_op.h)"));
     table = get_table();
     if (!table || table->abi_version != KILN_CUSTOM_OP_ABI_VERSION)
-      fail_user("K0604", str(path, ": is built for version ", table ? table->abi_version : 0,
+      fail_user("K0670", str(path, ": is built for version ", table ? table->abi_version : 0,
                              " of the custom operator interface; this Kiln has ", KILN_CUSTOM_OP_ABI_VERSION));
   }
   ~Library() {
@@ -197,7 +197,7 @@ std::vector<Datum> CustomOperators::call(const std::string& target, const Args& 
                                          const std::vector<CustomResult>& results) const {
   const auto found = operators_.find(target);
   if (found == operators_.end())
-    fail_user("K0605", str(target, " is not an operator that Kiln has, nor one of the custom operator libraries given",
+    fail_user("K0671", str(target, " is not an operator that Kiln has, nor one of the custom operator libraries given",
                            " (--custom-op-lib)"));
   CallState state;
   state.functions = &functions;
@@ -206,14 +206,14 @@ std::vector<Datum> CustomOperators::call(const std::string& target, const Args& 
     for (const TensorType& item : result.items) state.output_types.push_back(&item);
   state.outputs.resize(state.output_types.size());
   if (found->second(&state) != 0)
-    fail_user("K0605", str("custom operator ", target, " failed",
+    fail_user("K0671", str("custom operator ", target, " failed",
                            state.failure.empty() ? " without saying why" : ": " + state.failure));
   std::vector<Datum> out;
   size_t next = 0;
   for (const CustomResult& result : results) {
     std::vector<Datum> items;
     for (size_t i = 0; i < result.items.size(); ++i, ++next) {
-      if (!state.outputs[next]) fail_user("K0605", str("custom operator ", target, " did not make its output ", next));
+      if (!state.outputs[next]) fail_user("K0671", str("custom operator ", target, " did not make its output ", next));
       items.push_back(Datum{state.outputs[next]->tensor()});
     }
     out.push_back(result.list ? Datum{std::move(items)} : items.at(0));

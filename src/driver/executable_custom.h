@@ -21,7 +21,7 @@ struct CustomResult {
 
 class CustomOperators {
  public:
-  // Throws K0604 naming the library and why it cannot be used.
+  // Throws K0670 naming the library and why it cannot be used.
   explicit CustomOperators(const std::vector<std::string>& library_paths);
   ~CustomOperators();
   CustomOperators(const CustomOperators&) = delete;
@@ -30,7 +30,7 @@ class CustomOperators {
   std::vector<std::string> names() const;                   // sorted
   using Args = std::vector<std::pair<std::string, Datum>>;  // in the order of the call
   // Arguments that the operator writes to are written in place. Results get the declared dtype and, where they are
-  // numbers, the declared strides; otherwise they are row-major. Throws K0605 with the operator's own message.
+  // numbers, the declared strides; otherwise they are row-major. Throws K0671 with the operator's own message.
   std::vector<Datum> call(const std::string& target, const Args& args, const std::vector<CustomResult>& results) const;
 
  private:

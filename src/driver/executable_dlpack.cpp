@@ -46,7 +46,7 @@ DLDataType dlpack_dtype(DType dtype) {
 DType dtype_from_dlpack(DLDataType dtype) {
   for (const DTypePair& pair : pairs)
     if (pair.dlpack.code == dtype.code && pair.dlpack.bits == dtype.bits && dtype.lanes == 1) return pair.dtype;
-  fail_user("K0603", str("a tensor of DLPack type {code ", int{dtype.code}, ", bits ", int{dtype.bits}, ", lanes ",
+  fail_user("K0672", str("a tensor of DLPack type {code ", int{dtype.code}, ", bits ", int{dtype.bits}, ", lanes ",
                          int{dtype.lanes}, "}, which Kiln does not have"));
 }
 

@@ -6,7 +6,7 @@
 namespace kiln {
 
 DLDataType dlpack_dtype(DType dtype);
-DType dtype_from_dlpack(DLDataType dtype);  // throws K0603 for a type Kiln does not have
+DType dtype_from_dlpack(DLDataType dtype);  // throws K0672 for a type Kiln does not have
 
 // A DLTensor over a Tensor's memory. Holds the Tensor, and thereby its memory, sizes and strides.
 class DLPackView {

@@ -63,12 +63,38 @@ class CallRunner {
     return results;
   }
 
+  Argument graph_argument(Graph& graph, const loops::Call::Arg& arg) const {
+    const auto value_of = [&](loops::BufferId id) {
+      if (id == loops::no_buffer) return Argument();
+      const loops::Buffer& buffer = program_.buffers[static_cast<size_t>(id)];
+      Value* value = graph.add_input(graph.unique_name(buffer.name), ValueKind::tensor);
+      value->type = type_of(buffer);
+      return Argument(value);
+    };
+    if (const auto* id = std::get_if<loops::BufferId>(&arg.value)) return value_of(*id);
+    if (const auto* ids = std::get_if<std::vector<loops::BufferId>>(&arg.value)) {
+      Argument::List list;
+      for (const loops::BufferId id : *ids) list.push_back(value_of(id));
+      return Argument(std::move(list));
+    }
+    if (const auto* exprs = std::get_if<std::vector<Expr>>(&arg.value))
+      return Argument(Argument::List(exprs->begin(), exprs->end()));
+    if (const auto* expr = std::get_if<Expr>(&arg.value)) return Argument(*expr);
+    if (const auto* scalar = std::get_if<Scalar>(&arg.value)) return Argument(*scalar);
+    if (const auto* text = std::get_if<std::string>(&arg.value)) return Argument(*text);
+    if (const auto* dtype = std::get_if<DType>(&arg.value)) return Argument(*dtype);
+    return Argument();
+  }
+
   std::vector<Tensor> run_reference(const loops::Call& call, loops::CallFrame& frame) const {
     const OpRecord* record = Registry::instance().find(call.target);
     if (!record || !record->reference) fail_bug(str("no reference evaluation for the library call ", call.target));
-    // References ask the node for the types of its results; a call has them in its output buffers.
+    // References ask the node for the types of its arguments and results; a call has them in its buffers.
     Graph graph;
+    std::vector<Node::NamedArgument> args;
+    for (const loops::Call::Arg& arg : call.args) args.push_back({arg.name, graph_argument(graph, arg)});
     Node* node = graph.add_node(call.target, call.name);
+    node->args = std::move(args);
     node->op = record;
     node->origins = call.origins;
     for (size_t i = 0; i < call.outputs.size(); ++i)

@@ -51,13 +51,13 @@ class CallValues {
       value.as.tensor = views_.back().get();
     } else if (datum.is_scalar()) {
       const Scalar& number = datum.scalar();
-      if (number.is_complex()) fail_unsupported("K0606", "a complex number as an input");
+      if (number.is_complex()) fail_unsupported("K0673", "a complex number as an input");
       value.kind = number.is_bool() ? KILN_BOOL : number.is_int() ? KILN_INT : KILN_FLOAT;
       if (number.is_bool()) value.as.boolean = number.as_int() != 0;
       if (number.is_int()) value.as.integer = number.as_int();
       if (number.is_float()) value.as.floating = number.as_double();
     } else if (datum.is_list()) {
-      fail_user("K0606", "inputs are a flat list: an element is a list itself");
+      fail_user("K0673", "inputs are a flat list: an element is a list itself");
     } else if (!datum.is_none()) {
       value.kind = KILN_STRING;
       value.as.string = std::get<std::string>(datum.value).c_str();

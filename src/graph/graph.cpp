@@ -4,6 +4,14 @@
 
 namespace kiln {
 
+const SourceLine* Origin::line() const {
+  auto inside_torch = [](const std::string& file) { return file.find("site-packages/torch/") != std::string::npos; };
+  for (size_t i = stack.size(); i-- > 0;)
+    if (!inside_torch(stack[i].file)) return &stack[i];
+  return stack.empty() ? nullptr : &stack.back();
+}
+
+
 TensorType contiguous_type(DType dtype, std::vector<Expr> sizes, Device device) {
   TensorType type;
   type.dtype = dtype;

@@ -88,7 +88,7 @@ struct Origin {
   std::string op;                   // its operator there
   std::string module_path;          // "layers.3.mlp"
   std::vector<SourceLine> stack;    // outermost first
-  const SourceLine* line() const { return stack.empty() ? nullptr : &stack.back(); }
+  const SourceLine* line() const;     // the innermost line of the user's own: not inside torch itself
 };
 
 struct Node {
@@ -193,7 +193,7 @@ struct Program {
   Program clone() const;                     // graph deep-copied, weights shared
 };
 
-// ---- Text (docs/graph-text.md) -----------------------------------------------------------------------
+// ---- Text (graph/graph_text.h shows the form) -----------------------------------------------------------------------
 
 std::string print(const Graph& graph);
 // The program with symbols, guards and signature; constants by name, dtype, sizes, strides and a hash, not by value.

@@ -18,6 +18,7 @@ symbol u0 [0, oo] unbacked
 symbol z [-oo, -3]
 guard {s0 <= 512} because "L['x'].size()[0] <= 512"
 constant "c": i64[3]
+constant "flag": bool[]
 constant "lin.weight": f32[16, 10] strides [1, 16] offset {4} hash 0123456789abcdef
 graph main {
   input %p_w: f32[16, 10] strides [1, 16] offset {4} = parameter "lin.weight"
@@ -29,7 +30,7 @@ graph main {
   input %none: none = constant_value value None
   %t: f32[10, 16] = aten.t.default(self=%p_w) @0  # model.py:7 in forward: return x @ w.T
   %mm: f32[s0, 16] = aten.mm.default(self=%x, mat2=%t) @0,1  # model.py:7 in forward: return x @ w.T
-  %two: int {2*s0} = _operator.mul(a=%n, b=2)
+  %two: int {s0*2} = _operator.mul(a=%n, b=2)
   %values: f32[s0, 2], %indices: i64[s0, 2] device cuda:0 = aten.topk.default(self=%mm, k=2, largest=false) named topk
   %split: list(%split_a: f32[s0, 8] strides [16, 1], None, %split_b: f32[s0, 8] strides [16, 1] offset {8}) = aten.split.Tensor(self=%mm, split_size=8, dim=1)
   %item: float {u0} = aten.item.default(self=%b)

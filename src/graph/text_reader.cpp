@@ -137,9 +137,11 @@ Scalar TextReader::number() {
   int64_t integer = 0;
   auto whole = std::from_chars(digits.data(), end, integer);
   if (whole.ec == std::errc() && whole.ptr == end) return Scalar(integer);
+  // Without a point, an exponent or a word it is an integer, and then one that does not fit.
+  bool real = digits.find_first_of(".eni") != std::string_view::npos;
   double value = 0;
   auto fraction = std::from_chars(digits.data(), end, value);
-  if (digits.empty() || fraction.ec != std::errc() || fraction.ptr != end) {
+  if (!real || digits.empty() || fraction.ec != std::errc() || fraction.ptr != end) {
     at_ = begin;
     fail("a number");
   }

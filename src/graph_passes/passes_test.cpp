@@ -137,13 +137,13 @@ TEST(RemoveSymbolic, SizesBecomeExpressions) {
   Program program = program_of(R"(
   input %x: f32[s0, 3] = user
   %n: int {s0} = aten.sym_size.int(self=%x, dim=0)
-  %m: int {2*s0} = _operator.mul(a=%n, b=2)
+  %m: int {s0*2} = _operator.mul(a=%n, b=2)
   %ge: boolean {0 <= s0} = _operator.ge(a=%n, b=0)
   aten._assert_scalar.default(self=%ge, assert_msg="s0 >= 0") named a1
   %le: boolean {s0 <= 100} = _operator.le(a=%n, b=100)
   aten._assert_scalar.default(self=%le, assert_msg="s0 <= 100") named a2
   aten._assert_tensor_metadata.default(a=%x, dtype=f32) named a3
-  %y: f32[2*s0] = aten.full.default(size=[%m], fill_value=0.0)
+  %y: f32[s0*2] = aten.full.default(size=[%m], fill_value=0.0)
   output %y = user
 )",
                                "symbol s0 [2, 1024] hint 10\n");
@@ -151,7 +151,7 @@ TEST(RemoveSymbolic, SizesBecomeExpressions) {
   EXPECT_TRUE(remove_symbolic(program, context));
   verify(program);
   EXPECT_EQ(body_of(program), R"(  input %x: f32[s0, 3]
-  %y: f32[2*s0] = aten.full.default(size=[{2*s0}], fill_value=0.0)
+  %y: f32[s0*2] = aten.full.default(size=[{s0*2}], fill_value=0.0)
   output %y
 )");
   ASSERT_EQ(program.guards.size(), 1u);

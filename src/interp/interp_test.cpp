@@ -45,7 +45,7 @@ std::string message_of(const Program& program, const std::vector<Datum>& inputs)
 const char* const sized = "symbol s0 [2, 8] hint 4\nsymbol s1 [0, oo]\nguard {s1 % 2 == 0} because \"even\"\n";
 const char* const sized_body = R"(
   input %x: f32[s0, 3] = user
-  input %y: f32[2*s0 + 1] = user
+  input %y: f32[s0*2 + 1] = user
   input %n: int {s1} = user
   input %k: none = constant_value value 3
   output %x = user
@@ -59,10 +59,10 @@ TEST(BindSymbols, FindsValuesFromSizes) {
 }
 
 TEST(BindSymbols, SolvesAffineSizes) {
-  Program program = program_of("  input %y: f32[2*s0 + 1] = user\n  output %y = user\n", "symbol s0 [2, 8]\n");
+  Program program = program_of("  input %y: f32[s0*2 + 1] = user\n  output %y = user\n", "symbol s0 [2, 8]\n");
   EXPECT_EQ(bind_symbols(program, {zeros(DType::f32, {9})}).at("s0"), 4);
   EXPECT_EQ(message_of(program, {zeros(DType::f32, {8})}),
-            "Error: input_handles[0]: unmatched dim value at 0, expected: 2*s0 + 1 with a whole number for s0, but got: "
+            "Error: input_handles[0]: unmatched dim value at 0, expected: s0*2 + 1 with a whole number for s0, but got: "
             "8 (input 'y')");
 }
 
@@ -86,7 +86,7 @@ TEST(BindSymbols, MessagesNameTheInput) {
   EXPECT_EQ(message_of(program, {zeros(DType::f32, {1, 3}), zeros(DType::f32, {3}), n, k}),
             "Error: input_handles[0]: dim value is too small at 0, expected it to be >= 2, but got: 1 (s0) (input 'x')");
   EXPECT_EQ(message_of(program, {x, zeros(DType::f32, {11}), n, k}),
-            "Error: input_handles[1]: unmatched dim value at 0, expected: 9 (2*s0 + 1; s0 = 4 from input_handles[0] 'x' "
+            "Error: input_handles[1]: unmatched dim value at 0, expected: 9 (s0*2 + 1; s0 = 4 from input_handles[0] 'x' "
             "dim 0), but got: 11 (input 'y')");
   EXPECT_EQ(message_of(program, {x, y, Datum{Scalar(7)}, k}),
             "Error: the inputs do not satisfy s1 % 2 == 0 (even; s1 = 7 from input_handles[2] 'n')");

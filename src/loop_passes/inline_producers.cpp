@@ -1,3 +1,4 @@
+#include "loop_passes/contraction.h"
 #include "loop_passes/passes.h"
 #include "loop_passes/pointwise_form.h"
 #include "loop_passes/rewrite.h"
@@ -112,7 +113,7 @@ class Inliner {
     bool in_reduction_over_products = false;
     for (const Loop* loop : enclosing) {
       iterations *= std::max(1.0, estimate(loop->extent, program_));
-      if (loop->role == AxisRole::reduce && loop->reduce == ReduceOp::sum && contraction(*loop, enclosing)) in_reduction_over_products = true;
+      if (is_contraction(*loop, enclosing)) in_reduction_over_products = true;
     }
     for (const Expr& size : program_.buffers[static_cast<size_t>(load.buffer)].sizes) elements *= std::max(1.0, estimate(size, program_));
     double factor = iterations / elements;
@@ -168,29 +169,6 @@ class Inliner {
       if (used == form.loops.size()) bytes += dtype_bytes(program_.buffers[static_cast<size_t>(stmt.buffer)].dtype);
     }
     return bytes;
-  }
-
-  // A sum over products inside at least one parallel axis that the loads do not all share: a matrix product.
-  static bool contraction(const Loop& loop, const std::vector<const Loop*>& enclosing) {
-    int products = 0;
-    std::vector<const Stmt*> load_stmts;
-    for (const Stmt& stmt : loop.body) {
-      products += stmt.kind == StmtKind::op && stmt.op == ScalarOp::mul;
-      if (stmt.kind == StmtKind::load) load_stmts.push_back(&stmt);
-    }
-    if (products == 0) return false;
-    for (const Loop* outer : enclosing) {
-      if (outer == &loop || outer->role != AxisRole::parallel) continue;
-      size_t using_it = 0;
-      for (const Stmt* stmt : load_stmts)
-        for (const Expr& e : stmt->index)
-          if (mentions(e, outer->var)) {
-            ++using_it;
-            break;
-          }
-      if (using_it < load_stmts.size()) return true;
-    }
-    return false;
   }
 
   bool unchanged(BufferId buffer, const Producer& producer, int block, int position) {

@@ -1,3 +1,4 @@
+#include "loop_passes/contraction.h"
 #include "loop_passes/merge_loops.h"
 #include "loop_passes/passes.h"
 #include "loop_passes/rewrite.h"
@@ -82,6 +83,7 @@ class Merger {
   bool try_merge(Block& block, size_t first, size_t second, bool up) {
     Kernel& a = std::get<Kernel>(block[first].what);
     Kernel& b = std::get<Kernel>(block[second].what);
+    if (has_contraction(a.body) && has_contraction(b.body)) return refuse(a, b, "each is a matrix product with a schedule of its own");
     if (statements(a) + statements(b) > largest_kernel) return refuse(a, b, "the kernel would be too large");
     Kernel merged = a.clone();
     std::string reason;

@@ -34,6 +34,14 @@ class Simplifier {
       resolve(stmt.mask);
       for (Expr& e : stmt.index) e = simplify(substitute(e, index_same_), env_);
       stmt.expr = simplify(substitute(stmt.expr, index_same_), env_);
+      if (stmt.kind == StmtKind::loop && runs_once(*stmt.loop)) {
+        // for i in 1 { … }: its statements stand in the enclosing body, with i = 0.
+        index_same_[stmt.loop->var] = 0;
+        visit(stmt.loop->body, seen);
+        for (Stmt& inner : stmt.loop->body) out.push_back(std::move(inner));
+        changed_ = true;
+        continue;
+      }
       if (stmt.kind == StmtKind::loop) {
         visit_loop(*stmt.loop, seen);
       } else if (stmt.kind == StmtKind::store) {
@@ -45,6 +53,10 @@ class Simplifier {
       out.push_back(std::move(stmt));
     }
     body = std::move(out);
+  }
+
+  bool runs_once(const Loop& loop) const {
+    return loop.role == AxisRole::parallel && loop.directives == AxisDirectives{} && simplify(substitute(loop.extent, index_same_), env_).is_constant(1);
   }
 
   void visit_loop(Loop& loop, Seen& seen) {

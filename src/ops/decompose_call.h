@@ -20,7 +20,11 @@ class DecomposeCall : public OpCall {
   // The same with the results' types given: for operators whose sizes depend on data (nonzero), which no rule can know.
   std::vector<Value*> call_as(std::string_view op, std::vector<Argument> args, const std::vector<TensorType>& types);
   Argument int_list(const std::vector<Expr>& values);
-  void result(int index, Value* value) { replacements_[static_cast<size_t>(index)] = value; }
+  // While types are inferred the node has no results yet: the list grows.
+  void result(int index, Value* value) {
+    if (static_cast<size_t>(index) >= replacements_.size()) replacements_.resize(static_cast<size_t>(index) + 1, nullptr);
+    replacements_[static_cast<size_t>(index)] = value;
+  }
   void result(Value* value) { result(0, value); }
   const std::vector<Value*>& replacements() const { return replacements_; }
   bool made(const Node* node) const { return node && made_.contains(node); }   // by this decomposition

@@ -18,6 +18,7 @@ struct Slot {
   bool condition = false;
 };
 const char* const bool_slot = "@bool";
+const char* const largest_slot = "@largest";
 
 std::vector<Slot> parse_slots(std::string_view text) {
   std::vector<Slot> out;
@@ -92,7 +93,7 @@ void lower_row(LowerCall& call, const Row& row) {
                              : loops::no_value);
       }
       for (const Slot& slot : row.params) {
-        if (slot.arg == bool_slot) {
+        if (slot.arg[0] == '@') {
           emit.x.push_back(loops::no_value);
         } else if (!slot.choice.empty()) {
           bool chosen = call.given(slot.arg) && call.string(slot.arg) == slot.choice;
@@ -150,6 +151,8 @@ void reference_row(ReferenceCall& call, const Row& row, DType common, const std:
     T value{};
     if (slot.arg == bool_slot) {
       value = static_cast<T>(common == DType::boolean);
+    } else if (slot.arg == largest_slot) {
+      value = is_float(common) ? static_cast<T>(largest_finite(common)) : T{};
     } else if (!slot.choice.empty()) {
       value = static_cast<T>(call.given(slot.arg) && call.string(slot.arg) == slot.choice);
     } else if (!call.given(slot.arg)) {
@@ -265,6 +268,16 @@ void add_pointwise(Registry& registry, Pointwise row) {
 void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema) {
   row.schema = std::move(schema);
   add_pointwise(registry, std::move(row));
+}
+
+double largest_finite(DType dtype) {
+  switch (dtype) {
+    case DType::f16: return 65504.0;
+    case DType::bf16: return 3.3895313892515355e38;
+    case DType::f32: return std::numeric_limits<float>::max();
+    case DType::f64: return std::numeric_limits<double>::max();
+    default: fail_bug(str(dtype_name(dtype), " has no largest finite number here"));
+  }
 }
 
 Scalar scalar_as(const Scalar& number, DType dtype) { return Tensor::scalar(dtype, number).item(); }

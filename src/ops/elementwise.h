@@ -91,7 +91,7 @@ struct Pointwise {
   // does not promote, and is given as a bool.
   std::string operands;
   // Numbers beside them. "alpha"; "min?-" as above; "approximate:tanh" is 1 when the string argument says so, else 0.
-  // "@bool" is 1 where the promoted type is bool (for formulas that need to know).
+  // "@bool" is 1 where the promoted type is bool, "@largest" is its largest number (for formulas that need to know).
   std::string params = {};
   ResultRule rule = ResultRule::promoted;
   Takes takes = Takes::all;
@@ -110,6 +110,9 @@ void add_pointwise(Registry& registry, Pointwise row);
 
 // The same record for other spellings with the same meaning ("clip" for "clamp").
 void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema);
+
+// The largest finite number of a float type.
+double largest_finite(DType dtype);
 
 // A number argument in the given type; what `Scalar` converts to when PyTorch stores it in a tensor of that type.
 Scalar scalar_as(const Scalar& number, DType dtype);
@@ -131,6 +134,7 @@ inline Sample::TensorSpec spec(std::vector<int64_t> sizes, DType dtype = DType::
 
 // The parts of the family, each in its file.
 void register_arithmetic(Registry& registry);
+void register_binary_math(Registry& registry);
 void register_unary_math(Registry& registry);
 void register_activations(Registry& registry);
 void register_comparisons(Registry& registry);

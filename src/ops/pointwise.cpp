@@ -1,4 +1,4 @@
-// The pointwise family: rows stand in arithmetic.cpp, unary_math.cpp, activations.cpp, comparisons.cpp and casts.cpp.
+// The pointwise family: rows stand in arithmetic.cpp, binary_math.cpp, unary_math.cpp, activations.cpp, comparisons.cpp and casts.cpp.
 #include "ops/elementwise.h"
 #include "ops/families.h"
 
@@ -6,6 +6,7 @@ namespace kiln {
 
 void register_pointwise(Registry& registry) {
   register_arithmetic(registry);
+  register_binary_math(registry);
   register_unary_math(registry);
   register_activations(registry);
   register_comparisons(registry);

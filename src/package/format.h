@@ -116,8 +116,8 @@ struct KernelArg {
 struct CallArg {
   std::string name;
   uint8_t kind = 0;                      // 0 none, 1 buffer, 2 buffers, 3 expr, 4 exprs, 5 float, 6 bool, 7 string, 8 dtype
-  std::vector<int32_t> items;            // buffers (none: a None element), ExprIndex, {0 or 1} for bool, {kiln::DType}
-  double floating = 0;
+  std::vector<int32_t> items;            // buffers (none: a None element), ExprIndex, {kiln::DType}
+  double floating = 0;                   // float; bool: 0 or 1
   std::string string;
 };
 struct Step {

@@ -25,7 +25,8 @@ class Checker {
               str("constant ", c.name, " has a negative offset or size"));
     for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer(i);
     for (const Kernel& k : plan_.kernels)
-      require(k.scratch_bytes >= 0 && k.scratch_bytes < (int64_t{1} << 40), str("kernel ", k.symbol, " wants absurd scratch"));
+      require(k.scratch_bytes >= 0 && k.scratch_bytes < (int64_t{1} << 40),
+              str("kernel ", k.symbol, " wants absurd scratch"));
     require(plan_.metadata_keys.size() == plan_.metadata_values.size(), "metadata keys and values differ in number");
     steps(plan_.init, 0);
     steps(plan_.steps, 0);
@@ -38,16 +39,18 @@ class Checker {
   template <class T>
   void index(int64_t i, const std::vector<T>& table, const std::string& what, bool optional = false) const {
     if (optional && i == none) return;
-    if (i < 0 || i >= static_cast<int64_t>(table.size()))
-      require(false, str(what, " is ", i, " of ", table.size()));
+    if (i < 0 || i >= static_cast<int64_t>(table.size())) require(false, str(what, " is ", i, " of ", table.size()));
   }
-  void expr(ExprIndex e, const std::string& what, bool optional = false) const { index(e, plan_.exprs, what, optional); }
+  void expr(ExprIndex e, const std::string& what, bool optional = false) const {
+    index(e, plan_.exprs, what, optional);
+  }
 
   static int operands(ExprCode code) {
     switch (code) {
       case ExprCode::constant:
       case ExprCode::symbol:
-      case ExprCode::float_constant: return 0;
+      case ExprCode::float_constant:
+        return 0;
       case ExprCode::neg:
       case ExprCode::logical_not:
       case ExprCode::to_float:
@@ -55,9 +58,12 @@ class Checker {
       case ExprCode::floor_to_int:
       case ExprCode::ceil_to_int:
       case ExprCode::sqrt:
-      case ExprCode::float_neg: return 1;
-      case ExprCode::ite: return 3;
-      default: return 2;
+      case ExprCode::float_neg:
+        return 1;
+      case ExprCode::ite:
+        return 3;
+      default:
+        return 2;
     }
   }
 
@@ -85,7 +91,8 @@ class Checker {
         index(s.input, plan_.inputs, str("symbol ", s.name, ": input"));
         const Input& in = plan_.inputs[static_cast<size_t>(s.input)];
         bool of_tensor = s.source == SymbolSource::input_size;
-        require(of_tensor == (in.what == InputWhat::tensor), str("symbol ", s.name, ": input ", in.name, " is of another kind"));
+        require(of_tensor == (in.what == InputWhat::tensor),
+                str("symbol ", s.name, ": input ", in.name, " is of another kind"));
         if (of_tensor) {
           index(in.buffer, plan_.buffers, str("input ", in.name, ": buffer"));
           index(s.dim, plan_.buffers[static_cast<size_t>(in.buffer)].sizes, str("symbol ", s.name, ": dimension"));
@@ -115,7 +122,8 @@ class Checker {
       if (in.what == InputWhat::tensor) {
         index(in.buffer, plan_.buffers, what + ": buffer");
         const Buffer& b = plan_.buffers[static_cast<size_t>(in.buffer)];
-        require(b.role == BufferRole::input && b.position == static_cast<int64_t>(i), what + ": its buffer is another one's");
+        require(b.role == BufferRole::input && b.position == static_cast<int64_t>(i),
+                what + ": its buffer is another one's");
       } else if (in.what <= InputWhat::sym_bool) {
         index(in.symbol, plan_.symbols, what + ": symbol", true);
       }
@@ -127,8 +135,10 @@ class Checker {
       const Output& out = plan_.outputs[i];
       std::string what = str("output ", i);
       require(out.what <= OutputWhat::none, what + " is of an unknown kind");
-      if (out.what == OutputWhat::tensor) index(out.buffer, plan_.buffers, what + ": buffer");
-      else if (out.what != OutputWhat::none) expr(out.expr, what + ": expression");
+      if (out.what == OutputWhat::tensor)
+        index(out.buffer, plan_.buffers, what + ": buffer");
+      else if (out.what != OutputWhat::none)
+        expr(out.expr, what + ": expression");
     }
   }
 
@@ -142,15 +152,18 @@ class Checker {
     expr(b.offset, what + ": offset", true);
     bool allocated = b.role == BufferRole::temp || b.role == BufferRole::derived || b.role == BufferRole::output;
     expr(b.bytes, what + ": bytes", !allocated || b.same_memory_as != none);
-    require(b.alignment >= 1 && b.alignment <= 4096 && (b.alignment & (b.alignment - 1)) == 0, what + " has a bad alignment");
+    require(b.alignment >= 1 && b.alignment <= 4096 && (b.alignment & (b.alignment - 1)) == 0,
+            what + " has a bad alignment");
     if (b.role == BufferRole::input) {
       index(b.position, plan_.inputs, what + ": input");
-      require(plan_.inputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i), what + " is not its input's buffer");
+      require(plan_.inputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i),
+              what + " is not its input's buffer");
     }
     if (b.role == BufferRole::constant) index(b.position, plan_.constants, what + ": constant");
     if (b.role == BufferRole::output) {
       index(b.position, plan_.outputs, what + ": output");
-      require(plan_.outputs[static_cast<size_t>(b.position)].what == OutputWhat::tensor, what + ": its output is no tensor");
+      require(plan_.outputs[static_cast<size_t>(b.position)].what == OutputWhat::tensor,
+              what + ": its output is no tensor");
     }
     alias(i);
   }
@@ -158,7 +171,8 @@ class Checker {
   void alias(size_t i) const {
     const Buffer& b = plan_.buffers[i];
     if (b.same_memory_as == none) return;
-    require(b.role == BufferRole::temp || b.role == BufferRole::output, str("buffer ", b.name, " may not share memory"));
+    require(b.role == BufferRole::temp || b.role == BufferRole::output,
+            str("buffer ", b.name, " may not share memory"));
     size_t at = i, hops = 0;
     while (plan_.buffers[at].same_memory_as != none) {
       index(plan_.buffers[at].same_memory_as, plan_.buffers, str("buffer ", b.name, ": same_memory_as"));
@@ -197,29 +211,42 @@ class Checker {
     expr(s.condition, what + ": condition", true);
     for (int32_t b : s.outputs) index(b, plan_.buffers, what + ": output"), writable(b, what);
     for (int32_t b : s.mutates) index(b, plan_.buffers, what + ": mutated argument"), writable(b, what);
+    for (int32_t i : s.sites) index(i, plan_.sites, what + ": site");
     for (int32_t d : s.defines) defined_symbol(d, what);
     for (const CallArg& a : s.call_args) call_arg(a, what);
     by_kind(s, what);
     index(s.iteration_symbol, plan_.symbols, what + ": iteration symbol", true);
     if (s.iteration_symbol != none)
-      require(plan_.symbols[static_cast<size_t>(s.iteration_symbol)].source == SymbolSource::iteration, what + ": wrong iteration symbol");
+      require(plan_.symbols[static_cast<size_t>(s.iteration_symbol)].source == SymbolSource::iteration,
+              what + ": wrong iteration symbol");
     for (const auto& block : s.blocks) steps(block, depth + 1);
   }
 
   void by_kind(const Step& s, const std::string& what) const {
     auto args = s.args.size();
     switch (s.kind) {
-      case StepKind::kernel: index(s.kernel, plan_.kernels, what + ": kernel"); break;
-      case StepKind::copy: require(args == 2, what + ": a copy has two arguments"); break;
-      case StepKind::bind_symbol: require(args == 1 && s.defines.size() == 1, what + ": a binding has one buffer, one symbol"); break;
-      case StepKind::assert_that: require(s.condition != none, what + " asserts nothing"); break;
+      case StepKind::kernel:
+        index(s.kernel, plan_.kernels, what + ": kernel");
+        break;
+      case StepKind::copy:
+        require(args == 2, what + ": a copy has two arguments");
+        break;
+      case StepKind::bind_symbol:
+        require(args == 1 && s.defines.size() == 1, what + ": a binding has one buffer, one symbol");
+        break;
+      case StepKind::assert_that:
+        require(s.condition != none, what + " asserts nothing");
+        break;
       case StepKind::cond:
-        require(s.blocks.size() == 2 && (args == 1) != (s.condition != none), what + ": a cond has a predicate, two blocks");
+        require(s.blocks.size() == 2 && (args == 1) != (s.condition != none),
+                what + ": a cond has a predicate, two blocks");
         break;
       case StepKind::while_loop:
-        require(s.blocks.size() == 2 && (args == 1) != (s.condition != none), what + ": a loop has a predicate, two blocks");
+        require(s.blocks.size() == 2 && (args == 1) != (s.condition != none),
+                what + ": a loop has a predicate, two blocks");
         break;
-      default: require(!s.target.empty(), what + " has no target");
+      default:
+        require(!s.target.empty(), what + " has no target");
     }
     if (s.kind == StepKind::cond || s.kind == StepKind::while_loop) return;
     require(s.blocks.empty(), what + " has blocks");
@@ -238,13 +265,14 @@ class Checker {
 
   void defined_symbol(int32_t d, const std::string& what) const {
     index(d, plan_.symbols, what + ": defined symbol");
-    require(plan_.symbols[static_cast<size_t>(d)].source == SymbolSource::step, what + " defines a symbol of the inputs");
+    require(plan_.symbols[static_cast<size_t>(d)].source == SymbolSource::step,
+            what + " defines a symbol of the inputs");
   }
 
   void call_arg(const CallArg& a, const std::string& what) const {
     std::string arg = str(what, ": argument ", a.name);
     require(a.kind <= 8, arg + " is of an unknown kind");
-    bool single = a.kind == 1 || a.kind == 3 || a.kind == 6 || a.kind == 8;
+    bool single = a.kind == 1 || a.kind == 3 || a.kind == 8;
     if (single) require(a.items.size() == 1, arg + " has not one item");
     for (int32_t item : a.items) {
       if (a.kind == 1 || a.kind == 2) index(item, plan_.buffers, arg, a.kind == 2);

@@ -39,7 +39,7 @@ class Writer {
     for (T& item : items) (*this)(item);
   }
   template <class T>
-    requires std::is_class_v<T>
+  requires std::is_class_v<T>
   void operator()(T& value) {
     size_t at = out_.size();
     out_.append(4, '\0');
@@ -92,7 +92,7 @@ class Reader {
     }
   }
   template <class T>
-    requires std::is_class_v<T>
+  requires std::is_class_v<T>
   void operator()(T& value) {
     if (at_ == end_) return;
     if (++depth_ > 4 * max_block_depth) damaged("it is nested too deeply");

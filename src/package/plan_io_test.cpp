@@ -14,7 +14,9 @@ namespace {
 Plan sample() {
   Plan plan;
   plan.model_name = "m", plan.build_id = "id", plan.kernel_abi = 1;
-  plan.exprs = {{{{ExprCode::symbol, 0}}, false, "s0"}, {{{ExprCode::constant, 4}}, false, "4"}, {{{ExprCode::symbol, 0}, {ExprCode::constant, 4}, {ExprCode::mul, 0}}, false, "s0*4"}};
+  plan.exprs = {{{{ExprCode::symbol, 0}}, false, "s0"},
+                {{{ExprCode::constant, 4}}, false, "4"},
+                {{{ExprCode::symbol, 0}, {ExprCode::constant, 4}, {ExprCode::mul, 0}}, false, "s0*4"}};
   Symbol s0, u0;
   s0.name = "s0", s0.input = 0, s0.dim = 0, s0.low = 1, s0.high = 9;
   u0.name = "u0", u0.source = SymbolSource::step;
@@ -34,7 +36,8 @@ Plan sample() {
   plan.kernels = {{"k", 64}};
   plan.sites = {{"out of range", "aten.x", "n", "f.py:1"}};
   Step kernel, library, loop, inner;
-  kernel.name = "k", kernel.number = 1, kernel.kernel = 0, kernel.args = {{0, 1}, {2, 2}}, kernel.ints = {0, 1}, kernel.items = 0;
+  kernel.name = "k", kernel.number = 1, kernel.kernel = 0, kernel.args = {{0, 1}, {2, 2}}, kernel.ints = {0, 1},
+  kernel.items = 0;
   library.kind = StepKind::library, library.name = "lib", library.number = 2, library.target = "topk";
   library.call_args = {{"self", 1, {0}, 0, ""}, {"f", 5, {}, 2.5, ""}, {"s", 7, {}, 0, "text"}};
   library.outputs = {1}, library.defines = {1};

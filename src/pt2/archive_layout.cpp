@@ -49,8 +49,9 @@ ArchiveLayout find_layout(const ZipReader& zip) {
   std::string root;
   const ZipEntry* model = find_model(zip, root, layout.model_name);
   if (model == nullptr)
-    fail_user("K0162", str(zip.label(), " holds no exported program (no entry models/….json); a .pt2 for Kiln is "
-                                        "written by torch.export.save"));
+    fail_user("K0162", str(zip.label(),
+                           " holds no exported program (no entry models/….json); a .pt2 for Kiln is "
+                           "written by torch.export.save"));
   layout.model_json = model->name;
   layout.weights_folder = root + "data/weights/";
   layout.constants_folder = root + "data/constants/";

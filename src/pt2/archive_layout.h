@@ -7,8 +7,8 @@
 namespace kiln {
 
 struct ArchiveLayout {
-  std::string model_name;      // "model"
-  std::string model_json;      // entry with the graph
+  std::string model_name;  // "model"
+  std::string model_json;  // entry with the graph
   // Raw storages: a config entry that lists them, and the folder of the storages. Empty: not in this archive.
   std::string weights_config, weights_folder;
   std::string constants_config, constants_folder;

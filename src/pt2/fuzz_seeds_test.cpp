@@ -1,7 +1,7 @@
 // Runs the fuzz targets of this folder over the committed seeds and simple damage to them (see base/fuzz_seeds.h).
-#include <gtest/gtest.h>
-
 #include "base/fuzz_seeds.h"
+
+#include <gtest/gtest.h>
 
 #define LLVMFuzzerTestOneInput fuzz_pt
 #include "pt2/pt_fuzz.cpp"

@@ -54,7 +54,8 @@ std::string strip_target(const std::string& target) {
 
 }  // namespace
 
-// ---- symbols ---------------------------------------------------------------------------------------------------------
+// ---- symbols
+// ---------------------------------------------------------------------------------------------------------
 
 void SymbolTable::note(const Expr& expr) {
   std::set<std::string> names;
@@ -100,9 +101,12 @@ Expr SymbolTable::sym_bool(const Json& json) {
 Device read_device(const Json& json) {
   Device device;
   const std::string& type = json.at("type").as_string();
-  if (type == "cuda") device.type = DeviceType::cuda;
-  else if (type == "meta") device.type = DeviceType::meta;
-  else if (type != "cpu") fail_unsupported("K0205", str("the device ", quote(type), " is not supported"));
+  if (type == "cuda")
+    device.type = DeviceType::cuda;
+  else if (type == "meta")
+    device.type = DeviceType::meta;
+  else if (type != "cpu")
+    fail_unsupported("K0205", str("the device ", quote(type), " is not supported"));
   if (const Json* index = json.find_value("index")) {
     if (index->as_int() < -1 || index->as_int() > 1000) fail_user("K0160", "a device index is out of range");
     device.index = static_cast<int>(index->as_int());
@@ -124,7 +128,8 @@ TensorType read_tensor_meta(const Json& json, SymbolTable& symbols) {
   return type;
 }
 
-// ---- graph -----------------------------------------------------------------------------------------------------------
+// ---- graph
+// -----------------------------------------------------------------------------------------------------------
 
 GraphJson::GraphJson(const Json& json, Graph& graph, SymbolTable& symbols)
     : json_(json), graph_(graph), symbols_(symbols) {
@@ -318,8 +323,7 @@ Argument GraphJson::argument(const Json& json) {
   if (kind == "as_sym_ints" || kind == "as_sym_bools" || kind == "as_sym_floats") return list(value, symbolic);
   if (kind == "as_optional_tensor") return optional_tensor(value);
   if (kind == "as_optional_tensors") return list(value, [this](const Json& item) { return optional_tensor(item); });
-  if (kind == "as_nested_tensors")
-    return list(value, [this, named](const Json& inner) { return list(inner, named); });
+  if (kind == "as_nested_tensors") return list(value, [this, named](const Json& inner) { return list(inner, named); });
   if (kind == "as_graph") {
     auto graph = std::make_shared<Graph>();
     graph->name = value.at("name").as_string();

@@ -17,11 +17,11 @@ namespace kiln {
 // Also remembers every expression text already read: a model repeats a few of them thousands of times.
 class SymbolTable {
  public:
-  Expr sym_int(const Json& json);    // {"as_int": 2} or {"as_expr": {"expr_str": …, "hint": …}}
+  Expr sym_int(const Json& json);  // {"as_int": 2} or {"as_expr": {"expr_str": …, "hint": …}}
   Expr sym_float(const Json& json);
   Expr sym_bool(const Json& json);
   const std::map<std::string, std::optional<int64_t>>& hints() const { return hints_; }
-  void note(const Expr& expr);       // its symbols exist
+  void note(const Expr& expr);  // its symbols exist
 
  private:
   Expr expression(const Json& json);

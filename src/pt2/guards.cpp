@@ -152,7 +152,8 @@ class Conditions {
       if (constant.is_scalar() && !constant.as_scalar().is_complex())
         return constant.as_scalar().is_float() ? Expr::float_constant(constant.as_scalar().as_double())
                                                : Expr(constant.as_scalar().as_int());
-      if (value->kind != ValueKind::sym_int && value->kind != ValueKind::sym_float && value->kind != ValueKind::sym_bool)
+      if (value->kind != ValueKind::sym_int && value->kind != ValueKind::sym_float &&
+          value->kind != ValueKind::sym_bool)
         fail_unsupported("K0214", str("a guard asks for the value of the input ", quote(value->name)));
       return value->expr;
     }

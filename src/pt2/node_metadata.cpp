@@ -29,7 +29,8 @@ std::vector<SourceLine> parse_stack_trace(std::string_view text) {
       std::from_chars(rest.data(), rest.data() + rest.size(), frame.line);
       if (const size_t in = rest.find(", in "); in != std::string_view::npos) frame.function = rest.substr(in + 5);
       frames.push_back(std::move(frame));
-    } else if (!frames.empty() && frames.back().text.empty() && line.find_first_not_of("^~ ") != std::string_view::npos) {
+    } else if (!frames.empty() && frames.back().text.empty() &&
+               line.find_first_not_of("^~ ") != std::string_view::npos) {
       frames.back().text = line;  // not the markers that newer Pythons print below it
     }
   }

@@ -41,10 +41,14 @@ class HeaderReader {
     while (!take('}')) {
       const std::string key = read_string();
       expect(':');
-      if (key == "descr") read_descr();
-      else if (key == "fortran_order") fortran = read_bool();
-      else if (key == "shape") read_shape();
-      else fail(str("its header has an unknown key ", quote(key)));
+      if (key == "descr")
+        read_descr();
+      else if (key == "fortran_order")
+        fortran = read_bool();
+      else if (key == "shape")
+        read_shape();
+      else
+        fail(str("its header has an unknown key ", quote(key)));
       if (!take(',')) {
         expect('}');
         break;
@@ -163,8 +167,7 @@ std::string array_header(const Tensor& tensor, const std::string& name) {
   std::string shape;
   for (int64_t size : tensor.sizes) shape += str(size, tensor.sizes.size() == 1 ? "," : ", ");
   if (tensor.sizes.size() > 1) shape.resize(shape.size() - 2);
-  std::string header =
-      str("{'descr': '", descr->code, "', 'fortran_order': False, 'shape': (", shape, "), }");
+  std::string header = str("{'descr': '", descr->code, "', 'fortran_order': False, 'shape': (", shape, "), }");
   const size_t prefix = magic.size() + 4;
   header.append((64 - (prefix + header.size() + 1) % 64) % 64, ' ');
   header += '\n';
@@ -172,9 +175,7 @@ std::string array_header(const Tensor& tensor, const std::string& name) {
   return str(magic, '\x01', '\x00', static_cast<char>(length & 0xff), static_cast<char>(length >> 8), header);
 }
 
-std::string item_name(const TensorFile& file, size_t i) {
-  return file.names.empty() ? str("arr_", i) : file.names[i];
-}
+std::string item_name(const TensorFile& file, size_t i) { return file.names.empty() ? str("arr_", i) : file.names[i]; }
 
 }  // namespace
 

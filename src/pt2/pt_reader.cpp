@@ -26,9 +26,12 @@ PickleTree read_tree(const ZipReader& zip, const std::string& prefix) {
 std::optional<Device> parse_device(std::string_view text) {
   const std::vector<std::string> parts = split(text, ':');
   Device device;
-  if (parts[0] == "cuda") device.type = DeviceType::cuda;
-  else if (parts[0] == "meta") device.type = DeviceType::meta;
-  else if (parts[0] != "cpu") return std::nullopt;
+  if (parts[0] == "cuda")
+    device.type = DeviceType::cuda;
+  else if (parts[0] == "meta")
+    device.type = DeviceType::meta;
+  else if (parts[0] != "cpu")
+    return std::nullopt;
   if (parts.size() > 1) {
     if (parts.size() > 2 || parts[1].empty() || parts[1].size() > 3) return std::nullopt;
     for (char c : parts[1])
@@ -117,7 +120,8 @@ Tensor PtArchive::rebuild(const std::vector<const PickleValue*>& args, bool type
   }
   tensor.storage = std::move(ref.storage);
   // An offset of an empty tensor is never used, but pointers are formed from it.
-  if (tensor.offset > tensor.storage->bytes / dtype_bytes(tensor.dtype)) fail("a tensor that starts outside its storage");
+  if (tensor.offset > tensor.storage->bytes / dtype_bytes(tensor.dtype))
+    fail("a tensor that starts outside its storage");
   if (storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > tensor.storage->bytes)
     fail(str("a tensor ", tensor_type_text(tensor), " that reaches outside its storage of ", tensor.storage->bytes,
              " bytes"));
@@ -140,20 +144,27 @@ Tensor PtArchive::tensor(const std::string& name, const std::vector<const Pickle
 
 Scalar PtArchive::number(const PickleValue& value) const {
   switch (value.kind) {
-    case Kind::boolean: return Scalar(value.integer != 0);
-    case Kind::integer: return Scalar(value.integer);
-    case Kind::real: return Scalar(value.real);
-    default: fail(str("a number was expected, not ", pickle_kind_name(value.kind)));
+    case Kind::boolean:
+      return Scalar(value.integer != 0);
+    case Kind::integer:
+      return Scalar(value.integer);
+    case Kind::real:
+      return Scalar(value.real);
+    default:
+      fail(str("a number was expected, not ", pickle_kind_name(value.kind)));
   }
 }
 
 Datum PtArchive::datum(const PickleValue& value) {
   switch (value.kind) {
-    case Kind::none: return {};
+    case Kind::none:
+      return {};
     case Kind::boolean:
     case Kind::integer:
-    case Kind::real: return {number(value)};
-    case Kind::string: return {value.text};
+    case Kind::real:
+      return {number(value)};
+    case Kind::string:
+      return {value.text};
     case Kind::tuple:
     case Kind::list: {
       std::vector<Datum> items;
@@ -167,8 +178,10 @@ Datum PtArchive::datum(const PickleValue& value) {
                                             number(*value.args->items[1]).as_double()))};
       }
       return {tensor(value.callable->text, value.args->items)};
-    case Kind::big_integer: fail("an integer beyond 64 bits");
-    default: fail(str(pickle_kind_name(value.kind), " stands where a tensor, a number, None or a list should"));
+    case Kind::big_integer:
+      fail("an integer beyond 64 bits");
+    default:
+      fail(str(pickle_kind_name(value.kind), " stands where a tensor, a number, None or a list should"));
   }
 }
 
@@ -178,7 +191,8 @@ TensorFile read_pt(const FileBytes& file) {
   TensorFile out;
   if (PtArchive::is_dict(root)) {
     for (size_t i = 0; i + 1 < root.items.size(); i += 2) {
-      if (!root.items[i]->is(Kind::string)) fail_user("K0151", str(file.label, ": a dict with a key that is no string"));
+      if (!root.items[i]->is(Kind::string))
+        fail_user("K0151", str(file.label, ": a dict with a key that is no string"));
       out.names.push_back(root.items[i]->text);
       out.items.push_back(archive.datum(*root.items[i + 1]));
     }

@@ -82,13 +82,20 @@ class PythonReader {
     while (true) {
       Expr (*relate)(const Expr&, const Expr&) = nullptr;
       bool swapped = false;
-      if (take("==")) relate = compare_eq;
-      else if (take("!=")) relate = compare_ne;
-      else if (take("<=")) relate = compare_le;
-      else if (take(">=")) relate = compare_le, swapped = true;
-      else if (take("<")) relate = compare_lt;
-      else if (take(">")) relate = compare_lt, swapped = true;
-      else return out;
+      if (take("=="))
+        relate = compare_eq;
+      else if (take("!="))
+        relate = compare_ne;
+      else if (take("<="))
+        relate = compare_le;
+      else if (take(">="))
+        relate = compare_le, swapped = true;
+      else if (take("<"))
+        relate = compare_lt;
+      else if (take(">"))
+        relate = compare_lt, swapped = true;
+      else
+        return out;
       Expr right = sum();
       Expr relation = swapped ? relate(right, left) : relate(left, right);
       out = first ? relation : Expr::make(ExprOp::logical_and, {out, relation});
@@ -100,9 +107,12 @@ class PythonReader {
   Expr sum() {
     Expr out = term();
     while (true) {
-      if (take("+")) out = out + term();
-      else if (take("-")) out = out - term();
-      else return out;
+      if (take("+"))
+        out = out + term();
+      else if (take("-"))
+        out = out - term();
+      else
+        return out;
     }
   }
 
@@ -111,11 +121,16 @@ class PythonReader {
     while (true) {
       skip();
       if (text_.substr(at_, 2) == "**") fail("a power where none can stand");
-      if (take("*")) out = out * unary();
-      else if (take("//")) out = floordiv(out, unary());
-      else if (take("/")) out = true_division(out, unary());
-      else if (take("%")) out = mod(out, unary());
-      else return out;
+      if (take("*"))
+        out = out * unary();
+      else if (take("//"))
+        out = floordiv(out, unary());
+      else if (take("/"))
+        out = true_division(out, unary());
+      else if (take("%"))
+        out = mod(out, unary());
+      else
+        return out;
     }
   }
 

@@ -10,8 +10,8 @@
 namespace kiln {
 
 struct Pytree {
-  std::string type;                // "builtins.tuple", "builtins.dict", …; empty: a leaf
-  std::vector<std::string> keys;   // of a dict: one per child
+  std::string type;               // "builtins.tuple", "builtins.dict", …; empty: a leaf
+  std::vector<std::string> keys;  // of a dict: one per child
   std::vector<Pytree> children;
   bool leaf() const { return type.empty(); }
 };

@@ -58,8 +58,7 @@ class ProgramReader {
     const Json::Array& specs = module.at("signature").at("input_specs").items();
     std::map<size_t, std::string> constant_names;
     for (size_t i = 0; i < specs.size(); ++i)
-      if (const Json* constant = specs[i].find("constant_input"))
-        constant_names[i] = constant->at("name").as_string();
+      if (const Json* constant = specs[i].find("constant_input")) constant_names[i] = constant->at("name").as_string();
     GraphJson reader(graph, program_.graph, symbols_);
     reader.read(constant_names);
     const Json::Array& inputs = graph.at("inputs").items();
@@ -122,8 +121,8 @@ class ProgramReader {
     }
     if (inner != nullptr && inner->as_string() != value.name)
       fail(str("the signature says ", quote(inner->as_string()), " where the graph has the input ", quote(value.name)));
-    const bool needs_tensor = spec.kind == InputKind::parameter || spec.kind == InputKind::buffer ||
-                              spec.kind == InputKind::constant_tensor;
+    const bool needs_tensor =
+        spec.kind == InputKind::parameter || spec.kind == InputKind::buffer || spec.kind == InputKind::constant_tensor;
     if (needs_tensor && value.kind != ValueKind::tensor) fail(str("the weight ", quote(spec.target), " is no tensor"));
   }
 
@@ -172,7 +171,8 @@ class ProgramReader {
   void check_constants() const {
     for (size_t i = 0; i < program_.input_specs.size(); ++i) {
       const InputSpec& spec = program_.input_specs[i];
-      if (spec.kind != InputKind::parameter && spec.kind != InputKind::buffer && spec.kind != InputKind::constant_tensor)
+      if (spec.kind != InputKind::parameter && spec.kind != InputKind::buffer &&
+          spec.kind != InputKind::constant_tensor)
         continue;
       const auto found = program_.constants.find(spec.target);
       if (found == program_.constants.end()) fail(str("the weight ", quote(spec.target), " is not in the archive"));
@@ -190,8 +190,8 @@ class ProgramReader {
     if (layout_.sample_inputs_pt.empty() || program_.in_spec.empty()) return;
     const SharedBytes data = zip_.read(zip_.at(layout_.sample_inputs_pt));
     if (data.bytes.empty()) return;
-    PtArchive archive({data.bytes, data.keep != nullptr ? data.keep : keep_,
-                       str(zip_.label(), ":", layout_.sample_inputs_pt)});
+    PtArchive archive(
+        {data.bytes, data.keep != nullptr ? data.keep : keep_, str(zip_.label(), ":", layout_.sample_inputs_pt)});
     std::vector<Datum> items;
     // Types that only Python knows cannot be flattened here: the model then has no sample inputs.
     if (!flatten_pickled(tree_, archive.root(), archive, items)) return;

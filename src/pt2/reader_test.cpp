@@ -33,8 +33,9 @@ std::string code_of(const std::string& bytes) {
 }
 
 std::string meta(const std::string& sizes, const std::string& strides, int dtype = 7) {
-  return str(R"({"dtype":)", dtype, R"(,"sizes":[)", sizes, R"(],"strides":[)", strides,
-             R"(],"requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})");
+  return str(
+      R"({"dtype":)", dtype, R"(,"sizes":[)", sizes, R"(],"strides":[)", strides,
+      R"(],"requires_grad":false,"device":{"type":"cpu","index":null},"storage_offset":{"as_int":0},"layout":7})");
 }
 
 // x[s0, 2] with weight w[2]: y = x * w, and s0 itself. Pieces can be replaced to damage it.
@@ -56,24 +57,25 @@ struct Model {
 
   std::string json() const {
     const std::string x = meta(str(symbol, R"(,{"as_int":2})"), R"({"as_int":2},{"as_int":1})");
-    return str(R"({"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"p_w"}},{"as_tensor":{"name":"x"}}],"outputs":[)",
-               outputs, R"(],"nodes":[)", node, more_nodes, R"(],"tensor_values":{"p_w":)",
-               meta(R"({"as_int":2})", R"({"as_int":1})"), R"(,"x":)", x, R"(,"y":)", x, more_values,
-               R"(},"sym_int_values":{"n":)", symbol,
-               R"(},"sym_bool_values":{}},"signature":{"input_specs":[{"parameter":{"arg":{"name":"p_w"},"parameter_name":"w"}},)"
-               R"({"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],"output_specs":[)",
-               output_specs,
-               R"(]},"module_call_graph":[{"fqn":"","signature":{"inputs":[],"outputs":[],"in_spec":"[1, {\"type\": \"builtins.tuple\", \"context\": \"null\", \"children_spec\": [{\"type\": \"builtins.tuple\", \"context\": \"null\", \"children_spec\": [{\"type\": null, \"context\": null, \"children_spec\": []}]}, {\"type\": \"builtins.dict\", \"context\": \"[]\", \"children_spec\": []}]}]","out_spec":"[1, {\"type\": null, \"context\": null, \"children_spec\": []}]","forward_arg_names":["x"]}}]},)"
-               R"("opset_version":{"aten":10},"range_constraints":{)",
-               ranges, R"(},"schema_version":{"major":)", major, R"(,"minor":20},"torch_version":"2.15.0","guards_code":[)",
-               guards, "]}");
+    return str(
+        R"({"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"p_w"}},{"as_tensor":{"name":"x"}}],"outputs":[)",
+        outputs, R"(],"nodes":[)", node, more_nodes, R"(],"tensor_values":{"p_w":)",
+        meta(R"({"as_int":2})", R"({"as_int":1})"), R"(,"x":)", x, R"(,"y":)", x, more_values,
+        R"(},"sym_int_values":{"n":)", symbol,
+        R"(},"sym_bool_values":{}},"signature":{"input_specs":[{"parameter":{"arg":{"name":"p_w"},"parameter_name":"w"}},)"
+        R"({"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],"output_specs":[)",
+        output_specs,
+        R"(]},"module_call_graph":[{"fqn":"","signature":{"inputs":[],"outputs":[],"in_spec":"[1, {\"type\": \"builtins.tuple\", \"context\": \"null\", \"children_spec\": [{\"type\": \"builtins.tuple\", \"context\": \"null\", \"children_spec\": [{\"type\": null, \"context\": null, \"children_spec\": []}]}, {\"type\": \"builtins.dict\", \"context\": \"[]\", \"children_spec\": []}]}]","out_spec":"[1, {\"type\": null, \"context\": null, \"children_spec\": []}]","forward_arg_names":["x"]}}]},)"
+        R"("opset_version":{"aten":10},"range_constraints":{)",
+        ranges, R"(},"schema_version":{"major":)", major, R"(,"minor":20},"torch_version":"2.15.0","guards_code":[)",
+        guards, "]}");
   }
   Entries entries() const {
     return {{"m/archive_format", "pt2"},
             {"m/models/model.json", json()},
             {"m/data/weights/model_weights_config.json",
-             str(R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)", weight_meta,
-                 "}}}")},
+             str(R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)",
+                 weight_meta, "}}}")},
             {"m/data/weights/weight_0", weight},
             {"m/data/constants/model_constants_config.json", R"({"config":{}})"}};
   }
@@ -181,9 +183,9 @@ TEST(Reader, ArgumentKinds) {
 TEST(Reader, WeightsMayShareAStorage) {
   Model model;
   Entries entries = model.entries();
-  entries[2].second = str(R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)",
-                          model.weight_meta, R"(},"v":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)",
-                          model.weight_meta, "}}}");
+  entries[2].second = str(
+      R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)", model.weight_meta,
+      R"(},"v":{"path_name":"weight_0","is_param":true,"use_pickle":false,"tensor_meta":)", model.weight_meta, "}}}");
   const Program program = read_bytes(write_zip(entries));
   EXPECT_EQ(program.constants.at("w").storage, program.constants.at("v").storage);
 }
@@ -227,7 +229,8 @@ TEST(Reader, BadModelsAreRefused) {
   model.node = replace_all(model.node, "\"p_w\"", "\"q_w\"");
   EXPECT_EQ(code_of(model.bytes()), "K0202");
   model = {};
-  model.node = replace_all(model.node, R"("outputs":[{"as_tensor":{"name":"y"}}])", R"("outputs":[{"as_tensor":{"name":"x"}}])");
+  model.node =
+      replace_all(model.node, R"("outputs":[{"as_tensor":{"name":"y"}}])", R"("outputs":[{"as_tensor":{"name":"x"}}])");
   EXPECT_EQ(code_of(model.bytes()), "K0202");
   model = {};
   model.node = replace_all(model.node, "as_tensor", "as_teapot");

@@ -55,8 +55,8 @@ Tensor read_entry(const FileBytes& file, ByteSpan data, const std::string& name,
   const int64_t begin = range[0].as_int(), end = range[1].as_int();
   if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data.size())
     fail_file(file, str("tensor ", quote(name), " lies outside the file"));
-  return tensor_over(dtype, std::move(sizes), data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)),
-                     file, name);
+  return tensor_over(dtype, std::move(sizes),
+                     data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), file, name);
 }
 
 }  // namespace
@@ -89,8 +89,8 @@ void write_safetensors(const TensorFile& file, const ZipWriter::Sink& sink) {
     for (const TypeName& row : types)
       if (row.dtype == tensor.dtype) type = &row;
     if (type == nullptr)
-      fail_user("K0153",
-                str("item ", name, " is ", dtype_torch_name(tensor.dtype), ", which .safetensors does not have; write .pt"));
+      fail_user("K0153", str("item ", name, " is ", dtype_torch_name(tensor.dtype),
+                             ", which .safetensors does not have; write .pt"));
     Json entry = Json::object(), shape = Json::array(), range = Json::array();
     for (int64_t size : tensor.sizes) shape.push(size);
     range.push(offset);

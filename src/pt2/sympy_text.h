@@ -20,7 +20,7 @@ struct InputPath {
   std::string base;                // x
   std::vector<std::string> steps;  // each index or key, in order
   enum class Asks { value, size, stride, offset } asks = Asks::value;
-  std::optional<int64_t> dim;      // size, stride
+  std::optional<int64_t> dim;  // size, stride
 };
 using ResolveInput = std::function<Expr(const InputPath&)>;
 

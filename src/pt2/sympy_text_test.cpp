@@ -42,14 +42,16 @@ TEST(Srepr, Conditions) {
   EXPECT_EQ(value(str("Equality(", s0, ", Integer(3))"), 3), 1);
   EXPECT_EQ(value(str("Unequality(", s0, ", Integer(3))"), 3), 0);
   EXPECT_EQ(value(str("And(Equality(", s0, ", Integer(3)), Not(Equality(", s0, ", Integer(4))))"), 3), 1);
-  EXPECT_EQ(value(str("Piecewise(ExprCondPair(Integer(10), Equality(", s0, ", Integer(3))), ExprCondPair(Integer(20), true))"),
+  EXPECT_EQ(value(str("Piecewise(ExprCondPair(Integer(10), Equality(", s0,
+                      ", Integer(3))), ExprCondPair(Integer(20), true))"),
                   3),
             10);
 }
 
 TEST(Srepr, DamageIsAnError) {
-  for (const char* bad : {"", "Integer(", "Integer(1", "Integer(99999999999999999999)", "Symbol('s0'", "Symbol('')",
-                          "Add()", "Integer(1) x", "Mod(Integer(1))", "Float('x', precision=53)", "Nonsense(Integer(1))"})
+  for (const char* bad :
+       {"", "Integer(", "Integer(1", "Integer(99999999999999999999)", "Symbol('s0'", "Symbol('')", "Add()",
+        "Integer(1) x", "Mod(Integer(1))", "Float('x', precision=53)", "Nonsense(Integer(1))"})
     EXPECT_THROW(parse_srepr(bad), Error) << bad;
   std::string deep;
   for (int i = 0; i < 100000; ++i) deep += "Add(";
@@ -89,7 +91,8 @@ TEST(PythonExpr, RangeKeys) {
 }
 
 TEST(PythonExpr, DamageIsAnError) {
-  for (const char* bad : {"", "1 +", "(1", "L['x'", "L['x'].size()", "L['x'].size()[a]", "1 2", "== 1", "f(1)", "99999999999999999999"})
+  for (const char* bad :
+       {"", "1 +", "(1", "L['x'", "L['x'].size()", "L['x'].size()[a]", "1 2", "== 1", "f(1)", "99999999999999999999"})
     EXPECT_THROW(parse_python_expr(bad, resolve_by_name), Error) << bad;
   EXPECT_THROW(parse_python_expr(std::string(100000, '('), resolve_by_name), Error);
   EXPECT_THROW(parse_python_expr(std::string(100000, '-'), resolve_by_name), Error);

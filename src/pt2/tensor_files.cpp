@@ -28,10 +28,14 @@ TensorFile read_tensor_file(const std::string& path) {
   const auto mapped = MappedFile::open(path);
   const FileBytes file{mapped->bytes(), mapped, path};
   switch (format) {
-    case Format::pt: return read_pt(file);
-    case Format::npy: return read_npy(file);
-    case Format::npz: return read_npz(file);
-    case Format::safetensors: return read_safetensors(file);
+    case Format::pt:
+      return read_pt(file);
+    case Format::npy:
+      return read_npy(file);
+    case Format::npz:
+      return read_npz(file);
+    case Format::safetensors:
+      return read_safetensors(file);
   }
   fail_bug("unknown format of a tensor file");
 }
@@ -42,10 +46,18 @@ void write_tensor_file(const std::string& path, const TensorFile& file) {
   AtomicFile out(path);
   const ZipWriter::Sink sink = [&out](ByteSpan bytes) { out.write(bytes); };
   switch (format) {
-    case Format::pt: write_pt(file, sink); break;
-    case Format::npy: write_npy(file, sink); break;
-    case Format::npz: write_npz(file, sink); break;
-    case Format::safetensors: write_safetensors(file, sink); break;
+    case Format::pt:
+      write_pt(file, sink);
+      break;
+    case Format::npy:
+      write_npy(file, sink);
+      break;
+    case Format::npz:
+      write_npz(file, sink);
+      break;
+    case Format::safetensors:
+      write_safetensors(file, sink);
+      break;
   }
   out.commit();
 }

@@ -56,9 +56,18 @@ TEST(TensorFiles, PtKeepsEverything) {
   part.sizes = {2};
   part.strides = {3};
   part.offset = 2;
-  file.items = {{base}, {transposed(base)}, {part}, {Scalar(7)}, {Scalar(2.5)}, {Scalar(true)}, {}, {std::string("é")},
-                {std::vector<Datum>{{Scalar(1)}, {base}}}, {Scalar(std::complex<double>(1, -2))},
-                {Scalar(int64_t{1} << 40)}, {Tensor::empty(DType::i64, {0, 4})}};
+  file.items = {{base},
+                {transposed(base)},
+                {part},
+                {Scalar(7)},
+                {Scalar(2.5)},
+                {Scalar(true)},
+                {},
+                {std::string("é")},
+                {std::vector<Datum>{{Scalar(1)}, {base}}},
+                {Scalar(std::complex<double>(1, -2))},
+                {Scalar(int64_t{1} << 40)},
+                {Tensor::empty(DType::i64, {0, 4})}};
   const TensorFile back = round_trip(file, ".pt");
   ASSERT_EQ(back.items.size(), file.items.size());
   EXPECT_TRUE(back.names.empty());
@@ -165,8 +174,16 @@ TEST(TensorFiles, WritesTheBytesThatPyTorchWasSeenToLoad) {
   TensorFile file;
   file.names = {"w", "wt", "u", "n", "f", "b", "none", "s", "c", "l"};
   const Tensor base = iota(DType::f32, {2, 3});
-  file.items = {{base}, {transposed(base)}, {iota(DType::u16, {2})}, {Scalar(-7)}, {Scalar(2.5)}, {Scalar(false)}, {},
-                {std::string("text")}, {Scalar(std::complex<double>(1, 2))}, {std::vector<Datum>{{iota(DType::bf16, {2})}}}};
+  file.items = {{base},
+                {transposed(base)},
+                {iota(DType::u16, {2})},
+                {Scalar(-7)},
+                {Scalar(2.5)},
+                {Scalar(false)},
+                {},
+                {std::string("text")},
+                {Scalar(std::complex<double>(1, 2))},
+                {std::vector<Datum>{{iota(DType::bf16, {2})}}}};
   std::string bytes;
   write_pt(file, [&bytes](ByteSpan piece) { bytes += as_text(piece); });
   const std::string golden = source_file("tests/fuzz_seeds/pt/kiln.pt");

@@ -86,7 +86,8 @@ class WeightReader {
   std::vector<int64_t> numbers(const std::vector<Expr>& exprs) const {
     std::vector<int64_t> out;
     for (const Expr& expr : exprs) {
-      if (!expr.is_constant() || expr.value() < 0) fail_user("K0164", "a size, stride or offset that is no natural number");
+      if (!expr.is_constant() || expr.value() < 0)
+        fail_user("K0164", "a size, stride or offset that is no natural number");
       out.push_back(expr.value());
     }
     return out;

@@ -8,14 +8,15 @@ class Hoister {
  public:
   Hoister(const LoopProgram& program) : ranges_(program.ranges()) {}
 
-  // Statements that leave this body are appended to `out` of the caller, in front of the loop.
-  bool visit(Body& body) {
+  // Statements that leave a loop go in front of it, in the enclosing body. Nothing leaves the outermost loops: they are what
+  // is spread over threads.
+  bool visit(Body& body, bool outermost = true) {
     bool changed = false;
     Body out;
     for (Stmt& stmt : body) {
       if (stmt.kind == StmtKind::loop) {
-        changed |= visit(stmt.loop->body) | visit(stmt.loop->after);
-        changed |= hoist(*stmt.loop, out);
+        changed |= visit(stmt.loop->body, false) | visit(stmt.loop->after, false);
+        if (!outermost) changed |= hoist(*stmt.loop, out);
       }
       out.push_back(std::move(stmt));
     }

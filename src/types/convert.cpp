@@ -138,26 +138,46 @@ struct Narrow<ComplexHalf> {
 template <class F>
 void with_type(DType dtype, F f) {
   switch (dtype) {
-    case DType::boolean: return f(Bool{});
-    case DType::u8: return f(uint8_t{});
-    case DType::i8: return f(int8_t{});
-    case DType::i16: return f(int16_t{});
-    case DType::u16: return f(uint16_t{});
-    case DType::i32: return f(int32_t{});
-    case DType::u32: return f(uint32_t{});
-    case DType::i64: return f(int64_t{});
-    case DType::u64: return f(uint64_t{});
-    case DType::f8e4m3fn: return f(Float8<DType::f8e4m3fn>{});
-    case DType::f8e5m2: return f(Float8<DType::f8e5m2>{});
-    case DType::f8e4m3fnuz: return f(Float8<DType::f8e4m3fnuz>{});
-    case DType::f8e5m2fnuz: return f(Float8<DType::f8e5m2fnuz>{});
-    case DType::f16: return f(Half{});
-    case DType::bf16: return f(Bfloat{});
-    case DType::f32: return f(float{});
-    case DType::f64: return f(double{});
-    case DType::c32: return f(ComplexHalf{});
-    case DType::c64: return f(std::complex<float>{});
-    case DType::c128: return f(std::complex<double>{});
+    case DType::boolean:
+      return f(Bool{});
+    case DType::u8:
+      return f(uint8_t{});
+    case DType::i8:
+      return f(int8_t{});
+    case DType::i16:
+      return f(int16_t{});
+    case DType::u16:
+      return f(uint16_t{});
+    case DType::i32:
+      return f(int32_t{});
+    case DType::u32:
+      return f(uint32_t{});
+    case DType::i64:
+      return f(int64_t{});
+    case DType::u64:
+      return f(uint64_t{});
+    case DType::f8e4m3fn:
+      return f(Float8<DType::f8e4m3fn>{});
+    case DType::f8e5m2:
+      return f(Float8<DType::f8e5m2>{});
+    case DType::f8e4m3fnuz:
+      return f(Float8<DType::f8e4m3fnuz>{});
+    case DType::f8e5m2fnuz:
+      return f(Float8<DType::f8e5m2fnuz>{});
+    case DType::f16:
+      return f(Half{});
+    case DType::bf16:
+      return f(Bfloat{});
+    case DType::f32:
+      return f(float{});
+    case DType::f64:
+      return f(double{});
+    case DType::c32:
+      return f(ComplexHalf{});
+    case DType::c64:
+      return f(std::complex<float>{});
+    case DType::c128:
+      return f(std::complex<double>{});
   }
   fail_bug("unknown dtype");
 }
@@ -188,11 +208,16 @@ void move_row(const std::byte* from, int64_t from_stride, std::byte* to, int64_t
 RowCopy choose_row(DType from, DType to) {
   if (from == to) {
     switch (dtype_bytes(from)) {
-      case 1: return move_row<1>;
-      case 2: return move_row<2>;
-      case 4: return move_row<4>;
-      case 8: return move_row<8>;
-      default: return move_row<16>;
+      case 1:
+        return move_row<1>;
+      case 2:
+        return move_row<2>;
+      case 4:
+        return move_row<4>;
+      case 8:
+        return move_row<8>;
+      default:
+        return move_row<16>;
     }
   }
   RowCopy row = nullptr;

@@ -59,9 +59,7 @@ const Row& row(DType dtype) { return rows[static_cast<size_t>(dtype)]; }
 bool is_f8(DType dtype) { return is_float(dtype) && row(dtype).bytes == 1; }
 
 // u16, u32 and u64 came late to PyTorch and promote with floats and themselves only.
-bool is_barebones_unsigned(DType dtype) {
-  return dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64;
-}
+bool is_barebones_unsigned(DType dtype) { return dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64; }
 
 [[noreturn]] void fail_promotion(DType a, DType b) {
   fail_user("K0208", str("PyTorch has no promotion of ", dtype_torch_name(a), " with ", dtype_torch_name(b)));
@@ -115,10 +113,14 @@ bool is_signed(DType dtype) {
 
 DType complex_part(DType dtype) {
   switch (dtype) {
-    case DType::c32: return DType::f16;
-    case DType::c64: return DType::f32;
-    case DType::c128: return DType::f64;
-    default: return dtype;
+    case DType::c32:
+      return DType::f16;
+    case DType::c64:
+      return DType::f32;
+    case DType::c128:
+      return DType::f64;
+    default:
+      return dtype;
   }
 }
 

@@ -23,11 +23,16 @@ const F8Format& f8_format(DType dtype) {
   static constexpr F8Format e4m3fnuz = {3, 8, 0x7f, true, 0};
   static constexpr F8Format e5m2fnuz = {2, 16, 0x7f, true, 0};
   switch (dtype) {
-    case DType::f8e4m3fn: return e4m3fn;
-    case DType::f8e5m2: return e5m2;
-    case DType::f8e4m3fnuz: return e4m3fnuz;
-    case DType::f8e5m2fnuz: return e5m2fnuz;
-    default: fail_bug(str("not an 8-bit float: ", dtype_name(dtype)));
+    case DType::f8e4m3fn:
+      return e4m3fn;
+    case DType::f8e5m2:
+      return e5m2;
+    case DType::f8e4m3fnuz:
+      return e4m3fnuz;
+    case DType::f8e5m2fnuz:
+      return e5m2fnuz;
+    default:
+      fail_bug(str("not an 8-bit float: ", dtype_name(dtype)));
   }
 }
 
@@ -81,10 +86,10 @@ float f8_to_f32(DType dtype, uint8_t bits) {
   }
   const int ones = (1 << format.mantissa_bits) - 1;
   const int exponent = code >> format.mantissa_bits, mantissa = code & ones;
-  const float magnitude = exponent == 0
-                              ? std::ldexp(static_cast<float>(mantissa), 1 - format.bias - format.mantissa_bits)
-                              : std::ldexp(static_cast<float>(mantissa | (ones + 1)),
-                                           exponent - format.bias - format.mantissa_bits);
+  const float magnitude =
+      exponent == 0
+          ? std::ldexp(static_cast<float>(mantissa), 1 - format.bias - format.mantissa_bits)
+          : std::ldexp(static_cast<float>(mantissa | (ones + 1)), exponent - format.bias - format.mantissa_bits);
   return negative ? -magnitude : magnitude;
 }
 

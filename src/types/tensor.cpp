@@ -45,7 +45,8 @@ std::shared_ptr<Storage> Storage::allocate(int64_t bytes) {
   auto storage = std::make_shared<Storage>();
   const size_t rounded = (static_cast<size_t>(bytes) + 63) / 64 * 64 + (bytes == 0 ? 64 : 0);
   void* memory = ::operator new(rounded, storage_alignment, std::nothrow);
-  if (memory == nullptr) fail_user("K0241", str("out of memory: a tensor needs ", bytes_text(static_cast<uint64_t>(bytes))));
+  if (memory == nullptr)
+    fail_user("K0241", str("out of memory: a tensor needs ", bytes_text(static_cast<uint64_t>(bytes))));
   std::memset(memory, 0, rounded);
   storage->keep = std::shared_ptr<void>(memory, [](void* p) { ::operator delete(p, storage_alignment); });
   storage->data = static_cast<std::byte*>(memory);
@@ -157,27 +158,42 @@ std::string tensor_type_text(const Tensor& tensor) {
 
 Scalar load_scalar(DType dtype, const std::byte* at) {
   switch (dtype) {
-    case DType::boolean: return Scalar(read<uint8_t>(at) != 0);
-    case DType::u8: return Scalar(int64_t{read<uint8_t>(at)});
-    case DType::i8: return Scalar(int64_t{read<int8_t>(at)});
-    case DType::i16: return Scalar(int64_t{read<int16_t>(at)});
-    case DType::u16: return Scalar(int64_t{read<uint16_t>(at)});
-    case DType::i32: return Scalar(int64_t{read<int32_t>(at)});
-    case DType::u32: return Scalar(int64_t{read<uint32_t>(at)});
+    case DType::boolean:
+      return Scalar(read<uint8_t>(at) != 0);
+    case DType::u8:
+      return Scalar(int64_t{read<uint8_t>(at)});
+    case DType::i8:
+      return Scalar(int64_t{read<int8_t>(at)});
+    case DType::i16:
+      return Scalar(int64_t{read<int16_t>(at)});
+    case DType::u16:
+      return Scalar(int64_t{read<uint16_t>(at)});
+    case DType::i32:
+      return Scalar(int64_t{read<int32_t>(at)});
+    case DType::u32:
+      return Scalar(int64_t{read<uint32_t>(at)});
     case DType::i64:
-    case DType::u64: return Scalar(read<int64_t>(at));  // u64: the same bits
+    case DType::u64:
+      return Scalar(read<int64_t>(at));  // u64: the same bits
     case DType::f8e4m3fn:
     case DType::f8e5m2:
     case DType::f8e4m3fnuz:
-    case DType::f8e5m2fnuz: return Scalar(double{f8_to_f32(dtype, read<uint8_t>(at))});
-    case DType::f16: return Scalar(double{f16_to_f32(read<uint16_t>(at))});
-    case DType::bf16: return Scalar(double{bf16_to_f32(read<uint16_t>(at))});
-    case DType::f32: return Scalar(double{read<float>(at)});
-    case DType::f64: return Scalar(read<double>(at));
+    case DType::f8e5m2fnuz:
+      return Scalar(double{f8_to_f32(dtype, read<uint8_t>(at))});
+    case DType::f16:
+      return Scalar(double{f16_to_f32(read<uint16_t>(at))});
+    case DType::bf16:
+      return Scalar(double{bf16_to_f32(read<uint16_t>(at))});
+    case DType::f32:
+      return Scalar(double{read<float>(at)});
+    case DType::f64:
+      return Scalar(read<double>(at));
     case DType::c32:
       return Scalar(std::complex<double>(f16_to_f32(read<uint16_t>(at)), f16_to_f32(read<uint16_t>(at + 2))));
-    case DType::c64: return Scalar(std::complex<double>(read<float>(at), read<float>(at + 4)));
-    case DType::c128: return Scalar(std::complex<double>(read<double>(at), read<double>(at + 8)));
+    case DType::c64:
+      return Scalar(std::complex<double>(read<float>(at), read<float>(at + 4)));
+    case DType::c128:
+      return Scalar(std::complex<double>(read<double>(at), read<double>(at + 8)));
   }
   fail_bug("unknown dtype");
 }
@@ -189,30 +205,40 @@ void store_scalar(DType dtype, std::byte* at, const Scalar& value) {
       return write<uint8_t>(at, bit ? 1 : 0);
     }
     case DType::u8:
-    case DType::i8: return write(at, static_cast<int8_t>(value.as_int()));
+    case DType::i8:
+      return write(at, static_cast<int8_t>(value.as_int()));
     case DType::i16:
-    case DType::u16: return write(at, static_cast<int16_t>(value.as_int()));
+    case DType::u16:
+      return write(at, static_cast<int16_t>(value.as_int()));
     case DType::i32:
-    case DType::u32: return write(at, static_cast<int32_t>(value.as_int()));
+    case DType::u32:
+      return write(at, static_cast<int32_t>(value.as_int()));
     case DType::i64:
-    case DType::u64: return write(at, value.as_int());
+    case DType::u64:
+      return write(at, value.as_int());
     case DType::f8e4m3fn:
     case DType::f8e5m2:
     case DType::f8e4m3fnuz:
-    case DType::f8e5m2fnuz: return write(at, f32_to_f8(dtype, static_cast<float>(value.as_double())));
-    case DType::f16: return write(at, f64_to_f16(value.as_double()));
-    case DType::bf16: return write(at, f64_to_bf16(value.as_double()));
+    case DType::f8e5m2fnuz:
+      return write(at, f32_to_f8(dtype, static_cast<float>(value.as_double())));
+    case DType::f16:
+      return write(at, f64_to_f16(value.as_double()));
+    case DType::bf16:
+      return write(at, f64_to_bf16(value.as_double()));
     case DType::f32:
       // An int goes to f32 in one rounding, not through f64.
       return write(at, value.is_int() ? static_cast<float>(value.as_int()) : static_cast<float>(value.as_double()));
-    case DType::f64: return write(at, value.as_double());
+    case DType::f64:
+      return write(at, value.as_double());
     case DType::c32: {
       const std::complex<double> v = value.as_complex();
       write(at, f64_to_f16(v.real()));
       return write(at + 2, f64_to_f16(v.imag()));
     }
-    case DType::c64: return write(at, std::complex<float>(value.as_complex()));
-    case DType::c128: return write(at, value.as_complex());
+    case DType::c64:
+      return write(at, std::complex<float>(value.as_complex()));
+    case DType::c128:
+      return write(at, value.as_complex());
   }
 }
 

@@ -63,7 +63,7 @@ int KernelPrinter::local_site(int site) {
 
 PrintedKernel KernelPrinter::print() {
   print_items();
-  std::string head = "extern \"C\" int $NAME(const kiln_kernel_context* ctx, void* const* buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
+  std::string head = "extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
   for (size_t i = 0; i < result_.buffers.size(); ++i) {
     const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.buffers[i])].dtype);
     const char* constant = result_.access[i] == 1 ? "const " : "";

@@ -86,9 +86,9 @@ std::string KernelPrinter::literal(DType dtype, const Scalar& value) const {
   if (dtype == DType::boolean) return value.as_int() != 0 || (value.is_float() && value.as_double() != 0) ? "true" : "false";
   if (!kiln::is_float(dtype)) {
     int64_t v = value.as_int();
-    if (v == INT64_MIN) return str("(", c_type(dtype), ")(-9223372036854775807ll - 1)");
-    if (dtype == DType::i64) return str(v, "ll");
-    return str("(", c_type(dtype), ")", v, "ll");
+    if (v == INT64_MIN) return str("(", c_type(dtype), ")(-9223372036854775807l - 1)");
+    if (dtype == DType::i64) return str(v, "l");
+    return str("(", c_type(dtype), ")", v, "l");
   }
   double v = value.as_double();
   bool single = dtype != DType::f64;

@@ -60,7 +60,7 @@ std::string KernelPrinter::identity(const Loop& loop, int which) const {
   auto highest = [&]() -> std::string {
     if (floating) return literal(t, Scalar(INFINITY));
     if (t == DType::boolean) return "true";
-    if (t == DType::u64) return "(u64)18446744073709551615ull";
+    if (t == DType::u64) return "(u64)18446744073709551615ul";
     uint64_t bits = static_cast<uint64_t>(dtype_bytes(t)) * 8;
     return literal(t, Scalar(static_cast<int64_t>((uint64_t{1} << (is_signed(t) ? bits - 1 : bits)) - 1)));
   };
@@ -71,8 +71,8 @@ std::string KernelPrinter::identity(const Loop& loop, int which) const {
     case ReduceOp::min: return highest();
     case ReduceOp::any: return "false";
     case ReduceOp::all: return "true";
-    case ReduceOp::argmax: return which == 0 ? lowest() : "-1ll";
-    case ReduceOp::argmin: return which == 0 ? highest() : "-1ll";
+    case ReduceOp::argmax: return which == 0 ? lowest() : "-1l";
+    case ReduceOp::argmin: return which == 0 ? highest() : "-1l";
     case ReduceOp::welford: return literal(t, Scalar(int64_t{0}));
   }
   fail_bug("unknown reduction");

@@ -89,15 +89,15 @@ void MmPrinter::print() {
     print_copy(needed_by_factors(nest_.m->body, nullptr), {{nest_.m->var, Expr::symbol(row(r))}}, row_values_[r]);
   }
   p_.line(str("const i64 columns = ", p_.expr(nest_.n->extent), ";"));
-  p_.line("i64 n0 = 0;");
+  p_.line("i64 column = 0;");
   int64_t step = nr_ * p_.lane_count_;
-  p_.open(str("for (; n0 + ", step, " <= columns; n0 += ", step, ")"));
+  p_.open(str("for (; column + ", step, " <= columns; column += ", step, ")"));
   print_tile(static_cast<int>(nr_), "");
   p_.close();
   bool exact = nest_.n->extent.is_constant() && nest_.n->extent.value() % step == 0;
   if (!exact) {
-    p_.open(str("for (; n0 < columns; n0 += ", p_.lane_count_, ")"));
-    p_.line(str("const int left = (int)k_min((i64)", p_.lane_count_, ", columns - n0);"));
+    p_.open(str("for (; column < columns; column += ", p_.lane_count_, ")"));
+    p_.line(str("const int left = (int)k_min((i64)", p_.lane_count_, ", columns - column);"));
     print_tile(1, "left");
     p_.close();
   }
@@ -121,7 +121,7 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
   std::string type = vector_type(p_.type(result)), scalar = c_type(p_.type(result));
   std::vector<Values> columns(static_cast<size_t>(vectors));
   for (int v = 0; v < vectors; ++v) {
-    p_.line(str("const i64 ", column(v), " = n0 + ", v * p_.lane_count_, ";"));
+    p_.line(str("const i64 ", column(v), " = column + ", v * p_.lane_count_, ";"));
     p_.env_.ranges[column(v)] = p_.env_.ranges[nest_.n->var];
     p_.lanes_ = KernelPrinter::Lanes{column(v), left};
     print_copy(needed_by_factors(nest_.n->body, nest_.k), {{nest_.n->var, Expr::symbol(column(v))}}, columns[static_cast<size_t>(v)]);
@@ -164,7 +164,7 @@ void MmPrinter::print_row_start() {
 void MmPrinter::print_epilogue(int vectors, const std::string& left) {
   print_row_start();
   p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
-  p_.line(str("const i64 ", nest_.n->var, " = n0 + c * ", p_.lane_count_, ";"));
+  p_.line(str("const i64 ", nest_.n->var, " = column + c * ", p_.lane_count_, ";"));
   p_.lanes_ = KernelPrinter::Lanes{nest_.n->var, left};
   std::set<std::string> outer_index = p_.varying_index_;
   for (const Stmt& stmt : nest_.n->body) {

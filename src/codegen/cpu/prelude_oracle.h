@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <limits>
+#include <ostream>
 #include <stdexcept>
 #include <string>
 #include <vector>
@@ -136,6 +137,10 @@ struct Build {
   int lanes = 1;
   int mask_bits = 32;
 };
+
+inline void PrintTo(const Build& build, std::ostream* out) {
+  *out << build.compiler << " level " << static_cast<int>(build.level) << " lanes " << build.lanes;
+}
 
 inline bool host_runs(CpuLevel level) {
   switch (level) {

@@ -11,7 +11,7 @@ const std::vector<Element>& elements() {
       {"i8", "signed char", 1, false, true, DType::i8},     {"u8", "unsigned char", 1, false, false, DType::u8},
       {"i16", "short", 2, false, true, DType::i16},         {"u16", "unsigned short", 2, false, false, DType::u16},
       {"i32", "int", 4, false, true, DType::i32},           {"u32", "unsigned", 4, false, false, DType::u32},
-      {"i64", "long long", 8, false, true, DType::i64},     {"u64", "unsigned long long", 8, false, false, DType::u64},
+      {"i64", "long", 8, false, true, DType::i64},     {"u64", "unsigned long", 8, false, false, DType::u64},
   };
   return table;
 }
@@ -80,13 +80,19 @@ std::string lane_list(int from, int count, std::string_view around = "$") {
   return out;
 }
 
+// g++ compares i64 (long long) to lanes of long, another type: natural_mask takes that back.
 constexpr const char* pair_text = R"(template <class V> struct pair { V a, b; };
+typedef long long_lanes __attribute__((vector_size($R)));
+template <class V> K_FN V natural_mask(V m) { return m; }
+K_FN $I natural_mask(long_lanes m) { return ($I)m; }
 #define K_PAIR(op) \
   template <class V> K_FN pair<V> operator op(pair<V> x, pair<V> y) { return {x.a op y.a, x.b op y.b}; }
 K_PAIR(+) K_PAIR(-) K_PAIR(*) K_PAIR(/) K_PAIR(&) K_PAIR(|) K_PAIR(^) K_PAIR(<<) K_PAIR(>>)
 #undef K_PAIR
 #define K_PAIR(op) \
-  template <class V> K_FN auto operator op(pair<V> x, pair<V> y) { return pair<decltype(x.a op y.a)>{x.a op y.a, x.b op y.b}; }
+  template <class V> K_FN auto operator op(pair<V> x, pair<V> y) { \
+    return pair<decltype(natural_mask(x.a op y.a))>{natural_mask(x.a op y.a), natural_mask(x.b op y.b)}; \
+  }
 K_PAIR(==) K_PAIR(!=) K_PAIR(<) K_PAIR(<=) K_PAIR(>) K_PAIR(>=)
 #undef K_PAIR
 template <class V> K_FN pair<V> operator-(pair<V> x) { return {-x.a, -x.b}; }
@@ -224,7 +230,10 @@ constexpr Family families[] = {
 }  // namespace
 
 std::optional<std::string> type_piece(std::string_view name, const PieceContext& context) {
-  if (name == "pair") return pair_text;
+  if (name == "pair") {
+    int bytes = context.register_bytes();
+    return fill(pair_text, {{"R", std::to_string(bytes)}, {"I", type_name(*find_element("i64"), bytes / 8)}});
+  }
   if (name == "vmask") return vmask_text(context);
   if (name[0] == 'v') {
     const Element* e = find_element(name.substr(1));
