@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The documents' MLP (10 → 16 → 1) in Kiln, AOTInductor and onnxruntime: seconds to compile, time per call.
 
-    tools/build.sh release && python bench/mlp.py [--batch 8] [--rounds 5] [--compile-rounds 3]
+    tools/build.sh release && python bench/mlp.py [--rounds 5] [--compile-rounds 3]
 
 Needs PyTorch and onnxruntime. The systems take turns within each round, so that a busy moment of the machine hits all
 of them; medians over the rounds are compared. All run on one thread.
@@ -33,6 +33,8 @@ sys.path.insert(0, str(ROOT / "tests"))
 sys.path.insert(0, str(HERE))
 from generate_cases import Mlp  # noqa: E402
 from onnx_mlp import write_mlp  # noqa: E402
+
+BATCH = 8  # what examples/two_threads takes for a dynamic size
 
 AOTI_LOOP = """
 #include <torch/csrc/inductor/aoti_package/model_package_loader.h>
@@ -86,13 +88,13 @@ def median_of_calls(call, count=20000):
     return statistics.median(times)
 
 
-def kiln_call_seconds(program, package, batch):
-    """The median that examples/two_threads prints."""
-    text = run([program, package, "--batch", batch])
-    match = re.search(r"median[^0-9]*([0-9.]+) *(ns|us|µs)", text)
+def kiln_call_seconds(program, package):
+    """The median for one thread that examples/two_threads prints; it runs at batch 8."""
+    text = run([program, package])
+    match = re.search(r"one thread: +median ([0-9.]+) us", text)
     if not match:
         sys.exit(f"{program} printed no median:\n{text}")
-    return float(match.group(1)) * (1e-9 if match.group(2) == "ns" else 1e-6)
+    return float(match.group(1)) * 1e-6
 
 
 class Bench:
@@ -103,7 +105,7 @@ class Bench:
         self.onnx = folder / "mlp.onnx"
         torch.manual_seed(0)
         module = Mlp().eval().requires_grad_(False)
-        self.x = torch.randn(options.batch, 10)
+        self.x = torch.randn(BATCH, 10)
         batch = torch.export.Dim("batch", min=1, max=1024)
         program = torch.export.export(module, (torch.randn(8, 10),), dynamic_shapes={"x": {0: batch}})
         torch.export.save(program, self.model)
@@ -131,12 +133,12 @@ class Bench:
         self.aoti_loop = load_inline("aoti_loop", AOTI_LOOP, functions=["time_calls"], build_directory=str(self.folder))
         self.live = self.session()
         self.binding = self.live.io_binding()
-        self.output = torch.empty(self.options.batch, 1)
+        self.output = torch.empty(BATCH, 1)
         for name, bind, value in (("x", self.binding.bind_input, self.x), ("y", self.binding.bind_output, self.output)):
             bind(name, "cpu", 0, numpy.float32, list(value.shape), value.data_ptr())
 
     def call_round(self):
-        kiln = kiln_call_seconds(self.options.two_threads, self.kiln_package, self.options.batch)
+        kiln = kiln_call_seconds(self.options.two_threads, self.kiln_package)
         aoti = statistics.median(self.aoti_loop.time_calls(str(self.aoti_package), self.x, 20000))
         onnx = median_of_calls(lambda: self.live.run_with_iobinding(self.binding))
         return {"kiln": kiln, "aotinductor": aoti, "onnxruntime": onnx}
@@ -155,7 +157,6 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln", type=pathlib.Path)
     parser.add_argument("--two-threads", default=ROOT / "build/release/bin/two_threads", type=pathlib.Path)
-    parser.add_argument("--batch", default=8, type=int)
     parser.add_argument("--rounds", default=5, type=int)
     parser.add_argument("--compile-rounds", default=3, type=int)
     parser.add_argument("--json", type=pathlib.Path, help="also write every round's numbers here")
@@ -170,9 +171,9 @@ def main():
         report("compile", medians(compiles), "s", 1)
         bench.prepare_calls()
         calls = [bench.call_round() for _ in range(options.rounds)]
-        report(f"batch {options.batch}", medians(calls), "µs", 1e6)
+        report(f"batch {BATCH}", medians(calls), "µs", 1e6)
     if options.json:
-        options.json.write_text(json.dumps({"batch": options.batch, "compile": compiles, "call": calls}, indent=1))
+        options.json.write_text(json.dumps({"batch": BATCH, "compile": compiles, "call": calls}, indent=1))
 
 
 if __name__ == "__main__":

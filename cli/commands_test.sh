@@ -85,7 +85,7 @@ if [[ -f $model ]]; then
   expect interpret-fp64 0 out '^output 0: float64\[' -- interpret "$model" --fp64
   expect dump 0 out '^# after functionalize' -- compile "$model" --dump-after all
   expect dump-unknown-pass 2 err "nearest is 'functionalize'" -- compile "$model" --dump-after functionalise
-  expect compile 0 out 'kernels' -- compile "$model" -o "$work/mlp.kiln.pt2"
+  expect compile 0 out 'kernel' -- compile "$model" -o "$work/mlp.kiln.pt2"
   require package-path-is-last last_line_is "$work/out" "$work/mlp.kiln.pt2"
   require no-progress-without-a-terminal is_empty "$work/err"
   require package-exists test -s "$work/mlp.kiln.pt2"

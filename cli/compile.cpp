@@ -66,9 +66,9 @@ int compile_model(const ParsedOptions& options) {
     const std::vector<std::string>& told = settings.notes();
     if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());
   }
-  printf("%d kernels (%d compiled%s), %s in %s: schedule %s, C++ %s, package %s\n", report.kernels,
-         report.kernels_compiled, report.from_cache ? ", from the cache" : "", bytes_text(report.package_bytes).c_str(),
-         seconds_text(report.seconds).c_str(),
+  printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, C++ %s, package %s\n", report.kernels,
+         report.kernels == 1 ? "" : "s", report.kernels_compiled, report.from_cache ? ", from the cache" : "",
+         bytes_text(report.package_bytes).c_str(), seconds_text(report.seconds).c_str(),
          seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
          seconds_text(report.package_seconds).c_str());
   printf("%s\n", report.package_path.c_str());

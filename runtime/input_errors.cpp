@@ -58,8 +58,8 @@ void check_guard(const Program& program, const format::Guard& guard, const Layou
   if (known && holds != 0) return;
   std::string text = guard.text.empty() ? program.plan.exprs[static_cast<size_t>(guard.condition)].text : guard.text;
   std::string detail = symbols_text(program, program.symbols_of(guard.condition), symbols);
-  if (!guard.reason.empty()) detail = guard.reason + "; " + detail;
-  if (!known) detail += "; " + why;
+  if (!guard.reason.empty()) detail = str(guard.reason, "; ", detail);
+  if (!known) detail += str("; ", why);
   fail_user("K0619", str("Error: the inputs do not satisfy ", text, " (", detail, ")"));
 }
 

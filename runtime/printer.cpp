@@ -72,7 +72,7 @@ class Printer : public StepObserver {
     if (when == KILN_BEFORE_STEP && arg.access == 2) return text + "  (not yet written)";
     TensorStatistics s = tensor_statistics(tensor, shown_elements);
     if (s.count == 0) return text + "  (empty)";
-    std::string indent = "\n  " + std::string(width + 2, ' ');
+    std::string indent = str("\n", std::string(width + 4, ' '));
     text += str(indent, "min ", pad(number(s.minimum), 12), " max ", pad(number(s.maximum), 12), " mean ",
                 pad(number(s.mean), 12), " std ", pad(number(s.deviation), 12), " nan ", s.nan, "  inf ", s.infinite,
                 "  zero ", s.zero);

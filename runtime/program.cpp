@@ -19,7 +19,7 @@ using format::none;
 std::string custom_name(const std::string& target) {
   size_t first = target.find('.'), last = target.rfind('.');
   if (first == std::string::npos) return target;
-  std::string name = target.substr(0, first) + "::" + target.substr(first + 1);
+  std::string name = str(target.substr(0, first), "::", target.substr(first + 1));
   if (last > first && ends_with(name, ".default")) name.resize(name.size() - 8);
   return name;
 }

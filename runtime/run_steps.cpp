@@ -118,13 +118,13 @@ void Run::raise(const PreparedStep& prepared) {
     fail_step("K0630", prepared, "a kernel failed without saying why");
   const format::Site& site = program_.plan.sites[static_cast<size_t>(sites[static_cast<size_t>(slot.site)])];
   std::string text = str(site.message, " (value ", slot.value, ", element ", slot.index, ")");
-  if (!site.source.empty()) text += "\n  --> " + site.source;
+  if (!site.source.empty()) text += str("\n  --> ", site.source);
   std::vector<std::string> parts;
-  if (!site.op.empty()) parts.push_back("operator " + site.op);
-  if (!site.node.empty()) parts.push_back("node " + site.node);
-  parts.push_back("step " + prepared.step->name);
+  if (!site.op.empty()) parts.push_back(str("operator ", site.op));
+  if (!site.node.empty()) parts.push_back(str("node ", site.node));
+  parts.push_back(str("step ", prepared.step->name));
   if (iteration_ > 0) parts.push_back(str("iteration ", iteration_));
-  fail_user("K0630", text + "\n  " + join(parts, " · "));
+  fail_user("K0630", str(text, "\n  ", join(parts, " · ")));
 }
 
 void Run::fail_bound(const PreparedStep& prepared, const BoundStep& bound) const {

@@ -46,7 +46,8 @@ run_corpus() {
   local corpus=$1 cases=()
   mapfile -t cases < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' -e "s|^|$corpus/|" tests/corpus_slice.txt)
   [ ${#cases[@]} -eq 0 ] && return
-  build/release/bin/kiln check "${cases[@]}" --jobs "$(nproc)" 2>&1 | tee "$log"
+  build/release/bin/kiln check "${cases[@]}" --jobs "$(nproc)" \
+    --custom-op-lib build/release/lib/libkiln_example_custom_ops.so 2>&1 | tee "$log"
   local last
   last=$(tail -n 1 "$log")
   if [[ $last =~ ^([0-9]+)\ passed,\ ([0-9]+)\ failed,\ ([0-9]+)\ skipped ]]; then

@@ -252,19 +252,6 @@ Tolerance default_tolerance(DType dtype) {
   }
 }
 
-bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
-  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
-  for (size_t dim = 0; dim < sizes.size(); ++dim)
-    if (sizes[dim] >= 2) dims.emplace_back(strides[dim], sizes[dim]);
-  std::sort(dims.begin(), dims.end());
-  int64_t required = 1;
-  for (const auto& [stride, size] : dims) {
-    if (stride != required) return false;
-    required *= size;
-  }
-  return true;
-}
-
 void Comparison::add(const Comparison& other) {
   if (failure.empty()) failure = other.failure;
   rescued += other.rescued;

@@ -53,7 +53,5 @@ Comparison compare_state(const std::map<std::string, Tensor>& got, const std::ma
 // Inputs that a program must not write: bit for bit as they were.
 Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before);
 
-// torch's is_non_overlapping_and_dense
-bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
 
 }  // namespace kiln

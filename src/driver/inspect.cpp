@@ -154,7 +154,7 @@ std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
     text = inspect_plan(plan, nullptr, zip.label());
   }
   if (const ZipEntry* graph = zip.find(folder + "debug/graph.txt"))
-    text += str("\ngraph\n", as_text(zip.read(*graph).bytes));
+    text += str("\ngraph\n", print(parse_program(as_text(zip.read(*graph).bytes)).graph));
   else
     text += "\ngraph\n  not in this package: its debug section was stripped\n";
   return text;

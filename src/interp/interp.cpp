@@ -57,6 +57,17 @@ Interpreter::Interpreter(const Program& program, InterpretOptions options)
   }
 }
 
+namespace {
+
+// An output has memory of its own and a layout of its own: the strides of a view with gaps or repeated elements describe
+// its base, so such a view is returned row-major, as cloning it in PyTorch does.
+Tensor as_output(const Tensor& tensor, const std::set<const std::byte*>& shared) {
+  if (!dense_and_not_overlapping(tensor.sizes, tensor.strides)) return tensor.clone();
+  return shared.contains(tensor.storage->data) ? own_copy(tensor) : tensor;
+}
+
+}  // namespace
+
 InterpretResult Interpreter::run(const std::vector<Datum>& inputs) {
   SymbolValues symbols = bind_symbols(program_, inputs);
   SharingCopier copier(options_.fp64);
@@ -104,8 +115,7 @@ InterpretResult Interpreter::run(const std::vector<Datum>& inputs) {
   std::vector<std::pair<Tensor, Tensor>> writes;
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputSpec spec = i < program_.output_specs.size() ? program_.output_specs[i] : OutputSpec{};
-    if (outputs[i].is_tensor() && shared.contains(outputs[i].tensor().storage->data))
-      outputs[i] = Datum{own_copy(outputs[i].tensor())};
+    if (outputs[i].is_tensor()) outputs[i] = Datum{as_output(outputs[i].tensor(), shared)};
     if (spec.kind == OutputKind::user || spec.kind == OutputKind::loss) {
       result.outputs.push_back(std::move(outputs[i]));
     } else if (outputs[i].is_tensor()) {

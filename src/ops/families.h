@@ -16,5 +16,10 @@ void register_symbolic(Registry& registry);
 void register_control_flow(Registry& registry);
 void register_inplace_copy(Registry& registry);
 void register_joins(Registry& registry);
+void register_rearrangements(Registry& registry);
+void register_convolution(Registry& registry);
+void register_pooling(Registry& registry);
+void register_normalization(Registry& registry);
+void register_attention(Registry& registry);
 
 }  // namespace kiln

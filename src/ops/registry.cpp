@@ -17,6 +17,11 @@ const Registry& Registry::instance() {
     register_control_flow(all);
     register_inplace_copy(all);
     register_joins(all);
+    register_rearrangements(all);
+    register_convolution(all);
+    register_pooling(all);
+    register_normalization(all);
+    register_attention(all);
     return all;
   }();
   return registry;

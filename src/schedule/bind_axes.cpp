@@ -16,20 +16,33 @@ class Binder {
     bind_items();
   }
 
+  // Only the loops that follow the one with this variable.
+  void bind_lanes_after(Body& body, const std::string& var) {
+    bool after = false;
+    for (Stmt& stmt : body) {
+      if (stmt.kind != StmtKind::loop) continue;
+      if (after) bind_lanes_of(stmt);
+      after |= stmt.loop->var == var;
+    }
+  }
+
  private:
   // Lanes: the innermost parallel loop, or the reductions inside it, whichever runs along memory.
   void bind_lanes(Body& body) {
-    for (Stmt& stmt : body) {
-      if (stmt.kind != StmtKind::loop) continue;
-      Loop& loop = *stmt.loop;
-      if (loop.role == AxisRole::reduce) {
-        if (lane_reducible(loop) && wide_enough(loop)) set_lane(loop);
-        else bind_lanes(loop.body);
-        continue;
-      }
-      if (loop.role == AxisRole::parallel && loop.directives.binding == Binding::none && !contains_parallel(loop.body) && choose(loop)) continue;
-      if (loop.role != AxisRole::scan) bind_lanes(loop.body);
+    for (Stmt& stmt : body)
+      if (stmt.kind == StmtKind::loop) bind_lanes_of(stmt);
+  }
+
+  void bind_lanes_of(Stmt& stmt) {
+    Loop& loop = *stmt.loop;
+    if (loop.role == AxisRole::reduce) {
+      if (lane_reducible(loop) && wide_enough(loop)) set_lane(loop);
+      else bind_lanes(loop.body);
+      return;
     }
+    bool innermost = loop.role == AxisRole::parallel && loop.directives.binding == Binding::none && !contains_parallel(loop.body);
+    if (innermost && choose(loop)) return;
+    if (loop.role != AxisRole::scan) bind_lanes(loop.body);
   }
 
   bool choose(Loop& loop) {
@@ -158,17 +171,22 @@ class Binder {
   RangeEnv env_;
 };
 
-// The template's own axes: tiles of rows are items; the printer handles n and k.
-void bind_mm(Kernel& kernel) {
-  for_each_stmt(kernel.body, [&](Stmt& stmt) {
-    if (stmt.kind != StmtKind::loop || stmt.loop->role != AxisRole::parallel) return;
-    Loop& loop = *stmt.loop;
+// The template's own axes: batches and tiles of rows are items; n runs in lanes. What follows n inside m, the row part, is
+// bound like any other body.
+void bind_mm(LoopProgram& program, Kernel& kernel, const Machine& machine) {
+  Body* body = &kernel.body;
+  while (true) {
+    auto found = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
+    Loop& loop = *found->loop;
     if (loop.var == kernel.use.axes.at("n")) {
       loop.directives = {Binding::lane, kernel.use.parameters.at("lanes"), Tail::mask};
-    } else if (loop.var == kernel.use.axes.at("m")) {
-      loop.directives = {Binding::item, kernel.use.parameters.at("mr"), Tail::mask};
+      break;
     }
-  });
+    bool rows = loop.var == kernel.use.axes.at("m");
+    loop.directives = {Binding::item, rows ? kernel.use.parameters.at("mr") : 0, rows ? Tail::mask : Tail::exact};
+    body = &loop.body;
+  }
+  Binder(program, kernel, machine).bind_lanes_after(*body, kernel.use.axes.at("n"));
 }
 
 }  // namespace
@@ -178,13 +196,7 @@ bool bind_axes(LoopProgram& program, const Machine& machine, Log&) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
     if (kernel->use.name == "mm") {
-      bind_mm(*kernel);
-      // Batch loops around m are items too; row parts behind the n loop get lanes of their own.
-      Body* body = &kernel->body;
-      while (body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->directives.binding == Binding::none) {
-        body->front().loop->directives.binding = Binding::item;
-        body = &body->front().loop->body;
-      }
+      bind_mm(program, *kernel, machine);
       return;
     }
     Binder(program, *kernel, machine).run();

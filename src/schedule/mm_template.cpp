@@ -17,8 +17,6 @@ const Stmt* find_sum(const Body& body) {
   return found;
 }
 
-bool parallel(const Stmt& stmt) { return stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel; }
-
 // Which of the variables each value of the reduction's body depends on.
 class Dependence {
  public:
@@ -66,24 +64,24 @@ class Dependence {
 
 MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
   MmNest nest;
-  Body* body = &kernel.body;
-  while (true) {
-    if (body->size() < 1) return no("empty");
-    size_t loops = 0;
-    for (const Stmt& stmt : *body) loops += stmt.kind == StmtKind::loop;
-    if (!parallel(body->front()) || (loops > 1 && nest.n == nullptr && nest.m == nullptr && body == &kernel.body)) break;
-    Loop* loop = body->front().loop.get();
-    if (nest.n) {
-      if (nest.m) nest.batch.push_back(nest.m);
-      nest.m = nest.n;
-    }
-    nest.n = loop;
-    // Whatever follows the n loop in the m loop's body is the row part; it is only allowed around the innermost loop.
-    if (body->size() > 1 && find_sum(loop->body) == nullptr) return no("statements beside an outer loop");
-    body = &loop->body;
-    if (find_sum(*body)) break;
+  // The chain of parallel loops: in each body the first loop. Pure statements may stand in front of it.
+  std::vector<Loop*> chain;
+  for (Body* body = &kernel.body;;) {
+    auto loop = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
+    if (loop == body->end() || loop->loop->role != AxisRole::parallel) break;
+    for (auto before = body->begin(); before != loop; ++before)
+      if (before->kind == StmtKind::store || before->kind == StmtKind::raise_if) return no("a store in front of a loop");
+    chain.push_back(loop->loop.get());
+    body = &loop->loop->body;
   }
-  if (!nest.n || !nest.m) return no("fewer than two parallel loops around the sum");
+  if (chain.size() < 2) return no("fewer than two parallel loops around the sum");
+  nest.n = chain.back();
+  nest.m = chain[chain.size() - 2];
+  nest.batch.assign(chain.begin(), chain.end() - 2);
+  if (kernel.body.size() != 1) return no("statements beside the outermost loop");
+  // What follows the n loop in the m loop is the row part; nothing may follow the loops further out.
+  for (const Loop* loop : nest.batch)
+    if (loop->body.back().kind != StmtKind::loop) return no("statements after an outer loop");
   const Stmt* sum = find_sum(nest.n->body);
   if (!sum) return no("no single reduction in the innermost parallel loop");
   nest.k = const_cast<Stmt*>(sum);
@@ -94,13 +92,14 @@ MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
     if (stmt.kind == StmtKind::loop || stmt.kind == StmtKind::store || stmt.kind == StmtKind::raise_if) return no("the reduction's body is not straight-line");
   for (const Stmt& stmt : nest.n->body)
     if (stmt.kind == StmtKind::loop && &stmt != sum) return no("another loop beside the sum");
-  for (const Loop* loop : nest.batch)
-    if (loop->body.size() != 1) return no("statements between the batch loops");
   const Stmt* product = nullptr;
   for (const Stmt& stmt : k.body)
     if (stmt.results.size() == 1 && stmt.results[0] == k.yields[0]) product = &stmt;
   if (!product || product->kind != StmtKind::op || product->op != ScalarOp::mul) return no("the sum is not over a product");
-  Dependence uses({&nest.m->body, &nest.n->body, &k.body});
+  std::vector<const Body*> bodies;
+  for (const Loop* loop : nest.batch) bodies.push_back(&loop->body);
+  bodies.insert(bodies.end(), {&nest.m->body, &nest.n->body, &k.body});
+  Dependence uses(bodies);
   std::string mv = nest.m->var, nv = nest.n->var;
   ValueId x = product->args[0], y = product->args[1];
   auto depends = [&](ValueId v, const std::string& var) { return uses.depends(v, var); };

@@ -242,4 +242,17 @@ void store_scalar(DType dtype, std::byte* at, const Scalar& value) {
   }
 }
 
+bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<std::pair<int64_t, int64_t>> dims;  // stride, size
+  for (size_t dim = 0; dim < sizes.size(); ++dim)
+    if (sizes[dim] >= 2) dims.emplace_back(strides[dim], sizes[dim]);
+  std::sort(dims.begin(), dims.end());
+  int64_t required = 1;
+  for (const auto& [stride, size] : dims) {
+    if (stride != required) return false;
+    required *= size;
+  }
+  return true;
+}
+
 }  // namespace kiln

@@ -57,6 +57,8 @@ int64_t count_elements(const std::vector<int64_t>& sizes);
 // Bytes a storage needs so that every element of this layout lies inside.
 int64_t storage_bytes_needed(DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                              int64_t offset);
+// Every element has its own place and there are no gaps (sizes of 1 aside): a layout that a buffer of its own can have.
+bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
 // Converts values as PyTorch's `to` does (float to int truncates, int wraps, bool is != 0, rounding to even).
 Tensor convert(const Tensor& tensor, DType dtype);
 // Copies values (with conversion and broadcasting of sizes of 1) into an existing tensor.

@@ -80,6 +80,9 @@ void MmPrinter::print() {
     std::string extent = p_.expr(nest_.batch[i]->extent);
     p_.line(str("const i64 ", nest_.batch[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
   }
+  for (const Loop* loop : nest_.batch)
+    for (const Stmt& stmt : loop->body)
+      if (stmt.kind != StmtKind::loop) p_.print_stmt(stmt);
   p_.line(str("const int rows = (int)k_min((i64)", mr_, ", (i64)(", rows, " - m0));"));
   // Rows beyond the last are computed again as the last one and not stored.
   for (int r = 0; r < mr_; ++r) {

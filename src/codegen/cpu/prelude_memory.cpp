@@ -40,10 +40,9 @@ const char* move_suffix(int bytes) { return bytes == 1 ? "qi" : bytes == 2 ? "hi
 std::string masked_move_avx512(const VectorType& t, bool load) {
   const Element& e = *t.element;
   int bytes = std::max(t.lanes * e.bytes, 16), lanes = bytes / e.bytes;
-  // The builtins' byte vectors are of plain char.
-  std::string wide = e.bytes == 1 ? str("char8x", lanes) : type_name(signed_of(e), lanes);
+  std::string wide = builtin_type(e, lanes);
   std::string mask = lanes <= 8 ? "unsigned char" : lanes == 16 ? "unsigned short" : lanes == 32 ? "unsigned" : "unsigned long long";
-  std::string out = e.bytes == 1 ? str("typedef char ", wide, " __attribute__((vector_size(", bytes, ")));\n") : "";
+  std::string out;
   std::string builtin = str("__builtin_ia32_", load ? "loaddqu" : "storedqu", move_suffix(e.bytes), bytes * 8, "_mask");
   if (load) {
     out += str("K_FN ", t.name(), " ldk_", t.name(), "(const ", e.name, "* p, unsigned k) {\n  ", wide, " w = ", builtin,
@@ -62,16 +61,16 @@ std::string masked_move_avx512(const VectorType& t, bool load) {
 
 std::string masked_move_avx2(const VectorType& t, bool load) {
   const Element& e = *t.element;
-  std::string i = type_name(signed_of(e), t.lanes);
+  std::string i = type_name(signed_of(e), t.lanes), b = builtin_type(e, t.lanes);
   std::string select = str("  const ", i, " bit = {", repeat_lanes(t.lanes, "1 << #"), "}, m = (splat_", i, "((", signed_of(e).name,
                            ")k) & bit) == bit;\n");
   std::string suffix = str(e.bytes == 8 ? "q" : "d", t.lanes * e.bytes == 32 ? "256" : "");
   if (load) {
     return str("K_FN ", t.name(), " ldk_", t.name(), "(const ", e.name, "* p, unsigned k) {\n", select, "  return (", t.name(),
-               ")__builtin_ia32_maskload", suffix, "((const ", i, "*)p, m);\n}\n");
+               ")__builtin_ia32_maskload", suffix, "((const ", b, "*)p, (", b, ")m);\n}\n");
   }
   return str("K_FN void stk_", t.name(), "(", e.name, "* p, ", t.name(), " v, unsigned k) {\n", select, "  __builtin_ia32_maskstore",
-             suffix, "((", i, "*)p, m, (", i, ")v);\n}\n");
+             suffix, "((", b, "*)p, (", b, ")m, (", b, ")v);\n}\n");
 }
 
 std::string masked_move(const VectorType& t, bool load, const PieceContext& context) {

@@ -51,6 +51,8 @@ struct PieceContext {
   int natural_lanes(const Element& e) const;
   const Element& mask_element() const;
 };
+// The integer vector type that the compilers' builtins take for elements of this width.
+std::string builtin_type(const Element& e, int lanes);
 inline std::string type_name(const Element& e, int lanes) { return VectorType{&e, lanes}.name(); }
 
 // Replaces "$X" by a value for each pair; names are matched longest first.

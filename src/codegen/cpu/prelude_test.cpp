@@ -37,8 +37,11 @@ TEST(Prelude, EmitsOnlyWhatIsUsed) {
 TEST(Prelude, EachPieceOnce) {
   std::string text = text_for("vf32 a = k_tanh(k_erf(k_exp(k_sin(x)))); vf64 b = k_tanh(k_erfinv(k_pow(y, k_sin(y))));", 16, CpuLevel::x86_64_v4);
   std::set<std::string> heads;
+  bool other = false;  // between #else and #endif stand the same functions for another compiler or target
   for (const std::string& line : split(text, '\n')) {
     size_t end = line.find(") {");
+    if (line.starts_with("#")) other = line.starts_with("#else");
+    if (other) continue;
     if (!line.starts_with("K_FN") || end == std::string::npos) continue;
     EXPECT_TRUE(heads.insert(line.substr(0, end)).second) << line;
   }

@@ -69,6 +69,11 @@ std::string fill(std::string_view text, const Replacements& replacements) {
   return out;
 }
 
+std::string builtin_type(const Element& e, int lanes) {
+  if (e.bytes == 1 || e.bytes == 8) return str("builtin", e.bytes * 8, "x", lanes);
+  return type_name(signed_of(e), lanes);
+}
+
 namespace {
 
 std::string lane_list(int from, int count, std::string_view around = "$") {
@@ -80,11 +85,10 @@ std::string lane_list(int from, int count, std::string_view around = "$") {
   return out;
 }
 
-// g++ compares i64 (long long) to lanes of long, another type: natural_mask takes that back.
+// clang++ compares i64 (long) to lanes of long long, another type: natural_mask takes that back.
 constexpr const char* pair_text = R"(template <class V> struct pair { V a, b; };
-typedef long long_lanes __attribute__((vector_size($R)));
 template <class V> K_FN V natural_mask(V m) { return m; }
-K_FN $I natural_mask(long_lanes m) { return ($I)m; }
+K_FN $I natural_mask($B m) { return ($I)m; }
 #define K_PAIR(op) \
   template <class V> K_FN pair<V> operator op(pair<V> x, pair<V> y) { return {x.a op y.a, x.b op y.b}; }
 K_PAIR(+) K_PAIR(-) K_PAIR(*) K_PAIR(/) K_PAIR(&) K_PAIR(|) K_PAIR(^) K_PAIR(<<) K_PAIR(>>)
@@ -98,6 +102,17 @@ K_PAIR(==) K_PAIR(!=) K_PAIR(<) K_PAIR(<=) K_PAIR(>) K_PAIR(>=)
 template <class V> K_FN pair<V> operator-(pair<V> x) { return {-x.a, -x.b}; }
 template <class V> K_FN pair<V> operator~(pair<V> x) { return {~x.a, ~x.b}; }
 )";
+
+// Vectors of plain char and of long long, which the compilers' builtins take where Kiln has i8 and i64.
+std::optional<std::string> builtin_definition(std::string_view name) {
+  for (const char* element : {"builtin8x", "builtin64x"}) {
+    if (!starts_with(name, element)) continue;
+    bool narrow = element[7] == '8';
+    auto like = parse_vector_type(str(narrow ? "i8x" : "i64x", name.substr(std::string_view(element).size())));
+    if (like) return str("typedef ", narrow ? "char " : "long long ", name, " __attribute__((vector_size(", like->lanes * like->element->bytes, ")));\n");
+  }
+  return std::nullopt;
+}
 
 std::string type_definition(const VectorType& t, const PieceContext& context) {
   const Element& e = *t.element;
@@ -180,7 +195,7 @@ std::string mask_bits_text(const VectorType& t, const PieceContext& context) {
     if (context.avx512()) {
       // The builtins give signed chars for 8 lanes and fewer.
       return str(head, "return ", t.lanes < 16 ? "(unsigned char)" : "(unsigned short)", "__builtin_ia32_cvt", wide ? "q" : "d",
-                 "2mask", bits, "(m)", t.lanes < 8 ? str(" & ", (1 << t.lanes) - 1) : "", "; }\n");
+                 "2mask", bits, "((", builtin_type(e, t.lanes), ")m)", t.lanes < 8 ? str(" & ", (1 << t.lanes) - 1) : "", "; }\n");
     }
     std::string as_float = type_name(*find_element(wide ? "f64" : "f32"), t.lanes);
     return str(head, "return (unsigned)__builtin_ia32_movmsk", wide ? "pd" : "ps", bits == 256 ? "256" : "", "((", as_float, ")m); }\n");
@@ -232,7 +247,7 @@ constexpr Family families[] = {
 std::optional<std::string> type_piece(std::string_view name, const PieceContext& context) {
   if (name == "pair") {
     int bytes = context.register_bytes();
-    return fill(pair_text, {{"R", std::to_string(bytes)}, {"I", type_name(*find_element("i64"), bytes / 8)}});
+    return fill(pair_text, {{"I", type_name(*find_element("i64"), bytes / 8)}, {"B", str("builtin64x", bytes / 8)}});
   }
   if (name == "vmask") return vmask_text(context);
   if (name[0] == 'v') {
@@ -240,6 +255,7 @@ std::optional<std::string> type_piece(std::string_view name, const PieceContext&
     if (e != nullptr) return str("typedef ", type_name(*e, context.lanes), " ", name, ";\n");
   }
   if (auto t = parse_vector_type(name); t && t->lanes > 1) return type_definition(*t, context);
+  if (auto text = builtin_definition(name)) return text;
   for (const Family& family : families) {
     if (!starts_with(name, family.prefix)) continue;
     auto t = parse_vector_type(name.substr(std::string_view(family.prefix).size()));

@@ -1,0 +1,218 @@
+// Each pass on a small program: Loops in, expected lines out.
+#include "loop_passes/passes.h"
+
+#include <gtest/gtest.h>
+
+namespace kiln::loops {
+namespace {
+
+std::string main_of(const LoopProgram& program) {
+  std::string text = print(program);
+  size_t begin = text.find("main {");
+  return text.substr(begin, text.find("\n}\n", begin) + 3 - begin);
+}
+
+LoopProgram parsed(const std::string& text) {
+  LoopProgram program = parse_loops(text);
+  verify(program);
+  return program;
+}
+
+// x -> relu -> exp over [s0, 4], each its own kernel.
+const std::string chain = R"(loops chain
+symbol s0 in [1, 64] hint 8
+buffer x f32[s0, 4] strides [4, 1] input position 0
+buffer t f32[s0, 4] strides [4, 1] temp
+buffer y f32[s0, 4] strides [4, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel relu ops [relu] {
+    for i0 in [s0] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = constant.f32 0.0
+        %2 = max.f32 %0, %1
+        store t[i0, i1] = %2
+      }
+    }
+  }
+  kernel exp ops [exp] {
+    for i0 in [s0] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 t[i0, i1]
+        %1 = exp.f32 %0
+        store y[i0, i1] = %1
+      }
+    }
+  }
+}
+)";
+
+TEST(InlineProducers, PutsAPointwiseProducerIntoItsOnlyReader) {
+  LoopProgram program = parsed(chain);
+  Log log;
+  EXPECT_TRUE(inline_producers(program, log));
+  EXPECT_TRUE(remove_dead_kernels(program, log));
+  simplify_bodies(program, log);
+  verify(program);
+  EXPECT_EQ(program.block.size(), 1u);
+  EXPECT_EQ(main_of(program).find("load.f32 t"), std::string::npos) << main_of(program);
+  EXPECT_EQ(log[0], "inline t into exp: it is read once");
+}
+
+TEST(MergeKernels, SharesLoopsAndForwardsTheStore) {
+  LoopProgram program = parsed(chain);
+  Log log;
+  EXPECT_TRUE(merge_kernels(program, log));
+  EXPECT_TRUE(forward_stores(program, log));
+  simplify_bodies(program, log);
+  verify(program);
+  EXPECT_EQ(main_of(program), R"(main {
+  kernel relu ops [relu, exp] {
+    for i0 in [s0] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = constant.f32 0.0
+        %2 = max.f32 %0, %1
+        %4 = exp.f32 %2
+        store y[i0, i1] = %4
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
+  std::string transposed = replace_all(chain, "load.f32 t[i0, i1]", "load.f32 t[i1, i0]");
+  transposed = replace_all(transposed, "[s0, 4]", "[4, 4]");
+  transposed = replace_all(replace_all(transposed, "for i0 in [s0]", "for i0 in [4]"), "symbol s0 in [1, 64] hint 8\n", "");
+  LoopProgram program = parsed(transposed);
+  Log log;
+  EXPECT_FALSE(merge_kernels(program, log));
+  EXPECT_NE(log.back().find("iterations of one need other iterations"), std::string::npos) << log.back();
+}
+
+TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {
+  std::string text = replace_all(chain, "buffer t f32", "buffer t bf16");
+  text = replace_all(text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
+                     "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
+  Log log;
+  LoopProgram stored = parsed(text);
+  merge_kernels(stored, log);
+  forward_stores(stored, log);
+  simplify_bodies(stored, log);
+  EXPECT_EQ(main_of(stored).find("bf16"), std::string::npos) << main_of(stored);
+  LoopProgram cast = parsed(replace_all(text, "store t[i0, i1] = %2", "%3 = cast.bf16 %2\n        store t[i0, i1] = %3"));
+  merge_kernels(cast, log);
+  forward_stores(cast, log);
+  simplify_bodies(cast, log);
+  verify(cast);
+  EXPECT_NE(main_of(cast).find("cast.bf16"), std::string::npos) << main_of(cast);
+}
+
+TEST(UpdateInPlace, WritesACacheWithoutCopyingIt) {
+  LoopProgram program = parsed(R"(loops cache
+buffer row f32[4] strides [1] input position 0
+buffer cache f32[64, 4] strides [4, 1] constant named "cache" mutated
+buffer new f32[64, 4] strides [4, 1] temp
+input row = buffer row
+init {
+}
+main {
+  kernel copy ops [copy] {
+    for i0 in [64] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 cache[i0, i1]
+        store new[i0, i1] = %0
+      }
+    }
+  }
+  kernel update ops [slice_scatter] {
+    for i0 in [4] parallel {
+      %0 = load.f32 row[i0]
+      store new[7, i0] = %0
+    }
+  }
+  kernel write_back ops [copy] {
+    for i0 in [64] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 new[i0, i1]
+        store cache[i0, i1] = %0
+      }
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_TRUE(update_in_place(program, log));
+  remove_dead_kernels(program, log);
+  verify(program);
+  ASSERT_EQ(program.block.size(), 1u) << main_of(program);
+  EXPECT_NE(main_of(program).find("store cache[7, i0]"), std::string::npos) << main_of(program);
+}
+
+TEST(UpdateInPlace, KeepsTheOldValueWhereItIsStillRead) {
+  LoopProgram program = parsed(R"(loops old_value
+buffer x f32[4] strides [1] input position 0 mutated
+buffer new f32[4] strides [1] temp
+buffer y f32[4] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel add ops [add] {
+    for i0 in [4] parallel {
+      %0 = load.f32 x[i0]
+      %1 = constant.f32 1.0
+      %2 = add.f32 %0, %1
+      store new[i0] = %2
+    }
+  }
+  kernel flip ops [flip] {
+    for i0 in [4] parallel {
+      %0 = load.f32 x[3 - i0]
+      store y[i0] = %0
+    }
+  }
+  kernel write_back ops [copy] {
+    for i0 in [4] parallel {
+      %0 = load.f32 new[i0]
+      store x[i0] = %0
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_FALSE(update_in_place(program, log));
+  EXPECT_EQ(program.block.size(), 3u);
+}
+
+TEST(HoistConstants, MovesWorkOnWeightsToTheInitSection) {
+  std::string text = replace_all(chain, "buffer x f32[s0, 4] strides [4, 1] input position 0", "buffer x f32[8, 4] strides [4, 1] constant named \"w\"");
+  text = replace_all(text, "input x = buffer x\n", "");
+  text = replace_all(replace_all(text, "[s0, 4]", "[8, 4]"), "for i0 in [s0]", "for i0 in [8]");
+  LoopProgram program = parsed(replace_all(text, "symbol s0 in [1, 64] hint 8\n", ""));
+  Log log;
+  EXPECT_TRUE(hoist_constants(program, log));
+  verify(program);
+  EXPECT_EQ(program.init.size(), 1u);   // relu(w); exp writes an output and stays
+  EXPECT_EQ(program.block.size(), 1u);
+}
+
+TEST(SimplifyBodies, DropsLoopsThatRunOnceAndEqualLoads) {
+  std::string text = replace_all(chain, "[s0, 4] strides [4, 1]", "[s0, 1] strides [1, 1]");
+  text = replace_all(text, "for i1 in [4]", "for i1 in [1]");
+  LoopProgram program = parsed(text);
+  Log log;
+  EXPECT_TRUE(simplify_bodies(program, log));
+  verify(program);
+  EXPECT_EQ(main_of(program).find("i1"), std::string::npos) << main_of(program);
+}
+
+}  // namespace
+}  // namespace kiln::loops

@@ -1,0 +1,159 @@
+// scaled_dot_product_attention, dropout, and gated and learned activations, as decompositions.
+#include <cmath>
+
+#include "ops/composite.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace kiln {
+
+namespace {
+
+[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+  fail_user("K0217", str(call.schema().name, ": ", why), call.where());
+}
+
+// softmax(q @ k^T * scale + mask) @ v, computed in f32 for narrow floats. Each side takes the square root of the scale, as
+// eager's kernel does, so that products of narrow floats do not overflow.
+struct Attention {
+  Value *query, *key, *value;
+};
+
+// Grouped queries: every key and value serves several heads.
+Value* repeat_heads(Build& b, Value* x, const Expr& heads) {
+  size_t at = x->type.sizes.size() - 3;
+  if (x->type.sizes[at] == heads) return x;
+  const Sizes& s = x->type.sizes;
+  Expr times = floordiv(heads, s[at]);
+  Sizes split = s, wide = s, joined = s;
+  split.insert(split.begin() + static_cast<std::ptrdiff_t>(at) + 1, Expr(1));
+  wide.insert(wide.begin() + static_cast<std::ptrdiff_t>(at) + 1, times);
+  joined[at] = heads;
+  return b.view(b("expand", {b.view(x, split), b.ints(wide)}), joined);
+}
+
+// Added to the scores: 0 where attention is allowed, -inf where not.
+Value* causal_mask(Build& b, Value* scores, const Expr& rows, const Expr& columns) {
+  Value* ones = b("new_ones", {scores, b.ints({rows, columns}), DType::boolean});
+  return b("tril", {ones});
+}
+
+void build_attention(Build& b) {
+  DecomposeCall& call = b.call();
+  Attention a{call.tensor("query"), call.tensor("key"), call.tensor("value")};
+  DType dtype = a.query->type.dtype;
+  if (!is_float(dtype)) refuse_dtype(call, dtype);
+  if (a.query->type.sizes.size() < 2 || a.key->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  auto dropout = call.scalar("dropout_p");
+  if (const auto* p = std::get_if<Scalar>(&dropout); !p || p->as_double() != 0)
+    fail_unsupported("K0217", "attention with dropout is not supported", call.where());
+  DType compute = compute_dtype(dtype);
+  Value *q = b.to(a.query, compute), *k = b.to(a.key, compute), *v = b.to(a.value, compute);
+  if (call.boolean("enable_gqa")) {
+    const Expr& heads = q->type.sizes.at(q->type.sizes.size() - 3);
+    k = repeat_heads(b, k, heads);
+    v = repeat_heads(b, v, heads);
+  }
+  Argument scale;
+  const Expr& width = q->type.sizes.back();
+  if (call.given("scale")) {
+    scale = call.arg("scale");
+  } else if (width.is_constant()) {
+    scale = Argument(Scalar(1 / std::sqrt(static_cast<double>(width.value()))));
+  } else {
+    scale = Argument(Expr::make(ExprOp::truediv, {Expr::float_constant(1.0), Expr::make(ExprOp::sqrt, {Expr::make(ExprOp::to_float, {width})})}));
+  }
+  Value* scores = b.mul(b("matmul", {q, b("transpose.int", {k, Scalar(-2), Scalar(-1)})}), scale);
+  Value* mask = call.tensor_or_null("attn_mask");
+  if (mask && call.boolean("is_causal")) refuse(call, "explicit attn_mask should not be set when is_causal=True");
+  const Expr &rows = q->type.sizes[q->type.sizes.size() - 2], &columns = k->type.sizes[k->type.sizes.size() - 2];
+  if (call.boolean("is_causal")) mask = causal_mask(b, scores, rows, columns);
+  Value* allowed = mask && mask->type.dtype == DType::boolean ? mask : nullptr;
+  if (allowed) {
+    scores = b("where.self", {allowed, scores, Scalar(-INFINITY)});
+  } else if (mask) {
+    scores = b.add(scores, b.to(mask, compute));
+  }
+  Value* weights = b("softmax.int", {scores, Scalar(-1)});
+  // A row in which nothing is allowed has no weights, not NaN.
+  if (mask) {
+    Value* top = b("amax", {scores, b.ints({-1}), Scalar(true)});
+    weights = b("masked_fill.Scalar", {weights, b("eq.Scalar", {top, Scalar(-INFINITY)}), Scalar(0.0)});
+  }
+  call.result(b.to(b("matmul", {weights, v}), dtype));
+}
+
+void register_gates(Registry& r) {
+  add_composite(r, {.schema = "glu(Tensor self, int dim=-1) -> Tensor",
+                    .build = [](Build& b) {
+                      DecomposeCall& call = b.call();
+                      Value* self = call.tensor("self");
+                      if (rank_of(self) == 0) refuse(call, "does not support 0-dimensional tensors");
+                      int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(self));
+                      Expr size = self->type.sizes[static_cast<size_t>(dim)], half = floordiv(size, Expr(2));
+                      if (size.is_constant() && size.value() % 2 != 0) refuse(call, "halving dimension must be even");
+                      auto bound = [](const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); };
+                      Value* a = b("slice.Tensor", {self, Scalar(dim), Scalar(0), bound(half)});
+                      Value* gate = b("slice.Tensor", {self, Scalar(dim), bound(half), bound(size)});
+                      call.result(b.mul(a, b("sigmoid", {gate})));
+                    },
+                    .samples = {{{spec({2, 6})}}, {{spec({4, 3}), Scalar(0)}}, {{spec({3})}, true}, {{spec({})}, true}}});
+  auto prelu = [](Build& b, std::string_view) {
+    DecomposeCall& call = b.call();
+    Value *self = call.tensor("self"), *weight = call.tensor("weight");
+    Value* slope = weight;
+    // One slope per channel, the second dimension.
+    if (weight->type.sizes.size() == 1 && self->type.sizes.size() > 1 && !is_one(weight->type.sizes[0])) {
+      Sizes sizes(self->type.sizes.size(), Expr(1));
+      sizes[1] = weight->type.sizes[0];
+      slope = b.view(weight, sizes);
+    } else if (weight->type.sizes.size() == 1 && self->type.sizes.empty()) {
+      slope = b.view(weight, {});
+    }
+    call.result(b("where.self", {b("gt.Scalar", {self, Scalar(0)}), self, b.mul(slope, self)}));
+  };
+  add_composite(r, {.schema = "prelu(Tensor self, Tensor weight) -> Tensor", .build = [prelu](Build& b) { prelu(b, "weight"); },
+                    .samples = {{{spec({2, 3, 4}), spec({3})}}, {{spec({2, 3}), spec({1})}}, {{spec({}), spec({1})}}}});
+  add_composite(r, {.schema = "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
+                    .build = [](Build& b) {
+                      Value* self = b.call().tensor("self");
+                      Value* scaled = b.mul(b.call().tensor("weight"), self);
+                      b.call().result(b("where.self", {b("gt.Scalar", {self, Scalar(0)}), self, scaled}));
+                    },
+                    .samples = {{{spec({2, 3, 4}), spec({1, 3, 1})}}}});
+}
+
+void register_dropout(Registry& r) {
+  for (const char* name : {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
+    add_composite(r, {.schema = str(name, "(Tensor input, float p, bool train) -> Tensor"),
+                      .build = [](Build& b) {
+                        DecomposeCall& call = b.call();
+                        auto p = call.scalar("p");
+                        const auto* constant = std::get_if<Scalar>(&p);
+                        bool none = constant && constant->as_double() == 0;
+                        if (call.boolean("train") && !none)
+                          fail_unsupported("K0218", "dropout in training mode draws random numbers; export the program in eval mode", call.where());
+                        call.result(b("alias", {call.tensor("input")}));
+                      },
+                      .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}}, {{spec({2, 3}), Scalar(0.5), Scalar(true)}, true}}});
+  }
+}
+
+}  // namespace
+
+void register_attention(Registry& r) {
+  Sample::TensorSpec q = spec({2, 2, 3, 4}), kv = spec({2, 2, 5, 4});
+  add_composite(r, {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+                              "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+                    .build = build_attention,
+                    .samples = {{{q, kv, kv}}, {{q, q, q, Argument::None{}, Scalar(0.0), Scalar(true)}},
+                                {{q, kv, kv, spec({3, 5}, DType::boolean)}}, {{q, kv, kv, spec({3, 5}), Scalar(0.0), Scalar(false), Scalar(0.3)}},
+                                {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4}), Argument::None{}, Scalar(0.0), Scalar(false),
+                                  Argument::None{}, Scalar(true)}},
+                                {{spec({2, 2, 3, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16)}},
+                                {{q, kv, kv, Argument::None{}, Scalar(0.5)}, true}}});
+  register_gates(r);
+  register_dropout(r);
+}
+
+}  // namespace kiln

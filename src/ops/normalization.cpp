@@ -1,0 +1,302 @@
+// Normalisations, as decompositions to a mean and a variance over dimensions and pointwise operators: fusion makes one
+// or two kernels of them. Narrow floats are computed in f32 and rounded once at the end, as eager's kernels do.
+#include "ops/composite.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace kiln {
+
+namespace {
+
+using List = std::vector<int64_t>;
+
+[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+  fail_user("K0216", str(call.schema().name, ": ", why), call.where());
+}
+
+DType float_type(const OpCall& call, const Value* input) {
+  if (!is_float(input->type.dtype)) refuse_dtype(call, input->type.dtype);
+  return input->type.dtype;
+}
+
+Value* optional_tensor(Build& b, std::string_view name) { return b.call().tensor_or_null(name); }
+
+struct Normalised {
+  Value* values;   // in the compute type
+  Value* mean;     // with the reduced dimensions kept
+  Value* rstd;
+};
+
+// (x - mean) / sqrt(var + eps) over these dimensions.
+Normalised normalise(Build& b, Value* x, const Sizes& dims, Argument eps) {
+  auto moments = b.all("var_mean.correction", {x, b.ints(dims), Scalar(0), Scalar(true)});
+  Value* rstd = b("rsqrt", {b.add(moments[0], std::move(eps))});
+  return {b.mul(b.sub(x, moments[1]), rstd), moments[1], rstd};
+}
+
+// x * weight + bias, where given, both widened.
+Value* affine(Build& b, Value* x, Value* weight, Value* bias) {
+  if (weight) x = b.mul(x, b.to(weight, x->type.dtype));
+  return bias ? b.add(x, b.to(bias, x->type.dtype)) : x;
+}
+
+Sizes last_dims(const OpCall& call, const Value* input, const Sizes& shape) {
+  const Sizes& sizes = input->type.sizes;
+  if (shape.empty() || shape.size() > sizes.size()) refuse(call, "normalized_shape does not fit the input");
+  Sizes dims;
+  for (size_t d = sizes.size() - shape.size(); d < sizes.size(); ++d) dims.push_back(Expr(static_cast<int64_t>(d)));
+  return dims;
+}
+
+void check_shape(DecomposeCall& call, const Value* input, const Sizes& shape) {
+  const Sizes& sizes = input->type.sizes;
+  size_t lead = sizes.size() - shape.size();
+  for (size_t d = 0; d < shape.size(); ++d)
+    if (prove_eq(sizes[lead + d], shape[d], call.ranges()) == Proof::no)
+      refuse(call, str("given normalized_shape=[", shape_text(shape), "], but the input has sizes [", shape_text(sizes), "]"));
+}
+
+void build_layer_norm(Build& b, bool native) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  DType dtype = float_type(call, input);
+  Sizes shape = call.integers("normalized_shape"), dims = last_dims(call, input, shape);
+  check_shape(call, input, shape);
+  Normalised n = normalise(b, b.to(input, compute_dtype(dtype)), dims, call.arg("eps"));
+  Value* out = affine(b, n.values, optional_tensor(b, "weight"), optional_tensor(b, "bias"));
+  call.result(0, b.contiguous(b.to(out, dtype)));
+  if (!native) return;
+  call.result(1, b.to(n.mean, dtype));
+  call.result(2, b.to(n.rstd, dtype));
+}
+
+void build_rms_norm(Build& b, bool fused) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  DType dtype = float_type(call, input);
+  Sizes shape = call.integers("normalized_shape"), dims = last_dims(call, input, shape);
+  check_shape(call, input, shape);
+  Value* x = b.to(input, compute_dtype(dtype));
+  // Without eps: the machine epsilon of the type that is computed in.
+  Argument eps = call.given("eps") ? call.arg("eps") : Argument(Scalar(dtype == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07));
+  Value* mean = b("mean.dim", {b.mul(x, x), b.ints(dims), Scalar(true)});
+  Value* rstd = b("rsqrt", {b.add(mean, eps)});
+  Value* out = affine(b, b.mul(x, rstd), optional_tensor(b, "weight"), nullptr);
+  call.result(0, b.to(out, dtype));
+  if (fused) call.result(1, rstd);
+}
+
+// Per-channel numbers as [1, C, 1, …].
+Value* per_channel(Build& b, Value* x, size_t rank, DType dtype) {
+  if (!x) return nullptr;
+  Sizes sizes(rank, Expr(1));
+  sizes[1] = x->type.sizes.empty() ? Expr(1) : product(x->type.sizes);
+  return b.view(b.to(x, dtype), sizes);
+}
+
+// [N, C, …] as [N, groups, C / groups * …].
+void build_group_norm(Build& b, bool native) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  DType dtype = float_type(call, input);
+  const Sizes& sizes = input->type.sizes;
+  if (sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  int64_t groups = call.constant_integer(native ? "group" : "num_groups");
+  if (groups <= 0 || (sizes[1].is_constant() && sizes[1].value() % groups != 0))
+    refuse(call, str("the number of channels (", sizes[1].text(), ") must be divisible by num_groups (", groups, ")"));
+  Sizes rest(sizes.begin() + 1, sizes.end());
+  Sizes grouped = {sizes[0], Expr(groups), floordiv(product(rest), Expr(groups))};
+  Value* x = b.view(b.to(input, compute_dtype(dtype)), grouped);
+  Normalised n = normalise(b, x, {Expr(2)}, call.arg("eps"));
+  Value* out = affine(b, b.view(n.values, sizes), per_channel(b, optional_tensor(b, "weight"), sizes.size(), x->type.dtype),
+                      per_channel(b, optional_tensor(b, "bias"), sizes.size(), x->type.dtype));
+  call.result(0, b.contiguous(b.to(out, dtype)));
+  if (!native) return;
+  call.result(1, b.to(b.view(n.mean, {sizes[0], Expr(groups)}), dtype));
+  call.result(2, b.to(b.view(n.rstd, {sizes[0], Expr(groups)}), dtype));
+}
+
+struct BatchStatistics {
+  Value *mean, *rstd, *variance;   // [C]; variance without correction
+};
+
+Sizes all_but_channels(const Sizes& sizes) {
+  Sizes dims;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (d != 1) dims.push_back(Expr(static_cast<int64_t>(d)));
+  return dims;
+}
+
+Value* batch_normalised(Build& b, Value* input, Value* mean, Value* rstd) {
+  size_t rank = input->type.sizes.size();
+  DType compute = compute_dtype(input->type.dtype);
+  Value* x = b.to(input, compute);
+  Value* scale = per_channel(b, rstd, rank, compute);
+  Value* weight = per_channel(b, optional_tensor(b, "weight"), rank, compute);
+  // One factor and one addend per channel: a convolution before can take them in.
+  if (weight) scale = b.mul(scale, weight);
+  Value* out = b.mul(b.sub(x, per_channel(b, mean, rank, compute)), scale);
+  Value* bias = per_channel(b, optional_tensor(b, "bias"), rank, compute);
+  return b.to(bias ? b.add(out, bias) : out, input->type.dtype);
+}
+
+// With running statistics (evaluation).
+void build_batch_norm_eval(Build& b, std::vector<int> empty_results) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  float_type(call, input);
+  if (input->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  Value *mean = call.tensor("running_mean"), *variance = call.tensor("running_var");
+  Value* rstd = b("rsqrt", {b.add(b.to(variance, compute_dtype(variance->type.dtype)), call.arg("eps"))});
+  call.result(0, batch_normalised(b, input, mean, rstd));
+  for (int index : empty_results) call.result(index, b("new_empty", {input, b.ints(Sizes{Expr(0)}), mean->type.dtype}));
+}
+
+BatchStatistics batch_statistics(Build& b, Value* input, Argument eps) {
+  const Sizes& sizes = input->type.sizes;
+  if (sizes.size() < 2) refuse(b.call(), "needs at least 2 dimensions");
+  Value* x = b.to(input, compute_dtype(input->type.dtype));
+  auto moments = b.all("var_mean.correction", {x, b.ints(all_but_channels(sizes)), Scalar(0), Scalar(false)});
+  return {moments[1], b("rsqrt", {b.add(moments[0], std::move(eps))}), moments[0]};
+}
+
+// With the statistics of the batch; save_mean and save_invstd are results.
+void build_batch_norm_train(Build& b, bool saves) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  float_type(call, input);
+  BatchStatistics s = batch_statistics(b, input, call.arg("eps"));
+  call.result(0, batch_normalised(b, input, s.mean, s.rstd));
+  if (!saves) return;
+  call.result(1, s.mean);
+  call.result(2, s.rstd);
+}
+
+// The running statistics after a training step: (1 - momentum) * old + momentum * new, the variance unbiased.
+Value* moved(Build& b, Value* running, Value* fresh, Argument momentum) {
+  Value* old = b.to(running, fresh->type.dtype);
+  return b.to(b.add(old, b.mul(b.sub(fresh, old), std::move(momentum))), running->type.dtype);
+}
+
+void build_batch_norm_functional(Build& b) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  if (!call.boolean("training")) {
+    build_batch_norm_eval(b, {1, 2});
+    call.result(3, call.tensor("running_mean"));
+    call.result(4, call.tensor("running_var"));
+    return;
+  }
+  BatchStatistics s = batch_statistics(b, input, call.arg("eps"));
+  call.result(0, batch_normalised(b, input, s.mean, s.rstd));
+  call.result(1, s.mean);
+  call.result(2, s.rstd);
+  Expr count(1);
+  for (size_t d = 0; d < input->type.sizes.size(); ++d)
+    if (d != 1) count = count * input->type.sizes[d];
+  Value* numerator = b.mul(s.variance, count.is_constant() ? Argument(Scalar(count.value())) : Argument(count));
+  Expr below = count - Expr(1);
+  Value* unbiased = b.div(numerator, below.is_constant() ? Argument(Scalar(below.value())) : Argument(below));
+  call.result(3, moved(b, call.tensor("running_mean"), s.mean, call.arg("momentum")));
+  call.result(4, moved(b, call.tensor("running_var"), unbiased, call.arg("momentum")));
+}
+
+void build_instance_norm(Build& b) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor("input");
+  DType dtype = float_type(call, input);
+  const Sizes& sizes = input->type.sizes;
+  if (sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  if (!call.boolean("use_input_stats")) {
+    build_batch_norm_eval(b, {});
+    return;
+  }
+  if (call.given("running_mean") || call.given("running_var"))
+    fail_unsupported("K0216", str(call.schema().name, ": updating running statistics is not supported"), call.where());
+  Sizes dims;
+  for (size_t d = 2; d < sizes.size(); ++d) dims.push_back(Expr(static_cast<int64_t>(d)));
+  Normalised n = normalise(b, b.to(input, compute_dtype(dtype)), dims, call.arg("eps"));
+  DType compute = compute_dtype(dtype);
+  Value* out = affine(b, n.values, per_channel(b, optional_tensor(b, "weight"), sizes.size(), compute),
+                      per_channel(b, optional_tensor(b, "bias"), sizes.size(), compute));
+  call.result(b.contiguous(b.to(out, dtype)));
+}
+
+void register_layer_norms(Registry& r) {
+  add_composite(r, {.schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float "
+                              "eps=1e-05, bool cudnn_enable=True) -> Tensor",
+                    .build = [](Build& b) { build_layer_norm(b, false); },
+                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), spec({4})}}, {{spec({2, 3, 4}), List{3, 4}}},
+                                {{spec({2, 6}, DType::bf16), List{6}, spec({6}, DType::bf16)}}, {{spec({0, 4}), List{4}}},
+                                {{spec({2, 3}), List{4}}, true}, {{spec({2, 3}, DType::i64), List{3}}, true}}});
+  add_composite(r, {.schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+                              "(Tensor, Tensor, Tensor)",
+                    .build = [](Build& b) { build_layer_norm(b, true); },
+                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), spec({4}), Scalar(1e-5)}},
+                                {{spec({2, 3, 4}), List{3, 4}, Argument::None{}, Argument::None{}, Scalar(0.1)}}}});
+  add_composite(r, {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+                    .build = [](Build& b) { build_rms_norm(b, false); },
+                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), Scalar(1e-6)}}, {{spec({2, 6}, DType::bf16), List{6}}}}});
+  add_composite(r, {.schema = "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+                    .build = [](Build& b) { build_rms_norm(b, true); },
+                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), Scalar(1e-6)}}}});
+  add_composite(r, {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
+                              "cudnn_enabled=True) -> Tensor",
+                    .build = [](Build& b) { build_group_norm(b, false); },
+                    .samples = {{{spec({2, 6, 3}), Scalar(3), spec({6}), spec({6})}}, {{spec({2, 4}), Scalar(2)}},
+                                {{spec({2, 5, 3}), Scalar(2)}, true}}});
+  add_composite(r, {.schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
+                              "float eps) -> (Tensor, Tensor, Tensor)",
+                    .build = [](Build& b) { build_group_norm(b, true); },
+                    .samples = {{{spec({2, 6, 3}), spec({6}), spec({6}), Scalar(2), Scalar(6), Scalar(3), Scalar(3), Scalar(1e-5)}}}});
+}
+
+void register_batch_norms(Registry& r) {
+  Sample::TensorSpec image = spec({2, 3, 4, 5}), channel = spec({3}), positive = spec({3}, DType::f32, 0.5, 2.0);
+  add_composite(r, {.schema = "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+                              "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+                    .build = [](Build& b) { build_batch_norm_eval(b, {1, 2}); },
+                    .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
+  add_composite(r, {.schema = "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float "
+                              "momentum, float eps) -> (Tensor, Tensor, Tensor)",
+                    .build = [](Build& b) { build_batch_norm_train(b, true); },
+                    .samples = {{{image, channel, channel, Scalar(true), Scalar(0.1), Scalar(1e-5)}}}});
+  add_composite(r, {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor "
+                              "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, "
+                              "Tensor running_var_out)",
+                    .build = build_batch_norm_functional,
+                    .samples = {{{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5)}}}});
+  add_composite(r, {.schema = "_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+                              "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
+                    .build = [](Build& b) { build_batch_norm_eval(b, {1, 2, 3}); },
+                    .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
+  // The whole operator: with running statistics it evaluates, without them it uses those of the batch. Training that
+  // updates running statistics is a write that its schema does not name.
+  add_composite(r, {.schema = "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+                              "training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+                    .build = [](Build& b) {
+                      DecomposeCall& call = b.call();
+                      bool training = call.boolean("training");
+                      if (!training && call.given("running_mean")) return build_batch_norm_eval(b, {});
+                      if (training && call.given("running_mean"))
+                        fail_unsupported("K0216", "batch_norm in training mode updates its running statistics; export the program after "
+                                                  "run_decompositions(), or in eval mode", call.where());
+                      build_batch_norm_train(b, false);
+                    },
+                    .samples = {{{image, channel, channel, channel, positive, Scalar(false), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
+                                {{image, Argument::None{}, Argument::None{}, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1),
+                                  Scalar(1e-5), Scalar(false)}}}});
+  add_composite(r, {.schema = "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+                              "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+                    .build = build_instance_norm,
+                    .samples = {{{image, channel, channel, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1), Scalar(1e-5), Scalar(false)}}}});
+}
+
+}  // namespace
+
+void register_normalization(Registry& registry) {
+  register_layer_norms(registry);
+  register_batch_norms(registry);
+}
+
+}  // namespace kiln

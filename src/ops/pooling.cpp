@@ -1,0 +1,362 @@
+// Pooling: each element of the result looks at a window of the input. Windows of fixed size (max_pool, avg_pool) and those
+// that divide the input evenly (adaptive) differ in where they start and how long they are.
+#include <cmath>
+#include <limits>
+
+#include "ops/convolution.h"
+#include "ops/dense.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace kiln {
+
+namespace {
+
+using loops::KernelBuilder;
+using loops::ReduceOp;
+using List = std::vector<int64_t>;
+using Index = std::vector<Expr>;
+
+enum class Pool : uint8_t { max, max_with_index, average };
+
+struct PoolRow {
+  std::string schema;
+  size_t spatial = 1;
+  Pool pool = Pool::max;
+  bool adaptive = false;
+  std::vector<Sample> samples = {};
+};
+
+// Windows along one dimension. Adaptive ones have no kernel: they run from floor(o * in / out) to ceil((o + 1) * in / out).
+struct Axis {
+  bool adaptive = false;
+  int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
+  bool ceil_mode = false;
+  Expr input, output;
+
+  Expr places() const { return adaptive ? ceildiv(input, output) + Expr(1) : Expr(kernel); }
+  Expr start(const Expr& o) const { return adaptive ? floordiv(o * input, output) : o * Expr(stride) - Expr(padding); }
+  Expr end(const Expr& o) const {   // of an adaptive window
+    return ceildiv((o + Expr(1)) * input, output);
+  }
+  bool divides() const { return adaptive && input.is_constant() && output.is_constant() && input.value() % output.value() == 0; }
+  bool may_leave() const { return !adaptive && (padding > 0 || ceil_mode); }
+};
+
+[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+  fail_user("K0219", str(call.schema().name, ": ", why), call.where());
+}
+
+Expr pooled_size(const Axis& axis, const RangeEnv& ranges) {
+  Expr reach = Expr(axis.dilation * (axis.kernel - 1) + 1);
+  Expr room = axis.input + Expr(2 * axis.padding) - reach + Expr(axis.ceil_mode ? axis.stride - 1 : 0);
+  Expr out = floordiv(room, Expr(axis.stride)) + Expr(1);
+  // The last window must start inside the input or its left padding.
+  if (axis.ceil_mode) {
+    Expr beyond = compare_le(axis.input + Expr(axis.padding), (out - Expr(1)) * Expr(axis.stride));
+    Proof proof = prove(beyond, ranges);
+    if (proof == Proof::yes) out = out - Expr(1);
+    if (proof == Proof::unknown) out = Expr::make(ExprOp::ite, {beyond, out - Expr(1), out});
+  }
+  return simplify(out, ranges);
+}
+
+std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& sizes, const RangeEnv& ranges) {
+  if (sizes.size() != row.spatial + 1 && sizes.size() != row.spatial + 2)
+    refuse(call, str("expected an input with ", row.spatial + 1, " or ", row.spatial + 2, " dimensions, not ", sizes.size()));
+  std::vector<Axis> axes(row.spatial);
+  size_t lead = sizes.size() - row.spatial;
+  if (row.adaptive) {
+    Sizes wanted = call.integers("output_size");
+    if (wanted.size() == 1) wanted.resize(row.spatial, wanted[0]);
+    if (wanted.size() != row.spatial) refuse(call, "output_size has the wrong number of values");
+    for (size_t d = 0; d < row.spatial; ++d) {
+      axes[d].adaptive = true;
+      axes[d].input = sizes[lead + d];
+      axes[d].output = wanted[d];
+    }
+    return axes;
+  }
+  auto kernel = spatial_argument(call, "kernel_size", row.spatial);
+  auto stride = call.constant_integers("stride").empty() ? kernel : spatial_argument(call, "stride", row.spatial);
+  auto padding = spatial_argument(call, "padding", row.spatial);
+  std::vector<int64_t> dilation(row.spatial, 1);
+  if (call.schema().find("dilation") >= 0) dilation = spatial_argument(call, "dilation", row.spatial);
+  for (size_t d = 0; d < row.spatial; ++d) {
+    Axis& axis = axes[d];
+    axis.kernel = kernel[d];
+    axis.stride = stride[d];
+    axis.padding = padding[d];
+    axis.dilation = dilation[d];
+    axis.ceil_mode = call.boolean("ceil_mode");
+    axis.input = sizes[lead + d];
+    if (axis.kernel <= 0 || axis.stride <= 0 || axis.dilation <= 0) refuse(call, "kernel size, stride and dilation must be positive");
+    if (axis.padding < 0 || axis.padding > axis.kernel / 2) refuse(call, "pad should be at most half of effective kernel size");
+    axis.output = pooled_size(axis, ranges);
+    if (axis.output.is_constant() && axis.output.value() <= 0) refuse(call, "the output would be empty");
+  }
+  return axes;
+}
+
+Sizes result_sizes(const Sizes& input, const std::vector<Axis>& axes) {
+  Sizes out(input.begin(), input.end() - static_cast<std::ptrdiff_t>(axes.size()));
+  for (const Axis& axis : axes) out.push_back(axis.output);
+  return out;
+}
+
+void infer_pool(InferCall& call, const PoolRow& row) {
+  const TensorType& self = call.tensor("self")->type;
+  refuse_complex(call, self.dtype);
+  if (self.dtype == DType::boolean || (row.pool == Pool::average && !is_float(self.dtype))) refuse_dtype(call, self.dtype);
+  Sizes sizes = result_sizes(self.sizes, axes_of(call, row, self.sizes, call.ranges()));
+  bool last = is_channels_last(self.sizes, self.strides);
+  Sizes strides = last ? channels_last_strides(sizes) : contiguous_strides(sizes);
+  call.results = {strided_type(self.dtype, sizes, strides, self.device)};
+  if (row.pool == Pool::max_with_index) call.results.push_back(strided_type(DType::i64, sizes, strides, self.device));
+}
+
+ValueId both(KernelBuilder& k, ValueId a, ValueId b) { return a == loops::no_value ? b : k.op(ScalarOp::logical_and, a, b); }
+
+// The index into self for a place of the window, and whether it is one.
+struct Place {
+  Index at;
+  ValueId inside = loops::no_value;
+};
+Place place_of(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, const Index& r) {
+  Place out;
+  size_t lead = i.size() - axes.size();
+  out.at.assign(i.begin(), i.begin() + static_cast<std::ptrdiff_t>(lead));
+  for (size_t d = 0; d < axes.size(); ++d) {
+    const Axis& axis = axes[d];
+    Expr position = axis.start(i[lead + d]) + r[d] * Expr(axis.dilation);
+    if (axis.may_leave()) {
+      out.inside = both(k, out.inside, k.op(ScalarOp::ge, k.index_value(position), k.index_value(Expr(0))));
+      out.inside = both(k, out.inside, k.op(ScalarOp::lt, k.index_value(position), k.index_value(axis.input)));
+    } else if (axis.adaptive && !axis.divides()) {
+      out.inside = both(k, out.inside, k.op(ScalarOp::lt, k.index_value(position), k.index_value(axis.end(i[lead + d]))));
+    }
+    out.at.push_back(position);
+  }
+  return out;
+}
+
+Sizes window(const std::vector<Axis>& axes) {
+  Sizes out;
+  for (const Axis& axis : axes) out.push_back(axis.divides() ? floordiv(axis.input, axis.output) : axis.places());
+  return out;
+}
+
+Scalar lowest(DType dtype) {
+  if (is_float(dtype)) return Scalar(-INFINITY);
+  int64_t bits = dtype_bytes(dtype) * 8;
+  return is_signed(dtype) ? Scalar(std::numeric_limits<int64_t>::min() >> (64 - bits)) : Scalar(0);
+}
+
+// The flat position in the input's spatial dimensions of the place that won.
+ValueId winner(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, const Sizes& extents, ValueId number) {
+  size_t lead = i.size() - axes.size();
+  std::vector<ValueId> places(axes.size());
+  ValueId rest = number;
+  for (size_t d = axes.size(); d-- > 0;) {
+    ValueId extent = k.index_value(extents[d]);
+    places[d] = d > 0 ? k.op(ScalarOp::mod, rest, extent) : rest;
+    if (d > 0) rest = k.op(ScalarOp::floordiv, rest, extent);
+  }
+  ValueId flat = k.index_value(Expr(0));
+  for (size_t d = 0; d < axes.size(); ++d) {
+    ValueId step = k.op(ScalarOp::mul, places[d], k.index_value(Expr(axes[d].dilation)));
+    ValueId position = k.op(ScalarOp::add, k.index_value(axes[d].start(i[lead + d])), step);
+    // Where everything is -inf the first place wins, which may lie in the padding.
+    position = k.op(ScalarOp::max, position, k.index_value(Expr(0)));
+    flat = k.op(ScalarOp::add, k.op(ScalarOp::mul, flat, k.index_value(axes[d].input)), position);
+  }
+  return flat;
+}
+
+void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axes) {
+  DType dtype = call.tensor("self")->type.dtype, compute = compute_dtype(dtype);
+  Sizes extents = window(axes);
+  call.kernel([&](KernelBuilder& k) {
+    k.parallel(call.output_type().sizes, [&](const Index& i) {
+      auto element = [&](const Index& r) {
+        Place place = place_of(k, axes, i, r);
+        ValueId x = k.load_compute(call.input("self"), place.at, place.inside);
+        return place.inside == loops::no_value ? x : k.select(place.inside, x, k.constant(compute, lowest(compute)));
+      };
+      if (row.pool == Pool::max) {
+        k.store(call.output(), i, k.reduce_one(ReduceOp::max, compute, extents, element));
+        return;
+      }
+      auto best = k.reduce(ReduceOp::argmax, compute, extents, [&](const Index& r) { return std::vector<ValueId>{element(r)}; });
+      k.store(call.output(0), i, best[0]);
+      k.store(call.output(1), i, winner(k, axes, i, extents, best[1]));
+    });
+  });
+}
+
+// What a sum is divided by.
+Expr divisor(const OpCall& call, const PoolRow& row, const std::vector<Axis>& axes, const Index& i) {
+  if (!row.adaptive && call.schema().find("divisor_override") >= 0 && call.given("divisor_override")) return call.integer("divisor_override");
+  size_t lead = i.size() - axes.size();
+  Expr count(1);
+  for (size_t d = 0; d < axes.size(); ++d) {
+    const Axis& axis = axes[d];
+    Expr start = axis.start(i[lead + d]);
+    if (axis.adaptive) {
+      count = count * (axis.divides() ? floordiv(axis.input, axis.output) : axis.end(i[lead + d]) - start);
+    } else if (!axis.may_leave()) {
+      count = count * Expr(axis.kernel);
+    } else {
+      Expr end = min_expr(start + Expr(axis.kernel), axis.input + Expr(axis.padding));
+      if (!call.boolean("count_include_pad")) {
+        start = max_expr(start, Expr(0));
+        end = min_expr(end, axis.input);
+      }
+      count = count * (end - start);
+    }
+  }
+  return count;
+}
+
+void lower_average(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axes) {
+  DType compute = compute_dtype(call.tensor("self")->type.dtype);
+  call.kernel([&](KernelBuilder& k) {
+    k.parallel(call.output_type().sizes, [&](const Index& i) {
+      ValueId sum = k.reduce_one(ReduceOp::sum, compute, window(axes), [&](const Index& r) {
+        Place place = place_of(k, axes, i, r);
+        return k.load_compute(call.input("self"), place.at, place.inside);
+      });
+      k.store(call.output(), i, k.op(ScalarOp::div, sum, k.index_value(divisor(call, row, axes, i), compute)));
+    });
+  });
+}
+
+// ---- Reference -------------------------------------------------------------------------------------------------------------
+
+struct Span {
+  int64_t begin, end, step, full;   // positions begin, begin + step, … < end that exist; full: the window with its padding
+};
+
+Span span_of(const Axis& axis, int64_t o) {
+  int64_t in = axis.input.value();
+  if (axis.adaptive) {
+    int64_t out = axis.output.value(), begin = o * in / out, end = ((o + 1) * in + out - 1) / out;
+    return {begin, end, 1, end - begin};
+  }
+  int64_t begin = o * axis.stride - axis.padding, end = begin + (axis.kernel - 1) * axis.dilation + 1;
+  int64_t full = std::min(begin + axis.kernel, in + axis.padding) - begin;
+  while (begin < 0) begin += axis.dilation;
+  return {begin, std::min(end, in), axis.dilation, full};
+}
+
+void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schema) {
+  OpCall typed(call.node(), schema);
+  Tensor self = call.tensor("self");
+  std::vector<Axis> axes = axes_of(typed, row, to_exprs(self.sizes), RangeEnv{});
+  std::vector<int64_t> sizes = to_numbers(result_sizes(to_exprs(self.sizes), axes)), windows;
+  size_t lead = sizes.size() - axes.size();
+  int64_t plane = 1;
+  for (const Axis& axis : axes) {
+    plane *= axis.input.value();
+    windows.push_back(axis.output.value());
+  }
+  std::vector<double> x = read_dense<double>(self), out;
+  std::vector<int64_t> indices;
+  for (int64_t image = 0, images = count_elements({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(lead)}); image < images; ++image) {
+    std::vector<int64_t> o(axes.size(), 0);
+    if (count_elements(windows) == 0) break;
+    do {
+      std::vector<Span> spans;
+      std::vector<int64_t> counts, at(axes.size(), 0);
+      int64_t full = 1, valid = 1;
+      for (size_t d = 0; d < axes.size(); ++d) {
+        spans.push_back(span_of(axes[d], o[d]));
+        counts.push_back(std::max<int64_t>((spans[d].end - spans[d].begin + spans[d].step - 1) / spans[d].step, 0));
+        full *= spans[d].full;
+        valid *= counts[d];
+      }
+      double best = -INFINITY, sum = 0;
+      int64_t best_at = -1;
+      if (valid > 0) {
+        do {
+          int64_t flat = 0;
+          for (size_t d = 0; d < axes.size(); ++d) flat = flat * axes[d].input.value() + spans[d].begin + at[d] * spans[d].step;
+          double value = x[static_cast<size_t>(image * plane + flat)];
+          if (best_at < 0 || value > best || (value != value && best == best)) {
+            best = value;
+            best_at = flat;
+          }
+          sum += value;
+        } while (next_index(at, counts));
+      }
+      if (row.pool != Pool::average) {
+        out.push_back(best);
+        indices.push_back(best_at);
+      } else {
+        bool overridden = !row.adaptive && schema.find("divisor_override") >= 0 && call.given("divisor_override");
+        bool padded = !row.adaptive && call.boolean("count_include_pad");
+        int64_t by = overridden ? call.integer("divisor_override") : padded ? full : valid;
+        out.push_back(sum / static_cast<double>(by));
+      }
+    } while (next_index(o, windows));
+  }
+  bool last = is_channels_last(to_exprs(self.sizes), to_exprs(self.strides));
+  auto strides = last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes);
+  Tensor result = Tensor::empty_strided(call.result_dtype(), sizes, strides);
+  write_dense(result, out);
+  call.results = {Datum{result}};
+  if (row.pool != Pool::max_with_index) return;
+  Tensor where = Tensor::empty_strided(DType::i64, sizes, strides);
+  write_dense(where, indices);
+  call.results.push_back(Datum{where});
+}
+
+void add_pool(Registry& r, PoolRow row) {
+  auto shared = std::make_shared<const PoolRow>(std::move(row));
+  auto schema = std::make_shared<const Schema>(parse_schema(shared->schema));
+  OpRecord record;
+  record.schema_text = shared->schema;
+  record.samples = shared->samples;
+  record.infer = [shared](InferCall& call) { infer_pool(call, *shared); };
+  record.lower = [shared](LowerCall& call) {
+    auto axes = axes_of(call, *shared, call.tensor("self")->type.sizes, call.ranges());
+    if (shared->pool == Pool::average) lower_average(call, *shared, axes);
+    else lower_max(call, *shared, axes);
+  };
+  record.reference = [shared, schema](ReferenceCall& call) { reference_pool(call, *shared, *schema); };
+  r.add(std::move(record));
+}
+
+void register_for(Registry& r, size_t spatial) {
+  std::string n = std::to_string(spatial);
+  std::vector<int64_t> image = {2, 3, 7, 6, 5}, single;
+  image.resize(spatial + 2);
+  single.assign(image.begin() + 1, image.end());
+  List three(spatial, 3), two(spatial, 2), one(spatial, 1);
+  std::string sizes = str("int[", n, "] kernel_size, int[", n, "] stride=[], int[", n, "] padding=0");
+  std::vector<Sample> max = {{{spec(image), three}}, {{spec(single), three, two, one}}, {{spec(image), two, two, List(spatial, 0), one, Scalar(true)}},
+                             {{spec(image), two, one, one, two}}, {{spec(image, DType::bf16), two}}, {{spec({3}), two}, true},
+                             {{spec(image), two, two, two}, true}};
+  std::string tail = str(sizes, ", int[", n, "] dilation=1, bool ceil_mode=False) -> ");
+  add_pool(r, {str("max_pool", n, "d(Tensor self, ", tail, "Tensor"), spatial, Pool::max, false, max});
+  add_pool(r, {str("max_pool", n, "d_with_indices(Tensor self, ", tail, "(Tensor, Tensor)"), spatial, Pool::max_with_index, false, max});
+  std::vector<Sample> average = {{{spec(image), three}}, {{spec(single), three, two, one}}, {{spec(image), three, two, one, Scalar(true)}},
+                                 {{spec(image), three, two, one, Scalar(true), Scalar(false)}}, {{spec(image, DType::i64), two}, true}};
+  std::string override_text = spatial == 1 ? "" : ", int? divisor_override=None";
+  if (spatial > 1) average.push_back({{spec(image), three, two, one, Scalar(false), Scalar(true), Scalar(5)}});
+  add_pool(r, {str("avg_pool", n, "d(Tensor self, ", sizes, ", bool ceil_mode=False, bool count_include_pad=True", override_text, ") -> Tensor"),
+               spatial, Pool::average, false, average});
+  std::vector<Sample> adaptive = {{{spec(image), one}}, {{spec(single), two}}, {{spec(image), three}}, {{spec({3}), one}, true}};
+  add_pool(r, {str("adaptive_avg_pool", n, "d(Tensor self, SymInt[", n, "] output_size) -> Tensor"), spatial, Pool::average, true, adaptive});
+  if (spatial > 1)
+    add_pool(r, {str("_adaptive_avg_pool", n, "d(Tensor self, SymInt[", n, "] output_size) -> Tensor"), spatial, Pool::average, true, adaptive});
+  add_pool(r, {str("adaptive_max_pool", n, "d(Tensor self, int[", n, "] output_size) -> (Tensor, Tensor)"), spatial, Pool::max_with_index, true, adaptive});
+}
+
+}  // namespace
+
+void register_pooling(Registry& registry) {
+  for (size_t spatial : {size_t{1}, size_t{2}, size_t{3}}) register_for(registry, spatial);
+}
+
+}  // namespace kiln
