@@ -64,7 +64,7 @@ int check(const ParsedOptions& options) {
   line.clear();
   for (const CaseResult& result : summary.cases) {
     if (result.status == CaseStatus::skipped) printf("skip %s: %s\n", result.path.c_str(), result.message.c_str());
-    if (result.rescued > 0)
+    if (result.rescued > 0 && result.status == CaseStatus::passed)
       printf("rescued %s: %lld values pass only by the fp64 reference\n", result.path.c_str(),
              static_cast<long long>(result.rescued));
   }

@@ -28,6 +28,14 @@ OptionSpec find_option(const CommandSpec& command, const std::string& name) {
   unknown_option(command, name);
 }
 
+// The short option that the argument begins with, if it takes a value; otherwise the whole argument.
+std::string short_name_of(const CommandSpec& command, const std::string& arg) {
+  for (const OptionSpec& option : all_options(command))
+    if (!option.short_name.empty() && !option.value.empty() && starts_with(arg, option.short_name))
+      return option.short_name;
+  return arg;
+}
+
 std::string usage_line(const CommandSpec& command) {
   std::string line = str("kiln ", command.name);
   if (!command.positional.empty()) line += str(" ", command.positional);
@@ -110,14 +118,19 @@ ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::s
       options_end = true;
       continue;
     }
-    const size_t equals = starts_with(arg, "--") ? arg.find('=') : std::string::npos;
-    const OptionSpec option = find_option(command, arg.substr(0, equals));
+    const bool is_long = starts_with(arg, "--");
+    const size_t equals = is_long ? arg.find('=') : std::string::npos;
+    // "-j4": the letter and its value in one.
+    const std::string name = is_long ? arg.substr(0, equals) : short_name_of(command, arg);
+    const OptionSpec option = find_option(command, name);
     if (parsed.has(option.name) && !option.repeatable) throw UsageError(str(option.name, " is given twice"));
     if (option.value.empty()) {
       if (equals != std::string::npos) throw UsageError(str(option.name, " takes no value"));
       parsed.add(option.name, "");
     } else if (equals != std::string::npos) {
       parsed.add(option.name, arg.substr(equals + 1));
+    } else if (name.size() < arg.size()) {
+      parsed.add(option.name, arg.substr(name.size()));
     } else if (i + 1 < args.size()) {
       parsed.add(option.name, args[++i]);
     } else {

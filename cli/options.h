@@ -51,8 +51,8 @@ class ParsedOptions {
   std::map<std::string, std::vector<std::string>> given_;
 };
 
-// Takes "--opt value", "--opt=value", "-o value", and "--" before positional arguments that begin with a dash.
-// With --help present nothing else is demanded.
+// Takes "--opt value", "--opt=value", "-o value", "-ovalue", and "--" before positional arguments that begin with a
+// dash. With --help present nothing else is demanded.
 ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::string>& args);
 
 std::string command_help(const CommandSpec& command);

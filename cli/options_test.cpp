@@ -32,6 +32,7 @@ TEST(Options, BothSpellingsOfAValue) {
   EXPECT_EQ(parse_options(bake(), {"a", "--output", "b"}).value("--output"), "b");
   EXPECT_EQ(parse_options(bake(), {"--output=b=c", "a"}).value("--output"), "b=c");
   EXPECT_EQ(parse_options(bake(), {"-o", "b", "a"}).value("--output"), "b");
+  EXPECT_EQ(parse_options(bake(), {"-ob", "a"}).value("--output"), "b");
 }
 
 TEST(Options, FlagsAndRepeatedOptions) {

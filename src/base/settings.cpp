@@ -123,7 +123,11 @@ std::string Settings::value_of(std::string_view key, SettingType type) const {
   return found != values_.end() ? found->second : canonical(*setting, setting->default_text);
 }
 
-bool Settings::get_bool(std::string_view key) const { return value_of(key, SettingType::boolean) == "1"; }
+bool Settings::get_bool(std::string_view key) const {
+  const Setting* setting = find_setting(key);
+  if (setting != nullptr && setting->type == SettingType::integer) return get_optional_int(key).value_or(0) != 0;
+  return value_of(key, SettingType::boolean) == "1";
+}
 
 std::optional<int64_t> Settings::get_optional_int(std::string_view key) const {
   const std::string value = value_of(key, SettingType::integer);

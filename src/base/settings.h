@@ -47,7 +47,7 @@ class Settings {
   void read_environment(const Environment& lookup);
   void read_environment();  // of this process
 
-  bool get_bool(std::string_view key) const;
+  bool get_bool(std::string_view key) const;                            // of a number: not 0
   int64_t get_int(std::string_view key) const;                          // must have a value
   std::optional<int64_t> get_optional_int(std::string_view key) const;  // nothing: "None"
   std::string get_string(std::string_view key) const;                   // "" for "None"

@@ -51,6 +51,7 @@ TEST(Settings, DefaultsEnvironmentAndExplicitValues) {
   EXPECT_TRUE(settings.get_bool("nan_asserts"));  // given explicitly, so the environment does not count
   EXPECT_EQ(settings.get_optional_int("check_inputs"), 1);
   EXPECT_TRUE(settings.given("check_inputs"));
+  EXPECT_TRUE(settings.get_bool("check_inputs"));
   EXPECT_FALSE(settings.given("cpp.threads"));
 }
 

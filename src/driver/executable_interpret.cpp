@@ -21,6 +21,54 @@ std::vector<CustomResult> declared_results(const Node& node) {
   return results;
 }
 
+// The strides of torch.clone(): dense, with the dimensions in the order that the tensor's own strides give them
+// (at::infer_dense_strides).
+std::vector<int64_t> dense_strides(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  const size_t rank = sizes.size();
+  std::vector<size_t> order(rank);  // innermost first
+  for (size_t i = 0; i < rank; ++i) order[i] = rank - 1 - i;
+  // Above zero: a belongs outside of b. Zero strides decide nothing, as in PyTorch.
+  const auto compare = [&](size_t a, size_t b) {
+    if (strides[a] == 0 || strides[b] == 0) return 0;
+    if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+    return sizes[a] > sizes[b] ? 1 : 0;
+  };
+  for (size_t i = 1; i < rank; ++i) {
+    size_t moving = i;
+    for (size_t j = i; j-- > 0;) {
+      const int comparison = compare(order[j], order[moving]);
+      if (comparison < 0) break;
+      if (comparison == 0) continue;
+      std::swap(order[j], order[moving]);
+      moving = j;
+    }
+  }
+  std::vector<int64_t> out(rank);
+  int64_t next = 1;
+  for (const size_t dim : order) {
+    out[dim] = next;
+    next *= std::max<int64_t>(sizes[dim], 1);
+  }
+  return out;
+}
+
+// What a caller gets is his own: no output shares memory with an input, a buffer or another output. Where eager returns
+// a view with gaps, the copy is dense, as torch.clone() makes it.
+Datum owned_output(const Datum& output) {
+  if (output.is_list()) {
+    std::vector<Datum> items;
+    for (const Datum& item : output.list()) items.push_back(owned_output(item));
+    return Datum{std::move(items)};
+  }
+  if (!output.is_tensor()) return output;
+  const Tensor& tensor = output.tensor();
+  const bool dense = dense_and_not_overlapping(tensor.sizes, tensor.strides);
+  const Tensor copy = Tensor::empty_strided(tensor.dtype, tensor.sizes,
+                                            dense ? tensor.strides : dense_strides(tensor.sizes, tensor.strides));
+  copy_into(tensor, copy);
+  return Datum{copy};
+}
+
 class InterpretExecutable : public Executable {
  public:
   InterpretExecutable(const Program& program, const ExecutableOptions& options)
@@ -35,6 +83,7 @@ class InterpretExecutable : public Executable {
 
   CallResult call(const std::vector<Datum>& inputs) override {
     InterpretResult result = interpreter_->run(inputs);
+    for (Datum& output : result.outputs) output = owned_output(output);
     return {std::move(result.outputs), std::move(result.inputs), std::move(result.state)};
   }
 

@@ -67,12 +67,12 @@ class Inliner {
 
   void visit_kernel(Kernel& kernel, int block, int position) {
     std::vector<const Loop*> enclosing;
+    used_ = variables_of(kernel);   // kept here: while a body is rewritten, parts of it are not in the kernel
     visit_body(kernel, kernel.body, enclosing, block, position);
   }
 
   void visit_body(Kernel& kernel, Body& body, std::vector<const Loop*>& enclosing, int block, int position) {
     Body out;
-    std::map<ValueId, ValueId> replaced;
     for (Stmt& stmt : body) {
       if (stmt.kind == StmtKind::loop) {
         enclosing.push_back(stmt.loop.get());
@@ -190,7 +190,7 @@ class Inliner {
 
   void expand(const Stmt& load, const Kernel& producer, Kernel& consumer, Body& out) {
     PointwiseForm form = *pointwise_form(producer);
-    Copier copier(producer, consumer);
+    Copier copier(producer, consumer, used_);
     copier.mask = load.mask;
     bind_store_index(form, load.index, copier.variables);
     for (const Stmt& stmt : *form.body) {
@@ -198,6 +198,7 @@ class Inliner {
       Stmt copied = copier.copy(stmt, out);
       out.push_back(std::move(copied));
     }
+    used_ = copier.used();
     ValueId stored = copier.value(form.store->args[0]);
     // The load's result keeps its number: it becomes a cast, which simplify_bodies drops or merges. A masked-off load
     // gives 0, whatever the producer computes from zeros.
@@ -226,6 +227,7 @@ class Inliner {
   LoopProgram& program_;
   Log& log_;
   Index index_;
+  std::set<std::string> used_;
   bool changed_ = false;
 };
 

@@ -16,8 +16,6 @@ ValueId new_value(Kernel& kernel, DType dtype) {
   return static_cast<ValueId>(kernel.value_types.size()) - 1;
 }
 
-Copier::Copier(const Kernel& from, Kernel& to) : from_(from), to_(to), used_(variables_of(to)) {}
-
 std::string Copier::fresh(const std::string& like) {
   char prefix = like.empty() ? 'i' : like[0];
   for (size_t n = 0;; ++n) {

@@ -5,11 +5,15 @@
 
 namespace kiln::loops {
 
+std::set<std::string> variables_of(const Kernel& kernel);   // loop and index variables
+
 // Copies statements into a kernel. Every value gets a new number there, every loop and index variable a new name, and
 // index expressions are rewritten accordingly.
 class Copier {
  public:
-  Copier(const Kernel& from, Kernel& to);
+  Copier(const Kernel& from, Kernel& to) : Copier(from, to, variables_of(to)) {}
+  Copier(const Kernel& from, Kernel& to, std::set<std::string> used) : from_(from), to_(to), used_(std::move(used)) {}
+  const std::set<std::string>& used() const { return used_; }   // names that are taken, those it made included
   Substitution variables;                 // what a variable of `from` becomes; preset to bind loop variables
   std::map<ValueId, ValueId> values;      // likewise for values
   // Every load, store, check and raise of the copy is also masked by this value of `to` (no_value: not).
@@ -28,7 +32,6 @@ class Copier {
 };
 
 ValueId new_value(Kernel& kernel, DType dtype);
-std::set<std::string> variables_of(const Kernel& kernel);   // loop and index variables
 
 // Replaces uses of values (operands, masks, yields), everywhere in the body.
 void replace_values(Body& body, const std::map<ValueId, ValueId>& map);

@@ -5,6 +5,8 @@ namespace kiln {
 std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols) {
   std::vector<Expr> row_major = contiguous_strides(type.sizes);
   if (type.strides == row_major) return row_major;
+  for (const Expr& size : type.sizes)
+    if (size.is_constant(0)) return type.strides;   // no element: any strides will do, so eager's
   // Order the dimensions by the strides' values at the export's sizes, then demand that each stride is exactly the
   // product of the sizes further in: that holds for all sizes or the layout is not one we keep.
   SymbolValues hints;
@@ -24,7 +26,6 @@ std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::st
   std::vector<Expr> strides = type.strides;
   for (size_t d : order) {
     if (type.sizes[d].is_constant(1)) continue;
-    if (type.sizes[d].is_constant(0)) return row_major;
     if (!type.strides[d].same(expected)) return row_major;
     expected = expected * type.sizes[d];
   }

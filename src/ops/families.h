@@ -21,5 +21,8 @@ void register_convolution(Registry& registry);
 void register_pooling(Registry& registry);
 void register_normalization(Registry& registry);
 void register_attention(Registry& registry);
+void register_stacking(Registry& registry);
+void register_products_of_tensors(Registry& registry);
+void register_losses(Registry& registry);
 
 }  // namespace kiln

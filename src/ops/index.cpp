@@ -236,6 +236,7 @@ void register_index(Registry& r) {
     r.add(std::move(put));
   }
   register_gathers(r);
+  register_scatters(r);
   register_searches(r);
 }
 

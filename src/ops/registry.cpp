@@ -22,6 +22,9 @@ const Registry& Registry::instance() {
     register_pooling(all);
     register_normalization(all);
     register_attention(all);
+    register_stacking(all);
+    register_products_of_tensors(all);
+    register_losses(all);
     return all;
   }();
   return registry;

@@ -165,7 +165,7 @@ class PlanBuilder {
     step.name = kernel.name;
     step.kernel = code.function;
     for (size_t i = 0; i < code.kernel.buffers.size(); ++i) step.args.push_back({code.kernel.buffers[i], code.kernel.access[i]});
-    for (const std::string& symbol : code.kernel.ints) step.ints.push_back(exprs_.add(Expr::symbol(symbol)));
+    for (const Expr& value : code.kernel.ints) step.ints.push_back(exprs_.add(value));
     step.items = exprs_.add(code.kernel.items);
     step.grain = exprs_.add(code.kernel.grain);
     for (const Site& site : code.kernel.sites) {

@@ -71,10 +71,6 @@ PrintedKernel KernelPrinter::print() {
     // for written ones.
     head += str("  ", constant, t, "* const b", i, " = (", constant, t, "*)buffers[", i, "];\n");
   }
-  for (const auto& [symbol, number] : int_numbers_) {
-    if (result_.ints.size() <= static_cast<size_t>(number)) result_.ints.resize(static_cast<size_t>(number) + 1);
-    result_.ints[static_cast<size_t>(number)] = symbol;
-  }
   for (size_t i = 0; i < result_.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
   result_.text = head + "  (void)ctx; (void)buffers; (void)ints;\n" + out_ + "  return 0;\n}\n";
   return std::move(result_);
@@ -158,6 +154,12 @@ void KernelPrinter::print_op(const Stmt& stmt) {
 
 void KernelPrinter::print_index_value(const Stmt& stmt) {
   bool vary = varies(stmt.expr);
+  if (stmt.expr.is_float()) {
+    // A float over sizes (1 / sqrt(s0)): the host computes it and passes its bits.
+    if (local(stmt.expr)) fail_unsupported("K0402", str("the expression ", stmt.expr.text(), " cannot be computed inside a kernel"));
+    std::string real = str("__builtin_bit_cast(f64, ", parameter(stmt.expr), ")");
+    return define(stmt.results[0], type(stmt.results[0]) == DType::f64 ? real : str("k_cast_", storage_suffix(type(stmt.results[0])), "(", real, ")"), false);
+  }
   std::string text = vary ? vector_expr(stmt.expr) : expr(stmt.expr);
   if (type(stmt.results[0]) != DType::i64) text = str("k_cast_", storage_suffix(type(stmt.results[0])), "(", vary ? text : str("(i64)(", text, ")"), ")");
   define(stmt.results[0], text, vary);

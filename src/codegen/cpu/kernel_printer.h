@@ -13,7 +13,7 @@ struct PrintedKernel {
   std::string text;                          // the function, with $NAME for its name
   std::vector<loops::BufferId> buffers;      // b0, b1, … in the order of the argument
   std::vector<uint8_t> access;               // per buffer: 1 read, 2 write, 3 both
-  std::vector<std::string> ints;             // symbols behind n0, n1, …
+  std::vector<Expr> ints;                    // what n0, n1, … are: symbols, or expressions over symbols (floats as their bits)
   std::vector<loops::Site> sites;            // by the number the kernel raises with
   Expr items, grain;
 };
@@ -55,6 +55,8 @@ class KernelPrinter {
   // kernel_printer_expr.cpp
   std::string expr(const Expr& e);                 // scalar i64
   std::string vector_expr(const Expr& e);          // vi64 over the lanes
+  std::string parameter(const Expr& e);            // n3: computed by the host
+  bool local(const Expr& e) const;                 // mentions a variable of this kernel
   bool varies(const Expr& e) const;                // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
   std::string pointer(const loops::Stmt& access, const std::string& address);
@@ -83,7 +85,7 @@ class KernelPrinter {
   std::set<loops::ValueId> varying_;
   std::set<std::string> varying_index_;            // index variables that differ by lane
   std::map<loops::ValueId, int> value_numbers_;
-  std::map<std::string, int> int_numbers_;
+  std::map<std::string, int> int_numbers_;         // by text
   std::map<int, int> site_numbers_;
   PrintedKernel result_;
 };

@@ -17,6 +17,20 @@ bool KernelPrinter::varies(const Expr& e) const {
   return false;
 }
 
+bool KernelPrinter::local(const Expr& e) const {
+  std::set<std::string> symbols;
+  collect_symbols(e, symbols);
+  for (const std::string& s : symbols)
+    if (!program_.symbols.count(s)) return true;
+  return false;
+}
+
+std::string KernelPrinter::parameter(const Expr& e) {
+  auto [found, inserted] = int_numbers_.emplace(e.text(), static_cast<int>(int_numbers_.size()));
+  if (inserted) result_.ints.push_back(e);
+  return str("n", found->second);
+}
+
 std::string KernelPrinter::expr(const Expr& e) {
   auto all = [&](const char* separator) {
     return "(" + join_map(e.args(), separator, [&](const Expr& a) { return expr(a); }) + ")";
@@ -26,11 +40,7 @@ std::string KernelPrinter::expr(const Expr& e) {
   };
   switch (e.op()) {
     case ExprOp::constant: return literal(DType::i64, Scalar(e.value()));
-    case ExprOp::symbol: {
-      if (!program_.symbols.count(e.name())) return e.name();   // a variable of this kernel
-      auto [found, inserted] = int_numbers_.emplace(e.name(), static_cast<int>(int_numbers_.size()));
-      return str("n", found->second);
-    }
+    case ExprOp::symbol: return local(e) ? e.name() : parameter(e);
     case ExprOp::add: return all(" + ");
     case ExprOp::mul: return all(" * ");
     case ExprOp::floordiv:
@@ -54,7 +64,9 @@ std::string KernelPrinter::expr(const Expr& e) {
     case ExprOp::logical_or: return all(" || ");
     case ExprOp::logical_not: return str("!", expr(e.args()[0]));
     case ExprOp::ite: return str("(", expr(e.args()[0]), " ? ", expr(e.args()[1]), " : ", expr(e.args()[2]), ")");
-    default: fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed inside a kernel"));
+    default:
+      if (!local(e) && !e.is_float()) return parameter(e);
+      fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed inside a kernel"));
   }
 }
 

@@ -71,8 +71,8 @@ std::string KernelPrinter::identity(const Loop& loop, int which) const {
     case ReduceOp::min: return highest();
     case ReduceOp::any: return "false";
     case ReduceOp::all: return "true";
-    case ReduceOp::argmax: return which == 0 ? lowest() : "-1l";
-    case ReduceOp::argmin: return which == 0 ? highest() : "-1l";
+    case ReduceOp::argmax: return which == 0 ? lowest() : "9223372036854775807l";
+    case ReduceOp::argmin: return which == 0 ? highest() : "9223372036854775807l";
     case ReduceOp::welford: return literal(t, Scalar(int64_t{0}));
   }
   fail_bug("unknown reduction");
@@ -108,14 +108,21 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
     case ReduceOp::argmin: {
       KILN_CHECK(!lanes_, "argmax is not printed in lanes");
       std::string value = operand(0), index = loop.yields.size() > 1 ? operand(1) : loop.var;
-      bool floating = kiln::is_float(loop.reduce_dtype);
-      std::string better = str(acc[1], " < 0 || ", value, loop.reduce == ReduceOp::argmax ? " > " : " < ", acc[0]);
-      if (floating) better += str(" || (", value, " != ", value, " && ", acc[0], " == ", acc[0], ")");
+      // The better value, the smaller index among equals; NaN is better than any number.
+      const char* beats = loop.reduce == ReduceOp::argmax ? " > " : " < ";
+      std::string better = str(value, beats, acc[0], " || (", value, " == ", acc[0], " && ", index, " < ", acc[1], ")");
+      if (kiln::is_float(loop.reduce_dtype))
+        better = str(acc[0], " == ", acc[0], " ? (", better, " || ", value, " != ", value, ") : (", value, " != ", value, " && ", index, " < ", acc[1], ")");
       return line(str("if (", better, ") { ", acc[0], " = ", value, "; ", acc[1], " = ", index, "; }"));
     }
     case ReduceOp::welford: {
       KILN_CHECK(!lanes_, "welford is not printed in lanes");
       const char* t = c_type(loop.reduce_dtype);
+      if (loop.yields.size() == 3) {   // the results of an inner loop: two sets become one
+        line(str("if (", operand(2), " > 0) { const ", t, " n = ", acc[2], " + ", operand(2), ", d = ", operand(0), " - ", acc[0], "; ", acc[0], " += d * ",
+                 operand(2), " / n; ", acc[1], " += ", operand(1), " + d * d * ", acc[2], " * ", operand(2), " / n; ", acc[2], " = n; }"));
+        return;
+      }
       line(str(acc[2], " += 1; { const ", t, " d = ", operand(0), " - ", acc[0], "; ", acc[0], " += d / (", t, ")", acc[2], "; ", acc[1], " += d * (", operand(0), " - ", acc[0], "); }"));
       return;
     }

@@ -5,10 +5,27 @@
 namespace kiln::codegen {
 namespace {
 
-// Equal operands give the first; a comparison with NaN fails and gives the second, so only a first NaN needs care.
-constexpr const char* min_float = R"(K_FN $F min_$e($F x, $F y) { $F m = x <= y ? x : y; return x != x ? x : m; }
+// The processor's min and max: the second operand if they are equal or not ordered. greater(y, x) so gives x for a NaN in
+// x, and only a NaN in y needs care (none if y is a constant).
+constexpr const char* min_float = R"(K_FN $F min_$e($F x, $F y) { $F m = lesser_$e(y, x); return y != y ? y : m; }
 )";
-constexpr const char* max_float = R"(K_FN $F max_$e($F x, $F y) { $F m = x >= y ? x : y; return x != x ? x : m; }
+constexpr const char* max_float = R"(K_FN $F max_$e($F x, $F y) { $F m = greater_$e(y, x); return y != y ? y : m; }
+)";
+constexpr const char* lesser_text = "K_FN $F lesser_$e($F x, $F y) { return x < y ? x : y; }\n";
+constexpr const char* greater_text = "K_FN $F greater_$e($F x, $F y) { return x > y ? x : y; }\n";
+constexpr const char* lesser_x86 = "K_FN $F lesser_$e($F x, $F y) { return __builtin_ia32_min$P$W(x, y); }\n";
+constexpr const char* greater_x86 = "K_FN $F greater_$e($F x, $F y) { return __builtin_ia32_max$P$W(x, y); }\n";
+constexpr const char* lesser_avx512 = R"(#ifdef __clang__
+K_FN $F lesser_$e($F x, $F y) { return __builtin_ia32_min$P512(x, y, 4); }
+#else
+K_FN $F lesser_$e($F x, $F y) { return __builtin_ia32_min$P512_mask(x, y, x, $K, 4); }
+#endif
+)";
+constexpr const char* greater_avx512 = R"(#ifdef __clang__
+K_FN $F greater_$e($F x, $F y) { return __builtin_ia32_max$P512(x, y, 4); }
+#else
+K_FN $F greater_$e($F x, $F y) { return __builtin_ia32_max$P512_mask(x, y, x, $K, 4); }
+#endif
 )";
 constexpr const char* min_integer = R"(K_FN $F min_$e($F x, $F y) { return x < y ? x : y; }
 )";
@@ -210,10 +227,43 @@ constexpr const char* fused_plain_f32 = R"(K_FN f32 fused_f32(f32 x, f32 y, f32 
   return (f32)__builtin_bit_cast(f64, b);
 }
 )";
-constexpr const char* fused_plain_f64 = R"(K_FN f64 fused_f64(f64 x, f64 y, f64 z) {
-  if (!(abs_f64(x) < 0x1p990) || !(abs_f64(y) < 0x1p990) || !(abs_f64(x * y) < 0x1p1000) || !(abs_f64(z) < 0x1p1000)) return x * y + z;
-  dd_f64 p = two_prod_f64(x, y), s = two_sum_f64(p.hi, z);
-  return s.hi + (s.lo + p.lo);
+// Product and sum in 128 bits with a sticky last bit, rounded once. Rare: only the operator fma on old processors.
+constexpr const char* fused_plain_f64 = R"(struct fma_part { unsigned __int128 m; int e; bool negative; };
+K_FN fma_part fma_normal(unsigned __int128 m, int e, bool negative) {
+  const u64 high = (u64)(m >> 64);
+  const int by = (high ? __builtin_clzl(high) : 64 + __builtin_clzl((u64)m)) - 2;
+  return {by >= 0 ? m << by : m >> 1 | (m & 1), e - by, negative};
+}
+K_FN fma_part fma_split(f64 x) {
+  const u64 b = __builtin_bit_cast(u64, x), f = b << 12 >> 12;
+  const int e = (int)(b << 1 >> 53);
+  return {e ? f | 1ul << 52 : f, (e ? e : 1) - 1075, (b >> 63) != 0};
+}
+static inline __attribute__((noinline, unused)) f64 fused_f64(f64 x, f64 y, f64 z) {
+  if (x - x != 0 || y - y != 0 || x == 0 || y == 0) return x * y + z;
+  if (z - z != 0) return z;
+  if (z == 0) return x * y;
+  fma_part a = fma_split(x), b = fma_split(y), c = fma_split(z);
+  a = fma_normal(a.m * b.m, a.e + b.e, a.negative != b.negative);
+  c = fma_normal(c.m, c.e, c.negative);
+  if (a.e < c.e) b = a, a = c, c = b;
+  const int apart = a.e - c.e;
+  const unsigned __int128 one = 1;
+  c.m = apart > 126 ? one : c.m >> apart | ((c.m & ((one << apart) - 1)) != 0);
+  if (a.negative == c.negative) a.m += c.m;
+  else if (a.m >= c.m) a.m -= c.m;
+  else a.m = c.m - a.m, a.negative = c.negative;
+  if (a.m == 0) return 0;
+  a = fma_normal(a.m, a.e, a.negative);
+  const int e = a.e + 125;
+  int drop = 73 + (e < -1022 ? -1022 - e : 0);
+  if (drop > 126) a.m = (a.m >> (drop > 252 ? 126 : drop - 126)) | 1, drop = 126;
+  const unsigned __int128 rest = a.m & ((one << drop) - 1), half = one << (drop - 1);
+  u64 q = (u64)(a.m >> drop);
+  q += rest > half || (rest == half && (q & 1));
+  if (e >= -1022) q += ((u64)(e + 1023) << 52) - (1ul << 52);
+  if (e > 1023 || q > 0x7ff0000000000000) q = 0x7ff0000000000000;
+  return __builtin_bit_cast(f64, q | (u64)a.negative << 63);
 }
 )";
 constexpr const char* fused_hardware = R"(K_FN $F fused_$e($F x, $F y, $F z) { return fma_$e(x, y, z); }
@@ -275,6 +325,8 @@ std::vector<MathPiece> rounding_pieces(const PieceContext& context) {
       const char* vector = !context.x86() ? round_plain_texts[i] : full ? round_avx512[i] : round_x86[i];
       out.push_back({round_names[i], type, 1, false, context.x86() ? round_scalar[i] : round_plain_texts[i], "", vector});
     }
+    out.push_back({"lesser", type, 2, false, lesser_text, "", !context.x86() ? lesser_text : full ? lesser_avx512 : lesser_x86});
+    out.push_back({"greater", type, 2, false, greater_text, "", !context.x86() ? greater_text : full ? greater_avx512 : greater_x86});
     const char* lanes = single ? sqrt_lanes_f32 : sqrt_lanes_f64;
     out.push_back({"sqrt", type, 1, false, sqrt_scalar, "", !context.x86() ? lanes : full ? sqrt_avx512 : sqrt_x86});
     const char* vector_fma = full ? fma_avx512 : fma_x86;

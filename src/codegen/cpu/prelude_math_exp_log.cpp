@@ -39,8 +39,8 @@ K_FN dd_$F dd_add_f64(dd_$F a, dd_$F b) {
 
 // e^x = 2^n e^r with |r| <= ln2/2; n times the upper part of ln2 is exact.
 constexpr const char* exp_text = R"(K_FN $F exp_f64($F x) {
-  x = x > $S(710.0) ? $S(710.0) : x;
-  x = x < $S(-746.0) ? $S(-746.0) : x;
+  x = lesser_f64($S(710.0), x);
+  x = greater_f64($S(-746.0), x);
   $F n = fma_f64(x, $S(0x1.71547652b82fep0), $S(0x1.8p52)) - $S(0x1.8p52);
   $F t = fma_f64(n, $S(-0x1.62e42fefa38p-1), x), r = fma_f64(n, $S(-0x1.ef35793c7673p-45), t);
   return ldexp_f64($S(1.0) + (t + fma_f64(n, $S(-0x1.ef35793c7673p-45), r * r * exp_tail_f64(r))), n);
@@ -53,8 +53,8 @@ constexpr const char* exp_tail_text = R"(K_FN $F exp_tail_f64($F r) {
 )";
 // f * e^(h + l), rounded once (the factor comes before the power of two, which may make the result subnormal).
 constexpr const char* exp_dd_text = R"(K_FN $F exp_dd_f64($F h, $F l, $F f) {
-  $F c = h > $S(712.0) ? $S(712.0) : h;
-  c = c < $S(-760.0) ? $S(-760.0) : c;
+  $F c = lesser_f64($S(712.0), h);
+  c = greater_f64($S(-760.0), c);
   l = c == h ? l : $S(0.0);
   $F n = fma_f64(c, $S(0x1.71547652b82fep0), $S(0x1.8p52)) - $S(0x1.8p52);
   $F t = fma_f64(n, $S(-0x1.62e42fefa38p-1), c), w = n * $S(0x1.ef35793c7673p-45) - l;
@@ -64,20 +64,20 @@ constexpr const char* exp_dd_text = R"(K_FN $F exp_dd_f64($F h, $F l, $F f) {
 }
 )";
 constexpr const char* exp2_text = R"(K_FN $F exp2_f64($F x) {
-  x = x > $S(1025.0) ? $S(1025.0) : x;
-  x = x < $S(-1076.0) ? $S(-1076.0) : x;
+  x = lesser_f64($S(1025.0), x);
+  x = greater_f64($S(-1076.0), x);
   $F n = (x + $S(0x1.8p52)) - $S(0x1.8p52), d = x - n;
   $F r = d * $S(0x1.62e42fefa39efp-1), tail = d * $S(0x1.abc9e3b39803fp-56);
   return ldexp_f64($S(1.0) + (r + fma_f64(r * r, exp_tail_f64(r), tail)), n);
 }
 )";
 constexpr const char* expm1_text = R"(K_FN $F expm1_f64($F x) {
-  $F c = x > $S(710.0) ? $S(710.0) : x;
-  c = c < $S(-40.0) ? $S(-40.0) : c;
+  $F c = lesser_f64($S(710.0), x);
+  c = greater_f64($S(-40.0), c);
   $F n = fma_f64(c, $S(0x1.71547652b82fep0), $S(0x1.8p52)) - $S(0x1.8p52);
   $F t = fma_f64(n, $S(-0x1.62e42fefa38p-1), c), w = n * $S(0x1.ef35793c7673p-45);
   $F r = t - w, tail = (t - r) - w;
-  $F k = n > $S(1000.0) ? $S(1000.0) : n;
+  $F k = lesser_f64($S(1000.0), n);
   $F s = __builtin_bit_cast($F, ($SI(1023) - __builtin_bit_cast($I, k + $S(0x1.8p52))) << 52);
   $F base = $S(1.0) - s, head = base + r, lost = r - (head - base);
   $F y = ldexp_f64(head + (lost + fma_f64(r * r, exp_tail_f64(r), tail)), n);
@@ -168,8 +168,8 @@ constexpr const char* pow_special_text = R"(K_FN $F pow_special_f64($F x, $F y, 
 }
 )";
 constexpr const char* pow_text = R"(K_FN $F pow_f64($F x, $F y) {
-  $F b = y > $S(0x1p70) ? $S(0x1p70) : y;
-  b = b < $S(-0x1p70) ? $S(-0x1p70) : b;
+  $F b = lesser_f64($S(0x1p70), y);
+  b = greater_f64($S(-0x1p70), b);
   dd_$F l = log_dd_f64(abs_f64(x)), p = two_prod_f64(l.hi, b);
   return pow_special_f64(x, y, exp_dd_f64(p.hi, fma_f64(l.lo, b, p.lo), $S(1.0)));
 }
@@ -183,7 +183,7 @@ constexpr const char* pow_short_text = R"(K_FN $F pow_short_f64($F x, $F y) {
 
 constexpr const char* tanh_text = R"(K_FN $F tanh_f64($F x) {
   $F a = abs_f64(x);
-  a = a > $S(22.0) ? $S(22.0) : a;
+  a = lesser_f64($S(22.0), a);
   $F t = expm1_f64(a + a), d = t + $S(2.0);
   $F r = a < $S(1.0) ? ratio_f64(t, t, $S(2.0)) : $S(1.0) - $S(2.0) / d;
   return copysign_f64(r, x);
@@ -191,14 +191,14 @@ constexpr const char* tanh_text = R"(K_FN $F tanh_f64($F x) {
 )";
 constexpr const char* sinh_text = R"(K_FN $F sinh_f64($F x) {
   $F a = abs_f64(x), h = exp_f64(a * $S(0.5)), far = ($S(0.5) * h) * h;
-  $F b = a > $S(709.0) ? $S(709.0) : a;
+  $F b = lesser_f64($S(709.0), a);
   $F t = expm1_f64(b), near = $S(0.5) * (t + t / (t + $S(1.0)));
   return copysign_f64(a > $S(709.0) ? far : near, x);
 }
 )";
 constexpr const char* cosh_text = R"(K_FN $F cosh_f64($F x) {
   $F a = abs_f64(x), h = exp_f64(a * $S(0.5)), far = ($S(0.5) * h) * h;
-  $F b = a > $S(709.0) ? $S(709.0) : a;
+  $F b = lesser_f64($S(709.0), a);
   $F t = exp_f64(b), near = fma_f64($S(0.5), t, $S(0.5) / t);
   return a > $S(709.0) ? far : near;
 }

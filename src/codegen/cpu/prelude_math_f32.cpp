@@ -8,8 +8,8 @@ namespace {
 // e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the clamps the result is
 // inf or 0 anyway. In the sum r is taken apart again (t is exact), which saves a rounding.
 constexpr const char* exp_text = R"(K_FN $F exp_f32($F x) {
-  x = x > $S(89.0f) ? $S(89.0f) : x;
-  x = x < $S(-104.0f) ? $S(-104.0f) : x;
+  x = lesser_f32($S(89.0f), x);
+  x = greater_f32($S(-104.0f), x);
   $F n = fma_f32(x, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
   $F t = fma_f32(n, $S(-0x1.62e4p-1f), x), r = fma_f32(n, $S(-0x1.7f7d1cp-20f), t);
   $F q = $POLY{r; 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
@@ -17,8 +17,8 @@ constexpr const char* exp_text = R"(K_FN $F exp_f32($F x) {
 }
 )";
 constexpr const char* exp2_text = R"(K_FN $F exp2_f32($F x) {
-  x = x > $S(129.0f) ? $S(129.0f) : x;
-  x = x < $S(-151.0f) ? $S(-151.0f) : x;
+  x = lesser_f32($S(129.0f), x);
+  x = greater_f32($S(-151.0f), x);
   $F n = (x + $S(0x1.8p23f)) - $S(0x1.8p23f);
   $F d = x - n, r = d * $S(0x1.62e43p-1f);
   $F q = $POLY{r; 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
@@ -27,13 +27,13 @@ constexpr const char* exp2_text = R"(K_FN $F exp2_f32($F x) {
 )";
 // 2^n ((1 - 2^-n) + (e^r - 1)), with the rounding errors of r and of the leading sum kept.
 constexpr const char* expm1_text = R"(K_FN $F expm1_f32($F x) {
-  $F c = x > $S(89.0f) ? $S(89.0f) : x;
-  c = c < $S(-18.0f) ? $S(-18.0f) : c;
+  $F c = lesser_f32($S(89.0f), x);
+  c = greater_f32($S(-18.0f), c);
   $F n = fma_f32(c, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
   $F t = fma_f32(n, $S(-0x1.62e4p-1f), c), w = n * $S(0x1.7f7d1cp-20f);
   $F r = t - w, tail = (t - r) - w;
   $F q = $POLY{r; 0.500000001f, 0.166666668f, 0.0416664628f, 0.00833328552f, 0.0013933886f, 0.000199079271f};
-  $F k = n > $S(126.0f) ? $S(126.0f) : n;
+  $F k = lesser_f32($S(126.0f), n);
   $F s = __builtin_bit_cast($F, ($SI(127) - __builtin_bit_cast($I, k + $S(0x1.8p23f))) << 23);
   $F base = $S(1.0f) - s, head = base + r, lost = r - (head - base);
   $F y = ldexp_f32(head + (lost + fma_f32(r * r, q, tail)), n);
@@ -88,7 +88,7 @@ constexpr const char* erf_text = R"(K_FN $F erf_f32($F x) {
   $F a = abs_f32(x), z = x * x;
   $F p = $POLY{z; 0.128379167f, -0.376126385f, 0.112837827f, -0.0268654425f, 0.00522106447f, -0.000848454361f, 0.000112692143f, -9.67602505e-06f};
   $F near = fma_f32(a, p, a);
-  $F b = a > $S(4.0f) ? $S(4.0f) : a;
+  $F b = lesser_f32($S(4.0f), a);
   $F q = $POLY{b; -0.000291117522f, 1.13012004f, 0.632012961f, 0.109910116f, -0.0263277085f, 0.00472774208f, -0.00059021238f, 4.52989218e-05f, -1.59984876e-06f};
   $F far = $S(1.0f) - exp_f32(-q);
   return copysign_f32(a < $S(1.0f) ? near : far, x);

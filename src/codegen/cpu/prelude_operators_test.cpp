@@ -5,6 +5,7 @@
 #include <random>
 
 #include "codegen/cpu/prelude_oracle.h"
+#include "loops/random.h"
 #include "loops/scalar_ops.h"
 
 namespace kiln::codegen {
@@ -241,6 +242,25 @@ extern "C" __attribute__((visibility("default"))) void masks(const i64* x, i64 a
     EXPECT_EQ(got[7], 0);
     EXPECT_EQ(got[8], at == 0);
     EXPECT_EQ(got[9], 0);
+  }
+}
+
+TEST_P(PreludeOperators, RandomNumbersAgreeWithTheInterpreter) {
+  std::string body;
+  for (DType d : numbers) {
+    body += str("extern \"C\" __attribute__((visibility(\"default\"))) void r_", dtype_name(d), "(u64 seed, void* out, i64 n) {\n  for (i64 i = 0; i < n; i += ",
+                GetParam().lanes, ") k_store_", dtype_name(d), "((", memory_name(d), "*)out + i, k_random_", dtype_name(d),
+                "(seed, k_splat_i64(i) + k_iota_i64()));\n}\n");
+  }
+  Library library(body, GetParam());
+  for (DType d : numbers) {
+    std::vector<std::byte> out(256 * 8);
+    library.get<void(uint64_t, void*, int64_t)>(str("r_", dtype_name(d)))(12345, out.data(), 256);
+    for (size_t i = 0; i < 256; i++) {
+      std::byte wanted[8] = {};
+      loops::write_cell(d, wanted, loops::random_cell(d, 12345, i));
+      ASSERT_TRUE(same_bits(d, out.data() + i * static_cast<size_t>(dtype_bytes(d)), wanted)) << dtype_name(d) << " " << i;
+    }
   }
 }
 

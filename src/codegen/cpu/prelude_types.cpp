@@ -143,13 +143,49 @@ std::string cat_text(const VectorType& t, const PieceContext& context) {
   return str(head, "__builtin_shufflevector(a, b, ", lane_list(0, t.lanes), "); }\n");
 }
 
+// "bd": from bytes to 32 bits, as the names of the pmov instructions have it.
+std::string move_letters(const Element& from, const Element& to) {
+  auto letter = [](int bytes) { return bytes == 1 ? 'b' : bytes == 2 ? 'w' : bytes == 4 ? 'd' : 'q'; };
+  return str(letter(from.bytes), letter(to.bytes));
+}
+
+// g++ 12 converts between integers whose widths differ by more than a factor of two lane by lane, and f32 to f64 in two
+// halves; the processor has one instruction for each. Empty: nothing better than __builtin_convertvector is known.
+std::string better_conversion(const VectorType& from, const VectorType& to, const PieceContext& context) {
+  const Element &a = *from.element, &b = *to.element;
+  int n = from.lanes, source_lanes = std::max(n, 16 / a.bytes), result_lanes = std::max(n, 16 / b.bytes);
+  if (context.avx512() && a.floating && b.floating && a.bytes == 4 && n == 8) return "__builtin_ia32_cvtps2pd512_mask(x, f64x8{}, (unsigned char)-1, 4)";
+  if (!context.x86() || a.floating || b.floating || a.bytes == b.bytes) return "";
+  if (a.bytes < b.bytes) {
+    int bits = n * b.bytes * 8;
+    if (bits < 128) return "";
+    std::string x = str("(", builtin_type(a, source_lanes), ")");
+    x += source_lanes == n ? "x" : str("__builtin_shufflevector(x, x, ", lane_list(0, n), lane_list(0, source_lanes - n, ", -1"), ")");
+    x = replace_all(x, ", , -1", ", -1");
+    std::string name = str("__builtin_ia32_pmov", a.is_signed ? "sx" : "zx", move_letters(a, b), bits);
+    if (bits == 512) return str("(", to.name(), ")", name, "_mask(", x, ", ", builtin_type(b, n), "{}, ", n == 16 ? "(unsigned short)-1)" : "(unsigned char)-1)");
+    return str("(", to.name(), ")", name, "(", x, ")");
+  }
+  int bits = n * a.bytes * 8;
+  if (context.avx512() && bits >= 128) {
+    std::string move = str("__builtin_ia32_pmov", move_letters(a, b), bits, "_mask((", builtin_type(a, n), ")x, ", builtin_type(b, result_lanes), "{}, ",
+                           n == 16 ? "(unsigned short)-1)" : "(unsigned char)-1)");
+    if (result_lanes == n) return str("(", to.name(), ")", move);
+    return str("(", to.name(), ")__builtin_shufflevector(", move, ", ", builtin_type(b, result_lanes), "{}, ", lane_list(0, n), ")");
+  }
+  if (a.bytes / b.bytes == 2) return "";
+  std::string middle = type_name(*find_element(str("i", a.bytes * 4)), n);
+  return str("cvt_", middle, "_", to.name(), "(cvt_", from.name(), "_", middle, "(x))");
+}
+
 std::string convert_text(const VectorType& from, const VectorType& to, const PieceContext& context) {
   std::string name = str("cvt_", from.name(), "_", to.name());
   std::string head = str("K_FN ", to.name(), " ", name, "(", from.name(), " x) { return ");
   if (from.lanes == 1) return str(head, "(", to.name(), ")x; }\n");
   if (from.element == to.element) return head + "x; }\n";
   if (!context.is_pair(*from.element, from.lanes) && !context.is_pair(*to.element, to.lanes)) {
-    return str(head, "__builtin_convertvector(x, ", to.name(), "); }\n");
+    std::string plain = str(head, "__builtin_convertvector(x, ", to.name(), "); }\n"), better = better_conversion(from, to, context);
+    return better.empty() ? plain : str("#ifdef __clang__\n", plain, "#else\n", head, better, "; }\n#endif\n");
   }
   std::string half = str("cvt_", type_name(*from.element, from.lanes / 2), "_", type_name(*to.element, to.lanes / 2));
   return str(head, "cat_", to.name(), "(", half, "(lo_", from.name(), "(x)), ", half, "(hi_", from.name(), "(x))); }\n");
