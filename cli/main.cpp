@@ -110,14 +110,6 @@ int guarded(const std::vector<std::string>& args) {
 
 }  // namespace
 
-Settings settings_of(const ParsedOptions& options, Phase phase) {
-  Settings settings(phase);
-  for (const std::string& assignment : options.values("--config")) settings.set(assignment);
-  settings.read_environment();
-  for (const std::string& note : settings.notes()) fprintf(stderr, "note: %s\n", note.c_str());
-  return settings;
-}
-
 }  // namespace kiln::cli
 
 int main(int argc, char** argv) { return kiln::cli::guarded({argv + 1, argv + argc}); }

@@ -116,7 +116,9 @@ size_t Model::constant_alignment(int32_t constant) const {
 void Model::check_constant_tensor(int32_t constant, const DLTensor& value) const {
   const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
   auto refuse = [&](const std::string& text) { fail_user("K0641", str("constant ", name, ": ", text)); };
-  auto list = [](Dims dims) { return str("[", join_map(dims, ", ", [](int64_t d) { return std::to_string(d); }), "]"); };
+  auto list = [](Dims dims) {
+    return str("[", join_map(dims, ", ", [](int64_t d) { return std::to_string(d); }), "]");
+  };
   if (!is_host(value.device.device_type))
     refuse(str("unmatched device type, expected: 0(cpu), but got: ", device_text(value.device.device_type)));
   DLDataType expected = dl_dtype(constant_dtype(constant));

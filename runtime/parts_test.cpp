@@ -108,8 +108,7 @@ TEST(StridedCopy, KnowsLayouts) {
   EXPECT_FALSE(is_row_major(sizes, expanded));
   EXPECT_TRUE(may_overlap_itself(sizes, expanded));
   EXPECT_FALSE(may_overlap_itself(sizes, b));
-  EXPECT_EQ(span_elements(sizes, b), 6);
-  EXPECT_EQ(span_elements(empty, b), 0);
+  EXPECT_TRUE(same_layout(empty, a, expanded));
 }
 
 TEST(Element, ReadsNarrowFloats) {

@@ -60,6 +60,7 @@ class Run {
   void take_inputs(const kiln_value* inputs, size_t count);
   void check_tensor(size_t index, const kiln_value& value) const;
   void check_number(size_t index, const kiln_value& value);
+  void check_shared_symbols(const kiln_value* inputs) const;
   void check_constant(size_t index, const kiln_value& value) const;
   void solve_symbols(const kiln_value* inputs);
   void find_bound();

@@ -119,6 +119,7 @@ void Run::take_inputs(const kiln_value* inputs, size_t count) {
   any_copied_ = false;
   for (size_t i = 0; i < count; ++i)
     if (plan.inputs[i].what == InputWhat::tensor) set_input(i, *inputs_[i].tensor);
+  if (check) check_shared_symbols(inputs);
 }
 
 void Run::check_tensor(size_t index, const kiln_value& value) const {
@@ -137,6 +138,8 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
   if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size())) [[unlikely]]
     refuse_input(program_, "K0615", index,
                  str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
+  if (tensor.ndim > 0 && !tensor.shape) [[unlikely]]
+    refuse_input(program_, "K0622", index, "the tensor has no sizes");
 }
 
 void Run::check_number(size_t index, const kiln_value& value) {
@@ -154,7 +157,26 @@ void Run::check_number(size_t index, const kiln_value& value) {
     bits = value.kind == KILN_INT ? value.as.integer : value.as.boolean != 0;
     if (input.what == InputWhat::sym_bool) bits = bits != 0;
   }
-  if (input.symbol != none) symbols_[static_cast<size_t>(input.symbol)] = bits;
+  if (input.symbol == none) return;
+  // Given twice: the first place counts, the others are compared with it.
+  const format::Symbol& symbol = program_.plan.symbols[static_cast<size_t>(input.symbol)];
+  if (symbol.input == static_cast<int64_t>(index)) symbols_[static_cast<size_t>(input.symbol)] = bits;
+}
+
+// A number that is also the size of some input, or given twice, must agree with where its symbol was taken from.
+void Run::check_shared_symbols(const kiln_value* inputs) const {
+  for (size_t i = 0; i < program_.plan.inputs.size(); ++i) {
+    const format::Input& input = program_.plan.inputs[i];
+    if ((input.what != InputWhat::sym_int && input.what != InputWhat::sym_bool) || input.symbol == none) continue;
+    const format::Symbol& symbol = program_.plan.symbols[static_cast<size_t>(input.symbol)];
+    if (symbol.source == format::SymbolSource::input_value && symbol.input == static_cast<int64_t>(i)) continue;
+    int64_t got = inputs[i].kind == KILN_INT ? inputs[i].as.integer : inputs[i].as.boolean != 0;
+    int64_t expected = symbols_[static_cast<size_t>(input.symbol)];
+    if (got != expected)
+      refuse_input(program_, "K0618", i,
+                   str("unmatched value, expected: ", expected, " (", symbols_text(program_, {input.symbol}, symbols_),
+                       "), but got: ", got));
+  }
 }
 
 void Run::check_constant(size_t index, const kiln_value& value) const {

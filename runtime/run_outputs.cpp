@@ -25,8 +25,11 @@ struct Range {
 
 Range range_of(const DLTensor& tensor, const std::byte* data, DType dtype) {
   Dims sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
-  if (!tensor.strides) return {data, data + element_count(sizes) * dtype_bytes(dtype)};
-  return {data, data + span_elements(sizes, {tensor.strides, sizes.size()}) * dtype_bytes(dtype)};
+  int64_t item = dtype_bytes(dtype), before = 0, after = 0;
+  if (!tensor.strides || element_count(sizes) == 0) return {data, data + element_count(sizes) * item};
+  for (size_t d = 0; d < sizes.size(); ++d)
+    (tensor.strides[d] < 0 ? before : after) += (sizes[d] - 1) * tensor.strides[d] * item;
+  return {data + before, data + after + item};
 }
 
 }  // namespace

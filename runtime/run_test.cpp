@@ -240,6 +240,37 @@ TEST(Run, NumbersThatDecideNoSizesDoNotBindAgain) {
             std::string::npos);
 }
 
+TEST(Run, ANumberThatIsAlsoASizeMustAgreeWithIt) {
+  TestPlan t;
+  int32_t s0 = t.symbol("s0", format::SymbolSource::input_size, 0, 0);
+  t.input("x", DType::f32, {t.symbol_expr(s0)});
+  format::Input n;
+  n.name = "n", n.what = format::InputWhat::sym_int, n.symbol = s0;
+  t.plan.inputs.push_back(n);
+  Call call(t);
+  TestTensor<float> x(DType::f32, {4}, ramp(4));
+  EXPECT_EQ(refuse(call, {x.value(), int_value(4)}, {}), "");
+  EXPECT_NE(
+      refuse(call, {x.value(), int_value(5)}, {})
+          .find("input_handles[1]: unmatched value, expected: 4 (s0 = 4 from input_handles[0] 'x' dim 0), but got: 5"),
+      std::string::npos);
+}
+
+TEST(Run, TakesNegativeStridesAndSeesTheirOverlap) {
+  TestPlan plan = add_plan();
+  Call call(plan);
+  TestTensor<float> x(DType::f32, {2, 4}, ramp(8), {-4, -1}), y(DType::f32, {2, 4}, ramp(8));
+  x.tensor.data = x.values.data() + 7;
+  kiln_value in[2] = {x.value(), y.value()}, out{};
+  call.instance.run(in, 2, &out, 1);
+  EXPECT_EQ(elements<float>(out), std::vector<float>(8, 21));
+  out.owner->deleter(out.owner);
+  TestTensor<float> inside(DType::f32, {2, 4}, {});
+  inside.tensor.data = x.values.data();
+  EXPECT_NE(refuse(call, {x.value(), y.value()}, {inside.value()}).find("it shares memory with input 'x'"),
+            std::string::npos);
+}
+
 TEST(Run, TempsWhoseLivesDoNotMeetShareMemory) {
   TestPlan t;
   int32_t n = t.number(1000), items = n;

@@ -111,15 +111,6 @@ bool is_row_major(Dims sizes, Dims strides) {
   return same;
 }
 
-int64_t span_elements(Dims sizes, Dims strides) {
-  int64_t last = 0;
-  for (size_t i = 0; i < sizes.size(); ++i) {
-    if (sizes[i] == 0) return 0;
-    last += (sizes[i] - 1) * std::abs(strides[i]);
-  }
-  return last + 1;
-}
-
 bool may_overlap_itself(Dims sizes, Dims strides) {
   if (element_count(sizes) <= 1) return false;
   std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size

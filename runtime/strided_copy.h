@@ -18,8 +18,6 @@ std::vector<int64_t> strides_of(const DLTensor& tensor);  // row-major ones wher
 // Whether two layouts put every element at the same place (strides of sizes 1 do not matter; nothing matters if empty).
 bool same_layout(Dims sizes, Dims a, Dims b);
 bool is_row_major(Dims sizes, Dims strides);
-// Elements from the first to one past the last element (0 if empty). Negative strides count as their absolute value.
-int64_t span_elements(Dims sizes, Dims strides);
 // Whether two different elements may lie at the same place.
 bool may_overlap_itself(Dims sizes, Dims strides);
 

@@ -1,10 +1,14 @@
-// Measures the math of generated kernels against the C library, for f32 over all 2^32 bit patterns of each unary function.
+// Measures the math of generated kernels against the C library, for f32 over all 2^32 bit patterns of each unary
+// function.
 //
-//   vector_math_check [--all | --step N] [--function NAME]… [--type f32|f64] [--lanes 1|4|8|16] [--level v2|v3|v4|generic]
+//   vector_math_check [--all | --step N] [--function NAME]… [--type f32|f64] [--lanes 1|4|8|16] [--level
+//   v2|v3|v4|generic]
 //                     [--compiler C] [--jobs N] [--markdown]
 //
-// --step N takes every N-th bit pattern of f32. Without either about a million numbers are sampled. Prints one line per function with the largest error in units of the
-// last place and where it was; exit status 1 if a documented bound is exceeded.
+// --step N takes every N-th bit pattern of f32. Without either about a million numbers are sampled. Prints one line per
+// function with the largest error in units of the last place and where it was; exit status 1 if a documented bound is
+// exceeded.
+#include <algorithm>
 #include <atomic>
 #include <cinttypes>
 #include <cstring>
@@ -64,18 +68,36 @@ void check_block(const Function& f, MathLoop<T>* loop, const std::vector<T>& x, 
 template <class T>
 void fill_samples(uint64_t seed, std::vector<T>& values) {
   std::mt19937_64 random(seed);
-  static const T special[] = {T(0), -T(0), T(1), T(-1), T(0.5), T(-0.5), T(2), T(-2), std::numeric_limits<T>::infinity(),
-                              -std::numeric_limits<T>::infinity(), std::numeric_limits<T>::quiet_NaN(), std::numeric_limits<T>::min(),
-                              std::numeric_limits<T>::denorm_min(), -std::numeric_limits<T>::denorm_min(), std::numeric_limits<T>::max(),
-                              std::numeric_limits<T>::lowest(), T(3), T(-3), T(10), T(1e10)};
+  static const T special[] = {T(0),
+                              -T(0),
+                              T(1),
+                              T(-1),
+                              T(0.5),
+                              T(-0.5),
+                              T(2),
+                              T(-2),
+                              std::numeric_limits<T>::infinity(),
+                              -std::numeric_limits<T>::infinity(),
+                              std::numeric_limits<T>::quiet_NaN(),
+                              std::numeric_limits<T>::min(),
+                              std::numeric_limits<T>::denorm_min(),
+                              -std::numeric_limits<T>::denorm_min(),
+                              std::numeric_limits<T>::max(),
+                              std::numeric_limits<T>::lowest(),
+                              T(3),
+                              T(-3),
+                              T(10),
+                              T(1e10)};
   for (size_t i = 0; i < values.size(); i++) {
     uint64_t r = random();
     double unit = static_cast<double>(random() >> 11) * 0x1p-53 * 2 - 1;
-    if (i < std::size(special)) values[i] = special[i];
+    if (i < std::size(special))
+      values[i] = special[i];
     else if (r % 4 == 0) {
       uint64_t bits = random();
       std::memcpy(&values[i], &bits, sizeof(T));
-    } else values[i] = static_cast<T>(unit * std::ldexp(1.0, static_cast<int>(r >> 8) % (r % 4 == 1 ? 3 : 11)));
+    } else
+      values[i] = static_cast<T>(unit * std::ldexp(1.0, static_cast<int>(r >> 8) % (r % 4 == 1 ? 3 : 11)));
   }
 }
 
@@ -126,14 +148,17 @@ bool check(const Function& f, const Library& library, const Options& options) {
   auto* loop = library.get<MathLoop<T>>(kiln::str("t_", f.name, "_", options.type));
   Worst worst;
   if constexpr (sizeof(T) == 4) {
-    if (options.step > 0 && f.arity == 1) stepped(f, loop, options, worst);
-    else sampled(f, loop, options, worst);
+    if (options.step > 0 && f.arity == 1)
+      stepped(f, loop, options, worst);
+    else
+      sampled(f, loop, options, worst);
   } else {
     sampled(f, loop, options, worst);
   }
   double bound = sizeof(T) == 4 ? f.bound_f32 : f.bound_f64;
   bool good = worst.error <= bound;
-  const char* format = options.markdown ? "| %s | %s | %.3f | %.3g | %a |\n" : "%-8s %s  max %9.3f ulp (bound %.3g) at %a";
+  const char* format =
+      options.markdown ? "| %s | %s | %.3f | %.3g | %a |\n" : "%-8s %s  max %9.3f ulp (bound %.3g) at %a";
   std::printf(format, f.name, options.type.c_str(), worst.error, bound, worst.x);
   if (!options.markdown) {
     if (f.arity == 2) std::printf(", %a", worst.y);
@@ -161,17 +186,28 @@ bool parse(int argc, char** argv, Options& options) {
     }
     if (i + 1 == argc) return false;
     std::string value = argv[++i];
-    if (flag == "--step" && std::atoll(value.c_str()) > 0) options.step = static_cast<uint64_t>(std::atoll(value.c_str()));
-    else if (flag == "--function") options.only.push_back(value);
-    else if (flag == "--type" && (value == "f32" || value == "f64")) options.type = value;
-    else if (flag == "--lanes" && (value == "1" || value == "4" || value == "8" || value == "16")) options.setup.lanes = std::stoi(value);
-    else if (flag == "--compiler") options.setup.compiler = value;
-    else if (flag == "--jobs") options.jobs = static_cast<unsigned>(std::max(1, std::atoi(value.c_str())));
-    else if (flag == "--level" && value == "v2") options.setup.level = CpuLevel::x86_64_v2;
-    else if (flag == "--level" && value == "v3") options.setup.level = CpuLevel::x86_64_v3;
-    else if (flag == "--level" && value == "v4") options.setup.level = CpuLevel::x86_64_v4;
-    else if (flag == "--level" && value == "generic") options.setup.level = CpuLevel::generic;
-    else return false;
+    if (flag == "--step" && std::atoll(value.c_str()) > 0)
+      options.step = static_cast<uint64_t>(std::atoll(value.c_str()));
+    else if (flag == "--function")
+      options.only.push_back(value);
+    else if (flag == "--type" && (value == "f32" || value == "f64"))
+      options.type = value;
+    else if (flag == "--lanes" && (value == "1" || value == "4" || value == "8" || value == "16"))
+      options.setup.lanes = std::stoi(value);
+    else if (flag == "--compiler")
+      options.setup.compiler = value;
+    else if (flag == "--jobs")
+      options.jobs = static_cast<unsigned>(std::max(1, std::atoi(value.c_str())));
+    else if (flag == "--level" && value == "v2")
+      options.setup.level = CpuLevel::x86_64_v2;
+    else if (flag == "--level" && value == "v3")
+      options.setup.level = CpuLevel::x86_64_v3;
+    else if (flag == "--level" && value == "v4")
+      options.setup.level = CpuLevel::x86_64_v4;
+    else if (flag == "--level" && value == "generic")
+      options.setup.level = CpuLevel::generic;
+    else
+      return false;
   }
   return true;
 }
@@ -181,13 +217,16 @@ bool parse(int argc, char** argv, Options& options) {
 int main(int argc, char** argv) {
   Options options;
   options.setup.lanes = 16;
-  options.setup.level = host_runs(CpuLevel::x86_64_v4) ? CpuLevel::x86_64_v4 : host_runs(CpuLevel::x86_64_v3) ? CpuLevel::x86_64_v3 : CpuLevel::generic;
+  options.setup.level = host_runs(CpuLevel::x86_64_v4)   ? CpuLevel::x86_64_v4
+                        : host_runs(CpuLevel::x86_64_v3) ? CpuLevel::x86_64_v3
+                                                         : CpuLevel::generic;
   if (!parse(argc, argv, options)) return usage("bad arguments; see the head of tools/vector_math_check.cpp");
   if (!host_runs(options.setup.level)) return usage("this machine does not run that level");
   bool good = true, any = false;
   try {
     for (const Function& f : functions()) {
-      if (!options.only.empty() && std::find(options.only.begin(), options.only.end(), f.name) == options.only.end()) continue;
+      if (!options.only.empty() && std::find(options.only.begin(), options.only.end(), f.name) == options.only.end())
+        continue;
       any = true;
       Library library(math_loop(f.name, f.arity, options.type, options.setup.lanes), options.setup);
       bool ok = options.type == "f32" ? check<float>(f, library, options) : check<double>(f, library, options);

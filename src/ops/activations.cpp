@@ -145,7 +145,9 @@ void register_piecewise(Registry& r) {
              }));
   activation(r, "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", "threshold value",
              [](Emit& e) { return e.k.select(e.op(ScalarOp::le, e.x[0], e.x[1]), e.x[2], e.x[0]); },
-             formula<3>([](auto x, auto threshold, auto value) { return x <= threshold ? value : x; }), {},
+             formula<3>([](auto x, auto threshold, auto value) { return x <= threshold ? value : x; }),
+             {{{spec({2, 3}), Scalar(0.5), Scalar(-1.0)}}, {{spec({17}, DType::bf16), Scalar(0.5), Scalar(2)}},
+              {{spec({4}, DType::i64, -5, 5), Scalar(1), Scalar(7)}}, {{spec({0, 3}), Scalar(0.5), Scalar(0.0)}}},
              Takes::no_bool);
   activation(r, "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", "lambd",
              [](Emit& e) {

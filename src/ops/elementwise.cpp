@@ -255,6 +255,9 @@ void add_pointwise(Registry& registry, Pointwise row) {
   bool operands_first = true;
   for (size_t i = 0; i < ready->operands.size(); ++i)
     operands_first &= ready->schema.args[i].name == ready->operands[i].arg && ready->schema.args[i].type == SchemaType::tensor;
+  // Generated samples give operands and trailing arguments only; what else the schema demands must have a default.
+  for (size_t i = ready->operands.size() + row.trailing.size(); i < ready->schema.args.size(); ++i)
+    operands_first &= ready->schema.args[i].has_default;
   if (operands_first) generate_samples(record, row, ready->operands);
   record.samples.insert(record.samples.end(), row.samples.begin(), row.samples.end());
   ready->row = std::move(row);

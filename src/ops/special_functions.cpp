@@ -16,7 +16,8 @@ double erfinv(double x) {
   double a = 0.147, l = std::log1p(-x * x), t = 2 / (pi * a) + l / 2;
   double y = std::copysign(std::sqrt(std::sqrt(t * t - l / a) - t), x);
   for (int step = 0; step < 4; ++step) {
-    double error = std::fabs(x) < 0.5 ? std::erf(y) - x : std::copysign((1 - std::fabs(x)) - std::erfc(std::fabs(y)), x);
+    double tail = (1 - std::fabs(x)) - std::erfc(std::fabs(y));
+    double error = std::fabs(x) < 0.5 ? std::erf(y) - x : x < 0 ? -tail : tail;
     double slope = 2 / std::sqrt(pi) * std::exp(-y * y);
     if (slope == 0) break;
     double ratio = error / slope;

@@ -210,14 +210,6 @@ void register_inplace_copy(Registry& r) {
   add_fill(r, {"fill.Tensor(Tensor self, Tensor value) -> Tensor", "value", {{{spec({2, 3}), spec({}, DType::i64)}}}});
   add_fill(r, {"zero(Tensor self) -> Tensor", "", {{{spec({2, 3})}}, {{spec({3}, DType::i32)}}}});
   register_scatters_of_views(r);
-
-  // detach_ changes nothing that a program without gradients can see.
-  OpRecord detach;
-  detach.schema_text = "detach_(Tensor(a!) self) -> Tensor(a!)";
-  detach.infer = [](InferCall& call) { call.results = {call.tensor("self")->type}; };
-  detach.reference = [](ReferenceCall& call) { call.results = {Datum{call.tensor("self")}}; };
-  detach.samples = {{{spec({2, 3})}}};
-  r.add(std::move(detach));
 }
 
 }  // namespace kiln

@@ -585,6 +585,8 @@ void register_identities(Registry& r) {
   };
   identity("alias(Tensor(a) self) -> Tensor(a)", "alias_copy(Tensor self) -> Tensor");
   identity("detach(Tensor(a) self) -> Tensor(a)", "detach_copy(Tensor self) -> Tensor");
+  // Changes nothing that a program without gradients can see, so it is declared as the alias it gives.
+  identity("detach_(Tensor(a) self) -> Tensor(a)");
   identity("lift(Tensor self) -> Tensor");
   identity("lift_fresh(Tensor(a) self) -> Tensor(a)");
   identity("positive(Tensor(a) self) -> Tensor(a)");

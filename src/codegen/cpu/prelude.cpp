@@ -50,7 +50,8 @@ std::string expand_polynomials(std::string_view text) {
     std::string_view variable = text.substr(at + mark.size(), semicolon - at - mark.size());
     std::vector<std::string> coefficients = split(text.substr(semicolon + 1, end - semicolon - 1), ',');
     std::string sum = str("$S(", trim(coefficients.back()), ")");
-    for (size_t i = coefficients.size() - 1; i-- > 0;) sum = str("fma_$e(", sum, ", ", variable, ", $S(", trim(coefficients[i]), "))");
+    for (size_t i = coefficients.size() - 1; i-- > 0;)
+      sum = str("fma_$e(", sum, ", ", variable, ", $S(", trim(coefficients[i]), "))");
     out += text.substr(0, at);
     out += sum;
     text.remove_prefix(end + 1);
@@ -89,7 +90,8 @@ class Assembler {
  private:
   std::optional<Piece> find(std::string_view name) const {
     using Finder = std::optional<std::string> (*)(std::string_view, const PieceContext&);
-    for (Finder finder : {Finder{public_piece}, Finder{memory_piece}, Finder{cast_piece}, Finder{abi_piece}, Finder{type_piece}}) {
+    for (Finder finder :
+         {Finder{public_piece}, Finder{memory_piece}, Finder{cast_piece}, Finder{abi_piece}, Finder{type_piece}}) {
       if (auto text = finder(name, context_)) return Piece{std::string(name), *text};
     }
     size_t cut = name.rfind('_');
@@ -101,13 +103,20 @@ class Assembler {
 
   static bool applies(char type, const Element& e) {
     switch (type) {
-      case 's': return e.floating && e.bytes == 4;
-      case 'd': return e.floating && e.bytes == 8;
-      case 'f': return e.floating;
-      case 'i': return !e.floating && e.is_signed;
-      case 'u': return !e.floating && !e.is_signed;
-      case 'n': return !e.floating;
-      default: return true;
+      case 's':
+        return e.floating && e.bytes == 4;
+      case 'd':
+        return e.floating && e.bytes == 8;
+      case 'f':
+        return e.floating;
+      case 'i':
+        return !e.floating && e.is_signed;
+      case 'u':
+        return !e.floating && !e.is_signed;
+      case 'n':
+        return !e.floating;
+      default:
+        return true;
     }
   }
 
@@ -156,15 +165,16 @@ class Assembler {
                            {"V", n * e.bytes == 32 ? "256" : "128"},
                            {"K", n == 16 ? "(unsigned short)-1" : "(unsigned char)-1"},
                            {"C", e.bytes == 4 ? "f" : ""}};
-    if (piece.text != nullptr) return fill(expand_polynomials(n > 1 && piece.vector != nullptr ? piece.vector : piece.text), tokens);
+    if (piece.text != nullptr)
+      return fill(expand_polynomials(n > 1 && piece.vector != nullptr ? piece.vector : piece.text), tokens);
     std::string parameters, arguments;
     for (int i = 0; i < piece.arity; i++) {
       std::string separator = i > 0 ? ", " : "", argument(1, static_cast<char>('x' + i));
       parameters += str(separator, type, " ", argument);
       arguments += str(separator, "cvt_", type, "_", wide, "(", argument, ")");
     }
-    return str("K_FN ", type, " ", piece.name, "_", e.name, "(", parameters, ") { return cvt_", wide, "_", type, "(", piece.name,
-               "_f64(", arguments, ")); }\n");
+    return str("K_FN ", type, " ", piece.name, "_", e.name, "(", parameters, ") { return cvt_", wide, "_", type, "(",
+               piece.name, "_f64(", arguments, ")); }\n");
   }
 
   static std::string lane_by_lane(const MathPiece& piece, const Element& e, int n) {
@@ -174,8 +184,9 @@ class Assembler {
       parameters += str(separator, type, " ", argument);
       arguments += str(separator, argument, "[i]");
     }
-    return str("K_FN ", type, " ", piece.name, "_", e.name, "(", parameters, ") { ", type, " r = x; for (int i = 0; i < ", n,
-               "; i++) r[i] = ", piece.name, "_", e.name, "(", arguments, "); return r; }\n");
+    return str("K_FN ", type, " ", piece.name, "_", e.name, "(", parameters, ") { ", type,
+               " r = x; for (int i = 0; i < ", n, "; i++) r[i] = ", piece.name, "_", e.name, "(", arguments,
+               "); return r; }\n");
   }
 
   static std::string passed_to_halves(const MathPiece& piece, const Element& e, int n) {
@@ -186,8 +197,8 @@ class Assembler {
       a += str(separator, argument, ".a");
       b += str(separator, argument, ".b");
     }
-    return str("K_FN auto ", name, "(", parameters, ") { return pair<decltype(", name, "(", a, "))>{", name, "(", a, "), ", name, "(",
-               b, ")}; }\n");
+    return str("K_FN auto ", name, "(", parameters, ") { return pair<decltype(", name, "(", a, "))>{", name, "(", a,
+               "), ", name, "(", b, ")}; }\n");
   }
 
   PieceContext context_;
@@ -218,7 +229,8 @@ void collect_prelude_names(std::string_view body, PreludeRequest& request) {
 }
 
 std::string prelude(const PreludeRequest& request) {
-  KILN_CHECK(request.lanes == 1 || request.lanes == 4 || request.lanes == 8 || request.lanes == 16, "a kernel has 1, 4, 8 or 16 lanes");
+  KILN_CHECK(request.lanes == 1 || request.lanes == 4 || request.lanes == 8 || request.lanes == 16,
+             "a kernel has 1, 4, 8 or 16 lanes");
   KILN_CHECK(request.mask_bits == 32 || request.mask_bits == 64, "masks are 32 or 64 bits wide");
   PieceContext context{request.lanes, request.level, request.mask_bits, {}};
   for (const Element& e : elements()) {
@@ -237,13 +249,17 @@ std::vector<std::string> prelude_function_names() {
   for (const Element& e : elements()) {
     for (const char* prefix : {"k_splat_", "k_cast_", "k_bitcast_"}) names.push_back(str(prefix, e.name));
   }
-  for (const char* name : {"k_splat_bool", "k_cast_bool", "k_cast_f16", "k_cast_bf16", "k_raise"}) names.emplace_back(name);
+  for (const char* name : {"k_splat_bool", "k_cast_bool", "k_cast_f16", "k_cast_bf16", "k_raise"})
+    names.emplace_back(name);
   return names;
 }
 
 std::vector<std::string> prelude_flags(CpuLevel level, int lanes) {
-  std::vector<std::string> flags = {"-std=c++20",        "-O2",           "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math",
-                                    "-fwrapv",           "-ffreestanding", "-fno-exceptions",  "-fno-rtti",       "-fno-stack-protector",
+  std::vector<std::string> flags = {"-std=c++20",          "-O2",
+                                    "-ffp-contract=off",   "-fno-math-errno",
+                                    "-fno-trapping-math",  "-fwrapv",
+                                    "-ffreestanding",      "-fno-exceptions",
+                                    "-fno-rtti",           "-fno-stack-protector",
                                     "-fvisibility=hidden", "-w"};
   if (level == CpuLevel::x86_64_v2) flags.emplace_back("-march=x86-64-v2");
   if (level == CpuLevel::x86_64_v3) flags.emplace_back("-march=x86-64-v3");

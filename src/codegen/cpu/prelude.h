@@ -2,8 +2,9 @@
 // text (no #include, no libm, no libc beyond memcpy) that g++ 12 and clang++ 14 compile in a few milliseconds. Only the
 // pieces that a kernel uses are emitted.
 //
-// The same text serves scalar and vector kernels. A kernel has one lane count L (1, 4, 8 or 16); with L == 1 the vector
-// names below are plain scalars. In a vector kernel every operator also has a scalar overload (f32, i64, bool …).
+// The same text serves scalar and vector kernels. A kernel has one lane count L (1, 4, 8 or 16); with L == 1 the
+// vector names below are plain scalars. In a vector kernel every operator also has a scalar overload (f32, i64, bool
+// …).
 //
 // Scalars    f32 f64 i8 u8 i16 u16 i32 u32 i64 u64; in memory also f16 and bf16 (16 bits of storage), bool8 (a byte)
 // Vectors    vf32 vf64 vi8 … vu64 of L lanes, vmask (bool per lane). f16 and bf16 values are held as vf32.
@@ -14,17 +15,20 @@
 // Memory     <d> is a storage type: f32 … u64, f16, bf16, bool. p is `const <d>*` (bool: `const bool8*`), n is an int,
 //            stride and index count elements. Lanes that are off are not accessed and give 0.
 //            k_load_<d>(p)  k_load_<d>_n(p, n)  k_load_<d>_s(p, stride)  k_load_<d>_sn(p, stride, n)
-//            k_load_<d>_m(p, mask)  k_load_<d>_sm(p, stride, mask)  k_gather_<d>(p, vi64)  k_gather_<d>_m(p, vi64, mask)
-//            k_store_<d>…(p, value, …) likewise, k_scatter_<d>(p, vi64, value[, mask]); f16 and bf16 round to even.
-//            k_get_<d>(p), k_set_<d>(p, s): one element, scalar. k_atomic_add_<d>(p, s): f32 f64 i32 i64 f16 bf16.
+//            k_load_<d>_m(p, mask)  k_load_<d>_sm(p, stride, mask)  k_gather_<d>(p, vi64)  k_gather_<d>_m(p, vi64,
+//            mask) k_store_<d>…(p, value, …) likewise, k_scatter_<d>(p, vi64, value[, mask]); f16 and bf16 round to
+//            even. k_get_<d>(p), k_set_<d>(p, s): one element, scalar. k_atomic_add_<d>(p, s): f32 f64 i32 i64 f16
+//            bf16.
 // Operators  k_<name> for every row of loops/scalar_ops.h but add, sub, mul, neg and the bit operators, which have both
-//            the C operator and k_<name>. Integer division is k_div (never traps: x / 0 gives 0; the kernel raises before).
-//            k_fma rounds once everywhere (slow before x86-64-v3); k_madd is x * y + z as the target does it best.
+//            the C operator and k_<name>. Integer division is k_div (never traps: x / 0 gives 0; the kernel raises
+//            before). k_fma rounds once everywhere (slow before x86-64-v3); k_madd is x * y + z as the target does it
+//            best.
 // Random     k_random_<d>(seed, counter), counter i64 or vi64: the numbers of loops/random.h
 // Casts      k_cast_<d>(x) from any type; k_cast_bf16 and k_cast_f16 round and stay vf32. k_bitcast_<t>(x): same width.
 // Reductions k_hsum k_hprod k_hmin k_hmax (NaN wins) over lanes, k_hany k_hall of a vmask. Tree order: lane i with lane
 //            i + L/2, then halves again.
-// Errors     kiln_kernel_context and kiln_error_slot as in include/kiln/kernel_abi.h; k_raise(context, site, index, value)
+// Errors     kiln_kernel_context and kiln_error_slot as in include/kiln/kernel_abi.h; k_raise(context, site, index,
+// value)
 //            sets the slot unless it is set, and gives 1 for the kernel to return.
 //
 // The text needs prelude_flags(): without -fwrapv integer overflow would be undefined, for one.

@@ -5,8 +5,8 @@
 namespace kiln::codegen {
 namespace {
 
-// The processor's min and max: the second operand if they are equal or not ordered. greater(y, x) so gives x for a NaN in
-// x, and only a NaN in y needs care (none if y is a constant).
+// The processor's min and max: the second operand if they are equal or not ordered. greater(y, x) so gives x for a NaN
+// in x, and only a NaN in y needs care (none if y is a constant).
 constexpr const char* min_float = R"(K_FN $F min_$e($F x, $F y) { $F m = lesser_$e(y, x); return y != y ? y : m; }
 )";
 constexpr const char* max_float = R"(K_FN $F max_$e($F x, $F y) { $F m = greater_$e(y, x); return y != y ? y : m; }
@@ -31,7 +31,8 @@ constexpr const char* min_integer = R"(K_FN $F min_$e($F x, $F y) { return x < y
 )";
 constexpr const char* max_integer = R"(K_FN $F max_$e($F x, $F y) { return x > y ? x : y; }
 )";
-constexpr const char* abs_float = R"(K_FN $F abs_$e($F x) { return __builtin_bit_cast($F, __builtin_bit_cast($U, x) << 1 >> 1); }
+constexpr const char* abs_float =
+    R"(K_FN $F abs_$e($F x) { return __builtin_bit_cast($F, __builtin_bit_cast($U, x) << 1 >> 1); }
 )";
 constexpr const char* abs_signed = R"(K_FN $F abs_$e($F x) { return x < $S(0) ? ($F)-x : x; }
 )";
@@ -60,7 +61,8 @@ constexpr const char* nextafter_text = R"(K_FN $F nextafter_$e($F x, $F y) {
 }
 )";
 
-// ---- integers --------------------------------------------------------------------------------------------------------
+// ---- integers
+// --------------------------------------------------------------------------------------------------------
 
 // Divisors of 0 (the kernel has raised) and -1 (which would trap at the smallest number) are taken out.
 constexpr const char* div_signed = R"(K_FN $F div_$e($F x, $F y) { return ($F)(y == 0 ? 0 : y == -1 ? 0 - x : x / y); }
@@ -101,7 +103,8 @@ constexpr const char* shr_signed = R"(K_FN $F shr_$e($F x, $F y) {
   return x >> ($F)(by > most ? most : by);
 }
 )";
-constexpr const char* shr_unsigned = R"(K_FN $F shr_$e($F x, $F y) { return y > $SU($BITS - 1) ? $S(0) : ($F)(x >> (y & $SU($BITS - 1))); }
+constexpr const char* shr_unsigned =
+    R"(K_FN $F shr_$e($F x, $F y) { return y > $SU($BITS - 1) ? $S(0) : ($F)(x >> (y & $SU($BITS - 1))); }
 )";
 constexpr const char* pow_signed = R"(K_FN $F pow_$e($F x, $F y) {
   if (y < 0) return ($F)(x == 1 ? 1 : x == -1 ? (y & 1 ? -1 : 1) : 0);
@@ -117,10 +120,12 @@ constexpr const char* pow_unsigned = R"(K_FN $F pow_$e($F x, $F y) {
 }
 )";
 
-// ---- float remainders ------------------------------------------------------------------------------------------------
+// ---- float remainders
+// ------------------------------------------------------------------------------------------------
 
 // x - trunc(x/y)*y exactly, by long division on the mantissas.
-constexpr const char* fmod_slow_text = R"(static inline __attribute__((noinline, unused)) f64 fmod_slow_f64(f64 x, f64 y) {
+constexpr const char* fmod_slow_text =
+    R"(static inline __attribute__((noinline, unused)) f64 fmod_slow_f64(f64 x, f64 y) {
   u64 a = __builtin_bit_cast(u64, x), b = __builtin_bit_cast(u64, y) << 1 >> 1;
   const u64 sign = a >> 63 << 63;
   a ^= sign;
@@ -177,7 +182,8 @@ constexpr const char* floordiv_float = R"(K_FN $F floordiv_$e($F x, $F y) {
 }
 )";
 
-// ---- rounding, square root, fma ---------------------------------------------------------------------------------------
+// ---- rounding, square root, fma
+// ---------------------------------------------------------------------------------------
 
 // Numbers from $magic on are integers already; below, adding and taking away leaves the rounded value.
 constexpr const char* round_plain = R"(K_FN $F round_$e($F x) {
@@ -275,10 +281,11 @@ constexpr const char* round_x86[] = {"K_FN $F round_$e($F x) { return __builtin_
                                      "K_FN $F floor_$e($F x) { return __builtin_ia32_round$P$W(x, 9); }\n",
                                      "K_FN $F ceil_$e($F x) { return __builtin_ia32_round$P$W(x, 10); }\n",
                                      "K_FN $F trunc_$e($F x) { return __builtin_ia32_round$P$W(x, 11); }\n"};
-constexpr const char* round_avx512[] = {"K_FN $F round_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 8, x, $K, 4); }\n",
-                                        "K_FN $F floor_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 9, x, $K, 4); }\n",
-                                        "K_FN $F ceil_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 10, x, $K, 4); }\n",
-                                        "K_FN $F trunc_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 11, x, $K, 4); }\n"};
+constexpr const char* round_avx512[] = {
+    "K_FN $F round_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 8, x, $K, 4); }\n",
+    "K_FN $F floor_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 9, x, $K, 4); }\n",
+    "K_FN $F ceil_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 10, x, $K, 4); }\n",
+    "K_FN $F trunc_$e($F x) { return __builtin_ia32_rndscale$P_mask(x, 11, x, $K, 4); }\n"};
 constexpr const char* round_scalar[] = {"K_FN $F round_$e($F x) { return __builtin_rint$C(x); }\n",
                                         "K_FN $F floor_$e($F x) { return __builtin_floor$C(x); }\n",
                                         "K_FN $F ceil_$e($F x) { return __builtin_ceil$C(x); }\n",
@@ -294,22 +301,27 @@ K_FN $F sqrt_$e($F x) { return __builtin_ia32_sqrt$P512_mask(x, x, $K, 4); }
 )";
 constexpr const char* fma_scalar = "K_FN $F fma_$e($F x, $F y, $F z) { return __builtin_fma$C(x, y, z); }\n";
 constexpr const char* fma_x86 = "K_FN $F fma_$e($F x, $F y, $F z) { return __builtin_ia32_vfmadd$P$W(x, y, z); }\n";
-constexpr const char* fma_avx512 = "K_FN $F fma_$e($F x, $F y, $F z) { return __builtin_ia32_vfmadd$P512_mask(x, y, z, $K, 4); }\n";
+constexpr const char* fma_avx512 =
+    "K_FN $F fma_$e($F x, $F y, $F z) { return __builtin_ia32_vfmadd$P512_mask(x, y, z, $K, 4); }\n";
 // x * 2^n for an integral n: in two factors, each of them a power of two that exists, so that it rounds once.
 constexpr const char* ldexp_f32 = R"(K_FN $F ldexp_f32($F x, $F n) {
   $F h = n * 0.5f + 0x1.8p23f, g = (n - (h - 0x1.8p23f)) + 0x1.8p23f;
-  $F a = __builtin_bit_cast($F, (__builtin_bit_cast($I, h) + 127) << 23), b = __builtin_bit_cast($F, (__builtin_bit_cast($I, g) + 127) << 23);
+  $F a = __builtin_bit_cast($F, (__builtin_bit_cast($I, h) + 127) << 23);
+  $F b = __builtin_bit_cast($F, (__builtin_bit_cast($I, g) + 127) << 23);
   return x * a * b;
 }
 )";
 constexpr const char* ldexp_f64 = R"(K_FN $F ldexp_f64($F x, $F n) {
   $F h = n * 0.5 + 0x1.8p52, g = (n - (h - 0x1.8p52)) + 0x1.8p52;
-  $F a = __builtin_bit_cast($F, (__builtin_bit_cast($I, h) + 1023) << 52), b = __builtin_bit_cast($F, (__builtin_bit_cast($I, g) + 1023) << 52);
+  $F a = __builtin_bit_cast($F, (__builtin_bit_cast($I, h) + 1023) << 52);
+  $F b = __builtin_bit_cast($F, (__builtin_bit_cast($I, g) + 1023) << 52);
   return x * a * b;
 }
 )";
-constexpr const char* ldexp_avx512 = "K_FN $F ldexp_$e($F x, $F n) { return __builtin_ia32_scalef$P512_mask(x, n, x, $K, 4); }\n";
-constexpr const char* ldexp_avx512vl = "K_FN $F ldexp_$e($F x, $F n) { return __builtin_ia32_scalef$P$V_mask(x, n, x, $K); }\n";
+constexpr const char* ldexp_avx512 =
+    "K_FN $F ldexp_$e($F x, $F n) { return __builtin_ia32_scalef$P512_mask(x, n, x, $K, 4); }\n";
+constexpr const char* ldexp_avx512vl =
+    "K_FN $F ldexp_$e($F x, $F n) { return __builtin_ia32_scalef$P$V_mask(x, n, x, $K); }\n";
 
 }  // namespace
 
@@ -323,16 +335,27 @@ std::vector<MathPiece> rounding_pieces(const PieceContext& context) {
     bool full = context.natural_lanes(e) * e.bytes == 64;  // of the 512-bit forms
     for (int i = 0; i < 4; i++) {
       const char* vector = !context.x86() ? round_plain_texts[i] : full ? round_avx512[i] : round_x86[i];
-      out.push_back({round_names[i], type, 1, false, context.x86() ? round_scalar[i] : round_plain_texts[i], "", vector});
+      out.push_back(
+          {round_names[i], type, 1, false, context.x86() ? round_scalar[i] : round_plain_texts[i], "", vector});
     }
-    out.push_back({"lesser", type, 2, false, lesser_text, "", !context.x86() ? lesser_text : full ? lesser_avx512 : lesser_x86});
-    out.push_back({"greater", type, 2, false, greater_text, "", !context.x86() ? greater_text : full ? greater_avx512 : greater_x86});
+    out.push_back({"lesser", type, 2, false, lesser_text, "",
+                   !context.x86() ? lesser_text
+                   : full         ? lesser_avx512
+                                  : lesser_x86});
+    out.push_back({"greater", type, 2, false, greater_text, "",
+                   !context.x86() ? greater_text
+                   : full         ? greater_avx512
+                                  : greater_x86});
     const char* lanes = single ? sqrt_lanes_f32 : sqrt_lanes_f64;
     out.push_back({"sqrt", type, 1, false, sqrt_scalar, "", !context.x86() ? lanes : full ? sqrt_avx512 : sqrt_x86});
     const char* vector_fma = full ? fma_avx512 : fma_x86;
-    out.push_back({"fma", type, 3, false, context.has_fma() ? fma_scalar : fma_plain, "", context.has_fma() ? vector_fma : fma_plain});
+    out.push_back({"fma", type, 3, false, context.has_fma() ? fma_scalar : fma_plain, "",
+                   context.has_fma() ? vector_fma : fma_plain});
     const char* plain_ldexp = single ? ldexp_f32 : ldexp_f64;
-    out.push_back({"ldexp", type, 2, false, plain_ldexp, "", !context.avx512() ? plain_ldexp : full ? ldexp_avx512 : ldexp_avx512vl});
+    out.push_back({"ldexp", type, 2, false, plain_ldexp, "",
+                   !context.avx512() ? plain_ldexp
+                   : full            ? ldexp_avx512
+                                     : ldexp_avx512vl});
     const char* plain_fused = single ? fused_plain_f32 : fused_plain_f64;
     out.push_back({"fused", type, 3, !context.has_fma(), context.has_fma() ? fused_hardware : plain_fused});
   }
@@ -343,21 +366,36 @@ std::vector<MathPiece> rounding_pieces(const PieceContext& context) {
 
 std::vector<MathPiece> arithmetic_pieces() {
   return {
-      {"min", 'f', 2, false, min_float},        {"max", 'f', 2, false, max_float},
-      {"min", 'n', 2, false, min_integer},      {"max", 'n', 2, false, max_integer},
-      {"abs", 'f', 1, false, abs_float},        {"abs", 'i', 1, false, abs_signed},
-      {"abs", 'u', 1, false, abs_unsigned},     {"copysign", 'f', 2, false, copysign_text},
-      {"sign_bit", 'f', 1, false, sign_bit_float}, {"sign_bit", 'n', 1, false, sign_bit_integer},
-      {"is_inf", 'f', 1, false, is_inf_text},   {"nextafter", 'f', 2, false, nextafter_text},
-      {"div", 'i', 2, true, div_signed},        {"div", 'u', 2, true, div_unsigned},
-      {"div", 'f', 2, false, div_float},        {"floordiv", 'i', 2, true, floordiv_signed},
-      {"floordiv", 'u', 2, true, floordiv_unsigned}, {"floordiv", 'f', 2, false, floordiv_float},
-      {"mod", 'i', 2, true, mod_signed},        {"mod", 'u', 2, true, mod_unsigned},
-      {"mod", 'f', 2, false, mod_float},        {"fmod", 'i', 2, true, fmod_signed},
-      {"fmod", 'u', 2, true, fmod_unsigned},    {"fmod", 's', 2, false, nullptr},
-      {"shl", 'n', 2, false, shl_text},         {"shr", 'i', 2, false, shr_signed},
-      {"shr", 'u', 2, false, shr_unsigned},     {"pow", 'i', 2, true, pow_signed},
-      {"pow", 'u', 2, true, pow_unsigned},      {"rsqrt", 'f', 1, false, rsqrt_text},
+      {"min", 'f', 2, false, min_float},
+      {"max", 'f', 2, false, max_float},
+      {"min", 'n', 2, false, min_integer},
+      {"max", 'n', 2, false, max_integer},
+      {"abs", 'f', 1, false, abs_float},
+      {"abs", 'i', 1, false, abs_signed},
+      {"abs", 'u', 1, false, abs_unsigned},
+      {"copysign", 'f', 2, false, copysign_text},
+      {"sign_bit", 'f', 1, false, sign_bit_float},
+      {"sign_bit", 'n', 1, false, sign_bit_integer},
+      {"is_inf", 'f', 1, false, is_inf_text},
+      {"nextafter", 'f', 2, false, nextafter_text},
+      {"div", 'i', 2, true, div_signed},
+      {"div", 'u', 2, true, div_unsigned},
+      {"div", 'f', 2, false, div_float},
+      {"floordiv", 'i', 2, true, floordiv_signed},
+      {"floordiv", 'u', 2, true, floordiv_unsigned},
+      {"floordiv", 'f', 2, false, floordiv_float},
+      {"mod", 'i', 2, true, mod_signed},
+      {"mod", 'u', 2, true, mod_unsigned},
+      {"mod", 'f', 2, false, mod_float},
+      {"fmod", 'i', 2, true, fmod_signed},
+      {"fmod", 'u', 2, true, fmod_unsigned},
+      {"fmod", 's', 2, false, nullptr},
+      {"shl", 'n', 2, false, shl_text},
+      {"shr", 'i', 2, false, shr_signed},
+      {"shr", 'u', 2, false, shr_unsigned},
+      {"pow", 'i', 2, true, pow_signed},
+      {"pow", 'u', 2, true, pow_unsigned},
+      {"rsqrt", 'f', 1, false, rsqrt_text},
   };
 }
 

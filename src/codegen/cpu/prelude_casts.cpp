@@ -1,15 +1,17 @@
 // Conversions between number types with PyTorch's meaning, and the 16-bit float formats. Float to integer truncates as
-// the processor's cvtt instructions do; narrow integers go through i32, u32 through i64 (docs/semantics.md).
+// the processor's cvtt instructions do; narrow integers go through i32 (docs/semantics.md).
 #include "base/error.h"
 #include "codegen/cpu/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {
 
-// ---- f16 and bf16 ----------------------------------------------------------------------------------------------------
+// ---- f16 and bf16
+// ----------------------------------------------------------------------------------------------------
 
 // For n lanes: $F f32, $U u32, $H u16, $SU splat of u32.
-constexpr const char* widen_bf16_text = R"(K_FN $F widen_bf16($H h) { return __builtin_bit_cast($F, cvt_$H_$U(h) << 16); }
+constexpr const char* widen_bf16_text =
+    R"(K_FN $F widen_bf16($H h) { return __builtin_bit_cast($F, cvt_$H_$U(h) << 16); }
 )";
 constexpr const char* narrow_bf16_text = R"(K_FN $H narrow_bf16($F x) {
   $U u = __builtin_bit_cast($U, x);
@@ -37,7 +39,8 @@ constexpr const char* narrow_f16_text = R"(K_FN $H narrow_f16($F x) {
 }
 )";
 // F16C; 0 is rounding to nearest even.
-constexpr const char* widen_f16c_1 = "K_FN f32 widen_f16(u16 h) { return __builtin_ia32_vcvtph2ps(i16x8{(i16)h})[0]; }\n";
+constexpr const char* widen_f16c_1 =
+    "K_FN f32 widen_f16(u16 h) { return __builtin_ia32_vcvtph2ps(i16x8{(i16)h})[0]; }\n";
 constexpr const char* narrow_f16c_1 =
     "K_FN u16 narrow_f16(f32 x) { return (u16)__builtin_ia32_vcvtps2ph(f32x4{x, 0, 0, 0}, 0)[0]; }\n";
 constexpr const char* widen_f16c_4 = R"(K_FN f32x4 widen_f16(u16x4 h) {
@@ -49,19 +52,27 @@ constexpr const char* narrow_f16c_4 = R"(K_FN u16x4 narrow_f16(f32x4 x) {
   return (u16x4)__builtin_shufflevector(r, r, 0, 1, 2, 3);
 }
 )";
-constexpr const char* widen_f16c_8 = "K_FN f32x8 widen_f16(u16x8 h) { return __builtin_ia32_vcvtph2ps256((i16x8)h); }\n";
-constexpr const char* narrow_f16c_8 = "K_FN u16x8 narrow_f16(f32x8 x) { return (u16x8)__builtin_ia32_vcvtps2ph256(x, 0); }\n";
+constexpr const char* widen_f16c_8 =
+    "K_FN f32x8 widen_f16(u16x8 h) { return __builtin_ia32_vcvtph2ps256((i16x8)h); }\n";
+constexpr const char* narrow_f16c_8 =
+    "K_FN u16x8 narrow_f16(f32x8 x) { return (u16x8)__builtin_ia32_vcvtps2ph256(x, 0); }\n";
 constexpr const char* widen_f16c_16 =
-    "K_FN f32x16 widen_f16(u16x16 h) { return __builtin_ia32_vcvtph2ps512_mask((i16x16)h, f32x16{}, (unsigned short)-1, 4); }\n";
+    "K_FN f32x16 widen_f16(u16x16 h) { return __builtin_ia32_vcvtph2ps512_mask((i16x16)h, f32x16{}, (unsigned "
+    "short)-1, 4); }\n";
 constexpr const char* narrow_f16c_16 =
-    "K_FN u16x16 narrow_f16(f32x16 x) { return (u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 0, i16x16{}, (unsigned short)-1); }\n";
+    "K_FN u16x16 narrow_f16(f32x16 x) { return (u16x16)__builtin_ia32_vcvtps2ph512_mask(x, 0, i16x16{}, (unsigned "
+    "short)-1); }\n";
 
 const char* f16c_text(bool widen, int lanes) {
   switch (lanes) {
-    case 1: return widen ? widen_f16c_1 : narrow_f16c_1;
-    case 4: return widen ? widen_f16c_4 : narrow_f16c_4;
-    case 8: return widen ? widen_f16c_8 : narrow_f16c_8;
-    default: return widen ? widen_f16c_16 : narrow_f16c_16;
+    case 1:
+      return widen ? widen_f16c_1 : narrow_f16c_1;
+    case 4:
+      return widen ? widen_f16c_4 : narrow_f16c_4;
+    case 8:
+      return widen ? widen_f16c_8 : narrow_f16c_8;
+    default:
+      return widen ? widen_f16c_16 : narrow_f16c_16;
   }
 }
 
@@ -75,19 +86,25 @@ std::string half_piece(std::string_view name, const PieceContext& context) {
       out += f16c_text(widen, n);
       return;
     }
-    out += fill(text, {{"F", type_name(f32, n)}, {"U", type_name(u32, n)}, {"H", type_name(u16, n)}, {"SU", "splat_" + type_name(u32, n)}});
+    out += fill(text, {{"F", type_name(f32, n)},
+                       {"U", type_name(u32, n)},
+                       {"H", type_name(u16, n)},
+                       {"SU", "splat_" + type_name(u32, n)}});
   };
   natural(1);
   if (context.lanes == 1) return out;
   natural(context.natural_lanes(f32));
   for (int n = context.natural_lanes(f32) * 2; n <= context.lanes; n *= 2) {
-    std::string from = widen ? type_name(u16, n) : type_name(f32, n), to = widen ? type_name(f32, n) : type_name(u16, n);
-    out += str("K_FN ", to, " ", name, "(", from, " x) { return cat_", to, "(", name, "(lo_", from, "(x)), ", name, "(hi_", from, "(x))); }\n");
+    std::string from = widen ? type_name(u16, n) : type_name(f32, n),
+                to = widen ? type_name(f32, n) : type_name(u16, n);
+    out += str("K_FN ", to, " ", name, "(", from, " x) { return cat_", to, "(", name, "(lo_", from, "(x)), ", name,
+               "(hi_", from, "(x))); }\n");
   }
   return out;
 }
 
-// ---- k_cast ----------------------------------------------------------------------------------------------------------
+// ---- k_cast
+// ----------------------------------------------------------------------------------------------------------
 
 std::string convert(const Element& from, const Element& to, int n, std::string_view x) {
   if (&from == &to) return std::string(x);
@@ -98,18 +115,21 @@ std::string convert(const Element& from, const Element& to, int n, std::string_v
 std::string cast_body(const Element& from, const Element& to, int n) {
   const Element &i32 = *find_element("i32"), &i64 = *find_element("i64");
   if (&from == &to) return "return x;";
-  if (!from.floating && to.floating && from.bytes < 4) return str("return ", convert(i32, to, n, convert(from, i32, n, "x")), ";");
+  if (!from.floating && to.floating && from.bytes < 4)
+    return str("return ", convert(i32, to, n, convert(from, i32, n, "x")), ";");
   if (from.floating && !to.floating) {
-    if (std::string_view(to.name) == "u64") {
-      // From 2^63 on the signed conversion gives up: the top bit is taken off before and put back.
-      std::string f = type_name(from, n), s = type_name(i64, n), u = type_name(to, n);
-      std::string mask_of_u = n == 1 ? "big" : convert(signed_of(from), i64, n, "big");
-      return str("auto big = x >= splat_", f, "(0x1p63", from.bytes == 4 ? "f" : "", "); ", s, " low = ",
-                 convert(from, i64, n, str("sel_", f, "(big, x - splat_", f, "(0x1p63", from.bytes == 4 ? "f" : "", "), x)")),
-                 "; return ", convert(i64, to, n, str("sel_", s, "(", mask_of_u, ", low ^ splat_", s, "((i64)1 << 63), low)")), ";");
+    const Element& low = signed_of(to);
+    if (!to.is_signed && to.bytes >= 4) {
+      // From half the range on the signed conversion gives up: the top bit is taken off before and put back.
+      std::string f = type_name(from, n), i = type_name(low, n),
+                  half = str("splat_", f, to.bytes == 4 ? "(0x1p31" : "(0x1p63", from.bytes == 4 ? "f)" : ")");
+      std::string big = n == 1 ? "big" : convert(signed_of(from), low, n, "big");
+      std::string top = str("splat_", i, "((", low.name, ")1 << ", to.bytes * 8 - 1, ")");
+      return str("auto big = x >= ", half, "; ", i,
+                 " low = ", convert(from, low, n, str("sel_", f, "(big, x - ", half, ", x)")), "; return ",
+                 convert(low, to, n, str("sel_", i, "(", big, ", low ^ ", top, ", low)")), ";");
     }
-    bool through_i64 = to.bytes == 8 || (to.bytes == 4 && !to.is_signed);
-    const Element& middle = through_i64 ? i64 : i32;
+    const Element& middle = to.bytes == 8 ? i64 : i32;
     return str("return ", convert(middle, to, n, convert(from, middle, n, "x")), ";");
   }
   return str("return ", convert(from, to, n, "x"), ";");
@@ -125,8 +145,8 @@ std::string casts_to(const Element& to, const PieceContext& context) {
     if (n == 1) {
       out += str("K_FN ", t, " ", name, "(bool x) { return (", t, ")x; }\n");
     } else {
-      out += str("K_FN ", t, " ", name, "(vmask x) { return sel_", t, "(from_vmask_", type_name(signed_of(to), n), "(x), splat_", t,
-                 "(1), splat_", t, "(0)); }\n");
+      out += str("K_FN ", t, " ", name, "(vmask x) { return sel_", t, "(from_vmask_", type_name(signed_of(to), n),
+                 "(x), splat_", t, "(1), splat_", t, "(0)); }\n");
     }
     if (context.lanes == 1) break;
   }
@@ -139,7 +159,8 @@ std::string casts_to_bool(const PieceContext& context) {
     std::string result = n == 1 ? "bool" : "vmask";
     for (const Element* from : context.types) {
       std::string t = type_name(*from, n), natural = type_name(signed_of(*from), n);
-      out += str("K_FN ", result, " k_cast_bool(", t, " x) { return to_vmask_", natural, "(x != splat_", t, "(0)); }\n");
+      out +=
+          str("K_FN ", result, " k_cast_bool(", t, " x) { return to_vmask_", natural, "(x != splat_", t, "(0)); }\n");
     }
     out += str("K_FN ", result, " k_cast_bool(", result, " x) { return x; }\n");
     if (context.lanes == 1) break;
@@ -153,7 +174,8 @@ std::string casts_to_half(std::string_view format, const PieceContext& context) 
   for (int n : {1, context.lanes}) {
     std::string f = type_name(*find_element("f32"), n);
     for (const Element* from : context.types) {
-      out += str("K_FN ", f, " k_cast_", format, "(", type_name(*from, n), " x) { return widen_", format, "(narrow_", format, "(k_cast_f32(x))); }\n");
+      out += str("K_FN ", f, " k_cast_", format, "(", type_name(*from, n), " x) { return widen_", format, "(narrow_",
+                 format, "(k_cast_f32(x))); }\n");
     }
     out += str("K_FN ", f, " k_cast_", format, "(", n == 1 ? "bool" : "vmask", " x) { return k_cast_f32(x); }\n");
     if (context.lanes == 1) break;
@@ -168,9 +190,11 @@ std::string bitcasts_to(const Element& to, const PieceContext& context) {
     out += str("K_FN ", to.name, " ", name, "(", from->name, " x) { return __builtin_bit_cast(", to.name, ", x); }\n");
     if (context.lanes == 1) continue;
     int n = context.natural_lanes(to);
-    out += str("K_FN ", type_name(to, n), " ", name, "(", type_name(*from, n), " x) { return __builtin_bit_cast(", type_name(to, n), ", x); }\n");
+    out += str("K_FN ", type_name(to, n), " ", name, "(", type_name(*from, n), " x) { return __builtin_bit_cast(",
+               type_name(to, n), ", x); }\n");
     for (n *= 2; n <= context.lanes; n *= 2) {
-      out += str("K_FN ", type_name(to, n), " ", name, "(", type_name(*from, n), " x) { return {", name, "(x.a), ", name, "(x.b)}; }\n");
+      out += str("K_FN ", type_name(to, n), " ", name, "(", type_name(*from, n), " x) { return {", name, "(x.a), ",
+                 name, "(x.b)}; }\n");
     }
   }
   return out;
@@ -179,7 +203,8 @@ std::string bitcasts_to(const Element& to, const PieceContext& context) {
 }  // namespace
 
 std::optional<std::string> cast_piece(std::string_view name, const PieceContext& context) {
-  if (name == "widen_f16" || name == "widen_bf16" || name == "narrow_f16" || name == "narrow_bf16") return half_piece(name, context);
+  if (name == "widen_f16" || name == "widen_bf16" || name == "narrow_f16" || name == "narrow_bf16")
+    return half_piece(name, context);
   if (starts_with(name, "k_cast_")) {
     std::string_view d = name.substr(7);
     if (d == "bool") return casts_to_bool(context);

@@ -1,5 +1,5 @@
-// Exponentials, logarithms and what follows from them in f64. Coefficients are minimax fits (Remez). Numbers of twice the
-// precision ("dd": an unevaluated sum of two f64) carry what one f64 cannot.
+// Exponentials, logarithms and what follows from them in f64. Coefficients are minimax fits (Remez). Numbers of twice
+// the precision ("dd": an unevaluated sum of two f64) carry what one f64 cannot.
 #include "codegen/cpu/prelude_pieces.h"
 
 namespace kiln::codegen {
@@ -48,7 +48,9 @@ constexpr const char* exp_text = R"(K_FN $F exp_f64($F x) {
 )";
 // (e^r - 1 - r) / r^2
 constexpr const char* exp_tail_text = R"(K_FN $F exp_tail_f64($F r) {
-  return $POLY{r; 0.5, 0x1.5555555555557p-3, 0x1.5555555555558p-5, 0x1.1111111110085p-7, 0x1.6c16c16c15171p-10, 0x1.a01a01ac1746ap-13, 0x1.a01a01ad2e0bp-16, 0x1.71de019c28705p-19, 0x1.27e4cc526cf25p-22, 0x1.af4f1f7206ab2p-26, 0x1.1f8c1caf1742cp-29};
+  return $POLY{r; 0.5, 0x1.5555555555557p-3, 0x1.5555555555558p-5, 0x1.1111111110085p-7, 0x1.6c16c16c15171p-10,
+      0x1.a01a01ac1746ap-13, 0x1.a01a01ad2e0bp-16, 0x1.71de019c28705p-19, 0x1.27e4cc526cf25p-22,
+      0x1.af4f1f7206ab2p-26, 0x1.1f8c1caf1742cp-29};
 }
 )";
 // f * e^(h + l), rounded once (the factor comes before the power of two, which may make the result subnormal).
@@ -106,7 +108,8 @@ K_FN $F log_special_f64($F x, $F r) {
 constexpr const char* log_text = R"(K_FN $F log_f64($F x) {
   log_parts_$F a = split_log_f64(x);
   $F f = a.m - $S(1.0), s = f / ($S(2.0) + f), z = s * s, h = $S(0.5) * f * f;
-  $F p = $POLY{z; 0x1.5555555555555p-1, 0x1.9999999999a3ap-2, 0x1.2492492476731p-2, 0x1.c71c7201edd79p-3, 0x1.745cf8c9e8e64p-3, 0x1.3b1c413411d47p-3, 0x1.0fbd665648877p-3, 0x1.0c0f8624c76c6p-3};
+  $F p = $POLY{z; 0x1.5555555555555p-1, 0x1.9999999999a3ap-2, 0x1.2492492476731p-2, 0x1.c71c7201edd79p-3,
+      0x1.745cf8c9e8e64p-3, 0x1.3b1c413411d47p-3, 0x1.0fbd665648877p-3, 0x1.0c0f8624c76c6p-3};
   $F low = fma_f64(s, fma_f64(z, p, h), a.e * $S(0x1.ef35793c7673p-45));
   $F r = a.e * $S(0x1.62e42fefa38p-1) - ((h - low) - f);
   return log_special_f64(x, r);
@@ -129,8 +132,10 @@ constexpr const char* log_dd_text = R"(K_FN dd_$F log_dd_f64($F x) {
   dd_$F s = quick_sum_f64(q, (((f - back.hi) - back.lo) - q * d.lo) / d.hi);
   dd_$F z = dd_mul_f64(s, s), cube = dd_mul_f64(z, s);
   $F y = z.hi;
-  $F p = $POLY{y; 0x1.999999999999ap-2, 0x1.2492492492491p-2, 0x1.c71c71c71cff7p-3, 0x1.745d174511463p-3, 0x1.3b13b1bd942e7p-3, 0x1.1110df594a4f9p-3, 0x1.e1f81593bb7ccp-4, 0x1.ac48414110af9p-4, 0x1.b8e82c8d286e2p-4};
-  dd_$F r = dd_add_f64(dd_$F{a.e * $S(0x1.62e42fefa38p-1), a.e * $S(0x1.ef35793c7673p-45)}, dd_$F{s.hi + s.hi, s.lo + s.lo});
+  $F p = $POLY{y; 0x1.999999999999ap-2, 0x1.2492492492491p-2, 0x1.c71c71c71cff7p-3, 0x1.745d174511463p-3,
+      0x1.3b13b1bd942e7p-3, 0x1.1110df594a4f9p-3, 0x1.e1f81593bb7ccp-4, 0x1.ac48414110af9p-4, 0x1.b8e82c8d286e2p-4};
+  dd_$F whole = {a.e * $S(0x1.62e42fefa38p-1), a.e * $S(0x1.ef35793c7673p-45)}, twice = {s.hi + s.hi, s.lo + s.lo};
+  dd_$F r = dd_add_f64(whole, twice);
   r = dd_add_f64(r, dd_mul_f64(cube, dd_$F{$S(0x1.5555555555555p-1), $S(0x1.5555555555555p-55)}));
   return dd_add_f64(r, two_prod_f64(cube.hi * z.hi, p));
 }
@@ -147,7 +152,8 @@ constexpr const char* log10_text = R"(K_FN $F log10_f64($F x) {
 )";
 constexpr const char* log2_short_text = R"(K_FN $F log2_short_f64($F x) { return log_f64(x) * $S(0x1.71547652b82fep0); }
 )";
-constexpr const char* log10_short_text = R"(K_FN $F log10_short_f64($F x) { return log_f64(x) * $S(0x1.bcb7b1526e50ep-2); }
+constexpr const char* log10_short_text =
+    R"(K_FN $F log10_short_f64($F x) { return log_f64(x) * $S(0x1.bcb7b1526e50ep-2); }
 )";
 
 // C's pow, given a = |x| and r = a^y for ordinary a and y.
@@ -179,7 +185,8 @@ constexpr const char* pow_short_text = R"(K_FN $F pow_short_f64($F x, $F y) {
 }
 )";
 
-// ---- hyperbolic ------------------------------------------------------------------------------------------------------
+// ---- hyperbolic
+// ------------------------------------------------------------------------------------------------------
 
 constexpr const char* tanh_text = R"(K_FN $F tanh_f64($F x) {
   $F a = abs_f64(x);

@@ -5,8 +5,8 @@
 namespace kiln::codegen {
 namespace {
 
-// e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the clamps the result is
-// inf or 0 anyway. In the sum r is taken apart again (t is exact), which saves a rounding.
+// e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the clamps the result
+// is inf or 0 anyway. In the sum r is taken apart again (t is exact), which saves a rounding.
 constexpr const char* exp_text = R"(K_FN $F exp_f32($F x) {
   x = lesser_f32($S(89.0f), x);
   x = greater_f32($S(-104.0f), x);
@@ -50,7 +50,8 @@ constexpr const char* log_text = R"(K_FN $F log_f32($F x) {
   $F e = __builtin_bit_cast($F, biased) - $S(0x1.8p23f);
   e = tiny ? e - $S(23.0f) : e;
   $F f = m - $S(1.0f), z = f * f;
-  $F p = $POLY{f; 0.333333313f, -0.249999811f, 0.200006894f, -0.166691574f, 0.142511107f, -0.123965156f, 0.116349707f, -0.116614448f, 0.0733351295f};
+  $F p = $POLY{f; 0.333333313f, -0.249999811f, 0.200006894f, -0.166691574f, 0.142511107f, -0.123965156f,
+      0.116349707f, -0.116614448f, 0.0733351295f};
   $F y = fma_f32(e, $S(0x1.7f7d1cp-20f), z * f * p);
   y = fma_f32(z, $S(-0.5f), y);
   $F r = fma_f32(e, $S(0x1.62e4p-1f), f + y);
@@ -86,10 +87,12 @@ constexpr const char* ratio_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
 // Near 0 a polynomial, else 1 - e^-Q with Q = -log erfc; from 4 on that is 1.
 constexpr const char* erf_text = R"(K_FN $F erf_f32($F x) {
   $F a = abs_f32(x), z = x * x;
-  $F p = $POLY{z; 0.128379167f, -0.376126385f, 0.112837827f, -0.0268654425f, 0.00522106447f, -0.000848454361f, 0.000112692143f, -9.67602505e-06f};
+  $F p = $POLY{z; 0.128379167f, -0.376126385f, 0.112837827f, -0.0268654425f, 0.00522106447f, -0.000848454361f,
+      0.000112692143f, -9.67602505e-06f};
   $F near = fma_f32(a, p, a);
   $F b = lesser_f32($S(4.0f), a);
-  $F q = $POLY{b; -0.000291117522f, 1.13012004f, 0.632012961f, 0.109910116f, -0.0263277085f, 0.00472774208f, -0.00059021238f, 4.52989218e-05f, -1.59984876e-06f};
+  $F q = $POLY{b; -0.000291117522f, 1.13012004f, 0.632012961f, 0.109910116f, -0.0263277085f, 0.00472774208f,
+      -0.00059021238f, 4.52989218e-05f, -1.59984876e-06f};
   $F far = $S(1.0f) - exp_f32(-q);
   return copysign_f32(a < $S(1.0f) ? near : far, x);
 }
@@ -98,7 +101,8 @@ constexpr const char* sin_text = R"(K_FN $F sin_f32($F x) { return cvt_$D_$F(sin
 )";
 constexpr const char* cos_text = R"(K_FN $F cos_f32($F x) { return cvt_$D_$F(cos_short_f64(cvt_$F_$D(x))); }
 )";
-constexpr const char* pow_text = R"(K_FN $F pow_f32($F x, $F y) { return cvt_$D_$F(pow_short_f64(cvt_$F_$D(x), cvt_$F_$D(y))); }
+constexpr const char* pow_text =
+    R"(K_FN $F pow_f32($F x, $F y) { return cvt_$D_$F(pow_short_f64(cvt_$F_$D(x), cvt_$F_$D(y))); }
 )";
 // log of a number rounded to f64 is good to f32's last bit even after the multiplication.
 constexpr const char* log2_text = R"(K_FN $F log2_f32($F x) { return cvt_$D_$F(log2_short_f64(cvt_$F_$D(x))); }
@@ -110,14 +114,16 @@ constexpr const char* log10_text = R"(K_FN $F log10_f32($F x) { return cvt_$D_$F
 
 std::vector<MathPiece> math_f32_pieces() {
   std::vector<MathPiece> out = {
-      {"exp", 's', 1, false, exp_text},     {"exp2", 's', 1, false, exp2_text}, {"expm1", 's', 1, false, expm1_text},
-      {"log", 's', 1, false, log_text},     {"tanh", 's', 1, false, tanh_text}, {"sigmoid", 'f', 1, false, sigmoid_text},
-      {"ratio", 'f', 0, false, ratio_text},
-      {"erf", 's', 1, false, erf_text},     {"sin", 's', 1, false, sin_text},   {"cos", 's', 1, false, cos_text},
-      {"pow", 's', 2, false, pow_text},     {"log2", 's', 1, false, log2_text}, {"log10", 's', 1, false, log10_text},
+      {"exp", 's', 1, false, exp_text},     {"exp2", 's', 1, false, exp2_text},
+      {"expm1", 's', 1, false, expm1_text}, {"log", 's', 1, false, log_text},
+      {"tanh", 's', 1, false, tanh_text},   {"sigmoid", 'f', 1, false, sigmoid_text},
+      {"ratio", 'f', 0, false, ratio_text}, {"erf", 's', 1, false, erf_text},
+      {"sin", 's', 1, false, sin_text},     {"cos", 's', 1, false, cos_text},
+      {"pow", 's', 2, false, pow_text},     {"log2", 's', 1, false, log2_text},
+      {"log10", 's', 1, false, log10_text},
   };
-  for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc", "erfinv",
-                           "lgamma", "digamma"}) {
+  for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc",
+                           "erfinv", "lgamma", "digamma"}) {
     out.push_back({name, 's', 1, false, nullptr});
   }
   out.push_back({"atan2", 's', 2, false, nullptr});

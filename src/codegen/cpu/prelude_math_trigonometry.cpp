@@ -6,17 +6,20 @@ namespace {
 
 // Payne and Hanek: the bits of 2/pi that matter for this exponent times the mantissa, modulo 4 quarter turns. Gives the
 // quarter turns and the rest in [-pi/4, pi/4] as hi + lo. For finite |x| >= 2^20.
-constexpr const char* pio2_large_text = R"(static __attribute__((noinline, unused)) int pio2_large_f64(f64 x, f64* hi, f64* lo) {
+constexpr const char* pio2_large_text =
+    R"(static __attribute__((noinline, unused)) int pio2_large_f64(f64 x, f64* hi, f64* lo) {
   static const u64 two_over_pi[21] = {
-      0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0, 0x06492eea09d1921c,
-      0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4, 0x9c845f8bbdf9283b, 0x1ff897ffde05980f,
-      0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d, 0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08,
-      0x56033046fc7b6bab, 0xf0cfbc209af4361d};
+      0, 0xa2f9836e4e441529, 0xfc2757d1f534ddc0, 0xdb6295993c439041, 0xfe5163abdebbc561, 0xb7246e3a424dd2e0,
+      0x06492eea09d1921c, 0xfe1deb1cb129a73e, 0xe88235f52ebb4484, 0xe99c7026b45f7e41, 0x3991d639835339f4,
+      0x9c845f8bbdf9283b, 0x1ff897ffde05980f, 0xef2f118b5a0a6d1f, 0x6d367ecf27cb09b7, 0x4f463f669e5fea2d,
+      0x7527bac7ebe5f17b, 0x3d0739f78a5292ea, 0x6bfb5fb11f8d5d08, 0x56033046fc7b6bab, 0xf0cfbc209af4361d};
   typedef unsigned __int128 u128;
   const u64 b = __builtin_bit_cast(u64, x), m = (b << 12 >> 12) | 1ull << 52;
   const int offset = (int)(b << 1 >> 53) - 1075 - 2 + 64, at = offset / 64, by = offset % 64;
   u64 w[3];
-  for (int i = 0; i < 3; i++) w[i] = by ? two_over_pi[at + i] << by | two_over_pi[at + i + 1] >> (64 - by) : two_over_pi[at + i];
+  for (int i = 0; i < 3; i++) {
+    w[i] = by ? two_over_pi[at + i] << by | two_over_pi[at + i + 1] >> (64 - by) : two_over_pi[at + i];
+  }
   const u128 p0 = (u128)m * w[2], p1 = (u128)m * w[1];
   const u128 mid = (p0 >> 64) + (u64)p1;
   const u64 top = (u64)(mid >> 64) + (u64)(p1 >> 64) + m * w[0];
@@ -66,12 +69,14 @@ K_FN pio2_$F reduce_pio2_f64($F x) {
 )";
 constexpr const char* kernels_text = R"(K_FN $F sin_kernel_f64($F x, $F y) {
   $F z = x * x, v = z * x;
-  $F p = $POLY{z; 0x1.1111111110ba2p-7, -0x1.a01a019e7fbd4p-13, 0x1.71de37916a4e8p-19, -0x1.ae6005a5fb7bap-26, 0x1.5e0929f0400f9p-33};
+  $F p = $POLY{z; 0x1.1111111110ba2p-7, -0x1.a01a019e7fbd4p-13, 0x1.71de37916a4e8p-19, -0x1.ae6005a5fb7bap-26,
+      0x1.5e0929f0400f9p-33};
   return x - ((z * ($S(0.5) * y - v * p) - y) + v * $S(0x1.5555555555555p-3));
 }
 K_FN $F cos_kernel_f64($F x, $F y) {
   $F z = x * x, h = $S(0.5) * z, w = $S(1.0) - h;
-  $F p = $POLY{z; 0x1.5555555555555p-5, -0x1.6c16c16c1695fp-10, 0x1.a01a019f4cb59p-16, -0x1.27e4fa1545f7p-22, 0x1.1eeb6636e8dc5p-29, -0x1.907bb0c26e85p-37};
+  $F p = $POLY{z; 0x1.5555555555555p-5, -0x1.6c16c16c1695fp-10, 0x1.a01a019f4cb59p-16, -0x1.27e4fa1545f7p-22,
+      0x1.1eeb6636e8dc5p-29, -0x1.907bb0c26e85p-37};
   return w + ((($S(1.0) - w) - h) + (z * z * p - x * y));
 }
 )";
@@ -118,16 +123,20 @@ constexpr const char* short_text = R"(K_FN $F sincos_short_f64($F x, $I turn) {
   return __builtin_bit_cast($F, __builtin_bit_cast($I, v) ^ ((q & 2) << 62));
 }
 )";
-constexpr const char* sin_short_text = R"(K_FN $F sin_short_f64($F x) { $F s = sincos_short_f64(x, $SI(0)); return x == $S(0.0) ? x : s; }
+constexpr const char* sin_short_text =
+    R"(K_FN $F sin_short_f64($F x) { $F s = sincos_short_f64(x, $SI(0)); return x == $S(0.0) ? x : s; }
 )";
 constexpr const char* cos_short_text = R"(K_FN $F cos_short_f64($F x) { return sincos_short_f64(x, $SI(1)); }
 )";
 
-// ---- inverses --------------------------------------------------------------------------------------------------------
+// ---- inverses
+// --------------------------------------------------------------------------------------------------------
 
 // (asin(x) - x) / x^3 in z = x^2 for |x| <= 1/2; larger arguments through the half angle.
 constexpr const char* asin_tail_text = R"(K_FN $F asin_tail_f64($F z) {
-  return $POLY{z; 0x1.5555555555556p-3, 0x1.3333333332e3cp-4, 0x1.6db6db6e3f4c1p-5, 0x1.f1c71c15d189bp-6, 0x1.6e8bb2fa8a394p-6, 0x1.1c4d1a5732c8ep-6, 0x1.c9d2262adf1a8p-7, 0x1.780879d4a50e2p-7, 0x1.53005d16e53a9p-7, 0x1.5f67209238822p-8, 0x1.2145f93ea7d43p-6, -0x1.f37902742d0dbp-7, 0x1.db761ef669b67p-6};
+  return $POLY{z; 0x1.5555555555556p-3, 0x1.3333333332e3cp-4, 0x1.6db6db6e3f4c1p-5, 0x1.f1c71c15d189bp-6,
+      0x1.6e8bb2fa8a394p-6, 0x1.1c4d1a5732c8ep-6, 0x1.c9d2262adf1a8p-7, 0x1.780879d4a50e2p-7, 0x1.53005d16e53a9p-7,
+      0x1.5f67209238822p-8, 0x1.2145f93ea7d43p-6, -0x1.f37902742d0dbp-7, 0x1.db761ef669b67p-6};
 }
 )";
 constexpr const char* asin_text = R"(K_FN $F asin_f64($F x) {
@@ -158,7 +167,9 @@ constexpr const char* acos_text = R"(K_FN $F acos_f64($F x) {
 // |t| <= tan(pi/8)
 constexpr const char* atan_tail_text = R"(K_FN $F atan_tail_f64($F t) {
   $F z = t * t;
-  return t * z * $POLY{z; -0x1.5555555555555p-2, 0x1.9999999999957p-3, -0x1.249249248dbb5p-3, 0x1.c71c71c32f7a2p-4, -0x1.745d1665b5f03p-4, 0x1.3b1393ac2c4a6p-4, -0x1.110e95eccf3e6p-4, 0x1.e19b4142de0aep-5, -0x1.ac82cb7711b3fp-5, 0x1.7501713d71b42p-5, -0x1.1b8af42c1953dp-5, 0x1.0b8bf846b4081p-6};
+  return t * z * $POLY{z; -0x1.5555555555555p-2, 0x1.9999999999957p-3, -0x1.249249248dbb5p-3, 0x1.c71c71c32f7a2p-4,
+      -0x1.745d1665b5f03p-4, 0x1.3b1393ac2c4a6p-4, -0x1.110e95eccf3e6p-4, 0x1.e19b4142de0aep-5,
+      -0x1.ac82cb7711b3fp-5, 0x1.7501713d71b42p-5, -0x1.1b8af42c1953dp-5, 0x1.0b8bf846b4081p-6};
 }
 )";
 constexpr const char* atan_text = R"(K_FN $F atan_f64($F x) {

@@ -1,10 +1,11 @@
-// Loads and stores of generated kernels: every form and storage type, at the end of a mapped page, so that an access past
-// the lanes in use is a fault.
+// Loads and stores of generated kernels: every form and storage type, at the end of a mapped page, so that an access
+// past the lanes in use is a fault.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <memory>
 
 #include "codegen/cpu/prelude_oracle.h"
 #include "types/tensor.h"
@@ -12,17 +13,19 @@
 namespace kiln::codegen {
 namespace {
 
-using oracle::Library;
 using oracle::Build;
+using oracle::Library;
 
-const std::vector<DType> storage_types = {DType::f32, DType::f64, DType::i8,  DType::u8,  DType::i16,  DType::u16,    DType::i32,
-                                          DType::u32, DType::i64, DType::u64, DType::f16, DType::bf16, DType::boolean};
+const std::vector<DType> storage_types = {DType::f32, DType::f64,  DType::i8,     DType::u8,  DType::i16,
+                                          DType::u16, DType::i32,  DType::u32,    DType::i64, DType::u64,
+                                          DType::f16, DType::bf16, DType::boolean};
 
 // Two pages of which the second may not be touched. `end(n)` is a place with n bytes before the wall.
 class Guarded {
  public:
   Guarded() : page_(static_cast<size_t>(sysconf(_SC_PAGESIZE))) {
-    base_ = static_cast<std::byte*>(mmap(nullptr, page_ * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+    base_ =
+        static_cast<std::byte*>(mmap(nullptr, page_ * 2, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
     mprotect(base_ + page_, page_, PROT_NONE);
   }
   Guarded(const Guarded&) = delete;
@@ -36,21 +39,26 @@ class Guarded {
 };
 
 std::string function(std::string_view name, std::string_view d, std::string_view body) {
-  return str("extern \"C\" __attribute__((visibility(\"default\"))) void ", name, "_", d, "(const void* a, void* b, i64 s, int n, const i64* j) {\n", body, "}\n");
+  return str("extern \"C\" __attribute__((visibility(\"default\"))) void ", name, "_", d,
+             "(const void* a, void* b, i64 s, int n, const i64* j) {\n", body, "}\n");
 }
 
 std::string body_for(DType dtype) {
   std::string d = dtype_name(dtype), memory = dtype == DType::boolean ? "bool8" : d;
   std::string from = str("(const ", memory, "*)a"), to = str("(", memory, "*)b");
-  auto f = [&](std::string_view name, std::string body) { return function(name, d, replace_all(replace_all(std::move(body), "$A", from), "$B", to)); };
+  auto f = [&](std::string_view name, std::string body) {
+    return function(name, d, replace_all(replace_all(std::move(body), "$A", from), "$B", to));
+  };
   auto op = [&](std::string text) { return replace_all(std::move(text), "$d", d); };
-  return f("whole", op("  k_store_$d($B, k_load_$d($A));\n")) + f("part", op("  k_store_$d_n($B, k_load_$d_n($A, n), n);\n")) +
+  return f("whole", op("  k_store_$d($B, k_load_$d($A));\n")) +
+         f("part", op("  k_store_$d_n($B, k_load_$d_n($A, n), n);\n")) +
          f("stride", op("  k_store_$d_s($B, k_load_$d_s($A, s), s);\n")) +
          f("stride_part", op("  k_store_$d_sn($B, k_load_$d_sn($A, s, n), s, n);\n")) +
          f("masked", op("  vmask m = k_first(n);\n  k_store_$d_m($B, k_load_$d_m($A, m), m);\n")) +
          f("stride_masked", op("  vmask m = k_first(n);\n  k_store_$d_sm($B, k_load_$d_sm($A, s, m), s, m);\n")) +
          f("indexed", op("  vi64 i = k_load_i64(j);\n  k_scatter_$d($B, i, k_gather_$d($A, i));\n")) +
-         f("indexed_masked", op("  vi64 i = k_load_i64(j);\n  vmask m = k_first(n);\n  k_scatter_$d($B, i, k_gather_$d_m($A, i, m), m);\n")) +
+         f("indexed_masked", op("  vi64 i = k_load_i64(j);\n  vmask m = k_first(n);\n  k_scatter_$d($B, i, "
+                                "k_gather_$d_m($A, i, m), m);\n")) +
          f("zeros", op("  k_store_$d($B, k_load_$d_n($A, n));\n")) + f("one", op("  k_set_$d($B, k_get_$d($A));\n"));
 }
 
@@ -67,17 +75,22 @@ class PreludeMemory : public testing::TestWithParam<Build> {
   int lanes() const { return GetParam().lanes; }
   // Runs one form on `n` elements `stride` apart that end at the wall; all bytes in between must stay as they were.
   void check(const std::string& form, DType dtype, int n, int stride) {
-    size_t bytes = static_cast<size_t>(dtype_bytes(dtype)), span = (static_cast<size_t>(n - 1) * static_cast<size_t>(stride) + 1) * bytes;
+    size_t bytes = static_cast<size_t>(dtype_bytes(dtype)),
+           span = (static_cast<size_t>(n - 1) * static_cast<size_t>(stride) + 1) * bytes;
     if (n == 0) span = 0;
     std::byte *a = in_.end(span), *b = out_.end(span);
     std::vector<std::byte> want(span, std::byte{0x55});
-    for (size_t i = 0; i < span; i++) a[i] = dtype == DType::boolean ? std::byte{i % 3 == 0} : std::byte(i * 37 % 113 + 1);
+    for (size_t i = 0; i < span; i++)
+      a[i] = dtype == DType::boolean ? std::byte{i % 3 == 0} : std::byte(i * 37 % 113 + 1);
     std::memset(b, 0x55, span);
     std::vector<int64_t> index(16);
     for (int i = 0; i < 16; i++) index[static_cast<size_t>(i)] = i < n ? int64_t{n - 1 - i} * stride : int64_t{1} << 40;
-    for (int i = 0; i < n; i++) std::memcpy(want.data() + static_cast<size_t>(i * stride) * bytes, a + static_cast<size_t>(i * stride) * bytes, bytes);
+    for (int i = 0; i < n; i++)
+      std::memcpy(want.data() + static_cast<size_t>(i * stride) * bytes, a + static_cast<size_t>(i * stride) * bytes,
+                  bytes);
     library_->get<Call>(str(form, "_", dtype_name(dtype)))(a, b, stride, n, index.data());
-    EXPECT_EQ(std::memcmp(b, want.data(), span), 0) << form << " " << dtype_name(dtype) << " n=" << n << " stride=" << stride;
+    EXPECT_EQ(std::memcmp(b, want.data(), span), 0)
+        << form << " " << dtype_name(dtype) << " n=" << n << " stride=" << stride;
   }
   std::unique_ptr<Library> library_;
   Guarded in_, out_;
@@ -105,43 +118,50 @@ TEST_P(PreludeMemory, EveryFormTouchesWhatItShould) {
       std::memset(a, 1, span);
       std::memset(b, 0x55, all);
       library_->get<Call>(str("zeros_", dtype_name(d)))(a, b, 1, n, nullptr);
-      for (size_t i = 0; i < all; i++) EXPECT_EQ(b[i], std::byte{i < span}) << dtype_name(d) << " n=" << n << " byte " << i;
+      for (size_t i = 0; i < all; i++)
+        EXPECT_EQ(b[i], std::byte{i < span}) << dtype_name(d) << " n=" << n << " byte " << i;
     }
   }
 }
 
 std::string build_name(const testing::TestParamInfo<Build>& info) {
   const Build& s = info.param;
-  return str(s.compiler == "g++" ? "gcc" : "clang", "_level", static_cast<int>(s.level), "_lanes", s.lanes, s.mask_bits == 64 ? "_mask64" : "");
+  return str(s.compiler == "g++" ? "gcc" : "clang", "_level", static_cast<int>(s.level), "_lanes", s.lanes,
+             s.mask_bits == 64 ? "_mask64" : "");
 }
 INSTANTIATE_TEST_SUITE_P(Builds, PreludeMemory,
-                         testing::Values(Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4}, Build{"g++", CpuLevel::x86_64_v3, 8},
-                                         Build{"g++", CpuLevel::x86_64_v3, 16}, Build{"g++", CpuLevel::x86_64_v4, 16},
+                         testing::Values(Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4},
+                                         Build{"g++", CpuLevel::x86_64_v3, 8}, Build{"g++", CpuLevel::x86_64_v3, 16},
+                                         Build{"g++", CpuLevel::x86_64_v4, 16},
                                          Build{"g++", CpuLevel::x86_64_v4, 8, 64}, Build{"g++", CpuLevel::x86_64_v4, 4},
                                          Build{"clang++", CpuLevel::x86_64_v4, 16}),
                          build_name);
 
 // All halves to f32 and back, and f32 numbers around every half and bfloat: as types/tensor.h does it.
 TEST(PreludeHalves, AgreeWithScalarConversions) {
-  for (const Build& setup : {Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4}, Build{"g++", CpuLevel::x86_64_v3, 8},
-                             Build{"g++", CpuLevel::x86_64_v4, 16}}) {
+  for (const Build& setup : {Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4},
+                             Build{"g++", CpuLevel::x86_64_v3, 8}, Build{"g++", CpuLevel::x86_64_v4, 16}}) {
     if (!oracle::host_runs(setup.level)) continue;
     std::string body;
     for (const char* d : {"f16", "bf16"}) {
-      body += str("extern \"C\" __attribute__((visibility(\"default\"))) void widen_all_", d, "(const ", d, "* a, f32* b, i64 n) { for (i64 i = 0; i < n; i += ",
-                  setup.lanes, ") k_store_f32(b + i, k_load_", d, "(a + i)); }\n");
-      body += str("extern \"C\" __attribute__((visibility(\"default\"))) void narrow_all_", d, "(const f32* a, ", d, "* b, i64 n) { for (i64 i = 0; i < n; i += ",
-                  setup.lanes, ") k_store_", d, "(b + i, k_load_f32(a + i)); }\n");
+      body += str("extern \"C\" __attribute__((visibility(\"default\"))) void widen_all_", d, "(const ", d,
+                  "* a, f32* b, i64 n) { for (i64 i = 0; i < n; i += ", setup.lanes, ") k_store_f32(b + i, k_load_", d,
+                  "(a + i)); }\n");
+      body += str("extern \"C\" __attribute__((visibility(\"default\"))) void narrow_all_", d, "(const f32* a, ", d,
+                  "* b, i64 n) { for (i64 i = 0; i < n; i += ", setup.lanes, ") k_store_", d,
+                  "(b + i, k_load_f32(a + i)); }\n");
     }
     Library library(body, setup);
     for (bool brain : {false, true}) {
       std::vector<uint16_t> bits(65536), back(65536 * 5);
       std::vector<float> wide(65536), around;
       for (size_t i = 0; i < bits.size(); i++) bits[i] = static_cast<uint16_t>(i);
-      library.get<void(const uint16_t*, float*, int64_t)>(brain ? "widen_all_bf16" : "widen_all_f16")(bits.data(), wide.data(), 65536);
+      library.get<void(const uint16_t*, float*, int64_t)>(brain ? "widen_all_bf16" : "widen_all_f16")(
+          bits.data(), wide.data(), 65536);
       for (size_t i = 0; i < bits.size(); i++) {
         float want = brain ? bf16_to_f32(bits[i]) : f16_to_f32(bits[i]);
-        ASSERT_TRUE(std::isnan(want) ? std::isnan(wide[i]) : std::memcmp(&want, &wide[i], 4) == 0) << brain << " " << i << " " << want << " " << wide[i];
+        ASSERT_TRUE(std::isnan(want) ? std::isnan(wide[i]) : std::memcmp(&want, &wide[i], 4) == 0)
+            << brain << " " << i << " " << want << " " << wide[i];
         uint32_t at, half = brain ? 0x8000 : 0x1000;
         std::memcpy(&at, &want, 4);
         for (uint32_t step : {0u, half - 1, half, half + 1, 0x777u}) {
@@ -151,7 +171,8 @@ TEST(PreludeHalves, AgreeWithScalarConversions) {
           around.push_back(value);
         }
       }
-      library.get<void(const float*, uint16_t*, int64_t)>(brain ? "narrow_all_bf16" : "narrow_all_f16")(around.data(), back.data(), 65536 * 5);
+      library.get<void(const float*, uint16_t*, int64_t)>(brain ? "narrow_all_bf16" : "narrow_all_f16")(
+          around.data(), back.data(), 65536 * 5);
       for (size_t i = 0; i < around.size(); i++) {
         uint16_t want = brain ? f32_to_bf16(around[i]) : f32_to_f16(around[i]);
         bool both_nan = std::isnan(around[i]) && std::isnan(brain ? bf16_to_f32(back[i]) : f16_to_f32(back[i]));
@@ -164,7 +185,8 @@ TEST(PreludeHalves, AgreeWithScalarConversions) {
 TEST(PreludeAtomics, AddsToEveryType) {
   std::string body;
   for (const char* d : {"f32", "f64", "i32", "i64", "f16", "bf16"}) {
-    body += str("extern \"C\" __attribute__((visibility(\"default\"))) void add_", d, "(", d, "* p) { k_atomic_add_", d, "(p, 2); k_atomic_add_", d, "(p, 3); }\n");
+    body += str("extern \"C\" __attribute__((visibility(\"default\"))) void add_", d, "(", d, "* p) { k_atomic_add_", d,
+                "(p, 2); k_atomic_add_", d, "(p, 3); }\n");
   }
   Library library(body, Build{"g++", CpuLevel::generic, 4});
   float f = 1;

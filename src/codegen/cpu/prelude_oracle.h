@@ -1,9 +1,11 @@
-// What the prelude's math is measured against, for prelude_math_test.cpp and tools/vector_math_check.cpp: builds a shared
-// library with one loop per function, and compares its results with the C library in a wider type. Not part of Kiln.
+// What the prelude's math is measured against, for prelude_math_test.cpp and tools/vector_math_check.cpp: builds a
+// shared library with one loop per function, and compares its results with the C library in a wider type. Not part of
+// Kiln.
 #pragma once
 #include <dlfcn.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -50,7 +52,8 @@ inline Wide digamma_reference(Wide x) {
   for (; x < 30; x += 1) r -= 1 / x;
   if (std::isinf(x)) return x;
   const Wide z = 1 / (x * x);
-  const Wide series = z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z * (1 / 132.0L - z * 691 / 32760.0L)))));
+  const Wide series =
+      z * (1 / 12.0L - z * (1 / 120.0L - z * (1 / 252.0L - z * (1 / 240.0L - z * (1 / 132.0L - z * 691 / 32760.0L)))));
   return r + std::log(x) - 0.5L / x - series;
 }
 
@@ -66,7 +69,8 @@ struct Function {
   double absolute = 0;
 };
 
-#define KILN_MATH(f) [](Wide x, Wide) -> Wide { return std::f(x); }, [](double x, double) -> double { return std::f(x); }
+#define KILN_MATH(f) \
+  [](Wide x, Wide) -> Wide { return std::f(x); }, [](double x, double) -> double { return std::f(x); }
 inline const std::vector<Function>& functions() {
   static const std::vector<Function> table = {
       {"exp", 1, KILN_MATH(exp), 1.0, 1.0},
@@ -77,14 +81,16 @@ inline const std::vector<Function>& functions() {
       {"log10", 1, KILN_MATH(log10), 1.0, 1.0},
       {"log1p", 1, KILN_MATH(log1p), 1.0, 2.0},
       {"sqrt", 1, KILN_MATH(sqrt), 0.501, 0.501},
-      {"rsqrt", 1, [](Wide x, Wide) -> Wide { return 1 / std::sqrt(x); }, [](double x, double) { return 1 / std::sqrt(x); }, 1.5, 1.5},
+      {"rsqrt", 1, [](Wide x, Wide) -> Wide { return 1 / std::sqrt(x); },
+       [](double x, double) { return 1 / std::sqrt(x); }, 1.5, 1.5},
       {"sin", 1, KILN_MATH(sin), 1.0, 1.0},
       {"cos", 1, KILN_MATH(cos), 1.0, 1.0},
       {"tan", 1, KILN_MATH(tan), 1.0, 2.5},
       {"asin", 1, KILN_MATH(asin), 1.0, 2.0},
       {"acos", 1, KILN_MATH(acos), 1.0, 2.0},
       {"atan", 1, KILN_MATH(atan), 1.0, 2.0},
-      {"atan2", 2, [](Wide x, Wide y) -> Wide { return std::atan2(x, y); }, [](double x, double y) { return std::atan2(x, y); }, 1.0, 2.5},
+      {"atan2", 2, [](Wide x, Wide y) -> Wide { return std::atan2(x, y); },
+       [](double x, double y) { return std::atan2(x, y); }, 1.0, 2.5},
       {"sinh", 1, KILN_MATH(sinh), 1.0, 2.5},
       {"cosh", 1, KILN_MATH(cosh), 1.0, 2.0},
       {"tanh", 1, KILN_MATH(tanh), 1.5, 2.5},
@@ -100,12 +106,14 @@ inline const std::vector<Function>& functions() {
        [](double x, double) { return static_cast<double>(digamma_reference(x)); }, 1.0, 8.0, 1e-14},
       {"sigmoid", 1, [](Wide x, Wide) { return sigmoid_reference(x); },
        [](double x, double) { return x < 0 ? std::exp(x) / (1 + std::exp(x)) : 1 / (1 + std::exp(-x)); }, 2.5, 2.5},
-      {"pow", 2, [](Wide x, Wide y) -> Wide { return std::pow(x, y); }, [](double x, double y) { return std::pow(x, y); }, 1.0, 1.0},
+      {"pow", 2, [](Wide x, Wide y) -> Wide { return std::pow(x, y); },
+       [](double x, double y) { return std::pow(x, y); }, 1.0, 1.0},
       {"floor", 1, KILN_MATH(floor), 0, 0},
       {"ceil", 1, KILN_MATH(ceil), 0, 0},
       {"round", 1, KILN_MATH(nearbyint), 0, 0},
       {"trunc", 1, KILN_MATH(trunc), 0, 0},
-      {"fmod", 2, [](Wide x, Wide y) -> Wide { return std::fmod(x, y); }, [](double x, double y) { return std::fmod(x, y); }, 0, 0},
+      {"fmod", 2, [](Wide x, Wide y) -> Wide { return std::fmod(x, y); },
+       [](double x, double y) { return std::fmod(x, y); }, 0, 0},
   };
   return table;
 }
@@ -117,14 +125,20 @@ template <class T>
 double error_ulp(T got, Wide want) {
   if (std::isnan(want)) return std::isnan(got) ? 0 : INFINITY;
   T rounded = static_cast<T>(want);
-  if (rounded == got) return rounded == 0 && want == 0 && std::signbit(got) != std::signbit(want) ? INFINITY : [&] {
-    if (std::isinf(rounded)) return 0.0;
-    int e = std::max(rounded == 0 ? std::numeric_limits<int>::min() / 2 : std::ilogb(rounded), std::numeric_limits<T>::min_exponent - 1);
-    return static_cast<double>(std::fabs(static_cast<Wide>(got) - want) / std::ldexp(1.0L, e - (std::numeric_limits<T>::digits - 1)));
-  }();
+  if (rounded == got)
+    return rounded == 0 && want == 0 && std::signbit(got) != std::signbit(want) ? INFINITY : [&] {
+      if (std::isinf(rounded)) return 0.0;
+      int e = std::max(rounded == 0 ? std::numeric_limits<int>::min() / 2 : std::ilogb(rounded),
+                       std::numeric_limits<T>::min_exponent - 1);
+      return static_cast<double>(std::fabs(static_cast<Wide>(got) - want) /
+                                 std::ldexp(1.0L, e - (std::numeric_limits<T>::digits - 1)));
+    }();
   if (std::isnan(got) || std::isinf(want)) return INFINITY;
   // Overflow is one step past the largest number.
-  auto value = [](T x) -> Wide { return std::isinf(x) ? std::copysign(std::ldexp(1.0L, std::numeric_limits<T>::max_exponent), x) : static_cast<Wide>(x); };
+  auto value = [](T x) -> Wide {
+    return std::isinf(x) ? std::copysign(std::ldexp(1.0L, std::numeric_limits<T>::max_exponent), x)
+                         : static_cast<Wide>(x);
+  };
   int e = std::ilogb(static_cast<Wide>(std::isinf(rounded) ? std::numeric_limits<T>::max() : rounded));
   if (rounded == 0) e = std::numeric_limits<T>::min_exponent - 1;
   e = std::max(e, std::numeric_limits<T>::min_exponent - 1);
@@ -144,14 +158,21 @@ inline void PrintTo(const Build& build, std::ostream* out) {
 
 inline bool host_runs(CpuLevel level) {
   switch (level) {
-    case CpuLevel::x86_64_v4: return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
-    case CpuLevel::x86_64_v3: return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
-    case CpuLevel::x86_64_v2: return __builtin_cpu_supports("sse4.2");
-    default: return true;
+    case CpuLevel::x86_64_v4:
+      return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+             __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
+    case CpuLevel::x86_64_v3:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case CpuLevel::x86_64_v2:
+      return __builtin_cpu_supports("sse4.2");
+    default:
+      return true;
   }
 }
 
-inline bool has_compiler(const std::string& compiler) { return std::system((compiler + " --version >/dev/null 2>&1").c_str()) == 0; }
+inline bool has_compiler(const std::string& compiler) {
+  return std::system((compiler + " --version >/dev/null 2>&1").c_str()) == 0;
+}
 
 // A body compiled behind its prelude and loaded; the files are gone at once.
 class Library {
@@ -166,8 +187,8 @@ class Library {
     std::ofstream(folder / "k.cpp") << source_;
     std::string command = setup.compiler;
     for (const std::string& flag : prelude_flags(setup.level, setup.lanes)) command += " " + flag;
-    command += str(" -fPIC -shared -nostdlib -Wl,-z,defs -o ", (folder / "k.so").string(), " ", (folder / "k.cpp").string(), " -lc 2> ",
-                   (folder / "log").string());
+    command += str(" -fPIC -shared -nostdlib -Wl,-z,defs -o ", (folder / "k.so").string(), " ",
+                   (folder / "k.cpp").string(), " -lc 2> ", (folder / "log").string());
     int status = std::system(command.c_str());
     if (status != 0) {
       std::ifstream log(folder / "log");
@@ -198,13 +219,14 @@ class Library {
   void* handle_ = nullptr;
 };
 
-// A loop over arrays whose length is a multiple of the lanes: void t_exp_f32(const f32* x, const f32* y, f32* out, i64 n).
+// A loop over arrays whose length is a multiple of the lanes: void t_exp_f32(const f32* x, const f32* y, f32* out, i64
+// n).
 inline std::string math_loop(const std::string& name, int arity, const std::string& type, int lanes) {
   std::string argument = str("k_load_", type, "(x + i)");
   if (arity == 2) argument += str(", k_load_", type, "(y + i)");
-  return str("extern \"C\" __attribute__((visibility(\"default\"))) void t_", name, "_", type, "(const ", type, "* x, const ", type, "* y, ",
-             type, "* out, i64 n) {\n  for (i64 i = 0; i < n; i += ", lanes, ") k_store_", type, "(out + i, k_", name, "(", argument,
-             "));\n}\n");
+  return str("extern \"C\" __attribute__((visibility(\"default\"))) void t_", name, "_", type, "(const ", type,
+             "* x, const ", type, "* y, ", type, "* out, i64 n) {\n  for (i64 i = 0; i < n; i += ", lanes, ") k_store_",
+             type, "(out + i, k_", name, "(", argument, "));\n}\n");
 }
 template <class T>
 using MathLoop = void(const T*, const T*, T*, int64_t);

@@ -1,6 +1,6 @@
 // How the prelude is put together (internal to prelude*.cpp). A piece is a stretch of C++ text found by the name it
-// defines; what a piece needs is found by looking for other pieces' names in its text, so no list of dependencies can be
-// out of date. Names with types in them ("splat_f32x16", "cvt_f32x8_f64x8") are made on demand.
+// defines; what a piece needs is found by looking for other pieces' names in its text, so no list of dependencies can
+// be out of date. Names with types in them ("splat_f32x16", "cvt_f32x8_f64x8") are made on demand.
 //
 // Types: an element type e ("f32") with n lanes is `e` for n == 1; `e`x`n`, a compiler vector, where that fits the
 // target's registers; otherwise `pair<half>` of two halves under the same name. g++ 12 takes vectors wider than a
@@ -18,15 +18,15 @@
 namespace kiln::codegen {
 
 struct Element {
-  const char* name;   // "i64"
-  const char* c;      // "long long"
+  const char* name;  // "i64"
+  const char* c;     // "long long"
   int bytes;
   bool floating, is_signed;
   DType dtype;
 };
 const std::vector<Element>& elements();
 const Element* find_element(std::string_view name);
-const Element& signed_of(const Element& e);    // i32 for f32, u32, i32
+const Element& signed_of(const Element& e);  // i32 for f32, u32, i32
 const Element& unsigned_of(const Element& e);
 
 struct VectorType {
@@ -60,16 +60,18 @@ using Replacements = std::vector<std::pair<std::string, std::string>>;
 std::string fill(std::string_view text, const Replacements& replacements);
 
 // One math function (or a few that belong together) of an element type, written with tokens:
-//   $F the type, $I and $U integers of the same width, $M its natural mask, $S(x) and $SI(x) splat a float / an integer,
-//   $POLY{z; c0, c1} a polynomial, $N lanes, $D and $DI f64 and i64 with as many lanes (f32 only), $at the lane i ("[i]", nothing for scalars).
+//   $F the type, $I and $U integers of the same width, $M its natural mask, $S(x) and $SI(x) splat a float / an
+//   integer, $POLY{z; c0, c1} a polynomial, $N lanes, $D and $DI f64 and i64 with as many lanes (f32 only), $at the
+//   lane i ("[i]", nothing for scalars).
 struct MathPiece {
-  const char* name;   // without type: "exp" makes exp_f32
-  char type;          // 's' f32, 'd' f64, 'f' both floats, 'i' signed integers, 'u' unsigned, 'n' all integers, 'a' all
-  int arity;          // of the function passed on to halves; 0: internal, for natural types only
-  bool scalar_only;   // a vector calls it lane by lane; with arity 0 there is no vector form
-  const char* text;   // nullptr: f32 computed through the f64 function of the same name
-  const char* also = "";         // further names defined by the text, separated by spaces
-  const char* vector = nullptr;  // text for vectors, where it is another: also $P, $W, $V, $K, $C of prelude_arithmetic.cpp
+  const char* name;  // without type: "exp" makes exp_f32
+  char type;         // 's' f32, 'd' f64, 'f' both floats, 'i' signed integers, 'u' unsigned, 'n' all integers, 'a' all
+  int arity;         // of the function passed on to halves; 0: internal, for natural types only
+  bool scalar_only;  // a vector calls it lane by lane; with arity 0 there is no vector form
+  const char* text;  // nullptr: f32 computed through the f64 function of the same name
+  const char* also = "";  // further names defined by the text, separated by spaces
+  const char* vector =
+      nullptr;  // text for vectors, where it is another: also $P, $W, $V, $K, $C of prelude_arithmetic.cpp
 };
 
 // The tables, one per source file.

@@ -1,5 +1,5 @@
-// The public names of the prelude that are overloaded over types: operators, comparisons, reductions over lanes. Each is
-// emitted for the types of the request, as a scalar and as a vector function.
+// The public names of the prelude that are overloaded over types: operators, comparisons, reductions over lanes. Each
+// is emitted for the types of the request, as a scalar and as a vector function.
 #include "base/error.h"
 #include "codegen/cpu/prelude_pieces.h"
 
@@ -9,9 +9,9 @@ namespace {
 struct PublicOp {
   const char* name;
   int arity;
-  char types;         // as in MathPiece; 'a' all numbers
+  char types;  // as in MathPiece; 'a' all numbers
   bool gives_mask;
-  const char* body;   // with $e, $T (the type), $M (its natural mask's type name); nullptr: <name>_<element>(x, y, z)
+  const char* body;     // with $e, $T (the type), $M (its natural mask's type name); nullptr: <name>_<element>(x, y, z)
   const char* boolean;  // the same for bool and vmask; nullptr: none
 };
 
@@ -56,10 +56,10 @@ constexpr PublicOp public_ops[] = {
     {"nextafter", 2, 'f', false, nullptr, nullptr},
     {"atan2", 2, 'f', false, nullptr, nullptr},
 };
-constexpr const char* float_functions[] = {
-    "exp",  "exp2", "expm1", "log",  "log2",  "log10", "log1p", "sqrt",   "rsqrt",  "sin",     "cos",     "tan",   "asin", "acos", "atan",
-    "sinh", "cosh", "tanh",  "asinh", "acosh", "atanh", "erf",   "erfc",   "erfinv", "lgamma",  "digamma", "sigmoid", "floor", "ceil", "round",
-    "trunc"};
+constexpr const char* float_functions[] = {"exp",    "exp2",    "expm1",   "log",   "log2",  "log10", "log1p", "sqrt",
+                                           "rsqrt",  "sin",     "cos",     "tan",   "asin",  "acos",  "atan",  "sinh",
+                                           "cosh",   "tanh",    "asinh",   "acosh", "atanh", "erf",   "erfc",  "erfinv",
+                                           "lgamma", "digamma", "sigmoid", "floor", "ceil",  "round", "trunc"};
 
 bool applies(char types, const Element& e) {
   return types == 'a' || (types == 'f' && e.floating) || (types == 'n' && !e.floating);
@@ -82,9 +82,11 @@ std::string operator_text(const PublicOp& op, const PieceContext& context) {
       std::string body = op.body == nullptr
                              ? str(op.name, "_", e->name, "(", arguments[op.arity], ")")
                              : fill(op.body, {{"e", e->name}, {"T", t}, {"M", type_name(signed_of(*e), n)}});
-      out += str("K_FN ", op.gives_mask ? mask : t, " k_", op.name, "(", parameters(op.arity, t), ") { return ", body, "; }\n");
+      out += str("K_FN ", op.gives_mask ? mask : t, " k_", op.name, "(", parameters(op.arity, t), ") { return ", body,
+                 "; }\n");
     }
-    if (op.boolean != nullptr) out += str("K_FN ", mask, " k_", op.name, "(", parameters(op.arity, mask), ") { return ", op.boolean, "; }\n");
+    if (op.boolean != nullptr)
+      out += str("K_FN ", mask, " k_", op.name, "(", parameters(op.arity, mask), ") { return ", op.boolean, "; }\n");
     if (context.lanes == 1) break;
   }
   return out;
@@ -131,17 +133,21 @@ std::string fold_text(int lanes, std::string_view combine) {
 std::string horizontal_text(std::string_view name, const PieceContext& context) {
   std::string out;
   for (const Element* e : context.types) {
-    std::string combine = name == "k_hsum" ? "x + y" : name == "k_hprod" ? "x * y" : str(name == "k_hmin" ? "min_" : "max_", e->name, "(x, y)");
+    std::string combine = name == "k_hsum"    ? "x + y"
+                          : name == "k_hprod" ? "x * y"
+                                              : str(name == "k_hmin" ? "min_" : "max_", e->name, "(x, y)");
     if (context.lanes == 1) {
       out += str("K_FN ", e->name, " ", name, "(", e->name, " x) { return x; }\n");
       continue;
     }
     int n = context.natural_lanes(*e);
     std::string t = type_name(*e, n);
-    out += str("K_FN ", e->name, " ", name, "(", t, " x) {\n  ", t, " y;\n", fold_text(n, combine), "  return x[0];\n}\n");
+    out +=
+        str("K_FN ", e->name, " ", name, "(", t, " x) {\n  ", t, " y;\n", fold_text(n, combine), "  return x[0];\n}\n");
     for (n *= 2; n <= context.lanes; n *= 2) {
       std::string half = type_name(*e, n / 2);
-      out += str("K_FN ", e->name, " ", name, "(", type_name(*e, n), " v) { ", half, " x = v.a, y = v.b; return ", name, "(", combine, "); }\n");
+      out += str("K_FN ", e->name, " ", name, "(", type_name(*e, n), " v) { ", half, " x = v.a, y = v.b; return ", name,
+                 "(", combine, "); }\n");
     }
   }
   return out;
@@ -167,7 +173,8 @@ std::string random_bits_text(const PieceContext& context) {
 
 std::optional<std::string> random_text(std::string_view name, const PieceContext& context) {
   std::string_view d = name.substr(9);
-  const Element *e = find_element(d == "f16" || d == "bf16" ? "f32" : d), *u64 = find_element("u64"), *i64 = find_element("i64");
+  const Element *e = find_element(d == "f16" || d == "bf16" ? "f32" : d), *u64 = find_element("u64"),
+                *i64 = find_element("i64");
   if (e == nullptr && d != "bool") return std::nullopt;
   std::string out;
   for (int n : {1, context.lanes}) {
@@ -179,7 +186,8 @@ std::optional<std::string> random_text(std::string_view name, const PieceContext
     } else if (e->floating) {
       result = type_name(*e, n);
       bool single = e->bytes == 4;
-      body = str("cvt_", i, "_", result, "(cvt_", u, "_", i, "(", bits, shift, single ? "40)))" : "11)))", " * splat_", result, single ? "(0x1p-24f)" : "(0x1p-53)");
+      body = str("cvt_", i, "_", result, "(cvt_", u, "_", i, "(", bits, shift, single ? "40)))" : "11)))", " * splat_",
+                 result, single ? "(0x1p-24f)" : "(0x1p-53)");
     } else {
       result = type_name(*e, n);
       body = str("cvt_", u, "_", result, "(", bits, shift, 64 - 8 * e->bytes, "))");
@@ -197,7 +205,8 @@ std::optional<std::string> mask_function(std::string_view name, const PieceConte
   std::string all = str((1u << context.lanes) - 1, "u");
   if (name == "k_hany") return str("K_FN bool k_hany(vmask m) { return ", bits, " != 0; }\n");
   if (name == "k_hall") return str("K_FN bool k_hall(vmask m) { return ", bits, " == ", all, "; }\n");
-  if (name == "k_first_true") return str("K_FN int k_first_true(vmask m) { return __builtin_ctz(", bits, " | ", all, " + 1); }\n");
+  if (name == "k_first_true")
+    return str("K_FN int k_first_true(vmask m) { return __builtin_ctz(", bits, " | ", all, " + 1); }\n");
   if (name == "k_first") {
     if (scalar) return "K_FN bool k_first(int n) { return n > 0; }\n";
     std::string count = context.mask_bits == 64 ? "(i64)n" : "n";
@@ -219,7 +228,8 @@ std::optional<std::string> public_piece(std::string_view name, const PieceContex
   if (auto text = mask_function(name, context)) return text;
   if (name == "k_select") return select_text(context);
   if (name == "k_lane") return lane_text(context);
-  if (name == "k_hsum" || name == "k_hprod" || name == "k_hmin" || name == "k_hmax") return horizontal_text(name, context);
+  if (name == "k_hsum" || name == "k_hprod" || name == "k_hmin" || name == "k_hmax")
+    return horizontal_text(name, context);
   for (const char* prefix : {"k_splat_", "k_iota_"}) {
     if (!starts_with(name, prefix)) continue;
     const Element* e = find_element(name.substr(std::string_view(prefix).size()));
@@ -240,8 +250,8 @@ std::optional<std::string> public_piece(std::string_view name, const PieceContex
 }
 
 std::vector<std::string> public_function_names() {
-  std::vector<std::string> names = {"k_select", "k_lane",       "k_hsum",  "k_hprod", "k_hmin",     "k_hmax",
-                                    "k_hany",   "k_hall",       "k_first", "k_first_true", "k_iota_i32", "k_iota_i64"};
+  std::vector<std::string> names = {"k_select", "k_lane", "k_hsum",  "k_hprod",      "k_hmin",     "k_hmax",
+                                    "k_hany",   "k_hall", "k_first", "k_first_true", "k_iota_i32", "k_iota_i64"};
   for (const PublicOp& op : public_ops) names.push_back(str("k_", op.name));
   for (const char* function : float_functions) names.push_back(str("k_", function));
   return names;
@@ -252,10 +262,12 @@ std::optional<std::string> abi_piece(std::string_view name, const PieceContext&)
     return "struct kiln_error_slot { i32 raised, site; i64 index, value; };\n";
   }
   if (name == "kiln_kernel_context") {
-    return "struct kiln_kernel_context { u32 version, thread; void* scratch; i64 scratch_bytes; kiln_error_slot* error; u64 seed; };\n";
+    return "struct kiln_kernel_context { u32 version, thread; void* scratch; i64 scratch_bytes; kiln_error_slot* "
+           "error; u64 seed; };\n";
   }
   if (name == "k_raise") {
-    return R"(static __attribute__((noinline, cold, unused)) i32 k_raise(const kiln_kernel_context* context, i32 site, i64 index, i64 value) {
+    return R"(static __attribute__((noinline, cold, unused))
+i32 k_raise(const kiln_kernel_context* context, i32 site, i64 index, i64 value) {
   kiln_error_slot* slot = context->error;
   if (__atomic_exchange_n(&slot->raised, 1, __ATOMIC_ACQ_REL) == 0) {
     slot->site = site;

@@ -2,19 +2,20 @@
 #include "codegen/cpu/prelude.h"
 
 #include <gtest/gtest.h>
-#include <kiln/kernel_abi.h>
 
 #include <cstddef>
+#include <set>
 
 #include "base/error.h"
 #include "codegen/cpu/prelude_oracle.h"
+#include "kiln/kernel_abi.h"
 #include "loops/scalar_ops.h"
 
 namespace kiln::codegen {
 namespace {
 
-using oracle::Library;
 using oracle::Build;
+using oracle::Library;
 
 std::string text_for(std::string_view body, int lanes, CpuLevel level) {
   PreludeRequest request;
@@ -35,7 +36,8 @@ TEST(Prelude, EmitsOnlyWhatIsUsed) {
 }
 
 TEST(Prelude, EachPieceOnce) {
-  std::string text = text_for("vf32 a = k_tanh(k_erf(k_exp(k_sin(x)))); vf64 b = k_tanh(k_erfinv(k_pow(y, k_sin(y))));", 16, CpuLevel::x86_64_v4);
+  std::string text = text_for("vf32 a = k_tanh(k_erf(k_exp(k_sin(x)))); vf64 b = k_tanh(k_erfinv(k_pow(y, k_sin(y))));",
+                              16, CpuLevel::x86_64_v4);
   std::set<std::string> heads;
   bool other = false;  // between #else and #endif stand the same functions for another compiler or target
   for (const std::string& line : split(text, '\n')) {
@@ -71,7 +73,8 @@ TEST(Prelude, HasEveryScalarOperator) {
 }
 
 TEST(Prelude, SameTextEveryTime) {
-  EXPECT_EQ(text_for("k_tanh k_sin vf64 vf32", 8, CpuLevel::x86_64_v3), text_for("vf32 vf64 k_sin k_tanh", 8, CpuLevel::x86_64_v3));
+  EXPECT_EQ(text_for("k_tanh k_sin vf64 vf32", 8, CpuLevel::x86_64_v3),
+            text_for("vf32 vf64 k_sin k_tanh", 8, CpuLevel::x86_64_v3));
 }
 
 TEST(Prelude, AbiAgreesWithTheHeader) {
@@ -80,10 +83,12 @@ extern "C" __attribute__((visibility("default"))) void layout(i64* out) {
   out[0] = sizeof(kiln_error_slot); out[1] = sizeof(kiln_kernel_context);
   out[2] = __builtin_offsetof(kiln_error_slot, site); out[3] = __builtin_offsetof(kiln_error_slot, index);
   out[4] = __builtin_offsetof(kiln_error_slot, value); out[5] = __builtin_offsetof(kiln_kernel_context, thread);
-  out[6] = __builtin_offsetof(kiln_kernel_context, scratch); out[7] = __builtin_offsetof(kiln_kernel_context, scratch_bytes);
+  out[6] = __builtin_offsetof(kiln_kernel_context, scratch);
+  out[7] = __builtin_offsetof(kiln_kernel_context, scratch_bytes);
   out[8] = __builtin_offsetof(kiln_kernel_context, error); out[9] = __builtin_offsetof(kiln_kernel_context, seed);
 }
-extern "C" __attribute__((visibility("default"))) i32 fails(const kiln_kernel_context* context, void* const*, const i64*, i64 begin, i64) {
+extern "C" __attribute__((visibility("default")))
+i32 fails(const kiln_kernel_context* context, void* const*, const i64*, i64 begin, i64) {
   return k_raise(context, 7, begin, -3);
 }
 )",

@@ -1,5 +1,7 @@
 // Types of the prelude and what moves values between them without arithmetic: splat, halves, conversion, selection,
 // masks, lanes.
+#include <algorithm>
+
 #include "base/error.h"
 #include "codegen/cpu/prelude_pieces.h"
 
@@ -7,11 +9,11 @@ namespace kiln::codegen {
 
 const std::vector<Element>& elements() {
   static const std::vector<Element> table = {
-      {"f32", "float", 4, true, true, DType::f32},          {"f64", "double", 8, true, true, DType::f64},
-      {"i8", "signed char", 1, false, true, DType::i8},     {"u8", "unsigned char", 1, false, false, DType::u8},
-      {"i16", "short", 2, false, true, DType::i16},         {"u16", "unsigned short", 2, false, false, DType::u16},
-      {"i32", "int", 4, false, true, DType::i32},           {"u32", "unsigned", 4, false, false, DType::u32},
-      {"i64", "long", 8, false, true, DType::i64},     {"u64", "unsigned long", 8, false, false, DType::u64},
+      {"f32", "float", 4, true, true, DType::f32},      {"f64", "double", 8, true, true, DType::f64},
+      {"i8", "signed char", 1, false, true, DType::i8}, {"u8", "unsigned char", 1, false, false, DType::u8},
+      {"i16", "short", 2, false, true, DType::i16},     {"u16", "unsigned short", 2, false, false, DType::u16},
+      {"i32", "int", 4, false, true, DType::i32},       {"u32", "unsigned", 4, false, false, DType::u32},
+      {"i64", "long", 8, false, true, DType::i64},      {"u64", "unsigned long", 8, false, false, DType::u64},
   };
   return table;
 }
@@ -31,7 +33,9 @@ static const Element& integer_of(const Element& e, char sign) {
 const Element& signed_of(const Element& e) { return integer_of(e, 'i'); }
 const Element& unsigned_of(const Element& e) { return integer_of(e, 'u'); }
 
-std::string VectorType::name() const { return lanes == 1 ? std::string(element->name) : str(element->name, 'x', lanes); }
+std::string VectorType::name() const {
+  return lanes == 1 ? std::string(element->name) : str(element->name, 'x', lanes);
+}
 
 std::optional<VectorType> parse_vector_type(std::string_view name) {
   if (const Element* e = find_element(name)) return VectorType{e, 1};
@@ -109,7 +113,9 @@ std::optional<std::string> builtin_definition(std::string_view name) {
     if (!starts_with(name, element)) continue;
     bool narrow = element[7] == '8';
     auto like = parse_vector_type(str(narrow ? "i8x" : "i64x", name.substr(std::string_view(element).size())));
-    if (like) return str("typedef ", narrow ? "char " : "long long ", name, " __attribute__((vector_size(", like->lanes * like->element->bytes, ")));\n");
+    if (like)
+      return str("typedef ", narrow ? "char " : "long long ", name, " __attribute__((vector_size(",
+                 like->lanes * like->element->bytes, ")));\n");
   }
   return std::nullopt;
 }
@@ -131,7 +137,8 @@ std::string splat_text(const VectorType& t, const PieceContext& context) {
 }
 
 std::string half_text(const VectorType& t, bool high, const PieceContext& context) {
-  std::string head = str("K_FN ", type_name(*t.element, t.lanes / 2), high ? " hi_" : " lo_", t.name(), "(", t.name(), " x) { return ");
+  std::string head = str("K_FN ", type_name(*t.element, t.lanes / 2), high ? " hi_" : " lo_", t.name(), "(", t.name(),
+                         " x) { return ");
   if (context.is_pair(*t.element, t.lanes)) return str(head, high ? "x.b; }\n" : "x.a; }\n");
   return str(head, "__builtin_shufflevector(x, x, ", lane_list(high ? t.lanes / 2 : 0, t.lanes / 2), "); }\n");
 }
@@ -154,24 +161,31 @@ std::string move_letters(const Element& from, const Element& to) {
 std::string better_conversion(const VectorType& from, const VectorType& to, const PieceContext& context) {
   const Element &a = *from.element, &b = *to.element;
   int n = from.lanes, source_lanes = std::max(n, 16 / a.bytes), result_lanes = std::max(n, 16 / b.bytes);
-  if (context.avx512() && a.floating && b.floating && a.bytes == 4 && n == 8) return "__builtin_ia32_cvtps2pd512_mask(x, f64x8{}, (unsigned char)-1, 4)";
+  if (context.avx512() && a.floating && b.floating && a.bytes == 4 && n == 8)
+    return "__builtin_ia32_cvtps2pd512_mask(x, f64x8{}, (unsigned char)-1, 4)";
   if (!context.x86() || a.floating || b.floating || a.bytes == b.bytes) return "";
   if (a.bytes < b.bytes) {
     int bits = n * b.bytes * 8;
     if (bits < 128) return "";
     std::string x = str("(", builtin_type(a, source_lanes), ")");
-    x += source_lanes == n ? "x" : str("__builtin_shufflevector(x, x, ", lane_list(0, n), lane_list(0, source_lanes - n, ", -1"), ")");
+    x += source_lanes == n
+             ? "x"
+             : str("__builtin_shufflevector(x, x, ", lane_list(0, n), lane_list(0, source_lanes - n, ", -1"), ")");
     x = replace_all(x, ", , -1", ", -1");
     std::string name = str("__builtin_ia32_pmov", a.is_signed ? "sx" : "zx", move_letters(a, b), bits);
-    if (bits == 512) return str("(", to.name(), ")", name, "_mask(", x, ", ", builtin_type(b, n), "{}, ", n == 16 ? "(unsigned short)-1)" : "(unsigned char)-1)");
+    if (bits == 512)
+      return str("(", to.name(), ")", name, "_mask(", x, ", ", builtin_type(b, n), "{}, ",
+                 n == 16 ? "(unsigned short)-1)" : "(unsigned char)-1)");
     return str("(", to.name(), ")", name, "(", x, ")");
   }
   int bits = n * a.bytes * 8;
   if (context.avx512() && bits >= 128) {
-    std::string move = str("__builtin_ia32_pmov", move_letters(a, b), bits, "_mask((", builtin_type(a, n), ")x, ", builtin_type(b, result_lanes), "{}, ",
-                           n == 16 ? "(unsigned short)-1)" : "(unsigned char)-1)");
+    std::string move =
+        str("__builtin_ia32_pmov", move_letters(a, b), bits, "_mask((", builtin_type(a, n), ")x, ",
+            builtin_type(b, result_lanes), "{}, ", n == 16 ? "(unsigned short)-1)" : "(unsigned char)-1)");
     if (result_lanes == n) return str("(", to.name(), ")", move);
-    return str("(", to.name(), ")__builtin_shufflevector(", move, ", ", builtin_type(b, result_lanes), "{}, ", lane_list(0, n), ")");
+    return str("(", to.name(), ")__builtin_shufflevector(", move, ", ", builtin_type(b, result_lanes), "{}, ",
+               lane_list(0, n), ")");
   }
   if (a.bytes / b.bytes == 2) return "";
   std::string middle = type_name(*find_element(str("i", a.bytes * 4)), n);
@@ -184,16 +198,19 @@ std::string convert_text(const VectorType& from, const VectorType& to, const Pie
   if (from.lanes == 1) return str(head, "(", to.name(), ")x; }\n");
   if (from.element == to.element) return head + "x; }\n";
   if (!context.is_pair(*from.element, from.lanes) && !context.is_pair(*to.element, to.lanes)) {
-    std::string plain = str(head, "__builtin_convertvector(x, ", to.name(), "); }\n"), better = better_conversion(from, to, context);
+    std::string plain = str(head, "__builtin_convertvector(x, ", to.name(), "); }\n"),
+                better = better_conversion(from, to, context);
     return better.empty() ? plain : str("#ifdef __clang__\n", plain, "#else\n", head, better, "; }\n#endif\n");
   }
   std::string half = str("cvt_", type_name(*from.element, from.lanes / 2), "_", type_name(*to.element, to.lanes / 2));
-  return str(head, "cat_", to.name(), "(", half, "(lo_", from.name(), "(x)), ", half, "(hi_", from.name(), "(x))); }\n");
+  return str(head, "cat_", to.name(), "(", half, "(lo_", from.name(), "(x)), ", half, "(hi_", from.name(),
+             "(x))); }\n");
 }
 
 std::string select_text(const VectorType& t, const PieceContext& context) {
   std::string mask = t.lanes == 1 ? "bool" : type_name(signed_of(*t.element), t.lanes);
-  std::string head = str("K_FN ", t.name(), " sel_", t.name(), "(", mask, " m, ", t.name(), " x, ", t.name(), " y) { return ");
+  std::string head =
+      str("K_FN ", t.name(), " sel_", t.name(), "(", mask, " m, ", t.name(), " x, ", t.name(), " y) { return ");
   if (!context.is_pair(*t.element, t.lanes)) return head + "m ? x : y; }\n";
   std::string half = str("sel_", type_name(*t.element, t.lanes / 2));
   return str(head, "{", half, "(m.a, x.a, y.a), ", half, "(m.b, x.b, y.b)}; }\n");
@@ -230,13 +247,16 @@ std::string mask_bits_text(const VectorType& t, const PieceContext& context) {
     bool wide = e.bytes == 8;
     if (context.avx512()) {
       // The builtins give signed chars for 8 lanes and fewer.
-      return str(head, "return ", t.lanes < 16 ? "(unsigned char)" : "(unsigned short)", "__builtin_ia32_cvt", wide ? "q" : "d",
-                 "2mask", bits, "((", builtin_type(e, t.lanes), ")m)", t.lanes < 8 ? str(" & ", (1 << t.lanes) - 1) : "", "; }\n");
+      return str(head, "return ", t.lanes < 16 ? "(unsigned char)" : "(unsigned short)", "__builtin_ia32_cvt",
+                 wide ? "q" : "d", "2mask", bits, "((", builtin_type(e, t.lanes), ")m)",
+                 t.lanes < 8 ? str(" & ", (1 << t.lanes) - 1) : "", "; }\n");
     }
     std::string as_float = type_name(*find_element(wide ? "f64" : "f32"), t.lanes);
-    return str(head, "return (unsigned)__builtin_ia32_movmsk", wide ? "pd" : "ps", bits == 256 ? "256" : "", "((", as_float, ")m); }\n");
+    return str(head, "return (unsigned)__builtin_ia32_movmsk", wide ? "pd" : "ps", bits == 256 ? "256" : "", "((",
+               as_float, ")m); }\n");
   }
-  return str(head, "unsigned r = 0; for (int i = 0; i < ", t.lanes, "; i++) r |= (unsigned)(m[i] != 0) << i; return r; }\n");
+  return str(head, "unsigned r = 0; for (int i = 0; i < ", t.lanes,
+             "; i++) r |= (unsigned)(m[i] != 0) << i; return r; }\n");
 }
 
 std::string vmask_text(const PieceContext& context) {
@@ -256,7 +276,8 @@ K_FN vmask operator==(vmask x, vmask y) { return {~(x.m ^ y.m)}; }
 std::string vmask_conversion(const VectorType& t, bool to, const PieceContext& context) {
   if (t.lanes == 1) return str("K_FN bool ", to ? "to" : "from", "_vmask_", t.name(), "(bool m) { return m; }\n");
   std::string own = type_name(context.mask_element(), context.lanes);
-  if (to) return str("K_FN vmask to_vmask_", t.name(), "(", t.name(), " m) { return {cvt_", t.name(), "_", own, "(m)}; }\n");
+  if (to)
+    return str("K_FN vmask to_vmask_", t.name(), "(", t.name(), " m) { return {cvt_", t.name(), "_", own, "(m)}; }\n");
   return str("K_FN ", t.name(), " from_vmask_", t.name(), "(vmask m) { return cvt_", own, "_", t.name(), "(m.m); }\n");
 }
 
