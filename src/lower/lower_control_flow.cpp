@@ -11,6 +11,8 @@ void Lowering::lower_control_flow(const Node& node, Block& block) {
 
 std::variant<BufferId, Expr> Lowering::predicate(const Argument& arg) {
   if (arg.is_scalar()) return Expr(arg.as_scalar().as_int() != 0 ? 1 : 0);
+  if (auto* expr = std::get_if<Expr>(&arg.value)) return *expr;
+  if (!arg.is_value()) fail_unsupported("K0309", "a predicate must be a tensor or a number");
   Value* value = arg.as_value();
   if (value->kind == ValueKind::tensor) return buffers_.at(value);
   return value->expr;

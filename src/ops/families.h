@@ -24,5 +24,7 @@ void register_attention(Registry& registry);
 void register_stacking(Registry& registry);
 void register_products_of_tensors(Registry& registry);
 void register_losses(Registry& registry);
+void register_padding(Registry& registry);
+void register_upsample(Registry& registry);
 
 }  // namespace kiln

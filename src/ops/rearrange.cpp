@@ -3,7 +3,7 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/view_table.h"
+#include "ops/rearrange.h"
 
 namespace kiln {
 
@@ -13,16 +13,7 @@ using loops::KernelBuilder;
 using List = std::vector<int64_t>;
 using Index = std::vector<Expr>;
 
-// Where an element of the result comes from. Rule, lowering and reference are three views of one operator: sizes, the
-// symbolic index map, and the map on concrete positions.
-struct RearrangeRow {
-  std::string schema;
-  std::function<Sizes(const ViewArgs&)> sizes;
-  std::function<Index(const ViewArgs&, const Index&)> index;
-  std::function<std::vector<int64_t>(const ReferenceCall&, const Tensor& self, const std::vector<int64_t>&)> source;
-  bool keeps_layout = false;   // strides like self's, as TensorIterator gives them
-  std::vector<Sample> samples = {};
-};
+}  // namespace
 
 void add_rearrangement(Registry& r, RearrangeRow row) {
   auto shared = std::make_shared<const RearrangeRow>(std::move(row));
@@ -73,6 +64,8 @@ void add_rearrangement(Registry& r, RearrangeRow row) {
   };
   r.add(std::move(record));
 }
+
+namespace {
 
 std::vector<bool> chosen_dims(const OpCall& call, const Sizes& dims, int64_t rank) {
   return wrap_dims(call, to_numbers(dims), rank, false);

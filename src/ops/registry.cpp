@@ -25,6 +25,8 @@ const Registry& Registry::instance() {
     register_stacking(all);
     register_products_of_tensors(all);
     register_losses(all);
+    register_padding(all);
+    register_upsample(all);
     return all;
   }();
   return registry;

@@ -1,0 +1,312 @@
+// Interpolation: along each spatial dimension the result is a weighted sum of a few neighbours ("taps") of a source
+// position: one for nearest, two for linear, four for cubic.
+#include <cmath>
+
+#include "ops/dense.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/layout.h"
+
+namespace kiln {
+
+namespace {
+
+using loops::KernelBuilder;
+using List = std::vector<int64_t>;
+using Index = std::vector<Expr>;
+
+enum class Kernel : uint8_t { nearest, nearest_exact, linear, cubic };
+
+struct UpsampleRow {
+  std::string schema;
+  Kernel kernel = Kernel::nearest;
+  size_t spatial = 1;
+  bool vec = false;     // sizes or scale factors as lists
+  std::vector<Sample> samples = {};
+};
+
+const char* input_name(const UpsampleRow& row) { return row.vec ? "input" : "self"; }
+
+// The scale factor that was given for a dimension, or nothing.
+std::optional<double> given_scale(const OpCall& call, const UpsampleRow& row, size_t d) {
+  auto number = [&](const Argument& arg) -> std::optional<double> {
+    if (arg.is_none()) return std::nullopt;
+    if (arg.is_scalar()) return arg.as_scalar().as_double();
+    fail_unsupported("K0202", str(call.schema().name, ": scale factors must be constants"), call.where());
+  };
+  if (row.vec) {
+    const Argument& list = call.arg("scale_factors");
+    return list.is_none() ? std::nullopt : number(list.as_list().at(d));
+  }
+  static const char* const names[3][3] = {{"scales"}, {"scales_h", "scales_w"}, {"scales_d", "scales_h", "scales_w"}};
+  return number(call.arg(names[row.spatial - 1][d]));
+}
+
+Sizes output_sizes(const OpCall& call, const UpsampleRow& row, const Sizes& input, const std::function<Sizes(std::string_view)>& numbers) {
+  if (input.size() != row.spatial + 2)
+    fail_user("K0201", str(call.schema().name, ": expected ", row.spatial + 2, " dimensions, not ", input.size()), call.where());
+  Sizes out = {input[0], input[1]};
+  bool sized = !call.arg("output_size").is_none();
+  Sizes wanted = sized ? numbers("output_size") : Sizes{};
+  if (sized && wanted.size() != row.spatial) fail_user("K0201", str(call.schema().name, ": output_size has the wrong number of values"), call.where());
+  for (size_t d = 0; d < row.spatial; ++d) {
+    if (sized) {
+      out.push_back(wanted[d]);
+      continue;
+    }
+    auto scale = given_scale(call, row, d);
+    if (!scale) fail_user("K0201", str(call.schema().name, ": needs output_size or scale_factors"), call.where());
+    const Expr& size = input[d + 2];
+    if (size.is_constant()) {
+      out.push_back(Expr(static_cast<int64_t>(std::floor(static_cast<double>(size.value()) * *scale))));
+    } else if (std::floor(*scale) == *scale) {
+      out.push_back(size * Expr(static_cast<int64_t>(*scale)));
+    } else {
+      Expr scaled = Expr::make(ExprOp::mul, {Expr::make(ExprOp::to_float, {size}), Expr::float_constant(*scale)});
+      out.push_back(Expr::make(ExprOp::floor_to_int, {scaled}));
+    }
+  }
+  return out;
+}
+
+bool align_corners(const OpCall& call) { return call.schema().find("align_corners") >= 0 && call.boolean("align_corners"); }
+
+void infer_upsample(InferCall& call, const UpsampleRow& row) {
+  const TensorType& input = call.tensor(input_name(row))->type;
+  refuse_complex(call, input.dtype);
+  if (!is_float(input.dtype) && !(input.dtype == DType::u8)) refuse_dtype(call, input.dtype);
+  Sizes sizes = output_sizes(call, row, input.sizes, [&](std::string_view name) { return call.integers(name); });
+  bool last = is_channels_last(input.sizes, input.strides);
+  Sizes strides = last ? channels_last_strides(sizes) : contiguous_strides(sizes);
+  call.results = {strided_type(input.dtype, std::move(sizes), std::move(strides), input.device)};
+}
+
+// ---- Lowering --------------------------------------------------------------------------------------------------------------
+
+struct Tap {
+  Expr at;
+  ValueId weight = loops::no_value;   // no_value: 1
+};
+
+class Taps {
+ public:
+  Taps(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, DType compute, int site)
+      : call_(call), k_(k), row_(row), real_(compute == DType::f64 ? DType::f64 : DType::f32), site_(site) {}
+
+  std::vector<Tap> along(size_t d, const Expr& o, const Expr& in, const Expr& out) {
+    if (in == out && row_.kernel != Kernel::cubic && !given_scale(call_, row_, d)) return {{o}};
+    if (row_.kernel == Kernel::nearest || row_.kernel == Kernel::nearest_exact) return {nearest(d, o, in, out)};
+    return row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in) : cubic(source(d, o, in, out, false), in);
+  }
+
+ private:
+  ValueId number(double v) { return k_.constant(real_, Scalar(v)); }
+  ValueId real(const Expr& e) { return k_.as(real_, k_.index_value(e)); }
+  ValueId op(ScalarOp o, ValueId a, ValueId b) { return k_.op(o, a, b); }
+
+  // Input elements per output element.
+  ValueId scale(size_t d, const Expr& in, const Expr& out) {
+    if (auto given = given_scale(call_, row_, d); given && *given > 0) return number(1.0 / *given);
+    return op(ScalarOp::div, real(in), real(out));
+  }
+
+  Expr index(ValueId position, const Expr& in) {
+    ValueId last = k_.index_value(in - Expr(1)), zero = k_.index_value(Expr(0));
+    ValueId whole = k_.as(DType::i64, position);
+    return k_.check_index(op(ScalarOp::min, op(ScalarOp::max, whole, zero), last), in, site_);
+  }
+
+  Tap nearest(size_t d, const Expr& o, const Expr& in, const Expr& out) {
+    // A whole factor needs no floats: o / factor.
+    if (in.is_constant() && out.is_constant() && out.value() % std::max<int64_t>(in.value(), 1) == 0 && row_.kernel == Kernel::nearest &&
+        (!given_scale(call_, row_, d) || *given_scale(call_, row_, d) * static_cast<double>(in.value()) == static_cast<double>(out.value())))
+      return {floordiv(o, Expr(out.value() / in.value()))};
+    ValueId place = real(o);
+    if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
+    return {index(k_.op(ScalarOp::floor, op(ScalarOp::mul, place, scale(d, in, out))), in)};
+  }
+
+  ValueId source(size_t d, const Expr& o, const Expr& in, const Expr& out, bool clamps) {
+    if (align_corners(call_)) {
+      if (is_one(out)) return number(0);
+      ValueId step = op(ScalarOp::div, real(in - Expr(1)), real(out - Expr(1)));
+      return op(ScalarOp::mul, real(o), step);
+    }
+    ValueId middle = op(ScalarOp::add, real(o), number(0.5));
+    ValueId at = op(ScalarOp::sub, op(ScalarOp::mul, scale(d, in, out), middle), number(0.5));
+    return clamps ? op(ScalarOp::max, at, number(0)) : at;
+  }
+
+  std::vector<Tap> linear(ValueId at, const Expr& in) {
+    ValueId low = k_.op(ScalarOp::floor, at);
+    ValueId far = op(ScalarOp::min, op(ScalarOp::max, op(ScalarOp::sub, at, low), number(0)), number(1));
+    return {{index(low, in), op(ScalarOp::sub, number(1), far)}, {index(op(ScalarOp::add, low, number(1)), in), far}};
+  }
+
+  // Cubic convolution with a = -0.75 at distances t + 1, t, 1 - t, 2 - t.
+  std::vector<Tap> cubic(ValueId at, const Expr& in) {
+    constexpr double a = -0.75;
+    ValueId low = k_.op(ScalarOp::floor, at), t = op(ScalarOp::sub, at, low);
+    auto near = [&](ValueId x) {   // ((a + 2) x - (a + 3)) x x + 1
+      ValueId inner = op(ScalarOp::sub, op(ScalarOp::mul, number(a + 2), x), number(a + 3));
+      return op(ScalarOp::add, op(ScalarOp::mul, op(ScalarOp::mul, inner, x), x), number(1));
+    };
+    auto far = [&](ValueId x) {    // ((a x - 5 a) x + 8 a) x - 4 a
+      ValueId inner = op(ScalarOp::sub, op(ScalarOp::mul, number(a), x), number(5 * a));
+      inner = op(ScalarOp::add, op(ScalarOp::mul, inner, x), number(8 * a));
+      return op(ScalarOp::sub, op(ScalarOp::mul, inner, x), number(4 * a));
+    };
+    ValueId rest = op(ScalarOp::sub, number(1), t);
+    std::vector<ValueId> weights = {far(op(ScalarOp::add, t, number(1))), near(t), near(rest), far(op(ScalarOp::add, rest, number(1)))};
+    std::vector<Tap> out;
+    for (int i = 0; i < 4; ++i) out.push_back({index(op(ScalarOp::add, low, number(i - 1)), in), weights[static_cast<size_t>(i)]});
+    return out;
+  }
+
+  LowerCall& call_;
+  KernelBuilder& k_;
+  const UpsampleRow& row_;
+  DType real_;
+  int site_;
+};
+
+ValueId weighted_sum(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, const std::vector<std::vector<Tap>>& taps, Index at, size_t d, DType compute) {
+  if (d == taps.size()) return k.as(compute, k.load_compute(call.input(input_name(row)), at));
+  ValueId sum = loops::no_value;
+  for (const Tap& tap : taps[d]) {
+    Index next = at;
+    next.push_back(tap.at);
+    ValueId value = weighted_sum(call, k, row, taps, next, d + 1, compute);
+    if (tap.weight != loops::no_value) value = k.op(ScalarOp::mul, value, k.as(compute, tap.weight));
+    sum = sum == loops::no_value ? value : k.op(ScalarOp::add, sum, value);
+  }
+  return sum;
+}
+
+void lower_upsample(LowerCall& call, const UpsampleRow& row) {
+  const TensorType& input = call.tensor(input_name(row))->type;
+  bool plain = row.kernel == Kernel::nearest || row.kernel == Kernel::nearest_exact;
+  DType compute = is_float(input.dtype) ? compute_dtype(input.dtype) : plain ? input.dtype : DType::f32;
+  int site = call.site(str("index out of range in ", call.schema().name));
+  const Sizes& sizes = call.output_type().sizes;
+  call.kernel([&](KernelBuilder& k) {
+    k.parallel(sizes, [&](const Index& i) {
+      Taps taps(call, k, row, compute, site);
+      std::vector<std::vector<Tap>> all;
+      for (size_t d = 0; d < row.spatial; ++d) all.push_back(taps.along(d, i[d + 2], input.sizes[d + 2], sizes[d + 2]));
+      ValueId value = weighted_sum(call, k, row, all, {i[0], i[1]}, 0, compute);
+      if (!is_float(input.dtype) && !plain) value = k.op(ScalarOp::round, value);
+      k.store(call.output(), i, value);
+    });
+  });
+}
+
+// ---- Reference -------------------------------------------------------------------------------------------------------------
+
+struct Neighbour {
+  int64_t at;
+  double weight;
+};
+
+// T: the type in which eager computes source positions.
+template <class T>
+std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t out, std::optional<double> given, bool align) {
+  T scale = given && *given > 0 ? static_cast<T>(1.0 / *given) : static_cast<T>(in) / static_cast<T>(out);
+  auto inside = [&](int64_t at) { return std::min(std::max<int64_t>(at, 0), in - 1); };
+  T half = static_cast<T>(0.5);
+  if (kernel == Kernel::nearest) return {{inside(static_cast<int64_t>(std::floor(static_cast<T>(o) * scale))), 1}};
+  if (kernel == Kernel::nearest_exact) return {{inside(static_cast<int64_t>(std::floor((static_cast<T>(o) + half) * scale))), 1}};
+  T source = align ? (out > 1 ? static_cast<T>(o) * (static_cast<T>(in - 1) / static_cast<T>(out - 1)) : T{0})
+                   : scale * (static_cast<T>(o) + half) - half;
+  if (kernel == Kernel::linear) {
+    source = std::max(source, T{0});
+    int64_t low = static_cast<int64_t>(source);
+    T far = std::min(std::max(source - static_cast<T>(low), T{0}), T{1});
+    return {{inside(low), static_cast<double>(1 - far)}, {inside(low + 1), static_cast<double>(far)}};
+  }
+  int64_t low = static_cast<int64_t>(std::floor(source));
+  double t = static_cast<double>(source) - static_cast<double>(low), a = -0.75;
+  auto near = [&](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  auto far = [&](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  return {{inside(low - 1), far(t + 1)}, {inside(low), near(t)}, {inside(low + 1), near(1 - t)}, {inside(low + 2), far(2 - t)}};
+}
+
+void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schema& schema) {
+  OpCall typed(call.node(), schema);
+  Tensor input = call.tensor(input_name(row));
+  std::vector<int64_t> sizes = to_numbers(output_sizes(typed, row, to_exprs(input.sizes), [&](std::string_view name) { return to_exprs(call.integers(name)); }));
+  std::vector<double> x = read_dense<double>(input), out;
+  bool wide = reference_compute(call, nominal_argument_dtype(call, input_name(row))) == DType::f64, align = align_corners(typed);
+  std::vector<std::vector<std::vector<Neighbour>>> table(row.spatial);
+  for (size_t d = 0; d < row.spatial; ++d)
+    for (int64_t o = 0; o < sizes[d + 2]; ++o)
+      table[d].push_back(wide ? neighbours<double>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align)
+                              : neighbours<float>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align));
+  std::vector<int64_t> strides = contiguous_strides(input.sizes), at(sizes.size(), 0);
+  std::function<double(size_t, int64_t)> sum = [&](size_t d, int64_t offset) -> double {
+    if (d == row.spatial) return x[static_cast<size_t>(offset)];
+    double total = 0;
+    for (const Neighbour& n : table[d][static_cast<size_t>(at[d + 2])]) total += n.weight * sum(d + 1, offset + n.at * strides[d + 2]);
+    return total;
+  };
+  for (int64_t i = 0, n = count_elements(sizes); i < n; ++i) {
+    double value = sum(0, at[0] * strides[0] + at[1] * strides[1]);
+    out.push_back(is_float(input.dtype) ? value : std::nearbyint(value));
+    next_index(at, sizes);
+  }
+  bool last = is_channels_last(to_exprs(input.sizes), to_exprs(input.strides));
+  Tensor result = Tensor::empty_strided(call.result_dtype(), sizes, last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes));
+  write_dense(result, out);
+  call.results = {Datum{result}};
+}
+
+void add_upsample(Registry& r, UpsampleRow row) {
+  auto schema = std::make_shared<const Schema>(parse_schema(row.schema));
+  auto shared = std::make_shared<const UpsampleRow>(std::move(row));
+  OpRecord record;
+  record.schema_text = shared->schema;
+  record.samples = shared->samples;
+  record.infer = [shared](InferCall& call) { infer_upsample(call, *shared); };
+  record.lower = [shared](LowerCall& call) { lower_upsample(call, *shared); };
+  record.reference = [shared, schema](ReferenceCall& call) { reference_upsample(call, *shared, *schema); };
+  r.add(std::move(record));
+}
+
+void add_both(Registry& r, const std::string& name, Kernel kernel, size_t spatial) {
+  bool corners = kernel == Kernel::linear || kernel == Kernel::cubic;
+  static const char* const scales[3] = {"float? scales=None", "float? scales_h=None, float? scales_w=None",
+                                        "float? scales_d=None, float? scales_h=None, float? scales_w=None"};
+  std::string align = corners ? ", bool align_corners" : "";
+  List image = {1, 2, 3, 4, 2}, larger = {5, 7, 4}, smaller = {2, 2, 1};
+  image.resize(spatial + 2);
+  larger.resize(spatial);
+  smaller.resize(spatial);
+  std::vector<Sample> samples;
+  for (const List& size : {larger, smaller}) {
+    for (bool with : {false, true}) {
+      if (with && !corners) continue;
+      Sample sample{{spec(image), size}};
+      if (corners) sample.args.emplace_back(Scalar(with));
+      samples.push_back(sample);
+    }
+  }
+  samples.push_back({{spec({2, 3}), larger}, true});
+  if (corners) samples.back().args.emplace_back(Scalar(false));
+  add_upsample(r, {str(name, "(Tensor self, SymInt[", spatial, "] output_size", align, ", ", scales[spatial - 1], ") -> Tensor"), kernel, spatial, false, samples});
+  add_upsample(r, {str(name, ".vec(Tensor input, SymInt[]? output_size", align, ", float[]? scale_factors) -> Tensor"), kernel, spatial, true, samples});
+}
+
+}  // namespace
+
+void register_upsample(Registry& r) {
+  for (size_t spatial : {size_t{1}, size_t{2}, size_t{3}}) {
+    add_both(r, str("upsample_nearest", spatial, "d"), Kernel::nearest, spatial);
+    add_both(r, str("_upsample_nearest_exact", spatial, "d"), Kernel::nearest_exact, spatial);
+  }
+  add_both(r, "upsample_linear1d", Kernel::linear, 1);
+  add_both(r, "upsample_bilinear2d", Kernel::linear, 2);
+  add_both(r, "upsample_trilinear3d", Kernel::linear, 3);
+  add_both(r, "upsample_bicubic2d", Kernel::cubic, 2);
+}
+
+}  // namespace kiln
