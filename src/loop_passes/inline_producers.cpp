@@ -19,6 +19,7 @@ struct Index {
   std::map<BufferId, Producer> producers;              // of buffers written by exactly one item, a kernel
   std::map<BufferId, int> readers;                     // number of items that read it
   std::map<BufferId, std::vector<std::pair<int, int>>> writes;   // (block, position) of every item that writes it
+  std::set<BufferId> in_products;                      // read inside a matrix product, many times per element
 };
 
 int statement_cost(const Body& body) {
@@ -41,11 +42,24 @@ class Inliner {
   }
 
  private:
+  void index_products(const Body& body, std::vector<const Loop*>& enclosing) {
+    for (const Stmt& stmt : body) {
+      if (!stmt.loop) continue;
+      if (is_contraction(*stmt.loop, enclosing))
+        for (BufferId r : accesses(stmt.loop->body).reads) index_.in_products.insert(r);
+      enclosing.push_back(stmt.loop.get());
+      index_products(stmt.loop->body, enclosing);
+      enclosing.pop_back();
+    }
+  }
+
   void index_block(Block& block, int& next_block) {
     int id = next_block++;
     for (size_t i = 0; i < block.size(); ++i) {
       Item& item = block[i];
       Accesses a = accesses(item);
+      std::vector<const Loop*> enclosing;
+      if (auto* kernel = std::get_if<Kernel>(&item.what)) index_products(kernel->body, enclosing);
       for (BufferId r : a.reads) ++index_.readers[r];
       for (BufferId w : a.writes) {
         index_.writes[w].push_back({id, static_cast<int>(i)});
@@ -133,6 +147,10 @@ class Inliner {
     }
     if (form->body->size() > largest_body && readers > 1) {
       log_.push_back(str("keep ", name, ": its body is large and ", readers, " kernels read it"));
+      return nullptr;
+    }
+    if (readers > 1 && index_.in_products.count(load.buffer)) {
+      log_.push_back(str("keep ", name, ": a matrix product needs it in memory anyway"));
       return nullptr;
     }
     if (readers == 1 && factor <= 1.0) return accept(name, consumer, "it is read once", producer);

@@ -33,8 +33,9 @@ bool name_kernels(LoopProgram& program, Log&) {
     if (auto* call = std::get_if<Call>(&item.what))
       if (!call->custom) call->name = str("lib_", call->library, "_", number++);
   };
-  for_each_item(program.init, name);
+  // The steps that users see come first; what runs once at loading follows.
   for_each_item(program.block, name);
+  for_each_item(program.init, name);
   return true;
 }
 
