@@ -40,6 +40,7 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
 
 int compile_model(const ParsedOptions& options) {
   Settings settings = settings_of(options, Phase::compile);
+  const std::vector<std::string> told = settings.notes();  // settings_of has printed them
   if (options.has("--dump-after") || options.has("--stop-after")) return dump_passes(options, settings);
   if (options.has("--debug")) settings.set("trace.enabled", "1");
   CompileOptions compile_options;
@@ -63,7 +64,6 @@ int compile_model(const ParsedOptions& options) {
   const CompileReport report = compile(model, package, compile_options);
   line.clear();
   for (const std::string& note : report.notes) {
-    const std::vector<std::string>& told = settings.notes();
     if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());
   }
   printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, C++ %s, package %s\n", report.kernels,

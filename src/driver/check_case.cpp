@@ -81,12 +81,13 @@ class CaseRun {
     compare_outputs(got, call.expected, {&call.inputs});
     compare_inputs(got, call);
     if (call.state) {
-      take(compare_state(with_constants(got.state), *call.state, compare_, [&](const std::string& name) -> const Datum* {
-        const CallResult* reference = reference_->after({&call.inputs});
-        if (!reference || !reference->state.count(name)) return nullptr;
-        state_reference_ = Datum{reference->state.at(name)};
-        return &state_reference_;
-      }));
+      take(
+          compare_state(with_constants(got.state), *call.state, compare_, [&](const std::string& name) -> const Datum* {
+            const CallResult* reference = reference_->after({&call.inputs});
+            if (!reference || !reference->state.count(name)) return nullptr;
+            state_reference_ = Datum{reference->state.at(name)};
+            return &state_reference_;
+          }));
     }
     ++result_.calls;
   }

@@ -53,5 +53,4 @@ Comparison compare_state(const std::map<std::string, Tensor>& got, const std::ma
 // Inputs that a program must not write: bit for bit as they were.
 Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before);
 
-
 }  // namespace kiln

@@ -140,11 +140,11 @@ Value* Graph::find_value(std::string_view value_name) const {
 std::string Graph::unique_name(std::string_view wish) const {
   std::string candidate(wish.empty() ? "value" : wish);
   if (!values_.contains(candidate)) return candidate;
-  int& next = next_suffix_[candidate];
-  while (true) {
-    std::string numbered = str(candidate, "_", ++next);
-    if (!values_.contains(numbered)) return numbered;
-  }
+  // The number is remembered only as a place to start: until the name is taken, asking again gives it again.
+  int& taken = next_suffix_[candidate];
+  std::string numbered = str(candidate, "_", taken + 1);
+  while (values_.contains(numbered)) numbered = str(candidate, "_", ++taken + 1);
+  return numbered;
 }
 
 namespace {

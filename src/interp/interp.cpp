@@ -60,9 +60,14 @@ Interpreter::Interpreter(const Program& program, InterpretOptions options)
 namespace {
 
 // An output has memory of its own and a layout of its own: the strides of a view with gaps or repeated elements describe
-// its base, so such a view is returned row-major, as cloning it in PyTorch does.
+// its base, so such a view is returned as cloning it in PyTorch would lay it out.
 Tensor as_output(const Tensor& tensor, const std::set<const std::byte*>& shared) {
-  if (!dense_and_not_overlapping(tensor.sizes, tensor.strides)) return tensor.clone();
+  if (!dense_and_not_overlapping(tensor.sizes, tensor.strides)) {
+    Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, dense_strides_like(tensor.sizes, tensor.strides));
+    out.device = tensor.device;
+    copy_into(tensor, out);
+    return out;
+  }
   return shared.contains(tensor.storage->data) ? own_copy(tensor) : tensor;
 }
 

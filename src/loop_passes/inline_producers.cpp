@@ -189,6 +189,8 @@ class Inliner {
     return bytes;
   }
 
+  // Nobody writes the buffer between the producer and the consumer, the consumer itself included: inlined, its reads would
+  // stand among its own writes.
   bool unchanged(BufferId buffer, const Producer& producer, int block, int position) {
     auto found = index_.writes.find(buffer);
     if (found == index_.writes.end() || found->second.size() <= 1) {
@@ -198,11 +200,11 @@ class Inliner {
       auto [b, p] = found->second[0];
       const BufferRole role = program_.buffers[static_cast<size_t>(buffer)].role;
       if (role == BufferRole::temp || role == BufferRole::output || role == BufferRole::derived) return true;
-      return b == block && producer.block == block && p >= position;
+      return b == block && producer.block == block && p > position;
     }
     if (producer.block != block) return false;
     for (auto [b, p] : found->second)
-      if (b != block || (p > producer.position && p < position)) return false;
+      if (b != block || (p > producer.position && p <= position)) return false;
     return true;
   }
 

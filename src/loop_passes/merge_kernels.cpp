@@ -64,12 +64,15 @@ class Merger {
       }
       between.reads.insert(other.reads.begin(), other.reads.end());
       between.writes.insert(other.writes.begin(), other.writes.end());
-      // An item that both depends on block[j] and is needed by block[i] ends the search: nothing further up can pass.
-      if (conflict(mine, between) && !std::holds_alternative<Kernel>(block[j].what)) {
-        // Only kernels that can themselves move down remain candidates; keep looking, the checks above decide.
-      }
+      // Nothing moves past what checks something or gives a symbol its value.
+      if (is_barrier(block[j])) break;
     }
     return false;
+  }
+
+  static bool is_barrier(const Item& item) {
+    auto* call = std::get_if<Call>(&item.what);
+    return std::holds_alternative<AssertThat>(item.what) || std::holds_alternative<BindSymbol>(item.what) || (call && !call->defines.empty());
   }
 
   static bool related(const Accesses& a, const Accesses& b) {

@@ -209,8 +209,10 @@ class LoopInterpreter::Impl : public RunState {
       throw;
     }
     for (size_t i = 0; i < call.outputs.size(); ++i) define_symbols(call, info(call.outputs[i]), frame.results()[i]);
-    for (const std::string& symbol : call.defines)
+    for (const std::string& symbol : call.defines) {
       KILN_CHECK(symbols_.count(symbol), str(call.name, " did not give a value to ", symbol));
+      check_range(symbol, symbols_[symbol], call.origins);
+    }
     for (size_t i = 0; i < call.outputs.size(); ++i) store_result(call, call.outputs[i], frame.results()[i]);
   }
 
@@ -255,13 +257,16 @@ class LoopInterpreter::Impl : public RunState {
 
   void execute(const BindSymbol& bind) {
     int64_t value = only_element(bind.buffer);
-    auto found = program_.symbols.find(bind.symbol);
-    if (found != program_.symbols.end() && !found->second.range.contains(value))
-      fail_user("K0620",
-                str("the value ", value, " of ", bind.symbol, " is outside of its range [", found->second.range.low,
-                    ", ", found->second.range.high, "]"),
-                where_of(bind.origins));
+    check_range(bind.symbol, value, bind.origins);
     symbols_[bind.symbol] = value;
+  }
+
+  // Passes take a symbol's range for granted, so a value found in data is checked when it appears.
+  void check_range(const std::string& symbol, int64_t value, const std::vector<Origin>& origins) const {
+    auto found = program_.symbols.find(symbol);
+    if (found == program_.symbols.end() || found->second.range.contains(value)) return;
+    fail_user("K0620", str("the value ", value, " of ", symbol, " is outside of its range [", found->second.range.low, ", ", found->second.range.high, "]"),
+              where_of(origins));
   }
 
   void execute(const AssertThat& that) {

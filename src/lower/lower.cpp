@@ -26,13 +26,21 @@ BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
   buffer.name = value.name;
   buffer.dtype = value.type.dtype;
   buffer.sizes = value.type.sizes;
-  buffer.strides = role == BufferRole::input || role == BufferRole::constant
-                       ? value.type.strides
-                       : storage_strides(value.type, source_.symbols);
+  bool given = role == BufferRole::constant || (role == BufferRole::input && strides_known(value.type));
+  buffer.strides = given ? value.type.strides : role == BufferRole::input ? contiguous_strides(value.type.sizes) : storage_strides(value.type, source_.symbols);
   buffer.role = role;
   BufferId id = program_.add_buffer(std::move(buffer));
   buffers_[&value] = id;
   return id;
+}
+
+// An input's strides may be symbols of their own that no size determines. Then the plan asks for row-major, and the runtime
+// copies an input that is laid out otherwise.
+bool Lowering::strides_known(const TensorType& type) const {
+  std::set<std::string> in_sizes, in_strides;
+  for (const Expr& size : type.sizes) collect_symbols(size, in_sizes);
+  for (const Expr& stride : type.strides) collect_symbols(stride, in_strides);
+  return std::includes(in_sizes.begin(), in_sizes.end(), in_strides.begin(), in_strides.end());
 }
 
 void Lowering::make_inputs() {

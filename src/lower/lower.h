@@ -12,7 +12,8 @@ namespace kiln {
 loops::LoopProgram lower(const Program& program);
 
 // Strides for a buffer that holds values of this type: eager's where they are dense (every element its own place, no
-// gaps), else row-major. A view's strides (0 of an expand, gaps of a slice) describe its base, not a buffer of its own.
+// gaps), else dense in the same order, as PyTorch's clone has it. A view's strides (0 of an expand, gaps of a slice)
+// describe its base, not a buffer of its own.
 std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols);
 
 }  // namespace kiln

@@ -14,6 +14,7 @@ class Lowering {
   using BufferId = loops::BufferId;
   loops::Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
   BufferId make_buffer(const Value& value, loops::BufferRole role);
+  bool strides_known(const TensorType& type) const;
   void make_result(const Value& value);
   void note_bound(const Value& value);
   void make_inputs();

@@ -56,13 +56,14 @@ std::vector<Datum> run_references(const Program& program) {
 
 void decompose_all(Program& program) {
   Graph& graph = program.graph;
+  const RangeEnv ranges = program.ranges();
   for (auto at = graph.nodes.begin(); at != graph.nodes.end();) {
     Node* node = at->get();
     if (!node->op->decompose) {
       ++at;
       continue;
     }
-    DecomposeCall call(*node, node->op->schema, graph, program.ranges());
+    DecomposeCall call(*node, node->op->schema, graph, ranges);
     node->op->decompose(call);
     auto replace = [&](Value* from, size_t i) {
       ASSERT_NE(call.replacements().at(i), nullptr) << node->target << " leaves a result undefined";
@@ -81,6 +82,7 @@ void decompose_all(Program& program) {
 loops::LoopProgram lower_all(const Program& program) {
   loops::LoopProgram out;
   out.symbols = program.symbols;
+  const RangeEnv ranges = program.ranges();
   std::map<const Value*, loops::BufferId> buffers;
   auto add = [&](const Value* value, loops::BufferRole role, int position) {
     loops::Buffer buffer;
@@ -107,7 +109,7 @@ loops::LoopProgram lower_all(const Program& program) {
       for (const Value* item : result->items)
         if (item) add(item, loops::BufferRole::temp, -1);
     }
-    LowerCall call(*node, node->op->schema, out, out.block, buffers, program.ranges());
+    LowerCall call(*node, node->op->schema, out, out.block, buffers, ranges);
     node->op->lower(call);
   }
   for (const Argument& output : program.graph.outputs) {

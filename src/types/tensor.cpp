@@ -255,4 +255,38 @@ bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vec
   return true;
 }
 
+std::vector<size_t> memory_order(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<size_t> order;
+  for (size_t d = sizes.size(); d-- > 0;) order.push_back(d);
+  // Insertion sort, because "not comparable" (a stride of 0) is not transitive: such dimensions keep their place.
+  auto further_out = [&](size_t a, size_t b) {
+    if (strides[a] == 0 || strides[b] == 0) return 0;
+    if (strides[a] != strides[b]) return strides[a] < strides[b] ? -1 : 1;
+    return sizes[a] > sizes[b] ? 1 : 0;
+  };
+  for (size_t i = 1; i < order.size(); ++i) {
+    size_t at = i;
+    for (size_t j = i; j-- > 0;) {
+      int comparison = further_out(order[j], order[at]);
+      if (comparison > 0) {
+        std::swap(order[j], order[at]);
+        at = j;
+      } else if (comparison < 0) {
+        break;
+      }
+    }
+  }
+  return order;
+}
+
+std::vector<int64_t> dense_strides_like(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides) {
+  std::vector<int64_t> out(sizes.size());
+  int64_t next = 1;
+  for (size_t d : memory_order(sizes, strides)) {
+    out[d] = next;
+    next *= std::max<int64_t>(sizes[d], 1);
+  }
+  return out;
+}
+
 }  // namespace kiln

@@ -59,6 +59,11 @@ int64_t storage_bytes_needed(DType dtype, const std::vector<int64_t>& sizes, con
                              int64_t offset);
 // Every element has its own place and there are no gaps (sizes of 1 aside): a layout that a buffer of its own can have.
 bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
+// The dimensions from innermost to outermost as these strides order them, with PyTorch's rule for ties and strides of 0:
+// a copy of a view with gaps or repeated elements is laid out in this order.
+std::vector<size_t> memory_order(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
+// Dense strides in that order.
+std::vector<int64_t> dense_strides_like(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
 // Converts values as PyTorch's `to` does (float to int truncates, int wraps, bool is != 0, rounding to even).
 Tensor convert(const Tensor& tensor, DType dtype);
 // Copies values (with conversion and broadcasting of sizes of 1) into an existing tensor.

@@ -47,6 +47,7 @@ class KernelPrinter {
   void print_serial_loop(const loops::Loop& loop);
   void print_lane_loop(const loops::Loop& loop);
   void print_reduction(const loops::Stmt& stmt);
+  void print_scalar_sum(const loops::Stmt& stmt);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
   void declare_accumulators(const loops::Stmt& stmt, std::vector<std::string>& names, bool vector);

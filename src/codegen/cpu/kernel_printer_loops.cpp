@@ -7,6 +7,14 @@ namespace {
 // Long float sums are added up in blocks, so that the rounding error grows with the square root of the length at most.
 constexpr int64_t sum_block = 256;
 
+// A sum over products is accumulated with fused multiply-adds: one rounding less (docs/semantics.md).
+const Stmt* summed_product(const Loop& loop) {
+  if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || !kiln::is_float(loop.reduce_dtype) || loop.body.empty()) return nullptr;
+  const Stmt& last = loop.body.back();
+  bool product = last.kind == StmtKind::op && last.op == ScalarOp::mul && last.dtype == loop.reduce_dtype;
+  return product && last.results[0] == loop.yields[0] ? &last : nullptr;
+}
+
 bool blocked(const Loop& loop) {
   if (loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return false;
   return !loop.extent.is_constant() || loop.extent.value() > 2 * sum_block;
@@ -98,7 +106,12 @@ void KernelPrinter::declare_accumulators(const Stmt& stmt, std::vector<std::stri
 void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string>& acc) {
   auto operand = [&](size_t i) { return lanes_ ? vector(loop.yields[i]) : name(loop.yields[i]); };
   switch (loop.reduce) {
-    case ReduceOp::sum: return line(str(acc[0], " = k_add(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::sum:
+      if (const Stmt* product = summed_product(loop)) {
+        auto factor = [&](size_t i) { return lanes_ ? vector(product->args[i]) : name(product->args[i]); };
+        return line(str(acc[0], " = k_fma(", factor(0), ", ", factor(1), ", ", acc[0], ");"));
+      }
+      return line(str(acc[0], " = k_add(", acc[0], ", ", operand(0), ");"));
     case ReduceOp::prod: return line(str(acc[0], " = k_mul(", acc[0], ", ", operand(0), ");"));
     case ReduceOp::max: return line(str(acc[0], " = k_max(", acc[0], ", ", operand(0), ");"));
     case ReduceOp::min: return line(str(acc[0], " = k_min(", acc[0], ", ", operand(0), ");"));
@@ -132,6 +145,7 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
 // A reduction (or scan) that runs one iteration after the other; inside lanes its accumulators are vectors.
 void KernelPrinter::print_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
+  if (!lanes_ && loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum && type(stmt.results[0]) == DType::f32) return print_scalar_sum(stmt);
   std::vector<std::string> acc;
   declare_accumulators(stmt, acc, lanes_.has_value());
   bool in_blocks = loop.role == AxisRole::reduce && blocked(loop);
@@ -159,6 +173,20 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
     line(str(acc[0], " = k_add(", acc[0], ", ", target[0], ");"));
     close();
   }
+}
+
+// One element after the other, f32 is summed in f64: it costs no more there and loses nothing.
+void KernelPrinter::print_scalar_sum(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  ValueId v = stmt.results[0];
+  std::string sum = name(v) + "_sum";
+  line(str("f64 ", sum, " = 0;"));
+  open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
+  print_body(loop.body);
+  if (const Stmt* product = summed_product(loop)) line(str(sum, " += (f64)", name(product->args[0]), " * (f64)", name(product->args[1]), ";"));
+  else line(str(sum, " += (f64)", name(loop.yields[0]), ";"));
+  close();
+  define(v, str("(f32)", sum), false);
 }
 
 namespace {
