@@ -41,12 +41,12 @@ run_ctest() {
   add "$ok" "$bad" "$skip"
 }
 
-# Runs `kiln check` on the listed cases of the corpus and adds up its last line.
+# Runs `kiln check` on the listed cases of the corpus with one backend and adds up its last line.
 run_corpus() {
-  local corpus=$1 cases=()
+  local corpus=$1 backend=$2 cases=()
   mapfile -t cases < <(sed -e 's/#.*//' -e '/^[[:space:]]*$/d' -e "s|^|$corpus/|" tests/corpus_slice.txt)
   [ ${#cases[@]} -eq 0 ] && return
-  build/release/bin/kiln check "${cases[@]}" --jobs "$(nproc)" \
+  build/release/bin/kiln check "${cases[@]}" --backend "$backend" --jobs "$(nproc)" \
     --custom-op-lib build/release/lib/libkiln_example_custom_ops.so 2>&1 | tee "$log"
   local last
   last=$(tail -n 1 "$log")
@@ -67,8 +67,10 @@ run_ctest release
 
 corpus=${KILN_CORPUS:-../shared/corpus}
 if [ -d "$corpus" ]; then
-  heading "corpus slice"
-  run_corpus "$(cd "$corpus" && pwd)"
+  for backend in interpret loops compiled; do
+    heading "corpus slice, $backend"
+    run_corpus "$(cd "$corpus" && pwd)" "$backend"
+  done
 fi
 
 if [ "$quick" -eq 0 ]; then

@@ -1,5 +1,6 @@
 // Higher-order operators: their arguments are positional, subgraphs among them.
 #include "interp/graph_run.h"
+#include "interp/tensor_sharing.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -102,6 +103,9 @@ std::vector<Datum> GraphRun::run_while(const Node& node) {
   const Graph& condition = graph_argument(node, 0);
   const Graph& body = graph_argument(node, 1);
   std::vector<Datum> carried = list_argument(node, 2);
+  // The results are new tensors even when no iteration runs: a later write to one must not reach the initial value.
+  for (Datum& datum : carried)
+    if (datum.is_tensor()) datum = Datum{own_copy(datum.tensor())};
   const std::vector<Datum> additional = list_argument(node, 3);
   auto operands = [&] {
     std::vector<Datum> all = carried;
