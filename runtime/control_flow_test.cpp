@@ -21,7 +21,9 @@ int32_t k_less(const kiln_kernel_context*, void* const* b, const int64_t* ints, 
 }
 
 std::string refuse(Instance& instance, std::vector<kiln_value> in, std::vector<kiln_value> out) {
-  return error_of([&] { instance.run(in.data(), in.size(), out.data(), out.size()); });
+  std::string text = error_of([&] { instance.run(in.data(), in.size(), out.data(), out.size()); });
+  free_outputs(out);
+  return text;
 }
 std::vector<int64_t> run_ints(Instance& instance, std::vector<kiln_value> in) {
   kiln_value out{};

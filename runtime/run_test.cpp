@@ -96,7 +96,9 @@ TEST(Run, TakesInputsWithOtherStrides) {
 }
 
 std::string refuse(Call& call, std::vector<kiln_value> in, std::vector<kiln_value> out = {kiln_value{}}) {
-  return error_of([&] { call.instance.run(in.data(), in.size(), out.data(), out.size()); });
+  std::string text = error_of([&] { call.instance.run(in.data(), in.size(), out.data(), out.size()); });
+  free_outputs(out);
+  return text;
 }
 
 TEST(Run, RefusesInputsThatDoNotFit) {

@@ -173,6 +173,11 @@ std::vector<T> elements(const kiln_value& value) {
   return {data, data + n};
 }
 
+inline void free_outputs(std::vector<kiln_value>& outputs) {
+  for (kiln_value& value : outputs)
+    if (value.owner) value.owner->deleter(value.owner);
+}
+
 // The message of the Error that f throws; "" when it throws none.
 template <class F>
 std::string error_of(F f) {

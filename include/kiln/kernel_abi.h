@@ -21,8 +21,8 @@ typedef struct kiln_error_slot {
 
 typedef struct kiln_kernel_context {
   uint32_t version;
-  uint32_t thread;      /* 0 … threads - 1, of the thread that runs this call */
-  void* scratch;        /* per thread, aligned to 64 */
+  uint32_t thread; /* 0 … threads - 1, of the thread that runs this call */
+  void* scratch;   /* per thread, aligned to 64 */
   int64_t scratch_bytes;
   kiln_error_slot* error; /* shared by the threads of one launch: set with an atomic exchange of `raised` */
   uint64_t seed;

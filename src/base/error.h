@@ -54,8 +54,8 @@ class Error : public std::exception {
 [[noreturn]] void fail_bug(std::string message, Where where = {});  // code K0900
 
 // An invariant of Kiln's own: its failure is a bug, in release builds too.
-#define KILN_CHECK(condition, message) \
-  do {                                 \
+#define KILN_CHECK(condition, message)                                               \
+  do {                                                                               \
     if (!(condition)) ::kiln::fail_bug(::kiln::str(message, " [", #condition, "]")); \
   } while (0)
 

@@ -1,5 +1,5 @@
-// The standard headers that nearly every file uses. CMakeLists.txt puts them in front of every source, precompiled (or, with
-// a compiler cache, which cannot share precompiled headers, as plain text).
+// The standard headers that nearly every file uses. CMakeLists.txt puts them in front of every source, precompiled (or,
+// with a compiler cache, which cannot share precompiled headers, as plain text).
 #pragma once
 #include <algorithm>
 #include <array>

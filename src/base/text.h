@@ -19,10 +19,8 @@ inline void append(std::string& out, bool part) { out += part ? "true" : "false"
 inline void append(std::string& out, double part) { out += float_text(part); }
 inline void append(std::string& out, float part) { out += float_text(part); }
 template <class T>
-  requires std::is_integral_v<T>
-void append(std::string& out, T part) {
-  out += std::to_string(part);
-}
+requires std::is_integral_v<T>
+void append(std::string& out, T part) { out += std::to_string(part); }
 }  // namespace text_detail
 
 template <class... Parts>

@@ -54,14 +54,16 @@ std::string sample_inputs_file(const Program& program) {
   return bytes;
 }
 
-PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target, const CompileOptions& options, CompileReport& report) {
+PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
+                                 const CompileOptions& options, CompileReport& report) {
   Compiler compiler = find_compiler(setting(options, "compiler"));
   std::string directory = setting(options, "cache_dir");
   KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
   BuildRequest request;
   request.sources = generated.sources;
   request.flags = generated.flags;
-  if (options.progress) request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
+  if (options.progress)
+    request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
   BuildResult built = build_shared_object(compiler, request, cache);
   report.from_cache = built.from_cache;
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
@@ -70,7 +72,8 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
 
 int count_kernels(const loops::LoopProgram& program) {
   int count = 0;
-  loops::for_each_item(program.block, [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
+  loops::for_each_item(program.block,
+                       [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
   return count;
 }
 
@@ -87,7 +90,8 @@ CompileReport compile(const std::string& model_path, const std::string& package_
 }
 
 CompileReport compile(const Program& program, const std::string& package_path, const CompileOptions& options) {
-  if (options.device != "cpu") fail_unsupported("K0404", str("this build of Kiln compiles for cpu; ", options.device, " is not built yet"));
+  if (options.device != "cpu")
+    fail_unsupported("K0404", str("this build of Kiln compiles for cpu; ", options.device, " is not built yet"));
   Stopwatch total, watch;
   CompileReport report;
   report.package_path = package_path;
@@ -107,7 +111,8 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   for (const codegen::CpuTarget& target : cpu_targets) {
     codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target);
     if (!generated.sources.empty()) contents.code.push_back(build_code(generated, target, options, report));
-    for (size_t s = 0; s < generated.sources.size(); ++s) contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
+    for (size_t s = 0; s < generated.sources.size(); ++s)
+      contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (&target != &cpu_targets.front()) continue;
     BuiltPlan built = build_plan(result.loops, generated);
     contents.plan = std::move(built.plan);
@@ -121,7 +126,8 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;
-  for (const std::string& library : options.custom_op_libs) contents.custom_libraries.push_back({file_name(library), read_file(library)});
+  for (const std::string& library : options.custom_op_libs)
+    contents.custom_libraries.push_back({file_name(library), read_file(library)});
   contents.sample_inputs = sample_inputs_file(program);
   contents.strip_debug = options.strip_debug;
   if (options.progress) options.progress("write package", 0, 0);
@@ -129,7 +135,8 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   report.package_seconds = watch.lap();
   report.package_bytes = written.bytes;
   if (!written.debug_path.empty()) report.notes.push_back(str("debug section written to ", written.debug_path));
-  if (options.settings) report.notes.insert(report.notes.end(), options.settings->notes().begin(), options.settings->notes().end());
+  if (options.settings)
+    report.notes.insert(report.notes.end(), options.settings->notes().begin(), options.settings->notes().end());
   report.seconds = total.lap();
   return report;
 }

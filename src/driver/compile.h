@@ -7,10 +7,10 @@ namespace kiln {
 
 struct CompileOptions {
   std::string device = "cpu";
-  std::vector<std::string> targets;            // x86-64-v4, …; empty: the host's best
-  std::vector<std::string> custom_op_libs;     // paths of shared libraries, embedded in the package
-  bool strip_debug = false;                    // debug section goes to <package>.debug
-  const Settings* settings = nullptr;          // phase C; may be null
+  std::vector<std::string> targets;         // x86-64-v4, …; empty: the host's best
+  std::vector<std::string> custom_op_libs;  // paths of shared libraries, embedded in the package
+  bool strip_debug = false;                 // debug section goes to <package>.debug
+  const Settings* settings = nullptr;       // phase C; may be null
   // Called with the stage's name and progress in it (done of total; total 0: unknown).
   std::function<void(const std::string& stage, int done, int total)> progress;
 };
@@ -18,9 +18,9 @@ struct CompileOptions {
 struct CompileReport {
   std::string package_path;
   double seconds = 0, schedule_seconds = 0, toolchain_seconds = 0, package_seconds = 0;
-  int kernels = 0;            // steps that run a generated kernel
-  int kernels_compiled = 0;   // distinct bodies
-  bool from_cache = false;    // the code object came from the kernel cache
+  int kernels = 0;           // steps that run a generated kernel
+  int kernels_compiled = 0;  // distinct bodies
+  bool from_cache = false;   // the code object came from the kernel cache
   uint64_t package_bytes = 0;
   std::vector<std::string> notes;
 };

@@ -1,5 +1,5 @@
-// What users are promised of a package, on real ones: small, identical blocks compiled once, and every step reported at its
-// own line.
+// What users are promised of a package, on real ones: small, identical blocks compiled once, and every step reported at
+// its own line.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -72,7 +72,8 @@ TEST(Package, IdenticalBlocksAreCompiledOnceAndReportedAtTheirOwnLines) {
   kiln_value_clear(&output);
   ASSERT_EQ(seen.lines.size(), 32u);
   for (size_t block = 0; block < 32; ++block)
-    EXPECT_NE(seen.lines[block].find(str("self.layers[", block, "]")), std::string::npos) << seen.names[block] << ": " << seen.lines[block];
+    EXPECT_NE(seen.lines[block].find(str("self.layers[", block, "]")), std::string::npos)
+        << seen.names[block] << ": " << seen.lines[block];
   kiln_instance_free(instance);
   kiln_model_free(model);
 }

@@ -30,40 +30,66 @@ enum class Stage { graph, lower, loops, schedule };
 struct Pass {
   const char* name;
   Stage stage;
-  const char* why;   // why it stands where it stands
+  const char* why;  // why it stands where it stands
   std::function<bool(State&)> run;
 };
 
 template <bool (*pass)(Program&, PassContext&)>
-bool graph_pass(State& s) { return pass(s.program, s.context); }
+bool graph_pass(State& s) {
+  return pass(s.program, s.context);
+}
 template <bool (*pass)(loops::LoopProgram&, loops::Log&)>
-bool loop_pass(State& s) { return pass(s.loops, s.log); }
+bool loop_pass(State& s) {
+  return pass(s.loops, s.log);
+}
 
 // The one list of passes.
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
       {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
-      {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes", graph_pass<functionalize>},
-      {"decompose", Stage::graph, "after functionalize, which removes in-place variants that have no rule of their own", graph_pass<decompose>},
-      {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed", graph_pass<remove_symbolic>},
+      {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes",
+       graph_pass<functionalize>},
+      {"decompose", Stage::graph, "after functionalize, which removes in-place variants that have no rule of their own",
+       graph_pass<decompose>},
+      {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed",
+       graph_pass<remove_symbolic>},
       {"fold_constants", Stage::graph, "after decompose, whose small constants it folds", graph_pass<fold_constants>},
-      {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves", graph_pass<common_subexpressions>},
-      {"dead_code", Stage::graph, "last of the graph passes: lowering should see only what is used", graph_pass<dead_code>},
-      {"lower", Stage::lower, "one operator at a time; everything across operators comes after", [](State& s) { s.loops = lower(s.program); return true; }},
-      {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own", loop_pass<loops::update_in_place>},
+      {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves",
+       graph_pass<common_subexpressions>},
+      {"dead_code", Stage::graph, "last of the graph passes: lowering should see only what is used",
+       graph_pass<dead_code>},
+      {"lower", Stage::lower, "one operator at a time; everything across operators comes after",
+       [](State& s) {
+         s.loops = lower(s.program);
+         return true;
+       }},
+      {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
+       loop_pass<loops::update_in_place>},
       {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
-      {"inline_producers", Stage::loops, "before merging: what is inlined needs no kernel to merge with", loop_pass<loops::inline_producers>},
-      {"remove_dead_kernels", Stage::loops, "producers that went into all their readers", loop_pass<loops::remove_dead_kernels>},
-      {"simplify_inlined", Stage::loops, "inlining leaves casts of casts and equal loads", loop_pass<loops::simplify_bodies>},
-      {"merge_kernels", Stage::schedule, "on final bodies, so that its size limit means something", loop_pass<loops::merge_kernels>},
-      {"forward_stores", Stage::schedule, "merged kernels read what they just stored", loop_pass<loops::forward_stores>},
-      {"simplify_merged", Stage::schedule, "after forwarding, to share equal loads of the merged parts", loop_pass<loops::simplify_bodies>},
-      {"remove_dead_after_merge", Stage::schedule, "kernels whose stores were all forwarded", loop_pass<loops::remove_dead_kernels>},
-      {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied", loop_pass<loops::hoist_constants>},
-      {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product", loop_pass<loops::hoist_invariants>},
-      {"use_templates", Stage::schedule, "on whole nests, before their axes are split", [](State& s) { return loops::use_templates(s.loops, s.machine, s.log); }},
-      {"collapse_loops", Stage::schedule, "after templates took theirs: the rest likes long loops", loop_pass<loops::collapse_loops>},
-      {"bind_axes", Stage::schedule, "needs the final loops", [](State& s) { return loops::bind_axes(s.loops, s.machine, s.log); }},
+      {"inline_producers", Stage::loops, "before merging: what is inlined needs no kernel to merge with",
+       loop_pass<loops::inline_producers>},
+      {"remove_dead_kernels", Stage::loops, "producers that went into all their readers",
+       loop_pass<loops::remove_dead_kernels>},
+      {"simplify_inlined", Stage::loops, "inlining leaves casts of casts and equal loads",
+       loop_pass<loops::simplify_bodies>},
+      {"merge_kernels", Stage::schedule, "on final bodies, so that its size limit means something",
+       loop_pass<loops::merge_kernels>},
+      {"forward_stores", Stage::schedule, "merged kernels read what they just stored",
+       loop_pass<loops::forward_stores>},
+      {"simplify_merged", Stage::schedule, "after forwarding, to share equal loads of the merged parts",
+       loop_pass<loops::simplify_bodies>},
+      {"remove_dead_after_merge", Stage::schedule, "kernels whose stores were all forwarded",
+       loop_pass<loops::remove_dead_kernels>},
+      {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied",
+       loop_pass<loops::hoist_constants>},
+      {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product",
+       loop_pass<loops::hoist_invariants>},
+      {"use_templates", Stage::schedule, "on whole nests, before their axes are split",
+       [](State& s) { return loops::use_templates(s.loops, s.machine, s.log); }},
+      {"collapse_loops", Stage::schedule, "after templates took theirs: the rest likes long loops",
+       loop_pass<loops::collapse_loops>},
+      {"bind_axes", Stage::schedule, "needs the final loops",
+       [](State& s) { return loops::bind_axes(s.loops, s.machine, s.log); }},
       {"name_kernels", Stage::schedule, "last: names say what is fused", loop_pass<loops::name_kernels>},
   };
   return list;
@@ -71,10 +97,14 @@ const std::vector<Pass>& passes() {
 
 const char* stage_name(Stage stage) {
   switch (stage) {
-    case Stage::graph: return "graph";
-    case Stage::lower: return "lower";
-    case Stage::loops: return "loops";
-    case Stage::schedule: return "schedule";
+    case Stage::graph:
+      return "graph";
+    case Stage::lower:
+      return "lower";
+    case Stage::loops:
+      return "loops";
+    case Stage::schedule:
+      return "schedule";
   }
   return "";
 }
@@ -84,8 +114,10 @@ double now_ms() {
 }
 
 void verify_state(const State& state, Stage stage) {
-  if (stage == Stage::graph) verify(state.program);
-  else loops::verify(state.loops);
+  if (stage == Stage::graph)
+    verify(state.program);
+  else
+    loops::verify(state.loops);
 }
 
 void run_pass(const Pass& pass, State& state, const PipelineOptions& options, PipelineResult& result) {
@@ -122,9 +154,11 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   std::vector<std::string> names;
   for (const Pass& pass : passes()) names.push_back(pass.name);
   for (const std::string& name : options.disabled)
-    if (!named(name)) fail_user("K0221", str("there is no pass named ", name, "; the nearest is ", nearest(name, names)));
+    if (!named(name))
+      fail_user("K0221", str("there is no pass named ", name, "; the nearest is ", nearest(name, names)));
   if (!options.stop_after.empty() && !named(options.stop_after))
-    fail_user("K0221", str("there is no pass named ", options.stop_after, "; the nearest is ", nearest(options.stop_after, names)));
+    fail_user("K0221", str("there is no pass named ", options.stop_after, "; the nearest is ",
+                           nearest(options.stop_after, names)));
 
   State state;
   state.program = program.clone();

@@ -13,14 +13,14 @@ struct PassReport {
   std::string name;
   double milliseconds = 0;
   bool changed = false;
-  std::string text;   // the IR after the pass, when dumps were asked for
+  std::string text;  // the IR after the pass, when dumps were asked for
 };
 
 struct PipelineOptions {
-  std::vector<std::string> disabled;    // names of passes
-  std::string stop_after;               // a pass's name; empty: run all
-  bool keep_texts = false;              // fill PassReport::text
-  bool schedule = true;                 // false: stop after lowering (the plain Loops)
+  std::vector<std::string> disabled;  // names of passes
+  std::string stop_after;             // a pass's name; empty: run all
+  bool keep_texts = false;            // fill PassReport::text
+  bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
   int lanes = 16;                       // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
   std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
@@ -28,10 +28,10 @@ struct PipelineOptions {
 };
 
 struct PipelineResult {
-  loops::LoopProgram loops;             // scheduled unless options.schedule is false or stop_after came first
-  std::map<std::string, Tensor> constants;   // by name: the file's and those that folding made
+  loops::LoopProgram loops;                 // scheduled unless options.schedule is false or stop_after came first
+  std::map<std::string, Tensor> constants;  // by name: the file's and those that folding made
   std::vector<PassReport> passes;
-  std::string stopped_after;            // a graph pass's name when stop_after named one; then `graph` has the text
+  std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
   std::string graph_text;
   std::vector<std::string> fusion_log;  // each decision with its reason
 };

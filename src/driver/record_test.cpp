@@ -1,6 +1,6 @@
-// Tests made from the operators' records: every sample through the reference, the plain Loops, the scheduled Loops and the
-// compiled code, with fixed and with symbolic sizes. Samples are compiled many to a package, which a C++ compiler likes better
-// than a thousand small ones.
+// Tests made from the operators' records: every sample through the reference, the plain Loops, the scheduled Loops and
+// the compiled code, with fixed and with symbolic sizes. Samples are compiled many to a package, which a C++ compiler
+// likes better than a thousand small ones.
 #include <gtest/gtest.h>
 
 #include "driver/compare.h"
@@ -23,10 +23,12 @@ std::vector<NamedProgram> sample_programs(bool symbolic) {
     for (size_t i = 0; i < record->samples.size(); ++i) {
       if (record->samples[i].refused) continue;
       try {
-        out.push_back({str(record->name(), " sample ", i, symbolic ? " symbolic" : ""), program_from_sample(*record, record->samples[i], symbolic, 7 + i)});
+        out.push_back({str(record->name(), " sample ", i, symbolic ? " symbolic" : ""),
+                       program_from_sample(*record, record->samples[i], symbolic, 7 + i)});
       } catch (const Error& error) {
         // With symbolic sizes a rule may say that it cannot decide; with numbers it must not.
-        if (!symbolic || error.kind() == ErrorKind::bug) ADD_FAILURE() << record->name() << " sample " << i << ": " << error.what();
+        if (!symbolic || error.kind() == ErrorKind::bug)
+          ADD_FAILURE() << record->name() << " sample " << i << ": " << error.what();
       }
     }
   }
@@ -35,7 +37,7 @@ std::vector<NamedProgram> sample_programs(bool symbolic) {
 
 void expect_same(const NamedProgram& named, const std::vector<Datum>& got, const std::vector<Datum>& expected) {
   ASSERT_EQ(got.size(), expected.size()) << named.name;
-  std::vector<Datum> truth;   // made when a value is out of tolerance
+  std::vector<Datum> truth;  // made when a value is out of tolerance
   for (size_t i = 0; i < got.size(); ++i) {
     auto fp64 = [&]() -> const Datum* {
       ExecutableOptions options;
@@ -45,8 +47,9 @@ void expect_same(const NamedProgram& named, const std::vector<Datum>& got, const
       return &truth[i];
     };
     Datum wanted = expected[i];
-    if (wanted.is_tensor() && wanted.tensor().numel() == 0 && got[i].is_tensor() && got[i].tensor().sizes == wanted.tensor().sizes) {
-      Tensor empty = wanted.tensor();   // strides over no element: sizes that turn out to be 0 only while running
+    if (wanted.is_tensor() && wanted.tensor().numel() == 0 && got[i].is_tensor() &&
+        got[i].tensor().sizes == wanted.tensor().sizes) {
+      Tensor empty = wanted.tensor();  // strides over no element: sizes that turn out to be 0 only while running
       empty.strides = got[i].tensor().strides;
       wanted = Datum{empty};
     }
@@ -102,7 +105,8 @@ class Combiner {
       values[&source] = made;
     };
     for (size_t i = 0; i < from.graph.inputs.size(); ++i) {
-      copy_value(*from.graph.inputs[i], out.graph.add_input(prefix + from.graph.inputs[i]->name, from.graph.inputs[i]->kind));
+      copy_value(*from.graph.inputs[i],
+                 out.graph.add_input(prefix + from.graph.inputs[i]->name, from.graph.inputs[i]->kind));
       out.input_specs.push_back(from.input_specs[i]);
     }
     out.sample_inputs.insert(out.sample_inputs.end(), from.sample_inputs.begin(), from.sample_inputs.end());
@@ -160,7 +164,8 @@ void check_compiled(bool symbolic) {
     size_t next = 0;
     for (size_t i = begin; i < end; ++i) {
       size_t count = samples[i].program.graph.outputs.size();
-      std::vector<Datum> own(outputs.begin() + static_cast<std::ptrdiff_t>(next), outputs.begin() + static_cast<std::ptrdiff_t>(next + count));
+      std::vector<Datum> own(outputs.begin() + static_cast<std::ptrdiff_t>(next),
+                             outputs.begin() + static_cast<std::ptrdiff_t>(next + count));
       next += count;
       expect_same(samples[i], own, reference(samples[i]));
     }

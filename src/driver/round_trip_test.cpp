@@ -1,5 +1,5 @@
-// Text round trips: print → parse → print is identical for Graph, Loops and scheduled Loops, on every case in tests/cases and,
-// where the corpus is at hand, on the cases of the slice.
+// Text round trips: print → parse → print is identical for Graph, Loops and scheduled Loops, on every case in
+// tests/cases and, where the corpus is at hand, on the cases of the slice.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -25,7 +25,8 @@ std::vector<std::string> case_models() {
   std::string list = root + "/tests/corpus_slice.txt";
   if (is_directory(directory) && file_exists(list))
     for (const std::string& line : split(read_file(list), '\n'))
-      if (!line.empty() && line[0] != '#' && file_exists(directory + "/" + line + "/model.pt2")) models.push_back(directory + "/" + line + "/model.pt2");
+      if (!line.empty() && line[0] != '#' && file_exists(directory + "/" + line + "/model.pt2"))
+        models.push_back(directory + "/" + line + "/model.pt2");
   return models;
 }
 
@@ -38,8 +39,9 @@ TEST(RoundTrip, GraphsLoopsAndSchedules) {
     std::string graph = print(program);
     EXPECT_EQ(print(parse_program(graph, program.constants)), graph);
     PipelineOptions options;
-    for (const auto& node : program.graph.nodes)   // operators of the user's own need no library to be printed
-      if (!starts_with(node->target, "aten.") && !Registry::instance().find(node->target)) options.custom_ops.push_back(node->target);
+    for (const auto& node : program.graph.nodes)  // operators of the user's own need no library to be printed
+      if (!starts_with(node->target, "aten.") && !Registry::instance().find(node->target))
+        options.custom_ops.push_back(node->target);
     for (bool schedule : {false, true}) {
       options.schedule = schedule;
       std::string text = loops::print(run_pipeline(program, options).loops);

@@ -52,10 +52,12 @@ class Template : public testing::Test {
     }
   }
 
-  void run_compiled(const char* target, const std::map<std::string, Tensor>& inputs, const std::vector<Datum>& expected, double tolerance) {
+  void run_compiled(const char* target, const std::map<std::string, Tensor>& inputs, const std::vector<Datum>& expected,
+                    double tolerance) {
     codegen::GeneratedCode code = codegen::generate_cpu(scheduled_, codegen::cpu_target(target));
     source_ = code.sources.at(0);
-    std::string object = build_shared_object(find_compiler(), {code.sources, code.flags, {}}, KernelCache("")).shared_object;
+    std::string object =
+        build_shared_object(find_compiler(), {code.sources, code.flags, {}}, KernelCache("")).shared_object;
     TemporaryDirectory directory("kiln-template-test");
     std::string path = join_path(directory.path(), "kernels.so");
     write_file_atomic(path, object);
@@ -82,7 +84,8 @@ class Template : public testing::Test {
     ASSERT_EQ(function(&context, pointers.data(), nullptr, 0, evaluate(step.kernel.items, {})), 0);
     for (size_t o = 0; o < expected.size(); ++o) {
       const Tensor& want = expected[o].tensor();
-      const Tensor& have = tensors.at(scheduled_.buffers[static_cast<size_t>(std::get<loops::BufferId>(scheduled_.outputs[o].what))].name);
+      const Tensor& have = tensors.at(
+          scheduled_.buffers[static_cast<size_t>(std::get<loops::BufferId>(scheduled_.outputs[o].what))].name);
       for (int64_t i = 0; i < want.numel(); ++i)
         ASSERT_NEAR(have.item(i).as_double(), want.item(i).as_double(), tolerance) << target << " element " << i;
     }
@@ -149,7 +152,10 @@ main {
   }
 }
 )");
-  compare({{"a", filled(DType::f32, {13, 37}, 1)}, {"b", filled(DType::f32, {37, 45}, 2)}, {"bias", filled(DType::f32, {45}, 3)}}, 1e-3);
+  compare({{"a", filled(DType::f32, {13, 37}, 1)},
+           {"b", filled(DType::f32, {37, 45}, 2)},
+           {"bias", filled(DType::f32, {45}, 3)}},
+          1e-3);
   EXPECT_NE(source_.find("k_erf("), std::string::npos) << "the epilogue is printed into the tile";
   EXPECT_EQ(kernel().name, "cpp_mm_mm_add_gelu_0");
 }
@@ -185,7 +191,10 @@ main {
   }
 }
 )");
-  compare({{"a", filled(DType::f32, {9, 64}, 1)}, {"q", filled(DType::i8, {64, 48}, 2)}, {"scale", filled(DType::f32, {48}, 3)}}, 2e-2);
+  compare({{"a", filled(DType::f32, {9, 64}, 1)},
+           {"q", filled(DType::i8, {64, 48}, 2)},
+           {"scale", filled(DType::f32, {48}, 3)}},
+          2e-2);
   EXPECT_NE(source_.find("k_load_i8"), std::string::npos) << "the narrow operand is loaded inside the product";
 }
 

@@ -11,7 +11,6 @@ const SourceLine* Origin::line() const {
   return stack.empty() ? nullptr : &stack.back();
 }
 
-
 TensorType contiguous_type(DType dtype, std::vector<Expr> sizes, Device device) {
   TensorType type;
   type.dtype = dtype;

@@ -47,11 +47,11 @@ TensorType contiguous_type(DType dtype, std::vector<Expr> sizes, Device device =
 struct Value {
   std::string name;
   ValueKind kind = ValueKind::tensor;
-  TensorType type;              // of a tensor
-  std::vector<Value*> items;    // of a tensor_list: its element values (a None element is nullptr)
-  Expr expr;                    // of sym_int, sym_float, sym_bool: its value over the program's symbols
-  Node* producer = nullptr;     // nullptr: a graph input
-  int result = 0;               // which result of the producer
+  TensorType type;            // of a tensor
+  std::vector<Value*> items;  // of a tensor_list: its element values (a None element is nullptr)
+  Expr expr;                  // of sym_int, sym_float, sym_bool: its value over the program's symbols
+  Node* producer = nullptr;   // nullptr: a graph input
+  int result = 0;             // which result of the producer
 };
 
 enum class MemoryFormat : uint8_t { contiguous = 1, channels_last = 2, channels_last_3d = 3, preserve = 4 };
@@ -84,11 +84,11 @@ struct Argument {
 
 // Where a node comes from, for errors, hooks and reports.
 struct Origin {
-  std::string node;                 // name of the node in the file the user gave
-  std::string op;                   // its operator there
-  std::string module_path;          // "layers.3.mlp"
-  std::vector<SourceLine> stack;    // outermost first
-  const SourceLine* line() const;     // the innermost line of the user's own: not inside torch itself
+  std::string node;                // name of the node in the file the user gave
+  std::string op;                  // its operator there
+  std::string module_path;         // "layers.3.mlp"
+  std::vector<SourceLine> stack;   // outermost first
+  const SourceLine* line() const;  // the innermost line of the user's own: not inside torch itself
 };
 
 struct Node {
@@ -102,7 +102,7 @@ struct Node {
   };
   std::vector<NamedArgument> args;
   std::vector<Value*> results;
-  std::vector<Origin> origins;   // several after a rewrite that merges nodes
+  std::vector<Origin> origins;  // several after a rewrite that merges nodes
 
   const Argument* find(std::string_view arg_name) const;  // nullptr: not given (use the schema's default)
   Where where() const;
@@ -116,7 +116,7 @@ class Graph {
 
   std::string name = "main";
   std::vector<Value*> inputs;
-  std::vector<Argument> outputs;          // values, None, constants
+  std::vector<Argument> outputs;  // values, None, constants
   std::list<std::unique_ptr<Node>> nodes;
 
   Value* add_input(std::string name, ValueKind kind);
@@ -127,8 +127,8 @@ class Graph {
   Value* add_result(Node* node, std::string name, ValueKind kind);
   // An element of a tensor_list result; it has the list's producer.
   Value* add_item(Value* list, std::string name);
-  void erase(Node* node);                 // its results must be unused
-  void replace_uses(Value* from, Value* to);   // in nodes, subgraph-free; and in outputs
+  void erase(Node* node);                     // its results must be unused
+  void replace_uses(Value* from, Value* to);  // in nodes, subgraph-free; and in outputs
   Value* find_value(std::string_view name) const;
   std::string unique_name(std::string_view wish) const;
   // Deep copy, subgraphs included.
@@ -153,44 +153,44 @@ enum class InputKind : uint8_t { user, parameter, buffer, constant_tensor, const
 
 struct InputSpec {
   InputKind kind = InputKind::user;
-  std::string target;        // parameter, buffer, constant: its fully qualified name
-  bool persistent = true;    // of a buffer
-  Argument constant;         // of a constant_value: the value that the caller must pass
+  std::string target;      // parameter, buffer, constant: its fully qualified name
+  bool persistent = true;  // of a buffer
+  Argument constant;       // of a constant_value: the value that the caller must pass
 };
 
 enum class OutputKind : uint8_t { user, buffer_mutation, user_input_mutation, loss, token };
 
 struct OutputSpec {
   OutputKind kind = OutputKind::user;
-  std::string target;        // mutated buffer's name, or the mutated input's value name
+  std::string target;  // mutated buffer's name, or the mutated input's value name
 };
 
 struct Guard {
-  Expr condition;            // boolean, over the program's symbols
-  std::string reason;        // "range of s0 in the export", "L['x'].size()[0] == L['y'].size()[0]"
+  Expr condition;      // boolean, over the program's symbols
+  std::string reason;  // "range of s0 in the export", "L['x'].size()[0] == L['y'].size()[0]"
 };
 
 // Everything a .pt2 holds. Weights are Tensors over the mapped file; they are not copied.
 struct Program {
   std::string name = "model";
   Graph graph;
-  std::vector<InputSpec> input_specs;     // one per graph input
-  std::vector<OutputSpec> output_specs;   // one per graph output
+  std::vector<InputSpec> input_specs;    // one per graph input
+  std::vector<OutputSpec> output_specs;  // one per graph output
   std::map<std::string, SymbolInfo> symbols;
   std::vector<Guard> guards;
-  std::map<std::string, Tensor> constants;   // by fully qualified name (parameters, buffers, constants)
+  std::map<std::string, Tensor> constants;  // by fully qualified name (parameters, buffers, constants)
   // Hashes of constants that have no values here (the program was read from text): what print writes again.
   std::map<std::string, uint64_t> constant_hashes;
-  std::vector<Datum> sample_inputs;          // flat, in graph order; empty when the file has none
-  std::string in_spec, out_spec;             // pytrees, as the file has them
+  std::vector<Datum> sample_inputs;  // flat, in graph order; empty when the file has none
+  std::string in_spec, out_spec;     // pytrees, as the file has them
   std::vector<std::string> forward_arg_names;
   std::string torch_version;
   int schema_major = 0, schema_minor = 0;
   int opset_version = 0;
-  std::shared_ptr<void> keep_alive;          // the mapped file
+  std::shared_ptr<void> keep_alive;  // the mapped file
 
-  RangeEnv ranges() const;                   // from symbols
-  Program clone() const;                     // graph deep-copied, weights shared
+  RangeEnv ranges() const;  // from symbols
+  Program clone() const;    // graph deep-copied, weights shared
 };
 
 // ---- Text (graph/graph_text.h shows the form) -----------------------------------------------------------------------

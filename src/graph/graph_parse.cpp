@@ -7,7 +7,7 @@ namespace {
 
 using graph_text::TextReader;
 
-constexpr int max_depth = 64;        // of nested lists and subgraphs
+constexpr int max_depth = 64;  // of nested lists and subgraphs
 constexpr int64_t max_rank = 256;
 
 // Origins stand after the graph: the nodes' numbers are kept and filled in at the end.
@@ -245,10 +245,14 @@ class GraphParser {
       case '%':
         in_.expect('%');
         return Argument(find(in_.name()));
-      case '[': return list(depth);
-      case '"': return Argument(in_.quoted());
-      case '{': return Argument(in_.braced_expr());
-      default: break;
+      case '[':
+        return list(depth);
+      case '"':
+        return Argument(in_.quoted());
+      case '{':
+        return Argument(in_.braced_expr());
+      default:
+        break;
     }
     if (in_.take_word("None")) return {};
     if (in_.take_word("true")) return Argument(Scalar(true));

@@ -75,8 +75,8 @@ class OriginTable {
 
  private:
   size_t number(const Origin& origin) {
-    std::string body = str(" node ", quote(origin.node), " op ", quote(origin.op), " module ",
-                           quote(origin.module_path), " stack");
+    std::string body =
+        str(" node ", quote(origin.node), " op ", quote(origin.op), " module ", quote(origin.module_path), " stack");
     for (const SourceLine& line : origin.stack) body += str(" ", line_number(line));
     auto [found, fresh] = numbers_.emplace(body, numbers_.size());
     if (fresh) origins_.push_back(str("origin ", found->second, body, "\n"));
@@ -154,17 +154,25 @@ class GraphPrinter {
 
   std::string kind_text(const Value& value, std::set<const Value*>& defined) {
     switch (value.kind) {
-      case ValueKind::tensor: return type_text(value.type);
-      case ValueKind::sym_int: return str("int {", value.expr.text(), "}");
-      case ValueKind::sym_float: return str("float {", value.expr.text(), "}");
-      case ValueKind::sym_bool: return str("boolean {", value.expr.text(), "}");
-      case ValueKind::none: return "none";
-      case ValueKind::object: return "object";
-      case ValueKind::tensor_list: break;
+      case ValueKind::tensor:
+        return type_text(value.type);
+      case ValueKind::sym_int:
+        return str("int {", value.expr.text(), "}");
+      case ValueKind::sym_float:
+        return str("float {", value.expr.text(), "}");
+      case ValueKind::sym_bool:
+        return str("boolean {", value.expr.text(), "}");
+      case ValueKind::none:
+        return "none";
+      case ValueKind::object:
+        return "object";
+      case ValueKind::tensor_list:
+        break;
     }
-    return str("list(", join_map(value.items, ", ", [&](const Value* item) {
-                 return item ? definition(item, defined) : std::string("None");
-               }), ")");
+    return str("list(",
+               join_map(value.items, ", ",
+                        [&](const Value* item) { return item ? definition(item, defined) : std::string("None"); }),
+               ")");
   }
 
   std::string argument(const Argument& arg, int depth) {

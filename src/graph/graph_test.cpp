@@ -1,6 +1,6 @@
-#include <gtest/gtest.h>
-
 #include "graph/graph.h"
+
+#include <gtest/gtest.h>
 
 namespace kiln {
 namespace {

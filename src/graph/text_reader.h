@@ -15,19 +15,19 @@ class TextReader {
 
   [[noreturn]] void fail(std::string_view expected) const;
   bool at_end();
-  char peek();                       // the next character that is not space or comment; 0 at the end
+  char peek();  // the next character that is not space or comment; 0 at the end
   bool take(char c);
   void expect(char c);
-  bool take_word(std::string_view word);   // a whole word, not a prefix of a longer one
+  bool take_word(std::string_view word);  // a whole word, not a prefix of a longer one
   void expect_word(std::string_view word);
   std::string word();
-  std::string name(bool dots = false);     // plain or quoted
+  std::string name(bool dots = false);  // plain or quoted
   std::string quoted();
   int64_t integer();
-  size_t count(size_t below);        // a number from 0 to below - 1
-  Scalar number();                   // integer, float or complex
-  Expr braced_expr();                // {s0 + 1}
-  std::vector<Expr> expr_list();     // [s0, 16]
+  size_t count(size_t below);     // a number from 0 to below - 1
+  Scalar number();                // integer, float or complex
+  Expr braced_expr();             // {s0 + 1}
+  std::vector<Expr> expr_list();  // [s0, 16]
   uint64_t hex();
 
  private:

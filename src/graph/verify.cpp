@@ -35,9 +35,11 @@ class Verifier {
     check(defined_.insert(&value).second, str("%", value.name, " is defined twice"));
     check(graph_.find_value(value.name) == &value, str("%", value.name, " is not the graph's value of that name"));
     if (value.kind == ValueKind::tensor)
-      check(value.type.sizes.size() == value.type.strides.size(),
-            str("%", value.name, " has ", value.type.sizes.size(), " sizes and ", value.type.strides.size(), " strides"));
-    check(value.kind == ValueKind::tensor_list || value.items.empty(), str("%", value.name, " is no list but has items"));
+      check(
+          value.type.sizes.size() == value.type.strides.size(),
+          str("%", value.name, " has ", value.type.sizes.size(), " sizes and ", value.type.strides.size(), " strides"));
+    check(value.kind == ValueKind::tensor_list || value.items.empty(),
+          str("%", value.name, " is no list but has items"));
     for (const Value* item : value.items) {
       if (!item || defined_.contains(item)) continue;
       check(item->kind == ValueKind::tensor, str("%", value.name, " is a list of something else than tensors"));

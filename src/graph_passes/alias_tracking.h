@@ -22,17 +22,17 @@ struct Base {
 
 // One view node and the aliases that its results (or the elements of its list result) are.
 struct View {
-  const Node* node = nullptr;   // as it was in the graph; a replay copies it
-  std::string viewed;           // name of the argument that is viewed
+  const Node* node = nullptr;  // as it was in the graph; a replay copies it
+  std::string viewed;          // name of the argument that is viewed
   std::vector<Alias*> results;
-  bool certain = true;          // false: it may be a copy, depending on sizes left open
+  bool certain = true;  // false: it may be a copy, depending on sizes left open
 };
 
 struct Alias {
   Base* base = nullptr;
-  Alias* parent = nullptr;      // nullptr: the base itself
+  Alias* parent = nullptr;  // nullptr: the base itself
   View* view = nullptr;
-  TensorType type;              // sizes, strides and offset in the base's storage
+  TensorType type;  // sizes, strides and offset in the base's storage
   Value* now = nullptr;
   int version = 0;
 };

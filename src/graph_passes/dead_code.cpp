@@ -93,8 +93,6 @@ class DeadCode {
 
 }  // namespace
 
-bool dead_code(Program& program, PassContext& context) {
-  return DeadCode(program.graph, context).run({});
-}
+bool dead_code(Program& program, PassContext& context) { return DeadCode(program.graph, context).run({}); }
 
 }  // namespace kiln

@@ -141,7 +141,8 @@ class Folder {
     auto size = static_cast<size_t>(dtype_bytes(tensor.dtype));
     for (int64_t i = 1; i < tensor.numel(); ++i) {
       const std::byte* at = tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype);
-      if (std::memcmp(at, tensor.data() + tensor.element_offset(0) * dtype_bytes(tensor.dtype), size) != 0) return false;
+      if (std::memcmp(at, tensor.data() + tensor.element_offset(0) * dtype_bytes(tensor.dtype), size) != 0)
+        return false;
     }
     return true;
   }
@@ -154,7 +155,8 @@ class Folder {
     node->origins = old.producer->origins;
     Argument::List sizes;
     for (int64_t size : tensor.sizes) sizes.emplace_back(Scalar(size));
-    node->args = {{"size", Argument(std::move(sizes))}, {"fill_value", Argument(tensor.item())},
+    node->args = {{"size", Argument(std::move(sizes))},
+                  {"fill_value", Argument(tensor.item())},
                   {"dtype", Argument(tensor.dtype)}};
     Value* made = graph_.add_result(node, node->name, ValueKind::tensor);
     made->type = old.type;

@@ -97,7 +97,8 @@ class Functionalizer {
     Node* replay = add_node(view.target, view.results.at(0)->name);
     replay->origins = view.origins;
     for (const auto& named : view.args)
-      replay->args.push_back(named.name == alias.view->viewed ? Node::NamedArgument{named.name, Argument(parent)} : named);
+      replay->args.push_back(named.name == alias.view->viewed ? Node::NamedArgument{named.name, Argument(parent)}
+                                                              : named);
     replay->op = view.op;
     copy_results(view, *replay);
     std::vector<Value*> values = flat_results(*replay);
@@ -133,8 +134,9 @@ class Functionalizer {
     const Node& view = *alias.view->node;
     Where where = view.where();
     where.pass = "functionalize";
-    fail_unsupported("K0206", str(view.target, " may share memory with its argument or not, depending on sizes, and ",
-                                  "one of the two is written afterwards"),
+    fail_unsupported("K0206",
+                     str(view.target, " may share memory with its argument or not, depending on sizes, and ",
+                         "one of the two is written afterwards"),
                      where);
   }
 
@@ -286,7 +288,8 @@ class Functionalizer {
     return made->results[0];
   }
 
-  // ---- control flow ---------------------------------------------------------------------------------------------------
+  // ---- control flow
+  // ---------------------------------------------------------------------------------------------------
 
   void visit_control_flow(Node& node) {
     for (auto& named : node.args) {
@@ -348,8 +351,8 @@ class TiedConstants {
       for (const auto& [input, tensor] : group)
         for (const auto& [other, other_tensor] : group)
           if (written.contains(input) && !same_tensor(tensor, other_tensor))
-            fail_unsupported("K0206", str("constant ", input->name, " is written and shares part of its memory with ",
-                                          other->name));
+            fail_unsupported(
+                "K0206", str("constant ", input->name, " is written and shares part of its memory with ", other->name));
   }
 
  private:
@@ -374,8 +377,8 @@ bool functionalize(Program& program, PassContext& context) {
     const InputSpec& spec = program.input_specs[i];
     bool user = spec.kind == InputKind::user;
     outputs.push_back(Argument(now));
-    specs.push_back({user ? OutputKind::user_input_mutation : OutputKind::buffer_mutation,
-                     user ? input->name : spec.target});
+    specs.push_back(
+        {user ? OutputKind::user_input_mutation : OutputKind::buffer_mutation, user ? input->name : spec.target});
   }
   tied.check(written);
   program.graph.outputs.insert(program.graph.outputs.begin(), outputs.begin(), outputs.end());

@@ -39,9 +39,12 @@ void mentioned_symbols(const Value& value, std::set<std::string>& out) {
       break;
     case ValueKind::sym_int:
     case ValueKind::sym_float:
-    case ValueKind::sym_bool: collect_symbols(value.expr, out); break;
+    case ValueKind::sym_bool:
+      collect_symbols(value.expr, out);
+      break;
     case ValueKind::none:
-    case ValueKind::object: break;
+    case ValueKind::object:
+      break;
   }
 }
 

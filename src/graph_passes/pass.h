@@ -9,7 +9,7 @@
 namespace kiln {
 
 struct PassContext {
-  std::vector<std::string>* log = nullptr;   // one line per decision worth reading; may be null
+  std::vector<std::string>* log = nullptr;  // one line per decision worth reading; may be null
   void note(std::string line) {
     if (log) log->push_back(std::move(line));
   }

@@ -74,7 +74,8 @@ TEST(DeadCode, RemovesWhatNobodyUses) {
 }
 
 TEST(DeadCode, KeepsEffectsAndSymbolsInUse) {
-  Program program = program_of(R"(
+  Program program =
+      program_of(R"(
   input %x: i64[2] = user
   input %t: i64[] = user
   %item: int {u0} = aten.item.default(self=%t)
@@ -85,7 +86,7 @@ TEST(DeadCode, KeepsEffectsAndSymbolsInUse) {
   %g: f32[2] = mylib.effect.default(%x)
   output %f = user
 )",
-                               "symbol u0 [0, oo] unbacked\nsymbol u1 [0, oo] unbacked\n", {}, {"mylib.effect.default"});
+                 "symbol u0 [0, oo] unbacked\nsymbol u1 [0, oo] unbacked\n", {}, {"mylib.effect.default"});
   PassContext context;
   EXPECT_TRUE(dead_code(program, context));
   verify(program);
@@ -240,7 +241,8 @@ TEST(Decompose, RunsUntilNothingIsLeft) {
   output %y = user
 )",
                                "symbol s0 [2, 1024] hint 10\n");
-  program.graph.nodes.front()->origins = {Origin{"softmax", "aten.softmax.int", "head", {{"m.py", 3, "f", "softmax(x)"}}}};
+  program.graph.nodes.front()->origins = {
+      Origin{"softmax", "aten.softmax.int", "head", {{"m.py", 3, "f", "softmax(x)"}}}};
   PassContext context;
   EXPECT_TRUE(decompose(program, context));
   verify(program);

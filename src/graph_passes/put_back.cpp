@@ -59,7 +59,8 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
     return InverseCall{"aten.transpose.int", {Argument(replacement), call.arg("dim0"), call.arg("dim1")}};
   if (node.target == "aten.t.default") return InverseCall{"aten.t.default", {Argument(replacement)}};
   if (node.target == "aten.permute.default") return inverse_permute(call, replacement);
-  if (is_one_of(name, {"alias", "detach", "contiguous", "to", "type_as", "lift_fresh", "positive"})) return InverseCall{};
+  if (is_one_of(name, {"alias", "detach", "contiguous", "to", "type_as", "lift_fresh", "positive"}))
+    return InverseCall{};
   bool reshapes = is_one_of(name, {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "ravel", "view_as",
                                    "reshape_as", "unsqueeze", "squeeze"});
   if (reshapes && node.target != "aten.view.dtype")

@@ -82,7 +82,8 @@ class InputBinder {
         if (!datum.is_list()) refuse("K0611", i, str("expected: a list of tensors, but got: ", kind_text(datum)));
         return;
       case ValueKind::none:
-      case ValueKind::object: return;
+      case ValueKind::object:
+        return;
     }
   }
 
@@ -109,24 +110,27 @@ class InputBinder {
   void check_tensor(size_t i, const Tensor& tensor) {
     const TensorType& type = users_[i].value->type;
     if (tensor.device.type != type.device.type) {
-      refuse("K0613", i, str("unmatched device type, expected: ", static_cast<int>(type.device.type), "(",
-                             device_type_name(type.device.type), "), but got: ", static_cast<int>(tensor.device.type),
-                             "(", device_type_name(tensor.device.type), ")"));
+      refuse("K0613", i,
+             str("unmatched device type, expected: ", static_cast<int>(type.device.type), "(",
+                 device_type_name(type.device.type), "), but got: ", static_cast<int>(tensor.device.type), "(",
+                 device_type_name(tensor.device.type), ")"));
     }
     if (tensor.dtype != type.dtype) {
-      refuse("K0614", i, str("unmatched dtype, expected: ", dtype_torch_name(type.dtype), ", but got: ",
-                             dtype_torch_name(tensor.dtype)));
+      refuse("K0614", i,
+             str("unmatched dtype, expected: ", dtype_torch_name(type.dtype),
+                 ", but got: ", dtype_torch_name(tensor.dtype)));
     }
     if (tensor.sizes.size() != type.sizes.size()) {
-      refuse("K0615", i, str("unmatched number of dimensions, expected: ", type.sizes.size(), ", but got: ",
-                             tensor.sizes.size()));
+      refuse("K0615", i,
+             str("unmatched number of dimensions, expected: ", type.sizes.size(), ", but got: ", tensor.sizes.size()));
     }
     for (size_t d = 0; d < type.sizes.size(); ++d) {
       if (!type.sizes[d].is_constant()) {
         equations_.push_back({type.sizes[d], tensor.sizes[d], i, static_cast<int>(d)});
       } else if (type.sizes[d].value() != tensor.sizes[d]) {
-        refuse("K0616", i, str("unmatched dim value at ", d, ", expected: ", type.sizes[d].value(), ", but got: ",
-                               tensor.sizes[d]));
+        refuse(
+            "K0616", i,
+            str("unmatched dim value at ", d, ", expected: ", type.sizes[d].value(), ", but got: ", tensor.sizes[d]));
       }
     }
   }
@@ -151,8 +155,9 @@ class InputBinder {
     if (coefficient == 0) return false;
     int64_t rest = 0;
     if (__builtin_sub_overflow(equation.actual, evaluate(affine->rest, values_), &rest) || rest % coefficient != 0) {
-      refuse("K0616", equation.input, str(place(equation), ", expected: ", equation.expr.text(),
-                                          " with a whole number for ", name, ", but got: ", equation.actual));
+      refuse("K0616", equation.input,
+             str(place(equation), ", expected: ", equation.expr.text(), " with a whole number for ", name,
+                 ", but got: ", equation.actual));
     }
     values_[name] = rest / coefficient;
     sources_[name] = &equation;
@@ -174,10 +179,11 @@ class InputBinder {
       bool small = value < range.low;
       std::string at = source.dim < 0 ? std::string() : str(" at ", source.dim);
       std::string symbol = source.expr.is_symbol() ? str(" (", name, ")")
-                                                    : str(" (", name, " = ", value, " in ", source.expr.text(), ")");
-      refuse("K0617", source.input,
-             str(what, small ? "small" : "large", at, ", expected ", source.expr.is_symbol() ? "it" : name.c_str(),
-                 " to be ", small ? ">= " : "<= ", small ? range.low : range.high, ", but got: ", source.actual, symbol));
+                                                   : str(" (", name, " = ", value, " in ", source.expr.text(), ")");
+      refuse(
+          "K0617", source.input,
+          str(what, small ? "small" : "large", at, ", expected ", source.expr.is_symbol() ? "it" : name.c_str(),
+              " to be ", small ? ">= " : "<= ", small ? range.low : range.high, ", but got: ", source.actual, symbol));
     }
   }
 
@@ -207,8 +213,9 @@ class InputBinder {
       if (!known(equation.expr)) continue;
       int64_t expected = evaluate(equation.expr, values_);
       if (expected == equation.actual) continue;
-      refuse("K0618", equation.input, str(place(equation), ", expected: ", expected, " (", equation.expr.text(),
-                                          "; ", origin_of(equation.expr), "), but got: ", equation.actual));
+      refuse("K0618", equation.input,
+             str(place(equation), ", expected: ", expected, " (", equation.expr.text(), "; ", origin_of(equation.expr),
+                 "), but got: ", equation.actual));
     }
   }
 

@@ -86,11 +86,35 @@ std::vector<Datum> GraphRun::run_subgraph(const Graph& graph, const std::vector<
 }
 
 std::vector<Datum> GraphRun::run_control_flow(const Node& node) {
-  if (node.target == "higher_order.cond") return run_cond(node);
-  if (node.target == "higher_order.while_loop") return run_while(node);
-  if (node.target == "higher_order.map_impl") return run_map(node);
-  if (node.target == "higher_order.scan") return run_scan(node);
-  fail_unsupported("K0603", str("the interpreter does not run ", node.target, " yet"), node.where());
+  std::vector<Datum> results;
+  if (node.target == "higher_order.cond") {
+    results = run_cond(node);
+  } else if (node.target == "higher_order.while_loop") {
+    results = run_while(node);
+  } else if (node.target == "higher_order.map_impl") {
+    results = run_map(node);
+  } else if (node.target == "higher_order.scan") {
+    results = run_scan(node);
+  } else {
+    fail_unsupported("K0603", str("the interpreter does not run ", node.target, " yet"), node.where());
+  }
+  separate(node, results);
+  return results;
+}
+
+// A result is never an alias of an operand, also where a branch hands one through or a loop runs no iteration.
+void GraphRun::separate(const Node& node, std::vector<Datum>& results) {
+  std::set<const std::byte*> operands;
+  for (const auto& named : node.args) {
+    for_each_value(named.arg, [&](Value* value) {
+      auto found = values_.find(value);
+      if (found != values_.end() && found->second.is_tensor() && found->second.tensor().defined())
+        operands.insert(found->second.tensor().storage->data);
+    });
+  }
+  for (Datum& result : results)
+    if (result.is_tensor() && operands.contains(result.tensor().storage->data))
+      result = Datum{own_copy(result.tensor())};
 }
 
 std::vector<Datum> GraphRun::run_cond(const Node& node) {

@@ -84,8 +84,8 @@ Datum GraphRun::evaluate_argument(const Argument& arg) {
     const Value* value = arg.as_value();
     auto found = values_.find(value);
     if (found != values_.end()) return found->second;
-    bool number = value->kind == ValueKind::sym_int || value->kind == ValueKind::sym_float ||
-                  value->kind == ValueKind::sym_bool;
+    bool number =
+        value->kind == ValueKind::sym_int || value->kind == ValueKind::sym_float || value->kind == ValueKind::sym_bool;
     if (number) return evaluate_expr(value->expr);
     if (value->kind == ValueKind::none) return {};
     fail_bug(str("value ", value->name, " is used before it is computed"));

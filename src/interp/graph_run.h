@@ -28,6 +28,7 @@ class GraphRun {
 
   // control_flow.cpp
   std::vector<Datum> run_control_flow(const Node& node);
+  void separate(const Node& node, std::vector<Datum>& results);
   std::vector<Datum> run_subgraph(const Graph& graph, const std::vector<Datum>& inputs);
   std::vector<Datum> run_cond(const Node& node);
   std::vector<Datum> run_while(const Node& node);

@@ -27,9 +27,7 @@ InputSpec spec_of(const Program& program, size_t i) {
 }  // namespace
 
 Interpreter::Interpreter(const Program& program, InterpretOptions options)
-    : inlined_(without_wrappers(program)),
-      program_(inlined_ ? *inlined_ : program),
-      options_(std::move(options)) {
+    : inlined_(without_wrappers(program)), program_(inlined_ ? *inlined_ : program), options_(std::move(options)) {
   std::set<const Value*> written = written_inputs(program_.graph);
   std::set<std::string> mutated_targets;
   for (const OutputSpec& spec : program_.output_specs)
@@ -59,8 +57,8 @@ Interpreter::Interpreter(const Program& program, InterpretOptions options)
 
 namespace {
 
-// An output has memory of its own and a layout of its own: the strides of a view with gaps or repeated elements describe
-// its base, so such a view is returned as cloning it in PyTorch would lay it out.
+// An output has memory of its own and a layout of its own: the strides of a view with gaps or repeated elements
+// describe its base, so such a view is returned as cloning it in PyTorch would lay it out.
 Tensor as_output(const Tensor& tensor, const std::set<const std::byte*>& shared) {
   if (!dense_and_not_overlapping(tensor.sizes, tensor.strides)) {
     Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, dense_strides_like(tensor.sizes, tensor.strides));

@@ -8,7 +8,7 @@
 namespace kiln {
 
 struct InterpretOptions {
-  bool fp64 = false;       // floats are stored and computed as f64; explicit casts keep their meaning
+  bool fp64 = false;  // floats are stored and computed as f64; explicit casts keep their meaning
   uint64_t seed = 0;
   // Called after each node with its results; may be empty.
   std::function<void(const Node&, const std::vector<Datum>&)> after_node;
@@ -17,9 +17,9 @@ struct InterpretOptions {
 };
 
 struct InterpretResult {
-  std::vector<Datum> outputs;                // flat, user outputs only
-  std::vector<Datum> inputs;                 // the inputs after the call (mutated ones changed)
-  std::map<std::string, Tensor> state;       // buffers after the call, by name
+  std::vector<Datum> outputs;           // flat, user outputs only
+  std::vector<Datum> inputs;            // the inputs after the call (mutated ones changed)
+  std::map<std::string, Tensor> state;  // buffers after the call, by name
 };
 
 // An instance keeps its mutable buffers between calls, like a module.
@@ -31,11 +31,11 @@ class Interpreter {
   InterpretResult run(const std::vector<Datum>& inputs);
 
  private:
-  std::shared_ptr<const Program> inlined_;   // where the given program has wrappers (autocast): it without them
+  std::shared_ptr<const Program> inlined_;  // where the given program has wrappers (autocast): it without them
   const Program& program_;
   InterpretOptions options_;
-  std::vector<bool> written_;                // by graph input: the program may write to it
-  std::map<std::string, Tensor> state_;      // constants as this instance sees them
+  std::vector<bool> written_;            // by graph input: the program may write to it
+  std::map<std::string, Tensor> state_;  // constants as this instance sees them
   uint64_t runs_ = 0;
 };
 

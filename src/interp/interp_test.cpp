@@ -53,7 +53,8 @@ const char* const sized_body = R"(
 
 TEST(BindSymbols, FindsValuesFromSizes) {
   Program program = program_of(sized_body, sized);
-  SymbolValues values = bind_symbols(program, {zeros(DType::f32, {4, 3}), zeros(DType::f32, {9}), Datum{Scalar(6)}, Datum{Scalar(3)}});
+  SymbolValues values =
+      bind_symbols(program, {zeros(DType::f32, {4, 3}), zeros(DType::f32, {9}), Datum{Scalar(6)}, Datum{Scalar(3)}});
   EXPECT_EQ(values.at("s0"), 4);
   EXPECT_EQ(values.at("s1"), 6);
 }
@@ -61,9 +62,10 @@ TEST(BindSymbols, FindsValuesFromSizes) {
 TEST(BindSymbols, SolvesAffineSizes) {
   Program program = program_of("  input %y: f32[s0*2 + 1] = user\n  output %y = user\n", "symbol s0 [2, 8]\n");
   EXPECT_EQ(bind_symbols(program, {zeros(DType::f32, {9})}).at("s0"), 4);
-  EXPECT_EQ(message_of(program, {zeros(DType::f32, {8})}),
-            "Error: input_handles[0]: unmatched dim value at 0, expected: s0*2 + 1 with a whole number for s0, but got: "
-            "8 (input 'y')");
+  EXPECT_EQ(
+      message_of(program, {zeros(DType::f32, {8})}),
+      "Error: input_handles[0]: unmatched dim value at 0, expected: s0*2 + 1 with a whole number for s0, but got: "
+      "8 (input 'y')");
 }
 
 TEST(BindSymbols, MessagesNameTheInput) {
@@ -81,13 +83,16 @@ TEST(BindSymbols, MessagesNameTheInput) {
             "Error: input_handles[0]: unmatched number of dimensions, expected: 2, but got: 1 (input 'x')");
   EXPECT_EQ(message_of(program, {zeros(DType::f32, {4, 5}), y, n, k}),
             "Error: input_handles[0]: unmatched dim value at 1, expected: 3, but got: 5 (input 'x')");
-  EXPECT_EQ(message_of(program, {zeros(DType::f32, {9, 3}), zeros(DType::f32, {19}), n, k}),
-            "Error: input_handles[0]: dim value is too large at 0, expected it to be <= 8, but got: 9 (s0) (input 'x')");
-  EXPECT_EQ(message_of(program, {zeros(DType::f32, {1, 3}), zeros(DType::f32, {3}), n, k}),
-            "Error: input_handles[0]: dim value is too small at 0, expected it to be >= 2, but got: 1 (s0) (input 'x')");
-  EXPECT_EQ(message_of(program, {x, zeros(DType::f32, {11}), n, k}),
-            "Error: input_handles[1]: unmatched dim value at 0, expected: 9 (s0*2 + 1; s0 = 4 from input_handles[0] 'x' "
-            "dim 0), but got: 11 (input 'y')");
+  EXPECT_EQ(
+      message_of(program, {zeros(DType::f32, {9, 3}), zeros(DType::f32, {19}), n, k}),
+      "Error: input_handles[0]: dim value is too large at 0, expected it to be <= 8, but got: 9 (s0) (input 'x')");
+  EXPECT_EQ(
+      message_of(program, {zeros(DType::f32, {1, 3}), zeros(DType::f32, {3}), n, k}),
+      "Error: input_handles[0]: dim value is too small at 0, expected it to be >= 2, but got: 1 (s0) (input 'x')");
+  EXPECT_EQ(
+      message_of(program, {x, zeros(DType::f32, {11}), n, k}),
+      "Error: input_handles[1]: unmatched dim value at 0, expected: 9 (s0*2 + 1; s0 = 4 from input_handles[0] 'x' "
+      "dim 0), but got: 11 (input 'y')");
   EXPECT_EQ(message_of(program, {x, y, Datum{Scalar(7)}, k}),
             "Error: the inputs do not satisfy s1 % 2 == 0 (even; s1 = 7 from input_handles[2] 'n')");
   EXPECT_EQ(message_of(program, {x, y, n, Datum{Scalar(4)}}),
@@ -179,6 +184,29 @@ TEST(Interpreter, BranchesAndLoops) {
   EXPECT_EQ(text(other.outputs.at(1)), "1.0 1.0");
 }
 
+TEST(Interpreter, ResultsOfControlFlowAreNoAliases) {
+  Program program = program_of(R"(
+  input %x: f32[2] = user
+  %i: f32[2] = higher_order.while_loop(graph cond {
+    input %i: f32[2]
+    %sum: f32[] = aten.sum.default(self=%i)
+    %go: bool[] = aten.lt.Scalar(self=%sum, other=0)
+    output %go
+  }, graph body {
+    input %i: f32[2]
+    %next: f32[2] = aten.add.Tensor(self=%i, other=1)
+    output %next
+  }, [%x], [])
+  %w: f32[2] = aten.add_.Tensor(self=%i, other=10)
+  output %x = user
+  output %i = user
+)");
+  InterpretResult result = Interpreter(program).run({tensor_of(DType::f32, {2}, {1, 2})});
+  EXPECT_EQ(text(result.outputs.at(0)), "1.0 2.0");
+  EXPECT_EQ(text(result.outputs.at(1)), "11.0 12.0");
+  EXPECT_EQ(text(result.inputs.at(0)), "1.0 2.0");
+}
+
 TEST(Interpreter, MapAndScan) {
   Program program = program_of(R"(
   input %xs: f32[3, 2] = user
@@ -201,8 +229,8 @@ TEST(Interpreter, MapAndScan) {
   output %last = user
   output %all = user
 )");
-  InterpretResult result =
-      Interpreter(program).run({tensor_of(DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6}), tensor_of(DType::f32, {2}, {10, 20})});
+  InterpretResult result = Interpreter(program).run(
+      {tensor_of(DType::f32, {3, 2}, {1, 2, 3, 4, 5, 6}), tensor_of(DType::f32, {2}, {10, 20})});
   EXPECT_EQ(text(result.outputs.at(0)), "11.0 22.0 13.0 24.0 15.0 26.0");
   EXPECT_EQ(text(result.outputs.at(1)), "19.0 32.0");
   EXPECT_EQ(text(result.outputs.at(2)), "11.0 22.0 14.0 26.0 19.0 32.0");
@@ -223,7 +251,8 @@ TEST(Interpreter, NumbersFromDataBindSymbols) {
   output None = user
 )",
                                "symbol u0 [0, oo] unbacked\nsymbol u1 [0, oo] unbacked\n");
-  InterpretResult result = Interpreter(program).run({tensor_of(DType::i64, {}, {2}), tensor_of(DType::f32, {4}, {0, 1, 0, 5})});
+  InterpretResult result =
+      Interpreter(program).run({tensor_of(DType::i64, {}, {2}), tensor_of(DType::f32, {4}, {0, 1, 0, 5})});
   EXPECT_EQ(text(result.outputs.at(0)), "2.0 2.0 2.0");
   EXPECT_EQ(text(result.outputs.at(1)), "3.0 3.0");
   EXPECT_EQ(text(result.outputs.at(2)), "2");

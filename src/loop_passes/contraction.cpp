@@ -15,7 +15,8 @@ bool is_contraction(const Loop& loop, const std::vector<const Loop*>& enclosing)
     if (outer == &loop || outer->role != AxisRole::parallel) continue;
     size_t using_it = 0;
     for (const Stmt* load : loads)
-      using_it += std::any_of(load->index.begin(), load->index.end(), [&](const Expr& e) { return mentions(e, outer->var); });
+      using_it +=
+          std::any_of(load->index.begin(), load->index.end(), [&](const Expr& e) { return mentions(e, outer->var); });
     if (using_it < loads.size()) return true;
   }
   return false;

@@ -1,5 +1,5 @@
-// Recognises a matrix product among reductions: a sum over products inside a parallel axis that not all factors share, so
-// that every factor is read many times.
+// Recognises a matrix product among reductions: a sum over products inside a parallel axis that not all factors share,
+// so that every factor is read many times.
 #pragma once
 #include "loops/loops.h"
 

@@ -35,7 +35,8 @@ class Forwarder {
         visit(stmt.loop->after, nested);
       } else if (stmt.kind == StmtKind::store) {
         memory.erase(stmt.buffer);
-        if (stmt.mode == StoreMode::plain && stmt.mask == no_value) memory[stmt.buffer].push_back({stmt.index, stmt.args[0]});
+        if (stmt.mode == StoreMode::plain && stmt.mask == no_value)
+          memory[stmt.buffer].push_back({stmt.index, stmt.args[0]});
       } else if (stmt.kind == StmtKind::load) {
         forward(stmt, memory);
       }
@@ -48,7 +49,8 @@ class Forwarder {
     for (const Known& known : found->second) {
       if (known.index != load.index) continue;
       Stmt alias = forwarded(load, known.value, program_.buffers[static_cast<size_t>(load.buffer)].dtype, kernel_);
-      log_.push_back(str("forward ", program_.buffers[static_cast<size_t>(load.buffer)].name, " inside ", kernel_.name));
+      log_.push_back(
+          str("forward ", program_.buffers[static_cast<size_t>(load.buffer)].name, " inside ", kernel_.name));
       load = std::move(alias);
       changed_ = true;
       return;
@@ -68,7 +70,7 @@ void count_reads(const Block& block, std::map<BufferId, int>& reads) {
         if (auto* id = std::get_if<BufferId>(&cond->predicate)) ++reads[*id];
       if (auto* loop = std::get_if<While>(&item.what))
         if (auto* id = std::get_if<BufferId>(&loop->predicate)) ++reads[*id];
-      return;   // the nested items are visited themselves
+      return;  // the nested items are visited themselves
     }
     for (BufferId r : accesses(item).reads) ++reads[r];
   });
@@ -91,7 +93,8 @@ bool forward_stores(LoopProgram& program, Log& log) {
   count_reads(program.block, reads);
   std::set<BufferId> unread;
   for (size_t b = 0; b < program.buffers.size(); ++b)
-    if (program.buffers[b].role == BufferRole::temp && !reads.count(static_cast<BufferId>(b))) unread.insert(static_cast<BufferId>(b));
+    if (program.buffers[b].role == BufferRole::temp && !reads.count(static_cast<BufferId>(b)))
+      unread.insert(static_cast<BufferId>(b));
   for_each_item(program.block, [&](Item& item) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) remove_stores(kernel->body, unread);
   });

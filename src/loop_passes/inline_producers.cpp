@@ -6,26 +6,27 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int cheap_cost = 4;           // adds and multiplies; below this computing again beats a trip through memory
-constexpr size_t largest_body = 96;     // statements; beyond that a producer is inlined only where it is used once
+constexpr int cheap_cost = 4;        // adds and multiplies; below this computing again beats a trip through memory
+constexpr size_t largest_body = 96;  // statements; beyond that a producer is inlined only where it is used once
 
 struct Producer {
   Kernel* kernel = nullptr;
-  int block = 0, position = 0;          // where it stands
+  int block = 0, position = 0;  // where it stands
 };
 
 // What the pass knows of the whole program before it starts.
 struct Index {
-  std::map<BufferId, Producer> producers;              // of buffers written by exactly one item, a kernel
-  std::map<BufferId, int> readers;                     // number of items that read it
-  std::map<BufferId, std::vector<std::pair<int, int>>> writes;   // (block, position) of every item that writes it
-  std::set<BufferId> in_products;                      // read inside a matrix product, many times per element
+  std::map<BufferId, Producer> producers;                       // of buffers written by exactly one item, a kernel
+  std::map<BufferId, int> readers;                              // number of items that read it
+  std::map<BufferId, std::vector<std::pair<int, int>>> writes;  // (block, position) of every item that writes it
+  std::set<BufferId> in_products;                               // read inside a matrix product, many times per element
 };
 
 int statement_cost(const Body& body) {
   int cost = 0;
   for (const Stmt& stmt : body)
-    if (stmt.kind == StmtKind::op && stmt.op != ScalarOp::cast && stmt.op != ScalarOp::select) cost += scalar_op_info(stmt.op).cost;
+    if (stmt.kind == StmtKind::op && stmt.op != ScalarOp::cast && stmt.op != ScalarOp::select)
+      cost += scalar_op_info(stmt.op).cost;
   return cost;
 }
 
@@ -65,8 +66,10 @@ class Inliner {
         index_.writes[w].push_back({id, static_cast<int>(i)});
         if (auto* kernel = std::get_if<Kernel>(&item.what)) index_.producers[w] = {kernel, id, static_cast<int>(i)};
       }
-      if (auto* cond = std::get_if<Cond>(&item.what)) index_block(*cond->then_block, next_block), index_block(*cond->else_block, next_block);
-      if (auto* loop = std::get_if<While>(&item.what)) index_block(*loop->condition_block, next_block), index_block(*loop->body_block, next_block);
+      if (auto* cond = std::get_if<Cond>(&item.what))
+        index_block(*cond->then_block, next_block), index_block(*cond->else_block, next_block);
+      if (auto* loop = std::get_if<While>(&item.what))
+        index_block(*loop->condition_block, next_block), index_block(*loop->body_block, next_block);
     }
   }
 
@@ -74,14 +77,16 @@ class Inliner {
     int id = next_block++;
     for (size_t i = 0; i < block.size(); ++i) {
       if (auto* kernel = std::get_if<Kernel>(&block[i].what)) visit_kernel(*kernel, id, static_cast<int>(i));
-      if (auto* cond = std::get_if<Cond>(&block[i].what)) visit_block(*cond->then_block, next_block), visit_block(*cond->else_block, next_block);
-      if (auto* loop = std::get_if<While>(&block[i].what)) visit_block(*loop->condition_block, next_block), visit_block(*loop->body_block, next_block);
+      if (auto* cond = std::get_if<Cond>(&block[i].what))
+        visit_block(*cond->then_block, next_block), visit_block(*cond->else_block, next_block);
+      if (auto* loop = std::get_if<While>(&block[i].what))
+        visit_block(*loop->condition_block, next_block), visit_block(*loop->body_block, next_block);
     }
   }
 
   void visit_kernel(Kernel& kernel, int block, int position) {
     std::vector<const Loop*> enclosing;
-    used_ = variables_of(kernel);   // kept here: while a body is rewritten, parts of it are not in the kernel
+    used_ = variables_of(kernel);  // kept here: while a body is rewritten, parts of it are not in the kernel
     visit_body(kernel, kernel.body, enclosing, block, position);
   }
 
@@ -105,20 +110,23 @@ class Inliner {
   }
 
   // The producer to inline at this load, if that is right and pays.
-  const Producer* wanted(const Stmt& load, const Kernel& consumer, const std::vector<const Loop*>& enclosing, int block, int position) {
+  const Producer* wanted(const Stmt& load, const Kernel& consumer, const std::vector<const Loop*>& enclosing, int block,
+                         int position) {
     auto found = index_.producers.find(load.buffer);
     if (found == index_.producers.end() || found->second.kernel == &consumer) return nullptr;
     const Producer& producer = found->second;
     if (index_.writes[load.buffer].size() != 1) return nullptr;
     if (program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::temp &&
-        program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::output) return nullptr;
+        program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::output)
+      return nullptr;
     std::optional<PointwiseForm> form = pointwise_form(*producer.kernel);
     if (!form || form->store->buffer != load.buffer) return nullptr;
     const std::string& name = program_.buffers[static_cast<size_t>(load.buffer)].name;
     // What the producer reads must still be there, unchanged, when the consumer runs.
     for (const Stmt& stmt : *form->body)
       if (stmt.kind == StmtKind::load && !unchanged(stmt.buffer, producer, block, position)) {
-        log_.push_back(str("keep ", name, ": ", program_.buffers[static_cast<size_t>(stmt.buffer)].name, " is overwritten before ", consumer.name));
+        log_.push_back(str("keep ", name, ": ", program_.buffers[static_cast<size_t>(stmt.buffer)].name,
+                           " is overwritten before ", consumer.name));
         return nullptr;
       }
     int cost = statement_cost(*form->body);
@@ -129,7 +137,8 @@ class Inliner {
       iterations *= std::max(1.0, estimate(loop->extent, program_));
       if (is_contraction(*loop, enclosing)) in_reduction_over_products = true;
     }
-    for (const Expr& size : program_.buffers[static_cast<size_t>(load.buffer)].sizes) elements *= std::max(1.0, estimate(size, program_));
+    for (const Expr& size : program_.buffers[static_cast<size_t>(load.buffer)].sizes)
+      elements *= std::max(1.0, estimate(size, program_));
     double factor = iterations / elements;
     int readers = index_.readers[load.buffer];
     bool free = cost == 0 && !raising && loads(*form->body) <= 1;
@@ -142,7 +151,8 @@ class Inliner {
       int64_t element = dtype_bytes(program_.buffers[static_cast<size_t>(load.buffer)].dtype);
       bool widens = cost <= cheap_cost && loads_of_full_rank(*form) < element;
       if (widens) return accept(name, consumer, "it widens a narrower operand of a product", producer);
-      log_.push_back(str("keep ", name, ": ", consumer.name, " would compute it ", static_cast<int64_t>(factor), " times"));
+      log_.push_back(
+          str("keep ", name, ": ", consumer.name, " would compute it ", static_cast<int64_t>(factor), " times"));
       return nullptr;
     }
     if (form->body->size() > largest_body && readers > 1) {
@@ -189,8 +199,8 @@ class Inliner {
     return bytes;
   }
 
-  // Nobody writes the buffer between the producer and the consumer, the consumer itself included: inlined, its reads would
-  // stand among its own writes.
+  // Nobody writes the buffer between the producer and the consumer, the consumer itself included: inlined, its reads
+  // would stand among its own writes.
   bool unchanged(BufferId buffer, const Producer& producer, int block, int position) {
     auto found = index_.writes.find(buffer);
     if (found == index_.writes.end() || found->second.size() <= 1) {

@@ -6,8 +6,8 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int window = 24;             // how far back a partner is looked for
-constexpr size_t largest_kernel = 400; // statements: beyond that the compiler's time grows faster than the gain
+constexpr int window = 24;              // how far back a partner is looked for
+constexpr size_t largest_kernel = 400;  // statements: beyond that the compiler's time grows faster than the gain
 
 size_t statements(const Kernel& kernel) {
   size_t count = 0;
@@ -15,14 +15,13 @@ size_t statements(const Kernel& kernel) {
   return count;
 }
 
-// Iterations of the outermost parallel loops (what can be spread over threads) and of everything.
-struct Work {
-  double outer = 1, total = 0;
-};
+// A measure of all the iterations of a body.
 double body_work(const Body& body, const LoopProgram& program) {
   double work = 0;
   for (const Stmt& stmt : body)
-    work += stmt.kind == StmtKind::loop ? std::max(1.0, estimate(stmt.loop->extent, program)) * (body_work(stmt.loop->body, program) + 1) : 1;
+    work += stmt.kind == StmtKind::loop
+                ? std::max(1.0, estimate(stmt.loop->extent, program)) * (body_work(stmt.loop->body, program) + 1)
+                : 1;
   return work;
 }
 
@@ -53,13 +52,13 @@ class Merger {
   // Tries to merge block[i] with an earlier kernel; on success block[i] is gone.
   bool merge_upwards(Block& block, size_t i) {
     Accesses mine = accesses(block[i]);
-    Accesses between;   // of the items passed over so far
+    Accesses between;  // of the items passed over so far
     size_t last = i > window ? i - window : 0;
     for (size_t j = i; j-- > last;) {
       Accesses other = accesses(block[j]);
       if (std::holds_alternative<Kernel>(block[j].what)) {
-        bool up = !conflict(mine, between);       // block[i] can move up to j
-        bool down = !conflict(other, between);    // block[j] can move down to i
+        bool up = !conflict(mine, between);     // block[i] can move up to j
+        bool down = !conflict(other, between);  // block[j] can move down to i
         if ((up || down) && related(mine, other) && try_merge(block, j, i, up)) return true;
       }
       between.reads.insert(other.reads.begin(), other.reads.end());
@@ -72,7 +71,8 @@ class Merger {
 
   static bool is_barrier(const Item& item) {
     auto* call = std::get_if<Call>(&item.what);
-    return std::holds_alternative<AssertThat>(item.what) || std::holds_alternative<BindSymbol>(item.what) || (call && !call->defines.empty());
+    return std::holds_alternative<AssertThat>(item.what) || std::holds_alternative<BindSymbol>(item.what) ||
+           (call && !call->defines.empty());
   }
 
   static bool related(const Accesses& a, const Accesses& b) {
@@ -86,7 +86,8 @@ class Merger {
   bool try_merge(Block& block, size_t first, size_t second, bool up) {
     Kernel& a = std::get<Kernel>(block[first].what);
     Kernel& b = std::get<Kernel>(block[second].what);
-    if (has_contraction(a.body) && has_contraction(b.body)) return refuse(a, b, "each is a matrix product with a schedule of its own");
+    if (has_contraction(a.body) && has_contraction(b.body))
+      return refuse(a, b, "each is a matrix product with a schedule of its own");
     if (statements(a) + statements(b) > largest_kernel) return refuse(a, b, "the kernel would be too large");
     Kernel merged = a.clone();
     std::string reason;
@@ -104,7 +105,8 @@ class Merger {
     double kept = parallel_width(merged.body), had = std::min(parallel_width(a.body), parallel_width(b.body));
     double work = body_work(merged.body, program_);
     if (kept < 64 && kept < had && work > 100000) {
-      reason = str("only ", static_cast<int64_t>(kept), " of ", static_cast<int64_t>(had), " iterations would stay parallel");
+      reason = str("only ", static_cast<int64_t>(kept), " of ", static_cast<int64_t>(had),
+                   " iterations would stay parallel");
       return false;
     }
     reason = str("same loops over ", static_cast<int64_t>(kept), " iterations");

@@ -6,7 +6,8 @@ namespace kiln::loops {
 namespace {
 
 bool mergeable(const Stmt& stmt) {
-  return stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::none;
+  return stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel &&
+         stmt.loop->directives.binding == Binding::none;
 }
 
 void for_each_access(const Body& body, BufferId buffer, const std::function<void(const Stmt&)>& f) {
@@ -57,7 +58,8 @@ class TreeMerger {
       if (x.touches(w)) shared.insert(w);
     for (BufferId id : shared)
       if (!aligned(a.body, renamed, id, a.var, program_.buffers[static_cast<size_t>(id)].sizes.size())) {
-        reason = str("iterations of one need other iterations of the other (", program_.buffers[static_cast<size_t>(id)].name, ")");
+        reason = str("iterations of one need other iterations of the other (",
+                     program_.buffers[static_cast<size_t>(id)].name, ")");
         return false;
       }
     append(a.body, std::move(renamed));
@@ -103,7 +105,8 @@ bool has_parallel_loop(const Body& body) {
 
 }  // namespace
 
-bool merge_into(Kernel& into, const Kernel& b, const LoopProgram& program, const RangeEnv& ranges, std::string& reason) {
+bool merge_into(Kernel& into, const Kernel& b, const LoopProgram& program, const RangeEnv& ranges,
+                std::string& reason) {
   Body copied;
   Copier copier(b, into);
   copier.copy(b.body, copied);

@@ -1,5 +1,5 @@
-// The passes over Loops. Each returns whether it changed anything; driver/pipeline.cpp lists them in order and says why.
-// `log` receives a line per decision with its reason (the fusion log).
+// The passes over Loops. Each returns whether it changed anything; driver/pipeline.cpp lists them in order and says
+// why. `log` receives a line per decision with its reason (the fusion log).
 #pragma once
 #include "loops/loops.h"
 
@@ -20,7 +20,8 @@ bool merge_kernels(LoopProgram& program, Log& log);
 // store t[i] = v; … load t[i]   becomes   … v            inside a kernel; then stores nobody reads go away.
 bool forward_stores(LoopProgram& program, Log& log);
 
-// Equal statements of one scope are computed once; unused ones are removed; casts of casts, selects of constants folded.
+// Equal statements of one scope are computed once; unused ones are removed; casts of casts, selects of constants
+// folded.
 bool simplify_bodies(LoopProgram& program, Log& log);
 
 // Kernels whose results nobody reads are removed, and buffers that nobody mentions are dropped.

@@ -89,7 +89,8 @@ TEST(MergeKernels, SharesLoopsAndForwardsTheStore) {
 TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
   std::string transposed = replace_all(chain, "load.f32 t[i0, i1]", "load.f32 t[i1, i0]");
   transposed = replace_all(transposed, "[s0, 4]", "[4, 4]");
-  transposed = replace_all(replace_all(transposed, "for i0 in [s0]", "for i0 in [4]"), "symbol s0 in [1, 64] hint 8\n", "");
+  transposed =
+      replace_all(replace_all(transposed, "for i0 in [s0]", "for i0 in [4]"), "symbol s0 in [1, 64] hint 8\n", "");
   LoopProgram program = parsed(transposed);
   Log log;
   EXPECT_FALSE(merge_kernels(program, log));
@@ -98,15 +99,17 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
 
 TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {
   std::string text = replace_all(chain, "buffer t f32", "buffer t bf16");
-  text = replace_all(text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
-                     "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
+  text = replace_all(
+      text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
+      "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
   Log log;
   LoopProgram stored = parsed(text);
   merge_kernels(stored, log);
   forward_stores(stored, log);
   simplify_bodies(stored, log);
   EXPECT_EQ(main_of(stored).find("bf16"), std::string::npos) << main_of(stored);
-  LoopProgram cast = parsed(replace_all(text, "store t[i0, i1] = %2", "%3 = cast.bf16 %2\n        store t[i0, i1] = %3"));
+  LoopProgram cast =
+      parsed(replace_all(text, "store t[i0, i1] = %2", "%3 = cast.bf16 %2\n        store t[i0, i1] = %3"));
   merge_kernels(cast, log);
   forward_stores(cast, log);
   simplify_bodies(cast, log);
@@ -193,14 +196,15 @@ main {
 }
 
 TEST(HoistConstants, MovesWorkOnWeightsToTheInitSection) {
-  std::string text = replace_all(chain, "buffer x f32[s0, 4] strides [4, 1] input position 0", "buffer x f32[8, 4] strides [4, 1] constant named \"w\"");
+  std::string text = replace_all(chain, "buffer x f32[s0, 4] strides [4, 1] input position 0",
+                                 "buffer x f32[8, 4] strides [4, 1] constant named \"w\"");
   text = replace_all(text, "input x = buffer x\n", "");
   text = replace_all(replace_all(text, "[s0, 4]", "[8, 4]"), "for i0 in [s0]", "for i0 in [8]");
   LoopProgram program = parsed(replace_all(text, "symbol s0 in [1, 64] hint 8\n", ""));
   Log log;
   EXPECT_TRUE(hoist_constants(program, log));
   verify(program);
-  EXPECT_EQ(program.init.size(), 1u);   // relu(w); exp writes an output and stays
+  EXPECT_EQ(program.init.size(), 1u);  // relu(w); exp writes an output and stays
   EXPECT_EQ(program.block.size(), 1u);
 }
 

@@ -14,7 +14,7 @@ std::optional<PointwiseForm> pointwise_form(const Kernel& kernel) {
   form.body = body;
   for (const Stmt& stmt : *body) {
     if (stmt.kind == StmtKind::loop) return std::nullopt;
-    if (stmt.kind == StmtKind::random) return std::nullopt;   // the same number must not be drawn at another place
+    if (stmt.kind == StmtKind::random) return std::nullopt;  // the same number must not be drawn at another place
     if (stmt.kind != StmtKind::store) continue;
     if (form.store || stmt.mode != StoreMode::plain || stmt.mask != no_value) return std::nullopt;
     form.store = &stmt;

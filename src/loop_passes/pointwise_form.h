@@ -6,9 +6,9 @@
 namespace kiln::loops {
 
 struct PointwiseForm {
-  std::vector<const Loop*> loops;   // outermost first
-  const Body* body = nullptr;       // the innermost statements
-  const Stmt* store = nullptr;      // in body
+  std::vector<const Loop*> loops;  // outermost first
+  const Body* body = nullptr;      // the innermost statements
+  const Stmt* store = nullptr;     // in body
 };
 std::optional<PointwiseForm> pointwise_form(const Kernel& kernel);
 

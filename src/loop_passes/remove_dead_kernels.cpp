@@ -11,14 +11,16 @@ bool contains_raise(const Item& item) {
 
 // Walks backwards: an item lives if somebody later reads what it writes, or if it can be noticed otherwise.
 bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed, bool looping) {
-  if (looping)   // the next iteration may read what this one writes
+  if (looping)  // the next iteration may read what this one writes
     for (const Item& item : block)
       for (BufferId r : accesses(item).reads) needed.insert(r);
   bool removed = false;
   for (size_t i = block.size(); i-- > 0;) {
     Item& item = block[i];
-    bool alive = contains_raise(item) || std::holds_alternative<BindSymbol>(item.what) || std::holds_alternative<AssertThat>(item.what);
-    if (auto* call = std::get_if<Call>(&item.what)) alive |= call->custom || !call->defines.empty() || !call->mutates.empty();
+    bool alive = contains_raise(item) || std::holds_alternative<BindSymbol>(item.what) ||
+                 std::holds_alternative<AssertThat>(item.what);
+    if (auto* call = std::get_if<Call>(&item.what))
+      alive |= call->custom || !call->defines.empty() || !call->mutates.empty();
     Accesses a = accesses(item);
     for (BufferId w : a.writes) alive |= needed.count(w) || observable(program, w);
     if (!alive) {
@@ -69,9 +71,10 @@ bool hoist_constants(LoopProgram& program, Log& log) {
     bool movable = kernel != nullptr && !raises(kernel->body);
     if (movable) {
       Accesses a = accesses(kernel->body);
-      movable = !a.reads.empty();   // fills and ranges are cheaper to make than to keep
+      movable = !a.reads.empty();  // fills and ranges are cheaper to make than to keep
       for (BufferId r : a.reads) movable &= fixed(r);
-      for (BufferId w : a.writes) movable &= program.buffers[static_cast<size_t>(w)].role == BufferRole::temp && writers[w] == 1;
+      for (BufferId w : a.writes)
+        movable &= program.buffers[static_cast<size_t>(w)].role == BufferRole::temp && writers[w] == 1;
       std::set<std::string> symbols;
       for_each_stmt(kernel->body, [&](const Stmt& stmt) {
         movable &= stmt.kind != StmtKind::random;
@@ -79,7 +82,7 @@ bool hoist_constants(LoopProgram& program, Log& log) {
         for (const Expr& e : stmt.index) collect_symbols(e, symbols);
         collect_symbols(stmt.expr, symbols);
       });
-      for (const std::string& s : symbols) movable &= !program.symbols.count(s);   // sizes known only when running
+      for (const std::string& s : symbols) movable &= !program.symbols.count(s);  // sizes known only when running
     }
     if (!movable) {
       ++i;

@@ -168,9 +168,8 @@ bool conflict(const Accesses& a, const Accesses& b) {
 
 bool raises(const Body& body) {
   bool found = false;
-  for_each_stmt(body, [&](const Stmt& stmt) {
-    found |= stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::raise_if;
-  });
+  for_each_stmt(
+      body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::raise_if; });
   return found;
 }
 
@@ -235,7 +234,9 @@ double estimate(const Expr& expr, const LoopProgram& program) {
   for (const std::string& name : symbols) {
     auto found = program.symbols.find(name);
     int64_t guess = 16;
-    if (found != program.symbols.end()) guess = found->second.hint.value_or(std::clamp<int64_t>(16, found->second.range.low, std::max(found->second.range.low, found->second.range.high)));
+    if (found != program.symbols.end())
+      guess = found->second.hint.value_or(std::clamp<int64_t>(
+          16, found->second.range.low, std::max(found->second.range.low, found->second.range.high)));
     values[name] = guess;
   }
   try {

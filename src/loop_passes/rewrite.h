@@ -5,7 +5,7 @@
 
 namespace kiln::loops {
 
-std::set<std::string> variables_of(const Kernel& kernel);   // loop and index variables
+std::set<std::string> variables_of(const Kernel& kernel);  // loop and index variables
 
 // Copies statements into a kernel. Every value gets a new number there, every loop and index variable a new name, and
 // index expressions are rewritten accordingly.
@@ -13,14 +13,14 @@ class Copier {
  public:
   Copier(const Kernel& from, Kernel& to) : Copier(from, to, variables_of(to)) {}
   Copier(const Kernel& from, Kernel& to, std::set<std::string> used) : from_(from), to_(to), used_(std::move(used)) {}
-  const std::set<std::string>& used() const { return used_; }   // names that are taken, those it made included
-  Substitution variables;                 // what a variable of `from` becomes; preset to bind loop variables
-  std::map<ValueId, ValueId> values;      // likewise for values
+  const std::set<std::string>& used() const { return used_; }  // names that are taken, those it made included
+  Substitution variables;             // what a variable of `from` becomes; preset to bind loop variables
+  std::map<ValueId, ValueId> values;  // likewise for values
   // Every load, store, check and raise of the copy is also masked by this value of `to` (no_value: not).
   ValueId mask = no_value;
 
   void copy(const Body& source, Body& out);
-  Stmt copy(const Stmt& source, Body& out);   // `out` receives what a combined mask needs, before the statement
+  Stmt copy(const Stmt& source, Body& out);  // `out` receives what a combined mask needs, before the statement
   ValueId value(ValueId v);
   Expr expr(const Expr& e) const { return substitute(e, variables); }
 
@@ -40,11 +40,11 @@ struct Accesses {
   std::set<BufferId> reads, writes;
   bool touches(BufferId b) const { return reads.count(b) || writes.count(b); }
 };
-Accesses accesses(const Item& item);   // nested blocks included
+Accesses accesses(const Item& item);  // nested blocks included
 Accesses accesses(const Body& body);
-bool conflict(const Accesses& a, const Accesses& b);   // one writes what the other touches
+bool conflict(const Accesses& a, const Accesses& b);  // one writes what the other touches
 
-bool raises(const Body& body);         // has a check_index or raise_if
+bool raises(const Body& body);  // has a check_index or raise_if
 void replace_buffer(Block& block, BufferId from, BufferId to);
 // Buffers that are read or written from outside the kernels' view: program outputs, mutated inputs and constants.
 bool observable(const LoopProgram& program, BufferId buffer);

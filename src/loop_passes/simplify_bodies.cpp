@@ -56,7 +56,8 @@ class Simplifier {
   }
 
   bool runs_once(const Loop& loop) const {
-    return loop.role == AxisRole::parallel && loop.directives == AxisDirectives{} && simplify(substitute(loop.extent, index_same_), env_).is_constant(1);
+    return loop.role == AxisRole::parallel && loop.directives == AxisDirectives{} &&
+           simplify(substitute(loop.extent, index_same_), env_).is_constant(1);
   }
 
   void visit_loop(Loop& loop, Seen& seen) {
@@ -92,7 +93,8 @@ class Simplifier {
     if (stmt.kind == StmtKind::op && stmt.op == ScalarOp::logical_and)
       for (int side = 0; side < 2; ++side) {
         auto found = constants_.find(stmt.args[static_cast<size_t>(side)]);
-        if (found != constants_.end() && found->second.as_int()) return alias(stmt, stmt.args[static_cast<size_t>(1 - side)]);
+        if (found != constants_.end() && found->second.as_int())
+          return alias(stmt, stmt.args[static_cast<size_t>(1 - side)]);
       }
     if (stmt.kind == StmtKind::op) fold_comparison(stmt);
     if (stmt.mask != no_value && (stmt.kind == StmtKind::load || stmt.kind == StmtKind::check_index)) {
@@ -147,12 +149,23 @@ class Simplifier {
   std::string text_of(const Stmt& stmt) const {
     std::string key;
     switch (stmt.kind) {
-      case StmtKind::op: key = str("op ", static_cast<int>(stmt.op)); break;
-      case StmtKind::constant: key = str("constant ", stmt.constant.text()); break;
-      case StmtKind::index_value: key = str("index ", stmt.expr.text()); break;
-      case StmtKind::load: key = str("load ", stmt.buffer, " "); break;
-      case StmtKind::check_index: key = str("check ", stmt.expr.text()); break;
-      default: return "";
+      case StmtKind::op:
+        key = str("op ", static_cast<int>(stmt.op));
+        break;
+      case StmtKind::constant:
+        key = str("constant ", stmt.constant.text());
+        break;
+      case StmtKind::index_value:
+        key = str("index ", stmt.expr.text());
+        break;
+      case StmtKind::load:
+        key = str("load ", stmt.buffer, " ");
+        break;
+      case StmtKind::check_index:
+        key = str("check ", stmt.expr.text());
+        break;
+      default:
+        return "";
     }
     key += str(" ", static_cast<int>(stmt.dtype), " m", stmt.mask);
     for (ValueId v : stmt.args) key += str(" %", v);
@@ -183,7 +196,8 @@ class Simplifier {
   bool remove_unused(Body& body, const std::set<ValueId>& used, const std::set<std::string>& used_index) {
     bool removed = false;
     for (Stmt& stmt : body)
-      if (stmt.loop) removed |= remove_unused(stmt.loop->body, used, used_index) | remove_unused(stmt.loop->after, used, used_index);
+      if (stmt.loop)
+        removed |= remove_unused(stmt.loop->body, used, used_index) | remove_unused(stmt.loop->after, used, used_index);
     auto effect = [](const Body& inner) {
       bool found = false;
       for_each_stmt(inner, [&](const Stmt& s) {
@@ -192,7 +206,8 @@ class Simplifier {
       return found;
     };
     std::erase_if(body, [&](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::raise_if || stmt.kind == StmtKind::check_index) return false;
+      if (stmt.kind == StmtKind::store || stmt.kind == StmtKind::raise_if || stmt.kind == StmtKind::check_index)
+        return false;
       if (stmt.kind == StmtKind::loop && (effect(stmt.loop->body) || effect(stmt.loop->after))) return false;
       for (ValueId v : stmt.results)
         if (used.count(v)) return false;

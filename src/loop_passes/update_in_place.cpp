@@ -34,7 +34,7 @@ class InPlace {
       if (write_back(block, i, *copy) || update(block, i, *copy)) {
         block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
         changed = true;
-        i = block.size();   // positions moved: start again from the end
+        i = block.size();  // positions moved: start again from the end
       }
     }
     return changed;
@@ -89,7 +89,9 @@ class InPlace {
 
   static bool defined_here(const Block& block, BufferId b) {
     for (const Item& item : block)
-      if (!std::holds_alternative<Cond>(item.what) && !std::holds_alternative<While>(item.what) && accesses(item).writes.count(b)) return true;
+      if (!std::holds_alternative<Cond>(item.what) && !std::holds_alternative<While>(item.what) &&
+          accesses(item).writes.count(b))
+        return true;
     return false;
   }
 

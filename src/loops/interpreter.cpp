@@ -265,7 +265,9 @@ class LoopInterpreter::Impl : public RunState {
   void check_range(const std::string& symbol, int64_t value, const std::vector<Origin>& origins) const {
     auto found = program_.symbols.find(symbol);
     if (found == program_.symbols.end() || found->second.range.contains(value)) return;
-    fail_user("K0620", str("the value ", value, " of ", symbol, " is outside of its range [", found->second.range.low, ", ", found->second.range.high, "]"),
+    fail_user("K0620",
+              str("the value ", value, " of ", symbol, " is outside of its range [", found->second.range.low, ", ",
+                  found->second.range.high, "]"),
               where_of(origins));
   }
 

@@ -27,15 +27,17 @@ BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
   buffer.dtype = value.type.dtype;
   buffer.sizes = value.type.sizes;
   bool given = role == BufferRole::constant || (role == BufferRole::input && strides_known(value.type));
-  buffer.strides = given ? value.type.strides : role == BufferRole::input ? contiguous_strides(value.type.sizes) : storage_strides(value.type, source_.symbols);
+  buffer.strides = given                       ? value.type.strides
+                   : role == BufferRole::input ? contiguous_strides(value.type.sizes)
+                                               : storage_strides(value.type, source_.symbols);
   buffer.role = role;
   BufferId id = program_.add_buffer(std::move(buffer));
   buffers_[&value] = id;
   return id;
 }
 
-// An input's strides may be symbols of their own that no size determines. Then the plan asks for row-major, and the runtime
-// copies an input that is laid out otherwise.
+// An input's strides may be symbols of their own that no size determines. Then the plan asks for row-major, and the
+// runtime copies an input that is laid out otherwise.
 bool Lowering::strides_known(const TensorType& type) const {
   std::set<std::string> in_sizes, in_strides;
   for (const Expr& size : type.sizes) collect_symbols(size, in_sizes);
@@ -48,14 +50,16 @@ void Lowering::make_inputs() {
   for (size_t i = 0; i < graph.inputs.size(); ++i) {
     const Value& value = *graph.inputs[i];
     const InputSpec& spec = source_.input_specs[i];
-    if (spec.kind == InputKind::parameter || spec.kind == InputKind::buffer || spec.kind == InputKind::constant_tensor) {
+    if (spec.kind == InputKind::parameter || spec.kind == InputKind::buffer ||
+        spec.kind == InputKind::constant_tensor) {
       BufferId id = make_buffer(value, BufferRole::constant);
       buffer(id).constant = spec.target;
       by_constant_[spec.target] = id;
       continue;
     }
     if (spec.kind == InputKind::token || spec.kind == InputKind::custom_object)
-      fail_unsupported("K0301", str("input ", value.name, " is a token or custom object; Kiln takes tensors and numbers"));
+      fail_unsupported("K0301",
+                       str("input ", value.name, " is a token or custom object; Kiln takes tensors and numbers"));
     LoopProgram::Input input;
     input.name = value.name;
     if (spec.kind == InputKind::constant_value) {

@@ -1,5 +1,5 @@
-// Graph → Loops: a small driver. What an operator lowers to stands with the operator (ops/); this file makes buffers for
-// values, walks nodes in order, and lowers what is structure rather than arithmetic: inputs and outputs, mutation
+// Graph → Loops: a small driver. What an operator lowers to stands with the operator (ops/); this file makes buffers
+// for values, walks nodes in order, and lowers what is structure rather than arithmetic: inputs and outputs, mutation
 // write-backs, control flow, symbols read from data, calls of library kernels and custom operators.
 //
 // Needs a functional program (after graph_passes/functionalize): no node writes to an argument.

@@ -68,7 +68,8 @@ void Lowering::lower_call(const Node& node, Block& block) {
     call.library = node.op->library;
     call.name = "lib_" + node.op->library;
     OpCall access(node, node.op->schema);
-    for (const SchemaArg& arg : node.op->schema.args) call.args.push_back(call_argument(arg.name, access.arg(arg.name)));
+    for (const SchemaArg& arg : node.op->schema.args)
+      call.args.push_back(call_argument(arg.name, access.arg(arg.name)));
   } else {
     call.name = node.target;
     for (const Node::NamedArgument& arg : node.args) call.args.push_back(call_argument(arg.name, arg.arg));

@@ -18,7 +18,8 @@ std::variant<BufferId, Expr> Lowering::predicate(const Argument& arg) {
   return value->expr;
 }
 
-std::vector<Argument> Lowering::lower_subgraph(const Graph& graph, const std::vector<Argument>& operands, Block& block) {
+std::vector<Argument> Lowering::lower_subgraph(const Graph& graph, const std::vector<Argument>& operands,
+                                               Block& block) {
   KILN_CHECK(graph.inputs.size() == operands.size(), str("subgraph ", graph.name, " takes other operands"));
   for (size_t i = 0; i < operands.size(); ++i)
     if (operands[i].is_value() && operands[i].as_value()->kind == ValueKind::tensor)
@@ -48,7 +49,8 @@ void Lowering::lower_cond(const Node& node, Block& block) {
         collect_symbols(size, symbols);
         for (const std::string& symbol : symbols)
           if (!bound_before.count(symbol))
-            fail_unsupported("K0307", str("the branches of ", node.name, " give results of different sizes (", symbol, ")"));
+            fail_unsupported("K0307",
+                             str("the branches of ", node.name, " give results of different sizes (", symbol, ")"));
       }
       copy(buffers_.at(outputs[i].as_value()), buffers_.at(&result), *body, node.origins);
     }
@@ -70,7 +72,8 @@ void Lowering::lower_while(const Node& node, Block& block) {
   std::vector<Argument> operands;
   for (size_t i = 0; i < carried.size(); ++i) {
     if (!carried[i].is_value() || carried[i].as_value()->kind != ValueKind::tensor)
-      fail_unsupported("K0308", str(node.name, " carries a number from iteration to iteration; only tensors are supported"));
+      fail_unsupported("K0308",
+                       str(node.name, " carries a number from iteration to iteration; only tensors are supported"));
     copy(buffers_.at(carried[i].as_value()), buffers_.at(node.results[i]), block, node.origins);
     operands.push_back(Argument(node.results[i]));
   }
@@ -92,12 +95,12 @@ void Lowering::lower_while(const Node& node, Block& block) {
   for (size_t i = 0; i < carried.size(); ++i) {
     BufferId value = buffers_.at(next.at(i).as_value());
     bool carried_itself = false;
-    for (size_t j = 0; j < carried.size(); ++j)
-      carried_itself |= j != i && value == buffers_.at(node.results[j]);
+    for (size_t j = 0; j < carried.size(); ++j) carried_itself |= j != i && value == buffers_.at(node.results[j]);
     values.push_back(carried_itself ? copy_of(value, BufferRole::temp, *loop.body_block) : value);
   }
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] != buffers_.at(node.results[i])) copy(values[i], buffers_.at(node.results[i]), *loop.body_block, node.origins);
+    if (values[i] != buffers_.at(node.results[i]))
+      copy(values[i], buffers_.at(node.results[i]), *loop.body_block, node.origins);
   bound_ = bound_before;
   block.push_back(Item{std::move(loop)});
 }

@@ -42,7 +42,7 @@ class Lowering {
   RangeEnv ranges_;
   std::map<const Value*, BufferId> buffers_;
   std::map<std::string, BufferId> by_constant_;
-  std::set<std::string> bound_;   // symbols whose values are known at this point of the program
+  std::set<std::string> bound_;  // symbols whose values are known at this point of the program
   int control_flow_count_ = 0;
 };
 

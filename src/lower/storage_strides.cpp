@@ -6,7 +6,7 @@ std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::st
   std::vector<Expr> row_major = contiguous_strides(type.sizes);
   if (type.strides == row_major) return row_major;
   for (const Expr& size : type.sizes)
-    if (size.is_constant(0)) return type.strides;   // no element: any strides will do, so eager's
+    if (size.is_constant(0)) return type.strides;  // no element: any strides will do, so eager's
   // Order the dimensions by the strides' values at the export's sizes and lay them out densely in that order. Where the
   // strides were dense, that gives the strides themselves.
   SymbolValues hints;

@@ -14,8 +14,15 @@ constexpr double selu_scale = 1.0507009873554804934193349852946;
 
 void activation(Registry& r, std::string schema, std::string params, EmitFn emit, Formula f,
                 std::vector<Sample> samples = {}, Takes takes = Takes::floats, bool inplace = true) {
-  add_pointwise(r, {.schema = std::move(schema), .operands = "self", .params = std::move(params), .takes = takes,
-                    .emit = std::move(emit), .formula = f, .inplace = inplace, .low = -4.0, .high = 4.0,
+  add_pointwise(r, {.schema = std::move(schema),
+                    .operands = "self",
+                    .params = std::move(params),
+                    .takes = takes,
+                    .emit = std::move(emit),
+                    .formula = f,
+                    .inplace = inplace,
+                    .low = -4.0,
+                    .high = 4.0,
                     .samples = std::move(samples)});
 }
 
@@ -69,27 +76,32 @@ void register_smooth(Registry& r) {
                }
                return x * static_cast<T>(0.5) * (1 + std::erf(x * static_cast<T>(sqrt_half)));
              }),
-             {{{spec({2, 3}), std::string("tanh")}}, {{spec({2, 3}, DType::bf16), std::string("tanh")}},
+             {{{spec({2, 3}), std::string("tanh")}},
+              {{spec({2, 3}, DType::bf16), std::string("tanh")}},
               {{spec({2, 3}, DType::i64)}, true}});
-  activation(r, "silu(Tensor self) -> Tensor", "",
-             [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::sigmoid, e.x[0])); },
-             float_formula<1>([](auto x) { return x / (1 + std::exp(-x)); }));
-  activation(r, "mish(Tensor self) -> Tensor", "",
-             [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::tanh, emit_softplus(e, e.x[0]))); },
-             float_formula<1>([](auto x) { return x * std::tanh(softplus_of(x)); }));
-  activation(r, "log_sigmoid(Tensor self) -> Tensor", "",
-             [](Emit& e) { return e.op(ScalarOp::neg, emit_softplus(e, e.op(ScalarOp::neg, e.x[0]))); },
-             float_formula<1>([](auto x) { return -softplus_of(-x); }), {}, Takes::floats, false);
-  activation(r, "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", "beta threshold",
-             [](Emit& e) {
-               ValueId scaled = e.op(ScalarOp::mul, e.x[0], e.x[1]);
-               ValueId smooth = e.op(ScalarOp::div, e.op(ScalarOp::log1p, e.op(ScalarOp::exp, scaled)), e.x[1]);
-               return e.k.select(e.op(ScalarOp::gt, scaled, e.x[2]), e.x[0], smooth);
-             },
-             float_formula<3>([](auto x, auto beta, auto threshold) {
-               return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
-             }),
-             {{{spec({3}, DType::f32, -30, 30), Scalar(2), Scalar(10)}}}, Takes::floats, false);
+  activation(
+      r, "silu(Tensor self) -> Tensor", "",
+      [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::sigmoid, e.x[0])); },
+      float_formula<1>([](auto x) { return x / (1 + std::exp(-x)); }));
+  activation(
+      r, "mish(Tensor self) -> Tensor", "",
+      [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::tanh, emit_softplus(e, e.x[0]))); },
+      float_formula<1>([](auto x) { return x * std::tanh(softplus_of(x)); }));
+  activation(
+      r, "log_sigmoid(Tensor self) -> Tensor", "",
+      [](Emit& e) { return e.op(ScalarOp::neg, emit_softplus(e, e.op(ScalarOp::neg, e.x[0]))); },
+      float_formula<1>([](auto x) { return -softplus_of(-x); }), {}, Takes::floats, false);
+  activation(
+      r, "softplus(Tensor self, Scalar beta=1, Scalar threshold=20) -> Tensor", "beta threshold",
+      [](Emit& e) {
+        ValueId scaled = e.op(ScalarOp::mul, e.x[0], e.x[1]);
+        ValueId smooth = e.op(ScalarOp::div, e.op(ScalarOp::log1p, e.op(ScalarOp::exp, scaled)), e.x[1]);
+        return e.k.select(e.op(ScalarOp::gt, scaled, e.x[2]), e.x[0], smooth);
+      },
+      float_formula<3>([](auto x, auto beta, auto threshold) {
+        return x * beta > threshold ? x : std::log1p(std::exp(x * beta)) / beta;
+      }),
+      {{{spec({3}, DType::f32, -30, 30), Scalar(2), Scalar(10)}}}, Takes::floats, false);
 }
 
 // scale * (x > 0 ? x : alpha * (exp(x * input_scale) - 1))
@@ -106,12 +118,13 @@ void register_exponential_units(Registry& r) {
                return (x > 0 ? x : alpha * std::expm1(x * input_scale)) * scale;
              }),
              {{{spec({3}), Scalar(0.5), Scalar(2), Scalar(1.5)}}});
-  activation(r, "selu(Tensor self) -> Tensor", "",
-             [](Emit& e) { return emit_elu(e, e.number(selu_alpha), e.number(selu_scale), e.number(1)); },
-             float_formula<1>([](auto x) {
-               using T = decltype(x);
-               return (x > 0 ? x : static_cast<T>(selu_alpha) * std::expm1(x)) * static_cast<T>(selu_scale);
-             }));
+  activation(
+      r, "selu(Tensor self) -> Tensor", "",
+      [](Emit& e) { return emit_elu(e, e.number(selu_alpha), e.number(selu_scale), e.number(1)); },
+      float_formula<1>([](auto x) {
+        using T = decltype(x);
+        return (x > 0 ? x : static_cast<T>(selu_alpha) * std::expm1(x)) * static_cast<T>(selu_scale);
+      }));
   activation(r, "celu(Tensor self, Scalar alpha=1.0) -> Tensor", "alpha",
              [](Emit& e) { return emit_elu(e, e.x[1], e.number(1), e.op(ScalarOp::div, e.number(1), e.x[1])); },
              float_formula<2>([](auto x, auto alpha) { return x > 0 ? x : alpha * std::expm1(x / alpha); }),
@@ -119,52 +132,70 @@ void register_exponential_units(Registry& r) {
 }
 
 void register_piecewise(Registry& r) {
-  activation(r, "relu(Tensor self) -> Tensor", "", [](Emit& e) { return e.op(ScalarOp::max, e.x[0], e.number(0)); },
-             formula<1>([](auto x) { return x != x || x > 0 ? x : decltype(x){0}; }), {}, Takes::no_bool);
-  activation(r, "relu6(Tensor self) -> Tensor", "", [](Emit& e) { return emit_clamped(e, e.x[0], 0, 6); },
-             formula<1>([](auto x) { return clamp_of(x, decltype(x){0}, decltype(x){6}); }), {{{spec({3}, DType::f32, -9, 9)}}},
-             Takes::no_bool);
+  activation(
+      r, "relu(Tensor self) -> Tensor", "", [](Emit& e) { return e.op(ScalarOp::max, e.x[0], e.number(0)); },
+      formula<1>([](auto x) { return x != x || x > 0 ? x : decltype(x){0}; }), {}, Takes::no_bool);
+  activation(
+      r, "relu6(Tensor self) -> Tensor", "", [](Emit& e) { return emit_clamped(e, e.x[0], 0, 6); },
+      formula<1>([](auto x) { return clamp_of(x, decltype(x){0}, decltype(x){6}); }),
+      {{{spec({3}, DType::f32, -9, 9)}}}, Takes::no_bool);
   activation(r, "leaky_relu(Tensor self, Scalar negative_slope=0.01) -> Tensor", "negative_slope",
              [](Emit& e) {
                ValueId positive = e.op(ScalarOp::gt, e.x[0], e.number(0));
                return e.k.select(positive, e.x[0], e.op(ScalarOp::mul, e.x[0], e.x[1]));
              },
              float_formula<2>([](auto x, auto slope) { return x > 0 ? x : x * slope; }), {{{spec({3}), Scalar(0.2)}}});
-  activation(r, "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", "min_val max_val",
-             [](Emit& e) { return e.op(ScalarOp::min, e.op(ScalarOp::max, e.x[0], e.x[1]), e.x[2]); },
-             formula<3>([](auto x, auto low, auto high) { return clamp_of(x, low, high); }),
-             {{{spec({3}), Scalar(-0.5), Scalar(0.25)}}}, Takes::no_bool);
+  activation(
+      r, "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", "min_val max_val",
+      [](Emit& e) {
+        // A negative bound says nothing about an unsigned type, in which it would wrap to a large number.
+        bool is_unsigned = is_integer(e.dtype) && !is_signed(e.dtype);
+        auto low = e.call.scalar("min_val");
+        bool below_zero = std::holds_alternative<Scalar>(low) && std::get<Scalar>(low).as_double() < 0;
+        ValueId raised = is_unsigned && below_zero ? e.x[0] : e.op(ScalarOp::max, e.x[0], e.x[1]);
+        return e.op(ScalarOp::min, raised, e.x[2]);
+      },
+      formula<3>([](auto x, auto low, auto high) { return clamp_of(x, low, high); }),
+      {{{spec({3}), Scalar(-0.5), Scalar(0.25)}}}, Takes::signed_numbers);
   activation(r, "hardsigmoid(Tensor self) -> Tensor", "", emit_hard_gate, float_formula<1>([](auto x) {
                using T = decltype(x);
                return clamp_of(x + 3, T{0}, T{6}) / 6;
              }));
-  activation(r, "hardswish(Tensor self) -> Tensor", "",
-             [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], emit_hard_gate(e)); }, float_formula<1>([](auto x) {
-               using T = decltype(x);
-               return x * clamp_of(x + 3, T{0}, T{6}) / 6;
-             }));
-  activation(r, "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", "threshold value",
-             [](Emit& e) { return e.k.select(e.op(ScalarOp::le, e.x[0], e.x[1]), e.x[2], e.x[0]); },
-             formula<3>([](auto x, auto threshold, auto value) { return x <= threshold ? value : x; }),
-             {{{spec({2, 3}), Scalar(0.5), Scalar(-1.0)}}, {{spec({17}, DType::bf16), Scalar(0.5), Scalar(2)}},
-              {{spec({4}, DType::i64, -5, 5), Scalar(1), Scalar(7)}}, {{spec({0, 3}), Scalar(0.5), Scalar(0.0)}}},
-             Takes::no_bool);
-  activation(r, "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", "lambd",
-             [](Emit& e) {
-               ValueId low = e.op(ScalarOp::ge, e.x[0], e.op(ScalarOp::neg, e.x[1]));
-               ValueId inside = e.op(ScalarOp::logical_and, low, e.op(ScalarOp::le, e.x[0], e.x[1]));
-               return e.k.select(inside, e.number(0), e.x[0]);
-             },
-             float_formula<2>([](auto x, auto l) { return x >= -l && x <= l ? decltype(x){0} : x; }), {}, Takes::floats,
-             false);
-  activation(r, "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", "lambd",
-             [](Emit& e) {
-               ValueId below = e.k.select(e.op(ScalarOp::lt, e.x[0], e.op(ScalarOp::neg, e.x[1])),
-                                          e.op(ScalarOp::add, e.x[0], e.x[1]), e.op(ScalarOp::mul, e.x[0], e.number(0)));
-               return e.k.select(e.op(ScalarOp::gt, e.x[0], e.x[1]), e.op(ScalarOp::sub, e.x[0], e.x[1]), below);
-             },
-             float_formula<2>([](auto x, auto l) { return x > l ? x - l : x < -l ? x + l : x * 0; }), {}, Takes::floats,
-             false);
+  activation(
+      r, "hardswish(Tensor self) -> Tensor", "", [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], emit_hard_gate(e)); },
+      float_formula<1>([](auto x) {
+        using T = decltype(x);
+        return x * clamp_of(x + 3, T{0}, T{6}) / 6;
+      }));
+  activation(
+      r, "threshold(Tensor self, Scalar threshold, Scalar value) -> Tensor", "threshold value",
+      [](Emit& e) { return e.k.select(e.op(ScalarOp::le, e.x[0], e.x[1]), e.x[2], e.x[0]); },
+      formula<3>([](auto x, auto threshold, auto value) { return x <= threshold ? value : x; }),
+      {{{spec({2, 3}), Scalar(0.5), Scalar(-1.0)}},
+       {{spec({17}, DType::bf16), Scalar(0.5), Scalar(2)}},
+       {{spec({4}, DType::i64, -5, 5), Scalar(1), Scalar(7)}},
+       {{spec({0, 3}), Scalar(0.5), Scalar(0.0)}}},
+      Takes::no_bool);
+  activation(
+      r, "hardshrink(Tensor self, Scalar lambd=0.5) -> Tensor", "lambd",
+      [](Emit& e) {
+        ValueId low = e.op(ScalarOp::ge, e.x[0], e.op(ScalarOp::neg, e.x[1]));
+        ValueId inside = e.op(ScalarOp::logical_and, low, e.op(ScalarOp::le, e.x[0], e.x[1]));
+        return e.k.select(inside, e.number(0), e.x[0]);
+      },
+      float_formula<2>([](auto x, auto l) { return x >= -l && x <= l ? decltype(x){0} : x; }), {}, Takes::floats,
+      false);
+  activation(
+      r, "softshrink(Tensor self, Scalar lambd=0.5) -> Tensor", "lambd",
+      [](Emit& e) {
+        ValueId below = e.k.select(e.op(ScalarOp::lt, e.x[0], e.op(ScalarOp::neg, e.x[1])),
+                                   e.op(ScalarOp::add, e.x[0], e.x[1]), e.op(ScalarOp::mul, e.x[0], e.number(0)));
+        return e.k.select(e.op(ScalarOp::gt, e.x[0], e.x[1]), e.op(ScalarOp::sub, e.x[0], e.x[1]), below);
+      },
+      float_formula<2>([](auto x, auto l) { return x > l    ? x - l
+                                                   : x < -l ? x + l
+                                                            : x * 0; }), {}, Takes::floats,
+      false);
 }
 
 }  // namespace

@@ -13,8 +13,8 @@ namespace {
   fail_user("K0217", str(call.schema().name, ": ", why), call.where());
 }
 
-// softmax(q @ k^T * scale + mask) @ v, computed in f32 for narrow floats. Each side takes the square root of the scale, as
-// eager's kernel does, so that products of narrow floats do not overflow.
+// softmax(q @ k^T * scale + mask) @ v, computed in f32 for narrow floats. Each side takes the square root of the scale,
+// as eager's kernel does, so that products of narrow floats do not overflow.
 struct Attention {
   Value *query, *key, *value;
 };
@@ -61,7 +61,8 @@ void build_attention(Build& b) {
   } else if (width.is_constant()) {
     scale = Argument(Scalar(1 / std::sqrt(static_cast<double>(width.value()))));
   } else {
-    scale = Argument(Expr::make(ExprOp::truediv, {Expr::float_constant(1.0), Expr::make(ExprOp::sqrt, {Expr::make(ExprOp::to_float, {width})})}));
+    scale = Argument(Expr::make(ExprOp::truediv, {Expr::float_constant(1.0),
+                                                  Expr::make(ExprOp::sqrt, {Expr::make(ExprOp::to_float, {width})})}));
   }
   Value* scores = b.mul(b("matmul", {q, b("transpose.int", {k, Scalar(-2), Scalar(-1)})}), scale);
   Value* mask = call.tensor_or_null("attn_mask");
@@ -84,20 +85,22 @@ void build_attention(Build& b) {
 }
 
 void register_gates(Registry& r) {
-  add_composite(r, {.schema = "glu(Tensor self, int dim=-1) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value* self = call.tensor("self");
-                      if (rank_of(self) == 0) refuse(call, "does not support 0-dimensional tensors");
-                      int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(self));
-                      Expr size = self->type.sizes[static_cast<size_t>(dim)], half = floordiv(size, Expr(2));
-                      if (size.is_constant() && size.value() % 2 != 0) refuse(call, "halving dimension must be even");
-                      auto bound = [](const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); };
-                      Value* a = b("slice.Tensor", {self, Scalar(dim), Scalar(0), bound(half)});
-                      Value* gate = b("slice.Tensor", {self, Scalar(dim), bound(half), bound(size)});
-                      call.result(b.mul(a, b("sigmoid", {gate})));
-                    },
-                    .samples = {{{spec({2, 6})}}, {{spec({4, 3}), Scalar(0)}}, {{spec({3})}, true}, {{spec({})}, true}}});
+  add_composite(
+      r, {.schema = "glu(Tensor self, int dim=-1) -> Tensor",
+          .build =
+              [](Build& b) {
+                DecomposeCall& call = b.call();
+                Value* self = call.tensor("self");
+                if (rank_of(self) == 0) refuse(call, "does not support 0-dimensional tensors");
+                int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(self));
+                Expr size = self->type.sizes[static_cast<size_t>(dim)], half = floordiv(size, Expr(2));
+                if (size.is_constant() && size.value() % 2 != 0) refuse(call, "halving dimension must be even");
+                auto bound = [](const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); };
+                Value* a = b("slice.Tensor", {self, Scalar(dim), Scalar(0), bound(half)});
+                Value* gate = b("slice.Tensor", {self, Scalar(dim), bound(half), bound(size)});
+                call.result(b.mul(a, b("sigmoid", {gate})));
+              },
+          .samples = {{{spec({2, 6})}}, {{spec({4, 3}), Scalar(0)}}, {{spec({3})}, true}, {{spec({})}, true}}});
   auto prelu = [](Build& b, std::string_view) {
     DecomposeCall& call = b.call();
     Value *self = call.tensor("self"), *weight = call.tensor("weight");
@@ -112,30 +115,37 @@ void register_gates(Registry& r) {
     }
     call.result(b("where.self", {b("gt.Scalar", {self, Scalar(0)}), self, b.mul(slope, self)}));
   };
-  add_composite(r, {.schema = "prelu(Tensor self, Tensor weight) -> Tensor", .build = [prelu](Build& b) { prelu(b, "weight"); },
+  add_composite(r, {.schema = "prelu(Tensor self, Tensor weight) -> Tensor",
+                    .build = [prelu](Build& b) { prelu(b, "weight"); },
                     .samples = {{{spec({2, 3, 4}), spec({3})}}, {{spec({2, 3}), spec({1})}}, {{spec({}), spec({1})}}}});
   add_composite(r, {.schema = "_prelu_kernel(Tensor self, Tensor weight) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      Value* scaled = b.mul(b.call().tensor("weight"), self);
-                      b.call().result(b("where.self", {b("gt.Scalar", {self, Scalar(0)}), self, scaled}));
-                    },
+                    .build =
+                        [](Build& b) {
+                          Value* self = b.call().tensor("self");
+                          Value* scaled = b.mul(b.call().tensor("weight"), self);
+                          b.call().result(b("where.self", {b("gt.Scalar", {self, Scalar(0)}), self, scaled}));
+                        },
                     .samples = {{{spec({2, 3, 4}), spec({1, 3, 1})}}}});
 }
 
 void register_dropout(Registry& r) {
   for (const char* name : {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
-    add_composite(r, {.schema = str(name, "(Tensor input, float p, bool train) -> Tensor"),
-                      .build = [](Build& b) {
-                        DecomposeCall& call = b.call();
-                        auto p = call.scalar("p");
-                        const auto* constant = std::get_if<Scalar>(&p);
-                        bool none = constant && constant->as_double() == 0;
-                        if (call.boolean("train") && !none)
-                          fail_unsupported("K0218", "dropout in training mode draws random numbers; export the program in eval mode", call.where());
-                        call.result(b("alias", {call.tensor("input")}));
-                      },
-                      .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}}, {{spec({2, 3}), Scalar(0.5), Scalar(true)}, true}}});
+    add_composite(
+        r,
+        {.schema = str(name, "(Tensor input, float p, bool train) -> Tensor"),
+         .build =
+             [](Build& b) {
+               DecomposeCall& call = b.call();
+               auto p = call.scalar("p");
+               const auto* constant = std::get_if<Scalar>(&p);
+               bool none = constant && constant->as_double() == 0;
+               if (call.boolean("train") && !none)
+                 fail_unsupported("K0218",
+                                  "dropout in training mode draws random numbers; export the program in eval mode",
+                                  call.where());
+               call.result(b("alias", {call.tensor("input")}));
+             },
+         .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}}, {{spec({2, 3}), Scalar(0.5), Scalar(true)}, true}}});
   }
 }
 
@@ -143,15 +153,20 @@ void register_dropout(Registry& r) {
 
 void register_attention(Registry& r) {
   Sample::TensorSpec q = spec({2, 2, 3, 4}), kv = spec({2, 2, 5, 4});
-  add_composite(r, {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
-                              "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
-                    .build = build_attention,
-                    .samples = {{{q, kv, kv}}, {{q, q, q, Argument::None{}, Scalar(0.0), Scalar(true)}},
-                                {{q, kv, kv, spec({3, 5}, DType::boolean)}}, {{q, kv, kv, spec({3, 5}), Scalar(0.0), Scalar(false), Scalar(0.3)}},
-                                {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4}), Argument::None{}, Scalar(0.0), Scalar(false),
-                                  Argument::None{}, Scalar(true)}},
-                                {{spec({2, 2, 3, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16)}},
-                                {{q, kv, kv, Argument::None{}, Scalar(0.5)}, true}}});
+  add_composite(
+      r,
+      {.schema = "scaled_dot_product_attention(Tensor query, Tensor key, Tensor value, Tensor? attn_mask=None, float "
+                 "dropout_p=0.0, bool is_causal=False, *, float? scale=None, bool enable_gqa=False) -> Tensor",
+       .build = build_attention,
+       .samples = {
+           {{q, kv, kv}},
+           {{q, q, q, Argument::None{}, Scalar(0.0), Scalar(true)}},
+           {{q, kv, kv, spec({3, 5}, DType::boolean)}},
+           {{q, kv, kv, spec({3, 5}), Scalar(0.0), Scalar(false), Scalar(0.3)}},
+           {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4}), Argument::None{}, Scalar(0.0), Scalar(false),
+             Argument::None{}, Scalar(true)}},
+           {{spec({2, 2, 3, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16)}},
+           {{q, kv, kv, Argument::None{}, Scalar(0.5)}, true}}});
   register_gates(r);
   register_dropout(r);
 }

@@ -12,30 +12,41 @@ namespace {
 
 void binary(Registry& r, const char* name, ResultRule rule, Takes takes, EmitFn emit, Formula f, double low = -2.0,
             double high = 2.0, bool inplace = true) {
-  add_pointwise(r, {.schema = str(name, "(Tensor self, Tensor other) -> Tensor"), .operands = "self other", .rule = rule,
-                    .takes = takes, .emit = std::move(emit), .formula = f, .inplace = inplace, .low = low, .high = high});
+  add_pointwise(r, {.schema = str(name, "(Tensor self, Tensor other) -> Tensor"),
+                    .operands = "self other",
+                    .rule = rule,
+                    .takes = takes,
+                    .emit = std::move(emit),
+                    .formula = f,
+                    .inplace = inplace,
+                    .low = low,
+                    .high = high});
 }
 
 void register_geometry(Registry& r) {
   binary(r, "atan2", ResultRule::floating, Takes::all, scalar_op(ScalarOp::atan2),
          float_formula<2>([](auto a, auto b) { return std::atan2(a, b); }));
   // Scaled by the larger side, so that squares do not overflow.
-  binary(r, "hypot", ResultRule::promoted, Takes::floats,
-         [](Emit& e) {
-           ValueId a = e.op(ScalarOp::abs, e.x[0]), b = e.op(ScalarOp::abs, e.x[1]);
-           ValueId large = e.op(ScalarOp::max, a, b), small = e.op(ScalarOp::min, a, b);
-           ValueId ratio = e.op(ScalarOp::div, small, large);
-           ValueId root = e.op(ScalarOp::sqrt, e.op(ScalarOp::add, e.number(1), e.op(ScalarOp::mul, ratio, ratio)));
-           ValueId plain = e.op(ScalarOp::logical_or, e.op(ScalarOp::eq, small, e.number(0)), e.op(ScalarOp::is_inf, large));
-           ValueId infinite = e.op(ScalarOp::logical_or, e.op(ScalarOp::is_inf, a), e.op(ScalarOp::is_inf, b));
-           ValueId usual = e.k.select(plain, large, e.op(ScalarOp::mul, large, root));
-           return e.k.select(infinite, e.number(INFINITY), usual);
-         },
-         float_formula<2>([](auto a, auto b) { return std::hypot(a, b); }));
+  binary(
+      r, "hypot", ResultRule::promoted, Takes::floats,
+      [](Emit& e) {
+        ValueId a = e.op(ScalarOp::abs, e.x[0]), b = e.op(ScalarOp::abs, e.x[1]);
+        ValueId large = e.op(ScalarOp::max, a, b), small = e.op(ScalarOp::min, a, b);
+        ValueId ratio = e.op(ScalarOp::div, small, large);
+        ValueId root = e.op(ScalarOp::sqrt, e.op(ScalarOp::add, e.number(1), e.op(ScalarOp::mul, ratio, ratio)));
+        ValueId plain =
+            e.op(ScalarOp::logical_or, e.op(ScalarOp::eq, small, e.number(0)), e.op(ScalarOp::is_inf, large));
+        ValueId infinite = e.op(ScalarOp::logical_or, e.op(ScalarOp::is_inf, a), e.op(ScalarOp::is_inf, b));
+        ValueId usual = e.k.select(plain, large, e.op(ScalarOp::mul, large, root));
+        return e.k.select(infinite, e.number(INFINITY), usual);
+      },
+      float_formula<2>([](auto a, auto b) { return std::hypot(a, b); }));
   binary(r, "nextafter", ResultRule::promoted, Takes::floats, scalar_op(ScalarOp::nextafter),
          float_formula<2>([](auto a, auto b) { return std::nextafter(a, b); }));
-  Pointwise copysign{.schema = "copysign.Tensor(Tensor self, Tensor other) -> Tensor", .operands = "self other",
-                     .rule = ResultRule::floating, .emit = scalar_op(ScalarOp::copysign),
+  Pointwise copysign{.schema = "copysign.Tensor(Tensor self, Tensor other) -> Tensor",
+                     .operands = "self other",
+                     .rule = ResultRule::floating,
+                     .emit = scalar_op(ScalarOp::copysign),
                      .formula = float_formula<2>([](auto a, auto b) { return std::copysign(a, b); }),
                      .samples = {{{spec({3}), Scalar(-1)}}}};
   add_pointwise(r, copysign);
@@ -53,29 +64,40 @@ ValueId emit_log_add(Emit& e, ScalarOp power, ScalarOp logarithm) {
 }
 
 void register_logarithms(Registry& r) {
-  binary(r, "logaddexp", ResultRule::promoted, Takes::floats, [](Emit& e) { return emit_log_add(e, ScalarOp::exp, ScalarOp::log); },
-         float_formula<2>([](auto a, auto b) {
-           if (std::isinf(a) && a == b) return a;
-           auto top = std::max(a, b);
-           return top + std::log1p(std::exp(-std::fabs(a - b)));
-         }), -4, 4, false);
-  binary(r, "logaddexp2", ResultRule::promoted, Takes::floats, [](Emit& e) { return emit_log_add(e, ScalarOp::exp2, ScalarOp::log2); },
-         float_formula<2>([](auto a, auto b) {
-           if (std::isinf(a) && a == b) return a;
-           using T = decltype(a);
-           return std::max(a, b) + std::log1p(std::exp2(-std::fabs(a - b))) / static_cast<T>(0.69314718055994530942);
-         }), -4, 4, false);
+  binary(
+      r, "logaddexp", ResultRule::promoted, Takes::floats,
+      [](Emit& e) { return emit_log_add(e, ScalarOp::exp, ScalarOp::log); }, float_formula<2>([](auto a, auto b) {
+        if (std::isinf(a) && a == b) return a;
+        auto top = std::max(a, b);
+        return top + std::log1p(std::exp(-std::fabs(a - b)));
+      }),
+      -4, 4, false);
+  binary(
+      r, "logaddexp2", ResultRule::promoted, Takes::floats,
+      [](Emit& e) { return emit_log_add(e, ScalarOp::exp2, ScalarOp::log2); }, float_formula<2>([](auto a, auto b) {
+        if (std::isinf(a) && a == b) return a;
+        using T = decltype(a);
+        return std::max(a, b) + std::log1p(std::exp2(-std::fabs(a - b))) / static_cast<T>(0.69314718055994530942);
+      }),
+      -4, 4, false);
   auto by_log = [](ScalarOp op) {
     return [op](Emit& e) {
       ValueId shifted = op == ScalarOp::log1p ? e.op(ScalarOp::log1p, e.x[1]) : e.op(ScalarOp::log, e.x[1]);
-      ValueId out = e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.number(0), e.op(ScalarOp::mul, e.x[0], shifted));
+      ValueId out =
+          e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.number(0), e.op(ScalarOp::mul, e.x[0], shifted));
       return e.k.select(e.op(ScalarOp::is_nan, e.x[1]), e.x[1], out);
     };
   };
-  Pointwise xlogy{.schema = "xlogy.Tensor(Tensor self, Tensor other) -> Tensor", .operands = "self other",
-                  .rule = ResultRule::floating, .emit = by_log(ScalarOp::log),
-                  .formula = float_formula<2>([](auto x, auto y) { return y != y ? y : x == 0 ? decltype(x){0} : x * std::log(y); }),
-                  .low = 0.0, .high = 3.0, .samples = {{{spec({3}), Scalar(2)}}}};
+  Pointwise xlogy{.schema = "xlogy.Tensor(Tensor self, Tensor other) -> Tensor",
+                  .operands = "self other",
+                  .rule = ResultRule::floating,
+                  .emit = by_log(ScalarOp::log),
+                  .formula = float_formula<2>([](auto x, auto y) {
+                    return y != y ? y : x == 0 ? decltype(x){0} : x * std::log(y);
+                  }),
+                  .low = 0.0,
+                  .high = 3.0,
+                  .samples = {{{spec({3}), Scalar(2)}}}};
   add_pointwise(r, xlogy);
   add_pointwise_alias(r, xlogy, "xlogy.Scalar_Other(Tensor self, Scalar other) -> Tensor");
   xlogy.inplace = false;
@@ -83,7 +105,9 @@ void register_logarithms(Registry& r) {
   add_pointwise_alias(r, xlogy, "xlogy.Scalar_Self(Scalar self, Tensor other) -> Tensor");
   xlogy.schema = "special_xlog1py(Tensor self, Tensor other) -> Tensor";
   xlogy.emit = by_log(ScalarOp::log1p);
-  xlogy.formula = float_formula<2>([](auto x, auto y) { return y != y ? y : x == 0 ? decltype(x){0} : x * std::log1p(y); });
+  xlogy.formula = float_formula<2>([](auto x, auto y) {
+    return y != y ? y : x == 0 ? decltype(x){0} : x * std::log1p(y);
+  });
   xlogy.samples = {};
   add_pointwise(r, xlogy);
 }
@@ -91,21 +115,28 @@ void register_logarithms(Registry& r) {
 void register_fused(Registry& r) {
   // value * a * b, added to self; integers divide as floats do in the promoted type.
   Pointwise addcmul{.schema = "addcmul(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-                    .operands = "self tensor1 tensor2", .params = "value", .takes = Takes::no_bool,
-                    .emit = [](Emit& e) {
-                      ValueId product = e.op(ScalarOp::mul, e.op(ScalarOp::mul, e.x[3], e.x[1]), e.x[2]);
-                      return e.op(ScalarOp::add, e.x[0], product);
-                    },
+                    .operands = "self tensor1 tensor2",
+                    .params = "value",
+                    .takes = Takes::no_bool,
+                    .emit =
+                        [](Emit& e) {
+                          ValueId product = e.op(ScalarOp::mul, e.op(ScalarOp::mul, e.x[3], e.x[1]), e.x[2]);
+                          return e.op(ScalarOp::add, e.x[0], product);
+                        },
                     .formula = formula<4>([](auto x, auto a, auto b, auto v) { return x + v * a * b; }),
                     .samples = {{{spec({2, 3}), spec({3}), spec({2, 1}), Scalar(0.5)}}}};
   add_pointwise(r, addcmul);
   add_pointwise(r, {.schema = "addcdiv(Tensor self, Tensor tensor1, Tensor tensor2, *, Scalar value=1) -> Tensor",
-                    .operands = "self tensor1 tensor2", .params = "value", .takes = Takes::floats,
-                    .emit = [](Emit& e) {
-                      ValueId quotient = e.op(ScalarOp::div, e.op(ScalarOp::mul, e.x[3], e.x[1]), e.x[2]);
-                      return e.op(ScalarOp::add, e.x[0], quotient);
-                    },
-                    .formula = float_formula<4>([](auto x, auto a, auto b, auto v) { return x + v * a / b; }), .low = 0.5,
+                    .operands = "self tensor1 tensor2",
+                    .params = "value",
+                    .takes = Takes::floats,
+                    .emit =
+                        [](Emit& e) {
+                          ValueId quotient = e.op(ScalarOp::div, e.op(ScalarOp::mul, e.x[3], e.x[1]), e.x[2]);
+                          return e.op(ScalarOp::add, e.x[0], quotient);
+                        },
+                    .formula = float_formula<4>([](auto x, auto a, auto b, auto v) { return x + v * a / b; }),
+                    .low = 0.5,
                     .samples = {{{spec({2, 3}), spec({3}), spec({2, 1}, DType::f32, 0.5), Scalar(0.5)}}}});
   auto lerp_emit = [](Emit& e) {
     // Both forms are exact at their own end.
@@ -118,22 +149,37 @@ void register_fused(Registry& r) {
   auto lerp_formula = float_formula<3>([](auto a, auto b, auto w) {
     return std::fabs(w) < static_cast<decltype(w)>(0.5) ? a + w * (b - a) : b - (b - a) * (1 - w);
   });
-  add_pointwise(r, {.schema = "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor", .operands = "self end",
-                    .params = "weight", .takes = Takes::floats, .emit = lerp_emit, .formula = lerp_formula, .trailing = {Scalar(0.3)},
+  add_pointwise(r, {.schema = "lerp.Scalar(Tensor self, Tensor end, Scalar weight) -> Tensor",
+                    .operands = "self end",
+                    .params = "weight",
+                    .takes = Takes::floats,
+                    .emit = lerp_emit,
+                    .formula = lerp_formula,
+                    .trailing = {Scalar(0.3)},
                     .samples = {{{spec({3}), spec({3}), Scalar(0.8)}}}});
-  add_pointwise(r, {.schema = "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor", .operands = "self end weight",
-                    .takes = Takes::floats, .emit = lerp_emit, .formula = lerp_formula, .low = 0.0, .high = 1.0});
+  add_pointwise(r, {.schema = "lerp.Tensor(Tensor self, Tensor end, Tensor weight) -> Tensor",
+                    .operands = "self end weight",
+                    .takes = Takes::floats,
+                    .emit = lerp_emit,
+                    .formula = lerp_formula,
+                    .low = 0.0,
+                    .high = 1.0});
 }
 
 void register_steps(Registry& r) {
-  binary(r, "heaviside", ResultRule::promoted, Takes::all,
-         [](Emit& e) {
-           if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_or, e.x[0], e.x[1]);
-           ValueId step = e.k.select(e.op(ScalarOp::lt, e.x[0], e.number(0)), e.number(0), e.number(1));
-           return e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.x[1], step);
-         },
-         formula<2>([](auto x, auto at_zero) { return x == 0 ? at_zero : x < 0 ? decltype(x){0} : decltype(x){1}; }), -1, 1);
-  Pointwise ldexp{.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor", .operands = "self other",
+  binary(
+      r, "heaviside", ResultRule::promoted, Takes::all,
+      [](Emit& e) {
+        if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_or, e.x[0], e.x[1]);
+        ValueId step = e.k.select(e.op(ScalarOp::lt, e.x[0], e.number(0)), e.number(0), e.number(1));
+        return e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.x[1], step);
+      },
+      formula<2>([](auto x, auto at_zero) { return x == 0  ? at_zero
+                                                   : x < 0 ? decltype(x){0}
+                                                           : decltype(x){1}; }), -1,
+      1);
+  Pointwise ldexp{.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
+                  .operands = "self other",
                   .rule = ResultRule::floating,
                   .emit = [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.op(ScalarOp::exp2, e.x[1])); },
                   .formula = float_formula<2>([](auto a, auto b) { return a * std::exp2(b); })};
@@ -146,30 +192,33 @@ void register_steps(Registry& r) {
     (void)dtype;
     return constant->as_double();
   };
-  add_pointwise(r, {.schema = "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
-                    .operands = "self", .params = "nan?- posinf?+ neginf?- @largest",
-                    .emit = [finite](Emit& e) {
-                      if (is_integral(e.dtype)) return e.x[0];
-                      double largest = largest_finite(e.common);
-                      ValueId nan = e.number(finite(e.call, "nan", e.common, 0));
-                      ValueId high = e.number(finite(e.call, "posinf", e.common, largest));
-                      ValueId low = e.number(finite(e.call, "neginf", e.common, -largest));
-                      ValueId out = e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(INFINITY)), high, e.x[0]);
-                      out = e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(-INFINITY)), low, out);
-                      return e.k.select(e.op(ScalarOp::is_nan, e.x[0]), nan, out);
-                    },
-                    // A missing argument comes as an infinity.
-                    .formula = formula<5>([](auto x, auto nan, auto high, auto low, auto largest) {
-                      using T = decltype(x);
-                      if constexpr (std::is_integral_v<T>) {
-                        return x;
-                      } else {
-                        if (x != x) return std::isinf(nan) ? T{0} : nan;
-                        if (std::isinf(x) && x > 0) return std::isinf(high) ? largest : high;
-                        return std::isinf(x) ? (std::isinf(low) ? -largest : low) : x;
-                      }
-                    }),
-                    .samples = {{{spec({3}), Scalar(1.0), Scalar(2.0), Scalar(-2.0)}}}});
+  add_pointwise(r,
+                {.schema = "nan_to_num(Tensor self, float? nan=None, float? posinf=None, float? neginf=None) -> Tensor",
+                 .operands = "self",
+                 .params = "nan?- posinf?+ neginf?- @largest",
+                 .emit =
+                     [finite](Emit& e) {
+                       if (is_integral(e.dtype)) return e.x[0];
+                       double largest = largest_finite(e.common);
+                       ValueId nan = e.number(finite(e.call, "nan", e.common, 0));
+                       ValueId high = e.number(finite(e.call, "posinf", e.common, largest));
+                       ValueId low = e.number(finite(e.call, "neginf", e.common, -largest));
+                       ValueId out = e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(INFINITY)), high, e.x[0]);
+                       out = e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(-INFINITY)), low, out);
+                       return e.k.select(e.op(ScalarOp::is_nan, e.x[0]), nan, out);
+                     },
+                 // A missing argument comes as an infinity.
+                 .formula = formula<5>([](auto x, auto nan, auto high, auto low, auto largest) {
+                   using T = decltype(x);
+                   if constexpr (std::is_integral_v<T>) {
+                     return x;
+                   } else {
+                     if (x != x) return std::isinf(nan) ? T{0} : nan;
+                     if (std::isinf(x) && x > 0) return std::isinf(high) ? largest : high;
+                     return std::isinf(x) ? (std::isinf(low) ? -largest : low) : x;
+                   }
+                 }),
+                 .samples = {{{spec({3}), Scalar(1.0), Scalar(2.0), Scalar(-2.0)}}}});
 }
 
 void register_integers(Registry& r) {
@@ -187,35 +236,42 @@ void register_integers(Registry& r) {
   };
   binary(r, "gcd", ResultRule::promoted, Takes::integers, gcd_emit,
          int_formula<2>([](int64_t a, int64_t b) { return std::gcd(a, b); }), -20, 20);
-  binary(r, "lcm", ResultRule::promoted, Takes::integers,
-         [gcd_emit](Emit& e) {
-           ValueId divisor = gcd_emit(e);
-           ValueId none = e.op(ScalarOp::eq, divisor, e.number(0));
-           ValueId part = e.op(ScalarOp::div, e.x[0], e.k.select(none, e.number(1), divisor));
-           return e.k.select(none, e.number(0), e.op(ScalarOp::abs, e.op(ScalarOp::mul, part, e.x[1])));
-         },
-         int_formula<2>([](int64_t a, int64_t b) {
-           int64_t divisor = std::gcd(a, b);
-           return divisor == 0 ? int64_t{0} : std::abs(a / divisor * b);
-         }), -20, 20);
+  binary(
+      r, "lcm", ResultRule::promoted, Takes::integers,
+      [gcd_emit](Emit& e) {
+        ValueId divisor = gcd_emit(e);
+        ValueId none = e.op(ScalarOp::eq, divisor, e.number(0));
+        ValueId part = e.op(ScalarOp::div, e.x[0], e.k.select(none, e.number(1), divisor));
+        return e.k.select(none, e.number(0), e.op(ScalarOp::abs, e.op(ScalarOp::mul, part, e.x[1])));
+      },
+      int_formula<2>([](int64_t a, int64_t b) {
+        int64_t divisor = std::gcd(a, b);
+        return divisor == 0 ? int64_t{0} : std::abs(a / divisor * b);
+      }),
+      -20, 20);
 }
 
 void register_logit(Registry& r) {
-  Pointwise logit{.schema = "logit(Tensor self, float? eps=None) -> Tensor", .operands = "self", .params = "eps?-",
+  Pointwise logit{.schema = "logit(Tensor self, float? eps=None) -> Tensor",
+                  .operands = "self",
+                  .params = "eps?-",
                   .rule = ResultRule::floating,
-                  .emit = [](Emit& e) {
-                    ValueId x = e.x[0];
-                    if (e.x[1] != loops::no_value) {
-                      ValueId high = e.op(ScalarOp::sub, e.number(1), e.x[1]);
-                      x = e.op(ScalarOp::min, e.op(ScalarOp::max, x, e.x[1]), high);
-                    }
-                    return e.op(ScalarOp::log, e.op(ScalarOp::div, x, e.op(ScalarOp::sub, e.number(1), x)));
-                  },
+                  .emit =
+                      [](Emit& e) {
+                        ValueId x = e.x[0];
+                        if (e.x[1] != loops::no_value) {
+                          ValueId high = e.op(ScalarOp::sub, e.number(1), e.x[1]);
+                          x = e.op(ScalarOp::min, e.op(ScalarOp::max, x, e.x[1]), high);
+                        }
+                        return e.op(ScalarOp::log, e.op(ScalarOp::div, x, e.op(ScalarOp::sub, e.number(1), x)));
+                      },
                   .formula = float_formula<2>([](auto x, auto eps) {
                     if (eps >= 0) x = x < eps ? eps : x > 1 - eps ? 1 - eps : x;
                     return std::log(x / (1 - x));
                   }),
-                  .low = 0.05, .high = 0.95, .samples = {{{spec({5}, DType::f32, -0.5, 1.5), Scalar(0.1)}}}};
+                  .low = 0.05,
+                  .high = 0.95,
+                  .samples = {{{spec({5}, DType::f32, -0.5, 1.5), Scalar(0.1)}}}};
   add_pointwise(r, logit);
 }
 

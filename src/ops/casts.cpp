@@ -11,9 +11,9 @@ namespace {
 // How one operator of the family reads its arguments.
 struct CastRow {
   std::string schema;
-  bool aliases = false;                                      // gives self itself where nothing changes
+  bool aliases = false;  // gives self itself where nothing changes
   MemoryFormat default_format = MemoryFormat::preserve;
-  std::function<DType(const OpCall&)> dtype = {};            // empty: self's
+  std::function<DType(const OpCall&)> dtype = {};  // empty: self's
   std::vector<Sample> samples = {};
 };
 
@@ -44,11 +44,13 @@ bool fits_format(const Sizes& sizes, const Sizes& strides, MemoryFormat format) 
 }
 
 void check_format(const OpCall& call, MemoryFormat format, size_t rank) {
-  bool wrong = (format == MemoryFormat::channels_last && rank != 4) ||
-               (format == MemoryFormat::channels_last_3d && rank != 5);
+  bool wrong =
+      (format == MemoryFormat::channels_last && rank != 4) || (format == MemoryFormat::channels_last_3d && rank != 5);
   if (wrong)
-    fail_user("K0201", str(call.schema().name, ": this memory format needs ",
-                           format == MemoryFormat::channels_last ? 4 : 5, " dimensions, not ", rank), call.where());
+    fail_user("K0201",
+              str(call.schema().name, ": this memory format needs ", format == MemoryFormat::channels_last ? 4 : 5,
+                  " dimensions, not ", rank),
+              call.where());
 }
 
 void infer_cast(InferCall& call, const CastRow& row) {
@@ -123,7 +125,8 @@ DType others_dtype(const OpCall& call) { return call.tensor("other")->type.dtype
 std::vector<Sample> dtype_samples() {
   std::vector<Sample> out;
   for (DType from : {DType::f32, DType::bf16, DType::i64, DType::boolean, DType::f64, DType::u8})
-    for (DType to : {DType::f32, DType::f16, DType::i32, DType::boolean, DType::i8}) out.push_back({{spec({2, 3}, from), to}});
+    for (DType to : {DType::f32, DType::f16, DType::i32, DType::boolean, DType::i8})
+      out.push_back({{spec({2, 3}, from), to}});
   out.push_back({{spec({0}), DType::i64}});
   out.push_back({{spec({}), DType::bf16}});
   return out;
@@ -132,29 +135,42 @@ std::vector<Sample> dtype_samples() {
 }  // namespace
 
 void register_casts(Registry& r) {
-  std::vector<Sample> plain = {{{spec({2, 3})}}, {{spec({}, DType::i64)}}, {{spec({0, 2}, DType::bf16)}},
-                               {{spec({3}, DType::boolean)}}};
+  std::vector<Sample> plain = {
+      {{spec({2, 3})}}, {{spec({}, DType::i64)}}, {{spec({0, 2}, DType::bf16)}}, {{spec({3}, DType::boolean)}}};
   const char* tail = "bool non_blocking=False, bool copy=False, MemoryFormat? memory_format=None) -> Tensor(a)";
-  add_cast(r, {.schema = str("to.dtype(Tensor(a) self, ScalarType dtype, ", tail), .aliases = true,
-               .dtype = given_dtype, .samples = dtype_samples()});
+  add_cast(r, {.schema = str("to.dtype(Tensor(a) self, ScalarType dtype, ", tail),
+               .aliases = true,
+               .dtype = given_dtype,
+               .samples = dtype_samples()});
   std::vector<Sample> keyword = plain;
   keyword.push_back({{spec({2, 3}), DType::f16}});
   add_cast(r, {.schema = str("to.dtype_layout(Tensor(a) self, *, ScalarType? dtype=None, Layout? layout=None, Device? "
-                             "device=None, bool? pin_memory=None, ", tail),
-               .aliases = true, .dtype = given_dtype, .samples = keyword});
-  add_cast(r, {.schema = str("to.device(Tensor(a) self, Device device, ScalarType dtype, ", tail), .aliases = true,
-               .dtype = given_dtype, .samples = {{{spec({2, 3}), Argument::None{}, DType::f64}}}});
-  add_cast(r, {.schema = str("to.other(Tensor(a) self, Tensor other, ", tail), .aliases = true, .dtype = others_dtype,
+                             "device=None, bool? pin_memory=None, ",
+                             tail),
+               .aliases = true,
+               .dtype = given_dtype,
+               .samples = keyword});
+  add_cast(r, {.schema = str("to.device(Tensor(a) self, Device device, ScalarType dtype, ", tail),
+               .aliases = true,
+               .dtype = given_dtype,
+               .samples = {{{spec({2, 3}), Argument::None{}, DType::f64}}}});
+  add_cast(r, {.schema = str("to.other(Tensor(a) self, Tensor other, ", tail),
+               .aliases = true,
+               .dtype = others_dtype,
                .samples = {{{spec({2, 3}), spec({1}, DType::bf16)}}}});
-  add_cast(r, {.schema = "type_as(Tensor self, Tensor other) -> Tensor", .aliases = true, .dtype = others_dtype,
+  add_cast(r, {.schema = "type_as(Tensor self, Tensor other) -> Tensor",
+               .aliases = true,
+               .dtype = others_dtype,
                .samples = {{{spec({2, 3}), spec({1}, DType::bf16)}}}});
   add_cast(r, {.schema = "_to_copy(Tensor self, *, ScalarType? dtype=None, Layout? layout=None, Device? device=None, "
                          "bool? pin_memory=None, bool non_blocking=False, MemoryFormat? memory_format=None) -> Tensor",
-               .dtype = given_dtype, .samples = dtype_samples()});
-  add_cast(r, {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor",
-               .samples = plain});
+               .dtype = given_dtype,
+               .samples = dtype_samples()});
+  add_cast(r, {.schema = "clone(Tensor self, *, MemoryFormat? memory_format=None) -> Tensor", .samples = plain});
   add_cast(r, {.schema = "contiguous(Tensor(a) self, *, MemoryFormat memory_format=contiguous_format) -> Tensor(a)",
-               .aliases = true, .default_format = MemoryFormat::contiguous, .samples = plain});
+               .aliases = true,
+               .default_format = MemoryFormat::contiguous,
+               .samples = plain});
   add_cast(r, {.schema = "lift_fresh_copy(Tensor self) -> Tensor", .samples = plain});
 }
 

@@ -1,5 +1,5 @@
-// Declares operators that PyTorch itself defines in terms of others (pad, hstack, losses, attention): one decomposition is
-// the whole record. The rule runs it on a scratch graph and takes the types of its results; the reference runs it on
+// Declares operators that PyTorch itself defines in terms of others (pad, hstack, losses, attention): one decomposition
+// is the whole record. The rule runs it on a scratch graph and takes the types of its results; the reference runs it on
 // concrete tensors through the references of its parts. What is intricate in itself has a reference of its own.
 #pragma once
 #include "ops/decompose_call.h"
@@ -13,7 +13,9 @@ class Build {
  public:
   explicit Build(DecomposeCall& call) : call_(call) {}
   DecomposeCall& call() { return call_; }
-  Value* operator()(std::string_view op, std::vector<Argument> args) { return call_.call(full_name(op), std::move(args)); }
+  Value* operator()(std::string_view op, std::vector<Argument> args) {
+    return call_.call(full_name(op), std::move(args));
+  }
   std::vector<Value*> all(std::string_view op, std::vector<Argument> args) {
     return call_.call_all(full_name(op), std::move(args));
   }
@@ -48,13 +50,13 @@ struct CompositeRow {
   CompositeFn build;
   std::vector<Sample> samples = {};
   bool inplace = false;
-  ReferenceFn reference = {};   // empty: through the parts
+  ReferenceFn reference = {};  // empty: through the parts
   std::string name_space = "aten";
 };
 void add_composite(Registry& registry, CompositeRow row);
 
 // Integer lists and sizes that reductions of losses use.
 enum class LossReduction : uint8_t { none = 0, mean = 1, sum = 2 };
-Value* reduce_loss(Build& b, Value* loss);   // by the argument "reduction"
+Value* reduce_loss(Build& b, Value* loss);  // by the argument "reduction"
 
 }  // namespace kiln

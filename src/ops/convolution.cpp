@@ -1,5 +1,5 @@
-// Convolutions. `convolution` is one nest: the axes of the result around a sum over the input channels of a group and the
-// places of the kernel; what lies in the padding is masked off. conv1d … conv_transpose3d decompose to it.
+// Convolutions. `convolution` is one nest: the axes of the result around a sum over the input channels of a group and
+// the places of the kernel; what lies in the padding is masked off. conv1d … conv_transpose3d decompose to it.
 #include "ops/convolution.h"
 
 #include "ops/composite.h"
@@ -17,7 +17,8 @@ std::vector<int64_t> spatial_argument(const OpCall& call, std::string_view name,
   std::vector<int64_t> out = call.constant_integers(name);
   if (out.size() == 1) out.resize(spatial, out[0]);
   if (out.size() != spatial) {
-    fail_user("K0201", str(call.schema().name, ": ", name, " has ", out.size(), " values for ", spatial, " spatial dimensions"),
+    fail_user("K0201",
+              str(call.schema().name, ": ", name, " has ", out.size(), " values for ", spatial, " spatial dimensions"),
               call.where());
   }
   return out;
@@ -58,18 +59,22 @@ ConvGeometry geometry_of(const OpCall& call) {
   return g;
 }
 
-void check_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight, const RangeEnv& ranges) {
-  if (weight.size() != input.size()) refuse(call, str("the weight has ", weight.size(), " dimensions, the input ", input.size()));
+void check_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight,
+                 const RangeEnv& ranges) {
+  if (weight.size() != input.size())
+    refuse(call, str("the weight has ", weight.size(), " dimensions, the input ", input.size()));
   Expr channels = g.transposed ? weight[0] : weight[1] * Expr(g.groups);
   if (prove_eq(input[1], channels, ranges) == Proof::no) {
-    refuse(call, str("given groups=", g.groups, " and weight of size [", shape_text(weight), "], expected input to have ",
-                     channels.text(), " channels, but got ", input[1].text()));
+    refuse(call, str("given groups=", g.groups, " and weight of size [", shape_text(weight),
+                     "], expected input to have ", channels.text(), " channels, but got ", input[1].text()));
   }
   const Expr& first = weight[0];
-  if (first.is_constant() && first.value() % g.groups != 0) refuse(call, "the weight's first size must be divisible by groups");
+  if (first.is_constant() && first.value() % g.groups != 0)
+    refuse(call, "the weight's first size must be divisible by groups");
 }
 
-Sizes result_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight, const RangeEnv& ranges) {
+Sizes result_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight,
+                   const RangeEnv& ranges) {
   check_sizes(call, g, input, weight, ranges);
   Sizes out = {input[0], g.transposed ? weight[1] * Expr(g.groups) : weight[0]};
   for (size_t d = 0; d < g.spatial(); ++d) {
@@ -84,7 +89,10 @@ DType conv_dtype(const OpCall& call) {
   DType input = call.tensor("input")->type.dtype, weight = call.tensor("weight")->type.dtype;
   refuse_complex(call, input);
   if (input != weight)
-    fail_user("K0203", str("Input type (", dtype_torch_name(input), ") and weight type (", dtype_torch_name(weight), ") should be the same"), call.where());
+    fail_user("K0203",
+              str("Input type (", dtype_torch_name(input), ") and weight type (", dtype_torch_name(weight),
+                  ") should be the same"),
+              call.where());
   if (input == DType::boolean) refuse_dtype(call, input);
   return input;
 }
@@ -147,8 +155,10 @@ void lower_convolution(LowerCall& call) {
       ValueId sum = k.reduce_one(ReduceOp::sum, compute, extents, [&](const Index& r) {
         Mask mask(k);
         Index at = {i[0], group * in_per_group + r[0]};
-        for (size_t d = 0; d < g.spatial(); ++d) at.push_back(input_position(g, d, i[d + 2], r[d + 1], input[d + 2], mask));
-        Index w = g.transposed ? Index{group * in_per_group + r[0], g.groups == 1 ? i[1] : mod(i[1], out_per_group)} : Index{i[1], r[0]};
+        for (size_t d = 0; d < g.spatial(); ++d)
+          at.push_back(input_position(g, d, i[d + 2], r[d + 1], input[d + 2], mask));
+        Index w = g.transposed ? Index{group * in_per_group + r[0], g.groups == 1 ? i[1] : mod(i[1], out_per_group)}
+                               : Index{i[1], r[0]};
         w.insert(w.end(), r.begin() + 1, r.end());
         // Masked off loads give 0: they add nothing.
         ValueId x = k.load_compute(call.input("input"), at, mask.value());
@@ -160,14 +170,16 @@ void lower_convolution(LowerCall& call) {
   });
 }
 
-// ---- Reference: products of unfolded images -------------------------------------------------------------------------------
+// ---- Reference: products of unfolded images
+// -------------------------------------------------------------------------------
 
 struct Unfolded {
-  std::vector<int64_t> in, out, kernel;    // spatial sizes
+  std::vector<int64_t> in, out, kernel;  // spatial sizes
   int64_t in_count, out_count, places;
 };
 
-Unfolded unfolded(const std::vector<int64_t>& input, const std::vector<int64_t>& weight, const std::vector<int64_t>& result) {
+Unfolded unfolded(const std::vector<int64_t>& input, const std::vector<int64_t>& weight,
+                  const std::vector<int64_t>& result) {
   Unfolded u;
   u.in.assign(input.begin() + 2, input.end());
   u.kernel.assign(weight.begin() + 2, weight.end());
@@ -205,7 +217,8 @@ void for_each_meeting(const ConvGeometry& g, const std::vector<int64_t>& kernel,
 }
 
 template <class T>
-std::vector<T> convolve(const ConvGeometry& g, const Tensor& input, const Tensor& weight, const std::vector<int64_t>& result) {
+std::vector<T> convolve(const ConvGeometry& g, const Tensor& input, const Tensor& weight,
+                        const std::vector<int64_t>& result) {
   Unfolded u = unfolded(input.sizes, weight.sizes, result);
   std::vector<T> x = read_dense<T>(input), w = read_dense<T>(weight);
   std::vector<T> out(static_cast<size_t>(count_elements(result)));
@@ -217,7 +230,8 @@ std::vector<T> convolve(const ConvGeometry& g, const Tensor& input, const Tensor
       T* to = out.data() + (n * g.groups + group) * out_channels * u.out_count;
       std::fill(columns.begin(), columns.end(), T{0});
       for_each_meeting(g, u.kernel, u.out, u.in, [&](int64_t place, int64_t at, int64_t from) {
-        for (int64_t c = 0; c < in_channels; ++c) columns[static_cast<size_t>((c * u.places + place) * u.out_count + at)] = image[c * u.in_count + from];
+        for (int64_t c = 0; c < in_channels; ++c)
+          columns[static_cast<size_t>((c * u.places + place) * u.out_count + at)] = image[c * u.in_count + from];
       });
       accumulate_product(w.data() + group * out_channels * in_channels * u.places, columns.data(), to, out_channels,
                          in_channels * u.places, u.out_count);
@@ -227,7 +241,8 @@ std::vector<T> convolve(const ConvGeometry& g, const Tensor& input, const Tensor
 }
 
 template <class T>
-std::vector<T> convolve_transposed(const ConvGeometry& g, const Tensor& input, const Tensor& weight, const std::vector<int64_t>& result) {
+std::vector<T> convolve_transposed(const ConvGeometry& g, const Tensor& input, const Tensor& weight,
+                                   const std::vector<int64_t>& result) {
   Unfolded u = unfolded(input.sizes, weight.sizes, result);
   std::vector<T> x = read_dense<T>(input), w = read_dense<T>(weight);
   std::vector<T> out(static_cast<size_t>(count_elements(result)));
@@ -268,26 +283,32 @@ void evaluate(ReferenceCall& call, const ConvGeometry& g, const Sizes& sizes) {
 
 void add_convolution(Registry& r) {
   OpRecord record;
-  record.schema_text = "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
-                       "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor";
+  record.schema_text =
+      "convolution(Tensor input, Tensor weight, Tensor? bias, SymInt[] stride, SymInt[] padding, SymInt[] "
+      "dilation, bool transposed, SymInt[] output_padding, SymInt groups) -> Tensor";
   auto schema = std::make_shared<const Schema>(parse_schema(record.schema_text));
   record.infer = infer_convolution;
   record.lower = lower_convolution;
   record.reference = [schema](ReferenceCall& call) {
     OpCall typed(call.node(), *schema);
     ConvGeometry g = geometry_of(typed);
-    Sizes sizes = result_sizes(typed, g, to_exprs(call.tensor("input").sizes), to_exprs(call.tensor("weight").sizes), {});
-    if (reference_compute(call, conv_dtype(typed)) == DType::i64) evaluate<int64_t>(call, g, sizes);
-    else evaluate<double>(call, g, sizes);
+    Sizes sizes =
+        result_sizes(typed, g, to_exprs(call.tensor("input").sizes), to_exprs(call.tensor("weight").sizes), {});
+    if (reference_compute(call, conv_dtype(typed)) == DType::i64)
+      evaluate<int64_t>(call, g, sizes);
+    else
+      evaluate<double>(call, g, sizes);
   };
   Argument::None none;
-  auto sample = [&](Sample::TensorSpec x, Sample::TensorSpec w, Sample::SampleArg bias, List stride, List padding, List dilation,
-                    bool transposed, List output_padding, int64_t groups, bool refused = false) {
-    record.samples.push_back({{x, w, bias, stride, padding, dilation, Scalar(transposed), output_padding, Scalar(groups)}, refused});
+  auto sample = [&](Sample::TensorSpec x, Sample::TensorSpec w, Sample::SampleArg bias, List stride, List padding,
+                    List dilation, bool transposed, List output_padding, int64_t groups, bool refused = false) {
+    record.samples.push_back(
+        {{x, w, bias, stride, padding, dilation, Scalar(transposed), output_padding, Scalar(groups)}, refused});
   };
   sample(spec({2, 3, 5, 6}), spec({4, 3, 3, 2}), spec({4}), {1, 1}, {0, 0}, {1, 1}, false, {0, 0}, 1);
   sample(spec({1, 4, 5, 5}), spec({6, 2, 3, 3}), none, {2, 1}, {1, 2}, {1, 2}, false, {0, 0}, 2);
-  sample(spec({2, 3, 7}, DType::bf16), spec({2, 3, 3}, DType::bf16), spec({2}, DType::bf16), {2}, {1}, {1}, false, {0}, 1);
+  sample(spec({2, 3, 7}, DType::bf16), spec({2, 3, 3}, DType::bf16), spec({2}, DType::bf16), {2}, {1}, {1}, false, {0},
+         1);
   sample(spec({1, 2, 3, 4, 3}), spec({2, 2, 2, 2, 2}), none, {1, 1, 1}, {1, 0, 1}, {1, 1, 1}, false, {0, 0, 0}, 1);
   sample(spec({1, 4, 3, 4}), spec({4, 3, 3, 2}), spec({3}), {2, 1}, {1, 0}, {1, 1}, true, {1, 0}, 1);
   sample(spec({1, 4, 5}), spec({4, 2, 3}), spec({4}), {3}, {1}, {2}, true, {2}, 2);
@@ -297,7 +318,8 @@ void add_convolution(Registry& r) {
   r.add(std::move(record));
 }
 
-// ---- conv1d … conv_transpose3d --------------------------------------------------------------------------------------------
+// ---- conv1d … conv_transpose3d
+// --------------------------------------------------------------------------------------------
 
 // An input without a batch dimension gets one for the time of the call.
 struct Batched {
@@ -308,11 +330,14 @@ Batched batched(Build& b, size_t spatial) {
   Value* input = b.call().tensor("input");
   if (input->type.sizes.size() == spatial + 2) return {input, false};
   if (input->type.sizes.size() != spatial + 1)
-    refuse(b.call(), str("expected ", spatial + 1, "D (unbatched) or ", spatial + 2, "D (batched) input, but got ", input->type.sizes.size(), "D"));
+    refuse(b.call(), str("expected ", spatial + 1, "D (unbatched) or ", spatial + 2, "D (batched) input, but got ",
+                         input->type.sizes.size(), "D"));
   return {b("unsqueeze", {input, Scalar(0)}), true};
 }
 
-void finish(Build& b, const Batched& batch, Value* out) { b.call().result(batch.added ? b("squeeze.dim", {out, Scalar(0)}) : out); }
+void finish(Build& b, const Batched& batch, Value* out) {
+  b.call().result(batch.added ? b("squeeze.dim", {out, Scalar(0)}) : out);
+}
 
 Argument list_of(const std::vector<int64_t>& values) {
   Argument::List list;
@@ -326,9 +351,11 @@ void build_conv(Build& b, size_t spatial) {
   DecomposeCall& call = b.call();
   Batched batch = batched(b, spatial);
   std::vector<int64_t> zeros(spatial, 0);
-  finish(b, batch, b("convolution", {batch.input, call.tensor("weight"), bias_of(b), list_of(spatial_argument(call, "stride", spatial)),
-                                     list_of(spatial_argument(call, "padding", spatial)), list_of(spatial_argument(call, "dilation", spatial)),
-                                     Scalar(false), list_of(zeros), call.arg("groups")}));
+  finish(b, batch,
+         b("convolution",
+           {batch.input, call.tensor("weight"), bias_of(b), list_of(spatial_argument(call, "stride", spatial)),
+            list_of(spatial_argument(call, "padding", spatial)), list_of(spatial_argument(call, "dilation", spatial)),
+            Scalar(false), list_of(zeros), call.arg("groups")}));
 }
 
 // padding = "same": the odd one goes to the end, which only an explicit pad can do.
@@ -345,7 +372,8 @@ void build_conv_padding(Build& b, size_t spatial) {
     for (size_t d = 0; d < spatial; ++d) {
       const Expr& kernel = call.tensor("weight")->type.sizes.at(d + 2);
       if (stride[d] != 1) refuse(call, "padding='same' is not supported for strided convolutions");
-      if (!kernel.is_constant()) fail_unsupported("K0202", "a convolution with padding='same' needs a kernel of known size", call.where());
+      if (!kernel.is_constant())
+        fail_unsupported("K0202", "a convolution with padding='same' needs a kernel of known size", call.where());
       int64_t total = dilation[d] * (kernel.value() - 1);
       padding[d] = total / 2;
       if (total % 2) {
@@ -355,16 +383,20 @@ void build_conv_padding(Build& b, size_t spatial) {
     }
     if (any) batch.input = b("constant_pad_nd", {batch.input, list_of(extra)});
   }
-  finish(b, batch, b("convolution", {batch.input, call.tensor("weight"), bias_of(b), list_of(stride), list_of(padding), list_of(dilation),
-                                     Scalar(false), list_of(std::vector<int64_t>(spatial, 0)), call.arg("groups")}));
+  finish(b, batch,
+         b("convolution",
+           {batch.input, call.tensor("weight"), bias_of(b), list_of(stride), list_of(padding), list_of(dilation),
+            Scalar(false), list_of(std::vector<int64_t>(spatial, 0)), call.arg("groups")}));
 }
 
 void build_conv_transpose(Build& b, size_t spatial) {
   DecomposeCall& call = b.call();
   Batched batch = batched(b, spatial);
-  finish(b, batch, b("convolution", {batch.input, call.tensor("weight"), bias_of(b), list_of(spatial_argument(call, "stride", spatial)),
-                                     list_of(spatial_argument(call, "padding", spatial)), list_of(spatial_argument(call, "dilation", spatial)),
-                                     Scalar(true), list_of(spatial_argument(call, "output_padding", spatial)), call.arg("groups")}));
+  finish(b, batch,
+         b("convolution",
+           {batch.input, call.tensor("weight"), bias_of(b), list_of(spatial_argument(call, "stride", spatial)),
+            list_of(spatial_argument(call, "padding", spatial)), list_of(spatial_argument(call, "dilation", spatial)),
+            Scalar(true), list_of(spatial_argument(call, "output_padding", spatial)), call.arg("groups")}));
 }
 
 }  // namespace
@@ -374,25 +406,34 @@ void register_convolution(Registry& r) {
   std::vector<std::vector<int64_t>> images = {{2, 3, 7}, {2, 3, 6, 5}, {1, 3, 4, 5, 4}};
   for (size_t spatial = 1; spatial <= 3; ++spatial) {
     std::string n = std::to_string(spatial);
-    std::vector<int64_t> image = images[spatial - 1], kernel = {4, 3}, back = {3, 4}, single(image.begin() + 1, image.end());
+    std::vector<int64_t> image = images[spatial - 1], kernel = {4, 3}, back = {3, 4},
+                         single(image.begin() + 1, image.end());
     kernel.resize(spatial + 2, 3);
     back.resize(spatial + 2, 2);
     List ones(spatial, 1);
-    add_composite(r, {.schema = str("conv", n, "d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[", n, "] stride=1, SymInt[",
-                                    n, "] padding=0, SymInt[", n, "] dilation=1, SymInt groups=1) -> Tensor"),
+    add_composite(r, {.schema = str("conv", n, "d(Tensor input, Tensor weight, Tensor? bias=None, SymInt[", n,
+                                    "] stride=1, SymInt[", n, "] padding=0, SymInt[", n,
+                                    "] dilation=1, SymInt groups=1) -> Tensor"),
                       .build = [spatial](Build& b) { build_conv(b, spatial); },
-                      .samples = {{{spec(image), spec(kernel), spec({4})}}, {{spec(single), spec(kernel)}},
-                                  {{spec(image), spec(kernel), Argument::None{}, List(spatial, 2), ones}}, {{spec({3}), spec(kernel)}, true}}});
-    add_composite(r, {.schema = str("conv", n, "d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[", n, "] stride=1, str "
-                                    "padding=\"valid\", SymInt[", n, "] dilation=1, SymInt groups=1) -> Tensor"),
+                      .samples = {{{spec(image), spec(kernel), spec({4})}},
+                                  {{spec(single), spec(kernel)}},
+                                  {{spec(image), spec(kernel), Argument::None{}, List(spatial, 2), ones}},
+                                  {{spec({3}), spec(kernel)}, true}}});
+    add_composite(r, {.schema = str("conv", n, "d.padding(Tensor input, Tensor weight, Tensor? bias=None, SymInt[", n,
+                                    "] stride=1, str "
+                                    "padding=\"valid\", SymInt[",
+                                    n, "] dilation=1, SymInt groups=1) -> Tensor"),
                       .build = [spatial](Build& b) { build_conv_padding(b, spatial); },
-                      .samples = {{{spec(image), spec(kernel), spec({4}), ones, std::string("same")}}, {{spec(image), spec(kernel)}},
+                      .samples = {{{spec(image), spec(kernel), spec({4}), ones, std::string("same")}},
+                                  {{spec(image), spec(kernel)}},
                                   {{spec(image), spec(kernel), Argument::None{}, ones, std::string("full")}, true}}});
-    add_composite(r, {.schema = str("conv_transpose", n, "d", spatial == 1 ? "" : ".input", "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[",
-                                    n, "] stride=1, SymInt[", n, "] padding=0, SymInt[", n, "] output_padding=0, SymInt groups=1, SymInt[", n,
-                                    "] dilation=1) -> Tensor"),
+    add_composite(r, {.schema = str("conv_transpose", n, "d", spatial == 1 ? "" : ".input",
+                                    "(Tensor input, Tensor weight, Tensor? bias=None, SymInt[", n,
+                                    "] stride=1, SymInt[", n, "] padding=0, SymInt[", n,
+                                    "] output_padding=0, SymInt groups=1, SymInt[", n, "] dilation=1) -> Tensor"),
                       .build = [spatial](Build& b) { build_conv_transpose(b, spatial); },
-                      .samples = {{{spec(image), spec(back), spec({4})}}, {{spec(image), spec(back), Argument::None{}, List(spatial, 2), ones, ones}}}});
+                      .samples = {{{spec(image), spec(back), spec({4})}},
+                                  {{spec(image), spec(back), Argument::None{}, List(spatial, 2), ones, ones}}}});
   }
 }
 

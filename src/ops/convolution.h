@@ -5,7 +5,7 @@
 namespace kiln {
 
 struct ConvGeometry {
-  std::vector<int64_t> stride, padding, dilation, output_padding;   // one per spatial dimension
+  std::vector<int64_t> stride, padding, dilation, output_padding;  // one per spatial dimension
   int64_t groups = 1;
   bool transposed = false;
   size_t spatial() const { return stride.size(); }

@@ -1,6 +1,6 @@
 // What an operator's decomposition sees: its arguments, and a way to call other operators in its place. The new nodes
-// stand before the node and inherit its origins; `result(i, value)` says what replaces each result. Of an operator whose
-// result is a list (split), the results are the list's elements.
+// stand before the node and inherit its origins; `result(i, value)` says what replaces each result. Of an operator
+// whose result is a list (split), the results are the list's elements.
 #pragma once
 #include <set>
 
@@ -22,12 +22,13 @@ class DecomposeCall : public OpCall {
   Argument int_list(const std::vector<Expr>& values);
   // While types are inferred the node has no results yet: the list grows.
   void result(int index, Value* value) {
-    if (static_cast<size_t>(index) >= replacements_.size()) replacements_.resize(static_cast<size_t>(index) + 1, nullptr);
+    if (static_cast<size_t>(index) >= replacements_.size())
+      replacements_.resize(static_cast<size_t>(index) + 1, nullptr);
     replacements_[static_cast<size_t>(index)] = value;
   }
   void result(Value* value) { result(0, value); }
   const std::vector<Value*>& replacements() const { return replacements_; }
-  bool made(const Node* node) const { return node && made_.contains(node); }   // by this decomposition
+  bool made(const Node* node) const { return node && made_.contains(node); }  // by this decomposition
 
  private:
   static size_t result_count(const Node& node) {

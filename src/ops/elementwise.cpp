@@ -51,12 +51,21 @@ using RowPtr = std::shared_ptr<const Row>;
 
 bool present(const OpCall& call, const Slot& slot) { return slot.missing == Missing::error || call.given(slot.arg); }
 
-void check_takes(const OpCall& call, Takes takes, DType dtype) {
+bool takes(Takes which, DType dtype) {
+  switch (which) {
+    case Takes::all: return true;
+    case Takes::no_bool: return dtype != DType::boolean;
+    case Takes::signed_numbers: return is_float(dtype) || (is_integer(dtype) && is_signed(dtype));
+    case Takes::floats: return is_float(dtype);
+    case Takes::integral: return is_integral(dtype);
+    case Takes::integers: return is_integer(dtype);
+  }
+  return false;
+}
+
+void check_takes(const OpCall& call, Takes which, DType dtype) {
   refuse_complex(call, dtype);
-  bool fine = takes == Takes::all || (takes == Takes::no_bool && dtype != DType::boolean) ||
-              (takes == Takes::floats && is_float(dtype)) || (takes == Takes::integral && is_integral(dtype)) ||
-              (takes == Takes::integers && is_integer(dtype));
-  if (!fine) refuse_dtype(call, dtype);
+  if (!takes(which, dtype)) refuse_dtype(call, dtype);
 }
 
 ComputeTypes types_of(const OpCall& call, const Row& row) {
@@ -117,7 +126,8 @@ T missing_value(Missing missing) {
 const Datum& given_datum(const ReferenceCall& call, const std::string& arg) {
   auto found = call.values.find(arg);
   if (found != call.values.end() && (found->second.is_tensor() || found->second.is_scalar())) return found->second;
-  fail_user("K0201", str(call.node().target, ": argument '", arg, "' must be a tensor or a number"), call.node().where());
+  fail_user("K0201", str(call.node().target, ": argument '", arg, "' must be a tensor or a number"),
+            call.node().where());
 }
 
 // The operand as the kernel of eager sees it: converted to the common type, except that numbers and tensors without
@@ -135,8 +145,9 @@ Tensor reference_operand(const ReferenceCall& call, const Row& row, const Slot& 
 }
 
 template <class T>
-void reference_row(ReferenceCall& call, const Row& row, DType common, const std::vector<std::optional<Tensor>>& operands,
-                   const Tensor& out, void (*apply)(int64_t, const T* const*, T*)) {
+void reference_row(ReferenceCall& call, const Row& row, DType common,
+                   const std::vector<std::optional<Tensor>>& operands, const Tensor& out,
+                   void (*apply)(int64_t, const T* const*, T*)) {
   if (!apply) fail_bug(str(call.node().target, " has no reference for this type"), call.node().where());
   size_t count = static_cast<size_t>(out.numel());
   std::vector<std::vector<T>> columns;
@@ -195,17 +206,6 @@ void evaluate_row(ReferenceCall& call, const Row& row) {
   call.results = {Datum{out}};
 }
 
-bool takes(const Pointwise& row, DType dtype) {
-  switch (row.takes) {
-    case Takes::all: return true;
-    case Takes::no_bool: return dtype != DType::boolean;
-    case Takes::floats: return is_float(dtype);
-    case Takes::integral: return is_integral(dtype);
-    case Takes::integers: return is_integer(dtype);
-  }
-  return false;
-}
-
 // The shapes worth trying for n operands, and the types the operator takes.
 void generate_samples(OpRecord& record, const Pointwise& row, const std::vector<Slot>& operands) {
   size_t n = operands.size();
@@ -213,15 +213,16 @@ void generate_samples(OpRecord& record, const Pointwise& row, const std::vector<
     Sample sample;
     for (size_t i = 0; i < n; ++i) {
       DType dtype = operands[i].condition ? DType::boolean : dtypes[i % dtypes.size()];
-      if (!operands[i].condition && !takes(row, dtype)) return;
+      if (!operands[i].condition && !takes(row.takes, dtype)) return;
       sample.args.push_back(spec(shapes[i % shapes.size()], dtype, row.low, row.high));
     }
     sample.args.insert(sample.args.end(), row.trailing.begin(), row.trailing.end());
     record.samples.push_back(std::move(sample));
   };
-  for (DType dtype : {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean})
+  for (DType dtype :
+       {DType::f32, DType::f64, DType::f16, DType::bf16, DType::i64, DType::i32, DType::u8, DType::boolean})
     add({{2, 3}}, {dtype});
-  DType usual = takes(row, DType::f32) ? DType::f32 : DType::i64;
+  DType usual = takes(row.takes, DType::f32) ? DType::f32 : DType::i64;
   add({{0, 3}}, {usual});
   add({{}}, {usual});
   add({{17}}, {usual});
@@ -232,7 +233,8 @@ void generate_samples(OpRecord& record, const Pointwise& row, const std::vector<
   add({{2, 2}, {}}, {DType::bf16, DType::f32});
   add({{2, 2}, {2, 2}}, {DType::i32, DType::i64});
   Sample bad;
-  for (size_t i = 0; i < n; ++i) bad.args.push_back(spec({i == 0 ? int64_t{2} : int64_t{3}}, operands[i].condition ? DType::boolean : usual));
+  for (size_t i = 0; i < n; ++i)
+    bad.args.push_back(spec({i == 0 ? int64_t{2} : int64_t{3}}, operands[i].condition ? DType::boolean : usual));
   bad.args.insert(bad.args.end(), row.trailing.begin(), row.trailing.end());
   bad.refused = true;
   record.samples.push_back(std::move(bad));
@@ -254,7 +256,8 @@ void add_pointwise(Registry& registry, Pointwise row) {
   record.inplace = row.inplace;
   bool operands_first = true;
   for (size_t i = 0; i < ready->operands.size(); ++i)
-    operands_first &= ready->schema.args[i].name == ready->operands[i].arg && ready->schema.args[i].type == SchemaType::tensor;
+    operands_first &=
+        ready->schema.args[i].name == ready->operands[i].arg && ready->schema.args[i].type == SchemaType::tensor;
   // Generated samples give operands and trailing arguments only; what else the schema demands must have a default.
   for (size_t i = ready->operands.size() + row.trailing.size(); i < ready->schema.args.size(); ++i)
     operands_first &= ready->schema.args[i].has_default;
@@ -275,11 +278,16 @@ void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema) 
 
 double largest_finite(DType dtype) {
   switch (dtype) {
-    case DType::f16: return 65504.0;
-    case DType::bf16: return 3.3895313892515355e38;
-    case DType::f32: return std::numeric_limits<float>::max();
-    case DType::f64: return std::numeric_limits<double>::max();
-    default: fail_bug(str(dtype_name(dtype), " has no largest finite number here"));
+    case DType::f16:
+      return 65504.0;
+    case DType::bf16:
+      return 3.3895313892515355e38;
+    case DType::f32:
+      return std::numeric_limits<float>::max();
+    case DType::f64:
+      return std::numeric_limits<double>::max();
+    default:
+      fail_bug(str(dtype_name(dtype), " has no largest finite number here"));
   }
 }
 
@@ -296,7 +304,8 @@ ValueId load_operand(const LowerCall& call, loops::KernelBuilder& k, const Opera
   bool narrow = compute != common;
   if (!operand.tensor) {
     const auto* constant = std::get_if<Scalar>(&operand.number);
-    if (constant && rounds_numbers && narrow) return k.constant(compute, scalar_as(scalar_as(*constant, common), compute));
+    if (constant && rounds_numbers && narrow)
+      return k.constant(compute, scalar_as(scalar_as(*constant, common), compute));
     ValueId value = number_value(k, operand.number, compute);
     return rounds_numbers && narrow ? k.as(compute, k.cast(common, value)) : value;
   }
@@ -334,8 +343,8 @@ Tensor elementwise_result(const ReferenceCall& call, const std::vector<Tensor>& 
       int64_t& have = sizes[rank - tensor.sizes.size() + d];
       if (tensor.sizes[d] == 1 || tensor.sizes[d] == have) continue;
       if (have != 1) {
-        fail_user("K0206", str(call.node().target, ": sizes ", have, " and ", tensor.sizes[d],
-                               " cannot be broadcast together"),
+        fail_user("K0206",
+                  str(call.node().target, ": sizes ", have, " and ", tensor.sizes[d], " cannot be broadcast together"),
                   call.node().where());
       }
       have = tensor.sizes[d];

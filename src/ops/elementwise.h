@@ -1,6 +1,6 @@
-// Declares pointwise operators by a table row: schema, which arguments are operands, the type rule, the formula in Loops
-// and, independent of it, the formula of the reference. Everything else (promotion, broadcasting, layout of the result,
-// samples, in-place variant) follows from the row.
+// Declares pointwise operators by a table row: schema, which arguments are operands, the type rule, the formula in
+// Loops and, independent of it, the formula of the reference. Everything else (promotion, broadcasting, layout of the
+// result, samples, in-place variant) follows from the row.
 //
 //   add_pointwise(r, {.schema = "exp(Tensor self) -> Tensor", .operands = "self", .rule = ResultRule::floating,
 //                     .emit = scalar_op(ScalarOp::exp), .formula = formula<1>([](auto x) { return std::exp(x); })});
@@ -59,9 +59,9 @@ Formula int_formula(F) {
 struct Emit {
   loops::KernelBuilder& k;
   const LowerCall& call;
-  DType common;              // the promoted type
-  DType dtype;               // what is computed in: f32 for narrow floats
-  std::vector<ValueId> x;    // no_value: an optional argument that is not given
+  DType common;            // the promoted type
+  DType dtype;             // what is computed in: f32 for narrow floats
+  std::vector<ValueId> x;  // no_value: an optional argument that is not given
   ValueId op(ScalarOp o, ValueId a) { return k.op(o, a); }
   ValueId op(ScalarOp o, ValueId a, ValueId b) { return k.op(o, a, b); }
   ValueId number(double v) { return k.constant(dtype, is_float(dtype) ? Scalar(v) : Scalar(static_cast<int64_t>(v))); }
@@ -70,16 +70,16 @@ using EmitFn = std::function<ValueId(Emit&)>;
 EmitFn scalar_op(ScalarOp op);
 
 enum class ResultRule : uint8_t {
-  promoted,    // computes and gives the promoted type
-  floating,    // integers become floats first
-  boolean,     // computes in the promoted type, gives bool
+  promoted,  // computes and gives the promoted type
+  floating,  // integers become floats first
+  boolean,   // computes in the promoted type, gives bool
 };
 
-enum class Takes : uint8_t { all, no_bool, floats, integral /* and bool */, integers };
+enum class Takes : uint8_t { all, no_bool, signed_numbers, floats, integral /* and bool */, integers };
 
 // Types other than the rules give.
 struct ComputeTypes {
-  DType common;   // operands are converted to this
+  DType common;  // operands are converted to this
   DType result;
 };
 using TypesFn = std::function<ComputeTypes(const OpCall&, DType promoted)>;
@@ -98,11 +98,11 @@ struct Pointwise {
   EmitFn emit = {};
   Formula formula = {};
   bool inplace = true;
-  bool rounds_numbers = false;  // numbers and 0-d tensors are rounded to the promoted type first (comparisons)
-  bool row_major = false;       // the result is contiguous whatever the layout of the operands
-  double low = -2.0, high = 2.0;         // range of sample values
-  std::vector<Sample::SampleArg> trailing = {};   // of every sample, after the operands
-  std::vector<Sample> samples = {};               // beside the generated ones
+  bool rounds_numbers = false;    // numbers and 0-d tensors are rounded to the promoted type first (comparisons)
+  bool row_major = false;         // the result is contiguous whatever the layout of the operands
+  double low = -2.0, high = 2.0;  // range of sample values
+  std::vector<Sample::SampleArg> trailing = {};  // of every sample, after the operands
+  std::vector<Sample> samples = {};              // beside the generated ones
   TypesFn types = {};
 };
 

@@ -24,12 +24,14 @@ struct Fill {
   Scalar constant = Scalar(0);
 };
 
-DType number_dtype(DType kind) { return kind == DType::f64 ? default_float : kind == DType::c128 ? complex_of(default_float) : kind; }
+DType number_dtype(DType kind) {
+  return kind == DType::f64 ? default_float : kind == DType::c128 ? complex_of(default_float) : kind;
+}
 
 struct FactoryRow {
   std::string schema;
   Fill fill;
-  std::string like = {};       // tensor argument that gives sizes (unless there is "size"), dtype and strides
+  std::string like = {};  // tensor argument that gives sizes (unless there is "size"), dtype and strides
   std::vector<Sample> samples = {};
 };
 
@@ -58,7 +60,8 @@ void infer_factory(InferCall& call, const FactoryRow& row) {
   } else if (!sized) {
     const TensorType& like = call.tensor(row.like)->type;
     MemoryFormat format = memory_format(call, "memory_format", MemoryFormat::preserve);
-    call.results = {strided_type(dtype, like.sizes, like_strides(like.sizes, like.strides, format, call.ranges()), device)};
+    call.results = {
+        strided_type(dtype, like.sizes, like_strides(like.sizes, like.strides, format, call.ranges()), device)};
   } else {
     Sizes sizes = call.integers("size");
     for (const Expr& size : sizes)
@@ -67,9 +70,11 @@ void infer_factory(InferCall& call, const FactoryRow& row) {
     Sizes strides = call.schema().find("stride") >= 0 ? call.integers("stride") : contiguous_strides(sizes);
     if (call.schema().find("memory_format") >= 0) {
       MemoryFormat format = memory_format(call, "memory_format", MemoryFormat::contiguous);
-      if (format == MemoryFormat::channels_last || format == MemoryFormat::channels_last_3d) strides = channels_last_strides(sizes);
+      if (format == MemoryFormat::channels_last || format == MemoryFormat::channels_last_3d)
+        strides = channels_last_strides(sizes);
     }
-    if (strides.size() != sizes.size()) fail_user("K0201", str(call.schema().name, ": sizes and strides differ in number"), call.where());
+    if (strides.size() != sizes.size())
+      fail_user("K0201", str(call.schema().name, ": sizes and strides differ in number"), call.where());
     call.results = {strided_type(dtype, std::move(sizes), std::move(strides), device)};
   }
 }
@@ -124,32 +129,51 @@ const std::string tail = "ScalarType? dtype=None, Layout? layout=None, Device? d
 
 void register_fills(Registry& r) {
   std::string format = ", MemoryFormat? memory_format=None) -> Tensor";
-  std::vector<Sample> sized = {{{List{2, 3}}}, {{List{}}}, {{List{0, 2}, DType::i64}}, {{List{3}, DType::bf16}}, {{List{-1}}, true}};
-  std::vector<Sample> like = {{{spec({2, 3})}}, {{spec({}, DType::i64)}}, {{spec({0, 2}, DType::boolean)}}, {{spec({3}), DType::i32}}};
-  add_factory(r, {"full(SymInt[] size, Scalar fill_value, *, " + tail + ") -> Tensor", {"fill_value"}, "",
-                  {{{List{2, 3}, Scalar(1.5)}}, {{List{}, Scalar(7)}}, {{List{2}, Scalar(true)}}, {{List{2}, Scalar(2.7), DType::i64}}}});
+  std::vector<Sample> sized = {
+      {{List{2, 3}}}, {{List{}}}, {{List{0, 2}, DType::i64}}, {{List{3}, DType::bf16}}, {{List{-1}}, true}};
+  std::vector<Sample> like = {
+      {{spec({2, 3})}}, {{spec({}, DType::i64)}}, {{spec({0, 2}, DType::boolean)}}, {{spec({3}), DType::i32}}};
+  add_factory(r, {"full(SymInt[] size, Scalar fill_value, *, " + tail + ") -> Tensor",
+                  {"fill_value"},
+                  "",
+                  {{{List{2, 3}, Scalar(1.5)}},
+                   {{List{}, Scalar(7)}},
+                   {{List{2}, Scalar(true)}},
+                   {{List{2}, Scalar(2.7), DType::i64}}}});
   add_factory(r, {"zeros(SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "", sized});
   add_factory(r, {"ones(SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(1)}, "", sized});
   add_factory(r, {"empty.memory_format(SymInt[] size, *, " + tail + format, {"", Scalar(0)}, "", sized});
-  add_factory(r, {"empty_strided(SymInt[] size, SymInt[] stride, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "",
+  add_factory(r, {"empty_strided(SymInt[] size, SymInt[] stride, *, " + tail + ") -> Tensor",
+                  {"", Scalar(0)},
+                  "",
                   {{{List{2, 3}, List{1, 2}}}, {{List{2, 3}, List{1}}, true}}});
-  add_factory(r, {"scalar_tensor(Scalar s, *, " + tail + ") -> Tensor", {"s"}, "", {{{Scalar(1.5)}}, {{Scalar(3), DType::i64}}}});
-  add_factory(r, {"full_like(Tensor self, Scalar fill_value, *, " + tail + format, {"fill_value"}, "self",
+  add_factory(
+      r,
+      {"scalar_tensor(Scalar s, *, " + tail + ") -> Tensor", {"s"}, "", {{{Scalar(1.5)}}, {{Scalar(3), DType::i64}}}});
+  add_factory(r, {"full_like(Tensor self, Scalar fill_value, *, " + tail + format,
+                  {"fill_value"},
+                  "self",
                   {{{spec({2, 3}), Scalar(1.5)}}, {{spec({2}, DType::i64), Scalar(1.5)}}}});
   add_factory(r, {"zeros_like(Tensor self, *, " + tail + format, {"", Scalar(0)}, "self", like});
   add_factory(r, {"ones_like(Tensor self, *, " + tail + format, {"", Scalar(1)}, "self", like});
   add_factory(r, {"empty_like(Tensor self, *, " + tail + format, {"", Scalar(0)}, "self", like});
-  std::vector<Sample> made = {{{spec({2}), List{2, 3}}}, {{spec({2}, DType::i64), List{}}}, {{spec({2}), List{2}, DType::bf16}}};
+  std::vector<Sample> made = {
+      {{spec({2}), List{2, 3}}}, {{spec({2}, DType::i64), List{}}}, {{spec({2}), List{2}, DType::bf16}}};
   add_factory(r, {"new_zeros(Tensor self, SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "self", made});
   add_factory(r, {"new_ones(Tensor self, SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(1)}, "self", made});
   add_factory(r, {"new_empty(Tensor self, SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "self", made});
-  add_factory(r, {"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, " + tail + ") -> Tensor", {"", Scalar(0)},
-                  "self", {{{spec({2}), List{2, 3}, List{1, 2}}}}});
-  add_factory(r, {"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " + tail + ") -> Tensor", {"fill_value"}, "self",
+  add_factory(r, {"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, " + tail + ") -> Tensor",
+                  {"", Scalar(0)},
+                  "self",
+                  {{{spec({2}), List{2, 3}, List{1, 2}}}}});
+  add_factory(r, {"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " + tail + ") -> Tensor",
+                  {"fill_value"},
+                  "self",
                   {{{spec({2}), List{2, 3}, Scalar(1.5)}}, {{spec({2}, DType::i64), List{2}, Scalar(1.5)}}}});
 }
 
-// ---- arange --------------------------------------------------------------------------------------------------------------
+// ---- arange
+// --------------------------------------------------------------------------------------------------------------
 
 using Number = std::variant<Scalar, Expr>;
 
@@ -182,7 +206,8 @@ DType arange_dtype(const OpCall& call, const Range& range) {
 // ceil((end - start) / step); with numbers of the program as PyTorch computes it, in double.
 Expr arange_length(const OpCall& call, const Range& range) {
   auto refuse = [&](const char* why) { fail_user("K0201", str("arange: ", why), call.where()); };
-  const auto *start = std::get_if<Scalar>(&range.start), *end = std::get_if<Scalar>(&range.end), *step = std::get_if<Scalar>(&range.step);
+  const auto *start = std::get_if<Scalar>(&range.start), *end = std::get_if<Scalar>(&range.end),
+             *step = std::get_if<Scalar>(&range.step);
   if (step && step->as_double() == 0) refuse("step must be nonzero");
   if (start && end && step) {
     double from = start->as_double(), to = end->as_double(), by = step->as_double();
@@ -224,16 +249,21 @@ void reference_arange(ReferenceCall& call, const Schema& schema) {
   bool whole = !start.is_float() && !end.is_float() && !step.is_float();
   if (step.as_double() == 0) fail_user("K0201", "arange: step must be nonzero", call.node().where());
   int64_t length = static_cast<int64_t>(std::ceil((end.as_double() - start.as_double()) / step.as_double()));
-  if (length < 0) fail_user("K0201", "arange: upper bound and lower bound inconsistent with step sign", call.node().where());
+  if (length < 0)
+    fail_user("K0201", "arange: upper bound and lower bound inconsistent with step sign", call.node().where());
   Tensor out = new_result(call, {length});
   std::vector<int64_t> integers;
   std::vector<double> reals;
   for (int64_t i = 0; i < length; ++i) {
-    if (whole) integers.push_back(start.as_int() + i * step.as_int());
-    else reals.push_back(start.as_double() + static_cast<double>(i) * step.as_double());
+    if (whole)
+      integers.push_back(start.as_int() + i * step.as_int());
+    else
+      reals.push_back(start.as_double() + static_cast<double>(i) * step.as_double());
   }
-  if (whole) write_dense(out, integers);
-  else write_dense(out, reals);
+  if (whole)
+    write_dense(out, integers);
+  else
+    write_dense(out, reals);
   call.results = {Datum{out}};
 }
 
@@ -257,11 +287,18 @@ void add_arange(Registry& r, const std::string& schema_text, std::vector<Sample>
 void register_factories(Registry& r) {
   register_fills(r);
   add_arange(r, "arange(Scalar end, *, " + tail + ") -> Tensor",
-             {{{Scalar(5)}}, {{Scalar(4.5)}}, {{Scalar(0)}}, {{Scalar(5), DType::f32}}, {{Scalar(5), DType::i32}}, {{Scalar(-1)}, true}});
+             {{{Scalar(5)}},
+              {{Scalar(4.5)}},
+              {{Scalar(0)}},
+              {{Scalar(5), DType::f32}},
+              {{Scalar(5), DType::i32}},
+              {{Scalar(-1)}, true}});
   add_arange(r, "arange.start(Scalar start, Scalar end, *, " + tail + ") -> Tensor",
              {{{Scalar(2), Scalar(7)}}, {{Scalar(-1.5), Scalar(2)}}, {{Scalar(2), Scalar(1)}, true}});
   add_arange(r, "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " + tail + ") -> Tensor",
-             {{{Scalar(2), Scalar(9), Scalar(3)}}, {{Scalar(5), Scalar(0), Scalar(-2)}}, {{Scalar(0), Scalar(1), Scalar(0.1)}},
+             {{{Scalar(2), Scalar(9), Scalar(3)}},
+              {{Scalar(5), Scalar(0), Scalar(-2)}},
+              {{Scalar(0), Scalar(1), Scalar(0.1)}},
               {{Scalar(0), Scalar(5), Scalar(0)}, true}});
 }
 

@@ -20,8 +20,8 @@ void check_index_dtype(const OpCall& call, std::string_view arg) {
 }
 
 // An index from data as a symbol for index expressions. Where eager refuses negative ones, so does this.
-Expr loaded_index(LowerCall& call, KernelBuilder& k, const Value* index, const std::vector<Expr>& at, const Expr& extent,
-                  int site, Negative negative) {
+Expr loaded_index(LowerCall& call, KernelBuilder& k, const Value* index, const std::vector<Expr>& at,
+                  const Expr& extent, int site, Negative negative) {
   ValueId position = k.as(DType::i64, k.load(call.buffer(index), at));
   if (negative == Negative::raises) k.raise_if(k.op(ScalarOp::lt, position, k.constant(DType::i64, Scalar(0))), site);
   return k.check_index(position, extent, site);
@@ -29,19 +29,22 @@ Expr loaded_index(LowerCall& call, KernelBuilder& k, const Value* index, const s
 
 int64_t checked_position(const ReferenceCall& call, int64_t position, int64_t size, Negative negative) {
   if (position < (negative == Negative::wraps ? -size : 0) || position >= size) {
-    fail_user("K0620", str("index ", position, " is out of bounds for dimension with size ", size, " in ",
-                           call.node().target), call.node().where());
+    fail_user("K0620",
+              str("index ", position, " is out of bounds for dimension with size ", size, " in ", call.node().target),
+              call.node().where());
   }
   return position < 0 ? position + size : position;
 }
 
 // Copies one element per position of the result: source_of(row-major position) is an offset in elements into self.
-Tensor gathered(const Tensor& self, std::vector<int64_t> sizes, const std::function<int64_t(const std::vector<int64_t>&)>& source_of) {
+Tensor gathered(const Tensor& self, std::vector<int64_t> sizes,
+                const std::function<int64_t(const std::vector<int64_t>&)>& source_of) {
   Tensor out = Tensor::empty(self.dtype, std::move(sizes));
   size_t bytes = static_cast<size_t>(dtype_bytes(self.dtype));
   std::vector<int64_t> index(out.sizes.size(), 0);
   for (int64_t linear = 0, total = out.numel(); linear < total; ++linear) {
-    std::memcpy(out.data() + static_cast<size_t>(linear) * bytes, self.data() + source_of(index) * static_cast<int64_t>(bytes), bytes);
+    std::memcpy(out.data() + static_cast<size_t>(linear) * bytes,
+                self.data() + source_of(index) * static_cast<int64_t>(bytes), bytes);
     next_index(index, out.sizes);
   }
   return out;
@@ -58,7 +61,8 @@ size_t reference_dim(const ReferenceCall& call, const Tensor& self) {
   return static_cast<size_t>(dim < 0 ? dim + std::max<int64_t>(self.rank(), 1) : dim);
 }
 
-// ---- gather ------------------------------------------------------------------------------------------------------------
+// ---- gather
+// ------------------------------------------------------------------------------------------------------------
 
 void add_gather(Registry& r) {
   OpRecord record;
@@ -72,8 +76,10 @@ void add_gather(Registry& r) {
     for (size_t d = 0; d < self.sizes.size() && d < index.sizes.size(); ++d) {
       if (static_cast<int64_t>(d) == dim || is_zero_numel(index.sizes)) continue;
       if (prove_le(index.sizes[d], self.sizes[d], call.ranges()) == Proof::no)
-        fail_user("K0213", str("gather: index has size ", index.sizes[d].text(), " at dimension ", d, ", self ",
-                               self.sizes[d].text()), call.where());
+        fail_user(
+            "K0213",
+            str("gather: index has size ", index.sizes[d].text(), " at dimension ", d, ", self ", self.sizes[d].text()),
+            call.where());
     }
     call.results = {contiguous_type(self.dtype, index.sizes, self.device)};
   };
@@ -100,20 +106,25 @@ void add_gather(Registry& r) {
     std::vector<int64_t> positions = read_dense<int64_t>(index);
     Tensor out = gathered(self, index.sizes, [&](const std::vector<int64_t>& at) {
       int64_t size = self.sizes.empty() ? 1 : self.sizes[dim];
-      int64_t position = checked_position(call, positions[static_cast<size_t>(linear_of(at, index.sizes))], size, Negative::raises);
+      int64_t position =
+          checked_position(call, positions[static_cast<size_t>(linear_of(at, index.sizes))], size, Negative::raises);
       int64_t offset = 0;
       for (size_t d = 0; d < self.sizes.size(); ++d) offset += (d == dim ? position : at[d]) * self.strides[d];
       return offset;
     });
     call.results = {Datum{out}};
   };
-  record.samples = {{{spec({3, 4}), Scalar(1), spec({3, 2}, DType::i64, 0, 3)}}, {{spec({3, 4}), Scalar(0), spec({2, 4}, DType::i64, 0, 2)}},
-                    {{spec({}), Scalar(0), spec({}, DType::i64, 0, 0)}}, {{spec({3, 4}, DType::bf16), Scalar(-1), spec({0, 2}, DType::i64)}},
-                    {{spec({3, 4}), Scalar(1), spec({3}, DType::i64)}, true}, {{spec({3, 4}), Scalar(1), spec({3, 2})}, true}};
+  record.samples = {{{spec({3, 4}), Scalar(1), spec({3, 2}, DType::i64, 0, 3)}},
+                    {{spec({3, 4}), Scalar(0), spec({2, 4}, DType::i64, 0, 2)}},
+                    {{spec({}), Scalar(0), spec({}, DType::i64, 0, 0)}},
+                    {{spec({3, 4}, DType::bf16), Scalar(-1), spec({0, 2}, DType::i64)}},
+                    {{spec({3, 4}), Scalar(1), spec({3}, DType::i64)}, true},
+                    {{spec({3, 4}), Scalar(1), spec({3, 2})}, true}};
   r.add(std::move(record));
 }
 
-// ---- index_select ---------------------------------------------------------------------------------------------------------
+// ---- index_select
+// ---------------------------------------------------------------------------------------------------------
 
 void add_index_select(Registry& r) {
   OpRecord record;
@@ -134,7 +145,8 @@ void add_index_select(Registry& r) {
     int site = call.site("index out of range in aten.index_select");
     call.kernel([&](KernelBuilder& k) {
       k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& i) {
-        std::vector<Expr> at = index->type.sizes.empty() ? std::vector<Expr>{} : std::vector<Expr>{i.empty() ? Expr(0) : i[dim]};
+        std::vector<Expr> at =
+            index->type.sizes.empty() ? std::vector<Expr>{} : std::vector<Expr>{i.empty() ? Expr(0) : i[dim]};
         Expr extent = self.sizes.empty() ? Expr(1) : self.sizes[dim];
         Expr position = loaded_index(call, k, index, at, extent, site, Negative::raises);
         std::vector<Expr> from = i;
@@ -149,26 +161,32 @@ void add_index_select(Registry& r) {
     std::vector<int64_t> positions = read_dense<int64_t>(call.tensor("index"));
     std::vector<int64_t> sizes = self.sizes;
     if (!sizes.empty()) sizes[dim] = static_cast<int64_t>(positions.size());
-    for (int64_t& p : positions) p = checked_position(call, p, self.sizes.empty() ? 1 : self.sizes[dim], Negative::raises);
+    for (int64_t& p : positions)
+      p = checked_position(call, p, self.sizes.empty() ? 1 : self.sizes[dim], Negative::raises);
     Tensor out = gathered(self, sizes, [&](const std::vector<int64_t>& at) {
       int64_t offset = 0;
-      for (size_t d = 0; d < at.size(); ++d) offset += (d == dim ? positions[static_cast<size_t>(at[d])] : at[d]) * self.strides[d];
+      for (size_t d = 0; d < at.size(); ++d)
+        offset += (d == dim ? positions[static_cast<size_t>(at[d])] : at[d]) * self.strides[d];
       return offset;
     });
     call.results = {Datum{out}};
   };
-  record.samples = {{{spec({3, 4}), Scalar(1), spec({5}, DType::i64, 0, 3)}}, {{spec({3, 4}), Scalar(0), spec({}, DType::i32, 0, 2)}},
-                    {{spec({3, 4}), Scalar(0), spec({0}, DType::i64)}}, {{spec({}), Scalar(0), spec({1}, DType::i64, 0, 0)}},
+  record.samples = {{{spec({3, 4}), Scalar(1), spec({5}, DType::i64, 0, 3)}},
+                    {{spec({3, 4}), Scalar(0), spec({}, DType::i32, 0, 2)}},
+                    {{spec({3, 4}), Scalar(0), spec({0}, DType::i64)}},
+                    {{spec({}), Scalar(0), spec({1}, DType::i64, 0, 0)}},
                     {{spec({3, 4}), Scalar(0), spec({2, 2}, DType::i64)}, true}};
   r.add(std::move(record));
 }
 
-// ---- embedding --------------------------------------------------------------------------------------------------------------
+// ---- embedding
+// --------------------------------------------------------------------------------------------------------------
 
 void add_embedding(Registry& r) {
   OpRecord record;
-  record.schema_text = "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
-                       "sparse=False) -> Tensor";
+  record.schema_text =
+      "embedding(Tensor weight, Tensor indices, SymInt padding_idx=-1, bool scale_grad_by_freq=False, bool "
+      "sparse=False) -> Tensor";
   record.infer = [](InferCall& call) {
     const TensorType &weight = call.tensor("weight")->type, &indices = call.tensor("indices")->type;
     check_index_dtype(call, "indices");
@@ -182,7 +200,8 @@ void add_embedding(Registry& r) {
     call.kernel([&](KernelBuilder& k) {
       k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& i) {
         std::vector<Expr> at(i.begin(), i.end() - 1);
-        Expr row = loaded_index(call, k, call.tensor("indices"), at, call.tensor("weight")->type.sizes[0], site, Negative::raises);
+        Expr row = loaded_index(call, k, call.tensor("indices"), at, call.tensor("weight")->type.sizes[0], site,
+                                Negative::raises);
         k.store(call.output(), i, k.load(call.input("weight"), {row, i.back()}));
       });
     });
@@ -193,16 +212,20 @@ void add_embedding(Registry& r) {
     for (int64_t& p : positions) p = checked_position(call, p, weight.sizes[0], Negative::raises);
     sizes.push_back(weight.sizes[1]);
     Tensor out = gathered(weight, sizes, [&](const std::vector<int64_t>& at) {
-      return positions[static_cast<size_t>(linear_of(at, indices.sizes))] * weight.strides[0] + at.back() * weight.strides[1];
+      return positions[static_cast<size_t>(linear_of(at, indices.sizes))] * weight.strides[0] +
+             at.back() * weight.strides[1];
     });
     call.results = {Datum{out}};
   };
-  record.samples = {{{spec({7, 4}), spec({2, 3}, DType::i64, 0, 6)}}, {{spec({7, 4}, DType::bf16), spec({}, DType::i32, 0, 6)}},
-                    {{spec({7, 4}), spec({0}, DType::i64)}}, {{spec({7}), spec({2}, DType::i64)}, true}};
+  record.samples = {{{spec({7, 4}), spec({2, 3}, DType::i64, 0, 6)}},
+                    {{spec({7, 4}, DType::bf16), spec({}, DType::i32, 0, 6)}},
+                    {{spec({7, 4}), spec({0}, DType::i64)}},
+                    {{spec({7}), spec({2}, DType::i64)}, true}};
   r.add(std::move(record));
 }
 
-// ---- take: self seen as one row ------------------------------------------------------------------------------------------
+// ---- take: self seen as one row
+// ------------------------------------------------------------------------------------------
 
 void add_take(Registry& r) {
   OpRecord record;
@@ -238,7 +261,8 @@ void add_take(Registry& r) {
     });
     call.results = {Datum{out}};
   };
-  record.samples = {{{spec({3, 4}), spec({2, 2}, DType::i64, -12, 11)}}, {{spec({5}), spec({}, DType::i64, 0, 4)}},
+  record.samples = {{{spec({3, 4}), spec({2, 2}, DType::i64, -12, 11)}},
+                    {{spec({5}), spec({}, DType::i64, 0, 4)}},
                     {{spec({5}), spec({2})}, true}};
   r.add(std::move(record));
 }

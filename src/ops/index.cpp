@@ -1,10 +1,9 @@
 // Advanced indexing: index, index_put, masked_select.
-#include "ops/index_plan.h"
-
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/index_parts.h"
+#include "ops/index_plan.h"
 #include "ops/updates.h"
 
 namespace kiln {
@@ -25,11 +24,11 @@ std::optional<Expr> known_count(const OpCall& call, const std::vector<Value*>& i
 }
 
 // TensorIterator sees self with stride 0 along the indexed dimensions, and the indices along theirs.
-Sizes index_strides(const IndexPlan& plan, const TensorType& self, const std::vector<Value*>& indices, const RangeEnv& ranges) {
+Sizes index_strides(const IndexPlan& plan, const TensorType& self, const std::vector<Value*>& indices,
+                    const RangeEnv& ranges) {
   size_t rank = plan.result.size(), width = plan.index_sizes.size();
   std::vector<Sizes> inputs(1, Sizes(rank, Expr(0)));
-  for (size_t i = 0; i < plan.kept.size(); ++i)
-    inputs[0][i < plan.place ? i : i + width] = self.strides[plan.kept[i]];
+  for (size_t i = 0; i < plan.kept.size(); ++i) inputs[0][i < plan.place ? i : i + width] = self.strides[plan.kept[i]];
   for (const IndexPlan::Source& source : plan.sources) {
     Sizes strides(rank, Expr(0));
     if (source.column >= 0) {
@@ -81,7 +80,8 @@ void lower_index(LowerCall& call) {
   });
 }
 
-Sizes concrete_index_strides(const ConcreteIndex& index, const Tensor& self, const std::vector<std::optional<Tensor>>& indices) {
+Sizes concrete_index_strides(const ConcreteIndex& index, const Tensor& self,
+                             const std::vector<std::optional<Tensor>>& indices) {
   TensorType type;
   type.strides = to_exprs(self.strides);
   std::vector<Value> storage(indices.size());
@@ -104,14 +104,17 @@ void reference_index(ReferenceCall& call, const Schema& schema) {
   Tensor dense = Tensor::empty(self.dtype, index.result);
   size_t bytes = static_cast<size_t>(dtype_bytes(self.dtype));
   index.for_each(self, [&](int64_t offset, int64_t linear) {
-    std::memcpy(dense.data() + static_cast<size_t>(linear) * bytes, self.data() + offset * static_cast<int64_t>(bytes), bytes);
+    std::memcpy(dense.data() + static_cast<size_t>(linear) * bytes, self.data() + offset * static_cast<int64_t>(bytes),
+                bytes);
   });
-  Tensor out = Tensor::empty_strided(self.dtype, index.result, to_numbers(concrete_index_strides(index, self, indices)));
+  Tensor out =
+      Tensor::empty_strided(self.dtype, index.result, to_numbers(concrete_index_strides(index, self, indices)));
   copy_into(dense, out);
   call.results = {Datum{out}};
 }
 
-// ---- index_put -----------------------------------------------------------------------------------------------------------
+// ---- index_put
+// -----------------------------------------------------------------------------------------------------------
 
 bool one_element(const Sizes& sizes) { return std::all_of(sizes.begin(), sizes.end(), is_one); }
 
@@ -191,8 +194,10 @@ void infer_index_put(InferCall& call) {
   auto arguments = index_arguments(call, call.tensors("indices"), std::nullopt);
   IndexPlan plan = plan_index(call, self.sizes, arguments, call.ranges());
   if (self.dtype != values.dtype) {
-    fail_user("K0203", str("Index put requires the source and destination dtypes match, got ", dtype_torch_name(self.dtype),
-                           " for the destination and ", dtype_torch_name(values.dtype), " for the source."), call.where());
+    fail_user("K0203",
+              str("Index put requires the source and destination dtypes match, got ", dtype_torch_name(self.dtype),
+                  " for the destination and ", dtype_torch_name(values.dtype), " for the source."),
+              call.where());
   }
   refuse_complex(call, self.dtype);
   if (broadcast_sizes(call, {values.sizes, plan.result}, call.ranges()).size() != plan.result.size())
@@ -213,9 +218,12 @@ void register_index(Registry& r) {
   index.infer = infer_index;
   index.lower = lower_index;
   index.reference = [index_schema](ReferenceCall& call) { reference_index(call, *index_schema); };
-  index.samples = {{{spec({5, 4}), Specs{positions({3}, 5)}}}, {{spec({5, 4}), Specs{positions({2, 3}, 5), positions({3}, 4)}}},
-                   {{spec({5, 4}, DType::i64), Specs{positions({}, 5)}}}, {{spec({5, 0}), Specs{positions({2}, 5)}}},
-                   {{spec({5}), Specs{positions({0}, 5)}}}, {{spec({5}), Specs{spec({2})}}, true},
+  index.samples = {{{spec({5, 4}), Specs{positions({3}, 5)}}},
+                   {{spec({5, 4}), Specs{positions({2, 3}, 5), positions({3}, 4)}}},
+                   {{spec({5, 4}, DType::i64), Specs{positions({}, 5)}}},
+                   {{spec({5, 0}), Specs{positions({2}, 5)}}},
+                   {{spec({5}), Specs{positions({0}, 5)}}},
+                   {{spec({5}), Specs{spec({2})}}, true},
                    {{spec({5}), Specs{positions({2}, 5), positions({2}, 5)}}, true}};
   r.add(std::move(index));
 
@@ -227,12 +235,13 @@ void register_index(Registry& r) {
     put.infer = infer_index_put;
     put.lower = lower_index_put;
     put.reference = [put_schema](ReferenceCall& call) { reference_index_put(call, *put_schema); };
-    put.samples = {{{spec({5, 4}), Specs{positions({3}, 1)}, spec({4})}},
-                   {{spec({5, 4}), Specs{positions({6}, 5)}, spec({6, 4}), Scalar(true)}},
-                   {{spec({5, 4}, DType::i64), Specs{positions({3}, 5), positions({3}, 4)}, spec({}, DType::i64), Scalar(true)}},
-                   {{spec({5}), Specs{spec({5}, DType::boolean)}, spec({})}},
-                   {{spec({5}), Specs{positions({2}, 5)}, spec({3})}, true},
-                   {{spec({5}), Specs{positions({2}, 5)}, spec({2}, DType::f64)}, true}};
+    put.samples = {
+        {{spec({5, 4}), Specs{positions({3}, 1)}, spec({4})}},
+        {{spec({5, 4}), Specs{positions({6}, 5)}, spec({6, 4}), Scalar(true)}},
+        {{spec({5, 4}, DType::i64), Specs{positions({3}, 5), positions({3}, 4)}, spec({}, DType::i64), Scalar(true)}},
+        {{spec({5}), Specs{spec({5}, DType::boolean)}, spec({})}},
+        {{spec({5}), Specs{positions({2}, 5)}, spec({3})}, true},
+        {{spec({5}), Specs{positions({2}, 5)}, spec({2}, DType::f64)}, true}};
     r.add(std::move(put));
   }
   register_gathers(r);

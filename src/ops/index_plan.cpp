@@ -37,8 +37,10 @@ IndexPlan plan_index(const OpCall& call, const Sizes& self, const std::vector<In
     }
     for (size_t column = 0; column < takes; ++column, ++dim) {
       if (index.mask && prove_eq(index.sizes[column], self[dim], ranges) == Proof::no) {
-        fail_user("K0213", str("the shape of the mask [", shape_text(index.sizes), "] at index ", column,
-                               " does not match the shape of the indexed tensor [", shape_text(self), "]"), call.where());
+        fail_user("K0213",
+                  str("the shape of the mask [", shape_text(index.sizes), "] at index ", column,
+                      " does not match the shape of the indexed tensor [", shape_text(self), "]"),
+                  call.where());
       }
       plan.sources.push_back({dim, i, index.mask ? static_cast<int>(column) : -1});
     }
@@ -81,7 +83,7 @@ std::vector<IndexArgument> index_arguments(const OpCall& call, const std::vector
 IndexLowering::IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes& self,
                              const std::vector<Value*>& indices, const std::vector<IndexArgument>& arguments)
     : call_(call), plan_(plan), self_(self), site_(call.site(str("index out of range in ", call.schema().name))) {
-  std::map<size_t, loops::BufferId> columns;   // argument -> result of nonzero
+  std::map<size_t, loops::BufferId> columns;  // argument -> result of nonzero
   for (const IndexPlan::Source& source : plan.sources) {
     const IndexArgument& argument = arguments[source.argument];
     if (!argument.mask) {
@@ -92,7 +94,8 @@ IndexLowering::IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes
       const std::string& symbol = argument.count.name();
       auto& symbols = call.program().symbols;
       if (!symbols.contains(symbol)) symbols[symbol] = SymbolInfo{symbol, Interval{0, INT64_MAX}, std::nullopt, true};
-      loops::BufferId found = call.temp(DType::i64, {argument.count, Expr(static_cast<int64_t>(argument.sizes.size()))}, "nonzero");
+      loops::BufferId found =
+          call.temp(DType::i64, {argument.count, Expr(static_cast<int64_t>(argument.sizes.size()))}, "nonzero");
       loops::Call made;
       made.target = "aten.nonzero.default";
       made.library = "nonzero";
@@ -138,7 +141,8 @@ std::vector<std::vector<int64_t>> true_positions(const Tensor& mask) {
 void wrap_positions(const OpCall& call, std::vector<int64_t>& positions, int64_t size, size_t dim) {
   for (int64_t& position : positions) {
     if (position < -size || position >= size) {
-      fail_user("K0620", str("index ", position, " is out of bounds for dimension ", dim, " with size ", size), call.where());
+      fail_user("K0620", str("index ", position, " is out of bounds for dimension ", dim, " with size ", size),
+                call.where());
     }
     if (position < 0) position += size;
   }
@@ -146,7 +150,8 @@ void wrap_positions(const OpCall& call, std::vector<int64_t>& positions, int64_t
 
 }  // namespace
 
-ConcreteIndex concrete_index(const OpCall& call, const Tensor& self, const std::vector<std::optional<Tensor>>& indices) {
+ConcreteIndex concrete_index(const OpCall& call, const Tensor& self,
+                             const std::vector<std::optional<Tensor>>& indices) {
   std::vector<IndexArgument> arguments;
   std::vector<std::vector<std::vector<int64_t>>> masks(indices.size());
   for (size_t i = 0; i < indices.size(); ++i) {

@@ -14,12 +14,12 @@ struct IndexPlan {
   struct Source {
     size_t dim = 0;
     size_t argument = 0;
-    int column = -1;          // -1: an index tensor
+    int column = -1;  // -1: an index tensor
   };
   std::vector<Source> sources;
-  Sizes index_sizes;          // broadcast sizes of all indices
-  size_t place = 0;           // where they stand in the result
-  std::vector<size_t> kept;   // dimensions of self that stay, in order
+  Sizes index_sizes;         // broadcast sizes of all indices
+  size_t place = 0;          // where they stand in the result
+  std::vector<size_t> kept;  // dimensions of self that stay, in order
   Sizes result;
 };
 
@@ -29,7 +29,8 @@ struct IndexArgument {
   Sizes sizes;
   Expr count;
 };
-IndexPlan plan_index(const OpCall& call, const Sizes& self, const std::vector<IndexArgument>& indices, const RangeEnv& ranges);
+IndexPlan plan_index(const OpCall& call, const Sizes& self, const std::vector<IndexArgument>& indices,
+                     const RangeEnv& ranges);
 
 // The arguments of a symbolic call. The number of true elements of a mask is a size that the file names in the result
 // (`known`), or a new symbol.
@@ -42,17 +43,18 @@ class IndexLowering {
  public:
   IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes& self, const std::vector<Value*>& indices,
                 const std::vector<IndexArgument>& arguments);
-  std::vector<Expr> at(loops::KernelBuilder& k, const std::vector<Expr>& broadcast, const std::vector<Expr>& kept) const;
+  std::vector<Expr> at(loops::KernelBuilder& k, const std::vector<Expr>& broadcast,
+                       const std::vector<Expr>& kept) const;
 
  private:
   struct Loaded {
     loops::BufferId buffer;
-    Sizes sizes;      // of one index
+    Sizes sizes;  // of one index
   };
   LowerCall& call_;
   const IndexPlan& plan_;
   const Sizes& self_;
-  std::vector<Loaded> loaded_;   // by source
+  std::vector<Loaded> loaded_;  // by source
   int site_;
 };
 

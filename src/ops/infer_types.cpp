@@ -7,12 +7,18 @@ namespace {
 ValueKind kind_of(SchemaType type) {
   switch (type) {
     case SchemaType::tensor_list:
-    case SchemaType::optional_tensor_list: return ValueKind::tensor_list;
-    case SchemaType::integer: return ValueKind::sym_int;
-    case SchemaType::floating: return ValueKind::sym_float;
-    case SchemaType::boolean: return ValueKind::sym_bool;
-    case SchemaType::scalar: return ValueKind::sym_int;
-    default: return ValueKind::tensor;
+    case SchemaType::optional_tensor_list:
+      return ValueKind::tensor_list;
+    case SchemaType::integer:
+      return ValueKind::sym_int;
+    case SchemaType::floating:
+      return ValueKind::sym_float;
+    case SchemaType::boolean:
+      return ValueKind::sym_bool;
+    case SchemaType::scalar:
+      return ValueKind::sym_int;
+    default:
+      return ValueKind::tensor;
   }
 }
 

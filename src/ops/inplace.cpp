@@ -19,8 +19,9 @@ std::string inplace_name(const std::string& name) {
 
 void check_cast(const Node& node, DType from, DType to) {
   if (can_cast(from, to)) return;
-  fail_user("K0203", str(node.target, ": result type ", dtype_torch_name(from),
-                         " can't be cast to the desired output type ", dtype_torch_name(to)),
+  fail_user("K0203",
+            str(node.target, ": result type ", dtype_torch_name(from), " can't be cast to the desired output type ",
+                dtype_torch_name(to)),
             node.where());
 }
 
@@ -40,8 +41,9 @@ void infer_inplace(const OpRecord& functional, InferCall& call) {
   for (size_t i = 0; fits && i < self.sizes.size(); ++i)
     fits = prove_eq(type.sizes[i], self.sizes[i], call.ranges()) != Proof::no;
   if (!fits) {
-    fail_user("K0203", str(call.node().target, ": a result of sizes [", shape_text(type.sizes),
-                           "] does not fit into self of sizes [", shape_text(self.sizes), "]"),
+    fail_user("K0203",
+              str(call.node().target, ": a result of sizes [", shape_text(type.sizes),
+                  "] does not fit into self of sizes [", shape_text(self.sizes), "]"),
               call.where());
   }
   call.results = {self};
@@ -54,9 +56,9 @@ class ConcreteNode {
   ConcreteNode(const ReferenceCall& call, const OpRecord& functional) : node_(call.node()) {
     for (auto& named : node_.args) {
       for_each_value(named.arg, std::function<void(Value*&)>([&](Value*& value) {
-        storage_.push_back(std::make_unique<Value>(*value));
-        value = storage_.back().get();
-      }));
+                       storage_.push_back(std::make_unique<Value>(*value));
+                       value = storage_.back().get();
+                     }));
       auto found = call.values.find(named.name);
       if (found != call.values.end()) fix(named.arg, found->second);
     }
@@ -97,8 +99,9 @@ void reference_inplace(const OpRecord& functional, ReferenceCall& call) {
   const Tensor& result = inner.results[0].tensor();
   check_cast(call.node(), inner.nominal_dtype(), call.node().results.empty() ? self.dtype : call.nominal_dtype());
   if (result.sizes != self.sizes) {
-    fail_user("K0203", str(call.node().target, ": a result ", tensor_type_text(result), " does not fit into self ",
-                           tensor_type_text(self)),
+    fail_user("K0203",
+              str(call.node().target, ": a result ", tensor_type_text(result), " does not fit into self ",
+                  tensor_type_text(self)),
               call.node().where());
   }
   copy_into(result, self);
@@ -108,7 +111,8 @@ void reference_inplace(const OpRecord& functional, ReferenceCall& call) {
 }  // namespace
 
 OpRecord make_inplace(const OpRecord& functional) {
-  KILN_CHECK(functional.infer && functional.reference, str(functional.name(), ": in-place needs a rule and a reference"));
+  KILN_CHECK(functional.infer && functional.reference,
+             str(functional.name(), ": in-place needs a rule and a reference"));
   OpRecord variant;
   variant.kind = functional.kind;
   variant.name_space = functional.name_space;

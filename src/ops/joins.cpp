@@ -16,7 +16,7 @@ using Specs = std::vector<Sample::TensorSpec>;
 bool is_skipped(const Sizes& sizes) { return sizes.size() == 1 && sizes[0].is_constant(0); }
 
 struct CatPlan {
-  std::vector<const Value*> parts;   // those that are not skipped
+  std::vector<const Value*> parts;  // those that are not skipped
   size_t dim = 0;
   DType dtype = DType::f32;
 };
@@ -30,7 +30,8 @@ CatPlan plan_cat(const OpCall& call) {
     promotion.add_tensor(tensor->type.dtype, !tensor->type.sizes.empty());
     if (!is_skipped(tensor->type.sizes)) plan.parts.push_back(tensor);
   }
-  if (tensors.empty()) fail_user("K0201", str(call.schema().name, ": expected a non-empty list of tensors"), call.where());
+  if (tensors.empty())
+    fail_user("K0201", str(call.schema().name, ": expected a non-empty list of tensors"), call.where());
   plan.dtype = promotion.result();
   int64_t rank = plan.parts.empty() ? 1 : rank_of(plan.parts[0]);
   if (rank == 0) fail_user("K0205", "zero-dimensional tensor (at position 0) cannot be concatenated", call.where());
@@ -52,12 +53,15 @@ void infer_cat(InferCall& call) {
   for (const Value* part : plan.parts) {
     const Sizes& own = part->type.sizes;
     if (own.size() != sizes.size())
-      fail_user("K0206", str("Tensors must have same number of dimensions: got ", sizes.size(), " and ", own.size()), call.where());
+      fail_user("K0206", str("Tensors must have same number of dimensions: got ", sizes.size(), " and ", own.size()),
+                call.where());
     for (size_t d = 0; d < sizes.size(); ++d) {
       if (d == plan.dim) continue;
       if (prove_eq(sizes[d], own[d], call.ranges()) == Proof::no)
-        fail_user("K0206", str("Sizes of tensors must match except in dimension ", plan.dim, ". Expected size ",
-                               sizes[d].text(), " but got size ", own[d].text(), "."), call.where());
+        fail_user("K0206",
+                  str("Sizes of tensors must match except in dimension ", plan.dim, ". Expected size ", sizes[d].text(),
+                      " but got size ", own[d].text(), "."),
+                  call.where());
       if (own[d].is_constant()) sizes[d] = own[d];
     }
     length = length + own[plan.dim];
@@ -99,14 +103,16 @@ void reference_cat(ReferenceCall& call, const Schema& schema) {
   sizes[dim] = 0;
   bool channels_last = true;
   for (const Tensor& part : parts) {
-    if (part.sizes.size() != sizes.size()) fail_user("K0206", "Tensors must have same number of dimensions", typed.where());
+    if (part.sizes.size() != sizes.size())
+      fail_user("K0206", "Tensors must have same number of dimensions", typed.where());
     for (size_t d = 0; d < sizes.size(); ++d)
       if (d != dim && part.sizes[d] != sizes[d])
         fail_user("K0206", str("Sizes of tensors must match except in dimension ", dim), typed.where());
     sizes[dim] += part.sizes[dim];
     channels_last &= is_channels_last(to_exprs(part.sizes), to_exprs(part.strides));
   }
-  std::vector<int64_t> strides = channels_last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes);
+  std::vector<int64_t> strides =
+      channels_last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes);
   Tensor out = Tensor::empty_strided(call.result_dtype(), sizes, strides);
   int64_t start = 0;
   for (const Tensor& part : parts) {
@@ -127,15 +133,20 @@ void register_cats(Registry& r) {
     cat.infer = infer_cat;
     cat.lower = lower_cat;
     cat.reference = [schema](ReferenceCall& call) { reference_cat(call, *schema); };
-    cat.samples = {{{Specs{spec({2, 3}), spec({1, 3})}}}, {{Specs{spec({2, 3}), spec({2, 1}), spec({2, 2})}, Scalar(-1)}},
-                   {{Specs{spec({0}), spec({2, 3})}, Scalar(1)}}, {{Specs{spec({2}, DType::i64), spec({3}), spec({1}, DType::bf16)}}},
-                   {{Specs{spec({0, 3}), spec({2, 3})}}}, {{Specs{spec({2, 3}), spec({2, 4})}}, true},
-                   {{Specs{spec({}), spec({2})}}, true}, {{Specs{spec({2}), spec({2, 2})}}, true}};
+    cat.samples = {{{Specs{spec({2, 3}), spec({1, 3})}}},
+                   {{Specs{spec({2, 3}), spec({2, 1}), spec({2, 2})}, Scalar(-1)}},
+                   {{Specs{spec({0}), spec({2, 3})}, Scalar(1)}},
+                   {{Specs{spec({2}, DType::i64), spec({3}), spec({1}, DType::bf16)}}},
+                   {{Specs{spec({0, 3}), spec({2, 3})}}},
+                   {{Specs{spec({2, 3}), spec({2, 4})}}, true},
+                   {{Specs{spec({}), spec({2})}}, true},
+                   {{Specs{spec({2}), spec({2, 2})}}, true}};
     r.add(std::move(cat));
   }
 }
 
-// ---- stack ---------------------------------------------------------------------------------------------------------------
+// ---- stack
+// ---------------------------------------------------------------------------------------------------------------
 
 size_t stack_dim(const OpCall& call) {
   auto tensors = call.tensors("tensors");
@@ -145,7 +156,8 @@ size_t stack_dim(const OpCall& call) {
 
 DType stack_dtype(const OpCall& call) {
   Promotion promotion;
-  for (const Value* tensor : call.tensors("tensors")) promotion.add_tensor(tensor->type.dtype, !tensor->type.sizes.empty());
+  for (const Value* tensor : call.tensors("tensors"))
+    promotion.add_tensor(tensor->type.dtype, !tensor->type.sizes.empty());
   return promotion.result();
 }
 
@@ -162,8 +174,10 @@ void register_stack(Registry& r) {
       bool same = own.size() == sizes.size();
       for (size_t d = 0; same && d < own.size(); ++d) same = prove_eq(own[d], sizes[d], call.ranges()) != Proof::no;
       if (!same)
-        fail_user("K0206", str("stack expects each tensor to be equal size, but got [", shape_text(sizes), "] and [",
-                               shape_text(own), "]"), call.where());
+        fail_user("K0206",
+                  str("stack expects each tensor to be equal size, but got [", shape_text(sizes), "] and [",
+                      shape_text(own), "]"),
+                  call.where());
     }
     sizes.insert(sizes.begin() + static_cast<std::ptrdiff_t>(dim), Expr(static_cast<int64_t>(tensors.size())));
     call.results = {contiguous_type(stack_dtype(call), std::move(sizes), tensors[0]->type.device)};
@@ -195,26 +209,31 @@ void register_stack(Registry& r) {
       slot.offset = static_cast<int64_t>(i) * out.strides[dim];
       slot.sizes.erase(slot.sizes.begin() + static_cast<std::ptrdiff_t>(dim));
       slot.strides.erase(slot.strides.begin() + static_cast<std::ptrdiff_t>(dim));
-      if (tensors[i]->sizes != slot.sizes) fail_user("K0206", "stack expects each tensor to be equal size", typed.where());
+      if (tensors[i]->sizes != slot.sizes)
+        fail_user("K0206", "stack expects each tensor to be equal size", typed.where());
       copy_into(*tensors[i], slot);
     }
     call.results = {Datum{out}};
   };
-  stack.samples = {{{Specs{spec({2, 3}), spec({2, 3})}}}, {{Specs{spec({2, 3}), spec({2, 3})}, Scalar(-1)}},
-                   {{Specs{spec({}), spec({})}}}, {{Specs{spec({2}, DType::i64), spec({2})}, Scalar(1)}},
+  stack.samples = {{{Specs{spec({2, 3}), spec({2, 3})}}},
+                   {{Specs{spec({2, 3}), spec({2, 3})}, Scalar(-1)}},
+                   {{Specs{spec({}), spec({})}}},
+                   {{Specs{spec({2}, DType::i64), spec({2})}, Scalar(1)}},
                    {{Specs{spec({2}), spec({3})}}, true}};
   r.add(std::move(stack));
 }
 
-// ---- constant_pad_nd -------------------------------------------------------------------------------------------------------
+// ---- constant_pad_nd
+// -------------------------------------------------------------------------------------------------------
 
 struct Pads {
-  Sizes before, after;   // per dimension; negative ones cut
+  Sizes before, after;  // per dimension; negative ones cut
 };
 
 Pads pads_of(const OpCall& call, const Sizes& pad, size_t rank) {
   if (pad.size() % 2 != 0 || pad.size() / 2 > rank)
-    fail_user("K0201", str("constant_pad_nd: ", pad.size(), " pad values do not fit ", rank, " dimensions"), call.where());
+    fail_user("K0201", str("constant_pad_nd: ", pad.size(), " pad values do not fit ", rank, " dimensions"),
+              call.where());
   Pads out{Sizes(rank, Expr(0)), Sizes(rank, Expr(0))};
   for (size_t i = 0; i < pad.size() / 2; ++i) {
     out.before[rank - 1 - i] = pad[2 * i];
@@ -260,7 +279,8 @@ void register_pad(Registry& r) {
       if (sizes[d].is_constant() && sizes[d].value() < 0)
         fail_user("K0206", str("constant_pad_nd: dimension ", d, " would have a negative size"), call.where());
     }
-    Sizes strides = is_channels_last(self.sizes, self.strides) ? channels_last_strides(sizes) : contiguous_strides(sizes);
+    Sizes strides =
+        is_channels_last(self.sizes, self.strides) ? channels_last_strides(sizes) : contiguous_strides(sizes);
     call.results = {strided_type(self.dtype, std::move(sizes), std::move(strides), self.device)};
   };
   pad.lower = lower_pad;
@@ -287,8 +307,12 @@ void register_pad(Registry& r) {
     copy_into(from, to);
     call.results = {Datum{out}};
   };
-  pad.samples = {{{spec({2, 3}), List{1, 2}}}, {{spec({2, 3}), List{0, 1, 2, 0}, Scalar(1.5)}}, {{spec({4}), List{-1, 2}, Scalar(7)}},
-                 {{spec({3}, DType::i64), List{1, 1}, Scalar(-1)}}, {{spec({0}), List{2, 1}}}, {{spec({3}), List{1}}, true},
+  pad.samples = {{{spec({2, 3}), List{1, 2}}},
+                 {{spec({2, 3}), List{0, 1, 2, 0}, Scalar(1.5)}},
+                 {{spec({4}), List{-1, 2}, Scalar(7)}},
+                 {{spec({3}, DType::i64), List{1, 1}, Scalar(-1)}},
+                 {{spec({0}), List{2, 1}}},
+                 {{spec({3}), List{1}}, true},
                  {{spec({3}), List{-2, -2}}, true}};
   r.add(std::move(pad));
 }

@@ -48,8 +48,9 @@ Sizes broadcast_sizes(const OpCall& call, const std::vector<Sizes>& shapes, cons
         continue;
       }
       if (prove_eq(have, size, ranges) == Proof::no) {
-        fail_user("K0206", str(call.schema().name, ": sizes cannot be broadcast together: ", have.text(), " and ",
-                               size.text(), " at dimension ", rank - shape.size() + d),
+        fail_user("K0206",
+                  str(call.schema().name, ": sizes cannot be broadcast together: ", have.text(), " and ", size.text(),
+                      " at dimension ", rank - shape.size() + d),
                   call.where());
       }
       if (size.is_constant()) have = size;
@@ -247,8 +248,9 @@ Sizes resolve_view_sizes(const OpCall& call, const Sizes& sizes, Sizes wanted, c
     }
   }
   auto refuse = [&] {
-    fail_user("K0207", str(call.schema().name, ": sizes [", shape_text(wanted), "] do not fit a tensor of sizes [",
-                           shape_text(sizes), "]"),
+    fail_user("K0207",
+              str(call.schema().name, ": sizes [", shape_text(wanted), "] do not fit a tensor of sizes [",
+                  shape_text(sizes), "]"),
               call.where());
   };
   if (missing < 0) {

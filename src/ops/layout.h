@@ -24,7 +24,7 @@ bool is_one(const Expr& size);
 bool is_zero_numel(const Sizes& sizes);
 bool is_contiguous(const Sizes& sizes, const Sizes& strides);
 bool is_dense(const Sizes& sizes, const Sizes& strides);  // every element of its range once, in any order
-Sizes channels_last_strides(const Sizes& sizes);           // rank 4 and 5
+Sizes channels_last_strides(const Sizes& sizes);          // rank 4 and 5
 bool is_channels_last(const Sizes& sizes, const Sizes& strides);
 
 // Strides that TensorIterator gives a new result of these sizes from its inputs.
@@ -39,7 +39,8 @@ Sizes like_strides(const Sizes& sizes, const Sizes& strides, MemoryFormat format
 MemoryFormat memory_format(const OpCall& call, std::string_view arg, MemoryFormat otherwise);
 
 // Strides of a view with new sizes, or nothing when it needs a copy (at::detail::computeStride).
-std::optional<Sizes> view_strides(const Sizes& sizes, const Sizes& strides, const Sizes& new_sizes, const RangeEnv& ranges);
+std::optional<Sizes> view_strides(const Sizes& sizes, const Sizes& strides, const Sizes& new_sizes,
+                                  const RangeEnv& ranges);
 // Replaces a -1 in the wanted sizes; throws K0207 when the number of elements cannot fit.
 Sizes resolve_view_sizes(const OpCall& call, const Sizes& sizes, Sizes wanted, const RangeEnv& ranges);
 

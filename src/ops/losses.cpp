@@ -27,16 +27,17 @@ double constant(const OpCall& call, std::string_view name) {
 using LossFn = std::function<Value*(Build&, Value* self, Value* target)>;
 
 // A loss of each element, then reduced.
-void elementwise_loss(Registry& r, const std::string& name, const std::string& extra, LossFn loss, std::vector<Sample> more = {},
-                      double low = -2, double high = 2) {
+void elementwise_loss(Registry& r, const std::string& name, const std::string& extra, LossFn loss,
+                      std::vector<Sample> more = {}, double low = -2, double high = 2) {
   std::vector<Sample> samples = {{{spec({2, 3}, DType::f32, low, high), spec({2, 3}, DType::f32, low, high)}},
                                  {{spec({4}, DType::f32, low, high), spec({4}, DType::f32, low, high), Scalar(2)}},
                                  {{spec({4}, DType::f32, low, high), spec({4}, DType::f32, low, high), Scalar(0)}}};
   samples.insert(samples.end(), more.begin(), more.end());
   add_composite(r, {.schema = str(name, "(Tensor self, Tensor target, int reduction=Mean", extra, ") -> Tensor"),
-                    .build = [loss](Build& b) {
-                      b.call().result(reduce_loss(b, loss(b, b.call().tensor("self"), b.call().tensor("target"))));
-                    },
+                    .build =
+                        [loss](Build& b) {
+                          b.call().result(reduce_loss(b, loss(b, b.call().tensor("self"), b.call().tensor("target"))));
+                        },
                     .samples = std::move(samples)});
 }
 
@@ -59,77 +60,92 @@ void register_regression(Registry& r) {
     if (delta <= 0) refuse(b.call(), "delta must be positive");
     Value* size = b("abs", {b.sub(x, y)});
     Value* small = b.mul(b.mul(size, size), number(0.5));
-    return b("where.self", {b("le.Scalar", {size, number(delta)}), small, b.mul(b.sub(size, number(0.5 * delta)), number(delta))});
+    return b("where.self",
+             {b("le.Scalar", {size, number(delta)}), small, b.mul(b.sub(size, number(0.5 * delta)), number(delta))});
   });
-  elementwise_loss(r, "soft_margin_loss", "", [](Build& b, Value* x, Value* y) {
-    return b("log1p", {b("exp", {b("neg", {b.mul(y, x)})})});
-  });
-  add_composite(r, {.schema = "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
-                    .build = [](Build& b) {
-                      Value *x = b.call().tensor("self"), *y = b.call().tensor("target");
-                      Value* far = b("clamp_min", {b("rsub.Scalar", {x, number(constant(b.call(), "margin"))}), Scalar(0)});
-                      Value* negative = b("where.self", {b("ne.Scalar", {y, Scalar(1)}), far, Scalar(0.0)});
-                      Value* positive = b("where.self", {b("ne.Scalar", {y, Scalar(-1)}), x, Scalar(0.0)});
-                      b.call().result(reduce_loss(b, b.add(positive, negative)));
-                    },
-                    .samples = {{{spec({4}), spec({4}, DType::f32, -1, 1)}}}});
-  add_composite(r, {.schema = "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value* gap = b.sub(call.tensor("input1"), call.tensor("input2"));
-                      Value* raw = b.add(b.mul(b("neg", {call.tensor("target")}), gap), number(constant(call, "margin")));
-                      call.result(reduce_loss(b, b("clamp_min", {raw, Scalar(0)})));
-                    },
+  elementwise_loss(r, "soft_margin_loss", "",
+                   [](Build& b, Value* x, Value* y) { return b("log1p", {b("exp", {b("neg", {b.mul(y, x)})})}); });
+  add_composite(
+      r, {.schema = "hinge_embedding_loss(Tensor self, Tensor target, float margin=1.0, int reduction=Mean) -> Tensor",
+          .build =
+              [](Build& b) {
+                Value *x = b.call().tensor("self"), *y = b.call().tensor("target");
+                Value* far = b("clamp_min", {b("rsub.Scalar", {x, number(constant(b.call(), "margin"))}), Scalar(0)});
+                Value* negative = b("where.self", {b("ne.Scalar", {y, Scalar(1)}), far, Scalar(0.0)});
+                Value* positive = b("where.self", {b("ne.Scalar", {y, Scalar(-1)}), x, Scalar(0.0)});
+                b.call().result(reduce_loss(b, b.add(positive, negative)));
+              },
+          .samples = {{{spec({4}), spec({4}, DType::f32, -1, 1)}}}});
+  add_composite(r, {.schema = "margin_ranking_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int "
+                              "reduction=Mean) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* gap = b.sub(call.tensor("input1"), call.tensor("input2"));
+                          Value* raw =
+                              b.add(b.mul(b("neg", {call.tensor("target")}), gap), number(constant(call, "margin")));
+                          call.result(reduce_loss(b, b("clamp_min", {raw, Scalar(0)})));
+                        },
                     .samples = {{{spec({4}), spec({4}), spec({4}, DType::f32, -1, 1), Scalar(0.5)}}}});
 }
 
 void register_entropy(Registry& r) {
-  add_composite(r, {.schema = "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
-                    .build = [](Build& b) {
-                      Value *x = b.call().tensor("self"), *y = b.call().tensor("target");
-                      Value* loss = b.call().boolean("log_target") ? b.mul(b("exp", {y}), b.sub(y, x)) : b.sub(b("xlogy.Tensor", {y, y}), b.mul(y, x));
-                      b.call().result(reduce_loss(b, loss));
-                    },
-                    .samples = {{{spec({4}), spec({4}, DType::f32, 0, 1)}}, {{spec({4}), spec({4}), Scalar(2), Scalar(true)}}}});
-  add_composite(r, {.schema = "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value *x = call.tensor("self"), *y = call.tensor("target");
-                      // Logarithms are cut off at -100, as eager does.
-                      Value* log_x = b("clamp_min", {b("log", {x}), Scalar(-100)});
-                      Value* log_rest = b("clamp_min", {b("log1p", {b("neg", {x})}), Scalar(-100)});
-                      Value* loss = b.sub(b.mul(b.sub(y, Scalar(1)), log_rest), b.mul(y, log_x));
-                      if (call.given("weight")) loss = b.mul(loss, call.tensor("weight"));
-                      call.result(reduce_loss(b, loss));
-                    },
-                    .samples = {{{spec({4}, DType::f32, 0.1, 0.9), spec({4}, DType::f32, 0, 1)}},
-                                {{spec({4}, DType::f32, 0.1, 0.9), spec({4}, DType::f32, 0, 1), spec({4}), Scalar(0)}}}});
-  add_composite(r, {.schema = "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, Tensor? pos_weight=None, int "
+  add_composite(
+      r, {.schema = "kl_div(Tensor self, Tensor target, int reduction=Mean, *, bool log_target=False) -> Tensor",
+          .build =
+              [](Build& b) {
+                Value *x = b.call().tensor("self"), *y = b.call().tensor("target");
+                Value* loss = b.call().boolean("log_target") ? b.mul(b("exp", {y}), b.sub(y, x))
+                                                             : b.sub(b("xlogy.Tensor", {y, y}), b.mul(y, x));
+                b.call().result(reduce_loss(b, loss));
+              },
+          .samples = {{{spec({4}), spec({4}, DType::f32, 0, 1)}}, {{spec({4}), spec({4}), Scalar(2), Scalar(true)}}}});
+  add_composite(
+      r,
+      {.schema = "binary_cross_entropy(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean) -> Tensor",
+       .build =
+           [](Build& b) {
+             DecomposeCall& call = b.call();
+             Value *x = call.tensor("self"), *y = call.tensor("target");
+             // Logarithms are cut off at -100, as eager does.
+             Value* log_x = b("clamp_min", {b("log", {x}), Scalar(-100)});
+             Value* log_rest = b("clamp_min", {b("log1p", {b("neg", {x})}), Scalar(-100)});
+             Value* loss = b.sub(b.mul(b.sub(y, Scalar(1)), log_rest), b.mul(y, log_x));
+             if (call.given("weight")) loss = b.mul(loss, call.tensor("weight"));
+             call.result(reduce_loss(b, loss));
+           },
+       .samples = {{{spec({4}, DType::f32, 0.1, 0.9), spec({4}, DType::f32, 0, 1)}},
+                   {{spec({4}, DType::f32, 0.1, 0.9), spec({4}, DType::f32, 0, 1), spec({4}), Scalar(0)}}}});
+  add_composite(r, {.schema = "binary_cross_entropy_with_logits(Tensor self, Tensor target, Tensor? weight=None, "
+                              "Tensor? pos_weight=None, int "
                               "reduction=Mean) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value *x = call.tensor("self"), *y = call.tensor("target");
-                      Value* log_sigmoid = b("log_sigmoid", {x});
-                      Value* rest = b.mul(b("rsub.Scalar", {y, Scalar(1)}), x);
-                      Value* loss = nullptr;
-                      if (call.given("pos_weight")) {
-                        Value* weight = b.add(b.mul(b.sub(call.tensor("pos_weight"), Scalar(1)), y), Scalar(1));
-                        loss = b.sub(rest, b.mul(weight, log_sigmoid));
-                      } else {
-                        loss = b.sub(rest, log_sigmoid);
-                      }
-                      if (call.given("weight")) loss = b.mul(loss, call.tensor("weight"));
-                      call.result(reduce_loss(b, loss));
-                    },
-                    .samples = {{{spec({4}), spec({4}, DType::f32, 0, 1)}}, {{spec({2, 3}), spec({2, 3}, DType::f32, 0, 1), spec({3}), spec({3}), Scalar(2)}}}});
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value *x = call.tensor("self"), *y = call.tensor("target");
+                          Value* log_sigmoid = b("log_sigmoid", {x});
+                          Value* rest = b.mul(b("rsub.Scalar", {y, Scalar(1)}), x);
+                          Value* loss = nullptr;
+                          if (call.given("pos_weight")) {
+                            Value* weight = b.add(b.mul(b.sub(call.tensor("pos_weight"), Scalar(1)), y), Scalar(1));
+                            loss = b.sub(rest, b.mul(weight, log_sigmoid));
+                          } else {
+                            loss = b.sub(rest, log_sigmoid);
+                          }
+                          if (call.given("weight")) loss = b.mul(loss, call.tensor("weight"));
+                          call.result(reduce_loss(b, loss));
+                        },
+                    .samples = {{{spec({4}), spec({4}, DType::f32, 0, 1)}},
+                                {{spec({2, 3}), spec({2, 3}, DType::f32, 0, 1), spec({3}), spec({3}), Scalar(2)}}}});
 }
 
-// ---- Classification --------------------------------------------------------------------------------------------------------
+// ---- Classification
+// --------------------------------------------------------------------------------------------------------
 
 // -weight[target] * x[target] along the class dimension, with ignored targets left out.
 struct Picked {
-  Value* loss;     // of each sample, 0 where ignored
-  Value* weight;   // of each sample, 0 where ignored
+  Value* loss;    // of each sample, 0 where ignored
+  Value* weight;  // of each sample, 0 where ignored
 };
 
 Picked pick(Build& b, Value* x, Value* target, int64_t dim) {
@@ -172,7 +188,8 @@ void build_soft_cross_entropy(Build& b, Value* logs, int64_t dim, double smoothi
   Value* target = call.tensor("target");
   if (smoothing > 0) {
     const Expr& classes = logs->type.sizes[static_cast<size_t>(dim)];
-    if (!classes.is_constant()) fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
+    if (!classes.is_constant())
+      fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
     target = b.add(b.mul(target, number(1 - smoothing)), number(smoothing / static_cast<double>(classes.value())));
   }
   Value* products = b.mul(logs, target);
@@ -216,35 +233,48 @@ void build_cross_entropy(Build& b) {
   if (how != LossReduction::none) even = b("sum", {even});
   if (how == LossReduction::mean) even = b.div(even, b("sum", {picked.weight}));
   const Expr& classes = x->type.sizes[static_cast<size_t>(dim)];
-  if (!classes.is_constant()) fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
-  call.result(b.add(b.mul(nll, number(1 - smoothing)), b.mul(even, number(smoothing / static_cast<double>(classes.value())))));
+  if (!classes.is_constant())
+    fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
+  call.result(
+      b.add(b.mul(nll, number(1 - smoothing)), b.mul(even, number(smoothing / static_cast<double>(classes.value())))));
 }
 
 void register_classification(Registry& r) {
-  Sample::TensorSpec x = spec({4, 3}), target = spec({4}, DType::i64, 0, 2), image = spec({2, 3, 2, 2}), pixels = spec({2, 2, 2}, DType::i64, 0, 2);
-  std::vector<Sample> samples = {{{x, target}}, {{x, target, spec({3}, DType::f32, 0.5, 1.5), Scalar(2)}}, {{x, target, Argument::None{}, Scalar(0)}},
-                                 {{spec({3}), spec({}, DType::i64, 0, 2)}}, {{x, target, Argument::None{}, Scalar(1), Scalar(1)}}};
-  std::string tail = "(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor";
+  Sample::TensorSpec x = spec({4, 3}), target = spec({4}, DType::i64, 0, 2), image = spec({2, 3, 2, 2}),
+                     pixels = spec({2, 2, 2}, DType::i64, 0, 2);
+  std::vector<Sample> samples = {{{x, target}},
+                                 {{x, target, spec({3}, DType::f32, 0.5, 1.5), Scalar(2)}},
+                                 {{x, target, Argument::None{}, Scalar(0)}},
+                                 {{spec({3}), spec({}, DType::i64, 0, 2)}},
+                                 {{x, target, Argument::None{}, Scalar(1), Scalar(1)}}};
+  std::string tail =
+      "(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100) -> Tensor";
   for (const char* name : {"nll_loss", "nll_loss_nd", "nll_loss2d"}) {
     std::vector<Sample> own = samples;
     if (std::string_view(name) != "nll_loss") own = {{{image, pixels}}, {{image, pixels, Argument::None{}, Scalar(0)}}};
     add_composite(r, {.schema = name + tail, .build = [](Build& b) { build_nll(b, false); }, .samples = own});
   }
   for (const char* name : {"nll_loss_forward", "nll_loss2d_forward"})
-    add_composite(r, {.schema = str(name, "(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) -> (Tensor output, Tensor total_weight)"),
+    add_composite(r, {.schema = str(name,
+                                    "(Tensor self, Tensor target, Tensor? weight, int reduction, SymInt ignore_index) "
+                                    "-> (Tensor output, Tensor total_weight)"),
                       .build = [](Build& b) { build_nll(b, true); },
-                      .samples = {{{std::string_view(name) == "nll_loss_forward" ? x : image, std::string_view(name) == "nll_loss_forward" ? target : pixels,
-                                    Argument::None{}, Scalar(1), Scalar(-100)}}}});
+                      .samples = {{{std::string_view(name) == "nll_loss_forward" ? x : image,
+                                    std::string_view(name) == "nll_loss_forward" ? target : pixels, Argument::None{},
+                                    Scalar(1), Scalar(-100)}}}});
   std::vector<Sample> entropy = samples;
   entropy.push_back({{x, spec({4, 3}, DType::f32, 0, 1)}});
   entropy.push_back({{x, target, Argument::None{}, Scalar(1), Scalar(-100), Scalar(0.2)}});
   entropy.push_back({{image, pixels}});
-  add_composite(r, {.schema = "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, SymInt ignore_index=-100, float "
+  add_composite(r, {.schema = "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, "
+                              "SymInt ignore_index=-100, float "
                               "label_smoothing=0.0) -> Tensor",
-                    .build = build_cross_entropy, .samples = entropy});
+                    .build = build_cross_entropy,
+                    .samples = entropy});
 }
 
-// ---- Distances -------------------------------------------------------------------------------------------------------------
+// ---- Distances
+// -------------------------------------------------------------------------------------------------------------
 
 Value* vector_norm(Build& b, Value* x, double p, int64_t dim, bool keep) {
   return b("linalg_vector_norm", {x, Scalar(p), b.ints({dim}), Scalar(keep)});
@@ -279,43 +309,64 @@ void build_triplet(Build& b) {
 }
 
 void register_distances(Registry& r) {
-  add_composite(r, {.schema = "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      call.result(pairwise(b, call.tensor("x1"), call.tensor("x2"), constant(call, "p"), constant(call, "eps"), call.boolean("keepdim")));
-                    },
-                    .samples = {{{spec({4, 3}), spec({4, 3})}}, {{spec({4, 3}), spec({3}), Scalar(1.0), Scalar(1e-6), Scalar(true)}}}});
-  add_composite(r, {.schema = "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
-                    .build = [](Build& b) {
-                      b.call().result(b("linalg_vector_norm", {b.sub(b.call().tensor("self"), b.call().tensor("other")), number(constant(b.call(), "p"))}));
-                    },
-                    .samples = {{{spec({4, 3}), spec({3})}}, {{spec({3}), spec({3}), Scalar(1)}}}});
+  add_composite(
+      r, {.schema = "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
+          .build =
+              [](Build& b) {
+                DecomposeCall& call = b.call();
+                call.result(pairwise(b, call.tensor("x1"), call.tensor("x2"), constant(call, "p"),
+                                     constant(call, "eps"), call.boolean("keepdim")));
+              },
+          .samples = {{{spec({4, 3}), spec({4, 3})}},
+                      {{spec({4, 3}), spec({3}), Scalar(1.0), Scalar(1e-6), Scalar(true)}}}});
+  add_composite(
+      r, {.schema = "dist(Tensor self, Tensor other, Scalar p=2) -> Tensor",
+          .build =
+              [](Build& b) {
+                b.call().result(b("linalg_vector_norm", {b.sub(b.call().tensor("self"), b.call().tensor("other")),
+                                                         number(constant(b.call(), "p"))}));
+              },
+          .samples = {{{spec({4, 3}), spec({3})}}, {{spec({3}), spec({3}), Scalar(1)}}}});
   add_composite(r, {.schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      call.result(cosine(b, call.tensor("x1"), call.tensor("x2"), call.constant_integer("dim"), constant(call, "eps")));
-                    },
-                    .samples = {{{spec({4, 3}), spec({4, 3})}}, {{spec({4, 3}), spec({1, 3}), Scalar(-1), Scalar(1e-6)}}, {{spec({3}), spec({3}), Scalar(0)}}}});
-  add_composite(r, {.schema = "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int reduction=Mean) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value *x = call.tensor("input1"), *y = call.tensor("input2"), *target = call.tensor("target");
-                      // Eager's own formula: eps is added to the squares.
-                      int64_t dim = rank_of(target);
-                      Value* dot = b("sum.dim_IntList", {b.mul(x, y), b.ints({dim}), Scalar(false)});
-                      auto squares = [&](Value* v) { return b.add(b("sum.dim_IntList", {b.mul(v, v), b.ints({dim}), Scalar(false)}), number(1e-12)); };
-                      Value* cos = b.div(dot, b("sqrt", {b.mul(squares(x), squares(y))}));
-                      Value* zeros = b("zeros_like", {cos});
-                      Value* positive = b("where.self", {b("eq.Scalar", {target, Scalar(1)}), b("rsub.Scalar", {cos, Scalar(1)}), zeros});
-                      Value* apart = b("clamp_min", {b.sub(cos, number(constant(call, "margin"))), Scalar(0)});
-                      Value* negative = b("where.self", {b("eq.Scalar", {target, Scalar(-1)}), apart, zeros});
-                      call.result(reduce_loss(b, b.add(positive, negative)));
-                    },
-                    .samples = {{{spec({4, 3}), spec({4, 3}), spec({4}, DType::f32, -1, 1)}}, {{spec({3}), spec({3}), spec({}, DType::i64, -1, 1), Scalar(0.2), Scalar(2)}}}});
-  add_composite(r, {.schema = "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, float p=2, float eps=1e-06, bool "
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          call.result(cosine(b, call.tensor("x1"), call.tensor("x2"), call.constant_integer("dim"),
+                                             constant(call, "eps")));
+                        },
+                    .samples = {{{spec({4, 3}), spec({4, 3})}},
+                                {{spec({4, 3}), spec({1, 3}), Scalar(-1), Scalar(1e-6)}},
+                                {{spec({3}), spec({3}), Scalar(0)}}}});
+  add_composite(
+      r, {.schema = "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int "
+                    "reduction=Mean) -> Tensor",
+          .build =
+              [](Build& b) {
+                DecomposeCall& call = b.call();
+                Value *x = call.tensor("input1"), *y = call.tensor("input2"), *target = call.tensor("target");
+                // Eager's own formula: eps is added to the squares.
+                int64_t dim = rank_of(target);
+                Value* dot = b("sum.dim_IntList", {b.mul(x, y), b.ints({dim}), Scalar(false)});
+                auto squares = [&](Value* v) {
+                  return b.add(b("sum.dim_IntList", {b.mul(v, v), b.ints({dim}), Scalar(false)}), number(1e-12));
+                };
+                Value* cos = b.div(dot, b("sqrt", {b.mul(squares(x), squares(y))}));
+                Value* zeros = b("zeros_like", {cos});
+                Value* positive =
+                    b("where.self", {b("eq.Scalar", {target, Scalar(1)}), b("rsub.Scalar", {cos, Scalar(1)}), zeros});
+                Value* apart = b("clamp_min", {b.sub(cos, number(constant(call, "margin"))), Scalar(0)});
+                Value* negative = b("where.self", {b("eq.Scalar", {target, Scalar(-1)}), apart, zeros});
+                call.result(reduce_loss(b, b.add(positive, negative)));
+              },
+          .samples = {{{spec({4, 3}), spec({4, 3}), spec({4}, DType::f32, -1, 1)}},
+                      {{spec({3}), spec({3}), spec({}, DType::i64, -1, 1), Scalar(0.2), Scalar(2)}}}});
+  add_composite(r, {.schema = "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
+                              "float p=2, float eps=1e-06, bool "
                               "swap=False, int reduction=Mean) -> Tensor",
                     .build = build_triplet,
-                    .samples = {{{spec({4, 3}), spec({4, 3}), spec({4, 3})}}, {{spec({4, 3}), spec({4, 3}), spec({4, 3}), Scalar(0.5), Scalar(2.0), Scalar(1e-6), Scalar(true), Scalar(0)}}}});
+                    .samples = {{{spec({4, 3}), spec({4, 3}), spec({4, 3})}},
+                                {{spec({4, 3}), spec({4, 3}), spec({4, 3}), Scalar(0.5), Scalar(2.0), Scalar(1e-6),
+                                  Scalar(true), Scalar(0)}}}});
 }
 
 }  // namespace

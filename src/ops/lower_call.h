@@ -1,5 +1,6 @@
 // What an operator's lowering sees: its arguments, the Loops buffers of its inputs and results, and a way to add
-// kernels. The driver (lower.cpp) has made a buffer for each tensor result, with the result's sizes and eager's strides.
+// kernels. The driver (lower.cpp) has made a buffer for each tensor result, with the result's sizes and eager's
+// strides.
 #pragma once
 #include "loops/builder.h"
 #include "ops/op_record.h"

@@ -129,11 +129,16 @@ struct Tolerance {
 };
 Tolerance tolerance(DType dtype) {
   switch (dtype) {
-    case DType::f64: return {1e-7, 1e-7};
-    case DType::f32: return {2e-5, 1e-5};
-    case DType::f16: return {2e-3, 1e-4};
-    case DType::bf16: return {1.6e-2, 1e-4};
-    default: return {0, 0};
+    case DType::f64:
+      return {1e-7, 1e-7};
+    case DType::f32:
+      return {2e-5, 1e-5};
+    case DType::f16:
+      return {2e-3, 1e-4};
+    case DType::bf16:
+      return {1.6e-2, 1e-4};
+    default:
+      return {0, 0};
   }
 }
 
@@ -144,7 +149,8 @@ void expect_close(const Tensor& expected, const Tensor& got) {
   for (int64_t i = 0; i < expected.numel(); ++i) {
     double a = expected.item(i).as_double(), b = got.item(i).as_double();
     if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    EXPECT_LE(std::fabs(a - b), absolute + relative * std::fabs(a)) << "element " << i << ": expected " << a << ", got " << b;
+    EXPECT_LE(std::fabs(a - b), absolute + relative * std::fabs(a))
+        << "element " << i << ": expected " << a << ", got " << b;
   }
 }
 
@@ -193,7 +199,8 @@ TEST_P(Lowering, AgreesWithReference) {
 std::vector<const OpRecord*> compiled_records() {
   std::vector<const OpRecord*> out;
   for (const OpRecord* record : Registry::instance().all())
-    if (record->kind == OpKind::plain && !record->functional && (record->lower || record->decompose)) out.push_back(record);
+    if (record->kind == OpKind::plain && !record->functional && (record->lower || record->decompose))
+      out.push_back(record);
   return out;
 }
 

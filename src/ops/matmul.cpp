@@ -1,5 +1,5 @@
-// Matrix products: mm, bmm, matmul, linear and the forms that add a tensor. All are one nest: parallel axes of the result
-// around a sum over k of a load times a load, then the addend. Templates recognise that nest; batch and leading
+// Matrix products: mm, bmm, matmul, linear and the forms that add a tensor. All are one nest: parallel axes of the
+// result around a sum over k of a load times a load, then the addend. Templates recognise that nest; batch and leading
 // dimensions stay axes of their own, so that indices stay affine.
 #include "ops/dense.h"
 #include "ops/elementwise.h"
@@ -17,12 +17,12 @@ using loops::ReduceOp;
 struct MatmulRow {
   std::string schema;
   std::string a, b;
-  std::string addend = {};           // beta * addend + alpha * (a @ b)
-  int a_rank = 0, b_rank = 0;        // 0: any, with matmul's rules
-  bool b_transposed = false;         // linear: weight is [n, k]
-  bool sums_batch = false;           // addbmm
-  bool widens = false;               // _int_mm: i8 times i8 gives i32
-  bool scales = true;                // has alpha and beta
+  std::string addend = {};     // beta * addend + alpha * (a @ b)
+  int a_rank = 0, b_rank = 0;  // 0: any, with matmul's rules
+  bool b_transposed = false;   // linear: weight is [n, k]
+  bool sums_batch = false;     // addbmm
+  bool widens = false;         // _int_mm: i8 times i8 gives i32
+  bool scales = true;          // has alpha and beta
   std::vector<Sample> samples = {};
 };
 
@@ -40,7 +40,8 @@ struct Plan {
 };
 
 [[noreturn]] void refuse_sizes(const OpCall& call, const Sizes& a, const Sizes& b) {
-  fail_user("K0206", str(call.schema().name, ": sizes [", shape_text(a), "] and [", shape_text(b), "] cannot be multiplied"),
+  fail_user("K0206",
+            str(call.schema().name, ": sizes [", shape_text(a), "] and [", shape_text(b), "] cannot be multiplied"),
             call.where());
 }
 
@@ -67,15 +68,19 @@ Plan make_plan(const OpCall& call, const MatmulRow& row, const Sizes& a, const S
 DType product_dtype(const OpCall& call, const MatmulRow& row) {
   DType a = call.tensor(row.a)->type.dtype, b = call.tensor(row.b)->type.dtype;
   if (a != b) {
-    fail_user("K0203", str(call.schema().name, ": expected both matrices to have the same dtype, but got ",
-                           dtype_torch_name(a), " and ", dtype_torch_name(b)), call.where());
+    fail_user("K0203",
+              str(call.schema().name, ": expected both matrices to have the same dtype, but got ", dtype_torch_name(a),
+                  " and ", dtype_torch_name(b)),
+              call.where());
   }
   refuse_complex(call, a);
   if (a == DType::boolean || (row.widens && a != DType::i8)) refuse_dtype(call, a);
   if (!row.addend.empty())
     if (const Value* addend = call.tensor_or_null(row.addend); addend && addend->type.dtype != a) {
-      fail_user("K0203", str(call.schema().name, ": ", row.addend, " and the matrices must have the same dtype, but got ",
-                             dtype_torch_name(addend->type.dtype), " and ", dtype_torch_name(a)), call.where());
+      fail_user("K0203",
+                str(call.schema().name, ": ", row.addend, " and the matrices must have the same dtype, but got ",
+                    dtype_torch_name(addend->type.dtype), " and ", dtype_torch_name(a)),
+                call.where());
     }
   return row.widens ? DType::i32 : a;
 }
@@ -163,7 +168,8 @@ template <class T>
 std::vector<T> multiply(const MatmulRow& row, const Plan& plan, const Tensor& a, const Tensor& b) {
   int64_t m = plan.m.value(), k = plan.k.value(), n = plan.n.value(), batches = 1;
   for (const Expr& size : plan.batch) batches *= size.value();
-  auto left = read_matrices<T>(a, plan.batch, true, false), right = read_matrices<T>(b, plan.batch, false, row.b_transposed);
+  auto left = read_matrices<T>(a, plan.batch, true, false),
+       right = read_matrices<T>(b, plan.batch, false, row.b_transposed);
   // A matrix without batch dimensions is used for every batch.
   int64_t left_step = a.rank() > 2 ? m * k : 0, right_step = b.rank() > 2 ? k * n : 0;
   int64_t out_step = row.sums_batch ? 0 : m * n;
@@ -206,9 +212,12 @@ void add_matmul(Registry& registry, MatmulRow row, bool inplace = false) {
   record.lower = [shared](LowerCall& call) { lower_matmul(call, *shared); };
   record.reference = [shared, schema](ReferenceCall& call) {
     OpCall typed(call.node(), *schema);
-    Plan plan = make_plan(typed, *shared, to_exprs(call.tensor(shared->a).sizes), to_exprs(call.tensor(shared->b).sizes), {});
-    if (reference_compute(call, product_dtype(typed, *shared)) == DType::i64) evaluate<int64_t>(call, *shared, plan);
-    else evaluate<double>(call, *shared, plan);
+    Plan plan =
+        make_plan(typed, *shared, to_exprs(call.tensor(shared->a).sizes), to_exprs(call.tensor(shared->b).sizes), {});
+    if (reference_compute(call, product_dtype(typed, *shared)) == DType::i64)
+      evaluate<int64_t>(call, *shared, plan);
+    else
+      evaluate<double>(call, *shared, plan);
   };
   registry.add(std::move(record));
 }
@@ -227,34 +236,72 @@ void register_products(Registry& r) {
   mm.push_back({{spec({0, 4}), spec({4, 2})}});
   mm.push_back({{spec({3, 4}), spec({3, 4})}, true});
   mm.push_back({{spec({3}), spec({3, 4})}, true});
-  add_matmul(r, {.schema = "mm(Tensor self, Tensor mat2) -> Tensor", .a = "self", .b = "mat2", .a_rank = 2, .b_rank = 2,
+  add_matmul(r, {.schema = "mm(Tensor self, Tensor mat2) -> Tensor",
+                 .a = "self",
+                 .b = "mat2",
+                 .a_rank = 2,
+                 .b_rank = 2,
                  .samples = mm});
-  add_matmul(r, {.schema = "_int_mm(Tensor self, Tensor mat2) -> Tensor", .a = "self", .b = "mat2", .a_rank = 2, .b_rank = 2,
-                 .widens = true, .samples = {{{spec({3, 4}, DType::i8, -99, 99), spec({4, 2}, DType::i8, -99, 99)}},
-                                             {{spec({3, 4}), spec({4, 2})}, true}}});
-  add_matmul(r, {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor", .a = "self", .b = "mat2", .a_rank = 3, .b_rank = 3,
+  add_matmul(r, {.schema = "_int_mm(Tensor self, Tensor mat2) -> Tensor",
+                 .a = "self",
+                 .b = "mat2",
+                 .a_rank = 2,
+                 .b_rank = 2,
+                 .widens = true,
+                 .samples = {{{spec({3, 4}, DType::i8, -99, 99), spec({4, 2}, DType::i8, -99, 99)}},
+                             {{spec({3, 4}), spec({4, 2})}, true}}});
+  add_matmul(r, {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor",
+                 .a = "self",
+                 .b = "mat2",
+                 .a_rank = 3,
+                 .b_rank = 3,
                  .samples = pairs({2, 3, 4}, {2, 4, 5})});
   std::vector<Sample> general = pairs({2, 3, 4}, {4, 5});
-  for (auto [a, b] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{
-           {{4}, {4}}, {{3, 4}, {4}}, {{4}, {4, 5}}, {{4}, {2, 4, 5}}, {{2, 3, 4}, {4}}, {{6, 1, 3, 4}, {5, 4, 2}},
-           {{3, 4}, {2, 4, 5}}, {{2, 0, 4}, {4, 5}}})
+  for (auto [a, b] : std::vector<std::pair<std::vector<int64_t>, std::vector<int64_t>>>{{{4}, {4}},
+                                                                                        {{3, 4}, {4}},
+                                                                                        {{4}, {4, 5}},
+                                                                                        {{4}, {2, 4, 5}},
+                                                                                        {{2, 3, 4}, {4}},
+                                                                                        {{6, 1, 3, 4}, {5, 4, 2}},
+                                                                                        {{3, 4}, {2, 4, 5}},
+                                                                                        {{2, 0, 4}, {4, 5}}})
     general.push_back({{spec(a), spec(b)}});
   general.push_back({{spec({}), spec({2})}, true});
-  add_matmul(r, {.schema = "matmul(Tensor self, Tensor other) -> Tensor", .a = "self", .b = "other", .samples = general});
-  add_matmul(r, {.schema = "mv(Tensor self, Tensor vec) -> Tensor", .a = "self", .b = "vec", .a_rank = 2, .b_rank = 1,
+  add_matmul(r,
+             {.schema = "matmul(Tensor self, Tensor other) -> Tensor", .a = "self", .b = "other", .samples = general});
+  add_matmul(r, {.schema = "mv(Tensor self, Tensor vec) -> Tensor",
+                 .a = "self",
+                 .b = "vec",
+                 .a_rank = 2,
+                 .b_rank = 1,
                  .samples = pairs({3, 4}, {4})});
-  add_matmul(r, {.schema = "dot(Tensor self, Tensor tensor) -> Tensor", .a = "self", .b = "tensor", .a_rank = 1, .b_rank = 1,
+  add_matmul(r, {.schema = "dot(Tensor self, Tensor tensor) -> Tensor",
+                 .a = "self",
+                 .b = "tensor",
+                 .a_rank = 1,
+                 .b_rank = 1,
                  .samples = pairs({7}, {7})});
-  add_matmul(r, {.schema = "vdot(Tensor self, Tensor other) -> Tensor", .a = "self", .b = "other", .a_rank = 1, .b_rank = 1,
+  add_matmul(r, {.schema = "vdot(Tensor self, Tensor other) -> Tensor",
+                 .a = "self",
+                 .b = "other",
+                 .a_rank = 1,
+                 .b_rank = 1,
                  .samples = pairs({7}, {7})});
 }
 
 void register_sums(Registry& r) {
-  add_matmul(r, {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor", .a = "input", .b = "weight",
-                 .addend = "bias", .b_transposed = true, .scales = false,
-                 .samples = {{{spec({3, 4}), spec({5, 4}), spec({5})}}, {{spec({2, 3, 4}), spec({5, 4})}},
-                             {{spec({4}), spec({5, 4}), spec({5})}}, {{spec({2, 3, 4}, DType::bf16), spec({5, 4}, DType::bf16), spec({5}, DType::bf16)}},
-                             {{spec({0, 4}), spec({5, 4}), spec({5})}}, {{spec({2, 4}), spec({4})}},
+  add_matmul(r, {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
+                 .a = "input",
+                 .b = "weight",
+                 .addend = "bias",
+                 .b_transposed = true,
+                 .scales = false,
+                 .samples = {{{spec({3, 4}), spec({5, 4}), spec({5})}},
+                             {{spec({2, 3, 4}), spec({5, 4})}},
+                             {{spec({4}), spec({5, 4}), spec({5})}},
+                             {{spec({2, 3, 4}, DType::bf16), spec({5, 4}, DType::bf16), spec({5}, DType::bf16)}},
+                             {{spec({0, 4}), spec({5, 4}), spec({5})}},
+                             {{spec({2, 4}), spec({4})}},
                              {{spec({3, 4}), spec({5, 3})}, true}}});
   auto with = [](std::vector<int64_t> c, std::vector<int64_t> a, std::vector<int64_t> b) {
     std::vector<Sample> out;
@@ -266,14 +313,43 @@ void register_sums(Registry& r) {
     return out;
   };
   std::string tail = ", *, Scalar beta=1, Scalar alpha=1) -> Tensor";
-  add_matmul(r, {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2" + tail, .a = "mat1", .b = "mat2",
-                 .addend = "self", .a_rank = 2, .b_rank = 2, .samples = with({5}, {3, 4}, {4, 5})}, true);
-  add_matmul(r, {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + tail, .a = "batch1", .b = "batch2",
-                 .addend = "self", .a_rank = 3, .b_rank = 3, .samples = with({2, 3, 5}, {2, 3, 4}, {2, 4, 5})}, true);
-  add_matmul(r, {.schema = "addbmm(Tensor self, Tensor batch1, Tensor batch2" + tail, .a = "batch1", .b = "batch2",
-                 .addend = "self", .a_rank = 3, .b_rank = 3, .sums_batch = true, .samples = with({3, 5}, {2, 3, 4}, {2, 4, 5})}, true);
-  add_matmul(r, {.schema = "addmv(Tensor self, Tensor mat, Tensor vec" + tail, .a = "mat", .b = "vec", .addend = "self",
-                 .a_rank = 2, .b_rank = 1, .samples = with({3}, {3, 4}, {4})}, true);
+  add_matmul(r,
+             {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2" + tail,
+              .a = "mat1",
+              .b = "mat2",
+              .addend = "self",
+              .a_rank = 2,
+              .b_rank = 2,
+              .samples = with({5}, {3, 4}, {4, 5})},
+             true);
+  add_matmul(r,
+             {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + tail,
+              .a = "batch1",
+              .b = "batch2",
+              .addend = "self",
+              .a_rank = 3,
+              .b_rank = 3,
+              .samples = with({2, 3, 5}, {2, 3, 4}, {2, 4, 5})},
+             true);
+  add_matmul(r,
+             {.schema = "addbmm(Tensor self, Tensor batch1, Tensor batch2" + tail,
+              .a = "batch1",
+              .b = "batch2",
+              .addend = "self",
+              .a_rank = 3,
+              .b_rank = 3,
+              .sums_batch = true,
+              .samples = with({3, 5}, {2, 3, 4}, {2, 4, 5})},
+             true);
+  add_matmul(r,
+             {.schema = "addmv(Tensor self, Tensor mat, Tensor vec" + tail,
+              .a = "mat",
+              .b = "vec",
+              .addend = "self",
+              .a_rank = 2,
+              .b_rank = 1,
+              .samples = with({3}, {3, 4}, {4})},
+             true);
 }
 
 }  // namespace

@@ -14,7 +14,8 @@ void accumulate_product(const T* a, const T* b, T* c, int64_t m, int64_t k, int6
       const T* from = b + p * n;
       for (int64_t j = 0; j < n; ++j) {
         if constexpr (static_cast<T>(0.5) == 0) {
-          row[j] = static_cast<T>(static_cast<uint64_t>(row[j]) + static_cast<uint64_t>(factor) * static_cast<uint64_t>(from[j]));
+          row[j] = static_cast<T>(static_cast<uint64_t>(row[j]) +
+                                  static_cast<uint64_t>(factor) * static_cast<uint64_t>(from[j]));
         } else {
           row[j] += factor * from[j];
         }

@@ -22,8 +22,8 @@ DType float_type(const OpCall& call, const Value* input) {
 Value* optional_tensor(Build& b, std::string_view name) { return b.call().tensor_or_null(name); }
 
 struct Normalised {
-  Value* values;   // in the compute type
-  Value* mean;     // with the reduced dimensions kept
+  Value* values;  // in the compute type
+  Value* mean;    // with the reduced dimensions kept
   Value* rstd;
 };
 
@@ -53,7 +53,8 @@ void check_shape(DecomposeCall& call, const Value* input, const Sizes& shape) {
   size_t lead = sizes.size() - shape.size();
   for (size_t d = 0; d < shape.size(); ++d)
     if (prove_eq(sizes[lead + d], shape[d], call.ranges()) == Proof::no)
-      refuse(call, str("given normalized_shape=[", shape_text(shape), "], but the input has sizes [", shape_text(sizes), "]"));
+      refuse(call, str("given normalized_shape=[", shape_text(shape), "], but the input has sizes [", shape_text(sizes),
+                       "]"));
 }
 
 void build_layer_norm(Build& b, bool native) {
@@ -78,7 +79,9 @@ void build_rms_norm(Build& b, bool fused) {
   check_shape(call, input, shape);
   Value* x = b.to(input, compute_dtype(dtype));
   // Without eps: the machine epsilon of the type that is computed in.
-  Argument eps = call.given("eps") ? call.arg("eps") : Argument(Scalar(dtype == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07));
+  Argument eps = call.given("eps")
+                     ? call.arg("eps")
+                     : Argument(Scalar(dtype == DType::f64 ? 2.220446049250313e-16 : 1.1920928955078125e-07));
   Value* mean = b("mean.dim", {b.mul(x, x), b.ints(dims), Scalar(true)});
   Value* rstd = b("rsqrt", {b.add(mean, eps)});
   Value* out = affine(b, b.mul(x, rstd), optional_tensor(b, "weight"), nullptr);
@@ -108,8 +111,9 @@ void build_group_norm(Build& b, bool native) {
   Sizes grouped = {sizes[0], Expr(groups), floordiv(product(rest), Expr(groups))};
   Value* x = b.view(b.to(input, compute_dtype(dtype)), grouped);
   Normalised n = normalise(b, x, {Expr(2)}, call.arg("eps"));
-  Value* out = affine(b, b.view(n.values, sizes), per_channel(b, optional_tensor(b, "weight"), sizes.size(), x->type.dtype),
-                      per_channel(b, optional_tensor(b, "bias"), sizes.size(), x->type.dtype));
+  Value* out =
+      affine(b, b.view(n.values, sizes), per_channel(b, optional_tensor(b, "weight"), sizes.size(), x->type.dtype),
+             per_channel(b, optional_tensor(b, "bias"), sizes.size(), x->type.dtype));
   call.result(0, b.contiguous(b.to(out, dtype)));
   if (!native) return;
   call.result(1, b.to(b.view(n.mean, {sizes[0], Expr(groups)}), dtype));
@@ -117,7 +121,7 @@ void build_group_norm(Build& b, bool native) {
 }
 
 struct BatchStatistics {
-  Value *mean, *rstd, *variance;   // [C]; variance without correction
+  Value *mean, *rstd, *variance;  // [C]; variance without correction
 };
 
 Sizes all_but_channels(const Sizes& sizes) {
@@ -223,73 +227,114 @@ void build_instance_norm(Build& b) {
 }
 
 void register_layer_norms(Registry& r) {
-  add_composite(r, {.schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float "
-                              "eps=1e-05, bool cudnn_enable=True) -> Tensor",
-                    .build = [](Build& b) { build_layer_norm(b, false); },
-                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), spec({4})}}, {{spec({2, 3, 4}), List{3, 4}}},
-                                {{spec({2, 6}, DType::bf16), List{6}, spec({6}, DType::bf16)}}, {{spec({0, 4}), List{4}}},
-                                {{spec({2, 3}), List{4}}, true}, {{spec({2, 3}, DType::i64), List{3}}, true}}});
-  add_composite(r, {.schema = "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
-                              "(Tensor, Tensor, Tensor)",
-                    .build = [](Build& b) { build_layer_norm(b, true); },
-                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), spec({4}), Scalar(1e-5)}},
-                                {{spec({2, 3, 4}), List{3, 4}, Argument::None{}, Argument::None{}, Scalar(0.1)}}}});
-  add_composite(r, {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
-                    .build = [](Build& b) { build_rms_norm(b, false); },
-                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), Scalar(1e-6)}}, {{spec({2, 6}, DType::bf16), List{6}}}}});
-  add_composite(r, {.schema = "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
-                    .build = [](Build& b) { build_rms_norm(b, true); },
-                    .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), Scalar(1e-6)}}}});
-  add_composite(r, {.schema = "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
-                              "cudnn_enabled=True) -> Tensor",
-                    .build = [](Build& b) { build_group_norm(b, false); },
-                    .samples = {{{spec({2, 6, 3}), Scalar(3), spec({6}), spec({6})}}, {{spec({2, 4}), Scalar(2)}},
-                                {{spec({2, 5, 3}), Scalar(2)}, true}}});
-  add_composite(r, {.schema = "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
-                              "float eps) -> (Tensor, Tensor, Tensor)",
-                    .build = [](Build& b) { build_group_norm(b, true); },
-                    .samples = {{{spec({2, 6, 3}), spec({6}), spec({6}), Scalar(2), Scalar(6), Scalar(3), Scalar(3), Scalar(1e-5)}}}});
+  add_composite(
+      r, {.schema = "layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, Tensor? bias=None, float "
+                    "eps=1e-05, bool cudnn_enable=True) -> Tensor",
+          .build = [](Build& b) { build_layer_norm(b, false); },
+          .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), spec({4})}},
+                      {{spec({2, 3, 4}), List{3, 4}}},
+                      {{spec({2, 6}, DType::bf16), List{6}, spec({6}, DType::bf16)}},
+                      {{spec({0, 4}), List{4}}},
+                      {{spec({2, 3}), List{4}}, true},
+                      {{spec({2, 3}, DType::i64), List{3}}, true}}});
+  add_composite(
+      r, {.schema =
+              "native_layer_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight, Tensor? bias, float eps) -> "
+              "(Tensor, Tensor, Tensor)",
+          .build = [](Build& b) { build_layer_norm(b, true); },
+          .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), spec({4}), Scalar(1e-5)}},
+                      {{spec({2, 3, 4}), List{3, 4}, Argument::None{}, Argument::None{}, Scalar(0.1)}}}});
+  add_composite(
+      r, {.schema = "rms_norm(Tensor input, SymInt[] normalized_shape, Tensor? weight=None, float? eps=None) -> Tensor",
+          .build = [](Build& b) { build_rms_norm(b, false); },
+          .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), Scalar(1e-6)}}, {{spec({2, 6}, DType::bf16), List{6}}}}});
+  add_composite(
+      r, {.schema =
+              "_fused_rms_norm(Tensor input, int[] normalized_shape, Tensor? weight, float? eps) -> (Tensor, Tensor)",
+          .build = [](Build& b) { build_rms_norm(b, true); },
+          .samples = {{{spec({2, 3, 4}), List{4}, spec({4}), Scalar(1e-6)}}}});
+  add_composite(
+      r, {.schema =
+              "group_norm(Tensor input, int num_groups, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, bool "
+              "cudnn_enabled=True) -> Tensor",
+          .build = [](Build& b) { build_group_norm(b, false); },
+          .samples = {{{spec({2, 6, 3}), Scalar(3), spec({6}), spec({6})}},
+                      {{spec({2, 4}), Scalar(2)}},
+                      {{spec({2, 5, 3}), Scalar(2)}, true}}});
+  add_composite(
+      r,
+      {.schema =
+           "native_group_norm(Tensor input, Tensor? weight, Tensor? bias, SymInt N, SymInt C, SymInt HxW, int group, "
+           "float eps) -> (Tensor, Tensor, Tensor)",
+       .build = [](Build& b) { build_group_norm(b, true); },
+       .samples = {
+           {{spec({2, 6, 3}), spec({6}), spec({6}), Scalar(2), Scalar(6), Scalar(3), Scalar(3), Scalar(1e-5)}}}});
 }
 
 void register_batch_norms(Registry& r) {
   Sample::TensorSpec image = spec({2, 3, 4, 5}), channel = spec({3}), positive = spec({3}, DType::f32, 0.5, 2.0);
-  add_composite(r, {.schema = "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
-                              "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
-                    .build = [](Build& b) { build_batch_norm_eval(b, {1, 2}); },
-                    .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
-  add_composite(r, {.schema = "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float "
-                              "momentum, float eps) -> (Tensor, Tensor, Tensor)",
-                    .build = [](Build& b) { build_batch_norm_train(b, true); },
-                    .samples = {{{image, channel, channel, Scalar(true), Scalar(0.1), Scalar(1e-5)}}}});
-  add_composite(r, {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, Tensor "
-                              "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor running_mean_out, "
-                              "Tensor running_var_out)",
-                    .build = build_batch_norm_functional,
-                    .samples = {{{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5)}}}});
-  add_composite(r, {.schema = "_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, "
+  add_composite(
+      r, {.schema =
+              "_native_batch_norm_legit_no_training(Tensor input, Tensor? weight, Tensor? bias, Tensor running_mean, "
+              "Tensor running_var, float momentum, float eps) -> (Tensor, Tensor, Tensor)",
+          .build =
+              [](Build& b) {
+                build_batch_norm_eval(b, {1, 2});
+              },
+          .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
+  add_composite(
+      r,
+      {.schema = "_native_batch_norm_legit.no_stats(Tensor input, Tensor? weight, Tensor? bias, bool training, float "
+                 "momentum, float eps) -> (Tensor, Tensor, Tensor)",
+       .build = [](Build& b) { build_batch_norm_train(b, true); },
+       .samples = {{{image, channel, channel, Scalar(true), Scalar(0.1), Scalar(1e-5)}}}});
+  add_composite(r,
+                {.schema = "_native_batch_norm_legit_functional(Tensor input, Tensor? weight, Tensor? bias, Tensor "
+                           "running_mean, Tensor "
+                           "running_var, bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor "
+                           "running_mean_out, "
+                           "Tensor running_var_out)",
+                 .build = build_batch_norm_functional,
+                 .samples = {{{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5)}}}});
+  add_composite(r, {.schema = "_batch_norm_no_update(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, "
+                              "Tensor? running_var, "
                               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
-                    .build = [](Build& b) { build_batch_norm_eval(b, {1, 2, 3}); },
+                    .build =
+                        [](Build& b) {
+                          build_batch_norm_eval(b, {1, 2, 3});
+                        },
                     .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
   // The whole operator: with running statistics it evaluates, without them it uses those of the batch. Training that
   // updates running statistics is a write that its schema does not name.
-  add_composite(r, {.schema = "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
-                              "training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      bool training = call.boolean("training");
-                      if (!training && call.given("running_mean")) return build_batch_norm_eval(b, {});
-                      if (training && call.given("running_mean"))
-                        fail_unsupported("K0216", "batch_norm in training mode updates its running statistics; export the program after "
-                                                  "run_decompositions(), or in eval mode", call.where());
-                      build_batch_norm_train(b, false);
-                    },
-                    .samples = {{{image, channel, channel, channel, positive, Scalar(false), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
-                                {{image, Argument::None{}, Argument::None{}, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1),
-                                  Scalar(1e-5), Scalar(false)}}}});
-  add_composite(r, {.schema = "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
-                              "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-                    .build = build_instance_norm,
-                    .samples = {{{image, channel, channel, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1), Scalar(1e-5), Scalar(false)}}}});
+  add_composite(
+      r,
+      {.schema =
+           "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+           "training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+       .build =
+           [](Build& b) {
+             DecomposeCall& call = b.call();
+             bool training = call.boolean("training");
+             if (!training && call.given("running_mean")) return build_batch_norm_eval(b, {});
+             if (training && call.given("running_mean"))
+               fail_unsupported("K0216",
+                                "batch_norm in training mode updates its running statistics; export the program after "
+                                "run_decompositions(), or in eval mode",
+                                call.where());
+             build_batch_norm_train(b, false);
+           },
+       .samples = {
+           {{image, channel, channel, channel, positive, Scalar(false), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
+           {{image, Argument::None{}, Argument::None{}, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1),
+             Scalar(1e-5), Scalar(false)}}}});
+  add_composite(
+      r,
+      {.schema =
+           "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
+           "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
+       .build = build_instance_norm,
+       .samples = {{{image, channel, channel, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1),
+                     Scalar(1e-5), Scalar(false)}}}});
 }
 
 }  // namespace

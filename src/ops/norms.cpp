@@ -16,7 +16,7 @@ using List = std::vector<int64_t>;
 
 struct NormRow {
   std::string schema;
-  std::string order;     // name of the argument; None means 2
+  std::string order;  // name of the argument; None means 2
   bool has_dims = true, has_dtype = true;
   std::vector<Sample> samples = {};
 };
@@ -44,7 +44,8 @@ bool keeps(const OpCall& call, const NormRow& row) { return row.has_dims && call
 void infer_norm(InferCall& call, const NormRow& row) {
   const TensorType& self = call.tensor("self")->type;
   auto reduced = norm_dims(call, row);
-  call.results = {contiguous_type(norm_dtype(call, row), reduced_sizes(self.sizes, reduced, keeps(call, row)), self.device)};
+  call.results = {
+      contiguous_type(norm_dtype(call, row), reduced_sizes(self.sizes, reduced, keeps(call, row)), self.device)};
 }
 
 Value* converted(DecomposeCall& call, Value* value, DType dtype) {
@@ -133,7 +134,8 @@ void register_log_sum_exp(Registry& r) {
   record.infer = [](InferCall& call) {
     const TensorType& self = call.tensor("self")->type;
     auto reduced = reduced_dims(call, ReduceDims::list);
-    call.results = {contiguous_type(log_sum_dtype(call), reduced_sizes(self.sizes, reduced, call.boolean("keepdim")), self.device)};
+    call.results = {
+        contiguous_type(log_sum_dtype(call), reduced_sizes(self.sizes, reduced, call.boolean("keepdim")), self.device)};
   };
   record.decompose = [](DecomposeCall& call) {
     DType dtype = log_sum_dtype(call);
@@ -160,7 +162,8 @@ void register_log_sum_exp(Registry& r) {
   auto schema = std::make_shared<const Schema>(parse_schema(record.schema_text));
   record.reference = [schema](ReferenceCall& call) {
     OpCall typed(call.node(), *schema);
-    auto groups = read_groups<double>(call.tensor("self"), reduced_dims(typed, ReduceDims::list), call.boolean("keepdim"));
+    auto groups =
+        read_groups<double>(call.tensor("self"), reduced_dims(typed, ReduceDims::list), call.boolean("keepdim"));
     std::vector<double> out;
     for (int64_t g = 0; g < groups.groups; ++g) {
       const double* x = groups.values.data() + g * groups.count;
@@ -174,8 +177,11 @@ void register_log_sum_exp(Registry& r) {
     write_dense(result, out);
     call.results = {Datum{result}};
   };
-  record.samples = {{{spec({2, 3, 4}), List{1}}}, {{spec({2, 3}, DType::bf16), List{0, 1}, Scalar(true)}},
-                    {{spec({3}, DType::i64), List{0}}}, {{spec({2, 0}), List{1}}}, {{spec({}), List{0}}},
+  record.samples = {{{spec({2, 3, 4}), List{1}}},
+                    {{spec({2, 3}, DType::bf16), List{0, 1}, Scalar(true)}},
+                    {{spec({3}, DType::i64), List{0}}},
+                    {{spec({2, 0}), List{1}}},
+                    {{spec({}), List{0}}},
                     {{spec({2}), List{1}}, true}};
   r.add(std::move(record));
 }
@@ -183,18 +189,33 @@ void register_log_sum_exp(Registry& r) {
 }  // namespace
 
 void register_norms(Registry& r) {
-  std::vector<Sample> vector = {{{spec({2, 3, 4})}}, {{spec({2, 3}), Scalar(1), List{1}}},
-                                {{spec({2, 3}), Scalar(3.5), List{0}, Scalar(true)}}, {{spec({2, 3}), Scalar(INFINITY)}},
-                                {{spec({2, 3}), Scalar(-INFINITY), List{1}}}, {{spec({2, 3}), Scalar(0), List{1}}},
-                                {{spec({2, 3}, DType::bf16)}}, {{spec({3}, DType::i64)}, true}};
+  std::vector<Sample> vector = {{{spec({2, 3, 4})}},
+                                {{spec({2, 3}), Scalar(1), List{1}}},
+                                {{spec({2, 3}), Scalar(3.5), List{0}, Scalar(true)}},
+                                {{spec({2, 3}), Scalar(INFINITY)}},
+                                {{spec({2, 3}), Scalar(-INFINITY), List{1}}},
+                                {{spec({2, 3}), Scalar(0), List{1}}},
+                                {{spec({2, 3}, DType::bf16)}},
+                                {{spec({3}, DType::i64)}, true}};
   add_norm(r, {"linalg_vector_norm(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, ScalarType? "
-               "dtype=None) -> Tensor", "ord", true, true, vector});
+               "dtype=None) -> Tensor",
+               "ord", true, true, vector});
   add_norm(r, {"norm.Scalar(Tensor self, Scalar p=2) -> Tensor", "p", false, false, {{{spec({2, 3}), Scalar(1)}}}});
-  add_norm(r, {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor", "p", true, false,
+  add_norm(r, {"norm.ScalarOpt_dim(Tensor self, Scalar? p, int[1] dim, bool keepdim=False) -> Tensor",
+               "p",
+               true,
+               false,
                {{{spec({2, 3}), Argument::None{}, List{1}}}, {{spec({2, 3}), Scalar(1), List{0}, Scalar(true)}}}});
-  add_norm(r, {"norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
-               "p", true, true, {{{spec({2, 3}), Argument::None{}, List{1}, Scalar(false), DType::f64}}}});
-  add_norm(r, {"norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor", "p", false, true,
+  add_norm(r,
+           {"norm.ScalarOpt_dim_dtype(Tensor self, Scalar? p, int[1] dim, bool keepdim, *, ScalarType dtype) -> Tensor",
+            "p",
+            true,
+            true,
+            {{{spec({2, 3}), Argument::None{}, List{1}, Scalar(false), DType::f64}}}});
+  add_norm(r, {"norm.ScalarOpt_dtype(Tensor self, Scalar? p, *, ScalarType dtype) -> Tensor",
+               "p",
+               false,
+               true,
                {{{spec({2, 3}), Scalar(2), DType::f64}}}});
   register_log_sum_exp(r);
 }

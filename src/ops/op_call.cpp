@@ -104,8 +104,9 @@ std::vector<Expr> OpCall::integers(std::string_view name) const {
 int64_t OpCall::constant_integer(std::string_view name) const {
   Expr value = integer(name);
   if (!value.is_constant()) {
-    fail_unsupported("K0202", str(schema_.name, ": argument '", name, "' depends on sizes (", value.text(),
-                                  "); Kiln needs it to be a constant"),
+    fail_unsupported("K0202",
+                     str(schema_.name, ": argument '", name, "' depends on sizes (", value.text(),
+                         "); Kiln needs it to be a constant"),
                      where());
   }
   return value.value();
@@ -115,8 +116,9 @@ std::vector<int64_t> OpCall::constant_integers(std::string_view name) const {
   std::vector<int64_t> out;
   for (const Expr& value : integers(name)) {
     if (!value.is_constant()) {
-      fail_unsupported("K0202", str(schema_.name, ": argument '", name, "' depends on sizes (", value.text(),
-                                    "); Kiln needs it to be a constant"),
+      fail_unsupported("K0202",
+                       str(schema_.name, ": argument '", name, "' depends on sizes (", value.text(),
+                           "); Kiln needs it to be a constant"),
                        where());
     }
     out.push_back(value.value());

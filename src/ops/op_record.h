@@ -17,29 +17,43 @@
 namespace kiln {
 
 enum class SchemaType : uint8_t {
-  tensor, tensor_list, optional_tensor_list,  // Tensor, Tensor[], Tensor?[]
-  integer, integer_list, floating, float_list, boolean, bool_list, string, scalar, scalar_list, dtype, device, layout,
-  memory_format, generator,
+  tensor,
+  tensor_list,
+  optional_tensor_list,  // Tensor, Tensor[], Tensor?[]
+  integer,
+  integer_list,
+  floating,
+  float_list,
+  boolean,
+  bool_list,
+  string,
+  scalar,
+  scalar_list,
+  dtype,
+  device,
+  layout,
+  memory_format,
+  generator,
 };
 
 struct SchemaArg {
   std::string name;
   SchemaType type = SchemaType::tensor;
-  bool optional = false;      // may be None
+  bool optional = false;  // may be None
   bool keyword_only = false;
   bool has_default = false;
   Argument default_value;
-  std::string alias;          // "a" of Tensor(a!)
-  bool writes = false;        // the "!"
+  std::string alias;    // "a" of Tensor(a!)
+  bool writes = false;  // the "!"
 };
 
 struct Schema {
-  std::string name;           // "aten.add.Tensor"; without overload: "aten.relu.default"
+  std::string name;  // "aten.add.Tensor"; without overload: "aten.relu.default"
   std::vector<SchemaArg> args;
   std::vector<SchemaArg> returns;
-  int find(std::string_view arg) const;   // -1: none
+  int find(std::string_view arg) const;  // -1: none
   bool mutates() const;
-  bool is_view() const;       // a result aliases an argument without writing it
+  bool is_view() const;  // a result aliases an argument without writing it
 };
 // PyTorch's own notation: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Throws on bad text.
 Schema parse_schema(std::string_view text, std::string_view name_space = "aten");
@@ -51,14 +65,14 @@ class OpCall {
   OpCall(const Node& node, const Schema& schema) : node_(node), schema_(schema) {}
   const Node& node() const { return node_; }
   const Schema& schema() const { return schema_; }
-  const Argument& arg(std::string_view name) const;      // given or default
-  bool given(std::string_view name) const;               // present and not None
+  const Argument& arg(std::string_view name) const;  // given or default
+  bool given(std::string_view name) const;           // present and not None
   Value* tensor(std::string_view name) const;
   Value* tensor_or_null(std::string_view name) const;
-  std::vector<Value*> tensors(std::string_view name) const;   // None elements are nullptr; accepts a tensor_list value
-  Expr integer(std::string_view name) const;             // constant or symbolic
+  std::vector<Value*> tensors(std::string_view name) const;  // None elements are nullptr; accepts a tensor_list value
+  Expr integer(std::string_view name) const;                 // constant or symbolic
   std::vector<Expr> integers(std::string_view name) const;
-  int64_t constant_integer(std::string_view name) const; // K0202 when symbolic
+  int64_t constant_integer(std::string_view name) const;  // K0202 when symbolic
   std::vector<int64_t> constant_integers(std::string_view name) const;
   bool boolean(std::string_view name) const;
   std::string string(std::string_view name) const;
@@ -78,8 +92,8 @@ class InferCall : public OpCall {
  public:
   InferCall(Node& node, const Schema& schema, const RangeEnv& ranges) : OpCall(node, schema), ranges_(ranges) {}
   const RangeEnv& ranges() const { return ranges_; }
-  std::vector<TensorType> results;   // to be filled, one per tensor result (of a list result: one per element)
-  std::vector<Expr> numbers;         // of an operator that gives symbolic numbers: one per such result, may stay empty
+  std::vector<TensorType> results;  // to be filled, one per tensor result (of a list result: one per element)
+  std::vector<Expr> numbers;        // of an operator that gives symbolic numbers: one per such result, may stay empty
  private:
   const RangeEnv& ranges_;
 };
@@ -101,14 +115,14 @@ class ReferenceCall {
   Scalar scalar(std::string_view name) const;
   std::string string(std::string_view name) const;
   std::optional<DType> dtype(std::string_view name) const;
-  DType result_dtype(int result = 0) const;      // storage type of a result: its nominal type, or f64 in fp64 mode
-  DType nominal_dtype(int result = 0) const;     // as the graph says
+  DType result_dtype(int result = 0) const;   // storage type of a result: its nominal type, or f64 in fp64 mode
+  DType nominal_dtype(int result = 0) const;  // as the graph says
   bool fp64 = false;
-  uint64_t seed = 0;                             // of random operators; already mixed with the node's position
+  uint64_t seed = 0;  // of random operators; already mixed with the node's position
 
   // Filled by the interpreter: argument name -> evaluated value (schema defaults included).
   std::map<std::string, Datum, std::less<>> values;
-  std::vector<Datum> results;                    // to be filled by the reference
+  std::vector<Datum> results;  // to be filled by the reference
 
  private:
   const Node& node_;
@@ -131,12 +145,12 @@ struct Sample {
   struct TensorSpec {
     std::vector<int64_t> sizes;
     DType dtype = DType::f32;
-    double low = -2.0, high = 2.0;      // range of the values
+    double low = -2.0, high = 2.0;  // range of the values
   };
   using SampleArg = std::variant<Argument::None, TensorSpec, std::vector<TensorSpec>, Scalar, std::vector<int64_t>,
                                  std::string, DType>;
   std::vector<SampleArg> args;
-  bool refused = false;                 // a bad call: infer must throw
+  bool refused = false;  // a bad call: infer must throw
 };
 
 using InferFn = std::function<void(InferCall&)>;
@@ -146,37 +160,37 @@ using ReferenceFn = std::function<void(ReferenceCall&)>;
 
 enum class OpKind : uint8_t {
   plain,
-  symbolic,       // computes on symbolic numbers only (_operator.add, aten.sym_size.int); gone after reading
-  assertion,      // _assert_scalar and the like
-  control_flow,   // cond, while_loop: the drivers of interpreter and lowering know them
+  symbolic,      // computes on symbolic numbers only (_operator.add, aten.sym_size.int); gone after reading
+  assertion,     // _assert_scalar and the like
+  control_flow,  // cond, while_loop: the drivers of interpreter and lowering know them
 };
 
 struct OpRecord {
   std::string schema_text;
   OpKind kind = OpKind::plain;
-  bool inplace = false;           // also declare the in-place variant
+  bool inplace = false;  // also declare the in-place variant
   InferFn infer;
   // Exactly one of the three for a plain operator.
   DecomposeFn decompose;
   LowerFn lower;
-  std::string library;            // name of the runtime's library kernel; arguments are passed by name
+  std::string library;  // name of the runtime's library kernel; arguments are passed by name
   ReferenceFn reference;
   std::vector<Sample> samples;
   std::string name_space = "aten";
 
   // Derived when registered.
   Schema schema;
-  const OpRecord* functional = nullptr;   // of an in-place variant: the operator it stands for
+  const OpRecord* functional = nullptr;  // of an in-place variant: the operator it stands for
   const std::string& name() const { return schema.name; }
 };
 
 class Registry {
  public:
-  static const Registry& instance();      // built once, immutable afterwards
-  const OpRecord* find(std::string_view name) const;   // "aten.add.Tensor"
-  std::vector<const OpRecord*> all() const;            // sorted by name
+  static const Registry& instance();                  // built once, immutable afterwards
+  const OpRecord* find(std::string_view name) const;  // "aten.add.Tensor"
+  std::vector<const OpRecord*> all() const;           // sorted by name
 
-  void add(OpRecord record);              // used by the families while building; throws on a second declaration
+  void add(OpRecord record);  // used by the families while building; throws on a second declaration
  private:
   std::map<std::string, std::unique_ptr<OpRecord>, std::less<>> records_;
 };

@@ -20,7 +20,8 @@ enum class Edge : uint8_t { reflect, replicate };
 Sizes padded_sizes(const ViewArgs& args, size_t spatial, Edge edge) {
   Sizes sizes = args.self().sizes, pad = args.numbers("padding");
   if (pad.size() != 2 * spatial || (sizes.size() != spatial + 1 && sizes.size() != spatial + 2))
-    refuse(args.call(), str("expects ", spatial + 1, " or ", spatial + 2, " dimensions and ", 2 * spatial, " pad values"));
+    refuse(args.call(),
+           str("expects ", spatial + 1, " or ", spatial + 2, " dimensions and ", 2 * spatial, " pad values"));
   for (size_t i = 0; i < spatial; ++i) {
     Expr& size = sizes[sizes.size() - 1 - i];
     for (const Expr& by : {pad[2 * i], pad[2 * i + 1]})
@@ -34,7 +35,8 @@ Sizes padded_sizes(const ViewArgs& args, size_t spatial, Edge edge) {
 
 void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
   RearrangeRow row;
-  row.schema = str(edge == Edge::reflect ? "reflection_pad" : "replication_pad", spatial, "d(Tensor self, SymInt[", 2 * spatial, "] padding) -> Tensor");
+  row.schema = str(edge == Edge::reflect ? "reflection_pad" : "replication_pad", spatial, "d(Tensor self, SymInt[",
+                   2 * spatial, "] padding) -> Tensor");
   row.sizes = [spatial, edge](const ViewArgs& args) { return padded_sizes(args, spatial, edge); };
   row.index = [spatial, edge](const ViewArgs& args, const std::vector<Expr>& i) {
     std::vector<Expr> out = i;
@@ -57,15 +59,19 @@ void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
     for (size_t p = 0; p < spatial; ++p) {
       size_t d = out.size() - 1 - p;
       int64_t x = at[d] - pad[2 * p], n = self.sizes[d];
-      if (edge == Edge::replicate) out[d] = std::min(std::max<int64_t>(x, 0), n - 1);
-      else out[d] = x < 0 ? -x : x >= n ? 2 * (n - 1) - x : x;
+      if (edge == Edge::replicate)
+        out[d] = std::min(std::max<int64_t>(x, 0), n - 1);
+      else
+        out[d] = x < 0 ? -x : x >= n ? 2 * (n - 1) - x : x;
     }
     return out;
   };
   List sizes = {2, 3, 4, 5, 6}, pad(2 * spatial, 1);
   sizes.resize(spatial + 2);
   pad[0] = 2;
-  row.samples = {{{spec(sizes), pad}}, {{spec(List(sizes.begin() + 1, sizes.end())), List(2 * spatial, 0)}}, {{spec({3}), pad}, true}};
+  row.samples = {{{spec(sizes), pad}},
+                 {{spec(List(sizes.begin() + 1, sizes.end())), List(2 * spatial, 0)}},
+                 {{spec({3}), pad}, true}};
   add_rearrangement(r, row);
 }
 
@@ -94,12 +100,15 @@ void build_pad(Build& b) {
   if (call.given("value")) {
     auto value = call.scalar("value");
     const auto* constant = std::get_if<Scalar>(&value);
-    if (!constant || constant->as_double() != 0) refuse(call, str("padding mode \"", mode, "\" doesn't take in value argument"));
+    if (!constant || constant->as_double() != 0)
+      refuse(call, str("padding mode \"", mode, "\" doesn't take in value argument"));
   }
   if (mode == "circular") return call.result(wrapped(b, self, pad));
   if (mode != "reflect" && mode != "replicate") refuse(call, str("unknown padding mode \"", mode, "\""));
-  if (pad.size() % 2 != 0 || pad.empty() || pad.size() > 6) refuse(call, "2, 4 or 6 pad values are supported in this mode");
-  call.result(b(str(mode == "reflect" ? "reflection_pad" : "replication_pad", pad.size() / 2, "d"), {self, b.ints(pad)}));
+  if (pad.size() % 2 != 0 || pad.empty() || pad.size() > 6)
+    refuse(call, "2, 4 or 6 pad values are supported in this mode");
+  call.result(
+      b(str(mode == "reflect" ? "reflection_pad" : "replication_pad", pad.size() / 2, "d"), {self, b.ints(pad)}));
 }
 
 }  // namespace
@@ -110,10 +119,14 @@ void register_padding(Registry& r) {
     add_edge_pad(r, spatial, Edge::replicate);
   }
   std::vector<int64_t> pad = {1, 2};
-  add_composite(r, {.schema = "pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor", .build = build_pad,
-                    .samples = {{{spec({2, 3, 4}), pad}}, {{spec({2, 3, 4}), pad, std::string("constant"), Scalar(1.5)}},
-                                {{spec({2, 3, 4}), pad, std::string("reflect")}}, {{spec({2, 3, 4}), pad, std::string("replicate")}},
-                                {{spec({2, 3, 4}), pad, std::string("circular")}}, {{spec({2, 3, 4}), pad, std::string("mirror")}, true}}});
+  add_composite(r, {.schema = "pad(Tensor self, SymInt[] pad, str mode=\"constant\", float? value=None) -> Tensor",
+                    .build = build_pad,
+                    .samples = {{{spec({2, 3, 4}), pad}},
+                                {{spec({2, 3, 4}), pad, std::string("constant"), Scalar(1.5)}},
+                                {{spec({2, 3, 4}), pad, std::string("reflect")}},
+                                {{spec({2, 3, 4}), pad, std::string("replicate")}},
+                                {{spec({2, 3, 4}), pad, std::string("circular")}},
+                                {{spec({2, 3, 4}), pad, std::string("mirror")}, true}}});
 }
 
 }  // namespace kiln

@@ -1,4 +1,5 @@
-// The pointwise family: rows stand in arithmetic.cpp, binary_math.cpp, unary_math.cpp, activations.cpp, comparisons.cpp and casts.cpp.
+// The pointwise family: rows stand in arithmetic.cpp, binary_math.cpp, unary_math.cpp, activations.cpp, comparisons.cpp
+// and casts.cpp.
 #include "ops/elementwise.h"
 #include "ops/families.h"
 

@@ -1,5 +1,5 @@
-// Pooling: each element of the result looks at a window of the input. Windows of fixed size (max_pool, avg_pool) and those
-// that divide the input evenly (adaptive) differ in where they start and how long they are.
+// Pooling: each element of the result looks at a window of the input. Windows of fixed size (max_pool, avg_pool) and
+// those that divide the input evenly (adaptive) differ in where they start and how long they are.
 #include <cmath>
 #include <limits>
 
@@ -27,7 +27,8 @@ struct PoolRow {
   std::vector<Sample> samples = {};
 };
 
-// Windows along one dimension. Adaptive ones have no kernel: they run from floor(o * in / out) to ceil((o + 1) * in / out).
+// Windows along one dimension. Adaptive ones have no kernel: they run from floor(o * in / out) to ceil((o + 1) * in /
+// out).
 struct Axis {
   bool adaptive = false;
   int64_t kernel = 1, stride = 1, padding = 0, dilation = 1;
@@ -36,10 +37,12 @@ struct Axis {
 
   Expr places() const { return adaptive ? ceildiv(input, output) + Expr(1) : Expr(kernel); }
   Expr start(const Expr& o) const { return adaptive ? floordiv(o * input, output) : o * Expr(stride) - Expr(padding); }
-  Expr end(const Expr& o) const {   // of an adaptive window
+  Expr end(const Expr& o) const {  // of an adaptive window
     return ceildiv((o + Expr(1)) * input, output);
   }
-  bool divides() const { return adaptive && input.is_constant() && output.is_constant() && input.value() % output.value() == 0; }
+  bool divides() const {
+    return adaptive && input.is_constant() && output.is_constant() && input.value() % output.value() == 0;
+  }
   bool may_leave() const { return !adaptive && (padding > 0 || ceil_mode); }
 };
 
@@ -63,7 +66,8 @@ Expr pooled_size(const Axis& axis, const RangeEnv& ranges) {
 
 std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& sizes, const RangeEnv& ranges) {
   if (sizes.size() != row.spatial + 1 && sizes.size() != row.spatial + 2)
-    refuse(call, str("expected an input with ", row.spatial + 1, " or ", row.spatial + 2, " dimensions, not ", sizes.size()));
+    refuse(call,
+           str("expected an input with ", row.spatial + 1, " or ", row.spatial + 2, " dimensions, not ", sizes.size()));
   std::vector<Axis> axes(row.spatial);
   size_t lead = sizes.size() - row.spatial;
   if (row.adaptive) {
@@ -90,8 +94,10 @@ std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& s
     axis.dilation = dilation[d];
     axis.ceil_mode = call.boolean("ceil_mode");
     axis.input = sizes[lead + d];
-    if (axis.kernel <= 0 || axis.stride <= 0 || axis.dilation <= 0) refuse(call, "kernel size, stride and dilation must be positive");
-    if (axis.padding < 0 || axis.padding > axis.kernel / 2) refuse(call, "pad should be at most half of effective kernel size");
+    if (axis.kernel <= 0 || axis.stride <= 0 || axis.dilation <= 0)
+      refuse(call, "kernel size, stride and dilation must be positive");
+    if (axis.padding < 0 || axis.padding > axis.kernel / 2)
+      refuse(call, "pad should be at most half of effective kernel size");
     axis.output = pooled_size(axis, ranges);
     if (axis.output.is_constant() && axis.output.value() <= 0) refuse(call, "the output would be empty");
   }
@@ -107,7 +113,8 @@ Sizes result_sizes(const Sizes& input, const std::vector<Axis>& axes) {
 void infer_pool(InferCall& call, const PoolRow& row) {
   const TensorType& self = call.tensor("self")->type;
   refuse_complex(call, self.dtype);
-  if (self.dtype == DType::boolean || (row.pool == Pool::average && !is_float(self.dtype))) refuse_dtype(call, self.dtype);
+  if (self.dtype == DType::boolean || (row.pool == Pool::average && !is_float(self.dtype)))
+    refuse_dtype(call, self.dtype);
   Sizes sizes = result_sizes(self.sizes, axes_of(call, row, self.sizes, call.ranges()));
   bool last = is_channels_last(self.sizes, self.strides);
   Sizes strides = last ? channels_last_strides(sizes) : contiguous_strides(sizes);
@@ -115,7 +122,9 @@ void infer_pool(InferCall& call, const PoolRow& row) {
   if (row.pool == Pool::max_with_index) call.results.push_back(strided_type(DType::i64, sizes, strides, self.device));
 }
 
-ValueId both(KernelBuilder& k, ValueId a, ValueId b) { return a == loops::no_value ? b : k.op(ScalarOp::logical_and, a, b); }
+ValueId both(KernelBuilder& k, ValueId a, ValueId b) {
+  return a == loops::no_value ? b : k.op(ScalarOp::logical_and, a, b);
+}
 
 // The index into self for a place of the window, and whether it is one.
 struct Place {
@@ -133,7 +142,8 @@ Place place_of(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, 
       out.inside = both(k, out.inside, k.op(ScalarOp::ge, k.index_value(position), k.index_value(Expr(0))));
       out.inside = both(k, out.inside, k.op(ScalarOp::lt, k.index_value(position), k.index_value(axis.input)));
     } else if (axis.adaptive && !axis.divides()) {
-      out.inside = both(k, out.inside, k.op(ScalarOp::lt, k.index_value(position), k.index_value(axis.end(i[lead + d]))));
+      out.inside =
+          both(k, out.inside, k.op(ScalarOp::lt, k.index_value(position), k.index_value(axis.end(i[lead + d]))));
     }
     out.at.push_back(position);
   }
@@ -187,7 +197,8 @@ void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axe
         k.store(call.output(), i, k.reduce_one(ReduceOp::max, compute, extents, element));
         return;
       }
-      auto best = k.reduce(ReduceOp::argmax, compute, extents, [&](const Index& r) { return std::vector<ValueId>{element(r)}; });
+      auto best = k.reduce(ReduceOp::argmax, compute, extents,
+                           [&](const Index& r) { return std::vector<ValueId>{element(r)}; });
       k.store(call.output(0), i, best[0]);
       k.store(call.output(1), i, winner(k, axes, i, extents, best[1]));
     });
@@ -196,7 +207,8 @@ void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axe
 
 // What a sum is divided by.
 Expr divisor(const OpCall& call, const PoolRow& row, const std::vector<Axis>& axes, const Index& i) {
-  if (!row.adaptive && call.schema().find("divisor_override") >= 0 && call.given("divisor_override")) return call.integer("divisor_override");
+  if (!row.adaptive && call.schema().find("divisor_override") >= 0 && call.given("divisor_override"))
+    return call.integer("divisor_override");
   size_t lead = i.size() - axes.size();
   Expr count(1);
   for (size_t d = 0; d < axes.size(); ++d) {
@@ -231,10 +243,12 @@ void lower_average(LowerCall& call, const PoolRow& row, const std::vector<Axis>&
   });
 }
 
-// ---- Reference -------------------------------------------------------------------------------------------------------------
+// ---- Reference
+// -------------------------------------------------------------------------------------------------------------
 
 struct Span {
-  int64_t begin, end, step, full;   // positions begin, begin + step, … < end that exist; full: the window with its padding
+  int64_t begin, end, step,
+      full;  // positions begin, begin + step, … < end that exist; full: the window with its padding
 };
 
 Span span_of(const Axis& axis, int64_t o) {
@@ -262,7 +276,8 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
   }
   std::vector<double> x = read_dense<double>(self), out;
   std::vector<int64_t> indices;
-  for (int64_t image = 0, images = count_elements({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(lead)}); image < images; ++image) {
+  for (int64_t image = 0, images = count_elements({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(lead)});
+       image < images; ++image) {
     std::vector<int64_t> o(axes.size(), 0);
     if (count_elements(windows) == 0) break;
     do {
@@ -280,7 +295,8 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
       if (valid > 0) {
         do {
           int64_t flat = 0;
-          for (size_t d = 0; d < axes.size(); ++d) flat = flat * axes[d].input.value() + spans[d].begin + at[d] * spans[d].step;
+          for (size_t d = 0; d < axes.size(); ++d)
+            flat = flat * axes[d].input.value() + spans[d].begin + at[d] * spans[d].step;
           double value = x[static_cast<size_t>(image * plane + flat)];
           if (best_at < 0 || value > best || (value != value && best == best)) {
             best = value;
@@ -320,8 +336,10 @@ void add_pool(Registry& r, PoolRow row) {
   record.infer = [shared](InferCall& call) { infer_pool(call, *shared); };
   record.lower = [shared](LowerCall& call) {
     auto axes = axes_of(call, *shared, call.tensor("self")->type.sizes, call.ranges());
-    if (shared->pool == Pool::average) lower_average(call, *shared, axes);
-    else lower_max(call, *shared, axes);
+    if (shared->pool == Pool::average)
+      lower_average(call, *shared, axes);
+    else
+      lower_max(call, *shared, axes);
   };
   record.reference = [shared, schema](ReferenceCall& call) { reference_pool(call, *shared, *schema); };
   r.add(std::move(record));
@@ -334,23 +352,36 @@ void register_for(Registry& r, size_t spatial) {
   single.assign(image.begin() + 1, image.end());
   List three(spatial, 3), two(spatial, 2), one(spatial, 1);
   std::string sizes = str("int[", n, "] kernel_size, int[", n, "] stride=[], int[", n, "] padding=0");
-  std::vector<Sample> max = {{{spec(image), three}}, {{spec(single), three, two, one}}, {{spec(image), two, two, List(spatial, 0), one, Scalar(true)}},
-                             {{spec(image), two, one, one, two}}, {{spec(image, DType::bf16), two}}, {{spec({3}), two}, true},
+  std::vector<Sample> max = {{{spec(image), three}},
+                             {{spec(single), three, two, one}},
+                             {{spec(image), two, two, List(spatial, 0), one, Scalar(true)}},
+                             {{spec(image), two, one, one, two}},
+                             {{spec(image, DType::bf16), two}},
+                             {{spec({3}), two}, true},
                              {{spec(image), two, two, two}, true}};
   std::string tail = str(sizes, ", int[", n, "] dilation=1, bool ceil_mode=False) -> ");
   add_pool(r, {str("max_pool", n, "d(Tensor self, ", tail, "Tensor"), spatial, Pool::max, false, max});
-  add_pool(r, {str("max_pool", n, "d_with_indices(Tensor self, ", tail, "(Tensor, Tensor)"), spatial, Pool::max_with_index, false, max});
-  std::vector<Sample> average = {{{spec(image), three}}, {{spec(single), three, two, one}}, {{spec(image), three, two, one, Scalar(true)}},
-                                 {{spec(image), three, two, one, Scalar(true), Scalar(false)}}, {{spec(image, DType::i64), two}, true}};
+  add_pool(r, {str("max_pool", n, "d_with_indices(Tensor self, ", tail, "(Tensor, Tensor)"), spatial,
+               Pool::max_with_index, false, max});
+  std::vector<Sample> average = {{{spec(image), three}},
+                                 {{spec(single), three, two, one}},
+                                 {{spec(image), three, two, one, Scalar(true)}},
+                                 {{spec(image), three, two, one, Scalar(true), Scalar(false)}},
+                                 {{spec(image, DType::i64), two}, true}};
   std::string override_text = spatial == 1 ? "" : ", int? divisor_override=None";
   if (spatial > 1) average.push_back({{spec(image), three, two, one, Scalar(false), Scalar(true), Scalar(5)}});
-  add_pool(r, {str("avg_pool", n, "d(Tensor self, ", sizes, ", bool ceil_mode=False, bool count_include_pad=True", override_text, ") -> Tensor"),
+  add_pool(r, {str("avg_pool", n, "d(Tensor self, ", sizes, ", bool ceil_mode=False, bool count_include_pad=True",
+                   override_text, ") -> Tensor"),
                spatial, Pool::average, false, average});
-  std::vector<Sample> adaptive = {{{spec(image), one}}, {{spec(single), two}}, {{spec(image), three}}, {{spec({3}), one}, true}};
-  add_pool(r, {str("adaptive_avg_pool", n, "d(Tensor self, SymInt[", n, "] output_size) -> Tensor"), spatial, Pool::average, true, adaptive});
+  std::vector<Sample> adaptive = {
+      {{spec(image), one}}, {{spec(single), two}}, {{spec(image), three}}, {{spec({3}), one}, true}};
+  add_pool(r, {str("adaptive_avg_pool", n, "d(Tensor self, SymInt[", n, "] output_size) -> Tensor"), spatial,
+               Pool::average, true, adaptive});
   if (spatial > 1)
-    add_pool(r, {str("_adaptive_avg_pool", n, "d(Tensor self, SymInt[", n, "] output_size) -> Tensor"), spatial, Pool::average, true, adaptive});
-  add_pool(r, {str("adaptive_max_pool", n, "d(Tensor self, int[", n, "] output_size) -> (Tensor, Tensor)"), spatial, Pool::max_with_index, true, adaptive});
+    add_pool(r, {str("_adaptive_avg_pool", n, "d(Tensor self, SymInt[", n, "] output_size) -> Tensor"), spatial,
+                 Pool::average, true, adaptive});
+  add_pool(r, {str("adaptive_max_pool", n, "d(Tensor self, int[", n, "] output_size) -> (Tensor, Tensor)"), spatial,
+               Pool::max_with_index, true, adaptive});
 }
 
 }  // namespace

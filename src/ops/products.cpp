@@ -1,9 +1,9 @@
 // Products beyond matmul: outer, inner, tensordot, einsum, kron, cross, bilinear, as decompositions.
+#include <numeric>
+
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-
-#include <numeric>
 
 namespace kiln {
 
@@ -20,7 +20,7 @@ using Specs = std::vector<Sample::TensorSpec>;
 // only one side has stay; labels that both have are batch dimensions if the result has them, and summed otherwise.
 struct Labelled {
   Value* value;
-  std::string labels;   // one per dimension
+  std::string labels;  // one per dimension
 };
 
 Sizes sizes_of(const Labelled& x, const std::string& labels) {
@@ -41,8 +41,10 @@ Labelled without_unused(Build& b, Labelled x, const std::string& needed) {
   Sizes dims;
   std::string left;
   for (size_t d = 0; d < x.labels.size(); ++d) {
-    if (needed.find(x.labels[d]) == std::string::npos) dims.push_back(Expr(static_cast<int64_t>(d)));
-    else left += x.labels[d];
+    if (needed.find(x.labels[d]) == std::string::npos)
+      dims.push_back(Expr(static_cast<int64_t>(d)));
+    else
+      left += x.labels[d];
   }
   if (dims.empty()) return x;
   return {b("sum.dim_IntList", {x.value, b.ints(dims), Scalar(false)}), left};
@@ -77,7 +79,8 @@ Labelled contracted(Build& b, Labelled a, Labelled c, const std::string& result)
   for (char label : c.labels)
     if (a.labels.find(label) == std::string::npos) right += label;
   Labelled x = permuted(b, a, batch + left + sum), y = permuted(b, c, batch + sum + right);
-  Sizes batch_sizes = sizes_of(x, batch), left_sizes = sizes_of(x, left), right_sizes = sizes_of(y, right), sum_sizes = sizes_of(x, sum);
+  Sizes batch_sizes = sizes_of(x, batch), left_sizes = sizes_of(x, left), right_sizes = sizes_of(y, right),
+        sum_sizes = sizes_of(x, sum);
   Sizes x_sizes = batch_sizes, y_sizes = batch_sizes, out_sizes = batch_sizes;
   x_sizes.push_back(product(left_sizes));
   x_sizes.push_back(product(sum_sizes));
@@ -89,7 +92,8 @@ Labelled contracted(Build& b, Labelled a, Labelled c, const std::string& result)
   return {b.view(out, out_sizes), batch + left + right};
 }
 
-// ---- einsum --------------------------------------------------------------------------------------------------------------
+// ---- einsum
+// --------------------------------------------------------------------------------------------------------------
 
 struct Equation {
   std::vector<std::string> operands;
@@ -139,7 +143,8 @@ Equation parse_equation(const OpCall& call, const std::string& text, const std::
         if (c > 30 || c > dots - own) kept += c;
       labels = kept;
     }
-    if (static_cast<int64_t>(labels.size()) != rank_of(tensors[i])) refuse(call, str("operand ", i, " has another number of dimensions than its labels"));
+    if (static_cast<int64_t>(labels.size()) != rank_of(tensors[i]))
+      refuse(call, str("operand ", i, " has another number of dimensions than its labels"));
     for (char c : labels) ++seen[c];
     out.operands.push_back(labels);
   }
@@ -162,7 +167,8 @@ Labelled without_repeats(Build& b, Labelled x) {
     size_t again = x.labels.find(x.labels[d], d + 1);
     if (again == std::string::npos) continue;
     char label = x.labels[d];
-    Value* diagonal = b("diagonal", {x.value, Scalar(0), Scalar(static_cast<int64_t>(d)), Scalar(static_cast<int64_t>(again))});
+    Value* diagonal =
+        b("diagonal", {x.value, Scalar(0), Scalar(static_cast<int64_t>(d)), Scalar(static_cast<int64_t>(again))});
     std::string labels;
     for (size_t i = 0; i < x.labels.size(); ++i)
       if (i != d && i != again) labels += x.labels[i];
@@ -188,7 +194,8 @@ void build_einsum(Build& b) {
   call.result(permuted(b, acc, equation.result).value);
 }
 
-// ---- The others ------------------------------------------------------------------------------------------------------------
+// ---- The others
+// ------------------------------------------------------------------------------------------------------------
 
 void build_tensordot(Build& b) {
   DecomposeCall& call = b.call();
@@ -200,8 +207,10 @@ void build_tensordot(Build& b) {
   for (int64_t d = 0; d < rank_of(other); ++d) c.labels += static_cast<char>('a' + d);
   if (a.labels.size() > 20 || c.labels.size() > 20) refuse(call, "too many dimensions");
   for (size_t i = 0; i < left.size(); ++i) {
-    size_t x = static_cast<size_t>(wrap_dim(call, left[i], rank_of(self))), y = static_cast<size_t>(wrap_dim(call, right[i], rank_of(other)));
-    if (prove_eq(self->type.sizes.at(x), other->type.sizes.at(y), call.ranges()) == Proof::no) refuse(call, "contracted dimensions need to match");
+    size_t x = static_cast<size_t>(wrap_dim(call, left[i], rank_of(self))),
+           y = static_cast<size_t>(wrap_dim(call, right[i], rank_of(other)));
+    if (prove_eq(self->type.sizes.at(x), other->type.sizes.at(y), call.ranges()) == Proof::no)
+      refuse(call, "contracted dimensions need to match");
     c.labels[y] = a.labels[x];
   }
   std::string result;
@@ -268,7 +277,9 @@ void build_cross(Build& b, int64_t dim) {
   if (rank_of(a) != rank_of(c)) refuse(call, "inputs must have the same number of dimensions");
   Sizes sizes = broadcast_sizes(call, {a->type.sizes, c->type.sizes}, call.ranges());
   if (!sizes[static_cast<size_t>(dim)].is_constant(3)) refuse(call, str("dimension ", dim, " does not have size 3"));
-  auto rolled = [&](Value* x, int64_t by) { return b("roll", {b("expand", {x, b.ints(sizes)}), b.ints({by}), b.ints({dim})}); };
+  auto rolled = [&](Value* x, int64_t by) {
+    return b("roll", {b("expand", {x, b.ints(sizes)}), b.ints({by}), b.ints({dim})});
+  };
   call.result(b.sub(b.mul(rolled(a, -1), rolled(c, -2)), b.mul(rolled(a, -2), rolled(c, -1))));
 }
 
@@ -276,68 +287,100 @@ void register_vector_products(Registry& r) {
   auto outer_product = [](const char* second) {
     return [second](Build& b) { b.call().result(outer(b, b.call().tensor("self"), b.call().tensor(second))); };
   };
-  std::vector<Sample> vectors = {{{spec({3}), spec({4})}}, {{spec({3}, DType::i64), spec({4})}}, {{spec({2, 2}), spec({2})}, true}};
-  add_composite(r, {.schema = "outer(Tensor self, Tensor vec2) -> Tensor", .build = outer_product("vec2"), .samples = vectors});
-  add_composite(r, {.schema = "ger(Tensor self, Tensor vec2) -> Tensor", .build = outer_product("vec2"), .samples = vectors});
-  add_composite(r, {.schema = "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor", .build = build_addr,
-                    .samples = {{{spec({3, 4}), spec({3}), spec({4})}}, {{spec({4}), spec({3}), spec({4}), Scalar(0.5), Scalar(2)}},
-                                {{spec({3, 4}), spec({3}), spec({4}), Scalar(0)}},
-                                {{spec({2, 2}, DType::boolean), spec({2}, DType::boolean), spec({2}, DType::boolean)}}}});
+  std::vector<Sample> vectors = {
+      {{spec({3}), spec({4})}}, {{spec({3}, DType::i64), spec({4})}}, {{spec({2, 2}), spec({2})}, true}};
+  add_composite(
+      r, {.schema = "outer(Tensor self, Tensor vec2) -> Tensor", .build = outer_product("vec2"), .samples = vectors});
+  add_composite(
+      r, {.schema = "ger(Tensor self, Tensor vec2) -> Tensor", .build = outer_product("vec2"), .samples = vectors});
+  add_composite(r,
+                {.schema = "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                 .build = build_addr,
+                 .samples = {{{spec({3, 4}), spec({3}), spec({4})}},
+                             {{spec({4}), spec({3}), spec({4}), Scalar(0.5), Scalar(2)}},
+                             {{spec({3, 4}), spec({3}), spec({4}), Scalar(0)}},
+                             {{spec({2, 2}, DType::boolean), spec({2}, DType::boolean), spec({2}, DType::boolean)}}}});
   add_composite(r, {.schema = "inner(Tensor self, Tensor other) -> Tensor",
-                    .build = [](Build& b) {
-                      Value *a = b.call().tensor("self"), *c = b.call().tensor("other");
-                      if (rank_of(a) == 0 || rank_of(c) == 0) return b.call().result(b.mul(a, c));
-                      Labelled x{a, {}}, y{c, {}};
-                      for (int64_t d = 0; d < rank_of(a); ++d) x.labels += static_cast<char>('A' + d);
-                      for (int64_t d = 0; d < rank_of(c); ++d) y.labels += static_cast<char>('a' + d);
-                      x.labels.back() = y.labels.back() = 'z';
-                      if (prove_eq(a->type.sizes.back(), c->type.sizes.back(), b.call().ranges()) == Proof::no) refuse(b.call(), "last dimensions must match");
-                      std::string result = x.labels.substr(0, x.labels.size() - 1) + y.labels.substr(0, y.labels.size() - 1);
-                      b.call().result(contracted(b, x, y, result).value);
-                    },
-                    .samples = {{{spec({3}), spec({3})}}, {{spec({2, 3}), spec({4, 3})}}, {{spec({}), spec({2})}}, {{spec({2}), spec({3})}, true}}});
+                    .build =
+                        [](Build& b) {
+                          Value *a = b.call().tensor("self"), *c = b.call().tensor("other");
+                          if (rank_of(a) == 0 || rank_of(c) == 0) return b.call().result(b.mul(a, c));
+                          Labelled x{a, {}}, y{c, {}};
+                          for (int64_t d = 0; d < rank_of(a); ++d) x.labels += static_cast<char>('A' + d);
+                          for (int64_t d = 0; d < rank_of(c); ++d) y.labels += static_cast<char>('a' + d);
+                          x.labels.back() = y.labels.back() = 'z';
+                          if (prove_eq(a->type.sizes.back(), c->type.sizes.back(), b.call().ranges()) == Proof::no)
+                            refuse(b.call(), "last dimensions must match");
+                          std::string result =
+                              x.labels.substr(0, x.labels.size() - 1) + y.labels.substr(0, y.labels.size() - 1);
+                          b.call().result(contracted(b, x, y, result).value);
+                        },
+                    .samples = {{{spec({3}), spec({3})}},
+                                {{spec({2, 3}), spec({4, 3})}},
+                                {{spec({}), spec({2})}},
+                                {{spec({2}), spec({3})}, true}}});
   add_composite(r, {.schema = "cross(Tensor self, Tensor other, int? dim=None) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value* self = call.tensor("self");
-                      if (call.given("dim")) return build_cross(b, wrap_dim(call, call.constant_integer("dim"), rank_of(self)));
-                      // The first dimension of size 3.
-                      for (int64_t d = 0; d < rank_of(self); ++d)
-                        if (self->type.sizes[static_cast<size_t>(d)].is_constant(3)) return build_cross(b, d);
-                      refuse(call, "no dimension of size 3 in input");
-                    },
-                    .samples = {{{spec({2, 3}), spec({2, 3})}}, {{spec({3, 2}), spec({3, 2}), Scalar(0)}}, {{spec({2}), spec({2})}, true}}});
-  add_composite(r, {.schema = "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
-                    .build = [](Build& b) { build_cross(b, wrap_dim(b.call(), b.call().constant_integer("dim"), rank_of(b.call().tensor("self")))); },
-                    .samples = {{{spec({2, 3}), spec({2, 3})}}, {{spec({2, 3}), spec({1, 3})}}}});
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* self = call.tensor("self");
+                          if (call.given("dim"))
+                            return build_cross(b, wrap_dim(call, call.constant_integer("dim"), rank_of(self)));
+                          // The first dimension of size 3.
+                          for (int64_t d = 0; d < rank_of(self); ++d)
+                            if (self->type.sizes[static_cast<size_t>(d)].is_constant(3)) return build_cross(b, d);
+                          refuse(call, "no dimension of size 3 in input");
+                        },
+                    .samples = {{{spec({2, 3}), spec({2, 3})}},
+                                {{spec({3, 2}), spec({3, 2}), Scalar(0)}},
+                                {{spec({2}), spec({2})}, true}}});
+  add_composite(
+      r, {.schema = "linalg_cross(Tensor self, Tensor other, *, int dim=-1) -> Tensor",
+          .build =
+              [](Build& b) {
+                build_cross(b, wrap_dim(b.call(), b.call().constant_integer("dim"), rank_of(b.call().tensor("self"))));
+              },
+          .samples = {{{spec({2, 3}), spec({2, 3})}}, {{spec({2, 3}), spec({1, 3})}}}});
 }
 
 void register_contractions(Registry& r) {
-  add_composite(r, {.schema = "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor", .build = build_einsum,
-                    .samples = {{{std::string("ij,jk->ik"), Specs{spec({2, 3}), spec({3, 4})}}}, {{std::string("bij,bjk"), Specs{spec({2, 2, 3}), spec({2, 3, 4})}}},
-                                {{std::string("ii->i"), Specs{spec({3, 3})}}}, {{std::string("...i,...i->..."), Specs{spec({2, 3}), spec({4, 2, 3})}}},
-                                {{std::string("i,j,k->kji"), Specs{spec({2}), spec({3}), spec({4})}}}, {{std::string("ij->"), Specs{spec({2, 3})}}},
-                                {{std::string("ij,jk->il"), Specs{spec({2, 3}), spec({3, 4})}}, true}, {{std::string("ij"), Specs{spec({2})}}, true}}});
-  add_composite(r, {.schema = "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor", .build = build_tensordot,
-                    .samples = {{{spec({2, 3, 4}), spec({4, 3, 5}), List{2, 1}, List{0, 1}}}, {{spec({2}), spec({3}), List{}, List{}}},
+  add_composite(r, {.schema = "einsum(str equation, Tensor[] tensors, *, int[]? path=None) -> Tensor",
+                    .build = build_einsum,
+                    .samples = {{{std::string("ij,jk->ik"), Specs{spec({2, 3}), spec({3, 4})}}},
+                                {{std::string("bij,bjk"), Specs{spec({2, 2, 3}), spec({2, 3, 4})}}},
+                                {{std::string("ii->i"), Specs{spec({3, 3})}}},
+                                {{std::string("...i,...i->..."), Specs{spec({2, 3}), spec({4, 2, 3})}}},
+                                {{std::string("i,j,k->kji"), Specs{spec({2}), spec({3}), spec({4})}}},
+                                {{std::string("ij->"), Specs{spec({2, 3})}}},
+                                {{std::string("ij,jk->il"), Specs{spec({2, 3}), spec({3, 4})}}, true},
+                                {{std::string("ij"), Specs{spec({2})}}, true}}});
+  add_composite(r, {.schema = "tensordot(Tensor self, Tensor other, int[] dims_self, int[] dims_other) -> Tensor",
+                    .build = build_tensordot,
+                    .samples = {{{spec({2, 3, 4}), spec({4, 3, 5}), List{2, 1}, List{0, 1}}},
+                                {{spec({2}), spec({3}), List{}, List{}}},
                                 {{spec({2}), spec({3}), List{0}, List{0}}, true}}});
-  add_composite(r, {.schema = "kron(Tensor self, Tensor other) -> Tensor", .build = build_kron,
+  add_composite(r, {.schema = "kron(Tensor self, Tensor other) -> Tensor",
+                    .build = build_kron,
                     .samples = {{{spec({2, 3}), spec({3, 2})}}, {{spec({2}), spec({2, 2})}}, {{spec({}), spec({2})}}}});
   add_composite(r, {.schema = "bilinear(Tensor input1, Tensor input2, Tensor weight, Tensor? bias=None) -> Tensor",
-                    .build = [](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value *x = call.tensor("input1"), *y = call.tensor("input2"), *w = call.tensor("weight");
-                      if (rank_of(w) != 3 || rank_of(x) != rank_of(y) || rank_of(x) == 0) refuse(call, "sizes do not fit");
-                      Sizes lead(x->type.sizes.begin(), x->type.sizes.end() - 1);
-                      Expr rows = product(lead);
-                      Labelled a{b.view(x, {rows, x->type.sizes.back()}), "bi"}, c{b.view(y, {rows, y->type.sizes.back()}), "bj"};
-                      Labelled xw = contracted(b, a, {w, "oij"}, "boj");
-                      Value* out = permuted(b, contracted(b, xw, c, "bo"), "bo").value;
-                      lead.push_back(w->type.sizes[0]);
-                      out = b.view(out, lead);
-                      call.result(call.given("bias") ? b.add(out, call.tensor("bias")) : out);
-                    },
-                    .samples = {{{spec({2, 3}), spec({2, 4}), spec({5, 3, 4}), spec({5})}}, {{spec({3}), spec({4}), spec({5, 3, 4})}}}});
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value *x = call.tensor("input1"), *y = call.tensor("input2"), *w = call.tensor("weight");
+                          if (rank_of(w) != 3 || rank_of(x) != rank_of(y) || rank_of(x) == 0)
+                            refuse(call, "sizes do not fit");
+                          Sizes lead(x->type.sizes.begin(), x->type.sizes.end() - 1);
+                          Expr rows = product(lead);
+                          Labelled a{b.view(x, {rows, x->type.sizes.back()}), "bi"},
+                              c{b.view(y, {rows, y->type.sizes.back()}), "bj"};
+                          Labelled xw = contracted(b, a, {w, "oij"}, "boj");
+                          Value* out = permuted(b, contracted(b, xw, c, "bo"), "bo").value;
+                          lead.push_back(w->type.sizes[0]);
+                          out = b.view(out, lead);
+                          call.result(call.given("bias") ? b.add(out, call.tensor("bias")) : out);
+                        },
+                    .samples = {{{spec({2, 3}), spec({2, 4}), spec({5, 3, 4}), spec({5})}},
+                                {{spec({3}), spec({4}), spec({5, 3, 4})}}}});
 }
 
 }  // namespace

@@ -27,9 +27,9 @@ DType number_kind(const Expr& number);
 
 // One argument that may be a tensor or a number (exported graphs pass numbers where the schema says Tensor).
 struct Operand {
-  const Value* tensor = nullptr;         // nullptr: a number
+  const Value* tensor = nullptr;  // nullptr: a number
   std::variant<Scalar, Expr> number;
-  DType dtype() const;                   // of the tensor, or the number's kind
+  DType dtype() const;  // of the tensor, or the number's kind
 };
 Operand operand(const OpCall& call, std::string_view arg);
 void add_operand(Promotion& promotion, const Operand& operand);

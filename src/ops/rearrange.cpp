@@ -1,9 +1,10 @@
 // New tensors whose elements come from other places of one tensor: flip, roll, repeat, triangles, diagonals, shuffles.
+#include "ops/rearrange.h"
+
 #include "ops/composite.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/rearrange.h"
 
 namespace kiln {
 
@@ -57,7 +58,8 @@ void add_rearrangement(Registry& r, RearrangeRow row) {
       int64_t to_offset = 0, from_offset = 0;
       for (size_t d = 0; d < at.size(); ++d) to_offset += at[d] * out.strides[d];
       for (size_t d = 0; d < from.size(); ++d) from_offset += from[d] * self.strides[d];
-      std::memcpy(out.data() + to_offset * static_cast<int64_t>(bytes), self.data() + from_offset * static_cast<int64_t>(bytes), bytes);
+      std::memcpy(out.data() + to_offset * static_cast<int64_t>(bytes),
+                  self.data() + from_offset * static_cast<int64_t>(bytes), bytes);
       next_index(at, out.sizes);
     }
     call.results = {Datum{out}};
@@ -70,7 +72,9 @@ namespace {
 std::vector<bool> chosen_dims(const OpCall& call, const Sizes& dims, int64_t rank) {
   return wrap_dims(call, to_numbers(dims), rank, false);
 }
-size_t wrapped(int64_t dim, const Tensor& self) { return static_cast<size_t>(dim < 0 ? dim + std::max<int64_t>(self.rank(), 1) : dim); }
+size_t wrapped(int64_t dim, const Tensor& self) {
+  return static_cast<size_t>(dim < 0 ? dim + std::max<int64_t>(self.rank(), 1) : dim);
+}
 
 void register_flips(Registry& r) {
   RearrangeRow flip;
@@ -90,35 +94,55 @@ void register_flips(Registry& r) {
   flip.source = [](const ReferenceCall& call, const Tensor& self, const std::vector<int64_t>& at) {
     std::vector<int64_t> out = at;
     if (out.empty()) return out;
-    for (int64_t dim : call.integers("dims")) out[wrapped(dim, self)] = self.sizes[wrapped(dim, self)] - 1 - at[wrapped(dim, self)];
+    for (int64_t dim : call.integers("dims"))
+      out[wrapped(dim, self)] = self.sizes[wrapped(dim, self)] - 1 - at[wrapped(dim, self)];
     return out;
   };
-  flip.samples = {{{spec({2, 3, 4}), List{0, -1}}}, {{spec({3}), List{}}}, {{spec({}), List{}}}, {{spec({0, 2}), List{1}}},
-                  {{spec({2, 3}), List{2}}, true}, {{spec({2, 3}), List{1, 1}}, true}};
+  flip.samples = {
+      {{spec({2, 3, 4}), List{0, -1}}}, {{spec({3}), List{}}},           {{spec({}), List{}}},
+      {{spec({0, 2}), List{1}}},        {{spec({2, 3}), List{2}}, true}, {{spec({2, 3}), List{1, 1}}, true}};
   add_rearrangement(r, flip);
   add_composite(r, {.schema = "fliplr(Tensor self) -> Tensor",
-                    .build = [](Build& b) { b.call().result(b("flip", {b.call().tensor("self"), b.ints({1})})); },
+                    .build =
+                        [](Build& b) {
+                          b.call().result(b("flip", {b.call().tensor("self"), b.ints({1})}));
+                        },
                     .samples = {{{spec({2, 3})}}, {{spec({3})}, true}}});
   add_composite(r, {.schema = "flipud(Tensor self) -> Tensor",
-                    .build = [](Build& b) { b.call().result(b("flip", {b.call().tensor("self"), b.ints({0})})); },
+                    .build =
+                        [](Build& b) {
+                          if (b.call().tensor("self")->type.sizes.empty())
+                            fail_user("K0206", "aten.flipud.default: the tensor must have at least 1 dimension",
+                                      b.call().where());
+                          b.call().result(b("flip", {b.call().tensor("self"), b.ints({0})}));
+                        },
                     .samples = {{{spec({2, 3})}}, {{spec({})}, true}}});
-  add_composite(r, {.schema = "rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      auto dims = b.call().constant_integers("dims");
-                      if (dims.size() != 2) fail_user("K0201", "rot90 needs two dimensions", b.call().where());
-                      int64_t first = wrap_dim(b.call(), dims[0], rank_of(self)), second = wrap_dim(b.call(), dims[1], rank_of(self));
-                      if (first == second || rank_of(self) < 2) fail_user("K0201", "rot90 needs two different dimensions", b.call().where());
-                      int64_t k = ((b.call().constant_integer("k") % 4) + 4) % 4;
-                      Value* out = self;
-                      if (k == 1) out = b("transpose.int", {b("flip", {self, b.ints({second})}), Scalar(first), Scalar(second)});
-                      if (k == 2) out = b("flip", {self, b.ints({first, second})});
-                      if (k == 3) out = b("transpose.int", {b("flip", {self, b.ints({first})}), Scalar(first), Scalar(second)});
-                      if (k == 0 || k != 2) out = b("clone", {out, MemoryFormat::contiguous});
-                      b.call().result(out);
-                    },
-                    .samples = {{{spec({2, 3})}}, {{spec({2, 3, 4}), Scalar(2), List{2, 0}}}, {{spec({2, 3}), Scalar(-1)}},
-                                {{spec({2, 3}), Scalar(4)}}, {{spec({2, 3}), Scalar(1), List{0, 0}}, true}}});
+  add_composite(r,
+                {.schema = "rot90(Tensor self, int k=1, int[] dims=[0, 1]) -> Tensor",
+                 .build =
+                     [](Build& b) {
+                       Value* self = b.call().tensor("self");
+                       auto dims = b.call().constant_integers("dims");
+                       if (dims.size() != 2) fail_user("K0201", "rot90 needs two dimensions", b.call().where());
+                       int64_t first = wrap_dim(b.call(), dims[0], rank_of(self)),
+                               second = wrap_dim(b.call(), dims[1], rank_of(self));
+                       if (first == second || rank_of(self) < 2)
+                         fail_user("K0201", "rot90 needs two different dimensions", b.call().where());
+                       int64_t k = ((b.call().constant_integer("k") % 4) + 4) % 4;
+                       Value* out = self;
+                       if (k == 1)
+                         out = b("transpose.int", {b("flip", {self, b.ints({second})}), Scalar(first), Scalar(second)});
+                       if (k == 2) out = b("flip", {self, b.ints({first, second})});
+                       if (k == 3)
+                         out = b("transpose.int", {b("flip", {self, b.ints({first})}), Scalar(first), Scalar(second)});
+                       if (k == 0 || k != 2) out = b("clone", {out, MemoryFormat::contiguous});
+                       b.call().result(out);
+                     },
+                 .samples = {{{spec({2, 3})}},
+                             {{spec({2, 3, 4}), Scalar(2), List{2, 0}}},
+                             {{spec({2, 3}), Scalar(-1)}},
+                             {{spec({2, 3}), Scalar(4)}},
+                             {{spec({2, 3}), Scalar(1), List{0, 0}}, true}}});
 }
 
 // One shift per dimension; without dimensions the tensor is rolled as one row.
@@ -126,7 +150,8 @@ void register_roll(Registry& r) {
   RearrangeRow roll;
   roll.schema = "roll(Tensor self, SymInt[1] shifts, int[1] dims=[]) -> Tensor";
   auto shifts = [](const ViewArgs& args) {
-    Sizes by_dim(static_cast<size_t>(args.rank()), Expr(0)), given = args.numbers("shifts"), dims = args.numbers("dims");
+    Sizes by_dim(static_cast<size_t>(args.rank()), Expr(0)), given = args.numbers("shifts"),
+                                                             dims = args.numbers("dims");
     if (given.size() != dims.size() || given.empty())
       fail_user("K0201", "roll: shifts and dimensions must align", args.call().where());
     for (size_t i = 0; i < dims.size() && !by_dim.empty(); ++i) {
@@ -180,8 +205,12 @@ void register_roll(Registry& r) {
     }
     return out;
   };
-  roll.samples = {{{spec({5}), List{2}}}, {{spec({2, 3}), List{1, -1}, List{0, 1}}}, {{spec({2, 3}), List{7}}},
-                  {{spec({3, 4}), List{1, 2}, List{0, 0}}}, {{spec({0, 3}), List{1}, List{0}}}, {{spec({2, 3}), List{1}, List{0, 1}}, true}};
+  roll.samples = {{{spec({5}), List{2}}},
+                  {{spec({2, 3}), List{1, -1}, List{0, 1}}},
+                  {{spec({2, 3}), List{7}}},
+                  {{spec({3, 4}), List{1, 2}, List{0, 0}}},
+                  {{spec({0, 3}), List{1}, List{0}}},
+                  {{spec({2, 3}), List{1}, List{0, 1}}, true}};
   add_rearrangement(r, roll);
 }
 
@@ -192,7 +221,8 @@ void register_repeats(Registry& r) {
     Sizes out = args.numbers("repeats");
     const Sizes& sizes = args.self().sizes;
     if (out.size() < sizes.size())
-      fail_user("K0201", "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor", args.call().where());
+      fail_user("K0201", "Number of dimensions of repeat dims can not be smaller than number of dimensions of tensor",
+                args.call().where());
     for (size_t d = 0; d < sizes.size(); ++d) {
       Expr& n = out[out.size() - sizes.size() + d];
       n = n * sizes[d];
@@ -213,20 +243,25 @@ void register_repeats(Registry& r) {
     for (size_t d = 0; d < self.sizes.size(); ++d) out.push_back(at[at.size() - self.sizes.size() + d] % self.sizes[d]);
     return out;
   };
-  repeat.samples = {{{spec({2, 3}), List{2, 1}}}, {{spec({3}), List{2, 2}}}, {{spec({}), List{3}}}, {{spec({3}), List{0}}},
+  repeat.samples = {{{spec({2, 3}), List{2, 1}}},
+                    {{spec({3}), List{2, 2}}},
+                    {{spec({}), List{3}}},
+                    {{spec({3}), List{0}}},
                     {{spec({2, 3}), List{2}}, true}};
   add_rearrangement(r, repeat);
   add_composite(r, {.schema = "tile(Tensor self, SymInt[] dims) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      Sizes dims = b.call().integers("dims");
-                      while (dims.size() < self->type.sizes.size()) dims.insert(dims.begin(), Expr(1));
-                      b.call().result(b("repeat", {self, b.ints(dims)}));
-                    },
+                    .build =
+                        [](Build& b) {
+                          Value* self = b.call().tensor("self");
+                          Sizes dims = b.call().integers("dims");
+                          while (dims.size() < self->type.sizes.size()) dims.insert(dims.begin(), Expr(1));
+                          b.call().result(b("repeat", {self, b.ints(dims)}));
+                        },
                     .samples = {{{spec({2, 3}), List{2}}}, {{spec({3}), List{2, 2}}}}});
 
   RearrangeRow each;
-  each.schema = "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor";
+  each.schema =
+      "repeat_interleave.self_int(Tensor self, SymInt repeats, int? dim=None, *, SymInt? output_size=None) -> Tensor";
   auto flat = [](const ViewArgs& args) { return !args.given("dim"); };
   each.sizes = [flat](const ViewArgs& args) -> Sizes {
     const Sizes& sizes = args.self().sizes;
@@ -270,11 +305,15 @@ void register_repeats(Registry& r) {
     }
     return out;
   };
-  each.samples = {{{spec({2, 3}), Scalar(2), Scalar(1)}}, {{spec({2, 3}), Scalar(3)}}, {{spec({3}), Scalar(0), Scalar(0)}}, {{spec({}), Scalar(2)}}};
+  each.samples = {{{spec({2, 3}), Scalar(2), Scalar(1)}},
+                  {{spec({2, 3}), Scalar(3)}},
+                  {{spec({3}), Scalar(0), Scalar(0)}},
+                  {{spec({}), Scalar(2)}}};
   add_rearrangement(r, each);
 }
 
-// ---- Triangles ---------------------------------------------------------------------------------------------------------
+// ---- Triangles
+// ---------------------------------------------------------------------------------------------------------
 
 void add_triangle(Registry& r, bool lower) {
   OpRecord record;
@@ -282,7 +321,8 @@ void add_triangle(Registry& r, bool lower) {
   record.inplace = true;
   record.infer = [](InferCall& call) {
     const TensorType& self = call.tensor("self")->type;
-    if (self.sizes.size() < 2) fail_user("K0201", str(call.schema().name, ": input tensor must have at least 2 dimensions"), call.where());
+    if (self.sizes.size() < 2)
+      fail_user("K0201", str(call.schema().name, ": input tensor must have at least 2 dimensions"), call.where());
     call.results = {contiguous_type(self.dtype, self.sizes, self.device)};
   };
   record.lower = [lower](LowerCall& call) {
@@ -310,12 +350,13 @@ void add_triangle(Registry& r, bool lower) {
     }
     call.results = {Datum{out}};
   };
-  record.samples = {{{spec({3, 4})}}, {{spec({2, 4, 3}), Scalar(-1)}}, {{spec({3, 3}, DType::i64), Scalar(1)}}, {{spec({0, 3})}},
-                    {{spec({3, 3}, DType::boolean)}}, {{spec({3})}, true}};
+  record.samples = {{{spec({3, 4})}}, {{spec({2, 4, 3}), Scalar(-1)}},  {{spec({3, 3}, DType::i64), Scalar(1)}},
+                    {{spec({0, 3})}}, {{spec({3, 3}, DType::boolean)}}, {{spec({3})}, true}};
   r.add(std::move(record));
 }
 
-// ---- Diagonals -------------------------------------------------------------------------------------------------------------
+// ---- Diagonals
+// -------------------------------------------------------------------------------------------------------------
 
 void register_diagonals(Registry& r) {
   // A tensor of zeros with self written along a diagonal.
@@ -332,93 +373,117 @@ void register_diagonals(Registry& r) {
     Value* zeros = b("new_zeros", {self, b.ints(sizes)});
     Value* filled = b("diagonal_scatter", {zeros, self, Scalar(offset), Scalar(rank - 2), Scalar(rank - 1)});
     Sizes order;
-    for (int64_t d = 0, next = 0; d < rank; ++d) order.push_back(Expr(d == dim1 ? rank - 2 : d == dim2 ? rank - 1 : next++));
+    for (int64_t d = 0, next = 0; d < rank; ++d)
+      order.push_back(Expr(d == dim1 ? rank - 2 : d == dim2 ? rank - 1 : next++));
     bool moved = !(dim1 == rank - 2 && dim2 == rank - 1);
     return moved ? b("clone", {b("permute", {filled, b.ints(order)}), MemoryFormat::contiguous}) : filled;
   };
-  add_composite(r, {.schema = "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
-                    .build = [embed](Build& b) {
-                      DecomposeCall& call = b.call();
-                      Value* self = call.tensor("self");
-                      if (self->type.sizes.empty()) fail_user("K0201", "diag_embed needs at least one dimension", call.where());
-                      call.result(embed(b, self, call.constant_integer("offset"), call.constant_integer("dim1"), call.constant_integer("dim2")));
-                    },
-                    .samples = {{{spec({2, 3})}}, {{spec({3}), Scalar(-1)}}, {{spec({2, 3}), Scalar(1), Scalar(0), Scalar(2)}}}});
+  add_composite(
+      r, {.schema = "diag_embed(Tensor self, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+          .build =
+              [embed](Build& b) {
+                DecomposeCall& call = b.call();
+                Value* self = call.tensor("self");
+                if (self->type.sizes.empty())
+                  fail_user("K0201", "diag_embed needs at least one dimension", call.where());
+                call.result(embed(b, self, call.constant_integer("offset"), call.constant_integer("dim1"),
+                                  call.constant_integer("dim2")));
+              },
+          .samples = {{{spec({2, 3})}}, {{spec({3}), Scalar(-1)}}, {{spec({2, 3}), Scalar(1), Scalar(0), Scalar(2)}}}});
   add_composite(r, {.schema = "diag(Tensor self, int diagonal=0) -> Tensor",
-                    .build = [embed](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      int64_t offset = b.call().constant_integer("diagonal");
-                      if (rank_of(self) == 1) return b.call().result(embed(b, self, offset, 0, 1));
-                      if (rank_of(self) != 2) fail_user("K0201", "diag(): Supports 1D or 2D tensors", b.call().where());
-                      b.call().result(b("diagonal_copy", {self, Scalar(offset)}));
-                    },
+                    .build =
+                        [embed](Build& b) {
+                          Value* self = b.call().tensor("self");
+                          int64_t offset = b.call().constant_integer("diagonal");
+                          if (rank_of(self) == 1) return b.call().result(embed(b, self, offset, 0, 1));
+                          if (rank_of(self) != 2)
+                            fail_user("K0201", "diag(): Supports 1D or 2D tensors", b.call().where());
+                          b.call().result(b("diagonal_copy", {self, Scalar(offset)}));
+                        },
                     .samples = {{{spec({3})}}, {{spec({3, 4}), Scalar(1)}}, {{spec({2, 2, 2})}, true}}});
   add_composite(r, {.schema = "diagflat(Tensor self, int offset=0) -> Tensor",
-                    .build = [embed](Build& b) {
-                      Value* flat = b("reshape", {b.call().tensor("self"), b.ints({-1})});
-                      b.call().result(embed(b, flat, b.call().constant_integer("offset"), 0, 1));
-                    },
+                    .build =
+                        [embed](Build& b) {
+                          Value* flat = b("reshape", {b.call().tensor("self"), b.ints({-1})});
+                          b.call().result(embed(b, flat, b.call().constant_integer("offset"), 0, 1));
+                        },
                     .samples = {{{spec({2, 2})}}, {{spec({3}), Scalar(1)}}, {{spec({})}}}});
   add_composite(r, {.schema = "trace(Tensor self) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      if (rank_of(self) != 2) fail_user("K0201", "trace: expected a matrix", b.call().where());
-                      b.call().result(b("sum", {b("diagonal", {self})}));
-                    },
+                    .build =
+                        [](Build& b) {
+                          Value* self = b.call().tensor("self");
+                          if (rank_of(self) != 2) fail_user("K0201", "trace: expected a matrix", b.call().where());
+                          b.call().result(b("sum", {b("diagonal", {self})}));
+                        },
                     .samples = {{{spec({3, 4})}}, {{spec({3, 3}, DType::i64)}}, {{spec({3})}, true}}});
 }
 
 void register_shuffles(Registry& r) {
-  add_composite(r, {.schema = "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      int64_t f = b.call().constant_integer("upscale_factor");
-                      size_t rank = self->type.sizes.size();
-                      if (rank < 3 || f <= 0) fail_user("K0201", "pixel_shuffle expects at least 3 dimensions and a positive factor", b.call().where());
-                      const Sizes& s = self->type.sizes;
-                      Sizes lead(s.begin(), s.end() - 3), split = lead, out = lead, order;
-                      Expr channels = floordiv(s[rank - 3], Expr(f * f)), h = s[rank - 2], w = s[rank - 1];
-                      if (s[rank - 3].is_constant() && s[rank - 3].value() % (f * f) != 0)
-                        fail_user("K0201", "pixel_shuffle: channels must be divisible by the square of upscale_factor", b.call().where());
-                      for (const Expr& e : {channels, Expr(f), Expr(f), h, w}) split.push_back(e);
-                      int64_t n = static_cast<int64_t>(lead.size());
-                      for (int64_t d = 0; d < n; ++d) order.push_back(Expr(d));
-                      for (int64_t d : {0, 3, 1, 4, 2}) order.push_back(Expr(n + d));
-                      for (const Expr& e : {channels, h * Expr(f), w * Expr(f)}) out.push_back(e);
-                      b.call().result(b.contiguous(b.view(b("permute", {b.view(self, split), b.ints(order)}), out)));
-                    },
-                    .samples = {{{spec({1, 8, 2, 3}), Scalar(2)}}, {{spec({4, 1, 1}), Scalar(2)}}, {{spec({3, 1, 1}), Scalar(2)}, true}}});
-  add_composite(r, {.schema = "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      int64_t f = b.call().constant_integer("downscale_factor");
-                      size_t rank = self->type.sizes.size();
-                      if (rank < 3 || f <= 0) fail_user("K0201", "pixel_unshuffle expects at least 3 dimensions and a positive factor", b.call().where());
-                      const Sizes& s = self->type.sizes;
-                      Sizes lead(s.begin(), s.end() - 3), split = lead, out = lead, order;
-                      Expr c = s[rank - 3], h = floordiv(s[rank - 2], Expr(f)), w = floordiv(s[rank - 1], Expr(f));
-                      for (const Expr& e : {c, h, Expr(f), w, Expr(f)}) split.push_back(e);
-                      int64_t n = static_cast<int64_t>(lead.size());
-                      for (int64_t d = 0; d < n; ++d) order.push_back(Expr(d));
-                      for (int64_t d : {0, 2, 4, 1, 3}) order.push_back(Expr(n + d));
-                      for (const Expr& e : {c * Expr(f * f), h, w}) out.push_back(e);
-                      b.call().result(b.contiguous(b.view(b("permute", {b.view(self, split), b.ints(order)}), out)));
-                    },
-                    .samples = {{{spec({1, 2, 4, 6}), Scalar(2)}}, {{spec({3}), Scalar(2)}, true}}});
+  add_composite(
+      r,
+      {.schema = "pixel_shuffle(Tensor self, int upscale_factor) -> Tensor",
+       .build =
+           [](Build& b) {
+             Value* self = b.call().tensor("self");
+             int64_t f = b.call().constant_integer("upscale_factor");
+             size_t rank = self->type.sizes.size();
+             if (rank < 3 || f <= 0)
+               fail_user("K0201", "pixel_shuffle expects at least 3 dimensions and a positive factor",
+                         b.call().where());
+             const Sizes& s = self->type.sizes;
+             Sizes lead(s.begin(), s.end() - 3), split = lead, out = lead, order;
+             Expr channels = floordiv(s[rank - 3], Expr(f * f)), h = s[rank - 2], w = s[rank - 1];
+             if (s[rank - 3].is_constant() && s[rank - 3].value() % (f * f) != 0)
+               fail_user("K0201", "pixel_shuffle: channels must be divisible by the square of upscale_factor",
+                         b.call().where());
+             for (const Expr& e : {channels, Expr(f), Expr(f), h, w}) split.push_back(e);
+             int64_t n = static_cast<int64_t>(lead.size());
+             for (int64_t d = 0; d < n; ++d) order.push_back(Expr(d));
+             for (int64_t d : {0, 3, 1, 4, 2}) order.push_back(Expr(n + d));
+             for (const Expr& e : {channels, h * Expr(f), w * Expr(f)}) out.push_back(e);
+             b.call().result(b.contiguous(b.view(b("permute", {b.view(self, split), b.ints(order)}), out)));
+           },
+       .samples = {
+           {{spec({1, 8, 2, 3}), Scalar(2)}}, {{spec({4, 1, 1}), Scalar(2)}}, {{spec({3, 1, 1}), Scalar(2)}, true}}});
+  add_composite(r,
+                {.schema = "pixel_unshuffle(Tensor self, int downscale_factor) -> Tensor",
+                 .build =
+                     [](Build& b) {
+                       Value* self = b.call().tensor("self");
+                       int64_t f = b.call().constant_integer("downscale_factor");
+                       size_t rank = self->type.sizes.size();
+                       if (rank < 3 || f <= 0)
+                         fail_user("K0201", "pixel_unshuffle expects at least 3 dimensions and a positive factor",
+                                   b.call().where());
+                       const Sizes& s = self->type.sizes;
+                       Sizes lead(s.begin(), s.end() - 3), split = lead, out = lead, order;
+                       Expr c = s[rank - 3], h = floordiv(s[rank - 2], Expr(f)), w = floordiv(s[rank - 1], Expr(f));
+                       for (const Expr& e : {c, h, Expr(f), w, Expr(f)}) split.push_back(e);
+                       int64_t n = static_cast<int64_t>(lead.size());
+                       for (int64_t d = 0; d < n; ++d) order.push_back(Expr(d));
+                       for (int64_t d : {0, 2, 4, 1, 3}) order.push_back(Expr(n + d));
+                       for (const Expr& e : {c * Expr(f * f), h, w}) out.push_back(e);
+                       b.call().result(b.contiguous(b.view(b("permute", {b.view(self, split), b.ints(order)}), out)));
+                     },
+                 .samples = {{{spec({1, 2, 4, 6}), Scalar(2)}}, {{spec({3}), Scalar(2)}, true}}});
   add_composite(r, {.schema = "channel_shuffle(Tensor self, SymInt groups) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      int64_t groups = b.call().constant_integer("groups");
-                      Sizes s = self->type.sizes;
-                      if (s.size() < 3 || groups <= 0) fail_user("K0201", "channel_shuffle expects at least 3 dimensions and positive groups", b.call().where());
-                      if (s[1].is_constant() && s[1].value() % groups != 0)
-                        fail_user("K0201", "channel_shuffle: number of channels must be divisible by groups", b.call().where());
-                      Sizes split = s;
-                      split[1] = Expr(groups);
-                      split.insert(split.begin() + 2, floordiv(s[1], Expr(groups)));
-                      Value* swapped = b("transpose.int", {b.view(self, split), Scalar(1), Scalar(2)});
-                      b.call().result(b.contiguous(b.view(swapped, s)));
-                    },
+                    .build =
+                        [](Build& b) {
+                          Value* self = b.call().tensor("self");
+                          int64_t groups = b.call().constant_integer("groups");
+                          Sizes s = self->type.sizes;
+                          if (s.size() < 3 || groups <= 0)
+                            fail_user("K0201", "channel_shuffle expects at least 3 dimensions and positive groups",
+                                      b.call().where());
+                          if (s[1].is_constant() && s[1].value() % groups != 0)
+                            fail_user("K0201", "channel_shuffle: number of channels must be divisible by groups",
+                                      b.call().where());
+                          Sizes split = s;
+                          split[1] = Expr(groups);
+                          split.insert(split.begin() + 2, floordiv(s[1], Expr(groups)));
+                          Value* swapped = b("transpose.int", {b.view(self, split), Scalar(1), Scalar(2)});
+                          b.call().result(b.contiguous(b.view(swapped, s)));
+                        },
                     .samples = {{{spec({1, 6, 2, 2}), Scalar(3)}}, {{spec({1, 5, 2}), Scalar(2)}, true}}});
 }
 

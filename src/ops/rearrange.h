@@ -10,7 +10,7 @@ struct RearrangeRow {
   std::function<Sizes(const ViewArgs&)> sizes;
   std::function<std::vector<Expr>(const ViewArgs&, const std::vector<Expr>&)> index;
   std::function<std::vector<int64_t>(const ReferenceCall&, const Tensor& self, const std::vector<int64_t>&)> source;
-  bool keeps_layout = false;   // strides like self's, as TensorIterator gives them
+  bool keeps_layout = false;  // strides like self's, as TensorIterator gives them
   std::vector<Sample> samples = {};
 };
 void add_rearrangement(Registry& registry, RearrangeRow row);

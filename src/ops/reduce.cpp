@@ -1,14 +1,13 @@
 // Reductions over dimensions.
-#include "ops/families.h"
-#include "ops/reduce_table.h"
-
 #include <cmath>
 #include <limits>
 
 #include "ops/decompose_call.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 #include "ops/reduce_parts.h"
+#include "ops/reduce_table.h"
 
 namespace kiln {
 
@@ -38,22 +37,26 @@ DType sum_dtype(const OpCall& call, DType self) {
 DType mean_dtype(const OpCall& call, DType self) {
   DType dtype = call.dtype("dtype").value_or(self);
   if (!is_float(dtype)) {
-    fail_user("K0203", str("mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
-                           "dtype. Got: ", dtype_torch_name(dtype)), call.where());
+    fail_user("K0203",
+              str("mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
+                  "dtype. Got: ",
+                  dtype_torch_name(dtype)),
+              call.where());
   }
   return dtype;
 }
 
 std::vector<Sample> all_samples(std::vector<DType> more = {}) {
-  std::vector<Sample> out = {{{spec({2, 3, 4})}}, {{spec({})}}, {{spec({33}, DType::f64)}}, {{spec({2, 3}, DType::bf16)}}};
+  std::vector<Sample> out = {
+      {{spec({2, 3, 4})}}, {{spec({})}}, {{spec({33}, DType::f64)}}, {{spec({2, 3}, DType::bf16)}}};
   for (DType dtype : more) out.push_back({{spec({2, 3}, dtype)}});
   return out;
 }
 
 std::vector<Sample> list_samples(std::vector<DType> more = {}) {
-  std::vector<Sample> out = {{{spec({2, 3, 4}), List{1}}},  {{spec({2, 3, 4}), List{0, -1}, Scalar(true)}},
-                             {{spec({2, 3, 4}), List{}}},   {{spec({}), List{0}}},
-                             {{spec({0, 3}), List{1}}},     {{spec({2, 3}, DType::f16), List{-1}}},
+  std::vector<Sample> out = {{{spec({2, 3, 4}), List{1}}},    {{spec({2, 3, 4}), List{0, -1}, Scalar(true)}},
+                             {{spec({2, 3, 4}), List{}}},     {{spec({}), List{0}}},
+                             {{spec({0, 3}), List{1}}},       {{spec({2, 3}, DType::f16), List{-1}}},
                              {{spec({2, 3}), List{2}}, true}, {{spec({2, 3}), List{1, -1}}, true}};
   for (DType dtype : more) out.push_back({{spec({2, 3}, dtype), List{0}}});
   return out;
@@ -67,14 +70,20 @@ void register_sums(Registry& r) {
     return {dtype, {dtype}};
   };
   auto formula = group_formula([](const auto* x, int64_t n, auto* out, double) { out[0] = wrapping_sum(x, n); });
-  add_reduction(r, {.schema = "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor", .types = types, .formula = formula,
+  add_reduction(r, {.schema = "sum(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+                    .types = types,
+                    .formula = formula,
                     .samples = all_samples(whole_types)});
   std::vector<Sample> with_dtype = list_samples(whole_types);
   with_dtype.push_back({{spec({2, 3}), List{1}, Scalar(false), DType::f64}});
   with_dtype.push_back({{spec({2, 0}), List{1}}});
-  add_reduction(r, {.schema = "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) "
-                              "-> Tensor",
-                    .dims = ReduceDims::list, .types = types, .formula = formula, .samples = with_dtype});
+  add_reduction(r,
+                {.schema = "sum.dim_IntList(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) "
+                           "-> Tensor",
+                 .dims = ReduceDims::list,
+                 .types = types,
+                 .formula = formula,
+                 .samples = with_dtype});
 
   auto nan_zero = [](ReduceEmit& e, ValueId x) {
     return is_float(e.dtype) ? e.k.select(e.k.op(ScalarOp::is_nan, x), e.k.constant(e.dtype, Scalar(0.0)), x) : x;
@@ -84,8 +93,13 @@ void register_sums(Registry& r) {
     for (int64_t i = 0; i < n; ++i)
       if (x[i] == x[i]) out[0] += x[i];
   });
-  add_reduction(r, {.schema = "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-                    .dims = ReduceDims::list, .types = types, .yields = nan_zero, .formula = nansum, .samples = with_dtype});
+  add_reduction(
+      r, {.schema = "nansum(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+          .dims = ReduceDims::list,
+          .types = types,
+          .yields = nan_zero,
+          .formula = nansum,
+          .samples = with_dtype});
 
   auto mean_types = [](const OpCall& call, DType self) -> ReduceTypes {
     DType dtype = mean_dtype(call, self);
@@ -94,18 +108,24 @@ void register_sums(Registry& r) {
   auto divide = [](ReduceEmit& e, const std::vector<ValueId>& acc) {
     return std::vector<ValueId>{e.k.op(ScalarOp::div, acc[0], e.k.index_value(e.count, e.dtype))};
   };
-  auto mean = float_group_formula([](const double* x, int64_t n, double* out, double) {
-    out[0] = wrapping_sum(x, n) / static_cast<double>(n);
-  });
+  auto mean = float_group_formula(
+      [](const double* x, int64_t n, double* out, double) { out[0] = wrapping_sum(x, n) / static_cast<double>(n); });
   std::vector<Sample> mean_all = all_samples();
   mean_all.push_back({{spec({3}, DType::i64)}, true});
   mean_all.push_back({{spec({3}, DType::i64), DType::f32}});
   mean_all.push_back({{spec({0})}});
-  add_reduction(r, {.schema = "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor", .types = mean_types,
-                    .finish = divide, .formula = mean, .samples = mean_all});
-  add_reduction(r, {.schema = "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-                    .dims = ReduceDims::list, .types = mean_types, .finish = divide, .formula = mean,
-                    .samples = list_samples()});
+  add_reduction(r, {.schema = "mean(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+                    .types = mean_types,
+                    .finish = divide,
+                    .formula = mean,
+                    .samples = mean_all});
+  add_reduction(
+      r, {.schema = "mean.dim(Tensor self, int[1]? dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+          .dims = ReduceDims::list,
+          .types = mean_types,
+          .finish = divide,
+          .formula = mean,
+          .samples = list_samples()});
 }
 
 void register_products(Registry& r) {
@@ -124,13 +144,23 @@ void register_products(Registry& r) {
       for (int64_t i = 0; i < n; ++i) out[0] *= x[i];
     }
   });
-  add_reduction(r, {.schema = "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor", .types = types,
-                    .op = ReduceOp::prod, .bool_op = ReduceOp::all, .formula = formula, .samples = all_samples(whole_types)});
-  add_reduction(r, {.schema = "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
-                    .dims = ReduceDims::one, .types = types, .op = ReduceOp::prod, .bool_op = ReduceOp::all,
+  add_reduction(r, {.schema = "prod(Tensor self, *, ScalarType? dtype=None) -> Tensor",
+                    .types = types,
+                    .op = ReduceOp::prod,
+                    .bool_op = ReduceOp::all,
                     .formula = formula,
-                    .samples = {{{spec({2, 3}), Scalar(-1)}}, {{spec({2, 3}, DType::i64), Scalar(0), Scalar(true)}},
-                                {{spec({2, 0}), Scalar(1)}}, {{spec({2}), Scalar(1)}, true}}});
+                    .samples = all_samples(whole_types)});
+  add_reduction(
+      r, {.schema = "prod.dim_int(Tensor self, int dim, bool keepdim=False, *, ScalarType? dtype=None) -> Tensor",
+          .dims = ReduceDims::one,
+          .types = types,
+          .op = ReduceOp::prod,
+          .bool_op = ReduceOp::all,
+          .formula = formula,
+          .samples = {{{spec({2, 3}), Scalar(-1)}},
+                      {{spec({2, 3}, DType::i64), Scalar(0), Scalar(true)}},
+                      {{spec({2, 0}), Scalar(1)}},
+                      {{spec({2}), Scalar(1)}, true}}});
 }
 
 // The position of the extreme element; NaN is more extreme than any number.
@@ -174,26 +204,48 @@ void register_extremes(Registry& r) {
   std::vector<Sample> lists = list_samples(whole_types);
   lists.push_back({{spec({2, 0}), List{1}}, true});
   add_reduction(r, {.schema = str("a", name, "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"),
-                    .dims = ReduceDims::list, .types = same, .op = op, .bool_op = for_bool,
-                    .formula = extreme_value<largest>(), .needs_elements = true, .samples = lists});
+                    .dims = ReduceDims::list,
+                    .types = same,
+                    .op = op,
+                    .bool_op = for_bool,
+                    .formula = extreme_value<largest>(),
+                    .needs_elements = true,
+                    .samples = lists});
   std::vector<Sample> all = all_samples(whole_types);
   all.push_back({{spec({0})}, true});
-  add_reduction(r, {.schema = str(name, "(Tensor self) -> Tensor"), .types = same, .op = op, .bool_op = for_bool,
-                    .formula = extreme_value<largest>(), .needs_elements = true, .samples = all});
-  std::vector<Sample> one = {{{spec({2, 3, 4}), Scalar(1)}}, {{spec({2, 3}, DType::i64), Scalar(-1), Scalar(true)}},
-                             {{spec({}), Scalar(0)}}, {{spec({4}, DType::bf16), Scalar(0)}},
-                             {{spec({2, 3}, DType::boolean), Scalar(1)}}, {{spec({0, 2}), Scalar(1)}},
+  add_reduction(r, {.schema = str(name, "(Tensor self) -> Tensor"),
+                    .types = same,
+                    .op = op,
+                    .bool_op = for_bool,
+                    .formula = extreme_value<largest>(),
+                    .needs_elements = true,
+                    .samples = all});
+  std::vector<Sample> one = {{{spec({2, 3, 4}), Scalar(1)}},
+                             {{spec({2, 3}, DType::i64), Scalar(-1), Scalar(true)}},
+                             {{spec({}), Scalar(0)}},
+                             {{spec({4}, DType::bf16), Scalar(0)}},
+                             {{spec({2, 3}, DType::boolean), Scalar(1)}},
+                             {{spec({0, 2}), Scalar(1)}},
                              {{spec({2, 0}), Scalar(1)}, true}};
-  add_reduction(r, {.schema = str(name, ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"),
-                    .dims = ReduceDims::one, .types = both, .op = arg, .formula = extreme_both<largest>(),
-                    .needs_elements = true, .samples = one});
+  add_reduction(
+      r, {.schema = str(name, ".dim(Tensor self, int dim, bool keepdim=False) -> (Tensor values, Tensor indices)"),
+          .dims = ReduceDims::one,
+          .types = both,
+          .op = arg,
+          .formula = extreme_both<largest>(),
+          .needs_elements = true,
+          .samples = one});
   std::vector<Sample> optional = one;
   optional.push_back({{spec({2, 3})}});
   optional.push_back({{spec({2, 3}), Argument::None{}, Scalar(true)}});
   add_reduction(r, {.schema = str("arg", name, "(Tensor self, int? dim=None, bool keepdim=False) -> Tensor"),
-                    .dims = ReduceDims::optional, .types = index, .op = arg,
+                    .dims = ReduceDims::optional,
+                    .types = index,
+                    .op = arg,
                     .finish = [](ReduceEmit&, const std::vector<ValueId>& acc) { return std::vector<ValueId>{acc[1]}; },
-                    .formula = extreme_index<largest>(), .needs_elements = true, .samples = optional});
+                    .formula = extreme_index<largest>(),
+                    .needs_elements = true,
+                    .samples = optional});
 }
 
 void register_aminmax(Registry& r) {
@@ -208,7 +260,8 @@ void register_aminmax(Registry& r) {
     const TensorType& self = call.tensor("self")->type;
     refuse_complex(call, self.dtype);
     auto reduced = reduced_dims(call, ReduceDims::optional);
-    TensorType type = contiguous_type(self.dtype, reduced_sizes(self.sizes, reduced, call.boolean("keepdim")), self.device);
+    TensorType type =
+        contiguous_type(self.dtype, reduced_sizes(self.sizes, reduced, call.boolean("keepdim")), self.device);
     call.results = {type, type};
   };
   record.decompose = [dims](DecomposeCall& call) {
@@ -240,7 +293,9 @@ void register_aminmax(Registry& r) {
 }
 
 void register_logical(Registry& r) {
-  auto types = [](const OpCall&, DType self) -> ReduceTypes { return {self, {self == DType::u8 ? DType::u8 : DType::boolean}}; };
+  auto types = [](const OpCall&, DType self) -> ReduceTypes {
+    return {self, {self == DType::u8 ? DType::u8 : DType::boolean}};
+  };
   auto truth = [](ReduceEmit& e, ValueId x) {
     if (e.dtype == DType::boolean) return x;
     return e.k.op(ScalarOp::ne, x, e.k.constant(e.dtype, is_float(e.dtype) ? Scalar(0.0) : Scalar(0)));
@@ -257,29 +312,38 @@ void register_logical(Registry& r) {
   });
   for (bool is_any : {true, false}) {
     const char* name = is_any ? "any" : "all";
-    ReduceRow row{.schema = str(name, "(Tensor self) -> Tensor"), .types = types,
-                  .op = is_any ? ReduceOp::any : ReduceOp::all, .yields = truth, .formula = is_any ? any : all,
+    ReduceRow row{.schema = str(name, "(Tensor self) -> Tensor"),
+                  .types = types,
+                  .op = is_any ? ReduceOp::any : ReduceOp::all,
+                  .yields = truth,
+                  .formula = is_any ? any : all,
                   .samples = all_samples(whole_types)};
     row.samples.push_back({{spec({0})}});
     add_reduction(r, row);
     row.schema = str(name, ".dim(Tensor self, int dim, bool keepdim=False) -> Tensor");
     row.dims = ReduceDims::one;
-    row.samples = {{{spec({2, 3}, DType::boolean), Scalar(-1)}}, {{spec({2, 3}), Scalar(0), Scalar(true)}},
-                   {{spec({2, 0}), Scalar(1)}}, {{spec({}, DType::boolean), Scalar(0)}}};
+    row.samples = {{{spec({2, 3}, DType::boolean), Scalar(-1)}},
+                   {{spec({2, 3}), Scalar(0), Scalar(true)}},
+                   {{spec({2, 0}), Scalar(1)}},
+                   {{spec({}, DType::boolean), Scalar(0)}}};
     add_reduction(r, row);
     row.schema = str(name, ".dims(Tensor self, int[]? dim=None, bool keepdim=False) -> Tensor");
     row.dims = ReduceDims::list;
     row.samples = list_samples(whole_types);
     add_reduction(r, row);
   }
-  ReduceRow count{.schema = "count_nonzero(Tensor self, int? dim=None) -> Tensor", .dims = ReduceDims::optional,
-                  .types = [](const OpCall&, DType self) -> ReduceTypes { return {self, {DType::i64}}; },
+  ReduceRow count{.schema = "count_nonzero(Tensor self, int? dim=None) -> Tensor",
+                  .dims = ReduceDims::optional,
+                  .types = [](const OpCall&, DType self) -> ReduceTypes {
+                    return {self, {DType::i64}};
+                  },
                   .yields = truth,
                   .formula = group_formula([](const auto* x, int64_t n, auto* out, double) {
                     out[0] = 0;
                     for (int64_t i = 0; i < n; ++i) out[0] += x[i] != 0 ? 1 : 0;
                   }),
-                  .accumulate = DType::i64, .samples = all_samples(whole_types)};
+                  .accumulate = DType::i64,
+                  .samples = all_samples(whole_types)};
   add_reduction(r, count);
 }
 

@@ -34,26 +34,28 @@ void lower_reduction(LowerCall& call, const ReduceRow& row) {
   auto reduced = reduced_dims(call, row.dims);
   DType compute = compute_dtype(types.input);
   bool logical = row.op == ReduceOp::any || row.op == ReduceOp::all;
-  lower_over_groups(call, self.sizes, reduced, keepdim(call, row), [&](auto& k, const auto& out, const auto& extents,
-                                                                       const auto& at) {
-    ReduceEmit emit{k, call, compute, product(extents)};
-    ReduceOp op = !logical && compute == DType::boolean && row.op != ReduceOp::argmax && row.op != ReduceOp::argmin
-                      ? row.bool_op : row.op;
-    // argmax of bool compares numbers.
-    DType accumulate = logical ? DType::boolean : op == row.op && compute == DType::boolean ? DType::u8 : compute;
-    if (row.accumulate) {
-      op = row.op;
-      accumulate = *row.accumulate;
-    }
-    auto accumulators = k.reduce(op, accumulate, extents, [&](const std::vector<Expr>& r) {
-      ValueId x = k.load(call.input("self"), at(r));
-      // An argument dtype= is a conversion of the program: it rounds.
-      x = k.as(compute, self.dtype == types.input ? x : k.as(types.input, x));
-      return std::vector<ValueId>{k.as(accumulate, row.yields ? row.yields(emit, x) : x)};
-    });
-    auto results = row.finish ? row.finish(emit, accumulators) : accumulators;
-    for (size_t i = 0; i < types.results.size(); ++i) k.store(call.output(static_cast<int>(i)), out, results[i]);
-  });
+  lower_over_groups(
+      call, self.sizes, reduced, keepdim(call, row),
+      [&](auto& k, const auto& out, const auto& extents, const auto& at) {
+        ReduceEmit emit{k, call, compute, product(extents)};
+        ReduceOp op = !logical && compute == DType::boolean && row.op != ReduceOp::argmax && row.op != ReduceOp::argmin
+                          ? row.bool_op
+                          : row.op;
+        // argmax of bool compares numbers.
+        DType accumulate = logical ? DType::boolean : op == row.op && compute == DType::boolean ? DType::u8 : compute;
+        if (row.accumulate) {
+          op = row.op;
+          accumulate = *row.accumulate;
+        }
+        auto accumulators = k.reduce(op, accumulate, extents, [&](const std::vector<Expr>& r) {
+          ValueId x = k.load(call.input("self"), at(r));
+          // An argument dtype= is a conversion of the program: it rounds.
+          x = k.as(compute, self.dtype == types.input ? x : k.as(types.input, x));
+          return std::vector<ValueId>{k.as(accumulate, row.yields ? row.yields(emit, x) : x)};
+        });
+        auto results = row.finish ? row.finish(emit, accumulators) : accumulators;
+        for (size_t i = 0; i < types.results.size(); ++i) k.store(call.output(static_cast<int>(i)), out, results[i]);
+      });
 }
 
 template <class T>
@@ -84,7 +86,8 @@ void reference_reduction(ReferenceCall& call, const ReduceRow& row, const Schema
   double parameter = row.parameter ? row.parameter(typed) : 0;
   bool keep = row.keeps && call.boolean("keepdim");
   if (reference_compute(call, types.input) == DType::i64) {
-    evaluate_groups(call, read_groups<int64_t>(self, reduced, keep), types.results.size(), row.formula.whole, parameter);
+    evaluate_groups(call, read_groups<int64_t>(self, reduced, keep), types.results.size(), row.formula.whole,
+                    parameter);
   } else {
     evaluate_groups(call, read_groups<double>(self, reduced, keep), types.results.size(), row.formula.real, parameter);
   }
@@ -101,8 +104,10 @@ std::vector<bool> reduced_dims(const OpCall& call, ReduceDims dims) {
 Sizes reduced_sizes(const Sizes& sizes, const std::vector<bool>& reduced, bool keepdim) {
   Sizes out;
   for (size_t d = 0; d < sizes.size(); ++d) {
-    if (!reduced[d]) out.push_back(sizes[d]);
-    else if (keepdim) out.push_back(Expr(1));
+    if (!reduced[d])
+      out.push_back(sizes[d]);
+    else if (keepdim)
+      out.push_back(Expr(1));
   }
   return out;
 }
@@ -143,8 +148,10 @@ void lower_over_groups(LowerCall& call, const Sizes& sizes, const std::vector<bo
       std::vector<Expr> out;
       size_t next = 0;
       for (size_t d = 0; d < sizes.size(); ++d) {
-        if (!reduced[d]) out.push_back(i[next++]);
-        else if (keepdim) out.push_back(Expr(0));
+        if (!reduced[d])
+          out.push_back(i[next++]);
+        else if (keepdim)
+          out.push_back(Expr(0));
       }
       body(k, out, extents, [&](const std::vector<Expr>& r) {
         std::vector<Expr> index;

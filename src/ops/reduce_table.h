@@ -8,7 +8,8 @@ namespace kiln {
 
 using loops::ReduceOp;
 
-// out[i] for each result, from the n elements of one group. Floats are always summed in double; `parameter` is the row's.
+// out[i] for each result, from the n elements of one group. Floats are always summed in double; `parameter` is the
+// row's.
 struct GroupFormula {
   void (*real)(const double* x, int64_t n, double* out, double parameter) = nullptr;
   void (*whole)(const int64_t* x, int64_t n, int64_t* out, double parameter) = nullptr;
@@ -28,22 +29,22 @@ GroupFormula float_group_formula(F) {
 }
 
 struct ReduceTypes {
-  DType input;                 // elements are converted to this
+  DType input;  // elements are converted to this
   std::vector<DType> results;
 };
 
 enum class ReduceDims : uint8_t {
-  all,         // no argument: everything
-  list,        // int[] dim; empty or None: everything
-  one,         // int dim
-  optional     // int? dim; None: everything
+  all,      // no argument: everything
+  list,     // int[] dim; empty or None: everything
+  one,      // int dim
+  optional  // int? dim; None: everything
 };
 
 struct ReduceEmit {
   loops::KernelBuilder& k;
   const LowerCall& call;
-  DType dtype;                // compute type of the elements
-  Expr count;                 // elements of one group
+  DType dtype;  // compute type of the elements
+  Expr count;   // elements of one group
 };
 
 struct ReduceRow {
@@ -51,7 +52,7 @@ struct ReduceRow {
   ReduceDims dims = ReduceDims::all;
   std::function<ReduceTypes(const OpCall&, DType self)> types;
   ReduceOp op = ReduceOp::sum;
-  ReduceOp bool_op = ReduceOp::any;      // when the elements are bool and the reduction is not any or all itself
+  ReduceOp bool_op = ReduceOp::any;  // when the elements are bool and the reduction is not any or all itself
   // One element as it is yielded; empty: itself.
   std::function<loops::ValueId(ReduceEmit&, loops::ValueId)> yields = {};
   // Results from accumulators; empty: the first ones.
@@ -61,7 +62,7 @@ struct ReduceRow {
   std::optional<DType> accumulate = {};  // type of the accumulators, where it is not the elements'
   bool needs_elements = false;           // refuses a group without elements
   std::vector<Sample> samples = {};
-  bool keeps = true;                     // has an argument keepdim
+  bool keeps = true;  // has an argument keepdim
 };
 void add_reduction(Registry& registry, ReduceRow row);
 
@@ -73,7 +74,7 @@ template <class T>
 struct Groups {
   std::vector<T> values;
   int64_t groups = 0, count = 0;
-  std::vector<int64_t> sizes;            // of the result
+  std::vector<int64_t> sizes;  // of the result
 };
 template <class T>
 Groups<T> read_groups(const Tensor& tensor, const std::vector<bool>& reduced, bool keepdim);

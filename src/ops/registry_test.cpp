@@ -25,12 +25,15 @@ TEST(Schema, AliasesListsAndOptionals) {
   Schema view = parse_schema("split.Tensor(Tensor(a -> *) self, SymInt split_size, int dim=0) -> Tensor(a)[]");
   EXPECT_TRUE(view.is_view());
   EXPECT_EQ(view.returns.at(0).type, SchemaType::tensor_list);
-  Schema write = parse_schema("index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)");
+  Schema write = parse_schema(
+      "index_put_(Tensor(a!) self, Tensor?[] indices, Tensor values, bool accumulate=False) -> Tensor(a!)");
   EXPECT_TRUE(write.mutates());
   EXPECT_FALSE(write.is_view());
   EXPECT_EQ(write.name, "aten.index_put_.default");
   EXPECT_EQ(write.args[1].type, SchemaType::optional_tensor_list);
-  Schema several = parse_schema("topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor indices)");
+  Schema several = parse_schema(
+      "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, Tensor "
+      "indices)");
   ASSERT_EQ(several.returns.size(), 2u);
   EXPECT_EQ(several.returns[1].name, "indices");
   EXPECT_EQ(several.args[2].default_value.as_scalar().as_int(), -1);
@@ -154,7 +157,8 @@ TEST(RegistryBuild, IncompleteRecordsAreNamed) {
 }
 
 TEST(OpCallAccess, DefaultsKindsAndErrors) {
-  Schema schema = parse_schema("f(Tensor self, int[2] dims=[0,1], Scalar alpha=1, bool flag=False, Tensor? bias=None, SymInt n=3) -> Tensor");
+  Schema schema = parse_schema(
+      "f(Tensor self, int[2] dims=[0,1], Scalar alpha=1, bool flag=False, Tensor? bias=None, SymInt n=3) -> Tensor");
   Graph graph;
   Value* x = graph.add_input("x", ValueKind::tensor);
   Value* n = graph.add_input("n", ValueKind::sym_int);

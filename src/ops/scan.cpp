@@ -26,10 +26,12 @@ RowFormula row_formula(F) {
 
 struct ScanRow {
   std::string schema;
-  bool sums = false;    // integers become i64, and there is an argument dtype
+  bool sums = false;  // integers become i64, and there is an argument dtype
   bool with_index = false;
   bool floats_only = false;
-  std::function<void(LowerCall&, KernelBuilder&, DType, const Expr& extent, const std::function<std::vector<Expr>(const Expr&)>&)> lower;
+  std::function<void(LowerCall&, KernelBuilder&, DType, const Expr& extent,
+                     const std::function<std::vector<Expr>(const Expr&)>&)>
+      lower;
   RowFormula formula;
 };
 
@@ -77,25 +79,27 @@ ValueId load_as(LowerCall& call, KernelBuilder& k, DType dtype, DType wanted, co
 void lower_running(ReduceOp op, LowerCall& call, KernelBuilder& k, DType dtype, const Expr& extent,
                    const std::function<std::vector<Expr>(const Expr&)>& at) {
   DType accumulate = dtype == DType::f32 ? DType::f64 : dtype == DType::boolean ? DType::u8 : compute_dtype(dtype);
-  k.scan(op, accumulate, extent,
-         [&](const Expr& r) { return std::vector<ValueId>{load_as(call, k, dtype, accumulate, at(r))}; },
-         [&](const Expr& r, const std::vector<ValueId>& running) {
-           k.store(call.output(), at(r), k.as(compute_dtype(dtype), running[0]));
-         });
+  k.scan(
+      op, accumulate, extent,
+      [&](const Expr& r) { return std::vector<ValueId>{load_as(call, k, dtype, accumulate, at(r))}; },
+      [&](const Expr& r, const std::vector<ValueId>& running) {
+        k.store(call.output(), at(r), k.as(compute_dtype(dtype), running[0]));
+      });
 }
 
 // Among equal values the last one counts: yielding the negated position makes the smaller one win.
 void lower_running_extreme(ReduceOp op, LowerCall& call, KernelBuilder& k, DType dtype, const Expr& extent,
                            const std::function<std::vector<Expr>(const Expr&)>& at) {
   DType accumulate = dtype == DType::boolean ? DType::u8 : compute_dtype(dtype);
-  k.scan(op, accumulate, extent,
-         [&](const Expr& r) {
-           return std::vector<ValueId>{load_as(call, k, dtype, accumulate, at(r)), k.index_value(-r)};
-         },
-         [&](const Expr& r, const std::vector<ValueId>& running) {
-           k.store(call.output(0), at(r), running[0]);
-           k.store(call.output(1), at(r), k.op(ScalarOp::neg, running[1]));
-         });
+  k.scan(
+      op, accumulate, extent,
+      [&](const Expr& r) {
+        return std::vector<ValueId>{load_as(call, k, dtype, accumulate, at(r)), k.index_value(-r)};
+      },
+      [&](const Expr& r, const std::vector<ValueId>& running) {
+        k.store(call.output(0), at(r), running[0]);
+        k.store(call.output(1), at(r), k.op(ScalarOp::neg, running[1]));
+      });
 }
 
 // log(sum(exp(x[0..i]))) with the prefix's own maximum, so that no prefix underflows: two passes per element.
@@ -137,13 +141,16 @@ void reference_rows(ReferenceCall& call, const Tensor& self, const std::vector<b
 void reference_scan(ReferenceCall& call, const ScanRow& row) {
   Tensor self = call.tensor("self");
   DType nominal = call.nominal_dtype();
-  if (!(call.fp64 && is_float(nominal)) && nominal_argument_dtype(call, "self") != nominal) self = convert(self, nominal);
+  if (!(call.fp64 && is_float(nominal)) && nominal_argument_dtype(call, "self") != nominal)
+    self = convert(self, nominal);
   std::vector<bool> along(self.sizes.size(), false);
   int64_t dim = call.integer("dim");
   if (!along.empty()) along[static_cast<size_t>(dim < 0 ? dim + self.rank() : dim)] = true;
   size_t results = row.with_index ? 2 : 1;
-  if (reference_compute(call, nominal) == DType::i64) reference_rows<int64_t>(call, self, along, results, row.formula.whole);
-  else reference_rows<double>(call, self, along, results, row.formula.real);
+  if (reference_compute(call, nominal) == DType::i64)
+    reference_rows<int64_t>(call, self, along, results, row.formula.whole);
+  else
+    reference_rows<double>(call, self, along, results, row.formula.real);
 }
 
 template <bool largest>
@@ -168,8 +175,9 @@ void add_scan(Registry& r, ScanRow row) {
   record.infer = [shared](InferCall& call) { infer_scan(call, *shared); };
   record.lower = [shared](LowerCall& call) { lower_scan(call, *shared); };
   record.reference = [shared](ReferenceCall& call) { reference_scan(call, *shared); };
-  record.samples = {{{spec({2, 3, 4}), Scalar(1)}}, {{spec({5}, DType::f64), Scalar(-1)}}, {{spec({}), Scalar(0)}},
-                    {{spec({0, 3}), Scalar(0)}}, {{spec({6}, DType::bf16), Scalar(0)}}, {{spec({2}), Scalar(1)}, true}};
+  record.samples = {
+      {{spec({2, 3, 4}), Scalar(1)}}, {{spec({5}, DType::f64), Scalar(-1)}}, {{spec({}), Scalar(0)}},
+      {{spec({0, 3}), Scalar(0)}},    {{spec({6}, DType::bf16), Scalar(0)}}, {{spec({2}), Scalar(1)}, true}};
   if (!shared->floats_only) {
     record.samples.push_back({{spec({2, 5}, DType::i64, -3, 3), Scalar(1)}});
     record.samples.push_back({{spec({5}, DType::boolean), Scalar(0)}});
@@ -181,25 +189,31 @@ void add_scan(Registry& r, ScanRow row) {
 
 void register_scans(Registry& r) {
   using namespace std::placeholders;
-  add_scan(r, {.schema = "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .sums = true,
+  add_scan(r, {.schema = "cumsum(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+               .sums = true,
                .lower = std::bind(lower_running, ReduceOp::sum, _1, _2, _3, _4, _5),
                .formula = row_formula([](const auto* x, int64_t n, auto* const* out) {
                  std::remove_cvref_t<decltype(x[0])> sum = 0;
                  for (int64_t i = 0; i < n; ++i) out[0][i] = sum += x[i];
                })});
-  add_scan(r, {.schema = "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor", .sums = true,
+  add_scan(r, {.schema = "cumprod(Tensor self, int dim, *, ScalarType? dtype=None) -> Tensor",
+               .sums = true,
                .lower = std::bind(lower_running, ReduceOp::prod, _1, _2, _3, _4, _5),
                .formula = row_formula([](const auto* x, int64_t n, auto* const* out) {
                  std::remove_cvref_t<decltype(x[0])> product = 1;
                  for (int64_t i = 0; i < n; ++i) out[0][i] = product *= x[i];
                })});
-  add_scan(r, {.schema = "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)", .with_index = true,
+  add_scan(r, {.schema = "cummax(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+               .with_index = true,
                .lower = std::bind(lower_running_extreme, ReduceOp::argmax, _1, _2, _3, _4, _5),
                .formula = running_extreme<true>()});
-  add_scan(r, {.schema = "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)", .with_index = true,
+  add_scan(r, {.schema = "cummin(Tensor self, int dim) -> (Tensor values, Tensor indices)",
+               .with_index = true,
                .lower = std::bind(lower_running_extreme, ReduceOp::argmin, _1, _2, _3, _4, _5),
                .formula = running_extreme<false>()});
-  add_scan(r, {.schema = "logcumsumexp(Tensor self, int dim) -> Tensor", .floats_only = true, .lower = lower_log_sum,
+  add_scan(r, {.schema = "logcumsumexp(Tensor self, int dim) -> Tensor",
+               .floats_only = true,
+               .lower = lower_log_sum,
                .formula = {[](const double* x, int64_t n, double* const* out) {
                  double top = -INFINITY, sum = 0;
                  for (int64_t i = 0; i < n; ++i) {

@@ -1,5 +1,5 @@
-// Writing by index along one dimension: scatter, index_add, index_copy and their relatives. The base is copied, then the
-// elements are stored in order along that dimension, so that equal indices meet in a defined order.
+// Writing by index along one dimension: scatter, index_add, index_copy and their relatives. The base is copied, then
+// the elements are stored in order along that dimension, so that equal indices meet in a defined order.
 #include <cmath>
 #include <limits>
 
@@ -22,10 +22,10 @@ enum class Mode : uint8_t { plain, sum, prod, amax, amin, mean };
 
 struct ScatterRow {
   std::string schema;
-  bool vector_index = false;      // index is one-dimensional: index_add and the like
-  std::string source;             // tensor or number
+  bool vector_index = false;  // index is one-dimensional: index_add and the like
+  std::string source;         // tensor or number
   std::function<Mode(const OpCall&)> mode;
-  bool alpha = false;             // source is multiplied by the argument alpha
+  bool alpha = false;  // source is multiplied by the argument alpha
   std::vector<Sample> samples = {};
 };
 
@@ -36,24 +36,31 @@ Mode named_mode(const OpCall& call) {
   if (name == "amax") return Mode::amax;
   if (name == "amin") return Mode::amin;
   if (name == "mean") return Mode::mean;
-  fail_user("K0201", str(call.schema().name, ": reduce must be sum, prod, mean, amax or amin, not '", name, "'"), call.where());
+  fail_user("K0201", str(call.schema().name, ": reduce must be sum, prod, mean, amax or amin, not '", name, "'"),
+            call.where());
 }
 std::function<Mode(const OpCall&)> always(Mode mode) {
   return [mode](const OpCall&) { return mode; };
 }
 
-bool includes_self(const OpCall& call) { return call.schema().find("include_self") < 0 || call.boolean("include_self"); }
+bool includes_self(const OpCall& call) {
+  return call.schema().find("include_self") < 0 || call.boolean("include_self");
+}
 
-// ---- Rule ------------------------------------------------------------------------------------------------------------------
+// ---- Rule
+// ------------------------------------------------------------------------------------------------------------------
 
 void check_index(const OpCall& call, const ScatterRow& row) {
   const Value *self = call.tensor("self"), *index = call.tensor("index");
   DType dtype = index->type.dtype;
   if (dtype != DType::i64 && dtype != DType::i32)
-    fail_user("K0203", str(call.schema().name, ": expected int32 or int64 for index, not ", dtype_torch_name(dtype)), call.where());
+    fail_user("K0203", str(call.schema().name, ": expected int32 or int64 for index, not ", dtype_torch_name(dtype)),
+              call.where());
   wrap_dim(call, call.constant_integer("dim"), rank_of(self));
-  if (row.vector_index ? rank_of(index) > 1 : std::max<int64_t>(rank_of(index), 1) != std::max<int64_t>(rank_of(self), 1))
-    fail_user("K0213", str(call.schema().name, ": index has ", rank_of(index), " dimensions, self ", rank_of(self)), call.where());
+  if (row.vector_index ? rank_of(index) > 1
+                       : std::max<int64_t>(rank_of(index), 1) != std::max<int64_t>(rank_of(self), 1))
+    fail_user("K0213", str(call.schema().name, ": index has ", rank_of(index), " dimensions, self ", rank_of(self)),
+              call.where());
 }
 
 void infer_scatter(InferCall& call, const ScatterRow& row) {
@@ -63,21 +70,28 @@ void infer_scatter(InferCall& call, const ScatterRow& row) {
   refuse_complex(call, self.dtype);
   Operand source = operand(call, row.source);
   if (source.tensor && source.tensor->type.dtype != self.dtype)
-    fail_user("K0203", str(call.schema().name, ": Expected self.dtype to be equal to src.dtype, got ", dtype_torch_name(self.dtype), " and ",
-                           dtype_torch_name(source.tensor->type.dtype)), call.where());
+    fail_user("K0203",
+              str(call.schema().name, ": Expected self.dtype to be equal to src.dtype, got ",
+                  dtype_torch_name(self.dtype), " and ", dtype_torch_name(source.tensor->type.dtype)),
+              call.where());
   call.results = {changed_type(call, call.tensor("self"), true)};
 }
 
-// ---- Lowering --------------------------------------------------------------------------------------------------------------
+// ---- Lowering
+// --------------------------------------------------------------------------------------------------------------
 
 class ScatterLowering {
  public:
   ScatterLowering(LowerCall& call, const ScatterRow& row)
-      : call_(call), row_(row), self_(call.tensor("self")->type), index_(call.tensor("index")),
+      : call_(call),
+        row_(row),
+        self_(call.tensor("self")->type),
+        index_(call.tensor("index")),
         dim_(static_cast<size_t>(wrap_dim(call, call.constant_integer("dim"), rank_of(call.tensor("self"))))),
         site_(call.site(str("index out of range in ", call.schema().name))) {
     visited_ = row.vector_index ? self_.sizes : index_->type.sizes;
-    if (row.vector_index && !visited_.empty()) visited_[dim_] = index_->type.sizes.empty() ? Expr(1) : index_->type.sizes[0];
+    if (row.vector_index && !visited_.empty())
+      visited_[dim_] = index_->type.sizes.empty() ? Expr(1) : index_->type.sizes[0];
   }
 
   void run(Mode mode) {
@@ -87,7 +101,8 @@ class ScatterLowering {
     BufferId to = apart ? call_.temp(compute, self_.sizes, "sums") : call_.output();
     fill(to, [&](KernelBuilder& k, const Index& i) { return k.load_compute(call_.input("self"), i); });
     if (mode != Mode::plain && !include)
-      visit(to, StoreMode::plain, [&](KernelBuilder& k, const Index&) { return k.constant(compute, start(mode, compute)); });
+      visit(to, StoreMode::plain,
+            [&](KernelBuilder& k, const Index&) { return k.constant(compute, start(mode, compute)); });
     visit(to, store_mode(mode), [&](KernelBuilder& k, const Index& i) { return source(k, i, compute); });
     if (!apart) return;
     BufferId counts = mode == Mode::mean ? count(include) : loops::no_buffer;
@@ -99,9 +114,8 @@ class ScatterLowering {
 
  private:
   void fill(BufferId to, const std::function<ValueId(KernelBuilder&, const Index&)>& value) {
-    call_.kernel([&](KernelBuilder& k) {
-      k.parallel(self_.sizes, [&](const Index& i) { k.store(to, i, value(k, i)); });
-    });
+    call_.kernel(
+        [&](KernelBuilder& k) { k.parallel(self_.sizes, [&](const Index& i) { k.store(to, i, value(k, i)); }); });
   }
 
   // Stores at every indexed place, in order along the dimension.
@@ -158,7 +172,8 @@ class ScatterLowering {
 
   static Scalar start(Mode mode, DType dtype) {
     if (mode == Mode::prod) return scalar_as(Scalar(1), dtype);
-    if (mode == Mode::sum || mode == Mode::mean || dtype == DType::boolean) return scalar_as(Scalar(mode == Mode::amin ? 1 : 0), dtype);
+    if (mode == Mode::sum || mode == Mode::mean || dtype == DType::boolean)
+      return scalar_as(Scalar(mode == Mode::amin ? 1 : 0), dtype);
     bool lowest = mode == Mode::amax;
     if (is_float(dtype)) return Scalar(lowest ? -INFINITY : INFINITY);
     int64_t bits = dtype_bytes(dtype) * 8;
@@ -169,11 +184,16 @@ class ScatterLowering {
 
   static StoreMode store_mode(Mode mode) {
     switch (mode) {
-      case Mode::plain: return StoreMode::plain;
-      case Mode::prod: return StoreMode::prod;
-      case Mode::amax: return StoreMode::max;
-      case Mode::amin: return StoreMode::min;
-      default: return StoreMode::add;
+      case Mode::plain:
+        return StoreMode::plain;
+      case Mode::prod:
+        return StoreMode::prod;
+      case Mode::amax:
+        return StoreMode::max;
+      case Mode::amin:
+        return StoreMode::min;
+      default:
+        return StoreMode::add;
     }
   }
 
@@ -186,16 +206,22 @@ class ScatterLowering {
   Sizes visited_;
 };
 
-// ---- Reference -------------------------------------------------------------------------------------------------------------
+// ---- Reference
+// -------------------------------------------------------------------------------------------------------------
 
 template <class T>
 T combined(Mode mode, T a, T b) {
   switch (mode) {
-    case Mode::plain: return b;
-    case Mode::prod: return static_cast<T>(a * b);
-    case Mode::amax: return a != a ? a : b != b || b > a ? b : a;
-    case Mode::amin: return a != a ? a : b != b || b < a ? b : a;
-    default: return static_cast<T>(a + b);
+    case Mode::plain:
+      return b;
+    case Mode::prod:
+      return static_cast<T>(a * b);
+    case Mode::amax:
+      return a != a ? a : b != b || b > a ? b : a;
+    case Mode::amin:
+      return a != a ? a : b != b || b < a ? b : a;
+    default:
+      return static_cast<T>(a + b);
   }
 }
 
@@ -222,7 +248,8 @@ void evaluate(ReferenceCall& call, const ScatterRow& row, Mode mode) {
     size_t from = row.vector_index ? (at.empty() ? 0 : static_cast<size_t>(at[dim])) : i;
     int64_t position = positions[from];
     if (position < 0 || position >= extent)
-      fail_user("K0620", str("index ", position, " is out of bounds for dimension ", dim, " with size ", extent), call.node().where());
+      fail_user("K0620", str("index ", position, " is out of bounds for dimension ", dim, " with size ", extent),
+                call.node().where());
     int64_t to = 0;
     for (size_t d = 0; d < self.sizes.size(); ++d) to += (d == dim ? position : at[d]) * strides[d];
     T& place = out[static_cast<size_t>(to)];
@@ -233,7 +260,10 @@ void evaluate(ReferenceCall& call, const ScatterRow& row, Mode mode) {
   if (mode == Mode::mean) {
     for (size_t i = 0; i < out.size(); ++i) {
       int64_t n = counts[i] + (include ? 1 : 0);
-      if (n > 1) out[i] = std::is_integral_v<T> ? static_cast<T>(std::floor(static_cast<double>(out[i]) / static_cast<double>(n))) : out[i] / static_cast<T>(n);
+      if (n > 1)
+        out[i] = std::is_integral_v<T>
+                     ? static_cast<T>(std::floor(static_cast<double>(out[i]) / static_cast<double>(n)))
+                     : out[i] / static_cast<T>(n);
     }
   }
   Tensor result = new_result(call, self.sizes);
@@ -253,8 +283,10 @@ void add_scatter(Registry& r, ScatterRow row) {
   record.reference = [shared, schema](ReferenceCall& call) {
     OpCall typed(call.node(), *schema);
     Mode mode = shared->mode(typed);
-    if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64) evaluate<int64_t>(call, *shared, mode);
-    else evaluate<double>(call, *shared, mode);
+    if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
+      evaluate<int64_t>(call, *shared, mode);
+    else
+      evaluate<double>(call, *shared, mode);
   };
   r.add(std::move(record));
 }
@@ -265,42 +297,92 @@ void register_scatters(Registry& r) {
   Sample::TensorSpec self = spec({3, 5}), index = spec({2, 4}, DType::i64, 0, 2), source = spec({2, 4});
   Sample::SampleArg zero = Scalar(0);
   auto bad = [&](std::vector<Sample::SampleArg> args) { return Sample{std::move(args), true}; };
-  add_scatter(r, {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", false, "src", always(Mode::plain), false,
-                  {{{self, zero, spec({1, 4}, DType::i64, 0, 2), source}}, {{spec({3, 5}), Scalar(-1), spec({3, 1}, DType::i64, 0, 4), spec({3, 2})}},
-                   {{spec({}), zero, spec({}, DType::i64, 0, 0), spec({})}}, bad({self, zero, spec({2}, DType::i64), source})}});
-  add_scatter(r, {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", false, "value", always(Mode::plain), false,
-                  {{{self, zero, index, Scalar(1.5)}}, {{spec({3, 5}, DType::i64), Scalar(1), spec({3, 2}, DType::i64, 0, 4), Scalar(7)}}}});
-  add_scatter(r, {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor", false, "src", named_mode, false,
-                  {{{self, zero, index, source, std::string("add")}}, {{self, zero, index, source, std::string("multiply")}}}});
-  add_scatter(r, {"scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor", false, "value", named_mode,
-                  false, {{{self, zero, index, Scalar(2), std::string("add")}}}});
-  add_scatter(r, {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor", false, "src", always(Mode::sum), false,
-                  {{{self, zero, index, source}}, {{spec({3, 5}, DType::bf16), zero, index, spec({2, 4}, DType::bf16)}},
-                   {{spec({3, 5}, DType::i64), zero, index, spec({2, 4}, DType::i64)}}, bad({self, zero, index, spec({2, 4}, DType::f64)})}});
+  add_scatter(r, {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+                  false,
+                  "src",
+                  always(Mode::plain),
+                  false,
+                  {{{self, zero, spec({1, 4}, DType::i64, 0, 2), source}},
+                   {{spec({3, 5}), Scalar(-1), spec({3, 1}, DType::i64, 0, 4), spec({3, 2})}},
+                   {{spec({}), zero, spec({}, DType::i64, 0, 0), spec({})}},
+                   bad({self, zero, spec({2}, DType::i64), source})}});
+  add_scatter(r, {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+                  false,
+                  "value",
+                  always(Mode::plain),
+                  false,
+                  {{{self, zero, index, Scalar(1.5)}},
+                   {{spec({3, 5}, DType::i64), Scalar(1), spec({3, 2}, DType::i64, 0, 4), Scalar(7)}}}});
+  add_scatter(
+      r, {"scatter.reduce(Tensor self, int dim, Tensor index, Tensor src, *, str reduce) -> Tensor",
+          false,
+          "src",
+          named_mode,
+          false,
+          {{{self, zero, index, source, std::string("add")}}, {{self, zero, index, source, std::string("multiply")}}}});
+  add_scatter(r, {"scatter.value_reduce(Tensor self, int dim, Tensor index, Scalar value, *, str reduce) -> Tensor",
+                  false,
+                  "value",
+                  named_mode,
+                  false,
+                  {{{self, zero, index, Scalar(2), std::string("add")}}}});
+  add_scatter(r, {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
+                  false,
+                  "src",
+                  always(Mode::sum),
+                  false,
+                  {{{self, zero, index, source}},
+                   {{spec({3, 5}, DType::bf16), zero, index, spec({2, 4}, DType::bf16)}},
+                   {{spec({3, 5}, DType::i64), zero, index, spec({2, 4}, DType::i64)}},
+                   bad({self, zero, index, spec({2, 4}, DType::f64)})}});
   std::vector<Sample> reduces;
   for (const char* how : {"sum", "prod", "mean", "amax", "amin"})
     for (bool include : {true, false}) {
       reduces.push_back({{self, zero, index, source, std::string(how), Scalar(include)}});
-      reduces.push_back({{spec({3, 5}, DType::i64, -9, 9), zero, index, spec({2, 4}, DType::i64, -9, 9), std::string(how), Scalar(include)}});
+      reduces.push_back({{spec({3, 5}, DType::i64, -9, 9), zero, index, spec({2, 4}, DType::i64, -9, 9),
+                          std::string(how), Scalar(include)}});
     }
   reduces.push_back(bad({self, zero, index, source, std::string("median")}));
-  add_scatter(r, {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool include_self=True) -> Tensor", false,
-                  "src", named_mode, false, reduces});
+  add_scatter(r, {"scatter_reduce.two(Tensor self, int dim, Tensor index, Tensor src, str reduce, *, bool "
+                  "include_self=True) -> Tensor",
+                  false, "src", named_mode, false, reduces});
   Sample::TensorSpec rows = spec({4}, DType::i64, 0, 2), many = spec({4, 5});
-  add_scatter(r, {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor", true, "source", always(Mode::sum), true,
-                  {{{self, zero, rows, many}}, {{self, Scalar(1), spec({2}, DType::i64, 0, 4), spec({3, 2}), Scalar(0.5)}},
-                   {{spec({3}, DType::i64), zero, rows, spec({4}, DType::i64), Scalar(2)}}, {{spec({}), zero, spec({}, DType::i64, 0, 0), spec({})}}}});
-  add_scatter(r, {"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor", true, "source", always(Mode::plain), false,
-                  {{{self, zero, spec({1}, DType::i64, 0, 2), spec({1, 5})}}, {{self, Scalar(1), spec({}, DType::i64, 0, 4), spec({3, 1})}}}});
-  add_scatter(r, {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor", true, "value", always(Mode::plain), false,
-                  {{{self, zero, rows, Scalar(1.5)}}, {{spec({3}, DType::i64), zero, spec({0}, DType::i64), Scalar(2)}}}});
-  add_scatter(r, {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor", true, "value", always(Mode::plain), false,
+  add_scatter(r, {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
+                  true,
+                  "source",
+                  always(Mode::sum),
+                  true,
+                  {{{self, zero, rows, many}},
+                   {{self, Scalar(1), spec({2}, DType::i64, 0, 4), spec({3, 2}), Scalar(0.5)}},
+                   {{spec({3}, DType::i64), zero, rows, spec({4}, DType::i64), Scalar(2)}},
+                   {{spec({}), zero, spec({}, DType::i64, 0, 0), spec({})}}}});
+  add_scatter(r, {"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
+                  true,
+                  "source",
+                  always(Mode::plain),
+                  false,
+                  {{{self, zero, spec({1}, DType::i64, 0, 2), spec({1, 5})}},
+                   {{self, Scalar(1), spec({}, DType::i64, 0, 4), spec({3, 1})}}}});
+  add_scatter(r,
+              {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
+               true,
+               "value",
+               always(Mode::plain),
+               false,
+               {{{self, zero, rows, Scalar(1.5)}}, {{spec({3}, DType::i64), zero, spec({0}, DType::i64), Scalar(2)}}}});
+  add_scatter(r, {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
+                  true,
+                  "value",
+                  always(Mode::plain),
+                  false,
                   {{{self, Scalar(1), rows, spec({})}}}});
   std::vector<Sample> index_reduces;
   for (const char* how : {"prod", "mean", "amax", "amin"})
-    for (bool include : {true, false}) index_reduces.push_back({{self, zero, rows, many, std::string(how), Scalar(include)}});
-  add_scatter(r, {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool include_self=True) -> Tensor", true,
-                  "source", named_mode, false, index_reduces});
+    for (bool include : {true, false})
+      index_reduces.push_back({{self, zero, rows, many, std::string(how), Scalar(include)}});
+  add_scatter(r, {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
+                  "include_self=True) -> Tensor",
+                  true, "source", named_mode, false, index_reduces});
 }
 
 }  // namespace kiln

@@ -201,8 +201,8 @@ class SchemaReader {
     skip_space();
     if (at_ < text_.size() && (text_[at_] == '"' || text_[at_] == '\'')) return read_string();
     Argument one = read_scalar(arg.type);
-    bool is_list = arg.type == SchemaType::integer_list || arg.type == SchemaType::float_list ||
-                   arg.type == SchemaType::bool_list;
+    bool is_list =
+        arg.type == SchemaType::integer_list || arg.type == SchemaType::float_list || arg.type == SchemaType::bool_list;
     if (!is_list || one.is_none()) return one;
     // "int[2] stride=1" means [1, 1].
     return Argument(Argument::List(static_cast<size_t>(length > 0 ? length : 1), one));
@@ -254,8 +254,6 @@ class SchemaReader {
 
 }  // namespace
 
-Schema parse_schema(std::string_view text, std::string_view name_space) {
-  return SchemaReader(text).read(name_space);
-}
+Schema parse_schema(std::string_view text, std::string_view name_space) { return SchemaReader(text).read(name_space); }
 
 }  // namespace kiln

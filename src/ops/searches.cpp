@@ -48,17 +48,15 @@ std::vector<int64_t> sorted_order(const double* row, int64_t n, bool descending)
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
   auto less = [](double a, double b) { return b != b ? a == a : a < b; };
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return descending ? less(row[b], row[a]) : less(row[a], row[b]);
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return descending ? less(row[b], row[a]) : less(row[a], row[b]); });
   return order;
 }
 std::vector<int64_t> sorted_order(const int64_t* row, int64_t n, bool descending) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
-    return descending ? row[a] > row[b] : row[a] < row[b];
-  });
+  std::stable_sort(order.begin(), order.end(),
+                   [&](int64_t a, int64_t b) { return descending ? row[a] > row[b] : row[a] < row[b]; });
   return order;
 }
 
@@ -95,8 +93,9 @@ void evaluate_sorted(ReferenceCall& call, int64_t dim, int64_t keep, bool descen
 
 void add_topk(Registry& r) {
   OpRecord record;
-  record.schema_text = "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
-                       "Tensor indices)";
+  record.schema_text =
+      "topk(Tensor self, SymInt k, int dim=-1, bool largest=True, bool sorted=True) -> (Tensor values, "
+      "Tensor indices)";
   record.library = "topk";
   record.infer = [](InferCall& call) {
     const TensorType& self = call.tensor("self")->type;
@@ -105,7 +104,8 @@ void add_topk(Registry& r) {
     size_t dim = static_cast<size_t>(wrap_dim(call, call.constant_integer("dim"), rank_of(call.tensor("self"))));
     Expr k = call.integer("k"), size = self.sizes.empty() ? Expr(1) : self.sizes[dim];
     if (prove_le(k, size, call.ranges()) == Proof::no || prove_le(Expr(0), k, call.ranges()) == Proof::no)
-      fail_user("K0213", str("selected index k out of range: k is ", k.text(), ", the dimension has ", size.text()), call.where());
+      fail_user("K0213", str("selected index k out of range: k is ", k.text(), ", the dimension has ", size.text()),
+                call.where());
     Sizes sizes = self.sizes;
     if (!sizes.empty()) sizes[dim] = k;
     call.results = {contiguous_type(self.dtype, sizes, self.device), contiguous_type(DType::i64, sizes, self.device)};
@@ -117,8 +117,11 @@ void add_topk(Registry& r) {
     if (!sizes.empty()) sizes[static_cast<size_t>(dim < 0 ? dim + self.rank() : dim)] = k;
     evaluate_sorted(call, dim, k, call.boolean("largest"), {new_result(call, sizes, 0), new_result(call, sizes, 1)});
   };
-  record.samples = {{{spec({3, 7}), Scalar(2)}}, {{spec({5, 3}), Scalar(4), Scalar(0), Scalar(false)}}, {{spec({}), Scalar(1)}},
-                    {{spec({6}, DType::i64, -99, 99), Scalar(6)}}, {{spec({6}, DType::bf16), Scalar(0)}},
+  record.samples = {{{spec({3, 7}), Scalar(2)}},
+                    {{spec({5, 3}), Scalar(4), Scalar(0), Scalar(false)}},
+                    {{spec({}), Scalar(1)}},
+                    {{spec({6}, DType::i64, -99, 99), Scalar(6)}},
+                    {{spec({6}, DType::bf16), Scalar(0)}},
                     {{spec({3}), Scalar(4)}, true}};
   r.add(std::move(record));
 }
@@ -154,10 +157,15 @@ void register_searches(Registry& r) {
   add_nonzero(r);
   add_topk(r);
   add_sort(r, "sort(Tensor self, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-           {{{spec({3, 7})}}, {{spec({5, 3}, DType::i64, -9, 9), Scalar(0), Scalar(true)}}, {{spec({})}}, {{spec({0, 2})}},
+           {{{spec({3, 7})}},
+            {{spec({5, 3}, DType::i64, -9, 9), Scalar(0), Scalar(true)}},
+            {{spec({})}},
+            {{spec({0, 2})}},
             {{spec({3}), Scalar(1)}, true}});
-  add_sort(r, "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
-           {{{spec({3, 7}), Scalar(true)}}, {{spec({5, 3}, DType::i64, -9, 9), Scalar(true), Scalar(0), Scalar(true)}}});
+  add_sort(
+      r,
+      "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
+      {{{spec({3, 7}), Scalar(true)}}, {{spec({5, 3}, DType::i64, -9, 9), Scalar(true), Scalar(0), Scalar(true)}}});
 }
 
 }  // namespace kiln

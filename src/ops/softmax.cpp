@@ -69,12 +69,14 @@ void reference_softmax(ReferenceCall& call, const SoftmaxRow& row) {
   int64_t dim = call.integer("dim"), rank = std::max<int64_t>(self.rank(), 1);
   std::vector<bool> reduced(self.sizes.size(), false);
   if (!reduced.empty()) reduced[static_cast<size_t>(dim < 0 ? dim + rank : dim)] = true;
-  if (!call.fp64 && call.nominal_dtype() != nominal_argument_dtype(call, "self")) self = convert(self, call.nominal_dtype());
+  if (!call.fp64 && call.nominal_dtype() != nominal_argument_dtype(call, "self"))
+    self = convert(self, call.nominal_dtype());
   auto groups = read_groups<double>(self, reduced, true);
   for (int64_t g = 0; g < groups.groups; ++g) {
     double* x = groups.values.data() + g * groups.count;
     double largest = -INFINITY, sum = 0;
-    for (int64_t i = 0; i < groups.count; ++i) largest = x[i] != x[i] || largest != largest ? NAN : std::max(largest, x[i]);
+    for (int64_t i = 0; i < groups.count; ++i)
+      largest = x[i] != x[i] || largest != largest ? NAN : std::max(largest, x[i]);
     for (int64_t i = 0; i < groups.count; ++i) sum += std::exp(x[i] - largest);
     for (int64_t i = 0; i < groups.count; ++i)
       x[i] = row.logarithm ? x[i] - largest - std::log(sum) : std::exp(x[i] - largest) / sum;
@@ -105,8 +107,10 @@ void add_softmax(Registry& r, const SoftmaxRow& row) {
   sample(spec({5}, DType::f64, -90, 90), 0);
   sample(spec({5}), 1, true);
   sample(spec({5}, DType::i64), 0, true);
-  if (half) record.samples.push_back({{spec({5}, DType::f16), Scalar(0), Scalar(true)}});
-  else record.samples.push_back({{spec({5}, DType::i64), Scalar(0), DType::f32}});
+  if (half)
+    record.samples.push_back({{spec({5}, DType::f16), Scalar(0), Scalar(true)}});
+  else
+    record.samples.push_back({{spec({5}, DType::i64), Scalar(0), DType::f32}});
   r.add(std::move(record));
 }
 

@@ -36,8 +36,12 @@ double digamma(double x) {
   for (; x < 12; x += 1) result -= 1 / x;
   double inverse = 1 / x, square = inverse * inverse;
   // Asymptotic series with Bernoulli numbers.
-  double series = square * (1.0 / 12 - square * (1.0 / 120 - square * (1.0 / 252 - square * (1.0 / 240 - square *
-                  (1.0 / 132 - square * (691.0 / 32760 - square / 12))))));
+  double series =
+      square *
+      (1.0 / 12 -
+       square * (1.0 / 120 -
+                 square * (1.0 / 252 -
+                           square * (1.0 / 240 - square * (1.0 / 132 - square * (691.0 / 32760 - square / 12))))));
   return result + std::log(x) - 0.5 * inverse - series;
 }
 

@@ -28,42 +28,48 @@ Argument list_of(const std::vector<Value*>& values) {
   return Argument(std::move(list));
 }
 
-Value* joined(Build& b, const std::vector<Value*>& tensors, int64_t dim) { return b("cat", {list_of(tensors), Scalar(dim)}); }
+Value* joined(Build& b, const std::vector<Value*>& tensors, int64_t dim) {
+  return b("cat", {list_of(tensors), Scalar(dim)});
+}
 
 void register_stacks(Registry& r) {
-  std::vector<Sample> samples = {{{Specs{spec({2, 3}), spec({2, 3})}}}, {{Specs{spec({3}), spec({3})}}}, {{Specs{spec({}), spec({})}}}};
+  std::vector<Sample> samples = {
+      {{Specs{spec({2, 3}), spec({2, 3})}}}, {{Specs{spec({3}), spec({3})}}}, {{Specs{spec({}), spec({})}}}};
   auto stack = [&](const char* name, const char* widen, std::function<int64_t(const Value*)> dim) {
     add_composite(r, {.schema = str(name, "(Tensor[] tensors) -> Tensor"),
-                      .build = [widen = std::string(widen), dim](Build& b) {
-                        std::vector<Value*> wide;
-                        for (Value* tensor : given_tensors(b)) wide.push_back(b(widen, {tensor}));
-                        b.call().result(joined(b, wide, dim(wide[0])));
-                      },
+                      .build =
+                          [widen = std::string(widen), dim](Build& b) {
+                            std::vector<Value*> wide;
+                            for (Value* tensor : given_tensors(b)) wide.push_back(b(widen, {tensor}));
+                            b.call().result(joined(b, wide, dim(wide[0])));
+                          },
                       .samples = samples});
   };
   stack("hstack", "atleast_1d", [](const Value* first) { return rank_of(first) == 1 ? int64_t{0} : int64_t{1}; });
   stack("vstack", "atleast_2d", [](const Value*) { return int64_t{0}; });
   stack("dstack", "atleast_3d", [](const Value*) { return int64_t{2}; });
   add_composite(r, {.schema = "column_stack(Tensor[] tensors) -> Tensor",
-                    .build = [](Build& b) {
-                      std::vector<Value*> wide;
-                      for (Value* tensor : given_tensors(b))
-                        wide.push_back(rank_of(tensor) < 2 ? b("reshape", {tensor, b.ints({-1, 1})}) : tensor);
-                      b.call().result(joined(b, wide, 1));
-                    },
+                    .build =
+                        [](Build& b) {
+                          std::vector<Value*> wide;
+                          for (Value* tensor : given_tensors(b))
+                            wide.push_back(rank_of(tensor) < 2 ? b("reshape", {tensor, b.ints({-1, 1})}) : tensor);
+                          b.call().result(joined(b, wide, 1));
+                        },
                     .samples = {{{Specs{spec({3}), spec({3, 2})}}}}});
 }
 
 void register_broadcasts(Registry& r) {
   add_composite(r, {.schema = "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
-                    .build = [](Build& b) {
-                      auto tensors = given_tensors(b);
-                      std::vector<Sizes> shapes;
-                      for (const Value* tensor : tensors) shapes.push_back(tensor->type.sizes);
-                      Sizes sizes = broadcast_sizes(b.call(), shapes, b.call().ranges());
-                      for (size_t i = 0; i < tensors.size(); ++i)
-                        b.call().result(static_cast<int>(i), b("expand", {tensors[i], b.ints(sizes)}));
-                    },
+                    .build =
+                        [](Build& b) {
+                          auto tensors = given_tensors(b);
+                          std::vector<Sizes> shapes;
+                          for (const Value* tensor : tensors) shapes.push_back(tensor->type.sizes);
+                          Sizes sizes = broadcast_sizes(b.call(), shapes, b.call().ranges());
+                          for (size_t i = 0; i < tensors.size(); ++i)
+                            b.call().result(static_cast<int>(i), b("expand", {tensors[i], b.ints(sizes)}));
+                        },
                     .samples = {{{Specs{spec({2, 1}), spec({3})}}}, {{Specs{spec({2}), spec({3})}}, true}}});
   auto meshgrid = [](Build& b, bool swapped) {
     auto tensors = given_tensors(b);
@@ -83,15 +89,18 @@ void register_broadcasts(Registry& r) {
     if (swapped && grids.size() > 1) std::swap(grids[0], grids[1]);
     for (size_t i = 0; i < grids.size(); ++i) b.call().result(static_cast<int>(i), grids[i]);
   };
-  add_composite(r, {.schema = "meshgrid(Tensor[] tensors) -> Tensor[]", .build = [meshgrid](Build& b) { meshgrid(b, false); },
+  add_composite(r, {.schema = "meshgrid(Tensor[] tensors) -> Tensor[]",
+                    .build = [meshgrid](Build& b) { meshgrid(b, false); },
                     .samples = {{{Specs{spec({2}), spec({3})}}}, {{Specs{spec({2, 2})}}, true}}});
   add_composite(r, {.schema = "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
-                    .build = [meshgrid](Build& b) {
-                      std::string how = b.call().string("indexing");
-                      if (how != "ij" && how != "xy") refuse(b.call(), "indexing must be 'ij' or 'xy'");
-                      meshgrid(b, how == "xy");
-                    },
-                    .samples = {{{Specs{spec({2}), spec({3})}, std::string("ij")}}, {{Specs{spec({2}), spec({3}), spec({4})}, std::string("xy")}},
+                    .build =
+                        [meshgrid](Build& b) {
+                          std::string how = b.call().string("indexing");
+                          if (how != "ij" && how != "xy") refuse(b.call(), "indexing must be 'ij' or 'xy'");
+                          meshgrid(b, how == "xy");
+                        },
+                    .samples = {{{Specs{spec({2}), spec({3})}, std::string("ij")}},
+                                {{Specs{spec({2}), spec({3}), spec({4})}, std::string("xy")}},
                                 {{Specs{spec({2})}, std::string("ba")}, true}}});
 }
 
@@ -134,26 +143,33 @@ void build_cartesian(Build& b) {
 }
 
 void register_arrangements(Registry& r) {
-  add_composite(r, {.schema = "block_diag(Tensor[] tensors) -> Tensor", .build = build_block_diag,
-                    .samples = {{{Specs{spec({2, 3}), spec({2}), spec({})}}}, {{Specs{spec({2}, DType::i64), spec({1, 2})}}},
+  add_composite(r, {.schema = "block_diag(Tensor[] tensors) -> Tensor",
+                    .build = build_block_diag,
+                    .samples = {{{Specs{spec({2, 3}), spec({2}), spec({})}}},
+                                {{Specs{spec({2}, DType::i64), spec({1, 2})}}},
                                 {{Specs{spec({1, 1, 1})}}, true}}});
-  add_composite(r, {.schema = "cartesian_prod(Tensor[] tensors) -> Tensor", .build = build_cartesian,
+  add_composite(r, {.schema = "cartesian_prod(Tensor[] tensors) -> Tensor",
+                    .build = build_cartesian,
                     .samples = {{{Specs{spec({2}), spec({3})}}}, {{Specs{spec({2})}}}, {{Specs{spec({2, 2})}}, true}}});
-  add_composite(r, {.schema = "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
-                    .build = [](Build& b) {
-                      Value* self = b.call().tensor("self");
-                      Sizes want = b.call().integers("size"), dims;
-                      const Sizes& have = self->type.sizes;
-                      if (want.size() > have.size()) refuse(b.call(), "more sizes than the tensor has dimensions");
-                      size_t lead = have.size() - want.size();
-                      for (size_t d = 0; d < have.size(); ++d) {
-                        if (d < lead || (is_one(want[d - lead]) && !is_one(have[d]))) dims.push_back(Expr(static_cast<int64_t>(d)));
-                        else if (prove_eq(want[d - lead], have[d], b.call().ranges()) == Proof::no) refuse(b.call(), "sizes do not fit");
-                      }
-                      Value* out = dims.empty() ? self : b("sum.dim_IntList", {self, b.ints(dims), Scalar(true)});
-                      b.call().result(lead > 0 ? b.view(out, want) : out == self ? b("alias", {self}) : out);
-                    },
-                    .samples = {{{spec({2, 3, 4}), List{3, 1}}}, {{spec({2, 3}), List{2, 3}}}, {{spec({2, 3}), List{4}}, true}}});
+  add_composite(
+      r, {.schema = "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
+          .build =
+              [](Build& b) {
+                Value* self = b.call().tensor("self");
+                Sizes want = b.call().integers("size"), dims;
+                const Sizes& have = self->type.sizes;
+                if (want.size() > have.size()) refuse(b.call(), "more sizes than the tensor has dimensions");
+                size_t lead = have.size() - want.size();
+                for (size_t d = 0; d < have.size(); ++d) {
+                  if (d < lead || (is_one(want[d - lead]) && !is_one(have[d])))
+                    dims.push_back(Expr(static_cast<int64_t>(d)));
+                  else if (prove_eq(want[d - lead], have[d], b.call().ranges()) == Proof::no)
+                    refuse(b.call(), "sizes do not fit");
+                }
+                Value* out = dims.empty() ? self : b("sum.dim_IntList", {self, b.ints(dims), Scalar(true)});
+                b.call().result(lead > 0 ? b.view(out, want) : out == self ? b("alias", {self}) : out);
+              },
+          .samples = {{{spec({2, 3, 4}), List{3, 1}}}, {{spec({2, 3}), List{2, 3}}}, {{spec({2, 3}), List{4}}, true}}});
 }
 
 }  // namespace

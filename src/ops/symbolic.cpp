@@ -1,5 +1,5 @@
-// Operators on symbolic numbers, and assertions. Arithmetic on symbols becomes expressions when the program is read; the
-// rules here give the expression of each result, the references its value.
+// Operators on symbolic numbers, and assertions. Arithmetic on symbols becomes expressions when the program is read;
+// the rules here give the expression of each result, the references its value.
 #include <cmath>
 
 #include "ops/elementwise.h"
@@ -36,7 +36,8 @@ void add_symbolic(Registry& r, const SymbolicRow& row) {
   r.add(std::move(record));
 }
 
-// ---- Python's operators ----------------------------------------------------------------------------------------------------
+// ---- Python's operators
+// ----------------------------------------------------------------------------------------------------
 
 bool any_float(const Scalar& a, const Scalar& b) { return a.is_float() || b.is_float(); }
 
@@ -52,14 +53,18 @@ std::function<Scalar(const ReferenceCall&)> two(F f) {
 template <class T>
 T floored(T a, T b) {
   if (b == 0) fail_user("K0620", "division by zero");
-  if constexpr (std::is_integral_v<T>) return a / b - (a % b != 0 && ((a < 0) != (b < 0)));
-  else return std::floor(a / b);
+  if constexpr (std::is_integral_v<T>)
+    return a / b - (a % b != 0 && ((a < 0) != (b < 0)));
+  else
+    return std::floor(a / b);
 }
 
-void binary(Registry& r, const char* name, Expr (*rule)(const Expr&, const Expr&), std::function<Scalar(const ReferenceCall&)> value) {
+void binary(Registry& r, const char* name, Expr (*rule)(const Expr&, const Expr&),
+            std::function<Scalar(const ReferenceCall&)> value) {
   std::string schema = str(name, "(Scalar a, Scalar b) -> Scalar");
-  add_symbolic(r, {schema.c_str(), "_operator",
-                   [rule](const OpCall& call) { return rule(expr_of(call, "a"), expr_of(call, "b")); }, std::move(value)});
+  add_symbolic(r,
+               {schema.c_str(), "_operator",
+                [rule](const OpCall& call) { return rule(expr_of(call, "a"), expr_of(call, "b")); }, std::move(value)});
 }
 
 Expr power(const Expr& a, const Expr& b) { return Expr::make(ExprOp::pow, {a, b}); }
@@ -114,33 +119,44 @@ void unary_float(Registry& r, const char* schema, const char* space, ExprOp op, 
 
 void register_torch_symbolic(Registry& r) {
   auto pair = [&](const char* schema, Expr (*rule)(const Expr&, const Expr&), bool largest) {
-    add_symbolic(r, {schema, "torch", [rule](const OpCall& call) { return rule(expr_of(call, "a"), expr_of(call, "b")); },
-                     [largest](const ReferenceCall& call) {
-                       Scalar a = call.scalar("a"), b = call.scalar("b");
-                       return (a.as_double() < b.as_double()) == largest ? b : a;
-                     }});
+    add_symbolic(r,
+                 {schema, "torch", [rule](const OpCall& call) { return rule(expr_of(call, "a"), expr_of(call, "b")); },
+                  [largest](const ReferenceCall& call) {
+                    Scalar a = call.scalar("a"), b = call.scalar("b");
+                    return (a.as_double() < b.as_double()) == largest ? b : a;
+                  }});
   };
   pair("sym_max(Scalar a, Scalar b) -> Scalar", max_expr, true);
   pair("sym_min(Scalar a, Scalar b) -> Scalar", min_expr, false);
-  unary_float(r, "sym_float(Scalar a) -> Scalar", "torch", ExprOp::to_float, [](double x) { return x; }, false);
-  unary_float(r, "sym_int(Scalar a) -> Scalar", "torch", ExprOp::to_int, [](double x) { return std::trunc(x); }, true);
-  unary_float(r, "_sym_sqrt(Scalar a) -> Scalar", "torch", ExprOp::sqrt, [](double x) { return std::sqrt(x); }, false);
-  unary_float(r, "sqrt(Scalar a) -> Scalar", "math", ExprOp::sqrt, [](double x) { return std::sqrt(x); }, false);
-  unary_float(r, "ceil(Scalar a) -> Scalar", "math", ExprOp::ceil_to_int, [](double x) { return std::ceil(x); }, true);
-  unary_float(r, "floor(Scalar a) -> Scalar", "math", ExprOp::floor_to_int, [](double x) { return std::floor(x); }, true);
-  unary_float(r, "trunc(Scalar a) -> Scalar", "math", ExprOp::to_int, [](double x) { return std::trunc(x); }, true);
-  add_symbolic(r, {"sym_ite(Scalar b, Scalar t, Scalar f) -> Scalar", "torch",
-                   [](const OpCall& call) {
-                     return Expr::make(ExprOp::ite, {expr_of(call, "b"), expr_of(call, "t"), expr_of(call, "f")});
-                   },
-                   [](const ReferenceCall& call) { return call.scalar(call.scalar("b").as_double() != 0 ? "t" : "f"); }});
+  unary_float(
+      r, "sym_float(Scalar a) -> Scalar", "torch", ExprOp::to_float, [](double x) { return x; }, false);
+  unary_float(
+      r, "sym_int(Scalar a) -> Scalar", "torch", ExprOp::to_int, [](double x) { return std::trunc(x); }, true);
+  unary_float(
+      r, "_sym_sqrt(Scalar a) -> Scalar", "torch", ExprOp::sqrt, [](double x) { return std::sqrt(x); }, false);
+  unary_float(
+      r, "sqrt(Scalar a) -> Scalar", "math", ExprOp::sqrt, [](double x) { return std::sqrt(x); }, false);
+  unary_float(
+      r, "ceil(Scalar a) -> Scalar", "math", ExprOp::ceil_to_int, [](double x) { return std::ceil(x); }, true);
+  unary_float(
+      r, "floor(Scalar a) -> Scalar", "math", ExprOp::floor_to_int, [](double x) { return std::floor(x); }, true);
+  unary_float(
+      r, "trunc(Scalar a) -> Scalar", "math", ExprOp::to_int, [](double x) { return std::trunc(x); }, true);
+  add_symbolic(r,
+               {"sym_ite(Scalar b, Scalar t, Scalar f) -> Scalar", "torch",
+                [](const OpCall& call) {
+                  return Expr::make(ExprOp::ite, {expr_of(call, "b"), expr_of(call, "t"), expr_of(call, "f")});
+                },
+                [](const ReferenceCall& call) { return call.scalar(call.scalar("b").as_double() != 0 ? "t" : "f"); }});
 }
 
-// ---- Sizes of tensors ----------------------------------------------------------------------------------------------------
+// ---- Sizes of tensors
+// ----------------------------------------------------------------------------------------------------
 
 size_t dim_of(const ReferenceCall& call) {
   int64_t dim = call.integer("dim"), rank = call.tensor("self").rank();
-  if (dim < -rank || dim >= rank) fail_user("K0205", str(call.node().target, ": dimension ", dim, " is out of range"), call.node().where());
+  if (dim < -rank || dim >= rank)
+    fail_user("K0205", str(call.node().target, ": dimension ", dim, " is out of range"), call.node().where());
   return static_cast<size_t>(dim < 0 ? dim + rank : dim);
 }
 size_t dim_of(const OpCall& call) {
@@ -165,13 +181,16 @@ void register_sizes(Registry& r) {
     add_symbolic(r, {schema, "aten", {}, [](const ReferenceCall& call) {
                        Tensor self = call.tensor("self");
                        if (self.numel() != 1)
-                         fail_user("K0214", str("a Tensor with ", self.numel(), " elements cannot be converted to Scalar"), call.node().where());
+                         fail_user("K0214",
+                                   str("a Tensor with ", self.numel(), " elements cannot be converted to Scalar"),
+                                   call.node().where());
                        return self.item();
                      }});
   }
 }
 
-// ---- Assertions ------------------------------------------------------------------------------------------------------------
+// ---- Assertions
+// ------------------------------------------------------------------------------------------------------------
 
 void add_assertion(Registry& r, const char* schema, std::function<void(ReferenceCall&)> check, LowerFn lower = {}) {
   OpRecord record;
@@ -194,8 +213,9 @@ void check_range(ReferenceCall& call) {
 }
 
 std::string message_of(const OpCall& call) {
-  return call.schema().find("assert_msg") >= 0 && call.given("assert_msg") ? call.string("assert_msg")
-                                                                           : "Expected Tensor with single nonzero value";
+  return call.schema().find("assert_msg") >= 0 && call.given("assert_msg")
+             ? call.string("assert_msg")
+             : "Expected Tensor with single nonzero value";
 }
 
 // A value in a tensor is looked at by a kernel that stores nothing and may raise.
@@ -219,19 +239,21 @@ void register_assertions(Registry& r) {
     if (self.numel() != 1) assertion_failed(call, "Expected Tensor with a single element");
     Scalar value = self.item();
     bool truth = value.as_complex() != std::complex<double>(0, 0);
-    std::string message = call.values.contains("assert_msg") ? call.string("assert_msg") : "Expected Tensor with single nonzero value";
+    std::string message =
+        call.values.contains("assert_msg") ? call.string("assert_msg") : "Expected Tensor with single nonzero value";
     if (!truth) assertion_failed(call, message);
   };
   add_assertion(r, "_assert_async(Tensor self) -> ()", check_tensor, lower_assert_tensor);
   add_assertion(r, "_assert_async.msg(Tensor self, str assert_msg) -> ()", check_tensor, lower_assert_tensor);
   // Types and sizes are what the file says, and inputs are checked when they come in.
-  add_assertion(r, "_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
-                   "Device? device=None, Layout? layout=None) -> ()",
-                [](ReferenceCall& call) {
-                  Tensor a = call.tensor("a");
-                  if (call.given("size") && call.integers("size") != a.sizes)
-                    assertion_failed(call, "Tensor sizes mismatch!");
-                });
+  add_assertion(
+      r,
+      "_assert_tensor_metadata(Tensor a, SymInt[]? size=None, SymInt[]? stride=None, ScalarType? dtype=None, *, "
+      "Device? device=None, Layout? layout=None) -> ()",
+      [](ReferenceCall& call) {
+        Tensor a = call.tensor("a");
+        if (call.given("size") && call.integers("size") != a.sizes) assertion_failed(call, "Tensor sizes mismatch!");
+      });
   add_assertion(r, "sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()", check_range);
   add_assertion(r, "sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()", check_range);
 }

@@ -16,8 +16,13 @@ std::string unary_schema(const char* name) { return str(name, "(Tensor self) -> 
 
 // Gives floats for integers: exp, sin.
 void floating(Registry& r, const char* name, EmitFn emit, Formula f, Domain domain = {}) {
-  add_pointwise(r, {.schema = unary_schema(name), .operands = "self", .rule = ResultRule::floating,
-                    .emit = std::move(emit), .formula = f, .low = domain.low, .high = domain.high});
+  add_pointwise(r, {.schema = unary_schema(name),
+                    .operands = "self",
+                    .rule = ResultRule::floating,
+                    .emit = std::move(emit),
+                    .formula = f,
+                    .low = domain.low,
+                    .high = domain.high});
 }
 void floating(Registry& r, const char* name, ScalarOp op, Formula f, Domain domain = {}) {
   floating(r, name, scalar_op(op), f, domain);
@@ -25,29 +30,41 @@ void floating(Registry& r, const char* name, ScalarOp op, Formula f, Domain doma
 
 // Integers are already round.
 void rounding(Registry& r, const char* name, ScalarOp op, Formula f) {
-  add_pointwise(r, {.schema = unary_schema(name), .operands = "self", .takes = Takes::no_bool,
-                    .emit = [op](Emit& e) { return is_integral(e.dtype) ? e.x[0] : e.op(op, e.x[0]); }, .formula = f,
-                    .low = -9.0, .high = 9.0});
+  add_pointwise(r, {.schema = unary_schema(name),
+                    .operands = "self",
+                    .takes = Takes::no_bool,
+                    .emit = [op](Emit& e) { return is_integral(e.dtype) ? e.x[0] : e.op(op, e.x[0]); },
+                    .formula = f,
+                    .low = -9.0,
+                    .high = 9.0});
 }
 
 void predicate(Registry& r, const char* name, EmitFn for_floats, bool for_integers, Formula f) {
-  add_pointwise(r, {.schema = unary_schema(name), .operands = "self", .rule = ResultRule::boolean,
-                    .emit = [for_floats, for_integers](Emit& e) {
-                      return is_float(e.dtype) ? for_floats(e) : e.k.constant(DType::boolean, Scalar(for_integers));
-                    },
-                    .formula = f, .inplace = false});
+  add_pointwise(r, {.schema = unary_schema(name),
+                    .operands = "self",
+                    .rule = ResultRule::boolean,
+                    .emit =
+                        [for_floats, for_integers](Emit& e) {
+                          return is_float(e.dtype) ? for_floats(e) : e.k.constant(DType::boolean, Scalar(for_integers));
+                        },
+                    .formula = f,
+                    .inplace = false});
 }
 
 template <class T>
 T round_even(T x) {
-  if constexpr (std::is_integral_v<T>) return x;
-  else return std::nearbyint(x);
+  if constexpr (std::is_integral_v<T>)
+    return x;
+  else
+    return std::nearbyint(x);
 }
 // Rounds floats, leaves integers alone.
 template <class T, class Round>
 T whole(T x, Round round) {
-  if constexpr (std::is_integral_v<T>) return x;
-  else return round(x);
+  if constexpr (std::is_integral_v<T>)
+    return x;
+  else
+    return round(x);
 }
 
 constexpr double pi = 3.14159265358979323846;
@@ -67,9 +84,11 @@ void register_exponentials(Registry& r) {
   floating(r, "sigmoid", ScalarOp::sigmoid, float_formula<1>([](auto x) { return 1 / (1 + std::exp(-x)); }));
   floating(r, "erf", ScalarOp::erf, float_formula<1>([](auto x) { return std::erf(x); }));
   floating(r, "erfc", ScalarOp::erfc, float_formula<1>([](auto x) { return std::erfc(x); }));
-  floating(r, "erfinv", ScalarOp::erfinv, float_formula<1>([](auto x) { return erfinv(static_cast<double>(x)); }), {-0.99, 0.99});
+  floating(r, "erfinv", ScalarOp::erfinv, float_formula<1>([](auto x) { return erfinv(static_cast<double>(x)); }),
+           {-0.99, 0.99});
   floating(r, "lgamma", ScalarOp::lgamma, float_formula<1>([](auto x) { return std::lgamma(x); }), {0.1, 4.0});
-  floating(r, "digamma", ScalarOp::digamma, float_formula<1>([](auto x) { return digamma(static_cast<double>(x)); }), {0.1, 4.0});
+  floating(r, "digamma", ScalarOp::digamma, float_formula<1>([](auto x) { return digamma(static_cast<double>(x)); }),
+           {0.1, 4.0});
 }
 
 void register_trigonometry(Registry& r) {
@@ -87,64 +106,88 @@ void register_trigonometry(Registry& r) {
   floating(r, "atanh", ScalarOp::atanh, float_formula<1>([](auto x) { return std::atanh(x); }), {-0.9, 0.9});
   floating(r, "deg2rad", [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.number(pi / 180)); },
            float_formula<1>([](auto x) { return x * static_cast<decltype(x)>(pi / 180); }), {-180.0, 180.0});
-  floating(r, "rad2deg", [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.number(180 / pi)); },
-           float_formula<1>([](auto x) { return x * static_cast<decltype(x)>(180 / pi); }));
-  floating(r, "sinc", [](Emit& e) {
-             ValueId scaled = e.op(ScalarOp::mul, e.x[0], e.number(pi));
-             ValueId zero = e.op(ScalarOp::eq, e.x[0], e.number(0));
-             return e.k.select(zero, e.number(1), e.op(ScalarOp::div, e.op(ScalarOp::sin, scaled), scaled));
-           },
-           float_formula<1>([](auto x) {
-             using T = decltype(x);
-             T scaled = x * static_cast<T>(pi);
-             return x == 0 ? T{1} : std::sin(scaled) / scaled;
-           }));
+  floating(
+      r, "rad2deg", [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.number(180 / pi)); },
+      float_formula<1>([](auto x) { return x * static_cast<decltype(x)>(180 / pi); }));
+  floating(
+      r, "sinc",
+      [](Emit& e) {
+        ValueId scaled = e.op(ScalarOp::mul, e.x[0], e.number(pi));
+        ValueId zero = e.op(ScalarOp::eq, e.x[0], e.number(0));
+        return e.k.select(zero, e.number(1), e.op(ScalarOp::div, e.op(ScalarOp::sin, scaled), scaled));
+      },
+      float_formula<1>([](auto x) {
+        using T = decltype(x);
+        T scaled = x * static_cast<T>(pi);
+        return x == 0 ? T{1} : std::sin(scaled) / scaled;
+      }));
 }
 
 void register_rounding(Registry& r) {
-  rounding(r, "floor", ScalarOp::floor, formula<1>([](auto x) { return whole(x, [](auto v) { return std::floor(v); }); }));
+  rounding(r, "floor", ScalarOp::floor,
+           formula<1>([](auto x) { return whole(x, [](auto v) { return std::floor(v); }); }));
   rounding(r, "ceil", ScalarOp::ceil, formula<1>([](auto x) { return whole(x, [](auto v) { return std::ceil(v); }); }));
   rounding(r, "round", ScalarOp::round, formula<1>([](auto x) { return round_even(x); }));
-  rounding(r, "trunc", ScalarOp::trunc, formula<1>([](auto x) { return whole(x, [](auto v) { return std::trunc(v); }); }));
-  rounding(r, "fix", ScalarOp::trunc, formula<1>([](auto x) { return whole(x, [](auto v) { return std::trunc(v); }); }));
-  add_pointwise(r, {.schema = unary_schema("frac"), .operands = "self", .takes = Takes::floats,
+  rounding(r, "trunc", ScalarOp::trunc,
+           formula<1>([](auto x) { return whole(x, [](auto v) { return std::trunc(v); }); }));
+  rounding(r, "fix", ScalarOp::trunc,
+           formula<1>([](auto x) { return whole(x, [](auto v) { return std::trunc(v); }); }));
+  add_pointwise(r, {.schema = unary_schema("frac"),
+                    .operands = "self",
+                    .takes = Takes::floats,
                     .emit = [](Emit& e) { return e.op(ScalarOp::sub, e.x[0], e.op(ScalarOp::trunc, e.x[0])); },
-                    .formula = float_formula<1>([](auto x) { return x - std::trunc(x); }), .low = -9.0, .high = 9.0});
+                    .formula = float_formula<1>([](auto x) { return x - std::trunc(x); }),
+                    .low = -9.0,
+                    .high = 9.0});
   // decimals >= 0: round(x * 10^d) / 10^d; negative: round(x / 10^-d) * 10^-d.
-  add_pointwise(r, {.schema = "round.decimals(Tensor self, *, int decimals) -> Tensor", .operands = "self",
-                    .params = "decimals", .takes = Takes::floats,
-                    .emit = [](Emit& e) {
-                      int64_t decimals = e.call.constant_integer("decimals");
-                      if (decimals == 0) return e.op(ScalarOp::round, e.x[0]);
-                      ValueId scale = e.number(std::pow(10.0, static_cast<double>(std::abs(decimals))));
-                      ScalarOp first = decimals > 0 ? ScalarOp::mul : ScalarOp::div;
-                      ScalarOp last = decimals > 0 ? ScalarOp::div : ScalarOp::mul;
-                      return e.op(last, e.op(ScalarOp::round, e.op(first, e.x[0], scale)), scale);
-                    },
+  add_pointwise(r, {.schema = "round.decimals(Tensor self, *, int decimals) -> Tensor",
+                    .operands = "self",
+                    .params = "decimals",
+                    .takes = Takes::floats,
+                    .emit =
+                        [](Emit& e) {
+                          int64_t decimals = e.call.constant_integer("decimals");
+                          if (decimals == 0) return e.op(ScalarOp::round, e.x[0]);
+                          ValueId scale = e.number(std::pow(10.0, static_cast<double>(std::abs(decimals))));
+                          ScalarOp first = decimals > 0 ? ScalarOp::mul : ScalarOp::div;
+                          ScalarOp last = decimals > 0 ? ScalarOp::div : ScalarOp::mul;
+                          return e.op(last, e.op(ScalarOp::round, e.op(first, e.x[0], scale)), scale);
+                        },
                     .formula = float_formula<2>([](auto x, auto decimals) {
                       using T = decltype(x);
                       T scale = static_cast<T>(std::pow(10.0, std::fabs(static_cast<double>(decimals))));
                       return decimals >= 0 ? std::nearbyint(x * scale) / scale : std::nearbyint(x / scale) * scale;
                     }),
-                    .low = -9.0, .high = 9.0, .trailing = {Scalar(2)},
+                    .low = -9.0,
+                    .high = 9.0,
+                    .trailing = {Scalar(2)},
                     .samples = {{{spec({3}, DType::f32, -900, 900), Scalar(-2)}}, {{spec({3}), Scalar(0)}}}});
 }
 
 void register_signs(Registry& r) {
-  Pointwise neg{.schema = unary_schema("neg"), .operands = "self", .takes = Takes::no_bool,
-                .emit = scalar_op(ScalarOp::neg), .formula = formula<1>([](auto x) {
+  Pointwise neg{.schema = unary_schema("neg"),
+                .operands = "self",
+                .takes = Takes::no_bool,
+                .emit = scalar_op(ScalarOp::neg),
+                .formula = formula<1>([](auto x) {
                   using T = decltype(x);
-                  if constexpr (std::is_integral_v<T>) return static_cast<T>(0 - static_cast<uint64_t>(x));
-                  else return -x;
+                  if constexpr (std::is_integral_v<T>)
+                    return static_cast<T>(0 - static_cast<uint64_t>(x));
+                  else
+                    return -x;
                 })};
   add_pointwise(r, neg);
   add_pointwise_alias(r, neg, unary_schema("negative"));
-  Pointwise absolute{.schema = unary_schema("abs"), .operands = "self", .takes = Takes::no_bool,
+  Pointwise absolute{.schema = unary_schema("abs"),
+                     .operands = "self",
+                     .takes = Takes::no_bool,
                      .emit = scalar_op(ScalarOp::abs),
                      .formula = formula<1>([](auto x) {
                        using T = decltype(x);
-                       if constexpr (std::is_integral_v<T>) return x < 0 ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;
-                       else return std::fabs(x);
+                       if constexpr (std::is_integral_v<T>)
+                         return x < 0 ? static_cast<T>(0 - static_cast<uint64_t>(x)) : x;
+                       else
+                         return std::fabs(x);
                      })};
   add_pointwise(r, absolute);
   add_pointwise_alias(r, absolute, unary_schema("absolute"));
@@ -154,14 +197,19 @@ void register_signs(Registry& r) {
     return e.op(ScalarOp::sub, above, e.k.as(e.dtype, e.op(ScalarOp::lt, e.x[0], e.number(0))));
   };
   for (const char* name : {"sign", "sgn"})
-    add_pointwise(r, {.schema = unary_schema(name), .operands = "self", .emit = sign_emit,
-                      .formula = formula<1>([](auto x) { return (x > 0) - (x < 0); })});
-  Pointwise square{.schema = unary_schema("square"), .operands = "self",
+    add_pointwise(
+        r, {.schema = unary_schema(name), .operands = "self", .emit = sign_emit, .formula = formula<1>([](auto x) {
+                                                                                   return (x > 0) - (x < 0);
+                                                                                 })});
+  Pointwise square{.schema = unary_schema("square"),
+                   .operands = "self",
                    .emit = [](Emit& e) { return e.op(ScalarOp::mul, e.x[0], e.x[0]); },
                    .formula = formula<1>([](auto x) {
                      using T = decltype(x);
-                     if constexpr (std::is_integral_v<T>) return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
-                     else return x * x;
+                     if constexpr (std::is_integral_v<T>)
+                       return static_cast<T>(static_cast<uint64_t>(x) * static_cast<uint64_t>(x));
+                     else
+                       return x * x;
                    }),
                    // bool ** 2 is an integer
                    .types = [](const OpCall&, DType t) -> ComputeTypes {
@@ -169,40 +217,56 @@ void register_signs(Registry& r) {
                      return {out, out};
                    }};
   add_pointwise(r, square);
-  add_pointwise(r, {.schema = unary_schema("signbit"), .operands = "self", .rule = ResultRule::boolean,
-                    .emit = [](Emit& e) {
-                      if (is_float(e.dtype)) return e.op(ScalarOp::sign_bit, e.x[0]);
-                      if (e.dtype == DType::boolean) return e.k.constant(DType::boolean, Scalar(false));
-                      return e.op(ScalarOp::lt, e.x[0], e.number(0));
-                    },
-                    .formula = formula<1>([](auto x) { return std::signbit(x); }), .inplace = false});
+  add_pointwise(r, {.schema = unary_schema("signbit"),
+                    .operands = "self",
+                    .rule = ResultRule::boolean,
+                    .emit =
+                        [](Emit& e) {
+                          if (is_float(e.dtype)) return e.op(ScalarOp::sign_bit, e.x[0]);
+                          if (e.dtype == DType::boolean) return e.k.constant(DType::boolean, Scalar(false));
+                          return e.op(ScalarOp::lt, e.x[0], e.number(0));
+                        },
+                    .formula = formula<1>([](auto x) { return std::signbit(x); }),
+                    .inplace = false});
 }
 
 void register_classification(Registry& r) {
   predicate(r, "isnan", scalar_op(ScalarOp::is_nan), false, formula<1>([](auto x) { return x != x; }));
   predicate(r, "isinf", scalar_op(ScalarOp::is_inf), false, formula<1>([](auto x) { return std::isinf(x); }));
-  predicate(r, "isfinite", [](Emit& e) {
-              ValueId odd = e.op(ScalarOp::logical_or, e.op(ScalarOp::is_nan, e.x[0]), e.op(ScalarOp::is_inf, e.x[0]));
-              return e.op(ScalarOp::logical_not, odd);
-            },
-            true, formula<1>([](auto x) { return std::isfinite(x); }));
-  predicate(r, "isposinf", [](Emit& e) { return e.op(ScalarOp::eq, e.x[0], e.number(INFINITY)); }, false,
-            formula<1>([](auto x) { return std::isinf(x) && x > 0; }));
-  predicate(r, "isneginf", [](Emit& e) { return e.op(ScalarOp::eq, e.x[0], e.number(-INFINITY)); }, false,
-            formula<1>([](auto x) { return std::isinf(x) && x < 0; }));
-  predicate(r, "isreal", [](Emit& e) { return e.k.constant(DType::boolean, Scalar(true)); }, true,
-            formula<1>([](auto) { return true; }));
-  Pointwise not_row{.schema = unary_schema("logical_not"), .operands = "self", .rule = ResultRule::boolean,
-                    .emit = [](Emit& e) {
-                      if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_not, e.x[0]);
-                      return e.op(ScalarOp::eq, e.x[0], e.number(0));
-                    },
+  predicate(
+      r, "isfinite",
+      [](Emit& e) {
+        ValueId odd = e.op(ScalarOp::logical_or, e.op(ScalarOp::is_nan, e.x[0]), e.op(ScalarOp::is_inf, e.x[0]));
+        return e.op(ScalarOp::logical_not, odd);
+      },
+      true, formula<1>([](auto x) { return std::isfinite(x); }));
+  predicate(
+      r, "isposinf", [](Emit& e) { return e.op(ScalarOp::eq, e.x[0], e.number(INFINITY)); }, false,
+      formula<1>([](auto x) { return std::isinf(x) && x > 0; }));
+  predicate(
+      r, "isneginf", [](Emit& e) { return e.op(ScalarOp::eq, e.x[0], e.number(-INFINITY)); }, false,
+      formula<1>([](auto x) { return std::isinf(x) && x < 0; }));
+  predicate(
+      r, "isreal", [](Emit& e) { return e.k.constant(DType::boolean, Scalar(true)); }, true,
+      formula<1>([](auto) { return true; }));
+  Pointwise not_row{.schema = unary_schema("logical_not"),
+                    .operands = "self",
+                    .rule = ResultRule::boolean,
+                    .emit =
+                        [](Emit& e) {
+                          if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_not, e.x[0]);
+                          return e.op(ScalarOp::eq, e.x[0], e.number(0));
+                        },
                     .formula = formula<1>([](auto x) { return x == 0; })};
   add_pointwise(r, not_row);
-  add_pointwise(r, {.schema = unary_schema("bitwise_not"), .operands = "self", .params = "@bool", .takes = Takes::integral,
-                    .emit = [](Emit& e) {
-                      return e.op(e.dtype == DType::boolean ? ScalarOp::logical_not : ScalarOp::bit_not, e.x[0]);
-                    },
+  add_pointwise(r, {.schema = unary_schema("bitwise_not"),
+                    .operands = "self",
+                    .params = "@bool",
+                    .takes = Takes::integral,
+                    .emit =
+                        [](Emit& e) {
+                          return e.op(e.dtype == DType::boolean ? ScalarOp::logical_not : ScalarOp::bit_not, e.x[0]);
+                        },
                     .formula = int_formula<2>([](int64_t x, int64_t is_bool) { return is_bool ? x == 0 : ~x; })});
 }
 

@@ -20,9 +20,8 @@ TensorType changed_type(const InferCall& call, const Value* self, bool row_major
 
 void lower_base_copy(LowerCall& call, std::string_view self) {
   call.kernel([&](KernelBuilder& k) {
-    k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& i) {
-      k.store(call.output(), i, k.load(call.input(self), i));
-    });
+    k.parallel(call.output_type().sizes,
+               [&](const std::vector<Expr>& i) { k.store(call.output(), i, k.load(call.input(self), i)); });
   });
 }
 
@@ -45,7 +44,7 @@ struct ScatterRow {
   LayoutFn layout;
   IndexMapFn index;
   std::vector<Sample> samples;
-  bool by_address = false;    // the part is given by addresses of the storage: the copy keeps strides and offset
+  bool by_address = false;  // the part is given by addresses of the storage: the copy keeps strides and offset
 };
 
 // The tensor over a copy of its whole storage.
@@ -63,8 +62,10 @@ void check_source(const OpCall& call, const Sizes& part, const Sizes& source, co
     fits = is_one(source[d]) || prove_eq(source[d], size, ranges) != Proof::no;
   }
   if (!fits) {
-    fail_user("K0206", str(call.schema().name, ": src has sizes [", shape_text(source), "], the part of self [",
-                           shape_text(part), "]"), call.where());
+    fail_user("K0206",
+              str(call.schema().name, ": src has sizes [", shape_text(source), "], the part of self [",
+                  shape_text(part), "]"),
+              call.where());
   }
 }
 
@@ -110,18 +111,26 @@ void add_scatter(Registry& r, ScatterRow row) {
 // The rows of the views with the same arguments.
 void register_scatters_of_views(Registry& r) {
   auto slice = slice_view(), select = select_view(), diagonal = diagonal_view();
-  add_scatter(r, {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) "
-                  "-> Tensor", slice.layout, slice.index,
-                  {{{spec({5, 4}), spec({2, 4}), Scalar(0), Scalar(1), Scalar(3)}},
-                   {{spec({5, 4}), spec({5, 2}), Scalar(-1), Argument::None{}, Argument::None{}, Scalar(2)}},
-                   {{spec({5}, DType::i64), spec({0}, DType::i64), Scalar(0), Scalar(4), Scalar(2)}},
-                   {{spec({5}), spec({3}), Scalar(0), Scalar(0), Scalar(2)}, true}}});
-  add_scatter(r, {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor", select.layout, select.index,
-                  {{{spec({3, 4}), spec({4}), Scalar(0), Scalar(-1)}}, {{spec({3, 4}), spec({3}), Scalar(1), Scalar(2)}},
+  add_scatter(r,
+              {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) "
+               "-> Tensor",
+               slice.layout,
+               slice.index,
+               {{{spec({5, 4}), spec({2, 4}), Scalar(0), Scalar(1), Scalar(3)}},
+                {{spec({5, 4}), spec({5, 2}), Scalar(-1), Argument::None{}, Argument::None{}, Scalar(2)}},
+                {{spec({5}, DType::i64), spec({0}, DType::i64), Scalar(0), Scalar(4), Scalar(2)}},
+                {{spec({5}), spec({3}), Scalar(0), Scalar(0), Scalar(2)}, true}}});
+  add_scatter(r, {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+                  select.layout,
+                  select.index,
+                  {{{spec({3, 4}), spec({4}), Scalar(0), Scalar(-1)}},
+                   {{spec({3, 4}), spec({3}), Scalar(1), Scalar(2)}},
                    {{spec({3, 4}), spec({3}), Scalar(0), Scalar(0)}, true}}});
-  add_scatter(r, {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
-                  diagonal.layout, diagonal.index,
-                  {{{spec({3, 4}), spec({3})}}, {{spec({3, 4}), spec({2}), Scalar(-1)}}, {{spec({3, 4}), spec({4})}, true}}});
+  add_scatter(
+      r, {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
+          diagonal.layout,
+          diagonal.index,
+          {{{spec({3, 4}), spec({3})}}, {{spec({3, 4}), spec({2}), Scalar(-1)}}, {{spec({3, 4}), spec({4})}, true}}});
   // Addresses of the result: it has the layout of self's clone.
   auto address_layout = [](const ViewArgs& args) {
     const TensorType& self = args.self();
@@ -137,15 +146,20 @@ void register_scatters_of_views(Registry& r) {
     for (size_t d = 0; d < i.size(); ++d) address = address + i[d] * layout.strides[d];
     return index_of_address(args.call(), args.self(), address, with_indices(args.ranges(), i, sizes));
   };
-  add_scatter(r, {"as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
-                  "-> Tensor", address_layout, address_index,
-                  {{{spec({3, 4}), spec({2, 2}), List{2, 2}, List{4, 2}}},
-                   {{spec({12}), spec({3}), List{3}, List{2}, Scalar(1)}}, {{spec({4}), spec({2}), List{3}, List{1}}, true}}, true});
+  add_scatter(
+      r, {"as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
+          "-> Tensor",
+          address_layout,
+          address_index,
+          {{{spec({3, 4}), spec({2, 2}), List{2, 2}, List{4, 2}}},
+           {{spec({12}), spec({3}), List{3}, List{2}, Scalar(1)}},
+           {{spec({4}), spec({2}), List{3}, List{1}}, true}},
+          true});
 }
 
 struct FillRow {
   std::string schema;
-  std::string source;        // argument with the new values: a tensor that broadcasts, a number, or "" for zero
+  std::string source;  // argument with the new values: a tensor that broadcasts, a number, or "" for zero
   std::vector<Sample> samples;
 };
 
@@ -172,7 +186,7 @@ void add_fill(Registry& r, FillRow row) {
         ValueId value;
         if (source.tensor) {
           value = k.load(call.buffer(source.tensor), call.broadcast(source.tensor->type.sizes, i));
-          value = k.as(type.dtype, value);   // copy_ converts: a rounding of the program
+          value = k.as(type.dtype, value);  // copy_ converts: a rounding of the program
         } else {
           value = number_value(k, source.number, type.dtype);
         }
@@ -202,11 +216,18 @@ void add_fill(Registry& r, FillRow row) {
 }  // namespace
 
 void register_inplace_copy(Registry& r) {
-  add_fill(r, {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor", "src",
-               {{{spec({2, 3}), spec({3})}}, {{spec({2, 3}, DType::bf16), spec({2, 3})}}, {{spec({2}, DType::i64), spec({}, DType::f32, -5, 5)}},
-                {{spec({0, 3}), spec({3})}}, {{spec({2, 3}), spec({2})}, true}}});
-  add_fill(r, {"fill.Scalar(Tensor self, Scalar value) -> Tensor", "value",
-               {{{spec({2, 3}), Scalar(1.5)}}, {{spec({2, 3}, DType::i64), Scalar(1.5)}}, {{spec({}, DType::boolean), Scalar(2)}}}});
+  add_fill(r, {"copy(Tensor self, Tensor src, bool non_blocking=False) -> Tensor",
+               "src",
+               {{{spec({2, 3}), spec({3})}},
+                {{spec({2, 3}, DType::bf16), spec({2, 3})}},
+                {{spec({2}, DType::i64), spec({}, DType::f32, -5, 5)}},
+                {{spec({0, 3}), spec({3})}},
+                {{spec({2, 3}), spec({2})}, true}}});
+  add_fill(r, {"fill.Scalar(Tensor self, Scalar value) -> Tensor",
+               "value",
+               {{{spec({2, 3}), Scalar(1.5)}},
+                {{spec({2, 3}, DType::i64), Scalar(1.5)}},
+                {{spec({}, DType::boolean), Scalar(2)}}}});
   add_fill(r, {"fill.Tensor(Tensor self, Tensor value) -> Tensor", "value", {{{spec({2, 3}), spec({}, DType::i64)}}}});
   add_fill(r, {"zero(Tensor self) -> Tensor", "", {{{spec({2, 3})}}, {{spec({3}, DType::i32)}}}});
   register_scatters_of_views(r);

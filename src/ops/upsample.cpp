@@ -21,7 +21,7 @@ struct UpsampleRow {
   std::string schema;
   Kernel kernel = Kernel::nearest;
   size_t spatial = 1;
-  bool vec = false;     // sizes or scale factors as lists
+  bool vec = false;  // sizes or scale factors as lists
   std::vector<Sample> samples = {};
 };
 
@@ -42,13 +42,16 @@ std::optional<double> given_scale(const OpCall& call, const UpsampleRow& row, si
   return number(call.arg(names[row.spatial - 1][d]));
 }
 
-Sizes output_sizes(const OpCall& call, const UpsampleRow& row, const Sizes& input, const std::function<Sizes(std::string_view)>& numbers) {
+Sizes output_sizes(const OpCall& call, const UpsampleRow& row, const Sizes& input,
+                   const std::function<Sizes(std::string_view)>& numbers) {
   if (input.size() != row.spatial + 2)
-    fail_user("K0201", str(call.schema().name, ": expected ", row.spatial + 2, " dimensions, not ", input.size()), call.where());
+    fail_user("K0201", str(call.schema().name, ": expected ", row.spatial + 2, " dimensions, not ", input.size()),
+              call.where());
   Sizes out = {input[0], input[1]};
   bool sized = !call.arg("output_size").is_none();
   Sizes wanted = sized ? numbers("output_size") : Sizes{};
-  if (sized && wanted.size() != row.spatial) fail_user("K0201", str(call.schema().name, ": output_size has the wrong number of values"), call.where());
+  if (sized && wanted.size() != row.spatial)
+    fail_user("K0201", str(call.schema().name, ": output_size has the wrong number of values"), call.where());
   for (size_t d = 0; d < row.spatial; ++d) {
     if (sized) {
       out.push_back(wanted[d]);
@@ -69,7 +72,9 @@ Sizes output_sizes(const OpCall& call, const UpsampleRow& row, const Sizes& inpu
   return out;
 }
 
-bool align_corners(const OpCall& call) { return call.schema().find("align_corners") >= 0 && call.boolean("align_corners"); }
+bool align_corners(const OpCall& call) {
+  return call.schema().find("align_corners") >= 0 && call.boolean("align_corners");
+}
 
 void infer_upsample(InferCall& call, const UpsampleRow& row) {
   const TensorType& input = call.tensor(input_name(row))->type;
@@ -81,11 +86,12 @@ void infer_upsample(InferCall& call, const UpsampleRow& row) {
   call.results = {strided_type(input.dtype, std::move(sizes), std::move(strides), input.device)};
 }
 
-// ---- Lowering --------------------------------------------------------------------------------------------------------------
+// ---- Lowering
+// --------------------------------------------------------------------------------------------------------------
 
 struct Tap {
   Expr at;
-  ValueId weight = loops::no_value;   // no_value: 1
+  ValueId weight = loops::no_value;  // no_value: 1
 };
 
 class Taps {
@@ -96,7 +102,8 @@ class Taps {
   std::vector<Tap> along(size_t d, const Expr& o, const Expr& in, const Expr& out) {
     if (in == out && row_.kernel != Kernel::cubic && !given_scale(call_, row_, d)) return {{o}};
     if (row_.kernel == Kernel::nearest || row_.kernel == Kernel::nearest_exact) return {nearest(d, o, in, out)};
-    return row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in) : cubic(source(d, o, in, out, false), in);
+    return row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in)
+                                         : cubic(source(d, o, in, out, false), in);
   }
 
  private:
@@ -118,8 +125,10 @@ class Taps {
 
   Tap nearest(size_t d, const Expr& o, const Expr& in, const Expr& out) {
     // A whole factor needs no floats: o / factor.
-    if (in.is_constant() && out.is_constant() && out.value() % std::max<int64_t>(in.value(), 1) == 0 && row_.kernel == Kernel::nearest &&
-        (!given_scale(call_, row_, d) || *given_scale(call_, row_, d) * static_cast<double>(in.value()) == static_cast<double>(out.value())))
+    if (in.is_constant() && out.is_constant() && out.value() % std::max<int64_t>(in.value(), 1) == 0 &&
+        row_.kernel == Kernel::nearest &&
+        (!given_scale(call_, row_, d) ||
+         *given_scale(call_, row_, d) * static_cast<double>(in.value()) == static_cast<double>(out.value())))
       return {floordiv(o, Expr(out.value() / in.value()))};
     ValueId place = real(o);
     if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
@@ -147,19 +156,21 @@ class Taps {
   std::vector<Tap> cubic(ValueId at, const Expr& in) {
     constexpr double a = -0.75;
     ValueId low = k_.op(ScalarOp::floor, at), t = op(ScalarOp::sub, at, low);
-    auto near = [&](ValueId x) {   // ((a + 2) x - (a + 3)) x x + 1
+    auto near = [&](ValueId x) {  // ((a + 2) x - (a + 3)) x x + 1
       ValueId inner = op(ScalarOp::sub, op(ScalarOp::mul, number(a + 2), x), number(a + 3));
       return op(ScalarOp::add, op(ScalarOp::mul, op(ScalarOp::mul, inner, x), x), number(1));
     };
-    auto far = [&](ValueId x) {    // ((a x - 5 a) x + 8 a) x - 4 a
+    auto far = [&](ValueId x) {  // ((a x - 5 a) x + 8 a) x - 4 a
       ValueId inner = op(ScalarOp::sub, op(ScalarOp::mul, number(a), x), number(5 * a));
       inner = op(ScalarOp::add, op(ScalarOp::mul, inner, x), number(8 * a));
       return op(ScalarOp::sub, op(ScalarOp::mul, inner, x), number(4 * a));
     };
     ValueId rest = op(ScalarOp::sub, number(1), t);
-    std::vector<ValueId> weights = {far(op(ScalarOp::add, t, number(1))), near(t), near(rest), far(op(ScalarOp::add, rest, number(1)))};
+    std::vector<ValueId> weights = {far(op(ScalarOp::add, t, number(1))), near(t), near(rest),
+                                    far(op(ScalarOp::add, rest, number(1)))};
     std::vector<Tap> out;
-    for (int i = 0; i < 4; ++i) out.push_back({index(op(ScalarOp::add, low, number(i - 1)), in), weights[static_cast<size_t>(i)]});
+    for (int i = 0; i < 4; ++i)
+      out.push_back({index(op(ScalarOp::add, low, number(i - 1)), in), weights[static_cast<size_t>(i)]});
     return out;
   }
 
@@ -170,7 +181,8 @@ class Taps {
   int site_;
 };
 
-ValueId weighted_sum(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, const std::vector<std::vector<Tap>>& taps, Index at, size_t d, DType compute) {
+ValueId weighted_sum(LowerCall& call, KernelBuilder& k, const UpsampleRow& row,
+                     const std::vector<std::vector<Tap>>& taps, Index at, size_t d, DType compute) {
   if (d == taps.size()) return k.as(compute, k.load_compute(call.input(input_name(row)), at));
   ValueId sum = loops::no_value;
   for (const Tap& tap : taps[d]) {
@@ -201,7 +213,8 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   });
 }
 
-// ---- Reference -------------------------------------------------------------------------------------------------------------
+// ---- Reference
+// -------------------------------------------------------------------------------------------------------------
 
 struct Neighbour {
   int64_t at;
@@ -210,12 +223,14 @@ struct Neighbour {
 
 // T: the type in which eager computes source positions.
 template <class T>
-std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t out, std::optional<double> given, bool align) {
+std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t out, std::optional<double> given,
+                                  bool align) {
   T scale = given && *given > 0 ? static_cast<T>(1.0 / *given) : static_cast<T>(in) / static_cast<T>(out);
   auto inside = [&](int64_t at) { return std::min(std::max<int64_t>(at, 0), in - 1); };
   T half = static_cast<T>(0.5);
   if (kernel == Kernel::nearest) return {{inside(static_cast<int64_t>(std::floor(static_cast<T>(o) * scale))), 1}};
-  if (kernel == Kernel::nearest_exact) return {{inside(static_cast<int64_t>(std::floor((static_cast<T>(o) + half) * scale))), 1}};
+  if (kernel == Kernel::nearest_exact)
+    return {{inside(static_cast<int64_t>(std::floor((static_cast<T>(o) + half) * scale))), 1}};
   T source = align ? (out > 1 ? static_cast<T>(o) * (static_cast<T>(in - 1) / static_cast<T>(out - 1)) : T{0})
                    : scale * (static_cast<T>(o) + half) - half;
   if (kernel == Kernel::linear) {
@@ -228,25 +243,32 @@ std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t 
   double t = static_cast<double>(source) - static_cast<double>(low), a = -0.75;
   auto near = [&](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
   auto far = [&](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-  return {{inside(low - 1), far(t + 1)}, {inside(low), near(t)}, {inside(low + 1), near(1 - t)}, {inside(low + 2), far(2 - t)}};
+  return {{inside(low - 1), far(t + 1)},
+          {inside(low), near(t)},
+          {inside(low + 1), near(1 - t)},
+          {inside(low + 2), far(2 - t)}};
 }
 
 void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schema& schema) {
   OpCall typed(call.node(), schema);
   Tensor input = call.tensor(input_name(row));
-  std::vector<int64_t> sizes = to_numbers(output_sizes(typed, row, to_exprs(input.sizes), [&](std::string_view name) { return to_exprs(call.integers(name)); }));
+  std::vector<int64_t> sizes = to_numbers(output_sizes(
+      typed, row, to_exprs(input.sizes), [&](std::string_view name) { return to_exprs(call.integers(name)); }));
   std::vector<double> x = read_dense<double>(input), out;
-  bool wide = reference_compute(call, nominal_argument_dtype(call, input_name(row))) == DType::f64, align = align_corners(typed);
+  bool wide = reference_compute(call, nominal_argument_dtype(call, input_name(row))) == DType::f64,
+       align = align_corners(typed);
   std::vector<std::vector<std::vector<Neighbour>>> table(row.spatial);
   for (size_t d = 0; d < row.spatial; ++d)
     for (int64_t o = 0; o < sizes[d + 2]; ++o)
-      table[d].push_back(wide ? neighbours<double>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align)
-                              : neighbours<float>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align));
+      table[d].push_back(
+          wide ? neighbours<double>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align)
+               : neighbours<float>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align));
   std::vector<int64_t> strides = contiguous_strides(input.sizes), at(sizes.size(), 0);
   std::function<double(size_t, int64_t)> sum = [&](size_t d, int64_t offset) -> double {
     if (d == row.spatial) return x[static_cast<size_t>(offset)];
     double total = 0;
-    for (const Neighbour& n : table[d][static_cast<size_t>(at[d + 2])]) total += n.weight * sum(d + 1, offset + n.at * strides[d + 2]);
+    for (const Neighbour& n : table[d][static_cast<size_t>(at[d + 2])])
+      total += n.weight * sum(d + 1, offset + n.at * strides[d + 2]);
     return total;
   };
   for (int64_t i = 0, n = count_elements(sizes); i < n; ++i) {
@@ -255,7 +277,9 @@ void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schem
     next_index(at, sizes);
   }
   bool last = is_channels_last(to_exprs(input.sizes), to_exprs(input.strides));
-  Tensor result = Tensor::empty_strided(call.result_dtype(), sizes, last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes));
+  Tensor result =
+      Tensor::empty_strided(call.result_dtype(), sizes,
+                            last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes));
   write_dense(result, out);
   call.results = {Datum{result}};
 }
@@ -292,8 +316,11 @@ void add_both(Registry& r, const std::string& name, Kernel kernel, size_t spatia
   }
   samples.push_back({{spec({2, 3}), larger}, true});
   if (corners) samples.back().args.emplace_back(Scalar(false));
-  add_upsample(r, {str(name, "(Tensor self, SymInt[", spatial, "] output_size", align, ", ", scales[spatial - 1], ") -> Tensor"), kernel, spatial, false, samples});
-  add_upsample(r, {str(name, ".vec(Tensor input, SymInt[]? output_size", align, ", float[]? scale_factors) -> Tensor"), kernel, spatial, true, samples});
+  add_upsample(
+      r, {str(name, "(Tensor self, SymInt[", spatial, "] output_size", align, ", ", scales[spatial - 1], ") -> Tensor"),
+          kernel, spatial, false, samples});
+  add_upsample(r, {str(name, ".vec(Tensor input, SymInt[]? output_size", align, ", float[]? scale_factors) -> Tensor"),
+                   kernel, spatial, true, samples});
 }
 
 }  // namespace

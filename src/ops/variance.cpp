@@ -34,7 +34,9 @@ Moments moments(const double* x, int64_t n) {
   for (int64_t i = 0; i < n; ++i) m2 += (x[i] - mean) * (x[i] - mean);
   return {mean, m2};
 }
-double variance(double m2, int64_t n, double correction) { return m2 / std::max(static_cast<double>(n) - correction, 0.0); }
+double variance(double m2, int64_t n, double correction) {
+  return m2 / std::max(static_cast<double>(n) - correction, 0.0);
+}
 
 template <bool root, bool with_mean>
 GroupFormula variance_formula() {
@@ -66,17 +68,22 @@ void add_family(Registry& r, const std::string& name) {
   row.parameter = correction_of;
   const char* results = with_mean ? "(Tensor, Tensor)" : "Tensor";
   row.schema = str(name, "(Tensor self, bool unbiased=True) -> ", results);
-  row.samples = {{{spec({2, 3})}}, {{spec({7}, DType::f64), Scalar(false)}}, {{spec({5}, DType::bf16)}},
+  row.samples = {{{spec({2, 3})}},
+                 {{spec({7}, DType::f64), Scalar(false)}},
+                 {{spec({5}, DType::bf16)}},
                  {{spec({3}, DType::i64)}, true}};
   add_reduction(r, row);
   row.dims = ReduceDims::list;
   row.schema = str(name, ".dim(Tensor self, int[1]? dim, bool unbiased=True, bool keepdim=False) -> ", results);
-  row.samples = {{{spec({2, 3, 4}), List{1}}}, {{spec({2, 3}), List{0, -1}, Scalar(false), Scalar(true)}},
+  row.samples = {{{spec({2, 3, 4}), List{1}}},
+                 {{spec({2, 3}), List{0, -1}, Scalar(false), Scalar(true)}},
                  {{spec({2, 3}), List{5}}, true}};
   add_reduction(r, row);
-  row.schema = str(name, ".correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> ",
-                   results);
-  row.samples = {{{spec({2, 3, 4}), List{1}, Scalar(0)}}, {{spec({2, 3, 4})}}, {{spec({2, 3}), List{1}, Argument::None{}, Scalar(true)}}};
+  row.schema = str(
+      name, ".correction(Tensor self, int[1]? dim=None, *, Scalar? correction=None, bool keepdim=False) -> ", results);
+  row.samples = {{{spec({2, 3, 4}), List{1}, Scalar(0)}},
+                 {{spec({2, 3, 4})}},
+                 {{spec({2, 3}), List{1}, Argument::None{}, Scalar(true)}}};
   add_reduction(r, row);
 }
 

@@ -78,10 +78,11 @@ void map_group(const Sizes& from, size_t from_begin, size_t from_end, const Size
 }  // namespace
 
 ConcreteViewArgs::ConcreteViewArgs(const OpCall& call, const ReferenceCall& values)
-    : ViewArgs(call, concrete_type(values), [] () -> const RangeEnv& {
-        static const RangeEnv none;
-        return none;
-      }()),
+    : ViewArgs(call, concrete_type(values),
+               []() -> const RangeEnv& {
+                 static const RangeEnv none;
+                 return none;
+               }()),
       values_(values) {}
 
 RangeEnv with_indices(const RangeEnv& ranges, const std::vector<Expr>& index, const Sizes& sizes) {
@@ -130,17 +131,20 @@ std::vector<Expr> reshape_index(const Sizes& from, const Sizes& to, const std::v
   return out;
 }
 
-std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, const Expr& address, const RangeEnv& env) {
+std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, const Expr& address,
+                                   const RangeEnv& env) {
   std::vector<Expr> out(type.sizes.size(), Expr(0));
   std::vector<size_t> left;
   for (size_t d = 0; d < type.sizes.size(); ++d)
     if (!is_one(type.sizes[d])) left.push_back(d);
   Expr stride(1);
   while (!left.empty()) {
-    auto next = std::find_if(left.begin(), left.end(), [&](size_t d) { return same_product(type.strides[d], stride, env); });
+    auto next =
+        std::find_if(left.begin(), left.end(), [&](size_t d) { return same_product(type.strides[d], stride, env); });
     if (next == left.end()) {
-      fail_unsupported("K0209", str(call.schema().name, ": the base has strides [", shape_text(type.strides),
-                                    "] for sizes [", shape_text(type.sizes), "], which leave gaps or overlap"),
+      fail_unsupported("K0209",
+                       str(call.schema().name, ": the base has strides [", shape_text(type.strides), "] for sizes [",
+                           shape_text(type.sizes), "], which leave gaps or overlap"),
                        call.where());
     }
     Expr digit = is_one(stride) ? address : floordiv(address, stride);
@@ -203,7 +207,8 @@ ViewLayout piece_layout(const ViewArgs& args, const SplitRow& row, size_t dim, c
 size_t split_dim(const ViewArgs& args, const SplitRow& row) {
   int64_t dim = row.dim ? row.dim(args) : args.dim("dim");
   if (args.rank() == 0) {
-    fail_user("K0205", str(args.call().schema().name, ": a tensor without dimensions cannot be split"), args.call().where());
+    fail_user("K0205", str(args.call().schema().name, ": a tensor without dimensions cannot be split"),
+              args.call().where());
   }
   return static_cast<size_t>(dim);
 }

@@ -1,5 +1,5 @@
-// Declares view operators by a table row: the layout of the result over the argument's storage, and the index map of the
-// same view on a functional value (Loops has no views: there a view is a copy nest, which fusion removes).
+// Declares view operators by a table row: the layout of the result over the argument's storage, and the index map of
+// the same view on a functional value (Loops has no views: there a view is a copy nest, which fusion removes).
 #pragma once
 #include "ops/layout.h"
 #include "ops/lower_call.h"
@@ -9,7 +9,8 @@ namespace kiln {
 // The arguments of a view, symbolic (rule, lowering) or concrete (reference): one row serves all three.
 class ViewArgs {
  public:
-  ViewArgs(const OpCall& call, TensorType self, const RangeEnv& ranges) : call_(call), self_(std::move(self)), ranges_(ranges) {}
+  ViewArgs(const OpCall& call, TensorType self, const RangeEnv& ranges)
+      : call_(call), self_(std::move(self)), ranges_(ranges) {}
   virtual ~ViewArgs() = default;
   const OpCall& call() const { return call_; }
   const TensorType& self() const { return self_; }
@@ -56,15 +57,16 @@ struct ViewLayout {
 };
 using LayoutFn = std::function<ViewLayout(const ViewArgs&)>;
 // Index into self for an index into the result.
-using IndexMapFn = std::function<std::vector<Expr>(const ViewArgs&, const std::vector<Expr>& index, const Sizes& sizes)>;
+using IndexMapFn =
+    std::function<std::vector<Expr>(const ViewArgs&, const std::vector<Expr>& index, const Sizes& sizes)>;
 
 struct ViewRow {
   std::string schema;
   LayoutFn layout;
   IndexMapFn index;
   std::vector<Sample> samples = {};
-  std::string copy_schema = {};   // also declare the variant that copies ("permute_copy(…) -> Tensor")
-  bool always_copies = false;     // the row itself gives a new tensor
+  std::string copy_schema = {};  // also declare the variant that copies ("permute_copy(…) -> Tensor")
+  bool always_copies = false;    // the row itself gives a new tensor
 };
 void add_view(Registry& registry, const ViewRow& row);
 
@@ -80,8 +82,8 @@ struct Piece {
 struct SplitRow {
   std::string schema;
   std::function<std::vector<Piece>(const ViewArgs&)> pieces;
-  std::function<int64_t(const ViewArgs&)> dim = {};   // empty: the argument "dim"
-  bool selects = false;                               // unbind: the dimension goes away
+  std::function<int64_t(const ViewArgs&)> dim = {};  // empty: the argument "dim"
+  bool selects = false;                              // unbind: the dimension goes away
   bool copies = false;
   std::vector<Sample> samples = {};
 };
@@ -90,13 +92,15 @@ void register_splits(Registry& registry);
 
 // The map of a change of sizes with the same elements in row-major order. Dimensions that line up keep their indices;
 // only groups that merge or split use products, divisions and remainders.
-std::vector<Expr> reshape_index(const Sizes& from, const Sizes& to, const std::vector<Expr>& index, const RangeEnv& ranges);
+std::vector<Expr> reshape_index(const Sizes& from, const Sizes& to, const std::vector<Expr>& index,
+                                const RangeEnv& ranges);
 // The ranges with 0 <= index variable < size added.
 RangeEnv with_indices(const RangeEnv& ranges, const std::vector<Expr>& index, const Sizes& sizes);
 
-// The index of the element at an address (in elements, from the tensor's own offset) of a dense layout. Throws K0209 when
-// the layout has gaps or overlaps: then a functional value has no element there.
-std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, const Expr& address, const RangeEnv& env);
+// The index of the element at an address (in elements, from the tensor's own offset) of a dense layout. Throws K0209
+// when the layout has gaps or overlaps: then a functional value has no element there.
+std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, const Expr& address,
+                                   const RangeEnv& env);
 
 // A tensor over the same storage.
 Tensor view_of(const Tensor& tensor, const ViewLayout& layout);

@@ -1,10 +1,9 @@
 // Views: another layout over the same storage.
-#include "ops/families.h"
-#include "ops/view_table.h"
-
 #include <numeric>
 
 #include "ops/elementwise.h"
+#include "ops/families.h"
+#include "ops/view_table.h"
 
 namespace kiln {
 
@@ -28,7 +27,8 @@ void erase_at(List& list, size_t at) {
   fail_user("K0208", str(args.call().schema().name, ": ", why), args.call().where());
 }
 
-// ---- Same elements, other order of dimensions ------------------------------------------------------------------------
+// ---- Same elements, other order of dimensions
+// ------------------------------------------------------------------------
 
 // result dimension -> dimension of self
 using OrderFn = std::function<std::vector<size_t>(const ViewArgs&)>;
@@ -114,11 +114,11 @@ void reordering(Registry& r, std::string schema, OrderFn order, std::vector<Samp
 void register_reorderings(Registry& r) {
   using List = std::vector<int64_t>;
   Sample::SampleArg t234 = spec({2, 3, 4});
-  auto two = [](const char* a, const char* b) {
-    return [a, b](const ViewArgs& args) { return swapped(args, a, b); };
-  };
-  std::vector<Sample> swaps = {{{t234, Scalar(0), Scalar(-1)}}, {{spec({}), Scalar(0), Scalar(-1)}},
-                               {{spec({0, 2}), Scalar(1), Scalar(0)}}, {{t234, Scalar(0), Scalar(3)}, true}};
+  auto two = [](const char* a, const char* b) { return [a, b](const ViewArgs& args) { return swapped(args, a, b); }; };
+  std::vector<Sample> swaps = {{{t234, Scalar(0), Scalar(-1)}},
+                               {{spec({}), Scalar(0), Scalar(-1)}},
+                               {{spec({0, 2}), Scalar(1), Scalar(0)}},
+                               {{t234, Scalar(0), Scalar(3)}, true}};
   reordering(r, "transpose.int(Tensor(a) self, int dim0, int dim1) -> Tensor(a)", two("dim0", "dim1"), swaps,
              "transpose_copy.int(Tensor self, int dim0, int dim1) -> Tensor");
   reordering(r, "swapaxes(Tensor(a) self, int axis0, int axis1) -> Tensor(a)", two("axis0", "axis1"), swaps);
@@ -127,22 +127,27 @@ void register_reorderings(Registry& r) {
     if (args.rank() > 2) refuse(args, "needs at most 2 dimensions");
     return args.rank() < 2 ? identity_order(args) : last_two_swapped(args);
   };
-  reordering(r, "t(Tensor(a) self) -> Tensor(a)", flat_t, {{{spec({2, 3})}}, {{spec({3})}}, {{spec({})}}, {{t234}, true}},
-             "t_copy(Tensor self) -> Tensor");
+  reordering(r, "t(Tensor(a) self) -> Tensor(a)", flat_t,
+             {{{spec({2, 3})}}, {{spec({3})}}, {{spec({})}}, {{t234}, true}}, "t_copy(Tensor self) -> Tensor");
   auto reversed = [](const ViewArgs& args) {
     auto order = identity_order(args);
     std::reverse(order.begin(), order.end());
     return order;
   };
   reordering(r, "numpy_T(Tensor(a) self) -> Tensor(a)", reversed, {{{t234}}, {{spec({})}}});
-  std::vector<Sample> matrices = {{{t234}}, {{spec({3}), }, true}};
+  std::vector<Sample> matrices = {{{t234}},
+                                  {{
+                                       spec({3}),
+                                   },
+                                   true}};
   reordering(r, "mT(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices);
   reordering(r, "mH(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices);
   reordering(r, "adjoint(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices);
   reordering(r, "matrix_H(Tensor(a) self) -> Tensor(a)", flat_t, {{{spec({2, 3})}}, {{t234}, true}});
-  reordering(r, "permute(Tensor(a) self, int[] dims) -> Tensor(a)", permuted,
-             {{{t234, List{2, 0, -2}}}, {{spec({}), List{}}}, {{t234, List{0, 1}}, true}, {{t234, List{0, 1, 1}}, true}},
-             "permute_copy(Tensor self, int[] dims) -> Tensor");
+  reordering(
+      r, "permute(Tensor(a) self, int[] dims) -> Tensor(a)", permuted,
+      {{{t234, List{2, 0, -2}}}, {{spec({}), List{}}}, {{t234, List{0, 1}}, true}, {{t234, List{0, 1, 1}}, true}},
+      "permute_copy(Tensor self, int[] dims) -> Tensor");
   std::vector<Sample> moves = {{{t234, List{0, 1}, List{-1, 0}}}};
   for (const char* name : {"movedim", "moveaxis"}) {
     reordering(r, str(name, ".intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"), moved, moves);
@@ -151,7 +156,8 @@ void register_reorderings(Registry& r) {
   }
 }
 
-// ---- Other sizes, same elements ----------------------------------------------------------------------------------------
+// ---- Other sizes, same elements
+// ----------------------------------------------------------------------------------------
 
 using NewSizesFn = std::function<Sizes(const ViewArgs&)>;
 
@@ -168,10 +174,12 @@ void resizing(Registry& r, std::string schema, NewSizesFn new_sizes, bool copies
     Sizes sizes = new_sizes(args);
     if (auto strides = view_strides(self.sizes, self.strides, sizes, args.ranges()))
       return {std::move(sizes), *strides, self.offset};
-    bool concrete = std::all_of(self.strides.begin(), self.strides.end(), [](const Expr& s) { return s.is_constant(); });
+    bool concrete =
+        std::all_of(self.strides.begin(), self.strides.end(), [](const Expr& s) { return s.is_constant(); });
     if (!copies && concrete)
-      refuse(args, "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
-                   "two contiguous subspaces). Use .reshape(...) instead.");
+      refuse(args,
+             "view size is not compatible with input tensor's size and stride (at least one dimension spans across "
+             "two contiguous subspaces). Use .reshape(...) instead.");
     Sizes strides = contiguous_strides(sizes);
     return {std::move(sizes), std::move(strides), Expr(0), copies};
   };
@@ -201,9 +209,9 @@ void register_resizings(Registry& r) {
   auto like_other = [](const ViewArgs& args) {
     return resolve_view_sizes(args.call(), args.self().sizes, args.sizes_of("other"), args.ranges());
   };
-  std::vector<Sample> samples = {{{spec({2, 3, 4}), List{6, 4}}},   {{spec({6, 4}), List{2, 3, -1}}},
-                                 {{spec({2, 6}), List{3, 4}}},      {{spec({}), List{1, 1}}},
-                                 {{spec({0, 3}), List{3, 0}}},      {{spec({1}, DType::bf16), List{}}},
+  std::vector<Sample> samples = {{{spec({2, 3, 4}), List{6, 4}}},     {{spec({6, 4}), List{2, 3, -1}}},
+                                 {{spec({2, 6}), List{3, 4}}},        {{spec({}), List{1, 1}}},
+                                 {{spec({0, 3}), List{3, 0}}},        {{spec({1}, DType::bf16), List{}}},
                                  {{spec({2, 3}), List{4, -1}}, true}, {{spec({2, 3}), List{7}}, true},
                                  {{spec({2, 3}), List{-1, -1}}, true}};
   resizing(r, "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", wanted("size"), false, samples,
@@ -217,7 +225,10 @@ void register_resizings(Registry& r) {
   resizing(r, "reshape_as(Tensor(a) self, Tensor other) -> Tensor(a)", like_other, true, as_other);
   resizing(r, "flatten.using_ints(Tensor(a) self, int start_dim=0, int end_dim=-1) -> Tensor(a)",
            [](const ViewArgs& args) { return flattened(args, args.dim("start_dim"), args.dim("end_dim")); }, true,
-           {{{spec({2, 3, 4}), Scalar(1)}}, {{spec({})}}, {{spec({2, 0, 4})}}, {{spec({2, 3}), Scalar(1), Scalar(0)}, true}});
+           {{{spec({2, 3, 4}), Scalar(1)}},
+            {{spec({})}},
+            {{spec({2, 0, 4})}},
+            {{spec({2, 3}), Scalar(1), Scalar(0)}, true}});
   resizing(r, "ravel(Tensor(a) self) -> Tensor(a)",
            [](const ViewArgs& args) { return flattened(args, 0, std::max<int64_t>(args.rank() - 1, 0)); }, true,
            {{{spec({2, 3})}}, {{spec({})}}});
@@ -284,7 +295,10 @@ void register_unit_dims(Registry& r) {
   squeeze("squeeze(Tensor(a) self) -> Tensor(a)", "squeeze_copy(Tensor self) -> Tensor", all,
           {{{spec({1, 3, 1})}}, {{spec({})}}, {{spec({1, 1})}}});
   squeeze("squeeze.dim(Tensor(a) self, int dim) -> Tensor(a)", "squeeze_copy.dim(Tensor self, int dim) -> Tensor", some,
-          {{{spec({1, 3, 1}), Scalar(-1)}}, {{spec({1, 3}), Scalar(1)}}, {{spec({}), Scalar(0)}}, {{spec({3}), Scalar(2)}, true}});
+          {{{spec({1, 3, 1}), Scalar(-1)}},
+           {{spec({1, 3}), Scalar(1)}},
+           {{spec({}), Scalar(0)}},
+           {{spec({3}), Scalar(2)}, true}});
   squeeze("squeeze.dims(Tensor(a) self, int[] dim) -> Tensor(a)", "squeeze_copy.dims(Tensor self, int[] dim) -> Tensor",
           some, {{{spec({1, 3, 1}), List{0, 1}}}, {{spec({1}), List{}}}});
 
@@ -307,13 +321,18 @@ void register_unit_dims(Registry& r) {
     erase_at(out, place(args));
     return out;
   };
-  row.samples = {{{spec({2, 3}), Scalar(1)}}, {{spec({2, 3}), Scalar(-1)}}, {{spec({}), Scalar(0)}}, {{spec({2}), Scalar(3)}, true}};
+  row.samples = {{{spec({2, 3}), Scalar(1)}},
+                 {{spec({2, 3}), Scalar(-1)}},
+                 {{spec({}), Scalar(0)}},
+                 {{spec({2}), Scalar(3)}, true}};
   add_view(r, row);
 }
 
-// ---- Broadcasting ------------------------------------------------------------------------------------------------------
+// ---- Broadcasting
+// ------------------------------------------------------------------------------------------------------
 
-void expanding(Registry& r, std::string schema, NewSizesFn new_sizes, std::vector<Sample> samples, std::string copy = {}) {
+void expanding(Registry& r, std::string schema, NewSizesFn new_sizes, std::vector<Sample> samples,
+               std::string copy = {}) {
   ViewRow row;
   row.schema = std::move(schema);
   row.copy_schema = std::move(copy);
@@ -361,15 +380,17 @@ void register_expansions(Registry& r) {
   using List = std::vector<int64_t>;
   auto wanted = [](const ViewArgs& args) { return args.numbers("size"); };
   auto like_other = [](const ViewArgs& args) { return args.sizes_of("other"); };
-  std::vector<Sample> samples = {{{spec({3, 1}), List{2, 3, 4}}}, {{spec({3, 1}), List{-1, 4}}}, {{spec({}), List{2}}},
-                                 {{spec({1}), List{0}}}, {{spec({3}), List{2}}, true}, {{spec({2, 3}), List{3}}, true}};
+  std::vector<Sample> samples = {{{spec({3, 1}), List{2, 3, 4}}}, {{spec({3, 1}), List{-1, 4}}},
+                                 {{spec({}), List{2}}},           {{spec({1}), List{0}}},
+                                 {{spec({3}), List{2}}, true},    {{spec({2, 3}), List{3}}, true}};
   expanding(r, "expand(Tensor(a) self, SymInt[] size, *, bool implicit=False) -> Tensor(a)", wanted, samples,
             "expand_copy(Tensor self, SymInt[] size, *, bool implicit=False) -> Tensor");
   expanding(r, "broadcast_to(Tensor(a) self, SymInt[] size) -> Tensor(a)", wanted, samples);
   expanding(r, "expand_as(Tensor(a) self, Tensor other) -> Tensor(a)", like_other, {{{spec({3, 1}), spec({2, 3, 4})}}});
 }
 
-// ---- Parts -------------------------------------------------------------------------------------------------------------
+// ---- Parts
+// -------------------------------------------------------------------------------------------------------------
 
 SliceBounds slice_of(const ViewArgs& args) {
   auto maybe = [&](const char* name) -> std::optional<Expr> {
@@ -386,12 +407,14 @@ SliceBounds narrow_of(const ViewArgs& args) {
   if (args.rank() == 0) refuse(args, "needs at least one dimension");
   Expr size = args.self().sizes[args.at("dim")];
   Expr start = wrap_index(args.number("start"), size, args.ranges()), length = args.number("length");
-  if (prove_le(start + length, size, args.ranges()) == Proof::no || prove_le(Expr(0), length, args.ranges()) == Proof::no)
+  if (prove_le(start + length, size, args.ranges()) == Proof::no ||
+      prove_le(Expr(0), length, args.ranges()) == Proof::no)
     refuse(args, str("start (", start.text(), ") + length (", length.text(), ") exceeds the size (", size.text(), ")"));
   return {start, length, Expr(1)};
 }
 
-ViewRow slicing(std::string schema, std::string copy, SliceBounds (*bounds)(const ViewArgs&), std::vector<Sample> samples) {
+ViewRow slicing(std::string schema, std::string copy, SliceBounds (*bounds)(const ViewArgs&),
+                std::vector<Sample> samples) {
   ViewRow row;
   row.schema = std::move(schema);
   row.copy_schema = std::move(copy);
@@ -426,7 +449,8 @@ Expr select_index(const ViewArgs& args) {
 ViewRow narrow_view() {
   return slicing("narrow(Tensor(a) self, int dim, SymInt start, SymInt length) -> Tensor(a)",
                  "narrow_copy(Tensor self, int dim, SymInt start, SymInt length) -> Tensor", narrow_of,
-                 {{{spec({5, 4}), Scalar(1), Scalar(1), Scalar(2)}}, {{spec({5}), Scalar(0), Scalar(-2), Scalar(2)}},
+                 {{{spec({5, 4}), Scalar(1), Scalar(1), Scalar(2)}},
+                  {{spec({5}), Scalar(0), Scalar(-2), Scalar(2)}},
                   {{spec({5}), Scalar(0), Scalar(3), Scalar(3)}, true}});
 }
 
@@ -452,13 +476,16 @@ Diagonal diagonal_of(const ViewArgs& args) {
 }  // namespace
 
 ViewRow slice_view() {
-  return slicing("slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
-                 "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
-                 slice_of,
-                 {{{spec({5, 4}), Scalar(0), Scalar(1), Scalar(4)}},
-                  {{spec({5, 4}), Scalar(-1), Scalar(-3), Argument::None{}, Scalar(2)}},
-                  {{spec({5}), Scalar(0), Scalar(4), Scalar(2)}}, {{spec({5}), Scalar(0), Scalar(-9), Scalar(99)}},
-                  {{spec({5}), Scalar(0), Scalar(0), Scalar(5), Scalar(0)}, true}, {{spec({})}, true}});
+  return slicing(
+      "slice.Tensor(Tensor(a) self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor(a)",
+      "slice_copy.Tensor(Tensor self, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) -> Tensor",
+      slice_of,
+      {{{spec({5, 4}), Scalar(0), Scalar(1), Scalar(4)}},
+       {{spec({5, 4}), Scalar(-1), Scalar(-3), Argument::None{}, Scalar(2)}},
+       {{spec({5}), Scalar(0), Scalar(4), Scalar(2)}},
+       {{spec({5}), Scalar(0), Scalar(-9), Scalar(99)}},
+       {{spec({5}), Scalar(0), Scalar(0), Scalar(5), Scalar(0)}, true},
+       {{spec({})}, true}});
 }
 
 ViewRow select_view() {
@@ -479,8 +506,10 @@ ViewRow select_view() {
     insert_at(out, args.at("dim"), select_index(args));
     return out;
   };
-  select.samples = {{{spec({3, 4}), Scalar(0), Scalar(1)}}, {{spec({3, 4}), Scalar(-1), Scalar(-1)}},
-                    {{spec({3}), Scalar(0), Scalar(3)}, true}, {{spec({}), Scalar(0), Scalar(0)}, true}};
+  select.samples = {{{spec({3, 4}), Scalar(0), Scalar(1)}},
+                    {{spec({3, 4}), Scalar(-1), Scalar(-1)}},
+                    {{spec({3}), Scalar(0), Scalar(3)}, true},
+                    {{spec({}), Scalar(0), Scalar(0)}, true}};
   return select;
 }
 
@@ -507,13 +536,18 @@ ViewRow diagonal_view() {
     Index out;
     size_t next = 0;
     for (size_t dim = 0; dim < args.self().sizes.size(); ++dim) {
-      if (dim == d.first) out.push_back(i.back() + d.start_first);
-      else if (dim == d.second) out.push_back(i.back() + d.start_second);
-      else out.push_back(i[next++]);
+      if (dim == d.first)
+        out.push_back(i.back() + d.start_first);
+      else if (dim == d.second)
+        out.push_back(i.back() + d.start_second);
+      else
+        out.push_back(i[next++]);
     }
     return out;
   };
-  diagonal.samples = {{{spec({3, 4})}}, {{spec({2, 3, 4}), Scalar(1), Scalar(-1), Scalar(0)}}, {{spec({3, 3}), Scalar(-5)}},
+  diagonal.samples = {{{spec({3, 4})}},
+                      {{spec({2, 3, 4}), Scalar(1), Scalar(-1), Scalar(0)}},
+                      {{spec({3, 3}), Scalar(-5)}},
                       {{spec({3})}, true}};
   return diagonal;
 }
@@ -544,12 +578,14 @@ void register_unfold(Registry& r) {
     out[dim] = i[dim] * args.number("step") + i.back();
     return out;
   };
-  unfold.samples = {{{spec({2, 7}), Scalar(1), Scalar(3), Scalar(2)}}, {{spec({7}), Scalar(-1), Scalar(7), Scalar(1)}},
+  unfold.samples = {{{spec({2, 7}), Scalar(1), Scalar(3), Scalar(2)}},
+                    {{spec({7}), Scalar(-1), Scalar(7), Scalar(1)}},
                     {{spec({3}), Scalar(0), Scalar(4), Scalar(1)}, true}};
   add_view(r, unfold);
 }
 
-// ---- Any strides -------------------------------------------------------------------------------------------------------
+// ---- Any strides
+// -------------------------------------------------------------------------------------------------------
 
 Expr strided_offset(const ViewArgs& args) {
   return args.given("storage_offset") ? args.number("storage_offset") : args.self().offset;
@@ -559,7 +595,8 @@ void register_strided(Registry& r) {
   using List = std::vector<int64_t>;
   ViewRow row;
   row.schema = "as_strided(Tensor(a) self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor(a)";
-  row.copy_schema = "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor";
+  row.copy_schema =
+      "as_strided_copy(Tensor self, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) -> Tensor";
   row.layout = [](const ViewArgs& args) {
     ViewLayout out{args.numbers("size"), args.numbers("stride"), strided_offset(args)};
     if (out.sizes.size() != out.strides.size()) refuse(args, "sizes and strides differ in number");
@@ -573,8 +610,10 @@ void register_strided(Registry& r) {
     for (size_t d = 0; d < i.size(); ++d) address = address + i[d] * strides[d];
     return index_of_address(args.call(), args.self(), address, with_indices(args.ranges(), i, sizes));
   };
-  row.samples = {{{spec({3, 4}), List{2, 2}, List{1, 4}}}, {{spec({12}), List{3, 2}, List{3, 2}, Scalar(1)}},
-                 {{spec({4}), List{}, List{}}}, {{spec({4}), List{2}, List{1, 1}}, true}};
+  row.samples = {{{spec({3, 4}), List{2, 2}, List{1, 4}}},
+                 {{spec({12}), List{3, 2}, List{3, 2}, Scalar(1)}},
+                 {{spec({4}), List{}, List{}}},
+                 {{spec({4}), List{2}, List{1, 1}}, true}};
   add_view(r, row);
 }
 

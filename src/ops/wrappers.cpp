@@ -42,9 +42,10 @@ class Inliner {
     size_t at = graph_position(call_);
     const Graph& inner = *call_.args[at].arg.as_graph();
     if (call_.args.size() - at - 1 != inner.inputs.size())
-      fail_user("K0205", str(call_.target, " gives its subgraph ", call_.args.size() - at - 1, " inputs, not ",
-                             inner.inputs.size()),
-                call_.where());
+      fail_user(
+          "K0205",
+          str(call_.target, " gives its subgraph ", call_.args.size() - at - 1, " inputs, not ", inner.inputs.size()),
+          call_.where());
     for (size_t i = 0; i < inner.inputs.size(); ++i) map_[inner.inputs[i]] = call_.args[at + 1 + i].arg;
     for (const auto& node : inner.nodes) copy_node(*node);
     if (call_.results.size() > inner.outputs.size())
@@ -119,10 +120,11 @@ class Inliner {
     for (DType dtype : {autocast_.dtype, DType::f32, DType::f64}) {
       std::vector<Node*> made;
       for (auto& named : node.args)
-        for_each_value(named.arg, std::function<void(Value*&)>([&](Value*& value) {
-          if (value->kind == ValueKind::tensor && is_float(value->type.dtype) && value->type.dtype != dtype)
-            value = cast(value, dtype, node, made);
-        }));
+        for_each_value(
+            named.arg, std::function<void(Value*&)>([&](Value*& value) {
+              if (value->kind == ValueKind::tensor && is_float(value->type.dtype) && value->type.dtype != dtype)
+                value = cast(value, dtype, node, made);
+            }));
       if (agrees(node)) return;
       node.args = original;
       for (Node* extra : made) graph_.erase(extra);
@@ -165,8 +167,7 @@ bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges) {
   std::vector<Node*> calls;
   for (auto& node : graph.nodes) {
     for (auto& named : node->args)
-      if (named.arg.is_graph() && named.arg.as_graph())
-        changed |= inline_wrapper_calls(*named.arg.as_graph(), ranges);
+      if (named.arg.is_graph() && named.arg.as_graph()) changed |= inline_wrapper_calls(*named.arg.as_graph(), ranges);
     if (is_wrapper(*node)) calls.push_back(node.get());
   }
   for (Node* call : calls) Inliner(graph, *call, ranges).run();

@@ -39,20 +39,34 @@ struct Codes {
 };
 Codes codes_of(ExprOp op) {
   switch (op) {
-    case ExprOp::add: return {ExprCode::add, ExprCode::float_add};
-    case ExprOp::mul: return {ExprCode::mul, ExprCode::float_mul};
-    case ExprOp::floordiv: return {ExprCode::floordiv, ExprCode::float_floordiv};
-    case ExprOp::mod: return {ExprCode::mod, ExprCode::float_mod};
-    case ExprOp::pow: return {ExprCode::pow, ExprCode::float_pow};
-    case ExprOp::min: return {ExprCode::min, ExprCode::float_min};
-    case ExprOp::max: return {ExprCode::max, ExprCode::float_max};
-    case ExprOp::eq: return {ExprCode::eq, ExprCode::float_eq};
-    case ExprOp::ne: return {ExprCode::ne, ExprCode::float_ne};
-    case ExprOp::lt: return {ExprCode::lt, ExprCode::float_lt};
-    case ExprOp::le: return {ExprCode::le, ExprCode::float_le};
-    case ExprOp::logical_and: return {ExprCode::logical_and, ExprCode::logical_and};
-    case ExprOp::logical_or: return {ExprCode::logical_or, ExprCode::logical_or};
-    default: fail_bug("not a binary operator of expressions");
+    case ExprOp::add:
+      return {ExprCode::add, ExprCode::float_add};
+    case ExprOp::mul:
+      return {ExprCode::mul, ExprCode::float_mul};
+    case ExprOp::floordiv:
+      return {ExprCode::floordiv, ExprCode::float_floordiv};
+    case ExprOp::mod:
+      return {ExprCode::mod, ExprCode::float_mod};
+    case ExprOp::pow:
+      return {ExprCode::pow, ExprCode::float_pow};
+    case ExprOp::min:
+      return {ExprCode::min, ExprCode::float_min};
+    case ExprOp::max:
+      return {ExprCode::max, ExprCode::float_max};
+    case ExprOp::eq:
+      return {ExprCode::eq, ExprCode::float_eq};
+    case ExprOp::ne:
+      return {ExprCode::ne, ExprCode::float_ne};
+    case ExprOp::lt:
+      return {ExprCode::lt, ExprCode::float_lt};
+    case ExprOp::le:
+      return {ExprCode::le, ExprCode::float_le};
+    case ExprOp::logical_and:
+      return {ExprCode::logical_and, ExprCode::logical_and};
+    case ExprOp::logical_or:
+      return {ExprCode::logical_or, ExprCode::logical_or};
+    default:
+      fail_bug("not a binary operator of expressions");
   }
 }
 
@@ -64,14 +78,22 @@ void ExprTable::compile(const Expr& e, std::vector<format::ExprInstruction>& cod
     code.push_back({c, 0});
   };
   switch (e.op()) {
-    case ExprOp::constant: return code.push_back({ExprCode::constant, e.value()});
-    case ExprOp::float_constant: return code.push_back({ExprCode::float_constant, std::bit_cast<int64_t>(e.float_value())});
-    case ExprOp::symbol: return code.push_back({ExprCode::symbol, slot(e.name())});
-    case ExprOp::logical_not: return unary(ExprCode::logical_not);
-    case ExprOp::to_float: return unary(ExprCode::to_float);
-    case ExprOp::to_int: return unary(ExprCode::to_int);
-    case ExprOp::floor_to_int: return unary(ExprCode::floor_to_int);
-    case ExprOp::ceil_to_int: return unary(ExprCode::ceil_to_int);
+    case ExprOp::constant:
+      return code.push_back({ExprCode::constant, e.value()});
+    case ExprOp::float_constant:
+      return code.push_back({ExprCode::float_constant, std::bit_cast<int64_t>(e.float_value())});
+    case ExprOp::symbol:
+      return code.push_back({ExprCode::symbol, slot(e.name())});
+    case ExprOp::logical_not:
+      return unary(ExprCode::logical_not);
+    case ExprOp::to_float:
+      return unary(ExprCode::to_float);
+    case ExprOp::to_int:
+      return unary(ExprCode::to_int);
+    case ExprOp::floor_to_int:
+      return unary(ExprCode::floor_to_int);
+    case ExprOp::ceil_to_int:
+      return unary(ExprCode::ceil_to_int);
     case ExprOp::sqrt:
       compile(e.args()[0], code);
       if (!e.args()[0].is_float()) code.push_back({ExprCode::to_float, 0});
@@ -86,7 +108,8 @@ void ExprTable::compile(const Expr& e, std::vector<format::ExprInstruction>& cod
         if (!arg.is_float()) code.push_back({ExprCode::to_float, 0});
       }
       return code.push_back({ExprCode::truediv, 0});
-    default: break;
+    default:
+      break;
   }
   bool floating = false;
   for (const Expr& arg : e.args()) floating |= arg.is_float();

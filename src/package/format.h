@@ -19,14 +19,44 @@ inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 // Floats (from symbolic true division) travel on the same stack as bit patterns of doubles; truediv, sqrt, to_int,
 // floor_to_int, ceil_to_int and float_* take floats only (integers go through to_float first), comparisons give 0 or 1.
 enum class ExprCode : uint8_t {
-  constant,   // operand: value
-  symbol,     // operand: symbol slot
-  add, sub, mul, floordiv, mod, pow, min, max, neg,
-  eq, ne, lt, le, logical_and, logical_or, logical_not,
-  ite,        // condition a b -> condition ? a : b
+  constant,  // operand: value
+  symbol,    // operand: symbol slot
+  add,
+  sub,
+  mul,
+  floordiv,
+  mod,
+  pow,
+  min,
+  max,
+  neg,
+  eq,
+  ne,
+  lt,
+  le,
+  logical_and,
+  logical_or,
+  logical_not,
+  ite,             // condition a b -> condition ? a : b
   float_constant,  // operand: bits
-  to_float, truediv, to_int, floor_to_int, ceil_to_int, sqrt,
-  float_add, float_mul, float_min, float_max, float_eq, float_ne, float_lt, float_le, float_neg, float_pow, float_floordiv, float_mod,
+  to_float,
+  truediv,
+  to_int,
+  floor_to_int,
+  ceil_to_int,
+  sqrt,
+  float_add,
+  float_mul,
+  float_min,
+  float_max,
+  float_eq,
+  float_ne,
+  float_lt,
+  float_le,
+  float_neg,
+  float_pow,
+  float_floordiv,
+  float_mod,
 };
 struct ExprInstruction {
   ExprCode code;
@@ -40,72 +70,76 @@ inline constexpr int32_t none = -1;
 struct ExprProgram {
   std::vector<ExprInstruction> code;
   bool is_float = false;
-  std::string text;     // for messages: "s0*2 + 1"
+  std::string text;  // for messages: "s0*2 + 1"
 };
 
-// ---- Symbols ----------------------------------------------------------------------------------------------------------
+// ---- Symbols
+// ----------------------------------------------------------------------------------------------------------
 enum class SymbolSource : uint8_t { input_size, input_value, step /* bound while running */, iteration };
 struct Symbol {
   std::string name;
   SymbolSource source = SymbolSource::input_size;
-  int32_t input = none, dim = none;     // input_size, input_value
+  int32_t input = none, dim = none;  // input_size, input_value
   int64_t low = INT64_MIN, high = INT64_MAX;
-  // input_size, where no input has the plain symbol as a size: size == scale * symbol + rest. `rest` mentions only symbols
-  // with lower slots. Whether the division was exact is seen when the size is verified.
+  // input_size, where no input has the plain symbol as a size: size == scale * symbol + rest. `rest` mentions only
+  // symbols with lower slots. Whether the division was exact is seen when the size is verified.
   int64_t scale = 1;
   ExprIndex rest = none;
 };
 
-// ---- Inputs, outputs, constants ---------------------------------------------------------------------------------------
+// ---- Inputs, outputs, constants
+// ---------------------------------------------------------------------------------------
 enum class InputWhat : uint8_t { tensor, sym_int, sym_float, sym_bool, constant /* must equal */, ignored };
 struct Input {
   std::string name;
   InputWhat what = InputWhat::tensor;
-  int32_t buffer = none;                 // tensor
-  int32_t symbol = none;                 // sym_*
-  uint8_t constant_kind = 0;             // constant: 0 None, 1 int, 2 float, 3 bool, 4 string
+  int32_t buffer = none;      // tensor
+  int32_t symbol = none;      // sym_*
+  uint8_t constant_kind = 0;  // constant: 0 None, 1 int, 2 float, 3 bool, 4 string
   int64_t constant_int = 0;
   double constant_float = 0;
   std::string constant_string;
-  bool mutated = false;                  // written back when it had to be copied
+  bool mutated = false;  // written back when it had to be copied
 };
-// `buffer` may be any buffer: where it is not the output buffer with this very position (the same tensor returned twice,
-// an input or a constant returned), the runtime copies at the end, so that outputs never share memory.
+// `buffer` may be any buffer: where it is not the output buffer with this very position (the same tensor returned
+// twice, an input or a constant returned), the runtime copies at the end, so that outputs never share memory.
 struct Output {
   std::string name;
   OutputWhat what = OutputWhat::tensor;
   int32_t buffer = none;
-  ExprIndex expr = none;                 // integer, floating, boolean
+  ExprIndex expr = none;  // integer, floating, boolean
 };
 struct Constant {
-  std::string name;                      // fully qualified
-  std::string entry;                     // archive entry that holds its storage
-  int64_t storage_offset = 0;            // bytes from the start of that entry
-  int64_t bytes = 0;                     // of the region its elements span
-  bool mutated = false;                  // a buffer that runs write: each Instance has its own copy
+  std::string name;            // fully qualified
+  std::string entry;           // archive entry that holds its storage
+  int64_t storage_offset = 0;  // bytes from the start of that entry
+  int64_t bytes = 0;           // of the region its elements span
+  bool mutated = false;        // a buffer that runs write: each Instance has its own copy
   bool user_visible = true;
 };
 
-// ---- Buffers ------------------------------------------------------------------------------------------------------------
+// ---- Buffers
+// ------------------------------------------------------------------------------------------------------------
 enum class BufferRole : uint8_t { input, constant, derived, output, temp };
 struct Buffer {
   std::string name;
-  uint8_t dtype = 0;                     // kiln::DType
+  uint8_t dtype = 0;  // kiln::DType
   BufferRole role = BufferRole::temp;
-  int32_t position = none;               // input/output position, or index into constants
+  int32_t position = none;  // input/output position, or index into constants
   std::vector<ExprIndex> sizes, strides;
-  // In elements, from the start of the memory to the element [0, …, 0]; none: 0. Kernels get the address of that element
-  // (they do not add the offset); for inputs and constants that is the data pointer itself.
+  // In elements, from the start of the memory to the element [0, …, 0]; none: 0. Kernels get the address of that
+  // element (they do not add the offset); for inputs and constants that is the data pointer itself.
   ExprIndex offset = none;
-  ExprIndex bytes = none;                // temp, derived, output: of the allocation
+  ExprIndex bytes = none;  // temp, derived, output: of the allocation
   // temp: the numbers of the first and last step that use it, for people and tools. The runtime, which places temps in
   // its arena, works out lifetimes from the steps themselves (loops lengthen them).
   int32_t first_use = none, last_use = none;
-  int32_t same_memory_as = none;         // temp, output: lives where that buffer lives (in-place)
-  int32_t alignment = 64;                // assumed by the kernels
+  int32_t same_memory_as = none;  // temp, output: lives where that buffer lives (in-place)
+  int32_t alignment = 64;         // assumed by the kernels
 };
 
-// ---- Steps ---------------------------------------------------------------------------------------------------------------
+// ---- Steps
+// ---------------------------------------------------------------------------------------------------------------
 enum class StepKind : uint8_t { kernel, library, custom, copy, bind_symbol, assert_that, cond, while_loop };
 struct KernelArg {
   int32_t buffer = none;
@@ -115,26 +149,26 @@ struct KernelArg {
 };
 struct CallArg {
   std::string name;
-  uint8_t kind = 0;                      // 0 none, 1 buffer, 2 buffers, 3 expr, 4 exprs, 5 float, 6 bool, 7 string, 8 dtype
-  std::vector<int32_t> items;            // buffers (none: a None element), ExprIndex, {kiln::DType}
-  double floating = 0;                   // float; bool: 0 or 1
+  uint8_t kind = 0;            // 0 none, 1 buffer, 2 buffers, 3 expr, 4 exprs, 5 float, 6 bool, 7 string, 8 dtype
+  std::vector<int32_t> items;  // buffers (none: a None element), ExprIndex, {kiln::DType}
+  double floating = 0;         // float; bool: 0 or 1
   std::string string;
 };
 struct Step {
   StepKind kind = StepKind::kernel;
-  std::string name;                      // cpp_fused_add_relu_3
-  int32_t number = 0;                    // block-order number, unique in the plan; the key into the debug section
+  std::string name;    // cpp_fused_add_relu_3
+  int32_t number = 0;  // block-order number, unique in the plan; the key into the debug section
   // kernel
-  int32_t kernel = none;                 // index into Plan::kernels
+  int32_t kernel = none;  // index into Plan::kernels
   std::vector<KernelArg> args;
   std::vector<ExprIndex> ints;
-  ExprIndex items = none;                // item count
-  ExprIndex grain = none;                // items that are worth one thread's while
+  ExprIndex items = none;  // item count
+  ExprIndex grain = none;  // items that are worth one thread's while
   // library, custom
-  std::string target;                    // "topk", "mylib.foo.default"
+  std::string target;  // "topk", "mylib.foo.default"
   std::vector<CallArg> call_args;
-  std::vector<int32_t> outputs;          // buffers
-  std::vector<int32_t> defines;          // symbol slots that it gives (library: size phase; custom: from output sizes)
+  std::vector<int32_t> outputs;  // buffers
+  std::vector<int32_t> defines;  // symbol slots that it gives (library: size phase; custom: from output sizes)
   std::vector<int32_t> mutates;
   // copy: args[0] -> args[1], any strides, same dtype and sizes
   // bind_symbol: args[0] is the buffer, defines[0] the symbol
@@ -149,19 +183,19 @@ struct Step {
 };
 
 struct Kernel {
-  std::string symbol;                    // exported by the code object
-  int64_t scratch_bytes = 0;             // per thread
+  std::string symbol;         // exported by the code object
+  int64_t scratch_bytes = 0;  // per thread
 };
 struct Site {
-  std::string message, op, node, source; // source: "model.py:42 in forward:  y = …"
+  std::string message, op, node, source;  // source: "model.py:42 in forward:  y = …"
 };
 struct Guard {
   ExprIndex condition = none;
   std::string text, reason;
 };
 struct CodeObject {
-  std::string target;                    // "x86-64-v4"
-  std::string entry;                     // archive entry
+  std::string target;  // "x86-64-v4"
+  std::string entry;   // archive entry
 };
 struct CustomLibrary {
   std::string name, entry;
@@ -169,10 +203,10 @@ struct CustomLibrary {
 
 struct Plan {
   std::string model_name;
-  std::string build_id;                  // hash over everything the package says
+  std::string build_id;  // hash over everything the package says
   std::string kiln_version, torch_version;
   uint32_t kernel_abi = 0;
-  uint8_t device_type = 0;               // PyTorch's number
+  uint8_t device_type = 0;  // PyTorch's number
   std::vector<Symbol> symbols;
   std::vector<ExprProgram> exprs;
   std::vector<Guard> guards;
@@ -182,60 +216,104 @@ struct Plan {
   std::vector<Buffer> buffers;
   std::vector<Kernel> kernels;
   std::vector<Site> sites;
-  std::vector<Step> init;                // derived constants
+  std::vector<Step> init;  // derived constants
   std::vector<Step> steps;
   std::vector<CodeObject> code;
   std::vector<CustomLibrary> custom_libraries;
-  std::vector<std::string> metadata_keys, metadata_values;   // the user's
+  std::vector<std::string> metadata_keys, metadata_values;  // the user's
 };
 
-// ---- Fields, once for reader and writer ---------------------------------------------------------------------------------
-template <class A> void fields(A& a, ExprInstruction& v) { a(v.code), a(v.operand); }
-template <class A> void fields(A& a, ExprProgram& v) { a(v.code), a(v.is_float), a(v.text); }
-template <class A> void fields(A& a, Symbol& v) {
+// ---- Fields, once for reader and writer
+// ---------------------------------------------------------------------------------
+template <class A>
+void fields(A& a, ExprInstruction& v) {
+  a(v.code), a(v.operand);
+}
+template <class A>
+void fields(A& a, ExprProgram& v) {
+  a(v.code), a(v.is_float), a(v.text);
+}
+template <class A>
+void fields(A& a, Symbol& v) {
   a(v.name), a(v.source), a(v.input), a(v.dim), a(v.low), a(v.high), a(v.scale), a(v.rest);
 }
-template <class A> void fields(A& a, Input& v) {
+template <class A>
+void fields(A& a, Input& v) {
   a(v.name), a(v.what), a(v.buffer), a(v.symbol), a(v.constant_kind), a(v.constant_int), a(v.constant_float),
       a(v.constant_string), a(v.mutated);
 }
-template <class A> void fields(A& a, Output& v) { a(v.name), a(v.what), a(v.buffer), a(v.expr); }
-template <class A> void fields(A& a, Constant& v) {
+template <class A>
+void fields(A& a, Output& v) {
+  a(v.name), a(v.what), a(v.buffer), a(v.expr);
+}
+template <class A>
+void fields(A& a, Constant& v) {
   a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.user_visible);
 }
-template <class A> void fields(A& a, Buffer& v) {
+template <class A>
+void fields(A& a, Buffer& v) {
   a(v.name), a(v.dtype), a(v.role), a(v.position), a(v.sizes), a(v.strides), a(v.offset), a(v.bytes), a(v.first_use),
       a(v.last_use), a(v.same_memory_as), a(v.alignment);
 }
-template <class A> void fields(A& a, KernelArg& v) { a(v.buffer), a(v.access); }
-template <class A> void fields(A& a, CallArg& v) { a(v.name), a(v.kind), a(v.items), a(v.floating), a(v.string); }
-template <class A> void fields(A& a, Step& v) {
+template <class A>
+void fields(A& a, KernelArg& v) {
+  a(v.buffer), a(v.access);
+}
+template <class A>
+void fields(A& a, CallArg& v) {
+  a(v.name), a(v.kind), a(v.items), a(v.floating), a(v.string);
+}
+template <class A>
+void fields(A& a, Step& v) {
   a(v.kind), a(v.name), a(v.number), a(v.kernel), a(v.args), a(v.ints), a(v.items), a(v.grain), a(v.target),
       a(v.call_args), a(v.outputs), a(v.defines), a(v.mutates), a(v.condition), a(v.message), a(v.blocks),
       a(v.iteration_symbol), a(v.sites);
 }
-template <class A> void fields(A& a, Kernel& v) { a(v.symbol), a(v.scratch_bytes); }
-template <class A> void fields(A& a, Site& v) { a(v.message), a(v.op), a(v.node), a(v.source); }
-template <class A> void fields(A& a, Guard& v) { a(v.condition), a(v.text), a(v.reason); }
-template <class A> void fields(A& a, CodeObject& v) { a(v.target), a(v.entry); }
-template <class A> void fields(A& a, CustomLibrary& v) { a(v.name), a(v.entry); }
-template <class A> void fields(A& a, Plan& v) {
+template <class A>
+void fields(A& a, Kernel& v) {
+  a(v.symbol), a(v.scratch_bytes);
+}
+template <class A>
+void fields(A& a, Site& v) {
+  a(v.message), a(v.op), a(v.node), a(v.source);
+}
+template <class A>
+void fields(A& a, Guard& v) {
+  a(v.condition), a(v.text), a(v.reason);
+}
+template <class A>
+void fields(A& a, CodeObject& v) {
+  a(v.target), a(v.entry);
+}
+template <class A>
+void fields(A& a, CustomLibrary& v) {
+  a(v.name), a(v.entry);
+}
+template <class A>
+void fields(A& a, Plan& v) {
   a(v.model_name), a(v.build_id), a(v.kiln_version), a(v.torch_version), a(v.kernel_abi), a(v.device_type),
       a(v.symbols), a(v.exprs), a(v.guards), a(v.inputs), a(v.outputs), a(v.constants), a(v.buffers), a(v.kernels),
       a(v.sites), a(v.init), a(v.steps), a(v.code), a(v.custom_libraries), a(v.metadata_keys), a(v.metadata_values);
 }
 
-// ---- The debug section ------------------------------------------------------------------------------------------------------
-// Entry debug/origins: "KILNORIG", then like the plan. One record per step number.
+// ---- The debug section
+// ------------------------------------------------------------------------------------------------------ Entry
+// debug/origins: "KILNORIG", then like the plan. One record per step number.
 struct StepOrigin {
   int32_t number = 0;
-  std::vector<std::string> nodes, ops, modules, lines;   // parallel; lines: "model.py:42 in forward:  y = …"
+  std::vector<std::string> nodes, ops, modules, lines;  // parallel; lines: "model.py:42 in forward:  y = …"
 };
 struct Origins {
   std::string build_id;
   std::vector<StepOrigin> steps;
 };
-template <class A> void fields(A& a, StepOrigin& v) { a(v.number), a(v.nodes), a(v.ops), a(v.modules), a(v.lines); }
-template <class A> void fields(A& a, Origins& v) { a(v.build_id), a(v.steps); }
+template <class A>
+void fields(A& a, StepOrigin& v) {
+  a(v.number), a(v.nodes), a(v.ops), a(v.modules), a(v.lines);
+}
+template <class A>
+void fields(A& a, Origins& v) {
+  a(v.build_id), a(v.steps);
+}
 
 }  // namespace kiln::format

@@ -20,7 +20,8 @@ class PlanBuilder {
     for (size_t b = 0; b < program_.buffers.size(); ++b) add_buffer(program_.buffers[b]);
     add_inputs();
     add_outputs();
-    for (const Guard& guard : program_.guards) plan().guards.push_back({exprs_.add(guard.condition), guard.condition.text(), guard.reason});
+    for (const Guard& guard : program_.guards)
+      plan().guards.push_back({exprs_.add(guard.condition), guard.condition.text(), guard.reason});
     plan().init = steps(program_.init);
     plan().steps = steps(program_.block);
     plan().exprs = exprs_.take();
@@ -55,10 +56,18 @@ class PlanBuilder {
     to.bytes = exprs_.add(product(from.sizes) * dtype_bytes(from.dtype));
     to.position = from.position;
     switch (from.role) {
-      case BufferRole::input: to.role = format::BufferRole::input; break;
-      case BufferRole::derived: to.role = format::BufferRole::derived; break;
-      case BufferRole::output: to.role = format::BufferRole::output; break;
-      case BufferRole::temp: to.role = format::BufferRole::temp; break;
+      case BufferRole::input:
+        to.role = format::BufferRole::input;
+        break;
+      case BufferRole::derived:
+        to.role = format::BufferRole::derived;
+        break;
+      case BufferRole::output:
+        to.role = format::BufferRole::output;
+        break;
+      case BufferRole::temp:
+        to.role = format::BufferRole::temp;
+        break;
       case BufferRole::constant:
         to.role = format::BufferRole::constant;
         to.position = static_cast<int32_t>(plan().constants.size());
@@ -106,7 +115,7 @@ class PlanBuilder {
       to.constant_int = scalar.is_float() ? 0 : scalar.as_int();
       to.constant_float = scalar.as_double();
     } else if (!arg.is_none()) {
-      to.what = format::InputWhat::ignored;   // dtypes, devices, layouts: fixed by the export
+      to.what = format::InputWhat::ignored;  // dtypes, devices, layouts: fixed by the export
     }
   }
 
@@ -120,13 +129,17 @@ class PlanBuilder {
         to.name = program_.buffers[static_cast<size_t>(*buffer)].name;
       } else if (auto* expr = std::get_if<Expr>(&from.what)) {
         to.expr = exprs_.add(*expr);
-        to.what = expr->is_float() ? format::OutputWhat::floating : expr->is_boolean() ? format::OutputWhat::boolean : format::OutputWhat::integer;
+        to.what = expr->is_float()     ? format::OutputWhat::floating
+                  : expr->is_boolean() ? format::OutputWhat::boolean
+                                       : format::OutputWhat::integer;
       } else {
         const Argument& arg = std::get<Argument>(from.what);
         to.what = format::OutputWhat::none;
         if (arg.is_scalar()) {
           const Scalar& scalar = arg.as_scalar();
-          to.what = scalar.is_bool() ? format::OutputWhat::boolean : scalar.is_int() ? format::OutputWhat::integer : format::OutputWhat::floating;
+          to.what = scalar.is_bool()  ? format::OutputWhat::boolean
+                    : scalar.is_int() ? format::OutputWhat::integer
+                                      : format::OutputWhat::floating;
           to.expr = exprs_.add(scalar.is_float() ? Expr::float_constant(scalar.as_double()) : Expr(scalar.as_int()));
         }
       }
@@ -164,7 +177,8 @@ class PlanBuilder {
     step.kind = format::StepKind::kernel;
     step.name = kernel.name;
     step.kernel = code.function;
-    for (size_t i = 0; i < code.kernel.buffers.size(); ++i) step.args.push_back({code.kernel.buffers[i], code.kernel.access[i]});
+    for (size_t i = 0; i < code.kernel.buffers.size(); ++i)
+      step.args.push_back({code.kernel.buffers[i], code.kernel.access[i]});
     for (const Expr& value : code.kernel.ints) step.ints.push_back(exprs_.add(value));
     step.items = exprs_.add(code.kernel.items);
     step.grain = exprs_.add(code.kernel.grain);
@@ -231,8 +245,10 @@ class PlanBuilder {
   }
 
   void predicate(format::Step& step, const std::variant<BufferId, Expr>& predicate) {
-    if (auto* buffer = std::get_if<BufferId>(&predicate)) step.args = {{*buffer, 1}};
-    else step.condition = exprs_.add(std::get<Expr>(predicate));
+    if (auto* buffer = std::get_if<BufferId>(&predicate))
+      step.args = {{*buffer, 1}};
+    else
+      step.condition = exprs_.add(std::get<Expr>(predicate));
   }
 
   void fill(format::Step& step, const Cond& cond) {
@@ -271,6 +287,8 @@ std::string source_text(const Origin& origin) {
   return line->text.empty() ? text : text + ":  " + line->text;
 }
 
-BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code) { return PlanBuilder(program, code).build(); }
+BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code) {
+  return PlanBuilder(program, code).build();
+}
 
 }  // namespace kiln

@@ -7,7 +7,7 @@
 namespace kiln {
 
 struct BuiltPlan {
-  format::Plan plan;         // without constants' entries, code entries and build id: the archive writer fills them
+  format::Plan plan;  // without constants' entries, code entries and build id: the archive writer fills them
   format::Origins origins;
 };
 BuiltPlan build_plan(const loops::LoopProgram& program, const codegen::GeneratedCode& code);

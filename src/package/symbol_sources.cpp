@@ -40,7 +40,8 @@ void collect_used(const LoopProgram& program, std::set<std::string>& used) {
   for_each_item(program.block, item);
 }
 
-void collect_defined_by_steps(const LoopProgram& program, std::set<std::string>& defined, std::set<std::string>& iterations) {
+void collect_defined_by_steps(const LoopProgram& program, std::set<std::string>& defined,
+                              std::set<std::string>& iterations) {
   for_each_item(program.block, [&](const Item& item) {
     if (auto* call = std::get_if<Call>(&item.what)) defined.insert(call->defines.begin(), call->defines.end());
     if (auto* bind = std::get_if<BindSymbol>(&item.what)) defined.insert(bind->symbol);
@@ -66,9 +67,13 @@ class Solver {
     }
     for (const std::string& name : wanted_) {
       if (done_.count(name)) continue;
-      if (iterations_.count(name)) add({name, format::SymbolSource::iteration, format::none, format::none, {}, 1, 0});
-      else if (stepped_.count(name)) add({name, format::SymbolSource::step, format::none, format::none, range(name), 1, 0});
-      else fail_unsupported("K0506", str("the symbol ", name, " is used, but no input's size and no operator gives it a value"));
+      if (iterations_.count(name))
+        add({name, format::SymbolSource::iteration, format::none, format::none, {}, 1, 0});
+      else if (stepped_.count(name))
+        add({name, format::SymbolSource::step, format::none, format::none, range(name), 1, 0});
+      else
+        fail_unsupported("K0506",
+                         str("the symbol ", name, " is used, but no input's size and no operator gives it a value"));
     }
     return std::move(out_);
   }
@@ -102,7 +107,9 @@ class Solver {
   void given_numbers() {
     for (size_t i = 0; i < program_.inputs.size(); ++i)
       if (auto* symbol = std::get_if<std::string>(&program_.inputs[i].what))
-        if (!done_.count(*symbol)) add({*symbol, format::SymbolSource::input_value, static_cast<int32_t>(i), format::none, range(*symbol), 1, 0});
+        if (!done_.count(*symbol))
+          add({*symbol, format::SymbolSource::input_value, static_cast<int32_t>(i), format::none, range(*symbol), 1,
+               0});
   }
 
   // One symbol that a size determines once the others are known: 2*s0 + s1 + 1.
@@ -117,7 +124,8 @@ class Solver {
       if (unknown.size() != 1) return;
       auto affine = affine_in(size, *unknown.begin());
       if (!affine || !affine->coefficient.is_constant() || affine->coefficient.is_constant(0)) return;
-      add({*unknown.begin(), format::SymbolSource::input_size, input, dim, range(*unknown.begin()), affine->coefficient.value(), affine->rest});
+      add({*unknown.begin(), format::SymbolSource::input_size, input, dim, range(*unknown.begin()),
+           affine->coefficient.value(), affine->rest});
       found = true;
     });
     return found;

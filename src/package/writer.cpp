@@ -31,10 +31,14 @@ Json weight_config(const std::string& file, const Tensor& tensor) {
                          {"strides", int_list(tensor.strides)},
                          {"storage_offset", Json(Json::Object{{"as_int", Json(tensor.offset)}})},
                          {"layout", Json(7)}});
-  return Json(Json::Object{{"path_name", Json(file)}, {"is_param", Json(false)}, {"use_pickle", Json(false)}, {"tensor_meta", std::move(meta)}});
+  return Json(Json::Object{{"path_name", Json(file)},
+                           {"is_param", Json(false)},
+                           {"use_pickle", Json(false)},
+                           {"tensor_meta", std::move(meta)}});
 }
 
-StoredWeights store_weights(const std::string& root, format::Plan& plan, const std::map<std::string, Tensor>& constants) {
+StoredWeights store_weights(const std::string& root, format::Plan& plan,
+                            const std::map<std::string, Tensor>& constants) {
   StoredWeights stored;
   std::map<std::pair<const std::byte*, int64_t>, std::string> by_storage;
   for (format::Constant& constant : plan.constants) {
@@ -45,7 +49,9 @@ StoredWeights store_weights(const std::string& root, format::Plan& plan, const s
     int64_t span = storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0);
     auto key = std::make_pair(static_cast<const std::byte*>(tensor.storage->data), tensor.storage->bytes);
     auto [entry, inserted] = by_storage.emplace(key, str("weight_", by_storage.size()));
-    if (inserted) stored.entries.push_back({str(root, "/data/weights/", entry->second), ByteSpan(tensor.storage->data, static_cast<size_t>(tensor.storage->bytes))});
+    if (inserted)
+      stored.entries.push_back({str(root, "/data/weights/", entry->second),
+                                ByteSpan(tensor.storage->data, static_cast<size_t>(tensor.storage->bytes))});
     constant.entry = str(root, "/data/weights/", entry->second);
     constant.storage_offset = tensor.offset * element;
     constant.bytes = span;
@@ -58,7 +64,8 @@ std::string build_id(const PackageContents& contents) {
   Sha256 hash;
   hash.add(format::write_plan(contents.plan));
   for (const PackageContents::Code& code : contents.code) hash.add(str("\n", code.target, "\n")), hash.add(code.bytes);
-  for (const PackageContents::Library& library : contents.custom_libraries) hash.add(str("\n", library.name, "\n")), hash.add(library.bytes);
+  for (const PackageContents::Library& library : contents.custom_libraries)
+    hash.add(str("\n", library.name, "\n")), hash.add(library.bytes);
   return hash.hex().substr(0, 32);
 }
 
@@ -114,9 +121,11 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   const std::string root = plan.model_name, prefix = str(root, "/data/kiln/", plan.model_name, "/");
   StoredWeights weights = store_weights(root, plan, contents.constants);
   plan.code.clear();
-  for (const PackageContents::Code& code : contents.code) plan.code.push_back({code.target, str(prefix, "code/", code.target, "/kernels.so")});
+  for (const PackageContents::Code& code : contents.code)
+    plan.code.push_back({code.target, str(prefix, "code/", code.target, "/kernels.so")});
   plan.custom_libraries.clear();
-  for (const PackageContents::Library& library : contents.custom_libraries) plan.custom_libraries.push_back({library.name, str(prefix, "custom/", library.name)});
+  for (const PackageContents::Library& library : contents.custom_libraries)
+    plan.custom_libraries.push_back({library.name, str(prefix, "custom/", library.name)});
   plan.build_id = build_id(contents);
   contents.origins.build_id = plan.build_id;
   contents.debug["origins"] = format::write_origins(contents.origins);
@@ -135,9 +144,11 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   zip.add(prefix + "manifest.json", manifest(plan));
   zip.add(prefix + "plan", format::write_plan(plan));
   for (size_t i = 0; i < contents.code.size(); ++i) zip.add(plan.code[i].entry, contents.code[i].bytes);
-  for (size_t i = 0; i < contents.custom_libraries.size(); ++i) zip.add(plan.custom_libraries[i].entry, contents.custom_libraries[i].bytes);
+  for (size_t i = 0; i < contents.custom_libraries.size(); ++i)
+    zip.add(plan.custom_libraries[i].entry, contents.custom_libraries[i].bytes);
   for (const auto& [name, bytes] : weights.entries) zip.add(name, bytes);
-  zip.add(str(root, "/data/weights/", root, "_weights_config.json"), json_text(Json(Json::Object{{"config", weights.config}})));
+  zip.add(str(root, "/data/weights/", root, "_weights_config.json"),
+          json_text(Json(Json::Object{{"config", weights.config}})));
   if (!contents.sample_inputs.empty()) zip.add(str(root, "/data/sample_inputs/", root, ".pt"), contents.sample_inputs);
   if (!contents.strip_debug)
     for (const auto& [name, text] : contents.debug) zip.add(prefix + "debug/" + name, text);

@@ -13,7 +13,9 @@ Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& 
 RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program) {
   RangeEnv env = program.ranges();
   for_each_stmt(kernel.body, [&](const Stmt& stmt) {
-    const Expr* extent = stmt.kind == StmtKind::loop ? &stmt.loop->extent : stmt.kind == StmtKind::check_index ? &stmt.expr : nullptr;
+    const Expr* extent = stmt.kind == StmtKind::loop          ? &stmt.loop->extent
+                         : stmt.kind == StmtKind::check_index ? &stmt.expr
+                                                              : nullptr;
     if (!extent) return;
     const std::string& name = stmt.kind == StmtKind::loop ? stmt.loop->var : stmt.index_var;
     int64_t high = range_of(*extent, env).high;
@@ -26,8 +28,15 @@ RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program) {
 bool lane_reducible(const Loop& loop) {
   if (loop.role != AxisRole::reduce || !loop.after.empty()) return false;
   switch (loop.reduce) {
-    case ReduceOp::sum: case ReduceOp::prod: case ReduceOp::max: case ReduceOp::min: case ReduceOp::any: case ReduceOp::all: break;
-    default: return false;
+    case ReduceOp::sum:
+    case ReduceOp::prod:
+    case ReduceOp::max:
+    case ReduceOp::min:
+    case ReduceOp::any:
+    case ReduceOp::all:
+      break;
+    default:
+      return false;
   }
   for (const Stmt& stmt : loop.body)
     if (stmt.kind == StmtKind::loop || stmt.kind == StmtKind::store) return false;

@@ -4,7 +4,7 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t chunk = 4096;   // elements of a one-dimensional loop that make one item
+constexpr int64_t chunk = 4096;  // elements of a one-dimensional loop that make one item
 
 class Binder {
  public:
@@ -36,11 +36,14 @@ class Binder {
   void bind_lanes_of(Stmt& stmt) {
     Loop& loop = *stmt.loop;
     if (loop.role == AxisRole::reduce) {
-      if (lane_reducible(loop) && wide_enough(loop)) set_lane(loop);
-      else bind_lanes(loop.body);
+      if (lane_reducible(loop) && wide_enough(loop))
+        set_lane(loop);
+      else
+        bind_lanes(loop.body);
       return;
     }
-    bool innermost = loop.role == AxisRole::parallel && loop.directives.binding == Binding::none && !contains_parallel(loop.body);
+    bool innermost =
+        loop.role == AxisRole::parallel && loop.directives.binding == Binding::none && !contains_parallel(loop.body);
     if (innermost && choose(loop)) return;
     if (loop.role != AxisRole::scan) bind_lanes(loop.body);
   }
@@ -68,9 +71,12 @@ class Binder {
       if (stmt.kind == StmtKind::loop) score += deep_stride_score(stmt.loop->body, var, depth + 1);
       if (depth == 0 || stmt.kind != StmtKind::load) continue;
       auto affine = affine_in(address_of(stmt, program_, env_), var);
-      if (!affine) score -= 2;
-      else if (affine->coefficient.is_constant(1)) score += 2;
-      else if (!affine->coefficient.is_constant(0)) score -= 2;
+      if (!affine)
+        score -= 2;
+      else if (affine->coefficient.is_constant(1))
+        score += 2;
+      else if (!affine->coefficient.is_constant(0))
+        score -= 2;
     }
     return score;
   }
@@ -81,7 +87,8 @@ class Binder {
     for_each_stmt(body, [&](const Stmt& stmt) {
       fine &= !(stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain);
       fine &= stmt.kind != StmtKind::random;
-      fine &= !(stmt.kind == StmtKind::loop && (stmt.loop->role == AxisRole::scan || stmt.loop->role == AxisRole::parallel));
+      fine &= !(stmt.kind == StmtKind::loop &&
+                (stmt.loop->role == AxisRole::scan || stmt.loop->role == AxisRole::parallel));
       fine &= !(stmt.kind == StmtKind::loop && !lane_reducible(*stmt.loop));
     });
     return fine;
@@ -89,7 +96,8 @@ class Binder {
 
   static bool contains_parallel(const Body& body) {
     bool found = false;
-    for_each_stmt(body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel; });
+    for_each_stmt(
+        body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel; });
     return found;
   }
 
@@ -115,14 +123,17 @@ class Binder {
     double width = estimate(loop->extent, program_);
     while (width < 64 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop) {
       Loop* inner = loop->body[0].loop.get();
-      if (inner->role != AxisRole::parallel || inner->directives.binding != Binding::none || mentions(inner->extent, loop->var)) break;
+      if (inner->role != AxisRole::parallel || inner->directives.binding != Binding::none ||
+          mentions(inner->extent, loop->var))
+        break;
       inner->directives.binding = Binding::item;
       width *= estimate(inner->extent, program_);
       loop = inner;
     }
     // Few, long rows: cut the rows as well.
-    if (width < 8 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop && loop->body[0].loop->directives.binding == Binding::lane &&
-        loop->body[0].loop->role == AxisRole::parallel && estimate(loop->body[0].loop->extent, program_) > 2 * chunk)
+    if (width < 8 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop &&
+        loop->body[0].loop->directives.binding == Binding::lane && loop->body[0].loop->role == AxisRole::parallel &&
+        estimate(loop->body[0].loop->extent, program_) > 2 * chunk)
       split(loop->body);
   }
 
@@ -171,8 +182,8 @@ class Binder {
   RangeEnv env_;
 };
 
-// The template's own axes: batches and tiles of rows are items; n runs in lanes. What follows n inside m, the row part, is
-// bound like any other body.
+// The template's own axes: batches and tiles of rows are items; n runs in lanes. What follows n inside m, the row part,
+// is bound like any other body.
 void bind_mm(LoopProgram& program, Kernel& kernel, const Machine& machine) {
   Body* body = &kernel.body;
   while (true) {

@@ -37,7 +37,8 @@ bool collapse_pair(Loop& outer, const Kernel& kernel, const LoopProgram& program
   for (Stmt& stmt : body) {
     for (Expr& e : stmt.index) e = simplify(substitute(e, map), after);
     stmt.expr = simplify(substitute(stmt.expr, map), after);
-    if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) fine &= !contains_division(address_of(stmt, program, after));
+    if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
+      fine &= !contains_division(address_of(stmt, program, after));
     if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
   }
   if (!fine) return false;

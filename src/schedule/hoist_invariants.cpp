@@ -8,8 +8,8 @@ class Hoister {
  public:
   Hoister(const LoopProgram& program) : ranges_(program.ranges()) {}
 
-  // Statements that leave a loop go in front of it, in the enclosing body. Nothing leaves the outermost loops: they are what
-  // is spread over threads.
+  // Statements that leave a loop go in front of it, in the enclosing body. Nothing leaves the outermost loops: they are
+  // what is spread over threads.
   bool visit(Body& body, bool outermost = true) {
     bool changed = false;
     Body out;

@@ -70,7 +70,8 @@ MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
     auto loop = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
     if (loop == body->end() || loop->loop->role != AxisRole::parallel) break;
     for (auto before = body->begin(); before != loop; ++before)
-      if (before->kind == StmtKind::store || before->kind == StmtKind::raise_if) return no("a store in front of a loop");
+      if (before->kind == StmtKind::store || before->kind == StmtKind::raise_if)
+        return no("a store in front of a loop");
     chain.push_back(loop->loop.get());
     body = &loop->loop->body;
   }
@@ -89,13 +90,15 @@ MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
   if (k.reduce != ReduceOp::sum) return no("the reduction is not a sum");
   if (k.reduce_dtype != DType::f32 && k.reduce_dtype != DType::f64) return no("the sum is not of f32 or f64");
   for (const Stmt& stmt : k.body)
-    if (stmt.kind == StmtKind::loop || stmt.kind == StmtKind::store || stmt.kind == StmtKind::raise_if) return no("the reduction's body is not straight-line");
+    if (stmt.kind == StmtKind::loop || stmt.kind == StmtKind::store || stmt.kind == StmtKind::raise_if)
+      return no("the reduction's body is not straight-line");
   for (const Stmt& stmt : nest.n->body)
     if (stmt.kind == StmtKind::loop && &stmt != sum) return no("another loop beside the sum");
   const Stmt* product = nullptr;
   for (const Stmt& stmt : k.body)
     if (stmt.results.size() == 1 && stmt.results[0] == k.yields[0]) product = &stmt;
-  if (!product || product->kind != StmtKind::op || product->op != ScalarOp::mul) return no("the sum is not over a product");
+  if (!product || product->kind != StmtKind::op || product->op != ScalarOp::mul)
+    return no("the sum is not over a product");
   std::vector<const Body*> bodies;
   for (const Loop* loop : nest.batch) bodies.push_back(&loop->body);
   bodies.insert(bodies.end(), {&nest.m->body, &nest.n->body, &k.body});

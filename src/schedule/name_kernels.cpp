@@ -5,12 +5,14 @@ namespace {
 
 // What is fused, shortest telling form: repeated and pure data-movement names are dropped, long lists end in a count.
 std::string fused_name(const Kernel& kernel) {
-  static const std::set<std::string> moves = {"view", "reshape", "expand", "transpose", "permute", "slice", "select", "unsqueeze",
-                                              "squeeze", "t", "clone", "copy", "alias", "detach", "contiguous", "flatten"};
+  static const std::set<std::string> moves = {"view",   "reshape",   "expand",     "transpose", "permute", "slice",
+                                              "select", "unsqueeze", "squeeze",    "t",         "clone",   "copy",
+                                              "alias",  "detach",    "contiguous", "flatten"};
   std::vector<std::string> names;
   for (bool keep_moves : {false, true}) {
     for (const std::string& name : kernel.op_names)
-      if ((keep_moves || !moves.count(name)) && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+      if ((keep_moves || !moves.count(name)) && std::find(names.begin(), names.end(), name) == names.end())
+        names.push_back(name);
     if (!names.empty()) break;
   }
   constexpr size_t most = 6;

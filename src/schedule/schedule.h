@@ -7,7 +7,7 @@
 namespace kiln::loops {
 
 struct Machine {
-  int lanes = 16;    // f32 lanes of a vector; 1: scalar code
+  int lanes = 16;  // f32 lanes of a vector; 1: scalar code
 };
 
 // cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order.

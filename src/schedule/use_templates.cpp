@@ -5,8 +5,8 @@
 namespace kiln::loops {
 namespace {
 
-// load_b's single load, if it is a plain read of a constant whose lanes (n) are not neighbours in memory: a copy laid out
-// [k, n] is made once when the weights are loaded.
+// load_b's single load, if it is a plain read of a constant whose lanes (n) are not neighbours in memory: a copy laid
+// out [k, n] is made once when the weights are loaded.
 bool pack_constant_operand(LoopProgram& program, Kernel& kernel, MmNest& nest, const RangeEnv& env, Log& log) {
   Stmt* load = nullptr;
   for (Stmt* stmt : nest.load_b)
@@ -73,8 +73,8 @@ bool pack_constant_operand(LoopProgram& program, Kernel& kernel, MmNest& nest, c
   return true;
 }
 
-// Rows of a tile: as many accumulators as the registers hold (32 vector registers from 16 lanes on, else 16), no more than
-// there are rows.
+// Rows of a tile: as many accumulators as the registers hold (32 vector registers from 16 lanes on, else 16), no more
+// than there are rows.
 int64_t tile_rows(const MmNest& nest, int64_t lanes) {
   int64_t rows = lanes >= 16 ? 8 : 6;
   return nest.m->extent.is_constant() ? std::clamp<int64_t>(nest.m->extent.value(), 1, rows) : rows;
@@ -90,7 +90,9 @@ bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
     bool sums = false;
-    for_each_stmt(kernel->body, [&](const Stmt& stmt) { sums |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::sum; });
+    for_each_stmt(kernel->body, [&](const Stmt& stmt) {
+      sums |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::sum;
+    });
     if (!sums) return;
     RangeEnv env = kernel_ranges(*kernel, program);
     MmAnswer answer = match_mm(*kernel, program, env);
@@ -109,7 +111,8 @@ bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
       if (stmt->kind != StmtKind::load) continue;
       auto along_n = affine_in(address_of(*stmt, program, env), nest.n->var);
       if (!along_n || !(along_n->coefficient.is_constant(1) || along_n->coefficient.is_constant(0))) {
-        log.push_back(str("no mm template for ", kernel->name, ": columns of ", program.buffers[static_cast<size_t>(stmt->buffer)].name, " are not neighbours in memory"));
+        log.push_back(str("no mm template for ", kernel->name, ": columns of ",
+                          program.buffers[static_cast<size_t>(stmt->buffer)].name, " are not neighbours in memory"));
         return;
       }
     }
@@ -117,7 +120,8 @@ bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
     kernel->use.axes = {{"m", nest.m->var}, {"n", nest.n->var}, {"k", nest.k->loop->var}};
     int64_t lanes = machine.lanes;
     double columns = estimate(nest.n->extent, program);
-    kernel->use.parameters = {{"mr", tile_rows(nest, lanes)}, {"nr", columns >= static_cast<double>(2 * lanes) ? 2 : 1}, {"lanes", lanes}};
+    kernel->use.parameters = {
+        {"mr", tile_rows(nest, lanes)}, {"nr", columns >= static_cast<double>(2 * lanes) ? 2 : 1}, {"lanes", lanes}};
     log.push_back(str("mm template for ", kernel->name, packed ? " (packed)" : ""));
     changed = true;
   });

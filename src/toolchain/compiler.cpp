@@ -12,7 +12,8 @@
 namespace kiln {
 
 Compiler find_compiler(const std::string& wish) {
-  std::vector<std::string> candidates = wish.empty() ? std::vector<std::string>{"g++", "clang++", "c++"} : std::vector<std::string>{wish};
+  std::vector<std::string> candidates =
+      wish.empty() ? std::vector<std::string>{"g++", "clang++", "c++"} : std::vector<std::string>{wish};
   for (const std::string& candidate : candidates) {
     std::string path = find_program(candidate);
     if (path.empty()) continue;
@@ -20,7 +21,8 @@ Compiler find_compiler(const std::string& wish) {
     if (version.exit_code != 0) continue;
     return {path, std::string(trim(split(version.output, '\n')[0]))};
   }
-  fail_user("K0410", str("no C++ compiler found (looked for ", join(candidates, ", "), "); install g++ or set KILN_CXX"));
+  fail_user("K0410",
+            str("no C++ compiler found (looked for ", join(candidates, ", "), "); install g++ or set KILN_CXX"));
 }
 
 namespace {
@@ -43,8 +45,8 @@ std::string first_lines(const std::string& output) {
 void check(const ProcessResult& result, const Compiler& compiler, TemporaryDirectory& directory) {
   if (result.exit_code == 0) return;
   directory.keep();
-  fail_user("K0411", str("the C++ compiler ", compiler.path, " failed (exit code ", result.exit_code, ") on generated code, kept in ",
-                         directory.path(), ":\n  ", first_lines(result.output)));
+  fail_user("K0411", str("the C++ compiler ", compiler.path, " failed (exit code ", result.exit_code,
+                         ") on generated code, kept in ", directory.path(), ":\n  ", first_lines(result.output)));
 }
 
 }  // namespace
@@ -62,7 +64,15 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
     return arguments;
   };
   // -s: symbols for dlsym, gdb and perf stay (they are dynamic); only the static symbol table goes.
-  const std::vector<std::string> link = {"-shared", "-nostdlib", "-Wl,--build-id=none", "-Wl,-z,noexecstack", "-Wl,--hash-style=gnu", "-Wl,-z,noseparate-code", "-s", "-o", output};
+  const std::vector<std::string> link = {"-shared",
+                                         "-nostdlib",
+                                         "-Wl,--build-id=none",
+                                         "-Wl,-z,noexecstack",
+                                         "-Wl,--hash-style=gnu",
+                                         "-Wl,-z,noseparate-code",
+                                         "-s",
+                                         "-o",
+                                         output};
   auto source_path = [&](int i) { return join_path(directory.path(), str("kernels_", i, ".cpp")); };
   auto object_path = [&](int i) { return join_path(directory.path(), str("kernels_", i, ".o")); };
   for (int i = 0; i < total; ++i) write_file_atomic(source_path(i), request.sources[static_cast<size_t>(i)]);

@@ -10,24 +10,25 @@ namespace kiln {
 
 struct Compiler {
   std::string path;
-  std::string identity;   // first line of --version: part of cache keys
+  std::string identity;  // first line of --version: part of cache keys
 };
 
 // `wish` (setting `compiler`, environment KILN_CXX), else g++, clang++, c++. Throws K0410 when there is none.
 Compiler find_compiler(const std::string& wish = "");
 
 struct BuildRequest {
-  std::vector<std::string> sources;      // texts, one translation unit each
+  std::vector<std::string> sources;  // texts, one translation unit each
   std::vector<std::string> flags;
   std::function<void(int done, int total)> progress;
 };
 
 struct BuildResult {
-  std::string shared_object;             // its bytes
+  std::string shared_object;  // its bytes
   bool from_cache = false;
 };
 
-// Compiles the units (as many at once as there are processors) and links them. Throws K0411 with the compiler's message.
+// Compiles the units (as many at once as there are processors) and links them. Throws K0411 with the compiler's
+// message.
 BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache);
 
 }  // namespace kiln

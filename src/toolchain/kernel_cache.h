@@ -1,6 +1,6 @@
-// Compiled code on disk, found by content: the key is the hash of source, flags, compiler identity and ABI. The directory
-// is private (0700, owner checked); entries are written by rename and carry a hash that is checked when they are read, so a
-// damaged or foreign entry is a miss, never wrong code.
+// Compiled code on disk, found by content: the key is the hash of source, flags, compiler identity and ABI. The
+// directory is private (0700, owner checked); entries are written by rename and carry a hash that is checked when they
+// are read, so a damaged or foreign entry is a miss, never wrong code.
 #pragma once
 #include <optional>
 #include <string>
@@ -13,12 +13,12 @@ class KernelCache {
  public:
   // Empty path: no cache. A directory that is not ours or not private is not used; `problem` says why.
   explicit KernelCache(std::string directory);
-  static std::string default_directory();   // $XDG_CACHE_HOME/kiln or ~/.cache/kiln; empty when there is no home
+  static std::string default_directory();  // $XDG_CACHE_HOME/kiln or ~/.cache/kiln; empty when there is no home
   bool usable() const { return usable_; }
   const std::string& problem() const { return problem_; }
   const std::string& directory() const { return directory_; }
   std::optional<std::string> get(const std::string& key) const;
-  void put(const std::string& key, std::string_view bytes) const;   // failing to write is no error
+  void put(const std::string& key, std::string_view bytes) const;  // failing to write is no error
 
  private:
   std::string directory_, problem_;

@@ -51,7 +51,9 @@ Process::Process(const std::vector<std::string>& arguments) {
   output_ = ends[0];
 }
 
-Process::Process(Process&& other) noexcept : pid_(other.pid_), output_(other.output_) { other.pid_ = other.output_ = -1; }
+Process::Process(Process&& other) noexcept : pid_(other.pid_), output_(other.output_) {
+  other.pid_ = other.output_ = -1;
+}
 
 Process::~Process() {
   if (pid_ > 0) {

@@ -6,17 +6,17 @@
 namespace kiln {
 
 struct ProcessResult {
-  int exit_code = -1;       // 128 + signal when killed
-  std::string output;       // stdout and stderr together
+  int exit_code = -1;  // 128 + signal when killed
+  std::string output;  // stdout and stderr together
 };
 
 // A program started and not yet waited for. Several may run at once.
 class Process {
  public:
-  explicit Process(const std::vector<std::string>& arguments);   // arguments[0] is looked up in PATH; throws K0412
+  explicit Process(const std::vector<std::string>& arguments);  // arguments[0] is looked up in PATH; throws K0412
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
-  ~Process();               // kills and reaps what was not waited for
+  ~Process();  // kills and reaps what was not waited for
   ProcessResult wait();
 
  private:

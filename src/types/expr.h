@@ -21,9 +21,30 @@
 namespace kiln {
 
 enum class ExprOp : uint8_t {
-  constant, symbol, add, mul, floordiv, mod, pow, min, max,
-  eq, ne, lt, le, logical_and, logical_or, logical_not, ite,
-  float_constant, to_float, truediv, to_int /* truncates */, floor_to_int, ceil_to_int, sqrt,
+  constant,
+  symbol,
+  add,
+  mul,
+  floordiv,
+  mod,
+  pow,
+  min,
+  max,
+  eq,
+  ne,
+  lt,
+  le,
+  logical_and,
+  logical_or,
+  logical_not,
+  ite,
+  float_constant,
+  to_float,
+  truediv,
+  to_int /* truncates */,
+  floor_to_int,
+  ceil_to_int,
+  sqrt,
 };
 
 class Expr {
@@ -37,9 +58,9 @@ class Expr {
   static Expr make(ExprOp op, std::vector<Expr> args);  // normalises
 
   ExprOp op() const;
-  int64_t value() const;                 // of a constant
-  double float_value() const;            // of a float_constant
-  const std::string& name() const;       // of a symbol
+  int64_t value() const;            // of a constant
+  double float_value() const;       // of a float_constant
+  const std::string& name() const;  // of a symbol
   const std::vector<Expr>& args() const;
   size_t hash() const;
   bool is_constant() const { return op() == ExprOp::constant; }
@@ -48,7 +69,7 @@ class Expr {
   bool is_float() const;    // gives a float
   bool is_boolean() const;  // relation or logical operator
 
-  std::string text() const;  // infix: "s0*2 + i1 // 8", reads back through parse_expr
+  std::string text() const;            // infix: "s0*2 + i1 // 8", reads back through parse_expr
   bool same(const Expr& other) const;  // structurally equal after normalisation
   bool operator==(const Expr& other) const { return same(other); }
   bool operator<(const Expr& other) const;  // any total order, stable across runs
@@ -117,9 +138,9 @@ std::optional<Affine> affine_in(const Expr& expr, std::string_view symbol);
 // A size symbol of a program: where its value comes from and what is known of it.
 struct SymbolInfo {
   std::string name;
-  Interval range;                // from range_constraints
-  std::optional<int64_t> hint;   // value at export
-  bool unbacked = false;         // computed from data while running (u0), not from an input's size
+  Interval range;               // from range_constraints
+  std::optional<int64_t> hint;  // value at export
+  bool unbacked = false;        // computed from data while running (u0), not from an input's size
 };
 
 std::vector<Expr> contiguous_strides(const std::vector<Expr>& sizes);

@@ -22,10 +22,10 @@ struct Scalar {
   bool is_int() const { return std::holds_alternative<int64_t>(value); }
   bool is_float() const { return std::holds_alternative<double>(value); }
   bool is_complex() const { return std::holds_alternative<std::complex<double>>(value); }
-  int64_t as_int() const;    // truncates a float, true is 1
+  int64_t as_int() const;  // truncates a float, true is 1
   double as_double() const;
   std::complex<double> as_complex() const;
-  std::string text() const;  // "true", "3", "1.5", "(1.0,2.0)"
+  std::string text() const;                    // "true", "3", "1.5", "(1.0,2.0)"
   bool operator==(const Scalar& other) const;  // same kind and same bits (NaN equals NaN)
 };
 

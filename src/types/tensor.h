@@ -16,8 +16,8 @@ namespace kiln {
 struct Storage {
   std::byte* data = nullptr;
   int64_t bytes = 0;
-  bool writable = true;           // false: mapped from a file
-  std::shared_ptr<void> keep;     // owns what `data` points to
+  bool writable = true;                                     // false: mapped from a file
+  std::shared_ptr<void> keep;                               // owns what `data` points to
   static std::shared_ptr<Storage> allocate(int64_t bytes);  // zeroed, aligned to 64
 };
 
@@ -59,8 +59,8 @@ int64_t storage_bytes_needed(DType dtype, const std::vector<int64_t>& sizes, con
                              int64_t offset);
 // Every element has its own place and there are no gaps (sizes of 1 aside): a layout that a buffer of its own can have.
 bool dense_and_not_overlapping(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
-// The dimensions from innermost to outermost as these strides order them, with PyTorch's rule for ties and strides of 0:
-// a copy of a view with gaps or repeated elements is laid out in this order.
+// The dimensions from innermost to outermost as these strides order them, with PyTorch's rule for ties and strides of
+// 0: a copy of a view with gaps or repeated elements is laid out in this order.
 std::vector<size_t> memory_order(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);
 // Dense strides in that order.
 std::vector<int64_t> dense_strides_like(const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides);

@@ -4,8 +4,8 @@ namespace kiln::codegen {
 using namespace loops;
 namespace {
 
-// Kernel text per translation unit: large enough that the compiler's start-up does not count, small enough that units can
-// be compiled side by side. It depends on the program only, so packages are the same wherever they are made.
+// Kernel text per translation unit: large enough that the compiler's start-up does not count, small enough that units
+// can be compiled side by side. It depends on the program only, so packages are the same wherever they are made.
 constexpr size_t unit_bytes = 48 * 1024;
 
 std::string unit_text(const std::string& kernels, const CpuTarget& target) {

@@ -6,24 +6,24 @@
 namespace kiln::codegen {
 
 struct CpuTarget {
-  std::string name;                 // "x86-64-v4"
+  std::string name;  // "x86-64-v4"
   CpuLevel level = CpuLevel::generic;
-  int lanes = 16;                   // f32 lanes; 1: scalar code
+  int lanes = 16;  // f32 lanes; 1: scalar code
 };
 // Throws K0403 for a name nobody knows, listing those that are known.
 CpuTarget cpu_target(const std::string& name, int simdlen_bits = 0);
-std::string host_target_name();     // the best level this machine runs
+std::string host_target_name();  // the best level this machine runs
 std::vector<std::string> cpu_target_names();
 
 struct StepCode {
-  int function = 0;                 // index into GeneratedCode::symbols
-  PrintedKernel kernel;             // buffers, ints, sites, items of this step; its text is empty
+  int function = 0;      // index into GeneratedCode::symbols
+  PrintedKernel kernel;  // buffers, ints, sites, items of this step; its text is empty
 };
 
 struct GeneratedCode {
-  std::vector<std::string> sources;                       // translation units, complete
-  std::vector<std::string> flags;                         // for the compiler
-  std::vector<std::string> symbols;                       // exported functions
+  std::vector<std::string> sources;  // translation units, complete
+  std::vector<std::string> flags;    // for the compiler
+  std::vector<std::string> symbols;  // exported functions
   std::map<const loops::Kernel*, StepCode> steps;
 };
 GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target);

@@ -16,9 +16,15 @@ const char* c_type(DType dtype) {
 std::string vector_type(DType dtype) { return dtype == DType::boolean ? "vmask" : str("v", c_type(dtype)); }
 
 KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, int lanes)
-    : kernel_(kernel), program_(program), value_types_(kernel.value_types), env_(kernel_ranges(kernel, program)), lane_count_(lanes) {}
+    : kernel_(kernel),
+      program_(program),
+      value_types_(kernel.value_types),
+      env_(kernel_ranges(kernel, program)),
+      lane_count_(lanes) {}
 
-void KernelPrinter::line(const std::string& text) { out_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n"; }
+void KernelPrinter::line(const std::string& text) {
+  out_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n";
+}
 void KernelPrinter::open(const std::string& text) {
   line(text + " {");
   ++depth_;
@@ -34,8 +40,10 @@ std::string KernelPrinter::name(ValueId v) {
 }
 
 void KernelPrinter::define(ValueId v, const std::string& text, bool is_varying) {
-  if (is_varying) varying_.insert(v);
-  else varying_.erase(v);
+  if (is_varying)
+    varying_.insert(v);
+  else
+    varying_.erase(v);
   line(str("const ", is_varying ? vector_type(type(v)) : c_type(type(v)), " ", name(v), " = ", text, ";"));
 }
 
@@ -63,12 +71,14 @@ int KernelPrinter::local_site(int site) {
 
 PrintedKernel KernelPrinter::print() {
   print_items();
-  std::string head = "extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
+  std::string head =
+      "extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* "
+      "buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
   for (size_t i = 0; i < result_.buffers.size(); ++i) {
     const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.buffers[i])].dtype);
     const char* constant = result_.access[i] == 1 ? "const " : "";
-    // Buffers of one kernel never overlap unless they are the same pointer for the same elements, so no restrict is claimed
-    // for written ones.
+    // Buffers of one kernel never overlap unless they are the same pointer for the same elements, so no restrict is
+    // claimed for written ones.
     head += str("  ", constant, t, "* const b", i, " = (", constant, t, "*)buffers[", i, "];\n");
   }
   for (size_t i = 0; i < result_.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
@@ -80,20 +90,25 @@ namespace {
 double work_of(const Body& body, const LoopProgram& program) {
   double work = 0;
   for (const Stmt& stmt : body) {
-    if (stmt.kind == StmtKind::loop) work += std::max(1.0, estimate(stmt.loop->extent, program)) * (work_of(stmt.loop->body, program) + work_of(stmt.loop->after, program) + 0.5);
-    else if (stmt.kind == StmtKind::op) work += scalar_op_info(stmt.op).cost;
-    else if (stmt.kind != StmtKind::constant) work += 1;
+    if (stmt.kind == StmtKind::loop)
+      work += std::max(1.0, estimate(stmt.loop->extent, program)) *
+              (work_of(stmt.loop->body, program) + work_of(stmt.loop->after, program) + 0.5);
+    else if (stmt.kind == StmtKind::op)
+      work += scalar_op_info(stmt.op).cost;
+    else if (stmt.kind != StmtKind::constant)
+      work += 1;
   }
   return work;
 }
-constexpr double worth_a_thread = 400000;   // statement-lanes, about 20 µs: below that waking a thread costs more
+constexpr double worth_a_thread = 400000;  // statement-lanes, about 20 µs: below that waking a thread costs more
 }  // namespace
 
 void KernelPrinter::print_items() {
   if (kernel_.use.name == "mm") return MmPrinter(*this).print();
   std::vector<const Loop*> items;
   const Body* body = &kernel_.body;
-  while (body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->directives.binding == Binding::item) {
+  while (body->size() == 1 && body->front().kind == StmtKind::loop &&
+         body->front().loop->directives.binding == Binding::item) {
     items.push_back(body->front().loop.get());
     body = &body->front().loop->body;
   }
@@ -108,7 +123,8 @@ void KernelPrinter::print_items() {
     line("i64 rest = item;");
     for (size_t i = items.size(); i-- > 0;) {
       std::string extent = expr(items[i]->extent);
-      line(i == 0 ? str("const i64 ", items[i]->var, " = rest;") : str("const i64 ", items[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
+      line(i == 0 ? str("const i64 ", items[i]->var, " = rest;")
+                  : str("const i64 ", items[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
     }
   }
   print_body(*body);
@@ -121,19 +137,31 @@ void KernelPrinter::print_body(const Body& body) {
 
 void KernelPrinter::print_stmt(const Stmt& stmt) {
   switch (stmt.kind) {
-    case StmtKind::op: return print_op(stmt);
-    case StmtKind::constant: return print_constant(stmt);
-    case StmtKind::index_value: return print_index_value(stmt);
-    case StmtKind::load: return print_load(stmt);
-    case StmtKind::store: return print_store(stmt);
-    case StmtKind::check_index: return print_check_index(stmt);
-    case StmtKind::raise_if: return print_raise(stmt);
-    case StmtKind::loop: return print_loop(stmt);
-    case StmtKind::random: fail_unsupported("K0401", "random numbers inside a kernel are not supported yet");
+    case StmtKind::op:
+      return print_op(stmt);
+    case StmtKind::constant:
+      return print_constant(stmt);
+    case StmtKind::index_value:
+      return print_index_value(stmt);
+    case StmtKind::load:
+      return print_load(stmt);
+    case StmtKind::store:
+      return print_store(stmt);
+    case StmtKind::check_index:
+      return print_check_index(stmt);
+    case StmtKind::raise_if:
+      return print_raise(stmt);
+    case StmtKind::loop:
+      return print_loop(stmt);
+    case StmtKind::random:
+      return define(stmt.results[0],
+                    str("k_random_", storage_suffix(stmt.dtype), "(ctx->seed, (i64)", expr(stmt.expr), ")"), false);
   }
 }
 
-void KernelPrinter::print_constant(const Stmt& stmt) { define(stmt.results[0], literal(stmt.dtype, stmt.constant), false); }
+void KernelPrinter::print_constant(const Stmt& stmt) {
+  define(stmt.results[0], literal(stmt.dtype, stmt.constant), false);
+}
 
 void KernelPrinter::print_op(const Stmt& stmt) {
   bool vary = false;
@@ -156,12 +184,18 @@ void KernelPrinter::print_index_value(const Stmt& stmt) {
   bool vary = varies(stmt.expr);
   if (stmt.expr.is_float()) {
     // A float over sizes (1 / sqrt(s0)): the host computes it and passes its bits.
-    if (local(stmt.expr)) fail_unsupported("K0402", str("the expression ", stmt.expr.text(), " cannot be computed inside a kernel"));
+    if (local(stmt.expr))
+      fail_unsupported("K0402", str("the expression ", stmt.expr.text(), " cannot be computed inside a kernel"));
     std::string real = str("__builtin_bit_cast(f64, ", parameter(stmt.expr), ")");
-    return define(stmt.results[0], type(stmt.results[0]) == DType::f64 ? real : str("k_cast_", storage_suffix(type(stmt.results[0])), "(", real, ")"), false);
+    return define(stmt.results[0],
+                  type(stmt.results[0]) == DType::f64
+                      ? real
+                      : str("k_cast_", storage_suffix(type(stmt.results[0])), "(", real, ")"),
+                  false);
   }
   std::string text = vary ? vector_expr(stmt.expr) : expr(stmt.expr);
-  if (type(stmt.results[0]) != DType::i64) text = str("k_cast_", storage_suffix(type(stmt.results[0])), "(", vary ? text : str("(i64)(", text, ")"), ")");
+  if (type(stmt.results[0]) != DType::i64)
+    text = str("k_cast_", storage_suffix(type(stmt.results[0])), "(", vary ? text : str("(i64)(", text, ")"), ")");
   define(stmt.results[0], text, vary);
 }
 
@@ -187,13 +221,16 @@ void KernelPrinter::print_load(const Stmt& stmt) {
   bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
   std::string text;
   if (plain) {
-    std::string p = str(b, " + ", expr(where));   // the variable's own value is that of the first lane
+    std::string p = str(b, " + ", expr(where));  // the variable's own value is that of the first lane
     bool next = affine->coefficient.is_constant(1);
     std::string stride = next ? "" : str(", ", expr(affine->coefficient));
     std::string s = next ? "" : "s";
-    if (stmt.mask != no_value) text = str("k_load_", suffix, "_", s, "m(", p, stride, ", ", mask_and_left(stmt.mask), ")");
-    else if (!lanes_->left.empty()) text = str("k_load_", suffix, "_", s, "n(", p, stride, ", ", lanes_->left, ")");
-    else text = str("k_load_", suffix, next ? "" : "_s", "(", p, stride, ")");
+    if (stmt.mask != no_value)
+      text = str("k_load_", suffix, "_", s, "m(", p, stride, ", ", mask_and_left(stmt.mask), ")");
+    else if (!lanes_->left.empty())
+      text = str("k_load_", suffix, "_", s, "n(", p, stride, ", ", lanes_->left, ")");
+    else
+      text = str("k_load_", suffix, next ? "" : "_s", "(", p, stride, ")");
   } else {
     std::string mask = mask_and_left(stmt.mask);
     text = mask.empty() ? str("k_gather_", suffix, "(", b, ", ", vector_expr(where), ")")
@@ -205,11 +242,16 @@ void KernelPrinter::print_load(const Stmt& stmt) {
 namespace {
 const char* combine_function(StoreMode mode) {
   switch (mode) {
-    case StoreMode::add: return "k_add";
-    case StoreMode::min: return "k_min";
-    case StoreMode::max: return "k_max";
-    case StoreMode::prod: return "k_mul";
-    default: return nullptr;
+    case StoreMode::add:
+      return "k_add";
+    case StoreMode::min:
+      return "k_min";
+    case StoreMode::max:
+      return "k_max";
+    case StoreMode::prod:
+      return "k_mul";
+    default:
+      return nullptr;
   }
 }
 }  // namespace
@@ -223,10 +265,16 @@ void KernelPrinter::print_store(const Stmt& stmt) {
   if (!lanes_) {
     std::string p = str(b, " + ", expr(where));
     std::string guard = stmt.mask == no_value ? "" : str("if (", name(stmt.mask), ") ");
-    if (stmt.mode == StoreMode::atomic_add) line(str(guard, "k_atomic_add_", suffix, "(", p, ", ", name(v), ");"));
-    else if (combines && dtype == DType::boolean) line(str(guard, "k_set_bool(", p, ", k_get_bool(", p, stmt.mode == StoreMode::add || stmt.mode == StoreMode::max ? ") || " : ") && ", name(v), ");"));
-    else if (combines) line(str(guard, "k_set_", suffix, "(", p, ", ", combine_function(stmt.mode), "(k_get_", suffix, "(", p, "), ", name(v), "));"));
-    else line(str(guard, "k_set_", suffix, "(", p, ", ", name(v), ");"));
+    if (stmt.mode == StoreMode::atomic_add)
+      line(str(guard, "k_atomic_add_", suffix, "(", p, ", ", name(v), ");"));
+    else if (combines && dtype == DType::boolean)
+      line(str(guard, "k_set_bool(", p, ", k_get_bool(", p,
+               stmt.mode == StoreMode::add || stmt.mode == StoreMode::max ? ") || " : ") && ", name(v), ");"));
+    else if (combines)
+      line(str(guard, "k_set_", suffix, "(", p, ", ", combine_function(stmt.mode), "(k_get_", suffix, "(", p, "), ",
+               name(v), "));"));
+    else
+      line(str(guard, "k_set_", suffix, "(", p, ", ", name(v), ");"));
     return;
   }
   KILN_CHECK(!combines, "an accumulating store was bound to lanes");
@@ -239,13 +287,17 @@ void KernelPrinter::print_store(const Stmt& stmt) {
     std::string stride = next ? "" : str(", ", expr(affine->coefficient));
     std::string s = next ? "" : "s";
     // Arguments: pointer, value, then stride, lanes or mask, as the loads have them.
-    if (stmt.mask != no_value) line(str("k_store_", suffix, "_", s, "m(", p, ", ", vector(v), stride, ", ", mask_and_left(stmt.mask), ");"));
-    else if (!lanes_->left.empty()) line(str("k_store_", suffix, "_", s, "n(", p, ", ", vector(v), stride, ", ", lanes_->left, ");"));
-    else line(str("k_store_", suffix, next ? "" : "_s", "(", p, ", ", vector(v), stride, ");"));
+    if (stmt.mask != no_value)
+      line(str("k_store_", suffix, "_", s, "m(", p, ", ", vector(v), stride, ", ", mask_and_left(stmt.mask), ");"));
+    else if (!lanes_->left.empty())
+      line(str("k_store_", suffix, "_", s, "n(", p, ", ", vector(v), stride, ", ", lanes_->left, ");"));
+    else
+      line(str("k_store_", suffix, next ? "" : "_s", "(", p, ", ", vector(v), stride, ");"));
     return;
   }
   std::string mask = mask_and_left(stmt.mask);
-  line(str("k_scatter_", suffix, "(", b, ", ", vector_expr(where), ", ", vector(v), mask.empty() ? "" : ", " + mask, ");"));
+  line(str("k_scatter_", suffix, "(", b, ", ", vector_expr(where), ", ", vector(v), mask.empty() ? "" : ", " + mask,
+           ");"));
 }
 
 void KernelPrinter::print_check_index(const Stmt& stmt) {
@@ -257,17 +309,23 @@ void KernelPrinter::print_check_index(const Stmt& stmt) {
   if (!vary) {
     line(str("i64 ", var, " = (i64)", name(v), ";"));
     if (stmt.mask != no_value) line(str("if (!", name(stmt.mask), ") ", var, " = 0; else"));
-    line(str("if ((u64)(", var, " += ", var, " < 0 ? ", extent, " : 0) >= (u64)(", extent, ")) return k_raise(ctx, ", site, ", 0, (i64)", name(v), ");"));
+    line(str("if ((u64)(", var, " += ", var, " < 0 ? ", extent, " : 0) >= (u64)(", extent, ")) return k_raise(ctx, ",
+             site, ", 0, (i64)", name(v), ");"));
     define(stmt.results[0], var, false);
     return;
   }
   varying_index_.insert(var);
   std::string given = str(var, "_given"), in_use = mask_and_left(stmt.mask);
   line(str("const vi64 ", given, " = k_cast_i64(", vector(v), ");"));
-  line(str("const vi64 ", var, "_wrapped = k_select(k_lt(", given, ", k_splat_i64(0)), ", given, " + k_splat_i64(", extent, "), ", given, ");"));
-  line(str("const vmask ", var, "_bad = (k_lt(", var, "_wrapped, k_splat_i64(0)) | k_ge(", var, "_wrapped, k_splat_i64(", extent, ")))", in_use.empty() ? "" : " & " + in_use, ";"));
-  line(str("if (k_hany(", var, "_bad)) return k_raise(ctx, ", site, ", 0, k_lane(", given, ", k_first_true(", var, "_bad)));"));
-  line(str("const vi64 ", var, " = ", in_use.empty() ? str(var, "_wrapped") : str("k_select(", in_use, ", ", var, "_wrapped, k_splat_i64(0))"), ";"));
+  line(str("const vi64 ", var, "_wrapped = k_select(k_lt(", given, ", k_splat_i64(0)), ", given, " + k_splat_i64(",
+           extent, "), ", given, ");"));
+  line(str("const vmask ", var, "_bad = (k_lt(", var, "_wrapped, k_splat_i64(0)) | k_ge(", var,
+           "_wrapped, k_splat_i64(", extent, ")))", in_use.empty() ? "" : " & " + in_use, ";"));
+  line(str("if (k_hany(", var, "_bad)) return k_raise(ctx, ", site, ", 0, k_lane(", given, ", k_first_true(", var,
+           "_bad)));"));
+  line(str("const vi64 ", var, " = ",
+           in_use.empty() ? str(var, "_wrapped") : str("k_select(", in_use, ", ", var, "_wrapped, k_splat_i64(0))"),
+           ";"));
   define(stmt.results[0], var, true);
 }
 
@@ -280,7 +338,8 @@ void KernelPrinter::print_raise(const Stmt& stmt) {
     return;
   }
   std::string in_use = mask_and_left(stmt.mask);
-  line(str("if (k_hany(", vector(v), in_use.empty() ? "" : " & " + in_use, ")) return k_raise(ctx, ", site, ", 0, 0);"));
+  line(
+      str("if (k_hany(", vector(v), in_use.empty() ? "" : " & " + in_use, ")) return k_raise(ctx, ", site, ", 0, 0);"));
 }
 
 }  // namespace kiln::codegen

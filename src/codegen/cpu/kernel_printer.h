@@ -1,5 +1,5 @@
-// Prints one scheduled kernel as a C++ function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order of
-// first use, so that two kernels that do the same print the same text and are compiled once.
+// Prints one scheduled kernel as a C++ function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order
+// of first use, so that two kernels that do the same print the same text and are compiled once.
 //
 // Inside a loop bound to lanes a value is either varying (a vector, one element per lane) or uniform (a scalar, splat
 // where it meets a vector). The last, partial group of lanes is printed as a second copy of the body in which loads and
@@ -10,11 +10,11 @@
 namespace kiln::codegen {
 
 struct PrintedKernel {
-  std::string text;                          // the function, with $NAME for its name
-  std::vector<loops::BufferId> buffers;      // b0, b1, … in the order of the argument
-  std::vector<uint8_t> access;               // per buffer: 1 read, 2 write, 3 both
-  std::vector<Expr> ints;                    // what n0, n1, … are: symbols, or expressions over symbols (floats as their bits)
-  std::vector<loops::Site> sites;            // by the number the kernel raises with
+  std::string text;                      // the function, with $NAME for its name
+  std::vector<loops::BufferId> buffers;  // b0, b1, … in the order of the argument
+  std::vector<uint8_t> access;           // per buffer: 1 read, 2 write, 3 both
+  std::vector<Expr> ints;          // what n0, n1, … are: symbols, or expressions over symbols (floats as their bits)
+  std::vector<loops::Site> sites;  // by the number the kernel raises with
   Expr items, grain;
 };
 
@@ -29,7 +29,7 @@ class KernelPrinter {
   // Where lanes run, while inside such a loop.
   struct Lanes {
     std::string var;
-    std::string left;   // C++ expression of the lanes in use in a partial group; empty: all
+    std::string left;  // C++ expression of the lanes in use in a partial group; empty: all
   };
 
   void print_items();
@@ -54,11 +54,11 @@ class KernelPrinter {
   std::string identity(const loops::Loop& loop, int which) const;
 
   // kernel_printer_expr.cpp
-  std::string expr(const Expr& e);                 // scalar i64
-  std::string vector_expr(const Expr& e);          // vi64 over the lanes
-  std::string parameter(const Expr& e);            // n3: computed by the host
-  bool local(const Expr& e) const;                 // mentions a variable of this kernel
-  bool varies(const Expr& e) const;                // mentions the lane variable or an index variable that differs by lane
+  std::string expr(const Expr& e);         // scalar i64
+  std::string vector_expr(const Expr& e);  // vi64 over the lanes
+  std::string parameter(const Expr& e);    // n3: computed by the host
+  bool local(const Expr& e) const;         // mentions a variable of this kernel
+  bool varies(const Expr& e) const;        // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
   std::string pointer(const loops::Stmt& access, const std::string& address);
   std::string literal(DType dtype, const Scalar& value) const;
@@ -77,16 +77,16 @@ class KernelPrinter {
 
   const loops::Kernel& kernel_;
   const loops::LoopProgram& program_;
-  std::vector<DType> value_types_;   // the kernel's, and those of copies that a template prints
+  std::vector<DType> value_types_;  // the kernel's, and those of copies that a template prints
   RangeEnv env_;
   int lane_count_;
   std::string out_;
   int depth_ = 1;
   std::optional<Lanes> lanes_;
   std::set<loops::ValueId> varying_;
-  std::set<std::string> varying_index_;            // index variables that differ by lane
+  std::set<std::string> varying_index_;  // index variables that differ by lane
   std::map<loops::ValueId, int> value_numbers_;
-  std::map<std::string, int> int_numbers_;         // by text
+  std::map<std::string, int> int_numbers_;  // by text
   std::map<int, int> site_numbers_;
   PrintedKernel result_;
 };

@@ -39,10 +39,14 @@ std::string KernelPrinter::expr(const Expr& e) {
     return str(function, "((i64)", expr(e.args()[0]), ", (i64)", expr(e.args()[1]), ")");
   };
   switch (e.op()) {
-    case ExprOp::constant: return literal(DType::i64, Scalar(e.value()));
-    case ExprOp::symbol: return local(e) ? e.name() : parameter(e);
-    case ExprOp::add: return all(" + ");
-    case ExprOp::mul: return all(" * ");
+    case ExprOp::constant:
+      return literal(DType::i64, Scalar(e.value()));
+    case ExprOp::symbol:
+      return local(e) ? e.name() : parameter(e);
+    case ExprOp::add:
+      return all(" + ");
+    case ExprOp::mul:
+      return all(" * ");
     case ExprOp::floordiv:
     case ExprOp::mod: {
       bool plain = range_of(e.args()[0], env_).low >= 0 && range_of(e.args()[1], env_).low >= 1;
@@ -56,14 +60,22 @@ std::string KernelPrinter::expr(const Expr& e) {
         text = str(e.op() == ExprOp::min ? "k_min" : "k_max", "((i64)", text, ", (i64)", expr(e.args()[i]), ")");
       return text;
     }
-    case ExprOp::eq: return all(" == ");
-    case ExprOp::ne: return all(" != ");
-    case ExprOp::lt: return all(" < ");
-    case ExprOp::le: return all(" <= ");
-    case ExprOp::logical_and: return all(" && ");
-    case ExprOp::logical_or: return all(" || ");
-    case ExprOp::logical_not: return str("!", expr(e.args()[0]));
-    case ExprOp::ite: return str("(", expr(e.args()[0]), " ? ", expr(e.args()[1]), " : ", expr(e.args()[2]), ")");
+    case ExprOp::eq:
+      return all(" == ");
+    case ExprOp::ne:
+      return all(" != ");
+    case ExprOp::lt:
+      return all(" < ");
+    case ExprOp::le:
+      return all(" <= ");
+    case ExprOp::logical_and:
+      return all(" && ");
+    case ExprOp::logical_or:
+      return all(" || ");
+    case ExprOp::logical_not:
+      return str("!", expr(e.args()[0]));
+    case ExprOp::ite:
+      return str("(", expr(e.args()[0]), " ? ", expr(e.args()[1]), " : ", expr(e.args()[2]), ")");
     default:
       if (!local(e) && !e.is_float()) return parameter(e);
       fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed inside a kernel"));
@@ -83,19 +95,27 @@ std::string KernelPrinter::vector_expr(const Expr& e) {
   switch (e.op()) {
     case ExprOp::symbol:
       if (e.name() == lanes_->var) return str("(k_splat_i64(", e.name(), ") + k_iota_i64())");
-      return e.name();   // an index variable that differs by lane
-    case ExprOp::add: return infix(" + ");
-    case ExprOp::mul: return infix(" * ");
-    case ExprOp::floordiv: return fold("k_floordiv");
-    case ExprOp::mod: return fold("k_mod");
-    case ExprOp::min: return fold("k_min");
-    case ExprOp::max: return fold("k_max");
-    default: fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed lane by lane"));
+      return e.name();  // an index variable that differs by lane
+    case ExprOp::add:
+      return infix(" + ");
+    case ExprOp::mul:
+      return infix(" * ");
+    case ExprOp::floordiv:
+      return fold("k_floordiv");
+    case ExprOp::mod:
+      return fold("k_mod");
+    case ExprOp::min:
+      return fold("k_min");
+    case ExprOp::max:
+      return fold("k_max");
+    default:
+      fail_unsupported("K0402", str("the expression ", e.text(), " cannot be computed lane by lane"));
   }
 }
 
 std::string KernelPrinter::literal(DType dtype, const Scalar& value) const {
-  if (dtype == DType::boolean) return value.as_int() != 0 || (value.is_float() && value.as_double() != 0) ? "true" : "false";
+  if (dtype == DType::boolean)
+    return value.as_int() != 0 || (value.is_float() && value.as_double() != 0) ? "true" : "false";
   if (!kiln::is_float(dtype)) {
     int64_t v = value.as_int();
     if (v == INT64_MIN) return str("(", c_type(dtype), ")(-9223372036854775807l - 1)");

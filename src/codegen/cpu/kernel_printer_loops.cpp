@@ -9,7 +9,9 @@ constexpr int64_t sum_block = 256;
 
 // A sum over products is accumulated with fused multiply-adds: one rounding less (docs/semantics.md).
 const Stmt* summed_product(const Loop& loop) {
-  if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || !kiln::is_float(loop.reduce_dtype) || loop.body.empty()) return nullptr;
+  if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || !kiln::is_float(loop.reduce_dtype) ||
+      loop.body.empty())
+    return nullptr;
   const Stmt& last = loop.body.back();
   bool product = last.kind == StmtKind::op && last.op == ScalarOp::mul && last.dtype == loop.reduce_dtype;
   return product && last.results[0] == loop.yields[0] ? &last : nullptr;
@@ -73,15 +75,24 @@ std::string KernelPrinter::identity(const Loop& loop, int which) const {
     return literal(t, Scalar(static_cast<int64_t>((uint64_t{1} << (is_signed(t) ? bits - 1 : bits)) - 1)));
   };
   switch (loop.reduce) {
-    case ReduceOp::sum: return literal(t, Scalar(int64_t{0}));
-    case ReduceOp::prod: return literal(t, Scalar(int64_t{1}));
-    case ReduceOp::max: return lowest();
-    case ReduceOp::min: return highest();
-    case ReduceOp::any: return "false";
-    case ReduceOp::all: return "true";
-    case ReduceOp::argmax: return which == 0 ? lowest() : "9223372036854775807l";
-    case ReduceOp::argmin: return which == 0 ? highest() : "9223372036854775807l";
-    case ReduceOp::welford: return literal(t, Scalar(int64_t{0}));
+    case ReduceOp::sum:
+      return literal(t, Scalar(int64_t{0}));
+    case ReduceOp::prod:
+      return literal(t, Scalar(int64_t{1}));
+    case ReduceOp::max:
+      return lowest();
+    case ReduceOp::min:
+      return highest();
+    case ReduceOp::any:
+      return "false";
+    case ReduceOp::all:
+      return "true";
+    case ReduceOp::argmax:
+      return which == 0 ? lowest() : "9223372036854775807l";
+    case ReduceOp::argmin:
+      return which == 0 ? highest() : "9223372036854775807l";
+    case ReduceOp::welford:
+      return literal(t, Scalar(int64_t{0}));
   }
   fail_bug("unknown reduction");
 }
@@ -109,14 +120,19 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
     case ReduceOp::sum:
       if (const Stmt* product = summed_product(loop)) {
         auto factor = [&](size_t i) { return lanes_ ? vector(product->args[i]) : name(product->args[i]); };
-        return line(str(acc[0], " = k_fma(", factor(0), ", ", factor(1), ", ", acc[0], ");"));
+        return line(str(acc[0], " = k_madd(", factor(0), ", ", factor(1), ", ", acc[0], ");"));
       }
       return line(str(acc[0], " = k_add(", acc[0], ", ", operand(0), ");"));
-    case ReduceOp::prod: return line(str(acc[0], " = k_mul(", acc[0], ", ", operand(0), ");"));
-    case ReduceOp::max: return line(str(acc[0], " = k_max(", acc[0], ", ", operand(0), ");"));
-    case ReduceOp::min: return line(str(acc[0], " = k_min(", acc[0], ", ", operand(0), ");"));
-    case ReduceOp::any: return line(str(acc[0], " = ", acc[0], " | ", operand(0), ";"));
-    case ReduceOp::all: return line(str(acc[0], " = ", acc[0], " & ", operand(0), ";"));
+    case ReduceOp::prod:
+      return line(str(acc[0], " = k_mul(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::max:
+      return line(str(acc[0], " = k_max(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::min:
+      return line(str(acc[0], " = k_min(", acc[0], ", ", operand(0), ");"));
+    case ReduceOp::any:
+      return line(str(acc[0], " = ", acc[0], " | ", operand(0), ";"));
+    case ReduceOp::all:
+      return line(str(acc[0], " = ", acc[0], " & ", operand(0), ";"));
     case ReduceOp::argmax:
     case ReduceOp::argmin: {
       KILN_CHECK(!lanes_, "argmax is not printed in lanes");
@@ -125,18 +141,21 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
       const char* beats = loop.reduce == ReduceOp::argmax ? " > " : " < ";
       std::string better = str(value, beats, acc[0], " || (", value, " == ", acc[0], " && ", index, " < ", acc[1], ")");
       if (kiln::is_float(loop.reduce_dtype))
-        better = str(acc[0], " == ", acc[0], " ? (", better, " || ", value, " != ", value, ") : (", value, " != ", value, " && ", index, " < ", acc[1], ")");
+        better = str(acc[0], " == ", acc[0], " ? (", better, " || ", value, " != ", value, ") : (", value,
+                     " != ", value, " && ", index, " < ", acc[1], ")");
       return line(str("if (", better, ") { ", acc[0], " = ", value, "; ", acc[1], " = ", index, "; }"));
     }
     case ReduceOp::welford: {
       KILN_CHECK(!lanes_, "welford is not printed in lanes");
       const char* t = c_type(loop.reduce_dtype);
-      if (loop.yields.size() == 3) {   // the results of an inner loop: two sets become one
-        line(str("if (", operand(2), " > 0) { const ", t, " n = ", acc[2], " + ", operand(2), ", d = ", operand(0), " - ", acc[0], "; ", acc[0], " += d * ",
-                 operand(2), " / n; ", acc[1], " += ", operand(1), " + d * d * ", acc[2], " * ", operand(2), " / n; ", acc[2], " = n; }"));
+      if (loop.yields.size() == 3) {  // the results of an inner loop: two sets become one
+        line(str("if (", operand(2), " > 0) { const ", t, " n = ", acc[2], " + ", operand(2), ", d = ", operand(0),
+                 " - ", acc[0], "; ", acc[0], " += d * ", operand(2), " / n; ", acc[1], " += ", operand(1),
+                 " + d * d * ", acc[2], " * ", operand(2), " / n; ", acc[2], " = n; }"));
         return;
       }
-      line(str(acc[2], " += 1; { const ", t, " d = ", operand(0), " - ", acc[0], "; ", acc[0], " += d / (", t, ")", acc[2], "; ", acc[1], " += d * (", operand(0), " - ", acc[0], "); }"));
+      line(str(acc[2], " += 1; { const ", t, " d = ", operand(0), " - ", acc[0], "; ", acc[0], " += d / (", t, ")",
+               acc[2], "; ", acc[1], " += d * (", operand(0), " - ", acc[0], "); }"));
       return;
     }
   }
@@ -145,7 +164,8 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
 // A reduction (or scan) that runs one iteration after the other; inside lanes its accumulators are vectors.
 void KernelPrinter::print_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
-  if (!lanes_ && loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum && type(stmt.results[0]) == DType::f32) return print_scalar_sum(stmt);
+  if (!lanes_ && loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum && type(stmt.results[0]) == DType::f32)
+    return print_scalar_sum(stmt);
   std::vector<std::string> acc;
   declare_accumulators(stmt, acc, lanes_.has_value());
   bool in_blocks = loop.role == AxisRole::reduce && blocked(loop);
@@ -155,8 +175,9 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
     open(str("for (i64 ", block, " = 0; ", block, " < ", expr(loop.extent), "; ", block, " += ", sum_block, ")"));
     ValueId v = stmt.results[0];
     target = {acc[0] + "_part"};
-    line(lanes_ ? str(vector_type(type(v)), " ", target[0], " = k_splat_", c_type(type(v)), "(", identity(loop, 0), ");")
-                : str(c_type(type(v)), " ", target[0], " = ", identity(loop, 0), ";"));
+    line(lanes_
+             ? str(vector_type(type(v)), " ", target[0], " = k_splat_", c_type(type(v)), "(", identity(loop, 0), ");")
+             : str(c_type(type(v)), " ", target[0], " = ", identity(loop, 0), ";"));
     line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", sum_block, "), (i64)", expr(loop.extent), ");"));
     open(str("for (i64 ", loop.var, " = ", block, "; ", loop.var, " < ", block, "_end; ++", loop.var, ")"));
   } else {
@@ -183,8 +204,10 @@ void KernelPrinter::print_scalar_sum(const Stmt& stmt) {
   line(str("f64 ", sum, " = 0;"));
   open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
   print_body(loop.body);
-  if (const Stmt* product = summed_product(loop)) line(str(sum, " += (f64)", name(product->args[0]), " * (f64)", name(product->args[1]), ";"));
-  else line(str(sum, " += (f64)", name(loop.yields[0]), ";"));
+  if (const Stmt* product = summed_product(loop))
+    line(str(sum, " += (f64)", name(product->args[0]), " * (f64)", name(product->args[1]), ";"));
+  else
+    line(str(sum, " += (f64)", name(loop.yields[0]), ";"));
   close();
   define(v, str("(f32)", sum), false);
 }
@@ -192,12 +215,18 @@ void KernelPrinter::print_scalar_sum(const Stmt& stmt) {
 namespace {
 const char* horizontal(ReduceOp op) {
   switch (op) {
-    case ReduceOp::sum: return "k_hsum";
-    case ReduceOp::prod: return "k_hprod";
-    case ReduceOp::max: return "k_hmax";
-    case ReduceOp::min: return "k_hmin";
-    case ReduceOp::any: return "k_hany";
-    default: return "k_hall";
+    case ReduceOp::sum:
+      return "k_hsum";
+    case ReduceOp::prod:
+      return "k_hprod";
+    case ReduceOp::max:
+      return "k_hmax";
+    case ReduceOp::min:
+      return "k_hmin";
+    case ReduceOp::any:
+      return "k_hany";
+    default:
+      return "k_hall";
   }
 }
 }  // namespace
@@ -206,7 +235,8 @@ const char* horizontal(ReduceOp op) {
 void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
   ValueId v = stmt.results[0];
-  std::string acc = name(v) + "_lanes", extent = str("e_", loop.var), start = str("k_splat_", c_type(type(v)), "(", identity(loop, 0), ")");
+  std::string acc = name(v) + "_lanes", extent = str("e_", loop.var),
+              start = str("k_splat_", c_type(type(v)), "(", identity(loop, 0), ")");
   line(str(c_type(type(v)), " ", name(v), ";"));
   varying_.erase(v);
   open("");
@@ -220,7 +250,8 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     end = block;
     target = acc + "_part";
     open(str("while (", loop.var, " + ", lane_count_, " <= ", extent, ")"));
-    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", sum_block * lane_count_, "), (i64)", extent, ");"));
+    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", sum_block * lane_count_, "), (i64)", extent,
+             ");"));
     line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
   }
   open(str("for (; ", loop.var, " + ", lane_count_, " <= ", end, "; ", loop.var, " += ", lane_count_, ")"));
@@ -239,16 +270,29 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     lanes_ = Lanes{loop.var, "left"};
     print_body(loop.body);
     // Lanes that are off count as the identity.
-    line(str("const ", vector_type(type(v)), " kept = k_select(k_first(left), ", vector(loop.yields[0]), ", ", start, ");"));
+    line(str("const ", vector_type(type(v)), " kept = k_select(k_first(left), ", vector(loop.yields[0]), ", ", start,
+             ");"));
     ValueId yield = loop.yields[0];
     (void)yield;
     switch (loop.reduce) {
-      case ReduceOp::any: line(str(acc, " = ", acc, " | kept;")); break;
-      case ReduceOp::all: line(str(acc, " = ", acc, " & kept;")); break;
-      case ReduceOp::sum: line(str(acc, " = k_add(", acc, ", kept);")); break;
-      case ReduceOp::prod: line(str(acc, " = k_mul(", acc, ", kept);")); break;
-      case ReduceOp::max: line(str(acc, " = k_max(", acc, ", kept);")); break;
-      default: line(str(acc, " = k_min(", acc, ", kept);")); break;
+      case ReduceOp::any:
+        line(str(acc, " = ", acc, " | kept;"));
+        break;
+      case ReduceOp::all:
+        line(str(acc, " = ", acc, " & kept;"));
+        break;
+      case ReduceOp::sum:
+        line(str(acc, " = k_add(", acc, ", kept);"));
+        break;
+      case ReduceOp::prod:
+        line(str(acc, " = k_mul(", acc, ", kept);"));
+        break;
+      case ReduceOp::max:
+        line(str(acc, " = k_max(", acc, ", kept);"));
+        break;
+      default:
+        line(str(acc, " = k_min(", acc, ", kept);"));
+        break;
     }
     close();
   }

@@ -69,7 +69,8 @@ void MmPrinter::print() {
   p_.result_.grain = 1;
   // One tile of rows costs about 2 * mr * n * k operations.
   if (nest_.n->extent.is_constant() && nest_.k->loop->extent.is_constant()) {
-    double work = static_cast<double>(mr_) * static_cast<double>(std::max<int64_t>(1, nest_.n->extent.value())) * static_cast<double>(std::max<int64_t>(1, nest_.k->loop->extent.value()));
+    double work = static_cast<double>(mr_) * static_cast<double>(std::max<int64_t>(1, nest_.n->extent.value())) *
+                  static_cast<double>(std::max<int64_t>(1, nest_.k->loop->extent.value()));
     p_.result_.grain = std::max<int64_t>(1, static_cast<int64_t>(600000.0 / work));
   }
   p_.open("for (i64 item = item_begin; item < item_end; ++item)");
@@ -127,11 +128,13 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
     p_.line(str("const i64 ", column(v), " = column + ", v * p_.lane_count_, ";"));
     p_.env_.ranges[column(v)] = p_.env_.ranges[nest_.n->var];
     p_.lanes_ = KernelPrinter::Lanes{column(v), left};
-    print_copy(needed_by_factors(nest_.n->body, nest_.k), {{nest_.n->var, Expr::symbol(column(v))}}, columns[static_cast<size_t>(v)]);
+    print_copy(needed_by_factors(nest_.n->body, nest_.k), {{nest_.n->var, Expr::symbol(column(v))}},
+               columns[static_cast<size_t>(v)]);
     p_.lanes_.reset();
   }
   for (int r = 0; r < mr_; ++r)
-    for (int v = 0; v < vectors; ++v) p_.line(str(type, " acc_", r, "_", v, " = k_splat_", scalar, "((", scalar, ")0);"));
+    for (int v = 0; v < vectors; ++v)
+      p_.line(str(type, " acc_", r, "_", v, " = k_splat_", scalar, "((", scalar, ")0);"));
   p_.open(str("for (i64 ", k.var, " = 0; ", k.var, " < ", p_.expr(k.extent), "; ++", k.var, ")"));
   Values shared;
   print_copy({nest_.shared.begin(), nest_.shared.end()}, {}, shared);
@@ -148,7 +151,8 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
     values.insert(shared.begin(), shared.end());
     print_copy({nest_.load_a.begin(), nest_.load_a.end()}, {{nest_.m->var, Expr::symbol(row(r))}}, values);
     p_.line(str("const ", type, " a_", r, " = k_splat_", scalar, "(", p_.name(renamed(nest_.a, values)), ");"));
-    for (int v = 0; v < vectors; ++v) p_.line(str("acc_", r, "_", v, " = k_fma(a_", r, ", b_", v, ", acc_", r, "_", v, ");"));
+    for (int v = 0; v < vectors; ++v)
+      p_.line(str("acc_", r, "_", v, " = k_madd(a_", r, ", b_", v, ", acc_", r, "_", v, ");"));
   }
   p_.close();
   for (int r = 0; r < mr_; ++r)
@@ -171,8 +175,10 @@ void MmPrinter::print_epilogue(int vectors, const std::string& left) {
   p_.lanes_ = KernelPrinter::Lanes{nest_.n->var, left};
   std::set<std::string> outer_index = p_.varying_index_;
   for (const Stmt& stmt : nest_.n->body) {
-    if (&stmt == nest_.k) p_.define(stmt.results[0], str("tile[r * ", vectors, " + c]"), true);
-    else p_.print_stmt(stmt);
+    if (&stmt == nest_.k)
+      p_.define(stmt.results[0], str("tile[r * ", vectors, " + c]"), true);
+    else
+      p_.print_stmt(stmt);
   }
   p_.varying_index_ = outer_index;
   p_.lanes_.reset();

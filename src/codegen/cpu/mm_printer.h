@@ -1,6 +1,6 @@
 // Prints a kernel that uses the matrix-product template (schedule/mm_template.h): a tile of MR rows by NR vectors of
-// columns is accumulated in registers while k runs once. The statements in the holes (loads of both factors, the epilogue,
-// the row part) are printed by KernelPrinter itself.
+// columns is accumulated in registers while k runs once. The statements in the holes (loads of both factors, the
+// epilogue, the row part) are printed by KernelPrinter itself.
 #pragma once
 #include "codegen/cpu/kernel_printer.h"
 #include "schedule/mm_template.h"

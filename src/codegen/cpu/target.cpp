@@ -28,7 +28,9 @@ CpuTarget cpu_target(const std::string& name, int simdlen_bits) {
   for (const Row& row : rows) {
     if (name != row.name) continue;
     // cpp.simdlen is in bits, as in PyTorch; 1 means scalar code.
-    int lanes = simdlen_bits == 0 ? row.lanes : simdlen_bits == 1 ? 1 : std::min(row.lanes, std::max(1, simdlen_bits / 32));
+    int lanes = simdlen_bits == 0   ? row.lanes
+                : simdlen_bits == 1 ? 1
+                                    : std::min(row.lanes, std::max(1, simdlen_bits / 32));
     while (lanes & (lanes - 1)) --lanes;
     return {row.name, row.level, lanes};
   }
@@ -41,7 +43,8 @@ std::string host_target_name() {
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
       __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
     return "x86-64-v4";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2")) return "x86-64-v3";
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
+    return "x86-64-v3";
   if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) return "x86-64-v2";
 #endif
   return "generic";
