@@ -26,8 +26,6 @@ void register_products_of_tensors(Registry& registry);
 void register_losses(Registry& registry);
 void register_padding(Registry& registry);
 void register_upsample(Registry& registry);
-void register_order_statistics(Registry& registry);
-void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
 
 }  // namespace kiln

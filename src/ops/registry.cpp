@@ -27,8 +27,6 @@ const Registry& Registry::instance() {
     register_losses(all);
     register_padding(all);
     register_upsample(all);
-    register_order_statistics(all);
-    register_selection(all);
     register_special_math(all);
     return all;
   }();
