@@ -53,12 +53,18 @@ bool present(const OpCall& call, const Slot& slot) { return slot.missing == Miss
 
 bool takes(Takes which, DType dtype) {
   switch (which) {
-    case Takes::all: return true;
-    case Takes::no_bool: return dtype != DType::boolean;
-    case Takes::signed_numbers: return is_float(dtype) || (is_integer(dtype) && is_signed(dtype));
-    case Takes::floats: return is_float(dtype);
-    case Takes::integral: return is_integral(dtype);
-    case Takes::integers: return is_integer(dtype);
+    case Takes::all:
+      return true;
+    case Takes::no_bool:
+      return dtype != DType::boolean;
+    case Takes::signed_numbers:
+      return is_float(dtype) || (is_integer(dtype) && is_signed(dtype));
+    case Takes::floats:
+      return is_float(dtype);
+    case Takes::integral:
+      return is_integral(dtype);
+    case Takes::integers:
+      return is_integer(dtype);
   }
   return false;
 }
