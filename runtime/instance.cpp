@@ -71,7 +71,8 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
 void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
   CallState state;
   state.hook = hook_.get();
-  state.seed = mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
+  if (model_->plan().uses_random)
+    state.seed = mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
   Lease lease(*model_);
   if (!model_->program().stateful) return (*lease).call(state, inputs, input_count, outputs, output_count);
   std::lock_guard lock(mutex_);

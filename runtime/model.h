@@ -33,7 +33,10 @@ class RunPool {
 
  private:
   static constexpr size_t slot_count = 64;
-  std::array<std::atomic<Run*>, slot_count> slots_{};
+  struct alignas(64) Slot {  // a cache line of its own: threads use different ones
+    std::atomic<Run*> run{nullptr};
+  };
+  std::array<Slot, slot_count> slots_{};
 };
 
 // Everything a package brings, already in memory; made by package_loader, or by tests by hand.
@@ -131,7 +134,8 @@ class Instance {
   std::mutex mutex_;               // held by runs of stateful models, and while reading or writing their buffers
   std::vector<ConstantData> own_;  // by constant; only mutable ones are set
   std::unique_ptr<StepObserver> hook_;
-  std::atomic<uint64_t> seed_{0}, runs_{0};
+  std::atomic<uint64_t> seed_{0};
+  alignas(64) std::atomic<uint64_t> runs_{0};  // only counted where random numbers are drawn
 };
 
 }  // namespace kiln::runtime

@@ -15,13 +15,13 @@ size_t thread_number() {
 }  // namespace
 
 RunPool::~RunPool() {
-  for (auto& slot : slots_) delete slot.load();
+  for (Slot& slot : slots_) delete slot.run.load();
 }
 
 std::unique_ptr<Run> RunPool::take() {
   size_t start = thread_number();
   for (size_t i = 0; i < slot_count; ++i) {
-    std::atomic<Run*>& slot = slots_[(start + i) % slot_count];
+    std::atomic<Run*>& slot = slots_[(start + i) % slot_count].run;
     if (!slot.load(std::memory_order_relaxed)) continue;
     if (Run* run = slot.exchange(nullptr, std::memory_order_acquire)) return std::unique_ptr<Run>(run);
   }
@@ -31,7 +31,7 @@ std::unique_ptr<Run> RunPool::take() {
 void RunPool::give_back(std::unique_ptr<Run> run) {
   size_t start = thread_number();
   for (size_t i = 0; i < slot_count; ++i) {
-    std::atomic<Run*>& slot = slots_[(start + i) % slot_count];
+    std::atomic<Run*>& slot = slots_[(start + i) % slot_count].run;
     Run* empty = nullptr;
     if (slot.load(std::memory_order_relaxed)) continue;
     if (slot.compare_exchange_strong(empty, run.get(), std::memory_order_seq_cst)) {
@@ -42,8 +42,8 @@ void RunPool::give_back(std::unique_ptr<Run> run) {
 }
 
 void RunPool::drop_weights_except(uint64_t version) {
-  for (auto& slot : slots_) {
-    std::unique_ptr<Run> run(slot.exchange(nullptr));
+  for (Slot& slot : slots_) {
+    std::unique_ptr<Run> run(slot.run.exchange(nullptr));
     if (!run) continue;
     if (run->weights_version() != version) run->drop_weights();
     give_back(std::move(run));

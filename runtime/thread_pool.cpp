@@ -3,13 +3,14 @@
 #include <pthread.h>
 
 #include <algorithm>
+#include <bit>
 #include <new>
 
 namespace kiln::runtime {
 namespace {
 
-// About five microseconds: long enough to catch the next step of the same run.
-constexpr int idle_spins = 200;
+// Some ten microseconds: long enough to catch the next step of the same run.
+constexpr int idle_spins = 300;
 
 void relax() {
 #if defined(__x86_64__)
@@ -41,16 +42,14 @@ void ThreadPool::forget_threads() {
   new (&mutex_) std::mutex;
   new (&work_) std::condition_variable;
   new (&done_) std::condition_variable;
-  jobs_ = nullptr;
-  workers_ = sleeping_ = 0;
-}
-
-int ThreadPool::workers() {
-  std::lock_guard lock(mutex_);
-  return workers_;
+  for (Job& job : jobs_) job.taken = false, job.tickets = 0;
+  open_ = 0;
+  sleeping_ = waiting_ = workers_ = 0;
 }
 
 void ThreadPool::start_workers(int count) {
+  if (workers_.load(std::memory_order_relaxed) >= count) return;
+  std::lock_guard lock(mutex_);
   while (workers_ < count) {
     pthread_t thread;
     pthread_attr_t attributes;
@@ -69,81 +68,111 @@ void ThreadPool::start_workers(int count) {
 }
 
 void ThreadPool::work(Job& job, int slot) {
+  int64_t items = job.items.load(std::memory_order_relaxed);
   while (true) {
     int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-    if (begin >= job.items) return;
-    job.task(job.context, slot, begin, std::min(begin + job.chunk, job.items));
+    if (begin >= items) return;
+    job.task(job.context, slot, begin, std::min(begin + job.chunk, items));
   }
+}
+
+ThreadPool::Job* ThreadPool::take_job() {
+  for (Job& job : jobs_)
+    if (!job.taken.load(std::memory_order_relaxed) && !job.taken.exchange(true, std::memory_order_acquire)) return &job;
+  return nullptr;
+}
+
+// Takes a ticket of any open job; nullptr: there is none.
+ThreadPool::Job* ThreadPool::join_any(int& slot) {
+  for (uint32_t open = open_.load(); open != 0; open &= open - 1) {
+    int index = std::countr_zero(open);
+    Job& job = jobs_[static_cast<size_t>(index)];
+    // Nothing left to do: joining would only make the caller wait for us.
+    if (job.next.load(std::memory_order_relaxed) >= job.items.load(std::memory_order_relaxed)) continue;
+    int tickets = job.tickets.load(std::memory_order_relaxed);
+    while (tickets > 0 && !job.tickets.compare_exchange_weak(tickets, tickets - 1, std::memory_order_acquire)) {
+    }
+    if (tickets <= 0) continue;
+    if (tickets == 1) open_.fetch_and(~(1u << index));  // that was the last one
+    slot = job.threads - tickets;
+    return &job;
+  }
+  return nullptr;
 }
 
 ThreadPool::Job* ThreadPool::wait_for_job(int& slot) {
-  uint32_t seen = epoch_.load(std::memory_order_acquire);
-  for (int spin = 0;; ++spin) {
-    {
-      std::unique_lock lock(mutex_);
-      while (true) {
-        for (Job* job = jobs_; job; job = job->following) {
-          if (!job->wants_help()) continue;
-          slot = job->slots++;
-          job->inside.fetch_add(1, std::memory_order_relaxed);
-          // The waker wakes one; each that wakes wakes the next, so that no one pays for all.
-          if (job->wants_help() && sleeping_ > 0) work_.notify_one();
-          return job;
-        }
-        if (spin == 0) break;  // first watch without the mutex
-        ++sleeping_;
-        work_.wait(lock);
-        --sleeping_;
-      }
-      seen = epoch_.load(std::memory_order_acquire);
-    }
-    for (int i = 0; i < idle_spins && epoch_.load(std::memory_order_acquire) == seen; ++i) relax();
+  // The next step of the same run usually comes within microseconds: watch for it without the mutex.
+  for (int i = 0; i < idle_spins; ++i) {
+    if (Job* job = join_any(slot)) return job;
+    relax();
   }
+  std::unique_lock lock(mutex_);
+  Job* job = nullptr;
+  ++sleeping_;  // before the last look: who opens a job either is seen there or sees that we sleep
+  work_.wait(lock, [&] { return (job = join_any(slot)) != nullptr; });
+  --sleeping_;
+  return job;
 }
 
-void ThreadPool::leave(Job& job) {
-  // Under the mutex: the caller destroys the job as soon as it sees 0, and it may look only when nobody holds it.
+// Two: each that wakes wakes two more, so that nobody pays for all and all are soon awake.
+void ThreadPool::wake_workers() {
+  if (sleeping_.load() == 0) return;
   std::lock_guard lock(mutex_);
-  if (job.inside.fetch_sub(1, std::memory_order_release) == 1) done_.notify_all();
+  work_.notify_one();
+  work_.notify_one();
+}
+
+void ThreadPool::finish(Job& job) {
+  job.finished.fetch_add(1);  // the caller may reuse the job from here on
+  if (waiting_.load() == 0) return;
+  std::lock_guard lock(mutex_);
+  done_.notify_all();
 }
 
 void ThreadPool::worker() {
   while (true) {
     int slot = 0;
     Job* job = wait_for_job(slot);
+    if (job->tickets.load(std::memory_order_relaxed) > 0) wake_workers();
     work(*job, slot);
-    leave(*job);
+    finish(*job);
   }
+}
+
+void ThreadPool::close(Job& job, uint32_t bit) {
+  int joined = job.threads - 1 - job.tickets.exchange(0);
+  open_.fetch_and(~bit);
+  auto all_finished = [&] { return job.finished.load() == joined; };
+  for (int i = 0; i < idle_spins && !all_finished(); ++i) relax();
+  if (!all_finished()) {
+    std::unique_lock lock(mutex_);
+    ++waiting_;  // before the last look, as above
+    done_.wait(lock, all_finished);
+    --waiting_;
+  }
+  job.taken.store(false, std::memory_order_release);
 }
 
 void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void* context) {
   chunk = std::max<int64_t>(chunk, 1);
   int64_t chunks = (items + chunk - 1) / chunk;
   threads = static_cast<int>(std::min<int64_t>(threads, chunks));
-  if (threads <= 1) {
+  Job* job = threads > 1 ? take_job() : nullptr;
+  if (!job) {
     if (items > 0) task(context, 0, 0, items);
     return;
   }
-  Job job{task, context, items, chunk, threads};
-  {
-    std::lock_guard lock(mutex_);
-    start_workers(threads - 1);
-    job.following = jobs_;
-    jobs_ = &job;
-    epoch_.fetch_add(1, std::memory_order_release);
-    if (sleeping_ > 0) work_.notify_one();
-  }
-  work(job, 0);
-  std::unique_lock lock(mutex_);
-  Job** link = &jobs_;
-  while (*link != &job) link = &(*link)->following;
-  *link = job.following;
-  for (int i = 0; i < idle_spins && job.inside.load(std::memory_order_acquire) > 0; ++i) {
-    lock.unlock();
-    relax();
-    lock.lock();
-  }
-  done_.wait(lock, [&] { return job.inside.load(std::memory_order_acquire) == 0; });
+  start_workers(threads - 1);
+  job->task = task, job->context = context, job->chunk = chunk, job->threads = threads;
+  job->items.store(items, std::memory_order_relaxed);
+  job->next.store(0, std::memory_order_relaxed);
+  job->finished.store(0, std::memory_order_relaxed);
+  uint32_t bit = 1u << (job - jobs_.data());
+  job->tickets.store(threads - 1, std::memory_order_release);
+  open_.fetch_or(bit);
+  wake_workers();
+  work(*job, 0);
+  close(*job, bit);
 }
 
 }  // namespace kiln::runtime

@@ -221,6 +221,9 @@ struct Plan {
   std::vector<CodeObject> code;
   std::vector<CustomLibrary> custom_libraries;
   std::vector<std::string> metadata_keys, metadata_values;  // the user's
+  // Some kernel draws random numbers: each run then has a number of its own. Where none does, runs on several threads
+  // need not share a counter.
+  bool uses_random = true;
 };
 
 // ---- Fields, once for reader and writer
@@ -293,7 +296,8 @@ template <class A>
 void fields(A& a, Plan& v) {
   a(v.model_name), a(v.build_id), a(v.kiln_version), a(v.torch_version), a(v.kernel_abi), a(v.device_type),
       a(v.symbols), a(v.exprs), a(v.guards), a(v.inputs), a(v.outputs), a(v.constants), a(v.buffers), a(v.kernels),
-      a(v.sites), a(v.init), a(v.steps), a(v.code), a(v.custom_libraries), a(v.metadata_keys), a(v.metadata_values);
+      a(v.sites), a(v.init), a(v.steps), a(v.code), a(v.custom_libraries), a(v.metadata_keys), a(v.metadata_values),
+      a(v.uses_random);
 }
 
 // ---- The debug section

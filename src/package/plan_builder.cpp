@@ -22,6 +22,7 @@ class PlanBuilder {
     add_outputs();
     for (const Guard& guard : program_.guards)
       plan().guards.push_back({exprs_.add(guard.condition), guard.condition.text(), guard.reason});
+    plan().uses_random = draws_random_numbers();
     plan().init = steps(program_.init);
     plan().steps = steps(program_.block);
     plan().exprs = exprs_.take();
@@ -30,6 +31,15 @@ class PlanBuilder {
 
  private:
   format::Plan& plan() { return built_.plan; }
+
+  bool draws_random_numbers() const {
+    bool found = false;
+    for_each_item(program_.block, [&](const Item& item) {
+      if (auto* kernel = std::get_if<Kernel>(&item.what))
+        for_each_stmt(kernel->body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::random; });
+    });
+    return found;
+  }
 
   void add_symbols() {
     for (const SymbolSourceInfo& info : symbol_sources(program_)) {
