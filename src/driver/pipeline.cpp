@@ -47,6 +47,8 @@ bool loop_pass(State& s) {
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
       {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
+      {"expand_writes", Stage::graph, "gives functionalize only writes that it knows: one argument each",
+       graph_pass<expand_writes>},
       {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes",
        graph_pass<functionalize>},
       {"decompose", Stage::graph, "after functionalize, which removes in-place variants that have no rule of their own",

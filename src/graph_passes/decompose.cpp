@@ -11,8 +11,8 @@ namespace {
 
 class Decomposer {
  public:
-  Decomposer(Graph& graph, const RangeEnv& ranges, PassContext& context)
-      : graph_(graph), ranges_(ranges), context_(context) {}
+  Decomposer(Graph& graph, const RangeEnv& ranges, PassContext& context, bool only_early)
+      : graph_(graph), ranges_(ranges), context_(context), only_early_(only_early) {}
 
   bool run() {
     bool changed = false;
@@ -27,9 +27,9 @@ class Decomposer {
       for (auto& named : node.args) {
         named.arg = renewed(named.arg);
         if (named.arg.is_graph() && named.arg.as_graph())
-          changed |= Decomposer(*named.arg.as_graph(), ranges_, context_).run();
+          changed |= Decomposer(*named.arg.as_graph(), ranges_, context_, only_early_).run();
       }
-      if (!node.op || !node.op->decompose) {
+      if (!node.op || !node.op->decompose || (only_early_ && !node.op->early)) {
         ++it;
         continue;
       }
@@ -109,6 +109,7 @@ class Decomposer {
   Graph& graph_;
   const RangeEnv& ranges_;
   PassContext& context_;
+  bool only_early_;
   std::unordered_map<Value*, Value*> replaced_;
   std::unordered_set<const Value*> lists_;
   std::set<const Node*> done_;
@@ -118,7 +119,12 @@ class Decomposer {
 
 bool decompose(Program& program, PassContext& context) {
   RangeEnv ranges = program.ranges();
-  return Decomposer(program.graph, ranges, context).run();
+  return Decomposer(program.graph, ranges, context, false).run();
+}
+
+bool expand_writes(Program& program, PassContext& context) {
+  RangeEnv ranges = program.ranges();
+  return Decomposer(program.graph, ranges, context, true).run();
 }
 
 }  // namespace kiln

@@ -13,4 +13,8 @@ namespace kiln {
 
 bool decompose(Program& program, PassContext& context);
 
+// The same for operators that write to several arguments (batch_norm and its running statistics): what they become
+// writes by copy_, which functionalize knows. It runs before that.
+bool expand_writes(Program& program, PassContext& context);
+
 }  // namespace kiln

@@ -318,10 +318,17 @@ void register_extremes(Registry& r) {
                     .inplace = false});
 }
 
+ValueId emit_max(Emit& e, ValueId a, ValueId b) {
+  return e.op(is_bool(e) ? ScalarOp::logical_or : ScalarOp::max, a, b);
+}
+ValueId emit_min(Emit& e, ValueId a, ValueId b) {
+  return e.op(is_bool(e) ? ScalarOp::logical_and : ScalarOp::min, a, b);
+}
+
 ValueId emit_clamp(Emit& e) {
   ValueId out = e.x[0];
-  if (e.x[1] != loops::no_value) out = e.op(ScalarOp::max, out, e.x[1]);
-  if (e.x[2] != loops::no_value) out = e.op(ScalarOp::min, out, e.x[2]);
+  if (e.x[1] != loops::no_value) out = emit_max(e, out, e.x[1]);
+  if (e.x[2] != loops::no_value) out = emit_min(e, out, e.x[2]);
   return out;
 }
 
@@ -333,7 +340,6 @@ void register_clamps(Registry& r) {
   };
   Pointwise clamp{.schema = "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
                   .operands = "self min?- max?+",
-                  .takes = Takes::no_bool,
                   .emit = emit_clamp,
                   .formula = formula<3>([](auto x, auto low, auto high) { return nan_min(nan_max(x, low), high); }),
                   .rounds_numbers = true,
@@ -354,8 +360,7 @@ void register_clamps(Registry& r) {
 
   Pointwise low{.schema = "clamp_min(Tensor self, Scalar min) -> Tensor",
                 .operands = "self min",
-                .takes = Takes::no_bool,
-                .emit = scalar_op(ScalarOp::max),
+                .emit = [](Emit& e) { return emit_max(e, e.x[0], e.x[1]); },
                 .formula = formula<2>([](auto x, auto min) { return nan_max(x, min); }),
                 .rounds_numbers = true,
                 .samples = {{{spec({2, 3}), Scalar(0)}}, {{spec({2}, DType::i64, -9, 9), Scalar(1.5)}}}};
@@ -363,8 +368,7 @@ void register_clamps(Registry& r) {
   add_pointwise_alias(r, low, "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor");
   Pointwise high{.schema = "clamp_max(Tensor self, Scalar max) -> Tensor",
                  .operands = "self max",
-                 .takes = Takes::no_bool,
-                 .emit = scalar_op(ScalarOp::min),
+                 .emit = [](Emit& e) { return emit_min(e, e.x[0], e.x[1]); },
                  .formula = formula<2>([](auto x, auto max) { return nan_min(x, max); }),
                  .rounds_numbers = true,
                  .samples = {{{spec({2, 3}), Scalar(0)}}, {{spec({2}, DType::i64, -9, 9), Scalar(1.5)}}}};

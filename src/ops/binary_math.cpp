@@ -260,8 +260,9 @@ void register_logit(Registry& r) {
                       [](Emit& e) {
                         ValueId x = e.x[0];
                         if (e.x[1] != loops::no_value) {
+                          // The lower bound counts first: eps may exceed 1/2.
                           ValueId high = e.op(ScalarOp::sub, e.number(1), e.x[1]);
-                          x = e.op(ScalarOp::min, e.op(ScalarOp::max, x, e.x[1]), high);
+                          x = e.k.select(e.op(ScalarOp::lt, x, e.x[1]), e.x[1], e.op(ScalarOp::min, x, high));
                         }
                         return e.op(ScalarOp::log, e.op(ScalarOp::div, x, e.op(ScalarOp::sub, e.number(1), x)));
                       },

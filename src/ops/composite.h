@@ -50,6 +50,7 @@ struct CompositeRow {
   CompositeFn build;
   std::vector<Sample> samples = {};
   bool inplace = false;
+  bool early = false;          // writes to its arguments, by copy_
   ReferenceFn reference = {};  // empty: through the parts
   std::string name_space = "aten";
 };

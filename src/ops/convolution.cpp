@@ -170,8 +170,7 @@ void lower_convolution(LowerCall& call) {
   });
 }
 
-// ---- Reference: products of unfolded images
-// -------------------------------------------------------------------------------
+// ---- Reference: products of unfolded images ----
 
 struct Unfolded {
   std::vector<int64_t> in, out, kernel;  // spatial sizes
@@ -318,8 +317,7 @@ void add_convolution(Registry& r) {
   r.add(std::move(record));
 }
 
-// ---- conv1d … conv_transpose3d
-// --------------------------------------------------------------------------------------------
+// ---- conv1d … conv_transpose3d ----
 
 // An input without a batch dimension gets one for the time of the call.
 struct Batched {

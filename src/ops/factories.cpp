@@ -172,8 +172,7 @@ void register_fills(Registry& r) {
                   {{{spec({2}), List{2, 3}, Scalar(1.5)}}, {{spec({2}, DType::i64), List{2}, Scalar(1.5)}}}});
 }
 
-// ---- arange
-// --------------------------------------------------------------------------------------------------------------
+// ---- arange ----
 
 using Number = std::variant<Scalar, Expr>;
 

@@ -26,6 +26,10 @@ void register_products_of_tensors(Registry& registry);
 void register_losses(Registry& registry);
 void register_padding(Registry& registry);
 void register_upsample(Registry& registry);
+void register_order_statistics(Registry& registry);
+void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
+void register_unfolding(Registry& registry);
+void register_recurrent(Registry& registry);
 
 }  // namespace kiln

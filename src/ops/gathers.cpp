@@ -61,8 +61,7 @@ size_t reference_dim(const ReferenceCall& call, const Tensor& self) {
   return static_cast<size_t>(dim < 0 ? dim + std::max<int64_t>(self.rank(), 1) : dim);
 }
 
-// ---- gather
-// ------------------------------------------------------------------------------------------------------------
+// ---- gather ----
 
 void add_gather(Registry& r) {
   OpRecord record;
@@ -71,7 +70,8 @@ void add_gather(Registry& r) {
     const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
     check_index_dtype(call, "index");
     int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(call.tensor("self")));
-    if (std::max<size_t>(self.sizes.size(), 1) != std::max<size_t>(index.sizes.size(), 1))
+    if (!is_zero_numel(index.sizes) &&
+        std::max<size_t>(self.sizes.size(), 1) != std::max<size_t>(index.sizes.size(), 1))
       fail_user("K0213", "Index tensor must have the same number of dimensions as input tensor", call.where());
     for (size_t d = 0; d < self.sizes.size() && d < index.sizes.size(); ++d) {
       if (static_cast<int64_t>(d) == dim || is_zero_numel(index.sizes)) continue;
@@ -86,6 +86,7 @@ void add_gather(Registry& r) {
   record.lower = [](LowerCall& call) {
     const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
     size_t dim = static_cast<size_t>(wrap_dim(call, call.constant_integer("dim"), rank_of(call.tensor("self"))));
+    if (is_zero_numel(index.sizes)) return;  // an index without elements may have any rank
     int site = call.site("index out of range in aten.gather");
     call.kernel([&](KernelBuilder& k) {
       k.parallel(index.sizes, [&](const std::vector<Expr>& i) {
@@ -123,8 +124,7 @@ void add_gather(Registry& r) {
   r.add(std::move(record));
 }
 
-// ---- index_select
-// ---------------------------------------------------------------------------------------------------------
+// ---- index_select ----
 
 void add_index_select(Registry& r) {
   OpRecord record;
@@ -179,8 +179,7 @@ void add_index_select(Registry& r) {
   r.add(std::move(record));
 }
 
-// ---- embedding
-// --------------------------------------------------------------------------------------------------------------
+// ---- embedding ----
 
 void add_embedding(Registry& r) {
   OpRecord record;
@@ -224,8 +223,7 @@ void add_embedding(Registry& r) {
   r.add(std::move(record));
 }
 
-// ---- take: self seen as one row
-// ------------------------------------------------------------------------------------------
+// ---- take: self seen as one row ----
 
 void add_take(Registry& r) {
   OpRecord record;

@@ -113,8 +113,7 @@ void reference_index(ReferenceCall& call, const Schema& schema) {
   call.results = {Datum{out}};
 }
 
-// ---- index_put
-// -----------------------------------------------------------------------------------------------------------
+// ---- index_put ----
 
 bool one_element(const Sizes& sizes) { return std::all_of(sizes.begin(), sizes.end(), is_one); }
 

@@ -145,8 +145,7 @@ void register_cats(Registry& r) {
   }
 }
 
-// ---- stack
-// ---------------------------------------------------------------------------------------------------------------
+// ---- stack ----
 
 size_t stack_dim(const OpCall& call) {
   auto tensors = call.tensors("tensors");
@@ -223,8 +222,7 @@ void register_stack(Registry& r) {
   r.add(std::move(stack));
 }
 
-// ---- constant_pad_nd
-// -------------------------------------------------------------------------------------------------------
+// ---- constant_pad_nd ----
 
 struct Pads {
   Sizes before, after;  // per dimension; negative ones cut

@@ -291,7 +291,10 @@ Sizes to_exprs(const std::vector<int64_t>& values) { return Sizes(values.begin()
 
 std::vector<int64_t> to_numbers(const Sizes& values) {
   std::vector<int64_t> out;
-  for (const Expr& value : values) out.push_back(value.value());
+  for (const Expr& value : values) {
+    KILN_CHECK(value.is_constant(), str("a number was expected, not ", value.text()));
+    out.push_back(value.value());
+  }
   return out;
 }
 

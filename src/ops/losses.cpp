@@ -139,8 +139,7 @@ void register_entropy(Registry& r) {
                                 {{spec({2, 3}), spec({2, 3}, DType::f32, 0, 1), spec({3}), spec({3}), Scalar(2)}}}});
 }
 
-// ---- Classification
-// --------------------------------------------------------------------------------------------------------
+// ---- Classification ----
 
 // -weight[target] * x[target] along the class dimension, with ignored targets left out.
 struct Picked {
@@ -273,8 +272,7 @@ void register_classification(Registry& r) {
                     .samples = entropy});
 }
 
-// ---- Distances
-// -------------------------------------------------------------------------------------------------------------
+// ---- Distances ----
 
 Value* vector_norm(Build& b, Value* x, double p, int64_t dim, bool keep) {
   return b("linalg_vector_norm", {x, Scalar(p), b.ints({dim}), Scalar(keep)});

@@ -144,11 +144,15 @@ Value* batch_normalised(Build& b, Value* input, Value* mean, Value* rstd) {
   return b.to(bias ? b.add(out, bias) : out, input->type.dtype);
 }
 
+// Without elements there is nothing to normalise, whatever the number of dimensions.
+Value* empty_batch(Build& b, Value* input) { return is_zero_numel(input->type.sizes) ? b("clone", {input}) : nullptr; }
+
 // With running statistics (evaluation).
 void build_batch_norm_eval(Build& b, std::vector<int> empty_results) {
   DecomposeCall& call = b.call();
   Value* input = call.tensor("input");
   float_type(call, input);
+  if (Value* empty = empty_batch(b, input); empty && empty_results.empty()) return call.result(empty);
   if (input->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
   Value *mean = call.tensor("running_mean"), *variance = call.tensor("running_var");
   Value* rstd = b("rsqrt", {b.add(b.to(variance, compute_dtype(variance->type.dtype)), call.arg("eps"))});
@@ -205,6 +209,44 @@ void build_batch_norm_functional(Build& b) {
   call.result(4, moved(b, call.tensor("running_var"), unbiased, call.arg("momentum")));
 }
 
+// Training with running statistics: they are written.
+void build_batch_norm_update(Build& b, std::vector<int> saved, int reserved = -1) {
+  DecomposeCall& call = b.call();
+  Value *mean = call.tensor("running_mean"), *variance = call.tensor("running_var");
+  auto optional = [&](const char* name) { return call.given(name) ? Argument(call.tensor(name)) : Argument(); };
+  auto parts =
+      b.all("_native_batch_norm_legit_functional", {call.tensor("input"), optional("weight"), optional("bias"), mean,
+                                                    variance, Scalar(true), call.arg("momentum"), call.arg("eps")});
+  b("copy_", {mean, parts[3]});
+  b("copy_", {variance, parts[4]});
+  call.result(0, parts[0]);
+  for (size_t i = 0; i < saved.size(); ++i) call.result(saved[i], parts[i + 1]);
+  if (reserved >= 0) call.result(reserved, b("new_empty", {call.tensor("input"), b.ints(Sizes{Expr(0)}), DType::u8}));
+}
+
+// batch_norm and native_batch_norm: with running statistics it evaluates or updates them, without it uses the batch's.
+void build_batch_norm(Build& b, bool native) {
+  DecomposeCall& call = b.call();
+  bool running = call.given("running_mean");
+  std::vector<int> saved = native ? std::vector<int>{1, 2} : std::vector<int>{};
+  if (!call.boolean("training") && running) return build_batch_norm_eval(b, saved);
+  if (running) return build_batch_norm_update(b, saved);
+  build_batch_norm_train(b, native);
+}
+
+// Statistics of each image; the running ones move towards their means over the batch.
+void update_instance_statistics(Build& b, Value* x, const Sizes& dims) {
+  DecomposeCall& call = b.call();
+  auto moments = b.all("var_mean.correction", {x, b.ints(dims), Scalar(1), Scalar(false)});
+  auto update = [&](const char* name, Value* fresh) {
+    Value* running = call.tensor(name);
+    Value* mean = b("mean.dim", {fresh, b.ints({0}), Scalar(false)});
+    b("copy_", {running, moved(b, running, mean, call.arg("momentum"))});
+  };
+  update("running_mean", moments[1]);
+  update("running_var", moments[0]);
+}
+
 void build_instance_norm(Build& b) {
   DecomposeCall& call = b.call();
   Value* input = call.tensor("input");
@@ -215,10 +257,9 @@ void build_instance_norm(Build& b) {
     build_batch_norm_eval(b, {});
     return;
   }
-  if (call.given("running_mean") || call.given("running_var"))
-    fail_unsupported("K0216", str(call.schema().name, ": updating running statistics is not supported"), call.where());
   Sizes dims;
   for (size_t d = 2; d < sizes.size(); ++d) dims.push_back(Expr(static_cast<int64_t>(d)));
+  if (call.given("running_mean")) update_instance_statistics(b, b.to(input, compute_dtype(dtype)), dims);
   Normalised n = normalise(b, b.to(input, compute_dtype(dtype)), dims, call.arg("eps"));
   DType compute = compute_dtype(dtype);
   Value* out = affine(b, n.values, per_channel(b, optional_tensor(b, "weight"), sizes.size(), compute),
@@ -304,37 +345,47 @@ void register_batch_norms(Registry& r) {
                           build_batch_norm_eval(b, {1, 2, 3});
                         },
                     .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
-  // The whole operator: with running statistics it evaluates, without them it uses those of the batch. Training that
-  // updates running statistics is a write that its schema does not name.
+  // PyTorch's schemas do not say that these two write; they do when training with running statistics.
+  std::string whole = "Tensor input, Tensor? weight, Tensor? bias, Tensor(a!)? running_mean, Tensor(b!)? running_var, ";
+  Argument::None none;
   add_composite(
       r,
-      {.schema =
-           "batch_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
-           "training, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-       .build =
-           [](Build& b) {
-             DecomposeCall& call = b.call();
-             bool training = call.boolean("training");
-             if (!training && call.given("running_mean")) return build_batch_norm_eval(b, {});
-             if (training && call.given("running_mean"))
-               fail_unsupported("K0216",
-                                "batch_norm in training mode updates its running statistics; export the program after "
-                                "run_decompositions(), or in eval mode",
-                                call.where());
-             build_batch_norm_train(b, false);
-           },
-       .samples = {
-           {{image, channel, channel, channel, positive, Scalar(false), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
-           {{image, Argument::None{}, Argument::None{}, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1),
-             Scalar(1e-5), Scalar(false)}}}});
+      {.schema = str("batch_norm(", whole, "bool training, float momentum, float eps, bool cudnn_enabled) -> Tensor"),
+       .build = [](Build& b) { build_batch_norm(b, false); },
+       .samples =
+           {{{image, channel, channel, channel, positive, Scalar(false), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
+            {{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
+            {{image, none, none, none, none, Scalar(true), Scalar(0.1), Scalar(1e-5), Scalar(false)}}},
+       .early = true});
   add_composite(
-      r,
-      {.schema =
-           "instance_norm(Tensor input, Tensor? weight, Tensor? bias, Tensor? running_mean, Tensor? running_var, bool "
-           "use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor",
-       .build = build_instance_norm,
-       .samples = {{{image, channel, channel, Argument::None{}, Argument::None{}, Scalar(true), Scalar(0.1),
-                     Scalar(1e-5), Scalar(false)}}}});
+      r, {.schema =
+              str("native_batch_norm(", whole, "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"),
+          .build = [](Build& b) { build_batch_norm(b, true); },
+          .samples = {{{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5)}}},
+          .early = true});
+  std::string given = "Tensor input, Tensor? weight, Tensor? bias, Tensor(a!) running_mean, Tensor(b!) running_var, ";
+  add_composite(r,
+                {.schema = str("_native_batch_norm_legit(", given,
+                               "bool training, float momentum, float eps) -> (Tensor, Tensor, Tensor)"),
+                 .build = [](Build& b) { build_batch_norm(b, true); },
+                 .samples = {{{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5)}}},
+                 .early = true});
+  add_composite(r, {.schema = str("_batch_norm_with_update(", given,
+                                  "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)"),
+                    .build =
+                        [](Build& b) {
+                          build_batch_norm_update(b, {1, 2}, 3);
+                        },
+                    .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}},
+                    .early = true});
+  add_composite(
+      r, {.schema = str("instance_norm(", whole,
+                        "bool use_input_stats, float momentum, float eps, bool cudnn_enabled) -> Tensor"),
+          .build = build_instance_norm,
+          .samples = {{{image, channel, channel, none, none, Scalar(true), Scalar(0.1), Scalar(1e-5), Scalar(false)}},
+                      {{image, channel, channel, channel, positive, Scalar(true), Scalar(0.1), Scalar(1e-5),
+                        Scalar(false)}}},
+          .early = true});
 }
 
 }  // namespace

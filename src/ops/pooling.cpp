@@ -64,14 +64,16 @@ Expr pooled_size(const Axis& axis, const RangeEnv& ranges) {
   return simplify(out, ranges);
 }
 
-std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& sizes, const RangeEnv& ranges) {
+// `concrete`: the output sizes of an adaptive pool, where they are known as numbers.
+std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& sizes, const RangeEnv& ranges,
+                          std::optional<Sizes> concrete = std::nullopt) {
   if (sizes.size() != row.spatial + 1 && sizes.size() != row.spatial + 2)
     refuse(call,
            str("expected an input with ", row.spatial + 1, " or ", row.spatial + 2, " dimensions, not ", sizes.size()));
   std::vector<Axis> axes(row.spatial);
   size_t lead = sizes.size() - row.spatial;
   if (row.adaptive) {
-    Sizes wanted = call.integers("output_size");
+    Sizes wanted = concrete ? *concrete : call.integers("output_size");
     if (wanted.size() == 1) wanted.resize(row.spatial, wanted[0]);
     if (wanted.size() != row.spatial) refuse(call, "output_size has the wrong number of values");
     for (size_t d = 0; d < row.spatial; ++d) {
@@ -243,8 +245,7 @@ void lower_average(LowerCall& call, const PoolRow& row, const std::vector<Axis>&
   });
 }
 
-// ---- Reference
-// -------------------------------------------------------------------------------------------------------------
+// ---- Reference ----
 
 struct Span {
   int64_t begin, end, step,
@@ -266,7 +267,9 @@ Span span_of(const Axis& axis, int64_t o) {
 void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schema) {
   OpCall typed(call.node(), schema);
   Tensor self = call.tensor("self");
-  std::vector<Axis> axes = axes_of(typed, row, to_exprs(self.sizes), RangeEnv{});
+  std::optional<Sizes> wanted;
+  if (row.adaptive) wanted = to_exprs(call.integers("output_size"));
+  std::vector<Axis> axes = axes_of(typed, row, to_exprs(self.sizes), RangeEnv{}, wanted);
   std::vector<int64_t> sizes = to_numbers(result_sizes(to_exprs(self.sizes), axes)), windows;
   size_t lead = sizes.size() - axes.size();
   int64_t plane = 1;

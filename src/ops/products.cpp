@@ -92,8 +92,7 @@ Labelled contracted(Build& b, Labelled a, Labelled c, const std::string& result)
   return {b.view(out, out_sizes), batch + left + right};
 }
 
-// ---- einsum
-// --------------------------------------------------------------------------------------------------------------
+// ---- einsum ----
 
 struct Equation {
   std::vector<std::string> operands;
@@ -194,8 +193,7 @@ void build_einsum(Build& b) {
   call.result(permuted(b, acc, equation.result).value);
 }
 
-// ---- The others
-// ------------------------------------------------------------------------------------------------------------
+// ---- The others ----
 
 void build_tensordot(Build& b) {
   DecomposeCall& call = b.call();
@@ -209,7 +207,8 @@ void build_tensordot(Build& b) {
   for (size_t i = 0; i < left.size(); ++i) {
     size_t x = static_cast<size_t>(wrap_dim(call, left[i], rank_of(self))),
            y = static_cast<size_t>(wrap_dim(call, right[i], rank_of(other)));
-    if (prove_eq(self->type.sizes.at(x), other->type.sizes.at(y), call.ranges()) == Proof::no)
+    const Expr &a_size = self->type.sizes.at(x), &c_size = other->type.sizes.at(y);
+    if (!is_one(a_size) && !is_one(c_size) && prove_eq(a_size, c_size, call.ranges()) == Proof::no)
       refuse(call, "contracted dimensions need to match");
     c.labels[y] = a.labels[x];
   }

@@ -135,7 +135,7 @@ void register_flips(Registry& r) {
                        if (k == 2) out = b("flip", {self, b.ints({first, second})});
                        if (k == 3)
                          out = b("transpose.int", {b("flip", {self, b.ints({first})}), Scalar(first), Scalar(second)});
-                       if (k == 0 || k != 2) out = b("clone", {out, MemoryFormat::contiguous});
+                       if (k == 0) out = b("clone", {self, MemoryFormat::contiguous});
                        b.call().result(out);
                      },
                  .samples = {{{spec({2, 3})}},
@@ -312,8 +312,7 @@ void register_repeats(Registry& r) {
   add_rearrangement(r, each);
 }
 
-// ---- Triangles
-// ---------------------------------------------------------------------------------------------------------
+// ---- Triangles ----
 
 void add_triangle(Registry& r, bool lower) {
   OpRecord record;
@@ -355,8 +354,7 @@ void add_triangle(Registry& r, bool lower) {
   r.add(std::move(record));
 }
 
-// ---- Diagonals
-// -------------------------------------------------------------------------------------------------------------
+// ---- Diagonals ----
 
 void register_diagonals(Registry& r) {
   // A tensor of zeros with self written along a diagonal.

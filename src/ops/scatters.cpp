@@ -47,8 +47,7 @@ bool includes_self(const OpCall& call) {
   return call.schema().find("include_self") < 0 || call.boolean("include_self");
 }
 
-// ---- Rule
-// ------------------------------------------------------------------------------------------------------------------
+// ---- Rule ----
 
 void check_index(const OpCall& call, const ScatterRow& row) {
   const Value *self = call.tensor("self"), *index = call.tensor("index");
@@ -77,8 +76,7 @@ void infer_scatter(InferCall& call, const ScatterRow& row) {
   call.results = {changed_type(call, call.tensor("self"), true)};
 }
 
-// ---- Lowering
-// --------------------------------------------------------------------------------------------------------------
+// ---- Lowering ----
 
 class ScatterLowering {
  public:
@@ -206,8 +204,7 @@ class ScatterLowering {
   Sizes visited_;
 };
 
-// ---- Reference
-// -------------------------------------------------------------------------------------------------------------
+// ---- Reference ----
 
 template <class T>
 T combined(Mode mode, T a, T b) {

@@ -15,8 +15,7 @@ using loops::KernelBuilder;
 using List = std::vector<int64_t>;
 using Index = std::vector<Expr>;
 
-// ---- Bessel i0: Cephes' Chebyshev series, as eager's
-// -----------------------------------------------------------------------
+// ---- Bessel i0: Cephes' Chebyshev series, as eager's ----
 
 constexpr double series_small[] = {
     -4.41534164647933937950E-18, 3.33079451882223809783E-17, -2.43127984654795469359E-16, 1.71539128555513303061E-15,
@@ -119,8 +118,7 @@ void register_functions(Registry& r) {
             .inplace = std::string_view(name) == "mvlgamma"});
 }
 
-// ---- Sequences
-// -----------------------------------------------------------------------------------------------------------------
+// ---- Sequences ----
 
 const std::string tail = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 

@@ -83,8 +83,7 @@ void register_broadcasts(Registry& r) {
     for (size_t i = 0; i < tensors.size(); ++i) {
       Sizes own(sizes.size(), Expr(1));
       own[i] = sizes[i];
-      Value* grid = b("expand", {b.view(tensors[i], own), b.ints(sizes)});
-      grids.push_back(swapped && tensors.size() > 1 ? b("transpose.int", {grid, Scalar(0), Scalar(1)}) : grid);
+      grids.push_back(b("expand", {b.view(tensors[i], own), b.ints(sizes)}));
     }
     if (swapped && grids.size() > 1) std::swap(grids[0], grids[1]);
     for (size_t i = 0; i < grids.size(); ++i) b.call().result(static_cast<int>(i), grids[i]);
@@ -159,6 +158,7 @@ void register_arrangements(Registry& r) {
                 Sizes want = b.call().integers("size"), dims;
                 const Sizes& have = self->type.sizes;
                 if (want.size() > have.size()) refuse(b.call(), "more sizes than the tensor has dimensions");
+                if (want.empty()) return b.call().result(b("sum", {self}));
                 size_t lead = have.size() - want.size();
                 for (size_t d = 0; d < have.size(); ++d) {
                   if (d < lead || (is_one(want[d - lead]) && !is_one(have[d])))

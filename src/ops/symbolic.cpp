@@ -36,8 +36,7 @@ void add_symbolic(Registry& r, const SymbolicRow& row) {
   r.add(std::move(record));
 }
 
-// ---- Python's operators
-// ----------------------------------------------------------------------------------------------------
+// ---- Python's operators ----
 
 bool any_float(const Scalar& a, const Scalar& b) { return a.is_float() || b.is_float(); }
 
@@ -150,8 +149,7 @@ void register_torch_symbolic(Registry& r) {
                 [](const ReferenceCall& call) { return call.scalar(call.scalar("b").as_double() != 0 ? "t" : "f"); }});
 }
 
-// ---- Sizes of tensors
-// ----------------------------------------------------------------------------------------------------
+// ---- Sizes of tensors ----
 
 size_t dim_of(const ReferenceCall& call) {
   int64_t dim = call.integer("dim"), rank = call.tensor("self").rank();
@@ -189,8 +187,7 @@ void register_sizes(Registry& r) {
   }
 }
 
-// ---- Assertions
-// ------------------------------------------------------------------------------------------------------------
+// ---- Assertions ----
 
 void add_assertion(Registry& r, const char* schema, std::function<void(ReferenceCall&)> check, LowerFn lower = {}) {
   OpRecord record;

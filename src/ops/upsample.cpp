@@ -86,8 +86,7 @@ void infer_upsample(InferCall& call, const UpsampleRow& row) {
   call.results = {strided_type(input.dtype, std::move(sizes), std::move(strides), input.device)};
 }
 
-// ---- Lowering
-// --------------------------------------------------------------------------------------------------------------
+// ---- Lowering ----
 
 struct Tap {
   Expr at;
@@ -213,8 +212,7 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   });
 }
 
-// ---- Reference
-// -------------------------------------------------------------------------------------------------------------
+// ---- Reference ----
 
 struct Neighbour {
   int64_t at;

@@ -156,6 +156,10 @@ std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, c
   return out;
 }
 
+void refuse_view(const ViewArgs& args, std::string_view why) {
+  fail_user("K0208", str(args.call().schema().name, ": ", why), args.call().where());
+}
+
 Tensor view_of(const Tensor& tensor, const ViewLayout& layout) {
   Tensor view = tensor;
   view.sizes = to_numbers(layout.sizes);

@@ -88,7 +88,6 @@ struct SplitRow {
   std::vector<Sample> samples = {};
 };
 void add_split(Registry& registry, const SplitRow& row);
-void register_splits(Registry& registry);
 
 // The map of a change of sizes with the same elements in row-major order. Dimensions that line up keep their indices;
 // only groups that merge or split use products, divisions and remainders.
@@ -101,6 +100,25 @@ RangeEnv with_indices(const RangeEnv& ranges, const std::vector<Expr>& index, co
 // when the layout has gaps or overlaps: then a functional value has no element there.
 std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, const Expr& address,
                                    const RangeEnv& env);
+
+// Small parts of rows.
+inline ViewLayout whole_view(const ViewArgs& args) {
+  return {args.self().sizes, args.self().strides, args.self().offset};
+}
+template <class List>
+void insert_at(List& list, size_t at, typename List::value_type value) {
+  list.insert(list.begin() + static_cast<std::ptrdiff_t>(at), std::move(value));
+}
+template <class List>
+void erase_at(List& list, size_t at) {
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(at));
+}
+[[noreturn]] void refuse_view(const ViewArgs& args, std::string_view why);  // K0208
+
+// The parts of the family of views, each in its file.
+void register_reshapes(Registry& registry);
+void register_view_parts(Registry& registry);
+void register_splits(Registry& registry);
 
 // A tensor over the same storage.
 Tensor view_of(const Tensor& tensor, const ViewLayout& layout);
