@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "pt2/node_metadata.h"
 #include "pt2/sympy_text.h"
 
 namespace kiln {

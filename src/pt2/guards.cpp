@@ -9,6 +9,9 @@
 namespace kiln {
 namespace {
 
+// How the reason of a guard reads that is a range of the export.
+constexpr std::string_view range_before = "range of ", range_after = " in the export";
+
 struct UserInput {
   const Value* value;
   const InputSpec* spec;
@@ -61,65 +64,30 @@ Expr in_range(const Expr& expr, const Interval& range) {
   return range.high == INT64_MAX ? low : Expr::make(ExprOp::logical_and, {low, high});
 }
 
-class Conditions {
+// What the paths in guards (L['x'].size()[0]) stand for.
+class GuardInputs {
  public:
-  Conditions(const std::map<std::string, size_t>& places, SymbolTable& symbols, Program& program)
-      : places_(places), symbols_(symbols), program_(program), inputs_(user_inputs(program)) {}
+  GuardInputs(const std::map<std::string, size_t>& places, const Program& program)
+      : places_(places), inputs_(user_inputs(program)) {}
 
-  void read(const Json& exported) {
-    struct Constraint {
-      std::string text;
-      Expr expr;
-      Interval range;
-    };
-    std::vector<Constraint> constraints;
-    if (const Json* ranges = exported.find_value("range_constraints")) {
-      for (const JsonMember& member : ranges->members()) {
-        Expr expr = parse_python_expr(member.key, [&](const InputPath& path) { return resolve(path); });
-        symbols_.note(expr);
-        const Interval range{read_bound(member.value, "min_val", INT64_MIN),
-                             read_bound(member.value, "max_val", INT64_MAX)};
-        if (range.low > range.high) fail_user("K0160", str("the range of ", member.key, " is empty"));
-        constraints.push_back({member.key, std::move(expr), range});
-      }
+  Expr read(const std::string& text) const {
+    return parse_python_expr(text, [this](const InputPath& path) { return resolve(path); });
+  }
+
+  // "L['x'].size()[0]" for an input that is an argument by itself and has the symbol as a size, or as its value.
+  std::optional<std::string> source_of(const std::string& symbol) const {
+    for (const auto& [place, position] : places_) {
+      if (position >= inputs_.size() || place.find('/') != std::string::npos) continue;
+      const Value& value = *inputs_[position].value;
+      if (value.kind == ValueKind::sym_int && value.expr == Expr::symbol(symbol)) return str("L['", place, "']");
+      if (value.kind != ValueKind::tensor) continue;
+      for (size_t d = 0; d < value.type.sizes.size(); ++d)
+        if (value.type.sizes[d] == Expr::symbol(symbol)) return str("L['", place, "'].size()[", d, "]");
     }
-    make_symbols();
-    for (const Constraint& constraint : constraints) {
-      if (constraint.expr.is_symbol()) program_.symbols[constraint.expr.name()].range = constraint.range;
-      add_guard(in_range(constraint.expr, constraint.range), str("range of ", constraint.text, " in the export"));
-    }
-    if (const Json* guards = exported.find_value("guards_code"))
-      for (const Json& guard : guards->items())
-        add_guard(parse_python_expr(guard.as_string(), [&](const InputPath& path) { return resolve(path); }),
-                  guard.as_string());
+    return std::nullopt;
   }
 
  private:
-  void make_symbols() {
-    backed_ = backed_symbols(program_);
-    const std::set<std::string> sizes = size_symbols(program_);
-    for (const auto& [name, hint] : symbols_.hints()) {
-      SymbolInfo info;
-      info.name = name;
-      info.hint = hint;
-      info.unbacked = !backed_.contains(name);
-      if (sizes.contains(name)) {
-        info.range.low = 0;
-        natural_.ranges[name] = info.range;
-      }
-      program_.symbols.emplace(name, std::move(info));
-    }
-  }
-
-  // What a run computes is asserted by nodes of the graph; guards are what can be said of the inputs.
-  void add_guard(const Expr& condition, const std::string& reason) {
-    if (condition.is_constant() ? condition.value() != 0 : prove(condition, natural_) == Proof::yes) return;
-    std::set<std::string> names;
-    collect_symbols(condition, names);
-    if (!std::includes(backed_.begin(), backed_.end(), names.begin(), names.end())) return;
-    program_.guards.push_back({condition, reason});
-  }
-
   const UserInput* find_input(const InputPath& path) const {
     auto at = [this](const std::string& place) -> const UserInput* {
       const auto found = places_.find(place);
@@ -167,9 +135,69 @@ class Conditions {
   }
 
   const std::map<std::string, size_t>& places_;
+  std::vector<UserInput> inputs_;
+};
+
+class Conditions {
+ public:
+  Conditions(const std::map<std::string, size_t>& places, SymbolTable& symbols, Program& program)
+      : inputs_(places, program), symbols_(symbols), program_(program) {}
+
+  void read(const Json& exported) {
+    struct Constraint {
+      std::string text;
+      Expr expr;
+      Interval range;
+    };
+    std::vector<Constraint> constraints;
+    if (const Json* ranges = exported.find_value("range_constraints")) {
+      for (const JsonMember& member : ranges->members()) {
+        Expr expr = inputs_.read(member.key);
+        symbols_.note(expr);
+        const Interval range{read_bound(member.value, "min_val", INT64_MIN),
+                             read_bound(member.value, "max_val", INT64_MAX)};
+        if (range.low > range.high) fail_user("K0160", str("the range of ", member.key, " is empty"));
+        constraints.push_back({member.key, std::move(expr), range});
+      }
+    }
+    make_symbols();
+    for (const Constraint& constraint : constraints) {
+      if (constraint.expr.is_symbol()) program_.symbols[constraint.expr.name()].range = constraint.range;
+      add_guard(in_range(constraint.expr, constraint.range), str(range_before, constraint.text, range_after));
+    }
+    if (const Json* guards = exported.find_value("guards_code"))
+      for (const Json& guard : guards->items()) add_guard(inputs_.read(guard.as_string()), guard.as_string());
+  }
+
+ private:
+  void make_symbols() {
+    backed_ = backed_symbols(program_);
+    const std::set<std::string> sizes = size_symbols(program_);
+    for (const auto& [name, hint] : symbols_.hints()) {
+      SymbolInfo info;
+      info.name = name;
+      info.hint = hint;
+      info.unbacked = !backed_.contains(name);
+      if (sizes.contains(name)) {
+        info.range.low = 0;
+        natural_.ranges[name] = info.range;
+      }
+      program_.symbols.emplace(name, std::move(info));
+    }
+  }
+
+  // What a run computes is asserted by nodes of the graph; guards are what can be said of the inputs.
+  void add_guard(const Expr& condition, const std::string& reason) {
+    if (condition.is_constant() ? condition.value() != 0 : prove(condition, natural_) == Proof::yes) return;
+    std::set<std::string> names;
+    collect_symbols(condition, names);
+    if (!std::includes(backed_.begin(), backed_.end(), names.begin(), names.end())) return;
+    program_.guards.push_back({condition, reason});
+  }
+
+  GuardInputs inputs_;
   SymbolTable& symbols_;
   Program& program_;
-  std::vector<UserInput> inputs_;
   std::set<std::string> backed_;
   RangeEnv natural_;  // sizes are never negative
 };
@@ -179,6 +207,47 @@ class Conditions {
 void read_conditions(const Json& exported, const std::map<std::string, size_t>& places, SymbolTable& symbols,
                      Program& program) {
   Conditions(places, symbols, program).read(exported);
+}
+
+std::optional<Expr> read_guard(const std::string& text, const std::map<std::string, size_t>& places,
+                               const Program& program) {
+  try {
+    return GuardInputs(places, program).read(text);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<std::string> range_guard_text(const Guard& guard) {
+  const std::string& reason = guard.reason;
+  if (!starts_with(reason, range_before) || !ends_with(reason, range_after)) return std::nullopt;
+  return reason.substr(range_before.size(), reason.size() - range_before.size() - range_after.size());
+}
+
+std::optional<std::string> guard_text(const Guard& guard, const std::map<std::string, size_t>& places,
+                                      const Program& program) {
+  if (range_guard_text(guard)) return std::nullopt;
+  if (const auto same = read_guard(guard.reason, places, program); same && *same == guard.condition)
+    return guard.reason;
+  const GuardInputs inputs(places, program);
+  std::set<std::string> names;
+  collect_symbols(guard.condition, names);
+  // Kiln's own text is Python, symbols aside; these stand for them until the sources are put in.
+  Substitution stand_ins;
+  std::vector<std::pair<std::string, std::string>> sources;
+  for (const std::string& name : names) {
+    const auto source = inputs.source_of(name);
+    if (!source) return std::nullopt;
+    const std::string stand_in = str("source_", sources.size(), "_of_guard");
+    sources.emplace_back(stand_in, *source);
+    stand_ins.emplace(name, Expr::symbol(stand_in));
+  }
+  std::string text = substitute(guard.condition, stand_ins).text();
+  for (const auto& [stand_in, source] : sources)
+    for (size_t at = text.find(stand_in); at != std::string::npos; at = text.find(stand_in, at + source.size()))
+      text.replace(at, stand_in.size(), source);
+  const auto again = read_guard(text, places, program);
+  return again && *again == guard.condition ? std::optional(text) : std::nullopt;
 }
 
 }  // namespace kiln
