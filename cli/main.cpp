@@ -11,7 +11,8 @@ namespace {
 
 std::vector<Command> commands() {
   return {compile_command(), run_command(),    check_command(),  interpret_command(),
-          inspect_command(), passes_command(), bisect_command(), replay_command()};
+          inspect_command(), passes_command(), bisect_command(), replay_command(),
+          report_command(),  cache_command()};
 }
 
 // In the documentation, but not built yet.
@@ -21,8 +22,6 @@ struct FutureCommand {
 constexpr FutureCommand future_commands[] = {
     {"minify", "finds the smallest program that still fails the same way"},
     {"profile", "times every kernel"},
-    {"report", "makes one page of a trace directory"},
-    {"cache", "shows and clears the kernel and tuning caches"},
 };
 
 std::string overall_help() {
