@@ -31,5 +31,6 @@ void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
 void register_unfolding(Registry& registry);
 void register_recurrent(Registry& registry);
+void register_complex(Registry& registry);
 
 }  // namespace kiln
