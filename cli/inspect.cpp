@@ -3,12 +3,19 @@
 #include <cstdio>
 
 #include "command.h"
+#include "pt2/reader.h"
+#include "pt2/writer.h"
 
 namespace kiln::cli {
 namespace {
 
 int inspect(const ParsedOptions& options) {
   settings_of(options, Phase::both);
+  if (const auto written = options.value("--write")) {
+    write_pt2(read_pt2(options.positional[0]), *written);
+    printf("%s\n", written->c_str());
+    return 0;
+  }
   fputs(inspect_file(options.positional[0]).c_str(), stdout);
   return 0;
 }
@@ -25,7 +32,8 @@ Command inspect_command() {
       "Of a model: inputs, outputs, symbols with ranges, guards with reasons, weights, graph. Of a package also the "
       "steps of "
       "a run with the operators and source lines that each kernel comes from.";
-  spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2"};
+  spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path"}};
+  spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2", "kiln inspect model.pt2 --write copy.pt2"};
   return {spec, inspect};
 }
 

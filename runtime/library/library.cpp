@@ -21,9 +21,13 @@ constexpr LibraryKernel table[] = {
     {"linalg_solve", nullptr, run_linalg_solve},
     {"linalg_solve_triangular", nullptr, run_linalg_solve_triangular},
     {"linalg_svd", nullptr, run_linalg_svd},
+    {"bincount", size_bincount, run_bincount},
     {"nonzero", size_nonzero, run_nonzero},
+    {"repeat_interleave", size_repeat_interleave, run_repeat_interleave},
     {"sort", nullptr, run_sort},
     {"topk", nullptr, run_topk},
+    {"unique", size_unique, run_unique},
+    {"unique_consecutive", size_unique_consecutive, run_unique_consecutive},
 };
 
 }  // namespace
