@@ -10,6 +10,7 @@
 #include "graph_passes/functionalize.h"
 #include "graph_passes/inline_wrappers.h"
 #include "graph_passes/remove_symbolic.h"
+#include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
 #include "ops/op_record.h"
@@ -60,6 +61,8 @@ const std::vector<Pass>& passes() {
        graph_pass<decompose>},
       {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed",
        graph_pass<remove_symbolic>},
+      {"split_complex", Stage::graph, "on primitive operators only; folding sees the real constants it makes",
+       graph_pass<split_complex>},
       {"fold_constants", Stage::graph, "after decompose, whose small constants it folds", graph_pass<fold_constants>},
       {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves",
        graph_pass<common_subexpressions>},

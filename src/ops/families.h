@@ -31,6 +31,7 @@ void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
 void register_unfolding(Registry& registry);
 void register_recurrent(Registry& registry);
+void register_complex(Registry& registry);
 void register_random(Registry& registry);
 void register_distances(Registry& registry);
 void register_margin_losses(Registry& registry);
