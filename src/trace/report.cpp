@@ -188,13 +188,24 @@ class Builder {
     errors_.push(std::move(one));
   }
 
+  // The steps of a run first; those that only run when weights are loaded after them.
+  static Json ordered(const Json& kernels) {
+    Json out = Json::array();
+    for (const bool init : {false, true})
+      for (const Json& kernel : kernels.items()) {
+        const Json* mark = kernel.find("init");
+        if ((mark && mark->is_bool() && mark->as_bool()) == init) out.push(kernel);
+      }
+    return out;
+  }
+
   static Json compile_json(Compile& one) {
     Json out = std::move(one.head);
     out.set("passes", std::move(one.passes));
     out.set("jobs", std::move(one.jobs));
     out.set("stages", std::move(one.stages));
     out.set("fusion", std::move(one.fusion));
-    out.set("kernels", std::move(one.kernels));
+    out.set("kernels", ordered(one.kernels));
     out.set("notes", std::move(one.notes));
     out.set("end", std::move(one.end));
     out.set("guards", std::move(one.guards));
