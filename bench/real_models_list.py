@@ -160,7 +160,7 @@ def text(module, names, masked=True, dynamic=False, length=16):
         return Example(picked, kwargs=text_inputs(length, masked=masked))
     batch, sequence = Dim("batch", min=1, max=8), Dim("sequence", min=4, max=64)
     inputs = text_inputs(length, 2, masked)
-    return Example(picked, kwargs=inputs, dynamic_shapes={"args": (), "kwargs": {name: {0: batch, 1: sequence} for name in inputs}},
+    return Example(picked, kwargs=inputs, dynamic_shapes={"kwargs": {name: {0: batch, 1: sequence} for name in inputs}},
                    other_calls=[((), text_inputs(23, 3, masked))])
 
 

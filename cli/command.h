@@ -18,6 +18,8 @@ Command check_command();
 Command interpret_command();
 Command inspect_command();
 Command passes_command();
+Command bisect_command();
+Command replay_command();
 Command report_command();
 Command cache_command();
 

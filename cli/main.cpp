@@ -11,7 +11,8 @@ namespace {
 
 std::vector<Command> commands() {
   return {compile_command(), run_command(),    check_command(),  interpret_command(),
-          inspect_command(), passes_command(), report_command(), cache_command()};
+          inspect_command(), passes_command(), bisect_command(), replay_command(),
+          report_command(),  cache_command()};
 }
 
 // In the documentation, but not built yet.
@@ -20,8 +21,6 @@ struct FutureCommand {
 };
 constexpr FutureCommand future_commands[] = {
     {"minify", "finds the smallest program that still fails the same way"},
-    {"bisect", "finds the first kernel and operator that differ from the reference"},
-    {"replay", "runs a fault bundle, or one kernel on saved values"},
     {"profile", "times every kernel"},
 };
 
