@@ -106,7 +106,7 @@ class Builder {
 
  private:
   void take(const std::string& type, const Json& record) {
-    if (!record.is_object()) fail_user("K0121", "a record of a trace is an object");
+    if (!record.is_object()) fail_user("K0144", "a record of a trace is an object");
     if (type == "compile_start") return start(record);
     if (type == "error") return error(record);
     if (type == "run") return runs_.push(members_of(record));
