@@ -10,9 +10,8 @@ namespace kiln::cli {
 namespace {
 
 std::vector<Command> commands() {
-  return {compile_command(), run_command(),    check_command(),  interpret_command(),
-          inspect_command(), passes_command(), bisect_command(), replay_command(),
-          report_command(),  cache_command()};
+  return {compile_command(), run_command(),    check_command(),  interpret_command(), inspect_command(),
+          passes_command(),  bisect_command(), replay_command(), report_command(),    cache_command()};
 }
 
 // In the documentation, but not built yet.
