@@ -28,7 +28,7 @@ struct State {
   loops::Log log{false};
   std::vector<std::string> notes;  // of graph passes
   size_t told_decisions = 0;       // how many of the log's the observer has seen
-  double began_ms = 0;
+  double passes_ms = 0;            // of the passes so far, without what observers did in between
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -130,12 +130,13 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
-void tell(const Pass& pass, const PassReport& report, double start, State& state, CompileObserver& observer) {
+void tell(const Pass& pass, const PassReport& report, State& state, CompileObserver& observer) {
   PassEvent event;
   event.name = pass.name;
   event.stage = stage_name(pass.stage);
-  event.start_ms = start - state.began_ms;
+  event.start_ms = state.passes_ms;
   event.run_ms = report.milliseconds;
+  state.passes_ms += report.milliseconds;
   event.changed = report.changed;
   event.program = &state.program;
   event.loops = &state.loops;
@@ -161,7 +162,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
-  if (options.observer) tell(pass, report, start, state, *options.observer);
+  if (options.observer) tell(pass, report, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -192,7 +193,6 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.machine.lanes = options.lanes;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  state.began_ms = now_ms();
   if (options.observer) {
     state.log = loops::Log(true);
     state.context.log = &state.notes;
