@@ -6,9 +6,13 @@ namespace kiln::runtime {
 namespace {
 
 constexpr LibraryKernel table[] = {
+    {"bincount", size_bincount, run_bincount},
     {"nonzero", size_nonzero, run_nonzero},
+    {"repeat_interleave", size_repeat_interleave, run_repeat_interleave},
     {"sort", nullptr, run_sort},
     {"topk", nullptr, run_topk},
+    {"unique", size_unique, run_unique},
+    {"unique_consecutive", size_unique_consecutive, run_unique_consecutive},
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 #include "driver/pipeline.h"
 
 #include <chrono>
+#include <utility>
 
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
@@ -13,6 +14,7 @@
 #include "lower/lower.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
+#include "trace/compile_observer.h"
 
 namespace kiln {
 namespace {
@@ -22,7 +24,10 @@ struct State {
   loops::LoopProgram loops;
   PassContext context;
   loops::Machine machine;
-  loops::Log log;
+  loops::Log log{false};
+  std::vector<std::string> notes;  // of graph passes
+  size_t told_decisions = 0;       // how many of the log's the observer has seen
+  double began_ms = 0;
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -122,6 +127,22 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
+void tell(const Pass& pass, const PassReport& report, double start, State& state, CompileObserver& observer) {
+  PassEvent event;
+  event.name = pass.name;
+  event.stage = stage_name(pass.stage);
+  event.start_ms = start - state.began_ms;
+  event.run_ms = report.milliseconds;
+  event.changed = report.changed;
+  event.program = &state.program;
+  event.loops = &state.loops;
+  state.log.close_pass(pass.name);
+  for (; state.told_decisions < state.log.size(); ++state.told_decisions)
+    event.decisions.push_back(&state.log.decisions()[state.told_decisions]);
+  event.notes = std::exchange(state.notes, {});
+  observer.pass_done(event);
+}
+
 void run_pass(const Pass& pass, State& state, const PipelineOptions& options, PipelineResult& result) {
   if (options.progress) options.progress(pass.name);
   PassReport report;
@@ -137,6 +158,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
+  if (options.observer) tell(pass, report, start, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -167,8 +189,11 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.machine.lanes = options.lanes;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  std::vector<std::string> graph_log;
-  state.context.log = &graph_log;
+  state.began_ms = now_ms();
+  if (options.observer) {
+    state.log = loops::Log(true);
+    state.context.log = &state.notes;
+  }
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
@@ -186,8 +211,6 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   result.graph_text = print(state.program);
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
-  result.fusion_log = std::move(graph_log);
-  result.fusion_log.insert(result.fusion_log.end(), state.log.begin(), state.log.end());
   return result;
 }
 

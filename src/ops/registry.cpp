@@ -32,6 +32,16 @@ const Registry& Registry::instance() {
     register_special_math(all);
     register_unfolding(all);
     register_recurrent(all);
+    register_random(all);
+    register_distances(all);
+    register_margin_losses(all);
+    register_embedding_bag(all);
+    register_quantile_family(all);
+    register_gradients(all);
+    register_repeat_family(all);
+    register_unique_family(all);
+    register_packed_products(all);
+    register_frexp(all);
     return all;
   }();
   return registry;
