@@ -10,7 +10,7 @@ namespace {
 
 // A trace as the compiler writes it, shortened.
 const char* const trace_text =
-    R"({"type":"session","time":1.0,"trace_version":1,"kiln_version":"0.1.0","pid":7}
+    R"trace({"type":"session","time":1.0,"trace_version":1,"kiln_version":"0.1.0","pid":7}
 {"type":"compile_start","time":2.0,"model":"m","model_path":"secret/folder/net.pt2","package_path":"secret/p.pt2","device":"cpu","targets":["x86-64-v3"],"torch_version":"2.9","nodes":2,"weights":1,"weight_bytes":64}
 {"type":"stage","time":2.1,"name":"read","stage":"as exported","text":"class GraphModule:\n    x = private_call()\n    return x\n"}
 {"type":"pass","time":2.2,"name":"lower","stage":"lower","start_ms":0.5,"run_ms":1.5,"changed":true}
@@ -23,7 +23,7 @@ const char* const trace_text =
 {"type":"job","time":2.6,"name":"kernels and link","target":"x86-64-v3","start_ms":3.0,"run_ms":99.0,"from_cache":false}
 {"type":"error","time":2.7,"code":"K0203","message":"</script><b>bad\nmore private_call","where":{"file":"secret/folder/net.py","line":3,"text":"y = private_call()","pass":"lower"},"text":"all private_call"}
 {"type":"run","time":3.0,"model":"m","calls":2,"seconds":0.5,"steps":[{"name":"cpp_fused_add_0","step":1,"calls":2,"seconds":0.5}]}
-{"type":"kernel","time":4.0,"name":"cut off in the mid)";
+{"type":"kernel","time":4.0,"name":"cut off in the mid)trace";
 
 class ReportTest : public testing::Test {
  protected:
