@@ -25,9 +25,9 @@ std::string model_folder(const std::string& root) {
   return join_path(run, list_directory(run).at(0));
 }
 
-const std::vector<std::string> contract_files = {"fx_graph_readable.py",    "fx_graph_runnable.py", "fx_graph_transformed.py",
-                                                 "ir_pre_fusion.txt",       "ir_post_fusion.txt",   "output_code.cpp",
-                                                 "output_code.py"};
+const std::vector<std::string> contract_files = {
+    "fx_graph_readable.py", "fx_graph_runnable.py", "fx_graph_transformed.py", "ir_pre_fusion.txt",
+    "ir_post_fusion.txt",   "output_code.cpp",      "output_code.py"};
 
 class ObservedCompile : public testing::Test {
  protected:
@@ -80,7 +80,8 @@ TEST_F(ObservedCompile, TraceMakesAReport) {
   bool sourced = false;
   for (const Json& kernel : one.at("kernels").items())
     for (const Json& origin : kernel.at("origins").items())
-      sourced |= kernel.find("source") && !kernel.at("loops").as_string().empty() && !origin.at("line").as_string().empty();
+      sourced |=
+          kernel.find("source") && !kernel.at("loops").as_string().empty() && !origin.at("line").as_string().empty();
   EXPECT_TRUE(sourced) << "a kernel with source, loops, operators and lines";
   EXPECT_GT(one.at("end").at("kernels").as_int(), 0);
 }
@@ -101,7 +102,8 @@ TEST_F(ObservedCompile, FailureLeavesItsErrorInTheTrace) {
 TEST_F(ObservedCompile, LogSaysDecisionsWithReasons) {
   compile_with({"TORCH_LOGS=+inductor,guards,kernel_code,-schedule", "TORCH_LOGS_OUT=" + in("log")}, in("p.pt2"));
   const std::string log = read_file(in("log"));
-  EXPECT_NE(log.find("[__fusion] no merge of linear_1 with linear: each is a matrix product"), std::string::npos) << log;
+  EXPECT_NE(log.find("[__fusion] no merge of linear_1 with linear: each is a matrix product"), std::string::npos)
+      << log;
   EXPECT_NE(log.find("[__guards] "), std::string::npos);
   EXPECT_NE(log.find("[__kernel_code] "), std::string::npos);
   EXPECT_EQ(log.find("[__schedule] "), std::string::npos);
