@@ -41,7 +41,10 @@ int simdlen(const CompileOptions& options) {
 PipelineOptions pipeline_options(const CompileOptions& options, int lanes) {
   PipelineOptions pipeline;
   pipeline.lanes = lanes;
-  if (options.settings) pipeline.disabled = options.settings->get_list("disable_pass");
+  if (options.settings) {
+    pipeline.disabled = options.settings->get_list("disable_pass");
+    pipeline.fault = fault_of(*options.settings);
+  }
   if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).names();
   if (options.progress) pipeline.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
   return pipeline;
@@ -54,17 +57,22 @@ std::string sample_inputs_file(const Program& program) {
   return bytes;
 }
 
+BuildRequest build_request(const codegen::GeneratedCode& generated, const CompileOptions& options) {
+  BuildRequest request;
+  request.sources = generated.sources;
+  request.flags = generated.flags;
+  request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
+  if (options.progress)
+    request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
+  return request;
+}
+
 PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
                                  const CompileOptions& options, CompileReport& report) {
   Compiler compiler = find_compiler(setting(options, "compiler"));
   std::string directory = setting(options, "cache_dir");
   KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
-  BuildRequest request;
-  request.sources = generated.sources;
-  request.flags = generated.flags;
-  if (options.progress)
-    request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
-  BuildResult built = build_shared_object(compiler, request, cache);
+  BuildResult built = build_shared_object(compiler, build_request(generated, options), cache);
   report.from_cache = built.from_cache;
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
   return {target.name, std::move(built.shared_object)};
@@ -106,10 +114,14 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   }
   // Scheduled once, for the widest vectors; each target prints the same schedule with its own lanes, so that one plan
   // (items, numbers, buffers) serves all code objects.
-  PipelineResult result = run_pipeline(program, pipeline_options(options, lanes));
+  const PipelineOptions pipeline = pipeline_options(options, lanes);
+  PipelineResult result = run_pipeline(program, pipeline);
   report.schedule_seconds = watch.lap();
   for (const codegen::CpuTarget& target : cpu_targets) {
-    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target);
+    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target, pipeline.fault);
+    if (options.goal == CompileGoal::syntax)
+      check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+    if (options.goal != CompileGoal::package) continue;
     if (!generated.sources.empty()) contents.code.push_back(build_code(generated, target, options, report));
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
@@ -120,6 +132,7 @@ CompileReport compile(const Program& program, const std::string& package_path, c
     report.kernels_compiled = static_cast<int>(generated.symbols.size());
   }
   report.toolchain_seconds = watch.lap();
+  if (options.goal != CompileGoal::package) return report;
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);

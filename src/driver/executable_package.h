@@ -32,6 +32,10 @@ class PackageExecutable : public Executable {
   std::unique_ptr<State> state_;
 };
 
+class Settings;
+// What the settings say for loading and running, as "key=value".
+std::vector<std::string> run_assignments(const Settings& settings);
+
 // The sample inputs that the package carries (<model>/data/sample_inputs/); nothing when there are none.
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path);
 

@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/cpu/kernel_printer.h"
 #include "codegen/cpu/prelude.h"
+#include "loop_passes/inject_fault.h"
 
 namespace kiln::codegen {
 
@@ -26,6 +27,8 @@ struct GeneratedCode {
   std::vector<std::string> symbols;  // exported functions
   std::map<const loops::Kernel*, StepCode> steps;
 };
-GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target);
+// `fault`: kernels that it hits begin with its line of C++ (testing only).
+GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target,
+                           const loops::FaultInjection& fault = {});
 
 }  // namespace kiln::codegen
