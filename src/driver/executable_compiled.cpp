@@ -48,11 +48,17 @@ class CompiledExecutable : public Executable {
 
 }  // namespace
 
+std::vector<GivenSetting> given_settings(const Settings& settings) {
+  std::vector<GivenSetting> out;
+  for (const Setting& setting : settings_table())
+    if (settings.given(setting.key)) out.push_back({&setting, value_text(settings, setting)});
+  return out;
+}
+
 std::vector<std::string> run_assignments(const Settings& settings) {
   std::vector<std::string> out;
-  for (const Setting& setting : settings_table())
-    if (setting.phase == Phase::run && settings.given(setting.key))
-      out.push_back(str(setting.key, "=", value_text(settings, setting)));
+  for (const GivenSetting& given : given_settings(settings))
+    if (given.setting->phase == Phase::run) out.push_back(str(given.setting->key, "=", given.text));
   return out;
 }
 

@@ -33,6 +33,13 @@ class PackageExecutable : public Executable {
 };
 
 class Settings;
+struct Setting;
+struct GivenSetting {
+  const Setting* setting;
+  std::string text;
+};
+// What --config and the environment gave, as text that reads back.
+std::vector<GivenSetting> given_settings(const Settings& settings);
 // What the settings say for loading and running, as "key=value".
 std::vector<std::string> run_assignments(const Settings& settings);
 
