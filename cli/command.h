@@ -18,6 +18,7 @@ Command check_command();
 Command interpret_command();
 Command inspect_command();
 Command passes_command();
+Command minify_command();
 
 // Kiln, ABI, C++ compiler found, CPU features, NVRTC and driver if present.
 std::string version_text();

@@ -5,8 +5,8 @@
 
 namespace kiln {
 
-// How far to go. `generated`: no C++ compiler is started; `syntax`: it only reads the generated code, which shows most of
-// its errors in a fraction of the time. Both leave no package: the minifier asks so a thousand times.
+// How far to go. `generated`: no C++ compiler is started; `syntax`: it only reads the generated code, which shows most
+// of its errors in a fraction of the time. Both leave no package: the minifier asks so a thousand times.
 enum class CompileGoal : uint8_t { package, generated, syntax };
 
 struct CompileOptions {
@@ -19,6 +19,9 @@ struct CompileOptions {
   std::vector<std::string> extra_flags;  // for the C++ compiler, after Kiln's own
   // Called with the stage's name and progress in it (done of total; total 0: unknown).
   std::function<void(const std::string& stage, int done, int total)> progress;
+  // Called with what a compile that fails leaves behind (debug directory, trace); of one that succeeds the report's
+  // notes say it.
+  std::function<void(const std::string& note)> note;
 };
 
 struct CompileReport {

@@ -1,6 +1,7 @@
 #include "driver/pipeline.h"
 
 #include <chrono>
+#include <utility>
 
 #include "base/settings.h"
 #include "graph_passes/common_subexpressions.h"
@@ -14,6 +15,7 @@
 #include "lower/lower.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
+#include "trace/compile_observer.h"
 
 namespace kiln {
 namespace {
@@ -23,7 +25,10 @@ struct State {
   loops::LoopProgram loops;
   PassContext context;
   loops::Machine machine;
-  loops::Log log;
+  loops::Log log{false};
+  std::vector<std::string> notes;  // of graph passes
+  size_t told_decisions = 0;       // how many of the log's the observer has seen
+  double began_ms = 0;
   loops::FaultInjection fault;
 };
 
@@ -67,7 +72,8 @@ const std::vector<Pass>& passes() {
          s.loops = lower(s.program);
          return true;
        }},
-      {"inject_fault", Stage::loops, "does nothing unless a testing setting asks for a fault; while kernels are operators",
+      {"inject_fault", Stage::loops,
+       "does nothing unless a testing setting asks for a fault; while kernels are operators",
        [](State& s) { return loops::inject_fault(s.loops, s.fault, false); }},
       {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
        loop_pass<loops::update_in_place>},
@@ -128,6 +134,22 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
+void tell(const Pass& pass, const PassReport& report, double start, State& state, CompileObserver& observer) {
+  PassEvent event;
+  event.name = pass.name;
+  event.stage = stage_name(pass.stage);
+  event.start_ms = start - state.began_ms;
+  event.run_ms = report.milliseconds;
+  event.changed = report.changed;
+  event.program = &state.program;
+  event.loops = &state.loops;
+  state.log.close_pass(pass.name);
+  for (; state.told_decisions < state.log.size(); ++state.told_decisions)
+    event.decisions.push_back(&state.log.decisions()[state.told_decisions]);
+  event.notes = std::exchange(state.notes, {});
+  observer.pass_done(event);
+}
+
 void run_pass(const Pass& pass, State& state, const PipelineOptions& options, PipelineResult& result) {
   if (options.progress) options.progress(pass.name);
   PassReport report;
@@ -143,6 +165,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
+  if (options.observer) tell(pass, report, start, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -186,8 +209,11 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.fault = options.fault;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  std::vector<std::string> graph_log;
-  state.context.log = &graph_log;
+  state.began_ms = now_ms();
+  if (options.observer) {
+    state.log = loops::Log(true);
+    state.context.log = &state.notes;
+  }
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
@@ -205,8 +231,6 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   result.graph_text = print(state.program);
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
-  result.fusion_log = std::move(graph_log);
-  result.fusion_log.insert(result.fusion_log.end(), state.log.begin(), state.log.end());
   return result;
 }
 

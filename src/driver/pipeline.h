@@ -10,6 +10,8 @@
 
 namespace kiln {
 
+class CompileObserver;
+
 struct PassReport {
   std::string name;
   double milliseconds = 0;
@@ -27,6 +29,7 @@ struct PipelineOptions {
   std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
   loops::FaultInjection fault;          // testing only: what goes wrong on purpose
   std::function<void(const std::string& pass)> progress;
+  CompileObserver* observer = nullptr;  // told of every pass; decisions are recorded only for it
 };
 
 class Settings;
@@ -39,7 +42,6 @@ struct PipelineResult {
   std::vector<PassReport> passes;
   std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
   std::string graph_text;
-  std::vector<std::string> fusion_log;  // each decision with its reason
 };
 
 struct PassListing {

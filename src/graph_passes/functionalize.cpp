@@ -205,6 +205,7 @@ class Functionalizer {
     made->op = functional;
     made->origins = node.origins;
     for (const auto& named : node.args) made->args.push_back({named.name, current(named.arg)});
+    made->args.at(0).name = functional->schema.args[0].name;  // self, or input
     infer_types(*made, graph_, ranges_);
     Value* value = fitted(made->results.at(0), *self, node);
     write(*self, value);

@@ -11,9 +11,12 @@ struct KindName {
   const char* name;
 };
 constexpr KindName kind_names[] = {
-    {FaultKind::internal_error, "internal_error"}, {FaultKind::compile_error, "compile_error"},
-    {FaultKind::runtime_error, "runtime_error"},   {FaultKind::accuracy, "accuracy"},
-    {FaultKind::nan, "nan"},                       {FaultKind::crash, "crash"},
+    {FaultKind::internal_error, "internal_error"},
+    {FaultKind::compile_error, "compile_error"},
+    {FaultKind::runtime_error, "runtime_error"},
+    {FaultKind::accuracy, "accuracy"},
+    {FaultKind::nan, "nan"},
+    {FaultKind::crash, "crash"},
     {FaultKind::hang, "hang"},
 };
 
@@ -98,7 +101,7 @@ class BodyEdit {
     const bool nan = fault_.kind == FaultKind::nan;
     Body out;
     if (dtype == DType::boolean || is_complex(dtype) || (nan && is_integral(dtype))) return out;
-    out.push_back(constant(dtype, nan ? Scalar(std::numeric_limits<double>::quiet_NaN())
+    out.push_back(constant(dtype, nan                  ? Scalar(std::numeric_limits<double>::quiet_NaN())
                                   : is_integral(dtype) ? Scalar(int64_t{1})
                                                        : Scalar(1.0)));
     Stmt stmt;
@@ -170,8 +173,7 @@ FaultInjection parse_fault(std::string_view text) {
   for (const std::string& op : fault.ops)
     if (op.empty()) refuse(text, "an operator's name is empty");
   if (parts.size() == 3) parse_condition(text, trim(parts[2]), fault);
-  if (fault.fused() && fault.kind == FaultKind::internal_error)
-    refuse(text, "internal_error is about one operator");
+  if (fault.fused() && fault.kind == FaultKind::internal_error) refuse(text, "internal_error is about one operator");
   return fault;
 }
 

@@ -59,7 +59,6 @@ bool is_rounding(const Datum& got, const Datum& expected, const Datum* wide, con
   return far.got <= 4 * far.expected + allowed;
 }
 
-
 }  // namespace
 
 Failure judge(const Program& program, const CallResult& got, const AccuracyOptions& options) {

@@ -96,7 +96,8 @@ class Cutter {
     bool same = true;
     for (size_t d = 0; d < sample.sizes.size(); ++d) {
       if (value.type.strides[d].is_constant() && value.type.strides[d].value() != sample.strides[d]) same = false;
-      if (!value.type.strides[d].is_constant()) same &= value.type.strides[d] == contiguous_strides(value.type.sizes)[d];
+      if (!value.type.strides[d].is_constant())
+        same &= value.type.strides[d] == contiguous_strides(value.type.sizes)[d];
     }
     if (!same) {
       const bool fixed = std::all_of(value.type.sizes.begin(), value.type.sizes.end(),
@@ -195,8 +196,7 @@ class Cutter {
     }
     // What dropped nodes used is what the kept part gives to the rest.
     for (const Node* node : dropped_)
-      for (const auto& named : node->args)
-        for_each_value(named.arg, [&](Value* value) { add_boundary(value); });
+      for (const auto& named : node->args) for_each_value(named.arg, [&](Value* value) { add_boundary(value); });
   }
 
   void add_boundary(const Value* value) {
@@ -323,7 +323,8 @@ void tidy(Program& program, const SymbolValues& values) {
     const size_t at = sample;
     if (takes_sample(spec)) ++sample;
     Value* input = p.graph.inputs[i];
-    if (!used.contains(input) && !targets.contains(input->name) && (spec.target.empty() || !targets.contains(spec.target)))
+    if (!used.contains(input) && !targets.contains(input->name) &&
+        (spec.target.empty() || !targets.contains(spec.target)))
       continue;
     inputs.push_back(input);
     specs.push_back(spec);

@@ -1,5 +1,5 @@
-// Small changes that may make a program simpler without losing its failure. An edit finds its place by name, so that many
-// can be applied one after the other to one copy; it says whether it applied.
+// Small changes that may make a program simpler without losing its failure. An edit finds its place by name, so that
+// many can be applied one after the other to one copy; it says whether it applied.
 #pragma once
 #include <functional>
 
@@ -8,7 +8,7 @@
 namespace kiln::minify {
 
 struct Edit {
-  std::string what;                      // for people: "bypass relu_3"
+  std::string what;                     // for people: "bypass relu_3"
   std::function<bool(Program&)> apply;  // on a copy; false: does not apply (any more)
 };
 

@@ -138,7 +138,8 @@ bool inline_while(Graph& graph, Node& node) {
   return replace_by(graph, node, copy_nodes(graph, &node, *body, operands));
 }
 
-std::optional<bool> recorded_truth(const Argument& predicate, const std::string& graph, const RecordedValues& recorded) {
+std::optional<bool> recorded_truth(const Argument& predicate, const std::string& graph,
+                                   const RecordedValues& recorded) {
   if (predicate.is_scalar()) return predicate.as_scalar().as_double() != 0;
   if (!predicate.is_value()) return std::nullopt;
   const Datum* datum = recorded.find(graph, predicate.as_value()->name);
@@ -247,8 +248,8 @@ std::vector<Edit> inline_edits(const Program& program, const RecordedValues& rec
       if (is_cond(*node)) {
         const bool taken = recorded_truth(node->args[0].arg, graph.name, recorded).value_or(true);
         for (const bool branch : {taken, !taken})
-          edits.push_back(node_edit("inline", path, node->name,
-                                    [branch](Graph& g, Node& n) { return inline_cond(g, n, branch); }));
+          edits.push_back(
+              node_edit("inline", path, node->name, [branch](Graph& g, Node& n) { return inline_cond(g, n, branch); }));
       } else if (node->target == "higher_order.while_loop") {
         edits.push_back(node_edit("inline", path, node->name, inline_while));
       }

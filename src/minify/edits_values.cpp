@@ -73,7 +73,8 @@ Edit fill(const std::string& constant, const std::string& how, std::function<Ten
 
 Tensor filled(const Tensor& like, double value) {
   const bool dense = dense_and_not_overlapping(like.sizes, like.strides);
-  Tensor out = dense ? Tensor::empty_strided(like.dtype, like.sizes, like.strides) : Tensor::empty(like.dtype, like.sizes);
+  Tensor out =
+      dense ? Tensor::empty_strided(like.dtype, like.sizes, like.strides) : Tensor::empty(like.dtype, like.sizes);
   if (value != 0)
     for (int64_t i = 0; i < out.numel(); ++i) out.set_item(i, Scalar(value));
   return out;
@@ -92,10 +93,10 @@ std::vector<std::vector<Edit>> constant_edits(const Program& program) {
   std::vector<std::vector<Edit>> groups;
   for (const auto& [name, tensor] : program.constants) {
     if (!tensor.defined()) continue;
-    groups.push_back({fill(name, "zeros", [](const Tensor& t) { return filled(t, 0); }),
-                      fill(name, "ones", [](const Tensor& t) { return filled(t, 1); }),
-                      fill(name, "random numbers",
-                           [](const Tensor& t) { return random_tensor(t.dtype, t.sizes, t.strides, 1); })});
+    groups.push_back(
+        {fill(name, "zeros", [](const Tensor& t) { return filled(t, 0); }),
+         fill(name, "ones", [](const Tensor& t) { return filled(t, 1); }),
+         fill(name, "random numbers", [](const Tensor& t) { return random_tensor(t.dtype, t.sizes, t.strides, 1); })});
   }
   return groups;
 }

@@ -68,8 +68,8 @@ Failure try_program(const Program& program, const ProbeOptions& options, const S
     compile(program, "", compile_options);
     return {};
   }
-  const CallResult result = options.mode == ProbeMode::loops ? run_loops(program, options, enter)
-                                                             : run_compiled(program, options, enter);
+  const CallResult result =
+      options.mode == ProbeMode::loops ? run_loops(program, options, enter) : run_compiled(program, options, enter);
   if (!options.accuracy) return {};
   enter("compare");
   return judge(program, result, {options.rtol, options.atol, options.custom_op_libs});

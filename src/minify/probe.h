@@ -1,9 +1,9 @@
-// One trial of a program: compile it, load it, run it on its sample inputs and, when asked, compare the results with the
-// reference. Runs in a child process (minify/trials.h); it may crash, hang or use up the memory.
+// One trial of a program: compile it, load it, run it on its sample inputs and, when asked, compare the results with
+// the reference. Runs in a child process (minify/trials.h); it may crash, hang or use up the memory.
 //
-// The modes are in the order of what they cost. A failure that shows in a cheaper mode is reduced there and confirmed in
-// `compiled` at the end: an error of Kiln's own passes needs no C++ compiler, one of the C++ compiler needs no code, and
-// what loop passes break shows in the loop interpreter.
+// The modes are in the order of what they cost. A failure that shows in a cheaper mode is reduced there and confirmed
+// in `compiled` at the end: an error of Kiln's own passes needs no C++ compiler, one of the C++ compiler needs no code,
+// and what loop passes break shows in the loop interpreter.
 #pragma once
 #include <functional>
 #include <optional>

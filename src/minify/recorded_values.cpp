@@ -12,7 +12,8 @@ void name_graphs(const Graph& graph, const std::string& name, std::map<const Nod
   for (const auto& node : graph.nodes) {
     names[node.get()] = name;
     for (const auto& named : node->args)
-      if (named.arg.is_graph() && named.arg.as_graph()) name_graphs(*named.arg.as_graph(), named.arg.as_graph()->name, names);
+      if (named.arg.is_graph() && named.arg.as_graph())
+        name_graphs(*named.arg.as_graph(), named.arg.as_graph()->name, names);
   }
 }
 

@@ -42,9 +42,7 @@ void Reducer::say(const std::string& step) const {
   if (options_.progress) options_.progress(step);
 }
 
-void Reducer::record() {
-  recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes);
-}
+void Reducer::record() { recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes); }
 
 void Reducer::accept(Program program) {
   const int before = count_nodes(best_);
@@ -111,8 +109,8 @@ void Reducer::use_hint() {
 }
 
 void Reducer::drop_symbols() {
-  const bool dynamic = std::any_of(best_.symbols.begin(), best_.symbols.end(),
-                                   [](const auto& entry) { return !entry.second.unbacked; });
+  const bool dynamic =
+      std::any_of(best_.symbols.begin(), best_.symbols.end(), [](const auto& entry) { return !entry.second.unbacked; });
   if (!dynamic) return;
   say("dynamic sizes made static");
   try_all({[this] { return make_static(best_, recorded_.symbols()); }});

@@ -10,7 +10,7 @@ namespace kiln::minify {
 
 struct ReproScript {
   std::string command = "run";  // or minify
-  std::string program;          // the .pt2, beside the script or by its full path
+  std::string program;          // the .pt2: a name beside the script, or a full path
   std::string save_dir;         // where minify puts its checkpoints
   std::string check_str;        // empty: none
   bool accuracy = false;
@@ -18,24 +18,18 @@ struct ReproScript {
   std::string after = "aot";  // or inductor
   std::vector<std::string> custom_op_libs;
   const Settings* settings = nullptr;
-  std::string graph_text;              // shown on top; see python_graph
-  std::vector<std::string> notes;      // what was found and proved, shown on top
+  std::string torch_version;
+  std::string graph_text;          // shown on top as comments; may be empty
+  std::vector<std::string> notes;  // what was found and proved, shown on top
 };
 
 std::string python_script(const ReproScript& script);
 std::string shell_script(const ReproScript& script);
 
-// The graph as a PyTorch module, for reading:
-//   class Repro(torch.nn.Module):
-//       def forward(self, linear):
-//           relu = torch.ops.aten.relu.default(linear)
-//           return (relu,)
-std::string python_graph(const Program& program);
+// The graph as a PyTorch module, for reading.
+std::string repro_graph(const Program& program);
 
 // Kiln's version, the C++ compiler, CPU and GPU, one line each.
-std::vector<std::string> environment_lines(const Settings* settings, const std::string& torch_version);
-
-// run_2026_01_31_16_21_08_602433-pid_2861654 under `root`.
-std::string new_run_directory(const std::string& root);
+std::vector<std::string> environment_lines(const ReproScript& script);
 
 }  // namespace kiln::minify

@@ -166,8 +166,8 @@ std::set<std::string> used_symbols(const Program& program) {
 
 std::set<std::string> unbound_symbols(const Program& program) {
   std::set<std::string> bound = bound_by_inputs(program);
-  // A symbol found while running is given by the first node that has it in its results and not in its arguments; what an
-  // input mentions beforehand nobody gives.
+  // A symbol found while running is given by the first node that has it in its results and not in its arguments; what
+  // an input mentions beforehand nobody gives.
   std::set<std::string> by_inputs;
   for (const Value* input : program.graph.inputs) collect(*input, by_inputs);
   for_each_graph(const_cast<Graph&>(program.graph), [&](Graph& graph) {

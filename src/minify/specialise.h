@@ -4,8 +4,8 @@
 
 namespace kiln::minify {
 
-// Replaces the symbols in types, expressions and arguments, subgraphs included; symbolic numbers that become constant are
-// passed as constants, and the nodes that only computed them go.
+// Replaces the symbols in types, expressions and arguments, subgraphs included; symbolic numbers that become constant
+// are passed as constants, and the nodes that only computed them go.
 void specialise(Program& program, const SymbolValues& values);
 
 // Symbols that types, expressions or arguments mention, subgraphs included.

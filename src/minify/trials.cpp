@@ -154,7 +154,8 @@ std::optional<TrialResult> Trials::poll_child(Child& child, bool readable) {
     const ssize_t got = read(child.pipe, buffer, sizeof buffer);
     if (got == 0 || (got < 0 && errno != EINTR && errno != EAGAIN)) return finish(child, false);
     if (got > 0) child.received.append(buffer, static_cast<size_t>(got));
-    for (size_t line; child.received.rfind("stage ", 0) == 0 && (line = child.received.find('\n')) != std::string::npos;) {
+    for (size_t line;
+         child.received.rfind("stage ", 0) == 0 && (line = child.received.find('\n')) != std::string::npos;) {
       if (!child.stage.empty()) child.seconds[child.stage] += since(child.stage_began);
       child.stage = child.received.substr(6, line - 6);
       child.stage_began = Clock::now();

@@ -1,6 +1,6 @@
-// Trials in child processes. This process is the server: it holds the program with its weights mapped, and forks a child
-// per trial, which sees all that without reading anything again. A child may crash, hang or use up its memory; what it
-// started and what it wrote to temporary files is gone when its trial is over.
+// Trials in child processes. This process is the server: it holds the program with its weights mapped, and forks a
+// child per trial, which sees all that without reading anything again. A child may crash, hang or use up its memory;
+// what it started and what it wrote to temporary files is gone when its trial is over.
 //
 // SIGINT and SIGTERM end the trials that run and are reported as Interrupted; they are blocked for the rest of the
 // process while a Trials object lives. The process must have no other threads.
@@ -49,8 +49,8 @@ class Trials {
   int started() const { return started_; }
 
   TrialResult run(const Task& task);
-  // Runs tasks in order, several at a time, until one is accepted and no earlier one is still running; gives its number.
-  // `make(i)` gives the task (called in this process, right before its child starts) or nothing to skip it;
+  // Runs tasks in order, several at a time, until one is accepted and no earlier one is still running; gives its
+  // number. `make(i)` gives the task (called in this process, right before its child starts) or nothing to skip it;
   // `ended(i, result)` says whether it is accepted.
   std::optional<size_t> first_accepted(size_t count, const std::function<std::optional<Task>(size_t)>& make,
                                        const std::function<bool(size_t, const TrialResult&)>& ended);

@@ -145,7 +145,8 @@ void register_dropout(Registry& r) {
                                   call.where());
                call.result(b("alias", {call.tensor("input")}));
              },
-         .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}}, {{spec({2, 3}), Scalar(0.5), Scalar(true)}, true}}});
+         .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}}, {{spec({2, 3}), Scalar(0.5), Scalar(true)}, true}},
+         .inplace = true});
   }
 }
 
