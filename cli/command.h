@@ -22,6 +22,7 @@ Command bisect_command();
 Command replay_command();
 Command report_command();
 Command cache_command();
+Command minify_command();
 
 // Kiln, ABI, C++ compiler found, CPU features, NVRTC and driver if present.
 std::string version_text();

@@ -10,8 +10,9 @@ namespace kiln::cli {
 namespace {
 
 std::vector<Command> commands() {
-  return {compile_command(), run_command(),    check_command(),  interpret_command(), inspect_command(),
-          passes_command(),  bisect_command(), replay_command(), report_command(),    cache_command()};
+  return {compile_command(), run_command(),    check_command(),  interpret_command(),
+          inspect_command(), passes_command(), bisect_command(), replay_command(),
+          report_command(),  cache_command(),  minify_command()};
 }
 
 // In the documentation, but not built yet.
@@ -19,7 +20,6 @@ struct FutureCommand {
   const char *name, *summary;
 };
 constexpr FutureCommand future_commands[] = {
-    {"minify", "finds the smallest program that still fails the same way"},
     {"profile", "times every kernel"},
 };
 

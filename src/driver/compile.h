@@ -5,12 +5,18 @@
 
 namespace kiln {
 
+// How far to go. `generated`: no C++ compiler is started; `syntax`: it only reads the generated code, which shows most
+// of its errors in a fraction of the time. Both leave no package: the minifier asks so a thousand times.
+enum class CompileGoal : uint8_t { package, generated, syntax };
+
 struct CompileOptions {
   std::string device = "cpu";
   std::vector<std::string> targets;         // x86-64-v4, …; empty: the host's best
   std::vector<std::string> custom_op_libs;  // paths of shared libraries, embedded in the package
   bool strip_debug = false;                 // debug section goes to <package>.debug
   const Settings* settings = nullptr;       // phase C; may be null
+  CompileGoal goal = CompileGoal::package;
+  std::vector<std::string> extra_flags;  // for the C++ compiler, after Kiln's own
   // Called with the stage's name and progress in it (done of total; total 0: unknown).
   std::function<void(const std::string& stage, int done, int total)> progress;
   // Called with what a compile that fails leaves behind (debug directory, trace); of one that succeeds the report's

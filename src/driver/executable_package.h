@@ -35,6 +35,16 @@ class PackageExecutable : public Executable {
 };
 
 std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
+class Settings;
+struct Setting;
+struct GivenSetting {
+  const Setting* setting;
+  std::string text;
+};
+// What --config and the environment gave, as text that reads back.
+std::vector<GivenSetting> given_settings(const Settings& settings);
+// What the settings say for loading and running, as "key=value".
+std::vector<std::string> run_assignments(const Settings& settings);
 
 // The sample inputs that the package carries (<model>/data/sample_inputs/); nothing when there are none.
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path);

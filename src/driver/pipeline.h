@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "graph/graph.h"
+#include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
 
 namespace kiln {
@@ -26,9 +27,14 @@ struct PipelineOptions {
   bool constant_folding = true;
   int lanes = 16;                       // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
   std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
+  loops::FaultInjection fault;          // testing only: what goes wrong on purpose
   std::function<void(const std::string& pass)> progress;
   CompileObserver* observer = nullptr;  // told of every pass; decisions are recorded only for it
 };
+
+class Settings;
+// What the settings `…inject_relu_bug_TESTING_ONLY` and `inject_fault_TESTING_ONLY` ask for.
+loops::FaultInjection fault_of(const Settings& settings);
 
 struct PipelineResult {
   loops::LoopProgram loops;                 // scheduled unless options.schedule is false or stop_after came first
