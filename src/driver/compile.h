@@ -13,6 +13,9 @@ struct CompileOptions {
   const Settings* settings = nullptr;       // phase C; may be null
   // Called with the stage's name and progress in it (done of total; total 0: unknown).
   std::function<void(const std::string& stage, int done, int total)> progress;
+  // Called with what a compile that fails leaves behind (debug directory, trace); of one that succeeds the report's
+  // notes say it.
+  std::function<void(const std::string& note)> note;
 };
 
 struct CompileReport {

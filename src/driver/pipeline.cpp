@@ -1,6 +1,7 @@
 #include "driver/pipeline.h"
 
 #include <chrono>
+#include <utility>
 
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
@@ -9,10 +10,12 @@
 #include "graph_passes/functionalize.h"
 #include "graph_passes/inline_wrappers.h"
 #include "graph_passes/remove_symbolic.h"
+#include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
+#include "trace/compile_observer.h"
 
 namespace kiln {
 namespace {
@@ -22,7 +25,10 @@ struct State {
   loops::LoopProgram loops;
   PassContext context;
   loops::Machine machine;
-  loops::Log log;
+  loops::Log log{false};
+  std::vector<std::string> notes;  // of graph passes
+  size_t told_decisions = 0;       // how many of the log's the observer has seen
+  double passes_ms = 0;            // of the passes so far, without what observers did in between
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -55,6 +61,8 @@ const std::vector<Pass>& passes() {
        graph_pass<decompose>},
       {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed",
        graph_pass<remove_symbolic>},
+      {"split_complex", Stage::graph, "on primitive operators only; folding sees the real constants it makes",
+       graph_pass<split_complex>},
       {"fold_constants", Stage::graph, "after decompose, whose small constants it folds", graph_pass<fold_constants>},
       {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves",
        graph_pass<common_subexpressions>},
@@ -122,6 +130,23 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
+void tell(const Pass& pass, const PassReport& report, State& state, CompileObserver& observer) {
+  PassEvent event;
+  event.name = pass.name;
+  event.stage = stage_name(pass.stage);
+  event.start_ms = state.passes_ms;
+  event.run_ms = report.milliseconds;
+  state.passes_ms += report.milliseconds;
+  event.changed = report.changed;
+  event.program = &state.program;
+  event.loops = &state.loops;
+  state.log.close_pass(pass.name);
+  for (; state.told_decisions < state.log.size(); ++state.told_decisions)
+    event.decisions.push_back(&state.log.decisions()[state.told_decisions]);
+  event.notes = std::exchange(state.notes, {});
+  observer.pass_done(event);
+}
+
 void run_pass(const Pass& pass, State& state, const PipelineOptions& options, PipelineResult& result) {
   if (options.progress) options.progress(pass.name);
   PassReport report;
@@ -137,6 +162,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
+  if (options.observer) tell(pass, report, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -167,8 +193,10 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.machine.lanes = options.lanes;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  std::vector<std::string> graph_log;
-  state.context.log = &graph_log;
+  if (options.observer) {
+    state.log = loops::Log(true);
+    state.context.log = &state.notes;
+  }
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
@@ -186,8 +214,6 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   result.graph_text = print(state.program);
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
-  result.fusion_log = std::move(graph_log);
-  result.fusion_log.insert(result.fusion_log.end(), state.log.begin(), state.log.end());
   return result;
 }
 

@@ -9,6 +9,8 @@
 
 namespace kiln {
 
+class CompileObserver;
+
 struct PassReport {
   std::string name;
   double milliseconds = 0;
@@ -25,6 +27,7 @@ struct PipelineOptions {
   int lanes = 16;                       // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
   std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
   std::function<void(const std::string& pass)> progress;
+  CompileObserver* observer = nullptr;  // told of every pass; decisions are recorded only for it
 };
 
 struct PipelineResult {
@@ -33,7 +36,6 @@ struct PipelineResult {
   std::vector<PassReport> passes;
   std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
   std::string graph_text;
-  std::vector<std::string> fusion_log;  // each decision with its reason
 };
 
 struct PassListing {

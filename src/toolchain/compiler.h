@@ -20,6 +20,8 @@ struct BuildRequest {
   std::vector<std::string> sources;  // texts, one translation unit each
   std::vector<std::string> flags;
   std::function<void(int done, int total)> progress;
+  // Told when a run of the compiler (or the look into the cache) has ended; start in ms since the build began.
+  std::function<void(const std::string& name, double start_ms, double run_ms)> job;
 };
 
 struct BuildResult {

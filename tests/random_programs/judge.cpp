@@ -109,6 +109,11 @@ const std::vector<Observed>& Judge::shaken() {
     node->op = Registry::instance().find(node->target);
   }
   Dice dice(4711);
+  for (auto& [name, constant] : copying.constants) {
+    if (!rounds(constant.dtype)) continue;
+    constant = constant.clone();
+    shake(constant, numbers(constant), true, dice);
+  }
   for (int run = 0; run < 6; ++run) {
     bool all = run >= 3;
     InterpretOptions options;

@@ -8,6 +8,8 @@ namespace {
 // can be compiled side by side. It depends on the program only, so packages are the same wherever they are made.
 constexpr size_t unit_bytes = 48 * 1024;
 
+}  // namespace
+
 std::string unit_text(const std::string& kernels, const CpuTarget& target) {
   PreludeRequest request;
   request.lanes = target.lanes;
@@ -15,8 +17,6 @@ std::string unit_text(const std::string& kernels, const CpuTarget& target) {
   collect_prelude_names(kernels, request);
   return prelude(request) + "\n" + kernels;
 }
-
-}  // namespace
 
 GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target) {
   GeneratedCode code;
@@ -61,6 +61,7 @@ GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target) 
     unit += text + "\n";
   }
   if (!unit.empty()) code.sources.push_back(unit_text(unit, target));
+  code.texts = std::move(texts);
   code.flags = prelude_flags(target.level, target.lanes);
   code.flags.push_back("-fPIC");
   return code;

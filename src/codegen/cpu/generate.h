@@ -24,8 +24,12 @@ struct GeneratedCode {
   std::vector<std::string> sources;  // translation units, complete
   std::vector<std::string> flags;    // for the compiler
   std::vector<std::string> symbols;  // exported functions
+  std::vector<std::string> texts;    // of the functions alone, for people
   std::map<const loops::Kernel*, StepCode> steps;
 };
+// A complete translation unit of such texts: what they need stands in front.
+std::string unit_text(const std::string& kernels, const CpuTarget& target);
+
 GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target);
 
 }  // namespace kiln::codegen
