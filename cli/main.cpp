@@ -12,7 +12,7 @@ namespace {
 std::vector<Command> commands() {
   return {compile_command(), run_command(),    check_command(),  interpret_command(),
           inspect_command(), passes_command(), bisect_command(), replay_command(),
-          report_command(),  cache_command()};
+          profile_command(), report_command(), cache_command()};
 }
 
 // In the documentation, but not built yet.
@@ -21,7 +21,6 @@ struct FutureCommand {
 };
 constexpr FutureCommand future_commands[] = {
     {"minify", "finds the smallest program that still fails the same way"},
-    {"profile", "times every kernel"},
 };
 
 std::string overall_help() {
