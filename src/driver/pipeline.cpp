@@ -232,6 +232,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
     }
   }
   result.graph_text = print(state.program);
+  result.merged = state.log.merges();
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
   return result;

@@ -41,7 +41,8 @@ struct PipelineResult {
   std::map<std::string, Tensor> constants;  // by name: the file's and those that folding made
   std::vector<PassReport> passes;
   std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
-  std::string graph_text;
+  std::string graph_text;     // as it was lowered
+  std::vector<std::pair<std::string, std::string>> merged;  // value of the graph, the buffer of another it lives in
 };
 
 struct PassListing {
