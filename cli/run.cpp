@@ -4,8 +4,8 @@
 #include "base/error.h"
 #include "command.h"
 #include "console.h"
+#include "debug/tell_package.h"
 #include "driver/executable_package.h"
-#include "driver/package_debug.h"
 #include "values.h"
 
 namespace kiln::cli {

@@ -210,6 +210,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
+  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
   contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
   for (const auto& [value, buffer] : result.merged)
     contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");

@@ -35,6 +35,7 @@ class Log {
   // Names the pass of the decisions that have none yet.
   void close_pass(const std::string& pass);
   const std::vector<Decision>& decisions() const { return decisions_; }
+  std::vector<Decision> take() { return std::move(decisions_); }
   size_t size() const { return decisions_.size(); }
 
  private:
