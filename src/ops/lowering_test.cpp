@@ -175,7 +175,7 @@ void check_sample(const OpRecord& record, const Sample& sample, bool symbolic, u
   loops::LoopProgram loops = lower_all(program);
   loops::verify(loops);
   EXPECT_EQ(loops::print(loops::parse_loops(loops::print(loops))), loops::print(loops));
-  for (const loops::Item& item : loops.body)
+  for (const loops::Item& item : loops.block)
     if (std::holds_alternative<loops::Call>(item.what)) return;  // library kernels are run by the driver's tests
   loops::LoopRun run = loops::LoopInterpreter(loops, {}).run(program.sample_inputs);
   ASSERT_EQ(run.outputs.size(), expected.size());
