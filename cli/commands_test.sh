@@ -49,7 +49,7 @@ for command in compile run check interpret inspect passes; do
   expect "help-$command" 0 out "^usage: kiln $command" -- "$command" --help
   expect "help-$command-config" 0 out '^  --config K=V' -- "$command" --help
 done
-for command in compile run check interpret inspect passes bisect replay profile report cache minify; do
+for command in compile run check interpret inspect bisect replay profile report cache minify; do
   expect "help-$command-example" 0 out "^  kiln $command " -- "$command" --help
 done
 expect nothing 2 err '^usage: kiln COMMAND' --

@@ -42,5 +42,6 @@ void register_repeat_family(Registry& registry);
 void register_unique_family(Registry& registry);
 void register_packed_products(Registry& registry);
 void register_frexp(Registry& registry);
+void register_antialias(Registry& registry);
 
 }  // namespace kiln

@@ -44,6 +44,7 @@ const Registry& Registry::instance() {
     register_unique_family(all);
     register_packed_products(all);
     register_frexp(all);
+    register_antialias(all);
     return all;
   }();
   return registry;
