@@ -57,6 +57,9 @@ def export(name, folder):
     torch.set_num_threads(2)
     model = MODELS[name].make()
     module = model.module.eval()
+    for weight in module.parameters():  # heads that start as zeros would hide everything before them
+        if weight.dim() > 1 and not weight.any():
+            torch.nn.init.normal_(weight, std=0.02)
     started = time.perf_counter()
     with torch.no_grad():
         program = torch.export.export(module, copied(model.args), kwargs=copied(model.kwargs),

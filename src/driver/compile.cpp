@@ -208,6 +208,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
+  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;

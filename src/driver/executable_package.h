@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/executable.h"
+#include "kiln/kiln.h"
 
 namespace kiln {
 
@@ -26,12 +27,14 @@ class PackageExecutable : public Executable {
   // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
   std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
   std::vector<std::string> input_names() const;
+  void set_hook(kiln_hook_fn hook, void* user);  // of this instance, as kiln_set_hook; gone after reset()
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
 
+std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
 class Settings;
 struct Setting;
 struct GivenSetting {

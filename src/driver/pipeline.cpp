@@ -11,6 +11,7 @@
 #include "graph_passes/functionalize.h"
 #include "graph_passes/inline_wrappers.h"
 #include "graph_passes/remove_symbolic.h"
+#include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
 #include "ops/op_record.h"
@@ -28,7 +29,7 @@ struct State {
   loops::Log log{false};
   std::vector<std::string> notes;  // of graph passes
   size_t told_decisions = 0;       // how many of the log's the observer has seen
-  double began_ms = 0;
+  double passes_ms = 0;            // of the passes so far, without what observers did in between
   loops::FaultInjection fault;
 };
 
@@ -62,6 +63,8 @@ const std::vector<Pass>& passes() {
        graph_pass<decompose>},
       {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed",
        graph_pass<remove_symbolic>},
+      {"split_complex", Stage::graph, "on primitive operators only; folding sees the real constants it makes",
+       graph_pass<split_complex>},
       {"fold_constants", Stage::graph, "after decompose, whose small constants it folds", graph_pass<fold_constants>},
       {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves",
        graph_pass<common_subexpressions>},
@@ -134,12 +137,13 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
-void tell(const Pass& pass, const PassReport& report, double start, State& state, CompileObserver& observer) {
+void tell(const Pass& pass, const PassReport& report, State& state, CompileObserver& observer) {
   PassEvent event;
   event.name = pass.name;
   event.stage = stage_name(pass.stage);
-  event.start_ms = start - state.began_ms;
+  event.start_ms = state.passes_ms;
   event.run_ms = report.milliseconds;
+  state.passes_ms += report.milliseconds;
   event.changed = report.changed;
   event.program = &state.program;
   event.loops = &state.loops;
@@ -165,7 +169,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
-  if (options.observer) tell(pass, report, start, state, *options.observer);
+  if (options.observer) tell(pass, report, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -209,7 +213,6 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.fault = options.fault;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  state.began_ms = now_ms();
   if (options.observer) {
     state.log = loops::Log(true);
     state.context.log = &state.notes;

@@ -1,13 +1,12 @@
 #include "graph_passes/node_kinds.h"
 
 #include "ops/op_record.h"
+#include "ops/randomness.h"
 
 namespace kiln {
 
 bool is_random(const Node& node) {
-  for (std::string_view part : {"rand", "bernoulli", "dropout", "normal", "multinomial", "poisson", "empty", "uniform"})
-    if (op_short_name(node.target).find(part) != std::string::npos) return true;
-  return false;
+  return is_random_operator(node.target) || op_short_name(node.target).find("empty") != std::string::npos;
 }
 
 bool has_subgraph(const Node& node) {

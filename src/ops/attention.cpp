@@ -1,4 +1,4 @@
-// scaled_dot_product_attention, dropout, and gated and learned activations, as decompositions.
+// scaled_dot_product_attention, and gated and learned activations, as decompositions.
 #include <cmath>
 
 #include "ops/composite.h"
@@ -44,9 +44,6 @@ void build_attention(Build& b) {
   DType dtype = a.query->type.dtype;
   if (!is_float(dtype)) refuse_dtype(call, dtype);
   if (a.query->type.sizes.size() < 2 || a.key->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
-  auto dropout = call.scalar("dropout_p");
-  if (const auto* p = std::get_if<Scalar>(&dropout); !p || p->as_double() != 0)
-    fail_unsupported("K0217", "attention with dropout is not supported", call.where());
   DType compute = compute_dtype(dtype);
   Value *q = b.to(a.query, compute), *k = b.to(a.key, compute), *v = b.to(a.value, compute);
   if (call.boolean("enable_gqa")) {
@@ -81,6 +78,9 @@ void build_attention(Build& b) {
     Value* top = b("amax", {scores, b.ints({-1}), Scalar(true)});
     weights = b("masked_fill.Scalar", {weights, b("eq.Scalar", {top, Scalar(-INFINITY)}), Scalar(0.0)});
   }
+  auto dropout = call.scalar("dropout_p");
+  if (const auto* p = std::get_if<Scalar>(&dropout); !p || p->as_double() != 0)
+    weights = b("dropout", {weights, call.arg("dropout_p"), Scalar(true)});
   call.result(b.to(b("matmul", {weights, v}), dtype));
 }
 
@@ -128,28 +128,6 @@ void register_gates(Registry& r) {
                     .samples = {{{spec({2, 3, 4}), spec({1, 3, 1})}}}});
 }
 
-void register_dropout(Registry& r) {
-  for (const char* name : {"dropout", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}) {
-    add_composite(
-        r,
-        {.schema = str(name, "(Tensor input, float p, bool train) -> Tensor"),
-         .build =
-             [](Build& b) {
-               DecomposeCall& call = b.call();
-               auto p = call.scalar("p");
-               const auto* constant = std::get_if<Scalar>(&p);
-               bool none = constant && constant->as_double() == 0;
-               if (call.boolean("train") && !none)
-                 fail_unsupported("K0218",
-                                  "dropout in training mode draws random numbers; export the program in eval mode",
-                                  call.where());
-               call.result(b("alias", {call.tensor("input")}));
-             },
-         .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}}, {{spec({2, 3}), Scalar(0.5), Scalar(true)}, true}},
-         .inplace = true});
-  }
-}
-
 }  // namespace
 
 void register_attention(Registry& r) {
@@ -167,9 +145,8 @@ void register_attention(Registry& r) {
            {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4}), Argument::None{}, Scalar(0.0), Scalar(false),
              Argument::None{}, Scalar(true)}},
            {{spec({2, 2, 3, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16)}},
-           {{q, kv, kv, Argument::None{}, Scalar(0.5)}, true}}});
+           {{q, kv, kv, Argument::None{}, Scalar(1.5)}, true}}});
   register_gates(r);
-  register_dropout(r);
 }
 
 }  // namespace kiln

@@ -31,5 +31,16 @@ void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
 void register_unfolding(Registry& registry);
 void register_recurrent(Registry& registry);
+void register_complex(Registry& registry);
+void register_random(Registry& registry);
+void register_distances(Registry& registry);
+void register_margin_losses(Registry& registry);
+void register_embedding_bag(Registry& registry);
+void register_quantile_family(Registry& registry);
+void register_gradients(Registry& registry);
+void register_repeat_family(Registry& registry);
+void register_unique_family(Registry& registry);
+void register_packed_products(Registry& registry);
+void register_frexp(Registry& registry);
 
 }  // namespace kiln

@@ -306,7 +306,7 @@ void build_triplet(Build& b) {
   call.result(reduce_loss(b, b("clamp_min", {raw, Scalar(0)})));
 }
 
-void register_distances(Registry& r) {
+void register_distance_losses(Registry& r) {
   add_composite(
       r, {.schema = "pairwise_distance(Tensor x1, Tensor x2, float p=2, float eps=1e-06, bool keepdim=False) -> Tensor",
           .build =
@@ -373,7 +373,7 @@ void register_losses(Registry& registry) {
   register_regression(registry);
   register_entropy(registry);
   register_classification(registry);
-  register_distances(registry);
+  register_distance_losses(registry);
 }
 
 }  // namespace kiln

@@ -113,7 +113,7 @@ class GuardInputs {
   Expr resolve(const InputPath& path) const {
     const UserInput* input = find_input(path);
     if (input == nullptr)
-      fail_unsupported("K0214", str("a guard names the input ", quote(path.base), ", which is not known"));
+      fail_unsupported("K0177", str("a guard names the input ", quote(path.base), ", which is not known"));
     const Value* value = input->value;
     if (path.asks == InputPath::Asks::value) {
       const Argument& constant = input->spec->constant;
@@ -122,15 +122,15 @@ class GuardInputs {
                                                : Expr(constant.as_scalar().as_int());
       if (value->kind != ValueKind::sym_int && value->kind != ValueKind::sym_float &&
           value->kind != ValueKind::sym_bool)
-        fail_unsupported("K0214", str("a guard asks for the value of the input ", quote(value->name)));
+        fail_unsupported("K0177", str("a guard asks for the value of the input ", quote(value->name)));
       return value->expr;
     }
     if (value->kind != ValueKind::tensor)
-      fail_user("K0214", str("a guard asks for a size of ", quote(value->name), ", which is no tensor"));
+      fail_user("K0177", str("a guard asks for a size of ", quote(value->name), ", which is no tensor"));
     if (path.asks == InputPath::Asks::offset) return value->type.offset;
     const std::vector<Expr>& list = path.asks == InputPath::Asks::size ? value->type.sizes : value->type.strides;
     if (!path.dim || *path.dim < 0 || static_cast<size_t>(*path.dim) >= list.size())
-      fail_user("K0214", str("a guard asks for a dimension that ", quote(value->name), " does not have"));
+      fail_user("K0177", str("a guard asks for a dimension that ", quote(value->name), " does not have"));
     return list[static_cast<size_t>(*path.dim)];
   }
 

@@ -91,7 +91,7 @@ class ProgramWriter {
       const bool held = spec.kind == InputKind::parameter || spec.kind == InputKind::buffer ||
                         spec.kind == InputKind::constant_tensor;
       if (held && (!program_.constants.contains(spec.target) || !program_.constants.at(spec.target).defined()))
-        fail_user("K0169", str("a .pt2 cannot be written: the values of ", quote(spec.target), " are not known"));
+        fail_user("K0178", str("a .pt2 cannot be written: the values of ", quote(spec.target), " are not known"));
     }
     zip.add(root("data/weights/model_weights_config.json"), write_weights(program_, weights, sympy_, zip));
     zip.add(root("data/constants/model_constants_config.json"), write_weights(program_, constants, sympy_, zip));

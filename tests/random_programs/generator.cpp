@@ -92,10 +92,13 @@ class Drawing {
 
   // PyTorch does not write to a tensor two of whose elements are one place in memory.
   static void refuse_overlap(const Node& node) {
-    if (!node.op->schema.mutates()) return;
-    const TensorType& self = OpCall(node, node.op->schema).tensor("self")->type;
-    for (size_t d = 0; d < self.sizes.size(); ++d)
-      if (self.strides[d].is_constant(0) && !self.sizes[d].is_constant(1)) fail_user("K0206", "overlaps itself");
+    OpCall call(node, node.op->schema);
+    for (const SchemaArg& arg : node.op->schema.args) {
+      if (!arg.writes || !call.given(arg.name)) continue;
+      const TensorType& type = call.tensor(arg.name)->type;
+      for (size_t d = 0; d < type.sizes.size(); ++d)
+        if (type.strides[d].is_constant(0) && !type.sizes[d].is_constant(1)) fail_user("K0206", "overlaps itself");
+    }
   }
 
   void note_unbacked(const Node& node) {

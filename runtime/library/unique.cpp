@@ -1,0 +1,132 @@
+// aten._unique2, unique_dim and unique_consecutive: the distinct elements (or slices along a dimension), where each
+// element went, and how often each is there. How many there are is found in the size phase.
+#include <algorithm>
+#include <cstring>
+#include <numeric>
+
+#include "runtime/library/kernels.h"
+#include "runtime/library/rows.h"
+
+namespace kiln::runtime {
+namespace {
+
+// The things that are compared: elements in row-major order, or slices along a dimension.
+class Items {
+ public:
+  explicit Items(const LibraryCall& call) : self_(call.tensor("self")) {
+    if (is_complex(self_.dtype)) call.fail("unique does not support complex dtypes");
+    sliced_ = call.has("dim");
+    int64_t elements = 1;
+    for (int64_t size : self_.sizes) elements *= size;
+    if (sliced_ && self_.rank() > 0) {
+      dim_ = wrap_dim(call, call.integer("dim", 0), self_.rank());
+      count_ = self_.sizes[static_cast<size_t>(dim_)];
+      width_ = count_ == 0 ? 0 : elements / count_;
+    } else {
+      count_ = elements;
+    }
+    read_keys();
+  }
+  int64_t count() const { return count_; }
+  bool less(int64_t a, int64_t b) const { return std::lexicographical_compare(key(a), key(a + 1), key(b), key(b + 1)); }
+  // A NaN equals nothing, itself included.
+  bool same(int64_t a, int64_t b) const {
+    for (int64_t i = 0; i < width_; ++i) {
+      uint64_t left = key(a)[i], right = key(b)[i];
+      if (left != right || (is_float(self_.dtype) && left == UINT64_MAX)) return false;
+    }
+    return true;
+  }
+  // Copies item `from` to place `to` of the result.
+  void copy(int64_t from, const TensorView& out, int64_t to) const {
+    auto item = static_cast<size_t>(dtype_bytes(self_.dtype));
+    for (int64_t i = 0; i < width_; ++i)
+      std::memcpy(out.data + offset(out, to, i) * static_cast<int64_t>(item),
+                  self_.data + offset(self_, from, i) * static_cast<int64_t>(item), item);
+  }
+
+ private:
+  const uint64_t* key(int64_t i) const { return keys_.data() + i * width_; }
+
+  // Element `i` of an item, in row-major order of the other dimensions.
+  int64_t offset(const TensorView& t, int64_t item, int64_t i) const {
+    int64_t at = 0;
+    if (!sliced_) {
+      if (&t != &self_) return t.strides.empty() ? 0 : item * t.strides[0];  // the result is a vector
+      i = item;
+    } else if (t.rank() > 0) {
+      at = item * t.strides[static_cast<size_t>(dim_)];
+    }
+    for (size_t d = t.sizes.size(); d-- > 0;) {
+      if (sliced_ && static_cast<int64_t>(d) == dim_) continue;
+      at += i % t.sizes[d] * t.strides[d];
+      i /= t.sizes[d];
+    }
+    return at;
+  }
+
+  void read_keys() {
+    keys_.reserve(static_cast<size_t>(count_ * width_));
+    int64_t bytes = dtype_bytes(self_.dtype);
+    for (int64_t n = 0; n < count_; ++n)
+      for (int64_t i = 0; i < width_; ++i)
+        keys_.push_back(order_key(self_.dtype, self_.data + offset(self_, n, i) * bytes));
+  }
+
+  TensorView self_;
+  bool sliced_ = false;
+  int64_t dim_ = 0, count_ = 0, width_ = 1;
+  std::vector<uint64_t> keys_;
+};
+
+// Groups of equal items: their order, and the group of each.
+struct Groups {
+  std::vector<int64_t> order, group;  // group: per position of `order`
+  int64_t count = 0;
+};
+
+Groups grouped(const Items& items, bool sorts) {
+  Groups out;
+  out.order.resize(static_cast<size_t>(items.count()));
+  std::iota(out.order.begin(), out.order.end(), int64_t{0});
+  if (sorts)
+    std::stable_sort(out.order.begin(), out.order.end(), [&](int64_t a, int64_t b) { return items.less(a, b); });
+  for (size_t i = 0; i < out.order.size(); ++i) {
+    if (i == 0 || !items.same(out.order[i - 1], out.order[i])) ++out.count;
+    out.group.push_back(out.count - 1);
+  }
+  return out;
+}
+
+int64_t elements_of(const TensorView& t) {
+  int64_t count = 1;
+  for (int64_t size : t.sizes) count *= size;
+  return count;
+}
+
+void run(LibraryCall& call, bool sorts) {
+  Items items(call);
+  Groups groups = grouped(items, sorts);
+  TensorView out = call.output(0), inverse = call.output(1);
+  std::vector<int64_t> often(static_cast<size_t>(groups.count), 0);
+  std::vector<int64_t> back(static_cast<size_t>(items.count()), 0);
+  for (size_t i = 0; i < groups.order.size(); ++i) {
+    int64_t group = groups.group[i];
+    if (often[static_cast<size_t>(group)]++ == 0) items.copy(groups.order[i], out, group);
+    back[static_cast<size_t>(groups.order[i])] = group;
+  }
+  // Results that nobody asked for have no elements; the others are dense.
+  if (elements_of(inverse) == items.count()) std::memcpy(inverse.data, back.data(), back.size() * sizeof(int64_t));
+  if (call.output_count() < 3) return;  // _unique
+  TensorView counts = call.output(2);
+  if (elements_of(counts) == groups.count) std::memcpy(counts.data, often.data(), often.size() * sizeof(int64_t));
+}
+
+}  // namespace
+
+void size_unique(LibraryCall& call) { call.define(0, grouped(Items(call), true).count); }
+void run_unique(LibraryCall& call) { run(call, true); }
+void size_unique_consecutive(LibraryCall& call) { call.define(0, grouped(Items(call), false).count); }
+void run_unique_consecutive(LibraryCall& call) { run(call, false); }
+
+}  // namespace kiln::runtime

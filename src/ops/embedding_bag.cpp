@@ -1,0 +1,161 @@
+// embedding_bag: rows of a table, gathered and reduced bag by bag. Which bag an index belongs to follows from the
+// offsets; sums and maxima are then accumulated by bag.
+#include <cmath>
+
+#include "ops/composite.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace kiln {
+
+namespace {
+
+enum class BagMode : uint8_t { sum = 0, mean = 1, max = 2 };
+
+[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
+}
+
+Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
+
+struct Bags {
+  Value *weight = nullptr, *indices = nullptr, *offsets = nullptr, *per_sample = nullptr;
+  BagMode mode = BagMode::sum;
+  bool include_last = false;
+  std::optional<int64_t> padding;  // its rows do not count
+  Expr count, length;
+};
+
+Bags bags_of(DecomposeCall& call) {
+  Bags out;
+  out.weight = call.tensor("weight");
+  out.indices = call.tensor("indices");
+  out.offsets = call.tensor("offsets");
+  out.per_sample = call.tensor_or_null("per_sample_weights");
+  for (const Value* x : {out.indices, out.offsets})
+    if (x->type.dtype != DType::i64 && x->type.dtype != DType::i32) refuse_dtype(call, x->type.dtype);
+  if (!is_float(out.weight->type.dtype)) refuse_dtype(call, out.weight->type.dtype);
+  if (rank_of(out.weight) != 2 || rank_of(out.indices) != 1 || rank_of(out.offsets) != 1)
+    refuse(call, "expected a matrix of weights, a vector of indices and a vector of offsets");
+  int64_t mode = call.constant_integer("mode");
+  if (mode < 0 || mode > 2) refuse(call, "mode must be 0 (sum), 1 (mean) or 2 (max)");
+  out.mode = static_cast<BagMode>(mode);
+  if (out.per_sample && out.mode != BagMode::sum) refuse(call, "per_sample_weights only supported with mode='sum'");
+  out.include_last = call.boolean("include_last_offset");
+  if (call.schema().find("padding_idx") >= 0 && call.given("padding_idx")) {
+    int64_t padding = call.constant_integer("padding_idx");
+    // The public overload counts from the end; the private one says -1 for none.
+    bool none = padding < 0 && call.schema().name.starts_with("aten._");
+    const Expr& rows = out.weight->type.sizes[0];
+    if (padding < 0 && !none) {
+      if (!rows.is_constant())
+        fail_unsupported("K0202", str(call.schema().name, ": a negative padding_idx needs a known number of rows"),
+                         call.where());
+      padding += rows.value();
+    }
+    if (!none) out.padding = padding;
+  }
+  out.length = out.indices->type.sizes[0];
+  out.count = out.offsets->type.sizes[0] - Expr(out.include_last ? 1 : 0);
+  return out;
+}
+
+// The bag of each index: the last one that starts at it or before.
+Value* bag_of_index(Build& b, const Bags& bags) {
+  Value* places = b("arange", {number(bags.length), bags.offsets->type.dtype});
+  Value* starts = bags.offsets;
+  if (bags.include_last) starts = b("slice.Tensor", {starts, Scalar(0), Scalar(0), number(bags.count)});
+  Value* found = b("searchsorted.Tensor", {starts, places, Scalar(false), Scalar(true)});
+  return b("clamp_min", {b.sub(found, Scalar(1)), Scalar(0)});
+}
+
+// Position of the row that gave each maximum, as an index into the table.
+Value* chosen_rows(Build& b, const Bags& bags, Value* rows, Value* maxima, Value* bag) {
+  Value* here = b("eq.Tensor", {rows, b("index_select", {maxima, Scalar(0), bag})});
+  Value* places = b("unsqueeze", {b("arange", {number(bags.length)}), Scalar(1)});
+  Value* candidates = b("where.self", {here, places, b("full_like", {places, number(bags.length)})});
+  Value* start = b("new_full", {places, b.ints(maxima->type.sizes), number(bags.length)});
+  Value* first = b("index_reduce", {start, Scalar(0), bag, candidates, std::string("amin"), Scalar(true)});
+  Value* padded =
+      b("cat", {Argument(Argument::List{Argument(bags.indices), Argument(b("new_zeros", {bags.indices, b.ints({1})}))}),
+                Scalar(0)});
+  return b("take", {padded, first});
+}
+
+bool sums_directly(const Bags& bags) {
+  DType dtype = bags.weight->type.dtype;
+  return bags.mode == BagMode::sum && !bags.padding && (dtype == DType::f32 || dtype == DType::f16);
+}
+
+void build_embedding_bag(Build& b) {
+  DecomposeCall& call = b.call();
+  Bags bags = bags_of(call);
+  DType wide = compute_dtype(bags.weight->type.dtype), integer = bags.offsets->type.dtype;
+  Sizes shape = {bags.count, bags.weight->type.sizes[1]};
+  Value* bag = bag_of_index(b, bags);
+  Value* rows = b.to(b("index_select", {bags.weight, Scalar(0), bags.indices}), wide);
+  if (bags.per_sample) rows = b.mul(rows, b("unsqueeze", {b.to(bags.per_sample, wide), Scalar(1)}));
+  Value* ones = b("new_ones", {rows, b.ints(Sizes{bags.length})});
+  if (bags.padding) {
+    Value* left_out = b("eq.Scalar", {bags.indices, Scalar(*bags.padding)});
+    ones = b("masked_fill.Scalar", {ones, left_out, Scalar(0.0)});
+    double nothing = bags.mode == BagMode::max ? -INFINITY : 0.0;
+    rows = b("masked_fill.Scalar", {rows, b("unsqueeze", {left_out, Scalar(1)}), Scalar(nothing)});
+  }
+  Value* counts = b("index_add", {b("new_zeros", {rows, b.ints(Sizes{bags.count})}), Scalar(0), bag, ones});
+  Value *out = nullptr, *indices = nullptr;
+  if (bags.mode == BagMode::max) {
+    Value* lowest = b("new_full", {rows, b.ints(shape), Scalar(-INFINITY)});
+    Value* maxima = b("index_reduce", {lowest, Scalar(0), bag, rows, std::string("amax"), Scalar(true)});
+    out = b("masked_fill.Scalar",
+            {maxima, b("unsqueeze", {b("eq.Scalar", {counts, Scalar(0)}), Scalar(1)}), Scalar(0.0)});
+    indices = b.to(chosen_rows(b, bags, rows, maxima, bag), integer);
+  } else {
+    out = b("index_add", {b("new_zeros", {rows, b.ints(shape)}), Scalar(0), bag, rows});
+    if (bags.mode == BagMode::mean) out = b.div(out, b("unsqueeze", {b("clamp_min", {counts, Scalar(1)}), Scalar(1)}));
+    indices = b("new_zeros", {bags.offsets, b.ints(Sizes{bags.count})});
+  }
+  call.result(0, b.to(out, bags.weight->type.dtype));
+  call.result(1, sums_directly(bags) ? b("new_zeros", {bags.offsets, b.ints({0})}) : b.to(bag, integer));
+  call.result(2, b.to(counts, integer));
+  call.result(3, indices);
+}
+
+}  // namespace
+
+void register_embedding_bag(Registry& r) {
+  Sample::TensorSpec table = spec({5, 3}), indices = spec({6}, DType::i64, 0, 4), starts = spec({1}, DType::i64, 0, 0);
+  Sample::SampleArg none = Argument::None{};
+  std::string results = ") -> (Tensor, Tensor, Tensor, Tensor)";
+  add_composite(r, {.schema = "embedding_bag(Tensor weight, Tensor indices, Tensor offsets, bool "
+                              "scale_grad_by_freq=False, int mode=0, bool sparse=False, Tensor? "
+                              "per_sample_weights=None, bool include_last_offset=False" +
+                              results,
+                    .build = build_embedding_bag,
+                    .samples = {{{table, indices, starts}},
+                                {{table, indices, starts, Scalar(false), Scalar(1)}},
+                                {{table, indices, starts, Scalar(false), Scalar(2)}},
+                                {{table, indices, starts, Scalar(false), Scalar(0), Scalar(false), spec({6})}},
+                                {{table, indices, starts, Scalar(false), Scalar(3)}, true}}});
+  add_composite(
+      r,
+      {.schema = "embedding_bag.padding_idx(Tensor weight, Tensor indices, Tensor offsets, bool "
+                 "scale_grad_by_freq, int mode, bool sparse, Tensor? per_sample_weights, bool "
+                 "include_last_offset, int? padding_idx" +
+                 results,
+       .build = build_embedding_bag,
+       .samples = {{{table, indices, starts, Scalar(false), Scalar(1), Scalar(false), none, Scalar(false), Scalar(2)}},
+                   {{table, indices, starts, Scalar(false), Scalar(2), Scalar(false), none, Scalar(false), Scalar(1)}},
+                   {{spec({5, 3}, DType::bf16), indices, starts, Scalar(false), Scalar(0), Scalar(false), none,
+                     Scalar(false), none}}}});
+  for (const char* name : {"_embedding_bag", "_embedding_bag_forward_only"})
+    add_composite(r, {.schema = str(name,
+                                    "(Tensor weight, Tensor indices, Tensor offsets, bool scale_grad_by_freq=False, "
+                                    "int mode=0, bool sparse=False, Tensor? per_sample_weights=None, bool "
+                                    "include_last_offset=False, int padding_idx=-1",
+                                    results),
+                      .build = build_embedding_bag,
+                      .samples = {{{table, indices, starts, Scalar(false), Scalar(1)}}}});
+}
+
+}  // namespace kiln
