@@ -5,6 +5,7 @@
 
 #include "command.h"
 #include "console.h"
+#include "minify/dump.h"
 #include "pt2/reader.h"
 #include "trace/compile_observer.h"
 
@@ -85,7 +86,20 @@ int compile_model(const ParsedOptions& options) {
     line.clear();
     fprintf(stderr, "note: %s\n", note.c_str());
   };
-  const CompileReport report = compile(model, package, compile_options);
+  minify::DumpOnFailure dump(
+      settings, compile_options.custom_op_libs, [&] { return read_pt2(model); },
+      [&](const std::string& text) {
+        line.clear();
+        fprintf(stderr, "%s\n", text.c_str());
+      });
+  dump.before();
+  CompileReport report;
+  try {
+    report = compile(model, package, compile_options);
+  } catch (const Error&) {
+    dump.failed();
+    throw;
+  }
   line.clear();
   for (const std::string& note : report.notes) {
     if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());

@@ -3,8 +3,12 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "base/file.h"
+#include "base/inflate.h"
+#include "base/zip.h"
 #include "command.h"
 #include "console.h"
+#include "minify/package_program.h"
 #include "pt2/reader.h"
 #include "values.h"
 
@@ -18,6 +22,15 @@ std::vector<std::string> user_input_names(const Program& program) {
     if (kind == InputKind::user || kind == InputKind::constant_value) names.push_back(program.graph.inputs[i]->name);
   }
   return names;
+}
+
+// A package is compiled already; its debug section has the program.
+bool is_package(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  for (const ZipEntry& entry : zip.entries())
+    if (ends_with(entry.name, "/manifest.json") && entry.name.find("/data/kiln/") != std::string::npos) return true;
+  return false;
 }
 
 minify::MinifyOptions minify_options(const ParsedOptions& options, const Settings& settings) {
@@ -50,7 +63,8 @@ int try_once(const Program& program, const minify::MinifyOptions& options) {
 
 int minify_model(const ParsedOptions& options) {
   const Settings settings = settings_of(options, Phase::both);
-  Program program = read_pt2(options.positional[0]);
+  Program program = is_package(options.positional[0]) ? minify::program_of_package(options.positional[0])
+                                                      : read_pt2(options.positional[0]);
   if (const auto file = options.value("--inputs"))
     program.sample_inputs = read_inputs(*file, user_input_names(program));
   minify::MinifyOptions minify_with = minify_options(options, settings);
@@ -74,7 +88,7 @@ int minify_model(const ParsedOptions& options) {
 Command minify_command() {
   CommandSpec spec;
   spec.name = "minify";
-  spec.positional = "MODEL.pt2";
+  spec.positional = "MODEL.pt2|PKG";
   spec.least = spec.most = 1;
   spec.summary = "finds the smallest program that still fails the same way";
   spec.details =
@@ -96,7 +110,7 @@ Command minify_command() {
        false},
       {"--command", "", "minify|run", "run: only compiles, loads and runs, once, and says what happened", false},
       {"--jobs", "-j", "N", "candidates at a time (default: one per processor)", false},
-      {"--timeout", "", "S", "seconds for the first compile (default: 600); its run gets a tenth of that", false},
+      {"--timeout", "", "S", "seconds for the first compile (default: 600)", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators", true},
   };
   spec.examples = {"kiln minify model.pt2", "kiln minify model.pt2 --inputs failing.pt --accuracy --rtol 1e-3",

@@ -35,11 +35,11 @@ constexpr Setting table[] = {
     {"cpp.threads", "", R, integer, "-1", "threads of a run; -1: all that the process may use"},
     // ---- failures
     {"aot_inductor.dump_aoti_minifier", "DUMP_AOTI_MINIFIER", CR, boolean, "0",
-     "on any error in compile, load or run: write the minifier's directory and say where", not_built},
+     "on any error in compile, load or run: write the minifier's directory and say where"},
     {"aot_inductor.repro_level", "AOTINDUCTOR_REPRO_LEVEL", CR, integer, "2",
-     "1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure", not_built},
+     "1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure"},
     {"TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_AFTER", CR, text, "None",
-     "aot: minify the graph; inductor: down to the kernel", not_built},
+     "aot: minify the graph; inductor: down to the kernel"},
     {"TORCH_SHOW_CPP_STACKTRACES", "TORCH_SHOW_CPP_STACKTRACES", CR, boolean, "0", "native stack with errors"},
     // ---- logs
     {"debug", "TORCH_COMPILE_DEBUG", CR, boolean, "0", "the debug directory"},

@@ -13,6 +13,7 @@
 #include "minify/checkpoints.h"
 #include "minify/cut.h"
 #include "minify/kernel_bodies.h"
+#include "minify/kernel_file.h"
 #include "minify/reduce.h"
 
 namespace kiln::minify {
@@ -117,8 +118,21 @@ class Minifier {
                   "\n  If the failure is real, please report it with the model and the command that shows it."));
   }
 
+  double reference_seconds() {
+    const TrialResult result = trials_.run([this](const auto& entering) {
+      entering("run");
+      RecordedValues(start_, options_.custom_op_libs, 0);
+      return Failure{};
+    });
+    return of_stage(result, "run");
+  }
+
   // Runs the program as users do, several times, and pins what it shows.
   void baseline() {
+    progress("the reference");
+    const double reference = reference_seconds();
+    // Compiled code is not slower than the reference; a first run without end should not cost minutes.
+    trials_.limits.run_seconds = std::min(trials_.limits.run_seconds, std::max(10.0, 20 * reference));
     progress("the whole program");
     const ProbeOptions as_users_do = probe_options(ProbeMode::compiled, first_settings_);
     first_ = trials_.run(task(start_, as_users_do, 1));
@@ -133,32 +147,28 @@ class Minifier {
           str("the failure does not mention '", options_.check_str, "'; seen instead: ", describe(first_.failure)));
     signature_ = signature_of(first_.failure, options_.check_str);
     say(str("The failure: ", describe(first_.failure)));
-    set_limits();
+    set_limits(reference);
     best_ = std::make_unique<Program>(start_.clone());
     failure_ = first_.failure;
     // Compiling is deterministic; running may not be.
     const bool may_vary = first_.failure.stage != "compile" && first_.failure.kind != FailureKind::hang;
     int again = 0;
-    for (int i = 1; may_vary && i < options_.runs; ++i)
+    const int runs = of_stage(first_, "compile") > 5 ? std::min(options_.runs, 2) : options_.runs;
+    for (int i = 1; may_vary && i < runs; ++i)
       again += matches(signature_, trials_.run(task(start_, as_users_do, 1)).failure);
-    if (!may_vary || again == options_.runs - 1) return;
-    const double share = static_cast<double>(again + 1) / options_.runs;
+    if (!may_vary || again == runs - 1) return;
+    const double share = static_cast<double>(again + 1) / runs;
     tries_ = std::clamp(static_cast<int>(std::ceil(std::log(0.01) / std::log(1 - share))), 2, 12);
-    say(str("It comes back only sometimes: ", again + 1, " of ", options_.runs, " runs. Every candidate gets up to ",
-            tries_, " runs."));
+    say(str("It comes back only sometimes: ", again + 1, " of ", runs, " runs. Every candidate gets up to ", tries_,
+            " runs."));
   }
 
   // Near ten times what the whole program needed, with room for a busy machine.
-  void set_limits() {
+  void set_limits(double reference) {
     const bool hung = first_.failure.kind == FailureKind::hang;
     const double compile = of_stage(first_, "compile");
     double run = of_stage(first_, "run") + of_stage(first_, "load") + of_stage(first_, "compare");
-    const TrialResult reference = trials_.run([this](const auto& entering) {
-      entering("run");
-      RecordedValues(start_, options_.custom_op_libs, 0);
-      return Failure{};
-    });
-    if (hung) run = of_stage(reference, "run");
+    if (hung) run = reference;
     if (!(hung && first_.failure.stage == "compile")) trials_.limits.compile_seconds = std::max(10.0, 10 * compile);
     trials_.limits.run_seconds = std::max(hung ? 1.5 : 5.0, 10 * run);
   }
@@ -268,12 +278,37 @@ class Minifier {
     result.interrupted = interrupted_;
     result.seconds = elapsed();
     if (!proved.empty()) say(proved);
+    if (options_.after == "inductor") result.kernel_file = write_kernel_file();
     say(str(result.calls, result.calls == 1 ? " operator" : " operators", " left of ", count_calls(original_.graph),
             ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s",
             interrupted_ ? " (interrupted: it may not be minimal)" : ""));
     say("Wrote minimal repro out to repro.py");
     result.program = std::move(*best_);
     return result;
+  }
+
+  // --after inductor: the kernels as a C++ file. The work is done in a child, as all that the failure may reach.
+  std::string write_kernel_file() {
+    const std::string path = join_path(options_.copy_to, "repro_kernel.cpp");
+    const TrialResult made = trials_.run([&](const auto& entering) {
+      entering("compile");
+      Failure out;
+      try {
+        const KernelFile file = kernel_file(*best_, settings_, "repro_kernel.cpp");
+        write_file_atomic(path, file.text);
+        out.message = file.command;
+      } catch (const Error& error) {
+        out.kind = FailureKind::error;
+        out.message = error.message();
+      }
+      return out;
+    });
+    if (made.failure.failed()) {
+      say(str("No repro_kernel.cpp: ", made.failure.message));
+      return "";
+    }
+    say(str("Wrote the kernel to repro_kernel.cpp; build and run it with\n  ", made.failure.message));
+    return path;
   }
 
   // What was proved about the kernels: the same body as in the whole program, or another.

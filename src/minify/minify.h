@@ -18,7 +18,7 @@ struct MinifyOptions {
   std::string after = "aot";     // inductor: down to a kernel in a C++ file of its own
   int jobs = 0;                  // 0: one per processor
   int runs = 3;                  // of the whole program, to see whether it fails every time
-  double timeout_seconds = 600;  // of the first compile; the first run gets a tenth of it
+  double timeout_seconds = 600;  // of the first compile
   std::vector<std::string> custom_op_libs;
   const Settings* settings = nullptr;
   // Lines that are printed, and the line that is rewritten while it works.

@@ -98,6 +98,12 @@ RecordedValues::RecordedValues(const Program& program, const std::vector<std::st
     resolve_operators(resolved.graph, custom.names());
     name_graphs(resolved.graph, resolved.graph.name, graph_names);
     for (const auto& [name, value] : bind_symbols(resolved, resolved.sample_inputs)) symbols_[name] = value;
+    size_t sample = 0;
+    for (size_t i = 0; i < resolved.graph.inputs.size() && sample < resolved.sample_inputs.size(); ++i) {
+      const InputKind kind = resolved.input_specs[i].kind;
+      if (kind != InputKind::user && kind != InputKind::constant_value) continue;
+      keep(resolved.graph.name, *resolved.graph.inputs[i], resolved.sample_inputs[sample++], keep);
+    }
     InterpretOptions options;
     options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
       const auto found = graph_names.find(&node);
