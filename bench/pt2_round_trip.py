@@ -2,6 +2,7 @@
 """Round trip of exported programs: .pt2 -> Kiln -> .pt2 -> torch.export.load -> run, compared with what PyTorch gave.
 
     python bench/pt2_round_trip.py --kiln build/release/bin/kiln CASES… [--work DIR] [--custom-ops FILE.py] [--failures]
+                                    [--after PASS]
 
 A CASE is a case directory (model.pt2, inputs_<i>.pt, expected_<i>.pt) or a folder searched for them. Every program is
 written again by `kiln inspect --write`, loaded by PyTorch and run on every inputs file; sizes, dtypes and values must
@@ -82,10 +83,11 @@ def attempt(case, model):
         return first_line(error)
 
 
-def round_trip(kiln, case, work):
+def round_trip(kiln, case, work, after):
     written = work / "written.pt2"
     written.unlink(missing_ok=True)
-    done = subprocess.run([kiln, "inspect", case / "model.pt2", "--write", written], capture_output=True, text=True)
+    command = [kiln, "inspect", case / "model.pt2", "--write", written] + (["--after", after] if after else [])
+    done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         return "kiln", done.stderr.strip().splitlines()[0]
     wrong = attempt(case, written)
@@ -103,6 +105,7 @@ def main():
     parser.add_argument("--kiln", required=True)
     parser.add_argument("--work", help="where written files go (default: a temporary folder)")
     parser.add_argument("--custom-ops", help="a Python file that defines the custom operators of the cases")
+    parser.add_argument("--after", help="writes the program as this pass over the graph leaves it")
     parser.add_argument("--failures", action="store_true", help="only rows that are not the same")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
@@ -114,7 +117,7 @@ def main():
         work = pathlib.Path(options.work or temporary)
         work.mkdir(parents=True, exist_ok=True)
         for case in cases_in(options.cases):
-            result, what = round_trip(options.kiln, case, work)
+            result, what = round_trip(options.kiln, case, work, options.after)
             counts[result] += 1
             if result != "same" or not options.failures:
                 print(f"{result:8} {case.parent.name}/{case.name}  {what}", flush=True)

@@ -206,7 +206,7 @@ decoder("qwen3", "Qwen3Config", "Qwen3ForCausalLM", options=dict(head_dim=16, **
 decoder("gemma", "GemmaConfig", "GemmaForCausalLM", options=dict(head_dim=16, **GROUPED))
 decoder("gemma2", "Gemma2Config", "Gemma2ForCausalLM", options=dict(head_dim=16, **GROUPED))
 decoder("phi", "PhiConfig", "PhiForCausalLM")
-decoder("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM", dynamic=True)
+decoder("gpt_neox", "GPTNeoXConfig", "GPTNeoXForCausalLM")
 decoder("opt", "OPTConfig", "OPTForCausalLM", small=dict(hidden_size=64, num_hidden_layers=2, num_attention_heads=4,
                                                          ffn_dim=128, vocab_size=512, word_embed_proj_dim=64))
 decoder("falcon", "FalconConfig", "FalconForCausalLM")

@@ -4,6 +4,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "console.h"
+#include "debug/tell_package.h"
 #include "driver/executable_package.h"
 #include "values.h"
 
@@ -20,7 +21,6 @@ void print_timing(std::vector<double> seconds) {
 
 // This command never starts a compiler: what it runs is in the package.
 int run_package(const ParsedOptions& options) {
-  settings_of(options, Phase::run);  // refuses keys that come too late; the runtime reads them for itself
   const std::string& path = options.positional[0];
   PackageOptions package_options;
   package_options.settings = options.values("--config");
@@ -39,6 +39,19 @@ int run_package(const ParsedOptions& options) {
   deliver_outputs(package.call(inputs).outputs, options);
   if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));
   return 0;
+}
+
+int run_watched(const ParsedOptions& options) {
+  const Settings settings =
+      settings_of(options, Phase::run);  // refuses keys that come too late; the runtime has its own
+  for (const std::string& note : tell_of_package(options.positional[0], settings))
+    fprintf(stderr, "note: %s\n", note.c_str());
+  try {
+    return run_package(options);
+  } catch (const Error& error) {
+    trace_error(error, settings);
+    throw;
+  }
 }
 
 }  // namespace
@@ -61,7 +74,7 @@ Command run_command() {
   };
   spec.examples = {"kiln run model.kiln.pt2", "kiln run model.kiln.pt2 --inputs batch.npz -o result.pt --repeat 1000",
                    "kiln run model.kiln.pt2 --config aot_inductor.debug_intermediate_value_printer=2"};
-  return {spec, run_package};
+  return {spec, run_watched};
 }
 
 }  // namespace kiln::cli

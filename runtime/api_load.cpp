@@ -48,6 +48,7 @@ ModelOptions model_options(const kiln_load_options& options) {
   out.debug.nan_asserts = settings.get_bool("nan_asserts");
   out.debug.check_bounds = settings.get_bool("check_bounds");
   out.debug.fault_dir = settings.get_string("fault_dir");
+  out.debug.trace_dir = settings.get_string("TORCH_TRACE");
   out.debug.fault_values = settings.get_bool("fault_values");
   out.debug.separate_buffers = settings.get_bool("PYTORCH_NO_CUDA_MEMORY_CACHING");
   if (out.debug.separate_buffers && !options.allocator) out.allocator = guard_allocator();

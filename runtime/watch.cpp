@@ -7,6 +7,7 @@
 #include "runtime/fault_signals.h"
 #include "runtime/nan_asserts.h"
 #include "runtime/printer.h"
+#include "runtime/run_trace.h"
 #include "runtime/value_saver.h"
 
 namespace kiln::runtime {
@@ -42,6 +43,9 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
   if (!options.fault_dir.empty())
     faults_ =
         std::make_unique<FaultWriter>(options.fault_dir, options.fault_values, program.plan, origins, files, target);
+  // Last: what the others do at a step is not the step's time.
+  if (!options.trace_dir.empty())
+    observers_.push_back(make_run_trace(options.trace_dir, options.printer_mode == 2 || options.nan_asserts, program));
   install_fault_handlers();
 }
 

@@ -22,8 +22,10 @@ struct DebugOptions {
   std::string fault_dir;
   bool fault_values = true;
   bool separate_buffers = false;  // PYTORCH_NO_CUDA_MEMORY_CACHING
+  std::string trace_dir;          // TORCH_TRACE
   bool any() const {
-    return printer_mode != 0 || nan_asserts || check_bounds || separate_buffers || !fault_dir.empty();
+    return !trace_dir.empty() || printer_mode != 0 || nan_asserts || check_bounds || separate_buffers ||
+           !fault_dir.empty();
   }
 };
 

@@ -45,7 +45,10 @@ int simdlen(const CompileOptions& options) {
 PipelineOptions pipeline_options(const CompileOptions& options, int lanes) {
   PipelineOptions pipeline;
   pipeline.lanes = lanes;
-  if (options.settings) pipeline.disabled = options.settings->get_list("disable_pass");
+  if (options.settings) {
+    pipeline.disabled = options.settings->get_list("disable_pass");
+    pipeline.fault = fault_of(*options.settings);
+  }
   if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).names();
   if (options.progress) pipeline.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
   return pipeline;
@@ -58,17 +61,23 @@ std::string sample_inputs_file(const Program& program) {
   return bytes;
 }
 
+BuildRequest build_request(const codegen::GeneratedCode& generated, const CompileOptions& options) {
+  BuildRequest request;
+  request.sources = generated.sources;
+  request.flags = generated.flags;
+  request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
+  if (options.progress)
+    request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
+  return request;
+}
+
 PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
                                  const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
                                  CompileReport& report) {
   Compiler compiler = find_compiler(setting(options, "compiler"));
   std::string directory = setting(options, "cache_dir");
   KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
-  BuildRequest request;
-  request.sources = generated.sources;
-  request.flags = generated.flags;
-  if (options.progress)
-    request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
+  BuildRequest request = build_request(generated, options);
   const double began_ms = clock.since_start() * 1000;
   if (!observers.empty())
     request.job = [&](const std::string& name, double start_ms, double run_ms) {
@@ -174,27 +183,37 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
   PipelineResult result = run_pipeline(program, pipeline);
+  if (options.inject_into_loops) options.inject_into_loops(result.loops);
   report.schedule_seconds = watch.lap();
   for (const codegen::CpuTarget& target : cpu_targets) {
-    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target);
+    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target, pipeline.fault);
     const bool first = &target == &cpu_targets.front();
     BuiltPlan built;
     if (first) built = build_plan(result.loops, generated);
     if (!observers.empty())
       observers.code_made({&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins});
+    if (options.goal == CompileGoal::syntax)
+      check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+    if (options.goal != CompileGoal::package) continue;
     if (!generated.sources.empty())
       contents.code.push_back(build_code(generated, target, options, observers, total, report));
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (!first) continue;
     contents.plan = std::move(built.plan);
+    if (options.inject_into_plan) options.inject_into_plan(contents.plan);
     contents.origins = std::move(built.origins);
     report.kernels_compiled = static_cast<int>(generated.symbols.size());
   }
   report.toolchain_seconds = watch.lap();
+  if (options.goal != CompileGoal::package) return report;
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
+  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
+  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
+  for (const auto& [value, buffer] : result.merged)
+    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;

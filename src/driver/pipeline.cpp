@@ -3,6 +3,7 @@
 #include <chrono>
 #include <utility>
 
+#include "base/settings.h"
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
 #include "graph_passes/decompose.h"
@@ -25,10 +26,11 @@ struct State {
   loops::LoopProgram loops;
   PassContext context;
   loops::Machine machine;
-  loops::Log log{false};
+  loops::Log log;
   std::vector<std::string> notes;  // of graph passes
   size_t told_decisions = 0;       // how many of the log's the observer has seen
-  double began_ms = 0;
+  double passes_ms = 0;            // of the passes so far, without what observers did in between
+  loops::FaultInjection fault;
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -73,6 +75,9 @@ const std::vector<Pass>& passes() {
          s.loops = lower(s.program);
          return true;
        }},
+      {"inject_fault", Stage::loops,
+       "does nothing unless a testing setting asks for a fault; while kernels are operators",
+       [](State& s) { return loops::inject_fault(s.loops, s.fault, false); }},
       {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
        loop_pass<loops::update_in_place>},
       {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
@@ -90,6 +95,8 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::simplify_bodies>},
       {"remove_dead_after_merge", Stage::schedule, "kernels whose stores were all forwarded",
        loop_pass<loops::remove_dead_kernels>},
+      {"inject_fused_fault", Stage::schedule, "as inject_fault, for faults of two operators in one merged kernel",
+       [](State& s) { return loops::inject_fault(s.loops, s.fault, true); }},
       {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied",
        loop_pass<loops::hoist_constants>},
       {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product",
@@ -130,16 +137,16 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
-void tell(const Pass& pass, const PassReport& report, double start, State& state, CompileObserver& observer) {
+void tell(const Pass& pass, const PassReport& report, State& state, CompileObserver& observer) {
   PassEvent event;
   event.name = pass.name;
   event.stage = stage_name(pass.stage);
-  event.start_ms = start - state.began_ms;
+  event.start_ms = state.passes_ms;
   event.run_ms = report.milliseconds;
+  state.passes_ms += report.milliseconds;
   event.changed = report.changed;
   event.program = &state.program;
   event.loops = &state.loops;
-  state.log.close_pass(pass.name);
   for (; state.told_decisions < state.log.size(); ++state.told_decisions)
     event.decisions.push_back(&state.log.decisions()[state.told_decisions]);
   event.notes = std::exchange(state.notes, {});
@@ -161,12 +168,25 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
-  if (options.observer) tell(pass, report, start, state, *options.observer);
+  state.log.close_pass(pass.name);
+  if (options.observer) tell(pass, report, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
 
 }  // namespace
+
+loops::FaultInjection fault_of(const Settings& settings) {
+  if (const std::string text = settings.get_string("inject_fault_TESTING_ONLY"); !text.empty())
+    return loops::parse_fault(text);
+  for (const char* key : {"cpp.inject_relu_bug_TESTING_ONLY", "triton.inject_relu_bug_TESTING_ONLY"})
+    if (const std::string kind = settings.get_string(key); !kind.empty()) {
+      if (kind != "compile_error" && kind != "runtime_error" && kind != "accuracy")
+        fail_user("K0142", str(key, " takes compile_error, runtime_error or accuracy, not '", kind, "'"));
+      return loops::parse_fault(kind + ":relu");
+    }
+  return {};
+}
 
 std::vector<PassListing> list_passes() {
   std::vector<PassListing> out;
@@ -190,13 +210,10 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   State state;
   state.program = program.clone();
   state.machine.lanes = options.lanes;
+  state.fault = options.fault;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  state.began_ms = now_ms();
-  if (options.observer) {
-    state.log = loops::Log(true);
-    state.context.log = &state.notes;
-  }
+  if (options.observer) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
@@ -212,8 +229,10 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
     }
   }
   result.graph_text = print(state.program);
+  result.merged = state.log.merges();
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
+  result.decisions = state.log.take();
   return result;
 }
 

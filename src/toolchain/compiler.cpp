@@ -135,4 +135,16 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
   return result;
 }
 
+void check_syntax(const Compiler& compiler, const BuildRequest& request) {
+  TemporaryDirectory directory("kiln-build");
+  for (size_t i = 0; i < request.sources.size(); ++i) {
+    const std::string path = join_path(directory.path(), str("kernels_", i, ".cpp"));
+    write_file_atomic(path, request.sources[i]);
+    std::vector<std::string> arguments = {compiler.path};
+    arguments.insert(arguments.end(), request.flags.begin(), request.flags.end());
+    arguments.insert(arguments.end(), {"-fsyntax-only", path});
+    check(run_process(arguments), compiler, directory);
+  }
+}
+
 }  // namespace kiln

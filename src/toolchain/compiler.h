@@ -33,4 +33,7 @@ struct BuildResult {
 // message.
 BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache);
 
+// Has the compiler read the units without making code. Throws K0411 as build_shared_object does.
+void check_syntax(const Compiler& compiler, const BuildRequest& request);
+
 }  // namespace kiln

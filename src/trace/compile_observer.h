@@ -28,7 +28,7 @@ struct CompileStart {
 
 struct PassEvent {
   std::string name, stage;          // stage: graph, lower, loops, schedule
-  double start_ms = 0, run_ms = 0;  // start: since the compile began
+  double start_ms = 0, run_ms = 0;  // start: of the passes alone, without observers
   bool changed = false;
   const Program* program = nullptr;  // as it is after the pass
   const loops::LoopProgram* loops = nullptr;

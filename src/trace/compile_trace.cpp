@@ -115,14 +115,7 @@ class CompileTrace : public CompileObserver {
     file_.write("compile_end", record);
   }
 
-  void failed(const Error& error) override {
-    Json record = Json::object();
-    record.set("code", error.code());
-    record.set("message", error.message());
-    record.set("where", where_json(error.where()));
-    record.set("text", error.what());
-    file_.write("error", record);
-  }
+  void failed(const Error& error) override { file_.write("error", error_record(error)); }
 
   std::vector<std::string> notes() const override { return {str("trace: ", file_.path())}; }
 
@@ -217,6 +210,15 @@ class CompileTrace : public CompileObserver {
 };
 
 }  // namespace
+
+Json error_record(const Error& error) {
+  Json record = Json::object();
+  record.set("code", error.code());
+  record.set("message", error.message());
+  record.set("where", where_json(error.where()));
+  record.set("text", error.what());
+  return record;
+}
 
 std::unique_ptr<CompileObserver> make_compile_trace(const std::string& directory) {
   return std::make_unique<CompileTrace>(directory);

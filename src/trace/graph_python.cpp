@@ -284,10 +284,15 @@ std::string readable_python(const Program& program) {
 std::string runnable_python(const Program& program, const std::string& values_file, const std::string& heading) {
   PythonPrinter printer;
   const std::string inputs = user_inputs(program, printer);
+  std::set<const Value*> used;
+  auto use = [&](Value* value) { used.insert(value); };
+  for (const auto& node : program.graph.nodes)
+    for (const auto& named : node->args) for_each_value(named.arg, std::function<void(Value*)>(use));
+  for (const Argument& output : program.graph.outputs) for_each_value(output, std::function<void(Value*)>(use));
   std::string weights;
   for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
     const InputSpec& spec = program.input_specs[i];
-    if (is_user(spec)) continue;
+    if (is_user(spec) || !used.contains(program.graph.inputs[i])) continue;
     const std::string name = printer.name(program.graph.inputs[i]);
     weights += spec.kind == InputKind::token || spec.kind == InputKind::custom_object
                    ? str("        ", name, " = None\n")

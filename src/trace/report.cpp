@@ -106,7 +106,7 @@ class Builder {
 
  private:
   void take(const std::string& type, const Json& record) {
-    if (!record.is_object()) fail_user("K0121", "a record of a trace is an object");
+    if (!record.is_object()) fail_user("K0144", "a record of a trace is an object");
     if (type == "compile_start") return start(record);
     if (type == "error") return error(record);
     if (type == "run") return runs_.push(members_of(record));
@@ -188,13 +188,24 @@ class Builder {
     errors_.push(std::move(one));
   }
 
+  // The steps of a run first; those that only run when weights are loaded after them.
+  static Json ordered(const Json& kernels) {
+    Json out = Json::array();
+    for (const bool init : {false, true})
+      for (const Json& kernel : kernels.items()) {
+        const Json* mark = kernel.find("init");
+        if ((mark && mark->is_bool() && mark->as_bool()) == init) out.push(kernel);
+      }
+    return out;
+  }
+
   static Json compile_json(Compile& one) {
     Json out = std::move(one.head);
     out.set("passes", std::move(one.passes));
     out.set("jobs", std::move(one.jobs));
     out.set("stages", std::move(one.stages));
     out.set("fusion", std::move(one.fusion));
-    out.set("kernels", std::move(one.kernels));
+    out.set("kernels", ordered(one.kernels));
     out.set("notes", std::move(one.notes));
     out.set("end", std::move(one.end));
     out.set("guards", std::move(one.guards));

@@ -183,7 +183,13 @@ int run(const Options& options) {
   if (options.only != SIZE_MAX) indices = {options.only};
   for (size_t i = 0; i < options.count && options.only == SIZE_MAX; ++i) indices.push_back(i);
   Summary summary;
-  run_batches(indices, source, options.together, options.jobs, [&](const Report& report) { summary.add(report); });
+  run_batches(indices, source, options.together, options.jobs, [&](const Report& report) {
+    summary.add(report);
+    if (report.outcome == Outcome::failed)
+      std::fprintf(stderr, "FAIL program %zu: %s\n", report.index, report.message.c_str());
+    if (summary.total % 500 == 0)
+      std::fprintf(stderr, "%zu of %zu, %zu failed\n", summary.total, indices.size(), summary.failures.size());
+  });
   std::set<std::string> shown;
   size_t count = 0;
   for (const Report& failure : summary.failures)

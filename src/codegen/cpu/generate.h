@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/cpu/kernel_printer.h"
 #include "codegen/cpu/prelude.h"
+#include "loop_passes/inject_fault.h"
 
 namespace kiln::codegen {
 
@@ -30,6 +31,8 @@ struct GeneratedCode {
 // A complete translation unit of such texts: what they need stands in front.
 std::string unit_text(const std::string& kernels, const CpuTarget& target);
 
-GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target);
+// `fault`: kernels that it hits begin with its line of C++ (testing only).
+GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target,
+                           const loops::FaultInjection& fault = {});
 
 }  // namespace kiln::codegen

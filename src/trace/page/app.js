@@ -14,7 +14,7 @@ function el(tag, attributes, ...children) {
     else node.setAttribute(key, value === true ? "" : value);
   }
   for (const child of children.flat())
-    if (child !== undefined && child !== null && child !== "") node.append(child);
+    if (child !== undefined && child !== null && child !== false && child !== "") node.append(child);
   return node;
 }
 const escapeHtml = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
@@ -26,6 +26,8 @@ const byteText = (n) => {
   }
 };
 const msText = (ms) => ms >= 1000 ? (ms / 1000).toFixed(2) + " s" : ms >= 1 ? ms.toFixed(1) + " ms" : (ms * 1000).toFixed(0) + " µs";
+// Exports call every model "model": the file's name says more.
+const modelName = (c) => (c.model_path || "").split("/").pop().replace(/\.pt2$/, "") || c.model;
 const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 const panel = (title, ...children) => el("section", {class: "panel"}, title && el("h2", {}, title), ...children);
 const empty = (text) => el("p", {class: "empty"}, text);
@@ -56,13 +58,21 @@ function kernelLink(name) {
   return el("a", {href: "#kernels/" + encodeURIComponent(name), class: "mono"}, name);
 }
 
-// Names as they were before the last pass renamed the kernels.
+// The kernel that something went into, by its name while the passes ran: fusions are followed to the end.
 function finalName(name) {
-  if (!compile.renamed) {
+  if (!compile.became) {
+    compile.became = new Map();
     compile.renamed = new Map();
-    for (const d of compile.fusion) if (d.verdict === "name") compile.renamed.set(d.subject, d.other);
+    for (const d of compile.fusion) {
+      if (d.verdict === "name") compile.renamed.set(d.subject, d.other);
+      else if (d.taken && (d.verdict === "inline" || d.verdict === "merge") && d.link === "into") compile.became.set(d.subject, d.other);
+    }
   }
-  return compile.renamed.get(name);
+  for (let i = 0; i < 1000 && name !== undefined; i++) {
+    if (compile.renamed.has(name)) return compile.renamed.get(name);
+    name = compile.became.get(name);
+  }
+  return undefined;
 }
 
 // ---- text with numbers of lines, in chunks that the browser lays out only when they come into sight
@@ -138,8 +148,9 @@ function drawNav() {
 }
 
 function drawHeading() {
-  document.title = "Kiln report" + (compile ? " · " + compile.model : "");
-  document.getElementById("title").textContent = compile ? compile.model : "Kiln report";
+  const name = compile ? modelName(compile) : "";
+  document.title = "Kiln report" + (name ? " · " + name : "");
+  document.getElementById("title").textContent = name || "Kiln report";
   const parts = [];
   if (compile) parts.push(compile.device + (compile.targets.length ? " " + compile.targets.join(", ") : ""), compile.torch_version && "torch " + compile.torch_version);
   parts.push("Kiln " + data.kiln_version);
@@ -147,7 +158,7 @@ function drawHeading() {
   document.getElementById("subtitle").textContent = parts.filter(Boolean).join(" · ");
   const pick = document.getElementById("pick");
   document.getElementById("pick-label").hidden = data.compiles.length < 2;
-  pick.replaceChildren(...data.compiles.map((c, i) => el("option", {value: i, selected: c === compile}, (i + 1) + ": " + c.model)));
+  pick.replaceChildren(...data.compiles.map((c, i) => el("option", {value: i, selected: c === compile}, (i + 1) + ": " + modelName(c))));
 }
 
 function setTheme(theme) {
@@ -183,4 +194,6 @@ function start() {
   });
   window.addEventListener("hashchange", route);
   drawHeading(), drawNav(), route();
+  // How long the page took from its first byte to here; tests/report_page_test.sh holds it to its limit.
+  document.documentElement.dataset.readyMs = Math.round(performance.now());
 }

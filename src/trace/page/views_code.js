@@ -79,7 +79,7 @@ views.fusion = {
     function draw() {
       const word = search.value.trim().toLowerCase();
       const rows = all.filter((d) => (state.taken === null || d.taken === state.taken) && (!state.pass || d.pass === state.pass) &&
-        (!word || (d.verdict + " " + d.subject + " " + (d.other || "") + " " + d.reason + " " + (finalName(d.subject) || "")).toLowerCase().includes(word)));
+        (!word || (d.verdict + " " + d.subject + " " + (d.other || "") + " " + d.reason + " " + (finalName(d.subject) || "") + " " + (d.other && finalName(d.other) || "")).toLowerCase().includes(word)));
       count.textContent = plural(rows.length, "decision");
       holder.replaceChildren(rows.length ? table([{text: ""}, {text: "what"}, {text: "why"}, {text: "pass", mono: true}], rows.map((d) => [
         el("span", {class: "tag " + (d.taken ? "ok" : "no")}, d.taken ? "taken" : "refused"),
@@ -110,6 +110,13 @@ function bufferNames(kernel) {
   return [...inner.matchAll(/([\w.]+): (?:read and write|read|write)/g)].map((m) => m[1]);
 }
 
+// "model.py:42 in forward:  y = f(x)"
+function sourceLine(line) {
+  if (!line) return [];
+  const at = line.indexOf(":  ");
+  return at < 0 ? [el("span", {class: "src"}, line)] : [el("span", {class: "src"}, line.slice(0, at)), el("span", {class: "text"}, line.slice(at + 3))];
+}
+
 function kernelDetail(kernel) {
   const body = kernel.source !== undefined ? kernel : compile.kernels.find((k) => k.name === kernel.symbol) || kernel;
   const names = bufferNames(kernel);
@@ -124,7 +131,7 @@ function kernelDetail(kernel) {
     el("p", {style: "margin-top:.6rem"}, el("a", {href: "#fusion/" + encodeURIComponent(kernel.name)}, "decisions that made it")));
   const ops = el("ul", {class: "ops"}, kernel.origins.map((o) => el("li", {}, el("span", {class: "op"}, o.op), " ",
     compile.stages.length ? el("a", {href: "#graph/read/" + encodeURIComponent(o.node), class: "mono"}, o.node) : el("span", {class: "mono"}, o.node),
-    o.module && el("span", {class: "soft"}, "  in " + o.module), o.line && el("span", {class: "src"}, o.line))));
+    o.module && el("span", {class: "in"}, " in " + o.module), sourceLine(o.line))));
   const left = data.redacted ? "Left out: the report was made with --redact." : "None: this step runs no generated code.";
   const code = (text, language, map) => text ? codeView(text.replace(/\n+$/, "").split("\n"), {paint: painter(language, map)}) : empty(left);
   const legend = names.length && body.source ? el("p", {class: "soft", style: "font-size:.8rem;margin-bottom:.4rem"}, names.map((n, i) => "b" + i + " = " + n).join(", ")) : null;

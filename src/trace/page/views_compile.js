@@ -144,11 +144,11 @@ function memoryDrawing(memory) {
   const steps = Math.max(memory.steps.length, 1), top = Math.max(...boxes.map((b) => b.at + b.bytes));
   const W = 1000, H = 340, L = 64, B = 26, T = 14;
   const x = (s) => L + (W - L - 8) * s / steps, y = (v) => H - B - (H - B - T) * v / top;
-  let svg = "";
+  let svg = "", shade = 0;
   for (let i = 0; i <= 4; i++)
     svg += `<line class="axis" x1="${L}" x2="${W - 8}" y1="${y(top * i / 4)}" y2="${y(top * i / 4)}"/><text x="${L - 6}" y="${y(top * i / 4) + 4}" text-anchor="end">${byteText(Math.round(top * i / 4))}</text>`;
   for (const b of boxes)
-    svg += `<rect class="b ${b.role}" x="${x(b.first).toFixed(1)}" y="${y(b.at + b.bytes).toFixed(1)}" width="${Math.max(1.5, x(b.last + 1) - x(b.first)).toFixed(1)}" height="${Math.max(1, y(b.at) - y(b.at + b.bytes)).toFixed(1)}" rx="1.5"><title>${escapeHtml(b.name + "  " + b.type + "  " + byteText(b.bytes) + "\nsteps " + b.first + " to " + b.last + ": " + memory.steps[b.first] + " … " + memory.steps[b.last])}</title></rect>`;
+    svg += `<rect class="b ${b.role} s${shade++ % 3}" x="${x(b.first).toFixed(1)}" y="${y(b.at + b.bytes).toFixed(1)}" width="${Math.max(1.5, x(b.last + 1) - x(b.first)).toFixed(1)}" height="${Math.max(1, y(b.at) - y(b.at + b.bytes)).toFixed(1)}" rx="1.5"><title>${escapeHtml(b.name + "  " + b.type + "  " + byteText(b.bytes) + "\nsteps " + b.first + " to " + b.last + ": " + memory.steps[b.first] + " … " + memory.steps[b.last])}</title></rect>`;
   const live = new Array(steps).fill(0);
   for (const b of own) for (let s = b.first; s <= b.last; s++) live[s] += b.bytes;
   svg += `<path class="live" d="${live.map((v, s) => `${s ? "L" : "M"}${x(s).toFixed(1)} ${y(v).toFixed(1)}L${x(s + 1).toFixed(1)} ${y(v).toFixed(1)}`).join("")}"/>`;
