@@ -34,6 +34,9 @@ const Registry& Registry::instance() {
     register_unfolding(all);
     register_recurrent(all);
     register_complex(all);
+    register_view_dtype(all);
+    register_linalg(all);
+    register_fourier(all);
     register_random(all);
     register_distances(all);
     register_margin_losses(all);
