@@ -178,7 +178,7 @@ Judge::Trouble Judge::compare_item(size_t item, const Datum& got, double error, 
     };
     if (!rounds(want.dtype)) {
       if (exact && h[i] != n[i]) return trouble();
-    } else if (!finite(n[i]) || !finite(h[i])) {
+    } else if (!finite(h[i]) || (!finite(n[i]) && !finite(w[i]))) {
       bool same = std::isnan(n[i].real()) == std::isnan(h[i].real()) &&
                   std::isnan(n[i].imag()) == std::isnan(h[i].imag()) && finite(n[i]) == finite(h[i]);
       if (exact && !same) return trouble();
