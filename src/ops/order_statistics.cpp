@@ -26,7 +26,9 @@ std::vector<Value*> sorted(Build& b, Value* x, int64_t dim, bool descending) {
 void register_sorts(Registry& r) {
   auto build = [](Build& b) {
     DecomposeCall& call = b.call();
-    call.result(sorted(b, call.tensor("self"), call.constant_integer("dim"), call.boolean("descending"))[1]);
+    bool stable = call.schema().find("stable") >= 0 && call.boolean("stable");
+    call.result(b.all("sort.stable", {call.tensor("self"), Scalar(stable), Scalar(call.constant_integer("dim")),
+                                      Scalar(call.boolean("descending"))})[1]);
   };
   add_composite(
       r,

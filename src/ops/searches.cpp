@@ -43,26 +43,38 @@ void add_nonzero(Registry& r) {
   r.add(std::move(record));
 }
 
-// Positions of a row in sorted order. NaN counts as larger than every number.
-std::vector<int64_t> sorted_order(const double* row, int64_t n, bool descending) {
-  std::vector<int64_t> order(static_cast<size_t>(n));
-  std::iota(order.begin(), order.end(), int64_t{0});
-  auto less = [](double a, double b) { return b != b ? a == a : a < b; };
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return descending ? less(row[b], row[a]) : less(row[a], row[b]); });
-  return order;
+// The order of eager: NaN counts as larger than every number.
+template <class T>
+bool comes_before(T a, T b, bool descending) {
+  if (descending) std::swap(a, b);
+  return b != b ? a == a : a < b;
 }
-std::vector<int64_t> sorted_order(const int64_t* row, int64_t n, bool descending) {
+
+// How equal values are ordered: by position, or as the standard library's algorithms leave them, which eager uses.
+enum class Ties : uint8_t { by_position, as_sorted, as_selected, as_selected_unsorted };
+
+template <class T>
+std::vector<int64_t> sorted_order(const T* row, int64_t n, int64_t keep, bool descending, Ties ties) {
   std::vector<int64_t> order(static_cast<size_t>(n));
   std::iota(order.begin(), order.end(), int64_t{0});
-  std::stable_sort(order.begin(), order.end(),
-                   [&](int64_t a, int64_t b) { return descending ? row[a] > row[b] : row[a] < row[b]; });
+  auto before = [&](int64_t a, int64_t b) { return comes_before(row[a], row[b], descending); };
+  auto end = order.begin() + keep;
+  if (ties == Ties::by_position) {
+    std::stable_sort(order.begin(), order.end(), before);
+  } else if (ties == Ties::as_sorted) {
+    std::sort(order.begin(), order.end(), before);
+  } else if (keep > 0 && keep * 64 <= n) {
+    std::partial_sort(order.begin(), end, order.end(), before);
+  } else if (keep > 0) {
+    std::nth_element(order.begin(), end - 1, order.end(), before);
+    if (ties == Ties::as_selected) std::sort(order.begin(), end - 1, before);
+  }
   return order;
 }
 
 // The first `keep` of each row along `dim` in sorted order, with their positions.
 template <class T>
-void reference_sorted(ReferenceCall& call, const Tensor& self, size_t dim, int64_t keep, bool descending,
+void reference_sorted(ReferenceCall& call, const Tensor& self, size_t dim, int64_t keep, bool descending, Ties ties,
                       std::vector<Tensor> out) {
   std::vector<bool> along(self.sizes.size(), false);
   if (!along.empty()) along[dim] = true;
@@ -71,7 +83,7 @@ void reference_sorted(ReferenceCall& call, const Tensor& self, size_t dim, int64
   std::vector<int64_t> indices;
   for (int64_t g = 0; g < rows.groups; ++g) {
     const T* row = rows.values.data() + g * rows.count;
-    auto order = sorted_order(row, rows.count, descending);
+    auto order = sorted_order(row, rows.count, keep, descending, ties);
     for (int64_t i = 0; i < keep; ++i) {
       values.push_back(row[order[static_cast<size_t>(i)]]);
       indices.push_back(order[static_cast<size_t>(i)]);
@@ -82,13 +94,14 @@ void reference_sorted(ReferenceCall& call, const Tensor& self, size_t dim, int64
   call.results = {Datum{out[0]}, Datum{out[1]}};
 }
 
-void evaluate_sorted(ReferenceCall& call, int64_t dim, int64_t keep, bool descending, std::vector<Tensor> out) {
+void evaluate_sorted(ReferenceCall& call, int64_t dim, int64_t keep, bool descending, Ties ties,
+                     std::vector<Tensor> out) {
   Tensor self = call.tensor("self");
   size_t at = static_cast<size_t>(dim < 0 ? dim + std::max<int64_t>(self.rank(), 1) : dim);
   if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
-    reference_sorted<int64_t>(call, self, at, keep, descending, std::move(out));
+    reference_sorted<int64_t>(call, self, at, keep, descending, ties, std::move(out));
   else
-    reference_sorted<double>(call, self, at, keep, descending, std::move(out));
+    reference_sorted<double>(call, self, at, keep, descending, ties, std::move(out));
 }
 
 void add_topk(Registry& r) {
@@ -115,7 +128,9 @@ void add_topk(Registry& r) {
     int64_t dim = call.integer("dim"), k = call.integer("k");
     std::vector<int64_t> sizes = self.sizes;
     if (!sizes.empty()) sizes[static_cast<size_t>(dim < 0 ? dim + self.rank() : dim)] = k;
-    evaluate_sorted(call, dim, k, call.boolean("largest"), {new_result(call, sizes, 0), new_result(call, sizes, 1)});
+    Ties ties = call.boolean("sorted") ? Ties::as_selected : Ties::as_selected_unsorted;
+    evaluate_sorted(call, dim, k, call.boolean("largest"), ties,
+                    {new_result(call, sizes, 0), new_result(call, sizes, 1)});
   };
   record.samples = {{{spec({3, 7}), Scalar(2)}},
                     {{spec({5, 3}), Scalar(4), Scalar(0), Scalar(false)}},
@@ -139,12 +154,17 @@ void add_sort(Registry& r, const char* schema, std::vector<Sample> samples) {
     call.results = {strided_type(self.dtype, self.sizes, strides, self.device),
                     strided_type(DType::i64, self.sizes, strides, self.device)};
   };
-  record.reference = [](ReferenceCall& call) {
+  bool has_stable = std::string_view(schema).find("stable") != std::string_view::npos;
+  record.reference = [has_stable](ReferenceCall& call) {
     Tensor self = call.tensor("self");
     int64_t dim = call.integer("dim"), length = 1;
     if (self.rank() > 0) length = self.sizes[static_cast<size_t>(dim < 0 ? dim + self.rank() : dim)];
     auto strides = to_numbers(like_strides(to_exprs(self.sizes), to_exprs(self.strides), MemoryFormat::preserve, {}));
-    evaluate_sorted(call, dim, length, call.boolean("descending"),
+    bool descending = call.boolean("descending");
+    bool stable = has_stable && call.given("stable") && call.boolean("stable");
+    // Eager sorts long vectors of integers by radix.
+    bool radix = self.rank() == 1 && length >= 32768 && !descending && is_integer(nominal_argument_dtype(call, "self"));
+    evaluate_sorted(call, dim, length, descending, stable || radix ? Ties::by_position : Ties::as_sorted,
                     {Tensor::empty_strided(call.result_dtype(0), self.sizes, strides),
                      Tensor::empty_strided(DType::i64, self.sizes, strides)});
   };
