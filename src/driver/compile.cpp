@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "codegen/cpu/generate.h"
 #include "driver/executable_custom.h"
+#include "driver/executable_package.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
 #include "pt2/reader.h"
@@ -208,6 +209,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
+  if (options.settings)
+    if (const auto given = compile_assignments(*options.settings); !given.empty())
+      contents.debug["settings.txt"] = join(given, "\n") + "\n";
   contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
