@@ -5,14 +5,15 @@
     python bench/real_models.py CACHE_DIR [--only PATTERN]… [--kiln build/release/bin/kiln] [--list] [--again]
 
 Needs torch, torchvision, timm and transformers. Weights are random (nothing is downloaded), large architectures run in
-a small configuration. CACHE_DIR keeps what was exported and every result, so that an interrupted run goes on where it
-stopped; --again repeats the Kiln part of those chosen.
+a small configuration. CACHE_DIR keeps what was exported and every good result, so that an interrupted run goes on where it
+stopped; --again repeats the Kiln part of all chosen.
 
 A result counts as right when its error against PyTorch in float64 is at most 4 times that of PyTorch in float32 (and
 a floor of a few roundings of the largest value): that is what "equal within rounding" means for a deep model. Models
 with dynamic sizes run at two sizes; the second was not seen at export.
 """
 import argparse
+import copy
 import fnmatch
 import json
 import pathlib
@@ -69,7 +70,7 @@ def export(name, folder):
         calls = [(model.args, model.kwargs)] + model.other_calls
         for i, (args, kwargs) in enumerate(calls):
             torch.save(plain(flat_tensors((args, kwargs))), folder / f"inputs_{i}.pt")
-            torch.save(plain(flat_tensors(program.module()(*copied(args), **copied(kwargs)))), folder / f"expected_{i}.pt")
+            torch.save(plain(flat_tensors(copy.deepcopy(module)(*copied(args), **copied(kwargs)))), folder / f"expected_{i}.pt")
         doubled_module = module.double()
         for i, (args, kwargs) in enumerate(calls):
             try:
@@ -155,7 +156,9 @@ def examine(name, options):
     folder.mkdir(parents=True, exist_ok=True)
     done = folder / "result.json"
     if done.exists() and not options.again:
-        return json.loads(done.read_text())
+        facts = json.loads(done.read_text())
+        if facts["result"] == "ok":
+            return facts
     if not (folder / "export.json").exists():
         result = subprocess.run([sys.executable, __file__, options.cache, "--export", name], capture_output=True,
                                 text=True, timeout=EXPORT_SECONDS)
@@ -206,7 +209,7 @@ def main():
         show(name, facts)
         results.append(facts)
     right = sum(facts["result"] == "ok" for facts in results)
-    dynamic = sum(facts["result"] == "ok" and facts["dynamic"] for facts in results)
+    dynamic = sum(facts["result"] == "ok" and facts.get("dynamic", False) for facts in results)
     print(f"{right} of {len(results)} right, {dynamic} of them with dynamic sizes; error 1 is the most that counts as right")
     sys.exit(0 if right == len(results) else 1)
 

@@ -20,6 +20,7 @@ Command inspect_command();
 Command passes_command();
 Command bisect_command();
 Command replay_command();
+Command profile_command();
 Command report_command();
 Command cache_command();
 Command minify_command();

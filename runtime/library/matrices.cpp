@@ -45,6 +45,10 @@ void write_element(DType dtype, std::byte* at, T value) {
   write_as(at, static_cast<float>(real));
 }
 
+// What LAPACK compares when it looks for a pivot.
+double pivot_size(double x) { return std::abs(x); }
+double pivot_size(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
+
 struct Steps {
   int64_t rows = 1, columns = 1, row_step = 0, column_step = 0;  // bytes
 };
@@ -115,7 +119,7 @@ int64_t factor_lu(Matrix<T>& a, std::vector<int64_t>& pivots, bool pivot) {
   for (int64_t k = 0; k < steps; ++k) {
     int64_t best = k;
     for (int64_t i = k + 1; i < a.rows && pivot; ++i)
-      if (std::abs(a(i, k)) > std::abs(a(best, k))) best = i;
+      if (pivot_size(a(i, k)) > pivot_size(a(best, k))) best = i;
     pivots[static_cast<size_t>(k)] = best;
     if (a(best, k) == T{}) {
       if (info == 0) info = k + 1;

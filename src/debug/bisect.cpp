@@ -204,27 +204,13 @@ class Bisection {
       check_against_loops(step);
   }
 
+  // A buffer that shares this memory by the plan is not what it was either: reading it from now on is a fault.
   void note_write(const kiln_step& step, const kiln_step_arg& arg, const Tensor& value) {
     const auto begin = reinterpret_cast<uintptr_t>(arg.tensor.data);
     Write write{step.name, arg.name,       begin, begin + static_cast<uintptr_t>(bytes_of(arg.tensor)),
                 ++clock_,  checksum(value)};
-    // Buffers that live in this memory by design (updates in place) are not what they were.
-    for (auto it = written_.begin(); it != written_.end();)
-      it = it->first != arg.name && same_memory(it->first, arg.name) ? written_.erase(it) : std::next(it);
     written_[arg.name] = write;
     log_.push_back(write);
-  }
-
-  bool same_memory(const std::string& a, const std::string& b) const { return memory_of(a) == memory_of(b); }
-  std::string memory_of(const std::string& name) const {
-    const auto& buffers = package_.plan().buffers;
-    for (size_t i = 0; i < buffers.size(); ++i) {
-      if (buffers[i].name != name) continue;
-      size_t at = i;
-      while (buffers[at].same_memory_as != format::none) at = static_cast<size_t>(buffers[at].same_memory_as);
-      return buffers[at].name;
-    }
-    return name;
   }
 
   // The values of the graph that this write of the buffer may have been: of its own name, or one that lives there.

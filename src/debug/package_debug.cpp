@@ -71,16 +71,10 @@ void PackageDebug::read_constants(const std::string& path) {
   }
 }
 
-// "merge A with B: why" in the fusion log: A's value lives in B's buffer.
 void PackageDebug::read_merges() {
-  const auto log = entry("debug/fusion_log.txt");
-  if (!log) return;
-  for (const std::string& line : split(*log, '\n')) {
-    if (!starts_with(line, "merge ")) continue;
-    const size_t with = line.find(" with "), colon = line.find(": ");
-    if (with == std::string::npos || colon == std::string::npos || colon < with) continue;
-    merged_[line.substr(6, with - 6)] = line.substr(with + 6, colon - with - 6);
-  }
+  for (const std::string& line : split(entry("debug/merged_values.txt").value_or(""), '\n'))
+    if (const size_t tab = line.find('\t'); tab != std::string::npos)
+      merged_[line.substr(0, tab)] = line.substr(tab + 1);
 }
 
 const Program& PackageDebug::graph() {

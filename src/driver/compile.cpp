@@ -184,6 +184,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
   PipelineResult result = run_pipeline(program, pipeline);
+  if (options.inject_into_loops) options.inject_into_loops(result.loops);
   report.schedule_seconds = watch.lap();
   for (const codegen::CpuTarget& target : cpu_targets) {
     codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target, pipeline.fault);
@@ -201,6 +202,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (!first) continue;
     contents.plan = std::move(built.plan);
+    if (options.inject_into_plan) options.inject_into_plan(contents.plan);
     contents.origins = std::move(built.origins);
     report.kernels_compiled = static_cast<int>(generated.symbols.size());
   }
@@ -209,10 +211,13 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
+  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
   contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
+  for (const auto& [value, buffer] : result.merged)
+    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;

@@ -18,7 +18,9 @@ void check(kiln_status status) {
   const ErrorKind kind = status == KILN_ERROR_BUG           ? ErrorKind::bug
                          : status == KILN_ERROR_UNSUPPORTED ? ErrorKind::unsupported
                                                             : ErrorKind::user;
-  throw Error(kind, kiln_last_error_code(), kiln_last_error());
+  // The runtime's text has the code in front already, except where the contract fixes how it begins.
+  const std::string code = kiln_last_error_code(), text = kiln_last_error(), prefix = str("error[", code, "]: ");
+  throw Error(kind, code, starts_with(text, prefix) ? text.substr(prefix.size()) : text);
 }
 
 struct ModelFree {

@@ -1,4 +1,4 @@
-// The debug directory, the trace and the log of a real compile, and of a package that exists.
+// The debug directory, the trace and the log of a real compile.
 #include <gtest/gtest.h>
 
 #include <cstdlib>
@@ -6,7 +6,6 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "driver/compile.h"
-#include "driver/package_debug.h"
 #include "trace/report.h"
 
 namespace kiln {
@@ -107,20 +106,6 @@ TEST_F(ObservedCompile, LogSaysDecisionsWithReasons) {
   EXPECT_NE(log.find("[__guards] "), std::string::npos);
   EXPECT_NE(log.find("[__kernel_code] "), std::string::npos);
   EXPECT_EQ(log.find("[__schedule] "), std::string::npos);
-}
-
-TEST_F(ObservedCompile, APackageThatExistsTellsTheSame) {
-  compile_with({}, in("p.pt2"));
-  Settings settings(Phase::run);
-  settings.set("debug=1");
-  settings.set("debug_dir_root=" + in("root"));
-  settings.set("TORCH_LOGS=guards,kernel_code");
-  settings.set("TORCH_LOGS_OUT=" + in("log"));
-  EXPECT_EQ(tell_of_package(in("p.pt2"), settings).size(), 1u);
-  const std::string folder = model_folder(in("root"));
-  for (const std::string& name : contract_files) EXPECT_FALSE(read_file(join_path(folder, name)).empty()) << name;
-  EXPECT_NE(read_file(in("log")).find("[__kernel_code] step "), std::string::npos);
-  EXPECT_GT(read_file(join_path(folder, "fx_graph_runnable.pt")).size(), 1000u) << "the weights are there";
 }
 
 }  // namespace

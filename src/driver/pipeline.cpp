@@ -26,7 +26,7 @@ struct State {
   loops::LoopProgram loops;
   PassContext context;
   loops::Machine machine;
-  loops::Log log{false};
+  loops::Log log;
   std::vector<std::string> notes;  // of graph passes
   size_t told_decisions = 0;       // how many of the log's the observer has seen
   double passes_ms = 0;            // of the passes so far, without what observers did in between
@@ -147,7 +147,6 @@ void tell(const Pass& pass, const PassReport& report, State& state, CompileObser
   event.changed = report.changed;
   event.program = &state.program;
   event.loops = &state.loops;
-  state.log.close_pass(pass.name);
   for (; state.told_decisions < state.log.size(); ++state.told_decisions)
     event.decisions.push_back(&state.log.decisions()[state.told_decisions]);
   event.notes = std::exchange(state.notes, {});
@@ -169,6 +168,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
+  state.log.close_pass(pass.name);
   if (options.observer) tell(pass, report, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
@@ -213,10 +213,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.fault = options.fault;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  if (options.observer) {
-    state.log = loops::Log(true);
-    state.context.log = &state.notes;
-  }
+  if (options.observer) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
@@ -232,8 +229,10 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
     }
   }
   result.graph_text = print(state.program);
+  result.merged = state.log.merges();
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
+  result.decisions = state.log.take();
   return result;
 }
 

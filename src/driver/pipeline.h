@@ -5,6 +5,7 @@
 #include <functional>
 
 #include "graph/graph.h"
+#include "loop_passes/decisions.h"
 #include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
 
@@ -29,7 +30,7 @@ struct PipelineOptions {
   std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
   loops::FaultInjection fault;          // testing only: what goes wrong on purpose
   std::function<void(const std::string& pass)> progress;
-  CompileObserver* observer = nullptr;  // told of every pass; decisions are recorded only for it
+  CompileObserver* observer = nullptr;  // told of every pass
 };
 
 class Settings;
@@ -41,7 +42,9 @@ struct PipelineResult {
   std::map<std::string, Tensor> constants;  // by name: the file's and those that folding made
   std::vector<PassReport> passes;
   std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
-  std::string graph_text;
+  std::string graph_text;     // as it was lowered
+  std::vector<std::pair<std::string, std::string>> merged;  // value of the graph, the buffer of another it lives in
+  std::vector<loops::Decision> decisions;                   // of the passes over Loops, with reasons
 };
 
 struct PassListing {

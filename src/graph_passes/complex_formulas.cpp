@@ -87,6 +87,14 @@ Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
     if (exponent == 1) return z;
     if (exponent == 0) return {Argument(b("ones_like", {z.re})), Argument(b("zeros_like", {z.re}))};
   }
+  // The size grows with the exponential of what is computed here: f32 would lose its digits.
+  auto wide = [&](const Argument& x) {
+    return x.is_value() && x.as_value()->kind == ValueKind::tensor ? Argument(b.to(x.as_value(), DType::f64)) : x;
+  };
+  return wide_pow({wide(z.re), wide(z.im)}, {wide(w.re), wide(w.im)});
+}
+
+Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
   // A number as base: its logarithm is known.
   if (is_number(z.re)) {
     std::complex<double> base = constant(z), l = std::log(base);

@@ -40,6 +40,7 @@ class ComplexBuild {
  private:
   Argument sum(const Argument& x, const Argument& y, double sign);
   Argument product(const Argument& x, const Argument& y);
+  Pair wide_pow(const Pair& z, const Pair& w);
 };
 
 // The formula of a pointwise operator over its operands in schema order. Real results (abs, eq) have no imaginary part.

@@ -201,10 +201,13 @@ class Functionalizer {
     if (functional->schema.is_view()) return visit_inplace_view(node, target);
     Alias* self = table_.find(target);
     KILN_CHECK(self, "every tensor has an alias");
+    // Arguments first: bringing one up to date may need nodes, and they must stand before this one.
+    std::vector<Node::NamedArgument> args;
+    for (const auto& named : node.args) args.push_back({named.name, current(named.arg)});
     Node* made = add_node(functional->name(), op_short_name(functional->name()));
     made->op = functional;
     made->origins = node.origins;
-    for (const auto& named : node.args) made->args.push_back({named.name, current(named.arg)});
+    made->args = std::move(args);
     made->args.at(0).name = functional->schema.args[0].name;  // self, or input
     infer_types(*made, graph_, ranges_);
     Value* value = fitted(made->results.at(0), *self, node);

@@ -241,6 +241,8 @@ class ComplexSplitter {
       case ComplexRule::product:
         return rewrite_product(node, b);
       case ComplexRule::native:
+        if (node.target == "kiln.view_bytes.default") return rewrite_bytes(node, b);
+        refuse(node);
       case ComplexRule::none:
         refuse(node);
     }
@@ -329,8 +331,14 @@ class ComplexSplitter {
 
   void rewrite_bilinear(Node& node, Build& b) {
     BilinearArgs args = *bilinear_args(node.target);
+    bool scales = false;
+    for (const char* factor : {"alpha", "beta"})
+      if (const Argument* given = node.find(factor)) scales |= mentions_complex(*given);
     auto run = [&](int first, int second, int addend) {
       return call_with(node, b, [&](const Node::NamedArgument& named) {
+        // Complex factors are applied to the plain product.
+        if (scales && named.name == "alpha") return Argument(Scalar(1));
+        if (scales && named.name == "beta") return Argument(Scalar(0));
         if (named.name == args.a) return part(b, named.arg, first, true);
         if (named.name == args.b) return part(b, named.arg, second, true);
         if (named.name != args.addend || named.arg.is_none()) return part(b, named.arg, 0, false);
@@ -338,12 +346,19 @@ class ComplexSplitter {
         return addend < 0 ? Argument(b("zeros_like", {value})) : value;
       })[0];
     };
-    for (const char* factor : {"alpha", "beta"})
-      if (const Argument* given = node.find(factor); given && mentions_complex(*given)) refuse(node);
     Value *rr = run(0, 0, 0), *ii = run(1, 1, -1), *ri = run(0, 1, 1), *ir = run(1, 0, -1);
     bool conjugates = args.conjugates;
-    set_complex(b, node.results[0], Argument(conjugates ? b.add(rr, ii) : b.sub(rr, ii)),
-                Argument(conjugates ? b.sub(ri, ir) : b.add(ri, ir)));
+    Pair product = {Argument(conjugates ? b.add(rr, ii) : b.sub(rr, ii)),
+                    Argument(conjugates ? b.sub(ri, ir) : b.add(ri, ir))};
+    if (scales) {
+      ComplexBuild c(b);
+      auto factor = [&](const char* name) {
+        const Argument* given = node.find(name);
+        return given ? pair(b, *given) : Pair{Argument(Scalar(1)), Argument()};
+      };
+      product = c.add(c.mul(product, factor("alpha")), c.mul(pair(b, *node.find(args.addend)), factor("beta")));
+    }
+    set_complex(b, node.results[0], product.re, product.im);
   }
 
   // The operator on one real value in place of self.
@@ -360,6 +375,23 @@ class ComplexSplitter {
     };
     Value *real = run(0), *imag = run(1);
     set_real(b, node.results[0], root ? b("hypot", {real, imag}) : b.add(real, imag));
+  }
+
+  // The same bytes as another type: between a complex type and that of its parts.
+  void rewrite_bytes(Node& node, Build& b) {
+    Value *self = node.find("self")->as_value(), *result = node.results[0];
+    Sizes sizes = self->type.sizes;
+    if (complex_part(self->type.dtype) == result->type.dtype) {
+      Pair x = pair(b, Argument(self));
+      Value* pairs = b("stack", {Argument(Argument::List{x.re, x.im}), Scalar(-1)});
+      return set_real(b, result, b.view(pairs, result->type.sizes));
+    }
+    if (complex_part(result->type.dtype) != self->type.dtype) refuse(node);
+    sizes.back() = result->type.sizes.back();
+    sizes.push_back(Expr(2));
+    Value* pairs = b.view(whole(Argument(self)).as_value(), sizes);
+    set_complex(b, result, Argument(b("select.int", {pairs, Scalar(-1), Scalar(0)})),
+                Argument(b("select.int", {pairs, Scalar(-1), Scalar(1)})));
   }
 
   // In polar form: absolute values multiply, angles add. In f64, so that angles keep enough digits.

@@ -29,14 +29,19 @@ class Log {
   void add(Make make) {
     if (wanted_) decisions_.push_back(make());
   }
+  // A value was given another one's buffer. Always recorded: the debug tools need it to know what a buffer holds.
+  void merged(std::string value, std::string buffer) { merged_.emplace_back(std::move(value), std::move(buffer)); }
+  const std::vector<std::pair<std::string, std::string>>& merges() const { return merged_; }
   // Names the pass of the decisions that have none yet.
   void close_pass(const std::string& pass);
   const std::vector<Decision>& decisions() const { return decisions_; }
+  std::vector<Decision> take() { return std::move(decisions_); }
   size_t size() const { return decisions_.size(); }
 
  private:
   bool wanted_;
   std::vector<Decision> decisions_;
+  std::vector<std::pair<std::string, std::string>> merged_;
 };
 
 }  // namespace kiln::loops

@@ -99,6 +99,7 @@ class InPlace {
   }
 
   void rename(Block& block, BufferId from, BufferId to, const char* why) {
+    log_.merged(buffer(from).name, buffer(to).name);
     log_.add([&] { return Decision{"merge", buffer(from).name, "with", buffer(to).name, why, true, ""}; });
     replace_buffer(program_.block, from, to);
     (void)block;

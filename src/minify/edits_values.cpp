@@ -38,11 +38,11 @@ bool has_subgraph(const Graph& graph) {
 
 // The types of all results again, from the inputs' types. Throws where an operator has no rule or refuses.
 void infer_all(Program& program) {
-  if (has_subgraph(program.graph)) fail_unsupported("K0230", "types of subgraphs are not inferred again");
+  if (has_subgraph(program.graph)) fail_unsupported("K0681", "types of subgraphs are not inferred again");
   const RangeEnv ranges = program.ranges();
   for (auto& node : program.graph.nodes) {
     node->op = Registry::instance().find(node->target);
-    if (!node->op || !node->op->infer) fail_unsupported("K0230", str(node->target, " has no rule for its types"));
+    if (!node->op || !node->op->infer) fail_unsupported("K0681", str(node->target, " has no rule for its types"));
     infer_types(*node, program.graph, ranges);
   }
 }

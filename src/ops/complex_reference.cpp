@@ -153,11 +153,28 @@ Tensor sum_of(const Tensor& a, const Tensor& b, double sign) {
   return out;
 }
 
+Tensor as_wide(const Tensor& tensor) { return convert(tensor, DType::c128); }
+
+// The product with complex factors alpha and beta: beta addend + alpha (a b), element by element.
+Tensor scaled_sum(ReferenceCall& call, const Tensor& product, const Tensor& addend) {
+  Tensor p = as_wide(product), c = as_wide(broadcast_view(addend, product.sizes));
+  Complex alpha = call.scalar("alpha").as_complex(), beta = call.scalar("beta").as_complex();
+  for (int64_t i = 0; i < p.numel(); ++i)
+    p.as<Complex>()[i] = alpha * p.as<Complex>()[i] + (beta == Complex(0) ? 0 : beta * c.as<Complex>()[i]);
+  Tensor out = Tensor::empty_strided(product.dtype, product.sizes, product.strides);
+  copy_into(p, out);
+  return out;
+}
+
 void evaluate_bilinear(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference) {
   BilinearArgs args = *bilinear_args(record.name());
+  bool scales =
+      record.schema.find("alpha") >= 0 && (call.scalar("alpha").is_complex() || call.scalar("beta").is_complex());
   auto run = [&](int a, int b, int addend) {
     return evaluate_real(call, record, reference,
                          [&](const std::string& name, const Datum& value) {
+                           if (scales && name == "alpha") return Datum{Scalar(1)};
+                           if (scales && name == "beta") return Datum{Scalar(0)};
                            if (name == args.a) return part_of(value, a);
                            if (name == args.b) return part_of(value, b);
                            if (name == args.addend && addend < 0 && value.is_tensor())
@@ -169,10 +186,9 @@ void evaluate_bilinear(ReferenceCall& call, const OpRecord& record, const Refere
   double sign = args.conjugates ? -1 : 1;
   Tensor real = sum_of(run(0, 0, 0), run(1, 1, -1), -sign);
   Tensor imag = sum_of(run(0, 1, 1), run(1, 0, -1), sign);
-  call.results = {Datum{joined(call, real, imag)}};
+  Tensor out = joined(call, real, imag);
+  call.results = {Datum{scales ? scaled_sum(call, out, call.tensor(args.addend)) : out}};
 }
-
-Tensor as_wide(const Tensor& tensor) { return convert(tensor, DType::c128); }
 
 // The real reference on one real tensor made from self.
 void evaluate_on(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference, DType dtype,

@@ -33,7 +33,8 @@ const Table& table() {
          "index_fill", "index_put", "index_put_", "_unsafe_index", "_unsafe_index_put", "index_select", "masked_fill",
          "masked_scatter", "masked_select", "put", "repeat", "repeat_interleave", "roll", "rot90", "scatter",
          "scatter_add", "take", "tile", "trace", "tril", "triu", "where", "pixel_shuffle", "pixel_unshuffle", "pad",
-         "im2col", "col2im",
+         "im2col", "col2im", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+         "replication_pad2d", "replication_pad3d",
          // sums
          "sum", "mean", "cumsum", "sum_to_size", "diff",
          // fills
@@ -103,7 +104,8 @@ const Table& table() {
     add(t, ComplexRule::squares, {"var"});
     add(t, ComplexRule::root_squares, {"std"});
     add(t, ComplexRule::product, {"prod", "cumprod"});
-    add(t, ComplexRule::native, {"complex_parts", "complex_join", "complex_copy", "_fft_c2c", "_fft_r2c", "_fft_c2r"});
+    add(t, ComplexRule::native,
+        {"complex_parts", "complex_join", "complex_copy", "view_bytes", "_fft_c2c", "_fft_r2c", "_fft_c2r"});
     return t;
   }();
   return rules;
@@ -119,8 +121,9 @@ std::string_view bare_name(std::string_view op) {
 
 ComplexRule complex_rule(std::string_view op) {
   auto found = table().find(bare_name(op));
-  if (found == table().end()) return op.find(".linalg_") != op.npos ? ComplexRule::native : ComplexRule::none;
+  if (found == table().end()) return op.find("linalg_") != op.npos ? ComplexRule::native : ComplexRule::none;
   // Complex numbers have no floor.
+  if (op == "aten.view.dtype") return ComplexRule::native;
   return op == "aten.div.Tensor_mode" || op == "aten.div.Scalar_mode" ? ComplexRule::none : found->second;
 }
 

@@ -32,6 +32,10 @@ void register_special_math(Registry& registry);
 void register_unfolding(Registry& registry);
 void register_recurrent(Registry& registry);
 void register_complex(Registry& registry);
+void register_view_dtype(Registry& registry);
+void register_linalg(Registry& registry);
+void register_fourier(Registry& registry);
+void register_windows(Registry& registry);
 void register_random(Registry& registry);
 void register_distances(Registry& registry);
 void register_margin_losses(Registry& registry);
@@ -42,5 +46,6 @@ void register_repeat_family(Registry& registry);
 void register_unique_family(Registry& registry);
 void register_packed_products(Registry& registry);
 void register_frexp(Registry& registry);
+void register_antialias(Registry& registry);
 
 }  // namespace kiln

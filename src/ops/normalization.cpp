@@ -168,6 +168,16 @@ BatchStatistics batch_statistics(Build& b, Value* input, Argument eps) {
   return {moments[1], b("rsqrt", {b.add(moments[0], std::move(eps))}), moments[0]};
 }
 
+// What eager saves the statistics in: the input's type, unless a narrow input has parameters in f32.
+DType saved_dtype(const OpCall& call, const Value* input) {
+  for (const char* name : {"weight", "bias", "running_mean", "running_var"}) {
+    if (call.schema().find(name) < 0 || !call.given(name)) continue;
+    if (call.tensor(name)->type.dtype == DType::f32 && compute_dtype(input->type.dtype) == DType::f32)
+      return DType::f32;
+  }
+  return input->type.dtype;
+}
+
 // With the statistics of the batch; save_mean and save_invstd are results.
 void build_batch_norm_train(Build& b, bool saves) {
   DecomposeCall& call = b.call();
@@ -176,8 +186,8 @@ void build_batch_norm_train(Build& b, bool saves) {
   BatchStatistics s = batch_statistics(b, input, call.arg("eps"));
   call.result(0, batch_normalised(b, input, s.mean, s.rstd));
   if (!saves) return;
-  call.result(1, s.mean);
-  call.result(2, s.rstd);
+  call.result(1, b.to(s.mean, saved_dtype(call, input)));
+  call.result(2, b.to(s.rstd, saved_dtype(call, input)));
 }
 
 // The running statistics after a training step: (1 - momentum) * old + momentum * new, the variance unbiased.
@@ -197,8 +207,8 @@ void build_batch_norm_functional(Build& b) {
   }
   BatchStatistics s = batch_statistics(b, input, call.arg("eps"));
   call.result(0, batch_normalised(b, input, s.mean, s.rstd));
-  call.result(1, s.mean);
-  call.result(2, s.rstd);
+  call.result(1, b.to(s.mean, saved_dtype(call, input)));
+  call.result(2, b.to(s.rstd, saved_dtype(call, input)));
   Expr count(1);
   for (size_t d = 0; d < input->type.sizes.size(); ++d)
     if (d != 1) count = count * input->type.sizes[d];

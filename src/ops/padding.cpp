@@ -75,13 +75,20 @@ void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
   add_rearrangement(r, row);
 }
 
-// Wraps around: the positions are computed, then looked up along each dimension.
+// Wraps around: the positions are computed, then looked up along each dimension. What a negative pad cuts off is gone
+// before the rest is wrapped.
 Value* wrapped(Build& b, Value* x, const Sizes& pad) {
   for (size_t p = 0; p < pad.size() / 2; ++p) {
     int64_t dim = rank_of(x) - 1 - static_cast<int64_t>(p);
-    const Expr& size = x->type.sizes[static_cast<size_t>(dim)];
     auto number = [](const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); };
-    Value* positions = b("arange.start", {number(-pad[2 * p]), number(size + pad[2 * p + 1]), DType::i64});
+    Expr cut_before = max_expr(-pad[2 * p], Expr(0)), cut_after = max_expr(-pad[2 * p + 1], Expr(0));
+    if (!cut_before.is_constant(0) || !cut_after.is_constant(0)) {
+      Expr end = x->type.sizes[static_cast<size_t>(dim)] - cut_after;
+      x = b("slice.Tensor", {x, Scalar(dim), number(cut_before), number(end)});
+    }
+    const Expr& size = x->type.sizes[static_cast<size_t>(dim)];
+    Expr before = max_expr(pad[2 * p], Expr(0)), after = max_expr(pad[2 * p + 1], Expr(0));
+    Value* positions = b("arange.start", {number(-before), number(size + after), DType::i64});
     positions->type.device = x->type.device;
     x = b("index_select", {x, Scalar(dim), b("remainder.Scalar", {positions, number(size)})});
   }
@@ -126,6 +133,7 @@ void register_padding(Registry& r) {
                                 {{spec({2, 3, 4}), pad, std::string("reflect")}},
                                 {{spec({2, 3, 4}), pad, std::string("replicate")}},
                                 {{spec({2, 3, 4}), pad, std::string("circular")}},
+                                {{spec({2, 5, 4}), List{-1, 1, -2, 1}, std::string("circular")}},
                                 {{spec({2, 3, 4}), pad, std::string("mirror")}, true}}});
 }
 

@@ -47,7 +47,8 @@ Labelled without_unused(Build& b, Labelled x, const std::string& needed) {
       left += x.labels[d];
   }
   if (dims.empty()) return x;
-  return {b("sum.dim_IntList", {x.value, b.ints(dims), Scalar(false)}), left};
+  // Integers keep their type, as in a product of matrices.
+  return {b("sum.dim_IntList", {x.value, b.ints(dims), Scalar(false), x.value->type.dtype}), left};
 }
 
 // A size of 1 stands for any size: it is dropped, and the other side gives the label its size.

@@ -34,6 +34,9 @@ const Registry& Registry::instance() {
     register_unfolding(all);
     register_recurrent(all);
     register_complex(all);
+    register_view_dtype(all);
+    register_linalg(all);
+    register_fourier(all);
     register_random(all);
     register_distances(all);
     register_margin_losses(all);
@@ -44,6 +47,7 @@ const Registry& Registry::instance() {
     register_unique_family(all);
     register_packed_products(all);
     register_frexp(all);
+    register_antialias(all);
     return all;
   }();
   return registry;

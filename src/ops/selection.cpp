@@ -89,9 +89,15 @@ void register_membership(Registry& r) {
 void build_take_along(Build& b) {
   DecomposeCall& call = b.call();
   Value *self = call.tensor("self"), *indices = call.tensor("indices");
-  if (!call.given("dim"))
-    return call.result(
-        b("gather", {b("reshape", {self, b.ints({-1})}), Scalar(0), b("reshape", {indices, b.ints({-1})})}));
+  // Indices may count from the end, which gather does not take.
+  auto counted = [&](Value* index, const Expr& size) {
+    return b("where.self", {b("lt.Scalar", {index, Scalar(0)}), b.add(index, number(size)), index});
+  };
+  if (!call.given("dim")) {
+    Value* flat = b("reshape", {self, b.ints({-1})});
+    Value* index = counted(b("reshape", {indices, b.ints({-1})}), flat->type.sizes[0]);
+    return call.result(b("gather", {flat, Scalar(0), index}));
+  }
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(self));
   if (rank_of(self) != rank_of(indices)) refuse(call, "input and indices should have the same number of dimensions");
   Sizes from = self->type.sizes, at = indices->type.sizes;
@@ -99,6 +105,7 @@ void build_take_along(Build& b) {
     if (static_cast<int64_t>(d) == dim) continue;
     from[d] = at[d] = broadcast_sizes(call, {{self->type.sizes[d]}, {indices->type.sizes[d]}}, call.ranges())[0];
   }
+  if (rank_of(self) > 0) indices = counted(indices, self->type.sizes[static_cast<size_t>(dim)]);
   call.result(b("gather", {b("expand", {self, b.ints(from)}), Scalar(dim), b("expand", {indices, b.ints(at)})}));
 }
 
@@ -149,7 +156,7 @@ std::vector<Argument> clamped_indices(Build& b, Value* self) {
 void register_indexing(Registry& r) {
   add_composite(r, {.schema = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
                     .build = build_take_along,
-                    .samples = {{{spec({3, 4}), spec({3, 2}, DType::i64, 0, 3), Scalar(1)}},
+                    .samples = {{{spec({3, 4}), spec({3, 2}, DType::i64, -4, 3), Scalar(1)}},
                                 {{spec({3, 4}), spec({1, 4}, DType::i64, 0, 2), Scalar(0)}},
                                 {{spec({3, 4}), spec({5}, DType::i64, 0, 11)}},
                                 {{spec({3, 4}), spec({5}, DType::i64), Scalar(0)}, true}}});

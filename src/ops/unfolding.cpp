@@ -213,7 +213,10 @@ void build_unpool(Build& b, size_t spatial) {
   flat.push_back(product(Sizes(sizes.end() - static_cast<std::ptrdiff_t>(spatial), sizes.end())));
   Value* zeros = b("new_zeros", {self, b.ints(rows)});
   Value* placed = b("scatter.src", {zeros, Scalar(-1), b.view(indices, flat), b.view(self, flat)});
-  call.result(b.view(placed, out));
+  Value* shaped = b.view(placed, out);
+  bool last = is_channels_last(sizes, self->type.strides) && !is_contiguous(sizes, self->type.strides);
+  call.result(last ? b("clone", {shaped, spatial == 2 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d})
+                   : shaped);
 }
 
 // ---- grid_sampler ----

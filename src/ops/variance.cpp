@@ -62,7 +62,12 @@ void add_family(Registry& r, const std::string& name) {
     ValueId free = e.k.op(ScalarOp::sub, count, e.k.constant(e.dtype, Scalar(correction_of(e.call))));
     ValueId v = e.k.op(ScalarOp::div, acc[1], e.k.op(ScalarOp::max, free, e.k.constant(e.dtype, Scalar(0.0))));
     std::vector<ValueId> out = {root ? e.k.op(ScalarOp::sqrt, v) : v};
-    if (with_mean) out.push_back(acc[0]);
+    if (with_mean) {
+      // The mean of nothing is NaN, not the accumulator's start.
+      ValueId none = e.k.op(ScalarOp::eq, count, e.k.constant(e.dtype, Scalar(0.0)));
+      bool may_be_empty = !(range_of(e.count, e.call.ranges()).low > 0);
+      out.push_back(may_be_empty ? e.k.select(none, e.k.constant(e.dtype, Scalar(NAN)), acc[0]) : acc[0]);
+    }
     return out;
   };
   row.formula = variance_formula<root, with_mean>();
@@ -72,6 +77,7 @@ void add_family(Registry& r, const std::string& name) {
   row.samples = {{{spec({2, 3})}},
                  {{spec({7}, DType::f64), Scalar(false)}},
                  {{spec({5}, DType::bf16)}},
+                 {{spec({0})}},
                  {{spec({3}, DType::i64)}, true}};
   add_reduction(r, row);
   row.dims = ReduceDims::list;

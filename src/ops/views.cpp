@@ -213,7 +213,7 @@ void register_identities(Registry& r) {
   identity("detach(Tensor(a) self) -> Tensor(a)", "detach_copy(Tensor self) -> Tensor");
   // Changes nothing that a program without gradients can see, so it is declared as the alias it gives.
   identity("detach_(Tensor(a) self) -> Tensor(a)");
-  identity("lift(Tensor self) -> Tensor");
+  identity("lift(Tensor(a) self) -> Tensor(a)");  // PyTorch's schema does not say so, but what it gives is self
   identity("lift_fresh(Tensor(a) self) -> Tensor(a)");
   identity("positive(Tensor(a) self) -> Tensor(a)");
   // Of a real tensor these are itself. Tensors have no conjugate bit here: conj of a complex one is a new tensor.

@@ -150,31 +150,4 @@ std::unique_ptr<CompileObserver> make_compile_logs(LogSelection selection, const
   return std::make_unique<CompileLogs>(std::move(selection), file);
 }
 
-void log_package(const PackageLogInput& package, const LogSelection& selection, const std::string& file) {
-  const std::unique_ptr<LogWriter> writer = make_writer(file);
-  const format::Plan& plan = *package.plan;
-  if (selection.help()) writer->write(LogLevel::info, "logs", "", LogSelection::help_text());
-  if (selection.wants("inductor", LogLevel::info))
-    writer->write(LogLevel::info, "load", "",
-                  str(package.label, ": package of ", plan.model_name, " by Kiln ", plan.kiln_version, ", ",
-                      plan.steps.size(), " steps, ", plan.kernels.size(), " distinct kernels, build ", plan.build_id));
-  if (selection.wants("dynamic", LogLevel::info))
-    for (const format::Symbol& symbol : plan.symbols)
-      writer->write(LogLevel::info, "load", "",
-                    str("symbol ", symbol.name, " in [", bound(symbol.low), ", ", bound(symbol.high),
-                        "] = ", symbol_source_text(plan, symbol)));
-  if (selection.artifact("guards"))
-    for (const format::Guard& guard : plan.guards)
-      writer->write(LogLevel::debug, "load", "guards", str(guard.text, "  because ", guard.reason));
-  if (selection.artifact("schedule")) writer->write(LogLevel::debug, "load", "schedule", plan_text(plan));
-  if (selection.artifact("ir_post_fusion") && !package.loops.empty())
-    writer->write(LogLevel::debug, "load", "ir_post_fusion", package.loops);
-  for (const char* name : {"output_code", "kernel_code"})
-    if (selection.artifact(name)) {
-      for (const std::string& source : package.sources) writer->write(LogLevel::debug, "load", name, source);
-      if (package.sources.empty())
-        writer->write(LogLevel::warning, "load", name, "the package carries no debug section: its code is not known");
-    }
-}
-
 }  // namespace kiln

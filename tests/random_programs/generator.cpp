@@ -5,6 +5,7 @@
 #include "dice.h"
 #include "fit.h"
 #include "interp/interp.h"
+#include "ops/randomness.h"
 
 namespace kiln::random_programs {
 
@@ -15,9 +16,7 @@ std::vector<const OpRecord*> drawable_operators() {
     bool usable = false;
     for (const Sample& sample : record->samples) usable |= !sample.refused;
     // Random results, and memory that nobody has written.
-    for (std::string_view part :
-         {"rand", "bernoulli", "dropout", "normal", "multinomial", "poisson", "empty", "uniform", "exponential"})
-      if (op_short_name(record->name()).find(part) != std::string::npos) usable = false;
+    usable &= !is_random_operator(record->name()) && op_short_name(record->name()).find("empty") == std::string::npos;
     bool tensors = !record->schema.returns.empty();
     for (const SchemaArg& result : record->schema.returns)
       tensors &= result.type == SchemaType::tensor || result.type == SchemaType::tensor_list;

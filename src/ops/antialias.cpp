@@ -1,0 +1,127 @@
+// Antialiased interpolation: along each dimension every result is a weighted mean of the inputs within the filter's
+// reach, which widens when the image shrinks. The weights are a matrix, so that interpolating is two matrix products.
+#include <cmath>
+
+#include "ops/composite.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace kiln {
+
+namespace {
+
+using List = std::vector<int64_t>;
+
+enum class Filter : uint8_t { linear, cubic };
+
+[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
+}
+
+Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
+
+std::optional<double> given_scale(const OpCall& call, size_t d) {
+  bool list = call.schema().find("scale_factors") >= 0;
+  Argument arg = call.arg(list ? "scale_factors" : d == 0 ? "scales_h" : "scales_w");
+  if (list && !arg.is_none()) arg = Argument(arg.as_list().at(d));
+  if (arg.is_none()) return std::nullopt;
+  if (!arg.is_scalar())
+    fail_unsupported("K0202", str(call.schema().name, ": scale factors must be constants"), call.where());
+  return arg.as_scalar().as_double();
+}
+
+Expr result_size(const OpCall& call, const Expr& in, size_t d) {
+  if (call.given("output_size")) {
+    Sizes wanted = call.integers("output_size");
+    if (wanted.size() != 2) refuse(call, "output_size needs two values");
+    return wanted[d];
+  }
+  auto scale = given_scale(call, d);
+  if (!scale) refuse(call, "needs output_size or scale_factors");
+  if (in.is_constant()) return Expr(static_cast<int64_t>(std::floor(static_cast<double>(in.value()) * *scale)));
+  Expr scaled = Expr::make(ExprOp::mul, {Expr::make(ExprOp::to_float, {in}), Expr::float_constant(*scale)});
+  return Expr::make(ExprOp::floor_to_int, {scaled});
+}
+
+// Input elements per result, as a tensor without dimensions.
+Value* step_of(Build& b, const Expr& in, const Expr& out, size_t d, DType real) {
+  DecomposeCall& call = b.call();
+  bool align = call.boolean("align_corners");
+  if (auto given = given_scale(call, d); given && *given > 0 && !align)
+    return b("full", {b.ints(Sizes{}), Scalar(1 / *given), real});
+  if (align && is_one(out)) return b("full", {b.ints(Sizes{}), Scalar(0.0), real});
+  Expr from = align ? in - Expr(1) : in, to = align ? out - Expr(1) : out;
+  return b.div(b("full", {b.ints(Sizes{}), number(from), real}), b("full", {b.ints(Sizes{}), number(to), real}));
+}
+
+Value* filtered(Build& b, Value* distance, Filter filter) {
+  Value* x = b("abs", {distance});
+  if (filter == Filter::linear) return b("clamp_min", {b("rsub.Scalar", {x, Scalar(1.0)}), Scalar(0.0)});
+  constexpr double a = -0.5;
+  Value* near = b.add(b.mul(b.mul(b.sub(b.mul(x, Scalar(a + 2)), Scalar(a + 3)), x), x), Scalar(1.0));
+  Value* far = b.mul(b.sub(b.mul(b.add(b.mul(b.sub(x, Scalar(5.0)), x), Scalar(8.0)), x), Scalar(4.0)), Scalar(a));
+  Value* outer = b("where.ScalarOther", {b("lt.Scalar", {x, Scalar(2.0)}), far, Scalar(0.0)});
+  return b("where.self", {b("lt.Scalar", {x, Scalar(1.0)}), near, outer});
+}
+
+// [out, in], each row summing to 1.
+Value* weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filter, DType real) {
+  Value* step = step_of(b, in, out, d, real);
+  Value* wide = b("clamp_min", {step, Scalar(1.0)});
+  Value* reach = b.mul(wide, Scalar(filter == Filter::linear ? 1.0 : 2.0));
+  Value* place = b.add(b("arange", {number(out), real}), Scalar(0.5));
+  Value* centre = b("unsqueeze", {b.mul(place, step), Scalar(1)});
+  Value* column = b("arange", {number(in), real});
+  Value* first = b("trunc", {b.add(b.sub(centre, reach), Scalar(0.5))});
+  Value* end = b("trunc", {b.add(b.add(centre, reach), Scalar(0.5))});
+  Value* inside = b("logical_and", {b("ge.Tensor", {column, first}), b("lt.Tensor", {column, end})});
+  Value* distance = b.div(b.add(b.sub(column, centre), Scalar(0.5)), wide);
+  Value* raw = b("where.ScalarOther", {inside, filtered(b, distance, filter), Scalar(0.0)});
+  return b.div(raw, b("sum.dim_IntList", {raw, b.ints({1}), Scalar(true)}));
+}
+
+void build_antialiased(Build& b, Filter filter) {
+  DecomposeCall& call = b.call();
+  Value* input = call.tensor(call.schema().find("input") >= 0 ? "input" : "self");
+  DType dtype = input->type.dtype;
+  if (!is_float(dtype) && dtype != DType::u8) refuse_dtype(call, dtype);
+  if (rank_of(input) != 4) refuse(call, "expected 4 dimensions");
+  DType real = dtype == DType::f64 ? DType::f64 : DType::f32;
+  const Sizes& sizes = input->type.sizes;
+  Expr height = result_size(call, sizes[2], 0), width = result_size(call, sizes[3], 1);
+  Value* across = weights(b, sizes[3], width, 1, filter, real);
+  Value* down = weights(b, sizes[2], height, 0, filter, real);
+  Value* rows = b("matmul", {b.to(input, real), b("t", {across})});
+  // Bytes are rounded after each direction, as eager does.
+  auto bytes = [&](Value* x) { return b("clamp", {b("round", {x}), Scalar(0.0), Scalar(255.0)}); };
+  if (dtype == DType::u8) rows = bytes(rows);
+  Value* out = b("matmul", {down, rows});
+  if (dtype == DType::u8) out = bytes(out);
+  out = b.to(out, dtype);
+  bool last = is_channels_last(sizes, input->type.strides);
+  call.result(last ? b("clone", {out, MemoryFormat::channels_last}) : b.contiguous(out));
+}
+
+}  // namespace
+
+void register_antialias(Registry& r) {
+  for (Filter filter : {Filter::linear, Filter::cubic}) {
+    std::string name = filter == Filter::linear ? "_upsample_bilinear2d_aa" : "_upsample_bicubic2d_aa";
+    Sample::TensorSpec image = spec({1, 2, 5, 6});
+    auto build = [filter](Build& b) { build_antialiased(b, filter); };
+    std::vector<Sample> samples = {{{image, List{3, 4}, Scalar(false)}},
+                                   {{image, List{7, 9}, Scalar(false)}},
+                                   {{image, List{3, 1}, Scalar(true)}},
+                                   {{spec({2, 3}), List{3, 4}, Scalar(false)}, true}};
+    add_composite(r, {.schema = name + "(Tensor self, SymInt[2] output_size, bool align_corners, float? "
+                                       "scales_h=None, float? scales_w=None) -> Tensor",
+                      .build = build,
+                      .samples = samples});
+    add_composite(r, {.schema = name + ".vec(Tensor input, SymInt[]? output_size, bool align_corners, float[]? "
+                                       "scale_factors) -> Tensor",
+                      .build = build,
+                      .samples = samples});
+  }
+}
+
+}  // namespace kiln
