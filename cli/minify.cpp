@@ -8,6 +8,7 @@
 #include "base/zip.h"
 #include "command.h"
 #include "console.h"
+#include "driver/executable_package.h"
 #include "minify/package_program.h"
 #include "pt2/reader.h"
 #include "values.h"
@@ -62,9 +63,17 @@ int try_once(const Program& program, const minify::MinifyOptions& options) {
 }
 
 int minify_model(const ParsedOptions& options) {
-  const Settings settings = settings_of(options, Phase::both);
-  Program program = is_package(options.positional[0]) ? minify::program_of_package(options.positional[0])
-                                                      : read_pt2(options.positional[0]);
+  Settings settings = settings_of(options, Phase::both);
+  const std::string& path = options.positional[0];
+  const bool package = is_package(path);
+  Program program = package ? minify::program_of_package(path) : read_pt2(path);
+  if (package) {
+    // As the package was compiled, unless the command line says otherwise.
+    Settings as_compiled(Phase::both);
+    for (const std::string& assignment : minify::settings_of_package(path)) as_compiled.set(assignment);
+    for (const GivenSetting& given : given_settings(as_compiled))
+      if (!settings.given(given.setting->key)) settings.set(given.setting->key, given.text);
+  }
   if (const auto file = options.value("--inputs"))
     program.sample_inputs = read_inputs(*file, user_input_names(program));
   minify::MinifyOptions minify_with = minify_options(options, settings);

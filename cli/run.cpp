@@ -30,17 +30,18 @@ int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
   package_options.custom_op_libs = options.values("--custom-op-lib");
   package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
   const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);
-  PackageExecutable package(path, package_options);
+  const std::vector<std::string> input_names = package_input_names(path);
   std::vector<Datum> inputs;
   if (const auto file = options.value("--inputs")) {
-    inputs = read_inputs(*file, package.input_names());
+    inputs = read_inputs(*file, input_names);
   } else if (auto samples = package_sample_inputs(path)) {
     inputs = std::move(*samples);
-  } else if (!package.input_names().empty()) {
+  } else if (!input_names.empty()) {
     fail_user("K0674", str(path, " carries no sample inputs: give --inputs"));
   }
   dump.set_inputs(inputs);
   dump.before();
+  PackageExecutable package(path, package_options);
   const CallResult result = package.call(inputs);
   dump.finished(result);
   deliver_outputs(result.outputs, options);
@@ -56,7 +57,8 @@ int run_watched(const ParsedOptions& options) {
   const std::string& path = options.positional[0];
   minify::DumpOnFailure dump(
       settings, options.values("--custom-op-lib"), [&] { return minify::program_of_package(path); },
-      [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); });
+      [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); },
+      [&] { return minify::settings_of_package(path); });
   try {
     return run_package(options, dump);
   } catch (const Error& error) {

@@ -7,6 +7,7 @@
 #include "base/version.h"
 #include "codegen/cpu/generate.h"
 #include "driver/executable_custom.h"
+#include "driver/executable_package.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
 #include "pt2/reader.h"
@@ -211,6 +212,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
   for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
+  if (options.settings)
+    if (const auto given = compile_assignments(*options.settings); !given.empty())
+      contents.debug["settings.txt"] = join(given, "\n") + "\n";
   contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
   for (const auto& [value, buffer] : result.merged)
     contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");

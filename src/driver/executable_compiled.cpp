@@ -55,6 +55,14 @@ std::vector<GivenSetting> given_settings(const Settings& settings) {
   return out;
 }
 
+std::vector<std::string> compile_assignments(const Settings& settings) {
+  std::vector<std::string> out;
+  for (const GivenSetting& given : given_settings(settings))
+    if (given.setting->phase == Phase::compile && !given.setting->about_machine)
+      out.push_back(str(given.setting->key, "=", given.text));
+  return out;
+}
+
 std::vector<std::string> run_assignments(const Settings& settings) {
   std::vector<std::string> out;
   for (const GivenSetting& given : given_settings(settings))

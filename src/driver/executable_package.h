@@ -43,6 +43,9 @@ struct GivenSetting {
 };
 // What --config and the environment gave, as text that reads back.
 std::vector<GivenSetting> given_settings(const Settings& settings);
+// What they say for compiling, as "key=value", without what is about the machine; the debug section keeps it, so that a
+// failure of a package can be looked for in a program compiled the same way.
+std::vector<std::string> compile_assignments(const Settings& settings);
 // What the settings say for loading and running, as "key=value".
 std::vector<std::string> run_assignments(const Settings& settings);
 

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "driver/executable_package.h"
 #include "minify/accuracy.h"
 #include "minify/repro_files.h"
 #include "pt2/writer.h"
@@ -13,11 +14,13 @@
 namespace kiln::minify {
 
 DumpOnFailure::DumpOnFailure(const Settings& settings, std::vector<std::string> custom_op_libs,
-                             std::function<Program()> program, std::function<void(const std::string&)> say)
+                             std::function<Program()> program, std::function<void(const std::string&)> say,
+                             std::function<std::vector<std::string>()> compiled_with)
     : settings_(settings),
       custom_op_libs_(std::move(custom_op_libs)),
       program_(std::move(program)),
-      say_(std::move(say)) {
+      say_(std::move(say)),
+      compiled_with_(std::move(compiled_with)) {
   const int64_t level = settings.get_int("aot_inductor.repro_level");
   const std::string after = settings.get_string("TORCHDYNAMO_REPRO_AFTER");
   if (!after.empty() && after != "aot" && after != "inductor")
@@ -48,6 +51,14 @@ void DumpOnFailure::finished(const CallResult& result) {
   write(true);
 }
 
+Settings DumpOnFailure::launcher_settings() const {
+  Settings settings(Phase::both);
+  if (compiled_with_)
+    for (const std::string& assignment : compiled_with_()) settings.set(assignment);
+  for (const GivenSetting& given : given_settings(settings_)) settings.set(given.setting->key, given.text);
+  return settings;
+}
+
 void DumpOnFailure::write(bool accuracy) {
   written_ = true;
   try {
@@ -72,7 +83,8 @@ void DumpOnFailure::write(bool accuracy) {
     script.save_dir = checkpoints;
     script.accuracy = accuracy;
     script.custom_op_libs = custom_op_libs_;
-    script.settings = &settings_;
+    const Settings settings = launcher_settings();
+    script.settings = &settings;
     script.torch_version = program.torch_version;
     const std::string after = settings_.get_string("TORCHDYNAMO_REPRO_AFTER");
     if (!after.empty()) script.after = after;

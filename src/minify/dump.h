@@ -17,9 +17,11 @@ namespace kiln::minify {
 
 class DumpOnFailure {
  public:
-  // `program`: reads it, only when it is needed. `say`: prints a line.
+  // `program`: reads it, only when it is needed. `say`: prints a line. `compiled_with`: settings of a package's
+  // compile, which the launcher adds to those of the run.
   DumpOnFailure(const Settings& settings, std::vector<std::string> custom_op_libs, std::function<Program()> program,
-                std::function<void(const std::string&)> say);
+                std::function<void(const std::string&)> say,
+                std::function<std::vector<std::string>()> compiled_with = {});
   bool wanted() const { return level_ > 0; }
   // The inputs of the call, once they are known; until then the program's own.
   void set_inputs(std::vector<Datum> inputs) { inputs_ = std::move(inputs); }
@@ -29,11 +31,13 @@ class DumpOnFailure {
 
  private:
   void write(bool accuracy);
+  Settings launcher_settings() const;
 
   const Settings& settings_;
   std::vector<std::string> custom_op_libs_;
   std::function<Program()> program_;
   std::function<void(const std::string&)> say_;
+  std::function<std::vector<std::string>()> compiled_with_;
   std::optional<std::vector<Datum>> inputs_;
   int64_t level_ = 0;
   bool written_ = false;

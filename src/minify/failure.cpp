@@ -25,10 +25,9 @@ std::string_view telling_line(std::string_view message) {
   const size_t compiler_error = message.find(" error: ");
   if (compiler_error != std::string_view::npos && message.find("the C++ compiler") != std::string_view::npos)
     message = message.substr(compiler_error + 1);
-  if (starts_with(message, "error[")) {
-    const size_t end = message.find("]: ");
-    if (end != std::string_view::npos) message = message.substr(end + 3);
-  }
+  // The runtime's errors come with their code already.
+  while (starts_with(message, "error[") && message.find("]: ") != std::string_view::npos)
+    message = message.substr(message.find("]: ") + 3);
   message = message.substr(0, message.find('\n'));
   // "(value 3, element 17)" says which element, "did you mean" what else is in scope.
   message = message.substr(0, message.find(" (value "));

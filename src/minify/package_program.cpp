@@ -25,4 +25,12 @@ Program program_of_package(const std::string& path) {
   return program;
 }
 
+std::vector<std::string> settings_of_package(const std::string& path) {
+  std::vector<std::string> out;
+  const auto text = PackageDebug(path).entry("debug/settings.txt");
+  for (const std::string& line : split(text.value_or(""), '\n'))
+    if (!line.empty()) out.push_back(line);
+  return out;
+}
+
 }  // namespace kiln::minify
