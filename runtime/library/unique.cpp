@@ -107,7 +107,7 @@ int64_t elements_of(const TensorView& t) {
 void run(LibraryCall& call, bool sorts) {
   Items items(call);
   Groups groups = grouped(items, sorts);
-  TensorView out = call.output(0), inverse = call.output(1), counts = call.output(2);
+  TensorView out = call.output(0), inverse = call.output(1);
   std::vector<int64_t> often(static_cast<size_t>(groups.count), 0);
   std::vector<int64_t> back(static_cast<size_t>(items.count()), 0);
   for (size_t i = 0; i < groups.order.size(); ++i) {
@@ -117,6 +117,8 @@ void run(LibraryCall& call, bool sorts) {
   }
   // Results that nobody asked for have no elements; the others are dense.
   if (elements_of(inverse) == items.count()) std::memcpy(inverse.data, back.data(), back.size() * sizeof(int64_t));
+  if (call.output_count() < 3) return;
+  TensorView counts = call.output(2);
   if (elements_of(counts) == groups.count) std::memcpy(counts.data, often.data(), often.size() * sizeof(int64_t));
 }
 
