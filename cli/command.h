@@ -18,6 +18,12 @@ Command check_command();
 Command interpret_command();
 Command inspect_command();
 Command passes_command();
+Command bisect_command();
+Command replay_command();
+Command profile_command();
+Command report_command();
+Command cache_command();
+Command minify_command();
 
 // Kiln, ABI, C++ compiler found, CPU features, NVRTC and driver if present.
 std::string version_text();

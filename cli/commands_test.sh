@@ -39,6 +39,7 @@ require() {
 }
 last_line_is() { [[ $(tail -n 1 "$1") == "$2" ]]; }
 is_empty() { [[ ! -s $1 ]]; }
+not() { ! "$@"; }
 
 # ---- help and wrong command lines
 expect help 0 out '^usage: kiln COMMAND' -- --help
@@ -48,7 +49,7 @@ for command in compile run check interpret inspect passes; do
   expect "help-$command" 0 out "^usage: kiln $command" -- "$command" --help
   expect "help-$command-config" 0 out '^  --config K=V' -- "$command" --help
 done
-for command in compile run check interpret inspect; do
+for command in compile run check interpret inspect bisect replay profile report cache minify; do
   expect "help-$command-example" 0 out "^  kiln $command " -- "$command" --help
 done
 expect nothing 2 err '^usage: kiln COMMAND' --
@@ -57,11 +58,14 @@ expect unknown-option 2 err 'nearest is --device' -- compile model.pt2 --devcie 
 expect missing-argument 2 err "needs MODEL.pt2" -- compile
 expect bad-number 2 err '--jobs takes a whole number' -- check x --jobs many
 expect bad-backend 2 err '--backend takes compiled, loops or interpret' -- check "$source_dir" --backend fast
-for command in minify bisect replay profile report cache; do
-  expect "not-built-$command" 2 err "does not have 'kiln $command'" -- "$command" x
-done
+
+# ---- the cache, the report
+expect cache-stat 0 out '^entries ' -- cache stat --config cache_dir="$work/cache"
+expect cache-unknown 2 err 'stat, ls and clear' -- cache drop
+expect report-nothing 1 err 'error\[K0144\]' -- report "$work"
 
 # ---- settings
+expect unknown-log 1 err 'Invalid log settings: inductr' -- compile x --config TORCH_LOGS=inductr
 expect unknown-key 1 err 'error\[K0140\]' -- inspect x --config cpp.thread=1
 expect late-key 1 err 'error\[K0141\]' -- run x --config cpp.simdlen=1
 
@@ -96,6 +100,22 @@ if [[ -f $model ]]; then
   expect run-output 0 out 'written to' -- run "$work/mlp.kiln.pt2" -o "$work/out.pt"
   expect run-wrong-inputs 1 err 'Error: input_handles' -- run "$work/mlp.kiln.pt2" --inputs "$work/out.pt"
   expect run-inputs 0 out '^output 0' -- run "$work/mlp.kiln.pt2" --inputs "$cases/mlp/inputs_0.pt"
+  # Debug directory, log, trace, report, cache: of a compile and of a package that exists.
+  expect debug-directory 0 err 'note: debug directory: .*/run_.*-pid_[0-9]*/model' -- compile "$model" -o "$work/d.pt2" --debug --config debug_dir_root="$work/debug"
+  for file in fx_graph_readable.py fx_graph_runnable.py fx_graph_transformed.py ir_pre_fusion.txt ir_post_fusion.txt output_code.cpp output_code.py; do
+    require "debug-$file" test -s "$work"/debug/run_*/model/$file
+  done
+  expect log-fusion 0 err '\[__fusion\] inline relu into linear_1: it is read once' -- compile "$model" -o "$work/d.pt2" --config TORCH_LOGS=+inductor
+  expect log-of-package 0 err '\[__guards\]' -- run "$work/d.pt2" --config TORCH_LOGS=guards
+  expect trace-compile 0 err 'note: trace: ' -- compile "$model" -o "$work/d.pt2" --config TORCH_TRACE="$work/trace" --config cache_dir="$work/cache"
+  expect trace-run 0 out '^output 0' -- run "$work/d.pt2" --config TORCH_TRACE="$work/trace"
+  expect report 0 out '^1 compile, [0-9]* steps, 1 run, 0 errors$' -- report "$work/trace" -o "$work/report.html"
+  expect report-redacted 0 out 'redacted.html' -- report "$work/trace" -o "$work/redacted.html" --redact
+  require report-has-source grep -q 'self.fc1(x)' "$work/report.html"
+  require redacted-has-none not grep -q 'self.fc1(x)' "$work/redacted.html"
+  expect cache-ls 0 out '^kernels .*[0-9a-f]{64}\.so$' -- cache ls --config cache_dir="$work/cache"
+  expect cache-clear 0 out '^1 entries removed' -- cache clear --config cache_dir="$work/cache"
+  expect stack 1 err 'kiln::' -- compile "$work/bad.pt2" --config TORCH_SHOW_CPP_STACKTRACES=1
   for backend in interpret loops compiled; do
     expect "check-$backend" 0 out '^1 passed, 0 failed, 0 skipped$' -- check "$cases/mlp" --backend "$backend" --json "$work/check.json"
     require "json-$backend" grep -q '"passed": 1' "$work/check.json"

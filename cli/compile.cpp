@@ -5,7 +5,9 @@
 
 #include "command.h"
 #include "console.h"
+#include "minify/dump.h"
 #include "pt2/reader.h"
+#include "trace/compile_observer.h"
 
 namespace kiln::cli {
 namespace {
@@ -20,6 +22,10 @@ void check_pass_name(const std::string& name) {
       str("there is no pass '", name, "'; the nearest is '", nearest(name, names), "' ('kiln passes' lists them)"));
 }
 
+void tell_notes(const std::vector<std::string>& notes) {
+  for (const std::string& note : notes) fprintf(stderr, "note: %s\n", note.c_str());
+}
+
 // Prints the IR after passes instead of making a package.
 int dump_passes(const ParsedOptions& options, const Settings& settings) {
   PipelineOptions pipeline;
@@ -29,7 +35,22 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   if (!pipeline.stop_after.empty()) check_pass_name(pipeline.stop_after);
   const std::string wanted = options.value_or("--dump-after", pipeline.stop_after);
   if (wanted != "all") check_pass_name(wanted);
-  const PipelineResult result = run_pipeline(read_pt2(options.positional[0]), pipeline);
+  const Program program = read_pt2(options.positional[0]);
+  CompileObservers observers = compile_observers(settings);
+  if (!observers.empty()) {
+    observers.started({options.positional[0], "", options.value_or("--device", "cpu"), {}, &program});
+    pipeline.observer = &observers;
+  }
+  const PipelineResult result = [&] {
+    try {
+      return run_pipeline(program, pipeline);
+    } catch (const Error& error) {
+      observers.failed(error);
+      tell_notes(observers.notes());
+      throw;
+    }
+  }();
+  tell_notes(observers.notes());
   for (const PassReport& pass : result.passes) {
     if (wanted != "all" && pass.name != wanted) continue;
     printf("# after %s (%.2f ms)%s\n", pass.name.c_str(), pass.milliseconds, pass.changed ? "" : ": unchanged");
@@ -41,8 +62,8 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
 int compile_model(const ParsedOptions& options) {
   Settings settings = settings_of(options, Phase::compile);
   const std::vector<std::string> told = settings.notes();  // settings_of has printed them
-  if (options.has("--dump-after") || options.has("--stop-after")) return dump_passes(options, settings);
   if (options.has("--debug")) settings.set("trace.enabled", "1");
+  if (options.has("--dump-after") || options.has("--stop-after")) return dump_passes(options, settings);
   CompileOptions compile_options;
   compile_options.device = options.value_or("--device", "cpu");
   if (const auto targets = options.value("--target"))
@@ -61,7 +82,24 @@ int compile_model(const ParsedOptions& options) {
   };
   const std::string& model = options.positional[0];
   const std::string package = options.value_or("--output", default_package_path(model));
-  const CompileReport report = compile(model, package, compile_options);
+  compile_options.note = [&](const std::string& note) {
+    line.clear();
+    fprintf(stderr, "note: %s\n", note.c_str());
+  };
+  minify::DumpOnFailure dump(
+      settings, compile_options.custom_op_libs, [&] { return read_pt2(model); },
+      [&](const std::string& text) {
+        line.clear();
+        fprintf(stderr, "%s\n", text.c_str());
+      });
+  dump.before();
+  CompileReport report;
+  try {
+    report = compile(model, package, compile_options);
+  } catch (const Error&) {
+    dump.failed();
+    throw;
+  }
   line.clear();
   for (const std::string& note : report.notes) {
     if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());

@@ -3,12 +3,22 @@
 #include <cstdio>
 
 #include "command.h"
+#include "driver/program_after.h"
+#include "pt2/reader.h"
+#include "pt2/writer.h"
 
 namespace kiln::cli {
 namespace {
 
 int inspect(const ParsedOptions& options) {
   settings_of(options, Phase::both);
+  if (const auto written = options.value("--write")) {
+    Program program = read_pt2(options.positional[0]);
+    if (const auto pass = options.value("--after")) program = program_after(program, *pass);
+    write_pt2(program, *written);
+    printf("%s\n", written->c_str());
+    return 0;
+  }
   fputs(inspect_file(options.positional[0]).c_str(), stdout);
   return 0;
 }
@@ -25,7 +35,9 @@ Command inspect_command() {
       "Of a model: inputs, outputs, symbols with ranges, guards with reasons, weights, graph. Of a package also the "
       "steps of "
       "a run with the operators and source lines that each kernel comes from.";
-  spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2"};
+  spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path"},
+                  {"--after", "", "PASS", "with --write: the model as it is after this pass over the graph"}};
+  spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2", "kiln inspect model.pt2 --write copy.pt2"};
   return {spec, inspect};
 }
 

@@ -10,21 +10,10 @@ namespace kiln::cli {
 namespace {
 
 std::vector<Command> commands() {
-  return {compile_command(), run_command(), check_command(), interpret_command(), inspect_command(), passes_command()};
+  return {compile_command(), run_command(),    check_command(),  interpret_command(),
+          inspect_command(), passes_command(), bisect_command(), replay_command(),
+          profile_command(), report_command(), cache_command(),  minify_command()};
 }
-
-// In the documentation, but not built yet.
-struct FutureCommand {
-  const char *name, *summary;
-};
-constexpr FutureCommand future_commands[] = {
-    {"minify", "finds the smallest program that still fails the same way"},
-    {"bisect", "finds the first kernel and operator that differ from the reference"},
-    {"replay", "runs a fault bundle, or one kernel on saved values"},
-    {"profile", "times every kernel"},
-    {"report", "makes one page of a trace directory"},
-    {"cache", "shows and clears the kernel and tuning caches"},
-};
 
 std::string overall_help() {
   std::string text =
@@ -35,10 +24,8 @@ std::string overall_help() {
     name.resize(14, ' ');
     text += name + command.spec.summary + "\n";
   }
-  text += "\nnot in this build yet:\n ";
-  for (const FutureCommand& command : future_commands) text += str(" ", command.name);
   text +=
-      "\n\n  --help       shows this text; 'kiln COMMAND --help' shows a command's options\n"
+      "\n  --help       shows this text; 'kiln COMMAND --help' shows a command's options\n"
       "  --version    Kiln, ABI, C++ compiler, CPU features, NVRTC and driver\n\nexamples:\n"
       "  kiln compile model.pt2              writes model.kiln.pt2\n"
       "  kiln run model.kiln.pt2             runs it on the model's sample inputs\n"
@@ -49,7 +36,6 @@ std::string overall_help() {
 [[noreturn]] void unknown_command(const std::string& name) {
   std::vector<std::string> names;
   for (const Command& command : commands()) names.push_back(command.spec.name);
-  for (const FutureCommand& command : future_commands) names.push_back(command.name);
   throw UsageError(str("unknown command '", name, "'; the nearest is '", nearest(name, names), "'"));
 }
 
@@ -74,9 +60,6 @@ int dispatch(const std::vector<std::string>& args) {
     fputs(command_help(command.spec).c_str(), stdout);
     return 0;
   }
-  for (const FutureCommand& command : future_commands)
-    if (command.name == name)
-      throw UsageError(str("this build of Kiln does not have 'kiln ", name, "' (it ", command.summary, ")"));
   unknown_command(name);
 }
 

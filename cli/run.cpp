@@ -4,7 +4,11 @@
 #include "base/error.h"
 #include "command.h"
 #include "console.h"
+#include "debug/package_debug.h"
+#include "debug/tell_package.h"
 #include "driver/executable_package.h"
+#include "minify/dump.h"
+#include "minify/package_program.h"
 #include "values.h"
 
 namespace kiln::cli {
@@ -19,8 +23,7 @@ void print_timing(std::vector<double> seconds) {
 }
 
 // This command never starts a compiler: what it runs is in the package.
-int run_package(const ParsedOptions& options) {
-  settings_of(options, Phase::run);  // refuses keys that come too late; the runtime reads them for itself
+int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
   const std::string& path = options.positional[0];
   PackageOptions package_options;
   package_options.settings = options.values("--config");
@@ -36,9 +39,31 @@ int run_package(const ParsedOptions& options) {
   } else if (!package.input_names().empty()) {
     fail_user("K0674", str(path, " carries no sample inputs: give --inputs"));
   }
-  deliver_outputs(package.call(inputs).outputs, options);
+  dump.set_inputs(inputs);
+  dump.before();
+  const CallResult result = package.call(inputs);
+  dump.finished(result);
+  deliver_outputs(result.outputs, options);
   if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));
   return 0;
+}
+
+int run_watched(const ParsedOptions& options) {
+  const Settings settings =
+      settings_of(options, Phase::run);  // refuses keys that come too late; the runtime has its own
+  for (const std::string& note : tell_of_package(options.positional[0], settings))
+    fprintf(stderr, "note: %s\n", note.c_str());
+  const std::string& path = options.positional[0];
+  minify::DumpOnFailure dump(
+      settings, options.values("--custom-op-lib"), [&] { return minify::program_of_package(path); },
+      [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); });
+  try {
+    return run_package(options, dump);
+  } catch (const Error& error) {
+    dump.failed();
+    trace_error(error, settings);
+    throw;
+  }
 }
 
 }  // namespace
@@ -61,7 +86,7 @@ Command run_command() {
   };
   spec.examples = {"kiln run model.kiln.pt2", "kiln run model.kiln.pt2 --inputs batch.npz -o result.pt --repeat 1000",
                    "kiln run model.kiln.pt2 --config aot_inductor.debug_intermediate_value_printer=2"};
-  return {spec, run_package};
+  return {spec, run_watched};
 }
 
 }  // namespace kiln::cli

@@ -22,7 +22,8 @@ kiln_status status_of(const Error& error) {
   if (error.kind() == ErrorKind::unsupported) return KILN_ERROR_UNSUPPORTED;
   if (between(code, "K0610", "K0622")) return KILN_ERROR_INPUT;
   if (code == "K0636") return KILN_ERROR_STOPPED;
-  if (between(code, "K0630", "K0635")) return KILN_ERROR_RUN;
+  if (between(code, "K0630", "K0635") || code == "K0637" || code == "K0330") return KILN_ERROR_RUN;
+  if (code == "K0639") return KILN_ERROR_UNSUPPORTED;
   if (code == "K0650") return KILN_ERROR_MEMORY;
   if (between(code, "K0140", "K0149") || between(code, "K0640", "K0669")) return KILN_ERROR_ARGUMENT;
   return KILN_ERROR_FILE;

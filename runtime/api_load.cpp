@@ -5,6 +5,7 @@
 #include "base/settings.h"
 #include "runtime/api_handles.h"
 #include "runtime/element.h"
+#include "runtime/guard_memory.h"
 #include "runtime/package_loader.h"
 
 using namespace kiln;
@@ -41,8 +42,16 @@ ModelOptions model_options(const kiln_load_options& options) {
   out.parallel_for = options.parallel_for;
   out.parallel_for_user = options.parallel_for_user;
   out.check_inputs = !settings.given("check_inputs") || settings.get_bool("check_inputs");
-  out.printer_mode = static_cast<int>(settings.get_int("aot_inductor.debug_intermediate_value_printer"));
-  out.printer_filter = settings.get_list("aot_inductor.filtered_kernel_names");
+  out.debug.printer_mode = static_cast<int>(settings.get_int("aot_inductor.debug_intermediate_value_printer"));
+  out.debug.printer_filter = settings.get_list("aot_inductor.filtered_kernel_names");
+  out.debug.save_dir = settings.get_string("intermediate_value_dir");
+  out.debug.nan_asserts = settings.get_bool("nan_asserts");
+  out.debug.check_bounds = settings.get_bool("check_bounds");
+  out.debug.fault_dir = settings.get_string("fault_dir");
+  out.debug.trace_dir = settings.get_string("TORCH_TRACE");
+  out.debug.fault_values = settings.get_bool("fault_values");
+  out.debug.separate_buffers = settings.get_bool("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  if (out.debug.separate_buffers && !options.allocator) out.allocator = guard_allocator();
   for (const std::string& note : settings.notes()) out.log.write(KILN_LOG_WARNING, note);
   return out;
 }

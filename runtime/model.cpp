@@ -4,7 +4,6 @@
 
 #include "base/error.h"
 #include "runtime/element.h"
-#include "runtime/printer.h"
 
 namespace kiln::runtime {
 
@@ -23,7 +22,7 @@ Model::Model(ModelParts parts, ModelOptions options)
     constant_buffers_.push_back(buffer_of_constant(program_, static_cast<int32_t>(c)));
   check_constant_extents();
   make_origins();
-  printer_ = make_printer(program_, options_.printer_mode, options_.printer_filter, options_.log);
+  watch_ = std::make_unique<Watch>(options_.debug, program_, origins_, std::move(parts.files), target_, options_.log);
   weights_.start(std::move(parts.constants));
 }
 

@@ -17,6 +17,7 @@
 #include "runtime/parallel.h"
 #include "runtime/program.h"
 #include "runtime/run.h"
+#include "runtime/watch.h"
 #include "runtime/weights.h"
 
 namespace kiln::runtime {
@@ -47,8 +48,9 @@ struct ModelParts {
   std::unique_ptr<CodeModule> code;
   std::vector<std::unique_ptr<CodeModule>> custom_code;
   CustomOps custom_ops;
-  std::vector<ConstantData> constants;  // by constant; aligned as their buffers ask
-  std::shared_ptr<const void> keep;     // the mapped file
+  std::vector<ConstantData> constants;        // by constant; aligned as their buffers ask
+  std::shared_ptr<const void> keep;           // the mapped file
+  std::shared_ptr<const PackageFiles> files;  // nullptr: made by hand
 };
 
 struct ModelOptions {
@@ -58,8 +60,7 @@ struct ModelOptions {
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   bool check_inputs = true;
-  int printer_mode = 0;                     // aot_inductor.debug_intermediate_value_printer
-  std::vector<std::string> printer_filter;  // aot_inductor.filtered_kernel_names
+  DebugOptions debug;
 };
 
 class Model {
@@ -79,7 +80,7 @@ class Model {
   WeightStore& weights() { return weights_; }
   BoundCache& bounds() { return bounds_; }
   RunPool& runs() { return runs_; }
-  StepObserver* printer() const { return printer_.get(); }
+  Watch& watch() { return *watch_; }
   const std::vector<kiln_origin>& origins(int32_t step_number) const;
   std::string origin_text(int32_t step_number) const;  // "\n  --> model.py:42 …" lines, or nothing
 
@@ -112,7 +113,7 @@ class Model {
   BoundCache bounds_{16};
   std::shared_ptr<const BoundPlan> fixed_;  // layouts of constants: bound to no symbols at all
   std::vector<int32_t> constant_buffers_;
-  std::unique_ptr<StepObserver> printer_;
+  std::unique_ptr<Watch> watch_;
   WeightStore weights_;
   RunPool runs_;  // last: runs refer to all the rest
 };

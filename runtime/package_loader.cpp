@@ -12,7 +12,11 @@ namespace {
 class Loader {
  public:
   Loader(const PackageSource& source, const Allocator& allocator, const Log& log)
-      : source_(source), zip_(source.bytes, source.label), allocator_(allocator), log_(log) {}
+      : source_(source),
+        zip_holder_(std::make_shared<ZipReader>(source.bytes, source.label)),
+        zip_(*zip_holder_),
+        allocator_(allocator),
+        log_(log) {}
 
   ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features) {
     const ZipEntry& plan = find_plan();
@@ -20,11 +24,14 @@ class Loader {
     zip_.check_crc(plan);
     parts_.plan = format::read_plan(zip_.stored(plan));
     check_fits();
+    files_ = std::make_shared<PackageFiles>(zip_holder_, source_.keep, folder_);
     load_code(features);
+    find_sidecar();
     load_origins();
     load_custom(custom_libraries);
     for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
     parts_.keep = source_.keep;
+    parts_.files = files_;
     return std::move(parts_);
   }
 
@@ -79,11 +86,27 @@ class Loader {
     parts_.code = load_shared_object(zip_.stored(object), str(source_.label, ":", code.entry));
   }
 
+  // --strip-debug puts the debug section into a file of its own; where it lies beside the package it is used.
+  void find_sidecar() {
+    const std::string path = source_.label + ".debug";
+    if (!source_.keep || zip_.find(folder_ + "debug/origins") || !file_exists(path)) return;
+    try {
+      auto file = MappedFile::open(path);
+      auto sidecar = std::make_shared<ZipReader>(file->bytes(), path);
+      const ZipEntry* id = sidecar->find(folder_ + "build_id");
+      if (!id || as_text(sidecar->stored(*id)) != parts_.plan.build_id)
+        return log_.write(KILN_LOG_WARNING, str(path, " belongs to another build and is not used"));
+      files_->add_sidecar(std::move(sidecar), std::move(file));
+    } catch (const Error& error) {
+      log_.write(KILN_LOG_WARNING, str(path, " is not used: ", error.message()));
+    }
+  }
+
   void load_origins() {
-    const ZipEntry* found = zip_.find(folder_ + "debug/origins");
+    const auto found = files_->entry("debug/origins");
     if (!found) return;
     try {
-      parts_.origins = format::read_origins(zip_.stored(*found));
+      parts_.origins = format::read_origins(*found);
     } catch (const Error& error) {
       log_.write(KILN_LOG_WARNING, str("the debug section is left out: ", error.message()));
       return;
@@ -139,7 +162,9 @@ class Loader {
   }
 
   const PackageSource& source_;
-  ZipReader zip_;
+  std::shared_ptr<const ZipReader> zip_holder_;
+  const ZipReader& zip_;
+  std::shared_ptr<PackageFiles> files_;
   const Allocator& allocator_;
   const Log& log_;
   std::string folder_;

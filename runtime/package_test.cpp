@@ -157,16 +157,17 @@ TEST_F(Package, PrinterPrintsNamesOrValues) {
   EXPECT_EQ(run_with({}), "");
   std::string names = run_with({"aot_inductor.debug_intermediate_value_printer=3"});
   EXPECT_EQ(names,
-            "[ before_launch - cpp_linear_0 ]\n[ before_launch - cpp_fused_relu_1 ]  model.py:9 in forward:  h = "
-            "self.act(self.l1(x))\n"
-            "[ before_launch - cpp_linear_2 ]\n[ before_launch - cpp_fused_square_3 ]\n");
+            "[ before_launch - cpp_linear_0 ] run 1\n"
+            "[ before_launch - cpp_fused_relu_1 ] run 1  model.py:9 in forward:  h = self.act(self.l1(x))\n"
+            "[ before_launch - cpp_linear_2 ] run 1\n[ before_launch - cpp_fused_square_3 ] run 1\n");
   std::string values =
       run_with({"aot_inductor.debug_intermediate_value_printer=2", "aot_inductor.filtered_kernel_names=CPP_fused_r*"});
   for (const char* part : {"[ before_launch - cpp_fused_relu_1 ]", "[ after_launch - cpp_fused_relu_1 ]", "model.py:9",
                            "h ", "float32 [8, 16] strides [16, 1]", "min ", "max ", "mean ", "std ", "nan 0", "inf 0",
-                           "zero ", "(not yet written)"})
+                           "zero ", "checksum ", " cpu", "(not yet written)"})
     EXPECT_NE(values.find(part), std::string::npos) << part << "\n" << values;
-  EXPECT_EQ(values.find("cpp_linear_0"), std::string::npos);
+  EXPECT_EQ(values.find("launch - cpp_linear_0"), std::string::npos);
+  EXPECT_NE(values.find("from cpp_linear_0"), std::string::npos) << values;
   std::string none =
       run_with({"aot_inductor.debug_intermediate_value_printer=2", "aot_inductor.filtered_kernel_names=nothing"});
   EXPECT_NE(none.find("matches no kernel"), std::string::npos);

@@ -8,9 +8,9 @@
 #include "runtime/element.h"
 #include "runtime/expression.h"
 #include "runtime/placement.h"
-#include "runtime/printer.h"
 #include "runtime/processors.h"
 #include "runtime/strided_copy.h"
+#include "runtime/tensor_statistics.h"
 
 namespace kiln::runtime {
 namespace {

@@ -26,23 +26,6 @@ std::string custom_name(const std::string& target) {
 
 }  // namespace
 
-std::vector<format::KernelArg> buffers_used(const format::Step& step) {
-  std::vector<format::KernelArg> used;
-  auto add = [&](int32_t buffer, int access) {
-    if (buffer == none) return;
-    for (format::KernelArg& arg : used)
-      if (arg.buffer == buffer) return void(arg.access = static_cast<uint8_t>(arg.access | access));
-    used.push_back({buffer, static_cast<uint8_t>(access)});
-  };
-  for (const format::KernelArg& arg : step.args) add(arg.buffer, arg.access);
-  for (const format::CallArg& arg : step.call_args)
-    if (arg.kind == 1 || arg.kind == 2)
-      for (int32_t b : arg.items) add(b, 1);
-  for (int32_t b : step.mutates) add(b, 3);
-  for (int32_t b : step.outputs) add(b, 2);
-  return used;
-}
-
 Program::Program(format::Plan given, const CodeModule* code, const CustomOps& custom) : plan(std::move(given)) {
   classify_symbols();
   init = add_steps(plan.init, code, custom);

@@ -15,6 +15,7 @@
 #include "kiln/custom_op.h"
 #include "kiln/kernel_abi.h"
 #include "package/format.h"
+#include "package/step_plan.h"
 #include "runtime/code_loader.h"
 #include "runtime/library/library.h"
 
@@ -89,7 +90,6 @@ class Program {
   bool step_is_late(const format::Step& step) const;
 };
 
-// Every buffer that a step itself touches, with its access (1 read, 2 write, 3 both).
-std::vector<format::KernelArg> buffers_used(const format::Step& step);
+using format::buffers_used;
 
 }  // namespace kiln::runtime

@@ -28,7 +28,6 @@ Run::Run(Model& model) : model_(model), program_(model.program()) {
 void Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                size_t output_count) {
   hook_ = state.hook;
-  printer_ = model_.printer();
   seed_ = state.seed;
   iteration_ = 0;
   threads_ = model_.parallel().threads();
@@ -37,10 +36,12 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   pin_weights(state);
   if (program_.has_late) start_late();
   take_outputs(outputs, output_count);
-  if (hook_ || printer_) [[unlikely]]
+  if (hook_ || model_.watch().on()) [[unlikely]] {
+    start_watching(model_.watch().next_run());
     block<true>(program_.main);
-  else
+  } else {
     block<false>(program_.main);
+  }
   finish_outputs();
   if (any_copied_) write_back_inputs();
 }
@@ -53,7 +54,13 @@ void Run::derive(const Weights& weights, const InitSlice& slice) {
   layout_ = &fixed->layout;
   set_constants(weights);
   place_temps(true);
-  block<false>(slice.steps);
+  hook_ = nullptr;
+  if (model_.watch().on()) {
+    start_watching(0);
+    block<true>(slice.steps);
+  } else {
+    block<false>(slice.steps);
+  }
   bound_ = nullptr;
 }
 
@@ -72,10 +79,19 @@ void Run::use_bound(std::shared_ptr<const BoundPlan> bound) {
 
 void Run::place_temps(bool init) {
   int64_t bytes = init ? bound_->init_arena_bytes : bound_->arena_bytes;
-  if (bytes > 0) arena_.grow(model_.allocator(), bytes, std::max(bound_->arena_alignment, memory_alignment));
+  const bool separate = model_.options().debug.separate_buffers;
+  if (bytes > 0 && !separate)
+    arena_.grow(model_.allocator(), bytes, std::max(bound_->arena_alignment, memory_alignment));
   for (size_t b = 0; b < layout_->buffers.size(); ++b)
     if (layout_->buffers[b].arena >= 0 && !program_.in_init[b] == !init)
-      set_group(static_cast<int32_t>(b), arena_.data() + layout_->buffers[b].arena);
+      set_group(static_cast<int32_t>(b),
+                separate ? own_memory(b, layout_->buffers[b]) : arena_.data() + layout_->buffers[b].arena);
+}
+
+std::byte* Run::own_memory(size_t owner, const BufferLayout& layout) {
+  own_memory_.resize(program_.plan.buffers.size());
+  own_memory_[owner] = Block(model_.allocator(), layout.group_bytes, memory_alignment);
+  return own_memory_[owner].data();
 }
 
 void Run::set_group(int32_t owner, std::byte* memory) {
@@ -170,8 +186,12 @@ void Run::place_late(int32_t slot) {
   size_t alignment = memory_alignment;
   int64_t bytes = place_owners(program_, late_layout_, temps, alignment);
   Block& memory = late_memory_[static_cast<size_t>(slot)];
-  if (!temps.empty()) memory.grow(model_.allocator(), bytes, alignment);
-  for (int32_t owner : temps) set_group(owner, memory.data() + late_layout_.buffers[static_cast<size_t>(owner)].arena);
+  const bool separate = model_.options().debug.separate_buffers;
+  if (!temps.empty() && !separate) memory.grow(model_.allocator(), bytes, alignment);
+  for (int32_t owner : temps) {
+    const BufferLayout& layout = late_layout_.buffers[static_cast<size_t>(owner)];
+    set_group(owner, separate ? own_memory(static_cast<size_t>(owner), layout) : memory.data() + layout.arena);
+  }
   for (int32_t owner : outputs) set_output(static_cast<size_t>(program_.buffer(owner).position));
 }
 

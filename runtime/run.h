@@ -18,6 +18,7 @@
 namespace kiln::runtime {
 
 class Model;
+class RunningStep;
 
 // What one call brings from its instance.
 struct CallState {
@@ -85,8 +86,7 @@ class Run {
   void step(const PreparedStep& prepared);
   void launch(const PreparedStep& prepared, const BoundStep& bound);
   void launch_kernel(const PreparedStep& prepared, const BoundStep& bound);
-  void launch_observed(const PreparedStep& prepared, const BoundStep& bound);
-  bool notify(kiln_hook_when when, const PreparedStep& prepared, const BoundStep& bound);
+  uint64_t step_seed(const PreparedStep& prepared) const;
   template <bool observed>
   void control(const PreparedStep& prepared);
   bool predicate(const PreparedStep& prepared) const;
@@ -98,6 +98,13 @@ class Run {
   [[noreturn]] void raise(const PreparedStep& prepared);
   [[noreturn]] void fail_bound(const PreparedStep& prepared, const BoundStep& bound) const;
 
+  // run_observed.cpp
+  class ObservedStep;
+  void start_watching(uint64_t number);
+  void launch_observed(const PreparedStep& prepared, const BoundStep& bound);
+  bool notify(kiln_hook_when when, const PreparedStep& prepared, ObservedStep& observed);
+  const char* writer_name(int32_t buffer) const;
+
   // run_calls.cpp
   void library_step(const PreparedStep& prepared);
   void custom_step(const PreparedStep& prepared);
@@ -107,6 +114,7 @@ class Run {
   void pin_weights(const CallState& state);
   void set_constants(const Weights& weights);
   void place_temps(bool init);
+  std::byte* own_memory(size_t owner, const BufferLayout& layout);
   void set_group(int32_t owner, std::byte* memory);
   void start_late();
   void place_late(int32_t slot);
@@ -126,6 +134,7 @@ class Run {
   std::vector<void*> argv_;
   std::vector<int64_t> late_ints_;
   Block arena_, scratch_;
+  std::vector<Block> own_memory_;   // by owner, where every buffer has an allocation of its own
   std::vector<Block> late_memory_;  // by symbol
   int64_t scratch_stride_ = 0;
   int threads_ = 1;
@@ -133,7 +142,11 @@ class Run {
   uint64_t seed_ = 0;
   int64_t iteration_ = 0;
   StepObserver* hook_ = nullptr;
-  StepObserver* printer_ = nullptr;
+  // Of watched runs only.
+  uint64_t run_number_ = 0;
+  std::vector<int32_t> writers_;     // by owner of memory: the position of the step that wrote it last
+  std::vector<int64_t> iterations_;  // of the loops around the current step
+  const RunningStep* running_ = nullptr;
 
   struct InputState {
     const DLTensor* tensor = nullptr;

@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "runtime/element.h"
+#include "runtime/fault_signals.h"
 #include "runtime/input_errors.h"
 #include "runtime/model.h"
 #include "runtime/run.h"
@@ -30,6 +31,7 @@ struct Launch {
   const int64_t* ints;
   std::byte* scratch;
   int64_t scratch_stride;
+  const RunningStep* running;  // what a fault handler names; nullptr: nobody watches
   std::atomic<bool> failed{false};
 };
 
@@ -39,11 +41,21 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
   kiln_kernel_context context = launch->context;
   context.thread = static_cast<uint32_t>(slot);
   context.scratch = launch->scratch + slot * launch->scratch_stride;
+  if (launch->running) [[unlikely]] {
+    StepMark mark(launch->running);
+    if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
+      launch->failed.store(true, std::memory_order_relaxed);
+    return;
+  }
   if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
     launch->failed.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace
+
+uint64_t Run::step_seed(const PreparedStep& prepared) const {
+  return launch_seed(seed_, prepared.step->number, iteration_);
+}
 
 template <bool observed>
 void Run::block(const std::vector<int32_t>& steps) {
@@ -87,12 +99,12 @@ void Run::launch_kernel(const PreparedStep& prepared, const BoundStep& bound) {
   if (layout_ == &late_layout_) [[unlikely]]
     check_known(prepared);
   kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,       scratch_.data(),
-                              prepared.scratch_bytes,  &error_, launch_seed(seed_, prepared.step->number, iteration_)};
+                              prepared.scratch_bytes,  &error_, step_seed(prepared)};
   bool failed;
   if (bound.items <= bound.grain || threads_ == 1) {
     failed = prepared.kernel(&context, argv_.data(), bound.ints, 0, bound.items) != 0;
   } else {
-    Launch launch{prepared.kernel, context, argv_.data(), bound.ints, scratch_.data(), scratch_stride_};
+    Launch launch{prepared.kernel, context, argv_.data(), bound.ints, scratch_.data(), scratch_stride_, running_};
     model_.parallel().run(bound.items, bound.grain, threads_, launch_piece, &launch);
     failed = launch.failed.load(std::memory_order_relaxed);
   }
@@ -154,14 +166,17 @@ void Run::control(const PreparedStep& prepared) {
       break;
   }
   int64_t outer = iteration_;
+  if constexpr (observed) iterations_.push_back(0);
   for (int64_t i = 0;; ++i) {
     iteration_ = i;
+    if constexpr (observed) iterations_.back() = i;
     if (prepared.step->iteration_symbol != none) define(prepared.step->iteration_symbol, i, prepared);
     block<observed>(prepared.blocks[0]);
     if (!predicate(prepared)) break;
     block<observed>(prepared.blocks[1]);
   }
   iteration_ = outer;
+  if constexpr (observed) iterations_.pop_back();
 }
 
 bool Run::predicate(const PreparedStep& prepared) const {
@@ -206,38 +221,6 @@ void Run::copy_step(const PreparedStep& prepared) {
     return;
   strided_copy(pointer(to), layout_->strides(program_, to), pointer(from), layout_->strides(program_, from), sizes,
                dtype_bytes(static_cast<DType>(program_.buffer(from).dtype)));
-}
-
-void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) {
-  const char* name = prepared.step->name.c_str();
-  if (!(hook_ && hook_->wants(name)) && !(printer_ && printer_->wants(name))) return launch(prepared, bound);
-  bool replaced = notify(KILN_BEFORE_STEP, prepared, bound);
-  if (!replaced) launch(prepared, bound);
-  notify(KILN_AFTER_STEP, prepared, bound);
-}
-
-bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, const BoundStep& bound) {
-  std::vector<kiln_step_arg> args;
-  for (const format::KernelArg& used : buffers_used(*prepared.step)) {
-    // Sizes that the step itself will find are not there yet.
-    if (!buffer_known(used.buffer)) continue;
-    const format::Buffer& buffer = program_.buffer(used.buffer);
-    args.push_back({buffer.name.c_str(), view(used.buffer), used.access, buffer.role == format::BufferRole::output});
-  }
-  const std::vector<kiln_origin>& origins = model_.origins(prepared.step->number);
-  kiln_step step{sizeof(kiln_step),     prepared.step->name.c_str(),
-                 prepared.step->number, iteration_,
-                 bound.items,           args.data(),
-                 args.size(),           origins.data(),
-                 origins.size()};
-  bool replaced = false;
-  for (StepObserver* observer : {printer_, hook_}) {
-    if (!observer || !observer->wants(step.name)) continue;
-    kiln_hook_answer answer = observer->observe(when, step);
-    if (answer == KILN_HOOK_STOP) fail_step("K0636", prepared, "a hook stopped the run");
-    replaced = replaced || answer == KILN_HOOK_REPLACE;
-  }
-  return replaced;
 }
 
 }  // namespace kiln::runtime

@@ -213,11 +213,22 @@ typedef enum kiln_hook_answer {
   KILN_HOOK_STOP = 2,    /* the run ends with KILN_ERROR_STOPPED */
 } kiln_hook_answer;
 
+typedef enum kiln_buffer_role {
+  KILN_ROLE_INPUT = 0,
+  KILN_ROLE_CONSTANT = 1,
+  KILN_ROLE_DERIVED = 2, /* made from constants when they are loaded or updated */
+  KILN_ROLE_OUTPUT = 3,
+  KILN_ROLE_TEMP = 4,
+} kiln_buffer_role;
+
 typedef struct kiln_step_arg {
   const char* name;  /* of the buffer */
   DLTensor tensor;   /* a view; a hook may write to what the step writes */
   int32_t access;    /* 1 read, 2 written, 3 both */
   int32_t is_output; /* of the model */
+  int32_t role;      /* kiln_buffer_role */
+  int32_t reserved;
+  const char* producer; /* the step that wrote this memory last in this run; "": none has */
 } kiln_step_arg;
 
 typedef struct kiln_origin {
@@ -237,6 +248,14 @@ typedef struct kiln_step {
   size_t arg_count;
   const kiln_origin* origins; /* empty when the package was stripped */
   size_t origin_count;
+  const char* kind; /* "kernel", "library", "custom", "copy" */
+  uint64_t run;     /* number of the run among those of its model that are watched, from 1; 0: weights are prepared */
+  uint64_t seed;    /* of the random numbers of this launch */
+  const int64_t* iterations; /* of the loops around it, outermost first */
+  size_t loop_depth;
+  const char* const* symbol_names; /* the symbols that have a value at this step */
+  const int64_t* symbol_values;
+  size_t symbol_count;
 } kiln_step;
 
 typedef kiln_hook_answer (*kiln_hook_fn)(void* user, kiln_hook_when when, const kiln_step* step);

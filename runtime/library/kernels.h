@@ -4,6 +4,21 @@
 
 namespace kiln::runtime {
 
+void run_complex_copy(LibraryCall& call);
+void run_complex_join(LibraryCall& call);
+void run_complex_parts(LibraryCall& call);
+void run_fft_c2c(LibraryCall& call);
+void run_fft_c2r(LibraryCall& call);
+void run_fft_r2c(LibraryCall& call);
+void run_linalg_cholesky(LibraryCall& call);
+void run_linalg_eigh(LibraryCall& call);
+void run_linalg_inv(LibraryCall& call);
+void run_linalg_lu_factor(LibraryCall& call);
+void run_linalg_lu_solve(LibraryCall& call);
+void run_linalg_qr(LibraryCall& call);
+void run_linalg_solve(LibraryCall& call);
+void run_linalg_solve_triangular(LibraryCall& call);
+void run_linalg_svd(LibraryCall& call);
 void run_sort(LibraryCall& call);
 void run_topk(LibraryCall& call);
 void size_nonzero(LibraryCall& call);

@@ -6,6 +6,21 @@ namespace kiln::runtime {
 namespace {
 
 constexpr LibraryKernel table[] = {
+    {"complex_copy", nullptr, run_complex_copy},
+    {"complex_join", nullptr, run_complex_join},
+    {"complex_parts", nullptr, run_complex_parts},
+    {"fft_c2c", nullptr, run_fft_c2c},
+    {"fft_c2r", nullptr, run_fft_c2r},
+    {"fft_r2c", nullptr, run_fft_r2c},
+    {"linalg_cholesky", nullptr, run_linalg_cholesky},
+    {"linalg_eigh", nullptr, run_linalg_eigh},
+    {"linalg_inv", nullptr, run_linalg_inv},
+    {"linalg_lu_factor", nullptr, run_linalg_lu_factor},
+    {"linalg_lu_solve", nullptr, run_linalg_lu_solve},
+    {"linalg_qr", nullptr, run_linalg_qr},
+    {"linalg_solve", nullptr, run_linalg_solve},
+    {"linalg_solve_triangular", nullptr, run_linalg_solve_triangular},
+    {"linalg_svd", nullptr, run_linalg_svd},
     {"bincount", size_bincount, run_bincount},
     {"nonzero", size_nonzero, run_nonzero},
     {"repeat_interleave", size_repeat_interleave, run_repeat_interleave},

@@ -117,7 +117,7 @@ void run(LibraryCall& call, bool sorts) {
   }
   // Results that nobody asked for have no elements; the others are dense.
   if (elements_of(inverse) == items.count()) std::memcpy(inverse.data, back.data(), back.size() * sizeof(int64_t));
-  if (call.output_count() < 3) return;
+  if (call.output_count() < 3) return;  // _unique
   TensorView counts = call.output(2);
   if (elements_of(counts) == groups.count) std::memcpy(counts.data, often.data(), often.size() * sizeof(int64_t));
 }

@@ -1,9 +1,16 @@
 #include "base/error.h"
 
+#include "base/native_stack.h"
+
 namespace kiln {
+namespace {
+// The last part of an error's text, where TORCH_SHOW_CPP_STACKTRACES asks for it.
+constexpr std::string_view stack_heading = "\n  native stack, innermost call first:\n";
+}  // namespace
 
 Error::Error(ErrorKind kind, std::string code, std::string message, Where where)
     : kind_(kind), code_(std::move(code)), message_(std::move(message)), where_(std::move(where)) {
+  if (native_stacks_wanted()) text_ = str(stack_heading, native_stack_text(1));
   render();
 }
 
@@ -17,6 +24,9 @@ void Error::locate(const Where& where) {
 }
 
 void Error::render() {
+  // The stack is where the error was made: what `locate` adds later does not change it.
+  const size_t stack = text_.find(stack_heading);
+  const std::string kept = stack == std::string::npos ? "" : text_.substr(stack);
   text_ = str("error[", code_, "]: ", message_);
   if (kind_ == ErrorKind::bug) text_ += " (this is a bug in Kiln; please report it)";
   if (where_.source.known()) {
@@ -30,6 +40,7 @@ void Error::render() {
   if (!where_.node.empty()) parts.push_back("node " + where_.node);
   if (!where_.pass.empty()) parts.push_back("pass " + where_.pass);
   if (!parts.empty()) text_ += "\n  " + join(parts, " · ");
+  text_ += kept;
 }
 
 void fail_user(const char* code, std::string message, Where where) {

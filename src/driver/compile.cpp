@@ -12,12 +12,16 @@
 #include "pt2/reader.h"
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
+#include "trace/compile_observer.h"
 
 namespace kiln {
 namespace {
 
 class Stopwatch {
  public:
+  double since_start() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
   double lap() {
     auto now = std::chrono::steady_clock::now();
     double seconds = std::chrono::duration<double>(now - last_).count();
@@ -26,7 +30,7 @@ class Stopwatch {
   }
 
  private:
-  std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now(), last_ = began_;
 };
 
 std::string setting(const CompileOptions& options, const char* key) {
@@ -41,7 +45,10 @@ int simdlen(const CompileOptions& options) {
 PipelineOptions pipeline_options(const CompileOptions& options, int lanes) {
   PipelineOptions pipeline;
   pipeline.lanes = lanes;
-  if (options.settings) pipeline.disabled = options.settings->get_list("disable_pass");
+  if (options.settings) {
+    pipeline.disabled = options.settings->get_list("disable_pass");
+    pipeline.fault = fault_of(*options.settings);
+  }
   if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).names();
   if (options.progress) pipeline.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
   return pipeline;
@@ -54,20 +61,52 @@ std::string sample_inputs_file(const Program& program) {
   return bytes;
 }
 
-PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
-                                 const CompileOptions& options, CompileReport& report) {
-  Compiler compiler = find_compiler(setting(options, "compiler"));
-  std::string directory = setting(options, "cache_dir");
-  KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
+BuildRequest build_request(const codegen::GeneratedCode& generated, const CompileOptions& options) {
   BuildRequest request;
   request.sources = generated.sources;
   request.flags = generated.flags;
+  request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
   if (options.progress)
     request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
+  return request;
+}
+
+PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
+                                 const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
+                                 CompileReport& report) {
+  Compiler compiler = find_compiler(setting(options, "compiler"));
+  std::string directory = setting(options, "cache_dir");
+  KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
+  BuildRequest request = build_request(generated, options);
+  const double began_ms = clock.since_start() * 1000;
+  if (!observers.empty())
+    request.job = [&](const std::string& name, double start_ms, double run_ms) {
+      observers.job_done({name, target.name, began_ms + start_ms, run_ms, name == "from the cache"});
+    };
   BuildResult built = build_shared_object(compiler, request, cache);
   report.from_cache = built.from_cache;
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
   return {target.name, std::move(built.shared_object)};
+}
+
+void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
+                const CompileOptions& options, const std::vector<std::string>& targets, CompileObservers& observers) {
+  if (observers.empty()) return;
+  observers.started({model_path, package_path, options.device, targets, &program});
+}
+
+void tell_end(const CompileReport& report, CompileObservers& observers) {
+  if (observers.empty()) return;
+  CompileEnd end;
+  end.seconds = report.seconds;
+  end.schedule_seconds = report.schedule_seconds;
+  end.toolchain_seconds = report.toolchain_seconds;
+  end.package_seconds = report.package_seconds;
+  end.kernels = report.kernels;
+  end.kernels_compiled = report.kernels_compiled;
+  end.from_cache = report.from_cache;
+  end.package_bytes = report.package_bytes;
+  observers.finished(end);
 }
 
 int count_kernels(const loops::LoopProgram& program) {
@@ -75,6 +114,29 @@ int count_kernels(const loops::LoopProgram& program) {
   loops::for_each_item(program.block,
                        [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
   return count;
+}
+
+CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
+                              const CompileOptions& options, CompileObservers& observers);
+
+CompileObservers observers_of(const CompileOptions& options) {
+  return options.settings ? compile_observers(*options.settings) : CompileObservers();
+}
+
+// Runs the compile and lets those who watch it know when it fails.
+template <class Work>
+CompileReport watched(const CompileOptions& options, Work work) {
+  CompileObservers observers = observers_of(options);
+  try {
+    CompileReport report = work(observers);
+    for (std::string& note : observers.notes()) report.notes.push_back(std::move(note));
+    return report;
+  } catch (const Error& error) {
+    observers.failed(error);
+    if (options.note)
+      for (const std::string& note : observers.notes()) options.note(note);
+    throw;
+  }
 }
 
 }  // namespace
@@ -85,11 +147,22 @@ std::string default_package_path(const std::string& model_path) {
 }
 
 CompileReport compile(const std::string& model_path, const std::string& package_path, const CompileOptions& options) {
-  if (options.progress) options.progress("read", 0, 0);
-  return compile(read_pt2(model_path), package_path, options);
+  return watched(options, [&](CompileObservers& observers) {
+    if (options.progress) options.progress("read", 0, 0);
+    return compile_program(read_pt2(model_path), model_path, package_path, options, observers);
+  });
 }
 
 CompileReport compile(const Program& program, const std::string& package_path, const CompileOptions& options) {
+  return watched(options, [&](CompileObservers& observers) {
+    return compile_program(program, "", package_path, options, observers);
+  });
+}
+
+namespace {
+
+CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
+                              const CompileOptions& options, CompileObservers& observers) {
   if (options.device != "cpu")
     fail_unsupported("K0404", str("this build of Kiln compiles for cpu; ", options.device, " is not built yet"));
   Stopwatch total, watch;
@@ -106,23 +179,41 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   }
   // Scheduled once, for the widest vectors; each target prints the same schedule with its own lanes, so that one plan
   // (items, numbers, buffers) serves all code objects.
-  PipelineResult result = run_pipeline(program, pipeline_options(options, lanes));
+  tell_start(program, model_path, package_path, options, targets, observers);
+  PipelineOptions pipeline = pipeline_options(options, lanes);
+  if (!observers.empty()) pipeline.observer = &observers;
+  PipelineResult result = run_pipeline(program, pipeline);
+  if (options.inject_into_loops) options.inject_into_loops(result.loops);
   report.schedule_seconds = watch.lap();
   for (const codegen::CpuTarget& target : cpu_targets) {
-    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target);
-    if (!generated.sources.empty()) contents.code.push_back(build_code(generated, target, options, report));
+    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target, pipeline.fault);
+    const bool first = &target == &cpu_targets.front();
+    BuiltPlan built;
+    if (first) built = build_plan(result.loops, generated);
+    if (!observers.empty())
+      observers.code_made({&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins});
+    if (options.goal == CompileGoal::syntax)
+      check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+    if (options.goal != CompileGoal::package) continue;
+    if (!generated.sources.empty())
+      contents.code.push_back(build_code(generated, target, options, observers, total, report));
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
-    if (&target != &cpu_targets.front()) continue;
-    BuiltPlan built = build_plan(result.loops, generated);
+    if (!first) continue;
     contents.plan = std::move(built.plan);
+    if (options.inject_into_plan) options.inject_into_plan(contents.plan);
     contents.origins = std::move(built.origins);
     report.kernels_compiled = static_cast<int>(generated.symbols.size());
   }
   report.toolchain_seconds = watch.lap();
+  if (options.goal != CompileGoal::package) return report;
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
+  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
+  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
+  for (const auto& [value, buffer] : result.merged)
+    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;
@@ -138,7 +229,10 @@ CompileReport compile(const Program& program, const std::string& package_path, c
   if (options.settings)
     report.notes.insert(report.notes.end(), options.settings->notes().begin(), options.settings->notes().end());
   report.seconds = total.lap();
+  tell_end(report, observers);
   return report;
 }
+
+}  // namespace
 
 }  // namespace kiln

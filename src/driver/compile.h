@@ -2,8 +2,13 @@
 #pragma once
 #include "base/settings.h"
 #include "driver/pipeline.h"
+#include "package/format.h"
 
 namespace kiln {
+
+// How far to go. `generated`: no C++ compiler is started; `syntax`: it only reads the generated code, which shows most
+// of its errors in a fraction of the time. Both leave no package: the minifier asks so a thousand times.
+enum class CompileGoal : uint8_t { package, generated, syntax };
 
 struct CompileOptions {
   std::string device = "cpu";
@@ -11,8 +16,16 @@ struct CompileOptions {
   std::vector<std::string> custom_op_libs;  // paths of shared libraries, embedded in the package
   bool strip_debug = false;                 // debug section goes to <package>.debug
   const Settings* settings = nullptr;       // phase C; may be null
+  CompileGoal goal = CompileGoal::package;
+  std::vector<std::string> extra_flags;  // for the C++ compiler, after Kiln's own
+  // For tests of the debug tools only: faults put into what is compiled, after all passes and checks.
+  std::function<void(loops::LoopProgram&)> inject_into_loops;
+  std::function<void(format::Plan&)> inject_into_plan;
   // Called with the stage's name and progress in it (done of total; total 0: unknown).
   std::function<void(const std::string& stage, int done, int total)> progress;
+  // Called with what a compile that fails leaves behind (debug directory, trace); of one that succeeds the report's
+  // notes say it.
+  std::function<void(const std::string& note)> note;
 };
 
 struct CompileReport {

@@ -22,15 +22,6 @@ std::string value_text(const Settings& settings, const Setting& setting) {
   return "";
 }
 
-// What was given for loading and running.
-std::vector<std::string> run_assignments(const Settings& settings) {
-  std::vector<std::string> out;
-  for (const Setting& setting : settings_table())
-    if (setting.phase == Phase::run && settings.given(setting.key))
-      out.push_back(str(setting.key, "=", value_text(settings, setting)));
-  return out;
-}
-
 // Compiles into a directory that lives as long as the loaded package.
 class CompiledExecutable : public Executable {
  public:
@@ -56,6 +47,20 @@ class CompiledExecutable : public Executable {
 };
 
 }  // namespace
+
+std::vector<GivenSetting> given_settings(const Settings& settings) {
+  std::vector<GivenSetting> out;
+  for (const Setting& setting : settings_table())
+    if (settings.given(setting.key)) out.push_back({&setting, value_text(settings, setting)});
+  return out;
+}
+
+std::vector<std::string> run_assignments(const Settings& settings) {
+  std::vector<std::string> out;
+  for (const GivenSetting& given : given_settings(settings))
+    if (given.setting->phase == Phase::run) out.push_back(str(given.setting->key, "=", given.text));
+  return out;
+}
 
 std::unique_ptr<Executable> make_compiled_executable(const Program& program, const ExecutableOptions& options) {
   return std::make_unique<CompiledExecutable>(program, options);

@@ -120,7 +120,10 @@ class LoopsExecutable : public Executable {
     PipelineOptions pipeline;
     pipeline.schedule = options.schedule;
     pipeline.custom_ops = custom_.names();
-    if (options.settings) pipeline.disabled = options.settings->get_list("disable_pass");
+    if (options.settings) {
+      pipeline.disabled = options.settings->get_list("disable_pass");
+      pipeline.fault = fault_of(*options.settings);
+    }
     compiled_ = run_pipeline(program, pipeline);
     reset();
   }

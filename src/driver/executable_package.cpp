@@ -7,6 +7,7 @@
 #include "base/zip.h"
 #include "driver/executable_dlpack.h"
 #include "kiln/kiln.h"
+#include "package/plan_io.h"
 #include "pt2/tensor_files.h"
 
 namespace kiln {
@@ -17,7 +18,9 @@ void check(kiln_status status) {
   const ErrorKind kind = status == KILN_ERROR_BUG           ? ErrorKind::bug
                          : status == KILN_ERROR_UNSUPPORTED ? ErrorKind::unsupported
                                                             : ErrorKind::user;
-  throw Error(kind, kiln_last_error_code(), kiln_last_error());
+  // The runtime's text has the code in front already, except where the contract fixes how it begins.
+  const std::string code = kiln_last_error_code(), text = kiln_last_error(), prefix = str("error[", code, "]: ");
+  throw Error(kind, code, starts_with(text, prefix) ? text.substr(prefix.size()) : text);
 }
 
 struct ModelFree {
@@ -158,6 +161,10 @@ std::vector<std::string> PackageExecutable::input_names() const {
   return names;
 }
 
+void PackageExecutable::set_hook(kiln_hook_fn hook, void* user) {
+  check(kiln_set_hook(state_->instance.get(), hook, user));
+}
+
 CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   CallResult result;
   result.inputs = copy_inputs(inputs);
@@ -186,6 +193,16 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return seconds;
+}
+
+std::vector<std::string> package_input_names(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  std::vector<std::string> names;
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan"))
+      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs) names.push_back(input.name);
+  return names;
 }
 
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {

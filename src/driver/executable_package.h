@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "driver/executable.h"
+#include "kiln/kiln.h"
 
 namespace kiln {
 
@@ -26,11 +27,24 @@ class PackageExecutable : public Executable {
   // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
   std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
   std::vector<std::string> input_names() const;
+  void set_hook(kiln_hook_fn hook, void* user);  // of this instance, as kiln_set_hook; gone after reset()
 
  private:
   struct State;
   std::unique_ptr<State> state_;
 };
+
+std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
+class Settings;
+struct Setting;
+struct GivenSetting {
+  const Setting* setting;
+  std::string text;
+};
+// What --config and the environment gave, as text that reads back.
+std::vector<GivenSetting> given_settings(const Settings& settings);
+// What the settings say for loading and running, as "key=value".
+std::vector<std::string> run_assignments(const Settings& settings);
 
 // The sample inputs that the package carries (<model>/data/sample_inputs/); nothing when there are none.
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path);

@@ -1,7 +1,9 @@
 #include "driver/pipeline.h"
 
 #include <chrono>
+#include <utility>
 
+#include "base/settings.h"
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
 #include "graph_passes/decompose.h"
@@ -9,10 +11,12 @@
 #include "graph_passes/functionalize.h"
 #include "graph_passes/inline_wrappers.h"
 #include "graph_passes/remove_symbolic.h"
+#include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
+#include "trace/compile_observer.h"
 
 namespace kiln {
 namespace {
@@ -23,6 +27,10 @@ struct State {
   PassContext context;
   loops::Machine machine;
   loops::Log log;
+  std::vector<std::string> notes;  // of graph passes
+  size_t told_decisions = 0;       // how many of the log's the observer has seen
+  double passes_ms = 0;            // of the passes so far, without what observers did in between
+  loops::FaultInjection fault;
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -55,6 +63,8 @@ const std::vector<Pass>& passes() {
        graph_pass<decompose>},
       {"remove_symbolic", Stage::graph, "once sizes are expressions, the nodes that computed them are not needed",
        graph_pass<remove_symbolic>},
+      {"split_complex", Stage::graph, "on primitive operators only; folding sees the real constants it makes",
+       graph_pass<split_complex>},
       {"fold_constants", Stage::graph, "after decompose, whose small constants it folds", graph_pass<fold_constants>},
       {"common_subexpressions", Stage::graph, "decompositions of neighbours repeat themselves",
        graph_pass<common_subexpressions>},
@@ -65,6 +75,9 @@ const std::vector<Pass>& passes() {
          s.loops = lower(s.program);
          return true;
        }},
+      {"inject_fault", Stage::loops,
+       "does nothing unless a testing setting asks for a fault; while kernels are operators",
+       [](State& s) { return loops::inject_fault(s.loops, s.fault, false); }},
       {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
        loop_pass<loops::update_in_place>},
       {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
@@ -82,6 +95,8 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::simplify_bodies>},
       {"remove_dead_after_merge", Stage::schedule, "kernels whose stores were all forwarded",
        loop_pass<loops::remove_dead_kernels>},
+      {"inject_fused_fault", Stage::schedule, "as inject_fault, for faults of two operators in one merged kernel",
+       [](State& s) { return loops::inject_fault(s.loops, s.fault, true); }},
       {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied",
        loop_pass<loops::hoist_constants>},
       {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product",
@@ -122,6 +137,22 @@ void verify_state(const State& state, Stage stage) {
     loops::verify(state.loops);
 }
 
+void tell(const Pass& pass, const PassReport& report, State& state, CompileObserver& observer) {
+  PassEvent event;
+  event.name = pass.name;
+  event.stage = stage_name(pass.stage);
+  event.start_ms = state.passes_ms;
+  event.run_ms = report.milliseconds;
+  state.passes_ms += report.milliseconds;
+  event.changed = report.changed;
+  event.program = &state.program;
+  event.loops = &state.loops;
+  for (; state.told_decisions < state.log.size(); ++state.told_decisions)
+    event.decisions.push_back(&state.log.decisions()[state.told_decisions]);
+  event.notes = std::exchange(state.notes, {});
+  observer.pass_done(event);
+}
+
 void run_pass(const Pass& pass, State& state, const PipelineOptions& options, PipelineResult& result) {
   if (options.progress) options.progress(pass.name);
   PassReport report;
@@ -137,11 +168,25 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
     throw;
   }
   report.milliseconds = now_ms() - start;
+  state.log.close_pass(pass.name);
+  if (options.observer) tell(pass, report, state, *options.observer);
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
 
 }  // namespace
+
+loops::FaultInjection fault_of(const Settings& settings) {
+  if (const std::string text = settings.get_string("inject_fault_TESTING_ONLY"); !text.empty())
+    return loops::parse_fault(text);
+  for (const char* key : {"cpp.inject_relu_bug_TESTING_ONLY", "triton.inject_relu_bug_TESTING_ONLY"})
+    if (const std::string kind = settings.get_string(key); !kind.empty()) {
+      if (kind != "compile_error" && kind != "runtime_error" && kind != "accuracy")
+        fail_user("K0142", str(key, " takes compile_error, runtime_error or accuracy, not '", kind, "'"));
+      return loops::parse_fault(kind + ":relu");
+    }
+  return {};
+}
 
 std::vector<PassListing> list_passes() {
   std::vector<PassListing> out;
@@ -165,10 +210,10 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   State state;
   state.program = program.clone();
   state.machine.lanes = options.lanes;
+  state.fault = options.fault;
   resolve_operators(state.program.graph, options.custom_ops);
   PipelineResult result;
-  std::vector<std::string> graph_log;
-  state.context.log = &graph_log;
+  if (options.observer) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
@@ -184,10 +229,10 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
     }
   }
   result.graph_text = print(state.program);
+  result.merged = state.log.merges();
   result.loops = std::move(state.loops);
   result.constants = std::move(state.program.constants);
-  result.fusion_log = std::move(graph_log);
-  result.fusion_log.insert(result.fusion_log.end(), state.log.begin(), state.log.end());
+  result.decisions = state.log.take();
   return result;
 }
 

@@ -5,9 +5,13 @@
 #include <functional>
 
 #include "graph/graph.h"
+#include "loop_passes/decisions.h"
+#include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
 
 namespace kiln {
+
+class CompileObserver;
 
 struct PassReport {
   std::string name;
@@ -24,16 +28,23 @@ struct PipelineOptions {
   bool constant_folding = true;
   int lanes = 16;                       // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
   std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
+  loops::FaultInjection fault;          // testing only: what goes wrong on purpose
   std::function<void(const std::string& pass)> progress;
+  CompileObserver* observer = nullptr;  // told of every pass
 };
+
+class Settings;
+// What the settings `…inject_relu_bug_TESTING_ONLY` and `inject_fault_TESTING_ONLY` ask for.
+loops::FaultInjection fault_of(const Settings& settings);
 
 struct PipelineResult {
   loops::LoopProgram loops;                 // scheduled unless options.schedule is false or stop_after came first
   std::map<std::string, Tensor> constants;  // by name: the file's and those that folding made
   std::vector<PassReport> passes;
   std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
-  std::string graph_text;
-  std::vector<std::string> fusion_log;  // each decision with its reason
+  std::string graph_text;     // as it was lowered
+  std::vector<std::pair<std::string, std::string>> merged;  // value of the graph, the buffer of another it lives in
+  std::vector<loops::Decision> decisions;                   // of the passes over Loops, with reasons
 };
 
 struct PassListing {

@@ -403,7 +403,7 @@ class ProgramParser {
       const Tensor& value = given->second;
       if (value.dtype != tensor.dtype || value.sizes != tensor.sizes ||
           (hash && graph_text::constant_hash(value) != *hash))
-        fail_user("K0221", str("constant '", name, "' has other values than the graph text was written with"));
+        fail_user("K0233", str("constant '", name, "' has other values than the graph text was written with"));
       tensor = value;
     } else if (hash) {
       program_.constant_hashes[name] = *hash;

@@ -134,7 +134,7 @@ class Functionalizer {
     const Node& view = *alias.view->node;
     Where where = view.where();
     where.pass = "functionalize";
-    fail_unsupported("K0206",
+    fail_unsupported("K0230",
                      str(view.target, " may share memory with its argument or not, depending on sizes, and ",
                          "one of the two is written afterwards"),
                      where);
@@ -194,17 +194,21 @@ class Functionalizer {
   void visit_write(Node& node) {
     const OpRecord* functional = node.op->functional;
     if (!functional)
-      fail_unsupported("K0206", str(node.target, " writes to its argument, and Kiln knows no functional form of it"),
+      fail_unsupported("K0230", str(node.target, " writes to its argument, and Kiln knows no functional form of it"),
                        located(node));
     OpCall call(node, node.op->schema);
     Value* target = call.tensor("self");
     if (functional->schema.is_view()) return visit_inplace_view(node, target);
     Alias* self = table_.find(target);
     KILN_CHECK(self, "every tensor has an alias");
+    // Arguments first: bringing one up to date may need nodes, and they must stand before this one.
+    std::vector<Node::NamedArgument> args;
+    for (const auto& named : node.args) args.push_back({named.name, current(named.arg)});
     Node* made = add_node(functional->name(), op_short_name(functional->name()));
     made->op = functional;
     made->origins = node.origins;
-    for (const auto& named : node.args) made->args.push_back({named.name, current(named.arg)});
+    made->args = std::move(args);
+    made->args.at(0).name = functional->schema.args[0].name;  // self, or input
     infer_types(*made, graph_, ranges_);
     Value* value = fitted(made->results.at(0), *self, node);
     write(*self, value);
@@ -268,17 +272,17 @@ class Functionalizer {
     for (size_t i = 0; i < alias.type.sizes.size(); ++i)
       overlaps |= alias.type.strides[i].is_constant(0) && !alias.type.sizes[i].is_constant(1);
     if (overlaps)
-      fail_unsupported("K0206", str("a write through ", view.target, ": more than one element refers to one place"),
+      fail_unsupported("K0230", str("a write through ", view.target, ": more than one element refers to one place"),
                        located(view));
     if (root.type.dtype != alias.type.dtype)
-      fail_unsupported("K0206", str("a write through ", view.target, ", which sees the memory as another dtype"),
+      fail_unsupported("K0230", str("a write through ", view.target, ", which sees the memory as another dtype"),
                        located(view));
     return insert(inverse_by_strides(alias, root.now, replacement), root.type, view);
   }
 
   Value* insert(const InverseCall& call, const TensorType& type, const Node& view) {
     const OpRecord* record = Registry::instance().find(call.op);
-    if (!record) fail_unsupported("K0206", str("a write through ", view.target, " needs ", call.op), located(view));
+    if (!record) fail_unsupported("K0230", str("a write through ", view.target, " needs ", call.op), located(view));
     Node* made = add_node(call.op, op_short_name(call.op));
     made->op = record;
     made->origins = here_ ? here_->origins : view.origins;
@@ -296,7 +300,7 @@ class Functionalizer {
       if (!named.arg.is_graph() || !named.arg.as_graph()) continue;
       Graph& inner = *named.arg.as_graph();
       if (!written_inputs(inner).empty())
-        fail_unsupported("K0207", str(node.target, ": its subgraph ", inner.name, " writes to what it is given"),
+        fail_unsupported("K0230", str(node.target, ": its subgraph ", inner.name, " writes to what it is given"),
                          located(node));
       changed_ |= Functionalizer(inner, ranges_, context_).run();
     }
@@ -352,7 +356,7 @@ class TiedConstants {
         for (const auto& [other, other_tensor] : group)
           if (written.contains(input) && !same_tensor(tensor, other_tensor))
             fail_unsupported(
-                "K0206", str("constant ", input->name, " is written and shares part of its memory with ", other->name));
+                "K0230", str("constant ", input->name, " is written and shares part of its memory with ", other->name));
   }
 
  private:

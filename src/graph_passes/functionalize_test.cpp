@@ -199,7 +199,7 @@ TEST(Functionalize, WhatItCannotDoIsSaid) {
   %w: f32[3, 2] strides [0, 1] = aten.add_.Tensor(self=%e, other=1)
   output %w = user
 )",
-          "K0206");
+          "K0230");
   refused(R"(
   input %p: bool[] = user
   input %x: f32[2] = user
@@ -214,7 +214,7 @@ TEST(Functionalize, WhatItCannotDoIsSaid) {
   }, [%x])
   output %y = user
 )",
-          "K0207");
+          "K0230");
 }
 
 TEST(Functionalize, SubgraphsMayWriteToTheirOwnTensors) {

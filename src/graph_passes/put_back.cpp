@@ -47,6 +47,11 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
   }
   if (node.target == "aten.narrow.default") {
     Expr start = call.integer("start");
+    if (start.is_constant() && start.value() < 0) {  // counted from the end; start + length may be 0 there
+      int64_t dim = call.constant_integer("dim");
+      const auto& sizes = alias.parent->type.sizes;
+      start = start + sizes.at(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim));
+    }
     return InverseCall{"aten.slice_scatter.default",
                        {Argument(parent_now), Argument(replacement), call.arg("dim"), number_argument(start),
                         number_argument(start + call.integer("length"))}};
@@ -59,7 +64,7 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
     return InverseCall{"aten.transpose.int", {Argument(replacement), call.arg("dim0"), call.arg("dim1")}};
   if (node.target == "aten.t.default") return InverseCall{"aten.t.default", {Argument(replacement)}};
   if (node.target == "aten.permute.default") return inverse_permute(call, replacement);
-  if (is_one_of(name, {"alias", "detach", "contiguous", "to", "type_as", "lift_fresh", "positive"}))
+  if (is_one_of(name, {"alias", "detach", "contiguous", "to", "type_as", "lift", "lift_fresh", "positive"}))
     return InverseCall{};
   bool reshapes = is_one_of(name, {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "ravel", "view_as",
                                    "reshape_as", "unsqueeze", "squeeze"});

@@ -1,5 +1,6 @@
 // Checks a call's inputs against the program and finds the values of its symbols from their sizes.
 #include "interp/interp.h"
+#include "types/torch_dtype.h"
 
 namespace kiln {
 
@@ -116,9 +117,9 @@ class InputBinder {
                  device_type_name(tensor.device.type), ")"));
     }
     if (tensor.dtype != type.dtype) {
-      refuse("K0614", i,
-             str("unmatched dtype, expected: ", dtype_torch_name(type.dtype),
-                 ", but got: ", dtype_torch_name(tensor.dtype)));
+      refuse(
+          "K0614", i,
+          str("unmatched dtype, expected: ", numbered_dtype(type.dtype), ", but got: ", numbered_dtype(tensor.dtype)));
     }
     if (tensor.sizes.size() != type.sizes.size()) {
       refuse("K0615", i,

@@ -36,7 +36,7 @@ int64_t common_length(const Node& node, const std::vector<Datum>& xs) {
   return length;
 }
 
-// Stacks the results of the iterations. With none, the sizes come from the graph.
+// Stacks the results of the iterations.
 class Stacker {
  public:
   Stacker(const Node& node, int64_t length) : node_(node), length_(length) {}
@@ -56,7 +56,11 @@ class Stacker {
       copy_into(one, slice_of(node_, Datum{all}, i).tensor());
     }
   }
-  const std::vector<Tensor>& stacked() const { return stacked_; }
+  std::vector<Datum> results() const {
+    std::vector<Datum> out;
+    for (const Tensor& tensor : stacked_) out.push_back(Datum{tensor});
+    return out;
+  }
 
  private:
   const Node& node_;
@@ -95,6 +99,8 @@ std::vector<Datum> GraphRun::run_control_flow(const Node& node) {
     results = run_map(node);
   } else if (node.target == "higher_order.scan") {
     results = run_scan(node);
+  } else if (node.target == "higher_order.associative_scan") {
+    results = run_associative_scan(node);
   } else {
     fail_unsupported("K0603", str("the interpreter does not run ", node.target, " yet"), node.where());
   }
@@ -151,7 +157,6 @@ std::vector<Datum> GraphRun::run_map(const Node& node) {
   const Graph& body = graph_argument(node, 0);
   std::vector<Datum> xs = list_argument(node, 1), additional = list_argument(node, 2);
   int64_t length = common_length(node, xs);
-  if (length == 0) fail_unsupported("K0603", "map over nothing", node.where());
   Stacker stacker(node, length);
   for (int64_t i = 0; i < length; ++i) {
     std::vector<Datum> operands;
@@ -159,8 +164,18 @@ std::vector<Datum> GraphRun::run_map(const Node& node) {
     operands.insert(operands.end(), additional.begin(), additional.end());
     stacker.add(i, run_subgraph(body, operands), 0);
   }
+  return length == 0 ? empty_results(node, 0) : stacker.results();
+}
+
+// What no iteration gives: tensors of the sizes that the graph says, the first of which is 0.
+std::vector<Datum> GraphRun::empty_results(const Node& node, size_t first) {
   std::vector<Datum> out;
-  for (const Tensor& tensor : stacker.stacked()) out.push_back(Datum{tensor});
+  for (size_t i = first; i < node.results.size(); ++i) {
+    const TensorType& type = node.results[i]->type;
+    std::vector<int64_t> sizes;
+    for (const Expr& size : type.sizes) sizes.push_back(evaluate(size, symbols_));
+    out.push_back(Datum{Tensor::empty(options_.fp64 ? wide_dtype(type.dtype) : type.dtype, sizes)});
+  }
   return out;
 }
 
@@ -168,7 +183,6 @@ std::vector<Datum> GraphRun::run_scan(const Node& node) {
   const Graph& body = graph_argument(node, 0);
   std::vector<Datum> carried = list_argument(node, 1), xs = list_argument(node, 2), additional = list_argument(node, 3);
   int64_t length = common_length(node, xs);
-  if (length == 0) fail_unsupported("K0603", "scan over nothing", node.where());
   Stacker stacker(node, length);
   for (int64_t i = 0; i < length; ++i) {
     std::vector<Datum> operands = carried;
@@ -180,8 +194,33 @@ std::vector<Datum> GraphRun::run_scan(const Node& node) {
     stacker.add(i, results, carried.size());
     std::copy_n(results.begin(), carried.size(), carried.begin());
   }
-  for (const Tensor& tensor : stacker.stacked()) carried.push_back(Datum{tensor});
+  for (Datum& result : length == 0 ? empty_results(node, carried.size()) : stacker.results())
+    carried.push_back(std::move(result));
   return carried;
+}
+
+// y[0] = x[0], y[i] = combine(y[i - 1], x[i]): the order that an associative function leaves open.
+std::vector<Datum> GraphRun::run_associative_scan(const Node& node) {
+  const Graph& combine = graph_argument(node, 0);
+  std::vector<Datum> xs = list_argument(node, 1), additional = list_argument(node, 2), last;
+  int64_t length = common_length(node, xs);
+  if (length == 0) return empty_results(node, 0);
+  Stacker stacker(node, length);
+  for (int64_t i = 0; i < length; ++i) {
+    std::vector<Datum> slices;
+    for (const Datum& x : xs) slices.push_back(slice_of(node, x, i));
+    if (i > 0) {
+      std::vector<Datum> operands = last;
+      operands.insert(operands.end(), slices.begin(), slices.end());
+      operands.insert(operands.end(), additional.begin(), additional.end());
+      slices = run_subgraph(combine, operands);
+      if (slices.size() != xs.size())
+        fail_user("K0603", "associative_scan: the function must give as many values as are scanned", node.where());
+    }
+    stacker.add(i, slices, 0);
+    last = std::move(slices);
+  }
+  return stacker.results();
 }
 
 }  // namespace kiln

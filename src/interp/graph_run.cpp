@@ -64,7 +64,7 @@ std::vector<Datum> GraphRun::run(const Graph& graph, const std::vector<Datum>& i
       error.locate(node->where());
       throw;
     } catch (const std::bad_alloc&) {
-      fail_user("K0630", "not enough memory to interpret this operator", node->where());
+      fail_user("K0650", "not enough memory to interpret this operator", node->where());
     }
     for (const Value* value : dead_after[node.get()]) values_.erase(value);
   }

@@ -34,6 +34,8 @@ class GraphRun {
   std::vector<Datum> run_while(const Node& node);
   std::vector<Datum> run_map(const Node& node);
   std::vector<Datum> run_scan(const Node& node);
+  std::vector<Datum> run_associative_scan(const Node& node);
+  std::vector<Datum> empty_results(const Node& node, size_t first);
   const Graph& graph_argument(const Node& node, size_t index) const;
   std::vector<Datum> list_argument(const Node& node, size_t index);
 

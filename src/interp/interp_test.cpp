@@ -78,7 +78,7 @@ TEST(BindSymbols, MessagesNameTheInput) {
   EXPECT_EQ(message_of(program, {Datum{on_gpu}, y, n, k}),
             "Error: input_handles[0]: unmatched device type, expected: 0(cpu), but got: 1(cuda) (input 'x')");
   EXPECT_EQ(message_of(program, {zeros(DType::i64, {4, 3}), y, n, k}),
-            "Error: input_handles[0]: unmatched dtype, expected: float32, but got: int64 (input 'x')");
+            "Error: input_handles[0]: unmatched dtype, expected: 6(float32), but got: 4(int64) (input 'x')");
   EXPECT_EQ(message_of(program, {zeros(DType::f32, {4}), y, n, k}),
             "Error: input_handles[0]: unmatched number of dimensions, expected: 2, but got: 1 (input 'x')");
   EXPECT_EQ(message_of(program, {zeros(DType::f32, {4, 5}), y, n, k}),

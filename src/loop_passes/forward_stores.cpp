@@ -49,8 +49,10 @@ class Forwarder {
     for (const Known& known : found->second) {
       if (known.index != load.index) continue;
       Stmt alias = forwarded(load, known.value, program_.buffers[static_cast<size_t>(load.buffer)].dtype, kernel_);
-      log_.push_back(
-          str("forward ", program_.buffers[static_cast<size_t>(load.buffer)].name, " inside ", kernel_.name));
+      log_.add([&] {
+        const std::string& name = program_.buffers[static_cast<size_t>(load.buffer)].name;
+        return Decision{"forward", name, "inside", kernel_.name, "the kernel has just stored it", true, ""};
+      });
       load = std::move(alias);
       changed_ = true;
       return;

@@ -125,9 +125,9 @@ class Inliner {
     // What the producer reads must still be there, unchanged, when the consumer runs.
     for (const Stmt& stmt : *form->body)
       if (stmt.kind == StmtKind::load && !unchanged(stmt.buffer, producer, block, position)) {
-        log_.push_back(str("keep ", name, ": ", program_.buffers[static_cast<size_t>(stmt.buffer)].name,
-                           " is overwritten before ", consumer.name));
-        return nullptr;
+        return keep(name, [&] {
+          return str(program_.buffers[static_cast<size_t>(stmt.buffer)].name, " is overwritten before ", consumer.name);
+        });
       }
     int cost = statement_cost(*form->body);
     bool raising = raises(*form->body);
@@ -142,38 +142,37 @@ class Inliner {
     double factor = iterations / elements;
     int readers = index_.readers[load.buffer];
     bool free = cost == 0 && !raising && loads(*form->body) <= 1;
-    if (raising && (factor > 1.0 || readers > 1 || load.mask != no_value)) {
-      log_.push_back(str("keep ", name, ": it checks indices and is not read exactly once"));
-      return nullptr;
-    }
+    if (raising && (factor > 1.0 || readers > 1 || load.mask != no_value))
+      return keep(name, [] { return "it checks indices and is not read exactly once"; });
     if (free) return accept(name, consumer, "it only moves data", producer);
     if (in_reduction_over_products && factor > 1.0) {
       int64_t element = dtype_bytes(program_.buffers[static_cast<size_t>(load.buffer)].dtype);
       bool widens = cost <= cheap_cost && loads_of_full_rank(*form) < element;
       if (widens) return accept(name, consumer, "it widens a narrower operand of a product", producer);
-      log_.push_back(
-          str("keep ", name, ": ", consumer.name, " would compute it ", static_cast<int64_t>(factor), " times"));
-      return nullptr;
+      return keep(name,
+                  [&] { return str(consumer.name, " would compute it ", static_cast<int64_t>(factor), " times"); });
     }
-    if (form->body->size() > largest_body && readers > 1) {
-      log_.push_back(str("keep ", name, ": its body is large and ", readers, " kernels read it"));
-      return nullptr;
-    }
-    if (readers > 1 && index_.in_products.count(load.buffer)) {
-      log_.push_back(str("keep ", name, ": a matrix product needs it in memory anyway"));
-      return nullptr;
-    }
+    if (form->body->size() > largest_body && readers > 1)
+      return keep(name, [&] { return str("its body is large and ", readers, " kernels read it"); });
+    if (readers > 1 && index_.in_products.count(load.buffer))
+      return keep(name, [] { return "a matrix product needs it in memory anyway"; });
     if (readers == 1 && factor <= 1.0) return accept(name, consumer, "it is read once", producer);
     if (cost <= cheap_cost && factor <= 4.0 && loads(*form->body) <= 2 && readers <= 4)
       return accept(name, consumer, "computing it again is cheaper than storing it", producer);
-    log_.push_back(str("keep ", name, ": cost ", cost, ", ", readers, " readers, read ", float_text(factor), " times"));
-    return nullptr;
+    return keep(name,
+                [&] { return str("cost ", cost, ", ", readers, " readers, read ", float_text(factor), " times"); });
   }
 
   const Producer* accept(const std::string& buffer, const Kernel& consumer, const char* why, const Producer& producer) {
-    log_.push_back(str("inline ", buffer, " into ", consumer.name, ": ", why));
+    log_.add([&] { return Decision{"inline", buffer, "into", consumer.name, why, true, ""}; });
     changed_ = true;
     return &producer;
+  }
+
+  template <class Why>
+  const Producer* keep(const std::string& buffer, Why why) {
+    log_.add([&] { return Decision{"keep", buffer, "", "", why(), false, ""}; });
+    return nullptr;
   }
 
   static int loads(const Body& body) {

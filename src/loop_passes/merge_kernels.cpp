@@ -93,7 +93,7 @@ class Merger {
     std::string reason;
     if (!merge_into(merged, b, program_, ranges_, reason)) return refuse(a, b, reason);
     if (!worthwhile(a, b, merged, reason)) return refuse(a, b, reason);
-    log_.push_back(str("merge ", b.name, " into ", a.name, ": ", reason));
+    log_.add([&] { return Decision{"merge", b.name, "into", a.name, reason, true, ""}; });
     size_t keep = up ? first : second, drop = up ? second : first;
     block[keep].what = std::move(merged);
     block.erase(block.begin() + static_cast<std::ptrdiff_t>(drop));
@@ -120,7 +120,7 @@ class Merger {
   }
 
   bool refuse(const Kernel& a, const Kernel& b, const std::string& reason) {
-    log_.push_back(str("no merge of ", b.name, " with ", a.name, ": ", reason));
+    log_.add([&] { return Decision{"no merge of", b.name, "with", a.name, reason, false, ""}; });
     return false;
   }
 

@@ -1,11 +1,10 @@
 // The passes over Loops. Each returns whether it changed anything; driver/pipeline.cpp lists them in order and says
-// why. `log` receives a line per decision with its reason (the fusion log).
+// why. `log` receives each decision with its reason (decisions.h).
 #pragma once
+#include "loop_passes/decisions.h"
 #include "loops/loops.h"
 
 namespace kiln::loops {
-
-using Log = std::vector<std::string>;
 
 // base_new = copy(base); base_new[part] = …; base <- base_new   becomes   base[part] = …
 // Where nothing needs the old value any more, an update happens in its place.

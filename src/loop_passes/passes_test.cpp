@@ -60,7 +60,7 @@ TEST(InlineProducers, PutsAPointwiseProducerIntoItsOnlyReader) {
   verify(program);
   EXPECT_EQ(program.block.size(), 1u);
   EXPECT_EQ(main_of(program).find("load.f32 t"), std::string::npos) << main_of(program);
-  EXPECT_EQ(log[0], "inline t into exp: it is read once");
+  EXPECT_EQ(log.decisions()[0].text(), "inline t into exp: it is read once");
 }
 
 TEST(MergeKernels, SharesLoopsAndForwardsTheStore) {
@@ -94,7 +94,8 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
   LoopProgram program = parsed(transposed);
   Log log;
   EXPECT_FALSE(merge_kernels(program, log));
-  EXPECT_NE(log.back().find("iterations of one need other iterations"), std::string::npos) << log.back();
+  const std::string last = log.decisions().back().text();
+  EXPECT_NE(last.find("iterations of one need other iterations"), std::string::npos) << last;
 }
 
 TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {

@@ -89,7 +89,7 @@ bool hoist_constants(LoopProgram& program, Log& log) {
       continue;
     }
     for (BufferId w : accesses(kernel->body).writes) program.buffers[static_cast<size_t>(w)].role = BufferRole::derived;
-    log.push_back(str("hoist ", kernel->name, ": it reads weights only"));
+    log.add([&] { return Decision{"hoist", kernel->name, "", "", "it reads weights only", true, ""}; });
     program.init.push_back(std::move(program.block[i]));
     program.block.erase(program.block.begin() + static_cast<std::ptrdiff_t>(i));
     changed = true;

@@ -61,7 +61,10 @@ class InPlace {
       if (!a.reads.count(copy.to)) continue;
       auto* kernel = std::get_if<Kernel>(&block[j].what);
       if (j == first_write && kernel && accessed_where_stored(*kernel, copy.to, copy.from)) continue;
-      log_.push_back(str("keep ", buffer(copy.from).name, " apart from ", to.name, ": the old value is read later"));
+      log_.add([&] {
+        return Decision{"keep", buffer(copy.from).name, "apart from", to.name, "the old value is read later", false,
+                        ""};
+      });
       return false;
     }
     rename(block, copy.from, copy.to, "its new value is written in place");
@@ -96,7 +99,8 @@ class InPlace {
   }
 
   void rename(Block& block, BufferId from, BufferId to, const char* why) {
-    log_.push_back(str("merge ", buffer(from).name, " with ", buffer(to).name, ": ", why));
+    log_.merged(buffer(from).name, buffer(to).name);
+    log_.add([&] { return Decision{"merge", buffer(from).name, "with", buffer(to).name, why, true, ""}; });
     replace_buffer(program_.block, from, to);
     (void)block;
   }

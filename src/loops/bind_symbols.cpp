@@ -3,6 +3,7 @@
 #include <set>
 
 #include "loops/interpreter.h"
+#include "types/torch_dtype.h"
 
 namespace kiln::loops {
 namespace {
@@ -85,8 +86,8 @@ class Binder {
   void check_tensor(size_t i, const Tensor& tensor, const Buffer& buffer) {
     if (tensor.dtype != buffer.dtype)
       refuse("K0614", i,
-             str("unmatched dtype, expected: ", dtype_torch_name(buffer.dtype),
-                 ", but got: ", dtype_torch_name(tensor.dtype)));
+             str("unmatched dtype, expected: ", numbered_dtype(buffer.dtype),
+                 ", but got: ", numbered_dtype(tensor.dtype)));
     if (tensor.sizes.size() != buffer.sizes.size())
       refuse(
           "K0615", i,

@@ -110,7 +110,7 @@ class LoopInterpreter::Impl : public RunState {
       fail_user("K0601", str("no values were given for the constant ", b.constant));
     const Tensor& tensor = found->second;
     if (tensor.dtype != b.dtype || tensor.sizes != values(b.sizes))
-      fail_user("K0602", str("the constant ", b.constant, " is ", tensor_type_text(tensor), " but the program needs ",
+      fail_user("K0604", str("the constant ", b.constant, " is ", tensor_type_text(tensor), " but the program needs ",
                              dtype_name(b.dtype), sizes_text(values(b.sizes))));
     memory_[i] = b.mutated ? writable_copy(tensor) : tensor;
   }
@@ -144,7 +144,7 @@ class LoopInterpreter::Impl : public RunState {
     auto negative = [](int64_t v) { return v < 0; };
     if (offset < 0 || std::any_of(sizes.begin(), sizes.end(), negative) ||
         std::any_of(strides.begin(), strides.end(), negative))
-      fail_user("K0603",
+      fail_user("K0605",
                 str("buffer ", b.name, " would have sizes ", sizes_text(sizes), " and strides ", sizes_text(strides)));
     Tensor made;
     made.dtype = b.dtype;
@@ -265,7 +265,7 @@ class LoopInterpreter::Impl : public RunState {
   void check_range(const std::string& symbol, int64_t value, const std::vector<Origin>& origins) const {
     auto found = program_.symbols.find(symbol);
     if (found == program_.symbols.end() || found->second.range.contains(value)) return;
-    fail_user("K0620",
+    fail_user("K0634",
               str("the value ", value, " of ", symbol, " is outside of its range [", found->second.range.low, ", ",
                   found->second.range.high, "]"),
               where_of(origins));

@@ -128,7 +128,7 @@ TEST(LoopInterpreter, ChecksInputs) {
     return run_error("", "", inputs);
   };
   EXPECT_EQ(with(0, {tensor(DType::f64, {2, 4}, {})}),
-            "K0614 Error: input_handles[0]: unmatched dtype, expected: float32, but got: float64 (input 'x')");
+            "K0614 Error: input_handles[0]: unmatched dtype, expected: 6(float32), but got: 7(float64) (input 'x')");
   EXPECT_EQ(with(0, {tensor(DType::f32, {2, 5}, {})}),
             "K0616 Error: input_handles[0]: unmatched dim value at 1, expected: 4, but got: 5 (input 'x')");
   EXPECT_EQ(with(0, {tensor(DType::f32, {0, 4}, {})}),

@@ -5,17 +5,27 @@
 namespace kiln::loops {
 namespace {
 
+template <bool traced>
 class Machine {
  public:
-  Machine(const KernelCode& code, const std::vector<BufferView>& views, uint64_t seed)
-      : code_(code), views_(views), seed_(seed), slots_(code.slots.size(), 0), cells_(code.kernel.value_types.size()) {
+  Machine(const KernelCode& code, const std::vector<BufferView>& views, uint64_t seed, const ValueTrace* trace)
+      : code_(code),
+        views_(views),
+        seed_(seed),
+        trace_(trace),
+        slots_(code.slots.size(), 0),
+        cells_(code.kernel.value_types.size()) {
     for (const auto& [value, cell] : code.constants) cells_[static_cast<size_t>(value)] = cell;
   }
 
   void set(int slot, int64_t value) { slots_[static_cast<size_t>(slot)] = value; }
 
   void run(const std::vector<Instruction>& body) {
-    for (const Instruction& i : body) step(i);
+    for (const Instruction& i : body) {
+      step(i);
+      if constexpr (traced)
+        if (i.result != no_value) (*trace_)(i.result, cell(i.result));
+    }
   }
 
  private:
@@ -126,7 +136,10 @@ class Machine {
       for (size_t k = 0; k < source.running.size(); ++k) cell(source.running[k]) = accumulators[k];
       run(l.after);
     }
-    for (size_t k = 0; k < l.results.size(); ++k) cell(l.results[k]) = accumulators[k];
+    for (size_t k = 0; k < l.results.size(); ++k) {
+      cell(l.results[k]) = accumulators[k];
+      if constexpr (traced) (*trace_)(l.results[k], accumulators[k]);
+    }
     active_.pop_back();
   }
 
@@ -163,6 +176,7 @@ class Machine {
   const KernelCode& code_;
   const std::vector<BufferView>& views_;
   uint64_t seed_;
+  const ValueTrace* trace_;
   std::vector<int64_t> slots_;
   std::vector<Cell> cells_;
   std::vector<int> active_;  // slots of the loops around the current statement
@@ -171,10 +185,12 @@ class Machine {
 }  // namespace
 
 void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, const SymbolValues& symbols,
-                uint64_t seed) {
-  Machine machine(code, views, seed);
-  for (int slot : code.symbols) machine.set(slot, evaluate(Expr::symbol(code.slots.name(slot)), symbols));
-  machine.run(code.body);
+                uint64_t seed, const ValueTrace* trace) {
+  const auto run = [&](auto machine) {
+    for (int slot : code.symbols) machine.set(slot, evaluate(Expr::symbol(code.slots.name(slot)), symbols));
+    machine.run(code.body);
+  };
+  trace ? run(Machine<true>(code, views, seed, trace)) : run(Machine<false>(code, views, seed, nullptr));
 }
 
 }  // namespace kiln::loops

@@ -88,6 +88,18 @@ void Lowering::make_inputs() {
 }
 
 void Lowering::copy(BufferId from, BufferId to, Block& block, const std::vector<Origin>& origins) {
+  if (is_complex(buffer(from).dtype)) {
+    // Loops has no complex elements.
+    Call call;
+    call.target = "kiln.complex_copy.default";
+    call.library = "complex_copy";
+    call.name = "lib_complex_copy";
+    call.args = {{"self", from}};
+    call.outputs = {to};
+    call.origins = origins;
+    block.push_back(Item{std::move(call)});
+    return;
+  }
   Kernel kernel;
   kernel.name = "copy_" + buffer(to).name;
   kernel.op_names = {"copy"};

@@ -6,7 +6,7 @@ using namespace loops;
 void Lowering::lower_control_flow(const Node& node, Block& block) {
   if (node.target == "higher_order.cond") return lower_cond(node, block);
   if (node.target == "higher_order.while_loop") return lower_while(node, block);
-  fail_unsupported("K0306", str(node.target, " is not supported by the compiled backends yet"));
+  lower_iteration(node, iteration_of(node), block);
 }
 
 std::variant<BufferId, Expr> Lowering::predicate(const Argument& arg) {
@@ -21,11 +21,76 @@ std::variant<BufferId, Expr> Lowering::predicate(const Argument& arg) {
 std::vector<Argument> Lowering::lower_subgraph(const Graph& graph, const std::vector<Argument>& operands,
                                                Block& block) {
   KILN_CHECK(graph.inputs.size() == operands.size(), str("subgraph ", graph.name, " takes other operands"));
-  for (size_t i = 0; i < operands.size(); ++i)
-    if (operands[i].is_value() && operands[i].as_value()->kind == ValueKind::tensor)
-      buffers_[graph.inputs[i]] = buffers_.at(operands[i].as_value());
+  for (size_t i = 0; i < operands.size(); ++i) bind_operand(*graph.inputs[i], operands[i], block);
   for (const auto& node : graph.nodes) lower_node(*node, block);
   return graph.outputs;
+}
+
+void Lowering::bind_operand(const Value& input, const Argument& operand, Block& block) {
+  if (operand.is_value() && operand.as_value()->kind == ValueKind::tensor) {
+    buffers_[&input] = buffers_.at(operand.as_value());
+    return;
+  }
+  bool number = input.kind == ValueKind::sym_int || input.kind == ValueKind::sym_bool;
+  if (!number || !input.expr.is_symbol() || bound_.count(input.expr.name())) return;
+  Expr given;
+  if (operand.is_value()) given = operand.as_value()->expr;
+  if (auto* expr = std::get_if<Expr>(&operand.value)) given = *expr;
+  if (operand.is_scalar()) given = Expr(operand.as_scalar().as_int());
+  bind_symbol(input.expr.name(), given, block);
+}
+
+void Lowering::bind_symbol(const std::string& symbol, const Expr& value, Block& block) {
+  Buffer holder;
+  holder.name = "value_of_" + symbol;
+  holder.dtype = DType::i64;
+  BufferId id = program_.add_buffer(std::move(holder));
+  add_kernel("number_" + symbol, {}, block, [&](KernelBuilder& k) { k.store(id, {}, k.index_value(value)); });
+  block.push_back(Item{BindSymbol{symbol, id, {}}});
+  bound_.insert(symbol);
+}
+
+std::string Lowering::new_counter() {
+  SymbolInfo info;
+  info.name = str("it", control_flow_count_++);
+  info.range = {0, INT64_MAX};
+  info.unbacked = true;
+  program_.symbols[info.name] = info;
+  ranges_.ranges[info.name] = info.range;
+  return info.name;
+}
+
+void Lowering::add_kernel(const std::string& name, const std::vector<Origin>& origins, Block& block,
+                          const std::function<void(KernelBuilder&)>& fill) {
+  Kernel kernel;
+  kernel.name = name;
+  kernel.op_names = {name.substr(0, name.find('_'))};
+  kernel.origins = origins;
+  KernelBuilder k(program_, kernel);
+  fill(k);
+  block.push_back(Item{std::move(kernel)});
+}
+
+BufferId Lowering::tensor_of(const Node& node, const Argument& arg) const {
+  if (!arg.is_value() || arg.as_value()->kind != ValueKind::tensor)
+    fail_unsupported("K0308", str(node.name, " (", node.target,
+                                  ") carries a number from iteration to iteration; only tensors are supported"));
+  return buffers_.at(arg.as_value());
+}
+
+// All new values are computed before the first carried buffer changes; a value that is itself a carried buffer
+// (a, b = b, a) is copied first.
+void Lowering::update_carried(const Node& node, const std::vector<BufferId>& carried, const Argument* next,
+                              Block& block) {
+  std::vector<BufferId> values;
+  for (size_t i = 0; i < carried.size(); ++i) {
+    BufferId value = tensor_of(node, next[i]);
+    bool carried_itself = false;
+    for (size_t j = 0; j < carried.size(); ++j) carried_itself |= j != i && value == carried[j];
+    values.push_back(carried_itself ? copy_of(value, BufferRole::temp, block) : value);
+  }
+  for (size_t i = 0; i < values.size(); ++i)
+    if (values[i] != carried[i]) copy(values[i], carried[i], block, node.origins);
 }
 
 void Lowering::lower_cond(const Node& node, Block& block) {
@@ -35,30 +100,39 @@ void Lowering::lower_cond(const Node& node, Block& block) {
   cond.origins = node.origins;
   cond.predicate = predicate(node.args[0].arg);
   const Argument::List operands = node.args.size() > 3 ? node.args[3].arg.as_list() : Argument::List{};
-  std::set<std::string> bound_before = bound_;
+  std::set<std::string> bound_before = bound_, given;
   auto branch = [&](const Argument& arg) {
     auto body = std::make_unique<Block>();
     bound_ = bound_before;
+    given.clear();
     std::vector<Argument> outputs = lower_subgraph(*arg.as_graph(), operands, *body);
     KILN_CHECK(outputs.size() == node.results.size(), "a branch gives another number of results than its cond");
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Value& result = *node.results[i];
       if (result.kind != ValueKind::tensor) continue;
-      for (const Expr& size : result.type.sizes) {
+      BufferId from = tensor_of(node, outputs[i]);
+      // Where the branches give different sizes, the result's size is a symbol that each branch gives its own value.
+      for (size_t d = 0; d < result.type.sizes.size(); ++d) {
+        const Expr& size = result.type.sizes[d];
         std::set<std::string> symbols;
         collect_symbols(size, symbols);
-        for (const std::string& symbol : symbols)
-          if (!bound_before.count(symbol))
+        for (const std::string& symbol : symbols) {
+          if (bound_before.count(symbol) || given.count(symbol)) continue;
+          if (!size.is_symbol())
             fail_unsupported("K0307",
                              str("the branches of ", node.name, " give results of different sizes (", symbol, ")"));
+          bind_symbol(symbol, buffer(from).sizes.at(d), *body);
+          given.insert(symbol);
+        }
       }
-      copy(buffers_.at(outputs[i].as_value()), buffers_.at(&result), *body, node.origins);
+      copy(from, buffers_.at(&result), *body, node.origins);
     }
     return body;
   };
   cond.then_block = branch(node.args[1].arg);
   cond.else_block = branch(node.args[2].arg);
   bound_ = bound_before;
+  bound_.insert(given.begin(), given.end());
   block.push_back(Item{std::move(cond)});
 }
 
@@ -70,17 +144,16 @@ void Lowering::lower_while(const Node& node, Block& block) {
   Argument::List extra = node.args.size() > 3 ? node.args[3].arg.as_list() : Argument::List{};
   // The results are the carried buffers: they start as copies of the initial values and each iteration rewrites them.
   std::vector<Argument> operands;
+  std::vector<BufferId> carried_buffers;
   for (size_t i = 0; i < carried.size(); ++i) {
-    if (!carried[i].is_value() || carried[i].as_value()->kind != ValueKind::tensor)
-      fail_unsupported("K0308",
-                       str(node.name, " carries a number from iteration to iteration; only tensors are supported"));
-    copy(buffers_.at(carried[i].as_value()), buffers_.at(node.results[i]), block, node.origins);
+    copy(tensor_of(node, carried[i]), buffers_.at(node.results.at(i)), block, node.origins);
     operands.push_back(Argument(node.results[i]));
+    carried_buffers.push_back(buffers_.at(node.results[i]));
   }
   operands.insert(operands.end(), extra.begin(), extra.end());
   While loop;
   loop.name = str("while_", control_flow_count_);
-  loop.iteration_symbol = str("it", control_flow_count_++);
+  loop.iteration_symbol = new_counter();
   loop.origins = node.origins;
   std::set<std::string> bound_before = bound_;
   loop.condition_block = std::make_unique<Block>();
@@ -89,18 +162,8 @@ void Lowering::lower_while(const Node& node, Block& block) {
   loop.body_block = std::make_unique<Block>();
   bound_ = bound_before;
   std::vector<Argument> next = lower_subgraph(body_graph, operands, *loop.body_block);
-  // All new values are computed before the first carried buffer changes; a value that is itself a carried buffer
-  // (a, b = b, a) is copied first.
-  std::vector<BufferId> values;
-  for (size_t i = 0; i < carried.size(); ++i) {
-    BufferId value = buffers_.at(next.at(i).as_value());
-    bool carried_itself = false;
-    for (size_t j = 0; j < carried.size(); ++j) carried_itself |= j != i && value == buffers_.at(node.results[j]);
-    values.push_back(carried_itself ? copy_of(value, BufferRole::temp, *loop.body_block) : value);
-  }
-  for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] != buffers_.at(node.results[i]))
-      copy(values[i], buffers_.at(node.results[i]), *loop.body_block, node.origins);
+  KILN_CHECK(next.size() == carried.size(), "a loop's body gives another number of values than are carried");
+  update_carried(node, carried_buffers, next.data(), *loop.body_block);
   bound_ = bound_before;
   block.push_back(Item{std::move(loop)});
 }

@@ -1,5 +1,8 @@
 // The state of one lowering (private to src/lower).
 #pragma once
+#include <functional>
+
+#include "loops/builder.h"
 #include "lower/lower.h"
 #include "ops/op_record.h"
 
@@ -35,6 +38,27 @@ class Lowering {
   void lower_while(const Node& node, loops::Block& block);
   // Lowers a subgraph into a block; gives its outputs.
   std::vector<Argument> lower_subgraph(const Graph& graph, const std::vector<Argument>& operands, loops::Block& block);
+  // Gives an input of a subgraph its value; a number under another symbol than the operand's is bound here.
+  void bind_operand(const Value& input, const Argument& operand, loops::Block& block);
+  void bind_symbol(const std::string& symbol, const Expr& value, loops::Block& block);
+  std::string new_counter();  // the symbol of a new loop's counter
+  BufferId tensor_of(const Node& node, const Argument& arg) const;
+  void update_carried(const Node& node, const std::vector<BufferId>& carried, const Argument* next,
+                      loops::Block& block);
+  // lower_iteration.cpp: map, scan and associative_scan, as loops over slices of the first dimension
+  struct Iteration {
+    const Graph* body = nullptr;
+    Argument::List carried, xs, extra;
+    bool associative = false;  // the first slice is the initial carry, and each new carry is the result
+  };
+  static Iteration iteration_of(const Node& node);
+  void lower_iteration(const Node& node, const Iteration& parts, loops::Block& block);
+  std::vector<BufferId> initial_carry(const Node& node, const Iteration& parts, const Expr& length,
+                                      loops::Block& block);
+  void take_slice(BufferId from, const Expr& at, BufferId to, loops::Block& block, const std::vector<Origin>& origins);
+  void put_slice(BufferId from, BufferId to, const Expr& at, loops::Block& block, const std::vector<Origin>& origins);
+  void add_kernel(const std::string& name, const std::vector<Origin>& origins, loops::Block& block,
+                  const std::function<void(loops::KernelBuilder&)>& fill);
   std::variant<BufferId, Expr> predicate(const Argument& arg);
 
   const Program& source_;

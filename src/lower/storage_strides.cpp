@@ -5,8 +5,13 @@ namespace kiln {
 std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols) {
   std::vector<Expr> row_major = contiguous_strides(type.sizes);
   if (type.strides == row_major) return row_major;
-  for (const Expr& size : type.sizes)
-    if (size.is_constant(0)) return type.strides;  // no element: any strides will do, so eager's
+  bool empty = false, broadcast = false;
+  for (size_t d = 0; d < type.sizes.size(); ++d) {
+    empty |= type.sizes[d].is_constant(0);
+    broadcast |= type.strides[d].is_constant(0) && !type.sizes[d].is_constant(1);
+  }
+  // No element: any strides will do, so eager's; but a kernel cannot be scheduled that stores everything to one place.
+  if (empty) return broadcast ? row_major : type.strides;
   // Order the dimensions by the strides' values at the export's sizes and lay them out densely in that order. Where the
   // strides were dense, that gives the strides themselves.
   SymbolValues hints;

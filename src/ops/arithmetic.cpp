@@ -37,7 +37,7 @@ T minus(T a, T b) {
   return a - b;
 }
 void check_divisor(int64_t b) {
-  if (b == 0) fail_user("K0620", "ZeroDivisionError");
+  if (b == 0) fail_user("K0630", "ZeroDivisionError");
 }
 template <class T>
 T truncated_quotient(T a, T b) {

@@ -2,6 +2,7 @@
 
 #include <limits>
 
+#include "ops/complex_rules.h"
 #include "ops/dense.h"
 #include "ops/layout.h"
 
@@ -71,6 +72,7 @@ bool takes(Takes which, DType dtype) {
 
 void check_takes(const OpCall& call, Takes which, DType dtype) {
   refuse_complex(call, dtype);
+  if (is_complex(dtype)) return;
   if (!takes(which, dtype)) refuse_dtype(call, dtype);
 }
 
@@ -80,6 +82,10 @@ ComputeTypes types_of(const OpCall& call, const Row& row) {
     if (!slot.condition && present(call, slot)) add_operand(promotion, operand(call, slot.arg));
   DType promoted = promotion.result();
   check_takes(call, row.row.takes, promoted);
+  if (is_complex(promoted)) {
+    if (row.row.rule == ResultRule::boolean) return {promoted, DType::boolean};
+    return {promoted, complex_gives_real(row.schema.name) ? complex_part(promoted) : promoted};
+  }
   if (row.row.types) return row.row.types(call, promoted);
   if (row.row.rule == ResultRule::floating) return {to_float(promoted), to_float(promoted)};
   return {promoted, row.row.rule == ResultRule::boolean ? DType::boolean : promoted};

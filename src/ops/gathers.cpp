@@ -29,7 +29,7 @@ Expr loaded_index(LowerCall& call, KernelBuilder& k, const Value* index, const s
 
 int64_t checked_position(const ReferenceCall& call, int64_t position, int64_t size, Negative negative) {
   if (position < (negative == Negative::wraps ? -size : 0) || position >= size) {
-    fail_user("K0620",
+    fail_user("K0630",
               str("index ", position, " is out of bounds for dimension with size ", size, " in ", call.node().target),
               call.node().where());
   }

@@ -141,7 +141,7 @@ std::vector<std::vector<int64_t>> true_positions(const Tensor& mask) {
 void wrap_positions(const OpCall& call, std::vector<int64_t>& positions, int64_t size, size_t dim) {
   for (int64_t& position : positions) {
     if (position < -size || position >= size) {
-      fail_user("K0620", str("index ", position, " is out of bounds for dimension ", dim, " with size ", size),
+      fail_user("K0630", str("index ", position, " is out of bounds for dimension ", dim, " with size ", size),
                 call.where());
     }
     if (position < 0) position += size;

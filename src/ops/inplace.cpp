@@ -34,6 +34,7 @@ TensorType functional_type(const OpRecord& functional, Node& node, const RangeEn
 
 void infer_inplace(const OpRecord& functional, InferCall& call) {
   Node copy = call.node();
+  copy.args.at(0).name = functional.schema.args[0].name;
   TensorType type = functional_type(functional, copy, call.ranges());
   const TensorType& self = call.tensor("self")->type;
   check_cast(call.node(), type.dtype, self.dtype);
@@ -62,6 +63,7 @@ class ConcreteNode {
       auto found = call.values.find(named.name);
       if (found != call.values.end()) fix(named.arg, found->second);
     }
+    node_.args.at(0).name = functional.schema.args[0].name;
     result_.type = functional_type(functional, node_, RangeEnv{});
     node_.results = {&result_};
   }
@@ -93,6 +95,10 @@ void reference_inplace(const OpRecord& functional, ReferenceCall& call) {
   inner.fp64 = call.fp64;
   inner.seed = call.seed;
   inner.values = call.values;
+  if (auto self = inner.values.extract("self"); !self.empty()) {
+    self.key() = functional.schema.args[0].name;
+    inner.values.insert(std::move(self));
+  }
   functional.reference(inner);
   KILN_CHECK(inner.results.size() == 1 && inner.results[0].is_tensor(), "an in-place operator has one result");
   Tensor self = call.tensor("self");
@@ -118,7 +124,9 @@ OpRecord make_inplace(const OpRecord& functional) {
   variant.name_space = functional.name_space;
   variant.schema = functional.schema;
   variant.schema.name = inplace_name(functional.name());
-  KILN_CHECK(!variant.schema.args.empty() && variant.schema.args[0].name == "self", "in-place needs self");
+  // PyTorch calls what is written self, also where the functional operator says input.
+  KILN_CHECK(!variant.schema.args.empty(), "in-place needs something to write to");
+  variant.schema.args[0].name = "self";
   for (SchemaArg* self : {&variant.schema.args[0], &variant.schema.returns.at(0)}) {
     self->alias = "a";
     self->writes = true;

@@ -313,6 +313,8 @@ void register_sums(Registry& r) {
     return out;
   };
   std::string tail = ", *, Scalar beta=1, Scalar alpha=1) -> Tensor";
+  std::vector<Sample> addmm = with({5}, {3, 4}, {4, 5});
+  addmm.push_back({{spec({3, 5}), spec({3, 4}), spec({4, 5})}});  // what addmm_ can write to
   add_matmul(r,
              {.schema = "addmm(Tensor self, Tensor mat1, Tensor mat2" + tail,
               .a = "mat1",
@@ -320,7 +322,7 @@ void register_sums(Registry& r) {
               .addend = "self",
               .a_rank = 2,
               .b_rank = 2,
-              .samples = with({5}, {3, 4}, {4, 5})},
+              .samples = std::move(addmm)},
              true);
   add_matmul(r,
              {.schema = "baddbmm(Tensor self, Tensor batch1, Tensor batch2" + tail,

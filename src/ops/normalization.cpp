@@ -398,9 +398,47 @@ void register_batch_norms(Registry& r) {
           .early = true});
 }
 
+// The norm of v over all dimensions but one; -1 stands for none kept.
+Value* norm_except(Build& b, Value* v, Argument power) {
+  DecomposeCall& call = b.call();
+  int64_t kept = call.constant_integer("dim"), rank = static_cast<int64_t>(v->type.sizes.size());
+  if (kept == -1) return b("linalg_vector_norm", {v, power});
+  Sizes dims;
+  for (int64_t d = 0; d < rank; ++d)
+    if (d != kept) dims.push_back(Expr(d));
+  if (static_cast<int64_t>(dims.size()) == rank)
+    fail_user("K0201", str(call.schema().name, ": there is no dimension ", kept), call.where());
+  if (dims.empty()) return b("abs", {v});
+  return b("linalg_vector_norm", {v, power, b.ints(dims), Scalar(true)});
+}
+
+void register_weight_norms(Registry& r) {
+  Sample::TensorSpec v = spec({4, 3, 2}), rows = spec({4, 1, 1}), columns = spec({1, 1, 2});
+  auto normed = [](Build& b, bool with_norms) {
+    DecomposeCall& call = b.call();
+    Value* norms = norm_except(b, call.tensor("v"), Scalar(2));
+    call.result(0, b.mul(call.tensor("v"), b.div(call.tensor("g"), norms)));
+    if (with_norms) call.result(1, norms);
+  };
+  add_composite(r, {.schema = "_weight_norm(Tensor v, Tensor g, int dim=0) -> Tensor",
+                    .build = [normed](Build& b) { normed(b, false); },
+                    .samples = {{{v, rows}}, {{v, columns, Scalar(2)}}, {{v, spec({}), Scalar(-1)}}}});
+  add_composite(r, {.schema = "_weight_norm_interface(Tensor v, Tensor g, int dim=0) -> (Tensor, Tensor)",
+                    .build = [normed](Build& b) { normed(b, true); },
+                    .samples = {{{v, rows}}, {{v, columns, Scalar(2)}}}});
+  add_composite(r, {.schema = "norm_except_dim(Tensor v, int pow=2, int dim=0) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          call.result(norm_except(b, call.tensor("v"), call.arg("pow")));
+                        },
+                    .samples = {{{v}}, {{v, Scalar(1), Scalar(1)}}, {{v, Scalar(2), Scalar(-1)}}}});
+}
+
 }  // namespace
 
 void register_normalization(Registry& registry) {
+  register_weight_norms(registry);
   register_layer_norms(registry);
   register_batch_norms(registry);
 }

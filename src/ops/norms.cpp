@@ -32,7 +32,8 @@ double order_of(const OpCall& call, const NormRow& row) {
 DType norm_dtype(const OpCall& call, const NormRow& row) {
   DType self = call.tensor("self")->type.dtype;
   DType dtype = row.has_dtype ? call.dtype("dtype").value_or(self) : self;
-  if (!is_float(dtype) || is_complex(self)) refuse_dtype(call, is_float(dtype) ? self : dtype);
+  dtype = complex_part(dtype);  // a norm is that of the absolute values
+  if (!is_float(dtype)) refuse_dtype(call, dtype);
   return dtype;
 }
 
@@ -55,7 +56,9 @@ Value* converted(DecomposeCall& call, Value* value, DType dtype) {
 void decompose_norm(DecomposeCall& call, const NormRow& row) {
   DType dtype = norm_dtype(call, row);
   double order = order_of(call, row);
-  Value* x = converted(call, converted(call, call.tensor("self"), dtype), compute_dtype(dtype));
+  Value* self = call.tensor("self");
+  if (is_complex(self->type.dtype)) self = call.call("aten.abs.default", {self});
+  Value* x = converted(call, converted(call, self, dtype), compute_dtype(dtype));
   auto reduced = norm_dims(call, row);
   Sizes dims;
   for (size_t d = 0; d < reduced.size(); ++d)

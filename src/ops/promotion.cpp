@@ -1,5 +1,7 @@
 #include "ops/promotion.h"
 
+#include "ops/complex_rules.h"
+
 namespace kiln {
 
 namespace {
@@ -79,7 +81,7 @@ void refuse_dtype(const OpCall& call, DType dtype) {
 }
 
 void refuse_complex(const OpCall& call, DType dtype) {
-  if (is_complex(dtype)) refuse_dtype(call, dtype);
+  if (is_complex(dtype) && !takes_complex(call.schema().name)) refuse_dtype(call, dtype);
 }
 
 }  // namespace kiln

@@ -11,7 +11,7 @@ namespace {
 using Specs = std::vector<Sample::TensorSpec>;
 
 [[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0221", str(call.schema().name, ": ", why), call.where());
+  fail_user("K0232", str(call.schema().name, ": ", why), call.where());
 }
 
 enum class Cell : uint8_t { lstm, gru, tanh, relu };

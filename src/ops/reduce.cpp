@@ -36,7 +36,7 @@ DType sum_dtype(const OpCall& call, DType self) {
 
 DType mean_dtype(const OpCall& call, DType self) {
   DType dtype = call.dtype("dtype").value_or(self);
-  if (!is_float(dtype)) {
+  if (!is_float(dtype) && !is_complex(dtype)) {
     fail_user("K0203",
               str("mean(): could not infer output dtype. Input dtype must be either a floating point or complex "
                   "dtype. Got: ",

@@ -1,3 +1,4 @@
+#include "ops/complex_rules.h"
 #include "ops/families.h"
 #include "ops/inplace.h"
 #include "ops/op_record.h"
@@ -32,6 +33,10 @@ const Registry& Registry::instance() {
     register_special_math(all);
     register_unfolding(all);
     register_recurrent(all);
+    register_complex(all);
+    register_view_dtype(all);
+    register_linalg(all);
+    register_fourier(all);
     register_random(all);
     register_distances(all);
     register_margin_losses(all);
@@ -64,6 +69,7 @@ void Registry::add(OpRecord record) {
   std::string name = record.schema.name;
   if (records_.contains(name)) fail_bug(str("operator ", name, " is declared twice"));
   auto stored = std::make_unique<OpRecord>(std::move(record));
+  if (stored->reference && takes_complex(name)) stored->reference = with_complex_reference(*stored);
   const OpRecord* functional = stored.get();
   records_.emplace(name, std::move(stored));
   if (functional->inplace) {

@@ -39,11 +39,11 @@ void add_repeated_positions(Registry& r) {
   record.reference = [](ReferenceCall& call) {
     std::vector<int64_t> repeats = read_dense<int64_t>(call.tensor("repeats")), out;
     for (size_t i = 0; i < repeats.size(); ++i) {
-      if (repeats[i] < 0) fail_user("K0620", "repeats can not be negative", call.node().where());
+      if (repeats[i] < 0) fail_user("K0630", "repeats can not be negative", call.node().where());
       out.insert(out.end(), static_cast<size_t>(repeats[i]), static_cast<int64_t>(i));
     }
     if (call.given("output_size") && call.integer("output_size") != static_cast<int64_t>(out.size()))
-      fail_user("K0620", str("allocated size does not match required size ", out.size()), call.node().where());
+      fail_user("K0630", str("allocated size does not match required size ", out.size()), call.node().where());
     Tensor result = Tensor::empty(call.tensor("repeats").dtype, {static_cast<int64_t>(out.size())});
     write_dense(result, out);
     call.results = {Datum{result}};

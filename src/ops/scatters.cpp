@@ -245,7 +245,7 @@ void evaluate(ReferenceCall& call, const ScatterRow& row, Mode mode) {
     size_t from = row.vector_index ? (at.empty() ? 0 : static_cast<size_t>(at[dim])) : i;
     int64_t position = positions[from];
     if (position < 0 || position >= extent)
-      fail_user("K0620", str("index ", position, " is out of bounds for dimension ", dim, " with size ", extent),
+      fail_user("K0630", str("index ", position, " is out of bounds for dimension ", dim, " with size ", extent),
                 call.node().where());
     int64_t to = 0;
     for (size_t d = 0; d < self.sizes.size(); ++d) to += (d == dim ? position : at[d]) * strides[d];

@@ -92,7 +92,6 @@ void register_functions(Registry& r) {
                                                                               {"special_log1p", "log1p"},
                                                                               {"special_sinc", "sinc"}})
     alias(name + "(Tensor self) -> Tensor", target, unary);
-  alias("conj_physical(Tensor self) -> Tensor", "clone", {{{spec({4})}}, {{spec({2}, DType::i64)}}});
   alias("special_xlogy(Tensor self, Tensor other) -> Tensor", "xlogy.Tensor",
         {{{spec({4}), spec({4}, DType::f32, 0.1)}}}, true);
   // log of the multivariate gamma function: a sum of p of them.

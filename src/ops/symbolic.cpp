@@ -51,7 +51,7 @@ std::function<Scalar(const ReferenceCall&)> two(F f) {
 
 template <class T>
 T floored(T a, T b) {
-  if (b == 0) fail_user("K0620", "division by zero");
+  if (b == 0) fail_user("K0630", "division by zero");
   if constexpr (std::is_integral_v<T>)
     return a / b - (a % b != 0 && ((a < 0) != (b < 0)));
   else
@@ -200,7 +200,7 @@ void add_assertion(Registry& r, const char* schema, std::function<void(Reference
 }
 
 [[noreturn]] void assertion_failed(const ReferenceCall& call, const std::string& message) {
-  fail_user("K0621", message, call.node().where());
+  fail_user("K0631", message, call.node().where());
 }
 
 void check_range(ReferenceCall& call) {

@@ -195,7 +195,7 @@ void register_bincount(Registry& r) {
     std::vector<int64_t> values = read_dense<int64_t>(call.tensor("self"));
     int64_t bins = call.integer("minlength");
     for (int64_t value : values) {
-      if (value < 0) fail_user("K0620", "bincount only supports non-negative inputs", call.node().where());
+      if (value < 0) fail_user("K0630", "bincount only supports non-negative inputs", call.node().where());
       bins = std::max(bins, value + 1);
     }
     Tensor out = new_result(call, {bins});

@@ -52,6 +52,7 @@ template <bool root, bool with_mean>
 void add_family(Registry& r, const std::string& name) {
   ReduceRow row;
   row.types = [](const OpCall& call, DType self) -> ReduceTypes {
+    if (is_complex(self) && !with_mean) return {self, {complex_part(self)}};
     if (!is_float(self)) refuse_dtype(call, self);
     return {self, std::vector<DType>(with_mean ? 2 : 1, self)};
   };

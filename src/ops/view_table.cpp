@@ -165,6 +165,10 @@ Tensor view_of(const Tensor& tensor, const ViewLayout& layout) {
   view.sizes = to_numbers(layout.sizes);
   view.strides = to_numbers(layout.strides);
   view.offset = layout.offset.value();
+  // as_strided may name any place; one outside of the storage is refused, as PyTorch does.
+  bool inside = view.numel() == 0 || (view.offset >= 0 && storage_bytes_needed(view.dtype, view.sizes, view.strides,
+                                                                               view.offset) <= view.storage->bytes);
+  if (!inside) fail_user("K0208", str("a view ", tensor_type_text(view), " is out of bounds for its storage"));
   return view;
 }
 

@@ -213,19 +213,13 @@ void register_identities(Registry& r) {
   identity("detach(Tensor(a) self) -> Tensor(a)", "detach_copy(Tensor self) -> Tensor");
   // Changes nothing that a program without gradients can see, so it is declared as the alias it gives.
   identity("detach_(Tensor(a) self) -> Tensor(a)");
-  identity("lift(Tensor self) -> Tensor");
+  identity("lift(Tensor(a) self) -> Tensor(a)");  // PyTorch's schema does not say so, but what it gives is self
   identity("lift_fresh(Tensor(a) self) -> Tensor(a)");
   identity("positive(Tensor(a) self) -> Tensor(a)");
-  // Of a real tensor these are itself; complex ones are rewritten by a graph pass before.
-  for (const char* name : {"conj", "_conj", "real", "resolve_conj", "resolve_neg"}) {
-    ViewRow row{str(name, "(Tensor(a) self) -> Tensor(a)"),
-                [](const ViewArgs& args) {
-                  if (is_complex(args.self().dtype)) refuse_dtype(args.call(), args.self().dtype);
-                  return whole_view(args);
-                },
-                same_index, samples};
-    add_view(r, row);
-  }
+  // Of a real tensor these are itself. Tensors have no conjugate bit here: conj of a complex one is a new tensor.
+  samples.push_back({{spec({2, 3}, DType::c64)}});
+  for (const char* name : {"conj", "_conj", "resolve_conj", "resolve_neg"})
+    identity(str(name, "(Tensor(a) self) -> Tensor(a)"));
 }
 
 }  // namespace

@@ -14,7 +14,7 @@ bool is_wrapper(const Node& node) {
 size_t graph_position(const Node& node) {
   for (size_t i = 0; i < node.args.size(); ++i)
     if (node.args[i].arg.is_graph() && node.args[i].arg.as_graph()) return i;
-  fail_user("K0205", str(node.target, " has no subgraph"), node.where());
+  fail_user("K0231", str(node.target, " has no subgraph"), node.where());
 }
 
 struct Autocast {
@@ -43,16 +43,16 @@ class Inliner {
     const Graph& inner = *call_.args[at].arg.as_graph();
     if (call_.args.size() - at - 1 != inner.inputs.size())
       fail_user(
-          "K0205",
+          "K0231",
           str(call_.target, " gives its subgraph ", call_.args.size() - at - 1, " inputs, not ", inner.inputs.size()),
           call_.where());
     for (size_t i = 0; i < inner.inputs.size(); ++i) map_[inner.inputs[i]] = call_.args[at + 1 + i].arg;
     for (const auto& node : inner.nodes) copy_node(*node);
     if (call_.results.size() > inner.outputs.size())
-      fail_user("K0205", str(call_.target, " has more results than its subgraph has outputs"), call_.where());
+      fail_user("K0231", str(call_.target, " has more results than its subgraph has outputs"), call_.where());
     for (size_t i = 0; i < call_.results.size(); ++i) {
       Argument output = mapped(inner.outputs[i]);
-      if (!output.is_value()) fail_unsupported("K0205", str(call_.target, " gives a constant"), call_.where());
+      if (!output.is_value()) fail_unsupported("K0231", str(call_.target, " gives a constant"), call_.where());
       graph_.replace_uses(call_.results[i], output.as_value());
     }
     graph_.erase(&call_);
@@ -129,7 +129,7 @@ class Inliner {
       node.args = original;
       for (Node* extra : made) graph_.erase(extra);
     }
-    fail_unsupported("K0205", str("autocast: no cast of the arguments of ", node.target, " gives its result's dtype"),
+    fail_unsupported("K0231", str("autocast: no cast of the arguments of ", node.target, " gives its result's dtype"),
                      node.where());
   }
 

@@ -60,6 +60,7 @@ ArchiveLayout find_layout(const ZipReader& zip) {
   layout.weights_pt = if_present(zip, str(layout.weights_folder, layout.model_name, ".pt"));
   layout.constants_pt = if_present(zip, str(layout.constants_folder, layout.model_name, ".pt"));
   layout.sample_inputs_pt = if_present(zip, str(root, "data/sample_inputs/", layout.model_name, ".pt"));
+  layout.flat_inputs_pt = if_present(zip, str(root, "data/sample_inputs/", layout.model_name, "_flat.pt"));
   return layout;
 }
 

@@ -14,6 +14,8 @@ struct ArchiveLayout {
   std::string constants_config, constants_folder;
   // torch.save files. Empty: not in this archive.
   std::string weights_pt, constants_pt, sample_inputs_pt;
+  // Kiln's own: sample inputs as a flat list, where their containers are of types that only Python can make.
+  std::string flat_inputs_pt;
 };
 
 // Throws K0162 when the archive holds no exported program.

@@ -3,6 +3,7 @@
 #include <limits>
 
 #include "base/error.h"
+#include "pt2/node_metadata.h"
 #include "pt2/sympy_text.h"
 
 namespace kiln {
@@ -30,20 +31,20 @@ double read_float(const Json& json) {
 DType read_dtype(const Json& json) {
   const int64_t number = json.as_int();
   const auto dtype = number >= 0 && number < 1000 ? dtype_from_schema(static_cast<int>(number)) : std::nullopt;
-  if (!dtype) fail_unsupported("K0203", str("element type number ", number, " of torch.export is not supported"));
+  if (!dtype) fail_unsupported("K0174", str("element type number ", number, " of torch.export is not supported"));
   return *dtype;
 }
 
 Layout read_layout(const Json& json) {
   constexpr int64_t strided = 7;
   if (json.as_int() != strided)
-    fail_unsupported("K0204", str("tensors with layout number ", json.as_int(), " (not strided) are not supported"));
+    fail_unsupported("K0174", str("tensors with layout number ", json.as_int(), " (not strided) are not supported"));
   return Layout::strided;
 }
 
 MemoryFormat read_memory_format(const Json& json) {
   const int64_t number = json.as_int();
-  if (number < 1 || number > 4) fail_unsupported("K0204", str("memory format number ", number, " is not known"));
+  if (number < 1 || number > 4) fail_unsupported("K0174", str("memory format number ", number, " is not known"));
   return static_cast<MemoryFormat>(number);
 }
 
@@ -67,7 +68,7 @@ Expr SymbolTable::expression(const Json& json) {
   const std::string& text = json.at("expr_str").as_string();
   auto found = read_.find(text);
   if (found == read_.end()) {
-    found = read_.emplace(text, parse_srepr(text)).first;
+    found = read_.emplace(text, parse_sympy(text)).first;
     note(found->second);
   }
   const Json* hint = json.find_value("hint");
@@ -106,7 +107,7 @@ Device read_device(const Json& json) {
   else if (type == "meta")
     device.type = DeviceType::meta;
   else if (type != "cpu")
-    fail_unsupported("K0205", str("the device ", quote(type), " is not supported"));
+    fail_unsupported("K0174", str("the device ", quote(type), " is not supported"));
   if (const Json* index = json.find_value("index")) {
     if (index->as_int() < -1 || index->as_int() > 1000) fail_user("K0160", "a device index is out of range");
     device.index = static_cast<int>(index->as_int());
@@ -151,7 +152,7 @@ void GraphJson::read(const std::map<size_t, std::string>& constant_names) {
 }
 
 Value* GraphJson::define(Node* node, const std::string& name, ValueKind kind) {
-  if (values_.contains(name)) fail_user("K0202", str("the value ", quote(name), " is defined twice"));
+  if (values_.contains(name)) fail_user("K0173", str("the value ", quote(name), " is defined twice"));
   Value* value = node != nullptr ? graph_.add_result(node, name, kind) : graph_.add_input(name, kind);
   values_.emplace(name, value);
   return value;
@@ -159,7 +160,7 @@ Value* GraphJson::define(Node* node, const std::string& name, ValueKind kind) {
 
 void GraphJson::describe_tensor(Value* value) {
   const auto found = tensors_.find(value->name);
-  if (found == tensors_.end()) fail_user("K0202", str("the tensor ", quote(value->name), " has no type"));
+  if (found == tensors_.end()) fail_user("K0173", str("the tensor ", quote(value->name), " has no type"));
   value->type = read_tensor_meta(*found->second, symbols_);
 }
 
@@ -174,7 +175,7 @@ void GraphJson::describe_symbolic(Value* value) {
                        : value->kind == ValueKind::sym_bool ? sym_bools_
                                                             : sym_floats_;
   const auto found = table.find(value->name);
-  if (found == table.end()) fail_user("K0202", str("the symbolic value ", quote(value->name), " has no expression"));
+  if (found == table.end()) fail_user("K0173", str("the symbolic value ", quote(value->name), " has no expression"));
   value->expr = value->kind == ValueKind::sym_int    ? symbols_.sym_int(*found->second)
                 : value->kind == ValueKind::sym_bool ? symbols_.sym_bool(*found->second)
                                                      : symbols_.sym_float(*found->second);
@@ -263,7 +264,7 @@ void GraphJson::add_result(Node* node, const Json& json) {
         continue;
       }
       const std::string& name = tensor->at("name").as_string();
-      if (values_.contains(name)) fail_user("K0202", str("the value ", quote(name), " is defined twice"));
+      if (values_.contains(name)) fail_user("K0173", str("the value ", quote(name), " is defined twice"));
       Value* element = graph_.new_value(name, ValueKind::tensor);
       values_.emplace(name, element);
       element->producer = node;
@@ -281,7 +282,7 @@ void GraphJson::add_result(Node* node, const Json& json) {
   } else if (kind == "as_custom_obj") {
     define(node, value.at("name").as_string(), ValueKind::object);
   } else {
-    fail_unsupported("K0206", str("a result of the kind ", quote(kind), " is not supported"));
+    fail_unsupported("K0174", str("a result of the kind ", quote(kind), " is not supported"));
   }
 }
 
@@ -290,7 +291,7 @@ Argument GraphJson::by_name(const std::string& name) {
   if (const auto found = sym_ints_.find(name); found != sym_ints_.end()) return symbols_.sym_int(*found->second);
   if (const auto found = sym_bools_.find(name); found != sym_bools_.end()) return symbols_.sym_bool(*found->second);
   if (const auto found = sym_floats_.find(name); found != sym_floats_.end()) return symbols_.sym_float(*found->second);
-  fail_user("K0202", str("the value ", quote(name), " is used but not defined before"));
+  fail_user("K0173", str("the value ", quote(name), " is used but not defined before"));
 }
 
 Argument GraphJson::optional_tensor(const Json& json) {
@@ -359,7 +360,7 @@ Argument GraphJson::constant_or_list(const std::string& kind, const Json& json) 
   if (kind == "as_layout") return read_layout(json);
   if (kind == "as_memory_format") return read_memory_format(json);
   if (kind == "as_device") return read_device(json);
-  fail_unsupported("K0206", str("an argument of the kind ", quote(kind), " is not supported"));
+  fail_unsupported("K0174", str("an argument of the kind ", quote(kind), " is not supported"));
 }
 
 }  // namespace kiln

@@ -64,10 +64,4 @@ class GraphJson {
   std::unordered_map<std::string, Value*> values_;
 };
 
-// "File "model.py", line 42, in forward\n    y = …" -> frames, outermost first. Frames inside PyTorch
-// are left out, unless there are no others.
-std::vector<SourceLine> parse_stack_trace(std::string_view text);
-// "L__self__,,Model;L__self___mlp,layers.3.mlp,MLP" -> "layers.3.mlp"
-std::string parse_module_path(std::string_view text);
-
 }  // namespace kiln

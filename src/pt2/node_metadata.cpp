@@ -1,8 +1,8 @@
-// Where a node comes from, as torch.export's metadata say it.
+#include "pt2/node_metadata.h"
+
 #include <charconv>
 
 #include "base/error.h"
-#include "pt2/graph_json.h"
 
 namespace kiln {
 namespace {
@@ -49,6 +49,29 @@ std::string parse_module_path(std::string_view text) {
     return fields[1];
   }
   return "";
+}
+
+Json node_metadata_json(const Node& node) {
+  Json out = Json::object();
+  if (node.origins.empty()) return out;
+  const Origin& origin = node.origins[0];
+  std::string trace;
+  for (const SourceLine& frame : origin.stack) {
+    trace += str("  File \"", frame.file, "\", line ", frame.line, ", in ", frame.function, "\n");
+    if (!frame.text.empty()) trace += str("    ", frame.text, "\n");
+  }
+  if (!trace.empty()) out.set("stack_trace", trace);
+  // A path with a comma or a semicolon would not read back.
+  if (origin.module_path.empty() || origin.module_path.find_first_of(",;()[]") != std::string::npos) return out;
+  constexpr std::string_view module_class = ",torch.nn.modules.module.Module";
+  std::string stack = str("L__self__,", module_class), key = "L__self__", path;
+  for (const std::string& part : split(origin.module_path, '.')) {
+    path += path.empty() ? part : "." + part;
+    key += "_" + part;
+    stack += str(";", key, ",", path, module_class);
+  }
+  out.set("nn_module_stack", stack);
+  return out;
 }
 
 }  // namespace kiln

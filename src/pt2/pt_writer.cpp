@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/pickle.h"
+#include "pt2/pytree.h"
 #include "pt2/storage_names.h"
 #include "pt2/tensor_files.h"
 
@@ -28,6 +29,19 @@ class PtWriter {
       }
       pickle_.set_items();
     }
+    finish();
+  }
+
+  void write(const Pytree& tree, const std::vector<Datum>& leaves) {
+    for (const Datum& item : leaves) collect(item);
+    size_t next = 0;
+    write_tree(tree, leaves, next);
+    KILN_CHECK(next == leaves.size(), "a pytree with another number of leaves");
+    finish();
+  }
+
+ private:
+  void finish() {
     add("data.pkl", pickle_.finish());
     add("byteorder", "little");
     for (size_t i = 0; i < storages_.size(); ++i)
@@ -36,7 +50,6 @@ class PtWriter {
     zip_.finish();
   }
 
- private:
   struct StorageUse {
     size_t number = 0;
     DType dtype = DType::f32;
@@ -65,6 +78,47 @@ class PtWriter {
     pickle_.mark();
     for (const Datum& item : items) write_item(item);
     pickle_.appends();
+  }
+
+  void write_tree(const Pytree& tree, const std::vector<Datum>& leaves, size_t& next) {
+    if (tree.leaf()) {
+      KILN_CHECK(next < leaves.size(), "a pytree with another number of leaves");
+      return write_item(leaves[next++]);
+    }
+    auto children = [&] {
+      for (const Pytree& child : tree.children) write_tree(child, leaves, next);
+    };
+    if (tree.type == "builtins.list") {
+      pickle_.empty_list();
+      pickle_.mark();
+      children();
+      return pickle_.appends();
+    }
+    if (tree.keys.empty() && tree.type != "builtins.dict" && tree.type != "collections.OrderedDict") {
+      const size_t dot = tree.context.rfind('.');
+      if (dot != std::string::npos) pickle_.global(tree.context.substr(0, dot), tree.context.substr(dot + 1));
+      pickle_.mark();
+      children();
+      pickle_.tuple();
+      if (dot != std::string::npos) pickle_.reduce();
+      return;
+    }
+    if (tree.type == "builtins.dict") {
+      pickle_.empty_dict();
+    } else {
+      pickle_.global("collections", "OrderedDict");
+      pickle_.empty_tuple();
+      pickle_.reduce();
+    }
+    pickle_.mark();
+    for (size_t i = 0; i < tree.children.size(); ++i) {
+      if (tree.number_keys[i])
+        pickle_.integer(std::stoll(tree.keys[i]));
+      else
+        pickle_.string(tree.keys[i]);
+      write_tree(tree.children[i], leaves, next);
+    }
+    pickle_.set_items();
   }
 
   void write_item(const Datum& item) {
@@ -125,5 +179,9 @@ class PtWriter {
 }  // namespace
 
 void write_pt(const TensorFile& file, const ZipWriter::Sink& sink) { PtWriter(sink).write(file); }
+
+void write_pickled(const Pytree& tree, const std::vector<Datum>& leaves, const ZipWriter::Sink& sink) {
+  PtWriter(sink).write(tree, leaves);
+}
 
 }  // namespace kiln

@@ -34,7 +34,7 @@ class PythonReader {
   };
 
   [[noreturn]] void fail(const std::string& what) const {
-    fail_user("K0212", str("cannot read the condition ", quote(text_), " at byte ", at_, ": ", what));
+    fail_user("K0175", str("cannot read the condition ", quote(text_), " at byte ", at_, ": ", what));
   }
   void skip() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n')) ++at_;

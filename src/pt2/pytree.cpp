@@ -1,5 +1,7 @@
 #include "pt2/pytree.h"
 
+#include <algorithm>
+
 #include "base/error.h"
 #include "base/json.h"
 
@@ -15,14 +17,17 @@ bool is_dict_type(std::string_view type) {
 std::string key_text(const Json& key) { return key.is_string() ? key.as_string() : json_text(key); }
 
 // The context is JSON inside JSON: the list of keys (a defaultdict has its factory before it).
-std::vector<std::string> read_keys(const Json& context) {
+void read_keys(const Json& context, Pytree& tree) {
   Json keys = context.is_string() ? parse_json(context.as_string(), "pytree") : context;
   while (keys.is_array() && keys.items().size() == 2 && keys.items()[1].is_array()) keys = Json(keys.items()[1]);
-  std::vector<std::string> out;
-  if (!keys.is_array()) return out;
-  for (const Json& key : keys.items()) out.push_back(key_text(key));
-  return out;
+  if (!keys.is_array()) return;
+  for (const Json& key : keys.items()) {
+    tree.keys.push_back(key_text(key));
+    tree.number_keys.push_back(key.is_int());
+  }
 }
+
+constexpr std::string_view named_tuple_type = "collections.namedtuple";
 
 Pytree read_tree(const Json& json) {
   Pytree tree;
@@ -31,10 +36,15 @@ Pytree read_tree(const Json& json) {
   tree.type = type->as_string();
   for (const Json& child : json.at("children_spec").items()) tree.children.push_back(read_tree(child));
   if (is_dict_type(tree.type)) {
-    tree.keys = read_keys(json.at("context"));
+    read_keys(json.at("context"), tree);
     if (tree.keys.size() != tree.children.size())
       fail_user("K0163", "a pytree of the exported program has a dict whose keys and children differ in number");
   }
+  if (tree.type == named_tuple_type)
+    if (const Json* context = json.find_value("context"); context != nullptr && context->is_string()) {
+      const Json name = parse_json(context->as_string(), "pytree");
+      if (name.is_string()) tree.context = name.as_string();
+    }
   return tree;
 }
 
@@ -94,13 +104,46 @@ bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& ar
     return true;
   }
   // A named tuple is pickled as a call of its class with its fields.
-  const bool named = value.is(Kind::call) && tree.type == "collections.namedtuple";
+  const bool named = value.is(Kind::call) && tree.type == named_tuple_type;
   const PickleValue& sequence = named ? *value.args : value;
   if (!sequence.is(Kind::tuple) && !sequence.is(Kind::list)) return false;
   if (sequence.items.size() != tree.children.size()) return false;
   for (size_t i = 0; i < tree.children.size(); ++i)
     if (!flatten_pickled(tree.children[i], *sequence.items[i], archive, out)) return false;
   return true;
+}
+
+namespace {
+
+constexpr std::string_view leaf_text = R"({"type": null, "context": null, "children_spec": []})";
+
+std::string tuple_text(size_t n) {
+  std::string children;
+  for (size_t i = 0; i < n; ++i) children += str(i == 0 ? "" : ", ", leaf_text);
+  return str(R"({"type": "builtins.tuple", "context": "null", "children_spec": [)", children, "]}");
+}
+
+}  // namespace
+
+std::string arguments_pytree_text(size_t n) {
+  return str(R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [)", tuple_text(n),
+             R"(, {"type": "builtins.dict", "context": "[]", "children_spec": []}]}])");
+}
+
+std::string outputs_pytree_text(size_t n) { return str("[1, ", n == 1 ? std::string(leaf_text) : tuple_text(n), "]"); }
+
+size_t leaf_count(const Pytree& tree) {
+  if (tree.leaf()) return 1;
+  size_t count = 0;
+  for (const Pytree& child : tree.children) count += leaf_count(child);
+  return count;
+}
+
+bool can_pickle(const Pytree& tree) {
+  const bool known = tree.leaf() || tree.type == "builtins.tuple" || tree.type == "builtins.list" ||
+                     tree.type == "builtins.dict" || tree.type == "collections.OrderedDict" ||
+                     (tree.type == named_tuple_type && tree.context.find('.') != std::string::npos);
+  return known && std::all_of(tree.children.begin(), tree.children.end(), can_pickle);
 }
 
 }  // namespace kiln

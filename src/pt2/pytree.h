@@ -11,7 +11,9 @@ namespace kiln {
 
 struct Pytree {
   std::string type;               // "builtins.tuple", "builtins.dict", …; empty: a leaf
+  std::string context;            // of a named tuple: its class, "module.Name"
   std::vector<std::string> keys;  // of a dict: one per child
+  std::vector<bool> number_keys;  // of a dict: the key is an integer, not text
   std::vector<Pytree> children;
   bool leaf() const { return type.empty(); }
 };
@@ -24,5 +26,16 @@ std::map<std::string, size_t> leaf_places(const Pytree& tree, const std::vector<
 
 // Flattens a pickled value of this form. False: the value has another form, or a type that only Python knows.
 bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& archive, std::vector<Datum>& out);
+
+// The tree as in a module call signature, of n things: positional arguments without keyword ones, or outputs (one is
+// given by itself).
+std::string arguments_pytree_text(size_t n);
+std::string outputs_pytree_text(size_t n);
+size_t leaf_count(const Pytree& tree);
+
+// Whether the tree holds only what write_pickled knows how to write: tuples, lists, dicts, named tuples.
+bool can_pickle(const Pytree& tree);
+// torch.save of the leaves in this tree. The tree must be one that can_pickle, with as many leaves.
+void write_pickled(const Pytree& tree, const std::vector<Datum>& leaves, const ZipWriter::Sink& sink);
 
 }  // namespace kiln

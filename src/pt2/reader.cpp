@@ -186,15 +186,26 @@ class ProgramReader {
     }
   }
 
+  FileBytes entry_bytes(const std::string& entry) const {
+    const SharedBytes data = zip_.read(zip_.at(entry));
+    return {data.bytes, data.keep != nullptr ? data.keep : keep_, str(zip_.label(), ":", entry)};
+  }
+
+  // False: there are none, or their types only Python knows.
+  bool flatten_sample_inputs(std::vector<Datum>& items) {
+    if (layout_.sample_inputs_pt.empty() || program_.in_spec.empty()) return false;
+    const FileBytes file = entry_bytes(layout_.sample_inputs_pt);
+    if (file.bytes.empty()) return false;
+    PtArchive archive(file);
+    return flatten_pickled(tree_, archive.root(), archive, items);
+  }
+
   void read_sample_inputs() {
-    if (layout_.sample_inputs_pt.empty() || program_.in_spec.empty()) return;
-    const SharedBytes data = zip_.read(zip_.at(layout_.sample_inputs_pt));
-    if (data.bytes.empty()) return;
-    PtArchive archive(
-        {data.bytes, data.keep != nullptr ? data.keep : keep_, str(zip_.label(), ":", layout_.sample_inputs_pt)});
     std::vector<Datum> items;
-    // Types that only Python knows cannot be flattened here: the model then has no sample inputs.
-    if (!flatten_pickled(tree_, archive.root(), archive, items)) return;
+    if (!layout_.flat_inputs_pt.empty())
+      items = read_pt(entry_bytes(layout_.flat_inputs_pt)).items;
+    else if (!flatten_sample_inputs(items))
+      return;
     const auto is_user = [](const InputSpec& spec) {
       return spec.kind == InputKind::user || spec.kind == InputKind::constant_value;
     };

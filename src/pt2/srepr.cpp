@@ -22,7 +22,7 @@ class SreprReader {
 
  private:
   [[noreturn]] void fail(const std::string& what) const {
-    fail_user("K0212", str("the symbolic expression ", quote(text_), " is damaged at byte ", at_, ": ", what));
+    fail_user("K0175", str("the symbolic expression ", quote(text_), " is damaged at byte ", at_, ": ", what));
   }
   void skip() {
     while (at_ < text_.size() && text_[at_] == ' ') ++at_;
@@ -142,5 +142,14 @@ class SreprReader {
 }  // namespace
 
 Expr parse_srepr(std::string_view text) { return SreprReader(text).whole(); }
+
+Expr parse_sympy(std::string_view text) {
+  // In srepr every leaf is a call; true and false read alike both ways.
+  for (const std::string_view leaf : {"Symbol(", "Integer(", "Float("})
+    if (text.find(leaf) != std::string_view::npos) return parse_srepr(text);
+  return parse_python_expr(text, [text](const InputPath& path) -> Expr {
+    fail_user("K0175", str("the symbolic expression ", quote(text), " names the input ", quote(path.base)));
+  });
+}
 
 }  // namespace kiln

@@ -96,10 +96,10 @@ Expr apply_sympy_function(std::string_view name, std::vector<Expr> args) {
   for (const Function& function : functions) {
     if (function.name != last) continue;
     if (args.size() < function.fewest || args.size() > function.most)
-      fail_user("K0212", str("the function ", last, " of a symbolic expression has ", args.size(), " arguments"));
+      fail_user("K0175", str("the function ", last, " of a symbolic expression has ", args.size(), " arguments"));
     return function.make(args);
   }
-  fail_unsupported("K0213", str("symbolic sizes with the function ", name, " are not supported"));
+  fail_unsupported("K0176", str("symbolic sizes with the function ", name, " are not supported"));
 }
 
 }  // namespace kiln

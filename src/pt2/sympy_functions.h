@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-// Throws fail_unsupported K0213 for a name that is not in the table, K0212 for a wrong number of arguments.
+// Throws fail_unsupported K0176 for a name that is not in the table, K0175 for a wrong number of arguments.
 Expr apply_sympy_function(std::string_view name, std::vector<Expr> args);
 Expr true_division(const Expr& a, const Expr& b);
 Expr power(const Expr& base, const Expr& exponent);

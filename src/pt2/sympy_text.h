@@ -12,8 +12,10 @@
 
 namespace kiln {
 
-// Throws K0212 (damaged text) or, for a function that Kiln does not have, fail_unsupported K0213.
+// Throws K0175 (damaged text) or, for a function that Kiln does not have, fail_unsupported K0176.
 Expr parse_srepr(std::string_view text);
+// The same, and also the infix that files of the older layout hold ("2*s40 + 1").
+Expr parse_sympy(std::string_view text);
 
 // What `L['x'][0].size()[1]` names: the variable with its subscripts, and what is asked of it.
 struct InputPath {

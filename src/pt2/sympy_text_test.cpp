@@ -98,5 +98,17 @@ TEST(PythonExpr, DamageIsAnError) {
   EXPECT_THROW(parse_python_expr(std::string(100000, '-'), resolve_by_name), Error);
 }
 
+TEST(SympyText, OlderFilesHoldInfix) {
+  const Expr s = Expr::symbol("s40");
+  EXPECT_EQ(parse_sympy("s40"), s);
+  EXPECT_EQ(parse_sympy("2*s40 + 1"), Expr(2) * s + Expr(1));
+  EXPECT_EQ(parse_sympy("((s40//2))"), floordiv(s, Expr(2)));
+  EXPECT_EQ(parse_sympy("Max(1, s40)"), max_expr(Expr(1), s));
+  EXPECT_EQ(parse_sympy("Eq(s40, 3)"), compare_eq(s, Expr(3)));
+  EXPECT_EQ(parse_sympy("Symbol('s40', positive=True, integer=True)"), s);
+  EXPECT_THROW(parse_sympy("L['x'].size()[0]"), Error);
+  EXPECT_THROW(parse_sympy("s40 +"), Error);
+}
+
 }  // namespace
 }  // namespace kiln

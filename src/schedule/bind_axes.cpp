@@ -49,7 +49,7 @@ class Binder {
   }
 
   bool choose(Loop& loop) {
-    if (!wide_enough(loop) || !vectorizable(loop.body)) return false;
+    if (!wide_enough(loop) || !vectorizable(loop.body) || !stores_move(loop)) return false;
     bool reduces = false;
     for_each_stmt(loop.body, [&](const Stmt& stmt) { reduces |= stmt.kind == StmtKind::loop; });
     if (!reduces) {
@@ -92,6 +92,17 @@ class Binder {
       fine &= !(stmt.kind == StmtKind::loop && !lane_reducible(*stmt.loop));
     });
     return fine;
+  }
+
+  // A store that stands still along the loop (its extent is a symbol that is never more than 1) has no lanes.
+  bool stores_move(const Loop& loop) {
+    bool moves = true;
+    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+      if (stmt.kind != StmtKind::store) return;
+      auto affine = affine_in(address_of(stmt, program_, env_), loop.var);
+      moves &= !(affine && affine->coefficient.is_constant(0));
+    });
+    return moves;
   }
 
   static bool contains_parallel(const Body& body) {

@@ -26,12 +26,15 @@ std::string fused_name(const Kernel& kernel) {
 
 }  // namespace
 
-bool name_kernels(LoopProgram& program, Log&) {
+bool name_kernels(LoopProgram& program, Log& log) {
   int number = 0;
   auto name = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what))
-      kernel->name = kernel->use.name.empty() ? str("cpp_fused_", fused_name(*kernel), "_", number++)
-                                              : str("cpp_", kernel->use.name, "_", fused_name(*kernel), "_", number++);
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) {
+      const std::string kind = kernel->use.name.empty() ? "fused" : kernel->use.name;
+      std::string fresh = str("cpp_", kind, "_", fused_name(*kernel), "_", number++);
+      log.add([&] { return Decision{"name", kernel->name, "as", fresh, "", true, ""}; });
+      kernel->name = std::move(fresh);
+    }
     if (auto* call = std::get_if<Call>(&item.what))
       if (!call->custom) call->name = str("lib_", call->library, "_", number++);
   };

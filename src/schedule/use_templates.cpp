@@ -69,7 +69,9 @@ bool pack_constant_operand(LoopProgram& program, Kernel& kernel, MmNest& nest, c
   program.init.push_back(Item{std::move(pack)});
   load->buffer = target;
   load->index = {Expr::symbol(k.var), Expr::symbol(nest.n->var)};
-  log.push_back(str("pack ", source_name, " for ", kernel.name, ": its columns are not neighbours in memory"));
+  log.add([&] {
+    return Decision{"pack", source_name, "for", kernel.name, "its columns are not neighbours in memory", true, ""};
+  });
   return true;
 }
 
@@ -96,25 +98,20 @@ bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
     if (!sums) return;
     RangeEnv env = kernel_ranges(*kernel, program);
     MmAnswer answer = match_mm(*kernel, program, env);
-    if (!answer.accepted) {
-      log.push_back(str("no mm template for ", kernel->name, ": ", answer.reason));
-      return;
-    }
+    auto refuse = [&](const std::string& why) {
+      log.add([&] { return Decision{"no mm template for", kernel->name, "", "", why, false, ""}; });
+    };
+    if (!answer.accepted) return refuse(answer.reason);
     MmNest& nest = answer.nest;
-    if (estimate(nest.n->extent, program) < 8) {
-      log.push_back(str("no mm template for ", kernel->name, ": fewer than 8 columns"));
-      return;
-    }
+    if (estimate(nest.n->extent, program) < 8) return refuse("fewer than 8 columns");
     bool packed = pack_constant_operand(program, *kernel, nest, env, log);
     // Without neighbouring columns every load of b would be gathered; summing along k in lanes is better then.
     for (Stmt* stmt : nest.load_b) {
       if (stmt->kind != StmtKind::load) continue;
       auto along_n = affine_in(address_of(*stmt, program, env), nest.n->var);
-      if (!along_n || !(along_n->coefficient.is_constant(1) || along_n->coefficient.is_constant(0))) {
-        log.push_back(str("no mm template for ", kernel->name, ": columns of ",
-                          program.buffers[static_cast<size_t>(stmt->buffer)].name, " are not neighbours in memory"));
-        return;
-      }
+      if (!along_n || !(along_n->coefficient.is_constant(1) || along_n->coefficient.is_constant(0)))
+        return refuse(str("columns of ", program.buffers[static_cast<size_t>(stmt->buffer)].name,
+                          " are not neighbours in memory"));
     }
     kernel->use.name = "mm";
     kernel->use.axes = {{"m", nest.m->var}, {"n", nest.n->var}, {"k", nest.k->loop->var}};
@@ -122,7 +119,17 @@ bool use_templates(LoopProgram& program, const Machine& machine, Log& log) {
     double columns = estimate(nest.n->extent, program);
     kernel->use.parameters = {
         {"mr", tile_rows(nest, lanes)}, {"nr", columns >= static_cast<double>(2 * lanes) ? 2 : 1}, {"lanes", lanes}};
-    log.push_back(str("mm template for ", kernel->name, packed ? " (packed)" : ""));
+    log.add([&] {
+      const auto& p = kernel->use.parameters;
+      return Decision{"mm template for",
+                      kernel->name,
+                      "",
+                      "",
+                      str("tiles of ", p.at("mr"), " rows and ", p.at("nr"), " vectors of ", p.at("lanes"),
+                          packed ? ", weight packed" : ""),
+                      true,
+                      ""};
+    });
     changed = true;
   });
   return changed;

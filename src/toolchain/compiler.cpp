@@ -1,6 +1,7 @@
 #include "toolchain/compiler.h"
 
 #include <algorithm>
+#include <chrono>
 #include <deque>
 #include <thread>
 
@@ -49,11 +50,31 @@ void check(const ProcessResult& result, const Compiler& compiler, TemporaryDirec
                          ") on generated code, kept in ", directory.path(), ":\n  ", first_lines(result.output)));
 }
 
+// Times of the jobs, for whoever wants them.
+class JobClock {
+ public:
+  explicit JobClock(const BuildRequest& request) : request_(request) {}
+  double now() const {
+    return std::chrono::duration<double, std::milli>(std::chrono::steady_clock::now() - began_).count();
+  }
+  void done(const std::string& name, double start) const {
+    if (request_.job) request_.job(name, start, now() - start);
+  }
+
+ private:
+  const BuildRequest& request_;
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+};
+
 }  // namespace
 
 BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache) {
+  const JobClock clock(request);
   std::string key = cache_key(compiler, request);
-  if (auto found = cache.get(key)) return {std::move(*found), true};
+  if (auto found = cache.get(key)) {
+    clock.done("from the cache", 0);
+    return {std::move(*found), true};
+  }
   TemporaryDirectory directory("kiln-build");
   int total = static_cast<int>(request.sources.size()), done = 0;
   std::string output = join_path(directory.path(), "kernels.so");
@@ -80,29 +101,50 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
   if (total == 1) {
     std::vector<std::string> tail = link;
     tail.push_back(source_path(0));
+    const double start = clock.now();
     check(run_process(command(tail)), compiler, directory);
+    clock.done("kernels and link", start);
   } else {
     std::deque<Process> running;
+    std::deque<double> starts;
     size_t at_once = std::max(1u, std::thread::hardware_concurrency());
     auto finish_one = [&] {
       ProcessResult result = running.front().wait();
       running.pop_front();
       check(result, compiler, directory);
-      if (request.progress) request.progress(++done, total);
+      ++done;
+      clock.done(str("kernels ", done, " of ", total), starts.front());
+      starts.pop_front();
+      if (request.progress) request.progress(done, total);
     };
     for (int i = 0; i < total; ++i) {
       if (running.size() >= at_once) finish_one();
+      starts.push_back(clock.now());
       running.emplace_back(command({"-c", source_path(i), "-o", object_path(i)}));
     }
     while (!running.empty()) finish_one();
     std::vector<std::string> tail = link;
     for (int i = 0; i < total; ++i) tail.push_back(object_path(i));
+    const double start = clock.now();
     check(run_process(command(tail)), compiler, directory);
+    clock.done("link", start);
   }
   if (request.progress) request.progress(total, total);
   BuildResult result{read_file(output), false};
   cache.put(key, result.shared_object);
   return result;
+}
+
+void check_syntax(const Compiler& compiler, const BuildRequest& request) {
+  TemporaryDirectory directory("kiln-build");
+  for (size_t i = 0; i < request.sources.size(); ++i) {
+    const std::string path = join_path(directory.path(), str("kernels_", i, ".cpp"));
+    write_file_atomic(path, request.sources[i]);
+    std::vector<std::string> arguments = {compiler.path};
+    arguments.insert(arguments.end(), request.flags.begin(), request.flags.end());
+    arguments.insert(arguments.end(), {"-fsyntax-only", path});
+    check(run_process(arguments), compiler, directory);
+  }
 }
 
 }  // namespace kiln

@@ -20,6 +20,8 @@ struct BuildRequest {
   std::vector<std::string> sources;  // texts, one translation unit each
   std::vector<std::string> flags;
   std::function<void(int done, int total)> progress;
+  // Told when a run of the compiler (or the look into the cache) has ended; start in ms since the build began.
+  std::function<void(const std::string& name, double start_ms, double run_ms)> job;
 };
 
 struct BuildResult {
@@ -30,5 +32,8 @@ struct BuildResult {
 // Compiles the units (as many at once as there are processors) and links them. Throws K0411 with the compiler's
 // message.
 BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache);
+
+// Has the compiler read the units without making code. Throws K0411 as build_shared_object does.
+void check_syntax(const Compiler& compiler, const BuildRequest& request);
 
 }  // namespace kiln

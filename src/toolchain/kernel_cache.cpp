@@ -3,6 +3,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <cctype>
 #include <cstdlib>
 
 #include "base/error.h"
@@ -12,7 +14,16 @@
 namespace kiln {
 namespace {
 constexpr size_t hash_characters = 64;
+
+// <64 hex digits>.so holds kernels, <64 hex digits>.tune measured choices; anything else is not an entry.
+std::string kind_of(const std::string& name) {
+  if (name.size() < hash_characters) return "";
+  for (size_t i = 0; i < hash_characters; ++i)
+    if (!isxdigit(static_cast<unsigned char>(name[i]))) return "";
+  const std::string suffix = name.substr(hash_characters);
+  return suffix == ".so" ? "kernels" : suffix == ".tune" ? "tuning" : "";
 }
+}  // namespace
 
 std::string KernelCache::default_directory() {
   if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && xdg[0] == '/') return std::string(xdg) + "/kiln";
@@ -53,6 +64,27 @@ std::optional<std::string> KernelCache::get(const std::string& key) const {
   } catch (const Error&) {
     return std::nullopt;
   }
+}
+
+std::vector<CacheEntry> KernelCache::entries() const {
+  std::vector<CacheEntry> out;
+  if (!usable_) return out;
+  for (const std::string& name : list_directory(directory_)) {
+    const std::string kind = kind_of(name);
+    struct stat info;
+    if (kind.empty() || lstat(join_path(directory_, name).c_str(), &info) != 0 || !S_ISREG(info.st_mode)) continue;
+    out.push_back({name, kind, static_cast<uint64_t>(info.st_size), static_cast<int64_t>(info.st_mtime)});
+  }
+  std::stable_sort(out.begin(), out.end(),
+                   [](const CacheEntry& a, const CacheEntry& b) { return a.modified > b.modified; });
+  return out;
+}
+
+std::vector<CacheEntry> KernelCache::clear() const {
+  std::vector<CacheEntry> removed;
+  for (CacheEntry& entry : entries())
+    if (unlink(join_path(directory_, entry.name).c_str()) == 0) removed.push_back(std::move(entry));
+  return removed;
 }
 
 void KernelCache::put(const std::string& key, std::string_view bytes) const {

@@ -2,12 +2,20 @@
 // directory is private (0700, owner checked); entries are written by rename and carry a hash that is checked when they
 // are read, so a damaged or foreign entry is a miss, never wrong code.
 #pragma once
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 namespace kiln {
+
+struct CacheEntry {
+  std::string name;
+  std::string kind;  // kernels, tuning
+  uint64_t bytes = 0;
+  int64_t modified = 0;  // seconds since 1970
+};
 
 class KernelCache {
  public:
@@ -19,6 +27,9 @@ class KernelCache {
   const std::string& directory() const { return directory_; }
   std::optional<std::string> get(const std::string& key) const;
   void put(const std::string& key, std::string_view bytes) const;  // failing to write is no error
+  // Files that have the names of entries, newest first; others in the directory are not ours.
+  std::vector<CacheEntry> entries() const;
+  std::vector<CacheEntry> clear() const;  // removes them; gives those that were removed
 
  private:
   std::string directory_, problem_;

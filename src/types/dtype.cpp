@@ -62,7 +62,7 @@ bool is_f8(DType dtype) { return is_float(dtype) && row(dtype).bytes == 1; }
 bool is_barebones_unsigned(DType dtype) { return dtype == DType::u16 || dtype == DType::u32 || dtype == DType::u64; }
 
 [[noreturn]] void fail_promotion(DType a, DType b) {
-  fail_user("K0208", str("PyTorch has no promotion of ", dtype_torch_name(a), " with ", dtype_torch_name(b)));
+  fail_user("K0203", str("PyTorch has no promotion of ", dtype_torch_name(a), " with ", dtype_torch_name(b)));
 }
 
 DType promote_integral(DType a, DType b) {

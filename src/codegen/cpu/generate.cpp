@@ -8,6 +8,8 @@ namespace {
 // can be compiled side by side. It depends on the program only, so packages are the same wherever they are made.
 constexpr size_t unit_bytes = 48 * 1024;
 
+}  // namespace
+
 std::string unit_text(const std::string& kernels, const CpuTarget& target) {
   PreludeRequest request;
   request.lanes = target.lanes;
@@ -16,9 +18,23 @@ std::string unit_text(const std::string& kernels, const CpuTarget& target) {
   return prelude(request) + "\n" + kernels;
 }
 
+namespace {
+
+// Puts the line of an injected fault at the beginning of the function.
+void add_fault(const FaultInjection& fault, const LoopProgram& program, const Kernel& kernel, std::string& text) {
+  const std::string line = fault_line(fault);
+  if (line.empty()) return;
+  const bool nested = std::none_of(program.block.begin(), program.block.end(),
+                                   [&](const Item& item) { return std::get_if<Kernel>(&item.what) == &kernel; });
+  if (!fault_hits(fault, program, kernel, nested)) return;
+  const size_t begin = text.find("{\n");
+  KILN_CHECK(begin != std::string::npos, "a printed kernel without a body");
+  text.insert(begin + 2, str("  ", line, "\n"));
+}
+
 }  // namespace
 
-GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target) {
+GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target, const FaultInjection& fault) {
   GeneratedCode code;
   std::map<std::string, int> by_text;
   std::vector<std::string> texts;
@@ -28,6 +44,7 @@ GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target) 
     StepCode step;
     try {
       step.kernel = KernelPrinter(*kernel, program, target.lanes).print();
+      add_fault(fault, program, *kernel, step.kernel.text);
     } catch (Error& error) {
       Where where;
       where.node = kernel->name;
@@ -61,6 +78,7 @@ GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target) 
     unit += text + "\n";
   }
   if (!unit.empty()) code.sources.push_back(unit_text(unit, target));
+  code.texts = std::move(texts);
   code.flags = prelude_flags(target.level, target.lanes);
   code.flags.push_back("-fPIC");
   return code;

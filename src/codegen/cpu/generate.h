@@ -2,6 +2,7 @@
 #pragma once
 #include "codegen/cpu/kernel_printer.h"
 #include "codegen/cpu/prelude.h"
+#include "loop_passes/inject_fault.h"
 
 namespace kiln::codegen {
 
@@ -24,8 +25,14 @@ struct GeneratedCode {
   std::vector<std::string> sources;  // translation units, complete
   std::vector<std::string> flags;    // for the compiler
   std::vector<std::string> symbols;  // exported functions
+  std::vector<std::string> texts;    // of the functions alone, for people
   std::map<const loops::Kernel*, StepCode> steps;
 };
-GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target);
+// A complete translation unit of such texts: what they need stands in front.
+std::string unit_text(const std::string& kernels, const CpuTarget& target);
+
+// `fault`: kernels that it hits begin with its line of C++ (testing only).
+GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target,
+                           const loops::FaultInjection& fault = {});
 
 }  // namespace kiln::codegen

@@ -1,0 +1,47 @@
+#include "debug/bisect.h"
+
+#include <cstdio>
+
+#include "command.h"
+#include "package_inputs.h"
+
+namespace kiln::cli {
+namespace {
+
+int run_bisect(const ParsedOptions& options) {
+  settings_of(options, Phase::run);
+  const std::string& path = options.positional[0];
+  BisectOptions bisect_options;
+  bisect_options.settings = options.values("--config");
+  bisect_options.custom_op_libs = options.values("--custom-op-lib");
+  bisect_options.tolerance.rtol = options.number("--rtol", 0);
+  bisect_options.tolerance.atol = options.number("--atol", 0);
+  const BisectResult result = bisect(path, package_inputs(path, options), bisect_options);
+  printf("%s\n", result.text.c_str());
+  return result.fault == FaultClass::none ? 0 : 1;
+}
+
+}  // namespace
+
+Command bisect_command() {
+  CommandSpec spec;
+  spec.name = "bisect";
+  spec.positional = "PKG";
+  spec.least = spec.most = 1;
+  spec.summary = "finds the first kernel and operator that differ from the reference";
+  spec.details =
+      "Runs the package as it is, step by step, and compares what each kernel wrote with the fp64 reference of its "
+      "operators given the same inputs. Names the kernel, the first operator inside it, the element, both values and "
+      "the source line; or the fault of the plan (overlapping lifetimes, missing dependency, stale weight). Needs the "
+      "debug section of the package or its sidecar. Exit code 1 when something differs.";
+  spec.options = {
+      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--rtol", "", "R", "relative tolerance; default: the dtype's, and what rounding explains", false},
+      {"--atol", "", "A", "absolute tolerance", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
+  };
+  spec.examples = {"kiln bisect model.kiln.pt2", "kiln bisect model.kiln.pt2 --inputs failing.pt --rtol 1e-3"};
+  return {spec, run_bisect};
+}
+
+}  // namespace kiln::cli

@@ -1,0 +1,121 @@
+#include "minify/minify.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/inflate.h"
+#include "base/zip.h"
+#include "command.h"
+#include "console.h"
+#include "minify/package_program.h"
+#include "pt2/reader.h"
+#include "values.h"
+
+namespace kiln::cli {
+namespace {
+
+std::vector<std::string> user_input_names(const Program& program) {
+  std::vector<std::string> names;
+  for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
+    const InputKind kind = program.input_specs[i].kind;
+    if (kind == InputKind::user || kind == InputKind::constant_value) names.push_back(program.graph.inputs[i]->name);
+  }
+  return names;
+}
+
+// A package is compiled already; its debug section has the program.
+bool is_package(const std::string& path) {
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  for (const ZipEntry& entry : zip.entries())
+    if (ends_with(entry.name, "/manifest.json") && entry.name.find("/data/kiln/") != std::string::npos) return true;
+  return false;
+}
+
+minify::MinifyOptions minify_options(const ParsedOptions& options, const Settings& settings) {
+  minify::MinifyOptions out;
+  out.accuracy = options.has("--accuracy");
+  out.rtol = options.number("--rtol", 0);
+  out.atol = options.number("--atol", 0);
+  out.check_str = options.value_or("--check-str", "");
+  out.save_dir = options.value_or("--save-dir", "");
+  const std::string after = settings.get_string("TORCHDYNAMO_REPRO_AFTER");
+  out.after = options.value_or("--after", after.empty() ? "aot" : after);
+  if (out.after != "aot" && out.after != "inductor")
+    throw UsageError(str("--after takes aot or inductor, not '", out.after, "'"));
+  out.jobs = static_cast<int>(options.integer("--jobs", 1, 1024).value_or(0));
+  out.timeout_seconds = options.number("--timeout", 0.001).value_or(out.timeout_seconds);
+  out.custom_op_libs = options.values("--custom-op-lib");
+  out.settings = &settings;
+  return out;
+}
+
+int try_once(const Program& program, const minify::MinifyOptions& options) {
+  const minify::Failure failure = minify::run_once(program, options);
+  if (!failure.failed()) {
+    printf("compiled, loaded and ran%s\n", options.accuracy ? "; the results are right" : "");
+    return 0;
+  }
+  fprintf(stderr, "%s\n%s\n", failure.message.c_str(), minify::describe(failure).c_str());
+  return 1;
+}
+
+int minify_model(const ParsedOptions& options) {
+  const Settings settings = settings_of(options, Phase::both);
+  Program program = is_package(options.positional[0]) ? minify::program_of_package(options.positional[0])
+                                                      : read_pt2(options.positional[0]);
+  if (const auto file = options.value("--inputs"))
+    program.sample_inputs = read_inputs(*file, user_input_names(program));
+  minify::MinifyOptions minify_with = minify_options(options, settings);
+  const std::string command = options.value_or("--command", "minify");
+  if (command == "run") return try_once(program, minify_with);
+  if (command != "minify") throw UsageError(str("--command takes minify or run, not '", command, "'"));
+  ProgressLine line;
+  minify_with.say = [&](const std::string& text) {
+    line.clear();
+    printf("%s\n", text.c_str());
+    fflush(stdout);
+  };
+  minify_with.progress = [&](const std::string& text) { line.show(text); };
+  const minify::MinifyResult result = minify::minify(program, minify_with);
+  line.clear();
+  return result.interrupted ? 130 : 0;
+}
+
+}  // namespace
+
+Command minify_command() {
+  CommandSpec spec;
+  spec.name = "minify";
+  spec.positional = "MODEL.pt2|PKG";
+  spec.least = spec.most = 1;
+  spec.summary = "finds the smallest program that still fails the same way";
+  spec.details =
+      "Runs the model in child processes with limits of time and memory, pins how it fails (error, signal, hang, or "
+      "with "
+      "--accuracy a wrong result), and removes what the failure does not need. repro.py, repro.pt2 and repro.sh land "
+      "in "
+      "the current directory, checkpoints in a debug directory or --save-dir. Ctrl-C leaves the best repro so far. "
+      "docs/minifier.md shows it step by step.";
+  spec.options = {
+      {"--inputs", "", "F", "the inputs of the failing call (default: the model's sample inputs)", false},
+      {"--accuracy", "", "", "compares the results with the reference; a value that fp64 shows to be rounding is right",
+       false},
+      {"--rtol", "", "R", "relative tolerance for floats, over the dtype's", false},
+      {"--atol", "", "A", "absolute tolerance for floats, over the dtype's", false},
+      {"--check-str", "", "S", "the failure's message must contain this", false},
+      {"--save-dir", "", "D", "where the checkpoints go", false},
+      {"--after", "", "aot|inductor", "what to end with: the graph (default), or its kernel in a C++ file of its own",
+       false},
+      {"--command", "", "minify|run", "run: only compiles, loads and runs, once, and says what happened", false},
+      {"--jobs", "-j", "N", "candidates at a time (default: one per processor)", false},
+      {"--timeout", "", "S", "seconds for the first compile (default: 600)", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
+  };
+  spec.examples = {"kiln minify model.pt2", "kiln minify model.pt2 --inputs failing.pt --accuracy --rtol 1e-3",
+                   "kiln minify model.pt2 --config cpp.inject_relu_bug_TESTING_ONLY=compile_error"};
+  return {spec, minify_model};
+}
+
+}  // namespace kiln::cli

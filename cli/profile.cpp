@@ -1,0 +1,52 @@
+#include "debug/profile.h"
+
+#include <cstdio>
+
+#include "base/file.h"
+#include "command.h"
+#include "package_inputs.h"
+
+namespace kiln::cli {
+namespace {
+
+int run_profile(const ParsedOptions& options) {
+  settings_of(options, Phase::run);
+  const std::string& path = options.positional[0];
+  ProfileOptions profile_options;
+  profile_options.settings = options.values("--config");
+  profile_options.custom_op_libs = options.values("--custom-op-lib");
+  profile_options.sort_by = options.value_or("--sort-by", "time");
+  profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
+  const Profile result = profile(path, package_inputs(path, options), profile_options);
+  fputs(profile_table(result).c_str(), stdout);
+  if (const auto file = options.value("--trace")) {
+    write_file_atomic(*file, chrome_trace(result));
+    printf("trace of the last run written to %s\n", file->c_str());
+  }
+  return 0;
+}
+
+}  // namespace
+
+Command profile_command() {
+  CommandSpec spec;
+  spec.name = "profile";
+  spec.positional = "PKG";
+  spec.least = spec.most = 1;
+  spec.summary = "times every kernel";
+  spec.details =
+      "Per kernel: calls and time of a run, its share, bytes of its arguments, floating-point operations (counted from "
+      "the loops of the debug section), what it achieves and its share of what this machine was measured to do. The "
+      "trace opens in chrome://tracing and Perfetto.";
+  spec.options = {
+      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--sort-by", "", "C", "time, calls, share, bytes, flops, gflops, gbs, limit, name or order", false},
+      {"--runs", "", "N", "runs to take the median of (20)", false},
+      {"--trace", "", "OUT.json", "writes a timeline of the last run", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
+  };
+  spec.examples = {"kiln profile model.kiln.pt2", "kiln profile model.kiln.pt2 --sort-by bytes --trace run.json"};
+  return {spec, run_profile};
+}
+
+}  // namespace kiln::cli

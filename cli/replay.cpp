@@ -1,0 +1,56 @@
+#include "debug/replay.h"
+
+#include <cstdio>
+
+#include "base/error.h"
+#include "command.h"
+#include "values.h"
+
+namespace kiln::cli {
+namespace {
+
+int run_replay(const ParsedOptions& options) {
+  settings_of(options, Phase::run);
+  const std::string& path = options.positional[0];
+  ReplayOptions replay_options;
+  replay_options.settings = options.values("--config");
+  replay_options.custom_op_libs = options.values("--custom-op-lib");
+  const auto kernel = options.value("--kernel"), from = options.value("--from");
+  if (kernel.has_value() != from.has_value())
+    throw UsageError("--kernel and --from belong together: one kernel of a package, on values saved in a directory");
+  const Replay replay = kernel ? replay_kernel(path, *kernel, *from, replay_options)
+                               : replay_bundle(path, replay_options, [](const std::string& about) {
+                                   // Out before the step runs: it may end this process.
+                                   fputs(about.c_str(), stdout);
+                                   fflush(stdout);
+                                 });
+  fputs(replay.text.c_str(), stdout);
+  deliver_outputs(replay.outputs, options);
+  return 0;
+}
+
+}  // namespace
+
+Command replay_command() {
+  CommandSpec spec;
+  spec.name = "replay";
+  spec.positional = "BUNDLE|PKG";
+  spec.least = spec.most = 1;
+  spec.summary = "runs a fault bundle, or one kernel on saved values";
+  spec.details =
+      "A fault bundle (KILN_FAULT_DIR) holds one step with its code and, unless they were left out, the values of its "
+      "arguments; without them it runs on random numbers of the same shapes. With --kernel and --from one kernel of a "
+      "package runs on the values that AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER=1 saved, and its results are "
+      "compared with the saved ones. All settings of phase R apply, for instance --config check_bounds=1.";
+  spec.options = {
+      {"--kernel", "", "K", "the kernel's name", false},
+      {"--from", "", "DIR", "where mode 1 of the value printer saved", false},
+      {"--output", "-o", "OUT", "writes what the step wrote to this file", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
+  };
+  spec.examples = {"kiln replay faults/fault_cpp_fused_log_0_4711_0.kiln.pt2",
+                   "kiln replay model.kiln.pt2 --kernel cpp_fused_add_0 --from saved"};
+  return {spec, run_replay};
+}
+
+}  // namespace kiln::cli

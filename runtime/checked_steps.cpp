@@ -1,0 +1,69 @@
+#include "runtime/checked_steps.h"
+
+#include <dlfcn.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "kiln/debug_library.h"
+#include "runtime/step_text.h"
+
+namespace kiln::runtime {
+namespace {
+
+// Beside this code (the runtime's shared object, or the program that has it inside), in lib/ next to its folder, or
+// wherever the loader looks.
+const kiln_debug_library& open_library() {
+  std::vector<std::string> places;
+  Dl_info here{};
+  if (dladdr(reinterpret_cast<const void*>(&make_checked_steps), &here) && here.dli_fname) {
+    const std::string folder = parent_path(here.dli_fname);
+    places.push_back(join_path(folder, "libkiln_debug.so"));
+    places.push_back(join_path(join_path(folder, "../lib"), "libkiln_debug.so"));
+  }
+  places.push_back("libkiln_debug.so");
+  for (const std::string& place : places) {
+    void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
+    auto entry = library ? reinterpret_cast<kiln_debug_library_fn>(dlsym(library, "kiln_debug_entry")) : nullptr;
+    if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) return *entry();
+  }
+  fail_user("K0639",
+            str("check_bounds needs libkiln_debug.so of this version of Kiln, which was not found: looked for ",
+                join(places, ", ")));
+}
+
+class CheckedSteps : public StepObserver {
+ public:
+  CheckedSteps(const kiln_debug_library& library, void* checked) : library_(library), checked_(checked) {}
+  ~CheckedSteps() override { library_.close(checked_); }
+
+  bool wants(const char*) const override { return true; }
+
+  kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
+    if (when == KILN_AFTER_STEP) return KILN_HOOK_CONTINUE;
+    const int32_t done = library_.run(checked_, &step);
+    if (done < 0)
+      throw Error(ErrorKind::user, library_.error_code(),
+                  str(library_.error(), "\n  step ", step.name, ", run ", step.run, iterations_text(step)));
+    return done ? KILN_HOOK_REPLACE : KILN_HOOK_CONTINUE;
+  }
+
+ private:
+  const kiln_debug_library& library_;
+  void* checked_;
+};
+
+}  // namespace
+
+std::unique_ptr<StepObserver> make_checked_steps(const PackageFiles* files) {
+  const auto loops = files ? files->entry("debug/loops.txt") : std::nullopt;
+  if (!loops)
+    fail_user("K0639",
+              "check_bounds needs debug/loops.txt of the package's debug section, which was stripped: put the "
+              "sidecar <package>.debug beside the package, or compile without --strip-debug");
+  const kiln_debug_library& library = open_library();
+  void* checked = library.open(reinterpret_cast<const char*>(loops->data()), loops->size());
+  if (!checked) throw Error(ErrorKind::user, library.error_code(), library.error());
+  return std::make_unique<CheckedSteps>(library, checked);
+}
+
+}  // namespace kiln::runtime

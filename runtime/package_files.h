@@ -1,0 +1,40 @@
+// The archive a model came from, for those who look into it later: the checked run reads the debug section, a fault
+// bundle copies code. Bytes stay mapped as long as somebody shares this.
+#pragma once
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "base/zip.h"
+
+namespace kiln::runtime {
+
+class PackageFiles {
+ public:
+  // `folder`: where the plan lies, with a slash at its end.
+  PackageFiles(std::shared_ptr<const ZipReader> zip, std::shared_ptr<const void> keep, std::string folder)
+      : zip_(std::move(zip)), keep_(std::move(keep)), folder_(std::move(folder)) {}
+  // The sidecar of a stripped package; used for what the package itself lacks.
+  void add_sidecar(std::shared_ptr<const ZipReader> zip, std::shared_ptr<const void> keep) {
+    sidecar_ = std::move(zip), keep_sidecar_ = std::move(keep);
+  }
+  const std::string& label() const { return zip_->label(); }
+  const std::string& folder() const { return folder_; }
+  // Entries are named by their whole path, or from the folder of the plan.
+  std::optional<ByteSpan> entry(const std::string& name) const {
+    for (const ZipReader* zip : {zip_.get(), sidecar_.get()}) {
+      if (!zip) continue;
+      for (const std::string& path : {name, folder_ + name})
+        if (const ZipEntry* found = zip->find(path)) return zip->stored(*found);
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::shared_ptr<const ZipReader> zip_, sidecar_;
+  std::shared_ptr<const void> keep_, keep_sidecar_;
+  std::string folder_;
+};
+
+}  // namespace kiln::runtime

@@ -1,0 +1,205 @@
+// The watched launch: observers before and after, the step marked for the fault handlers, a bundle when it fails. None
+// of this runs unless a hook is set or a setting asked for it.
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/element.h"
+#include "runtime/fault_signals.h"
+#include "runtime/model.h"
+#include "runtime/run.h"
+#include "runtime/step_text.h"
+
+namespace kiln::runtime {
+
+using format::StepKind;
+
+namespace {
+
+const char* kind_name(StepKind kind) {
+  switch (kind) {
+    case StepKind::kernel:
+      return "kernel";
+    case StepKind::library:
+      return "library";
+    case StepKind::custom:
+      return "custom";
+    default:
+      return "copy";
+  }
+}
+
+std::string address_text(const void* address) {
+  char text[32];
+  std::snprintf(text, sizeof text, "%p", address);
+  return text;
+}
+
+}  // namespace
+
+// A step as observers see it. Lives as long as the launch; its kiln_step points into it.
+class Run::ObservedStep : public RunningStep {
+ public:
+  ObservedStep(Run& run, const PreparedStep& prepared, const BoundStep& bound)
+      : run_(run), prepared_(prepared), bound_(bound), iterations_(run.iterations_) {
+    text = str("kernel ", prepared.step->name, " (step ", prepared.step->number, ", run ", run.run_number_, ")",
+               run.model_.origin_text(prepared.step->number));
+  }
+
+  const kiln_step& view() {
+    args_.clear(), names_.clear(), values_.clear();
+    for (const format::KernelArg& used : buffers_used(*prepared_.step)) {
+      // Sizes that the step itself will find are not there yet.
+      if (!run_.buffer_known(used.buffer)) continue;
+      const format::Buffer& buffer = run_.program_.buffer(used.buffer);
+      kiln_step_arg arg{};
+      arg.name = buffer.name.c_str(), arg.tensor = run_.view(used.buffer), arg.access = used.access;
+      arg.is_output = buffer.role == format::BufferRole::output, arg.role = static_cast<int32_t>(buffer.role);
+      arg.producer = run_.writer_name(used.buffer);
+      args_.push_back(arg);
+    }
+    const auto& symbols = run_.program_.plan.symbols;
+    for (size_t s = 0; s < symbols.size(); ++s) {
+      if (run_.program_.has_late ? !run_.defined_[s] : run_.program_.symbol_late[s] != 0) continue;
+      names_.push_back(symbols[s].name.c_str());
+      values_.push_back(run_.symbols_[s]);
+    }
+    const std::vector<kiln_origin>& origins = run_.model_.origins(prepared_.step->number);
+    step_ = {};
+    step_.struct_size = sizeof step_;
+    step_.name = prepared_.step->name.c_str(), step_.number = prepared_.step->number;
+    step_.kind = kind_name(prepared_.step->kind);
+    step_.iteration = run_.iteration_, step_.items = bound_.items;
+    step_.args = args_.data(), step_.arg_count = args_.size();
+    step_.origins = origins.data(), step_.origin_count = origins.size();
+    step_.run = run_.run_number_, step_.seed = run_.step_seed(prepared_);
+    step_.iterations = iterations_.data(), step_.loop_depth = iterations_.size();
+    step_.symbol_names = names_.data(), step_.symbol_values = values_.data(), step_.symbol_count = names_.size();
+    return step_;
+  }
+
+  // Arguments that the step changes, as they were: a bundle has to begin where the step began.
+  void keep_arguments() {
+    view();
+    for (const kiln_step_arg& arg : args_) {
+      if (arg.access != 3) continue;
+      const auto* begin = static_cast<const std::byte*>(arg.tensor.data);
+      int64_t bytes = tensor_span(arg.tensor);
+      kept_[arg.name] = std::vector<std::byte>(begin, begin + bytes);
+    }
+  }
+
+  void write_bundle(const std::string& message) {
+    const FaultWriter* faults = run_.model_.watch().faults();
+    if (!faults) return;
+    view();
+    for (kiln_step_arg& arg : args_)
+      if (auto kept = kept_.find(arg.name); kept != kept_.end()) arg.tensor.data = kept->second.data();
+    try {
+      run_.model_.log().write(KILN_LOG_ERROR, str("fault bundle written to ", faults->write(step_, message)));
+    } catch (const Error& error) {
+      run_.model_.log().write(KILN_LOG_ERROR, str("no fault bundle: ", error.message()));
+    }
+  }
+
+  void report(int signal, const void* address) const override {
+    auto& self = const_cast<ObservedStep&>(*this);  // the run will not go on
+    const std::string where = near(address);
+    if (!where.empty()) run_.model_.log().write(KILN_LOG_ERROR, where);
+    self.write_bundle(str(signal_name(signal), " inside ", text, where.empty() ? "" : "\n", where));
+  }
+
+ private:
+  static int64_t tensor_span(const DLTensor& tensor) {
+    int64_t last = 0;
+    for (int32_t d = 0; d < tensor.ndim; ++d) {
+      if (tensor.shape[d] == 0) return 0;
+      last += (tensor.shape[d] - 1) * tensor.strides[d];
+    }
+    auto dtype = dtype_of(tensor.dtype);
+    return dtype ? (last + 1) * dtype_bytes(*dtype) : 0;
+  }
+
+  // Which argument the address belongs to, or is just outside of.
+  std::string near(const void* address) const {
+    const auto at = reinterpret_cast<intptr_t>(address);
+    constexpr int64_t close = 1 << 16;
+    std::string best;
+    int64_t best_distance = close;
+    for (const format::KernelArg& used : buffers_used(*prepared_.step)) {
+      if (!run_.buffer_known(used.buffer)) continue;
+      const DLTensor tensor = run_.view(used.buffer);
+      const auto begin = reinterpret_cast<intptr_t>(tensor.data), end = begin + tensor_span(tensor);
+      const int64_t distance = at < begin ? begin - at : at >= end ? at - end + 1 : 0;
+      if (distance >= best_distance) continue;
+      best_distance = distance;
+      best = str("  address ", address_text(address), " is ",
+                 distance == 0 ? std::string("inside")
+                               : str(at < begin ? distance : at - end, " bytes ",
+                                     at < begin ? "before the start of" : "past the end of"),
+                 " buffer ", run_.program_.buffer(used.buffer).name, " (", tensor_text(tensor), ")");
+    }
+    return best;
+  }
+
+  Run& run_;
+  const PreparedStep& prepared_;
+  const BoundStep& bound_;
+  std::vector<int64_t> iterations_;
+  std::vector<kiln_step_arg> args_;
+  std::vector<const char*> names_;
+  std::vector<int64_t> values_;
+  std::map<std::string_view, std::vector<std::byte>> kept_;
+  kiln_step step_{};
+};
+
+void Run::start_watching(uint64_t number) {
+  run_number_ = number;
+  writers_.assign(program_.plan.buffers.size(), format::none);
+  iterations_.clear();
+}
+
+const char* Run::writer_name(int32_t buffer) const {
+  const int32_t by = writers_[static_cast<size_t>(program_.owner[static_cast<size_t>(buffer)])];
+  return by == format::none ? "" : program_.steps[static_cast<size_t>(by)].step->name.c_str();
+}
+
+void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) {
+  const char* name = prepared.step->name.c_str();
+  const Watch& watch = model_.watch();
+  const bool wanted = (hook_ && hook_->wants(name)) || watch.wants(name);
+  ObservedStep observed(*this, prepared, bound);
+  if (watch.faults()) observed.keep_arguments();
+  try {
+    const bool replaced = wanted && notify(KILN_BEFORE_STEP, prepared, observed);
+    if (!replaced) {
+      StepMark mark(watch.on() ? &observed : nullptr);
+      running_ = watch.on() ? &observed : nullptr;
+      launch(prepared, bound);
+    }
+    running_ = nullptr;
+    for (const format::KernelArg& used : buffers_used(*prepared.step))
+      if (used.access & 2)
+        writers_[static_cast<size_t>(program_.owner[static_cast<size_t>(used.buffer)])] = prepared.index;
+    if (wanted) notify(KILN_AFTER_STEP, prepared, observed);
+  } catch (const Error& error) {
+    running_ = nullptr;
+    if (error.code() != "K0636") observed.write_bundle(error.what());
+    throw;
+  }
+}
+
+bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, ObservedStep& observed) {
+  const kiln_step& step = observed.view();
+  bool replaced = false;
+  auto ask = [&](StepObserver& observer) {
+    if (!observer.wants(step.name)) return;
+    const kiln_hook_answer answer = observer.observe(when, step);
+    if (answer == KILN_HOOK_STOP) fail_step("K0636", prepared, "a hook stopped the run");
+    replaced = replaced || answer == KILN_HOOK_REPLACE;
+  };
+  for (const auto& observer : model_.watch().observers()) ask(*observer);
+  if (hook_) ask(*hook_);
+  return replaced;
+}
+
+}  // namespace kiln::runtime

@@ -1,0 +1,69 @@
+#include "runtime/step_text.h"
+
+#include "base/text.h"
+#include "runtime/element.h"
+#include "runtime/strided_copy.h"
+
+namespace kiln::runtime {
+
+const char* when_text(kiln_hook_when when) { return when == KILN_BEFORE_STEP ? "before_launch" : "after_launch"; }
+
+std::string iterations_text(const kiln_step& step) {
+  if (step.loop_depth == 0) return "";
+  std::string text = " iteration ";
+  for (size_t i = 0; i < step.loop_depth; ++i) text += str(i ? "." : "", step.iterations[i]);
+  return text;
+}
+
+std::string first_line(const kiln_step& step) {
+  for (size_t i = 0; i < step.origin_count; ++i)
+    if (*step.origins[i].line) return step.origins[i].line;
+  return "";
+}
+
+std::string origins_text(const kiln_step& step) {
+  std::string text;
+  for (size_t i = 0; i < step.origin_count; ++i) {
+    const kiln_origin& origin = step.origins[i];
+    if (*origin.line) text += str("\n  --> ", origin.line);
+    std::vector<std::string> parts;
+    if (*origin.module) parts.push_back(str("module ", origin.module));
+    if (*origin.op) parts.push_back(str("operator ", origin.op));
+    if (*origin.node) parts.push_back(str("node ", origin.node));
+    if (!parts.empty()) text += str("\n  ", join(parts, " · "));
+  }
+  return text;
+}
+
+std::string source_of(const kiln_step_arg& arg) {
+  if (*arg.producer) return str("from ", arg.producer);
+  switch (arg.role) {
+    case KILN_ROLE_INPUT:
+      return "input";
+    case KILN_ROLE_CONSTANT:
+      return "constant";
+    case KILN_ROLE_DERIVED:
+      return "prepared constant";
+    default:
+      return arg.access == 1 ? "written by no step" : "new";
+  }
+}
+
+std::string dims_text(const int64_t* dims, int32_t count) {
+  std::string text = "[";
+  for (int32_t i = 0; i < count; ++i) text += str(i ? ", " : "", dims[i]);
+  return text + "]";
+}
+
+std::string device_name(const DLDevice& device) {
+  return is_host(device.device_type) ? "cpu" : str("cuda:", device.device_id);
+}
+
+std::string tensor_text(const DLTensor& tensor) {
+  auto dtype = dtype_of(tensor.dtype);
+  std::vector<int64_t> strides = strides_of(tensor);
+  return str(dtype ? dtype_torch_name(*dtype) : "?", " ", dims_text(tensor.shape, tensor.ndim), " strides ",
+             dims_text(strides.data(), tensor.ndim), " ", device_name(tensor.device));
+}
+
+}  // namespace kiln::runtime

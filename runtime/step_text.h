@@ -1,0 +1,18 @@
+// How messages speak about a step and its arguments: the same words in the printer, the NaN checks, fault reports.
+#pragma once
+#include <string>
+
+#include "kiln/kiln.h"
+
+namespace kiln::runtime {
+
+const char* when_text(kiln_hook_when when);          // "before_launch", "after_launch": the users' words
+std::string iterations_text(const kiln_step& step);  // " iteration 3", " iteration 1.3" in nested loops, or ""
+std::string first_line(const kiln_step& step);       // the user's source line, or ""
+std::string origins_text(const kiln_step& step);  // "\n  --> model.py:42 …\n  module … · operator … · node …"
+std::string source_of(const kiln_step_arg& arg);  // "from cpp_linear_0", "input", "constant", …
+std::string dims_text(const int64_t* dims, int32_t count);
+std::string tensor_text(const DLTensor& tensor);  // "float32 [8, 16] strides [16, 1] cpu"
+std::string device_name(const DLDevice& device);  // "cpu", "cuda:0"
+
+}  // namespace kiln::runtime

@@ -1,0 +1,70 @@
+#include "runtime/watch.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "runtime/checked_steps.h"
+#include "runtime/fault_signals.h"
+#include "runtime/nan_asserts.h"
+#include "runtime/printer.h"
+#include "runtime/run_trace.h"
+#include "runtime/value_saver.h"
+
+namespace kiln::runtime {
+namespace {
+
+// The source lines of a step by its name.
+std::string lines_of(const Program& program, const format::Origins& origins, std::string_view name) {
+  std::string text;
+  for (const PreparedStep& prepared : program.steps) {
+    if (prepared.step->name != name) continue;
+    for (const format::StepOrigin& origin : origins.steps)
+      if (origin.number == prepared.step->number)
+        for (const std::string& line : origin.lines)
+          if (!line.empty()) text += str("\n    ", line);
+  }
+  return text;
+}
+
+}  // namespace
+
+Watch::Watch(const DebugOptions& options, const Program& program, const format::Origins& origins,
+             std::shared_ptr<const PackageFiles> files, const std::string& target, const Log& log)
+    : on_(options.any()) {
+  if (options.printer_mode < 0 || options.printer_mode > 3)
+    fail_user("K0142",
+              str("aot_inductor.debug_intermediate_value_printer is 0, 1, 2 or 3, not ", options.printer_mode));
+  if (!on_) return;
+  if (options.printer_mode != 0) add_printer(options, program, log);
+  if (options.nan_asserts)
+    observers_.push_back(
+        make_nan_asserts([&program, &origins](const char* name) { return lines_of(program, origins, name); }));
+  if (options.check_bounds) observers_.push_back(make_checked_steps(files.get()));
+  if (!options.fault_dir.empty())
+    faults_ =
+        std::make_unique<FaultWriter>(options.fault_dir, options.fault_values, program.plan, origins, files, target);
+  // Last: what the others do at a step is not the step's time.
+  if (!options.trace_dir.empty())
+    observers_.push_back(make_run_trace(options.trace_dir, options.printer_mode == 2 || options.nan_asserts, program));
+  install_fault_handlers();
+}
+
+void Watch::add_printer(const DebugOptions& options, const Program& program, const Log& log) {
+  const KernelFilter filter(options.printer_filter);
+  std::vector<std::string> names;
+  for (const PreparedStep& step : program.steps)
+    if (step.visible) names.push_back(step.step->name);
+  if (!filter.patterns().empty() &&
+      std::none_of(names.begin(), names.end(), [&](const std::string& name) { return filter.matches(name.c_str()); }))
+    log.write(KILN_LOG_WARNING, str("aot_inductor.filtered_kernel_names=", join(filter.patterns(), ","),
+                                    " matches no kernel of this package; its kernels are: ", join(names, ", ")));
+  observers_.push_back(options.printer_mode == 1 ? make_value_saver(filter, options.save_dir, log)
+                                                 : make_printer(options.printer_mode == 3, filter, log));
+}
+
+bool Watch::wants(const char* step_name) const {
+  return std::any_of(observers_.begin(), observers_.end(),
+                     [&](const auto& observer) { return observer->wants(step_name); });
+}
+
+}  // namespace kiln::runtime

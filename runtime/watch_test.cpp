@@ -1,0 +1,209 @@
+// Settings that watch a run, each switched on for a package that knows nothing of them.
+#include <signal.h>
+
+#include <cmath>
+
+#include "base/zip.h"
+#include "kiln/kiln.hpp"
+#include "runtime/guard_memory.h"
+#include "runtime/saved_tensor.h"
+#include "runtime/test_package.h"
+
+namespace kiln::runtime {
+namespace {
+
+// The package's relu, replaced by one that goes wrong as its integer argument n[1] never asks for.
+const char* faulty_source = R"(
+typedef long long i64;
+struct context;
+extern "C" {
+int k_linear(const context*, void* const* b, const i64* n, i64 begin, i64 end) {
+  float* y = (float*)b[3];
+  for (i64 i = begin * n[1]; i < end * n[1]; ++i) y[i] = 1;
+  return 0;
+}
+int k_relu(const context*, void* const* b, const i64* n, i64 begin, i64 end) {
+  const float* x = (const float*)b[0];
+  float* y = (float*)b[1];
+  for (i64 i = begin * n[0]; i < end * n[0] + 64; ++i) y[i] = x[i];  // 64 elements too many
+  return 0;
+}
+int k_square(const context*, void* const*, const i64*, i64, i64) {
+  volatile int zero = 0;
+  return 7 / zero;
+}
+}
+)";
+
+struct Logged {
+  std::string text;
+};
+void collect(void* user, kiln_log_level, const char* text) {
+  static_cast<Logged*>(user)->text += std::string(text) + "\n";
+}
+
+class Watched : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    good() = compile_shared_object(mlp_source);
+    faulty() = compile_shared_object(faulty_source, "-fno-delete-null-pointer-checks");
+  }
+  static std::string& good() {
+    static std::string bytes;
+    return bytes;
+  }
+  static std::string& faulty() {
+    static std::string bytes;
+    return bytes;
+  }
+  void SetUp() override {
+    mlp.kernels = good();
+    for (size_t i = 0; i < 80; ++i) x.push_back(static_cast<float>(i % 7) / 4 - 0.5f);
+  }
+  // The error's text, or "". Log lines are in `log`.
+  std::string run(std::vector<std::string> settings, int runs = 1) {
+    std::string bytes = mlp.bytes();
+    kiln::LoadOptions options;
+    options.settings = std::move(settings), options.ignore_environment = true;
+    options.log = collect, options.log_user = &log;
+    kiln::Model model(bytes.data(), bytes.size(), options);
+    kiln::Instance instance(model);
+    return error_of([&] {
+      for (int i = 0; i < runs; ++i) instance.run({kiln::tensor(x.data(), {8, 10})});
+    });
+  }
+  MlpPackage mlp;
+  std::vector<float> x;
+  Logged log;
+  TemporaryDirectory folder;
+};
+
+#define EXPECT_HAS(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST_F(Watched, SavesEveryArgumentOnceByItsContractName) {
+  EXPECT_EQ(run({"aot_inductor.debug_intermediate_value_printer=1", "aot_inductor.filtered_kernel_names=*relu*",
+                 str("intermediate_value_dir=", folder.path())},
+                2),
+            "");
+  EXPECT_EQ(
+      list_directory(folder.path()),
+      (std::vector<std::string>{"after_launch_cpp_fused_relu_1_h_cpu.pt", "after_launch_cpp_fused_relu_1_r_cpu.pt",
+                                "before_launch_cpp_fused_relu_1_h_cpu.pt", "cpp_fused_relu_1.step.json", "run_2"}));
+  EXPECT_EQ(list_directory(join_path(folder.path(), "run_2")).size(), 4u);
+  EXPECT_EQ(log.text, str("saving values of kernels' arguments to ", folder.path(), "\n"));
+  std::string step = read_file(join_path(folder.path(), "cpp_fused_relu_1.step.json"));
+  EXPECT_HAS(step, "\"symbols\": {\"s0\": 8}");
+}
+
+TEST_F(Watched, NanAssertsSayWhoMadeIt) {
+  EXPECT_EQ(run({"nan_asserts=1"}), "");
+  x[13] = INFINITY;
+  std::string from_input = run({"nan_asserts=1"});
+  EXPECT_HAS(from_input, "K0637");
+  EXPECT_HAS(from_input,
+             "before kernel cpp_linear_0 (step 0, run 1): argument x holds inf at [1, 3] (0 NaN, 1 Inf of 80)");
+  EXPECT_HAS(from_input, "already in input x of the model");
+  x[13] = 3e38f, x[14] = -3e38f;
+  mlp.weights[3] = 100, mlp.weights[4] = 100;
+  std::string made = run({"nan_asserts=1"});
+  EXPECT_HAS(made, "after kernel cpp_linear_0");
+  EXPECT_HAS(made, "argument h holds nan at [1, 0]");
+  EXPECT_HAS(made, "this kernel made it");
+}
+
+TEST_F(Watched, FaultBundleIsAPackageThatRunsTheStep) {
+  x[13] = 3e38f;
+  mlp.weights[3] = 100;
+  std::string error = run({"nan_asserts=1", str("fault_dir=", folder.path())});
+  EXPECT_HAS(error, "after kernel cpp_linear_0");
+  std::vector<std::string> files = list_directory(folder.path());
+  ASSERT_EQ(files.size(), 1u);
+  EXPECT_HAS(log.text, files[0]);
+  std::string path = join_path(folder.path(), files[0]), bytes = read_file(path);
+  ZipReader zip(as_bytes(bytes), path);
+  std::string about(as_text(zip.stored(zip.at("test/data/kiln/test/fault.json"))));
+  for (const char* part : {"\"kernel\": \"cpp_linear_0\"", "\"build_id\": \"b1\"", "\"s0\": 8", "this kernel made it",
+                           "float32 [8, 10]", "\"values\": true"})
+    EXPECT_HAS(about, part);
+  EXPECT_NE(zip.find("test/data/sample_inputs/test.pt"), nullptr);
+  kiln::Model step(path);
+  ASSERT_EQ(kiln_input_count(step.handle()), 4u);  // x, weight, bias, s0
+  std::vector<kiln::Value> out =
+      kiln::Instance(step).run({kiln::tensor(x.data(), {8, 10}), kiln::tensor(mlp.weights.data(), {16, 10}),
+                                kiln::tensor(mlp.weights.data() + 160, {16}), kiln::Value(int64_t{8})});
+  EXPECT_TRUE(std::isinf(out[0].data<float>()[16]));
+  run({"nan_asserts=1", "fault_values=0", str("fault_dir=", join_path(folder.path(), "bare"))});
+  files = list_directory(join_path(folder.path(), "bare"));
+  bytes = read_file(join_path(join_path(folder.path(), "bare"), files.at(0)));
+  EXPECT_EQ(ZipReader(as_bytes(bytes), "bare").find("test/data/sample_inputs/test.pt"), nullptr);
+}
+
+using WatchedDeathTest = Watched;
+
+TEST_F(WatchedDeathTest, GuardPagesAndSignalsNameTheKernel) {
+  mlp.kernels = faulty();
+  EXPECT_EXIT(run({"PYTORCH_NO_CUDA_MEMORY_CACHING=1", str("fault_dir=", folder.path()), "cpp.threads=1"}),
+              testing::KilledBySignal(SIGSEGV),
+              "K0638.*SIGSEGV.*inside kernel cpp_fused_relu_1 \\(step 1, run 1\\)\n  --> model.py:9");
+  ASSERT_EQ(list_directory(folder.path()).size(), 1u);  // written by the process that died
+  ZipReader zip(as_bytes(read_file(join_path(folder.path(), list_directory(folder.path())[0]))), "bundle");
+}
+
+TEST_F(WatchedDeathTest, DivisionByZeroIsReportedToo) {
+  mlp.kernels = faulty();
+  mlp.plan.steps[1].kernel = 0, mlp.plan.steps[1].args = mlp.plan.steps[0].args,
+  mlp.plan.steps[1].ints = mlp.plan.steps[0].ints;
+  EXPECT_EXIT(run({"aot_inductor.debug_intermediate_value_printer=3"}), testing::KilledBySignal(SIGFPE),
+              "SIGFPE.*inside kernel cpp_fused_square_3");
+}
+
+TEST_F(Watched, CheckedRunSaysWhatItNeeds) {
+  std::string bytes = mlp.bytes();
+  kiln::LoadOptions options;
+  options.settings = {"check_bounds=1"}, options.ignore_environment = true;
+  std::string text = error_of([&] { kiln::Model(bytes.data(), bytes.size(), options); });
+  EXPECT_HAS(text, "K0639");
+  EXPECT_HAS(text, "debug/loops.txt");
+}
+
+TEST(GuardMemory, BlocksAreWholeAlignedAndFreed) {
+  for (int64_t bytes : {1, 63, 64, 4095, 4096, 4097, 100000}) {
+    Block block(guard_allocator(), bytes, 64);
+    EXPECT_EQ(reinterpret_cast<uintptr_t>(block.data()) % 64, 0u);
+    for (int64_t i = 0; i < bytes; ++i) block.data()[i] = std::byte{1};
+  }
+}
+
+int32_t k_add(const kiln_kernel_context*, void* const* b, const int64_t*, int64_t begin, int64_t end) {
+  for (int64_t i = begin; i < end; ++i) static_cast<int64_t*>(b[0])[i] += 1;
+  return 0;
+}
+int32_t k_below_three(const kiln_kernel_context*, void* const* b, const int64_t*, int64_t, int64_t) {
+  *static_cast<uint8_t*>(b[1]) = *static_cast<const int64_t*>(b[0]) < 3;
+  return 0;
+}
+
+TEST(Watch, IterationsAreNamed) {
+  TestPlan t;
+  int32_t x = t.input("x", DType::i64, {t.number(1)}, true), go = t.temp("go", DType::boolean, {});
+  format::Step loop = t.step(format::StepKind::while_loop, "loop_0");
+  loop.args = {{go, 1}};
+  loop.blocks = {{t.kernel("test", k_below_three, {{x, 1}, {go, 2}}, t.number(1))},
+                 {t.kernel("add", k_add, {{x, 3}}, t.number(1))}};
+  t.plan.steps = {loop};
+  Logged log;
+  t.options.debug.printer_mode = 3;
+  t.options.log = {collect, &log};
+  Instance instance(t.build());
+  TestTensor<int64_t> in(DType::i64, {1}, {1});
+  std::vector<kiln_value> inputs{in.value()};
+  instance.run(inputs.data(), 1, nullptr, 0);
+  EXPECT_EQ(in.values[0], 3);
+  EXPECT_EQ(log.text,
+            "[ before_launch - test ] run 1 iteration 0\n[ before_launch - add ] run 1 iteration 0\n"
+            "[ before_launch - test ] run 1 iteration 1\n[ before_launch - add ] run 1 iteration 1\n"
+            "[ before_launch - test ] run 1 iteration 2\n");
+}
+
+}  // namespace
+}  // namespace kiln::runtime

@@ -1,0 +1,69 @@
+#include "base/trace_file.h"
+
+#include <fcntl.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+#include <ctime>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/version.h"
+
+namespace kiln {
+
+const std::string& process_stamp() {
+  static const std::string stamp = [] {
+    timeval now{};
+    gettimeofday(&now, nullptr);
+    tm local{};
+    localtime_r(&now.tv_sec, &local);
+    char text[96];
+    snprintf(text, sizeof text, "%04d_%02d_%02d_%02d_%02d_%02d_%06ld-pid_%ld", local.tm_year + 1900, local.tm_mon + 1,
+             local.tm_mday, local.tm_hour, local.tm_min, local.tm_sec, static_cast<long>(now.tv_usec),
+             static_cast<long>(getpid()));
+    return std::string(text);
+  }();
+  return stamp;
+}
+
+TraceFile::TraceFile(const std::string& directory) {
+  make_directories(directory);
+  path_ = join_path(directory, str("kiln_trace_", process_stamp(), ".jsonl"));
+  const bool fresh = !file_exists(path_);
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  if (descriptor_ < 0) fail_user("K0101", str("cannot write ", path_, ": ", strerror(errno)));
+  if (!fresh) return;
+  Json session = Json::object();
+  session.set("trace_version", trace_version);
+  session.set("kiln_version", version_text);
+  session.set("pid", static_cast<int64_t>(getpid()));
+  write("session", session);
+}
+
+TraceFile::~TraceFile() { close(descriptor_); }
+
+void TraceFile::write(std::string_view type, const Json& record) {
+  timeval now{};
+  gettimeofday(&now, nullptr);
+  Json line = Json::object();
+  line.set("type", type);
+  line.set("time", static_cast<double>(now.tv_sec) + static_cast<double>(now.tv_usec) * 1e-6);
+  std::string text = json_text(line);
+  const std::string members = json_text(record);
+  if (members.size() > 2) {
+    text.back() = ',';
+    text.append(members, 1);
+  }
+  text += '\n';
+  for (size_t done = 0; done < text.size();) {
+    const ssize_t count = ::write(descriptor_, text.data() + done, text.size() - done);
+    if (count < 0 && errno == EINTR) continue;
+    if (count < 0) fail_user("K0101", str("cannot write ", path_, ": ", strerror(errno)));
+    done += static_cast<size_t>(count);
+  }
+}
+
+}  // namespace kiln

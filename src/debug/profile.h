@@ -1,0 +1,54 @@
+// `kiln profile`: where the time of a package's runs goes. Times every step through the hooks of kiln.h, counts its
+// bytes and floating-point operations (from its arguments and from the loops of the debug section), and sets them
+// against what this machine was measured to do.
+#pragma once
+#include <map>
+#include <string>
+#include <vector>
+
+#include "types/tensor.h"
+
+namespace kiln {
+
+struct ProfileOptions {
+  int runs = 20, warmup = 3;
+  std::vector<std::string> settings, custom_op_libs;
+  std::string sort_by = "time";  // name, calls, time, share, bytes, flops, gflops, gbs, limit
+};
+
+struct MachineLimits {
+  double gflops = 0;  // f32 multiply-adds on all threads
+  double gbs = 0;     // reading memory that no cache holds
+};
+MachineLimits measure_machine();
+
+struct KernelProfile {
+  std::string name, origin;
+  int64_t calls = 0;   // per run
+  double seconds = 0;  // per run, summed over its calls
+  double bytes = 0;    // per run: every argument read or written once
+  double flops = 0;    // per run; negative: not known (no debug section, or no generated kernel)
+};
+
+struct TraceEvent {
+  std::string name, origin;
+  double begin = 0, seconds = 0;  // of the last run, from its start
+  int64_t iteration = 0;
+};
+
+struct Profile {
+  std::vector<KernelProfile> kernels;  // sorted as asked
+  std::vector<TraceEvent> last_run;
+  MachineLimits machine;
+  double run_seconds = 0;       // median of a run without the profiler
+  double profiled_seconds = 0;  // median of a run with it
+  int runs = 0;
+  bool counted_flops = false;
+};
+
+// Throws K0679 for a column that is not there.
+Profile profile(const std::string& package, const std::vector<Datum>& inputs, const ProfileOptions& options);
+std::string profile_table(const Profile& profile);
+std::string chrome_trace(const Profile& profile);  // JSON for chrome://tracing and Perfetto
+
+}  // namespace kiln

@@ -1,0 +1,81 @@
+#include "debug/tell_package.h"
+
+#include <set>
+
+#include "base/trace_file.h"
+#include "debug/package_debug.h"
+#include "driver/pipeline.h"
+#include "trace/compile_logs.h"
+#include "trace/compile_observer.h"
+#include "trace/compile_trace.h"
+#include "trace/debug_directory.h"
+#include "trace/plan_text.h"
+
+namespace kiln {
+namespace {
+
+std::vector<std::string> custom_operators(const format::Plan& plan) {
+  std::set<std::string> names;
+  for_each_step(plan.steps, [&](const format::Step& step, int) {
+    if (step.kind == format::StepKind::custom) names.insert(step.target);
+  });
+  return {names.begin(), names.end()};
+}
+
+// The graph as it was read, with the weights that the plan has kept.
+Program exported_program(const PackageDebug& package) {
+  Program program = parse_program(package.entry("debug/graph.txt").value_or(""));
+  for (auto& [name, tensor] : program.constants)
+    if (const auto found = package.constants().find(name); found != package.constants().end()) tensor = found->second;
+  return program;
+}
+
+void tell(const std::string& path, CompileObservers& observers) {
+  const PackageDebug package(path);
+  const Program program = exported_program(package);
+  const std::string target_name =
+      package.plan().code.empty() ? codegen::host_target_name() : package.plan().code.front().target;
+  const codegen::CpuTarget target = codegen::cpu_target(target_name);
+  observers.started({path, path, "cpu", {target_name}, &program});
+  PipelineOptions options;
+  options.lanes = target.lanes;
+  options.custom_ops = custom_operators(package.plan());
+  options.observer = &observers;
+  run_pipeline(program, options);
+  const loops::LoopProgram loops = loops::parse_loops(package.entry("debug/loops.txt").value_or(""));
+  const codegen::GeneratedCode code = codegen::generate_cpu(loops, target);
+  observers.code_made({&target, &code, &loops, &package.plan(), &package.origins()});
+}
+
+}  // namespace
+
+std::vector<std::string> tell_of_package(const std::string& path, const Settings& settings) {
+  LogSelection selection(settings.get_list("TORCH_LOGS"));
+  const bool logs = selection.any() || selection.help(), debug = debug_directory_wanted(settings);
+  if (!logs && !debug) return {};
+  CompileObservers observers;
+  if (logs) observers.add(make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")));
+  if (debug) observers.add(make_debug_directory(debug_run_directory(settings)));
+  std::vector<std::string> notes;
+  try {
+    tell(path, observers);
+  } catch (const Error& error) {
+    // Whether the package runs is another question, and the run's to answer.
+    notes.push_back(str("logs and debug directory: ", error.message()));
+  }
+  for (std::string& note : observers.notes()) notes.push_back(std::move(note));
+  return notes;
+}
+
+void trace_error(const Error& error, const Settings& settings) {
+  const std::string directory = settings.get_string("TORCH_TRACE");
+  if (directory.empty()) return;
+  try {
+    TraceFile file(directory);
+    file.write("error", error_record(error));
+  } catch (const Error&) {
+    // The error itself is what the user must see.
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,121 @@
+#include "debug/tensor_difference.h"
+
+#include <cmath>
+#include <limits>
+
+#include "base/text.h"
+#include "driver/compare.h"
+
+namespace kiln {
+namespace {
+
+// Relative distance between neighbouring numbers.
+double epsilon_of(DType dtype) {
+  switch (is_complex(dtype) ? complex_part(dtype) : dtype) {
+    case DType::f64:
+      return 0x1p-52;
+    case DType::f32:
+      return 0x1p-23;
+    case DType::f16:
+      return 0x1p-10;
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f8e4m3fn:
+    case DType::f8e4m3fnuz:
+      return 0x1p-3;
+    case DType::f8e5m2:
+    case DType::f8e5m2fnuz:
+      return 0x1p-2;
+    default:
+      return 0;
+  }
+}
+
+std::vector<std::complex<double>> values_of(const Tensor& tensor) {
+  std::vector<std::complex<double>> out;
+  if (!tensor.defined()) return out;
+  const int64_t count = tensor.numel();
+  out.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const Scalar s = tensor.item(i);
+    out.push_back(s.is_complex() ? s.as_complex() : std::complex<double>(s.as_double()));
+  }
+  return out;
+}
+
+bool is_nan(std::complex<double> v) { return std::isnan(v.real()) || std::isnan(v.imag()); }
+bool is_finite(std::complex<double> v) { return std::isfinite(v.real()) && std::isfinite(v.imag()); }
+
+struct Judge {
+  double rtol, atol, slack;
+  bool close(std::complex<double> got, std::complex<double> expected) const {
+    if (is_nan(expected) || is_nan(got)) return is_nan(expected) && is_nan(got);
+    if (got == expected) return true;
+    if (!is_finite(got) || !is_finite(expected)) return false;
+    return std::abs(got - expected) <= atol + slack + rtol * std::abs(expected);
+  }
+};
+
+// What rounding alone may do: some units in the last place of the largest value around, and what the reference itself
+// loses in the program's dtypes.
+double rounding_slack(DType dtype, const std::vector<std::complex<double>>& truth,
+                      const std::vector<std::complex<double>>& nominal) {
+  double largest = 0, loss = 0;
+  for (size_t i = 0; i < truth.size(); ++i) {
+    if (!is_finite(truth[i])) continue;
+    largest = std::max(largest, std::abs(truth[i]));
+    if (i < nominal.size() && is_finite(nominal[i])) loss = std::max(loss, std::abs(nominal[i] - truth[i]));
+  }
+  // A nominal value that is far off took another branch somewhere; it says nothing about rounding.
+  if (loss > 1e-2 * largest) loss = 0;
+  return 4 * epsilon_of(dtype) * largest + 4 * loss;
+}
+
+double ulps_between(DType dtype, double got, double expected) {
+  const double eps = epsilon_of(dtype);
+  if (eps == 0 || !std::isfinite(got) || !std::isfinite(expected)) return got == expected ? 0 : INFINITY;
+  const double size = std::max(std::abs(expected), static_cast<double>(std::numeric_limits<float>::min()));
+  return std::abs(got - expected) / (eps * std::exp2(std::floor(std::log2(size))));
+}
+
+}  // namespace
+
+std::string Difference::text() const {
+  const std::string where = "[" + join_map(index, ", ", [](int64_t i) { return std::to_string(i); }) + "]";
+  std::string far = str("error ", std::abs(got - expected));
+  if (std::isfinite(ulps)) far += str(", ", static_cast<int64_t>(std::min(ulps, 9e18)), " ulps");
+  return str("at ", where, ": got ", got, ", expected ", expected, " (", far, "; ", count, " of ", of,
+             " elements differ)");
+}
+
+std::optional<Difference> find_difference(const Tensor& got, const Tensor& truth, const Tensor& nominal,
+                                          const DifferenceOptions& options) {
+  const Tolerance standard = default_tolerance(got.dtype);
+  const auto g = values_of(got), t = values_of(truth), n = values_of(nominal);
+  Difference out;
+  out.of = static_cast<int64_t>(g.size());
+  if (g.size() != t.size()) {
+    out.count = out.of;
+    out.got = static_cast<double>(g.size()), out.expected = static_cast<double>(t.size());
+    return out;
+  }
+  const bool exact = is_integral(got.dtype);
+  Judge judge{options.rtol.value_or(standard.rtol), options.atol.value_or(standard.atol), 0};
+  if (exact) judge.rtol = judge.atol = 0;
+  if (!exact && !options.rtol && !options.atol) judge.slack = rounding_slack(got.dtype, t, n);
+  for (size_t i = 0; i < g.size(); ++i) {
+    if (judge.close(g[i], t[i]) || (i < n.size() && judge.close(g[i], n[i]))) continue;
+    if (out.count++ > 0) continue;
+    auto linear = static_cast<int64_t>(i);
+    out.index.resize(got.sizes.size());
+    for (size_t d = out.index.size(); d-- > 0; linear /= got.sizes[d]) out.index[d] = linear % got.sizes[d];
+    const bool imaginary = g[i].real() == t[i].real();
+    out.got = imaginary ? g[i].imag() : g[i].real();
+    out.expected = imaginary ? t[i].imag() : t[i].real();
+    if (imaginary && !is_complex(got.dtype)) out.got = g[i].real(), out.expected = t[i].real();
+    out.ulps = ulps_between(got.dtype, out.got, out.expected);
+  }
+  return out.count > 0 ? std::optional(out) : std::nullopt;
+}
+
+}  // namespace kiln

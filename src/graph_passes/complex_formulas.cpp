@@ -1,0 +1,327 @@
+#include "graph_passes/complex_formulas.h"
+
+#include <cmath>
+#include <numbers>
+
+namespace kiln {
+
+namespace {
+
+bool is_number(const Argument& arg) { return arg.is_scalar(); }
+double number(const Argument& arg) { return arg.as_scalar().as_double(); }
+Argument as_argument(double value) { return Argument(Scalar(value)); }
+std::complex<double> constant(const Pair& x) { return {number(x.re), x.is_real() ? 0.0 : number(x.im)}; }
+Pair real_pair(Argument value) { return {std::move(value), Argument()}; }
+
+}  // namespace
+
+Argument ComplexBuild::sum(const Argument& x, const Argument& y, double sign) {
+  if (y.is_none()) return x;
+  if (x.is_none()) {
+    if (sign > 0) return y;
+    return is_number(y) ? as_argument(-number(y)) : Argument(b("neg", {y}));
+  }
+  if (is_number(x) && is_number(y)) return as_argument(number(x) + sign * number(y));
+  return Argument(sign > 0 ? b.add(x, y) : b.sub(x, y));
+}
+
+// None stands for 0.
+Argument ComplexBuild::product(const Argument& x, const Argument& y) {
+  if (x.is_none() || y.is_none()) return {};
+  if (is_number(x) && is_number(y)) return as_argument(number(x) * number(y));
+  return Argument(b.mul(x, y));
+}
+
+Pair ComplexBuild::add(const Pair& x, const Pair& y) { return {sum(x.re, y.re, 1), sum(x.im, y.im, 1)}; }
+Pair ComplexBuild::sub(const Pair& x, const Pair& y) { return {sum(x.re, y.re, -1), sum(x.im, y.im, -1)}; }
+
+Pair ComplexBuild::mul(const Pair& x, const Pair& y) {
+  return {sum(product(x.re, y.re), product(x.im, y.im), -1), sum(product(x.re, y.im), product(x.im, y.re), 1)};
+}
+
+Pair ComplexBuild::scaled(const Pair& x, double factor) { return mul(x, real_pair(as_argument(factor))); }
+Pair ComplexBuild::conj(const Pair& x) { return {x.re, sum({}, x.im, -1)}; }
+Pair ComplexBuild::times_i(const Pair& x) { return {sum({}, x.im, -1), x.re}; }
+
+// The divisor is brought near 1 first, so that its square neither overflows nor vanishes.
+Pair ComplexBuild::div(const Pair& x, const Pair& y) {
+  auto quotient = [&](const Argument& a, const Argument& by) {
+    return a.is_none() ? Argument() : Argument(b.div(a, by));
+  };
+  if (y.is_real()) return {quotient(x.re, y.re), quotient(x.im, y.re)};
+  if (is_number(y.re)) {
+    std::complex<double> inverse = 1.0 / constant(y);
+    return mul(x, {as_argument(inverse.real()), as_argument(inverse.imag())});
+  }
+  Value* scale = b("maximum", {b("abs", {y.re}), b("abs", {y.im})});
+  Value *re = b.div(y.re, scale), *im = b.div(y.im, scale);
+  Value* below = b.add(b.mul(y.re, re), b.mul(y.im, im));
+  Pair above = mul(x, {Argument(re), Argument(b("neg", {im}))});
+  return {quotient(above.re, below), quotient(above.im, below)};
+}
+
+Pair ComplexBuild::exp(const Pair& z) {
+  Value* size = b("exp", {z.re});
+  return {Argument(b.mul(size, b("cos", {z.im}))), Argument(b.mul(size, b("sin", {z.im})))};
+}
+
+Pair ComplexBuild::log(const Pair& z) { return {Argument(b("log", {abs(z)})), Argument(angle(z))}; }
+
+// t = sqrt((|z| + |re z|) / 2) loses no digits; the other part follows from im z = 2 re sqrt im sqrt.
+Pair ComplexBuild::sqrt(const Pair& z) {
+  Value* t = b("sqrt", {b.mul(b.add(abs(z), b("abs", {z.re})), Scalar(0.5))});
+  Value* zero = b("eq.Scalar", {t, Scalar(0)});
+  Value* other = b.div(z.im, b.mul(b("where.ScalarSelf", {zero, Scalar(1.0), t}), Scalar(2.0)));
+  Value* right = b("ge.Scalar", {z.re, Scalar(0)});
+  return {Argument(b("where.self", {right, t, b("abs", {other})})),
+          Argument(b("where.self", {right, other, b("copysign.Tensor", {t, z.im})}))};
+}
+
+Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
+  if (is_number(w.re) && (w.is_real() || number(w.im) == 0)) {
+    double exponent = number(w.re);
+    if (exponent == 2) return mul(z, z);
+    if (exponent == 3) return mul(mul(z, z), z);
+    if (exponent == 0.5) return sqrt(z);
+    if (exponent == -1) return div(real_pair(as_argument(1)), z);
+    if (exponent == 1) return z;
+    if (exponent == 0) return {Argument(b("ones_like", {z.re})), Argument(b("zeros_like", {z.re}))};
+  }
+  // The size grows with the exponential of what is computed here: f32 would lose its digits.
+  auto wide = [&](const Argument& x) {
+    return x.is_value() && x.as_value()->kind == ValueKind::tensor ? Argument(b.to(x.as_value(), DType::f64)) : x;
+  };
+  return wide_pow({wide(z.re), wide(z.im)}, {wide(w.re), wide(w.im)});
+}
+
+Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
+  // A number as base: its logarithm is known.
+  if (is_number(z.re)) {
+    std::complex<double> base = constant(z), l = std::log(base);
+    return exp(mul({as_argument(l.real()), as_argument(l.imag())}, w));
+  }
+  Pair base = z.is_real() ? Pair{z.re, Argument(b("zeros_like", {z.re}))} : z;
+  Pair power = exp(mul(log(base), w));
+  Value* nothing = b("eq.Scalar", {abs(base), Scalar(0)});
+  Argument at_zero = Argument(Scalar(0.0));
+  Value* re = b("where.ScalarSelf", {nothing, at_zero, power.re});
+  if (!is_number(w.re)) {
+    Value* none = b("eq.Scalar", {w.re, Scalar(0)});
+    if (!w.is_real()) none = b("logical_and", {none, b("eq.Scalar", {w.im, Scalar(0)})});
+    re = b("where.ScalarSelf", {none, Scalar(1.0), re});
+  }
+  return {Argument(re), Argument(b("where.ScalarSelf", {nothing, at_zero, power.im}))};
+}
+
+// (sinh 2a + i sin 2b) / (cosh 2a + cos 2b); beyond 40 the first is ±1 to the last digit, and would overflow.
+Pair ComplexBuild::tanh(const Pair& z) {
+  Value* a = b("clamp", {b.mul(z.re, Scalar(2.0)), Scalar(-40.0), Scalar(40.0)});
+  Value* angle = b.mul(z.im, Scalar(2.0));
+  Value* below = b.add(b("cosh", {a}), b("cos", {angle}));
+  return {Argument(b.div(b("sinh", {a}), below)), Argument(b.div(b("sin", {angle}), below))};
+}
+
+// Odd: computed where the real part is not negative, since z + sqrt(z² + 1) cancels otherwise.
+Pair ComplexBuild::asinh(const Pair& z) {
+  Value* sign = b("where.Scalar", {b("lt.Scalar", {z.re, Scalar(0)}), Scalar(-1.0), Scalar(1.0)});
+  Pair right = mul(z, real_pair(Argument(b.to(sign, z.re.as_value()->type.dtype))));
+  Pair root = sqrt(add(mul(right, right), real_pair(as_argument(1))));
+  return mul(log(add(right, root)), real_pair(Argument(b.to(sign, z.re.as_value()->type.dtype))));
+}
+
+Pair ComplexBuild::atanh(const Pair& z) {
+  Pair one = real_pair(as_argument(1));
+  return scaled(sub(log(add(z, one)), log({sum(as_argument(1), z.re, -1), sum({}, z.im, -1)})), 0.5);
+}
+
+Pair ComplexBuild::acosh(const Pair& z) {
+  Pair one = real_pair(as_argument(1));
+  return log(add(z, mul(sqrt(add(z, one)), sqrt(sub(z, one)))));
+}
+
+Value* ComplexBuild::is_true(const Pair& z) {
+  Value* re = b("ne.Scalar", {z.re, Scalar(0)});
+  return z.is_real() ? re : b("logical_or", {re, b("ne.Scalar", {z.im, Scalar(0)})});
+}
+
+Value* ComplexBuild::equal(const Pair& x, const Pair& y) {
+  auto same = [&](const Argument& p, const Argument& q) {
+    if (is_number(q)) return b("eq.Scalar", {p, q});
+    return is_number(p) ? b("eq.Scalar", {q, p}) : b("eq.Tensor", {p, q});
+  };
+  Argument zero = as_argument(0);
+  const Argument &xi = x.is_real() ? zero : x.im, &yi = y.is_real() ? zero : y.im;
+  return b("logical_and", {same(x.re, y.re), same(xi, yi)});
+}
+
+namespace {
+
+using Operands = const std::vector<Pair>&;
+struct Row {
+  std::string_view name;
+  Pair (*build)(ComplexBuild& c, Operands x);
+};
+
+Argument each(ComplexBuild& c, std::string_view op, const Argument& x) { return Argument(c.b(op, {x})); }
+Argument times(ComplexBuild& c, const Argument& x, const Argument& y) { return Argument(c.b.mul(x, y)); }
+Pair one() { return real_pair(as_argument(1)); }
+Pair alpha(Operands x) { return x.size() > 2 ? x[2] : one(); }
+bool is_one(const Pair& x) { return is_number(x.re) && number(x.re) == 1 && x.is_real(); }
+Pair times_alpha(ComplexBuild& c, const Pair& x, const Pair& factor) { return is_one(factor) ? x : c.mul(x, factor); }
+
+Pair sigmoid(ComplexBuild& c, const Pair& z) { return c.scaled(c.add(c.tanh(c.scaled(z, 0.5)), one()), 0.5); }
+Pair asin(ComplexBuild& c, const Pair& z) { return c.neg(c.times_i(c.asinh(c.times_i(z)))); }
+Pair both(ComplexBuild& c, std::string_view test, std::string_view join, const Pair& z) {
+  return real_pair(Argument(c.b(join, {c.b(test, {z.re}), c.b(test, {z.im})})));
+}
+Pair sgn(ComplexBuild& c, const Pair& z) {
+  Value* size = c.abs(z);
+  Value* below = c.b("where.ScalarSelf", {c.b("eq.Scalar", {size, Scalar(0)}), Scalar(1.0), size});
+  return c.div(z, real_pair(Argument(below)));
+}
+Pair expm1(ComplexBuild& c, const Pair& z) {
+  Value* half = c.b("sin", {c.b.mul(z.im, Scalar(0.5))});
+  Value* small = c.b.mul(c.b.mul(half, half), Scalar(2.0));
+  return {Argument(c.b.sub(c.b.mul(c.b("expm1", {z.re}), c.b("cos", {z.im})), small)),
+          times(c, each(c, "exp", z.re), each(c, "sin", z.im))};
+}
+Pair log1p(ComplexBuild& c, const Pair& z) {
+  Value* inner = c.b.add(c.b.mul(z.re, c.b.add(z.re, Scalar(2.0))), c.b.mul(z.im, z.im));
+  return {Argument(c.b.mul(c.b("log1p", {inner}), Scalar(0.5))),
+          Argument(c.b("atan2", {z.im, c.b.add(z.re, Scalar(1.0))}))};
+}
+Pair logical(ComplexBuild& c, std::string_view op, Operands x) {
+  return real_pair(Argument(c.b(op, {c.is_true(x[0]), c.is_true(x[1])})));
+}
+
+const Row rows[] = {
+    {"add", [](ComplexBuild& c, Operands x) { return c.add(x[0], times_alpha(c, x[1], alpha(x))); }},
+    {"sub", [](ComplexBuild& c, Operands x) { return c.sub(x[0], times_alpha(c, x[1], alpha(x))); }},
+    {"rsub", [](ComplexBuild& c, Operands x) { return c.sub(x[1], times_alpha(c, x[0], alpha(x))); }},
+    {"mul", [](ComplexBuild& c, Operands x) { return c.mul(x[0], x[1]); }},
+    {"multiply", [](ComplexBuild& c, Operands x) { return c.mul(x[0], x[1]); }},
+    {"div", [](ComplexBuild& c, Operands x) { return c.div(x[0], x[1]); }},
+    {"true_divide", [](ComplexBuild& c, Operands x) { return c.div(x[0], x[1]); }},
+    {"divide", [](ComplexBuild& c, Operands x) { return c.div(x[0], x[1]); }},
+    {"pow", [](ComplexBuild& c, Operands x) { return c.pow(x[0], x[1]); }},
+    {"eq", [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.equal(x[0], x[1]))); }},
+    {"ne", [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.b("logical_not", {c.equal(x[0], x[1])}))); }},
+    {"logical_and", [](ComplexBuild& c, Operands x) { return logical(c, "logical_and", x); }},
+    {"logical_or", [](ComplexBuild& c, Operands x) { return logical(c, "logical_or", x); }},
+    {"logical_xor", [](ComplexBuild& c, Operands x) { return logical(c, "logical_xor", x); }},
+    {"logical_not",
+     [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.b("logical_not", {c.is_true(x[0])}))); }},
+    {"addcmul", [](ComplexBuild& c, Operands x) { return c.add(x[0], times_alpha(c, c.mul(x[1], x[2]), x[3])); }},
+    {"addcdiv", [](ComplexBuild& c, Operands x) { return c.add(x[0], times_alpha(c, c.div(x[1], x[2]), x[3])); }},
+    {"lerp", [](ComplexBuild& c, Operands x) { return c.add(x[0], c.mul(x[2], c.sub(x[1], x[0]))); }},
+    {"complex", [](ComplexBuild&, Operands x) { return Pair{x[0].re, x[1].re}; }},
+    {"polar",
+     [](ComplexBuild& c, Operands x) {
+       return Pair{times(c, x[0].re, each(c, "cos", x[1].re)), times(c, x[0].re, each(c, "sin", x[1].re))};
+     }},
+    {"neg", [](ComplexBuild& c, Operands x) { return Pair{each(c, "neg", x[0].re), each(c, "neg", x[0].im)}; }},
+    {"negative", [](ComplexBuild& c, Operands x) { return Pair{each(c, "neg", x[0].re), each(c, "neg", x[0].im)}; }},
+    {"exp", [](ComplexBuild& c, Operands x) { return c.exp(x[0]); }},
+    {"exp2", [](ComplexBuild& c, Operands x) { return c.exp(c.scaled(x[0], std::numbers::ln2)); }},
+    {"expm1", [](ComplexBuild& c, Operands x) { return expm1(c, x[0]); }},
+    {"log", [](ComplexBuild& c, Operands x) { return c.log(x[0]); }},
+    {"log2", [](ComplexBuild& c, Operands x) { return c.scaled(c.log(x[0]), 1 / std::numbers::ln2); }},
+    {"log10", [](ComplexBuild& c, Operands x) { return c.scaled(c.log(x[0]), 1 / std::numbers::ln10); }},
+    {"log1p", [](ComplexBuild& c, Operands x) { return log1p(c, x[0]); }},
+    {"sqrt", [](ComplexBuild& c, Operands x) { return c.sqrt(x[0]); }},
+    {"rsqrt", [](ComplexBuild& c, Operands x) { return c.div(one(), c.sqrt(x[0])); }},
+    {"reciprocal", [](ComplexBuild& c, Operands x) { return c.div(one(), x[0]); }},
+    {"square", [](ComplexBuild& c, Operands x) { return c.mul(x[0], x[0]); }},
+    {"sin",
+     [](ComplexBuild& c, Operands x) {
+       return Pair{times(c, each(c, "sin", x[0].re), each(c, "cosh", x[0].im)),
+                   times(c, each(c, "cos", x[0].re), each(c, "sinh", x[0].im))};
+     }},
+    {"cos",
+     [](ComplexBuild& c, Operands x) {
+       return Pair{times(c, each(c, "cos", x[0].re), each(c, "cosh", x[0].im)),
+                   each(c, "neg", times(c, each(c, "sin", x[0].re), each(c, "sinh", x[0].im)))};
+     }},
+    {"sinh",
+     [](ComplexBuild& c, Operands x) {
+       return Pair{times(c, each(c, "sinh", x[0].re), each(c, "cos", x[0].im)),
+                   times(c, each(c, "cosh", x[0].re), each(c, "sin", x[0].im))};
+     }},
+    {"cosh",
+     [](ComplexBuild& c, Operands x) {
+       return Pair{times(c, each(c, "cosh", x[0].re), each(c, "cos", x[0].im)),
+                   times(c, each(c, "sinh", x[0].re), each(c, "sin", x[0].im))};
+     }},
+    {"tanh", [](ComplexBuild& c, Operands x) { return c.tanh(x[0]); }},
+    {"tan", [](ComplexBuild& c, Operands x) { return c.neg(c.times_i(c.tanh(c.times_i(x[0])))); }},
+    {"sigmoid", [](ComplexBuild& c, Operands x) { return sigmoid(c, x[0]); }},
+    {"silu", [](ComplexBuild& c, Operands x) { return c.mul(x[0], sigmoid(c, x[0])); }},
+    {"asinh", [](ComplexBuild& c, Operands x) { return c.asinh(x[0]); }},
+    {"acosh", [](ComplexBuild& c, Operands x) { return c.acosh(x[0]); }},
+    {"atanh", [](ComplexBuild& c, Operands x) { return c.atanh(x[0]); }},
+    {"asin", [](ComplexBuild& c, Operands x) { return asin(c, x[0]); }},
+    {"acos",
+     [](ComplexBuild& c, Operands x) {
+       return c.add(c.neg(asin(c, x[0])), real_pair(as_argument(std::numbers::pi / 2)));
+     }},
+    {"atan", [](ComplexBuild& c, Operands x) { return c.neg(c.times_i(c.atanh(c.times_i(x[0])))); }},
+    {"abs", [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.abs(x[0]))); }},
+    {"absolute", [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.abs(x[0]))); }},
+    {"angle", [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.angle(x[0]))); }},
+    {"sgn", [](ComplexBuild& c, Operands x) { return sgn(c, x[0]); }},
+    {"isnan", [](ComplexBuild& c, Operands x) { return both(c, "isnan", "logical_or", x[0]); }},
+    {"isinf", [](ComplexBuild& c, Operands x) { return both(c, "isinf", "logical_or", x[0]); }},
+    {"isfinite", [](ComplexBuild& c, Operands x) { return both(c, "isfinite", "logical_and", x[0]); }},
+    {"isreal", [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.b("eq.Scalar", {x[0].im, Scalar(0)}))); }},
+    {"conj", [](ComplexBuild& c, Operands x) { return c.conj(x[0]); }},
+    {"_conj", [](ComplexBuild& c, Operands x) { return c.conj(x[0]); }},
+    {"conj_physical", [](ComplexBuild& c, Operands x) { return c.conj(x[0]); }},
+    {"real", [](ComplexBuild&, Operands x) { return real_pair(x[0].re); }},
+    {"imag", [](ComplexBuild&, Operands x) { return real_pair(x[0].im); }},
+    {"view_as_real",
+     [](ComplexBuild& c, Operands x) {
+       return real_pair(Argument(c.b("stack", {Argument(Argument::List{x[0].re, x[0].im}), Scalar(-1)})));
+     }},
+    {"view_as_complex",
+     [](ComplexBuild& c, Operands x) {
+       return Pair{Argument(c.b("select.int", {x[0].re, Scalar(-1), Scalar(0)})),
+                   Argument(c.b("select.int", {x[0].re, Scalar(-1), Scalar(1)}))};
+     }},
+};
+
+// PyTorch's second names of inverse functions.
+std::string_view plain_name(std::string_view name) {
+  constexpr std::pair<std::string_view, std::string_view> others[] = {{"arcsin", "asin"},   {"arccos", "acos"},
+                                                                      {"arctan", "atan"},   {"arcsinh", "asinh"},
+                                                                      {"arccosh", "acosh"}, {"arctanh", "atanh"}};
+  for (auto [other, plain] : others)
+    if (name == other) return plain;
+  return name;
+}
+
+}  // namespace
+
+std::optional<Pair> complex_formula(ComplexBuild& c, std::string_view name, const std::vector<Pair>& x) {
+  for (const Row& row : rows)
+    if (row.name == plain_name(name)) return row.build(c, x);
+  return std::nullopt;
+}
+
+std::vector<std::string_view> formula_operands(std::string_view name) {
+  auto is = [&](std::initializer_list<std::string_view> names) {
+    for (std::string_view other : names)
+      if (name == other) return true;
+    return false;
+  };
+  if (is({"add", "sub", "rsub"})) return {"self", "other", "alpha"};
+  if (is({"mul", "multiply", "div", "true_divide", "divide", "eq", "ne", "logical_and", "logical_or", "logical_xor"}))
+    return {"self", "other"};
+  if (name == "pow") return {"self", "exponent"};
+  if (is({"addcmul", "addcdiv"})) return {"self", "tensor1", "tensor2", "value"};
+  if (name == "lerp") return {"self", "end", "weight"};
+  if (name == "complex") return {"real", "imag"};
+  if (name == "polar") return {"abs", "angle"};
+  return {"self"};
+}
+
+}  // namespace kiln

@@ -1,0 +1,19 @@
+// Whether results are wrong, judged against the fp64 reference so that harmless rounding is no failure: a value out of
+// tolerance counts only if it is also much further from the fp64 reference than float arithmetic itself is.
+#pragma once
+#include <optional>
+
+#include "driver/executable.h"
+#include "minify/failure.h"
+
+namespace kiln::minify {
+
+struct AccuracyOptions {
+  std::optional<double> rtol, atol;  // otherwise those of the dtype
+  std::vector<std::string> custom_op_libs;
+};
+
+// Failure of kind accuracy, or none. Throws what the reference throws.
+Failure judge(const Program& program, const CallResult& got, const AccuracyOptions& options);
+
+}  // namespace kiln::minify

@@ -1,0 +1,91 @@
+#include "minify/dump.h"
+
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "minify/accuracy.h"
+#include "minify/repro_files.h"
+#include "pt2/writer.h"
+#include "trace/debug_directory.h"
+
+namespace kiln::minify {
+
+DumpOnFailure::DumpOnFailure(const Settings& settings, std::vector<std::string> custom_op_libs,
+                             std::function<Program()> program, std::function<void(const std::string&)> say)
+    : settings_(settings),
+      custom_op_libs_(std::move(custom_op_libs)),
+      program_(std::move(program)),
+      say_(std::move(say)) {
+  const int64_t level = settings.get_int("aot_inductor.repro_level");
+  const std::string after = settings.get_string("TORCHDYNAMO_REPRO_AFTER");
+  if (!after.empty() && after != "aot" && after != "inductor")
+    fail_user("K0142", str("TORCHDYNAMO_REPRO_AFTER takes aot or inductor, not '", after, "'"));
+  if (level < 1 || level > 4) fail_user("K0142", str("aot_inductor.repro_level takes 1, 2, 3 or 4, not ", level));
+  const bool asked = settings.get_bool("aot_inductor.dump_aoti_minifier") || !after.empty() || level >= 3;
+  level_ = asked ? level : 0;
+}
+
+void DumpOnFailure::before() {
+  if (level_ == 3) write(false);
+}
+
+void DumpOnFailure::failed() {
+  if (!wanted() || written_) return;
+  write(false);
+}
+
+void DumpOnFailure::finished(const CallResult& result) {
+  if (level_ != 4 || written_) return;
+  Program program = program_();
+  if (inputs_) program.sample_inputs = *inputs_;
+  AccuracyOptions options;
+  options.custom_op_libs = custom_op_libs_;
+  const Failure failure = judge(program, result, options);
+  if (!failure.failed()) return;
+  say_(str("The results are wrong: ", failure.message));
+  write(true);
+}
+
+void DumpOnFailure::write(bool accuracy) {
+  written_ = true;
+  try {
+    Program program = program_();
+    if (inputs_) program.sample_inputs = *inputs_;
+    std::string directory = join_path(debug_run_directory(settings_), "minifier");
+    if (!starts_with(directory, "/")) {
+      char here[4096];
+      if (getcwd(here, sizeof here)) directory = join_path(here, directory);
+    }
+    const std::string checkpoints = join_path(directory, "checkpoints");
+    make_directories(checkpoints);
+    const std::string model = join_path(checkpoints, "exported_program.pt2");
+    write_pt2(program, model);
+    if (level_ == 1) {
+      say_(str("Writing the failing program to ", model));
+      return;
+    }
+    ReproScript script;
+    script.command = "minify";
+    script.program = model;
+    script.save_dir = checkpoints;
+    script.accuracy = accuracy;
+    script.custom_op_libs = custom_op_libs_;
+    script.settings = &settings_;
+    script.torch_version = program.torch_version;
+    const std::string after = settings_.get_string("TORCHDYNAMO_REPRO_AFTER");
+    if (!after.empty()) script.after = after;
+    const std::string launcher = join_path(directory, "minifier_launcher.py");
+    const std::string shell = join_path(directory, "minifier_launcher.sh");
+    write_file_atomic(launcher, python_script(script));
+    write_file_atomic(shell, shell_script(script));
+    chmod(shell.c_str(), 0755);
+    say_("Writing minified repro to:");
+    say_(launcher);
+  } catch (const Error& error) {
+    say_(str("The minifier's directory could not be written: ", error.message()));
+  }
+}
+
+}  // namespace kiln::minify

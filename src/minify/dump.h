@@ -1,0 +1,42 @@
+// The minifier's directory, written when something fails: <run directory>/minifier/ with minifier_launcher.py,
+// minifier_launcher.sh (needs no Python) and checkpoints/exported_program.pt2, whose sample inputs are those of the
+// failing call.
+//
+// Asked for by aot_inductor.dump_aoti_minifier (DUMP_AOTI_MINIFIER=1), by TORCHDYNAMO_REPRO_AFTER, or by a repro level
+// of 3 or more. Levels: 1 the program only, 2 with the launcher, on failure (default); 3 always, before anything can
+// die of a signal; 4 also when the results are wrong.
+#pragma once
+#include <functional>
+#include <optional>
+
+#include "base/settings.h"
+#include "driver/executable.h"
+#include "graph/graph.h"
+
+namespace kiln::minify {
+
+class DumpOnFailure {
+ public:
+  // `program`: reads it, only when it is needed. `say`: prints a line.
+  DumpOnFailure(const Settings& settings, std::vector<std::string> custom_op_libs, std::function<Program()> program,
+                std::function<void(const std::string&)> say);
+  bool wanted() const { return level_ > 0; }
+  // The inputs of the call, once they are known; until then the program's own.
+  void set_inputs(std::vector<Datum> inputs) { inputs_ = std::move(inputs); }
+  void before();                             // level 3
+  void failed();                             // after an error; says why where the directory cannot be written
+  void finished(const CallResult& outputs);  // level 4: compares with the reference
+
+ private:
+  void write(bool accuracy);
+
+  const Settings& settings_;
+  std::vector<std::string> custom_op_libs_;
+  std::function<Program()> program_;
+  std::function<void(const std::string&)> say_;
+  std::optional<std::vector<Datum>> inputs_;
+  int64_t level_ = 0;
+  bool written_ = false;
+};
+
+}  // namespace kiln::minify

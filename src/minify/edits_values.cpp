@@ -1,0 +1,174 @@
+// Edits of values: constants, dtypes, layouts, sizes.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "minify/edits.h"
+#include "ops/op_record.h"
+
+namespace kiln::minify {
+namespace {
+
+bool takes_sample(const InputSpec& spec) {
+  return spec.kind == InputKind::user || spec.kind == InputKind::constant_value;
+}
+
+// Calls f(value, tensor) for every input that has one: constants and sample inputs.
+void for_each_input(Program& program, const std::function<void(Value&, Tensor&)>& f) {
+  size_t sample = 0;
+  for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
+    const InputSpec& spec = program.input_specs[i];
+    Value& value = *program.graph.inputs[i];
+    if (takes_sample(spec)) {
+      if (sample >= program.sample_inputs.size()) return;
+      Datum& datum = program.sample_inputs[sample++];
+      if (value.kind == ValueKind::tensor && datum.is_tensor()) f(value, std::get<Tensor>(datum.value));
+    } else if (const auto found = program.constants.find(spec.target); found != program.constants.end()) {
+      f(value, found->second);
+    }
+  }
+}
+
+bool has_subgraph(const Graph& graph) {
+  for (const auto& node : graph.nodes)
+    for (const auto& named : node->args)
+      if (named.arg.is_graph()) return true;
+  return false;
+}
+
+// The types of all results again, from the inputs' types. Throws where an operator has no rule or refuses.
+void infer_all(Program& program) {
+  if (has_subgraph(program.graph)) fail_unsupported("K0681", "types of subgraphs are not inferred again");
+  const RangeEnv ranges = program.ranges();
+  for (auto& node : program.graph.nodes) {
+    node->op = Registry::instance().find(node->target);
+    if (!node->op || !node->op->infer) fail_unsupported("K0681", str(node->target, " has no rule for its types"));
+    infer_types(*node, program.graph, ranges);
+  }
+}
+
+void for_each_argument(Argument& arg, const std::function<void(Argument&)>& f) {
+  if (auto* list = std::get_if<Argument::List>(&arg.value)) {
+    for (Argument& element : *list) for_each_argument(element, f);
+  } else {
+    f(arg);
+  }
+}
+
+void for_each_argument(Program& program, const std::function<void(Argument&)>& f) {
+  for (auto& node : program.graph.nodes)
+    for (auto& named : node->args) for_each_argument(named.arg, f);
+}
+
+Edit fill(const std::string& constant, const std::string& how, std::function<Tensor(const Tensor&)> make) {
+  return {str(constant, " as ", how), [constant, make = std::move(make)](Program& program) {
+            const auto found = program.constants.find(constant);
+            if (found == program.constants.end() || !found->second.defined()) return false;
+            Tensor made = make(found->second);
+            made.device = found->second.device;
+            found->second = std::move(made);
+            return true;
+          }};
+}
+
+Tensor filled(const Tensor& like, double value) {
+  const bool dense = dense_and_not_overlapping(like.sizes, like.strides);
+  Tensor out =
+      dense ? Tensor::empty_strided(like.dtype, like.sizes, like.strides) : Tensor::empty(like.dtype, like.sizes);
+  if (value != 0)
+    for (int64_t i = 0; i < out.numel(); ++i) out.set_item(i, Scalar(value));
+  return out;
+}
+
+// The first `to` of dimension `dim`, in memory of its own.
+Tensor narrowed(const Tensor& tensor, size_t dim, int64_t to) {
+  Tensor view = tensor;
+  view.sizes[dim] = to;
+  return own_dense(view);
+}
+
+}  // namespace
+
+std::vector<std::vector<Edit>> constant_edits(const Program& program) {
+  std::vector<std::vector<Edit>> groups;
+  for (const auto& [name, tensor] : program.constants) {
+    if (!tensor.defined()) continue;
+    groups.push_back(
+        {fill(name, "zeros", [](const Tensor& t) { return filled(t, 0); }),
+         fill(name, "ones", [](const Tensor& t) { return filled(t, 1); }),
+         fill(name, "random numbers", [](const Tensor& t) { return random_tensor(t.dtype, t.sizes, t.strides, 1); })});
+  }
+  return groups;
+}
+
+std::vector<Edit> dtype_edits(const Program& program) {
+  std::set<DType> found;
+  for (const Value* input : program.graph.inputs)
+    if (input->kind == ValueKind::tensor) found.insert(input->type.dtype);
+  std::vector<Edit> edits;
+  for (const DType from : {DType::f64, DType::bf16, DType::f16}) {
+    if (!found.contains(from)) continue;
+    edits.push_back({str(dtype_name(from), " as f32"), [from](Program& program_) {
+                       for_each_input(program_, [&](Value& value, Tensor& tensor) {
+                         if (tensor.dtype != from) return;
+                         tensor = own_dense(convert(tensor, DType::f32));
+                         value.type.dtype = DType::f32;
+                         value.type.strides.assign(tensor.strides.begin(), tensor.strides.end());
+                       });
+                       for_each_argument(program_, [&](Argument& arg) {
+                         if (const auto* dtype = std::get_if<DType>(&arg.value); dtype && *dtype == from)
+                           arg = Argument(DType::f32);
+                       });
+                       infer_all(program_);
+                       return true;
+                     }});
+  }
+  return edits;
+}
+
+std::vector<Edit> layout_edits(const Program& program) {
+  bool strided = false;
+  for_each_input(const_cast<Program&>(program), [&](Value& value, Tensor& tensor) {
+    strided |= !tensor.contiguous() || tensor.offset != 0 || !value.type.offset.is_constant(0);
+  });
+  if (!strided) return {};
+  return {{"inputs row by row", [](Program& program_) {
+             for_each_input(program_, [&](Value& value, Tensor& tensor) {
+               tensor = tensor.clone();
+               value.type.strides = contiguous_strides(value.type.sizes);
+               value.type.offset = Expr(0);
+             });
+             infer_all(program_);
+             return true;
+           }}};
+}
+
+std::vector<int64_t> input_sizes(const Program& program) {
+  std::set<int64_t> sizes;
+  for (const Value* input : program.graph.inputs)
+    if (input->kind == ValueKind::tensor)
+      for (const Expr& size : input->type.sizes)
+        if (size.is_constant() && size.value() > 1) sizes.insert(size.value());
+  return {sizes.rbegin(), sizes.rend()};
+}
+
+void resize(Program& program, int64_t from, int64_t to) {
+  for_each_input(program, [&](Value& value, Tensor& tensor) {
+    for (size_t d = 0; d < value.type.sizes.size(); ++d) {
+      if (!value.type.sizes[d].is_constant(from)) continue;
+      tensor = narrowed(tensor, d, to);
+      value.type.sizes[d] = Expr(to);
+    }
+    if (value.type.sizes.size() == tensor.strides.size() &&
+        std::all_of(value.type.sizes.begin(), value.type.sizes.end(), [](const Expr& e) { return e.is_constant(); })) {
+      value.type.strides.assign(tensor.strides.begin(), tensor.strides.end());
+      value.type.offset = Expr(0);
+    }
+  });
+  for_each_argument(program, [&](Argument& arg) {
+    if (arg.is_scalar() && arg.as_scalar().is_int() && arg.as_scalar().as_int() == from) arg = Argument(Scalar(to));
+  });
+  infer_all(program);
+}
+
+}  // namespace kiln::minify

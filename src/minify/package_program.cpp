@@ -1,0 +1,28 @@
+#include "minify/package_program.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "debug/package_debug.h"
+#include "driver/executable_package.h"
+
+namespace kiln::minify {
+
+Program program_of_package(const std::string& path) {
+  const PackageDebug package(path);
+  const auto graph = package.entry("debug/graph.txt");
+  if (!graph) fail_user("K0681", str(path, " has no debug/graph.txt: minify the model that it was compiled from"));
+  // The mapping lives as long as the tensors over it.
+  Program program = parse_program(*graph, package.constants());
+  for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
+    const InputSpec& spec = program.input_specs[i];
+    const bool constant =
+        spec.kind == InputKind::parameter || spec.kind == InputKind::buffer || spec.kind == InputKind::constant_tensor;
+    if (constant && !program.constants[spec.target].defined())
+      fail_user("K0681", str("the package does not hold the constant '", spec.target,
+                             "' any more: minify the model that it was compiled from"));
+  }
+  if (auto samples = package_sample_inputs(path)) program.sample_inputs = std::move(*samples);
+  return program;
+}
+
+}  // namespace kiln::minify

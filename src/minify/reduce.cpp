@@ -1,0 +1,279 @@
+#include "minify/reduce.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/sha256.h"
+#include "graph/graph_text.h"
+#include "minify/cut.h"
+
+namespace kiln::minify {
+namespace {
+
+// What a trial depends on: the program's text (constants by hash) and its inputs.
+std::string content_key(const Program& program) {
+  Sha256 hash;
+  hash.add(print(program));
+  for (const Datum& datum : program.sample_inputs) {
+    if (datum.is_tensor())
+      hash.add(str("\n", tensor_type_text(datum.tensor()), " ", graph_text::constant_hash(datum.tensor())));
+    if (datum.is_scalar()) hash.add(str("\n", datum.scalar().text()));
+  }
+  return hash.hex();
+}
+
+std::vector<bool> window(size_t count, size_t begin, size_t end, bool inside) {
+  std::vector<bool> keep(count, !inside);
+  for (size_t i = begin; i < end && i < count; ++i) keep[i] = inside;
+  return keep;
+}
+
+bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags.end(), true) != flags.end(); }
+
+}  // namespace
+
+Reducer::Reducer(Program program, Trials& trials, ReduceOptions options)
+    : best_(std::move(program)), trials_(trials), options_(std::move(options)) {
+  accepted_.push_back(std::make_shared<Program>(best_.clone()));
+  known_[content_key(best_)] = true;
+}
+
+void Reducer::say(const std::string& step) const {
+  if (options_.progress) options_.progress(step);
+}
+
+void Reducer::record() { recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes); }
+
+void Reducer::accept(Program program) {
+  const int before = count_nodes(best_);
+  best_ = std::move(program);
+  accepted_.push_back(std::make_shared<Program>(best_.clone()));
+  if (options_.smaller && count_nodes(best_) < before) options_.smaller(best_);
+}
+
+std::optional<size_t> Reducer::try_all(const std::vector<Maker>& makers) {
+  std::vector<std::unique_ptr<Program>> programs(makers.size());
+  std::vector<std::string> keys(makers.size());
+  std::vector<Failure> failures(makers.size());
+  const auto make = [&](size_t i) -> std::optional<Trials::Task> {
+    try {
+      std::optional<Program> made = makers[i]();
+      if (!made) return std::nullopt;
+      verify(*made);
+      programs[i] = std::make_unique<Program>(std::move(*made));
+    } catch (const Error&) {
+      return std::nullopt;  // an edit that does not fit makes no candidate
+    }
+    keys[i] = content_key(*programs[i]);
+    if (known_.contains(keys[i])) return std::nullopt;  // what failed the same way is the best already, or larger
+    ++tried_;
+    return [this, program = programs[i].get()](const auto& entering) {
+      Failure failure;
+      for (int t = 0; t < options_.tries && !matches(options_.signature, failure); ++t)
+        failure = probe(*program, options_.probe, entering);
+      return failure;
+    };
+  };
+  const auto ended = [&](size_t i, const TrialResult& result) {
+    failures[i] = result.failure;
+    const bool same = matches(options_.signature, result.failure);
+    known_[keys[i]] = same;
+    if (!same) programs[i].reset();
+    return same;
+  };
+  const std::optional<size_t> found = trials_.first_accepted(makers.size(), make, ended);
+  if (found) {
+    failure_ = failures[*found];
+    accept(std::move(*programs[*found]));
+  }
+  return found;
+}
+
+// The node that an error names, alone or with its neighbours, is worth a look before anything else.
+void Reducer::use_hint() {
+  if (options_.hint.empty()) return;
+  const size_t count = best_.graph.nodes.size();
+  size_t at = count, position = 0;
+  for (const auto& node : best_.graph.nodes) {
+    if (node->name == options_.hint) at = position;
+    ++position;
+  }
+  if (at == count || count < 2) return;
+  say("the node that the failure names");
+  std::vector<Maker> makers;
+  for (const size_t around : {size_t{0}, size_t{2}, size_t{10}}) {
+    const size_t begin = at - std::min(at, around), end = std::min(count, at + around + 1);
+    makers.push_back([this, count, begin, end] { return cut(best_, window(count, begin, end, true), recorded_); });
+  }
+  try_all(makers);
+}
+
+void Reducer::drop_symbols() {
+  const bool dynamic =
+      std::any_of(best_.symbols.begin(), best_.symbols.end(), [](const auto& entry) { return !entry.second.unbacked; });
+  if (!dynamic) return;
+  say("dynamic sizes made static");
+  try_all({[this] { return make_static(best_, recorded_.symbols()); }});
+}
+
+// Delta debugging: parts alone, then all but a part, then smaller parts.
+bool Reducer::reduce_nodes() {
+  bool changed = false;
+  size_t parts = 2;
+  for (size_t count = best_.graph.nodes.size(); count >= 2;) {
+    parts = std::min(parts, count);
+    say(str("nodes in ", parts, " parts"));
+    std::vector<Maker> makers;
+    const auto add = [&](size_t begin, size_t end, bool inside) {
+      makers.push_back([this, count, begin, end, inside] {
+        const std::vector<bool> keep = window(count, begin, end, inside);
+        return any(keep) ? cut(best_, keep, recorded_) : std::nullopt;
+      });
+    };
+    const auto bound = [&](size_t i) { return count * i / parts; };
+    for (size_t i = 0; i < parts; ++i) add(bound(i), bound(i + 1), true);
+    if (parts == 2 && count >= 4) add(count / 4, count - count / 4, true);
+    const size_t alone = makers.size();
+    if (parts > 2)
+      for (size_t i = 0; i < parts; ++i) add(bound(i), bound(i + 1), false);
+    const std::optional<size_t> found = try_all(makers);
+    if (found) {
+      changed = true;
+      count = best_.graph.nodes.size();
+      parts = *found < alone ? 2 : std::max<size_t>(parts - 1, 2);
+    } else if (parts >= count) {
+      break;
+    } else {
+      parts *= 2;
+    }
+  }
+  return changed;
+}
+
+bool Reducer::reduce_outputs() {
+  bool changed = false;
+  for (;;) {
+    const size_t count = best_.graph.outputs.size();
+    if (count == 0) return changed;
+    say("outputs");
+    std::vector<Maker> makers;
+    // Dead nodes alone; one output alone; all but one.
+    makers.push_back([this, count] { return keep_outputs(best_, std::vector<bool>(count, true), recorded_); });
+    for (size_t i = 0; count > 1 && i < std::min<size_t>(count, 16); ++i)
+      makers.push_back([this, count, i] { return keep_outputs(best_, window(count, i, i + 1, true), recorded_); });
+    for (size_t i = 0; count > 2 && i < count; ++i)
+      makers.push_back([this, count, i] { return keep_outputs(best_, window(count, i, i + 1, false), recorded_); });
+    if (!try_all(makers)) return changed;
+    changed = true;
+  }
+}
+
+// All edits at once, then halves of them, down to single ones.
+bool Reducer::apply_in_chunks(const std::function<std::vector<Edit>()>& list) {
+  bool changed = false;
+  std::vector<Edit> edits = list();
+  for (size_t chunk = edits.size(); chunk >= 1 && !edits.empty(); chunk /= 2) {
+    size_t from = 0;
+    while (from < edits.size()) {
+      std::vector<Maker> makers;
+      for (size_t begin = from; begin < edits.size(); begin += chunk)
+        makers.push_back([this, &edits, begin, chunk]() -> std::optional<Program> {
+          Program program = best_.clone();
+          int applied = 0;
+          for (size_t i = begin; i < std::min(edits.size(), begin + chunk); ++i) applied += edits[i].apply(program);
+          if (applied == 0) return std::nullopt;
+          tidy(program, recorded_.symbols());
+          return program;
+        });
+      const std::optional<size_t> found = try_all(makers);
+      if (!found) break;
+      changed = true;
+      from += *found * chunk;
+      record();
+      edits = list();
+      if (edits.empty()) return true;
+    }
+    chunk = std::min(chunk, std::max<size_t>(edits.size(), 1));
+  }
+  return changed;
+}
+
+// Constants made simple, each once: zeros, else ones, else random numbers.
+bool Reducer::apply_groups() {
+  bool changed = false;
+  for (std::vector<Edit>& group : constant_edits(best_)) {
+    const std::string name = group.front().what.substr(0, group.front().what.find(" as "));
+    if (!filled_.insert(name).second) continue;
+    say(name);
+    std::vector<Maker> makers;
+    for (Edit& edit : group)
+      makers.push_back([this, &edit]() -> std::optional<Program> {
+        Program program = best_.clone();
+        if (!edit.apply(program)) return std::nullopt;
+        return program;
+      });
+    changed |= try_all(makers).has_value();
+  }
+  if (changed) record();
+  return changed;
+}
+
+bool Reducer::reduce_sizes() {
+  bool changed = false;
+  for (const int64_t size : input_sizes(best_)) {
+    say(str("size ", size));
+    // `fails` is known to fail the same way, `passes` not to; at first the smallest sizes are worth a try.
+    int64_t fails = size, passes = 0;
+    const auto attempt = [&](const std::vector<int64_t>& sizes) {
+      std::vector<Maker> makers;
+      for (const int64_t to : sizes)
+        makers.push_back([this, fails, to]() -> std::optional<Program> {
+          Program program = best_.clone();
+          resize(program, fails, to);
+          return program;
+        });
+      return try_all(makers);
+    };
+    const std::vector<int64_t> first = {1, 2, size / 2};
+    if (const auto found = attempt(first)) {
+      fails = first[*found];
+      passes = *found == 0 ? 0 : first[*found - 1];
+      changed = true;
+    } else {
+      passes = size / 2;
+    }
+    for (int step = 0; step < 8 && fails - passes > 1; ++step) {
+      const int64_t middle = passes + (fails - passes) / 2;
+      if (attempt({middle}))
+        fails = middle, changed = true;
+      else
+        passes = middle;
+    }
+  }
+  if (changed) record();
+  return changed;
+}
+
+void Reducer::run() {
+  record();
+  use_hint();
+  drop_symbols();
+  for (bool changed = true; changed;) {
+    changed = reduce_nodes();
+    changed |= reduce_outputs();
+    if (options_.only_nodes) continue;
+    say("subgraphs");
+    changed |= apply_in_chunks([this] { return inline_edits(best_, recorded_); });
+    say("operators bypassed");
+    changed |= apply_in_chunks([this] { return bypass_edits(best_); });
+    changed |= apply_in_chunks([this] { return branch_edits(best_, recorded_); });
+    drop_symbols();
+    changed |= reduce_sizes();
+    changed |= apply_groups();
+    say("dtypes and layouts");
+    changed |= apply_in_chunks([this] { return dtype_edits(best_); });
+    changed |= apply_in_chunks([this] { return layout_edits(best_); });
+  }
+}
+
+}  // namespace kiln::minify

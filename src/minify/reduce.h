@@ -1,0 +1,69 @@
+// The search for a smaller program with the same failure.
+//
+// Large cuts come first: halves (and the middle half) of the nodes, then delta debugging down to single nodes; then, on
+// what is left, everything else that makes a program simpler, until nothing helps any more. In the end no node can be
+// removed alone.
+//
+// Every step is a list of candidates in the order of preference; they are tried in parallel child processes, and a
+// candidate counts only if it fails with the pinned signature. Results are remembered by content.
+#pragma once
+#include <memory>
+
+#include "minify/edits.h"
+#include "minify/probe.h"
+#include "minify/trials.h"
+
+namespace kiln::minify {
+
+struct ReduceOptions {
+  ProbeOptions probe;
+  Signature signature;
+  int tries = 1;  // a failure that comes back only sometimes is looked for several times
+  int64_t recorded_bytes = int64_t{2} << 30;
+  bool only_nodes = false;  // remove nodes, nothing else
+  std::string hint;         // the node that the failure names
+  // The program became smaller.
+  std::function<void(const Program& best)> smaller;
+  std::function<void(const std::string& step)> progress;
+};
+
+class Reducer {
+ public:
+  Reducer(Program program, Trials& trials, ReduceOptions options);
+  // Throws Interrupted; what was found until then is there all the same.
+  void run();
+
+  const Program& best() const { return best_; }
+  // All programs that were accepted, in order, the first one included. They share weights.
+  const std::vector<std::shared_ptr<const Program>>& accepted() const { return accepted_; }
+  int tried() const { return tried_; }
+  const Failure& failure() const { return failure_; }  // of the best, as last seen
+
+ private:
+  using Maker = std::function<std::optional<Program>()>;
+  // The number of the first candidate that fails the same way; it is the best then.
+  std::optional<size_t> try_all(const std::vector<Maker>& makers);
+  void accept(Program program);
+  void record();
+
+  void use_hint();
+  void drop_symbols();
+  bool reduce_nodes();
+  bool reduce_outputs();
+  bool apply_in_chunks(const std::function<std::vector<Edit>()>& edits);
+  bool apply_groups();
+  bool reduce_sizes();
+  void say(const std::string& step) const;
+
+  Program best_;
+  Trials& trials_;
+  ReduceOptions options_;
+  RecordedValues recorded_;
+  std::map<std::string, bool> known_;  // by content: fails the same way
+  std::vector<std::shared_ptr<const Program>> accepted_;
+  std::set<std::string> filled_;  // constants that were made simple
+  Failure failure_;
+  int tried_ = 0;
+};
+
+}  // namespace kiln::minify

@@ -1,0 +1,483 @@
+// Linear algebra that PyTorch defines in terms of the factorisations of linalg.cpp.
+#include <cmath>
+#include <limits>
+
+#include "ops/composite.h"
+#include "ops/elementwise.h"
+
+namespace kiln {
+
+namespace {
+
+using List = std::vector<int64_t>;
+
+Value* kiln_call(Build& b, const char* op, std::vector<Argument> args, int result = 0) {
+  return b.call().call_all(op, std::move(args))[static_cast<size_t>(result)];
+}
+const Sizes& sizes_of(const Value* value) { return value->type.sizes; }
+Value* adjoint(Build& b, Value* x) { return b(is_complex(x->type.dtype) ? "mH" : "mT", {x}); }
+
+// ---- Solving ----
+
+bool is_vector_case(const Value* a, const Value* b, const RangeEnv& ranges) {
+  const Sizes &as = sizes_of(a), &bs = sizes_of(b);
+  if (bs.size() == 1) return true;
+  if (as.size() - 1 != bs.size()) return false;
+  for (size_t d = 0; d < bs.size(); ++d)
+    if (prove_eq(as[d], bs[d], ranges) != Proof::yes) return false;
+  return true;
+}
+
+std::vector<Value*> solve(Build& b, bool checks) {
+  DecomposeCall& call = b.call();
+  Value *a = call.tensor("A"), *right = call.tensor("B");
+  bool vector = is_vector_case(a, right, call.ranges());
+  return call.call_all("kiln.linalg_solve.default",
+                       {a, right, Scalar(call.boolean("left")), Scalar(checks), Scalar(vector)});
+}
+
+void add_solving(Registry& r) {
+  std::vector<Sample> square = {{{spec({3, 3})}}, {{spec({2, 3, 3}, DType::f64)}}};
+  add_composite(r, {.schema = "linalg_inv(Tensor A) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          b.call().result(b("linalg_inv_ex", {b.call().tensor("A"), Scalar(true)}));
+                        },
+                    .samples = square});
+  add_composite(r, {.schema = "inverse(Tensor self) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          b.call().result(b("linalg_inv_ex", {b.call().tensor("self"), Scalar(true)}));
+                        },
+                    .samples = square});
+  std::vector<Sample> systems = {{{spec({3, 3}), spec({3})}}, {{spec({2, 3, 3}), spec({2, 3, 4})}}};
+  add_composite(r, {.schema = "linalg_solve(Tensor A, Tensor B, *, bool left=True) -> Tensor",
+                    .build = [](Build& b) { b.call().result(solve(b, true)[0]); },
+                    .samples = systems});
+  add_composite(r, {.schema = "linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
+                              "(Tensor result, Tensor info)",
+                    .build =
+                        [](Build& b) {
+                          auto parts = solve(b, b.call().boolean("check_errors"));
+                          b.call().result(0, parts[0]);
+                          b.call().result(1, parts[3]);
+                        },
+                    .samples = systems});
+  add_composite(r, {.schema = "_linalg_solve_ex(Tensor A, Tensor B, *, bool left=True, bool check_errors=False) -> "
+                              "(Tensor result, Tensor LU, Tensor pivots, Tensor info)",
+                    .build =
+                        [](Build& b) {
+                          auto parts = solve(b, b.call().boolean("check_errors"));
+                          for (int i = 0; i < 4; ++i) b.call().result(i, parts[static_cast<size_t>(i)]);
+                        },
+                    .samples = systems});
+  add_composite(r, {.schema = "linalg_lu_factor(Tensor A, *, bool pivot=True) -> (Tensor LU, Tensor pivots)",
+                    .build =
+                        [](Build& b) {
+                          auto parts = b.all("linalg_lu_factor_ex",
+                                             {b.call().tensor("A"), Scalar(b.call().boolean("pivot")), Scalar(true)});
+                          b.call().result(0, parts[0]);
+                          b.call().result(1, parts[1]);
+                        },
+                    .samples = square});
+  for (const char* name : {"linalg_cholesky", "cholesky"})
+    add_composite(r, {.schema = str(name, "(Tensor self, ", std::string_view(name) == "cholesky" ? "" : "*, ",
+                                    "bool upper=False) -> Tensor"),
+                      .build =
+                          [](Build& b) {
+                            b.call().result(b("linalg_cholesky_ex", {b.call().tensor("self"),
+                                                                     Scalar(b.call().boolean("upper")), Scalar(true)}));
+                          },
+                      .samples = {{{spec({1, 1}, DType::f32, 1, 2)}}}});
+  add_composite(r, {.schema = "cholesky_solve(Tensor self, Tensor input2, bool upper=False) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          Value* factor = b.call().tensor("input2");
+                          bool upper = b.call().boolean("upper");
+                          Value* other = adjoint(b, factor);
+                          Value* first = b("linalg_solve_triangular",
+                                           {upper ? other : factor, b.call().tensor("self"), Scalar(false)});
+                          b.call().result(b("linalg_solve_triangular", {upper ? factor : other, first, Scalar(true)}));
+                        },
+                    .samples = {{{spec({3, 2}), spec({3, 3}, DType::f32, 1, 2)}}}});
+  add_composite(r,
+                {.schema = "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
+                           "unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
+                 .build =
+                     [](Build& b) {
+                       DecomposeCall& call = b.call();
+                       Value* a = call.tensor("A");
+                       bool upper = call.boolean("upper"), flips = call.boolean("transpose");
+                       call.result(0, b("linalg_solve_triangular",
+                                        {flips ? b("mT", {a}) : a, call.tensor("self"), Scalar(upper != flips),
+                                         Scalar(true), Scalar(call.boolean("unitriangular"))}));
+                       call.result(1, b("mT", {b("clone", {b("mT", {a}), MemoryFormat::contiguous})}));  // column-major
+                     },
+                 .samples = {{{spec({3, 2}), spec({3, 3}, DType::f32, 1, 2)}}}});
+}
+
+// ---- Determinants ----
+
+struct Determinant {
+  Value *diagonal, *sign, *lu, *pivots;
+};
+
+// The sign of the exchanges as a number of the matrix's type.
+Determinant factored(Build& b, Value* a) {
+  auto parts = b.all("linalg_lu_factor_ex", {a});
+  Value* diagonal = b("diagonal", {parts[0], Scalar(0), Scalar(-2), Scalar(-1)});
+  Value* own = b("cumsum", {b("ones_like", {parts[1]}), Scalar(-1)});
+  Value* exchanges = b.sum(b("ne.Tensor", {parts[1], own}), {-1}, false);
+  Value* odd = b("remainder.Scalar", {exchanges, Scalar(2)});
+  Value* sign = b.sub(Scalar(1), b.mul(odd, Scalar(2)));
+  return {diagonal, b.to(sign, complex_part(a->type.dtype)), parts[0], parts[1]};
+}
+
+Value* determinant(Build& b, const Determinant& d) {
+  return b.mul(b("prod.dim_int", {d.diagonal, Scalar(-1)}), d.sign);
+}
+Value* sign_of(Build& b, const Determinant& d) {
+  return b.mul(b("prod.dim_int", {b("sgn", {d.diagonal}), Scalar(-1)}), d.sign);
+}
+Value* log_of(Build& b, const Determinant& d) { return b.sum(b("log", {b("abs", {d.diagonal})}), {-1}, false); }
+
+void add_determinants(Registry& r) {
+  std::vector<Sample> square = {{{spec({3, 3})}}, {{spec({2, 3, 3}, DType::f64)}}, {{spec({2, 2}, DType::c64)}}};
+  for (auto [name, arg] : {std::pair{"linalg_det", "A"}, std::pair{"det", "self"}})
+    add_composite(
+        r, {.schema = str(name, "(Tensor ", arg, ") -> Tensor"),
+            .build = [arg = arg](Build& b) { b.call().result(determinant(b, factored(b, b.call().tensor(arg)))); },
+            .samples = square});
+  add_composite(r, {.schema = "_linalg_det(Tensor A) -> (Tensor result, Tensor LU, Tensor pivots)",
+                    .build =
+                        [](Build& b) {
+                          Determinant d = factored(b, b.call().tensor("A"));
+                          b.call().result(0, determinant(b, d));
+                          b.call().result(1, d.lu);
+                          b.call().result(2, d.pivots);
+                        },
+                    .samples = square});
+  for (auto [name, arg] : {std::pair{"linalg_slogdet", "A"}, std::pair{"slogdet", "self"}})
+    add_composite(r, {.schema = str(name, "(Tensor ", arg, ") -> (Tensor sign, Tensor logabsdet)"),
+                      .build =
+                          [arg = arg](Build& b) {
+                            Determinant d = factored(b, b.call().tensor(arg));
+                            b.call().result(0, sign_of(b, d));
+                            b.call().result(1, log_of(b, d));
+                          },
+                      .samples = square});
+  add_composite(r, {.schema = "_linalg_slogdet(Tensor A) -> (Tensor sign, Tensor logabsdet, Tensor LU, Tensor pivots)",
+                    .build =
+                        [](Build& b) {
+                          Determinant d = factored(b, b.call().tensor("A"));
+                          b.call().result(0, sign_of(b, d));
+                          b.call().result(1, log_of(b, d));
+                          b.call().result(2, d.lu);
+                          b.call().result(3, d.pivots);
+                        },
+                    .samples = square});
+  add_composite(r, {.schema = "logdet(Tensor self) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          Determinant d = factored(b, b.call().tensor("self"));
+                          // NaN where the determinant is negative, -inf where it is 0.
+                          b.call().result(b.add(log_of(b, d), b("log", {sign_of(b, d)})));
+                        },
+                    .samples = {{{spec({3, 3})}}, {{spec({2, 3, 3}, DType::f64)}}}});
+}
+
+// ---- Singular values and what follows from them ----
+
+Value* singular_values(Build& b, Value* a) { return b.all("_linalg_svd", {a, Scalar(false), Scalar(false)})[1]; }
+
+void add_spectral(Registry& r) {
+  std::vector<Sample> any = {{{spec({4, 3})}}, {{spec({2, 3, 4}, DType::f64)}}};
+  add_composite(
+      r, {.schema = "linalg_svd(Tensor A, bool full_matrices=True, *, str? driver=None) -> (Tensor U, Tensor "
+                    "S, Tensor Vh)",
+          .build =
+              [](Build& b) {
+                auto parts = b.all("_linalg_svd", {b.call().tensor("A"), Scalar(b.call().boolean("full_matrices"))});
+                for (int i = 0; i < 3; ++i) b.call().result(i, parts[static_cast<size_t>(i)]);
+              },
+          .samples = {{{spec({4, 3}), Scalar(false)}}, {{spec({3, 3}, DType::c64)}}}});
+  add_composite(r,
+                {.schema = "svd(Tensor self, bool some=True, bool compute_uv=True) -> (Tensor U, Tensor S, Tensor V)",
+                 .build =
+                     [](Build& b) {
+                       auto parts = b.all("_linalg_svd", {b.call().tensor("self"), Scalar(!b.call().boolean("some"))});
+                       b.call().result(0, parts[0]);
+                       b.call().result(1, parts[1]);
+                       b.call().result(2, adjoint(b, parts[2]));
+                     },
+                 .samples = {{{spec({4, 3})}}}});
+  add_composite(r, {.schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
+                    .build = [](Build& b) { b.call().result(singular_values(b, b.call().tensor("A"))); },
+                    .samples = any});
+  auto lower = [](Build& b, const char* arg) {
+    Value* a = b.call().tensor(arg);
+    return b.call().string("UPLO") == "U" ? adjoint(b, a) : a;
+  };
+  std::vector<Sample> square = {{{spec({3, 3})}}, {{spec({2, 3, 3}), std::string("U")}}};
+  for (auto [name, arg] : {std::pair{"linalg_eigh(Tensor self, str UPLO='L')", "self"},
+                           std::pair{"_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True)", "A"}})
+    add_composite(r,
+                  {.schema = str(name, " -> (Tensor eigenvalues, Tensor eigenvectors)"),
+                   .build =
+                       [lower, arg = arg](Build& b) {
+                         bool vectors = b.call().schema().find("compute_v") < 0 || b.call().boolean("compute_v");
+                         auto parts = b.call().call_all("kiln.linalg_eigh.default", {lower(b, arg), Scalar(vectors)});
+                         b.call().result(0, parts[0]);
+                         b.call().result(1, parts[1]);
+                       },
+                   .samples = square});
+  add_composite(r, {.schema = "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor",
+                    .build =
+                        [lower](Build& b) {
+                          b.call().result(kiln_call(b, "kiln.linalg_eigh.default", {lower(b, "self"), Scalar(false)}));
+                        },
+                    .samples = square});
+  add_composite(r, {.schema = "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          auto parts = b.all("_linalg_svd", {b.call().tensor("self"), Scalar(false)});
+                          auto given = b.call().scalar("rcond");
+                          Value* largest = b("amax", {parts[1], b.ints({-1}), Scalar(true)});
+                          Value* limit = b.mul(largest, std::get<Scalar>(given));
+                          Value* kept = b("gt.Tensor", {parts[1], limit});
+                          Value* inverse = b("where.ScalarOther", {kept, b("reciprocal", {parts[1]}), Scalar(0.0)});
+                          Value* scaled = b.mul(adjoint(b, parts[2]), b("unsqueeze", {inverse, Scalar(-2)}));
+                          b.call().result(b("matmul", {scaled, adjoint(b, parts[0])}));
+                        },
+                    .samples = {{{spec({4, 3}), Scalar(1e-5)}}}});
+}
+
+// ---- Norms ----
+
+double order_of(DecomposeCall& call) {
+  auto number = call.scalar("ord");
+  const auto* constant = std::get_if<Scalar>(&number);
+  if (!constant) fail_unsupported("K0202", str(call.schema().name, ": the order must be a constant"), call.where());
+  return constant->as_double();
+}
+
+[[noreturn]] void refuse_order(DecomposeCall& call, const std::string& order) {
+  fail_user("K0201", str("linalg.matrix_norm: Order ", order, " not supported."), call.where());
+}
+
+struct MatrixDims {
+  int64_t rows, columns;
+  bool keep;
+};
+
+Value* restore_dims(Build& b, Value* x, const MatrixDims& dims) {
+  if (!dims.keep) return x;
+  for (int64_t dim : {std::min(dims.rows, dims.columns), std::max(dims.rows, dims.columns)})
+    x = b("unsqueeze", {x, Scalar(dim)});
+  return x;
+}
+
+Value* values_norm(Build& b, Value* x, const MatrixDims& dims, const char* reduce) {
+  Value* last = b("movedim.intlist", {x, b.ints({dims.rows, dims.columns}), b.ints({-2, -1})});
+  Value* s = singular_values(b, last);
+  Value* out = std::string_view(reduce) == "sum" ? b.sum(s, {-1}, false) : b(reduce, {s, b.ints({-1}), Scalar(false)});
+  return restore_dims(b, out, dims);
+}
+
+Value* sums_norm(Build& b, Value* x, int64_t summed, int64_t kept, const char* reduce, const MatrixDims& dims) {
+  Value* sums = b.sum(b("abs", {x}), {summed}, true);
+  Value* out = b(reduce, {sums, b.ints({kept}), Scalar(true)});
+  if (dims.keep) return out;
+  return b("squeeze.dims", {out, b.ints({dims.rows, dims.columns})});
+}
+
+Value* matrix_norm(Build& b, Value* x, std::variant<double, std::string> order, MatrixDims dims) {
+  auto rank = static_cast<int64_t>(sizes_of(x).size());
+  dims.rows = wrap_dim(b.call(), dims.rows, rank);
+  dims.columns = wrap_dim(b.call(), dims.columns, rank);
+  if (dims.rows == dims.columns) fail_user("K0205", "linalg.matrix_norm: dims must be different", b.call().where());
+  if (auto* name = std::get_if<std::string>(&order)) {
+    if (*name == "nuc") return values_norm(b, x, dims, "sum");
+    if (*name != "fro") refuse_order(b.call(), *name);
+    return b("linalg_vector_norm", {x, Scalar(2.0), b.ints({dims.rows, dims.columns}), Scalar(dims.keep)});
+  }
+  double p = std::get<double>(order);
+  if (std::abs(p) == 2) return values_norm(b, x, dims, p > 0 ? "amax" : "amin");
+  const char* reduce = p > 0 ? "amax" : "amin";
+  if (std::abs(p) == 1) return sums_norm(b, x, dims.rows, dims.columns, reduce, dims);
+  if (std::isinf(p)) return sums_norm(b, x, dims.columns, dims.rows, reduce, dims);
+  refuse_order(b.call(), str(p));
+}
+
+Value* converted_self(Build& b) {
+  Value* x = b.call().tensor("self");
+  if (auto dtype = b.call().dtype("dtype")) return b.to(x, *dtype);
+  return x;
+}
+
+void build_matrix_norm(Build& b, bool named) {
+  DecomposeCall& call = b.call();
+  List dim = call.constant_integers("dim");
+  if (dim.size() != 2) fail_user("K0205", "linalg.matrix_norm: dim must be a 2-tuple", call.where());
+  std::variant<double, std::string> order;
+  if (named)
+    order = call.string("ord");
+  else
+    order = order_of(call);
+  call.result(matrix_norm(b, converted_self(b), order, {dim[0], dim[1], call.boolean("keepdim")}));
+}
+
+// A vector norm of everything where neither order nor dimensions are given; otherwise by the number of dimensions.
+void build_norm(Build& b, bool named) {
+  DecomposeCall& call = b.call();
+  Value* x = converted_self(b);
+  auto rank = static_cast<int64_t>(sizes_of(x).size());
+  bool keep = call.boolean("keepdim");
+  List dim;
+  if (call.given("dim")) dim = call.constant_integers("dim");
+  bool matrix = dim.size() == 2 || (!call.given("dim") && rank == 2);
+  if (call.given("ord") && matrix) {
+    if (dim.empty()) dim = {0, 1};
+    std::variant<double, std::string> order;
+    if (named)
+      order = call.string("ord");
+    else
+      order = order_of(call);
+    return call.result(matrix_norm(b, x, order, {dim[0], dim[1], keep}));
+  }
+  if (named) refuse_order(call, call.string("ord"));
+  Argument dims = call.given("dim") ? b.ints(Sizes(dim.begin(), dim.end())) : Argument();
+  double order = call.given("ord") ? order_of(call) : 2.0;
+  call.result(b("linalg_vector_norm", {x, Scalar(order), dims, Scalar(keep)}));
+}
+
+void add_norms(Registry& r) {
+  const char* tail = "bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
+  double inf = std::numeric_limits<double>::infinity();
+  add_composite(r, {.schema = str("linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], ", tail),
+                    .build = [](Build& b) { build_matrix_norm(b, false); },
+                    .samples = {{{spec({3, 4}), Scalar(1)}},
+                                {{spec({2, 3, 4}), Scalar(-inf), List{0, 2}, Scalar(true)}},
+                                {{spec({3, 4}), Scalar(2)}},
+                                {{spec({3, 4}), Scalar(3)}, true}}});
+  add_composite(r, {.schema = str("linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], ", tail),
+                    .build = [](Build& b) { build_matrix_norm(b, true); },
+                    .samples = {{{spec({3, 4})}},
+                                {{spec({2, 3, 4}), std::string("nuc"), List{2, 0}, Scalar(true)}},
+                                {{spec({3, 4}), std::string("max")}, true}}});
+  add_composite(r, {.schema = str("linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, ", tail),
+                    .build = [](Build& b) { build_norm(b, false); },
+                    .samples = {{{spec({3, 4})}}, {{spec({3, 4}), Scalar(1)}}, {{spec({5}), Scalar(3)}}}});
+  add_composite(r, {.schema = str("linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, ", tail),
+                    .build = [](Build& b) { build_norm(b, true); },
+                    .samples = {{{spec({3, 4}), std::string("nuc")}}}});
+  add_composite(r, {.schema = "nuclear_norm(Tensor self, bool keepdim=False) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          b.call().result(matrix_norm(b, b.call().tensor("self"), std::string("nuc"),
+                                                      {-2, -1, b.call().boolean("keepdim")}));
+                        },
+                    .samples = {{{spec({3, 4})}}}});
+}
+
+// ---- Powers and products ----
+
+void build_power(Build& b) {
+  DecomposeCall& call = b.call();
+  Value* a = call.tensor("self");
+  int64_t n = call.constant_integer("n");
+  if (n == 0) {
+    Value* unit = b("eye.m", {Argument(sizes_of(a).back()), Argument(sizes_of(a).back()), a->type.dtype});
+    return call.result(b("clone", {b("expand", {unit, b.ints(sizes_of(a))}), MemoryFormat::contiguous}));
+  }
+  if (n < 0) {
+    a = b("linalg_inv_ex", {a, Scalar(true)});
+    n = -n;
+  }
+  Value* power = nullptr;
+  for (Value* square = a;; square = b("matmul", {square, square})) {
+    if (n & 1) power = power ? b("matmul", {power, square}) : square;
+    n >>= 1;
+    if (n == 0) break;
+  }
+  call.result(power == call.tensor("self") ? b("clone", {power}) : power);
+}
+
+// Scaling and squaring in f64: 2^-10 A is small enough for a short series.
+void build_exponential(Build& b) {
+  Value* a = b.call().tensor("self");
+  DType dtype = a->type.dtype;
+  Value* x = b.mul(b.to(a, is_complex(dtype) ? DType::c128 : DType::f64), Scalar(std::ldexp(1.0, -10)));
+  Value* unit = b("eye.m", {Argument(sizes_of(a).back()), Argument(sizes_of(a).back()), x->type.dtype});
+  Value* sum = b.add(x, unit);
+  Value* term = x;
+  for (int k = 2; k <= 12; ++k) {
+    term = b.mul(b("matmul", {term, x}), Scalar(1.0 / k));
+    sum = b.add(sum, term);
+  }
+  for (int k = 0; k < 10; ++k) sum = b("matmul", {sum, sum});
+  b.call().result(b.to(sum, dtype));
+}
+
+void add_products(Registry& r) {
+  std::vector<Sample> powers = {{{spec({3, 3}), Scalar(3)}},
+                                {{spec({2, 3, 3}), Scalar(-1)}},
+                                {{spec({3, 3}), Scalar(0)}},
+                                {{spec({3, 3}), Scalar(1)}}};
+  for (const char* name : {"linalg_matrix_power", "matrix_power"})
+    add_composite(r, {.schema = str(name, "(Tensor self, int n) -> Tensor"), .build = build_power, .samples = powers});
+  for (const char* name : {"linalg_matrix_exp", "matrix_exp"})
+    add_composite(r, {.schema = str(name, "(Tensor self) -> Tensor"),
+                      .build = build_exponential,
+                      .samples = {{{spec({3, 3})}}, {{spec({2, 2, 2}, DType::f64)}}}});
+  add_composite(r, {.schema = "linalg_matmul(Tensor self, Tensor other) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          b.call().result(b("matmul", {b.call().tensor("self"), b.call().tensor("other")}));
+                        },
+                    .samples = {{{spec({3, 4}), spec({4, 2})}}}});
+  add_composite(r, {.schema = "linalg_vecdot(Tensor x, Tensor y, *, int dim=-1) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* x = call.tensor("x");
+                          if (is_complex(x->type.dtype)) x = b("conj_physical", {x});
+                          call.result(b.sum(b.mul(x, call.tensor("y")), {call.constant_integer("dim")}, false));
+                        },
+                    .samples = {{{spec({3, 4}), spec({4})}}}});
+  add_composite(r, {.schema = "linalg_diagonal(Tensor A, *, int offset=0, int dim1=-2, int dim2=-1) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          call.result(b("diagonal", {call.tensor("A"), Scalar(call.constant_integer("offset")),
+                                                     Scalar(call.constant_integer("dim1")),
+                                                     Scalar(call.constant_integer("dim2"))}));
+                        },
+                    .samples = {{{spec({3, 4})}}}});
+  // From the left: the order that is best for chains of vectors is the compiler's business only for speed.
+  for (const char* name : {"linalg_multi_dot", "chain_matmul"})
+    add_composite(r, {.schema = str(name, "(Tensor[] ",
+                                    std::string_view(name) == "chain_matmul" ? "matrices" : "tensors", ") -> Tensor"),
+                      .build =
+                          [](Build& b) {
+                            auto list = b.call().tensors(b.call().schema().args[0].name);
+                            if (list.size() < 2)
+                              fail_user("K0201", "multi_dot(): expected at least 2 tensors", b.call().where());
+                            Value* product = list[0];
+                            for (size_t i = 1; i < list.size(); ++i) product = b("matmul", {product, list[i]});
+                            b.call().result(product);
+                          },
+                      .samples = {{{std::vector<Sample::TensorSpec>{spec({2, 3}), spec({3, 4}), spec({4, 2})}}}}});
+}
+
+}  // namespace
+
+void register_linalg_composites(Registry& r) {
+  add_solving(r);
+  add_determinants(r);
+  add_spectral(r);
+  add_norms(r);
+  add_products(r);
+}
+
+}  // namespace kiln

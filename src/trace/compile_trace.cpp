@@ -1,0 +1,227 @@
+#include "trace/compile_trace.h"
+
+#include "base/trace_file.h"
+#include "trace/graph_python.h"
+#include "trace/kernel_facts.h"
+#include "trace/memory_record.h"
+#include "trace/plan_text.h"
+
+namespace kiln {
+namespace {
+
+Json texts(const std::vector<std::string>& list) {
+  Json out = Json::array();
+  for (const std::string& item : list) out.push(item);
+  return out;
+}
+
+Json where_json(const Where& where) {
+  Json out = Json::object();
+  if (where.source.known()) {
+    out.set("file", where.source.file);
+    out.set("line", where.source.line);
+    out.set("function", where.source.function);
+    out.set("text", where.source.text);
+  }
+  out.set("module", where.module_path);
+  out.set("node", where.node);
+  out.set("op", where.op);
+  out.set("pass", where.pass);
+  return out;
+}
+
+class CompileTrace : public CompileObserver {
+ public:
+  explicit CompileTrace(const std::string& directory) : file_(directory) {}
+
+  void started(const CompileStart& start) override {
+    program_ = start.program;
+    Json record = Json::object();
+    record.set("model", start.program->name);
+    record.set("model_path", start.model_path);
+    record.set("package_path", start.package_path);
+    record.set("device", start.device);
+    record.set("targets", texts(start.targets));
+    record.set("torch_version", start.program->torch_version);
+    record.set("nodes", static_cast<int64_t>(start.program->graph.nodes.size()));
+    int64_t bytes = 0;
+    for (const auto& [name, tensor] : start.program->constants) bytes += tensor.numel() * dtype_bytes(tensor.dtype);
+    record.set("weights", static_cast<int64_t>(start.program->constants.size()));
+    record.set("weight_bytes", bytes);
+    file_.write("compile_start", record);
+    write_graph("read", "as exported", readable_python(*start.program));
+  }
+
+  void pass_done(const PassEvent& pass) override {
+    Json record = Json::object();
+    record.set("name", pass.name);
+    record.set("stage", pass.stage);
+    record.set("start_ms", pass.start_ms);
+    record.set("run_ms", pass.run_ms);
+    record.set("changed", pass.changed);
+    file_.write("pass", record);
+    if (pass.changed)
+      write_graph(pass.name, pass.stage,
+                  pass.stage == "graph" ? readable_python(*pass.program) : loops::print(*pass.loops));
+    for (const std::string& note : pass.notes) {
+      Json line = Json::object();
+      line.set("pass", pass.name);
+      line.set("text", note);
+      file_.write("note", line);
+    }
+    if (pass.decisions.empty()) return;
+    Json list = Json::array();
+    for (const loops::Decision* decision : pass.decisions) list.push(decision_json(*decision));
+    Json decisions = Json::object();
+    decisions.set("pass", pass.name);
+    decisions.set("decisions", std::move(list));
+    file_.write("fusion", decisions);
+  }
+
+  void code_made(const CodeEvent& event) override {
+    if (!event.plan) return;
+    for (const KernelFacts& kernel : kernel_facts(event)) file_.write("kernel", kernel_json(kernel));
+    file_.write("guards", guards_json(*event.plan));
+    file_.write("memory",
+                memory_record(*event.plan, program_ ? program_->symbols : std::map<std::string, SymbolInfo>{}));
+    Json prelude = Json::object();
+    prelude.set("target", event.target->name);
+    prelude.set("lanes", event.target->lanes);
+    prelude.set("flags", texts(event.code->flags));
+    prelude.set("units", static_cast<int64_t>(event.code->sources.size()));
+    file_.write("code", prelude);
+  }
+
+  void job_done(const JobEvent& job) override {
+    Json record = Json::object();
+    record.set("name", job.name);
+    record.set("target", job.target);
+    record.set("start_ms", job.start_ms);
+    record.set("run_ms", job.run_ms);
+    record.set("from_cache", job.from_cache);
+    file_.write("job", record);
+  }
+
+  void finished(const CompileEnd& end) override {
+    Json record = Json::object();
+    record.set("seconds", end.seconds);
+    record.set("schedule_seconds", end.schedule_seconds);
+    record.set("toolchain_seconds", end.toolchain_seconds);
+    record.set("package_seconds", end.package_seconds);
+    record.set("kernels", end.kernels);
+    record.set("kernels_compiled", end.kernels_compiled);
+    record.set("from_cache", end.from_cache);
+    record.set("package_bytes", static_cast<int64_t>(end.package_bytes));
+    file_.write("compile_end", record);
+  }
+
+  void failed(const Error& error) override { file_.write("error", error_record(error)); }
+
+  std::vector<std::string> notes() const override { return {str("trace: ", file_.path())}; }
+
+ private:
+  void write_graph(const std::string& name, const std::string& stage, const std::string& text) {
+    Json record = Json::object();
+    record.set("name", name);
+    record.set("stage", stage);
+    record.set("text", text);
+    file_.write("stage", record);
+  }
+
+  static Json decision_json(const loops::Decision& decision) {
+    Json one = Json::object();
+    one.set("verdict", decision.verdict);
+    one.set("subject", decision.subject);
+    if (!decision.other.empty()) one.set("link", decision.link);
+    if (!decision.other.empty()) one.set("other", decision.other);
+    one.set("reason", decision.reason);
+    one.set("taken", decision.taken);
+    return one;
+  }
+
+  static Json kernel_json(const KernelFacts& kernel) {
+    Json record = Json::object();
+    record.set("name", kernel.name);
+    record.set("step", kernel.step);
+    record.set("kind", kernel.kind);
+    record.set("init", kernel.init);
+    record.set("depth", kernel.depth);
+    record.set("call", kernel.call);
+    record.set("symbol", kernel.symbol);
+    // Equal bodies are said once, with the kernel that gave the function its name.
+    if (kernel.symbol == kernel.name) record.set("source", kernel.source);
+    record.set("loops", kernel.loops);
+    record.set("schedule", kernel.schedule);
+    Json origins = Json::array();
+    for (const KernelFacts::From& from : kernel.origins) {
+      Json one = Json::object();
+      one.set("node", from.node);
+      one.set("op", from.op);
+      one.set("module", from.module);
+      one.set("line", from.line);
+      origins.push(std::move(one));
+    }
+    record.set("origins", std::move(origins));
+    record.set("hints", texts(kernel.hints));
+    record.set("reads", texts(kernel.reads));
+    record.set("writes", texts(kernel.writes));
+    return record;
+  }
+
+  static Json guards_json(const format::Plan& plan) {
+    Json guards = Json::array(), symbols = Json::array(), inputs = Json::array(), outputs = Json::array();
+    for (const format::Guard& guard : plan.guards) {
+      Json one = Json::object();
+      one.set("text", guard.text);
+      one.set("reason", guard.reason);
+      guards.push(std::move(one));
+    }
+    for (const format::Symbol& symbol : plan.symbols) {
+      Json one = Json::object();
+      one.set("name", symbol.name);
+      if (symbol.low != INT64_MIN) one.set("low", symbol.low);
+      if (symbol.high != INT64_MAX) one.set("high", symbol.high);
+      one.set("source", symbol_source_text(plan, symbol));
+      symbols.push(std::move(one));
+    }
+    for (const format::Input& input : plan.inputs) {
+      Json one = Json::object();
+      one.set("name", input.name);
+      one.set("type", input.buffer == format::none ? "number" : plan_buffer_type(plan, input.buffer));
+      one.set("mutated", input.mutated);
+      inputs.push(std::move(one));
+    }
+    for (const format::Output& output : plan.outputs) {
+      Json one = Json::object();
+      one.set("name", output.name);
+      one.set("type", output.buffer == format::none ? "number" : plan_buffer_type(plan, output.buffer));
+      outputs.push(std::move(one));
+    }
+    Json record = Json::object();
+    record.set("guards", std::move(guards));
+    record.set("symbols", std::move(symbols));
+    record.set("inputs", std::move(inputs));
+    record.set("outputs", std::move(outputs));
+    return record;
+  }
+
+  TraceFile file_;
+  const Program* program_ = nullptr;
+};
+
+}  // namespace
+
+Json error_record(const Error& error) {
+  Json record = Json::object();
+  record.set("code", error.code());
+  record.set("message", error.message());
+  record.set("where", where_json(error.where()));
+  record.set("text", error.what());
+  return record;
+}
+
+std::unique_ptr<CompileObserver> make_compile_trace(const std::string& directory) {
+  return std::make_unique<CompileTrace>(directory);
+}
+
+}  // namespace kiln
