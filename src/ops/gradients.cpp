@@ -24,13 +24,14 @@ class Axis {
     Expr size = x_->type.sizes[static_cast<size_t>(dim_)];
     return b_("slice.Tensor", {x_, Scalar(dim_), Scalar(first), number(size - Expr(left_out))});
   }
-  Value* first(int64_t i) { return b_("slice.Tensor", {x_, Scalar(dim_), Scalar(i), Scalar(i + 1)}); }
-  Value* last(int64_t i) {  // the i-th from the end
-    Expr size = x_->type.sizes[static_cast<size_t>(dim_)];
-    return b_("slice.Tensor", {x_, Scalar(dim_), number(size - Expr(i + 1)), number(size - Expr(i))});
-  }
+  // One element, as a dimension of size 1.
+  Value* first(int64_t i) { return one(Expr(i)); }
+  Value* last(int64_t i) { return one(x_->type.sizes[static_cast<size_t>(dim_)] - Expr(i + 1)); }
 
  private:
+  Value* one(const Expr& at) {
+    return b_("unsqueeze", {b_("select.int", {x_, Scalar(dim_), number(at)}), Scalar(dim_)});
+  }
   Build& b_;
   Value* x_;
   int64_t dim_;
