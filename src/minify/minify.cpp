@@ -1,15 +1,13 @@
 #include "minify/minify.h"
 
 #include <sched.h>
-#include <sys/sysinfo.h>
 
 #include <algorithm>
 #include <cmath>
-#include <thread>
+#include <cstdlib>
 
 #include "base/error.h"
-#include "codegen/cpu/generate.h"
-#include "driver/compile.h"
+#include "base/file.h"
 #include "minify/checkpoints.h"
 #include "minify/cut.h"
 #include "minify/kernel_bodies.h"
@@ -27,9 +25,9 @@ int usable_processors() {
 
 // What all trials together may take.
 int64_t free_memory() {
-  struct sysinfo info {};
-  if (sysinfo(&info) != 0) return 0;
-  return static_cast<int64_t>(info.freeram + info.bufferram) * info.mem_unit;
+  const std::string text = read_file("/proc/meminfo");
+  const size_t at = text.find("MemAvailable:");
+  return at == std::string::npos ? 0 : std::strtoll(text.c_str() + at + 13, nullptr, 10) * 1024;
 }
 
 // Trials write no fault bundles, traces or debug directories, and do not minify in turn.
@@ -132,7 +130,8 @@ class Minifier {
     progress("the reference");
     const double reference = reference_seconds();
     // Compiled code is not slower than the reference; a first run without end should not cost minutes.
-    trials_.limits.run_seconds = std::min(trials_.limits.run_seconds, std::max(10.0, 20 * reference));
+    trials_.limits.run_seconds =
+        std::min(trials_.limits.run_seconds, std::max(options_.least_run_seconds, 20 * reference));
     progress("the whole program");
     const ProbeOptions as_users_do = probe_options(ProbeMode::compiled, first_settings_);
     first_ = trials_.run(task(start_, as_users_do, 1));

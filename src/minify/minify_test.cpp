@@ -59,6 +59,7 @@ class Minify : public testing::Test {
     options.copy_to = directory_.path();
     options.settings = &settings_;
     options.after = after;
+    options.least_run_seconds = 2;
     options.say = [this](const std::string& line) { said_ += line + "\n"; };
     return minify(program, options);
   }
