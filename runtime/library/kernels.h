@@ -31,5 +31,7 @@ void size_bincount(LibraryCall& call);
 void run_bincount(LibraryCall& call);
 void size_repeat_interleave(LibraryCall& call);
 void run_repeat_interleave(LibraryCall& call);
+void size_tensor_split(LibraryCall& call);
+void run_tensor_split(LibraryCall& call);
 
 }  // namespace kiln::runtime

@@ -25,6 +25,7 @@ constexpr LibraryKernel table[] = {
     {"nonzero", size_nonzero, run_nonzero},
     {"repeat_interleave", size_repeat_interleave, run_repeat_interleave},
     {"sort", nullptr, run_sort},
+    {"tensor_split", size_tensor_split, run_tensor_split},
     {"topk", nullptr, run_topk},
     {"unique", size_unique, run_unique},
     {"unique_consecutive", size_unique_consecutive, run_unique_consecutive},

@@ -74,19 +74,19 @@ void Lowering::lower_call(const Node& node, Block& block) {
     call.name = node.target;
     for (const Node::NamedArgument& arg : node.args) call.args.push_back(call_argument(arg.name, arg.arg));
   }
-  std::set<std::string> defined;
+  // In the order of the results: that is how a library kernel numbers them.
   auto add_output = [&](const Value& value) {
     call.outputs.push_back(buffers_.at(&value));
-    for (const Expr& size : value.type.sizes) collect_symbols(size, defined);
+    std::set<std::string> symbols;
+    for (const Expr& size : value.type.sizes) collect_symbols(size, symbols);
+    for (const std::string& symbol : symbols)
+      if (bound_.insert(symbol).second) call.defines.push_back(symbol);
   };
   for (Value* result : node.results) {
     if (result->kind == ValueKind::tensor) add_output(*result);
     for (Value* item : result->items)
       if (item) add_output(*item);
   }
-  for (const std::string& symbol : defined)
-    if (!bound_.count(symbol)) call.defines.push_back(symbol);
-  for (const std::string& symbol : call.defines) bound_.insert(symbol);
   block.push_back(Item{std::move(call)});
 }
 

@@ -27,6 +27,7 @@ void register_losses(Registry& registry);
 void register_padding(Registry& registry);
 void register_upsample(Registry& registry);
 void register_order_statistics(Registry& registry);
+void register_split_by_tensor(Registry& registry);
 void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
 void register_unfolding(Registry& registry);

@@ -45,6 +45,7 @@ const Registry& Registry::instance() {
     register_gradients(all);
     register_repeat_family(all);
     register_unique_family(all);
+    register_split_by_tensor(all);
     register_packed_products(all);
     register_frexp(all);
     register_antialias(all);
