@@ -37,7 +37,7 @@ Labelled permuted(Build& b, const Labelled& x, const std::string& labels) {
 }
 
 // Sums away the labels that nothing else needs.
-Labelled without_unused(Build& b, Labelled x, const std::string& needed) {
+Labelled without_unused(Build& b, Labelled x, const std::string& needed, bool keeps_type) {
   Sizes dims;
   std::string left;
   for (size_t d = 0; d < x.labels.size(); ++d) {
@@ -47,8 +47,9 @@ Labelled without_unused(Build& b, Labelled x, const std::string& needed) {
       left += x.labels[d];
   }
   if (dims.empty()) return x;
-  // Integers keep their type, as in a product of matrices.
-  return {b("sum.dim_IntList", {x.value, b.ints(dims), Scalar(false), x.value->type.dtype}), left};
+  // Of the factors of a product integers keep their type; a sum alone makes them int64.
+  Argument dtype = keeps_type ? Argument(x.value->type.dtype) : Argument();
+  return {b("sum.dim_IntList", {x.value, b.ints(dims), Scalar(false), dtype}), left};
 }
 
 // A size of 1 stands for any size: it is dropped, and the other side gives the label its size.
@@ -70,8 +71,8 @@ Labelled contracted(Build& b, Labelled a, Labelled c, const std::string& result)
   Labelled a_full = a;
   a = without_ones(b, a, c);
   c = without_ones(b, c, a_full);
-  a = without_unused(b, a, result + c.labels);
-  c = without_unused(b, c, result + a.labels);
+  a = without_unused(b, a, result + c.labels, true);
+  c = without_unused(b, c, result + a.labels, true);
   std::string batch, sum, left, right;
   for (char label : a.labels) {
     bool shared = c.labels.find(label) != std::string::npos, kept = result.find(label) != std::string::npos;
@@ -190,7 +191,7 @@ void build_einsum(Build& b) {
     for (size_t j = i + 1; j < rest.size(); ++j) needed += rest[j].labels;
     acc = contracted(b, acc, rest[i], needed);
   }
-  acc = without_unused(b, acc, equation.result);
+  acc = without_unused(b, acc, equation.result, false);
   call.result(permuted(b, acc, equation.result).value);
 }
 
