@@ -9,8 +9,6 @@ namespace kiln {
 
 namespace {
 
-using List = std::vector<int64_t>;
-
 Value* kiln_call(Build& b, const char* op, std::vector<Argument> args, int result = 0) {
   return b.call().call_all(op, std::move(args))[static_cast<size_t>(result)];
 }
@@ -237,147 +235,84 @@ void add_spectral(Registry& r) {
                           b.call().result(kiln_call(b, "kiln.linalg_eigh.default", {lower(b, "self"), Scalar(false)}));
                         },
                     .samples = square});
+}
+
+// ---- Tolerances: what counts as zero among singular values ----
+
+double epsilon_of(DType dtype) {
+  return complex_part(dtype) == DType::f64 ? std::numeric_limits<double>::epsilon()
+                                           : static_cast<double>(std::numeric_limits<float>::epsilon());
+}
+
+// A tolerance is a number, a tensor (one per matrix) or not given.
+Argument tolerance(Build& b, const char* name) {
+  DecomposeCall& call = b.call();
+  if (call.schema().find(name) < 0 || !call.given(name)) return {};
+  const Argument& arg = call.arg(name);
+  if (arg.is_value() && arg.as_value()->kind == ValueKind::tensor) return Argument(b("unsqueeze", {arg, Scalar(-1)}));
+  return arg;
+}
+
+// max(atol, rtol * largest singular value); rtol is the larger side times epsilon unless one of the two is given.
+Value* limit_of(Build& b, Value* a, Value* s) {
+  Argument atol = tolerance(b, "atol"), rtol = tolerance(b, "rtol");
+  Value* largest = b("amax", {s, b.ints({-1}), Scalar(true)});
+  if (rtol.is_none()) {
+    const Sizes& sizes = sizes_of(a);
+    Expr side = max_expr(sizes[sizes.size() - 2], sizes.back());
+    if (!side.is_constant())
+      fail_unsupported("K0202", str(b.call().schema().name, ": the default tolerance needs constant sizes"),
+                       b.call().where());
+    double usual = static_cast<double>(side.value()) * epsilon_of(a->type.dtype);
+    bool absolute = atol.is_scalar() && atol.as_scalar().as_double() > 0;
+    rtol = Argument(Scalar(absolute ? 0.0 : usual));
+    if (atol.is_value())
+      rtol = Argument(b("where.Scalar", {b("gt.Scalar", {atol, Scalar(0)}), Scalar(0.0), Scalar(usual)}));
+  }
+  Value* limit = b.mul(largest, rtol);
+  if (atol.is_value()) return b("maximum", {limit, b.to(atol.as_value(), limit->type.dtype)});
+  return atol.is_scalar() ? b("clamp_min", {limit, atol}) : limit;
+}
+
+Value* pseudo_inverse(Build& b, Value* u, Value* s, Value* vh, Value* limit) {
+  Value* inverse = b("where.ScalarOther", {b("gt.Tensor", {s, limit}), b("reciprocal", {s}), Scalar(0.0)});
+  Value* scaled = b.mul(adjoint(b, vh), b("unsqueeze", {inverse, Scalar(-2)}));
+  return b("matmul", {scaled, adjoint(b, u)});
+}
+
+void add_ranks(Registry& r) {
+  std::vector<Sample> any = {{{spec({4, 3})}}, {{spec({2, 3, 4}, DType::f64)}}};
   add_composite(r, {.schema = "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
                     .build =
                         [](Build& b) {
                           auto parts = b.all("_linalg_svd", {b.call().tensor("self"), Scalar(false)});
-                          auto given = b.call().scalar("rcond");
                           Value* largest = b("amax", {parts[1], b.ints({-1}), Scalar(true)});
-                          Value* limit = b.mul(largest, std::get<Scalar>(given));
-                          Value* kept = b("gt.Tensor", {parts[1], limit});
-                          Value* inverse = b("where.ScalarOther", {kept, b("reciprocal", {parts[1]}), Scalar(0.0)});
-                          Value* scaled = b.mul(adjoint(b, parts[2]), b("unsqueeze", {inverse, Scalar(-2)}));
-                          b.call().result(b("matmul", {scaled, adjoint(b, parts[0])}));
+                          Value* limit = b.mul(largest, std::get<Scalar>(b.call().scalar("rcond")));
+                          b.call().result(pseudo_inverse(b, parts[0], parts[1], parts[2], limit));
                         },
                     .samples = {{{spec({4, 3}), Scalar(1e-5)}}}});
-}
-
-// ---- Norms ----
-
-double order_of(DecomposeCall& call) {
-  auto number = call.scalar("ord");
-  const auto* constant = std::get_if<Scalar>(&number);
-  if (!constant) fail_unsupported("K0202", str(call.schema().name, ": the order must be a constant"), call.where());
-  return constant->as_double();
-}
-
-[[noreturn]] void refuse_order(DecomposeCall& call, const std::string& order) {
-  fail_user("K0201", str("linalg.matrix_norm: Order ", order, " not supported."), call.where());
-}
-
-struct MatrixDims {
-  int64_t rows, columns;
-  bool keep;
-};
-
-Value* restore_dims(Build& b, Value* x, const MatrixDims& dims) {
-  if (!dims.keep) return x;
-  for (int64_t dim : {std::min(dims.rows, dims.columns), std::max(dims.rows, dims.columns)})
-    x = b("unsqueeze", {x, Scalar(dim)});
-  return x;
-}
-
-Value* values_norm(Build& b, Value* x, const MatrixDims& dims, const char* reduce) {
-  Value* last = b("movedim.intlist", {x, b.ints({dims.rows, dims.columns}), b.ints({-2, -1})});
-  Value* s = singular_values(b, last);
-  Value* out = std::string_view(reduce) == "sum" ? b.sum(s, {-1}, false) : b(reduce, {s, b.ints({-1}), Scalar(false)});
-  return restore_dims(b, out, dims);
-}
-
-Value* sums_norm(Build& b, Value* x, int64_t summed, int64_t kept, const char* reduce, const MatrixDims& dims) {
-  Value* sums = b.sum(b("abs", {x}), {summed}, true);
-  Value* out = b(reduce, {sums, b.ints({kept}), Scalar(true)});
-  if (dims.keep) return out;
-  return b("squeeze.dims", {out, b.ints({dims.rows, dims.columns})});
-}
-
-Value* matrix_norm(Build& b, Value* x, std::variant<double, std::string> order, MatrixDims dims) {
-  auto rank = static_cast<int64_t>(sizes_of(x).size());
-  dims.rows = wrap_dim(b.call(), dims.rows, rank);
-  dims.columns = wrap_dim(b.call(), dims.columns, rank);
-  if (dims.rows == dims.columns) fail_user("K0205", "linalg.matrix_norm: dims must be different", b.call().where());
-  if (auto* name = std::get_if<std::string>(&order)) {
-    if (*name == "nuc") return values_norm(b, x, dims, "sum");
-    if (*name != "fro") refuse_order(b.call(), *name);
-    return b("linalg_vector_norm", {x, Scalar(2.0), b.ints({dims.rows, dims.columns}), Scalar(dims.keep)});
+  for (const char* kind : {"Tensor", "float"}) {
+    std::string tail =
+        str("(Tensor ", "self", ", *, ", kind, "? atol=None, ", kind, "? rtol=None, bool hermitian=False) -> Tensor");
+    std::string overload = std::string_view(kind) == "Tensor" ? ".atol_rtol_tensor" : ".atol_rtol_float";
+    add_composite(r, {.schema = str("linalg_pinv", overload, tail),
+                      .build =
+                          [](Build& b) {
+                            Value* a = b.call().tensor("self");
+                            auto parts = b.all("_linalg_svd", {a, Scalar(false)});
+                            b.call().result(pseudo_inverse(b, parts[0], parts[1], parts[2], limit_of(b, a, parts[1])));
+                          },
+                      .samples = any});
+    tail.replace(tail.find("self"), 4, "input");
+    add_composite(r, {.schema = str("linalg_matrix_rank", overload, tail),
+                      .build =
+                          [](Build& b) {
+                            Value* a = b.call().tensor("input");
+                            Value* s = singular_values(b, a);
+                            b.call().result(b.sum(b("gt.Tensor", {s, limit_of(b, a, s)}), {-1}, false));
+                          },
+                      .samples = any});
   }
-  double p = std::get<double>(order);
-  if (std::abs(p) == 2) return values_norm(b, x, dims, p > 0 ? "amax" : "amin");
-  const char* reduce = p > 0 ? "amax" : "amin";
-  if (std::abs(p) == 1) return sums_norm(b, x, dims.rows, dims.columns, reduce, dims);
-  if (std::isinf(p)) return sums_norm(b, x, dims.columns, dims.rows, reduce, dims);
-  refuse_order(b.call(), str(p));
-}
-
-Value* converted_self(Build& b) {
-  Value* x = b.call().tensor("self");
-  if (auto dtype = b.call().dtype("dtype")) return b.to(x, *dtype);
-  return x;
-}
-
-void build_matrix_norm(Build& b, bool named) {
-  DecomposeCall& call = b.call();
-  List dim = call.constant_integers("dim");
-  if (dim.size() != 2) fail_user("K0205", "linalg.matrix_norm: dim must be a 2-tuple", call.where());
-  std::variant<double, std::string> order;
-  if (named)
-    order = call.string("ord");
-  else
-    order = order_of(call);
-  call.result(matrix_norm(b, converted_self(b), order, {dim[0], dim[1], call.boolean("keepdim")}));
-}
-
-// A vector norm of everything where neither order nor dimensions are given; otherwise by the number of dimensions.
-void build_norm(Build& b, bool named) {
-  DecomposeCall& call = b.call();
-  Value* x = converted_self(b);
-  auto rank = static_cast<int64_t>(sizes_of(x).size());
-  bool keep = call.boolean("keepdim");
-  List dim;
-  if (call.given("dim")) dim = call.constant_integers("dim");
-  bool matrix = dim.size() == 2 || (!call.given("dim") && rank == 2);
-  if (call.given("ord") && matrix) {
-    if (dim.empty()) dim = {0, 1};
-    std::variant<double, std::string> order;
-    if (named)
-      order = call.string("ord");
-    else
-      order = order_of(call);
-    return call.result(matrix_norm(b, x, order, {dim[0], dim[1], keep}));
-  }
-  if (named) refuse_order(call, call.string("ord"));
-  Argument dims = call.given("dim") ? b.ints(Sizes(dim.begin(), dim.end())) : Argument();
-  double order = call.given("ord") ? order_of(call) : 2.0;
-  call.result(b("linalg_vector_norm", {x, Scalar(order), dims, Scalar(keep)}));
-}
-
-void add_norms(Registry& r) {
-  const char* tail = "bool keepdim=False, *, ScalarType? dtype=None) -> Tensor";
-  double inf = std::numeric_limits<double>::infinity();
-  add_composite(r, {.schema = str("linalg_matrix_norm(Tensor self, Scalar ord, int[] dim=[-2,-1], ", tail),
-                    .build = [](Build& b) { build_matrix_norm(b, false); },
-                    .samples = {{{spec({3, 4}), Scalar(1)}},
-                                {{spec({2, 3, 4}), Scalar(-inf), List{0, 2}, Scalar(true)}},
-                                {{spec({3, 4}), Scalar(2)}},
-                                {{spec({3, 4}), Scalar(3)}, true}}});
-  add_composite(r, {.schema = str("linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], ", tail),
-                    .build = [](Build& b) { build_matrix_norm(b, true); },
-                    .samples = {{{spec({3, 4})}},
-                                {{spec({2, 3, 4}), std::string("nuc"), List{2, 0}, Scalar(true)}},
-                                {{spec({3, 4}), std::string("max")}, true}}});
-  add_composite(r, {.schema = str("linalg_norm(Tensor self, Scalar? ord=None, int[1]? dim=None, ", tail),
-                    .build = [](Build& b) { build_norm(b, false); },
-                    .samples = {{{spec({3, 4})}}, {{spec({3, 4}), Scalar(1)}}, {{spec({5}), Scalar(3)}}}});
-  add_composite(r, {.schema = str("linalg_norm.ord_str(Tensor self, str ord, int[1]? dim=None, ", tail),
-                    .build = [](Build& b) { build_norm(b, true); },
-                    .samples = {{{spec({3, 4}), std::string("nuc")}}}});
-  add_composite(r, {.schema = "nuclear_norm(Tensor self, bool keepdim=False) -> Tensor",
-                    .build =
-                        [](Build& b) {
-                          b.call().result(matrix_norm(b, b.call().tensor("self"), std::string("nuc"),
-                                                      {-2, -1, b.call().boolean("keepdim")}));
-                        },
-                    .samples = {{{spec({3, 4})}}}});
 }
 
 // ---- Powers and products ----
@@ -472,12 +407,15 @@ void add_products(Registry& r) {
 
 }  // namespace
 
+void register_linalg_norms(Registry& r);
+
 void register_linalg_composites(Registry& r) {
   add_solving(r);
   add_determinants(r);
   add_spectral(r);
-  add_norms(r);
+  add_ranks(r);
   add_products(r);
+  register_linalg_norms(r);
 }
 
 }  // namespace kiln
