@@ -272,8 +272,7 @@ class Bisection {
     }
     if (!first) return false;
     // On its way from one value of the graph to another: only its own loops can judge this step.
-    if (partly_.count(buffer) && writers_left_[buffer] > 0 && (values_in_.count(buffer) || is_input(buffer)))
-      return false;
+    if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
     blame_kernel(step, buffer, value, *first, first_value, first_truth);
     return true;
   }
