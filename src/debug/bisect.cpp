@@ -135,7 +135,9 @@ class Bisection {
   void poison(const kiln_step& step) const {
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
-      if (arg.access == 1 || (inputs_.count(arg.name) && !internal_.count(arg.name))) continue;
+      // Written before in this run: an iteration of a loop may be filling it part by part.
+      if (arg.access == 1 || written_.count(arg.name)) continue;
+      if (inputs_.count(arg.name) && !internal_.count(arg.name)) continue;
       bool shared = false;
       for (size_t j = 0; j < step.arg_count; ++j) shared |= j != i && overlap(arg.tensor, step.args[j].tensor);
       if (!shared && dense_and_not_overlapping(sizes_of(arg.tensor), strides_of(arg.tensor)))
@@ -270,8 +272,7 @@ class Bisection {
     }
     if (!first) return false;
     // On its way from one value of the graph to another: only its own loops can judge this step.
-    if (partly_.count(buffer) && writers_left_[buffer] > 0 && (values_in_.count(buffer) || is_input(buffer)))
-      return false;
+    if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
     blame_kernel(step, buffer, value, *first, first_value, first_truth);
     return true;
   }
