@@ -61,8 +61,14 @@ class SampleBuilder {
   // Sizes that the operator's rule made up: they depend on data.
   void note_unbacked(const Node& node) {
     std::set<std::string> names;
-    for (const Value* result : node.results)
-      for (const Expr& size : result->type.sizes) collect_symbols(size, names);
+    auto note = [&](const Value& value) {
+      for (const Expr& size : value.type.sizes) collect_symbols(size, names);
+    };
+    for (const Value* result : node.results) {
+      note(*result);
+      for (const Value* item : result->items)
+        if (item) note(*item);
+    }
     for (const std::string& name : names) {
       if (program_.symbols.contains(name)) continue;
       SymbolInfo info;
