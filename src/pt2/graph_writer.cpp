@@ -111,8 +111,8 @@ Json tensor_meta_json(const TensorType& type, const SympyWriter& sympy) {
   return out;
 }
 
-GraphWriter::GraphWriter(const Graph& graph, const SympyWriter& sympy, const std::map<size_t, Argument>& constants)
-    : graph_(graph), sympy_(sympy), constants_(constants) {
+GraphWriter::GraphWriter(const Graph& graph, const SympyWriter& sympy, std::map<size_t, Argument> constants)
+    : graph_(graph), sympy_(sympy), constants_(std::move(constants)) {
   name_values();
 }
 

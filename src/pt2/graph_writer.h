@@ -18,7 +18,7 @@ Json tensor_meta_json(const TensorType& type, const SympyWriter& sympy);
 class GraphWriter {
  public:
   // `constants`: what inputs of kind object or none stand for, by position.
-  GraphWriter(const Graph& graph, const SympyWriter& sympy, const std::map<size_t, Argument>& constants = {});
+  GraphWriter(const Graph& graph, const SympyWriter& sympy, std::map<size_t, Argument> constants = {});
   // The value of "graph". `outputs`: in the order in which the file lists them. `bare`: gives its one output itself,
   // not a tuple of one.
   Json write(const std::vector<Argument>& outputs, bool bare = false);
@@ -41,7 +41,7 @@ class GraphWriter {
 
   const Graph& graph_;
   const SympyWriter& sympy_;
-  const std::map<size_t, Argument>& constants_;
+  const std::map<size_t, Argument> constants_;
   std::map<const Value*, std::string> names_;
   std::vector<const Value*> order_;  // every value, as defined
   std::set<std::string> taken_, taken_subgraphs_;

@@ -80,9 +80,12 @@ MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
   nest.m = chain[chain.size() - 2];
   nest.batch.assign(chain.begin(), chain.end() - 2);
   if (kernel.body.size() != 1) return no("statements beside the outermost loop");
-  // What follows the n loop in the m loop is the row part; nothing may follow the loops further out.
-  for (const Loop* loop : nest.batch)
-    if (loop->body.back().kind != StmtKind::loop) return no("statements after an outer loop");
+  // What follows the n loop in the m loop is the row part; nothing may follow the loops further out: items are tiles of
+  // rows, and what comes after all rows needs all of them.
+  for (size_t i = 0; i < nest.batch.size(); ++i) {
+    const Stmt& last = nest.batch[i]->body.back();
+    if (last.kind != StmtKind::loop || last.loop.get() != chain[i + 1]) return no("statements after an outer loop");
+  }
   const Stmt* sum = find_sum(nest.n->body);
   if (!sum) return no("no single reduction in the innermost parallel loop");
   nest.k = const_cast<Stmt*>(sum);

@@ -123,7 +123,8 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
   const Loop& k = *nest_.k->loop;
   ValueId result = nest_.k->results[0];
   std::string type = vector_type(p_.type(result)), scalar = c_type(p_.type(result));
-  std::vector<Values> columns(static_cast<size_t>(vectors));
+  // What stands in the loop over rows and is used by the columns' factor is the same for every row: any row's will do.
+  std::vector<Values> columns(static_cast<size_t>(vectors), row_values_[0]);
   for (int v = 0; v < vectors; ++v) {
     p_.line(str("const i64 ", column(v), " = column + ", v * p_.lane_count_, ";"));
     p_.env_.ranges[column(v)] = p_.env_.ranges[nest_.n->var];
@@ -136,7 +137,7 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
     for (int v = 0; v < vectors; ++v)
       p_.line(str(type, " acc_", r, "_", v, " = k_splat_", scalar, "((", scalar, ")0);"));
   p_.open(str("for (i64 ", k.var, " = 0; ", k.var, " < ", p_.expr(k.extent), "; ++", k.var, ")"));
-  Values shared;
+  Values shared = row_values_[0];
   print_copy({nest_.shared.begin(), nest_.shared.end()}, {}, shared);
   for (int v = 0; v < vectors; ++v) {
     p_.lanes_ = KernelPrinter::Lanes{column(v), left};
