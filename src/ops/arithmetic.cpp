@@ -170,6 +170,7 @@ void register_products(Registry& r) {
   add_pointwise(r, mul);
   add_pointwise_alias(r, mul, "mul.Scalar(Tensor self, Scalar other) -> Tensor");
   add_pointwise_alias(r, mul, "multiply.Tensor(Tensor self, Tensor other) -> Tensor");
+  add_pointwise_alias(r, mul, "multiply.Scalar(Tensor self, Scalar other) -> Tensor");
 
   Pointwise div{.schema = "div.Tensor(Tensor self, Tensor other) -> Tensor",
                 .operands = "self other",
@@ -182,6 +183,8 @@ void register_products(Registry& r) {
   add_pointwise_alias(r, div, "div.Scalar(Tensor self, Scalar other) -> Tensor");
   add_pointwise_alias(r, div, "true_divide.Tensor(Tensor self, Tensor other) -> Tensor");
   add_pointwise_alias(r, div, "divide.Tensor(Tensor self, Tensor other) -> Tensor");
+  add_pointwise_alias(r, div, "true_divide.Scalar(Tensor self, Scalar other) -> Tensor");
+  add_pointwise_alias(r, div, "divide.Scalar(Tensor self, Scalar other) -> Tensor");
 }
 
 ValueId emit_rounded_quotient(Emit& e, bool floor) {
@@ -225,6 +228,8 @@ void register_rounded_quotients(Registry& r) {
   mode.takes = Takes::no_bool;
   add_pointwise(r, mode);
   add_pointwise_alias(r, mode, "div.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor");
+  add_pointwise_alias(r, mode, "divide.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor");
+  add_pointwise_alias(r, mode, "divide.Scalar_mode(Tensor self, Scalar other, *, str? rounding_mode) -> Tensor");
 
   Pointwise floor{
       .schema = "floor_divide(Tensor self, Tensor other) -> Tensor",

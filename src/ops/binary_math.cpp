@@ -167,17 +167,21 @@ void register_fused(Registry& r) {
 }
 
 void register_steps(Registry& r) {
-  binary(
-      r, "heaviside", ResultRule::promoted, Takes::all,
-      [](Emit& e) {
-        if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_or, e.x[0], e.x[1]);
-        ValueId step = e.k.select(e.op(ScalarOp::lt, e.x[0], e.number(0)), e.number(0), e.number(1));
-        return e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.x[1], step);
-      },
-      formula<2>([](auto x, auto at_zero) { return x == 0  ? at_zero
-                                                   : x < 0 ? decltype(x){0}
-                                                           : decltype(x){1}; }), -1,
-      1);
+  add_pointwise(r, {.schema = "heaviside(Tensor self, Tensor values) -> Tensor",
+                    .operands = "self values",
+                    .rule = ResultRule::promoted,
+                    .emit =
+                        [](Emit& e) {
+                          if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_or, e.x[0], e.x[1]);
+                          ValueId step = e.k.select(e.op(ScalarOp::lt, e.x[0], e.number(0)), e.number(0), e.number(1));
+                          return e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.x[1], step);
+                        },
+                    .formula = formula<2>([](auto x, auto at_zero) {
+                      return x == 0 ? at_zero : x < 0 ? decltype(x){0} : decltype(x){1};
+                    }),
+                    .inplace = true,
+                    .low = -1,
+                    .high = 1});
   Pointwise ldexp{.schema = "ldexp.Tensor(Tensor self, Tensor other) -> Tensor",
                   .operands = "self other",
                   .rule = ResultRule::floating,

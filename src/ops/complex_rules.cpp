@@ -124,7 +124,7 @@ ComplexRule complex_rule(std::string_view op) {
   if (found == table().end()) return op.find("linalg_") != op.npos ? ComplexRule::native : ComplexRule::none;
   // Complex numbers have no floor.
   if (op == "aten.view.dtype") return ComplexRule::native;
-  return op == "aten.div.Tensor_mode" || op == "aten.div.Scalar_mode" ? ComplexRule::none : found->second;
+  return op.ends_with("_mode") ? ComplexRule::none : found->second;
 }
 
 bool takes_complex(std::string_view op) { return complex_rule(op) != ComplexRule::none; }

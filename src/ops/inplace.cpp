@@ -11,7 +11,17 @@ bool can_cast(DType from, DType to) {
 
 namespace {
 
+// The overloads of some in-place operators have other names than those of their functional forms.
+constexpr std::pair<std::string_view, std::string_view> irregular_names[] = {
+    {"aten.pow.Tensor_Scalar", "aten.pow_.Scalar"},
+    {"aten.pow.Tensor_Tensor", "aten.pow_.Tensor"},
+    {"aten.floor_divide.default", "aten.floor_divide_.Tensor"},
+    {"aten.ldexp.Tensor", "aten.ldexp_.default"},
+};
+
 std::string inplace_name(const std::string& name) {
+  for (const auto& [functional, inplace] : irregular_names)
+    if (name == functional) return std::string(inplace);
   size_t overload = name.rfind('.');
   KILN_CHECK(overload != std::string::npos, "operator names end in an overload");
   return str(name.substr(0, overload), "_", name.substr(overload));

@@ -303,11 +303,12 @@ void add_ranks(Registry& r) {
                             b.call().result(pseudo_inverse(b, parts[0], parts[1], parts[2], limit_of(b, a, parts[1])));
                           },
                       .samples = any});
-    tail.replace(tail.find("self"), 4, "input");
+    const char* matrix = std::string_view(overload).ends_with("tensor") ? "input" : "self";  // PyTorch's own names
+    tail.replace(tail.find("self"), 4, matrix);
     add_composite(r, {.schema = str("linalg_matrix_rank", overload, tail),
                       .build =
-                          [](Build& b) {
-                            Value* a = b.call().tensor("input");
+                          [matrix](Build& b) {
+                            Value* a = b.call().tensor(matrix);
                             Value* s = singular_values(b, a);
                             b.call().result(b.sum(b("gt.Tensor", {s, limit_of(b, a, s)}), {-1}, false));
                           },

@@ -345,6 +345,10 @@ void register_logical(Registry& r) {
                   .accumulate = DType::i64,
                   .samples = all_samples(whole_types)};
   add_reduction(r, count);
+  count.schema = "count_nonzero.dim_IntList(Tensor self, int[] dim) -> Tensor";
+  count.dims = ReduceDims::list;
+  count.samples = {{{spec({3, 4}), std::vector<int64_t>{1}}}, {{spec({2, 3, 4}), std::vector<int64_t>{0, 2}}}};
+  add_reduction(r, count);
 }
 
 }  // namespace
