@@ -133,6 +133,13 @@ std::vector<Expr> reshape_index(const Sizes& from, const Sizes& to, const std::v
 
 std::vector<Expr> index_of_address(const OpCall& call, const TensorType& type, const Expr& address,
                                    const RangeEnv& env) {
+  // Memory before the base or behind it belongs to a tensor that the base is a view of.
+  Interval reached = range_of(address, env);
+  Expr count = product(type.sizes);
+  if ((reached.low < 0 && reached.low != INT64_MIN) ||
+      (count.is_constant() && reached.high != INT64_MAX && reached.high >= count.value()))
+    fail_unsupported("K0209", str(call.schema().name, ": elements outside of the base are not supported"),
+                     call.where());
   std::vector<Expr> out(type.sizes.size(), Expr(0));
   std::vector<size_t> left;
   for (size_t d = 0; d < type.sizes.size(); ++d)
