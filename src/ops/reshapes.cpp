@@ -102,7 +102,7 @@ void register_resizings(Registry& r) {
     };
   };
   for (size_t rank : {size_t{1}, size_t{2}, size_t{3}})
-    resizing(r, str("atleast_", rank, "d(Tensor self) -> Tensor"), at_least(rank), false,
+    resizing(r, str("atleast_", rank, "d(Tensor(a) self) -> Tensor(a)"), at_least(rank), false,
              {{{spec({})}}, {{spec({3})}}, {{spec({2, 3})}}});
 }
 
