@@ -66,7 +66,7 @@ void register_resizings(Registry& r) {
                                  {{spec({2, 3}), List{-1, -1}}, true}};
   resizing(r, "view(Tensor(a) self, SymInt[] size) -> Tensor(a)", wanted("size"), false, samples,
            "view_copy(Tensor self, SymInt[] size) -> Tensor");
-  resizing(r, "_unsafe_view(Tensor self, SymInt[] size) -> Tensor", wanted("size"), false, samples);
+  resizing(r, "_unsafe_view(Tensor(a) self, SymInt[] size) -> Tensor(a)", wanted("size"), false, samples);
   resizing(r, "reshape(Tensor(a) self, SymInt[] shape) -> Tensor(a)", wanted("shape"), true, samples);
   resizing(r, "_reshape_alias(Tensor(a) self, SymInt[] size, SymInt[] stride) -> Tensor(a)", wanted("size"), true,
            {{{spec({2, 6}), List{3, 4}, List{4, 1}}}});

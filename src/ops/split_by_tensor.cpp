@@ -68,7 +68,9 @@ void reference_split(ReferenceCall& call) {
     Tensor piece = self;
     piece.offset += begin * self.strides[d];
     piece.sizes[d] = length;
-    pieces.push_back(Datum{piece});
+    Tensor copy = Tensor::empty(self.dtype, piece.sizes);
+    copy_into(piece, copy);
+    pieces.push_back(Datum{copy});
   }
   call.results = {Datum{std::move(pieces)}};
 }
