@@ -9,28 +9,6 @@
 namespace kiln {
 namespace {
 
-// Relative distance between neighbouring numbers.
-double epsilon_of(DType dtype) {
-  switch (is_complex(dtype) ? complex_part(dtype) : dtype) {
-    case DType::f64:
-      return 0x1p-52;
-    case DType::f32:
-      return 0x1p-23;
-    case DType::f16:
-      return 0x1p-10;
-    case DType::bf16:
-      return 0x1p-7;
-    case DType::f8e4m3fn:
-    case DType::f8e4m3fnuz:
-      return 0x1p-3;
-    case DType::f8e5m2:
-    case DType::f8e5m2fnuz:
-      return 0x1p-2;
-    default:
-      return 0;
-  }
-}
-
 std::vector<std::complex<double>> values_of(const Tensor& tensor) {
   std::vector<std::complex<double>> out;
   if (!tensor.defined()) return out;
@@ -68,11 +46,11 @@ double rounding_slack(DType dtype, const std::vector<std::complex<double>>& trut
   }
   // A nominal value that is far off took another branch somewhere; it says nothing about rounding.
   if (loss > 1e-2 * largest) loss = 0;
-  return 4 * epsilon_of(dtype) * largest + 4 * loss;
+  return 4 * dtype_epsilon(dtype) * largest + 4 * loss;
 }
 
 double ulps_between(DType dtype, double got, double expected) {
-  const double eps = epsilon_of(dtype);
+  const double eps = dtype_epsilon(dtype);
   if (eps == 0 || !std::isfinite(got) || !std::isfinite(expected)) return got == expected ? 0 : INFINITY;
   const double size = std::max(std::abs(expected), static_cast<double>(std::numeric_limits<float>::min()));
   return std::abs(got - expected) / (eps * std::exp2(std::floor(std::log2(size))));

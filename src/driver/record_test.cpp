@@ -6,7 +6,6 @@
 #include "driver/compare.h"
 #include "driver/executable.h"
 #include "ops/op_record.h"
-#include "ops/randomness.h"
 #include "ops/sample_program.h"
 
 namespace kiln {
@@ -55,7 +54,7 @@ void expect_same(const NamedProgram& named, const std::vector<Datum>& got, const
       wanted = Datum{empty};
     }
     CompareOptions options;
-    options.shapes_only = is_random_operator(named.program.graph.nodes.front()->target);
+    options.shapes_only = named.program.graph.nodes.front()->op->random;
     Comparison result = compare(str("output ", i), got[i], wanted, options, fp64);
     EXPECT_TRUE(result.ok()) << named.name << ": " << result.failure;
   }

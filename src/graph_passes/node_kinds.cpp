@@ -1,12 +1,11 @@
 #include "graph_passes/node_kinds.h"
 
 #include "ops/op_record.h"
-#include "ops/randomness.h"
 
 namespace kiln {
 
 bool is_random(const Node& node) {
-  return is_random_operator(node.target) || op_short_name(node.target).find("empty") != std::string::npos;
+  return (node.op && node.op->random) || op_short_name(node.target).find("empty") != std::string::npos;
 }
 
 bool has_subgraph(const Node& node) {

@@ -154,6 +154,7 @@ void add_composite(Registry& registry, CompositeRow row) {
   record.name_space = row.name_space;
   record.inplace = row.inplace;
   record.early = row.early;
+  record.random = row.random;
   record.samples = std::move(row.samples);
   record.infer = [build = row.build](InferCall& call) { infer_composite(call, build); };
   record.decompose = [build = row.build](DecomposeCall& call) {

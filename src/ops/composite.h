@@ -51,6 +51,7 @@ struct CompositeRow {
   std::vector<Sample> samples = {};
   bool inplace = false;
   bool early = false;          // writes to its arguments, by copy_
+  bool random = false;         // draws random numbers
   ReferenceFn reference = {};  // empty: through the parts
   std::string name_space = "aten";
 };

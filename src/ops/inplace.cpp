@@ -142,6 +142,7 @@ OpRecord make_inplace(const OpRecord& functional) {
     self->writes = true;
   }
   variant.functional = &functional;
+  variant.random = functional.random;
   variant.infer = [f = &functional](InferCall& call) { infer_inplace(*f, call); };
   variant.reference = [f = &functional](ReferenceCall& call) { reference_inplace(*f, call); };
   variant.samples = functional.samples;

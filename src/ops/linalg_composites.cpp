@@ -239,11 +239,6 @@ void add_spectral(Registry& r) {
 
 // ---- Tolerances: what counts as zero among singular values ----
 
-double epsilon_of(DType dtype) {
-  return complex_part(dtype) == DType::f64 ? std::numeric_limits<double>::epsilon()
-                                           : static_cast<double>(std::numeric_limits<float>::epsilon());
-}
-
 // A tolerance is a number, a tensor (one per matrix) or not given.
 Argument tolerance(Build& b, const char* name) {
   DecomposeCall& call = b.call();
@@ -263,7 +258,7 @@ Value* limit_of(Build& b, Value* a, Value* s) {
     if (!side.is_constant())
       fail_unsupported("K0202", str(b.call().schema().name, ": the default tolerance needs constant sizes"),
                        b.call().where());
-    double usual = static_cast<double>(side.value()) * epsilon_of(a->type.dtype);
+    double usual = static_cast<double>(side.value()) * dtype_epsilon(a->type.dtype);
     bool absolute = atol.is_scalar() && atol.as_scalar().as_double() > 0;
     rtol = Argument(Scalar(absolute ? 0.0 : usual));
     if (atol.is_value())

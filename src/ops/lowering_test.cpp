@@ -7,7 +7,6 @@
 #include "loops/interpreter.h"
 #include "ops/decompose_call.h"
 #include "ops/lower_call.h"
-#include "ops/randomness.h"
 #include "ops/sample_program.h"
 
 namespace kiln {
@@ -146,7 +145,7 @@ Tolerance tolerance(DType dtype) {
 void expect_close(const OpRecord& record, const Tensor& expected, const Tensor& got) {
   ASSERT_EQ(expected.dtype, got.dtype);
   ASSERT_EQ(expected.sizes, got.sizes);
-  if (is_random_operator(record.name())) return;  // every way to run it draws numbers of its own
+  if (record.random) return;  // every way to run it draws numbers of its own
   auto [relative, absolute] = tolerance(expected.dtype);
   for (int64_t i = 0; i < expected.numel(); ++i) {
     double a = expected.item(i).as_double(), b = got.item(i).as_double();

@@ -169,6 +169,7 @@ struct OpRecord {
   std::string schema_text;
   OpKind kind = OpKind::plain;
   bool inplace = false;  // also declare the in-place variant
+  bool random = false;   // draws random numbers: two calls with equal arguments differ
   bool early = false;    // decomposed before functionalize: the decomposition writes (copy_) what the operator writes
   InferFn infer;
   // Exactly one of the three for a plain operator.

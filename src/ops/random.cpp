@@ -8,17 +8,8 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/randomness.h"
 
 namespace kiln {
-
-bool is_random_operator(std::string_view target) {
-  std::string name = op_short_name(target);
-  for (std::string_view part : {"rand", "bernoulli", "dropout", "normal", "multinomial", "poisson", "uniform",
-                                "exponential", "geometric", "cauchy", "rrelu"})
-    if (name.find(part) != std::string::npos) return true;
-  return false;
-}
 
 namespace {
 
@@ -27,6 +18,11 @@ using List = std::vector<int64_t>;
 
 [[noreturn]] void refuse(const OpCall& call, std::string_view why) {
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
+}
+
+void add_random(Registry& r, CompositeRow row) {
+  row.random = true;
+  add_composite(r, std::move(row));
 }
 
 // ---- The primitive ----
@@ -79,6 +75,7 @@ void register_primitive(Registry& r) {
     call.results = {Datum{drawn(call, sizes, contiguous_strides(sizes))}};
   };
   sized.samples = {{{List{2, 3}, DType::f32}}, {{List{}, DType::f64}}, {{List{-1}, DType::f32}, true}};
+  sized.random = true;
   r.add(std::move(sized));
 
   OpRecord like;
@@ -97,6 +94,7 @@ void register_primitive(Registry& r) {
     call.results = {Datum{drawn(call, self.sizes, strides)}};
   };
   like.samples = {{{spec({2, 3}), DType::f32}}, {{spec({}, DType::i64), DType::f64}}};
+  like.random = true;
   r.add(std::move(like));
 }
 
@@ -151,7 +149,7 @@ void register_sized(Registry& r) {
     std::vector<Sample> samples = {{{List{2, 3}}}, {{List{}}}, {{List{0, 2}}}, {{List{-1}}, true}};
     if (*generator) samples = {{{List{2, 3}, Argument::None{}}}};
     for (bool normal : {false, true}) {
-      add_composite(
+      add_random(
           r, {.schema = str(normal ? "randn" : "rand", overload, "(SymInt[] size, *, ", generator, tail, ") -> Tensor"),
               .build =
                   [normal](Build& b) {
@@ -174,22 +172,22 @@ void register_sized(Registry& r) {
       some = {{{Scalar(5), List{2, 3}, Argument::None{}}}};
       between = {{{Scalar(-5), Scalar(5), List{4}, Argument::None{}}}};
     }
-    add_composite(
-        r, {.schema = str("randint", overload, "(SymInt high, SymInt[] size, *, ", generator, tail, ") -> Tensor"),
-            .build = whole,
-            .samples = some});
-    add_composite(r, {.schema = str("randint", low, "(SymInt low, SymInt high, SymInt[] size, *, ", generator, tail,
-                                    ") -> Tensor"),
-                      .build = whole,
-                      .samples = between});
-    add_composite(r, {.schema = str("randperm", overload, "(SymInt n, *, ", generator, tail, ") -> Tensor"),
-                      .build =
-                          [](Build& b) {
-                            Value* u = uniform(b, {b.call().integer("n")}, DType::f64);
-                            b.call().result(b.to(b("argsort", {u}), asked(b.call(), DType::i64)));
-                          },
-                      .samples = *generator ? std::vector<Sample>{{{Scalar(5), Argument::None{}}}}
-                                            : std::vector<Sample>{{{Scalar(5)}}, {{Scalar(0)}}}});
+    add_random(r,
+               {.schema = str("randint", overload, "(SymInt high, SymInt[] size, *, ", generator, tail, ") -> Tensor"),
+                .build = whole,
+                .samples = some});
+    add_random(r, {.schema = str("randint", low, "(SymInt low, SymInt high, SymInt[] size, *, ", generator, tail,
+                                 ") -> Tensor"),
+                   .build = whole,
+                   .samples = between});
+    add_random(r, {.schema = str("randperm", overload, "(SymInt n, *, ", generator, tail, ") -> Tensor"),
+                   .build =
+                       [](Build& b) {
+                         Value* u = uniform(b, {b.call().integer("n")}, DType::f64);
+                         b.call().result(b.to(b("argsort", {u}), asked(b.call(), DType::i64)));
+                       },
+                   .samples = *generator ? std::vector<Sample>{{{Scalar(5), Argument::None{}}}}
+                                         : std::vector<Sample>{{{Scalar(5)}}, {{Scalar(0)}}}});
   }
 }
 
@@ -205,16 +203,16 @@ Value* uniform_as(Build& b, Value* self, DType dtype) {
 void register_like(Registry& r) {
   std::string format = ", MemoryFormat? memory_format=None) -> Tensor";
   for (bool normal : {false, true})
-    add_composite(r, {.schema = str(normal ? "randn_like" : "rand_like", "(Tensor self, *, ", tail, format),
-                      .build =
-                          [normal](Build& b) {
-                            Value* self = b.call().tensor("self");
-                            DType dtype = asked(b.call(), self->type.dtype);
-                            check_float(b.call(), dtype);
-                            Value* u = uniform_as(b, self, dtype);
-                            b.call().result(b.to(normal ? to_normal(b, u) : u, dtype));
-                          },
-                      .samples = {{{spec({2, 3})}}, {{spec({2}, DType::i64)}, true}, {{spec({3}, DType::bf16)}}}});
+    add_random(r, {.schema = str(normal ? "randn_like" : "rand_like", "(Tensor self, *, ", tail, format),
+                   .build =
+                       [normal](Build& b) {
+                         Value* self = b.call().tensor("self");
+                         DType dtype = asked(b.call(), self->type.dtype);
+                         check_float(b.call(), dtype);
+                         Value* u = uniform_as(b, self, dtype);
+                         b.call().result(b.to(normal ? to_normal(b, u) : u, dtype));
+                       },
+                   .samples = {{{spec({2, 3})}}, {{spec({2}, DType::i64)}, true}, {{spec({3}, DType::bf16)}}}});
   auto whole = [](Build& b) {
     DecomposeCall& call = b.call();
     Value* self = call.tensor("self");
@@ -222,12 +220,12 @@ void register_like(Registry& r) {
     Value* drawn = integers_between(b, uniform_as(b, self, DType::f64), from, call.integer("high"));
     call.result(b.to(drawn, asked(call, self->type.dtype)));
   };
-  add_composite(r, {.schema = str("randint_like(Tensor self, SymInt high, *, ", tail, format),
-                    .build = whole,
-                    .samples = {{{spec({2, 3}), Scalar(4)}}, {{spec({2}, DType::i64), Scalar(4)}}}});
-  add_composite(r, {.schema = str("randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ", tail, format),
-                    .build = whole,
-                    .samples = {{{spec({2, 3}), Scalar(-4), Scalar(4)}}}});
+  add_random(r, {.schema = str("randint_like(Tensor self, SymInt high, *, ", tail, format),
+                 .build = whole,
+                 .samples = {{{spec({2, 3}), Scalar(4)}}, {{spec({2}, DType::i64), Scalar(4)}}}});
+  add_random(r, {.schema = str("randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ", tail, format),
+                 .build = whole,
+                 .samples = {{{spec({2, 3}), Scalar(-4), Scalar(4)}}}});
 }
 
 // ---- Operators that fill a tensor, functional and in place ----
@@ -241,21 +239,21 @@ struct FillRow {
 
 void add_fill(Registry& r, const FillRow& row) {
   if (!row.functional.empty())
-    add_composite(r, {.schema = row.functional,
-                      .build =
-                          [draw = row.draw](Build& b) {
-                            Value* self = b.call().tensor("self");
-                            b.call().result(b.to(draw(b, self), self->type.dtype));
-                          },
-                      .samples = row.samples});
-  add_composite(r, {.schema = row.inplace,
-                    .build =
-                        [draw = row.draw](Build& b) {
-                          Value* self = b.call().tensor("self");
-                          b.call().result(b("copy_", {self, b.to(draw(b, self), self->type.dtype)}));
-                        },
-                    .samples = row.samples,
-                    .early = true});
+    add_random(r, {.schema = row.functional,
+                   .build =
+                       [draw = row.draw](Build& b) {
+                         Value* self = b.call().tensor("self");
+                         b.call().result(b.to(draw(b, self), self->type.dtype));
+                       },
+                   .samples = row.samples});
+  add_random(r, {.schema = row.inplace,
+                 .build =
+                     [draw = row.draw](Build& b) {
+                       Value* self = b.call().tensor("self");
+                       b.call().result(b("copy_", {self, b.to(draw(b, self), self->type.dtype)}));
+                     },
+                 .samples = row.samples,
+                 .early = true});
 }
 
 std::string functional_schema(std::string name, std::string args) {
@@ -361,23 +359,23 @@ Value* coin(Build& b, Value* shape, Argument p) {
 
 void register_coins(Registry& r) {
   std::vector<Sample> chances = {{{spec({2, 3}, DType::f32, 0, 1)}}, {{spec({2}, DType::i64, 0, 1)}, true}};
-  add_composite(r, {.schema = "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
-                    .build =
-                        [](Build& b) {
-                          Value* self = b.call().tensor("self");
-                          check_float(b.call(), self->type.dtype);
-                          b.call().result(b.to(coin(b, self, self), self->type.dtype));
-                        },
-                    .samples = chances});
+  add_random(r, {.schema = "bernoulli(Tensor self, *, Generator? generator=None) -> Tensor",
+                 .build =
+                     [](Build& b) {
+                       Value* self = b.call().tensor("self");
+                       check_float(b.call(), self->type.dtype);
+                       b.call().result(b.to(coin(b, self, self), self->type.dtype));
+                     },
+                 .samples = chances});
   auto toss = [](Build& b, Value* self) { return coin(b, self, b.call().arg("p")); };
   std::vector<Sample> fixed = {{{spec({2, 3}), Scalar(0.3)}}, {{spec({2}, DType::i64), Scalar(0.5)}}};
-  add_composite(r, {.schema = "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
-                    .build =
-                        [toss](Build& b) {
-                          Value* self = b.call().tensor("self");
-                          b.call().result(b.to(toss(b, self), self->type.dtype));
-                        },
-                    .samples = fixed});
+  add_random(r, {.schema = "bernoulli.p(Tensor self, float p, *, Generator? generator=None) -> Tensor",
+                 .build =
+                     [toss](Build& b) {
+                       Value* self = b.call().tensor("self");
+                       b.call().result(b.to(toss(b, self), self->type.dtype));
+                     },
+                 .samples = fixed});
   add_fill(r, {"", "bernoulli_.float(Tensor(a!) self, float p=0.5, *, Generator? generator=None) -> Tensor(a!)", toss,
                fixed});
   add_fill(r, {"bernoulli.Tensor(Tensor self, Tensor p, *, Generator? generator=None) -> Tensor",
@@ -426,36 +424,35 @@ void register_dropouts(Registry& r) {
     std::vector<Sample> samples = {{{spec({2, 3}), Scalar(0.5), Scalar(false)}},
                                    {{spec({2, 3, 4}), Scalar(0.5), Scalar(true)}},
                                    {{spec({2, 3}), Scalar(1.5), Scalar(true)}, true}};
-    add_composite(r,
-                  {.schema = str(name, "(Tensor input, float p, bool train) -> Tensor"),
+    add_random(r, {.schema = str(name, "(Tensor input, float p, bool train) -> Tensor"),
                    .build = [=](Build& b) { b.call().result(dropped(b, b.call().tensor("input"), features, alpha)); },
                    .samples = samples});
-    add_composite(r, {.schema = str(name, "_(Tensor(a!) self, float p, bool train) -> Tensor(a!)"),
-                      .build =
-                          [=](Build& b) {
-                            Value* self = b.call().tensor("self");
-                            b.call().result(b("copy_", {self, dropped(b, self, features, alpha)}));
-                          },
-                      .samples = samples,
-                      .early = true});
+    add_random(r, {.schema = str(name, "_(Tensor(a!) self, float p, bool train) -> Tensor(a!)"),
+                   .build =
+                       [=](Build& b) {
+                         Value* self = b.call().tensor("self");
+                         b.call().result(b("copy_", {self, dropped(b, self, features, alpha)}));
+                       },
+                   .samples = samples,
+                   .early = true});
   }
-  add_composite(
-      r, {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
-          .build =
-              [](Build& b) {
-                DecomposeCall& call = b.call();
-                Value* x = call.tensor("input");
-                double rate = dropout_rate(call);
-                if ((call.given("train") && !call.boolean("train")) || rate == 0) {
-                  call.result(0, b("clone", {x}));
-                  return call.result(1, b("ones_like", {x, DType::boolean}));
-                }
-                Value* mask = coin(b, x, Scalar(1 - rate));
-                Value* scaled = b.mul(x, b.to(mask, x->type.dtype));
-                call.result(0, rate == 1 ? scaled : b.mul(scaled, Scalar(1 / (1 - rate))));
-                call.result(1, mask);
-              },
-          .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(true)}}, {{spec({2, 3}), Scalar(0.5), Scalar(false)}}}});
+  add_random(r,
+             {.schema = "native_dropout(Tensor input, float p, bool? train) -> (Tensor, Tensor)",
+              .build =
+                  [](Build& b) {
+                    DecomposeCall& call = b.call();
+                    Value* x = call.tensor("input");
+                    double rate = dropout_rate(call);
+                    if ((call.given("train") && !call.boolean("train")) || rate == 0) {
+                      call.result(0, b("clone", {x}));
+                      return call.result(1, b("ones_like", {x, DType::boolean}));
+                    }
+                    Value* mask = coin(b, x, Scalar(1 - rate));
+                    Value* scaled = b.mul(x, b.to(mask, x->type.dtype));
+                    call.result(0, rate == 1 ? scaled : b.mul(scaled, Scalar(1 / (1 - rate))));
+                    call.result(1, mask);
+                  },
+              .samples = {{{spec({2, 3}), Scalar(0.5), Scalar(true)}}, {{spec({2, 3}), Scalar(0.5), Scalar(false)}}}});
 }
 
 // ---- Distributions with tensor parameters ----
@@ -472,26 +469,26 @@ void register_normals(Registry& r) {
     Value* z = to_normal(b, uniform_like(b, like, like->type.dtype));
     call.result(b.to(b.add(b.mul(z, call.arg("std")), call.arg("mean")), (mean ? mean : deviation)->type.dtype));
   };
-  add_composite(r, {.schema = "normal.Tensor_float(Tensor mean, float std=1." + generator,
-                    .build = build,
-                    .samples = {{{spec({2, 3}), Scalar(0.5)}}}});
-  add_composite(r, {.schema = "normal.float_Tensor(float mean, Tensor std" + generator,
-                    .build = build,
-                    .samples = {{{Scalar(0.5), spec({2, 3}, DType::f32, 0, 1)}}}});
-  add_composite(r, {.schema = "normal.Tensor_Tensor(Tensor mean, Tensor std" + generator,
-                    .build = build,
-                    .samples = {{{spec({2, 3}), spec({3}, DType::f32, 0, 1)}}}});
-  add_composite(r, {.schema = "normal.float_float(float mean, float std, SymInt[] size, *, Generator? "
-                              "generator=None, " +
-                              tail + ") -> Tensor",
-                    .build =
-                        [](Build& b) {
-                          DecomposeCall& call = b.call();
-                          DType dtype = asked(call, default_float);
-                          Value* z = to_normal(b, uniform(b, call.integers("size"), dtype));
-                          call.result(b.to(b.add(b.mul(z, call.arg("std")), call.arg("mean")), dtype));
-                        },
-                    .samples = {{{Scalar(1.0), Scalar(2.0), List{3, 2}}}}});
+  add_random(r, {.schema = "normal.Tensor_float(Tensor mean, float std=1." + generator,
+                 .build = build,
+                 .samples = {{{spec({2, 3}), Scalar(0.5)}}}});
+  add_random(r, {.schema = "normal.float_Tensor(float mean, Tensor std" + generator,
+                 .build = build,
+                 .samples = {{{Scalar(0.5), spec({2, 3}, DType::f32, 0, 1)}}}});
+  add_random(r, {.schema = "normal.Tensor_Tensor(Tensor mean, Tensor std" + generator,
+                 .build = build,
+                 .samples = {{{spec({2, 3}), spec({3}, DType::f32, 0, 1)}}}});
+  add_random(r, {.schema = "normal.float_float(float mean, float std, SymInt[] size, *, Generator? "
+                           "generator=None, " +
+                           tail + ") -> Tensor",
+                 .build =
+                     [](Build& b) {
+                       DecomposeCall& call = b.call();
+                       DType dtype = asked(call, default_float);
+                       Value* z = to_normal(b, uniform(b, call.integers("size"), dtype));
+                       call.result(b.to(b.add(b.mul(z, call.arg("std")), call.arg("mean")), dtype));
+                     },
+                 .samples = {{{Scalar(1.0), Scalar(2.0), List{3, 2}}}}});
 }
 
 // Without replacement: the largest of weight / exponential. With: where a uniform number falls among the running sums.
@@ -522,22 +519,22 @@ void register_leaky(Registry& r) {
   std::string args =
       "Scalar lower=0.125, Scalar upper=0.33333333333333331, bool training=False, Generator? "
       "generator=None) -> Tensor";
-  add_composite(r, {.schema = "rrelu(Tensor self, " + args,
-                    .build =
-                        [](Build& b) {
-                          DecomposeCall& call = b.call();
-                          Value* self = call.tensor("self");
-                          double low = std::get<Scalar>(call.scalar("lower")).as_double(),
-                                 high = std::get<Scalar>(call.scalar("upper")).as_double();
-                          if (!call.boolean("training"))
-                            return call.result(b("leaky_relu", {self, Scalar((low + high) / 2)}));
-                          Value* slope =
-                              b.add(b.mul(uniform_like(b, self, self->type.dtype), Scalar(high - low)), Scalar(low));
-                          Value* scaled = b.mul(self, b.to(slope, self->type.dtype));
-                          call.result(b("where.self", {b("le.Scalar", {self, Scalar(0)}), scaled, self}));
-                        },
-                    .samples = {{{spec({2, 3})}}, {{spec({2, 3}), Scalar(0.1), Scalar(0.3), Scalar(true)}}},
-                    .inplace = true});
+  add_random(r, {.schema = "rrelu(Tensor self, " + args,
+                 .build =
+                     [](Build& b) {
+                       DecomposeCall& call = b.call();
+                       Value* self = call.tensor("self");
+                       double low = std::get<Scalar>(call.scalar("lower")).as_double(),
+                              high = std::get<Scalar>(call.scalar("upper")).as_double();
+                       if (!call.boolean("training"))
+                         return call.result(b("leaky_relu", {self, Scalar((low + high) / 2)}));
+                       Value* slope =
+                           b.add(b.mul(uniform_like(b, self, self->type.dtype), Scalar(high - low)), Scalar(low));
+                       Value* scaled = b.mul(self, b.to(slope, self->type.dtype));
+                       call.result(b("where.self", {b("le.Scalar", {self, Scalar(0)}), scaled, self}));
+                     },
+                 .samples = {{{spec({2, 3})}}, {{spec({2, 3}), Scalar(0.1), Scalar(0.3), Scalar(true)}}},
+                 .inplace = true});
 }
 
 }  // namespace
@@ -551,13 +548,12 @@ void register_random(Registry& registry) {
   register_coins(registry);
   register_dropouts(registry);
   register_normals(registry);
-  add_composite(registry,
-                {.schema = "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? "
-                           "generator=None) -> Tensor",
-                 .build = build_multinomial,
-                 .samples = {{{spec({2, 5}, DType::f32, 0.1, 1), Scalar(3)}},
-                             {{spec({5}, DType::f32, 0.1, 1), Scalar(7), Scalar(true)}},
-                             {{spec({5}, DType::f32, 0.1, 1), Scalar(7)}, true}}});
+  add_random(registry, {.schema = "multinomial(Tensor self, SymInt num_samples, bool replacement=False, *, Generator? "
+                                  "generator=None) -> Tensor",
+                        .build = build_multinomial,
+                        .samples = {{{spec({2, 5}, DType::f32, 0.1, 1), Scalar(3)}},
+                                    {{spec({5}, DType::f32, 0.1, 1), Scalar(7), Scalar(true)}},
+                                    {{spec({5}, DType::f32, 0.1, 1), Scalar(7)}, true}}});
   register_leaky(registry);
 }
 

@@ -103,6 +103,27 @@ int64_t dtype_bytes(DType dtype) { return row(dtype).bytes; }
 bool is_float(DType dtype) { return row(dtype).family == Family::floating; }
 bool is_complex(DType dtype) { return row(dtype).family == Family::complex; }
 
+double dtype_epsilon(DType dtype) {
+  switch (is_complex(dtype) ? complex_part(dtype) : dtype) {
+    case DType::f64:
+      return 0x1p-52;
+    case DType::f32:
+      return 0x1p-23;
+    case DType::f16:
+      return 0x1p-10;
+    case DType::bf16:
+      return 0x1p-7;
+    case DType::f8e4m3fn:
+    case DType::f8e4m3fnuz:
+      return 0x1p-3;
+    case DType::f8e5m2:
+    case DType::f8e5m2fnuz:
+      return 0x1p-2;
+    default:
+      return 0;
+  }
+}
+
 bool is_integer(DType dtype) {
   return row(dtype).family == Family::signed_integer || row(dtype).family == Family::unsigned_integer;
 }

@@ -42,8 +42,9 @@ bool is_complex(DType dtype);
 bool is_integer(DType dtype);  // signed and unsigned, not bool
 bool is_signed(DType dtype);
 inline bool is_integral(DType dtype) { return is_integer(dtype) || dtype == DType::boolean; }
-DType complex_part(DType dtype);  // c64 -> f32
-DType complex_of(DType dtype);    // f32 -> c64
+double dtype_epsilon(DType dtype);  // of floats and of the parts of complex numbers: from 1 to the next; 0 for others
+DType complex_part(DType dtype);    // c64 -> f32
+DType complex_of(DType dtype);      // f32 -> c64
 // The type PyTorch computes in for this storage type: f32 for f16, bf16 and f8, itself otherwise.
 DType compute_dtype(DType dtype);
 

@@ -5,7 +5,6 @@
 #include "dice.h"
 #include "fit.h"
 #include "interp/interp.h"
-#include "ops/randomness.h"
 
 namespace kiln::random_programs {
 
@@ -14,12 +13,12 @@ namespace {
 // Results that are not defined by their arguments alone: random numbers, memory that nobody has written, bases and
 // signs that a factorisation is free to choose, inverses of matrices that have none (what was drawn before often has
 // not), and results that share memory without saying so. matrix_exp magnifies rounding beyond what can be judged.
-bool is_open(const std::string& name) {
-  std::string short_name = op_short_name(name);
+bool is_open(const OpRecord& record) {
+  std::string short_name = op_short_name(record.name());
   for (const char* part : {"empty", "linalg", "inverse", "pinv", "cholesky", "triangular_solve", "svd", "qr",
                            "lu_solve", "logdet", "slogdet", "matrix_exp", "unsafe_split", "unsafe_chunk"})
     if (short_name.find(part) != std::string::npos) return true;
-  return is_random_operator(name);
+  return record.random;
 }
 
 }  // namespace
@@ -30,7 +29,7 @@ std::vector<const OpRecord*> drawable_operators() {
     if (record->kind != OpKind::plain || record->name_space != "aten") continue;
     bool usable = false;
     for (const Sample& sample : record->samples) usable |= !sample.refused;
-    usable &= !is_open(record->name());
+    usable &= !is_open(*record);
     bool tensors = !record->schema.returns.empty();
     for (const SchemaArg& result : record->schema.returns)
       tensors &= result.type == SchemaType::tensor || result.type == SchemaType::tensor_list;

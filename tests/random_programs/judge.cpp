@@ -21,23 +21,6 @@ Numbers numbers(const Tensor& tensor) {
 
 bool finite(std::complex<double> v) { return std::isfinite(v.real()) && std::isfinite(v.imag()); }
 
-double unit_of(DType dtype) {
-  switch (dtype) {
-    case DType::f64:
-    case DType::c128:
-      return 0x1.0p-52;
-    case DType::f16:
-      return 0x1.0p-10;
-    case DType::bf16:
-      return 0x1.0p-7;
-    case DType::f32:
-    case DType::c64:
-      return 0x1.0p-23;
-    default:
-      return 0x1.0p-2;  // 8-bit floats
-  }
-}
-
 bool rounds(DType dtype) { return is_float(dtype) || is_complex(dtype); }
 
 std::vector<Tensor> tensors_of(const std::vector<Datum>& results) {
@@ -55,7 +38,7 @@ std::vector<Tensor> tensors_of(const std::vector<Datum>& results) {
 // be exact in one order only), but for whole numbers, which are more likely meant to be what they are.
 void shake(const Tensor& tensor, const Numbers& exact, bool all, Dice& dice) {
   Tensor target = tensor;  // the same memory
-  double unit = unit_of(tensor.dtype);
+  double unit = dtype_epsilon(tensor.dtype);
   for (int64_t i = 0; i < tensor.numel(); ++i) {
     std::complex<double> v = tensor.item(i).as_complex(), truth = exact[static_cast<size_t>(i)];
     double off = std::abs(v - truth);
@@ -183,7 +166,7 @@ Judge::Trouble Judge::compare_item(size_t item, const Datum& got, double error, 
                   std::isnan(n[i].imag()) == std::isnan(h[i].imag()) && finite(n[i]) == finite(h[i]);
       if (exact && !same) return trouble();
     } else if (finite(w[i])) {
-      double units = 8 * unit_of(want.dtype) * std::max(std::abs(w[i]), mean);
+      double units = 8 * dtype_epsilon(want.dtype) * std::max(std::abs(w[i]), mean);
       if (std::abs(h[i] - w[i]) > 4 * error + units) return trouble();
     }
   }
