@@ -24,6 +24,7 @@ constexpr LibraryKernel table[] = {
     {"bincount", size_bincount, run_bincount},
     {"nonzero", size_nonzero, run_nonzero},
     {"repeat_interleave", size_repeat_interleave, run_repeat_interleave},
+    {"search_sorted", nullptr, run_search_sorted},
     {"sort", nullptr, run_sort},
     {"tensor_split", size_tensor_split, run_tensor_split},
     {"topk", nullptr, run_topk},
