@@ -269,6 +269,11 @@ void build_fftn(Build& b, Mode mode, bool forward) {
     x = resized(b, x, dims[i], n);
   }
   if (mode == Mode::from_half) return call.result(c2r(b, x, dims, last_size, forward));
+  if (mode == Mode::to_half && !forward && dims.size() > 1) {
+    // One direction, then the others, as eager does it: the layout of the result shows it.
+    Value* half = r2c(b, x, {dims.back()}, forward);
+    return call.result(c2c(b, half, List(dims.begin(), dims.end() - 1), forward));
+  }
   if (mode == Mode::to_half) return call.result(r2c(b, x, dims, forward));
   if (dims.empty()) return call.result(as_complex(b, x));
   call.result(c2c(b, x, dims, forward));
