@@ -152,7 +152,12 @@ class Bisection {
     try {
       when == KILN_BEFORE_STEP ? self->before(*step) : self->after(*step);
     } catch (const Error& error) {
-      self->problem_ = error.what();
+      if (error.code() == "K0330")  // the loops themselves leave a buffer
+        self->blame(FaultClass::out_of_bounds, *step, "",
+                    str("first divergence: kernel ", step->name, " (step ", step->number, ")\n  ", error.message(),
+                        "\n  the kernel:"));
+      else
+        self->problem_ = error.what();
       return KILN_HOOK_STOP;
     }
     return self->result_.fault == FaultClass::none ? KILN_HOOK_CONTINUE : KILN_HOOK_STOP;
@@ -165,7 +170,7 @@ class Bisection {
     if (!fault) fault = control_.missing_step(package_.plan());
     if (!fault) return;
     result_.fault = FaultClass::control_flow;
-    result_.step = current_, result_.buffer = fault->buffer;
+    result_.step = fault->step.empty() ? current_ : fault->step, result_.buffer = fault->buffer;
     result_.text = str("plan fault (control flow): ", fault->what);
   }
 
@@ -193,7 +198,7 @@ class Bisection {
   void before(const kiln_step& step) {
     current_ = step.name;
     ++result_.steps;
-    inputs_.clear(), internal_.clear();
+    inputs_.clear(), internal_.clear(), reads_unwritten_.clear();
     check_plan(step);
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
@@ -204,6 +209,7 @@ class Bisection {
       inputs_[arg.name] = value;
       if (inside_kernel(step, arg)) {
         internal_.insert(arg.name);
+        if (!writes_first(package_.steps(), *package_.steps().kernel(step.name), arg.name)) reads_unwritten_ = arg.name;
         continue;
       }
       if (result_.fault == FaultClass::none) check_read(step, arg, value);
@@ -255,7 +261,15 @@ class Bisection {
   bool inside_kernel(const kiln_step& step, const kiln_step_arg& arg) const {
     const loops::Kernel* kernel = package_.steps().kernel(step.name);
     return arg.access != 1 && kernel && !values_in_.count(arg.name) && !is_input(arg.name) &&
-           !partly_.count(arg.name) && writes_first(package_.steps(), *kernel, arg.name);
+           !partly_.count(arg.name) && (writes_first(package_.steps(), *kernel, arg.name) || reads_own_memory(arg));
+  }
+
+  // Nobody else could have written it: the kernel reads what it is yet to write.
+  bool reads_own_memory(const kiln_step_arg& arg) const {
+    const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
+    const auto left = writers_left_.find(arg.name);
+    return own && *arg.producer == '\0' && left != writers_left_.end() && left->second == 1 &&
+           !written_.count(arg.name);
   }
 
   // What nobody wrote must not look like what somebody wrote before: NaNs where a kernel is to write everything anew.
@@ -348,6 +362,11 @@ class Bisection {
       ++result_.against_graph;
     else if (kernel)
       check_against_loops(step);
+    // Its results do not show it, or nobody can tell: it is wrong all the same.
+    if (result_.fault == FaultClass::none && !reads_unwritten_.empty())
+      blame(FaultClass::uninitialised, step, reads_unwritten_,
+            str("first divergence: kernel ", step.name, " (step ", step.number, ") reads ", reads_unwritten_,
+                " before it writes it, and nobody else does\n  the kernel:"));
   }
 
   // What a step only reads is afterwards what it was, unless the plan has it written under another name.
@@ -564,6 +583,7 @@ class Bisection {
   std::map<std::string, Held> holds_;        // buffer -> the value it holds
   std::map<std::string, Tensor> inputs_;     // of the current step, before its launch
   std::set<std::string> internal_;           // those of them that the kernel fills itself
+  std::string reads_unwritten_;              // the one of them that it reads before it fills it
   std::set<std::string> partly_;             // buffers that several steps write
   std::map<std::string, int> writers_left_;  // steps of the plan that have not written it yet
   std::map<std::string, Tensor> known_;      // values that the current step may start from

@@ -83,13 +83,13 @@ std::optional<ControlFault> ControlWatch::enter(const Place& place, const kiln_s
     return ControlFault{str(cond->name, " takes the wrong branch: its predicate ", text_of(cond->predicate), " is ",
                             *taken ? "true" : "false", ", but ", step.name, " of the ",
                             place.block == 0 ? "true" : "false", " branch runs"),
-                        buffer_of(cond->predicate)};
+                        buffer_of(cond->predicate), ""};
   }
   const auto* loop = std::get_if<loops::While>(&place.item->what);
   if (!loop || place.block == 0 || value_of(loop->predicate, symbols).value_or(true)) return std::nullopt;
   return ControlFault{str(loop->name, " runs an iteration too many: its condition ", text_of(loop->predicate),
                           " is false, but ", step.name, " of its body runs at iteration ", step.iteration),
-                      buffer_of(loop->predicate)};
+                      buffer_of(loop->predicate), ""};
 }
 
 std::optional<ControlFault> ControlWatch::before(const kiln_step& step) {
@@ -116,7 +116,7 @@ std::optional<ControlFault> ControlWatch::before(const kiln_step& step) {
   std::string written;
   for (size_t i = 0; i < step.arg_count && written.empty(); ++i)
     if (step.args[i].access & 2) written = step.args[i].name;
-  return ControlFault{str(step.name, " runs a second time where its loops run it once"), written};
+  return ControlFault{str(step.name, " runs a second time where its loops run it once"), written, ""};
 }
 
 // Loops that the run has left must have ended because their condition said so.
@@ -137,16 +137,24 @@ std::optional<ControlFault> ControlWatch::left_loops(const std::vector<Place>& p
     }
     if (!value_of(loop.predicate, last.symbols).value_or(false)) continue;
     return ControlFault{str(loop.name, " ended too early: its condition ", text_of(loop.predicate), " is still true"),
-                        buffer_of(loop.predicate)};
+                        buffer_of(loop.predicate), ""};
   }
   return std::nullopt;
 }
 
 std::optional<ControlFault> ControlWatch::missing_step(const format::Plan& plan) const {
-  for (const auto& [name, path] : paths_)
-    if (!has_step(plan.steps, name))
-      return ControlFault{str(name, " is not in the plan: what its loops compute is never computed"), ""};
-  return std::nullopt;
+  std::optional<ControlFault> found;
+  loops::for_each_item(program_.block, [&](const loops::Item& item) {
+    const std::string* name = name_of(item);
+    if (!name || found || has_step(plan.steps, *name)) return;
+    std::string written;
+    if (const auto* kernel = std::get_if<loops::Kernel>(&item.what))
+      loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
+        if (stmt.kind == loops::StmtKind::store) written = program_.buffers[static_cast<size_t>(stmt.buffer)].name;
+      });
+    found = {str(*name, " is not in the plan: what its loops compute is never computed"), written, *name};
+  });
+  return found;
 }
 
 }  // namespace kiln

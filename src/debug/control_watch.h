@@ -18,6 +18,7 @@ namespace kiln {
 struct ControlFault {
   std::string what;    // for people
   std::string buffer;  // the predicate, or what the step writes
+  std::string step;    // empty: the one that is about to run
 };
 
 class ControlWatch {

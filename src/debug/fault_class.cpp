@@ -10,6 +10,8 @@ const char* fault_class_name(FaultClass fault) {
       return "kernel";
     case FaultClass::code:
       return "code";
+    case FaultClass::out_of_bounds:
+      return "out of bounds";
     case FaultClass::uninitialised:
       return "uninitialised read";
     case FaultClass::overlap:

@@ -8,6 +8,7 @@ enum class FaultClass : uint8_t {
   none,
   kernel,              // a kernel's loops compute something else than its operators
   code,                // its loops are right, the machine code is not
+  out_of_bounds,       // its loops leave a buffer
   uninitialised,       // its result depends on memory that nobody wrote
   overlap,             // plan: a buffer changed between being written and being read
   missing_dependency,  // plan: read before any step wrote it

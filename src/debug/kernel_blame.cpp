@@ -11,19 +11,25 @@
 namespace kiln {
 namespace {
 
-// Elements of a and b that differ in their bits; `poison`: how many of those are untouched.
+// The same memory filled in two ways, neither of which looks like a NaN: arithmetic changes both.
+constexpr int first_poison = 0x3d, second_poison = 0x3e;
+
+// Elements of a and b that differ in their bits; `untouched`: how many of those are still poison.
 struct BitDifference {
   int64_t count = 0, untouched = 0;
 };
-BitDifference differing_bits(const Tensor& a, const Tensor& b, int poison) {
+BitDifference differing_bits(const Tensor& a, const Tensor& b) {
   BitDifference out;
   const auto bytes = static_cast<size_t>(dtype_bytes(a.dtype));
+  const auto is = [&](const std::byte* at, int poison) {
+    return std::all_of(at, at + bytes, [&](std::byte v) { return std::to_integer<int>(v) == poison; });
+  };
   for (int64_t i = 0; i < a.numel(); ++i) {
     const std::byte* at_a = a.data() + a.element_offset(i) * dtype_bytes(a.dtype);
     const std::byte* at_b = b.data() + b.element_offset(i) * dtype_bytes(b.dtype);
     if (std::memcmp(at_a, at_b, bytes) == 0) continue;
     ++out.count;
-    out.untouched += std::all_of(at_a, at_a + bytes, [&](std::byte v) { return std::to_integer<int>(v) == poison; });
+    out.untouched += is(at_a, first_poison) && is(at_b, second_poison);
   }
   return out;
 }
@@ -35,7 +41,15 @@ class Blame {
 
   KernelBlame find() {
     StepCopy copy(r_.step, r_.inputs);
-    steps_.run(copy.step());
+    try {
+      steps_.run(copy.step());
+    } catch (const Error& error) {
+      if (error.code() != "K0330") throw;
+      out_.fault = FaultClass::out_of_bounds;
+      out_.notes += str("\n  ", error.message());
+      out_.op = r_.truth.nodes.size() == 1 ? r_.truth.nodes[0].node : operator_of_access(error.message());
+      return out_;
+    }
     find_operator();
     if (!find_difference(copy.output(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance))
       blame_code();
@@ -53,6 +67,27 @@ class Blame {
     steps_.run(copy.step(), &see);
   }
 
+  // The message of a checked access says "loads x[…" or "stores to x[…": the operator is the one whose result the loop
+  // around such an access stores.
+  const Node* operator_of_access(const std::string& message) {
+    std::string stored;
+    loops::for_each_stmt(kernel_.body, [&](const loops::Stmt& loop) {
+      if (loop.kind != loops::StmtKind::loop) return;
+      bool accesses = false;
+      std::string here;
+      loops::for_each_stmt(loop.loop->body, [&](const loops::Stmt& s) {
+        if (s.buffer == loops::no_buffer) return;
+        const std::string& name = steps_.program().buffers[static_cast<size_t>(s.buffer)].name;
+        accesses |= message.find(str(" ", name, "[")) != std::string::npos;
+        if (s.kind == loops::StmtKind::store && here.empty()) here = name;
+      });
+      if (accesses && !here.empty()) stored = here;  // inner loops come later
+    });
+    for (const TruthNode& node : r_.truth.nodes)
+      if (node.value->name == stored) return node.node;
+    return nullptr;
+  }
+
   void blame_loops() {
     if (!out_.op) {
       out_.op = trace_->first_wrong();
@@ -61,9 +96,9 @@ class Blame {
     // The same loops on memory that nobody wrote, filled in two ways.
     std::map<std::string, Tensor> written = r_.inputs;
     for (const std::string& name : r_.internal) written.erase(name);
-    StepCopy ones(r_.step, written, 0xff), others(r_.step, written, 0x3d);
-    steps_.run(ones.step()), steps_.run(others.step());
-    const BitDifference bits = differing_bits(ones.output(r_.buffer), others.output(r_.buffer), 0xff);
+    StepCopy one(r_.step, written, first_poison), other(r_.step, written, second_poison);
+    steps_.run(one.step()), steps_.run(other.step());
+    const BitDifference bits = differing_bits(one.output(r_.buffer), other.output(r_.buffer));
     if (bits.count == 0) return;
     if (bits.untouched == bits.count) {
       out_.notes += str("\n  ", bits.count, " elements of ", r_.buffer, " are not written at all");

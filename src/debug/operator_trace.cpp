@@ -76,9 +76,12 @@ void OperatorTrace::see(loops::ValueId id, const loops::Cell& cell) {
 }
 
 bool OperatorTrace::has(size_t node, loops::ValueId id) const {
+  // Integers that a conversion to floats starts from are not yet its result.
+  if (full_[node] != 0 && is_float(nodes_[node].value->type.dtype) != is_float(types_[static_cast<size_t>(id)]))
+    return false;
   if (expected_[node].all > 0) {  // recomputed several times where it was copied into its readers
     const auto count = counts_.find(id);
-    if (is_float(types_[static_cast<size_t>(id)]) || count == counts_.end()) return false;
+    if (count == counts_.end() || is_float(types_[static_cast<size_t>(id)])) return false;
     if (count->second.all % expected_[node].all != 0) return false;
     if (count->second.nonzero * expected_[node].all != expected_[node].nonzero * count->second.all) return false;
   }
