@@ -8,7 +8,8 @@
 int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const char* settings[] = {"cpp.threads=1"};
-  kiln_load_options options = {.struct_size = sizeof options, .settings = settings, .setting_count = 1, .device_index = -1};
+  kiln_load_options options = {
+      .struct_size = sizeof options, .settings = settings, .setting_count = 1, .device_index = -1};
   options.ignore_environment = 1;
   kiln_model* model = NULL;
   kiln_instance* instance = NULL;

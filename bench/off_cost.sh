@@ -2,10 +2,10 @@
 # What hooks and debug settings cost a run that uses none of them: instructions of one call of the documents' MLP, in the
 # runtime as it is and in one built without any hook (KILN_NO_HOOKS). Counted by callgrind as the difference between 2N and N
 # calls, so that loading does not count. Fails when they differ by more than 1 %.
-#   bench/off_cost.sh [KILN]      the command that compiles the package; build/release/bin/kiln
+#   bench/off_cost.sh [BUILD]      the release build to look at: build/release
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-kiln=${1:-build/release/bin/kiln}
+build=${1:-build/release}
 calls=2000
 for tool in valgrind gcc cmake; do
   command -v $tool >/dev/null || { echo "$tool is not installed: skipped"; exit 77; }
@@ -14,25 +14,25 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # valgrind knows no AVX-512.
-"$kiln" compile tests/cases/mlp/model.pt2 --target x86-64-v3 -o "$work/mlp.kiln.pt2" >/dev/null
+"$build/bin/kiln" compile tests/cases/mlp/model.pt2 --target x86-64-v3 -o "$work/mlp.kiln.pt2" >/dev/null
 
-# count HOOKS: instructions of one call.
+cmake -S . -B build/off_cost -G Ninja -DCMAKE_BUILD_TYPE=Release -DKILN_NO_HOOKS=ON -DKILN_TESTS=OFF \
+  $(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) >"$work/log" 2>&1 &&
+  cmake --build build/off_cost --target kiln_runtime >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
+
+# count LIBRARY_FOLDER: instructions of one call.
 count() {
-  local build=build/off_cost_$1 no_hooks=OFF totals=() n
-  [[ $1 == without ]] && no_hooks=ON
-  cmake -S . -B "$build" -G Ninja -DCMAKE_BUILD_TYPE=Release -DKILN_NO_HOOKS=$no_hooks -DKILN_TESTS=OFF \
-    $(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
-  cmake --build "$build" --target kiln_runtime >"$work/log" 2>&1 || { cat "$work/log" >&2; exit 1; }
-  gcc -O2 -Iinclude bench/off_cost.c -o "$work/off_cost_$1" -L"$build/lib" -lkiln_runtime -Wl,-rpath,"$PWD/$build/lib"
+  local totals=() n
+  gcc -O2 -Iinclude bench/off_cost.c -o "$work/off_cost" -L"$1" -lkiln_runtime -Wl,-rpath,"$PWD/$1"
   for n in $calls $((2 * calls)); do
-    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$work/off_cost_$1" "$work/mlp.kiln.pt2" $n >"$work/log" 2>&1 ||
+    valgrind --tool=callgrind --callgrind-out-file=/dev/null "$work/off_cost" "$work/mlp.kiln.pt2" $n >"$work/log" 2>&1 ||
       { cat "$work/log" >&2; exit 1; }
     totals+=("$(sed -n 's/.*Collected : //p' "$work/log")")
   done
   awk "BEGIN { print (${totals[1]} - ${totals[0]}) / $calls }"
 }
-with=$(count with)
-without=$(count without)
+with=$(count "$build/lib")
+without=$(count build/off_cost/lib)
 awk -v with="$with" -v without="$without" 'BEGIN {
   printf "instructions per call of the MLP: %.1f with hooks that nobody uses, %.1f without any: %+.2f %%\n", with, without,
          100 * (with / without - 1)

@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
 #include <thread>
 
@@ -229,6 +230,45 @@ TEST_F(WatchedDeathTest, TheEmbeddersHandlerComesAfterwards) {
       testing::ExitedWithCode(43), "SIGILL.*inside kernel(.|\n)*SIGILL.*inside kernel");
 }
 #endif
+
+TEST_F(Watched, ProfilesTimeEveryKernelBesideAHook) {
+  std::string bytes = mlp.bytes();
+  kiln::Model model(bytes.data(), bytes.size());
+  kiln::Instance instance(model);
+  int seen = 0;
+  instance.set_hook(
+      [](void* user, kiln_hook_when, const kiln_step*) {
+        ++*static_cast<int*>(user);
+        return KILN_HOOK_CONTINUE;
+      },
+      &seen);
+  EXPECT_HAS(error_of([&] { instance.stop_profile(); }), "without kiln_profile_start");
+  instance.start_profile();
+  for (int i = 0; i < 3; ++i) instance.run({kiln::tensor(x.data(), {8, 10})});
+  const kiln::Profile profile = instance.stop_profile();
+  instance.run({kiln::tensor(x.data(), {8, 10})});  // not counted any more
+  EXPECT_EQ(seen, 4 * 2 * 4);
+  EXPECT_EQ(profile.total().runs, 3);
+  const std::vector<kiln_kernel_profile> kernels = profile.kernels();
+  ASSERT_EQ(kernels.size(), 4u);
+  double seconds = 0;
+  for (const kiln_kernel_profile& kernel : kernels) {
+    EXPECT_EQ(kernel.calls, 3);
+    EXPECT_GE(kernel.seconds, 3 * kernel.least_seconds);
+    seconds += kernel.seconds;
+    if (std::string_view(kernel.name) != "cpp_fused_relu_1") continue;
+    EXPECT_EQ(kernel.bytes, 3 * 2 * 8 * 16 * 4);
+    EXPECT_HAS(std::string(kernel.origin), "model.py:9");
+    EXPECT_LT(kernel.flops, 0);  // a package in memory: nobody can tell
+  }
+  EXPECT_NEAR(profile.total().kernel_seconds, seconds, 1e-12);
+  EXPECT_GT(profile.total().overhead_seconds, 0);
+  EXPECT_GE(kernels[0].seconds, kernels[3].seconds);
+  profile.write_trace(join_path(folder.path(), "trace.json"));
+  const std::string trace = read_file(join_path(folder.path(), "trace.json"));
+  EXPECT_HAS(trace, "\"name\": \"cpp_fused_relu_1\"");
+  EXPECT_EQ(std::count(trace.begin(), trace.end(), 'X'), 12);
+}
 
 TEST_F(Watched, CheckedRunSaysWhatItNeeds) {
   std::string bytes = mlp.bytes();
