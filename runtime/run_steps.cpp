@@ -42,7 +42,7 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
   kiln_kernel_context context = launch->context;
   context.thread = static_cast<uint32_t>(slot);
   context.scratch = launch->scratch + slot * launch->scratch_stride;
-  if (launch->running) [[unlikely]] {
+  if (hooks_built && launch->running) [[unlikely]] {
     StepMark mark(launch->running);
     if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
       launch->failed.store(true, std::memory_order_relaxed);
