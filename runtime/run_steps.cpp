@@ -54,9 +54,7 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
 
 }  // namespace
 
-uint64_t Run::step_seed(const PreparedStep& prepared) const {
-  return mixed_seed(seed_, prepared.step->number, 0);
-}
+uint64_t Run::step_seed(const PreparedStep& prepared) const { return mixed_seed(seed_, prepared.step->number, 0); }
 
 template <bool observed>
 void Run::block(const std::vector<int32_t>& steps) {

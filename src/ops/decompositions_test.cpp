@@ -1,5 +1,5 @@
-// Decompositions only make calls that exist: every argument has the kind that the called operator's schema says, so that
-// a decomposed program can be written to a file that PyTorch reads.
+// Decompositions only make calls that exist: every argument has the kind that the called operator's schema says, so
+// that a decomposed program can be written to a file that PyTorch reads.
 #include <gtest/gtest.h>
 
 #include "ops/decompose_call.h"
@@ -18,7 +18,8 @@ bool numbers_are_tensors(const Schema& schema) {
 
 bool is_number(const Argument& arg) {
   return arg.is_scalar() || std::holds_alternative<Expr>(arg.value) ||
-         (arg.is_value() && arg.as_value()->kind != ValueKind::tensor && arg.as_value()->kind != ValueKind::tensor_list);
+         (arg.is_value() && arg.as_value()->kind != ValueKind::tensor &&
+          arg.as_value()->kind != ValueKind::tensor_list);
 }
 bool is_tensor(const Argument& arg) { return arg.is_value() && arg.as_value()->kind == ValueKind::tensor; }
 
