@@ -120,12 +120,17 @@ class Machine {
     active_.push_back(l.slot);
     Cell accumulators[3], yields[3];
     const bool reduces = source.role != AxisRole::parallel;
+    // Compiled code sums in blocks and lanes; the plain order is made up for by rounding once.
+    const bool wide_sum =
+        source.role == AxisRole::reduce && source.reduce == ReduceOp::sum && source.reduce_dtype == DType::f32;
     if (reduces) start_accumulators(source.reduce, source.reduce_dtype, accumulators);
     for (int64_t v = 0; v < extent; ++v) {
       set(l.slot, v);
       run(l.body);
       if (!reduces) continue;
-      if (l.update) {
+      if (wide_sum) {
+        accumulators[0].f += cell(source.yields[0]).f;
+      } else if (l.update) {
         Cell args[2] = {accumulators[0], cell(source.yields[0])};
         l.update(args, accumulators[0]);
       } else {
@@ -136,6 +141,7 @@ class Machine {
       for (size_t k = 0; k < source.running.size(); ++k) cell(source.running[k]) = accumulators[k];
       run(l.after);
     }
+    if (wide_sum) accumulators[0].f = static_cast<float>(accumulators[0].f);
     for (size_t k = 0; k < l.results.size(); ++k) {
       cell(l.results[k]) = accumulators[k];
       if constexpr (traced) (*trace_)(l.results[k], accumulators[k]);
