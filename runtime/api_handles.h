@@ -5,6 +5,7 @@
 #include <vector>
 
 #include "runtime/model.h"
+#include "runtime/tools.h"
 
 // The description of one input, output or constant, in the form kiln.h gives out: pointers into these vectors.
 struct SpecText {
@@ -18,11 +19,23 @@ struct kiln_model {
   std::vector<SpecText> inputs, outputs;
   std::vector<int32_t> constants;  // indices of those that the user sees
   std::vector<SpecText> constant_texts;
+  std::string path;  // "": in memory
+  std::shared_ptr<kiln::runtime::Tools> tools;
+  bool native_stacks = false;
 };
 
 struct kiln_instance {
-  explicit kiln_instance(std::shared_ptr<kiln::runtime::Model> model) : instance(std::move(model)) {}
+  explicit kiln_instance(const kiln_model& model)
+      : instance(model.model),
+        path(model.path),
+        tools(model.tools),
+        native_stacks(model.native_stacks),
+        plain(!tools && !native_stacks) {}
   kiln::runtime::Instance instance;
+  std::string path;
+  std::shared_ptr<kiln::runtime::Tools> tools;  // nullptr: no setting asks for any
+  bool native_stacks;
+  bool plain;  // neither: runs ask for nothing else
 };
 
 namespace kiln::runtime {
