@@ -146,7 +146,7 @@ class Run {
   int64_t scratch_stride_ = 0;
   int threads_ = 1;
   kiln_error_slot error_{};
-  uint64_t seed_ = 0;
+  uint64_t seed_ = 0;  // of the call; inside a loop mixed with its iteration
   int64_t iteration_ = 0;
   StepObserver* hook_ = nullptr;
   // Of watched runs only.

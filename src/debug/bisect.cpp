@@ -4,12 +4,14 @@
 #include <cstring>
 #include <set>
 
+#include "debug/control_watch.h"
 #include "debug/graph_truth.h"
-#include "debug/operator_trace.h"
+#include "debug/kernel_blame.h"
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
 #include "driver/executable_dlpack.h"
 #include "driver/executable_package.h"
+#include "graph/graph_text.h"
 #include "package/plan_builder.h"
 #include "package/step_plan.h"
 
@@ -47,13 +49,83 @@ bool draws_random_numbers(const loops::Kernel& kernel) {
   return found;
 }
 
+// The constant whose elements the init section puts into the buffer, changing nothing but their order.
+std::string packed_from(const StepInterpreter& steps, const std::string& buffer) {
+  const loops::LoopProgram& program = steps.program();
+  for (const loops::Item& item : program.init) {
+    const auto* kernel = std::get_if<loops::Kernel>(&item.what);
+    if (!kernel) continue;
+    std::string from;
+    bool writes = false, moves = true;
+    loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
+      const bool access = stmt.kind == loops::StmtKind::load || stmt.kind == loops::StmtKind::store;
+      moves &= access ? stmt.mask == loops::no_value : stmt.kind == loops::StmtKind::loop;
+      if (!access) return;
+      const loops::Buffer& b = program.buffers[static_cast<size_t>(stmt.buffer)];
+      if (stmt.kind == loops::StmtKind::store)
+        writes |= b.name == buffer;
+      else
+        moves &= from.empty() || from == b.constant, from = b.constant;
+    });
+    if (writes) return moves ? from : std::string();
+  }
+  return "";
+}
+
+// Whatever their order.
+bool same_values(const Tensor& a, const Tensor& b) {
+  if (a.numel() != b.numel() || a.dtype != b.dtype) return true;  // a part, or padded: not to be told this way
+  std::map<std::string, int64_t> counts;
+  const auto count = [&](const Tensor& tensor, int64_t by) {
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      counts[std::string(
+          reinterpret_cast<const char*>(tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype)),
+          static_cast<size_t>(dtype_bytes(tensor.dtype)))] += by;
+  };
+  count(a, 1), count(b, -1);
+  return std::all_of(counts.begin(), counts.end(), [](const auto& entry) { return entry.second == 0; });
+}
+
+// What is wrong about the sizes and strides that a step is given.
+std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,
+                                        const SymbolValues& symbols) {
+  std::vector<int64_t> sizes, strides;
+  try {
+    for (const Expr& e : buffer.sizes) sizes.push_back(evaluate(e, symbols));
+    for (const Expr& e : buffer.strides) strides.push_back(evaluate(e, symbols));
+  } catch (const Error&) {
+    return std::nullopt;  // a symbol that has no value at this step
+  }
+  const auto text = [](const std::vector<int64_t>& v) {
+    return "[" + join_map(v, ", ", [](int64_t i) { return std::to_string(i); }) + "]";
+  };
+  if (sizes_of(tensor) != sizes)
+    return str(" with sizes ", text(sizes_of(tensor)), " where its loops say ", text(sizes));
+  if (std::count(sizes.begin(), sizes.end(), 0) > 0) return std::nullopt;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > 1 && strides_of(tensor)[d] != strides[d])
+      return str(" with strides ", text(strides_of(tensor)), " where its loops say ", text(strides));
+  return std::nullopt;
+}
+
 class Bisection {
  public:
   Bisection(PackageDebug& package, const std::vector<Datum>& inputs, const BisectOptions& options)
-      : package_(package), options_(options), truth_(package.graph(), package.constants()) {
-    for (size_t i = 0; i < inputs.size() && i < package.plan().inputs.size(); ++i)
-      if (inputs[i].is_tensor()) seen_[package.plan().inputs[i].name] = inputs[i].tensor().clone();
+      : package_(package),
+        options_(options),
+        truth_(package.graph(), package.constants()),
+        control_(package.steps().program()) {
+    for (size_t i = 0; i < inputs.size() && i < package.plan().inputs.size(); ++i) {
+      if (!inputs[i].is_tensor()) continue;
+      seen_[package.plan().inputs[i].name] = inputs[i].tensor().clone();
+      control_.wrote(package.plan().inputs[i].name, inputs[i].tensor());
+    }
+    for (const auto& [name, tensor] : package.constants())
+      for (const loops::Buffer& buffer : package.steps().program().buffers)
+        if (buffer.constant == name) control_.wrote(buffer.name, tensor);
     for (const auto& [value, buffer] : package.merged()) values_in_[resolve(buffer)].push_back(value);
+    for (const std::string& result : truth_.control_flow_results())
+      for (const std::string& value : truth_.given_to(result)) values_in_[resolve(result)].push_back(value);
     for (auto& [buffer, values] : values_in_)
       std::sort(values.begin(), values.end(),
                 [&](const std::string& a, const std::string& b) { return truth_.order(a) < truth_.order(b); });
@@ -61,11 +133,15 @@ class Bisection {
   }
 
   // Buffers with several writers: each writes a part, or updates what another left.
+  // (What a branch or a loop's body gives is written there, and elsewhere too: each writes it as a whole.)
   void find_parts(const std::vector<format::Step>& block) {
+    std::map<std::string, int> writers;
     for (const format::Step& step : block) {
       for (const format::KernelArg& used : format::buffers_used(step)) {
         const std::string& name = package_.plan().buffers[static_cast<size_t>(used.buffer)].name;
-        if ((used.access & 2) && ++writers_left_[name] > 1) partly_.insert(name);
+        if (!(used.access & 2)) continue;
+        ++writers_left_[name];
+        if (++writers[name] > 1) partly_.insert(name);
       }
       for (const auto& inner : step.blocks) find_parts(inner);
     }
@@ -76,10 +152,26 @@ class Bisection {
     try {
       when == KILN_BEFORE_STEP ? self->before(*step) : self->after(*step);
     } catch (const Error& error) {
-      self->problem_ = error.what();
+      if (error.code() == "K0330")  // the loops themselves leave a buffer
+        self->blame(FaultClass::out_of_bounds, *step, "",
+                    str("first divergence: kernel ", step->name, " (step ", step->number, ")\n  ", error.message(),
+                        "\n  the kernel:"));
+      else
+        self->problem_ = error.what();
       return KILN_HOOK_STOP;
     }
     return self->result_.fault == FaultClass::none ? KILN_HOOK_CONTINUE : KILN_HOOK_STOP;
+  }
+
+  // After the run: loops that ended it must have been over, and nothing left out.
+  void finish() {
+    if (result_.fault != FaultClass::none) return;
+    auto fault = control_.at_end();
+    if (!fault) fault = control_.missing_step(package_.plan());
+    if (!fault) return;
+    result_.fault = FaultClass::control_flow;
+    result_.step = fault->step.empty() ? current_ : fault->step, result_.buffer = fault->buffer;
+    result_.text = str("plan fault (control flow): ", fault->what);
   }
 
   BisectResult& result() { return result_; }
@@ -106,7 +198,8 @@ class Bisection {
   void before(const kiln_step& step) {
     current_ = step.name;
     ++result_.steps;
-    inputs_.clear(), internal_.clear();
+    inputs_.clear(), internal_.clear(), reads_unwritten_.clear();
+    check_plan(step);
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
       // Nothing of it has been computed yet.
@@ -116,6 +209,7 @@ class Bisection {
       inputs_[arg.name] = value;
       if (inside_kernel(step, arg)) {
         internal_.insert(arg.name);
+        if (!writes_first(package_.steps(), *package_.steps().kernel(step.name), arg.name)) reads_unwritten_ = arg.name;
         continue;
       }
       if (result_.fault == FaultClass::none) check_read(step, arg, value);
@@ -124,11 +218,58 @@ class Bisection {
     poison(step);
   }
 
+  // What can be said before looking at values: constants, the way of the run, layouts, rights to write.
+  void check_plan(const kiln_step& step) {
+    if (result_.steps == 1) check_constants(step);
+    if (result_.fault != FaultClass::none) return;
+    if (const auto fault = control_.before(step))
+      return blame(FaultClass::control_flow, step, fault->buffer,
+                   str("plan fault (control flow): ", fault->what, " (step ", step.number, ")"));
+    for (size_t i = 0; i < step.arg_count && result_.fault == FaultClass::none; ++i) {
+      const loops::Buffer* buffer = package_.buffer(step.args[i].name);
+      if (!buffer) continue;
+      if (const auto what = layout_fault(*buffer, step.args[i].tensor, symbols_of(step)))
+        blame(
+            FaultClass::layout, step, buffer->name,
+            str("plan fault (wrong layout): ", step.name, " (step ", step.number, ") is given ", buffer->name, *what));
+      const bool stays =
+          !buffer->mutated && (buffer->role == loops::BufferRole::input || buffer->role == loops::BufferRole::constant);
+      if (stays && (step.args[i].access & 2))
+        blame(FaultClass::input_written, step, buffer->name,
+              str("first divergence: kernel ", step.name, " (step ", step.number, ") writes ", buffer->name, ", ",
+                  buffer->role == loops::BufferRole::input ? "an input" : "a constant",
+                  " that the program does not change\n  the kernel:"));
+    }
+  }
+
+  // The package's weights against the hashes of those the program was compiled with.
+  void check_constants(const kiln_step& step) {
+    for (const auto& [name, hash] : package_.graph().constant_hashes) {
+      const auto found = package_.constants().find(name);
+      if (found == package_.constants().end() || graph_text::constant_hash(found->second) == hash) continue;
+      std::string buffer = name;
+      for (const loops::Buffer& b : package_.steps().program().buffers)
+        if (b.constant == name) buffer = b.name;
+      return blame(
+          FaultClass::stale_constant, step, buffer,
+          str("plan fault (stale weight): the constant ", name, " (buffer ", buffer,
+              ") of the package does not hold the values that the program was compiled with\n  the first step:"));
+    }
+  }
+
   // A buffer that the kernel fills and then reads itself: what it held before means nothing.
   bool inside_kernel(const kiln_step& step, const kiln_step_arg& arg) const {
     const loops::Kernel* kernel = package_.steps().kernel(step.name);
     return arg.access != 1 && kernel && !values_in_.count(arg.name) && !is_input(arg.name) &&
-           !partly_.count(arg.name) && writes_first(package_.steps(), *kernel, arg.name);
+           !partly_.count(arg.name) && (writes_first(package_.steps(), *kernel, arg.name) || reads_own_memory(arg));
+  }
+
+  // Nobody else could have written it: the kernel reads what it is yet to write.
+  bool reads_own_memory(const kiln_step_arg& arg) const {
+    const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
+    const auto left = writers_left_.find(arg.name);
+    return own && *arg.producer == '\0' && left != writers_left_.end() && left->second == 1 &&
+           !written_.count(arg.name);
   }
 
   // What nobody wrote must not look like what somebody wrote before: NaNs where a kernel is to write everything anew.
@@ -175,18 +316,35 @@ class Bisection {
     const auto found = prepared_.find(arg.name);
     if (found == prepared_.end()) return;
     result_.difference = find_difference(value, found->second, {}, options_.tolerance);
-    if (result_.difference)
+    std::string what = result_.difference ? "does not hold what its constants give, " + result_.difference->text() : "";
+    // Its kernel may be wrong, too.
+    if (what.empty()) {
+      const auto source = package_.constants().find(packed_from(package_.steps(), arg.name));
+      if (source != package_.constants().end() && !same_values(value, source->second))
+        what = str("is to hold the values of ", source->first, " in another order, and does not");
+    }
+    if (what.empty() && truth_.has(arg.name)) {
+      const auto truth = truth_.compute({arg.name, {}, symbols_of(step), 0});
+      if (truth && truth->fp64.sizes == value.sizes)
+        result_.difference = find_difference(value, truth->fp64, truth->nominal, options_.tolerance);
+      if (result_.difference) what = "is not what its operators give for its constants, " + result_.difference->text();
+    }
+    if (!what.empty())
       blame(FaultClass::stale_constant, step, arg.name,
-            str("plan fault (stale weight): ", arg.name, " does not hold what its constants give, ",
-                result_.difference->text(), "; first read by ", step.name, " (step ", step.number, ")"));
+            str("plan fault (stale weight): ", arg.name, ", prepared when the package is loaded, ", what,
+                "; first read by ", step.name, " (step ", step.number, ")"));
   }
 
   void after(const kiln_step& step) {
     outputs_.clear();
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
-      if (!(arg.access & 2)) continue;
       Tensor value = tensor_from_dlpack(arg.tensor);
+      if (!(arg.access & 2)) {
+        check_unchanged(step, arg, value);
+        continue;
+      }
+      control_.wrote(arg.name, value);
       note_write(step, arg, value);
       --writers_left_[arg.name];
       outputs_.emplace_back(arg.name, value);
@@ -204,6 +362,23 @@ class Bisection {
       ++result_.against_graph;
     else if (kernel)
       check_against_loops(step);
+    // Its results do not show it, or nobody can tell: it is wrong all the same.
+    if (result_.fault == FaultClass::none && !reads_unwritten_.empty())
+      blame(FaultClass::uninitialised, step, reads_unwritten_,
+            str("first divergence: kernel ", step.name, " (step ", step.number, ") reads ", reads_unwritten_,
+                " before it writes it, and nobody else does\n  the kernel:"));
+  }
+
+  // What a step only reads is afterwards what it was, unless the plan has it written under another name.
+  void check_unchanged(const kiln_step& step, const kiln_step_arg& arg, const Tensor& value) {
+    const auto before = inputs_.find(arg.name);
+    if (result_.fault != FaultClass::none || before == inputs_.end() || checksum(before->second) == checksum(value))
+      return;
+    for (size_t i = 0; i < step.arg_count; ++i)
+      if ((step.args[i].access & 2) && overlap(step.args[i].tensor, arg.tensor)) return;
+    blame(FaultClass::input_written, step, arg.name,
+          str("first divergence: kernel ", step.name, " (step ", step.number, ") changes ", arg.name,
+              ", which it is only to read\n  the kernel:"));
   }
 
   // A buffer that shares this memory by the plan is not what it was either: reading it from now on is a fault.
@@ -219,7 +394,7 @@ class Bisection {
   std::vector<std::string> candidates(const std::string& buffer, bool in_loop) const {
     std::vector<std::string> out;
     const auto held = in_loop ? holds_.end() : holds_.find(buffer);
-    const int since = held == holds_.end() ? -1 : truth_.order(held->second);
+    const int since = held == holds_.end() ? -1 : truth_.order(held->second.value);
     const auto add = [&](const std::string& value) {
       if (truth_.has(value) && truth_.order(value) > since) out.push_back(value);
     };
@@ -243,9 +418,27 @@ class Bisection {
       const auto held = holds_.find(buffer);
       // Not finished yet: others of its writers are to come, this step perhaps among them.
       if (held == holds_.end() && step.loop_depth == 0 && partly_.count(buffer) && written_.count(buffer)) continue;
-      known[held == holds_.end() ? buffer : held->second] = tensor;
+      if (held == holds_.end()) {
+        known[buffer] = tensor;
+        continue;
+      }
+      // What a branch or an iteration gave is the result now; in another iteration it is nothing else.
+      const std::vector<std::string> results = results_in(held->second.value, buffer);
+      for (const std::string& result : results) known[result] = tensor;
+      if (results.empty() || held->second.iterations == iterations_of(step)) known[held->second.value] = tensor;
     }
     return known;
+  }
+
+  // Of a value of a branch or a loop's body: the results that it becomes in this buffer.
+  std::vector<std::string> results_in(const std::string& value, const std::string& buffer) const {
+    std::vector<std::string> out;
+    for (const GraphTruth::Target& target : truth_.targets(value))
+      if (resolve(target.result) == buffer) out.push_back(target.result);
+    return out;
+  }
+  static std::vector<int64_t> iterations_of(const kiln_step& step) {
+    return {step.iterations, step.iterations + step.loop_depth};
   }
 
   // False: what it should be cannot be told.
@@ -268,18 +461,31 @@ class Bisection {
         if (!partly_.count(buffer) || writers_left_[buffer] <= 0) hold(step, buffer, candidate, value);
         return true;
       }
-      if (!first) first = difference, first_value = candidate, first_truth = std::move(*truth);
+      if (!first || (!of_kernel(step, first_value) && of_kernel(step, candidate)))
+        first = difference, first_value = candidate, first_truth = std::move(*truth);
     }
     if (!first) return false;
     // On its way from one value of the graph to another: only its own loops can judge this step.
     if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
-    blame_kernel(step, buffer, value, *first, first_value, first_truth);
+    blame_wrong(step, buffer, *first, first_truth);
     return true;
   }
 
   void hold(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value) {
-    holds_[buffer] = value_name;
-    if (step.loop_depth == 0) seen_[value_name] = value;
+    holds_[buffer] = {value_name, iterations_of(step)};
+    if (step.loop_depth > 0) return;
+    seen_[value_name] = value;
+    for (const GraphTruth::Target& target : truth_.targets(value_name))
+      if (!target.start && resolve(target.result) == buffer) seen_[target.result] = value;
+  }
+
+  // Whether the operator that gives the value is among those that the kernel is named for.
+  bool of_kernel(const kiln_step& step, const std::string& value) const {
+    const loops::Kernel* kernel = package_.steps().kernel(step.name);
+    const Node* node = truth_.producer(value);
+    if (!kernel || !node) return false;
+    const std::vector<std::string> parts = split(node->target, '.');
+    return parts.size() > 1 && std::count(kernel->op_names.begin(), kernel->op_names.end(), parts[1]) > 0;
   }
 
   // Where several steps write one buffer, each answers for the elements that it changed.
@@ -311,43 +517,29 @@ class Bisection {
     }
   }
 
-  void blame_kernel(const kiln_step& step, const std::string& buffer, const Tensor& value, const Difference& difference,
-                    const std::string& wanted, const Truth& truth) {
-    std::string text = str("first divergence: kernel ", step.name, " (step ", step.number, ")\n  output ", buffer, " ",
-                           difference.text(), "; expected: fp64 reference given the same inputs");
-    FaultClass fault = FaultClass::kernel;
-    const loops::Kernel* kernel = package_.steps().kernel(step.name);
-    const Node* wrong = truth.nodes.size() == 1 ? truth.nodes[0].node : nullptr;
-    if (kernel) {
-      StepCopy copy(step, inputs_);
-      package_.steps().run(copy.step());
-      // The loops are right and the code is not: no statement of theirs can be at fault.
-      if (!find_difference(copy.output(buffer), truth.fp64, truth.nominal, options_.tolerance)) {
-        fault = FaultClass::code;
-        text +=
-            "\n  the kernel's loops, interpreted, give the expected value: the generated code or the C++ compiler "
-            "is at fault";
-      } else if (!wrong) {
-        wrong = first_wrong_operator(
-            truth.nodes, wanted,
-            [&](const loops::ValueTrace& trace) {
-              StepCopy again(step, inputs_);
-              package_.steps().run(again.step(), &trace);
-            },
-            kernel->value_types);
-        if (wrong) text += "\n  first operator inside it (by the loop interpreter):";
+  void blame_wrong(const kiln_step& step, const std::string& buffer, const Difference& difference, const Truth& truth) {
+    const KernelBlame found =
+        blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance, options_.rebuilt_source});
+    std::string text =
+        str("first divergence: kernel ", step.name, " (step ", step.number, in_iteration(step), ")\n  output ", buffer,
+            " ", difference.text(), "; expected: fp64 reference given the same inputs", found.notes);
+    if (const Node* op = found.op) {
+      if (!found.method.empty()) text += str("\n  first operator inside it (by the ", found.method, "):");
+      text += str("\n  operator ", op->target, " · value ", op->name);
+      result_.op = op->target, result_.value = op->name, result_.method = found.method;
+      if (!op->origins.empty()) {
+        const std::string line = source_text(op->origins[0]);
+        text += str(" · node ", op->origins[0].node, line.empty() ? "" : "\n  --> ", line);
+        result_.node = op->origins[0].node;
       }
     }
-    if (wrong) text += str("\n  operator ", wrong->target, " · value ", wrong->name);
-    if (wrong && !wrong->origins.empty()) {
-      const std::string line = source_text(wrong->origins[0]);
-      text += str(" · node ", wrong->origins[0].node, line.empty() ? "" : "\n  --> ", line);
-      result_.node = wrong->origins[0].node;
-    }
-    result_.op = wrong ? wrong->target : "";
     result_.difference = difference;
-    (void)value;
-    blame(fault, step, buffer, text + "\n  the kernel:");
+    blame(found.fault, step, buffer, text + "\n  the kernel:");
+  }
+
+  static std::string in_iteration(const kiln_step& step) {
+    if (step.loop_depth == 0) return "";
+    return ", iteration " + join_map(iterations_of(step), ".", [](int64_t i) { return std::to_string(i); });
   }
 
   void check_against_loops(const kiln_step& step) {
@@ -380,16 +572,22 @@ class Bisection {
   PackageDebug& package_;
   const BisectOptions& options_;
   GraphTruth truth_;
+  ControlWatch control_;
   BisectResult result_;
   std::string problem_, current_;
   std::map<std::string, std::vector<std::string>> values_in_;  // buffer -> values merged into it, in order
-  std::map<std::string, std::string> holds_;                   // buffer -> the value it holds
-  std::map<std::string, Tensor> inputs_;                       // of the current step, before its launch
-  std::set<std::string> internal_;                             // those of them that the kernel fills itself
-  std::set<std::string> partly_;                               // buffers that several steps write
-  std::map<std::string, int> writers_left_;                    // steps of the plan that have not written it yet
-  std::map<std::string, Tensor> known_;                        // values that the current step may start from
-  std::map<std::string, Tensor> seen_;                         // values as the run computed them, by their graph name
+  struct Held {
+    std::string value;
+    std::vector<int64_t> iterations;  // since when
+  };
+  std::map<std::string, Held> holds_;        // buffer -> the value it holds
+  std::map<std::string, Tensor> inputs_;     // of the current step, before its launch
+  std::set<std::string> internal_;           // those of them that the kernel fills itself
+  std::string reads_unwritten_;              // the one of them that it reads before it fills it
+  std::set<std::string> partly_;             // buffers that several steps write
+  std::map<std::string, int> writers_left_;  // steps of the plan that have not written it yet
+  std::map<std::string, Tensor> known_;      // values that the current step may start from
+  std::map<std::string, Tensor> seen_;       // values as the run computed them, by their graph name
   std::vector<std::pair<std::string, Tensor>> outputs_;
   std::map<std::string, Write> written_;
   std::vector<Write> log_;
@@ -400,26 +598,6 @@ class Bisection {
 };
 
 }  // namespace
-
-const char* fault_class_name(FaultClass fault) {
-  switch (fault) {
-    case FaultClass::none:
-      return "none";
-    case FaultClass::kernel:
-      return "kernel";
-    case FaultClass::code:
-      return "code";
-    case FaultClass::overlap:
-      return "overlap";
-    case FaultClass::missing_dependency:
-      return "missing dependency";
-    case FaultClass::stale_constant:
-      return "stale weight";
-    case FaultClass::failed:
-      return "failed";
-  }
-  return "";
-}
 
 BisectResult bisect(const std::string& path, const std::vector<Datum>& inputs, const BisectOptions& options) {
   PackageDebug package(path);
@@ -432,6 +610,7 @@ BisectResult bisect(const std::string& path, const std::vector<Datum>& inputs, c
   BisectResult& result = bisection.result();
   try {
     executable.call(inputs);
+    bisection.finish();
   } catch (const Error& error) {
     if (!bisection.problem().empty())
       fail_user("K0542", str("bisecting stopped at ", bisection.current(), ":\n", bisection.problem()));

@@ -57,6 +57,22 @@ TEST(Cut, WhatDroppedNodesUseBecomesAnOutput) {
   EXPECT_FALSE(cut(program, {false, false, false, false}, recorded).has_value());
 }
 
+TEST(Cut, WithoutItsOnlyNodeAProgramHandsItsInputsThrough) {
+  const Program program = chain();
+  const RecordedValues recorded(program, {}, 1 << 20);
+  const auto one = cut(program, {false, true, false, false}, recorded);
+  ASSERT_TRUE(one.has_value());
+  const auto none = without_node(*one, 0, recorded);
+  ASSERT_TRUE(none.has_value());
+  verify(*none);
+  EXPECT_EQ(none->graph.nodes.size(), 0u);
+  ASSERT_EQ(none->graph.outputs.size(), 1u);
+  EXPECT_EQ(none->graph.outputs[0].as_value(), none->graph.inputs[0]);
+  const auto fewer = without_node(program, 1, recorded);
+  ASSERT_TRUE(fewer.has_value());
+  EXPECT_EQ(fewer->graph.nodes.size(), program.graph.nodes.size() - 1);
+}
+
 Program dynamic() {
   Program program = parse_program(R"(program "model"
 symbol s0 [2, 64] hint 4

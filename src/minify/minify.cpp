@@ -137,7 +137,8 @@ class Minifier {
     first_ = trials_.run(task(start_, as_users_do, 1));
     if (!first_.failure.failed()) {
       not_reproduced(options_.accuracy
-                         ? "the program compiles, loads, runs and gives the right results here; nothing to minify"
+                         ? str("the program compiles, loads, runs and gives the right results here; nothing to minify",
+                               first_.failure.message.empty() ? "" : str(" (", first_.failure.message, ")"))
                          : "the program compiles, loads and runs here; nothing to minify (results are compared with "
                            "--accuracy only)");
     }
@@ -194,6 +195,7 @@ class Minifier {
     out.signature = signature_;
     out.tries = tries_;
     out.hint = failure_.node;
+    out.prove = mode == ProbeMode::compiled;
     out.smaller = [&](const Program& best) {
       *best_ = best.clone();
       checkpoints.offer(best);
@@ -202,11 +204,13 @@ class Minifier {
   }
 
   // Runs one search and keeps its result, however it ends.
-  void search(Reducer& reducer, ReduceOptions&) {
+  void search(Reducer& reducer) {
     const auto keep = [&] {
       *best_ = reducer.best().clone();
       if (reducer.failure().failed()) failure_ = reducer.failure();
       tried_ += reducer.tried();
+      proved_ = reducer.proved();
+      not_removable_ = reducer.not_removable();
     };
     try {
       reducer.run();
@@ -232,7 +236,7 @@ class Minifier {
     watch(current, options);
     Reducer reducer(start_.clone(), trials_, options);
     current = &reducer;
-    search(reducer, options);
+    search(reducer);
     if (mode_ != ProbeMode::compiled) {
       const std::shared_ptr<const Program> from = confirmed(reducer.accepted());
       const bool whole = from == reducer.accepted().back();
@@ -243,7 +247,7 @@ class Minifier {
       Reducer last(from->clone(), trials_, again);
       current = &last;
       *best_ = from->clone();
-      if (!whole || count_calls(from->graph) > 1) search(last, again);
+      search(last);
     }
     trials_.idle = {};
   }
@@ -266,7 +270,7 @@ class Minifier {
     MinifyResult result;
     std::vector<std::string> notes = {str("fails with: ", describe(failure_))};
     if (tries_ > 1) notes.push_back(str("fails only sometimes: give it ", tries_, " runs"));
-    if (interrupted_) notes.emplace_back("the search was interrupted: it may not be minimal");
+    notes.push_back(minimal_note());
     const std::string proved = interrupted_ ? "" : kernel_note();
     if (!proved.empty()) notes.push_back(proved);
     result.repro = checkpoints.finish(*best_, notes);
@@ -275,15 +279,27 @@ class Minifier {
     result.trials = trials_.started();
     result.failure = failure_;
     result.interrupted = interrupted_;
+    result.minimal = proved_ && !interrupted_;
     result.seconds = elapsed();
     if (!proved.empty()) say(proved);
+    say(minimal_note());
     if (options_.after == "inductor") result.kernel_file = write_kernel_file();
     say(str(result.calls, result.calls == 1 ? " operator" : " operators", " left of ", count_calls(original_.graph),
-            ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s",
-            interrupted_ ? " (interrupted: it may not be minimal)" : ""));
+            ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s"));
     say("Wrote minimal repro out to repro.py");
     result.program = std::move(*best_);
     return result;
+  }
+
+  std::string minimal_note() const {
+    const int calls = count_calls(best_->graph);
+    if (!proved_ || interrupted_) return "The search was interrupted: it may not be minimal";
+    const std::string some =
+        not_removable_ == 0 ? ""
+                            : str(" (", not_removable_, " of them cannot be left out: their results can be no inputs)");
+    const std::string runs = tries_ > 1 ? str(" (in ", tries_, " runs)") : "";
+    return calls == 1 ? str("Minimal: removing the one operator loses the failure", runs)
+                      : str("Minimal: removing any of the ", calls, " operators loses the failure", runs, some);
   }
 
   // --after inductor: the kernels as a C++ file. The work is done in a child, as all that the failure may reach.
@@ -343,7 +359,8 @@ class Minifier {
   std::unique_ptr<Program> best_;
   std::string step_;
   int tries_ = 1, tried_ = 0;
-  bool interrupted_ = false;
+  int not_removable_ = 0;
+  bool interrupted_ = false, proved_ = false;
 };
 
 }  // namespace

@@ -35,6 +35,7 @@ struct MinifyResult {
   int trials = 0;  // child processes
   double seconds = 0;
   bool interrupted = false;
+  bool minimal = false;     // shown: leaving out any one operator loses the failure
   std::string repro;        // path of repro.py
   std::string kernel_file;  // --after inductor: the C++ file
 };

@@ -76,6 +76,7 @@ TEST_F(Minify, EveryKindEndsWithTheOneOperator) {
     ASSERT_EQ(result.calls, 1);
     EXPECT_EQ(result.program.graph.nodes.front()->target, "aten.relu.default");
     EXPECT_EQ(result.nodes, 3) << "an input, the operator, the output";
+    EXPECT_TRUE(result.minimal);
   }
 }
 

@@ -254,26 +254,60 @@ bool Reducer::reduce_sizes() {
   return changed;
 }
 
+bool Reducer::reduce_once() {
+  bool changed = reduce_nodes();
+  changed |= reduce_outputs();
+  if (options_.only_nodes) return changed;
+  say("subgraphs");
+  changed |= apply_in_chunks([this] { return inline_edits(best_, recorded_); });
+  say("operators bypassed");
+  changed |= apply_in_chunks([this] { return bypass_edits(best_); });
+  changed |= apply_in_chunks([this] { return branch_edits(best_, recorded_); });
+  drop_symbols();
+  changed |= reduce_sizes();
+  changed |= apply_groups();
+  say("dtypes and layouts");
+  changed |= apply_in_chunks([this] { return dtype_edits(best_); });
+  changed |= apply_in_chunks([this] { return layout_edits(best_); });
+  return changed;
+}
+
+// Every operator out once: cut out, or replaced by an argument; those of subgraphs too. What the search has tried
+// already is known and costs nothing.
+bool Reducer::prove_minimal() {
+  say("is it minimal?");
+  record();
+  not_removable_ = 0;
+  std::vector<Maker> makers;
+  for (size_t i = 0; i < best_.graph.nodes.size(); ++i) {
+    not_removable_ += !without_node(best_, i, recorded_);
+    makers.push_back([this, i] { return without_node(best_, i, recorded_); });
+  }
+  std::vector<Edit> edits = bypass_edits(best_);
+  for (auto& more : {inline_edits(best_, recorded_), branch_edits(best_, recorded_)})
+    edits.insert(edits.end(), more.begin(), more.end());
+  for (const Edit& edit : edits)
+    makers.push_back([this, edit]() -> std::optional<Program> {
+      Program program = best_.clone();
+      if (!edit.apply(program)) return std::nullopt;
+      tidy(program, recorded_.symbols());
+      // As many operators as before prove nothing.
+      if (count_calls(program.graph) >= count_calls(best_.graph)) return std::nullopt;
+      return program;
+    });
+  proved_ = !try_all(makers);
+  if (!proved_) record();
+  return proved_;
+}
+
 void Reducer::run() {
   record();
   use_hint();
   drop_symbols();
-  for (bool changed = true; changed;) {
-    changed = reduce_nodes();
-    changed |= reduce_outputs();
-    if (options_.only_nodes) continue;
-    say("subgraphs");
-    changed |= apply_in_chunks([this] { return inline_edits(best_, recorded_); });
-    say("operators bypassed");
-    changed |= apply_in_chunks([this] { return bypass_edits(best_); });
-    changed |= apply_in_chunks([this] { return branch_edits(best_, recorded_); });
-    drop_symbols();
-    changed |= reduce_sizes();
-    changed |= apply_groups();
-    say("dtypes and layouts");
-    changed |= apply_in_chunks([this] { return dtype_edits(best_); });
-    changed |= apply_in_chunks([this] { return layout_edits(best_); });
-  }
+  do {
+    while (reduce_once()) {
+    }
+  } while (options_.prove && !prove_minimal());
 }
 
 }  // namespace kiln::minify
