@@ -4,7 +4,7 @@
 #include "runtime/companion.h"
 
 // There only in programs that have the tools inside.
-extern "C" __attribute__((weak, visibility("hidden"))) const kiln_tools_library* kiln_tools_entry(void);
+extern "C" __attribute__((weak, visibility("default"))) const kiln_tools_library* kiln_tools_entry(void);
 
 namespace kiln::runtime {
 namespace {
