@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/minifier_dump.h"
 #include "runtime/model.h"
 
 // The description of one input, output or constant, in the form kiln.h gives out: pointers into these vectors.
@@ -18,11 +19,13 @@ struct kiln_model {
   std::vector<SpecText> inputs, outputs;
   std::vector<int32_t> constants;  // indices of those that the user sees
   std::vector<SpecText> constant_texts;
+  std::shared_ptr<kiln::runtime::MinifierDump> dump;  // null: not asked for
 };
 
 struct kiln_instance {
-  explicit kiln_instance(std::shared_ptr<kiln::runtime::Model> model) : instance(std::move(model)) {}
+  explicit kiln_instance(const kiln_model& model) : instance(model.model), dump(model.dump) {}
   kiln::runtime::Instance instance;
+  std::shared_ptr<kiln::runtime::MinifierDump> dump;
 };
 
 namespace kiln::runtime {

@@ -96,6 +96,20 @@ kiln_model* load(const PackageSource& source, const kiln_load_options& options) 
   return handle.release();
 }
 
+// `path`: empty for a package in memory.
+kiln_model* load_watched(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
+  const std::shared_ptr<MinifierDump> dump =
+      MinifierDump::make(read_settings(options), path, as_text(source.bytes), {options.log, options.log_user});
+  try {
+    kiln_model* model = load(source, options);
+    model->dump = dump;
+    return model;
+  } catch (...) {
+    if (dump) dump->load_failed();
+    throw;
+  }
+}
+
 void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& text, kiln_spec& spec) {
   const format::Buffer& b = program.buffer(buffer);
   spec.kind = KILN_TENSOR;
@@ -149,7 +163,7 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   *out = nullptr;
   return guarded([&] {
     auto file = MappedFile::open(path);
-    *out = load({file->bytes(), path, file}, whole_options(options));
+    *out = load_watched({file->bytes(), path, file}, path, whole_options(options));
   });
 }
 
@@ -157,8 +171,8 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out =
-        load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, whole_options(options));
+    *out = load_watched({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, "",
+                        whole_options(options));
   });
 }
 

@@ -44,7 +44,7 @@ extern "C" {
 kiln_status kiln_instance_create(kiln_model* model, kiln_instance** out) {
   KILN_REQUIRE(model && out);
   *out = nullptr;
-  return guarded([&] { *out = new kiln_instance(model->model); });
+  return guarded([&] { *out = new kiln_instance(*model); });
 }
 
 void kiln_instance_free(kiln_instance* instance) { delete instance; }
@@ -52,8 +52,11 @@ void kiln_instance_free(kiln_instance* instance) { delete instance; }
 kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                      size_t output_count) {
   KILN_REQUIRE(instance && (inputs || input_count == 0) && (outputs || output_count == 0));
+  if (instance->dump) instance->dump->before(inputs, input_count);
   kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
   if (status == KILN_OK) return status;
+  // A hook that said stop is no failure.
+  if (instance->dump && status != KILN_ERROR_STOPPED) instance->dump->failed(inputs, input_count);
   for (size_t i = 0; i < output_count; ++i)
     if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
   return status;
