@@ -129,6 +129,7 @@ class Minifier {
   void baseline() {
     progress("the reference");
     const double reference = reference_seconds();
+    recording_seconds_ = 10 + 3 * std::min(reference, trials_.limits.run_seconds);
     // Compiled code is not slower than the reference; a first run without end should not cost minutes.
     trials_.limits.run_seconds =
         std::min(trials_.limits.run_seconds, std::max(options_.least_run_seconds, 20 * reference));
@@ -163,14 +164,14 @@ class Minifier {
             " runs."));
   }
 
-  // Near ten times what the whole program needed, with room for a busy machine.
+  // Near ten times what the whole program needed; a busy machine gets more (minify/trials.h).
   void set_limits(double reference) {
     const bool hung = first_.failure.kind == FailureKind::hang;
     const double compile = of_stage(first_, "compile");
     double run = of_stage(first_, "run") + of_stage(first_, "load") + of_stage(first_, "compare");
     if (hung) run = reference;
     if (!(hung && first_.failure.stage == "compile")) trials_.limits.compile_seconds = std::max(10.0, 10 * compile);
-    trials_.limits.run_seconds = std::max(hung ? 1.5 : 5.0, 10 * run);
+    trials_.limits.run_seconds = std::max(1.0, 10 * run);
   }
 
   // The cheapest mode that shows the same failure on the whole program.
@@ -195,6 +196,7 @@ class Minifier {
     out.signature = signature_;
     out.tries = tries_;
     out.hint = failure_.node;
+    out.recording_seconds = recording_seconds_;
     out.prove = mode == ProbeMode::compiled;
     out.smaller = [&](const Program& best) {
       *best_ = best.clone();
@@ -360,6 +362,7 @@ class Minifier {
   std::string step_;
   int tries_ = 1, tried_ = 0;
   int not_removable_ = 0;
+  double recording_seconds_ = 60;
   bool interrupted_ = false, proved_ = false;
 };
 
