@@ -36,6 +36,12 @@ std::string origins_text(const kiln_step& step) {
   return text;
 }
 
+bool not_yet_written(const kiln_step_arg& arg) {
+  const bool from_outside =
+      arg.role == KILN_ROLE_INPUT || arg.role == KILN_ROLE_CONSTANT || arg.role == KILN_ROLE_DERIVED;
+  return arg.access == 2 || (arg.access == 3 && !*arg.producer && !from_outside);
+}
+
 std::string source_of(const kiln_step_arg& arg) {
   if (*arg.producer) return str("from ", arg.producer);
   switch (arg.role) {

@@ -41,7 +41,7 @@ std::string float_text(double value) {
   const int count = static_cast<int>(digits.size()), lead = exponent + count - 1;
   if (exponent < -(count + 3) + (count == 1) || exponent > 5 - (count == 1)) {
     if (count > 1) digits.insert(1, ".");
-    char power[8];
+    char power[16];
     std::snprintf(power, sizeof power, "e%c%02d", lead < 0 ? '-' : '+', std::abs(lead));
     return sign + digits + power;
   }
