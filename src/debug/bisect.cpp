@@ -378,8 +378,8 @@ class Bisection {
   }
 
   void blame_wrong(const kiln_step& step, const std::string& buffer, const Difference& difference, const Truth& truth) {
-    const KernelBlame found =
-        blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance, options_.rebuilt_source});
+    const KernelBlame found = blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance,
+                                            options_.rebuilt_source, options_.compiler});
     std::string text =
         str("first divergence: kernel ", step.name, " (step ", step.number, in_iteration(step), ")\n  output ", buffer,
             " ", difference.text(), "; expected: fp64 reference given the same inputs", found.notes);

@@ -205,7 +205,7 @@ class Blame {
 
   void rebuild() {
     const InstrumentedResult rebuilt =
-        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source});
+        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source, r_.compiler});
     if (rebuilt.first == loops::no_value) {
       const bool wrong =
           find_difference(rebuilt.outputs.at(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance).has_value();
