@@ -113,7 +113,10 @@ class Bisection {
     result_.fault = fault;
     result_.step = step.name;
     result_.buffer = buffer;
-    result_.text = message + package_.origin_text(step.number);
+    const std::string origins = package_.origin_text(step.number);
+    // A message that ends in a heading for them does without it where there are none.
+    const bool heading = origins.empty() && ends_with(message, ":");
+    result_.text = (heading ? message.substr(0, message.rfind('\n')) : message) + origins;
   }
 
   void before(const kiln_step& step) {

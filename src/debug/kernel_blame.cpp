@@ -195,7 +195,7 @@ class Blame {
     for (size_t i = 0; i < step->ints.size(); ++i) {
       const std::string& given = plan.exprs[static_cast<size_t>(step->ints[i])].text;
       if (given == printed.ints[i].text()) continue;
-      out_.fault = FaultClass::layout;
+      out_.fault = FaultClass::layout, out_.op = nullptr;
       out_.notes += str("\n  plan fault (wrong symbol): the plan gives the kernel ", given, " as its size n", i,
                         " where the loops say ", printed.ints[i].text());
       return true;
