@@ -113,7 +113,10 @@ class Bisection {
     result_.fault = fault;
     result_.step = step.name;
     result_.buffer = buffer;
-    result_.text = message + package_.origin_text(step.number);
+    const std::string origins = package_.origin_text(step.number);
+    // A message that ends in a heading for them does without it where there are none.
+    const bool heading = origins.empty() && ends_with(message, ":");
+    result_.text = (heading ? message.substr(0, message.rfind('\n')) : message) + origins;
   }
 
   void before(const kiln_step& step) {
@@ -378,8 +381,8 @@ class Bisection {
   }
 
   void blame_wrong(const kiln_step& step, const std::string& buffer, const Difference& difference, const Truth& truth) {
-    const KernelBlame found =
-        blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance, options_.rebuilt_source});
+    const KernelBlame found = blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance,
+                                            options_.rebuilt_source, options_.compiler});
     std::string text =
         str("first divergence: kernel ", step.name, " (step ", step.number, in_iteration(step), ")\n  output ", buffer,
             " ", difference.text(), "; expected: fp64 reference given the same inputs", found.notes);

@@ -142,7 +142,7 @@ void run_code(const InstrumentedRequest& request, const Instrumented& code, cons
   BuildRequest build;
   build.sources = generated.sources, build.flags = generated.flags;
   const KernelCache cache(KernelCache::default_directory());
-  const SharedObject object(build_shared_object(find_compiler(), build, cache).shared_object);
+  const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
   const codegen::PrintedKernel& printed = generated.steps.at(&code.kernel()).kernel;
   std::vector<void*> buffers;
   for (loops::BufferId id : printed.buffers)

@@ -195,7 +195,7 @@ class Blame {
     for (size_t i = 0; i < step->ints.size(); ++i) {
       const std::string& given = plan.exprs[static_cast<size_t>(step->ints[i])].text;
       if (given == printed.ints[i].text()) continue;
-      out_.fault = FaultClass::layout;
+      out_.fault = FaultClass::layout, out_.op = nullptr;
       out_.notes += str("\n  plan fault (wrong symbol): the plan gives the kernel ", given, " as its size n", i,
                         " where the loops say ", printed.ints[i].text());
       return true;
@@ -205,7 +205,7 @@ class Blame {
 
   void rebuild() {
     const InstrumentedResult rebuilt =
-        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source});
+        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source, r_.compiler});
     if (rebuilt.first == loops::no_value) {
       const bool wrong =
           find_difference(rebuilt.outputs.at(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance).has_value();
