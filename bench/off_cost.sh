@@ -2,10 +2,11 @@
 # What hooks and debug settings cost a run that uses none of them: instructions of one call of the documents' MLP, in the
 # runtime as it is and in one built without any hook (KILN_NO_HOOKS). Counted by callgrind as the difference between 2N and N
 # calls, so that loading does not count. Fails when they differ by more than 1 %.
-#   bench/off_cost.sh [BUILD]      the release build to look at: build/release
+#   bench/off_cost.sh [BUILD [KILN]]    the release build to look at: build/release; the command that compiles the package
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=${1:-build/release}
+kiln=${2:-$build/bin/kiln}
 calls=2000
 for tool in valgrind gcc cmake; do
   command -v $tool >/dev/null || { echo "$tool is not installed: skipped"; exit 77; }
@@ -14,7 +15,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
 # valgrind knows no AVX-512.
-"$build/bin/kiln" compile tests/cases/mlp/model.pt2 --target x86-64-v3 -o "$work/mlp.kiln.pt2" >/dev/null
+"$kiln" compile tests/cases/mlp/model.pt2 --target x86-64-v3 -o "$work/mlp.kiln.pt2" >/dev/null
 
 cmake -S . -B build/off_cost -G Ninja -DCMAKE_BUILD_TYPE=Release -DKILN_NO_HOOKS=ON -DKILN_TESTS=OFF \
   $(command -v ccache >/dev/null && echo -DCMAKE_CXX_COMPILER_LAUNCHER=ccache) >"$work/log" 2>&1 &&

@@ -4,12 +4,13 @@
     python bench/value_printer.py [--kiln build/release/bin/kiln] [--width 768] [--length 64] [--layers 12]
 
 Needs PyTorch. Mode 2 must finish in seconds although it looks at every weight before and after each kernel; every file of
-mode 1 is loaded with torch.load(weights_only=True) and compared with what the same run printed in mode 2.
+mode 1 is loaded with torch.load(weights_only=True).
 """
 import argparse
 import os
 import pathlib
 import re
+import resource
 import subprocess
 import sys
 import tempfile
@@ -51,11 +52,13 @@ class Transformer(nn.Module):
 
 def run(kiln, package, settings, **more):
     command = [kiln, "run", package] + [part for s in settings for part in ("--config", s)]
-    began = time.perf_counter()
+    began, before = time.perf_counter(), resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(command, capture_output=True, text=True, **more)
     if done.returncode != 0:
         sys.exit(done.stderr)
-    return time.perf_counter() - began, done.stderr
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    busy = after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime
+    return f"{time.perf_counter() - began:.2f} s ({busy:.2f} s of processor time)", done.stderr
 
 
 def main():
@@ -77,7 +80,7 @@ def main():
         printed, text = run(options.kiln, package, [printer + "2"])
         launches = text.count("[ before_launch - ")
         numbers = len(re.findall(r" checksum [0-9a-f]{16}", text))
-        print(f"{options.layers} layers of {options.width}: run {off:.2f} s, mode 2 {printed:.2f} s "
+        print(f"{options.layers} layers of {options.width}: run {off}, mode 2 {printed} "
               f"({launches} launches, {numbers} arguments looked at)")
         saved = os.path.join(work, "saved")
         seconds, _ = run(options.kiln, package, [printer + "1", "intermediate_value_dir=" + saved])
@@ -86,8 +89,9 @@ def main():
             if not isinstance(torch.load(path, weights_only=True), torch.Tensor):
                 sys.exit(f"{path} is no tensor")
         size = sum(path.stat().st_size for path in files)
-        print(f"mode 1 {seconds:.2f} s: {len(files)} files, {size / 1e6:.0f} MB, all read by torch.load(weights_only=True)")
-        if len(files) != numbers:
+        print(f"mode 1 {seconds}: {len(files)} files, {size / 1e6:.0f} MB, all read by torch.load(weights_only=True)")
+        # Of memory that a kernel fills itself mode 1 also saves what was there before, for replay.
+        if len(files) < numbers:
             sys.exit(f"mode 2 looked at {numbers} arguments, mode 1 saved {len(files)}")
 
 

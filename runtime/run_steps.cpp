@@ -76,7 +76,13 @@ void Run::step(const PreparedStep& prepared) {
     }
   }
   if (prepared.visible) {
-    observed ? launch_observed(prepared, bound) : launch(prepared, bound);
+    // A kernel whose sizes are known, nearly every step there is: no call more than a runtime without hooks would make.
+    if constexpr (observed)
+      launch_observed(prepared, bound);
+    else if (prepared.kernel) [[likely]]
+      launch_kernel(prepared, bound);
+    else
+      launch(prepared, bound);
     return;
   }
   control<observed>(prepared);

@@ -231,6 +231,38 @@ TEST_F(WatchedDeathTest, TheEmbeddersHandlerComesAfterwards) {
 }
 #endif
 
+TEST_F(Watched, RunsOfSeveralThreadsAreToldApart) {
+  struct Lines {
+    std::mutex mutex;
+    std::map<std::string, std::vector<std::string>> by_run;
+  } lines;
+  std::string bytes = mlp.bytes();
+  kiln::LoadOptions options;
+  options.settings = {"aot_inductor.debug_intermediate_value_printer=3"}, options.ignore_environment = true;
+  options.log_user = &lines;
+  options.log = [](void* user, kiln_log_level, const char* text) {
+    auto* to = static_cast<Lines*>(user);
+    const std::string line = text;
+    const size_t run = line.find(" ] run ") + 7;
+    const std::lock_guard lock(to->mutex);
+    to->by_run[line.substr(run, line.find(' ', run) - run)].push_back(line.substr(0, run));
+  };
+  kiln::Model model(bytes.data(), bytes.size(), options);
+  kiln::Instance instance(model);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) instance.run({kiln::tensor(x.data(), {8, 10})});
+    });
+  for (std::thread& thread : threads) thread.join();
+  lines.by_run.erase("0");  // weights are prepared
+  ASSERT_EQ(lines.by_run.size(), 20u);
+  for (const auto& [run, seen] : lines.by_run) {
+    EXPECT_EQ(seen.size(), 4u) << run;
+    EXPECT_EQ(seen, lines.by_run.begin()->second) << run;  // every launch of the run, in order
+  }
+}
+
 TEST_F(Watched, ProfilesTimeEveryKernelBesideAHook) {
   std::string bytes = mlp.bytes();
   kiln::Model model(bytes.data(), bytes.size());
