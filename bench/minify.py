@@ -277,9 +277,13 @@ def main():
                         continue
                     inputs = (torch.randn(16, SIZE), torch.randn(16, SIZE))
                     made = InBranch if 'subgraph' in fault else RandomProgram
-                    export(made(nodes, 1), inputs, model, 'dynamic' in fault)
+                    dynamic = 'dynamic' in fault
+                    model = os.path.join(directory, f'{made.__name__}_{nodes}_{dynamic}.pt2')
+                    if not os.path.exists(model):
+                        export(made(nodes, 1), inputs, model, dynamic)
                     limit = nodes * 0.06 * (3 if 'hang' in fault else 1)
                     bench.run(f'{nodes} nodes, {fault}', model, [f'inject_fault_TESTING_ONLY={fault}'], limit, operators)
+        model = os.path.join(directory, 'model.pt2')
         if 'random' in options.only:
             good = 0
             faults = [fault for fault in FAULTS if 'hang' not in fault]

@@ -165,9 +165,12 @@ class Minifier {
     const auto run_until = [&](int runs) {
       for (; total < runs; ++total) failed += matches(signature_, trials_.run(task(start_, as_users_do, 1)).failure);
     };
-    if (may_vary) run_until(slow ? std::min(options_.runs, 2) : options_.runs);
+    double once = 0;
+    for (const auto& [stage, seconds] : first_.seconds) once += seconds;
+    if (may_vary)
+      run_until(slow ? std::min(options_.runs, 2) : once < 0.5 ? std::max(options_.runs, 5) : options_.runs);
     if (failed == total) return;
-    if (!slow) run_until(10);
+    if (!slow) run_until(std::max(options_.runs, 10));
     const double share = static_cast<double>(failed) / total;
     tries_ = std::clamp(static_cast<int>(std::ceil(std::log(0.01) / std::log(1 - share))), 2, 12);
     sometimes_ = str(failed, " of ", total, " runs");
