@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/native_stack.h"
 #include "base/settings.h"
 #include "runtime/api_handles.h"
 #include "runtime/element.h"
@@ -32,8 +33,7 @@ Settings read_settings(const kiln_load_options& options) {
   return settings;
 }
 
-ModelOptions model_options(const kiln_load_options& options) {
-  Settings settings = read_settings(options);
+ModelOptions model_options(const kiln_load_options& options, const Settings& settings) {
   ModelOptions out;
   if (options.allocator)
     out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
@@ -75,8 +75,8 @@ SpecText describe(const Program& program, int32_t buffer) {
   return text;
 }
 
-kiln_model* load(const PackageSource& source, const kiln_load_options& options) {
-  ModelOptions model = model_options(options);
+std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_load_options& options,
+                                       ModelOptions model) {
   std::vector<std::string> libraries(options.custom_op_libraries,
                                      options.custom_op_libraries + options.custom_op_library_count);
   ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features());
@@ -93,19 +93,27 @@ kiln_model* load(const PackageSource& source, const kiln_load_options& options) 
     handle->constants.push_back(index);
     handle->constant_texts.push_back(describe(program, buffer_of_constant(program, index)));
   }
-  return handle.release();
+  return handle;
 }
 
 // `path`: empty for a package in memory.
-kiln_model* load_watched(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
-  const std::shared_ptr<MinifierDump> dump =
-      MinifierDump::make(read_settings(options), path, as_text(source.bytes), {options.log, options.log_user});
+kiln_model* load(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
+  const Settings settings = read_settings(options);
+  const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
+  const NativeStackScope scope(stacks);
+  ModelOptions model = model_options(options, settings);
+  const std::shared_ptr<Tools> tools = Tools::when_asked(path, options, settings, model.log);
+  const std::shared_ptr<MinifierDump> dump = MinifierDump::make(settings, path, as_text(source.bytes), model.log);
   try {
-    kiln_model* model = load(source, options);
-    model->dump = dump;
-    return model;
-  } catch (...) {
+    auto handle = load_model(source, options, std::move(model));
+    handle->path = path;
+    handle->tools = tools;
+    handle->dump = dump;
+    handle->native_stacks = stacks;
+    return handle.release();
+  } catch (const Error& error) {
     if (dump) dump->load_failed();
+    if (tools) tools->library().load_failed(tools->handle(), error.code().c_str(), error.message().c_str());
     throw;
   }
 }
@@ -163,7 +171,7 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   *out = nullptr;
   return guarded([&] {
     auto file = MappedFile::open(path);
-    *out = load_watched({file->bytes(), path, file}, path, whole_options(options));
+    *out = load({file->bytes(), path, file}, path, whole_options(options));
   });
 }
 
@@ -171,8 +179,8 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out = load_watched({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, "",
-                        whole_options(options));
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, "",
+                whole_options(options));
   });
 }
 

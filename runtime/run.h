@@ -20,6 +20,13 @@ namespace kiln::runtime {
 class Model;
 class RunningStep;
 
+// False only in the runtime that bench/off_cost.sh builds to see what the hooks cost when nobody uses them.
+#if defined(KILN_NO_HOOKS)
+inline constexpr bool hooks_built = false;
+#else
+inline constexpr bool hooks_built = true;
+#endif
+
 // What one call brings from its instance.
 struct CallState {
   const std::vector<ConstantData>* own_constants = nullptr;  // by constant; set for mutable ones
@@ -139,7 +146,7 @@ class Run {
   int64_t scratch_stride_ = 0;
   int threads_ = 1;
   kiln_error_slot error_{};
-  uint64_t seed_ = 0;
+  uint64_t seed_ = 0;  // of the call; inside a loop mixed with its iteration
   int64_t iteration_ = 0;
   StepObserver* hook_ = nullptr;
   // Of watched runs only.

@@ -17,8 +17,9 @@ using format::StepKind;
 
 namespace {
 
-// Every launch has a random stream of its own: steps that share a kernel must not repeat each other's numbers.
-uint64_t launch_seed(uint64_t seed, int32_t number, int64_t iteration) {
+// Every launch has a random stream of its own: neither steps that share a kernel nor iterations of a loop repeat each
+// other's numbers. A loop mixes its iteration into the seed, so that loops within loops differ too.
+uint64_t mixed_seed(uint64_t seed, int32_t number, int64_t iteration) {
   uint64_t z = seed ^ (static_cast<uint64_t>(static_cast<uint32_t>(number)) << 32 | static_cast<uint32_t>(iteration));
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
   return z ^ (z >> 32);
@@ -41,7 +42,7 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
   kiln_kernel_context context = launch->context;
   context.thread = static_cast<uint32_t>(slot);
   context.scratch = launch->scratch + slot * launch->scratch_stride;
-  if (launch->running) [[unlikely]] {
+  if (hooks_built && launch->running) [[unlikely]] {
     StepMark mark(launch->running);
     if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
       launch->failed.store(true, std::memory_order_relaxed);
@@ -53,9 +54,7 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
 
 }  // namespace
 
-uint64_t Run::step_seed(const PreparedStep& prepared) const {
-  return launch_seed(seed_, prepared.step->number, iteration_);
-}
+uint64_t Run::step_seed(const PreparedStep& prepared) const { return mixed_seed(seed_, prepared.step->number, 0); }
 
 template <bool observed>
 void Run::block(const std::vector<int32_t>& steps) {
@@ -166,9 +165,11 @@ void Run::control(const PreparedStep& prepared) {
       break;
   }
   int64_t outer = iteration_;
+  uint64_t outer_seed = seed_;
   if constexpr (observed) iterations_.push_back(0);
   for (int64_t i = 0;; ++i) {
     iteration_ = i;
+    seed_ = mixed_seed(outer_seed, prepared.step->number, i + 1);
     if constexpr (observed) iterations_.back() = i;
     if (prepared.step->iteration_symbol != none) define(prepared.step->iteration_symbol, i, prepared);
     block<observed>(prepared.blocks[0]);
@@ -176,6 +177,7 @@ void Run::control(const PreparedStep& prepared) {
     block<observed>(prepared.blocks[1]);
   }
   iteration_ = outer;
+  seed_ = outer_seed;
   if constexpr (observed) iterations_.pop_back();
 }
 

@@ -78,7 +78,7 @@ class Bisect : public testing::Test {
                     bool strip = false) {
     program_ = parse_program(text_with_z());
     CompileOptions options;
-    options.inject_into_loops = std::move(loops), options.inject_into_plan = std::move(plan);
+    options.inject.loops = std::move(loops), options.inject.plan = std::move(plan);
     options.strip_debug = strip;
     compile(program_, path_, options);
   }

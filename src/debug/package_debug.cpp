@@ -38,8 +38,14 @@ PackageDebug::PackageDebug(const std::string& path) : file_(MappedFile::open(pat
                            " is not there: this tool needs the loops and the graph that lie in it"));
   if (const auto origins = entry("debug/origins")) origins_ = format::read_origins(as_bytes(*origins));
   steps_ = std::make_unique<StepInterpreter>(*loops);
+  for (const loops::Buffer& buffer : steps_->program().buffers) buffers_[buffer.name] = &buffer;
   read_constants(path);
   read_merges();
+}
+
+const loops::Buffer* PackageDebug::buffer(const std::string& name) const {
+  const auto found = buffers_.find(name);
+  return found == buffers_.end() ? nullptr : found->second;
 }
 
 std::optional<std::string> PackageDebug::entry(const std::string& name) const {

@@ -22,7 +22,8 @@ struct Distribution {
 };
 
 std::vector<Distribution> distributions() {
-  Sample::TensorSpec x{{count}, DType::f32, 0, 0}, quarter{{count}, DType::f32, 0.25, 0.25};
+  Sample::TensorSpec x{{count}, DType::f32, 0, 0}, quarter{{count}, DType::f32, 0.25, 0.25},
+      large{{count}, DType::f32, 900, 900};
   double inf = INFINITY;
   return {
       {"aten.rand.default", {List{count}}, 0.5, 1 / 12.0, 0, 1},
@@ -33,6 +34,8 @@ std::vector<Distribution> distributions() {
       {"aten.uniform.default", {x, Scalar(2.0), Scalar(5.0)}, 3.5, 9 / 12.0, 2, 5},
       {"aten.exponential.default", {x, Scalar(2.0)}, 0.5, 0.25, 0, inf},
       {"aten.geometric.default", {x, Scalar(0.4)}, 2.5, 0.6 / 0.16, 1, inf},
+      {"aten.poisson.default", {quarter}, 0.25, 0.25, 0, inf},
+      {"aten.poisson.default", {large}, 900, 900, 0, inf},
       {"aten.normal_functional.default", {x, Scalar(3.0), Scalar(2.0)}, 3, 4, -inf, inf},
   };
 }
@@ -97,6 +100,35 @@ TEST(RandomOperators, MultinomialFollowsTheWeights) {
   Distribution d{"aten.multinomial.default", {weights, Scalar(count), Scalar(true)}, 1.5, 1.25, 0, 3};
   expect_distribution(d, drawn(d, Backend::interpret));
   expect_distribution(d, drawn(d, Backend::compiled));
+}
+
+// Every iteration of a loop, and of a loop within it, draws numbers of its own.
+TEST(RandomOperators, LoopsDoNotRepeatThem) {
+  Program program = parse_program(R"(program "m"
+graph main {
+  input %x: f32[4, 5, 3] = user
+  %y: f32[4, 5, 3] = higher_order.map_impl(graph outer {
+    input %row: f32[5, 3]
+    %inner: f32[5, 3] = higher_order.map_impl(graph inner {
+      input %v: f32[3]
+      %m: f32[3] = aten.rand_like.default(self=%v)
+      output %m
+    }, [%row], [])
+    output %inner
+  }, [%x], [])
+  output %y = user
+}
+)");
+  resolve_operators(program.graph, {});
+  Datum x{sample_tensor(Sample::TensorSpec{{4, 5, 3}}, 1)};
+  for (Backend backend : {Backend::interpret, Backend::loops, Backend::compiled}) {
+    ExecutableOptions options;
+    options.backend = backend;
+    const Datum result = make_executable(program, options)->call({x}).outputs.at(0);
+    std::set<double> distinct;
+    for (int64_t i = 0; i < 60; ++i) distinct.insert(result.tensor().item(i).as_double());
+    EXPECT_EQ(distinct.size(), 60u) << backend_name(backend);
+  }
 }
 
 }  // namespace

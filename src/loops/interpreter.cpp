@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "loops/kernel_code.h"
+#include "loops/random.h"
 
 namespace kiln::loops {
 
@@ -190,7 +191,7 @@ class LoopInterpreter::Impl : public RunState {
       views.push_back({t.data(), t.sizes.data(), t.strides.data()});
     }
     try {
-      run_kernel(*code, views, symbols_, options_.seed + runs_ * 0x632BE59BD9B4E019ull);
+      run_kernel(*code, views, symbols_, options_.seed + runs_ * 0x632BE59BD9B4E019ull + loop_seed_);
     } catch (Error& error) {
       error.locate(where_of(kernel.origins));
       throw;
@@ -286,12 +287,16 @@ class LoopInterpreter::Impl : public RunState {
   void execute(const Cond& cond) { run_block(truth(cond.predicate) ? *cond.then_block : *cond.else_block); }
 
   void execute(const While& loop) {
+    uint64_t outer = loop_seed_;
     for (int64_t iteration = 0;; ++iteration) {
+      // Each iteration draws numbers of its own, in loops within loops too.
+      loop_seed_ = random_bits(outer + 1, static_cast<uint64_t>(iteration));
       if (!loop.iteration_symbol.empty()) symbols_[loop.iteration_symbol] = iteration;
       run_block(*loop.condition_block);
-      if (!truth(loop.predicate)) return;
+      if (!truth(loop.predicate)) break;
       run_block(*loop.body_block);
     }
+    loop_seed_ = outer;
   }
 
   const LoopProgram& program_;
@@ -299,7 +304,7 @@ class LoopInterpreter::Impl : public RunState {
   std::vector<Tensor> memory_;  // by BufferId
   std::map<const Kernel*, std::unique_ptr<KernelCode>> kernels_;
   SymbolValues symbols_;
-  uint64_t runs_ = 0;
+  uint64_t runs_ = 0, loop_seed_ = 0;
 };
 
 LoopInterpreter::LoopInterpreter(const LoopProgram& program, const std::map<std::string, Tensor>& constants,

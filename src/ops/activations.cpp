@@ -156,7 +156,10 @@ void register_piecewise(Registry& r) {
         return e.op(ScalarOp::min, raised, e.x[2]);
       },
       formula<3>([](auto x, auto low, auto high) { return clamp_of(x, low, high); }),
-      {{{spec({3}), Scalar(-0.5), Scalar(0.25)}}}, Takes::signed_numbers);
+      {{{spec({3}), Scalar(-0.5), Scalar(0.25)}},
+       {{spec({5}, DType::u8, 0, 9)}},
+       {{spec({5}, DType::u8, 0, 9), Scalar(2), Scalar(6)}}},
+      Takes::no_bool);
   activation(r, "hardsigmoid(Tensor self) -> Tensor", "", emit_hard_gate, float_formula<1>([](auto x) {
                using T = decltype(x);
                return clamp_of(x + 3, T{0}, T{6}) / 6;

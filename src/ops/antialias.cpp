@@ -80,23 +80,41 @@ Value* weights(Build& b, const Expr& in, const Expr& out, size_t d, Filter filte
   return b.div(raw, b("sum.dim_IntList", {raw, b.ints({1}), Scalar(true)}));
 }
 
+// Bytes as eager makes them: weights scaled by the largest power of two that keeps them below 2^15 and rounded to whole
+// numbers, each direction rounded to bytes again. Sums are whole numbers below 2^24, so that f32 is exact.
+Value* whole_product(Build& b, Value* fractions, Value* image, bool from_left) {
+  Value* largest = b("amax", {fractions, b.ints({0, 1})});
+  Value* powers = b("ldexp.Tensor",
+                    {b("ones", {b.ints({22}), DType::f64}), b("arange.start", {Scalar(1), Scalar(23), DType::i64})});
+  Value* fits = b("lt.Scalar", {b.add(b.mul(powers, largest), Scalar(0.5)), Scalar(32768.0)});
+  Value* scale = b("amax", {b("where.ScalarOther", {fits, powers, Scalar(1.0)}), b.ints({0})});
+  Value* scaled = b.mul(fractions, scale);
+  Value* half = b.mul(b("sign", {scaled}), Scalar(0.5));
+  Value* whole = b.to(b("trunc", {b.add(scaled, half)}), DType::f32);
+  Value* sums = from_left ? b("matmul", {whole, image}) : b("matmul", {image, b("t", {whole})});
+  Value* narrow = b.to(scale, DType::f32);
+  Value* rounded = b("floor", {b.div(b.add(sums, b.mul(narrow, Scalar(0.5))), narrow)});
+  return b("clamp", {rounded, Scalar(0.0), Scalar(255.0)});
+}
+
 void build_antialiased(Build& b, Filter filter) {
   DecomposeCall& call = b.call();
   Value* input = call.tensor(call.schema().find("input") >= 0 ? "input" : "self");
   DType dtype = input->type.dtype;
   if (!is_float(dtype) && dtype != DType::u8) refuse_dtype(call, dtype);
   if (rank_of(input) != 4) refuse(call, "expected 4 dimensions");
-  DType real = dtype == DType::f64 ? DType::f64 : DType::f32;
   const Sizes& sizes = input->type.sizes;
   Expr height = result_size(call, sizes[2], 0), width = result_size(call, sizes[3], 1);
+  DType real = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;
   Value* across = weights(b, sizes[3], width, 1, filter, real);
   Value* down = weights(b, sizes[2], height, 0, filter, real);
-  Value* rows = b("matmul", {b.to(input, real), b("t", {across})});
-  // Bytes are rounded after each direction, as eager does.
-  auto bytes = [&](Value* x) { return b("clamp", {b("round", {x}), Scalar(0.0), Scalar(255.0)}); };
-  if (dtype == DType::u8) rows = bytes(rows);
-  Value* out = b("matmul", {down, rows});
-  if (dtype == DType::u8) out = bytes(out);
+  Value* out;
+  if (dtype == DType::u8) {
+    Value* rows = whole_product(b, across, b.to(input, DType::f32), false);
+    out = whole_product(b, down, rows, true);
+  } else {
+    out = b("matmul", {down, b("matmul", {b.to(input, real), b("t", {across})})});
+  }
   out = b.to(out, dtype);
   bool last = is_channels_last(sizes, input->type.strides);
   call.result(last ? b("clone", {out, MemoryFormat::channels_last}) : b.contiguous(out));
@@ -112,6 +130,7 @@ void register_antialias(Registry& r) {
     std::vector<Sample> samples = {{{image, List{3, 4}, Scalar(false)}},
                                    {{image, List{7, 9}, Scalar(false)}},
                                    {{image, List{3, 1}, Scalar(true)}},
+                                   {{spec({1, 2, 5, 6}, DType::u8, 0, 255), List{3, 8}, Scalar(false)}},
                                    {{spec({2, 3}), List{3, 4}, Scalar(false)}, true}};
     add_composite(r, {.schema = name + "(Tensor self, SymInt[2] output_size, bool align_corners, float? "
                                        "scales_h=None, float? scales_w=None) -> Tensor",

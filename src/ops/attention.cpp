@@ -68,7 +68,7 @@ void build_attention(Build& b) {
   if (call.boolean("is_causal")) mask = causal_mask(b, scores, rows, columns);
   Value* allowed = mask && mask->type.dtype == DType::boolean ? mask : nullptr;
   if (allowed) {
-    scores = b("where.self", {allowed, scores, Scalar(-INFINITY)});
+    scores = b("where.ScalarOther", {allowed, scores, Scalar(-INFINITY)});
   } else if (mask) {
     scores = b.add(scores, b.to(mask, compute));
   }

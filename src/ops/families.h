@@ -48,5 +48,6 @@ void register_unique_family(Registry& registry);
 void register_packed_products(Registry& registry);
 void register_frexp(Registry& registry);
 void register_antialias(Registry& registry);
+void register_poisson(Registry& registry);
 
 }  // namespace kiln

@@ -71,8 +71,8 @@ void register_regression(Registry& r) {
               [](Build& b) {
                 Value *x = b.call().tensor("self"), *y = b.call().tensor("target");
                 Value* far = b("clamp_min", {b("rsub.Scalar", {x, number(constant(b.call(), "margin"))}), Scalar(0)});
-                Value* negative = b("where.self", {b("ne.Scalar", {y, Scalar(1)}), far, Scalar(0.0)});
-                Value* positive = b("where.self", {b("ne.Scalar", {y, Scalar(-1)}), x, Scalar(0.0)});
+                Value* negative = b("where.ScalarOther", {b("ne.Scalar", {y, Scalar(1)}), far, Scalar(0.0)});
+                Value* positive = b("where.ScalarOther", {b("ne.Scalar", {y, Scalar(-1)}), x, Scalar(0.0)});
                 b.call().result(reduce_loss(b, b.add(positive, negative)));
               },
           .samples = {{{spec({4}), spec({4}, DType::f32, -1, 1)}}}});

@@ -145,7 +145,18 @@ Value* batch_normalised(Build& b, Value* input, Value* mean, Value* rstd) {
 }
 
 // Without elements there is nothing to normalise, whatever the number of dimensions.
-Value* empty_batch(Build& b, Value* input) { return is_zero_numel(input->type.sizes) ? b("clone", {input}) : nullptr; }
+// Eager still multiplies and adds, which promotes.
+Value* empty_batch(Build& b, Value* input) {
+  if (!is_zero_numel(input->type.sizes)) return nullptr;
+  Value* out = b("clone", {input});
+  auto first = [&](const char* name) -> Value* {
+    Value* x = optional_tensor(b, name);
+    return x ? b("select.int", {x, Scalar(0), Scalar(0)}) : nullptr;
+  };
+  if (Value* weight = first("weight")) out = b.mul(out, weight);
+  if (Value* bias = first("bias")) out = b.add(out, bias);
+  return out;
+}
 
 // With running statistics (evaluation).
 void build_batch_norm_eval(Build& b, std::vector<int> empty_results) {
@@ -238,6 +249,7 @@ void build_batch_norm_update(Build& b, std::vector<int> saved, int reserved = -1
 void build_batch_norm(Build& b, bool native) {
   DecomposeCall& call = b.call();
   bool running = call.given("running_mean");
+  if (Value* empty = native ? nullptr : empty_batch(b, call.tensor("input"))) return call.result(empty);
   std::vector<int> saved = native ? std::vector<int>{1, 2} : std::vector<int>{};
   if (!call.boolean("training") && running) return build_batch_norm_eval(b, saved);
   if (running) return build_batch_norm_update(b, saved);

@@ -1,4 +1,4 @@
-// Operators built on sorting: argsort, median, kthvalue; and searching in sorted sequences.
+// Operators built on sorting: argsort, median, kthvalue.
 #include "ops/composite.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
@@ -6,12 +6,9 @@
 
 namespace kiln {
 
-namespace {
+void register_searching(Registry& r);  // searching.cpp
 
-using loops::KernelBuilder;
-using loops::ReduceOp;
-using List = std::vector<int64_t>;
-using Index = std::vector<Expr>;
+namespace {
 
 [[noreturn]] void refuse(const OpCall& call, std::string_view why) {
   fail_user("K0213", str(call.schema().name, ": ", why), call.where());
@@ -131,123 +128,6 @@ void register_medians(Registry& r) {
        .samples = {{{spec({3, 4}), Scalar(2)}},
                    {{spec({3, 4}), Scalar(1), Scalar(0), Scalar(true)}},
                    {{spec({3}), Scalar(4)}, true}}});
-}
-
-// ---- Searching ----
-
-// The place of a value in a sorted row is the number of elements before it: `right` counts equal ones too.
-struct SearchRow {
-  std::string schema;
-  std::string rows, values;  // names of the arguments
-  std::vector<Sample> samples = {};
-};
-
-bool searches_right(const OpCall& call) {
-  bool right = call.boolean("right");
-  if (call.schema().find("side") < 0 || !call.given("side")) return right;
-  std::string side = call.string("side");
-  if (side != "left" && side != "right") refuse(call, "side can only be 'left' or 'right'");
-  return side == "right";
-}
-
-DType search_type(const OpCall& call) { return call.boolean("out_int32") ? DType::i32 : DType::i64; }
-
-void infer_search(InferCall& call, const SearchRow& row) {
-  const Value* rows = call.tensor(row.rows);
-  Operand values = operand(call, row.values);
-  if (rank_of(rows) == 0) refuse(call, "boundaries must have at least one dimension");
-  if (call.schema().find("sorter") >= 0 && call.given("sorter"))
-    fail_unsupported("K0213", str(call.schema().name, ": sorter is not supported"), call.where());
-  searches_right(call);
-  Sizes sizes = values.tensor ? values.tensor->type.sizes : Sizes{};
-  if (rank_of(rows) > 1) {
-    bool same = sizes.size() == rows->type.sizes.size();
-    for (size_t d = 0; same && d + 1 < sizes.size(); ++d)
-      same = prove_eq(sizes[d], rows->type.sizes[d], call.ranges()) != Proof::no;
-    if (!same) refuse(call, "boundaries tensor should be 1 dimension or the first N-1 dimensions must match");
-  }
-  call.results = {contiguous_type(search_type(call), std::move(sizes), rows->type.device)};
-}
-
-void lower_search(LowerCall& call, const SearchRow& row) {
-  const Value* rows = call.tensor(row.rows);
-  Operand values = operand(call, row.values);
-  Promotion promotion;
-  add_operand(promotion, values);
-  promotion.add_tensor(rows->type.dtype, true);
-  DType common = promotion.result(), compute = compute_dtype(common);
-  bool right = searches_right(call);
-  call.kernel([&](KernelBuilder& k) {
-    k.parallel(call.output_type().sizes, [&](const Index& i) {
-      ValueId value = load_operand(call, k, values, common, i);
-      ValueId before = k.reduce_one(ReduceOp::sum, DType::i64, {rows->type.sizes.back()}, [&](const Index& r) {
-        Index at = rank_of(rows) == 1 ? Index{} : Index(i.begin(), i.end() - 1);
-        at.push_back(r[0]);
-        ValueId edge = k.as(compute, k.load_compute(call.buffer(rows), at));
-        // Negated, so that a NaN is after everything.
-        ValueId after = k.op(right ? ScalarOp::gt : ScalarOp::ge, edge, value);
-        return k.as(DType::i64, k.op(ScalarOp::logical_not, after));
-      });
-      k.store(call.output(), i, before);
-    });
-  });
-}
-
-void reference_search(ReferenceCall& call, const SearchRow& row, const Schema& schema) {
-  OpCall typed(call.node(), schema);
-  bool right = searches_right(typed);
-  Tensor rows = call.tensor(row.rows);
-  const Datum& given = call.values.find(row.values)->second;
-  Tensor values = given.is_tensor() ? given.tensor() : Tensor::scalar(number_kind(given.scalar()), given.scalar());
-  std::vector<double> edges = read_dense<double>(rows), x = read_dense<double>(values);
-  int64_t length = rows.sizes.back(), per_row = rows.rank() == 1 ? values.numel() : values.sizes.back();
-  std::vector<int64_t> out;
-  for (size_t i = 0; i < x.size(); ++i) {
-    const double* begin =
-        edges.data() + (rows.rank() == 1 ? 0 : static_cast<int64_t>(i) / std::max<int64_t>(per_row, 1) * length);
-    auto place = right ? std::partition_point(begin, begin + length, [&](double e) { return !(e > x[i]); })
-                       : std::partition_point(begin, begin + length, [&](double e) { return !(e >= x[i]); });
-    out.push_back(place - begin);
-  }
-  Tensor result = Tensor::empty(search_type(typed), values.sizes);
-  write_dense(result, out);
-  call.results = {Datum{result}};
-}
-
-void add_search(Registry& r, SearchRow row) {
-  auto schema = std::make_shared<const Schema>(parse_schema(row.schema));
-  OpRecord record;
-  record.schema_text = row.schema;
-  record.samples = row.samples;
-  record.infer = [row](InferCall& call) { infer_search(call, row); };
-  record.lower = [row](LowerCall& call) { lower_search(call, row); };
-  record.reference = [row, schema](ReferenceCall& call) { reference_search(call, row, *schema); };
-  r.add(std::move(record));
-}
-
-void register_searching(Registry& r) {
-  // Samples of equal values: any row of one constant is sorted.
-  Sample::TensorSpec row = spec({4}, DType::f32, 0.5, 0.5), rows = spec({2, 4}, DType::i64, 1, 1), x = spec({2, 3});
-  std::string tail = "bool out_int32=False, bool right=False) -> Tensor";
-  std::string more = "bool out_int32=False, bool right=False, str? side=None, Tensor? sorter=None) -> Tensor";
-  add_search(
-      r, {"bucketize.Tensor(Tensor self, Tensor boundaries, *, " + tail,
-          "boundaries",
-          "self",
-          {{{x, row}}, {{x, row, Scalar(true), Scalar(true)}}, {{spec({3}, DType::i64), row}}, {{x, spec({})}, true}}});
-  add_search(
-      r, {"bucketize.Scalar(Scalar self, Tensor boundaries, *, " + tail, "boundaries", "self", {{{Scalar(1), row}}}});
-  add_search(r, {"searchsorted.Tensor(Tensor sorted_sequence, Tensor self, *, " + more,
-                 "sorted_sequence",
-                 "self",
-                 {{{row, x}},
-                  {{rows, x}},
-                  {{row, x, Scalar(false), Scalar(false), std::string("right")}},
-                  {{row, x, Scalar(false), Scalar(false), std::string("up")}, true}}});
-  add_search(r, {"searchsorted.Scalar(Tensor sorted_sequence, Scalar self, *, " + more,
-                 "sorted_sequence",
-                 "self",
-                 {{{row, Scalar(1.5)}}}});
 }
 
 }  // namespace

@@ -49,6 +49,7 @@ const Registry& Registry::instance() {
     register_packed_products(all);
     register_frexp(all);
     register_antialias(all);
+    register_poisson(all);
     return all;
   }();
   return registry;

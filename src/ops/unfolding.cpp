@@ -239,7 +239,10 @@ class GridSampler {
     const Sizes &x = input_->type.sizes, &g = grid_->type.sizes;
     if (x.size() != spatial + 2 || g.size() != spatial + 2 || !g.back().is_constant(static_cast<int64_t>(spatial)))
       refuse(call_, "input and grid do not fit");
-    if (!is_float(input_->type.dtype)) refuse_dtype(call_, input_->type.dtype);
+    dtype_ = input_->type.dtype;
+    if (!is_float(dtype_)) refuse_dtype(call_, dtype_);
+    input_ = b.to(input_, compute_dtype(dtype_));
+    grid_ = b.to(grid_, compute_dtype(dtype_));
   }
 
   Value* run() {
@@ -259,11 +262,20 @@ class GridSampler {
   }
 
  private:
+  // Eager computes in the input's own type: every step rounds to it. Said by casts, which fusion never skips.
+  Value* rounded(Value* x) {
+    return x->type.dtype == dtype_ || is_integer(x->type.dtype) ? x : b_.to(b_.to(x, dtype_), x->type.dtype);
+  }
+  Value* add(Value* x, Argument y) { return rounded(b_.add(x, std::move(y))); }
+  Value* sub(Value* x, Argument y) { return rounded(b_.sub(x, std::move(y))); }
+  Value* mul(Value* x, Argument y) { return rounded(b_.mul(x, std::move(y))); }
+  Value* from_one(Value* x) { return rounded(b_("rsub.Scalar", {x, Scalar(1)})); }
+
   Argument size_number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
 
   Value* position(Value* x, const Expr& size, bool moves) {
-    Value* scaled = align_ ? b_.mul(b_.add(x, Scalar(1)), half(size - Expr(1)))
-                           : b_.mul(b_.sub(b_.mul(b_.add(x, Scalar(1)), size_number(size)), Scalar(1)), Scalar(0.5));
+    Value* scaled = align_ ? mul(add(x, Scalar(1)), half(size - Expr(1)))
+                           : mul(sub(mul(add(x, Scalar(1)), size_number(size)), Scalar(1)), Scalar(0.5));
     return moves ? moved(scaled, size) : scaled;
   }
   Argument half(const Expr& e) {
@@ -282,12 +294,12 @@ class GridSampler {
     if (align_ && is_one(size)) return b_("zeros_like", {x});
     double low = align_ ? 0 : -0.5;
     Expr span = align_ ? size - Expr(1) : size;
-    Value* shifted = b_("abs", {b_.sub(x, Scalar(low))});
+    Value* shifted = b_("abs", {sub(x, Scalar(low))});
     Value* extra = b_("fmod.Scalar", {shifted, size_number(span)});
-    Value* flips = b_("floor", {b_.div(shifted, size_number(span))});
+    Value* flips = b_("floor", {rounded(b_.div(shifted, size_number(span)))});
     Value* even = b_("eq.Scalar", {b_("fmod.Scalar", {flips, Scalar(2)}), Scalar(0)});
-    Value* back = b_.sub(b_("rsub.Scalar", {extra, size_number(span)}), Scalar(-low));
-    return b_("where.self", {even, b_.add(extra, Scalar(low)), back});
+    Value* back = sub(rounded(b_("rsub.Scalar", {extra, size_number(span)})), Scalar(-low));
+    return b_("where.self", {even, add(extra, Scalar(low)), back});
   }
 
   // Values at whole positions [N, out…] per dimension, times weights; outside counts as 0.
@@ -300,7 +312,7 @@ class GridSampler {
       inside = inside ? b_("logical_and", {inside, fits}) : fits;
       Value* safe =
           b_.to(b_("clamp", {b_("nan_to_num", {at[d]}), Scalar(0), size_number(x[d + 2] - Expr(1))}), DType::i64);
-      flat = flat ? b_.add(b_.mul(flat, size_number(x[d + 2])), safe) : safe;
+      flat = flat ? add(mul(flat, size_number(x[d + 2])), safe) : safe;
     }
     Sizes places = flat->type.sizes, rows = {x[0], x[1], product(Sizes(x.begin() + 2, x.end()))};
     Sizes list = {places[0], Expr(1), product(Sizes(places.begin() + 1, places.end()))}, wide = list,
@@ -310,36 +322,37 @@ class GridSampler {
     Value* index = b_("expand", {b_.view(flat, list), b_.ints(wide)});
     Value* values = b_.view(b_("gather", {b_.view(input_, rows), Scalar(2), index}), out);
     Value* mask = b_("unsqueeze", {inside, Scalar(1)});
-    values = b_("where.self", {mask, values, Scalar(0.0)});
-    return weight ? b_.mul(values, b_("unsqueeze", {weight, Scalar(1)})) : values;
+    values = b_("where.ScalarOther", {mask, values, Scalar(0.0)});
+    return weight ? mul(values, b_("unsqueeze", {weight, Scalar(1)})) : values;
   }
 
   Value* linear(const std::vector<Value*>& at) {
     std::vector<Value*> low, far;
     for (Value* p : at) {
       low.push_back(b_("floor", {p}));
-      far.push_back(b_.sub(p, low.back()));
+      far.push_back(sub(p, low.back()));
     }
     Value* sum = nullptr;
     for (size_t corner = 0; corner < (size_t{1} << spatial_); ++corner) {
       std::vector<Value*> places;
       Value* weight = nullptr;
-      for (size_t d = 0; d < spatial_; ++d) {
-        bool upper = corner >> d & 1;
-        places.push_back(upper ? b_.add(low[d], Scalar(1)) : low[d]);
-        Value* part = upper ? far[d] : b_("rsub.Scalar", {far[d], Scalar(1)});
-        weight = weight ? b_.mul(weight, part) : part;
+      places.resize(spatial_);
+      // The last dimension changes fastest and its weight is the first factor, as in eager: narrow floats round.
+      for (size_t d = spatial_; d-- > 0;) {
+        bool upper = corner >> (spatial_ - 1 - d) & 1;
+        places[d] = upper ? add(low[d], Scalar(1)) : low[d];
+        Value* part = upper ? far[d] : from_one(far[d]);
+        weight = weight ? mul(weight, part) : part;
       }
       Value* term = gathered(places, weight);
-      sum = sum ? b_.add(sum, term) : term;
+      sum = sum ? add(sum, term) : term;
     }
     return sum;
   }
 
   Value* polynomial(Value* x, const std::vector<double>& coefficients) {  // highest first
     Value* out = nullptr;
-    for (double c : coefficients)
-      out = out ? b_.add(b_.mul(out, x), Scalar(c)) : b_.add(b_.mul(x, Scalar(0.0)), Scalar(c));
+    for (double c : coefficients) out = out ? add(mul(out, x), Scalar(c)) : add(mul(x, Scalar(0.0)), Scalar(c));
     return out;
   }
 
@@ -349,19 +362,19 @@ class GridSampler {
     std::vector<std::vector<Value*>> weights(spatial_);
     for (size_t d = 0; d < spatial_; ++d) {
       low.push_back(b_("floor", {at[d]}));
-      Value* t = b_.sub(at[d], low[d]);
-      Value* rest = b_("rsub.Scalar", {t, Scalar(1)});
+      Value* t = sub(at[d], low[d]);
+      Value* rest = from_one(t);
       std::vector<double> near = {a + 2, -(a + 3), 0, 1}, far = {a, -5 * a, 8 * a, -4 * a};
-      weights[d] = {polynomial(b_.add(t, Scalar(1)), far), polynomial(t, near), polynomial(rest, near),
-                    polynomial(b_.add(rest, Scalar(1)), far)};
+      weights[d] = {polynomial(add(t, Scalar(1)), far), polynomial(t, near), polynomial(rest, near),
+                    polynomial(add(rest, Scalar(1)), far)};
     }
     Value* sum = nullptr;
     for (int64_t i = 0; i < 4; ++i) {
       for (int64_t j = 0; j < 4; ++j) {
-        std::vector<Value*> places = {moved(b_.add(low[0], Scalar(i - 1)), input_->type.sizes[2]),
-                                      moved(b_.add(low[1], Scalar(j - 1)), input_->type.sizes[3])};
-        Value* term = gathered(places, b_.mul(weights[0][static_cast<size_t>(i)], weights[1][static_cast<size_t>(j)]));
-        sum = sum ? b_.add(sum, term) : term;
+        std::vector<Value*> places = {moved(add(low[0], Scalar(i - 1)), input_->type.sizes[2]),
+                                      moved(add(low[1], Scalar(j - 1)), input_->type.sizes[3])};
+        Value* term = gathered(places, mul(weights[0][static_cast<size_t>(i)], weights[1][static_cast<size_t>(j)]));
+        sum = sum ? add(sum, term) : term;
       }
     }
     return sum;
@@ -370,6 +383,7 @@ class GridSampler {
   Build& b_;
   DecomposeCall& call_;
   Value *input_, *grid_;
+  DType dtype_ = DType::f32;
   size_t spatial_;
   Interpolation mode_;
   Border border_;
@@ -394,6 +408,8 @@ void register_sampling(Registry& r) {
         deep.push_back({{spec({1, 2, 3, 4, 2}), spec({1, 2, 2, 3, 3}, DType::f32, -1.3, 1.3), Scalar(mode),
                          Scalar(border), Scalar(false)}});
     }
+  flat.push_back({{spec({1, 2, 4, 5}, DType::bf16), spec({1, 3, 2, 2}, DType::bf16, -1.3, 1.3), Scalar(0), Scalar(2),
+                   Scalar(false)}});
   flat.push_back({{image, spec({1, 3, 2, 3}), Scalar(0), Scalar(0), Scalar(false)}, true});
   add_composite(
       r, {.schema = "grid_sampler_2d" + tail, .build = [](Build& b) { build_grid_sampler(b, 2); }, .samples = flat});

@@ -86,6 +86,59 @@ void infer_upsample(InferCall& call, const UpsampleRow& row) {
   call.results = {strided_type(input.dtype, std::move(sizes), std::move(strides), input.device)};
 }
 
+// ---- Weights ----
+
+struct Neighbour {
+  int64_t at;
+  double weight;
+};
+
+// T: the type in which eager computes source positions.
+template <class T>
+std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t out, std::optional<double> given,
+                                  bool align) {
+  T scale = given && *given > 0 ? static_cast<T>(1.0 / *given) : static_cast<T>(in) / static_cast<T>(out);
+  auto inside = [&](int64_t at) { return std::min(std::max<int64_t>(at, 0), in - 1); };
+  T half = static_cast<T>(0.5);
+  if (kernel == Kernel::nearest) return {{inside(static_cast<int64_t>(std::floor(static_cast<T>(o) * scale))), 1}};
+  if (kernel == Kernel::nearest_exact)
+    return {{inside(static_cast<int64_t>(std::floor((static_cast<T>(o) + half) * scale))), 1}};
+  T source = align ? (out > 1 ? static_cast<T>(o) * (static_cast<T>(in - 1) / static_cast<T>(out - 1)) : T{0})
+                   : scale * (static_cast<T>(o) + half) - half;
+  if (kernel == Kernel::linear) {
+    source = std::max(source, T{0});
+    int64_t low = static_cast<int64_t>(source);
+    T far = std::min(std::max(source - static_cast<T>(low), T{0}), T{1});
+    return {{inside(low), static_cast<double>(1 - far)}, {inside(low + 1), static_cast<double>(far)}};
+  }
+  int64_t low = static_cast<int64_t>(std::floor(source));
+  double t = static_cast<double>(source) - static_cast<double>(low), a = -0.75;
+  auto near = [&](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
+  auto far = [&](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
+  return {{inside(low - 1), far(t + 1)},
+          {inside(low), near(t)},
+          {inside(low + 1), near(1 - t)},
+          {inside(low + 2), far(2 - t)}};
+}
+
+// Eager interpolates images of bytes with whole weights: scaled by the largest power of two that keeps them below 2^15,
+// one direction after the other (columns first), each rounded to bytes.
+bool whole_weights(const UpsampleRow& row, DType dtype) {
+  return dtype == DType::u8 && row.spatial == 2 && (row.kernel == Kernel::linear || row.kernel == Kernel::cubic);
+}
+double weight_scale(Kernel kernel, int64_t in, int64_t out, std::optional<double> given, bool align) {
+  double largest = 0;
+  for (int64_t o = 0; o < out; ++o) {
+    std::map<int64_t, double> sums;  // at the border several neighbours are one element
+    for (const Neighbour& n : neighbours<double>(kernel, o, in, out, given, align)) sums[n.at] += n.weight;
+    for (auto [at, weight] : sums) largest = std::max(largest, weight);
+  }
+  double scale = 1;
+  for (int bits = 0; bits < 22 && 0.5 + largest * scale * 2 < 32768; ++bits) scale *= 2;
+  return scale;
+}
+double whole_weight(double weight, double scale) { return std::trunc(weight * scale + (weight < 0 ? -0.5 : 0.5)); }
+
 // ---- Lowering ----
 
 struct Tap {
@@ -96,19 +149,36 @@ struct Tap {
 class Taps {
  public:
   Taps(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, DType compute, int site)
-      : call_(call), k_(k), row_(row), real_(compute == DType::f64 ? DType::f64 : DType::f32), site_(site) {}
+      : call_(call), k_(k), row_(row), site_(site) {
+    whole_ = whole_weights(row, call.tensor(input_name(row))->type.dtype);
+    real_ = compute == DType::f64 || whole_ ? DType::f64 : DType::f32;
+  }
 
   std::vector<Tap> along(size_t d, const Expr& o, const Expr& in, const Expr& out) {
     if (in == out && row_.kernel != Kernel::cubic && !given_scale(call_, row_, d)) return {{o}};
     if (row_.kernel == Kernel::nearest || row_.kernel == Kernel::nearest_exact) return {nearest(d, o, in, out)};
-    return row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in)
-                                         : cubic(source(d, o, in, out, false), in);
+    auto taps = row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in)
+                                              : cubic(source(d, o, in, out, false), in);
+    if (whole_)
+      for (Tap& tap : taps) tap.weight = whole(tap.weight, scale_of(d, in, out));
+    return taps;
+  }
+  // The factor of whole weights; 0: they are fractions. Sizes that are not known take the factor of enlarging.
+  double scale_of(size_t d, const Expr& in, const Expr& out) {
+    if (!whole_) return 0;
+    if (!in.is_constant() || !out.is_constant()) return 16384;
+    return weight_scale(row_.kernel, in.value(), out.value(), given_scale(call_, row_, d), align_corners(call_));
   }
 
  private:
   ValueId number(double v) { return k_.constant(real_, Scalar(v)); }
   ValueId real(const Expr& e) { return k_.as(real_, k_.index_value(e)); }
   ValueId op(ScalarOp o, ValueId a, ValueId b) { return k_.op(o, a, b); }
+  ValueId whole(ValueId weight, double scale) {
+    ValueId scaled = op(ScalarOp::mul, weight, number(scale));
+    ValueId half = k_.select(op(ScalarOp::lt, weight, number(0)), number(-0.5), number(0.5));
+    return k_.op(ScalarOp::trunc, op(ScalarOp::add, scaled, half));
+  }
 
   // Input elements per output element.
   ValueId scale(size_t d, const Expr& in, const Expr& out) {
@@ -178,20 +248,35 @@ class Taps {
   const UpsampleRow& row_;
   DType real_;
   int site_;
+  bool whole_ = false;
 };
 
-ValueId weighted_sum(LowerCall& call, KernelBuilder& k, const UpsampleRow& row,
-                     const std::vector<std::vector<Tap>>& taps, Index at, size_t d, DType compute) {
+// Bytes from a sum of whole weights: the half added, the scale divided out, what is outside cut off. All is exact in
+// f32.
+ValueId rounded_bytes(KernelBuilder& k, ValueId sum, double scale) {
+  auto number = [&](double v) { return k.constant(DType::f32, Scalar(v)); };
+  ValueId moved = k.op(ScalarOp::mul, k.op(ScalarOp::add, sum, number(scale / 2)), number(1 / scale));
+  return k.op(ScalarOp::min, k.op(ScalarOp::max, k.op(ScalarOp::floor, moved), number(0)), number(255));
+}
+
+struct Direction {
+  std::vector<Tap> taps;
+  double scale = 0;  // of whole weights; 0: none
+};
+
+ValueId weighted_sum(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, const std::vector<Direction>& taps,
+                     Index at, size_t d, DType compute) {
   if (d == taps.size()) return k.as(compute, k.load_compute(call.input(input_name(row)), at));
   ValueId sum = loops::no_value;
-  for (const Tap& tap : taps[d]) {
+  for (const Tap& tap : taps[d].taps) {
     Index next = at;
     next.push_back(tap.at);
     ValueId value = weighted_sum(call, k, row, taps, next, d + 1, compute);
     if (tap.weight != loops::no_value) value = k.op(ScalarOp::mul, value, k.as(compute, tap.weight));
     sum = sum == loops::no_value ? value : k.op(ScalarOp::add, sum, value);
   }
-  return sum;
+  bool weighted = taps[d].taps[0].weight != loops::no_value;
+  return weighted && taps[d].scale > 0 ? rounded_bytes(k, sum, taps[d].scale) : sum;
 }
 
 void lower_upsample(LowerCall& call, const UpsampleRow& row) {
@@ -203,8 +288,10 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   call.kernel([&](KernelBuilder& k) {
     k.parallel(sizes, [&](const Index& i) {
       Taps taps(call, k, row, compute, site);
-      std::vector<std::vector<Tap>> all;
-      for (size_t d = 0; d < row.spatial; ++d) all.push_back(taps.along(d, i[d + 2], input.sizes[d + 2], sizes[d + 2]));
+      std::vector<Direction> all;
+      for (size_t d = 0; d < row.spatial; ++d)
+        all.push_back({taps.along(d, i[d + 2], input.sizes[d + 2], sizes[d + 2]),
+                       taps.scale_of(d, input.sizes[d + 2], sizes[d + 2])});
       ValueId value = weighted_sum(call, k, row, all, {i[0], i[1]}, 0, compute);
       if (!is_float(input.dtype) && !plain) value = k.op(ScalarOp::round, value);
       k.store(call.output(), i, value);
@@ -214,39 +301,6 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
 
 // ---- Reference ----
 
-struct Neighbour {
-  int64_t at;
-  double weight;
-};
-
-// T: the type in which eager computes source positions.
-template <class T>
-std::vector<Neighbour> neighbours(Kernel kernel, int64_t o, int64_t in, int64_t out, std::optional<double> given,
-                                  bool align) {
-  T scale = given && *given > 0 ? static_cast<T>(1.0 / *given) : static_cast<T>(in) / static_cast<T>(out);
-  auto inside = [&](int64_t at) { return std::min(std::max<int64_t>(at, 0), in - 1); };
-  T half = static_cast<T>(0.5);
-  if (kernel == Kernel::nearest) return {{inside(static_cast<int64_t>(std::floor(static_cast<T>(o) * scale))), 1}};
-  if (kernel == Kernel::nearest_exact)
-    return {{inside(static_cast<int64_t>(std::floor((static_cast<T>(o) + half) * scale))), 1}};
-  T source = align ? (out > 1 ? static_cast<T>(o) * (static_cast<T>(in - 1) / static_cast<T>(out - 1)) : T{0})
-                   : scale * (static_cast<T>(o) + half) - half;
-  if (kernel == Kernel::linear) {
-    source = std::max(source, T{0});
-    int64_t low = static_cast<int64_t>(source);
-    T far = std::min(std::max(source - static_cast<T>(low), T{0}), T{1});
-    return {{inside(low), static_cast<double>(1 - far)}, {inside(low + 1), static_cast<double>(far)}};
-  }
-  int64_t low = static_cast<int64_t>(std::floor(source));
-  double t = static_cast<double>(source) - static_cast<double>(low), a = -0.75;
-  auto near = [&](double x) { return ((a + 2) * x - (a + 3)) * x * x + 1; };
-  auto far = [&](double x) { return ((a * x - 5 * a) * x + 8 * a) * x - 4 * a; };
-  return {{inside(low - 1), far(t + 1)},
-          {inside(low), near(t)},
-          {inside(low + 1), near(1 - t)},
-          {inside(low + 2), far(2 - t)}};
-}
-
 void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schema& schema) {
   OpCall typed(call.node(), schema);
   Tensor input = call.tensor(input_name(row));
@@ -255,18 +309,26 @@ void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schem
   std::vector<double> x = read_dense<double>(input), out;
   bool wide = reference_compute(call, nominal_argument_dtype(call, input_name(row))) == DType::f64,
        align = align_corners(typed);
+  wide |= whole_weights(row, input.dtype);
   std::vector<std::vector<std::vector<Neighbour>>> table(row.spatial);
   for (size_t d = 0; d < row.spatial; ++d)
     for (int64_t o = 0; o < sizes[d + 2]; ++o)
       table[d].push_back(
           wide ? neighbours<double>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align)
                : neighbours<float>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align));
+  std::vector<double> scales(row.spatial, 0);
+  for (size_t d = 0; d < row.spatial && whole_weights(row, input.dtype); ++d) {
+    scales[d] = weight_scale(row.kernel, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align);
+    for (auto& list : table[d])
+      for (Neighbour& n : list) n.weight = whole_weight(n.weight, scales[d]);
+  }
   std::vector<int64_t> strides = contiguous_strides(input.sizes), at(sizes.size(), 0);
   std::function<double(size_t, int64_t)> sum = [&](size_t d, int64_t offset) -> double {
     if (d == row.spatial) return x[static_cast<size_t>(offset)];
     double total = 0;
     for (const Neighbour& n : table[d][static_cast<size_t>(at[d + 2])])
       total += n.weight * sum(d + 1, offset + n.at * strides[d + 2]);
+    if (scales[d] > 0) total = std::min(std::max(std::floor((total + scales[d] / 2) / scales[d]), 0.0), 255.0);
     return total;
   };
   for (int64_t i = 0, n = count_elements(sizes); i < n; ++i) {
@@ -311,6 +373,10 @@ void add_both(Registry& r, const std::string& name, Kernel kernel, size_t spatia
       if (corners) sample.args.emplace_back(Scalar(with));
       samples.push_back(sample);
     }
+  }
+  if (corners && spatial == 2) {
+    samples.push_back({{spec({1, 3, 5, 4}, DType::u8, 0, 255), List{7, 9}, Scalar(false)}});
+    samples.push_back({{spec({2, 1, 8, 9}, DType::u8, 0, 255), List{3, 5}, Scalar(true)}});
   }
   samples.push_back({{spec({2, 3}), larger}, true});
   if (corners) samples.back().args.emplace_back(Scalar(false));
