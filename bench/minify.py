@@ -107,7 +107,9 @@ class InBranch(RandomProgram):
                 kept = torch.cond(y.sum() > -1e9, yes, no, (a,))
                 value, cost = kept, 5
             else:
-                value, cost = choose.choice(((torch.sigmoid(a) + b, 2), (a * torch.tanh(b), 2), (torch.sin(a), 1)))
+                kind = choose.randrange(3)
+                value = torch.sigmoid(a) + b if kind == 0 else a * torch.tanh(b) if kind == 1 else torch.sin(a)
+                cost = 1 if kind == 2 else 2
             values.append(value)
             count += cost
         return values[-1], kept
@@ -242,6 +244,8 @@ class Bench:
         return not wrong
 
     def table(self):
+        if all(row[0].startswith('program ') for row in self.rows):
+            return
         print('\n| case | operators | left | limit | took |\n| --- | --- | --- | --- | --- |')
         for name, operators, left, seconds, limit, good in self.rows:
             if not name.startswith('program '):
@@ -255,6 +259,7 @@ def main():
     parser.add_argument('--nodes', default='1000,5000')
     parser.add_argument('--faults', default='', help='only faults that contain one of these, of the large programs')
     parser.add_argument('--programs', type=int, default=50)
+    parser.add_argument('--first', type=int, default=0, help='the first seed of the random programs')
     parser.add_argument('--all', action='store_true', help='everything; the default')
     options = parser.parse_args()
     wanted = [part for part in options.faults.split(',') if part]
@@ -272,13 +277,17 @@ def main():
                         continue
                     inputs = (torch.randn(16, SIZE), torch.randn(16, SIZE))
                     made = InBranch if 'subgraph' in fault else RandomProgram
-                    export(made(nodes, 1), inputs, model, 'dynamic' in fault)
+                    dynamic = 'dynamic' in fault
+                    model = os.path.join(directory, f'{made.__name__}_{nodes}_{dynamic}.pt2')
+                    if not os.path.exists(model):
+                        export(made(nodes, 1), inputs, model, dynamic)
                     limit = nodes * 0.06 * (3 if 'hang' in fault else 1)
                     bench.run(f'{nodes} nodes, {fault}', model, [f'inject_fault_TESTING_ONLY={fault}'], limit, operators)
+        model = os.path.join(directory, 'model.pt2')
         if 'random' in options.only:
             good = 0
             faults = [fault for fault in FAULTS if 'hang' not in fault]
-            for seed in range(options.programs):
+            for seed in range(options.first, options.first + options.programs):
                 fault = faults[seed % len(faults)]
                 inputs = (torch.randn(16, SIZE), torch.randn(16, SIZE))
                 made = InBranch if 'subgraph' in fault else RandomProgram

@@ -204,7 +204,7 @@ void MinifierDump::write_files(const std::string& inputs) {
   write_file_atomic(launcher, python(package, !inputs.empty()));
   write_file_atomic(script, shell(package, !inputs.empty()));
   chmod(script.c_str(), 0755);
-  log_.write(KILN_LOG_WARNING, str("Writing minified repro to:\n", launcher));
+  log_.write(KILN_LOG_INFO, str("Writing minified repro to:\n", launcher));
 }
 
 std::string MinifierDump::python(const std::string& package, bool has_inputs) const {
