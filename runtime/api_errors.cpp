@@ -42,8 +42,12 @@ kiln_status report_current_exception() noexcept {
   try {
     throw;
   } catch (const Error& error) {
-    // Where the contract fixes a text, that text comes first, verbatim.
-    std::string text = starts_with(error.message(), "Error: ") ? error.message() : error.what();
+    // Where the contract fixes a text, that text comes first, verbatim; a native stack that was asked for follows.
+    std::string text = error.what();
+    if (starts_with(error.message(), "Error: ")) {
+      const size_t stack = text.find("\n  native stack, ");
+      text = error.message() + (stack == std::string::npos ? "" : text.substr(stack));
+    }
     return remember(status_of(error), std::move(text), error.code());
   } catch (const std::bad_alloc&) {
     return remember(KILN_ERROR_MEMORY, "error[K0650]: out of memory", "K0650");

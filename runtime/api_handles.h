@@ -4,7 +4,9 @@
 #include <string>
 #include <vector>
 
+#include "runtime/minifier_dump.h"
 #include "runtime/model.h"
+#include "runtime/tools.h"
 
 // The description of one input, output or constant, in the form kiln.h gives out: pointers into these vectors.
 struct SpecText {
@@ -18,11 +20,26 @@ struct kiln_model {
   std::vector<SpecText> inputs, outputs;
   std::vector<int32_t> constants;  // indices of those that the user sees
   std::vector<SpecText> constant_texts;
+  std::string path;                                   // "": in memory
+  std::shared_ptr<kiln::runtime::Tools> tools;        // nullptr: no setting asks for any
+  std::shared_ptr<kiln::runtime::MinifierDump> dump;  // nullptr: not asked for
+  bool native_stacks = false;
 };
 
 struct kiln_instance {
-  explicit kiln_instance(std::shared_ptr<kiln::runtime::Model> model) : instance(std::move(model)) {}
+  explicit kiln_instance(const kiln_model& model)
+      : instance(model.model),
+        path(model.path),
+        tools(model.tools),
+        dump(model.dump),
+        native_stacks(model.native_stacks),
+        plain(!tools && !dump && !native_stacks) {}
   kiln::runtime::Instance instance;
+  std::string path;
+  std::shared_ptr<kiln::runtime::Tools> tools;
+  std::shared_ptr<kiln::runtime::MinifierDump> dump;
+  bool native_stacks;
+  bool plain;  // nothing of these: runs ask for nothing else
 };
 
 namespace kiln::runtime {

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/native_stack.h"
 #include "base/settings.h"
 #include "runtime/api_handles.h"
 #include "runtime/element.h"
@@ -32,8 +33,7 @@ Settings read_settings(const kiln_load_options& options) {
   return settings;
 }
 
-ModelOptions model_options(const kiln_load_options& options) {
-  Settings settings = read_settings(options);
+ModelOptions model_options(const kiln_load_options& options, const Settings& settings) {
   ModelOptions out;
   if (options.allocator)
     out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
@@ -75,8 +75,8 @@ SpecText describe(const Program& program, int32_t buffer) {
   return text;
 }
 
-kiln_model* load(const PackageSource& source, const kiln_load_options& options) {
-  ModelOptions model = model_options(options);
+std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_load_options& options,
+                                       ModelOptions model) {
   std::vector<std::string> libraries(options.custom_op_libraries,
                                      options.custom_op_libraries + options.custom_op_library_count);
   ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features());
@@ -93,7 +93,29 @@ kiln_model* load(const PackageSource& source, const kiln_load_options& options) 
     handle->constants.push_back(index);
     handle->constant_texts.push_back(describe(program, buffer_of_constant(program, index)));
   }
-  return handle.release();
+  return handle;
+}
+
+// `path`: empty for a package in memory.
+kiln_model* load(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
+  const Settings settings = read_settings(options);
+  const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
+  const NativeStackScope scope(stacks);
+  ModelOptions model = model_options(options, settings);
+  const std::shared_ptr<Tools> tools = Tools::when_asked(path, options, settings, model.log);
+  const std::shared_ptr<MinifierDump> dump = MinifierDump::make(settings, path, as_text(source.bytes), model.log);
+  try {
+    auto handle = load_model(source, options, std::move(model));
+    handle->path = path;
+    handle->tools = tools;
+    handle->dump = dump;
+    handle->native_stacks = stacks;
+    return handle.release();
+  } catch (const Error& error) {
+    if (dump) dump->load_failed();
+    if (tools) tools->library().load_failed(tools->handle(), error.code().c_str(), error.message().c_str());
+    throw;
+  }
 }
 
 void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& text, kiln_spec& spec) {
@@ -149,7 +171,7 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   *out = nullptr;
   return guarded([&] {
     auto file = MappedFile::open(path);
-    *out = load({file->bytes(), path, file}, whole_options(options));
+    *out = load({file->bytes(), path, file}, path, whole_options(options));
   });
 }
 
@@ -157,8 +179,8 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out =
-        load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, whole_options(options));
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, "",
+                whole_options(options));
   });
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/native_stack.h"
 #include "runtime/api_handles.h"
 #include "runtime/element.h"
 
@@ -37,6 +38,38 @@ void update_constants(Model& model, const char* const* names, const DLTensor* co
   model.runs().drop_weights_except(model.weights().version());
 }
 
+kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                size_t output_count) {
+  kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
+  if (status == KILN_OK) return status;
+  for (size_t i = 0; i < output_count; ++i)
+    if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
+  return status;
+}
+
+kiln_status run_dumped(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                       size_t output_count) {
+  MinifierDump* dump = instance->dump.get();
+  if (dump) dump->before(inputs, input_count);
+  const kiln_status status = run(instance, inputs, input_count, outputs, output_count);
+  // A hook that said stop is no failure.
+  if (dump && status != KILN_OK && status != KILN_ERROR_STOPPED) dump->failed(inputs, input_count);
+  return status;
+}
+
+// What settings of the model want to know of its runs.
+kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                     size_t output_count) {
+  const NativeStackScope scope(instance->native_stacks);
+  if (!instance->tools) return run_dumped(instance, inputs, input_count, outputs, output_count);
+  const kiln_tools_library& library = instance->tools->library();
+  void* handle = instance->tools->handle();
+  void* call = library.before(handle, inputs, input_count);
+  const kiln_status status = run_dumped(instance, inputs, input_count, outputs, output_count);
+  if (call) library.after(handle, call, status, kiln_last_error_code(), kiln_last_error(), outputs, output_count);
+  return status;
+}
+
 }  // namespace
 
 extern "C" {
@@ -44,7 +77,7 @@ extern "C" {
 kiln_status kiln_instance_create(kiln_model* model, kiln_instance** out) {
   KILN_REQUIRE(model && out);
   *out = nullptr;
-  return guarded([&] { *out = new kiln_instance(model->model); });
+  return guarded([&] { *out = new kiln_instance(*model); });
 }
 
 void kiln_instance_free(kiln_instance* instance) { delete instance; }
@@ -52,11 +85,9 @@ void kiln_instance_free(kiln_instance* instance) { delete instance; }
 kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                      size_t output_count) {
   KILN_REQUIRE(instance && (inputs || input_count == 0) && (outputs || output_count == 0));
-  kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
-  if (status == KILN_OK) return status;
-  for (size_t i = 0; i < output_count; ++i)
-    if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
-  return status;
+  if (hooks_built && !instance->plain) [[unlikely]]
+    return run_told(instance, inputs, input_count, outputs, output_count);
+  return run(instance, inputs, input_count, outputs, output_count);
 }
 
 kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {

@@ -1,31 +1,18 @@
 #include "runtime/checked_steps.h"
 
-#include <dlfcn.h>
-
 #include "base/error.h"
-#include "base/file.h"
 #include "kiln/debug_library.h"
+#include "runtime/companion.h"
 #include "runtime/step_text.h"
 
 namespace kiln::runtime {
 namespace {
 
-// Beside this code (the runtime's shared object, or the program that has it inside), in lib/ next to its folder, or
-// wherever the loader looks.
 const kiln_debug_library& open_library() {
   std::vector<std::string> places;
-  Dl_info here{};
-  if (dladdr(reinterpret_cast<const void*>(&make_checked_steps), &here) && here.dli_fname) {
-    const std::string folder = parent_path(here.dli_fname);
-    places.push_back(join_path(folder, "libkiln_debug.so"));
-    places.push_back(join_path(join_path(folder, "../lib"), "libkiln_debug.so"));
-  }
-  places.push_back("libkiln_debug.so");
-  for (const std::string& place : places) {
-    void* library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
-    auto entry = library ? reinterpret_cast<kiln_debug_library_fn>(dlsym(library, "kiln_debug_entry")) : nullptr;
-    if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) return *entry();
-  }
+  const auto entry =
+      reinterpret_cast<kiln_debug_library_fn>(open_companion("libkiln_debug.so", "kiln_debug_entry", places));
+  if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) return *entry();
   fail_user("K0639",
             str("check_bounds needs libkiln_debug.so of this version of Kiln, which was not found: looked for ",
                 join(places, ", ")));

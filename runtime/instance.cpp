@@ -52,6 +52,22 @@ class Instance::Hook : public StepObserver {
   void* user_;
 };
 
+class Instance::Both : public StepObserver {
+ public:
+  Both(StepObserver& hook, StepObserver& profiler) : hook_(hook), profiler_(profiler) {}
+  // The profiler next to the launch: the hook's time is not the step's.
+  kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
+    if (when == KILN_AFTER_STEP) profiler_.observe(when, step);
+    const kiln_hook_answer answer = hook_.observe(when, step);
+    if (when == KILN_BEFORE_STEP) profiler_.observe(when, step);
+    return answer;
+  }
+  bool wants(const char*) const override { return true; }
+
+ private:
+  StepObserver &hook_, &profiler_;
+};
+
 Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
   const format::Plan& plan = model_->plan();
   if (!model_->program().stateful) return;
@@ -70,7 +86,7 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
 
 void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
   CallState state;
-  state.hook = hook_.get();
+  state.hook = observer_;
   if (model_->plan().uses_random)
     state.seed = mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
   Lease lease(*model_);
@@ -88,6 +104,19 @@ void Instance::set_seed(uint64_t seed) {
 void Instance::set_hook(kiln_hook_fn hook, void* user) {
   std::lock_guard lock(mutex_);
   hook_ = hook ? std::make_unique<Hook>(hook, user) : nullptr;
+  choose_observer();
+}
+
+std::unique_ptr<StepObserver> Instance::set_profiler(std::unique_ptr<StepObserver> profiler) {
+  std::lock_guard lock(mutex_);
+  std::swap(profiler, profiler_);
+  choose_observer();
+  return profiler;
+}
+
+void Instance::choose_observer() {
+  both_ = hook_ && profiler_ ? std::make_unique<Both>(*hook_, *profiler_) : nullptr;
+  observer_ = both_ ? both_.get() : hook_ ? hook_.get() : profiler_.get();
 }
 
 void Instance::read_constant(std::string_view name, const DLTensor& to) {

@@ -125,16 +125,21 @@ class Instance {
   void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count);
   void set_seed(uint64_t seed);
   void set_hook(kiln_hook_fn hook, void* user);
+  // Sees every step beside the hook; gives back the one that did so far.
+  std::unique_ptr<StepObserver> set_profiler(std::unique_ptr<StepObserver> profiler);
   void read_constant(std::string_view name, const DLTensor& to);
   void write_constant(std::string_view name, const DLTensor& from);
   Model& model() { return *model_; }
 
  private:
   class Hook;
+  class Both;
+  void choose_observer();
   std::shared_ptr<Model> model_;
   std::mutex mutex_;               // held by runs of stateful models, and while reading or writing their buffers
   std::vector<ConstantData> own_;  // by constant; only mutable ones are set
-  std::unique_ptr<StepObserver> hook_;
+  std::unique_ptr<StepObserver> hook_, profiler_, both_;
+  StepObserver* observer_ = nullptr;  // of those three, what a run has to ask; nullptr: none
   std::atomic<uint64_t> seed_{0};
   alignas(64) std::atomic<uint64_t> runs_{0};  // only counted where random numbers are drawn
 };

@@ -22,19 +22,13 @@ class NanAsserts : public StepObserver {
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
       // Before: what it reads. After: what it wrote; its other arguments are as they were.
-      if (when == KILN_BEFORE_STEP ? arg.access == 2 || fills_itself(arg) : arg.access == 1) continue;
+      if (when == KILN_BEFORE_STEP ? not_yet_written(arg) : arg.access == 1) continue;
       if (const auto bad = first_bad_element(arg.tensor)) fail(when, step, arg, *bad);
     }
     return KILN_HOOK_CONTINUE;
   }
 
  private:
-  // Memory that the kernel writes first and then reads: before the launch it holds whatever was there.
-  static bool fills_itself(const kiln_step_arg& arg) {
-    bool from_outside = arg.role == KILN_ROLE_INPUT || arg.role == KILN_ROLE_CONSTANT || arg.role == KILN_ROLE_DERIVED;
-    return arg.access == 3 && !*arg.producer && !from_outside;
-  }
-
   [[noreturn]] void fail(kiln_hook_when when, const kiln_step& step, const kiln_step_arg& arg,
                          const BadElement& bad) const {
     const bool before = when == KILN_BEFORE_STEP;

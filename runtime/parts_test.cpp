@@ -148,6 +148,44 @@ TEST(Statistics, CountAndIgnoreWhatIsNotFinite) {
   EXPECT_EQ(s.first.size(), 3u);
 }
 
+// Blocks are looked at in lanes: the same numbers as one value after the other, whatever the strides, and bad values
+// are found wherever they stand.
+TEST(Statistics, BlocksGiveWhatSingleValuesGive) {
+  std::vector<double> values(3 * 700);
+  for (size_t i = 0; i < values.size(); ++i) values[i] = static_cast<double>((i * 7919) % 1009) - 400;
+  int64_t sizes[] = {700, 3}, strides[] = {1, 700};
+  const DLTensor columns{values.data(), {kDLCPU, 0}, 2, dl_dtype(DType::f64), sizes, strides, 0};
+  std::vector<double> rows;
+  for (size_t i = 0; i < 700; ++i)
+    for (size_t j = 0; j < 3; ++j) rows.push_back(values[i + 700 * j]);
+  int64_t dense_strides[] = {3, 1};
+  const DLTensor dense{rows.data(), {kDLCPU, 0}, 2, dl_dtype(DType::f64), sizes, dense_strides, 0};
+  double sum = 0, squares = 0;
+  int64_t zeros = 0;
+  for (double v : rows) sum += v, zeros += v == 0;
+  for (double v : rows) squares += (v - sum / 2100) * (v - sum / 2100);
+  for (const DLTensor& tensor : {columns, dense}) {
+    const TensorStatistics s = tensor_statistics(tensor, 2);
+    EXPECT_EQ(s.minimum, *std::min_element(rows.begin(), rows.end()));
+    EXPECT_EQ(s.maximum, *std::max_element(rows.begin(), rows.end()));
+    EXPECT_NEAR(s.mean, sum / 2100, 1e-9);
+    EXPECT_NEAR(s.deviation, std::sqrt(squares / 2099), 1e-9);
+    EXPECT_EQ(s.zero, zeros);
+    EXPECT_EQ(s.first, (std::vector<double>{rows[0], rows[1]}));
+  }
+  EXPECT_EQ(tensor_checksum(columns), tensor_checksum(dense));
+  EXPECT_FALSE(first_bad_element(dense));
+  for (size_t at : {0u, 511u, 512u, 1023u, 2050u, 2099u}) {
+    const double kept = std::exchange(rows[at], at % 2 ? NAN : -INFINITY);
+    const auto bad = first_bad_element(dense);
+    ASSERT_TRUE(bad) << at;
+    EXPECT_EQ(bad->index, (std::vector<int64_t>{static_cast<int64_t>(at / 3), static_cast<int64_t>(at % 3)}));
+    EXPECT_EQ(tensor_statistics(dense, 0).nan + tensor_statistics(dense, 0).infinite, 1);
+    EXPECT_NE(tensor_checksum(columns), tensor_checksum(dense));
+    rows[at] = kept;
+  }
+}
+
 TEST(Processors, TakeTheTightestQuota) {
   TemporaryDirectory root;
   make_directories(root.path() + "/a/b");

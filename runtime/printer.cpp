@@ -52,8 +52,7 @@ class Printer : public StepObserver {
       const kiln_step_arg& arg = step.args[i];
       text += str("\n  ", pad(arg.name, name_width), "  ", pad(access_text(arg.access), 7), "  ",
                   pad(source_of(arg), source_width), "  ", tensor_text(arg.tensor));
-      // What is about to be overwritten entirely holds what somebody left there.
-      const bool unwritten = when == KILN_BEFORE_STEP && arg.access == 2;
+      const bool unwritten = when == KILN_BEFORE_STEP && not_yet_written(arg);
       text += unwritten ? "  (not yet written)" : values(arg.tensor, std::string(name_width + 4, ' '));
     }
     return text;

@@ -36,7 +36,7 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   pin_weights(state);
   if (program_.has_late) start_late();
   take_outputs(outputs, output_count);
-  if (hook_ || model_.watch().on()) [[unlikely]] {
+  if (hooks_built && (hook_ || model_.watch().on())) [[unlikely]] {
     start_watching(model_.watch().next_run());
     block<true>(program_.main);
   } else {
@@ -55,7 +55,7 @@ void Run::derive(const Weights& weights, const InitSlice& slice) {
   set_constants(weights);
   place_temps(true);
   hook_ = nullptr;
-  if (model_.watch().on()) {
+  if (hooks_built && model_.watch().on()) {
     start_watching(0);
     block<true>(slice.steps);
   } else {

@@ -20,6 +20,13 @@ namespace kiln::runtime {
 class Model;
 class RunningStep;
 
+// False only in the runtime that bench/off_cost.sh builds to see what the hooks cost when nobody uses them.
+#if defined(KILN_NO_HOOKS)
+inline constexpr bool hooks_built = false;
+#else
+inline constexpr bool hooks_built = true;
+#endif
+
 // What one call brings from its instance.
 struct CallState {
   const std::vector<ConstantData>* own_constants = nullptr;  // by constant; set for mutable ones

@@ -1,5 +1,7 @@
 // The watched launch: observers before and after, the step marked for the fault handlers, a bundle when it fails. None
 // of this runs unless a hook is set or a setting asked for it.
+#include <signal.h>
+
 #include <algorithm>
 
 #include "base/error.h"
@@ -41,7 +43,8 @@ class Run::ObservedStep : public RunningStep {
  public:
   ObservedStep(Run& run, const PreparedStep& prepared, const BoundStep& bound)
       : run_(run), prepared_(prepared), bound_(bound), iterations_(run.iterations_) {
-    text = str("kernel ", prepared.step->name, " (step ", prepared.step->number, ", run ", run.run_number_, ")",
+    text = str("kernel ", prepared.step->name, " (step ", prepared.step->number, ", run ", run.run_number_,
+               iterations_text(iterations_.data(), iterations_.size()), ")",
                run.model_.origin_text(prepared.step->number));
   }
 
@@ -102,8 +105,8 @@ class Run::ObservedStep : public RunningStep {
   }
 
   void report(int signal, const void* address) const override {
-    auto& self = const_cast<ObservedStep&>(*this);  // the run will not go on
-    const std::string where = near(address);
+    auto& self = const_cast<ObservedStep&>(*this);                                        // the run will not go on
+    const std::string where = signal == SIGFPE || signal == SIGILL ? "" : near(address);  // theirs is an instruction's
     if (!where.empty()) run_.model_.log().write(KILN_LOG_ERROR, where);
     self.write_bundle(str(signal_name(signal), " inside ", text, where.empty() ? "" : "\n", where));
   }
@@ -154,6 +157,7 @@ class Run::ObservedStep : public RunningStep {
 
 void Run::start_watching(uint64_t number) {
   run_number_ = number;
+  if (model_.watch().on()) install_fault_handlers();  // a recovered fault used one up; a fork has lost the reporter
   writers_.assign(program_.plan.buffers.size(), format::none);
   iterations_.clear();
 }

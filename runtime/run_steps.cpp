@@ -42,7 +42,7 @@ void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
   kiln_kernel_context context = launch->context;
   context.thread = static_cast<uint32_t>(slot);
   context.scratch = launch->scratch + slot * launch->scratch_stride;
-  if (launch->running) [[unlikely]] {
+  if (hooks_built && launch->running) [[unlikely]] {
     StepMark mark(launch->running);
     if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
       launch->failed.store(true, std::memory_order_relaxed);
@@ -76,7 +76,13 @@ void Run::step(const PreparedStep& prepared) {
     }
   }
   if (prepared.visible) {
-    observed ? launch_observed(prepared, bound) : launch(prepared, bound);
+    // A kernel whose sizes are known, nearly every step there is: no call more than a runtime without hooks would make.
+    if constexpr (observed)
+      launch_observed(prepared, bound);
+    else if (prepared.kernel) [[likely]]
+      launch_kernel(prepared, bound);
+    else
+      launch(prepared, bound);
     return;
   }
   control<observed>(prepared);

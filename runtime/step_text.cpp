@@ -8,12 +8,13 @@ namespace kiln::runtime {
 
 const char* when_text(kiln_hook_when when) { return when == KILN_BEFORE_STEP ? "before_launch" : "after_launch"; }
 
-std::string iterations_text(const kiln_step& step) {
-  if (step.loop_depth == 0) return "";
+std::string iterations_text(const int64_t* iterations, size_t depth) {
+  if (depth == 0) return "";
   std::string text = " iteration ";
-  for (size_t i = 0; i < step.loop_depth; ++i) text += str(i ? "." : "", step.iterations[i]);
+  for (size_t i = 0; i < depth; ++i) text += str(i ? "." : "", iterations[i]);
   return text;
 }
+std::string iterations_text(const kiln_step& step) { return iterations_text(step.iterations, step.loop_depth); }
 
 std::string first_line(const kiln_step& step) {
   for (size_t i = 0; i < step.origin_count; ++i)
@@ -33,6 +34,12 @@ std::string origins_text(const kiln_step& step) {
     if (!parts.empty()) text += str("\n  ", join(parts, " · "));
   }
   return text;
+}
+
+bool not_yet_written(const kiln_step_arg& arg) {
+  const bool from_outside =
+      arg.role == KILN_ROLE_INPUT || arg.role == KILN_ROLE_CONSTANT || arg.role == KILN_ROLE_DERIVED;
+  return arg.access == 2 || (arg.access == 3 && !*arg.producer && !from_outside);
 }
 
 std::string source_of(const kiln_step_arg& arg) {

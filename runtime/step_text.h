@@ -6,10 +6,14 @@
 
 namespace kiln::runtime {
 
-const char* when_text(kiln_hook_when when);          // "before_launch", "after_launch": the users' words
-std::string iterations_text(const kiln_step& step);  // " iteration 3", " iteration 1.3" in nested loops, or ""
-std::string first_line(const kiln_step& step);       // the user's source line, or ""
+const char* when_text(kiln_hook_when when);  // "before_launch", "after_launch": the users' words
+// " iteration 3", " iteration 1.3" in nested loops, or ""
+std::string iterations_text(const int64_t* iterations, size_t depth);
+std::string iterations_text(const kiln_step& step);
+std::string first_line(const kiln_step& step);    // the user's source line, or ""
 std::string origins_text(const kiln_step& step);  // "\n  --> model.py:42 …\n  module … · operator … · node …"
+// Memory that the kernel fills itself, seen before its launch: it holds what somebody left there.
+bool not_yet_written(const kiln_step_arg& arg);
 std::string source_of(const kiln_step_arg& arg);  // "from cpp_linear_0", "input", "constant", …
 std::string dims_text(const int64_t* dims, int32_t count);
 std::string tensor_text(const DLTensor& tensor);  // "float32 [8, 16] strides [16, 1] cpu"

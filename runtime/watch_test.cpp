@@ -1,7 +1,11 @@
 // Settings that watch a run, each switched on for a package that knows nothing of them.
+#include <setjmp.h>
 #include <signal.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cmath>
+#include <thread>
 
 #include "base/zip.h"
 #include "kiln/kiln.hpp"
@@ -12,10 +16,17 @@
 namespace kiln::runtime {
 namespace {
 
-// The package's relu, replaced by one that goes wrong as its integer argument n[1] never asks for.
+// The package's kernels, replaced by ones that go wrong; FAULT says how relu does.
 const char* faulty_source = R"(
+#include <sys/mman.h>
+#include <unistd.h>
 typedef long long i64;
 struct context;
+static int deeper(volatile char* above) {
+  volatile char frame[4096];
+  frame[0] = *above;
+  return deeper(frame) + frame[0];
+}
 extern "C" {
 int k_linear(const context*, void* const* b, const i64* n, i64 begin, i64 end) {
   float* y = (float*)b[3];
@@ -23,17 +34,29 @@ int k_linear(const context*, void* const* b, const i64* n, i64 begin, i64 end) {
   return 0;
 }
 int k_relu(const context*, void* const* b, const i64* n, i64 begin, i64 end) {
+#if FAULT == 0
   const float* x = (const float*)b[0];
   float* y = (float*)b[1];
   for (i64 i = begin * n[0]; i < end * n[0] + 64; ++i) y[i] = x[i];  // 64 elements too many
-  return 0;
-}
-int k_square(const context*, void* const*, const i64*, i64, i64) {
+#elif FAULT == 1
+  volatile char top = 1;
+  return deeper(&top);
+#elif FAULT == 2
+  __builtin_trap();
+#elif FAULT == 3
+  char name[] = "kiln_test";
+  volatile char* page = (volatile char*)mmap(0, 4096, 3, MAP_SHARED, memfd_create(name, 0), 0);
+  page[0] = 1;  // the file is empty
+#elif FAULT == 4
   volatile int zero = 0;
   return 7 / zero;
+#endif
+  return 0;
 }
+int k_square(const context*, void* const*, const i64*, i64, i64) { return 0; }
 }
 )";
+enum Fault { too_far, too_deep, no_instruction, no_memory, no_quotient };
 
 struct Logged {
   std::string text;
@@ -44,17 +67,14 @@ void collect(void* user, kiln_log_level, const char* text) {
 
 class Watched : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    good() = compile_shared_object(mlp_source);
-    faulty() = compile_shared_object(faulty_source, "-fno-delete-null-pointer-checks");
-  }
+  static void SetUpTestSuite() { good() = compile_shared_object(mlp_source); }
   static std::string& good() {
     static std::string bytes;
     return bytes;
   }
-  static std::string& faulty() {
-    static std::string bytes;
-    return bytes;
+  void use_faulty(Fault fault) {
+    mlp.kernels = compile_shared_object(
+        faulty_source, str("-D_GNU_SOURCE -fno-optimize-sibling-calls -Wno-infinite-recursion -DFAULT=", int{fault}));
   }
   void SetUp() override {
     mlp.kernels = good();
@@ -151,7 +171,7 @@ auto killed_by(int signal) {
 using WatchedDeathTest = Watched;
 
 TEST_F(WatchedDeathTest, GuardPagesAndSignalsNameTheKernel) {
-  mlp.kernels = faulty();
+  use_faulty(too_far);
   EXPECT_EXIT(run({"PYTORCH_NO_CUDA_MEMORY_CACHING=1", str("fault_dir=", folder.path()), "cpp.threads=1"}),
               killed_by(SIGSEGV),
               "K0638.*SIGSEGV.*inside kernel cpp_fused_relu_1 \\(step 1, run 1\\)\n  --> model.py:9");
@@ -159,12 +179,127 @@ TEST_F(WatchedDeathTest, GuardPagesAndSignalsNameTheKernel) {
   ZipReader zip(as_bytes(read_file(join_path(folder.path(), list_directory(folder.path())[0]))), "bundle");
 }
 
-TEST_F(WatchedDeathTest, DivisionByZeroIsReportedToo) {
-  mlp.kernels = faulty();
-  mlp.plan.steps[1].kernel = 0, mlp.plan.steps[1].args = mlp.plan.steps[0].args,
-  mlp.plan.steps[1].ints = mlp.plan.steps[0].ints;
-  EXPECT_EXIT(run({"aot_inductor.debug_intermediate_value_printer=3"}), killed_by(SIGFPE),
-              "SIGFPE.*inside kernel cpp_fused_square_3");
+TEST_F(WatchedDeathTest, AStackThatIsUsedUpIsReportedAndLeavesABundle) {
+  use_faulty(too_deep);
+  EXPECT_EXIT(run({str("fault_dir=", folder.path())}), killed_by(SIGSEGV),
+              "K0638.*SIGSEGV.*the stack is used up, inside kernel cpp_fused_relu_1");
+  EXPECT_EQ(list_directory(folder.path()).size(), 1u);
+  // The same on a thread that is not the first of the process.
+  EXPECT_EXIT(std::thread([&] { run({str("fault_dir=", folder.path())}); }).join(), killed_by(SIGSEGV),
+              "the stack is used up, inside kernel cpp_fused_relu_1");
+  EXPECT_EQ(list_directory(folder.path()).size(), 2u);
+}
+
+TEST_F(WatchedDeathTest, EveryWatchedSignalIsNamed) {
+  const std::vector<std::string> settings{"aot_inductor.debug_intermediate_value_printer=3"};
+  use_faulty(no_quotient);
+  EXPECT_EXIT(run(settings), killed_by(SIGFPE), "SIGFPE.*inside kernel cpp_fused_relu_1");
+  use_faulty(no_instruction);
+  EXPECT_EXIT(run(settings), killed_by(SIGILL), "SIGILL.*inside kernel cpp_fused_relu_1");
+  use_faulty(no_memory);
+  EXPECT_EXIT(run(settings), killed_by(SIGBUS), "SIGBUS.*inside kernel cpp_fused_relu_1");
+}
+
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+sigjmp_buf recovered;
+
+TEST_F(WatchedDeathTest, TheEmbeddersHandlerComesAfterwards) {
+  use_faulty(no_instruction);
+  EXPECT_EXIT(
+      {
+        struct sigaction own {};
+        own.sa_handler = [](int) {
+          if (write(STDERR_FILENO, "the embedder's handler\n", 23) == 23) _exit(42);
+        };
+        sigaction(SIGILL, &own, nullptr);
+        run({str("fault_dir=", folder.path())});
+      },
+      testing::ExitedWithCode(42), "SIGILL.*inside kernel(.|\n)*the embedder's handler");
+  EXPECT_EQ(list_directory(folder.path()).size(), 1u);
+  // One that goes on: the next fault is reported again.
+  EXPECT_EXIT(
+      {
+        struct sigaction own {};
+        own.sa_handler = [](int) { siglongjmp(recovered, 1); };
+        sigaction(SIGILL, &own, nullptr);
+        volatile int faults = 0;
+        if (sigsetjmp(recovered, 1) != 0) faults = faults + 1;
+        if (faults == 2) _exit(43);
+        run({"aot_inductor.debug_intermediate_value_printer=3"});
+      },
+      testing::ExitedWithCode(43), "SIGILL.*inside kernel(.|\n)*SIGILL.*inside kernel");
+}
+#endif
+
+TEST_F(Watched, RunsOfSeveralThreadsAreToldApart) {
+  struct Lines {
+    std::mutex mutex;
+    std::map<std::string, std::vector<std::string>> by_run;
+  } lines;
+  std::string bytes = mlp.bytes();
+  kiln::LoadOptions options;
+  options.settings = {"aot_inductor.debug_intermediate_value_printer=3"}, options.ignore_environment = true;
+  options.log_user = &lines;
+  options.log = [](void* user, kiln_log_level, const char* text) {
+    auto* to = static_cast<Lines*>(user);
+    const std::string line = text;
+    const size_t run = line.find(" ] run ") + 7;
+    const std::lock_guard lock(to->mutex);
+    to->by_run[line.substr(run, line.find(' ', run) - run)].push_back(line.substr(0, run));
+  };
+  kiln::Model model(bytes.data(), bytes.size(), options);
+  kiln::Instance instance(model);
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 4; ++t)
+    threads.emplace_back([&] {
+      for (int i = 0; i < 5; ++i) instance.run({kiln::tensor(x.data(), {8, 10})});
+    });
+  for (std::thread& thread : threads) thread.join();
+  lines.by_run.erase("0");  // weights are prepared
+  ASSERT_EQ(lines.by_run.size(), 20u);
+  for (const auto& [run, seen] : lines.by_run) {
+    EXPECT_EQ(seen.size(), 4u) << run;
+    EXPECT_EQ(seen, lines.by_run.begin()->second) << run;  // every launch of the run, in order
+  }
+}
+
+TEST_F(Watched, ProfilesTimeEveryKernelBesideAHook) {
+  std::string bytes = mlp.bytes();
+  kiln::Model model(bytes.data(), bytes.size());
+  kiln::Instance instance(model);
+  int seen = 0;
+  instance.set_hook(
+      [](void* user, kiln_hook_when, const kiln_step*) {
+        ++*static_cast<int*>(user);
+        return KILN_HOOK_CONTINUE;
+      },
+      &seen);
+  EXPECT_HAS(error_of([&] { instance.stop_profile(); }), "without kiln_profile_start");
+  instance.start_profile();
+  for (int i = 0; i < 3; ++i) instance.run({kiln::tensor(x.data(), {8, 10})});
+  const kiln::Profile profile = instance.stop_profile();
+  instance.run({kiln::tensor(x.data(), {8, 10})});  // not counted any more
+  EXPECT_EQ(seen, 4 * 2 * 4);
+  EXPECT_EQ(profile.total().runs, 3);
+  const std::vector<kiln_kernel_profile> kernels = profile.kernels();
+  ASSERT_EQ(kernels.size(), 4u);
+  double seconds = 0;
+  for (const kiln_kernel_profile& kernel : kernels) {
+    EXPECT_EQ(kernel.calls, 3);
+    EXPECT_GE(kernel.seconds, 3 * kernel.least_seconds);
+    seconds += kernel.seconds;
+    if (std::string_view(kernel.name) != "cpp_fused_relu_1") continue;
+    EXPECT_EQ(kernel.bytes, 3 * 2 * 8 * 16 * 4);
+    EXPECT_HAS(std::string(kernel.origin), "model.py:9");
+    EXPECT_LT(kernel.flops, 0);  // a package in memory: nobody can tell
+  }
+  EXPECT_NEAR(profile.total().kernel_seconds, seconds, 1e-12);
+  EXPECT_GT(profile.total().overhead_seconds, 0);
+  EXPECT_GE(kernels[0].seconds, kernels[3].seconds);
+  profile.write_trace(join_path(folder.path(), "trace.json"));
+  const std::string trace = read_file(join_path(folder.path(), "trace.json"));
+  EXPECT_HAS(trace, "\"name\": \"cpp_fused_relu_1\"");
+  EXPECT_EQ(std::count(trace.begin(), trace.end(), 'X'), 12);
 }
 
 TEST_F(Watched, CheckedRunSaysWhatItNeeds) {

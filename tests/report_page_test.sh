@@ -31,6 +31,12 @@ has() {
 TORCH_TRACE=$work/trace "$kiln" compile "$source_dir/tests/cases/mlp/model.pt2" -o "$work/mlp.kiln.pt2" >/dev/null 2>&1
 TORCH_TRACE=$work/trace "$kiln" run "$work/mlp.kiln.pt2" --repeat 5 --config nan_asserts=1 >/dev/null
 "$kiln" report "$work/trace" -o "$work/report.html" >/dev/null
+# The page follows the system: nobody has pressed `t`.
+for theme in light:1 dark:0; do
+  "$browser" --headless=new --no-sandbox --disable-gpu --user-data-dir="$work/profile" \
+    --blink-settings=preferredColorScheme="${theme#*:}" --dump-dom "file://$work/report.html" 2>/dev/null |
+    grep -q "data-theme=\"${theme%:*}\"" || { echo "FAIL: a ${theme%:*} system has no ${theme%:*} page"; exit 1; }
+done
 check() {  # VIEW TEXTS…: the drawn part of the view has the texts
   local view=$1
   shift

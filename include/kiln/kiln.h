@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define KILN_API_VERSION 1
+#define KILN_API_VERSION 2 /* 2: profiles */
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -263,6 +263,44 @@ typedef kiln_hook_answer (*kiln_hook_fn)(void* user, kiln_hook_when when, const 
 /* One hook per instance, for kernels, library steps, custom operators and copies; NULL removes it. Without one a run
  * pays a single branch. It must not be changed while the instance runs. */
 KILN_API kiln_status kiln_set_hook(kiln_instance* instance, kiln_hook_fn hook, void* user);
+
+/* ---- Profiles -----------------------------------------------------------------------------------------------------
+ */
+typedef struct kiln_profile kiln_profile;
+
+typedef struct kiln_profile_summary {
+  size_t struct_size;
+  int64_t runs;            /* that were profiled */
+  double kernel_seconds;   /* all launches together */
+  double overhead_seconds; /* what the profiler itself took of the runs' time */
+  double machine_gflops;   /* what this machine was measured to do: f32 multiply-adds on all processors, */
+  double machine_gbs;      /* and reading memory; 0: libkiln_tools.so is not there */
+} kiln_profile_summary;
+
+typedef struct kiln_kernel_profile {
+  size_t struct_size;
+  const char* name;
+  const char* kind;   /* as in kiln_step */
+  const char* origin; /* the user's source line, else the operator, else "" */
+  int64_t calls;
+  double seconds;       /* of all calls together */
+  double least_seconds; /* of one call */
+  double bytes;         /* of all calls together: every argument read or written once */
+  double flops;         /* of all calls together; negative: not known (no generated kernel, no debug section in a file,
+                           or no libkiln_tools.so beside the runtime) */
+} kiln_kernel_profile;
+
+/* From now on every run of the instance is timed, beside a hook where there is one. Neither may be called while the
+ * instance runs. `kiln profile` is a command that does this. */
+KILN_API kiln_status kiln_profile_start(kiln_instance* instance);
+/* Ends it and gives the result, which is the caller's; measures the machine where it can (half a second). */
+KILN_API kiln_status kiln_profile_stop(kiln_instance* instance, kiln_profile** out);
+KILN_API void kiln_profile_free(kiln_profile* profile);
+KILN_API kiln_status kiln_profile_total(const kiln_profile* profile, kiln_profile_summary* out);
+KILN_API size_t kiln_profile_count(const kiln_profile* profile); /* kernels that ran, the one that took longest first */
+KILN_API kiln_status kiln_profile_kernel(const kiln_profile* profile, size_t index, kiln_kernel_profile* out);
+/* The launches as a timeline for chrome://tracing and Perfetto; the first 100,000 of them. */
+KILN_API kiln_status kiln_profile_write_trace(const kiln_profile* profile, const char* path);
 
 #ifdef __cplusplus
 }

@@ -196,6 +196,35 @@ class Model {
   kiln_model* handle_ = nullptr;
 };
 
+// Where the time of an instance's runs went.
+class Profile {
+ public:
+  explicit Profile(kiln_profile* owned) : handle_(owned) {}
+  Profile(Profile&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Profile& operator=(Profile&&) = delete;
+  ~Profile() { kiln_profile_free(handle_); }
+
+  kiln_profile_summary total() const {
+    kiln_profile_summary out{};
+    out.struct_size = sizeof out;
+    check(kiln_profile_total(handle_, &out));
+    return out;
+  }
+  // The one that took longest first. Texts live as long as the profile.
+  std::vector<kiln_kernel_profile> kernels() const {
+    std::vector<kiln_kernel_profile> out(kiln_profile_count(handle_), kiln_kernel_profile{});
+    for (size_t i = 0; i < out.size(); ++i) {
+      out[i].struct_size = sizeof out[i];
+      check(kiln_profile_kernel(handle_, i, &out[i]));
+    }
+    return out;
+  }
+  void write_trace(const std::string& path) const { check(kiln_profile_write_trace(handle_, path.c_str())); }
+
+ private:
+  kiln_profile* handle_;
+};
+
 class Instance {
  public:
   explicit Instance(Model& model) : outputs_(model.output_count()) {
@@ -226,6 +255,12 @@ class Instance {
   }
   void set_seed(uint64_t seed) { check(kiln_set_seed(handle_, seed)); }
   void set_hook(kiln_hook_fn hook, void* user) { check(kiln_set_hook(handle_, hook, user)); }
+  void start_profile() { check(kiln_profile_start(handle_)); }
+  Profile stop_profile() {
+    kiln_profile* profile = nullptr;
+    check(kiln_profile_stop(handle_, &profile));
+    return Profile(profile);
+  }
   void read_constant(const std::string& name, const DLTensor& to) {
     check(kiln_constant_read(handle_, name.c_str(), &to));
   }

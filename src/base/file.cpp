@@ -66,7 +66,9 @@ MappedFile::~MappedFile() {
 std::string read_file(const std::string& path) {
   size_t size = 0;
   Descriptor file = open_regular(path, size);
-  std::string out(size, '\0');
+  // Files of /proc are said to be empty and are not.
+  const bool unknown = size == 0;
+  std::string out(unknown ? 4096 : size, '\0');
   size_t done = 0;
   while (done < out.size()) {
     const ssize_t got = ::read(file.number, out.data() + done, out.size() - done);
@@ -74,6 +76,7 @@ std::string read_file(const std::string& path) {
     if (got < 0) fail_file("K0103", "read", path, errno);
     if (got == 0) break;
     done += static_cast<size_t>(got);
+    if (unknown && done == out.size()) out.resize(2 * done);
   }
   out.resize(done);
   return out;

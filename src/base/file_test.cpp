@@ -17,6 +17,11 @@ std::string code_of(const std::function<void()>& f) {
   return "";
 }
 
+TEST(File, ReadsWhatTheSystemSaysIsEmpty) {
+  EXPECT_NE(read_file("/proc/self/status").find("VmData:"), std::string::npos);
+  EXPECT_NE(read_file("/proc/meminfo").find("MemAvailable:"), std::string::npos);
+}
+
 TEST(File, WritesAtomicallyAndReadsBack) {
   TemporaryDirectory directory("kiln_file_test");
   const std::string path = join_path(directory.path(), "a.bin");

@@ -120,7 +120,15 @@ std::string hex(uintptr_t value) {
 
 }  // namespace
 
+namespace {
+thread_local bool scope_wants = false;
+}  // namespace
+
+NativeStackScope::NativeStackScope(bool on) : before_(scope_wants) { scope_wants = before_ || on; }
+NativeStackScope::~NativeStackScope() { scope_wants = before_; }
+
 bool native_stacks_wanted() {
+  if (scope_wants) return true;
   const char* wish = std::getenv("TORCH_SHOW_CPP_STACKTRACES");
   return wish != nullptr && *wish != '\0' && strcmp(wish, "0") != 0;
 }

@@ -4,17 +4,54 @@
 #include <charconv>
 #include <cmath>
 #include <cstdio>
+#include <cstdlib>
 
 namespace kiln {
 
+namespace {
+
+// The fewest digits that read back as the value, and the power of ten of the last one.
+struct Decimal {
+  std::string digits;
+  int exponent;
+};
+Decimal shortest_decimal(double value) {
+  char buffer[40];
+  for (int precision = 0;; ++precision) {
+    std::snprintf(buffer, sizeof buffer, "%.*e", precision, value);
+    if (precision == 16 || std::strtod(buffer, nullptr) == value) break;
+  }
+  Decimal decimal;
+  const char* at = buffer;
+  for (; *at != 'e'; ++at)
+    if (*at >= '0' && *at <= '9') decimal.digits += *at;  // the point is another one in some locales
+  decimal.exponent = std::atoi(at + 1) - static_cast<int>(decimal.digits.size()) + 1;
+  return decimal;
+}
+
+}  // namespace
+
+// What std::to_chars gives, which would bring 128 kB of tables into the runtime.
 std::string float_text(double value) {
   if (std::isnan(value)) return std::signbit(value) ? "-nan" : "nan";
   if (std::isinf(value)) return value < 0 ? "-inf" : "inf";
-  char buffer[40];
-  auto result = std::to_chars(buffer, buffer + sizeof buffer, value);
-  std::string text(buffer, result.ptr);
-  if (text.find_first_of(".e") == std::string::npos) text += ".0";
-  return text;
+  std::string sign = std::signbit(value) ? "-" : "";
+  if (value == 0) return sign + "0.0";
+  auto [digits, exponent] = shortest_decimal(std::fabs(value));
+  const int count = static_cast<int>(digits.size()), lead = exponent + count - 1;
+  if (exponent < -(count + 3) + (count == 1) || exponent > 5 - (count == 1)) {
+    if (count > 1) digits.insert(1, ".");
+    char power[16];
+    std::snprintf(power, sizeof power, "e%c%02d", lead < 0 ? '-' : '+', std::abs(lead));
+    return sign + digits + power;
+  }
+  if (exponent >= 0) {
+    char whole[40];  // exact, where zeros behind the shortest digits would not be
+    std::snprintf(whole, sizeof whole, "%.0f.0", std::fabs(value));
+    return sign + whole;
+  }
+  if (lead < 0) return sign + "0." + std::string(static_cast<size_t>(-lead - 1), '0') + digits;
+  return sign + digits.insert(static_cast<size_t>(lead) + 1, ".");
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {

@@ -1,5 +1,8 @@
 #include "base/zip.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstring>
 
@@ -14,6 +17,29 @@ using namespace zip_format;
 
 // Deflate cannot do better than this; a header that claims more lies.
 constexpr uint64_t best_deflate_ratio = 1032;
+
+// While it lives, no page is read ahead: the headers of large entries lie far apart, and the kernel would fetch
+// megabytes of weights around each. Only advice: memory that is no mapped file does not mind.
+class NoReadAhead {
+ public:
+  explicit NoReadAhead(ByteSpan bytes) {
+    const auto page = static_cast<uintptr_t>(::sysconf(_SC_PAGESIZE));
+    const auto begin = reinterpret_cast<uintptr_t>(bytes.data()), end = begin + bytes.size();
+    start_ = reinterpret_cast<void*>((begin + page - 1) / page * page);
+    const auto first = reinterpret_cast<uintptr_t>(start_);
+    size_ = end > first ? (end - first) / page * page : 0;
+    if (size_ != 0) ::madvise(start_, size_, MADV_RANDOM);
+  }
+  ~NoReadAhead() {
+    if (size_ != 0) ::madvise(start_, size_, MADV_NORMAL);
+  }
+  NoReadAhead(const NoReadAhead&) = delete;
+  NoReadAhead& operator=(const NoReadAhead&) = delete;
+
+ private:
+  void* start_ = nullptr;
+  size_t size_ = 0;
+};
 
 template <class T>
 T read_at(ByteSpan bytes, uint64_t at) {
@@ -71,6 +97,7 @@ ZipReader::Directory ZipReader::find_directory() const {
 }
 
 void ZipReader::read_directory(const Directory& directory) {
+  const NoReadAhead headers_only(archive_.first(directory.offset));
   uint64_t at = directory.offset;
   const uint64_t end = directory.offset + directory.bytes;
   entries_.reserve(directory.entries);

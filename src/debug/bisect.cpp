@@ -4,68 +4,51 @@
 #include <cstring>
 #include <set>
 
+#include "debug/bisect_checks.h"
+#include "debug/control_watch.h"
 #include "debug/graph_truth.h"
-#include "debug/operator_trace.h"
+#include "debug/kernel_blame.h"
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
+#include "debug/value_names.h"
 #include "driver/executable_dlpack.h"
 #include "driver/executable_package.h"
+#include "graph/graph_text.h"
 #include "package/plan_builder.h"
 #include "package/step_plan.h"
 
 namespace kiln {
 namespace {
 
-uint64_t checksum(const Tensor& tensor) {
-  uint64_t state = 0x243f6a8885a308d3u;
-  const Tensor dense = tensor.as_contiguous();
-  const auto bytes = static_cast<size_t>(dense.numel() * dtype_bytes(dense.dtype));
-  for (size_t i = 0; i < bytes; i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, dense.data() + i, std::min<size_t>(8, bytes - i));
-    state = (state ^ word) * 0x9e3779b97f4a7c15u;
-    state ^= state >> 32;
-  }
-  return state;
-}
-
-// Whether the kernel's first access to the buffer is a store: then what was there before is not its input. (A store
-// to a part of it keeps the rest; who cares about that looks at the values merged into the buffer.)
-bool writes_first(const StepInterpreter& steps, const loops::Kernel& kernel, std::string_view name) {
-  std::optional<bool> store;
-  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& s) {
-    if (store || s.buffer == loops::no_buffer) return;
-    if (steps.program().buffers[static_cast<size_t>(s.buffer)].name == name)
-      store = s.kind == loops::StmtKind::store && s.mode == loops::StoreMode::plain;
-  });
-  return store.value_or(false);
-}
-
-bool draws_random_numbers(const loops::Kernel& kernel) {
-  bool found = false;
-  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& s) { found |= s.kind == loops::StmtKind::random; });
-  return found;
-}
-
 class Bisection {
  public:
   Bisection(PackageDebug& package, const std::vector<Datum>& inputs, const BisectOptions& options)
-      : package_(package), options_(options), truth_(package.graph(), package.constants()) {
-    for (size_t i = 0; i < inputs.size() && i < package.plan().inputs.size(); ++i)
-      if (inputs[i].is_tensor()) seen_[package.plan().inputs[i].name] = inputs[i].tensor().clone();
-    for (const auto& [value, buffer] : package.merged()) values_in_[resolve(buffer)].push_back(value);
-    for (auto& [buffer, values] : values_in_)
-      std::sort(values.begin(), values.end(),
-                [&](const std::string& a, const std::string& b) { return truth_.order(a) < truth_.order(b); });
+      : package_(package),
+        options_(options),
+        truth_(package.graph(), package.constants()),
+        names_(package, truth_),
+        control_(package.steps().program()) {
+    for (size_t i = 0; i < inputs.size() && i < package.plan().inputs.size(); ++i) {
+      if (!inputs[i].is_tensor()) continue;
+      names_.see(package.plan().inputs[i].name, inputs[i].tensor().clone());
+      control_.wrote(package.plan().inputs[i].name, inputs[i].tensor());
+    }
+    for (const auto& [name, tensor] : package.constants())
+      for (const loops::Buffer& buffer : package.steps().program().buffers)
+        if (buffer.constant == name) control_.wrote(buffer.name, tensor);
     find_parts(package.plan().steps);
   }
 
   // Buffers with several writers: each writes a part, or updates what another left.
+  // (What a branch or a loop's body gives is written there, and elsewhere too: each writes it as a whole.)
   void find_parts(const std::vector<format::Step>& block) {
+    std::map<std::string, int> writers;
     for (const format::Step& step : block) {
       for (const format::KernelArg& used : format::buffers_used(step)) {
         const std::string& name = package_.plan().buffers[static_cast<size_t>(used.buffer)].name;
-        if ((used.access & 2) && ++writers_left_[name] > 1) partly_.insert(name);
+        if (!(used.access & 2)) continue;
+        ++writers_left_[name];
+        if (++writers[name] > 1) partly_.insert(name);
       }
       for (const auto& inner : step.blocks) find_parts(inner);
     }
@@ -76,10 +59,49 @@ class Bisection {
     try {
       when == KILN_BEFORE_STEP ? self->before(*step) : self->after(*step);
     } catch (const Error& error) {
-      self->problem_ = error.what();
+      if (error.code() == "K0330")  // the loops themselves leave a buffer
+        self->blame(FaultClass::out_of_bounds, *step, "",
+                    str("first divergence: kernel ", step->name, " (step ", step->number, ")\n  ", error.message(),
+                        "\n  the kernel:"));
+      else
+        self->problem_ = error.what();
       return KILN_HOOK_STOP;
     }
     return self->result_.fault == FaultClass::none ? KILN_HOOK_CONTINUE : KILN_HOOK_STOP;
+  }
+
+  // After the run: loops that ended it must have been over, nothing left out, and given back what was computed.
+  void finish(const std::vector<Datum>& outputs) {
+    if (result_.fault != FaultClass::none) return;
+    check_outputs(outputs);
+    if (result_.fault != FaultClass::none) return;
+    auto fault = control_.at_end();
+    if (!fault) fault = control_.missing_step(package_.plan());
+    if (!fault) return;
+    result_.fault = FaultClass::control_flow;
+    result_.step = fault->step.empty() ? current_ : fault->step, result_.buffer = fault->buffer;
+    result_.text = str("plan fault (control flow): ", fault->what);
+  }
+
+  void check_outputs(const std::vector<Datum>& outputs) {
+    const loops::LoopProgram& program = package_.steps().program();
+    for (size_t i = 0; i < outputs.size() && i < program.outputs.size(); ++i) {
+      const auto* id = std::get_if<loops::BufferId>(&program.outputs[i].what);
+      if (!id || !outputs[i].is_tensor()) continue;
+      const std::string& name = program.buffers[static_cast<size_t>(*id)].name;
+      const auto written = written_.find(name);
+      if (written == written_.end() || written->second.sum == checksum(outputs[i].tensor())) continue;
+      const int32_t given = i < package_.plan().outputs.size() ? package_.plan().outputs[i].buffer : format::none;
+      const bool other = given != format::none && package_.plan().buffers[static_cast<size_t>(given)].name != name;
+      result_.fault = other ? FaultClass::layout : FaultClass::overlap;
+      result_.step = written->second.step, result_.buffer = name;
+      result_.text = other
+                         ? str("plan fault (wrong output): output ", i, " is given from ",
+                               package_.plan().buffers[static_cast<size_t>(given)].name, " where the loops say ", name)
+                         : str("plan fault (overlapping lifetimes): output ", i, ", ", name, ", was written by ",
+                               written->second.step, " and had changed when the run gave it back");
+      return;
+    }
   }
 
   BisectResult& result() { return result_; }
@@ -87,26 +109,21 @@ class Bisection {
   const std::string& current() const { return current_; }
 
  private:
-  std::string resolve(std::string buffer) const {
-    for (size_t hops = 0; hops < 64; ++hops) {
-      const auto found = package_.merged().find(buffer);
-      if (found == package_.merged().end()) break;
-      buffer = found->second;
-    }
-    return buffer;
-  }
-
   void blame(FaultClass fault, const kiln_step& step, const std::string& buffer, const std::string& message) {
     result_.fault = fault;
     result_.step = step.name;
     result_.buffer = buffer;
-    result_.text = message + package_.origin_text(step.number);
+    const std::string origins = package_.origin_text(step.number);
+    // A message that ends in a heading for them does without it where there are none.
+    const bool heading = origins.empty() && ends_with(message, ":");
+    result_.text = (heading ? message.substr(0, message.rfind('\n')) : message) + origins;
   }
 
   void before(const kiln_step& step) {
     current_ = step.name;
     ++result_.steps;
-    inputs_.clear(), internal_.clear();
+    inputs_.clear(), internal_.clear(), reads_unwritten_.clear();
+    check_plan(step);
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
       // Nothing of it has been computed yet.
@@ -116,19 +133,72 @@ class Bisection {
       inputs_[arg.name] = value;
       if (inside_kernel(step, arg)) {
         internal_.insert(arg.name);
+        if (!writes_first(package_.steps(), *package_.steps().kernel(step.name), arg.name)) reads_unwritten_ = arg.name;
         continue;
       }
       if (result_.fault == FaultClass::none) check_read(step, arg, value);
     }
-    known_ = known_values(step);
+    std::map<std::string, Tensor> read = inputs_;
+    for (const std::string& name : internal_) read.erase(name);
+    std::set<std::string> unfinished;  // others of its writers are to come, this step perhaps among them
+    for (const std::string& name : partly_)
+      if (written_.count(name)) unfinished.insert(name);
+    known_ = names_.known(step, read, unfinished);
     poison(step);
+  }
+
+  // What can be said before looking at values: constants, the way of the run, layouts, rights to write.
+  void check_plan(const kiln_step& step) {
+    if (result_.steps == 1) check_constants(step);
+    if (result_.fault != FaultClass::none) return;
+    if (const auto fault = control_.before(step))
+      return blame(FaultClass::control_flow, step, fault->buffer,
+                   str("plan fault (control flow): ", fault->what, " (step ", step.number, ")"));
+    for (size_t i = 0; i < step.arg_count && result_.fault == FaultClass::none; ++i) {
+      const loops::Buffer* buffer = package_.buffer(step.args[i].name);
+      if (!buffer) continue;
+      if (const auto what = layout_fault(*buffer, step.args[i].tensor, symbols_of(step)))
+        blame(
+            FaultClass::layout, step, buffer->name,
+            str("plan fault (wrong layout): ", step.name, " (step ", step.number, ") is given ", buffer->name, *what));
+      const bool stays =
+          !buffer->mutated && (buffer->role == loops::BufferRole::input || buffer->role == loops::BufferRole::constant);
+      if (stays && (step.args[i].access & 2))
+        blame(FaultClass::input_written, step, buffer->name,
+              str("first divergence: kernel ", step.name, " (step ", step.number, ") writes ", buffer->name, ", ",
+                  buffer->role == loops::BufferRole::input ? "an input" : "a constant",
+                  " that the program does not change\n  the kernel:"));
+    }
+  }
+
+  // The package's weights against the hashes of those the program was compiled with.
+  void check_constants(const kiln_step& step) {
+    for (const auto& [name, hash] : package_.graph().constant_hashes) {
+      const auto found = package_.constants().find(name);
+      if (found == package_.constants().end() || graph_text::constant_hash(found->second) == hash) continue;
+      std::string buffer = name;
+      for (const loops::Buffer& b : package_.steps().program().buffers)
+        if (b.constant == name) buffer = b.name;
+      return blame(
+          FaultClass::stale_constant, step, buffer,
+          str("plan fault (stale weight): the constant ", name, " (buffer ", buffer,
+              ") of the package does not hold the values that the program was compiled with\n  the first step:"));
+    }
   }
 
   // A buffer that the kernel fills and then reads itself: what it held before means nothing.
   bool inside_kernel(const kiln_step& step, const kiln_step_arg& arg) const {
     const loops::Kernel* kernel = package_.steps().kernel(step.name);
-    return arg.access != 1 && kernel && !values_in_.count(arg.name) && !is_input(arg.name) &&
-           !partly_.count(arg.name) && writes_first(package_.steps(), *kernel, arg.name);
+    return arg.access != 1 && kernel && !names_.holds_several(arg.name) && !names_.is_input(arg.name) &&
+           !partly_.count(arg.name) && (writes_first(package_.steps(), *kernel, arg.name) || reads_own_memory(arg));
+  }
+
+  // Nobody else could have written it: the kernel reads what it is yet to write.
+  bool reads_own_memory(const kiln_step_arg& arg) const {
+    const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
+    const auto left = writers_left_.find(arg.name);
+    return own && *arg.producer == '\0' && left != writers_left_.end() && left->second == 1 &&
+           !written_.count(arg.name);
   }
 
   // What nobody wrote must not look like what somebody wrote before: NaNs where a kernel is to write everything anew.
@@ -150,8 +220,10 @@ class Bisection {
     const auto written = written_.find(arg.name);
     if (written == written_.end()) {
       const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
+      const loops::Kernel* kernel = package_.steps().kernel(step.name);
+      const bool fills = kernel && arg.access != 1 && writes_first(package_.steps(), *kernel, arg.name);
       // Memory that another name wrote (an update in place) has a producer.
-      if (own && *arg.producer == '\0')
+      if (own && !fills && *arg.producer == '\0')
         blame(FaultClass::missing_dependency, step, arg.name,
               str("plan fault (missing dependency): ", step.name, " (step ", step.number, ") reads ", arg.name,
                   ", which no step has written yet in this run"));
@@ -175,18 +247,35 @@ class Bisection {
     const auto found = prepared_.find(arg.name);
     if (found == prepared_.end()) return;
     result_.difference = find_difference(value, found->second, {}, options_.tolerance);
-    if (result_.difference)
+    std::string what = result_.difference ? "does not hold what its constants give, " + result_.difference->text() : "";
+    // Its kernel may be wrong, too.
+    if (what.empty()) {
+      const auto source = package_.constants().find(packed_from(package_.steps(), arg.name));
+      if (source != package_.constants().end() && !same_values(value, source->second))
+        what = str("is to hold the values of ", source->first, " in another order, and does not");
+    }
+    if (what.empty() && truth_.has(arg.name)) {
+      const auto truth = truth_.compute({arg.name, {}, symbols_of(step), 0});
+      if (truth && truth->fp64.sizes == value.sizes)
+        result_.difference = find_difference(value, truth->fp64, truth->nominal, options_.tolerance);
+      if (result_.difference) what = "is not what its operators give for its constants, " + result_.difference->text();
+    }
+    if (!what.empty())
       blame(FaultClass::stale_constant, step, arg.name,
-            str("plan fault (stale weight): ", arg.name, " does not hold what its constants give, ",
-                result_.difference->text(), "; first read by ", step.name, " (step ", step.number, ")"));
+            str("plan fault (stale weight): ", arg.name, ", prepared when the package is loaded, ", what,
+                "; first read by ", step.name, " (step ", step.number, ")"));
   }
 
   void after(const kiln_step& step) {
     outputs_.clear();
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
-      if (!(arg.access & 2)) continue;
       Tensor value = tensor_from_dlpack(arg.tensor);
+      if (!(arg.access & 2)) {
+        check_unchanged(step, arg, value);
+        continue;
+      }
+      control_.wrote(arg.name, value);
       note_write(step, arg, value);
       --writers_left_[arg.name];
       outputs_.emplace_back(arg.name, value);
@@ -204,6 +293,23 @@ class Bisection {
       ++result_.against_graph;
     else if (kernel)
       check_against_loops(step);
+    // Its results do not show it, or nobody can tell: it is wrong all the same.
+    if (result_.fault == FaultClass::none && !reads_unwritten_.empty())
+      blame(FaultClass::uninitialised, step, reads_unwritten_,
+            str("first divergence: kernel ", step.name, " (step ", step.number, ") reads ", reads_unwritten_,
+                " before it writes it, and nobody else does\n  the kernel:"));
+  }
+
+  // What a step only reads is afterwards what it was, unless the plan has it written under another name.
+  void check_unchanged(const kiln_step& step, const kiln_step_arg& arg, const Tensor& value) {
+    const auto before = inputs_.find(arg.name);
+    if (result_.fault != FaultClass::none || before == inputs_.end() || checksum(before->second) == checksum(value))
+      return;
+    for (size_t i = 0; i < step.arg_count; ++i)
+      if ((step.args[i].access & 2) && overlap(step.args[i].tensor, arg.tensor)) return;
+    blame(FaultClass::input_written, step, arg.name,
+          str("first divergence: kernel ", step.name, " (step ", step.number, ") changes ", arg.name,
+              ", which it is only to read\n  the kernel:"));
   }
 
   // A buffer that shares this memory by the plan is not what it was either: reading it from now on is a fault.
@@ -215,45 +321,12 @@ class Bisection {
     log_.push_back(write);
   }
 
-  // The values of the graph that this write of the buffer may have been: of its own name, or one that lives there.
-  std::vector<std::string> candidates(const std::string& buffer, bool in_loop) const {
-    std::vector<std::string> out;
-    const auto held = in_loop ? holds_.end() : holds_.find(buffer);
-    const int since = held == holds_.end() ? -1 : truth_.order(held->second);
-    const auto add = [&](const std::string& value) {
-      if (truth_.has(value) && truth_.order(value) > since) out.push_back(value);
-    };
-    // A graph input's buffer holds the input itself only until something is written there.
-    if (held == holds_.end() && !is_input(buffer)) add(buffer);
-    if (ends_with(buffer, "_copy")) add(buffer.substr(0, buffer.size() - 5));
-    if (const auto found = values_in_.find(buffer); found != values_in_.end())
-      for (const std::string& value : found->second) add(value);
-    return out;
-  }
-  bool is_input(const std::string& name) const {
-    const auto& inputs = package_.graph().graph.inputs;
-    return std::any_of(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name == name; });
-  }
-
-  // Values known to the step: what it read, under the names that the graph has for it.
-  std::map<std::string, Tensor> known_values(const kiln_step& step) const {
-    std::map<std::string, Tensor> known = seen_;
-    for (const auto& [buffer, tensor] : inputs_) {
-      if (internal_.count(buffer)) continue;
-      const auto held = holds_.find(buffer);
-      // Not finished yet: others of its writers are to come, this step perhaps among them.
-      if (held == holds_.end() && step.loop_depth == 0 && partly_.count(buffer) && written_.count(buffer)) continue;
-      known[held == holds_.end() ? buffer : held->second] = tensor;
-    }
-    return known;
-  }
-
   // False: what it should be cannot be told.
   bool check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
     std::optional<Difference> first;
     std::string first_value;
     Truth first_truth;
-    for (const std::string& candidate : candidates(buffer, step.loop_depth > 0)) {
+    for (const std::string& candidate : names_.candidates(buffer, step.loop_depth > 0)) {
       TruthRequest request{candidate, known_, symbols_of(step), 0};
       std::optional<Truth> truth;
       try {
@@ -265,21 +338,17 @@ class Bisection {
       if (partly_.count(buffer)) only_written(buffer, value, *truth);
       auto difference = find_difference(value, truth->fp64, truth->nominal, options_.tolerance);
       if (!difference) {
-        if (!partly_.count(buffer) || writers_left_[buffer] <= 0) hold(step, buffer, candidate, value);
+        if (!partly_.count(buffer) || writers_left_[buffer] <= 0) names_.hold(step, buffer, candidate, value);
         return true;
       }
-      if (!first) first = difference, first_value = candidate, first_truth = std::move(*truth);
+      if (!first || (!names_.of_kernel(step, first_value) && names_.of_kernel(step, candidate)))
+        first = difference, first_value = candidate, first_truth = std::move(*truth);
     }
     if (!first) return false;
     // On its way from one value of the graph to another: only its own loops can judge this step.
     if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
-    blame_kernel(step, buffer, value, *first, first_value, first_truth);
+    blame_wrong(step, buffer, *first, first_truth);
     return true;
-  }
-
-  void hold(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value) {
-    holds_[buffer] = value_name;
-    if (step.loop_depth == 0) seen_[value_name] = value;
   }
 
   // Where several steps write one buffer, each answers for the elements that it changed.
@@ -311,43 +380,29 @@ class Bisection {
     }
   }
 
-  void blame_kernel(const kiln_step& step, const std::string& buffer, const Tensor& value, const Difference& difference,
-                    const std::string& wanted, const Truth& truth) {
-    std::string text = str("first divergence: kernel ", step.name, " (step ", step.number, ")\n  output ", buffer, " ",
-                           difference.text(), "; expected: fp64 reference given the same inputs");
-    FaultClass fault = FaultClass::kernel;
-    const loops::Kernel* kernel = package_.steps().kernel(step.name);
-    const Node* wrong = truth.nodes.size() == 1 ? truth.nodes[0].node : nullptr;
-    if (kernel) {
-      StepCopy copy(step, inputs_);
-      package_.steps().run(copy.step());
-      // The loops are right and the code is not: no statement of theirs can be at fault.
-      if (!find_difference(copy.output(buffer), truth.fp64, truth.nominal, options_.tolerance)) {
-        fault = FaultClass::code;
-        text +=
-            "\n  the kernel's loops, interpreted, give the expected value: the generated code or the C++ compiler "
-            "is at fault";
-      } else if (!wrong) {
-        wrong = first_wrong_operator(
-            truth.nodes, wanted,
-            [&](const loops::ValueTrace& trace) {
-              StepCopy again(step, inputs_);
-              package_.steps().run(again.step(), &trace);
-            },
-            kernel->value_types);
-        if (wrong) text += "\n  first operator inside it (by the loop interpreter):";
+  void blame_wrong(const kiln_step& step, const std::string& buffer, const Difference& difference, const Truth& truth) {
+    const KernelBlame found = blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance,
+                                            options_.rebuilt_source, options_.compiler});
+    std::string text =
+        str("first divergence: kernel ", step.name, " (step ", step.number, in_iteration(step), ")\n  output ", buffer,
+            " ", difference.text(), "; expected: fp64 reference given the same inputs", found.notes);
+    if (const Node* op = found.op) {
+      if (!found.method.empty()) text += str("\n  first operator inside it (by the ", found.method, "):");
+      text += str("\n  operator ", op->target, " · value ", op->name);
+      result_.op = op->target, result_.value = op->name, result_.method = found.method;
+      if (!op->origins.empty()) {
+        const std::string line = source_text(op->origins[0]);
+        text += str(" · node ", op->origins[0].node, line.empty() ? "" : "\n  --> ", line);
+        result_.node = op->origins[0].node;
       }
     }
-    if (wrong) text += str("\n  operator ", wrong->target, " · value ", wrong->name);
-    if (wrong && !wrong->origins.empty()) {
-      const std::string line = source_text(wrong->origins[0]);
-      text += str(" · node ", wrong->origins[0].node, line.empty() ? "" : "\n  --> ", line);
-      result_.node = wrong->origins[0].node;
-    }
-    result_.op = wrong ? wrong->target : "";
     result_.difference = difference;
-    (void)value;
-    blame(fault, step, buffer, text + "\n  the kernel:");
+    blame(found.fault, step, buffer, text + "\n  the kernel:");
+  }
+
+  static std::string in_iteration(const kiln_step& step) {
+    if (step.loop_depth == 0) return "";
+    return ", iteration " + join_map(iterations_of(step), ".", [](int64_t i) { return std::to_string(i); });
   }
 
   void check_against_loops(const kiln_step& step) {
@@ -365,12 +420,6 @@ class Bisection {
     }
   }
 
-  static SymbolValues symbols_of(const kiln_step& step) {
-    SymbolValues out;
-    for (size_t i = 0; i < step.symbol_count; ++i) out[step.symbol_names[i]] = step.symbol_values[i];
-    return out;
-  }
-
   struct Write {
     std::string step, buffer;
     uintptr_t begin, end;
@@ -380,16 +429,16 @@ class Bisection {
   PackageDebug& package_;
   const BisectOptions& options_;
   GraphTruth truth_;
+  ValueNames names_;
+  ControlWatch control_;
   BisectResult result_;
   std::string problem_, current_;
-  std::map<std::string, std::vector<std::string>> values_in_;  // buffer -> values merged into it, in order
-  std::map<std::string, std::string> holds_;                   // buffer -> the value it holds
-  std::map<std::string, Tensor> inputs_;                       // of the current step, before its launch
-  std::set<std::string> internal_;                             // those of them that the kernel fills itself
-  std::set<std::string> partly_;                               // buffers that several steps write
-  std::map<std::string, int> writers_left_;                    // steps of the plan that have not written it yet
-  std::map<std::string, Tensor> known_;                        // values that the current step may start from
-  std::map<std::string, Tensor> seen_;                         // values as the run computed them, by their graph name
+  std::map<std::string, Tensor> inputs_;     // of the current step, before its launch
+  std::set<std::string> internal_;           // those of them that the kernel fills itself
+  std::string reads_unwritten_;              // the one of them that it reads before it fills it
+  std::set<std::string> partly_;             // buffers that several steps write
+  std::map<std::string, int> writers_left_;  // steps of the plan that have not written it yet
+  std::map<std::string, Tensor> known_;      // values that the current step may start from
   std::vector<std::pair<std::string, Tensor>> outputs_;
   std::map<std::string, Write> written_;
   std::vector<Write> log_;
@@ -401,26 +450,6 @@ class Bisection {
 
 }  // namespace
 
-const char* fault_class_name(FaultClass fault) {
-  switch (fault) {
-    case FaultClass::none:
-      return "none";
-    case FaultClass::kernel:
-      return "kernel";
-    case FaultClass::code:
-      return "code";
-    case FaultClass::overlap:
-      return "overlap";
-    case FaultClass::missing_dependency:
-      return "missing dependency";
-    case FaultClass::stale_constant:
-      return "stale weight";
-    case FaultClass::failed:
-      return "failed";
-  }
-  return "";
-}
-
 BisectResult bisect(const std::string& path, const std::vector<Datum>& inputs, const BisectOptions& options) {
   PackageDebug package(path);
   PackageOptions load;
@@ -431,7 +460,7 @@ BisectResult bisect(const std::string& path, const std::vector<Datum>& inputs, c
   executable.set_hook(&Bisection::hook, &bisection);
   BisectResult& result = bisection.result();
   try {
-    executable.call(inputs);
+    bisection.finish(executable.call(inputs).outputs);
   } catch (const Error& error) {
     if (!bisection.problem().empty())
       fail_user("K0542", str("bisecting stopped at ", bisection.current(), ":\n", bisection.problem()));

@@ -4,15 +4,19 @@
 // The package runs as it is, with its own machine code and memory plan. Around each step its arguments are looked at:
 // - what it read must still be what was written there (checksums), and must have been written at all: otherwise the
 //   plan is at fault (overlapping lifetimes, a missing dependency), not a kernel;
-// - prepared constants must follow from the constants (else they are stale);
+// - constants must be those the program was compiled for, prepared ones must follow from them (else they are stale);
+// - sizes, strides, the branch taken and the number of iterations must be those of the loops;
+// - what is only read must not change;
 // - what it wrote is compared with the fp64 reference of the operators it stands for, given the same inputs, so that
-//   drift from upstream blames nobody innocent. Where that cannot be told (random numbers, control flow), with the
-//   kernel's own loops.
+//   drift from upstream blames nobody innocent. Where that cannot be told (random numbers, bodies of scans), with
+//   the kernel's own loops.
 #pragma once
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "debug/fault_class.h"
 #include "debug/tensor_difference.h"
 
 namespace kiln {
@@ -21,16 +25,17 @@ struct BisectOptions {
   DifferenceOptions tolerance;
   std::vector<std::string> settings;  // "key=value" for loading the package
   std::vector<std::string> custom_op_libs;
+  std::string compiler;  // for rebuilding a kernel whose code is wrong; empty: the first that is found
+  std::function<void(std::string&)> rebuilt_source;  // for tests: a printer's fault, as driver/fault_injector.h has it
 };
-
-enum class FaultClass { none, kernel, code, overlap, missing_dependency, stale_constant, failed };
-const char* fault_class_name(FaultClass fault);
 
 struct BisectResult {
   FaultClass fault = FaultClass::none;
   std::string step;  // the first that is wrong; of plan faults: the step that saw it
   std::string buffer;
-  std::string op, node;  // first wrong operator inside the kernel; empty: none could be singled out
+  std::string op, value, node;  // first wrong operator inside the kernel, its value in the lowered graph, its node in
+                                // the program; empty: none could be singled out
+  std::string method;           // how: "loop interpreter", "instrumented rebuild"; empty: the kernel has only one
   std::optional<Difference> difference;
   int steps = 0, against_graph = 0, against_loops = 0;  // what was checked
   std::string text;                                     // for people, complete

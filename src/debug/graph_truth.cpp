@@ -109,11 +109,27 @@ class Part {
 GraphTruth::GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants)
     : program_(program), constants_(constants) {
   index(program.graph, 0);
+  // Of values that share a name none can be told from its buffer's.
+  std::map<std::string, int> names;
+  for (const auto& [value, name] : keys_) ++names[name];
+  std::map<std::string, Place> unique;
+  std::map<std::string, int> numbers;
+  for (auto& [value, name] : keys_) {
+    const Place place = values_.at(str(name, "\n", static_cast<const void*>(value)));
+    if (names.at(name) > 1) name += str("'", ++numbers[name]);
+    unique[name] = place;
+  }
+  values_ = std::move(unique);
+  for (const auto& [name, place] : values_)
+    if (const Node* node = place.value->producer)
+      if (node->results[0] == place.value) index_control_flow(*node);
 }
 
 void GraphTruth::index(const Graph& graph, int order) {
   const auto add = [&](const Value* value, int at) {
-    if (value) values_.emplace(value->name, Place{&graph, value, at});
+    if (!value) return;
+    keys_[value] = value->name;
+    values_.emplace(str(value->name, "\n", static_cast<const void*>(value)), Place{&graph, value, at});
   };
   for (const Value* input : graph.inputs) add(input, order);
   for (const auto& node : graph.nodes) {
@@ -127,14 +143,76 @@ void GraphTruth::index(const Graph& graph, int order) {
   }
 }
 
+void GraphTruth::bind(const Graph& graph, const Argument::List& operands) {
+  for (size_t i = 0; i < graph.inputs.size() && i < operands.size(); ++i)
+    if (operands[i].is_value()) bound_[graph.inputs[i]] = operands[i].as_value();
+}
+
+void GraphTruth::give(const Value* value, const Value* result, bool start) {
+  if (!keys_.count(value) || !keys_.count(result)) return;
+  given_[key(result)].push_back(key(value));
+  targets_[key(value)].push_back({key(result), start});
+}
+
+void GraphTruth::give(const Graph& graph, const std::vector<Value*>& results) {
+  for (size_t i = 0; i < graph.outputs.size() && i < results.size(); ++i)
+    if (graph.outputs[i].is_value()) give(graph.outputs[i].as_value(), results[i], false);
+}
+
+void GraphTruth::index_control_flow(const Node& node) {
+  const auto list = [&](size_t i) {
+    return node.args.size() > i && node.args[i].arg.is_list() ? node.args[i].arg.as_list() : Argument::List{};
+  };
+  if (node.target == "higher_order.cond") {
+    for (size_t branch : {1, 2}) {
+      const Graph& graph = *node.args[branch].arg.as_graph();
+      bind(graph, list(3));
+      give(graph, node.results);
+    }
+  } else if (node.target == "higher_order.while_loop") {
+    Argument::List operands;
+    const Argument::List carried = list(2), extra = list(3);
+    for (size_t i = 0; i < carried.size() && i < node.results.size(); ++i) {
+      operands.push_back(Argument(node.results[i]));
+      if (carried[i].is_value()) give(carried[i].as_value(), node.results[i], true);
+    }
+    operands.insert(operands.end(), extra.begin(), extra.end());
+    for (size_t part : {0, 1}) bind(*node.args[part].arg.as_graph(), operands);
+    give(*node.args[1].arg.as_graph(), node.results);
+  }
+}
+
+const std::vector<std::string>& GraphTruth::given_to(const std::string& result) const {
+  static const std::vector<std::string> none;
+  const auto found = given_.find(result);
+  return found == given_.end() ? none : found->second;
+}
+
+const std::vector<GraphTruth::Target>& GraphTruth::targets(const std::string& value) const {
+  static const std::vector<Target> none;
+  const auto found = targets_.find(value);
+  return found == targets_.end() ? none : found->second;
+}
+
+std::vector<std::string> GraphTruth::control_flow_results() const {
+  std::vector<std::string> out;
+  for (const auto& [result, values] : given_) out.push_back(result);
+  return out;
+}
+
+const Node* GraphTruth::producer(const std::string& value) const {
+  const auto found = values_.find(value);
+  return found == values_.end() ? nullptr : found->second.value->producer;
+}
+
 int GraphTruth::order(const std::string& value) const {
   const auto found = values_.find(value);
   return found == values_.end() ? -1 : found->second.order;
 }
 
 // Constants are known to everybody, unless runs change them.
-std::optional<Tensor> GraphTruth::leaf(const Graph& graph, const Value& value) const {
-  if (&graph != &program_.graph) return std::nullopt;
+std::optional<Tensor> GraphTruth::leaf(const Value& value) const {
+  const Graph& graph = program_.graph;
   for (size_t i = 0; i < graph.inputs.size() && i < program_.input_specs.size(); ++i) {
     if (graph.inputs[i] != &value) continue;
     const InputSpec& spec = program_.input_specs[i];
@@ -146,27 +224,37 @@ std::optional<Tensor> GraphTruth::leaf(const Graph& graph, const Value& value) c
   return std::nullopt;
 }
 
+std::optional<Tensor> GraphTruth::known(const Value& value, const TruthRequest& request) const {
+  for (const Value* at = &value; at;) {
+    const std::string& name = key(at);
+    if (name == request.wanted) return std::nullopt;
+    if (const auto found = request.known.find(name); found != request.known.end()) return found->second;
+    if (auto constant = leaf(*at)) return constant;
+    const auto outer = bound_.find(at);
+    at = outer == bound_.end() ? nullptr : outer->second;
+  }
+  return std::nullopt;
+}
+
 std::optional<Truth> GraphTruth::compute(const TruthRequest& request) const {
   const auto place = values_.find(request.wanted);
   if (place == values_.end()) return std::nullopt;
-  const Graph& whole = *place->second.graph;
-  const auto known = [&](const Value& value) -> std::optional<Tensor> {
-    if (value.name == request.wanted) return std::nullopt;
-    const auto found = request.known.find(value.name);
-    return found != request.known.end() ? std::optional(found->second) : leaf(whole, value);
-  };
-  Part part(whole, known);
+  Part part(*place->second.graph, [&](const Value& value) { return known(value, request); });
   if (!part.add(place->second.value)) return std::nullopt;
   Truth truth;
   for (const bool fp64 : {true, false}) {
     InterpretOptions options;
     options.fp64 = fp64;
-    if (fp64)
-      options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
-        const Node* original = part.original.at(&node);
-        if (!results.empty() && results[0].is_tensor())
-          truth.nodes.push_back({original, original->results[0], results[0].tensor()});
-      };
+    size_t next = 0;
+    options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
+      const Node* original = part.original.at(&node);
+      if (results.empty() || !results[0].is_tensor()) return;
+      const Value* first = original->results[0];
+      if (fp64)
+        truth.nodes.push_back({original, first, key(first) == request.wanted, results[0].tensor(), {}});
+      else if (next < truth.nodes.size() && truth.nodes[next].node == original)
+        truth.nodes[next++].nominal = results[0].tensor();
+    };
     SharingCopier copier(fp64);
     std::vector<Datum> inputs;
     for (const Tensor& tensor : part.inputs) inputs.push_back(Datum{copier.widen(tensor)});

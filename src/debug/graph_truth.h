@@ -1,5 +1,9 @@
 // Values of the lowered graph computed anew from values that a run really had: what a kernel should have written, given
 // the inputs it was given. Drift that came in from upstream does not count against it.
+//
+// Values go by name. Those of subgraphs are values too: an input of a branch or of a loop's body is what the node that
+// runs it binds to it, and what a branch or body gives is written to the node's result. Where several values of a
+// program share a name (branches often do), each gets a name of its own here that no buffer has.
 #pragma once
 #include <functional>
 #include <map>
@@ -21,7 +25,8 @@ struct TruthRequest {
 struct TruthNode {
   const Node* node = nullptr;    // of the whole graph
   const Value* value = nullptr;  // its first tensor result
-  Tensor truth;                  // fp64
+  bool wanted = false;           // that is the value that was asked for
+  Tensor truth, nominal;         // fp64; in the program's own dtypes
 };
 
 struct Truth {
@@ -36,6 +41,17 @@ class GraphTruth {
   bool has(const std::string& value) const { return values_.count(value) > 0; }
   // A position in the order of execution; values of subgraphs stand at the node that runs them.
   int order(const std::string& value) const;
+  // The values that are written where `result`, of a cond or while_loop, lives: what branches or the body give, and the
+  // start values.
+  const std::vector<std::string>& given_to(const std::string& result) const;
+  // The results that the value is written to; `start`: as a loop's start value.
+  struct Target {
+    std::string result;
+    bool start = false;
+  };
+  const std::vector<Target>& targets(const std::string& value) const;
+  std::vector<std::string> control_flow_results() const;
+  const Node* producer(const std::string& value) const;
   // Nothing: it cannot be told (a custom operator, control flow, values that nobody has). Random operators draw other
   // numbers here than in the run: do not ask for what depends on them.
   std::optional<Truth> compute(const TruthRequest& request) const;
@@ -47,11 +63,21 @@ class GraphTruth {
     int order = 0;
   };
   void index(const Graph& graph, int order);
-  std::optional<Tensor> leaf(const Graph& graph, const Value& value) const;
+  void index_control_flow(const Node& node);
+  void bind(const Graph& graph, const Argument::List& operands);
+  void give(const Graph& graph, const std::vector<Value*>& results);
+  void give(const Value* value, const Value* result, bool start);
+  const std::string& key(const Value* value) const { return keys_.at(value); }
+  std::optional<Tensor> known(const Value& value, const TruthRequest& request) const;
+  std::optional<Tensor> leaf(const Value& value) const;
 
   const Program& program_;
   const std::map<std::string, Tensor>& constants_;
   std::map<std::string, Place> values_;
+  std::map<const Value*, std::string> keys_;
+  std::map<const Value*, const Value*> bound_;  // input of a subgraph -> what it is
+  std::map<std::string, std::vector<std::string>> given_;
+  std::map<std::string, std::vector<Target>> targets_;
 };
 
 }  // namespace kiln

@@ -15,6 +15,15 @@ std::vector<int64_t> fixed(const std::vector<Expr>& exprs) {
   return out;
 }
 
+// Operators of the user's own, subgraphs included.
+void collect_custom(const Graph& graph, std::vector<std::string>& names) {
+  for (const auto& node : graph.nodes) {
+    if (!Registry::instance().find(node->target)) names.push_back(node->target);
+    for (const auto& named : node->args)
+      if (named.arg.is_graph()) collect_custom(*named.arg.as_graph(), names);
+  }
+}
+
 }  // namespace
 
 PackageDebug::PackageDebug(const std::string& path) : file_(MappedFile::open(path)) {
@@ -38,8 +47,14 @@ PackageDebug::PackageDebug(const std::string& path) : file_(MappedFile::open(pat
                            " is not there: this tool needs the loops and the graph that lie in it"));
   if (const auto origins = entry("debug/origins")) origins_ = format::read_origins(as_bytes(*origins));
   steps_ = std::make_unique<StepInterpreter>(*loops);
+  for (const loops::Buffer& buffer : steps_->program().buffers) buffers_[buffer.name] = &buffer;
   read_constants(path);
   read_merges();
+}
+
+const loops::Buffer* PackageDebug::buffer(const std::string& name) const {
+  const auto found = buffers_.find(name);
+  return found == buffers_.end() ? nullptr : found->second;
 }
 
 std::optional<std::string> PackageDebug::entry(const std::string& name) const {
@@ -86,8 +101,7 @@ const Program& PackageDebug::graph() {
               "Kiln; compile the model again");
   graph_ = std::make_unique<Program>(parse_program(*text));
   std::vector<std::string> custom;
-  for (const auto& node : graph_->graph.nodes)
-    if (!Registry::instance().find(node->target)) custom.push_back(node->target);
+  collect_custom(graph_->graph, custom);
   resolve_operators(graph_->graph, custom);
   return *graph_;
 }

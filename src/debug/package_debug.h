@@ -26,6 +26,7 @@ class PackageDebug {
   const Program& graph();  // as it was lowered; operators resolved
   // Which buffer a value of the graph lives in, where that is not the buffer of its own name.
   const std::map<std::string, std::string>& merged() const { return merged_; }
+  const loops::Buffer* buffer(const std::string& name) const;       // of the loops; nullptr: they have none
   std::optional<std::string> entry(const std::string& name) const;  // of the plan's folder, or by its whole name
   std::string origin_text(int32_t step_number) const;               // "\n  --> model.py:42 …" lines
 
@@ -42,6 +43,7 @@ class PackageDebug {
   std::map<std::string, Tensor> constants_;
   std::unique_ptr<Program> graph_;
   std::map<std::string, std::string> merged_;
+  std::map<std::string, const loops::Buffer*> buffers_;
 };
 
 }  // namespace kiln

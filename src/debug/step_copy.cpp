@@ -7,12 +7,6 @@
 namespace kiln {
 namespace {
 
-Tensor poisoned(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides) {
-  Tensor tensor = Tensor::empty_strided(dtype, std::move(sizes), std::move(strides));
-  if (tensor.storage->bytes > 0) std::memset(tensor.storage->data, 0xff, static_cast<size_t>(tensor.storage->bytes));
-  return tensor;
-}
-
 void point_at(kiln_step_arg& arg, Tensor& tensor) {
   arg.tensor.data = tensor.data();
   arg.tensor.byte_offset = 0;
@@ -42,10 +36,17 @@ bool overlap(const DLTensor& a, const DLTensor& b) {
   return at_a < at_b + static_cast<uintptr_t>(bytes_of(b)) && at_b < at_a + static_cast<uintptr_t>(bytes_of(a));
 }
 
-StepCopy::StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& inputs)
+Tensor poisoned_tensor(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides, int poison) {
+  Tensor tensor = Tensor::empty_strided(dtype, std::move(sizes), std::move(strides));
+  if (tensor.storage->bytes > 0) std::memset(tensor.storage->data, poison, static_cast<size_t>(tensor.storage->bytes));
+  return tensor;
+}
+
+StepCopy::StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& inputs, int poison)
     : args_(step.args, step.args + step.arg_count), step_(step) {
   for (kiln_step_arg& arg : args_) {
-    Tensor copy = poisoned(dtype_from_dlpack(arg.tensor.dtype), sizes_of(arg.tensor), strides_of(arg.tensor));
+    Tensor copy =
+        poisoned_tensor(dtype_from_dlpack(arg.tensor.dtype), sizes_of(arg.tensor), strides_of(arg.tensor), poison);
     if (const auto found = inputs.find(arg.name); found != inputs.end()) copy_into(found->second, copy);
     tensors_[arg.name] = std::move(copy);
   }
@@ -73,7 +74,7 @@ std::map<std::string, Tensor> run_init(StepInterpreter& steps, const std::map<st
         if (buffer->role == loops::BufferRole::constant && constant == constants.end()) return {};
         tensor = buffer->role == loops::BufferRole::constant
                      ? constant->second
-                     : poisoned(buffer->dtype, fixed(buffer->sizes), fixed(buffer->strides));
+                     : poisoned_tensor(buffer->dtype, fixed(buffer->sizes), fixed(buffer->strides), 0xff);
       }
       kiln_step_arg arg{};
       arg.name = buffer->name.c_str(), arg.access = 3, arg.producer = "";

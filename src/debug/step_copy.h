@@ -15,10 +15,13 @@ std::vector<int64_t> strides_of(const DLTensor& tensor);
 int64_t bytes_of(const DLTensor& tensor);  // from its first element to the end of its last
 bool overlap(const DLTensor& a, const DLTensor& b);
 
+// Every byte of it the same: 0xff are NaNs, and -1.
+Tensor poisoned_tensor(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides, int poison);
+
 class StepCopy {
  public:
-  // `inputs` holds what the step reads; what it only writes starts as NaNs.
-  StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& inputs);
+  // `inputs` holds what the step reads; what it only writes starts as poison.
+  StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& inputs, int poison = 0xff);
   StepCopy(const StepCopy&) = delete;
   const kiln_step& step() const { return step_; }
   const Tensor& output(const std::string& buffer) const { return tensors_.at(buffer); }

@@ -184,10 +184,12 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
   PipelineResult result = run_pipeline(program, pipeline);
-  if (options.inject_into_loops) options.inject_into_loops(result.loops);
+  if (options.inject.loops) options.inject.loops(result.loops);
   report.schedule_seconds = watch.lap();
   for (const codegen::CpuTarget& target : cpu_targets) {
     codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target, pipeline.fault);
+    if (options.inject.source)
+      for (std::string& unit : generated.sources) options.inject.source(unit);
     const bool first = &target == &cpu_targets.front();
     BuiltPlan built;
     if (first) built = build_plan(result.loops, generated);
@@ -202,7 +204,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (!first) continue;
     contents.plan = std::move(built.plan);
-    if (options.inject_into_plan) options.inject_into_plan(contents.plan);
+    if (options.inject.plan) options.inject.plan(contents.plan);
     contents.origins = std::move(built.origins);
     report.kernels_compiled = static_cast<int>(generated.symbols.size());
   }
@@ -218,6 +220,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
   for (const auto& [value, buffer] : result.merged)
     contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
+  if (options.inject.constants) options.inject.constants(result.constants);
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;

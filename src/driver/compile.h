@@ -1,8 +1,8 @@
 // compile(): a .pt2 in, a package out.
 #pragma once
 #include "base/settings.h"
+#include "driver/fault_injector.h"
 #include "driver/pipeline.h"
-#include "package/format.h"
 
 namespace kiln {
 
@@ -18,9 +18,7 @@ struct CompileOptions {
   const Settings* settings = nullptr;       // phase C; may be null
   CompileGoal goal = CompileGoal::package;
   std::vector<std::string> extra_flags;  // for the C++ compiler, after Kiln's own
-  // For tests of the debug tools only: faults put into what is compiled, after all passes and checks.
-  std::function<void(loops::LoopProgram&)> inject_into_loops;
-  std::function<void(format::Plan&)> inject_into_plan;
+  FaultInjector inject;                  // for tests of the debug tools only
   // Called with the stage's name and progress in it (done of total; total 0: unknown).
   std::function<void(const std::string& stage, int done, int total)> progress;
   // Called with what a compile that fails leaves behind (debug directory, trace); of one that succeeds the report's

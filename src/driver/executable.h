@@ -6,6 +6,7 @@
 // An Executable behaves like a module: its mutable buffers live on between calls until reset(). Refused inputs and
 // failures while running are thrown as Error. Not thread-safe.
 #pragma once
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +46,9 @@ struct ExecutableOptions {
   bool fp64 = false;                        // interpret: floats computed as f64
   std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
   const Settings* settings = nullptr;       // of both phases; may be null
+  // interpret: called as InterpretOptions says (interp/interp.h); may be empty.
+  std::function<void(const Node&, const std::vector<Datum>&)> after_node;
+  std::function<void(const Graph&, const std::vector<Datum>&)> before_graph;
 };
 
 // The program must outlive the Executable.

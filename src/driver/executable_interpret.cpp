@@ -75,6 +75,8 @@ class InterpretExecutable : public Executable {
       : program_(program.clone()), custom_(options.custom_op_libs) {
     resolve_operators(program_.graph, custom_.names());
     interpret_options_.fp64 = options.fp64;
+    interpret_options_.after_node = options.after_node;
+    interpret_options_.before_graph = options.before_graph;
     interpret_options_.custom = [this](const Node& node, const ArgumentValues& values) {
       return call_custom(node, values);
     };

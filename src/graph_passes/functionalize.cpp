@@ -227,7 +227,8 @@ class Functionalizer {
     table_.set(target, table_.find(node.results.at(0)));
   }
 
-  // The written value has self's dtype; and a whole base keeps its layout.
+  // The written value has self's dtype and self's strides: the result of an in-place operator is self, also as an
+  // output. Its offset is the base's business.
   Value* fitted(Value* value, const Alias& self, const Node& node) {
     if (value->type.dtype != self.type.dtype) {
       Node* cast = add_node("aten._to_copy.default", "cast");
@@ -238,7 +239,10 @@ class Functionalizer {
       infer_types(*cast, graph_, ranges_);
       value = cast->results[0];
     }
-    if (!self.parent) value->type = self.type;
+    if (!self.parent)
+      value->type = self.type;
+    else if (value->type.sizes == self.type.sizes)
+      value->type.strides = self.type.strides;
     return value;
   }
 

@@ -64,7 +64,8 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
     return InverseCall{"aten.transpose.int", {Argument(replacement), call.arg("dim0"), call.arg("dim1")}};
   if (node.target == "aten.t.default") return InverseCall{"aten.t.default", {Argument(replacement)}};
   if (node.target == "aten.permute.default") return inverse_permute(call, replacement);
-  if (is_one_of(name, {"alias", "detach", "contiguous", "to", "type_as", "lift", "lift_fresh", "positive"}))
+  if (is_one_of(name,
+                {"alias", "detach", "contiguous", "to", "type_as", "lift", "lift_fresh", "positive", "sum_to_size"}))
     return InverseCall{};
   bool reshapes = is_one_of(name, {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "ravel", "view_as",
                                    "reshape_as", "unsqueeze", "squeeze"});

@@ -25,6 +25,12 @@ Proof same_layout(const TensorType& a, const TensorType& b, const RangeEnv& rang
   return out;
 }
 
+Proof same_sizes(const TensorType& a, const TensorType& b, const RangeEnv& ranges) {
+  Proof out = Proof::yes;
+  for (size_t i = 0; i < a.sizes.size(); ++i) out = both(out, prove_eq(a.sizes[i], b.sizes[i], ranges));
+  return out;
+}
+
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   for (std::string_view other : names)
     if (name == other) return true;
@@ -96,6 +102,10 @@ Proof shares_memory(const Node& node, const RangeEnv& ranges) {
   if (is_one_of(name, {"reshape", "flatten", "reshape_as", "ravel"})) {
     const TensorType& self = call.tensor("self")->type;
     return can_view(self.sizes, self.strides, result.sizes, ranges);
+  }
+  if (name == "sum_to_size") {  // the argument itself where there is nothing to sum
+    const TensorType& self = call.tensor("self")->type;
+    return self.sizes.size() == result.sizes.size() ? same_sizes(self, result, ranges) : Proof::no;
   }
   return Proof::yes;
 }

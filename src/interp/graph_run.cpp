@@ -55,6 +55,7 @@ std::vector<Datum> GraphRun::run(const Graph& graph, const std::vector<Datum>& i
   if (inputs.size() != graph.inputs.size())
     fail_bug(str("graph ", graph.name, " takes ", graph.inputs.size(), " inputs and got ", inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) set_value(*graph.inputs[i], inputs[i]);
+  if (options_.before_graph) options_.before_graph(graph, inputs);
   auto dead_after = last_uses(graph);
   uint64_t position = 0;
   for (const auto& node : graph.nodes) {

@@ -12,6 +12,8 @@ struct InterpretOptions {
   uint64_t seed = 0;
   // Called after each node with its results; may be empty.
   std::function<void(const Node&, const std::vector<Datum>&)> after_node;
+  // Called when a graph begins, the program's or a subgraph of a control-flow operator, with its inputs; may be empty.
+  std::function<void(const Graph&, const std::vector<Datum>&)> before_graph;
   // Runs nodes that have no record (custom operators): arguments in, results out. Empty: such a node is an error.
   std::function<std::vector<Datum>(const Node&, const std::map<std::string, Datum, std::less<>>&)> custom;
 };

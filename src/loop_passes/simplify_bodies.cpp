@@ -9,7 +9,7 @@ using Seen = std::map<std::string, ValueId>;
 
 class Simplifier {
  public:
-  Simplifier(LoopProgram& program, Kernel& kernel) : program_(program), kernel_(kernel), env_(program.ranges()) {}
+  Simplifier(LoopProgram& program, Kernel& kernel) : kernel_(kernel), env_(program.ranges()) {}
 
   bool run() {
     Seen seen;
@@ -196,8 +196,10 @@ class Simplifier {
   bool remove_unused(Body& body, const std::set<ValueId>& used, const std::set<std::string>& used_index) {
     bool removed = false;
     for (Stmt& stmt : body)
-      if (stmt.loop)
-        removed |= remove_unused(stmt.loop->body, used, used_index) | remove_unused(stmt.loop->after, used, used_index);
+      if (stmt.loop) {
+        removed |= remove_unused(stmt.loop->body, used, used_index);
+        removed |= remove_unused(stmt.loop->after, used, used_index);
+      }
     auto effect = [](const Body& inner) {
       bool found = false;
       for_each_stmt(inner, [&](const Stmt& s) {
@@ -218,7 +220,6 @@ class Simplifier {
     return removed;
   }
 
-  LoopProgram& program_;
   Kernel& kernel_;
   RangeEnv env_;
   std::map<ValueId, ValueId> same_;

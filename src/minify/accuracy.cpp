@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "driver/compare.h"
+#include "minify/rounding_noise.h"
 
 namespace kiln::minify {
 namespace {
@@ -48,70 +49,122 @@ Distances distances(const Tensor& got, const Tensor& expected, const Tensor& wid
   return out;
 }
 
-// Float arithmetic as such is that far off: the program magnifies rounding, and nobody is to blame.
-bool is_rounding(const Datum& got, const Datum& expected, const Datum* wide, const AccuracyOptions& options) {
-  if (!wide || !wide->is_tensor() || !got.is_tensor() || !expected.is_tensor()) return false;
-  const Tensor& e = expected.tensor();
-  if (is_integral(e.dtype) || wide->tensor().sizes != e.sizes) return false;
-  const Tolerance tolerance = default_tolerance(e.dtype);
-  const Distances far = distances(got.tensor(), e, wide->tensor());
-  const double allowed = options.atol.value_or(tolerance.atol) + options.rtol.value_or(tolerance.rtol) * far.size;
-  return far.got <= 4 * far.expected + allowed;
+// The largest distance between two runs of the fp64 reference that differ by rounding only.
+double spread(const Tensor& one, const Tensor& other) {
+  double out = 0;
+  for (int64_t i = 0; i < one.numel() && one.sizes == other.sizes; ++i) {
+    const std::complex<double> a = one.item(i).as_complex(), b = other.item(i).as_complex();
+    const double far = std::abs(a - b);
+    if (std::isfinite(far)) out = std::max(out, far);
+    if (std::isfinite(std::abs(a)) != std::isfinite(std::abs(b))) return HUGE_VAL;
+  }
+  return out;
 }
+
+// The results of one call beside those of the references, which are made when they are asked for.
+class Judge {
+ public:
+  Judge(const Program& program, const AccuracyOptions& options) : program_(program), options_(options) {}
+
+  Failure run(const CallResult& got) {
+    const CallResult expected = reference(program_, options_, false);
+    check_lists("output", got.outputs, expected.outputs, &CallResult::outputs);
+    if (!failure_.failed()) check_lists("input", got.inputs, expected.inputs, &CallResult::inputs);
+    for (const auto& [name, tensor] : expected.state) {
+      const auto found = got.state.find(name);
+      if (found == got.state.end()) continue;
+      check(str("buffer ", name), Datum{found->second}, Datum{tensor},
+            [key = name](const CallResult& result) -> std::optional<Datum> {
+              const auto at = result.state.find(key);
+              return at == result.state.end() ? std::nullopt : std::optional(Datum{at->second});
+            });
+    }
+    failure_.stage = "compare";
+    return failure_;
+  }
+
+ private:
+  // The same result in another run.
+  using Counterpart = std::function<std::optional<Datum>(const CallResult&)>;
+
+  void check_lists(const char* what, const std::vector<Datum>& got, const std::vector<Datum>& expected,
+                   const std::vector<Datum> CallResult::*member) {
+    if (got.size() != expected.size()) {
+      failure_.kind = FailureKind::accuracy;
+      failure_.code = "number";
+      failure_.message = str("there are ", got.size(), " ", what, "s, expected ", expected.size());
+      return;
+    }
+    for (size_t i = 0; i < got.size(); ++i)
+      check(str(what, " ", i), got[i], expected[i], [member, i](const CallResult& result) -> std::optional<Datum> {
+        const std::vector<Datum>& list = result.*member;
+        return i < list.size() ? std::optional(list[i]) : std::nullopt;
+      });
+  }
+
+  void check(const std::string& what, const Datum& got, const Datum& expected, const Counterpart& counterpart) {
+    if (failure_.failed()) return;
+    CompareOptions compare_options;
+    compare_options.rtol = options_.rtol;
+    compare_options.atol = options_.atol;
+    std::optional<Datum> wide;
+    const Comparison comparison = compare(what, got, expected, compare_options, [&]() -> const Datum* {
+      wide = counterpart(wide_result());
+      return wide ? &*wide : nullptr;
+    });
+    if (comparison.ok()) return;
+    const std::string word = fault_class(got, expected);
+    double error = 0;
+    if (word == "values" && is_rounding(got, expected, counterpart, error)) {
+      // No failure; but if there is none at all, this is what was seen.
+      if (failure_.message.empty()) failure_.message = str(comparison.failure, "; rounding explains it");
+      return;
+    }
+    failure_.kind = FailureKind::accuracy;
+    failure_.code = word;
+    failure_.message = comparison.failure;
+    failure_.error = error;
+  }
+
+  // Float arithmetic as such is that far off: the program magnifies rounding, and nobody is to blame.
+  bool is_rounding(const Datum& got, const Datum& expected, const Counterpart& counterpart, double& error) {
+    const std::optional<Datum> wide = counterpart(wide_result());
+    if (!wide || !wide->is_tensor() || !got.is_tensor() || !expected.is_tensor()) return false;
+    const Tensor& e = expected.tensor();
+    if (wide->tensor().sizes != e.sizes) return false;
+    const Tolerance tolerance = default_tolerance(e.dtype);
+    const Distances far = distances(got.tensor(), e, wide->tensor());
+    const double allowed = options_.atol.value_or(tolerance.atol) + options_.rtol.value_or(tolerance.rtol) * far.size;
+    error = allowed > 0 ? far.got / allowed : HUGE_VAL;
+    if (is_integral(e.dtype)) return false;
+    if (far.got <= 4 * far.expected + allowed) return true;
+    double noise = 0;
+    for (const CallResult& sample : rounded())
+      if (const auto other = counterpart(sample); other && other->is_tensor())
+        noise = std::max(noise, spread(other->tensor(), wide->tensor()));
+    return far.got <= 4 * noise + allowed;
+  }
+
+  const CallResult& wide_result() {
+    if (!wide_) wide_ = reference(program_, options_, true);
+    return *wide_;
+  }
+  const std::vector<CallResult>& rounded() {
+    if (rounded_.empty()) rounded_ = rounded_results(program_, options_.custom_op_libs, 3);
+    return rounded_;
+  }
+
+  const Program& program_;
+  const AccuracyOptions& options_;
+  Failure failure_;
+  std::optional<CallResult> wide_;
+  std::vector<CallResult> rounded_;
+};
 
 }  // namespace
 
 Failure judge(const Program& program, const CallResult& got, const AccuracyOptions& options) {
-  const CallResult expected = reference(program, options, false);
-  std::optional<CallResult> wide;
-  const auto wide_result = [&]() -> const CallResult& {
-    if (!wide) wide = reference(program, options, true);
-    return *wide;
-  };
-  Failure failure;
-  failure.stage = "compare";
-  CompareOptions compare_options;
-  compare_options.rtol = options.rtol;
-  compare_options.atol = options.atol;
-  const auto check = [&](const std::string& what, const Datum& g, const Datum& e,
-                         const std::function<const Datum*()>& lookup) {
-    if (failure.failed()) return;
-    const Comparison comparison = compare(what, g, e, compare_options, lookup);
-    if (comparison.ok()) return;
-    const std::string word = fault_class(g, e);
-    if (word == "values" && is_rounding(g, e, lookup(), options)) return;
-    failure.kind = FailureKind::accuracy;
-    failure.code = word;
-    failure.message = comparison.failure;
-  };
-  const auto check_lists = [&](const char* what, const std::vector<Datum>& g, const std::vector<Datum>& e,
-                               const std::vector<Datum> CallResult::*member) {
-    if (g.size() != e.size()) {
-      failure.kind = FailureKind::accuracy;
-      failure.code = "number";
-      failure.message = str("there are ", g.size(), " ", what, "s, expected ", e.size());
-      return;
-    }
-    for (size_t i = 0; i < g.size(); ++i)
-      check(str(what, " ", i), g[i], e[i], [&, i]() -> const Datum* {
-        const std::vector<Datum>& list = wide_result().*member;
-        return i < list.size() ? &list[i] : nullptr;
-      });
-  };
-  check_lists("output", got.outputs, expected.outputs, &CallResult::outputs);
-  if (!failure.failed()) check_lists("input", got.inputs, expected.inputs, &CallResult::inputs);
-  for (const auto& [name, tensor] : expected.state) {
-    const auto found = got.state.find(name);
-    if (found == got.state.end()) continue;
-    Datum holder;
-    check(str("buffer ", name), Datum{found->second}, Datum{tensor}, [&, key = name]() -> const Datum* {
-      const auto at = wide_result().state.find(key);
-      if (at == wide_result().state.end()) return nullptr;
-      holder = Datum{at->second};
-      return &holder;
-    });
-  }
-  return failure;
+  return Judge(program, options).run(got);
 }
 
 }  // namespace kiln::minify

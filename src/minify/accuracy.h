@@ -1,5 +1,6 @@
 // Whether results are wrong, judged against the fp64 reference so that harmless rounding is no failure: a value out of
-// tolerance counts only if it is also much further from the fp64 reference than float arithmetic itself is.
+// tolerance counts only if it is also much further from the fp64 reference than float arithmetic itself is, as the
+// plain reference shows it or as rounding at every operator does (minify/rounding_noise.h).
 #pragma once
 #include <optional>
 
@@ -13,7 +14,8 @@ struct AccuracyOptions {
   std::vector<std::string> custom_op_libs;
 };
 
-// Failure of kind accuracy, or none. Throws what the reference throws.
+// Failure of kind accuracy, or none; then its message says what rounding explained, if anything. Throws what the
+// reference throws.
 Failure judge(const Program& program, const CallResult& got, const AccuracyOptions& options);
 
 }  // namespace kiln::minify

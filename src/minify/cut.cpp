@@ -47,6 +47,19 @@ class Cutter {
     return std::move(out_);
   }
 
+  // No node is kept: the outputs are inputs.
+  Program hand_through() {
+    copy_header();
+    for (const Argument& output : from_.graph.outputs) {
+      if (!output.is_value() || output.as_value()->kind != ValueKind::tensor) throw NoSuchProgram();
+      if (!map_.contains(output.as_value())) new_input(*output.as_value());
+      add_output(map_.at(output.as_value()), {});
+    }
+    out_.sample_inputs = new_samples_;
+    tidy(out_, recorded_.symbols());
+    return std::move(out_);
+  }
+
  private:
   void copy_header() {
     out_.name = from_.name;
@@ -232,6 +245,17 @@ bool has_effect(const Node& node) {
 std::optional<Program> cut(const Program& program, const std::vector<bool>& keep, const RecordedValues& recorded) {
   try {
     return Cutter(program, keep, recorded).run(nullptr);
+  } catch (const NoSuchProgram&) {
+    return std::nullopt;
+  }
+}
+
+std::optional<Program> without_node(const Program& program, size_t position, const RecordedValues& recorded) {
+  std::vector<bool> keep(program.graph.nodes.size(), true);
+  keep.at(position) = false;
+  try {
+    Cutter cutter(program, keep, recorded);
+    return keep.size() == 1 ? cutter.hand_through() : cutter.run(nullptr);
   } catch (const NoSuchProgram&) {
     return std::nullopt;
   }

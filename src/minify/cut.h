@@ -13,6 +13,10 @@ namespace kiln::minify {
 // Nothing: no such program (no node or nothing to give back, a list or an object would have to be an input).
 std::optional<Program> cut(const Program& program, const std::vector<bool>& keep, const RecordedValues& recorded);
 
+// Without one node (by position): its results become inputs. Of a single node nothing is left but inputs that are
+// handed through.
+std::optional<Program> without_node(const Program& program, size_t position, const RecordedValues& recorded);
+
 // Only these outputs (by position), and of the nodes only what they and side effects need.
 std::optional<Program> keep_outputs(const Program& program, const std::vector<bool>& keep,
                                     const RecordedValues& recorded);

@@ -1,5 +1,8 @@
 #include "minify/failure.h"
 
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
 #include <cstring>
 
 #include "base/error.h"
@@ -67,6 +70,8 @@ Json to_json(const Failure& failure) {
   json.set("node", failure.node);
   json.set("message", failure.message);
   json.set("signal", failure.signal);
+  // As text: JSON has no infinity.
+  json.set("error", str(failure.error));
   return json;
 }
 
@@ -81,6 +86,7 @@ Failure failure_from_json(const Json& json) {
   failure.node = json.at("node").as_string();
   failure.message = json.at("message").as_string();
   failure.signal = static_cast<int>(json.at("signal").as_int());
+  failure.error = std::strtod(json.at("error").as_string().c_str(), nullptr);
   return failure;
 }
 
@@ -113,14 +119,23 @@ Signature signature_of(const Failure& failure, std::string check_str) {
   signature.op = failure.op;
   signature.signal = failure.signal;
   signature.check_str = std::move(check_str);
-  if (failure.kind == FailureKind::error) signature.message = normalised(failure.message);
+  if (failure.kind == FailureKind::error)
+    signature.message = normalised(failure.message);
+  else if (failure.kind != FailureKind::accuracy)
+    signature.stage = failure.stage;
+  // The cause may be smaller than what became of it further on, but it is no trifle where that was none.
+  if (failure.kind == FailureKind::accuracy && failure.code == "values")
+    signature.least_error = std::min(std::sqrt(failure.error), 10.0);
   return signature;
 }
 
 bool matches(const Signature& signature, const Failure& failure) {
   if (!failure.failed()) return false;
   if (!signature.check_str.empty() && failure.message.find(signature.check_str) == std::string::npos) return false;
-  return signature_of(failure, signature.check_str) == signature;
+  const Signature found = signature_of(failure);
+  return found.kind == signature.kind && found.code == signature.code && found.op == signature.op &&
+         found.message == signature.message && found.stage == signature.stage && found.signal == signature.signal &&
+         failure.error >= signature.least_error;
 }
 
 std::string describe(const Failure& failure) {

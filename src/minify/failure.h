@@ -2,6 +2,7 @@
 //
 // A signature has the kind of the failure, the error's code, the operator it names, its message without what changes as
 // a graph shrinks (numbers, names of nodes and kernels, paths), or the signal. Names of kernels are no part of it.
+// Wrong values that are plainly wrong do not match values that are a little off: a search must not drift to rounding.
 #pragma once
 #include <string>
 #include <string_view>
@@ -21,6 +22,7 @@ struct Failure {
   std::string node;     // its node: a hint where to look, no part of the signature
   std::string message;  // for people
   int signal = 0;
+  double error = 0;  // of wrong values: the largest distance in units of what is allowed
   bool failed() const { return kind != FailureKind::none; }
 };
 
@@ -30,9 +32,10 @@ Failure failure_from_json(const Json& json);
 struct Signature {
   FailureKind kind = FailureKind::none;
   std::string code, op, message;
+  std::string stage;  // of what leaves no message: a signal, a hang, no memory
   int signal = 0;
-  std::string check_str;  // the message must contain it; empty: anything
-  bool operator==(const Signature&) const = default;
+  double least_error = 0;  // of wrong values: much smaller ones are another failure
+  std::string check_str;   // the message must contain it; empty: anything
 };
 
 // The message's first line without numbers, quoted names, kernels' names and paths.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace kiln::minify {
 namespace {
 
@@ -46,6 +48,30 @@ TEST(Failure, ASignaturePinsKindCodeOperatorAndMessage) {
   EXPECT_FALSE(matches(signal, crash));
 }
 
+TEST(Failure, PlainlyWrongIsNotALittleOff) {
+  Failure wrong;
+  wrong.kind = FailureKind::accuracy;
+  wrong.stage = "compare";
+  wrong.code = "values";
+  wrong.error = 80000;
+  const Signature pinned = signature_of(wrong);
+  wrong.error = 50;
+  EXPECT_TRUE(matches(pinned, wrong)) << "the cause may be smaller than its effect";
+  wrong.error = 2;
+  EXPECT_FALSE(matches(pinned, wrong));
+  EXPECT_TRUE(matches(signature_of(wrong), wrong));
+}
+
+TEST(Failure, WhereItDiedIsPartOfIt) {
+  Failure hang;
+  hang.kind = FailureKind::hang;
+  hang.stage = "run";
+  const Signature pinned = signature_of(hang);
+  EXPECT_TRUE(matches(pinned, hang));
+  hang.stage = "compile";
+  EXPECT_FALSE(matches(pinned, hang));
+}
+
 TEST(Failure, CheckStrNarrowsIt) {
   const Signature pinned = signature_of(error("K0203", "", "relu: size 3 is wrong"), "size 3");
   EXPECT_TRUE(matches(pinned, error("K0203", "", "relu: size 3 is wrong")));
@@ -56,11 +82,13 @@ TEST(Failure, SurvivesTheWayThroughAPipe) {
   Failure failure = error("K0630", "aten.relu.default", "a \"quoted\"\nmessage");
   failure.stage = "run";
   failure.node = "relu_1";
+  failure.error = HUGE_VAL;
   const Failure back = failure_from_json(parse_json(json_text(to_json(failure)), "test"));
   EXPECT_EQ(back.kind, failure.kind);
   EXPECT_EQ(back.message, failure.message);
   EXPECT_EQ(back.stage, "run");
   EXPECT_EQ(back.node, "relu_1");
+  EXPECT_EQ(back.error, HUGE_VAL);
 }
 
 }  // namespace

@@ -1,21 +1,15 @@
 #include "minify/recorded_values.h"
 
+#include <chrono>
+#include <unordered_map>
+
 #include "base/error.h"
-#include "driver/executable_custom.h"
+#include "driver/executable.h"
 #include "interp/interp.h"
 #include "ops/op_record.h"
 
 namespace kiln::minify {
 namespace {
-
-void name_graphs(const Graph& graph, const std::string& name, std::map<const Node*, std::string>& names) {
-  for (const auto& node : graph.nodes) {
-    names[node.get()] = name;
-    for (const auto& named : node->args)
-      if (named.arg.is_graph() && named.arg.as_graph())
-        name_graphs(*named.arg.as_graph(), named.arg.as_graph()->name, names);
-  }
-}
 
 int64_t known_size(const Expr& size, const SymbolValues& symbols, int64_t otherwise) {
   try {
@@ -69,11 +63,14 @@ Tensor own_dense(const Tensor& tensor) {
 }
 
 RecordedValues::RecordedValues(const Program& program, const std::vector<std::string>& custom_op_libs,
-                               int64_t memory_bytes) {
+                               int64_t memory_bytes, double seconds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto check_time = [&] {
+    if (std::chrono::steady_clock::now() > until) fail_user("K0681", "the reference takes too long");
+  };
   for (const auto& [name, info] : program.symbols)
     if (info.hint) symbols_[name] = *info.hint;
-  Program resolved = program.clone();
-  std::map<const Node*, std::string> graph_names;
+  std::unordered_map<const Node*, std::string> graph_names;
   int64_t left = memory_bytes;
   const auto keep = [&](const std::string& graph, const Value& value, const Datum& datum, const auto& self) -> void {
     if (datum.is_list()) {
@@ -93,25 +90,24 @@ RecordedValues::RecordedValues(const Program& program, const std::vector<std::st
       values_.emplace(std::pair(graph, value.name), datum);
     }
   };
+  ExecutableOptions options;
+  options.backend = Backend::interpret;
+  options.custom_op_libs = custom_op_libs;
+  options.before_graph = [&](const Graph& graph, const std::vector<Datum>& inputs) {
+    check_time();
+    for (const auto& node : graph.nodes) graph_names.emplace(node.get(), graph.name);
+    for (size_t i = 0; i < inputs.size(); ++i) keep(graph.name, *graph.inputs[i], inputs[i], keep);
+  };
+  options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
+    check_time();
+    const auto found = graph_names.find(&node);
+    const std::string& graph = found == graph_names.end() ? program.graph.name : found->second;
+    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i)
+      keep(graph, *node.results[i], results[i], keep);
+  };
   try {
-    const CustomOperators custom(custom_op_libs);
-    resolve_operators(resolved.graph, custom.names());
-    name_graphs(resolved.graph, resolved.graph.name, graph_names);
-    for (const auto& [name, value] : bind_symbols(resolved, resolved.sample_inputs)) symbols_[name] = value;
-    size_t sample = 0;
-    for (size_t i = 0; i < resolved.graph.inputs.size() && sample < resolved.sample_inputs.size(); ++i) {
-      const InputKind kind = resolved.input_specs[i].kind;
-      if (kind != InputKind::user && kind != InputKind::constant_value) continue;
-      keep(resolved.graph.name, *resolved.graph.inputs[i], resolved.sample_inputs[sample++], keep);
-    }
-    InterpretOptions options;
-    options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
-      const auto found = graph_names.find(&node);
-      const std::string& graph = found == graph_names.end() ? resolved.graph.name : found->second;
-      for (size_t i = 0; i < results.size() && i < node.results.size(); ++i)
-        keep(graph, *node.results[i], results[i], keep);
-    };
-    Interpreter(resolved, options).run(resolved.sample_inputs);
+    for (const auto& [name, value] : bind_symbols(program, program.sample_inputs)) symbols_[name] = value;
+    make_executable(program, options)->call(program.sample_inputs);
   } catch (const Error&) {
     // The failure may be just that. Everything before it is recorded.
   }

@@ -20,7 +20,9 @@ struct ReduceOptions {
   Signature signature;
   int tries = 1;  // a failure that comes back only sometimes is looked for several times
   int64_t recorded_bytes = int64_t{2} << 30;
+  double recording_seconds = 60;
   bool only_nodes = false;  // remove nodes, nothing else
+  bool prove = false;       // in the end: every operator is left out once, alone, and the failure must be gone
   std::string hint;         // the node that the failure names
   // The program became smaller.
   std::function<void(const Program& best)> smaller;
@@ -38,6 +40,10 @@ class Reducer {
   const std::vector<std::shared_ptr<const Program>>& accepted() const { return accepted_; }
   int tried() const { return tried_; }
   const Failure& failure() const { return failure_; }  // of the best, as last seen
+  // After run() with `prove`: leaving out any one operator loses the failure. Operators that no program can do without
+  // (their results can be no inputs) are counted.
+  bool proved() const { return proved_; }
+  int not_removable() const { return not_removable_; }
 
  private:
   using Maker = std::function<std::optional<Program>()>;
@@ -53,6 +59,12 @@ class Reducer {
   bool apply_in_chunks(const std::function<std::vector<Edit>()>& edits);
   bool apply_groups();
   bool reduce_sizes();
+  bool reduce_symbols();
+  bool reduce_number(int64_t from, int64_t least, const std::function<Program(int64_t at, int64_t to)>& with);
+  bool use_subgraph();
+  bool reduce_once();
+  // False: a smaller program was found instead.
+  bool prove_minimal();
   void say(const std::string& step) const;
 
   Program best_;
@@ -63,7 +75,8 @@ class Reducer {
   std::vector<std::shared_ptr<const Program>> accepted_;
   std::set<std::string> filled_;  // constants that were made simple
   Failure failure_;
-  int tried_ = 0;
+  int tried_ = 0, not_removable_ = 0;
+  bool proved_ = false;
 };
 
 }  // namespace kiln::minify

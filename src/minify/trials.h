@@ -24,6 +24,8 @@ class Interrupted : public std::exception {
   const char* what() const noexcept override { return "interrupted"; }
 };
 
+// What takes longer than its limit is a hang, if it had the processor for half of that time; without the processor (a
+// deadlock, or a busy machine) it may take four times as long.
 struct TrialLimits {
   double compile_seconds = 600, run_seconds = 60;  // of the stage compile; of each later one
   int64_t memory_bytes = 0;                        // beyond what the child begins with; 0: no limit

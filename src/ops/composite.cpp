@@ -147,8 +147,12 @@ void infer_composite(InferCall& call, const CompositeFn& build) {
 
 }  // namespace
 
+ReferenceFn reference_by(CompositeFn build, const std::string& schema_text, std::string_view name_space) {
+  auto schema = std::make_shared<const Schema>(parse_schema(schema_text, std::string(name_space)));
+  return [build = std::move(build), schema](ReferenceCall& call) { reference_composite(call, build, *schema); };
+}
+
 void add_composite(Registry& registry, CompositeRow row) {
-  auto schema = std::make_shared<const Schema>(parse_schema(row.schema, row.name_space));
   OpRecord record;
   record.schema_text = row.schema;
   record.name_space = row.name_space;
@@ -161,9 +165,7 @@ void add_composite(Registry& registry, CompositeRow row) {
     Build b(call);
     build(b);
   };
-  record.reference = row.reference;
-  if (!record.reference)
-    record.reference = [build = row.build, schema](ReferenceCall& call) { reference_composite(call, build, *schema); };
+  record.reference = row.reference ? row.reference : reference_by(row.build, row.schema, row.name_space);
   registry.add(std::move(record));
 }
 

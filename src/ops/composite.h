@@ -56,6 +56,8 @@ struct CompositeRow {
   std::string name_space = "aten";
 };
 void add_composite(Registry& registry, CompositeRow row);
+// A reference that runs another decomposition than the one that is compiled (steps unrolled instead of a loop).
+ReferenceFn reference_by(CompositeFn build, const std::string& schema, std::string_view name_space = "aten");
 
 // Integer lists and sizes that reductions of losses use.
 enum class LossReduction : uint8_t { none = 0, mean = 1, sum = 2 };

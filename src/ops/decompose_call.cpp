@@ -31,6 +31,62 @@ std::vector<Value*> DecomposeCall::call_as(std::string_view op, std::vector<Argu
   return made->results;
 }
 
+namespace {
+
+Argument list_of(const std::vector<Value*>& values) {
+  Argument::List list;
+  for (Value* value : values) list.push_back(Argument(value));
+  return Argument(std::move(list));
+}
+
+TensorType slice_type(const TensorType& whole) {
+  return contiguous_type(whole.dtype, {whole.sizes.begin() + 1, whole.sizes.end()}, whole.device);
+}
+
+TensorType stacked_type(const TensorType& slice, const Expr& length) {
+  std::vector<Expr> sizes = {length};
+  sizes.insert(sizes.end(), slice.sizes.begin(), slice.sizes.end());
+  return contiguous_type(slice.dtype, std::move(sizes), slice.device);
+}
+
+}  // namespace
+
+std::vector<Value*> DecomposeCall::scan(const std::vector<Value*>& carried, const std::vector<Value*>& xs,
+                                        const std::vector<Value*>& extra, const ScanBody& body) {
+  auto inner = std::make_shared<Graph>();
+  inner->name = graph_.unique_name("step");
+  std::vector<Value*> inputs;
+  auto add_input = [&](const Value* like, const TensorType& type) {
+    inputs.push_back(inner->add_input(inner->unique_name(like->name), ValueKind::tensor));
+    inputs.back()->type = type;
+  };
+  for (const Value* value : carried)
+    add_input(value, contiguous_type(value->type.dtype, value->type.sizes, value->type.device));
+  for (const Value* value : xs) add_input(value, slice_type(value->type));
+  for (const Value* value : extra) add_input(value, value->type);
+  // Calls are made before a node; in the body, one that stands for this node until the body is complete.
+  Node* end = inner->add_node(old_.target, inner->unique_name(old_.name));
+  end->op = old_.op;
+  end->origins = old_.origins;
+  DecomposeCall steps(*end, schema(), *inner, ranges_);
+  std::vector<Value*> outputs = body(steps, inputs);
+  inner->erase(end);
+  for (Value* output : outputs) inner->outputs.push_back(Argument(output));
+
+  Node* made = graph_.add_node("higher_order.scan", graph_.unique_name("scan"), &old_);
+  made_.insert(made);
+  made->op = Registry::instance().find(made->target);
+  made->origins = old_.origins;
+  made->args = {{"", Argument(inner)}, {"", list_of(carried)}, {"", list_of(xs)}, {"", list_of(extra)}};
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Value* result = graph_.add_result(made, str(made->name, "_", i), ValueKind::tensor);
+    const TensorType& type = outputs[i]->type;
+    result->type = i < carried.size() ? contiguous_type(type.dtype, type.sizes, type.device)
+                                      : stacked_type(type, xs.at(0)->type.sizes.at(0));
+  }
+  return made->results;
+}
+
 Argument DecomposeCall::int_list(const std::vector<Expr>& values) {
   Argument::List list;
   for (const Expr& value : values)

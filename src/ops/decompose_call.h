@@ -2,6 +2,7 @@
 // stand before the node and inherit its origins; `result(i, value)` says what replaces each result. Of an operator
 // whose result is a list (split), the results are the list's elements.
 #pragma once
+#include <functional>
 #include <set>
 
 #include "ops/op_record.h"
@@ -19,6 +20,11 @@ class DecomposeCall : public OpCall {
   std::vector<Value*> call_all(std::string_view op, std::vector<Argument> args);
   // The same with the results' types given: for operators whose sizes depend on data (nonzero), which no rule can know.
   std::vector<Value*> call_as(std::string_view op, std::vector<Argument> args, const std::vector<TensorType>& types);
+  // A loop over the first dimension of `xs` (higher_order.scan). The body gets the carried values, one slice of each x
+  // and `extra`, and gives the next carried values and then what is stacked; the results are the same, at the end.
+  using ScanBody = std::function<std::vector<Value*>(DecomposeCall&, const std::vector<Value*>&)>;
+  std::vector<Value*> scan(const std::vector<Value*>& carried, const std::vector<Value*>& xs,
+                           const std::vector<Value*>& extra, const ScanBody& body);
   Argument int_list(const std::vector<Expr>& values);
   // While types are inferred the node has no results yet: the list grows.
   void result(int index, Value* value) {

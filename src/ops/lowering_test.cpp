@@ -173,12 +173,20 @@ bool can_lower(const Program& program) {
   return true;
 }
 
+// Loops run in the driver's tests of the records, which have an interpreter.
+bool has_control_flow(const Program& program) {
+  for (const auto& node : program.graph.nodes)
+    if (node->op->kind == OpKind::control_flow) return true;
+  return false;
+}
+
 void check_sample(const OpRecord& record, const Sample& sample, bool symbolic, uint64_t seed) {
   Program program = program_from_sample(record, sample, symbolic, seed);
   std::vector<Datum> expected = run_references(program);
   if (record.decompose) {
     decompose_all(program);
     verify(program);
+    if (has_control_flow(program)) return;
     std::vector<Datum> parts = run_references(program);
     for (size_t i = 0; i < expected.size(); ++i) expect_close(record, expected[i].tensor(), parts.at(i).tensor());
   }

@@ -1,5 +1,5 @@
-// Recurrent layers (lstm, gru, rnn), as decompositions: the steps are unrolled, so the length of the sequence must be
-// known.
+// Recurrent layers (lstm, gru, rnn), as decompositions. A few steps are unrolled; a long sequence, or one whose length
+// is known only when the program runs, becomes a loop (scan) over one step.
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -58,22 +58,53 @@ Argument list_of(const std::vector<Value*>& values) {
   return Argument(std::move(list));
 }
 
-// One layer in one direction over [T, N, F].
-Value* run_layer(Build& b, Cell cell, Value* sequence, State& state, const Weights& w, bool backwards) {
-  const Expr& length = sequence->type.sizes[0];
-  if (!length.is_constant())
-    fail_unsupported("K0202",
-                     str(b.call().schema().name, ": the length of the sequence (", length.text(), ") must be known"),
-                     b.call().where());
-  Value* from_input = product_with(b, sequence, w.input, w.input_bias);
-  std::vector<Value*> outputs(static_cast<size_t>(length.value()));
-  for (int64_t i = 0; i < length.value(); ++i) {
-    int64_t at = backwards ? length.value() - 1 - i : i;
+// How the steps of a sequence are written. The reference always unrolls: there the length is known.
+enum class Steps : uint8_t { unrolled, looped };
+// Up to this many, the steps are worth seeing one by one: the first reads the given state, the last is the result.
+constexpr int64_t longest_unrolled = 8;
+
+Value* unroll_layer(Build& b, Cell cell, Value* from_input, State& state, const Weights& w, bool backwards) {
+  int64_t length = from_input->type.sizes[0].value();
+  std::vector<Value*> outputs(static_cast<size_t>(length));
+  for (int64_t i = 0; i < length; ++i) {
+    int64_t at = backwards ? length - 1 - i : i;
     state = step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
     outputs[static_cast<size_t>(at)] = state.h;
   }
-  if (outputs.empty()) refuse(b.call(), "expected sequence length to be larger than 0");
   return b("stack", {list_of(outputs), Scalar(0)});
+}
+
+Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const Weights& w, bool backwards) {
+  auto reversed = [&](Value* x) { return backwards ? b("flip", {x, b.ints({0})}) : x; };
+  std::vector<Value*> carried = {state.h}, extra = {w.hidden};
+  if (state.c) carried.push_back(state.c);
+  for (Value* optional : {w.hidden_bias, w.projection})
+    if (optional) extra.push_back(optional);
+  auto results = b.call().scan(
+      carried, {reversed(from_input)}, extra, [&](DecomposeCall& call, const std::vector<Value*>& inputs) {
+        Build inner(call);
+        auto next = inputs.begin();
+        State now{*next++};
+        if (state.c) now.c = *next++;
+        Value* slice = *next++;
+        Weights own{nullptr, *next++};
+        if (w.hidden_bias) own.hidden_bias = *next++;
+        if (w.projection) own.projection = *next++;
+        State after = step(inner, cell, slice, now, own);
+        return now.c ? std::vector<Value*>{after.h, after.c, after.h} : std::vector<Value*>{after.h, after.h};
+      });
+  state.h = results[0];
+  if (state.c) state.c = results[1];
+  return reversed(results.back());
+}
+
+// One layer in one direction over [T, N, F].
+Value* run_layer(Build& b, Steps steps, Cell cell, Value* sequence, State& state, const Weights& w, bool backwards) {
+  const Expr& length = sequence->type.sizes[0];
+  if (length.is_constant(0)) refuse(b.call(), "expected sequence length to be larger than 0");
+  Value* from_input = product_with(b, sequence, w.input, w.input_bias);
+  bool unroll = length.is_constant() && (steps == Steps::unrolled || length.value() <= longest_unrolled);
+  return (unroll ? unroll_layer : loop_layer)(b, cell, from_input, state, w, backwards);
 }
 
 struct Network {
@@ -81,7 +112,7 @@ struct Network {
   Value *h0, *c0 = nullptr;  // [layers * directions, N, H]
 };
 
-void build_network(Build& b, const Network& n) {
+void build_network(Build& b, Steps steps, const Network& n) {
   DecomposeCall& call = b.call();
   auto params = call.tensors("params");
   bool biases = call.boolean("has_biases"), both = call.boolean("bidirectional"),
@@ -112,7 +143,7 @@ void build_network(Build& b, const Network& n) {
       if (each > plain) w.projection = p[each - 1];
       State state{b("select.int", {n.h0, Scalar(0), Scalar(number)})};
       if (n.c0) state.c = b("select.int", {n.c0, Scalar(0), Scalar(number)});
-      outputs.push_back(run_layer(b, n.cell, sequence, state, w, direction == 1));
+      outputs.push_back(run_layer(b, steps, n.cell, sequence, state, w, direction == 1));
       last_h.push_back(state.h);
       if (n.c0) last_c.push_back(state.c);
     }
@@ -128,14 +159,14 @@ const char* const tail =
     "batch_first) -> ";
 
 void register_networks(Registry& r) {
-  auto sample = [](int64_t gates, bool both, bool batch_first, bool lstm) {
+  auto sample = [](int64_t gates, int64_t length, bool both, bool batch_first, bool lstm) {
     Specs params;
     for (int direction = 0; direction < (both ? 2 : 1); ++direction)
       for (const auto& sizes :
            std::vector<std::vector<int64_t>>{{gates * 3, 4}, {gates * 3, 3}, {gates * 3}, {gates * 3}})
         params.push_back(spec(sizes, DType::f32, -0.5, 0.5));
     Sample::TensorSpec state = spec({both ? 2 : 1, 2, 3});
-    Sample out{{spec(batch_first ? std::vector<int64_t>{2, 5, 4} : std::vector<int64_t>{5, 2, 4})}};
+    Sample out{{spec(batch_first ? std::vector<int64_t>{2, length, 4} : std::vector<int64_t>{length, 2, 4})}};
     if (lstm)
       out.args.emplace_back(Specs{state, state});
     else
@@ -145,22 +176,26 @@ void register_networks(Registry& r) {
       out.args.emplace_back(s);
     return out;
   };
-  add_composite(r, {.schema = str("lstm.input(Tensor input, Tensor[] hx, ", tail, "(Tensor, Tensor, Tensor)"),
-                    .build =
-                        [](Build& b) {
-                          auto state = b.call().tensors("hx");
-                          if (state.size() != 2) refuse(b.call(), "expects two hidden states");
-                          build_network(b, {Cell::lstm, state[0], state[1]});
-                        },
-                    .samples = {sample(4, false, false, true), sample(4, true, true, true)}});
+  auto add = [&](const std::string& schema, auto build, std::vector<Sample> samples) {
+    auto written = [build](Steps steps) { return [build, steps](Build& b) { build(b, steps); }; };
+    add_composite(r, {.schema = schema,
+                      .build = written(Steps::looped),
+                      .samples = std::move(samples),
+                      .reference = reference_by(written(Steps::unrolled), schema)});
+  };
+  auto build_lstm = [](Build& b, Steps steps) {
+    auto state = b.call().tensors("hx");
+    if (state.size() != 2) refuse(b.call(), "expects two hidden states");
+    build_network(b, steps, {Cell::lstm, state[0], state[1]});
+  };
+  add(str("lstm.input(Tensor input, Tensor[] hx, ", tail, "(Tensor, Tensor, Tensor)"), build_lstm,
+      {sample(4, 5, false, false, true), sample(4, 11, true, true, true)});
   for (auto [name, cell, gates] : std::vector<std::tuple<const char*, Cell, int64_t>>{
-           {"gru", Cell::gru, 3}, {"rnn_tanh", Cell::tanh, 1}, {"rnn_relu", Cell::relu, 1}})
-    add_composite(r, {.schema = str(name, ".input(Tensor input, Tensor hx, ", tail, "(Tensor, Tensor)"),
-                      .build =
-                          [cell = cell](Build& b) {
-                            build_network(b, {cell, b.call().tensor("hx")});
-                          },
-                      .samples = {sample(gates, false, false, false), sample(gates, true, true, false)}});
+           {"gru", Cell::gru, 3}, {"rnn_tanh", Cell::tanh, 1}, {"rnn_relu", Cell::relu, 1}}) {
+    auto build = [cell = cell](Build& b, Steps steps) { build_network(b, steps, {cell, b.call().tensor("hx")}); };
+    add(str(name, ".input(Tensor input, Tensor hx, ", tail, "(Tensor, Tensor)"), build,
+        {sample(gates, 5, false, false, false), sample(gates, 11, true, true, false)});
+  }
 }
 
 void register_cells(Registry& r) {

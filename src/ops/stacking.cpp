@@ -151,7 +151,7 @@ void register_arrangements(Registry& r) {
                     .build = build_cartesian,
                     .samples = {{{Specs{spec({2}), spec({3})}}}, {{Specs{spec({2})}}}, {{Specs{spec({2, 2})}}, true}}});
   add_composite(
-      r, {.schema = "sum_to_size(Tensor self, SymInt[] size) -> Tensor",
+      r, {.schema = "sum_to_size(Tensor(a) self, SymInt[] size) -> Tensor(a)",
           .build =
               [](Build& b) {
                 Value* self = b.call().tensor("self");

@@ -15,7 +15,8 @@ class Hoister {
     Body out;
     for (Stmt& stmt : body) {
       if (stmt.kind == StmtKind::loop) {
-        changed |= visit(stmt.loop->body, false) | visit(stmt.loop->after, false);
+        changed |= visit(stmt.loop->body, false);
+        changed |= visit(stmt.loop->after, false);
         if (!outermost) changed |= hoist(*stmt.loop, out);
       }
       out.push_back(std::move(stmt));

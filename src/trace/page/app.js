@@ -163,6 +163,10 @@ function drawHeading() {
 
 function setTheme(theme) {
   document.documentElement.dataset.theme = theme;
+}
+// The reader's own choice is kept; without one the page follows the system, also when that changes.
+function chooseTheme(theme) {
+  setTheme(theme);
   try { localStorage.setItem("kiln-theme", theme); } catch (e) { /* a page of a file may not store */ }
 }
 
@@ -170,8 +174,10 @@ function start() {
   let theme = null;
   try { theme = localStorage.getItem("kiln-theme"); } catch (e) { /* as above */ }
   const dark = window.matchMedia && matchMedia("(prefers-color-scheme: dark)");
-  setTheme(theme || (dark && dark.matches ? "dark" : "light"));
-  const flip = () => setTheme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
+  const follow = () => setTheme(theme || (dark && dark.matches ? "dark" : "light"));
+  follow();
+  if (dark && dark.addEventListener) dark.addEventListener("change", follow);
+  const flip = () => chooseTheme(theme = document.documentElement.dataset.theme === "dark" ? "light" : "dark");
   document.getElementById("theme").addEventListener("click", flip);
   const keys = document.getElementById("keys");
   document.getElementById("help").addEventListener("click", () => keys.showModal());

@@ -10,7 +10,7 @@ function errorBox(error) {
             el("p", {class: "soft"}, [where.module && "module " + where.module, where.op && "operator " + where.op,
                                      where.node && "node " + where.node, where.pass && "pass " + where.pass,
                                      error.kernel && "kernel " + error.kernel].filter(Boolean).join(" · ")),
-            (error.message || "").includes("\n") && el("pre", {}, error.message));
+            (error.message || "").includes("\n") && el("pre", {}, error.message.split("\n").slice(1).join("\n")));
 }
 
 views.overview = {

@@ -19,10 +19,10 @@ function numericsPanel(record) {
   const number = (v) => typeof v === "number" ? Number(v.toPrecision(6)).toString() : v === undefined ? "" : String(v);
   const rows = record.values.map((v) => {
     const bad = (v.nan || 0) + (v.inf || 0) > 0;
-    return [el("span", {}, v.kernel), v.when || "", v.buffer, v.type || "", number(v.min), number(v.max), number(v.mean),
+    return [el("span", {}, v.kernel), v.when || "", v.buffer, v.type || "", number(v.min), number(v.max), number(v.mean), number(v.std),
             el("span", {class: "tag" + (bad ? " bad" : "")}, (v.nan || 0) + " NaN, " + (v.inf || 0) + " Inf")];
   });
-  return panel("Numerics", table([{text: "kernel", mono: true}, {text: ""}, {text: "buffer", mono: true}, {text: "type", mono: true}, {text: "min", num: true}, {text: "max", num: true}, {text: "mean", num: true}, {text: ""}], rows, {step: 60}));
+  return panel("Numerics", table([{text: "kernel", mono: true}, {text: ""}, {text: "buffer", mono: true}, {text: "type", mono: true}, {text: "min", num: true}, {text: "max", num: true}, {text: "mean", num: true}, {text: "std", num: true}, {text: ""}], rows, {step: 60}));
 }
 
 views.runs = {

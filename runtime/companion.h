@@ -1,0 +1,12 @@
+// Libraries that the runtime opens when a setting asks for them: they lie beside this code (the runtime's shared
+// object, or the program that has it inside), in lib/ next to its folder, or wherever the loader looks.
+#pragma once
+#include <string>
+#include <vector>
+
+namespace kiln::runtime {
+
+// The function `entry` of the library, or nullptr; `looked` gets the places.
+void* open_companion(const char* library, const char* entry, std::vector<std::string>& looked);
+
+}  // namespace kiln::runtime

@@ -1,0 +1,49 @@
+#include "base/text.h"
+
+#include <gtest/gtest.h>
+
+#include <charconv>
+#include <cmath>
+#include <cstring>
+#include <random>
+
+namespace kiln {
+namespace {
+
+std::string by_to_chars(double value) {
+  char buffer[64];
+  std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);
+  return text.find_first_of(".e") == std::string::npos ? text + ".0" : text;
+}
+
+TEST(FloatText, IsTheShortestThatReadsBack) {
+  std::mt19937_64 random(1);
+  for (int i = 0; i < 20'000; ++i) {
+    const uint64_t bits = random();
+    double any;
+    std::memcpy(&any, &bits, sizeof any);
+    for (double value : {any, static_cast<double>(bits >> 40) / 1000, static_cast<double>(bits >> (bits % 64)),
+                         static_cast<double>(static_cast<float>(bits)), (i - 10'000) * 0.1, i * 1e-5, i * 1e5}) {
+      if (!std::isfinite(value)) continue;
+      const std::string text = float_text(value);
+      EXPECT_EQ(std::strtod(text.c_str(), nullptr), value) << text;
+      // Powers of two may get a digit more: their neighbours below are nearer than those above.
+      int exponent;
+      if (std::fabs(std::frexp(value, &exponent)) != 0.5) {
+        EXPECT_EQ(text, by_to_chars(value));
+      }
+    }
+  }
+}
+
+TEST(FloatText, SpecialValues) {
+  EXPECT_EQ(float_text(0.0), "0.0");
+  EXPECT_EQ(float_text(-0.0), "-0.0");
+  EXPECT_EQ(float_text(-INFINITY), "-inf");
+  EXPECT_EQ(float_text(NAN), "nan");
+  EXPECT_EQ(float_text(1e5), "1e+05");
+  EXPECT_EQ(float_text(-0.1), "-0.1");
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,74 @@
+// For tests only: defects of different kinds, each put into one compiled model through the fault injector, with what
+// bisect is to say about it.
+#pragma once
+#include "debug/fault_class.h"
+#include "debug/seeded_models.h"
+#include "debug/seeded_surgery.h"
+#include "driver/fault_injector.h"
+
+namespace kiln::seeded {
+
+struct Defect {
+  const char* name;
+  const Model& model;
+  FaultClass fault;
+  // The operator in which it lies: one of these counts as right. Empty: it lies in none.
+  std::vector<std::string> ops;
+  // Exactly one is given. `loops` gives the name of the kernel it changed.
+  std::function<std::string(loops::LoopProgram&)> loops;
+  std::function<void(format::Plan&)> plan;
+  std::function<void(std::string&)> source;
+  std::function<void(std::map<std::string, Tensor>&)> constants;
+  const char* buffer = "";     // that is to be named; a fault of the plan or of a constant has one
+  const char* kernel = "";     // part of its name, where `loops` does not say it
+  const char* value = "";      // of the operator, where its target alone says too little
+  bool out_of_bounds = false;  // a checked run is to find it
+};
+
+std::vector<Defect> kernel_defects();  // wrong loops
+std::vector<Defect> code_defects();    // right loops, wrong machine code
+std::vector<Defect> plan_defects();    // right kernels, wrong plan or weights
+
+inline Defect in_loops(const char* name, const Model& model, std::vector<std::string> ops,
+                       std::function<std::string(loops::LoopProgram&)> change) {
+  Defect d{name, model, FaultClass::kernel, std::move(ops), std::move(change), {}, {}, {}, "", "", "", false};
+  return d;
+}
+inline Defect in_code(const char* name, const Model& model, std::vector<std::string> ops, const char* kernel,
+                      std::function<void(std::string&)> change) {
+  Defect d{name, model, FaultClass::code, std::move(ops), {}, {}, std::move(change), {}, "", "", "", false};
+  d.kernel = kernel;
+  return d;
+}
+inline Defect in_plan(const char* name, const Model& model, FaultClass fault, const char* buffer,
+                      std::function<void(format::Plan&)> change) {
+  Defect d{name, model, fault, {}, {}, std::move(change), {}, {}, "", "", "", false};
+  d.buffer = buffer;
+  return d;
+}
+inline Defect in_constants(const char* name, const Model& model, const char* buffer,
+                           std::function<void(std::map<std::string, Tensor>&)> change) {
+  Defect d{name, model, FaultClass::stale_constant, {}, {}, {}, {}, std::move(change), "", "", "", false};
+  d.buffer = buffer;
+  return d;
+}
+
+// ---- Said of a defect afterwards
+inline Defect with_value(Defect d, const char* value) {
+  d.value = value;
+  return d;
+}
+inline Defect out_of_bounds(Defect d) {
+  d.out_of_bounds = true, d.fault = FaultClass::out_of_bounds;
+  return d;
+}
+inline Defect of_class(Defect d, FaultClass fault) {
+  d.fault = fault;
+  return d;
+}
+inline Defect naming(Defect d, const char* buffer) {
+  d.buffer = buffer;
+  return d;
+}
+
+}  // namespace kiln::seeded

@@ -1,0 +1,288 @@
+// Every setting of phase R, demonstrated on a package that was compiled without it: given by the environment, as an
+// option of kiln_load and on the command line, to a whole package and to a stripped one with its sidecar. A setting of
+// the table that has no demonstration here fails the test.
+#include "base/settings.h"
+
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+
+#include <cmath>
+#include <cstdlib>
+#include <fstream>
+#include <functional>
+
+#include "base/file.h"
+#include "base/text.h"
+#include "kiln/kiln.hpp"
+
+namespace kiln {
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+struct Outcome {
+  std::string error;   // of loading or running; "" when it went well
+  std::string text;    // what was said: the log's lines, standard error of the command
+  std::string folder;  // where it may have written
+};
+
+enum class Input { good, nan, other_dtype };
+enum class Way { environment, option, command };
+
+struct Demonstration {
+  const char* key;
+  const char* value;                // "@": a folder of the test, "@/log": a file in it
+  std::vector<std::string> beside;  // other settings that make it show
+  Input input = Input::good;
+  std::function<bool(const Outcome&)> shown;
+};
+
+// Some file below the folder whose name has `name`, and that holds `text`.
+bool written(const std::string& folder, const std::string& name, const std::string& text = "") {
+  if (!file_exists(folder)) return false;
+  for (const std::string& entry : list_directory(folder)) {
+    const std::string path = join_path(folder, entry);
+    if (is_directory(path) ? written(path, name, text)
+                           : entry.find(name) != std::string::npos && read_file(path).find(text) != std::string::npos)
+      return true;
+  }
+  return false;
+}
+auto says(std::string text) {
+  return [text = std::move(text)](const Outcome& o) {
+    return o.text.find(text) != std::string::npos || o.error.find(text) != std::string::npos;
+  };
+}
+auto writes(std::string name, std::string text = "") {
+  return [=](const Outcome& o) { return written(o.folder, name, text); };
+}
+// Built for CUDA only: accepted, and said to have no use yet.
+auto is_noted() { return says("not built yet"); }
+
+std::vector<Demonstration> demonstrations() {
+  const std::string print = "aot_inductor.debug_intermediate_value_printer";
+  const std::vector<std::string> root{"debug_dir_root=@"},
+      dump{"debug_dir_root=@", "aot_inductor.dump_aoti_minifier=1"};
+  return {
+      {"check_inputs", "0", {}, Input::other_dtype, [](const Outcome& o) { return o.error.empty(); }},
+      {"nan_asserts", "1", {}, Input::nan, says("it was already in input x of the model")},
+      {"check_bounds", "1", {print + "=3"}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
+      {"aot_inductor.debug_intermediate_value_printer", "2", {}, Input::good, says("checksum")},
+      {"aot_inductor.filtered_kernel_names", "no_such*", {print + "=3"}, Input::good, says("matches no kernel")},
+      {"fault_dir", "@", {"nan_asserts=1"}, Input::nan, writes("fault_cpp_", "sample_inputs")},
+      {"fault_values",
+       "0",
+       {"nan_asserts=1", "fault_dir=@"},
+       Input::nan,
+       [](const Outcome& o) {
+         return written(o.folder, "fault_cpp_") && !written(o.folder, "fault", "sample_inputs");
+       }},
+      {"intermediate_value_dir", "@", {print + "=1"}, Input::good, writes("before_launch_cpp_")},
+      {"CUDA_LAUNCH_BLOCKING", "1", {}, Input::good, is_noted()},
+      {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
+      {"triton.cudagraphs", "1", {}, Input::good, is_noted()},
+      {"triton.debug_sync_kernel", "1", {}, Input::good, is_noted()},
+      {"triton.debug_sync_graph", "1", {}, Input::good, is_noted()},
+      // That it is read at all; how many threads then run is looked at by the runtime's own tests.
+      {"cpp.threads", "many", {}, Input::good, says("cpp.threads")},
+      {"aot_inductor.dump_aoti_minifier", "1", root, Input::other_dtype, writes("minifier_launcher.py")},
+      {"aot_inductor.repro_level", "3", root, Input::good, writes("minifier_launcher.py")},
+      {"TORCHDYNAMO_REPRO_AFTER", "inductor", root, Input::other_dtype, writes("minifier_launcher.py", "inductor")},
+      {"TORCH_SHOW_CPP_STACKTRACES", "1", {}, Input::other_dtype, says("native stack")},
+      {"debug", "1", root, Input::good, writes("fx_graph_readable.py", "linear")},
+      {"trace.enabled", "1", root, Input::good, writes("output_code.cpp", "cpp_")},
+      {"debug_dir_root", "@", {"debug=1"}, Input::good, writes("ir_post_fusion.txt")},
+      {"TORCH_LOGS", "guards", {"TORCH_LOGS_OUT=@/log"}, Input::good, writes("log", "[__guards]")},
+      {"TORCH_LOGS_OUT", "@/log", {"TORCH_LOGS=kernel_code"}, Input::good, writes("log", "[__kernel_code]")},
+      {"TORCH_TRACE", "@", {}, Input::good, writes(".jsonl", "cpp_")},
+  };
+}
+
+class PhaseR : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    folder() = new TemporaryDirectory;
+    const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
+    ASSERT_EQ(shell(str("compile ", model, " -o ", package(false))).error, "");
+    ASSERT_EQ(shell(str("compile ", model, " --strip-debug -o ", package(true))).error, "");
+    write_npy("good.npy", "<f4", std::vector<float>(80, 0.5f));
+    write_npy("nan.npy", "<f4", std::vector<float>(80, NAN));
+    write_npy("other.npy", "<f8", std::vector<double>(80, 0.5));
+  }
+  static void TearDownTestSuite() { delete std::exchange(folder(), nullptr); }
+  static TemporaryDirectory*& folder() {
+    static TemporaryDirectory* directory = nullptr;
+    return directory;
+  }
+  static std::string in(const std::string& name) { return join_path(folder()->path(), name); }
+  static std::string package(bool stripped) { return in(stripped ? "stripped.kiln.pt2" : "whole.kiln.pt2"); }
+
+  template <class T>
+  static void write_npy(const std::string& name, const char* type, const std::vector<T>& values) {
+    std::string header = str("{'descr': '", type, "', 'fortran_order': False, 'shape': (8, 10), }");
+    header.append(117 - header.size(), ' ').append("\n");
+    std::string bytes("\x93NUMPY\x01\x00", 8);
+    bytes += static_cast<char>(header.size()), bytes += '\0', bytes += header;
+    bytes.append(reinterpret_cast<const char*>(values.data()), values.size() * sizeof(T));
+    write_file_atomic(in(name), bytes);
+  }
+
+  // The command; an exit code other than 0 is an error whose text is what it printed.
+  static Outcome shell(const std::string& arguments) {
+    const std::string command = str(environment("KILN_BINARY_DIR"), "/bin/kiln ", arguments, " 2>&1");
+    Outcome outcome;
+    FILE* pipe = popen(command.c_str(), "r");
+    char buffer[4096];
+    while (size_t n = fread(buffer, 1, sizeof buffer, pipe)) outcome.text.append(buffer, n);
+    if (pclose(pipe) != 0) outcome.error = outcome.text;
+    return outcome;
+  }
+
+  static Outcome by_command(const std::string& path, const std::vector<std::string>& settings, Input input) {
+    const char* files[] = {"good.npy", "nan.npy", "other.npy"};
+    std::string arguments = str("run ", path, " --inputs ", in(files[static_cast<int>(input)]));
+    for (const std::string& setting : settings) arguments += str(" --config '", setting, "'");
+    return shell(arguments);
+  }
+
+  static Outcome by_interface(const std::string& path, const std::vector<std::string>& settings, Input input) {
+    Outcome outcome;
+    kiln::LoadOptions options;
+    options.settings = settings;
+    options.log = [](void* user, kiln_log_level, const char* text) {
+      static_cast<std::string*>(user)->append(text).append("\n");
+    };
+    options.log_user = &outcome.text;
+    try {
+      kiln::Model model(path, options);
+      kiln::Instance instance(model);
+      std::vector<float> values(80, input == Input::nan ? NAN : 0.5f);
+      std::vector<double> wide(80, 0.5);
+      std::vector<kiln::Value> inputs;
+      inputs.push_back(input == Input::other_dtype ? kiln::tensor(wide.data(), {8, 10})
+                                                   : kiln::tensor(values.data(), {8, 10}));
+      instance.run(inputs);
+    } catch (const kiln::Exception& error) {
+      outcome.error = error.what();
+    }
+    return outcome;
+  }
+
+  static Outcome run(const Demonstration& d, Way way, bool stripped, bool given) {
+    const std::string folder = in(str("out_", counter()++));
+    const auto fill = [&](std::string text) {
+      if (const size_t at = text.find('@'); at != std::string::npos) text.replace(at, 1, folder);
+      return text;
+    };
+    make_directories(folder);
+    std::vector<std::string> settings;
+    for (const std::string& setting : d.beside) settings.push_back(fill(setting));
+    const Setting& setting = setting_of(d.key);
+    const bool in_environment = given && way == Way::environment;
+    if (in_environment) setenv(setting.environment, fill(d.value).c_str(), 1);
+    if (given && !in_environment) settings.push_back(str(d.key, "=", fill(d.value)));
+    Outcome outcome = way == Way::command ? by_command(package(stripped), settings, d.input)
+                                          : by_interface(package(stripped), settings, d.input);
+    if (in_environment) unsetenv(setting.environment);
+    outcome.folder = folder;
+    return outcome;
+  }
+  static int& counter() {
+    static int count = 0;
+    return count;
+  }
+  static const Setting& setting_of(std::string_view key) {
+    for (const Setting& setting : settings_table())
+      if (setting.key == key) return setting;
+    throw std::runtime_error(str("no setting ", key));
+  }
+};
+
+TEST_F(PhaseR, CheckedRunsOpenTheirLibrary) {
+  const auto opened = [] {
+    std::ifstream maps("/proc/self/maps");
+    const std::string text((std::istreambuf_iterator<char>(maps)), std::istreambuf_iterator<char>());
+    return text.find("libkiln_debug.so") != std::string::npos;
+  };
+  // It stays open once it was: this process must not have used it yet.
+  if (opened()) GTEST_SKIP() << "another test of this process has opened it";
+  by_interface(package(false), {}, Input::good);
+  EXPECT_FALSE(opened());
+  EXPECT_EQ(by_interface(package(true), {"check_bounds=1"}, Input::good).error, "");
+  EXPECT_TRUE(opened());
+}
+
+TEST_F(PhaseR, EverySettingHasADemonstration) {
+  for (const Setting& setting : settings_table()) {
+    if (setting.phase == Phase::compile) continue;
+    const auto all = demonstrations();
+    EXPECT_TRUE(std::any_of(all.begin(), all.end(), [&](const Demonstration& d) {
+      return std::string_view(d.key) == setting.key;
+    })) << setting.key;
+  }
+}
+
+TEST_F(PhaseR, EveryOneActsOnAPackageCompiledWithoutIt) {
+  const char* names[] = {"environment", "option", "command"};
+  for (const Demonstration& d : demonstrations())
+    for (const Way way : {Way::environment, Way::option, Way::command})
+      for (const bool stripped : {false, true}) {
+        if (way == Way::environment && !*setting_of(d.key).environment) continue;
+        const Outcome outcome = run(d, way, stripped, true);
+        EXPECT_TRUE(d.shown(outcome)) << d.key << " by " << names[static_cast<int>(way)]
+                                      << (stripped ? ", stripped" : "") << "\nerror: " << outcome.error
+                                      << "\nsaid: " << outcome.text;
+      }
+}
+
+// The demonstrations can fail: without the setting nothing of the kind is there. (Those whose effect is that a run goes
+// on as before are looked at by other tests, each by its own.)
+TEST_F(PhaseR, NothingShowsWithoutIt) {
+  for (const Demonstration& d : demonstrations()) {
+    const std::string_view key = d.key;
+    if (key == "check_bounds" || key == "PYTORCH_NO_CUDA_MEMORY_CACHING" || key == "fault_values") continue;
+    Demonstration bare = d;
+    if (key == "debug_dir_root" || key == "TORCH_LOGS_OUT" || key == "intermediate_value_dir") bare.beside.clear();
+    EXPECT_FALSE(d.shown(run(bare, Way::option, false, false))) << d.key;
+  }
+}
+
+// Settings of which the printed result says nothing.
+TEST_F(PhaseR, BuffersOfTheirOwnEndAtAGuardPage) {
+  const auto ends_at_page = [](const std::vector<std::string>& settings) {
+    kiln::LoadOptions options;
+    options.settings = settings;
+    kiln::Model model(package(false), options);
+    kiln::Instance instance(model);
+    int temps[2] = {0, 0};  // all, and those whose last page is full but for the alignment
+    instance.set_hook(
+        [](void* user, kiln_hook_when, const kiln_step* step) {
+          for (size_t i = 0; i < step->arg_count; ++i) {
+            const DLTensor& t = step->args[i].tensor;
+            if (step->args[i].role != KILN_ROLE_TEMP) continue;
+            int64_t bytes = t.dtype.bits / 8;
+            for (int32_t d = 0; d < t.ndim; ++d) bytes *= t.shape[d];
+            const uintptr_t end = reinterpret_cast<uintptr_t>(t.data) + static_cast<uintptr_t>(bytes);
+            ++static_cast<int*>(user)[0];
+            static_cast<int*>(user)[1] += (4096 - end % 4096) % 4096 < 64;
+          }
+          return KILN_HOOK_CONTINUE;
+        },
+        temps);
+    std::vector<float> x(80, 0.5f);
+    instance.run({kiln::tensor(x.data(), {8, 10})});
+    return temps[0] > 0 && temps[0] == temps[1];
+  };
+  EXPECT_TRUE(ends_at_page({"PYTORCH_NO_CUDA_MEMORY_CACHING=1"}));
+}
+
+TEST_F(PhaseR, CompileSettingsComeTooLate) {
+  const Outcome outcome = by_interface(package(false), {"freezing=1"}, Input::good);
+  EXPECT_NE(outcome.error.find("K0141"), std::string::npos) << outcome.error;
+}
+
+}  // namespace
+}  // namespace kiln
