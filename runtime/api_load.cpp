@@ -103,7 +103,10 @@ kiln_model* load(const PackageSource& source, const std::string& path, const kil
   const NativeStackScope scope(stacks);
   ModelOptions model = model_options(options, settings);
   const std::shared_ptr<Tools> tools = Tools::when_asked(path, options, settings, model.log);
-  const std::shared_ptr<MinifierDump> dump = MinifierDump::make(settings, path, as_text(source.bytes), model.log);
+  // Whoever has the tools writes the whole directory.
+  const std::shared_ptr<MinifierDump> dump = tools || Tools::has_tools_inside()
+                                                 ? nullptr
+                                                 : MinifierDump::make(settings, path, as_text(source.bytes), model.log);
   try {
     auto handle = load_model(source, options, std::move(model));
     handle->path = path;
@@ -113,7 +116,7 @@ kiln_model* load(const PackageSource& source, const std::string& path, const kil
     return handle.release();
   } catch (const Error& error) {
     if (dump) dump->load_failed();
-    if (tools) tools->library().load_failed(tools->handle(), error.code().c_str(), error.message().c_str());
+    if (tools) tools->library().failed(tools->handle(), error.code().c_str(), error.message().c_str());
     throw;
   }
 }

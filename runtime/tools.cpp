@@ -17,16 +17,13 @@ const kiln_tools_library* find_library(std::vector<std::string>& looked) {
 }
 
 // The settings that cannot do without.
-std::string asked_for(const Settings& settings) {
+std::string needing_tools(const Settings& settings) {
   std::vector<std::string> names;
   const auto add = [&](const char* name, bool on) {
     if (on) names.emplace_back(name);
   };
   add("TORCH_LOGS", !settings.get_list("TORCH_LOGS").empty());
-  add("TORCHDYNAMO_REPRO_AFTER", !settings.get_string("TORCHDYNAMO_REPRO_AFTER").empty());
-  for (const char* name : {"debug", "trace.enabled", "aot_inductor.dump_aoti_minifier"})
-    add(name, settings.get_bool(name));
-  add("aot_inductor.repro_level", settings.get_int("aot_inductor.repro_level") >= 3);
+  for (const char* name : {"debug", "trace.enabled"}) add(name, settings.get_bool(name));
   return join(names, ", ");
 }
 
@@ -40,12 +37,14 @@ Tools::Tools(const kiln_tools_library& library, const std::string& package, cons
   if (!handle_) throw Error(ErrorKind::user, library.error_code(), library.error());
 }
 
+bool Tools::has_tools_inside() { return kiln_tools_entry != nullptr; }
+
 Tools::~Tools() { library_.close(handle_); }
 
 std::shared_ptr<Tools> Tools::when_asked(const std::string& package, const kiln_load_options& options,
                                          const Settings& settings, const Log& log) {
-  const std::string asked = asked_for(settings);
-  if (kiln_tools_entry || (asked.empty() && settings.get_string("TORCH_TRACE").empty())) return nullptr;
+  const std::string asked = needing_tools(settings);
+  if (has_tools_inside() || (asked.empty() && settings.get_string("TORCH_TRACE").empty())) return nullptr;
   std::vector<std::string> looked;
   const kiln_tools_library* library = package.empty() ? nullptr : find_library(looked);
   if (library) return std::shared_ptr<Tools>(new Tools(*library, package, options, log));

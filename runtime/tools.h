@@ -1,7 +1,6 @@
 // The tools that need the compiler (include/kiln/tools_library.h), where the settings of a loaded package ask for one:
-// logs and debug directory of a package that exists, the minifier's directory of a failing call, failures in the trace,
-// counts of operations. In the command `kiln`, which has the tools inside, the command uses them itself and this finds
-// nothing to do.
+// logs and debug directory of a package that exists, failures in the trace, counts of operations. In the command
+// `kiln`, which has the tools inside, the command uses them itself and this finds nothing to do.
 #pragma once
 #include <memory>
 #include <string>
@@ -18,6 +17,7 @@ class Tools {
   // memory, which the tools cannot read.
   static std::shared_ptr<Tools> when_asked(const std::string& package, const kiln_load_options& options,
                                            const Settings& settings, const Log& log);
+  static bool has_tools_inside();  // of this program itself
   // nullptr when the library is not there.
   static std::shared_ptr<Tools> for_profile(const std::string& package);
   ~Tools();
