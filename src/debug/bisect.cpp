@@ -140,6 +140,9 @@ class Bisection {
     }
     std::map<std::string, Tensor> read = inputs_;
     for (const std::string& name : internal_) read.erase(name);
+    // What the step fills first and then reads holds, before it, whatever was there: no value of the graph.
+    for (size_t i = 0; i < step.arg_count; ++i)
+      if (fills_itself(step, step.args[i])) read.erase(step.args[i].name);
     std::set<std::string> unfinished;  // others of its writers are to come, this step perhaps among them
     for (const std::string& name : partly_)
       if (written_.count(name)) unfinished.insert(name);
@@ -215,15 +218,22 @@ class Bisection {
     }
   }
 
+  // Nobody has written it in this run, also not under another name (an update in place has a producer).
+  bool unwritten(const kiln_step_arg& arg) const {
+    const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
+    return own && *arg.producer == '\0' && !written_.count(arg.name);
+  }
+
+  bool fills_itself(const kiln_step& step, const kiln_step_arg& arg) const {
+    const loops::Kernel* kernel = package_.steps().kernel(step.name);
+    return kernel && arg.access != 1 && unwritten(arg) && writes_first(package_.steps(), *kernel, arg.name);
+  }
+
   void check_read(const kiln_step& step, const kiln_step_arg& arg, const Tensor& value) {
     if (arg.role == KILN_ROLE_DERIVED) check_prepared(step, arg, value);
     const auto written = written_.find(arg.name);
     if (written == written_.end()) {
-      const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
-      const loops::Kernel* kernel = package_.steps().kernel(step.name);
-      const bool fills = kernel && arg.access != 1 && writes_first(package_.steps(), *kernel, arg.name);
-      // Memory that another name wrote (an update in place) has a producer.
-      if (own && !fills && *arg.producer == '\0')
+      if (unwritten(arg) && !fills_itself(step, arg))
         blame(FaultClass::missing_dependency, step, arg.name,
               str("plan fault (missing dependency): ", step.name, " (step ", step.number, ") reads ", arg.name,
                   ", which no step has written yet in this run"));
