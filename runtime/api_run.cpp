@@ -38,18 +38,22 @@ void update_constants(Model& model, const char* const* names, const DLTensor* co
   model.runs().drop_weights_except(model.weights().version());
 }
 
+// After a failure: only the caller's own tensors stay.
+[[gnu::noinline]] void clear_outputs(kiln_value* outputs, size_t count) {
+  for (size_t i = 0; i < count; ++i)
+    if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
+}
+
 kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                 size_t output_count) {
-  kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
-  if (status == KILN_OK) return status;
-  for (size_t i = 0; i < output_count; ++i)
-    if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
+  const kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
+  if (status != KILN_OK) clear_outputs(outputs, output_count);
   return status;
 }
 
 // What settings of the model want to know of its runs.
-kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
-                     size_t output_count) {
+[[gnu::noinline]] kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
+                                       kiln_value* outputs, size_t output_count) {
   const NativeStackScope scope(instance->native_stacks);
   if (!instance->tools) return run(instance, inputs, input_count, outputs, output_count);
   const kiln_tools_library& library = instance->tools->library();
@@ -77,7 +81,10 @@ kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t i
   KILN_REQUIRE(instance && (inputs || input_count == 0) && (outputs || output_count == 0));
   if (hooks_built && !instance->plain) [[unlikely]]
     return run_told(instance, inputs, input_count, outputs, output_count);
-  return run(instance, inputs, input_count, outputs, output_count);
+  const kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
+  if (status != KILN_OK) [[unlikely]]
+    clear_outputs(outputs, output_count);
+  return status;
 }
 
 kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {
