@@ -2,12 +2,16 @@
 """Measures what the minifier promises: the documentation's example, programs of 1,000 and 5,000 nodes with one injected
 fault of each kind, and random programs.
 
-    bench/minify.py [--kiln build/release/bin/kiln] [--only example,large,random] [--nodes 1000,5000] [--programs 50]
+    bench/minify.py --all [--kiln build/release/bin/kiln]
+    bench/minify.py [--only example,large,random] [--nodes 1000,5000] [--faults crash,hang] [--programs 50]
 
-Needs Python with torch, to export the programs; Kiln itself does not. Prints one line per case and exits with 1 if a limit
-was missed. Nothing is left behind: the script checks for temporary files and processes of its own runs too.
+Needs Python with torch, to export the programs; Kiln itself does not. Prints one line per case, then a table, and exits
+with 1 if a limit was missed. Every result is judged here once more, without Kiln's own cutting: PyTorch loads repro.pt2,
+each operator is taken out in turn (its result becomes an input), and the failure must be gone. What fails must be what
+failed at first, and nothing may be left behind: no temporary file, no process.
 """
 import argparse
+import copy
 import os
 import random
 import re
@@ -30,6 +34,7 @@ FAULTS = {  # fault of inject_fault_TESTING_ONLY -> operators that must be left
     'accuracy:relu+erf': 2,
     'accuracy:relu:above=100': 1,
     'accuracy:relu:dynamic': 1,
+    'accuracy:relu:subgraph': 2,  # the cond and the relu in it
 }
 
 
@@ -83,17 +88,31 @@ class RandomProgram(torch.nn.Module):
         return values[-1], kept
 
 
-class InBranch(torch.nn.Module):
-    def forward(self, x):
+class InBranch(RandomProgram):
+    """The same, with the relu inside a branch of a cond in the middle."""
+
+    def forward(self, x, y):
         def yes(v):
             return torch.sin(torch.relu(torch.cos(v)))
 
         def no(v):
             return torch.cos(v)
 
-        for _ in range(20):
-            x = torch.tanh(x) + 1
-        return torch.sigmoid(torch.cond(x.sum() > 0, yes, no, (x,)))
+        choose = random.Random(self.seed)
+        place = choose.randrange(self.nodes // 4, self.nodes * 3 // 4)
+        values, kept, count = [x, y], None, 0
+        while count < self.nodes:
+            a, b = values[-1], choose.choice(values[-6:])
+            if kept is None and count >= place:
+                kept = torch.cond(y.sum() > -1e9, yes, no, (a,))
+                value, cost = kept, 5
+            else:
+                kind = choose.randrange(3)
+                value = torch.sigmoid(a) + b if kind == 0 else a * torch.tanh(b) if kind == 1 else torch.sin(a)
+                cost = 1 if kind == 2 else 2
+            values.append(value)
+            count += cost
+        return values[-1], kept
 
 
 def export(model, inputs, path, dynamic=False):
@@ -105,9 +124,57 @@ def export(model, inputs, path, dynamic=False):
     torch.export.save(torch.export.export(model, inputs, dynamic_shapes=shapes), path)
 
 
+def without_each_operator(path):
+    """Programs that lack one operator of this one: (name, exported program), made by PyTorch alone."""
+    program = torch.export.load(path)
+    module = program.module(check_guards=False)
+    inputs = list(program.example_inputs[0])
+
+    class Recorder(torch.fx.Interpreter):
+        values = {}
+
+        def run_node(self, n):
+            self.values[n.name] = super().run_node(n)
+            return self.values[n.name]
+
+    Recorder(module).run(*inputs)
+
+    def shapes(node):
+        value = node.meta.get('val')
+        if not isinstance(value, torch.Tensor):
+            return None
+        return {d: torch.export.Dim.AUTO for d, size in enumerate(value.shape) if not isinstance(size, int)} or None
+
+    for victim in [n for n in module.graph.nodes if n.op == 'call_function']:
+        value = Recorder.values[victim.name]
+        if not isinstance(value, torch.Tensor):
+            continue  # a number or a tuple: whoever takes its parts is taken out instead
+        changed = copy.deepcopy(module)
+        node = next(n for n in changed.graph.nodes if n.name == victim.name)
+        last = [n for n in changed.graph.nodes if n.op == 'placeholder'][-1]
+        with changed.graph.inserting_after(last):
+            fresh = changed.graph.placeholder('taken_out')
+        fresh.meta['val'] = victim.meta.get('val')
+        node.replace_all_uses_with(fresh)
+        changed.graph.erase_node(node)
+        changed.graph.eliminate_dead_code()
+        changed.graph.set_codegen(torch.fx.graph.CodeGen())
+        changed.recompile()
+        dynamic = [shapes(n) for n in changed.graph.nodes if n.op == 'placeholder']
+        given = tuple(inputs) + (value.detach().clone(),)
+        yield victim.name, torch.export.export(changed, given, dynamic_shapes=tuple(dynamic) if any(dynamic) else None,
+                                               strict=False)
+
+
+def kind_of(text):
+    """What failed, without numbers: "wrong result (values)", "error K0411", "the process died of …", "no end of run"."""
+    found = re.search(r'wrong result \(\w+\)|error \w+|the process died of [\w ]+|no end of \w+|out of memory', text)
+    return found.group(0) if found else text
+
+
 class Bench:
     def __init__(self, kiln, directory):
-        self.kiln, self.directory, self.missed = os.path.abspath(kiln), directory, 0
+        self.kiln, self.directory, self.missed, self.rows = os.path.abspath(kiln), directory, 0, []
         self.environment = dict(os.environ, KILN_CACHE_DIR=os.path.join(directory, 'cache'),
                                 TMPDIR=os.path.join(directory, 'tmp'))
         os.makedirs(self.environment['TMPDIR'], exist_ok=True)
@@ -115,27 +182,74 @@ class Bench:
     def left_behind(self):
         files = os.listdir(self.environment['TMPDIR'])
         children = subprocess.run(['pgrep', '-P', str(os.getpid())], capture_output=True, text=True).stdout.split()
-        return files or [c for c in children if os.path.exists(f'/proc/{c}')]
+        # Its trials end with their parent; what is orphaned has our temporary directory in its environment.
+        orphans = []
+        for process in filter(str.isdigit, os.listdir('/proc')):
+            try:
+                with open(f'/proc/{process}/environ', 'rb') as file:
+                    if process != str(os.getpid()) and self.environment['TMPDIR'].encode() in file.read():
+                        orphans.append(process)
+            except OSError:
+                pass
+        return files + [c for c in children if os.path.exists(f'/proc/{c}')] + orphans
+
+    def not_minimal(self, work, settings, pinned):
+        """Operators without which the repro still fails the same way."""
+        still = []
+        path = os.path.join(work, 'without.pt2')
+        for name, program in without_each_operator(os.path.join(work, 'repro.pt2')):
+            torch.export.save(program, path)
+            command = [self.kiln, 'minify', path, '--command', 'run', '--accuracy', '--timeout', '30']
+            result = subprocess.run(command + settings, env=self.environment, capture_output=True, text=True)
+            if result.returncode != 0 and kind_of(result.stderr.strip().splitlines()[-1]) == pinned:
+                still.append(name)
+        return still
 
     def run(self, name, model, settings, limit, operators):
         work = tempfile.mkdtemp(dir=self.directory)
-        command = [self.kiln, 'minify', model, '--accuracy']
-        for setting in settings:
-            command += ['--config', setting]
+        settings = [word for setting in settings for word in ('--config', setting)]
         begin = time.time()
-        result = subprocess.run(command, cwd=work, env=self.environment, capture_output=True, text=True)
+        result = subprocess.run([self.kiln, 'minify', model, '--accuracy'] + settings, cwd=work, env=self.environment,
+                                capture_output=True, text=True)
         seconds = time.time() - begin
         found = re.search(r'^(\d+) operators? left of (\d+), (\d+) candidates', result.stdout, re.M)
         left = int(found.group(1)) if found else -1
+        wrong = []
+        if result.returncode != 0 or not found:
+            wrong.append(f'exit code {result.returncode}: ' + (result.stdout + result.stderr).strip()[-300:])
+        else:
+            if left > operators:
+                wrong.append(f'more than {operators} left')
+            if seconds > limit:
+                wrong.append('too slow')
+            pinned = kind_of(re.search(r'^The failure: (.*)$', result.stdout, re.M).group(1))
+            with open(os.path.join(work, 'repro.py'), encoding='utf-8') as file:
+                repro = file.read()
+            if kind_of(re.search(r'^# fails with: (.*)$', repro, re.M).group(1)) != pinned:
+                wrong.append('drifted to another failure')
+            if 'aten.relu.' not in repro:
+                wrong.append('drifted: the faulty operator is not in it')
+            if 'Minimal: ' not in result.stdout:
+                wrong.append('not said to be minimal')
+            still = self.not_minimal(work, settings, pinned)
+            if still:
+                wrong.append('fails also without ' + ', '.join(still))
         stray = self.left_behind()
-        good = result.returncode == 0 and 0 < left <= operators and seconds <= limit and not stray
-        self.missed += not good
-        print(f"{'ok  ' if good else 'MISS'} {name}: {left} left of {found.group(2) if found else '?'}"
-              f" (at most {operators}), {seconds:.1f} s (at most {limit:g} s)"
-              f"{', left behind: ' + str(stray) if stray else ''}", flush=True)
-        if not found:
-            print((result.stdout + result.stderr).strip()[-400:])
-        return good
+        if stray:
+            wrong.append(f'left behind: {stray}')
+        self.missed += bool(wrong)
+        self.rows.append((name, found.group(2) if found else '?', left, seconds, limit, not wrong))
+        print(f"{'MISS' if wrong else 'ok  '} {name}: {left} left of {found.group(2) if found else '?'}"
+              f" (at most {operators}), {seconds:.1f} s (at most {limit:g} s) {'; '.join(wrong)}", flush=True)
+        return not wrong
+
+    def table(self):
+        if all(row[0].startswith('program ') for row in self.rows):
+            return
+        print('\n| case | operators | left | limit | took |\n| --- | --- | --- | --- | --- |')
+        for name, operators, left, seconds, limit, good in self.rows:
+            if not name.startswith('program '):
+                print(f"| {name} | {operators} | {left} | {limit:g} s | {seconds:.1f} s{'' if good else ', missed'} |")
 
 
 def main():
@@ -143,8 +257,12 @@ def main():
     parser.add_argument('--kiln', default='build/release/bin/kiln')
     parser.add_argument('--only', default='example,large,random')
     parser.add_argument('--nodes', default='1000,5000')
+    parser.add_argument('--faults', default='', help='only faults that contain one of these, of the large programs')
     parser.add_argument('--programs', type=int, default=50)
+    parser.add_argument('--first', type=int, default=0, help='the first seed of the random programs')
+    parser.add_argument('--all', action='store_true', help='everything; the default')
     options = parser.parse_args()
+    wanted = [part for part in options.faults.split(',') if part]
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(options.kiln, directory)
         model = os.path.join(directory, 'model.pt2')
@@ -153,24 +271,32 @@ def main():
             for bug, limit in (('compile_error', 5), ('runtime_error', 2), ('accuracy', 2)):
                 bench.run(f'example, {bug}', model, [f'cpp.inject_relu_bug_TESTING_ONLY={bug}'], limit, 1)
         if 'large' in options.only:
-            export(InBranch(), (torch.randn(8, SIZE),), model)
-            bench.run('in a subgraph', model, ['inject_fault_TESTING_ONLY=accuracy:relu:subgraph'], 60, 3)
             for nodes in map(int, options.nodes.split(',')):
                 for fault, operators in FAULTS.items():
+                    if wanted and not any(part in fault for part in wanted):
+                        continue
                     inputs = (torch.randn(16, SIZE), torch.randn(16, SIZE))
-                    export(RandomProgram(nodes, 1), inputs, model, 'dynamic' in fault)
+                    made = InBranch if 'subgraph' in fault else RandomProgram
+                    dynamic = 'dynamic' in fault
+                    model = os.path.join(directory, f'{made.__name__}_{nodes}_{dynamic}.pt2')
+                    if not os.path.exists(model):
+                        export(made(nodes, 1), inputs, model, dynamic)
                     limit = nodes * 0.06 * (3 if 'hang' in fault else 1)
                     bench.run(f'{nodes} nodes, {fault}', model, [f'inject_fault_TESTING_ONLY={fault}'], limit, operators)
+        model = os.path.join(directory, 'model.pt2')
         if 'random' in options.only:
             good = 0
             faults = [fault for fault in FAULTS if 'hang' not in fault]
-            for seed in range(options.programs):
+            for seed in range(options.first, options.first + options.programs):
                 fault = faults[seed % len(faults)]
                 inputs = (torch.randn(16, SIZE), torch.randn(16, SIZE))
-                export(RandomProgram(random.Random(seed).randrange(20, 120), seed), inputs, model, 'dynamic' in fault)
+                made = InBranch if 'subgraph' in fault else RandomProgram
+                export(made(random.Random(seed).randrange(20, 120), seed), inputs, model, 'dynamic' in fault)
                 good += bench.run(f'program {seed}, {fault}', model, [f'inject_fault_TESTING_ONLY={fault}'], 60,
                                   FAULTS[fault])
-            print(f'{good} of {options.programs} random programs minimal')
+        bench.table()
+        if 'random' in options.only:
+            print(f'\n{good} of {options.programs} random programs: minimal, the same failure, nothing left behind')
         sys.exit(bench.missed > 0)
 
 

@@ -1,6 +1,7 @@
 #include "debug/bisect.h"
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "command.h"
 #include "package_inputs.h"
@@ -16,6 +17,7 @@ int run_bisect(const ParsedOptions& options) {
   bisect_options.custom_op_libs = options.values("--custom-op-lib");
   bisect_options.tolerance.rtol = options.number("--rtol", 0);
   bisect_options.tolerance.atol = options.number("--atol", 0);
+  if (const char* compiler = std::getenv("KILN_CXX")) bisect_options.compiler = compiler;
   const BisectResult result = bisect(path, package_inputs(path, options), bisect_options);
   printf("%s\n", result.text.c_str());
   return result.fault == FaultClass::none ? 0 : 1;
@@ -31,9 +33,12 @@ Command bisect_command() {
   spec.summary = "finds the first kernel and operator that differ from the reference";
   spec.details =
       "Runs the package as it is, step by step, and compares what each kernel wrote with the fp64 reference of its "
-      "operators given the same inputs. Names the kernel, the first operator inside it, the element, both values and "
-      "the source line; or the fault of the plan (overlapping lifetimes, missing dependency, stale weight). Needs the "
-      "debug section of the package or its sidecar. Exit code 1 when something differs.";
+      "operators given the same inputs. Names the kernel, the first operator inside it, the element, both values, the "
+      "error in ulps and the source line; or the fault of the plan or the weights: overlapping lifetimes, missing "
+      "dependency, stale weight, wrong layout, control flow, a write to what must stay. The operator is found by the "
+      "loop interpreter; where the loops are right and the machine code is not, by a rebuild of the kernel that stores "
+      "every value, which needs a C++ compiler (without one only the kernel is named). Needs the debug section of the "
+      "package, or its sidecar PKG.debug beside it; not the model. Exit code 1 when something differs.";
   spec.options = {
       {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
       {"--rtol", "", "R", "relative tolerance; default: the dtype's, and what rounding explains", false},

@@ -27,6 +27,10 @@ int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
   const std::string& path = options.positional[0];
   PackageOptions package_options;
   package_options.settings = options.values("--config");
+  // This command writes the minifier's directory itself, with the program in it; the library need not.
+  for (const char* key :
+       {"aot_inductor.dump_aoti_minifier=0", "aot_inductor.repro_level=2", "TORCHDYNAMO_REPRO_AFTER=None"})
+    package_options.settings.emplace_back(key);
   package_options.custom_op_libs = options.values("--custom-op-lib");
   package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
   const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);

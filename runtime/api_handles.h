@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "runtime/minifier_dump.h"
 #include "runtime/model.h"
 #include "runtime/tools.h"
 
@@ -19,8 +20,9 @@ struct kiln_model {
   std::vector<SpecText> inputs, outputs;
   std::vector<int32_t> constants;  // indices of those that the user sees
   std::vector<SpecText> constant_texts;
-  std::string path;  // "": in memory
-  std::shared_ptr<kiln::runtime::Tools> tools;
+  std::string path;                                   // "": in memory
+  std::shared_ptr<kiln::runtime::Tools> tools;        // nullptr: no setting asks for any
+  std::shared_ptr<kiln::runtime::MinifierDump> dump;  // nullptr: not asked for
   bool native_stacks = false;
 };
 
@@ -29,13 +31,15 @@ struct kiln_instance {
       : instance(model.model),
         path(model.path),
         tools(model.tools),
+        dump(model.dump),
         native_stacks(model.native_stacks),
-        plain(!tools && !native_stacks) {}
+        plain(!tools && !dump && !native_stacks) {}
   kiln::runtime::Instance instance;
   std::string path;
-  std::shared_ptr<kiln::runtime::Tools> tools;  // nullptr: no setting asks for any
+  std::shared_ptr<kiln::runtime::Tools> tools;
+  std::shared_ptr<kiln::runtime::MinifierDump> dump;
   bool native_stacks;
-  bool plain;  // neither: runs ask for nothing else
+  bool plain;  // nothing of these: runs ask for nothing else
 };
 
 namespace kiln::runtime {

@@ -96,19 +96,23 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
   return handle;
 }
 
+// `path`: empty for a package in memory.
 kiln_model* load(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
   const Settings settings = read_settings(options);
   const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
   const NativeStackScope scope(stacks);
   ModelOptions model = model_options(options, settings);
   const std::shared_ptr<Tools> tools = Tools::when_asked(path, options, settings, model.log);
+  const std::shared_ptr<MinifierDump> dump = MinifierDump::make(settings, path, as_text(source.bytes), model.log);
   try {
     auto handle = load_model(source, options, std::move(model));
     handle->path = path;
     handle->tools = tools;
+    handle->dump = dump;
     handle->native_stacks = stacks;
     return handle.release();
   } catch (const Error& error) {
+    if (dump) dump->load_failed();
     if (tools) tools->library().load_failed(tools->handle(), error.code().c_str(), error.message().c_str());
     throw;
   }

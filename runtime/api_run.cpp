@@ -51,15 +51,25 @@ kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_
   return status;
 }
 
+kiln_status run_dumped(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                       size_t output_count) {
+  MinifierDump* dump = instance->dump.get();
+  if (dump) dump->before(inputs, input_count);
+  const kiln_status status = run(instance, inputs, input_count, outputs, output_count);
+  // A hook that said stop is no failure.
+  if (dump && status != KILN_OK && status != KILN_ERROR_STOPPED) dump->failed(inputs, input_count);
+  return status;
+}
+
 // What settings of the model want to know of its runs.
 [[gnu::noinline]] kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
                                        kiln_value* outputs, size_t output_count) {
   const NativeStackScope scope(instance->native_stacks);
-  if (!instance->tools) return run(instance, inputs, input_count, outputs, output_count);
+  if (!instance->tools) return run_dumped(instance, inputs, input_count, outputs, output_count);
   const kiln_tools_library& library = instance->tools->library();
   void* handle = instance->tools->handle();
   void* call = library.before(handle, inputs, input_count);
-  const kiln_status status = run(instance, inputs, input_count, outputs, output_count);
+  const kiln_status status = run_dumped(instance, inputs, input_count, outputs, output_count);
   if (call) library.after(handle, call, status, kiln_last_error_code(), kiln_last_error(), outputs, output_count);
   return status;
 }

@@ -1,5 +1,9 @@
 #include "runtime/cpu_features.h"
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "base/error.h"
 
 namespace kiln::runtime {
@@ -36,7 +40,6 @@ CpuFeatures processor_features() {
   found.insert("x86-64");
 #define KILN_FEATURE(name) \
   if (__builtin_cpu_supports(name)) found.insert(name)
-  KILN_FEATURE("cmpxchg16b");
   KILN_FEATURE("popcnt");
   KILN_FEATURE("sse3");
   KILN_FEATURE("ssse3");
@@ -46,10 +49,7 @@ CpuFeatures processor_features() {
   KILN_FEATURE("avx2");
   KILN_FEATURE("bmi");
   KILN_FEATURE("bmi2");
-  KILN_FEATURE("f16c");
   KILN_FEATURE("fma");
-  KILN_FEATURE("lzcnt");
-  KILN_FEATURE("movbe");
   KILN_FEATURE("avx512f");
   KILN_FEATURE("avx512bw");
   KILN_FEATURE("avx512cd");
@@ -58,6 +58,14 @@ CpuFeatures processor_features() {
   KILN_FEATURE("avx512vnni");
   KILN_FEATURE("avx512bf16");
 #undef KILN_FEATURE
+  // Asked of the processor itself: not every compiler's __builtin_cpu_supports knows these names.
+  unsigned a = 0, b = 0, basic = 0, extended = 0, d = 0;
+  __get_cpuid(1, &a, &b, &basic, &d);
+  __get_cpuid(0x80000001, &a, &b, &extended, &d);
+  if (basic & bit_CMPXCHG16B) found.insert("cmpxchg16b");
+  if (basic & bit_MOVBE) found.insert("movbe");
+  if ((basic & bit_F16C) && found.count("avx")) found.insert("f16c");  // its registers are saved where avx's are
+  if (extended & bit_LZCNT) found.insert("lzcnt");
 #elif defined(__aarch64__)
   found.insert("aarch64");
 #endif

@@ -19,6 +19,7 @@ void run_linalg_qr(LibraryCall& call);
 void run_linalg_solve(LibraryCall& call);
 void run_linalg_solve_triangular(LibraryCall& call);
 void run_linalg_svd(LibraryCall& call);
+void run_lu_permutation(LibraryCall& call);
 void run_poisson_quantile(LibraryCall& call);
 void run_search_sorted(LibraryCall& call);
 void run_sort(LibraryCall& call);

@@ -23,6 +23,7 @@ constexpr LibraryKernel table[] = {
     {"linalg_svd", nullptr, run_linalg_svd},
     {"bincount", size_bincount, run_bincount},
     {"nonzero", size_nonzero, run_nonzero},
+    {"lu_permutation", nullptr, run_lu_permutation},
     {"poisson_quantile", nullptr, run_poisson_quantile},
     {"repeat_interleave", size_repeat_interleave, run_repeat_interleave},
     {"search_sorted", nullptr, run_search_sorted},

@@ -72,7 +72,8 @@ constexpr Setting table[] = {
      "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on"},
     // ---- Kiln's own
     {"inject_fault_TESTING_ONLY", "", C, text, "None",
-     "a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph] (src/loop_passes/inject_fault.h)"},
+     "a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes] "
+     "(src/loop_passes/inject_fault.h)"},
     {"disable_pass", "", C, list, "None", "passes that do not run"},
     {"stop_after", "", C, text, "None", "the last pass that runs"},
     {"dump_after", "", C, list, "None", "passes after which the program is printed", not_built},

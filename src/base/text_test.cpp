@@ -29,7 +29,9 @@ TEST(FloatText, IsTheShortestThatReadsBack) {
       EXPECT_EQ(std::strtod(text.c_str(), nullptr), value) << text;
       // Powers of two may get a digit more: their neighbours below are nearer than those above.
       int exponent;
-      if (std::fabs(std::frexp(value, &exponent)) != 0.5) EXPECT_EQ(text, by_to_chars(value));
+      if (std::fabs(std::frexp(value, &exponent)) != 0.5) {
+        EXPECT_EQ(text, by_to_chars(value));
+      }
     }
   }
 }

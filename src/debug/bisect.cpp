@@ -4,11 +4,13 @@
 #include <cstring>
 #include <set>
 
+#include "debug/bisect_checks.h"
 #include "debug/control_watch.h"
 #include "debug/graph_truth.h"
 #include "debug/kernel_blame.h"
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
+#include "debug/value_names.h"
 #include "driver/executable_dlpack.h"
 #include "driver/executable_package.h"
 #include "graph/graph_text.h"
@@ -18,117 +20,22 @@
 namespace kiln {
 namespace {
 
-uint64_t checksum(const Tensor& tensor) {
-  uint64_t state = 0x243f6a8885a308d3u;
-  const Tensor dense = tensor.as_contiguous();
-  const auto bytes = static_cast<size_t>(dense.numel() * dtype_bytes(dense.dtype));
-  for (size_t i = 0; i < bytes; i += 8) {
-    uint64_t word = 0;
-    std::memcpy(&word, dense.data() + i, std::min<size_t>(8, bytes - i));
-    state = (state ^ word) * 0x9e3779b97f4a7c15u;
-    state ^= state >> 32;
-  }
-  return state;
-}
-
-// Whether the kernel's first access to the buffer is a store: then what was there before is not its input. (A store
-// to a part of it keeps the rest; who cares about that looks at the values merged into the buffer.)
-bool writes_first(const StepInterpreter& steps, const loops::Kernel& kernel, std::string_view name) {
-  std::optional<bool> store;
-  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& s) {
-    if (store || s.buffer == loops::no_buffer) return;
-    if (steps.program().buffers[static_cast<size_t>(s.buffer)].name == name)
-      store = s.kind == loops::StmtKind::store && s.mode == loops::StoreMode::plain;
-  });
-  return store.value_or(false);
-}
-
-bool draws_random_numbers(const loops::Kernel& kernel) {
-  bool found = false;
-  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& s) { found |= s.kind == loops::StmtKind::random; });
-  return found;
-}
-
-// The constant whose elements the init section puts into the buffer, changing nothing but their order.
-std::string packed_from(const StepInterpreter& steps, const std::string& buffer) {
-  const loops::LoopProgram& program = steps.program();
-  for (const loops::Item& item : program.init) {
-    const auto* kernel = std::get_if<loops::Kernel>(&item.what);
-    if (!kernel) continue;
-    std::string from;
-    bool writes = false, moves = true;
-    loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
-      const bool access = stmt.kind == loops::StmtKind::load || stmt.kind == loops::StmtKind::store;
-      moves &= access ? stmt.mask == loops::no_value : stmt.kind == loops::StmtKind::loop;
-      if (!access) return;
-      const loops::Buffer& b = program.buffers[static_cast<size_t>(stmt.buffer)];
-      if (stmt.kind == loops::StmtKind::store)
-        writes |= b.name == buffer;
-      else
-        moves &= from.empty() || from == b.constant, from = b.constant;
-    });
-    if (writes) return moves ? from : std::string();
-  }
-  return "";
-}
-
-// Whatever their order.
-bool same_values(const Tensor& a, const Tensor& b) {
-  if (a.numel() != b.numel() || a.dtype != b.dtype) return true;  // a part, or padded: not to be told this way
-  std::map<std::string, int64_t> counts;
-  const auto count = [&](const Tensor& tensor, int64_t by) {
-    for (int64_t i = 0; i < tensor.numel(); ++i)
-      counts[std::string(
-          reinterpret_cast<const char*>(tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype)),
-          static_cast<size_t>(dtype_bytes(tensor.dtype)))] += by;
-  };
-  count(a, 1), count(b, -1);
-  return std::all_of(counts.begin(), counts.end(), [](const auto& entry) { return entry.second == 0; });
-}
-
-// What is wrong about the sizes and strides that a step is given.
-std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,
-                                        const SymbolValues& symbols) {
-  std::vector<int64_t> sizes, strides;
-  try {
-    for (const Expr& e : buffer.sizes) sizes.push_back(evaluate(e, symbols));
-    for (const Expr& e : buffer.strides) strides.push_back(evaluate(e, symbols));
-  } catch (const Error&) {
-    return std::nullopt;  // a symbol that has no value at this step
-  }
-  const auto text = [](const std::vector<int64_t>& v) {
-    return "[" + join_map(v, ", ", [](int64_t i) { return std::to_string(i); }) + "]";
-  };
-  if (sizes_of(tensor) != sizes)
-    return str(" with sizes ", text(sizes_of(tensor)), " where its loops say ", text(sizes));
-  if (std::count(sizes.begin(), sizes.end(), 0) > 0) return std::nullopt;
-  for (size_t d = 0; d < sizes.size(); ++d)
-    if (sizes[d] > 1 && strides_of(tensor)[d] != strides[d])
-      return str(" with strides ", text(strides_of(tensor)), " where its loops say ", text(strides));
-  return std::nullopt;
-}
-
 class Bisection {
  public:
   Bisection(PackageDebug& package, const std::vector<Datum>& inputs, const BisectOptions& options)
       : package_(package),
         options_(options),
         truth_(package.graph(), package.constants()),
+        names_(package, truth_),
         control_(package.steps().program()) {
     for (size_t i = 0; i < inputs.size() && i < package.plan().inputs.size(); ++i) {
       if (!inputs[i].is_tensor()) continue;
-      seen_[package.plan().inputs[i].name] = inputs[i].tensor().clone();
+      names_.see(package.plan().inputs[i].name, inputs[i].tensor().clone());
       control_.wrote(package.plan().inputs[i].name, inputs[i].tensor());
     }
     for (const auto& [name, tensor] : package.constants())
       for (const loops::Buffer& buffer : package.steps().program().buffers)
         if (buffer.constant == name) control_.wrote(buffer.name, tensor);
-    for (const auto& [value, buffer] : package.merged()) values_in_[resolve(buffer)].push_back(value);
-    for (const std::string& result : truth_.control_flow_results())
-      for (const std::string& value : truth_.given_to(result)) values_in_[resolve(result)].push_back(value);
-    for (auto& [buffer, values] : values_in_)
-      std::sort(values.begin(), values.end(),
-                [&](const std::string& a, const std::string& b) { return truth_.order(a) < truth_.order(b); });
     find_parts(package.plan().steps);
   }
 
@@ -163,8 +70,10 @@ class Bisection {
     return self->result_.fault == FaultClass::none ? KILN_HOOK_CONTINUE : KILN_HOOK_STOP;
   }
 
-  // After the run: loops that ended it must have been over, and nothing left out.
-  void finish() {
+  // After the run: loops that ended it must have been over, nothing left out, and given back what was computed.
+  void finish(const std::vector<Datum>& outputs) {
+    if (result_.fault != FaultClass::none) return;
+    check_outputs(outputs);
     if (result_.fault != FaultClass::none) return;
     auto fault = control_.at_end();
     if (!fault) fault = control_.missing_step(package_.plan());
@@ -174,25 +83,40 @@ class Bisection {
     result_.text = str("plan fault (control flow): ", fault->what);
   }
 
+  void check_outputs(const std::vector<Datum>& outputs) {
+    const loops::LoopProgram& program = package_.steps().program();
+    for (size_t i = 0; i < outputs.size() && i < program.outputs.size(); ++i) {
+      const auto* id = std::get_if<loops::BufferId>(&program.outputs[i].what);
+      if (!id || !outputs[i].is_tensor()) continue;
+      const std::string& name = program.buffers[static_cast<size_t>(*id)].name;
+      const auto written = written_.find(name);
+      if (written == written_.end() || written->second.sum == checksum(outputs[i].tensor())) continue;
+      const int32_t given = i < package_.plan().outputs.size() ? package_.plan().outputs[i].buffer : format::none;
+      const bool other = given != format::none && package_.plan().buffers[static_cast<size_t>(given)].name != name;
+      result_.fault = other ? FaultClass::layout : FaultClass::overlap;
+      result_.step = written->second.step, result_.buffer = name;
+      result_.text = other
+                         ? str("plan fault (wrong output): output ", i, " is given from ",
+                               package_.plan().buffers[static_cast<size_t>(given)].name, " where the loops say ", name)
+                         : str("plan fault (overlapping lifetimes): output ", i, ", ", name, ", was written by ",
+                               written->second.step, " and had changed when the run gave it back");
+      return;
+    }
+  }
+
   BisectResult& result() { return result_; }
   const std::string& problem() const { return problem_; }
   const std::string& current() const { return current_; }
 
  private:
-  std::string resolve(std::string buffer) const {
-    for (size_t hops = 0; hops < 64; ++hops) {
-      const auto found = package_.merged().find(buffer);
-      if (found == package_.merged().end()) break;
-      buffer = found->second;
-    }
-    return buffer;
-  }
-
   void blame(FaultClass fault, const kiln_step& step, const std::string& buffer, const std::string& message) {
     result_.fault = fault;
     result_.step = step.name;
     result_.buffer = buffer;
-    result_.text = message + package_.origin_text(step.number);
+    const std::string origins = package_.origin_text(step.number);
+    // A message that ends in a heading for them does without it where there are none.
+    const bool heading = origins.empty() && ends_with(message, ":");
+    result_.text = (heading ? message.substr(0, message.rfind('\n')) : message) + origins;
   }
 
   void before(const kiln_step& step) {
@@ -214,7 +138,12 @@ class Bisection {
       }
       if (result_.fault == FaultClass::none) check_read(step, arg, value);
     }
-    known_ = known_values(step);
+    std::map<std::string, Tensor> read = inputs_;
+    for (const std::string& name : internal_) read.erase(name);
+    std::set<std::string> unfinished;  // others of its writers are to come, this step perhaps among them
+    for (const std::string& name : partly_)
+      if (written_.count(name)) unfinished.insert(name);
+    known_ = names_.known(step, read, unfinished);
     poison(step);
   }
 
@@ -260,7 +189,7 @@ class Bisection {
   // A buffer that the kernel fills and then reads itself: what it held before means nothing.
   bool inside_kernel(const kiln_step& step, const kiln_step_arg& arg) const {
     const loops::Kernel* kernel = package_.steps().kernel(step.name);
-    return arg.access != 1 && kernel && !values_in_.count(arg.name) && !is_input(arg.name) &&
+    return arg.access != 1 && kernel && !names_.holds_several(arg.name) && !names_.is_input(arg.name) &&
            !partly_.count(arg.name) && (writes_first(package_.steps(), *kernel, arg.name) || reads_own_memory(arg));
   }
 
@@ -291,8 +220,10 @@ class Bisection {
     const auto written = written_.find(arg.name);
     if (written == written_.end()) {
       const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
+      const loops::Kernel* kernel = package_.steps().kernel(step.name);
+      const bool fills = kernel && arg.access != 1 && writes_first(package_.steps(), *kernel, arg.name);
       // Memory that another name wrote (an update in place) has a producer.
-      if (own && *arg.producer == '\0')
+      if (own && !fills && *arg.producer == '\0')
         blame(FaultClass::missing_dependency, step, arg.name,
               str("plan fault (missing dependency): ", step.name, " (step ", step.number, ") reads ", arg.name,
                   ", which no step has written yet in this run"));
@@ -390,63 +321,12 @@ class Bisection {
     log_.push_back(write);
   }
 
-  // The values of the graph that this write of the buffer may have been: of its own name, or one that lives there.
-  std::vector<std::string> candidates(const std::string& buffer, bool in_loop) const {
-    std::vector<std::string> out;
-    const auto held = in_loop ? holds_.end() : holds_.find(buffer);
-    const int since = held == holds_.end() ? -1 : truth_.order(held->second.value);
-    const auto add = [&](const std::string& value) {
-      if (truth_.has(value) && truth_.order(value) > since) out.push_back(value);
-    };
-    // A graph input's buffer holds the input itself only until something is written there.
-    if (held == holds_.end() && !is_input(buffer)) add(buffer);
-    if (ends_with(buffer, "_copy")) add(buffer.substr(0, buffer.size() - 5));
-    if (const auto found = values_in_.find(buffer); found != values_in_.end())
-      for (const std::string& value : found->second) add(value);
-    return out;
-  }
-  bool is_input(const std::string& name) const {
-    const auto& inputs = package_.graph().graph.inputs;
-    return std::any_of(inputs.begin(), inputs.end(), [&](const Value* v) { return v->name == name; });
-  }
-
-  // Values known to the step: what it read, under the names that the graph has for it.
-  std::map<std::string, Tensor> known_values(const kiln_step& step) const {
-    std::map<std::string, Tensor> known = seen_;
-    for (const auto& [buffer, tensor] : inputs_) {
-      if (internal_.count(buffer)) continue;
-      const auto held = holds_.find(buffer);
-      // Not finished yet: others of its writers are to come, this step perhaps among them.
-      if (held == holds_.end() && step.loop_depth == 0 && partly_.count(buffer) && written_.count(buffer)) continue;
-      if (held == holds_.end()) {
-        known[buffer] = tensor;
-        continue;
-      }
-      // What a branch or an iteration gave is the result now; in another iteration it is nothing else.
-      const std::vector<std::string> results = results_in(held->second.value, buffer);
-      for (const std::string& result : results) known[result] = tensor;
-      if (results.empty() || held->second.iterations == iterations_of(step)) known[held->second.value] = tensor;
-    }
-    return known;
-  }
-
-  // Of a value of a branch or a loop's body: the results that it becomes in this buffer.
-  std::vector<std::string> results_in(const std::string& value, const std::string& buffer) const {
-    std::vector<std::string> out;
-    for (const GraphTruth::Target& target : truth_.targets(value))
-      if (resolve(target.result) == buffer) out.push_back(target.result);
-    return out;
-  }
-  static std::vector<int64_t> iterations_of(const kiln_step& step) {
-    return {step.iterations, step.iterations + step.loop_depth};
-  }
-
   // False: what it should be cannot be told.
   bool check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
     std::optional<Difference> first;
     std::string first_value;
     Truth first_truth;
-    for (const std::string& candidate : candidates(buffer, step.loop_depth > 0)) {
+    for (const std::string& candidate : names_.candidates(buffer, step.loop_depth > 0)) {
       TruthRequest request{candidate, known_, symbols_of(step), 0};
       std::optional<Truth> truth;
       try {
@@ -458,10 +338,10 @@ class Bisection {
       if (partly_.count(buffer)) only_written(buffer, value, *truth);
       auto difference = find_difference(value, truth->fp64, truth->nominal, options_.tolerance);
       if (!difference) {
-        if (!partly_.count(buffer) || writers_left_[buffer] <= 0) hold(step, buffer, candidate, value);
+        if (!partly_.count(buffer) || writers_left_[buffer] <= 0) names_.hold(step, buffer, candidate, value);
         return true;
       }
-      if (!first || (!of_kernel(step, first_value) && of_kernel(step, candidate)))
+      if (!first || (!names_.of_kernel(step, first_value) && names_.of_kernel(step, candidate)))
         first = difference, first_value = candidate, first_truth = std::move(*truth);
     }
     if (!first) return false;
@@ -469,23 +349,6 @@ class Bisection {
     if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
     blame_wrong(step, buffer, *first, first_truth);
     return true;
-  }
-
-  void hold(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value) {
-    holds_[buffer] = {value_name, iterations_of(step)};
-    if (step.loop_depth > 0) return;
-    seen_[value_name] = value;
-    for (const GraphTruth::Target& target : truth_.targets(value_name))
-      if (!target.start && resolve(target.result) == buffer) seen_[target.result] = value;
-  }
-
-  // Whether the operator that gives the value is among those that the kernel is named for.
-  bool of_kernel(const kiln_step& step, const std::string& value) const {
-    const loops::Kernel* kernel = package_.steps().kernel(step.name);
-    const Node* node = truth_.producer(value);
-    if (!kernel || !node) return false;
-    const std::vector<std::string> parts = split(node->target, '.');
-    return parts.size() > 1 && std::count(kernel->op_names.begin(), kernel->op_names.end(), parts[1]) > 0;
   }
 
   // Where several steps write one buffer, each answers for the elements that it changed.
@@ -518,8 +381,8 @@ class Bisection {
   }
 
   void blame_wrong(const kiln_step& step, const std::string& buffer, const Difference& difference, const Truth& truth) {
-    const KernelBlame found =
-        blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance, options_.rebuilt_source});
+    const KernelBlame found = blame_kernel({package_, step, inputs_, internal_, buffer, truth, options_.tolerance,
+                                            options_.rebuilt_source, options_.compiler});
     std::string text =
         str("first divergence: kernel ", step.name, " (step ", step.number, in_iteration(step), ")\n  output ", buffer,
             " ", difference.text(), "; expected: fp64 reference given the same inputs", found.notes);
@@ -557,12 +420,6 @@ class Bisection {
     }
   }
 
-  static SymbolValues symbols_of(const kiln_step& step) {
-    SymbolValues out;
-    for (size_t i = 0; i < step.symbol_count; ++i) out[step.symbol_names[i]] = step.symbol_values[i];
-    return out;
-  }
-
   struct Write {
     std::string step, buffer;
     uintptr_t begin, end;
@@ -572,22 +429,16 @@ class Bisection {
   PackageDebug& package_;
   const BisectOptions& options_;
   GraphTruth truth_;
+  ValueNames names_;
   ControlWatch control_;
   BisectResult result_;
   std::string problem_, current_;
-  std::map<std::string, std::vector<std::string>> values_in_;  // buffer -> values merged into it, in order
-  struct Held {
-    std::string value;
-    std::vector<int64_t> iterations;  // since when
-  };
-  std::map<std::string, Held> holds_;        // buffer -> the value it holds
   std::map<std::string, Tensor> inputs_;     // of the current step, before its launch
   std::set<std::string> internal_;           // those of them that the kernel fills itself
   std::string reads_unwritten_;              // the one of them that it reads before it fills it
   std::set<std::string> partly_;             // buffers that several steps write
   std::map<std::string, int> writers_left_;  // steps of the plan that have not written it yet
   std::map<std::string, Tensor> known_;      // values that the current step may start from
-  std::map<std::string, Tensor> seen_;       // values as the run computed them, by their graph name
   std::vector<std::pair<std::string, Tensor>> outputs_;
   std::map<std::string, Write> written_;
   std::vector<Write> log_;
@@ -609,8 +460,7 @@ BisectResult bisect(const std::string& path, const std::vector<Datum>& inputs, c
   executable.set_hook(&Bisection::hook, &bisection);
   BisectResult& result = bisection.result();
   try {
-    executable.call(inputs);
-    bisection.finish();
+    bisection.finish(executable.call(inputs).outputs);
   } catch (const Error& error) {
     if (!bisection.problem().empty())
       fail_user("K0542", str("bisecting stopped at ", bisection.current(), ":\n", bisection.problem()));

@@ -121,6 +121,35 @@ TEST_F(Bisect, WorksOnStrippedPackagesWithTheirSidecar) {
   EXPECT_HAS(checked_run(), "K0639");
 }
 
+TEST_F(Bisect, NamesTheOperatorInAStrippedPackageWithItsSidecar) {
+  compile_with([](loops::LoopProgram& p) { find_op(p, loops::ScalarOp::sin)->op = loops::ScalarOp::cos; }, {}, true);
+  EXPECT_EQ(run().op, "aten.sin.default");
+  write_file_atomic(path_ + ".debug", "not an archive");
+  EXPECT_THROW(run(), Error);
+  remove_tree(path_ + ".debug");
+  try {
+    run();
+    ADD_FAILURE() << "a package without its debug section was bisected";
+  } catch (const Error& error) {
+    for (const char* part : {"K0540", "--strip-debug", ".debug is not there", "needs the loops and the graph"})
+      EXPECT_HAS(std::string(error.what()), part);
+  }
+}
+
+TEST_F(Bisect, SaysWhyNoOperatorIsNamedWithoutACompiler) {
+  program_ = parse_program(text_with_z());
+  CompileOptions options;
+  options.inject.source = [](std::string& unit) { unit = replace_all(unit, "= k_sin(", "= k_exp("); };
+  compile(program_, path_, options);
+  BisectOptions without;
+  without.compiler = "no-such-compiler";
+  const BisectResult result = bisect(path_, inputs_, without);
+  EXPECT_EQ(result.fault, FaultClass::code) << result.text;
+  EXPECT_EQ(result.op, "") << result.text;
+  EXPECT_HAS(result.text, "the operator inside it cannot be named: ");
+  EXPECT_HAS(result.text, "no-such-compiler");
+}
+
 // Each fault: how the loops are changed, and the operator that is to be named.
 struct OperatorFault {
   const char* name;

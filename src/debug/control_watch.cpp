@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "debug/bisect_checks.h"
 
 namespace kiln {
 namespace {
@@ -12,12 +13,6 @@ const std::string* name_of(const loops::Item& item) {
   if (const auto* kernel = std::get_if<loops::Kernel>(&item.what)) return &kernel->name;
   if (const auto* call = std::get_if<loops::Call>(&item.what)) return &call->name;
   return nullptr;
-}
-
-SymbolValues symbols_of(const kiln_step& step) {
-  SymbolValues out;
-  for (size_t i = 0; i < step.symbol_count; ++i) out[step.symbol_names[i]] = step.symbol_values[i];
-  return out;
 }
 
 bool has_step(const std::vector<format::Step>& steps, const std::string& name) {
@@ -97,7 +92,7 @@ std::optional<ControlFault> ControlWatch::before(const kiln_step& step) {
   if (found == paths_.end()) return std::nullopt;
   if (auto fault = left_loops(found->second)) return fault;
   const SymbolValues symbols = symbols_of(step);
-  const std::vector<int64_t> iterations(step.iterations, step.iterations + step.loop_depth);
+  const std::vector<int64_t> iterations = iterations_of(step);
   for (const Place& place : found->second) {
     // Only the first step of a block: later ones may have changed the predicate for the next time.
     const auto entered = entered_.find({place.item, place.block});

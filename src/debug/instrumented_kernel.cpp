@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/file.h"
+#include "debug/bisect_checks.h"
 #include "debug/step_copy.h"
 #include "debug/tensor_difference.h"
 #include "driver/executable_dlpack.h"
@@ -141,7 +142,7 @@ void run_code(const InstrumentedRequest& request, const Instrumented& code, cons
   BuildRequest build;
   build.sources = generated.sources, build.flags = generated.flags;
   const KernelCache cache(KernelCache::default_directory());
-  const SharedObject object(build_shared_object(find_compiler(), build, cache).shared_object);
+  const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
   const codegen::PrintedKernel& printed = generated.steps.at(&code.kernel()).kernel;
   std::vector<void*> buffers;
   for (loops::BufferId id : printed.buffers)
@@ -168,9 +169,7 @@ void run_loops(const InstrumentedRequest& request, const Instrumented& code, con
 }  // namespace
 
 InstrumentedResult run_instrumented(const InstrumentedRequest& request) {
-  SymbolValues symbols;
-  for (size_t i = 0; i < request.step.symbol_count; ++i)
-    symbols[request.step.symbol_names[i]] = request.step.symbol_values[i];
+  const SymbolValues symbols = symbols_of(request.step);
   const Instrumented code(request);
   Memory got(request, code, symbols), expected(request, code, symbols);
   run_code(request, code, symbols, got);

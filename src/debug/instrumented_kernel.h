@@ -21,6 +21,7 @@ struct InstrumentedRequest {
   const kiln_step& step;                        // symbols, seed, arguments
   const std::map<std::string, Tensor>& inputs;  // arguments as they were before the launch
   std::function<void(std::string&)> source;     // tests of faults in the printer: done to the printed text
+  const std::string& compiler;                  // empty: the first that is found
 };
 
 struct InstrumentedResult {

@@ -1,11 +1,13 @@
 #include "debug/kernel_blame.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 #include "debug/instrumented_kernel.h"
 #include "debug/operator_trace.h"
 #include "debug/step_copy.h"
+#include "driver/compare.h"
 #include "package/step_plan.h"
 
 namespace kiln {
@@ -54,7 +56,7 @@ class Blame {
     if (!find_difference(copy.output(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance))
       blame_code();
     else
-      blame_loops();
+      blame_loops(copy.output(r_.buffer));
     return out_;
   }
 
@@ -62,9 +64,59 @@ class Blame {
   void find_operator() {
     if (r_.truth.nodes.size() == 1) out_.op = r_.truth.nodes[0].node;
     trace_ = std::make_unique<OperatorTrace>(r_.truth.nodes, kernel_.value_types);
+    follow_store(kernel_.body);
     StepCopy copy(r_.step, r_.inputs);
     const loops::ValueTrace see = [&](loops::ValueId id, const loops::Cell& cell) { trace_->see(id, cell); };
     steps_.run(copy.step(), &see);
+    trace_->finish(copy.output(r_.buffer));
+  }
+
+  void follow_store(const loops::Body& body) {
+    for (const loops::Stmt& stmt : body) {
+      if (stmt.loop) follow_store(stmt.loop->body);
+      if (stmt.kind != loops::StmtKind::store) continue;
+      if (steps_.program().buffers[static_cast<size_t>(stmt.buffer)].name != r_.buffer) continue;
+      std::vector<loops::ValueId> beside;
+      for (const loops::Stmt& other : body) beside.insert(beside.end(), other.results.begin(), other.results.end());
+      trace_->follow(stmt.args[0], beside);
+    }
+  }
+
+  // An operator that only moves values (a view, an alias, a copy) is at fault when what was computed are the right
+  // values in other places; else it is the operator whose values it moves.
+  const Node* behind_moves(const Node* op, const Tensor& got) const {
+    std::vector<double> computed = sorted(got);
+    for (bool moved = true; moved && op;) {
+      moved = false;
+      const TruthNode* at = node_of(op);
+      if (!at || is_complex(got.dtype)) return op;
+      for (const auto& named : op->args)
+        for_each_value(named.arg, [&](Value* value) {
+          const TruthNode* from = value && value->producer ? node_of(value->producer) : nullptr;
+          if (moved || !from || from->value != value || sorted(from->truth) != sorted(at->truth)) return;
+          if (same(computed, sorted(from->truth), got.dtype)) return;
+          op = value->producer, moved = true;
+        });
+    }
+    return op;
+  }
+  const TruthNode* node_of(const Node* op) const {
+    for (const TruthNode& node : r_.truth.nodes)
+      if (node.node == op) return &node;
+    return nullptr;
+  }
+  static std::vector<double> sorted(const Tensor& tensor) {
+    std::vector<double> out;
+    if (is_complex(tensor.dtype)) return out;
+    for (int64_t i = 0; i < tensor.numel(); ++i) out.push_back(tensor.item(i).as_double());
+    std::sort(out.begin(), out.end());
+    return out;
+  }
+  static bool same(const std::vector<double>& a, const std::vector<double>& b, DType dtype) {
+    const Tolerance tolerance = default_tolerance(dtype);
+    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](double x, double y) {
+      return std::abs(x - y) <= tolerance.atol + tolerance.rtol * std::abs(y);
+    });
   }
 
   // The message of a checked access says "loads x[…" or "stores to x[…": the operator is the one whose result the loop
@@ -88,9 +140,10 @@ class Blame {
     return nullptr;
   }
 
-  void blame_loops() {
+  void blame_loops(const Tensor& interpreted) {
     if (!out_.op) {
       out_.op = trace_->first_wrong();
+      if (out_.op == last_operator()) out_.op = behind_moves(out_.op, interpreted);
       if (out_.op) out_.method = "loop interpreter";
     }
     // The same loops on memory that nobody wrote, filled in two ways.
@@ -142,7 +195,7 @@ class Blame {
     for (size_t i = 0; i < step->ints.size(); ++i) {
       const std::string& given = plan.exprs[static_cast<size_t>(step->ints[i])].text;
       if (given == printed.ints[i].text()) continue;
-      out_.fault = FaultClass::layout;
+      out_.fault = FaultClass::layout, out_.op = nullptr;
       out_.notes += str("\n  plan fault (wrong symbol): the plan gives the kernel ", given, " as its size n", i,
                         " where the loops say ", printed.ints[i].text());
       return true;
@@ -152,7 +205,7 @@ class Blame {
 
   void rebuild() {
     const InstrumentedResult rebuilt =
-        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source});
+        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source, r_.compiler});
     if (rebuilt.first == loops::no_value) {
       const bool wrong =
           find_difference(rebuilt.outputs.at(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance).has_value();

@@ -24,6 +24,7 @@ struct BlameRequest {
   const Truth& truth;                           // what it should be
   const DifferenceOptions& tolerance;
   std::function<void(std::string&)> source;  // tests of faults in the printer: done to a rebuilt kernel's text
+  const std::string& compiler;               // for a rebuild; empty: the first that is found
 };
 
 struct KernelBlame {

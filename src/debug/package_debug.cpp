@@ -15,6 +15,15 @@ std::vector<int64_t> fixed(const std::vector<Expr>& exprs) {
   return out;
 }
 
+// Operators of the user's own, subgraphs included.
+void collect_custom(const Graph& graph, std::vector<std::string>& names) {
+  for (const auto& node : graph.nodes) {
+    if (!Registry::instance().find(node->target)) names.push_back(node->target);
+    for (const auto& named : node->args)
+      if (named.arg.is_graph()) collect_custom(*named.arg.as_graph(), names);
+  }
+}
+
 }  // namespace
 
 PackageDebug::PackageDebug(const std::string& path) : file_(MappedFile::open(path)) {
@@ -92,8 +101,7 @@ const Program& PackageDebug::graph() {
               "Kiln; compile the model again");
   graph_ = std::make_unique<Program>(parse_program(*text));
   std::vector<std::string> custom;
-  for (const auto& node : graph_->graph.nodes)
-    if (!Registry::instance().find(node->target)) custom.push_back(node->target);
+  collect_custom(graph_->graph, custom);
   resolve_operators(graph_->graph, custom);
   return *graph_;
 }

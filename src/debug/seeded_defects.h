@@ -53,4 +53,22 @@ inline Defect in_constants(const char* name, const Model& model, const char* buf
   return d;
 }
 
+// ---- Said of a defect afterwards
+inline Defect with_value(Defect d, const char* value) {
+  d.value = value;
+  return d;
+}
+inline Defect out_of_bounds(Defect d) {
+  d.out_of_bounds = true, d.fault = FaultClass::out_of_bounds;
+  return d;
+}
+inline Defect of_class(Defect d, FaultClass fault) {
+  d.fault = fault;
+  return d;
+}
+inline Defect naming(Defect d, const char* buffer) {
+  d.buffer = buffer;
+  return d;
+}
+
 }  // namespace kiln::seeded

@@ -107,6 +107,8 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::collapse_loops>},
       {"bind_axes", Stage::schedule, "needs the final loops",
        [](State& s) { return loops::bind_axes(s.loops, s.machine, s.log); }},
+      {"widen_sums", Stage::schedule, "knows what lanes took: the other sums of f32 can afford f64",
+       loop_pass<loops::widen_sums>},
       {"name_kernels", Stage::schedule, "last: names say what is fused", loop_pass<loops::name_kernels>},
   };
   return list;

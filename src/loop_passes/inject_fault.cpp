@@ -22,7 +22,7 @@ constexpr KindName kind_names[] = {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   fail_user("K0142", str("'", text, "' is no fault to inject: ", why,
-                         " (KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph], KIND is one of ",
+                         " (KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes], KIND is one of ",
                          join_map(kind_names, ", ", [](const KindName& row) { return std::string(row.name); }), ")"));
 }
 
@@ -31,6 +31,8 @@ void parse_condition(std::string_view text, std::string_view condition, FaultInj
     fault.condition = FaultCondition::dynamic;
   } else if (condition == "subgraph") {
     fault.condition = FaultCondition::subgraph;
+  } else if (condition == "sometimes" && (fault.kind == FaultKind::crash || fault.kind == FaultKind::hang)) {
+    fault.condition = FaultCondition::sometimes;
   } else if (starts_with(condition, "above=") && condition.size() > 6 && condition.size() < 24 &&
              condition.find_first_not_of("0123456789", 6) == std::string_view::npos) {
     fault.condition = FaultCondition::above;
@@ -183,6 +185,7 @@ bool fault_hits(const FaultInjection& fault, const LoopProgram& program, const K
     if (std::find(kernel.op_names.begin(), kernel.op_names.end(), op) == kernel.op_names.end()) return false;
   switch (fault.condition) {
     case FaultCondition::always:
+    case FaultCondition::sometimes:
       return true;
     case FaultCondition::above:
       return written_by(program, kernel).elements > fault.above;
@@ -195,13 +198,15 @@ bool fault_hits(const FaultInjection& fault, const LoopProgram& program, const K
 }
 
 std::string fault_line(const FaultInjection& fault) {
+  // A bit of the processor's clock: no two runs see the same.
+  const std::string when = fault.condition == FaultCondition::sometimes ? "if (__builtin_ia32_rdtsc() >> 10 & 1) " : "";
   switch (fault.kind) {
     case FaultKind::compile_error:
       return "compile error!";
     case FaultKind::crash:
-      return "*(volatile int*)0 = 0;";
+      return when + "*(volatile int*)0 = 0;";
     case FaultKind::hang:
-      return "for (volatile int hang = 0;;) (void)hang;";
+      return when + "for (volatile int hang = 0;;) (void)hang;";
     default:
       return "";
   }

@@ -12,6 +12,7 @@
 //   CONDITION   above=N         only where the result has more than N elements
 //               dynamic         only where the result has a dynamic size
 //               subgraph        only inside a subgraph of cond, while_loop, …
+//               sometimes       only in about half of the runs (crash and hang)
 //
 // Faults of computing are put into the Loops, so all backends but the reference show them; those of the generated code
 // (compile_error, crash, hang) are put in by the printer's caller.
@@ -21,7 +22,7 @@
 namespace kiln::loops {
 
 enum class FaultKind : uint8_t { none, internal_error, compile_error, runtime_error, accuracy, nan, crash, hang };
-enum class FaultCondition : uint8_t { always, above, dynamic, subgraph };
+enum class FaultCondition : uint8_t { always, above, dynamic, subgraph, sometimes };
 
 struct FaultInjection {
   FaultKind kind = FaultKind::none;

@@ -2,6 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
+#include "base/error.h"
 #include "driver/executable.h"
 #include "minify/edits.h"
 #include "minify/specialise.h"
@@ -151,6 +154,111 @@ graph main {
   verify(lifted);
   EXPECT_EQ(count_calls(lifted.graph), 1) << "only the cond is left";
   outputs_of(lifted);
+}
+
+Program with_scan() {
+  Program program = parse_program(R"(program "model"
+symbol s0 [2, 64] hint 5
+graph main {
+  input %c: f32[4] = user
+  input %x: f32[s0, 4] = user
+  %u: f32[s0, 4] = aten.sin.default(self=%x)
+  %last: f32[4], %all: f32[s0, 4] = higher_order.scan(graph body {
+    input %a: f32[4]
+    input %b: f32[4]
+    %sum: f32[4] = aten.add.Tensor(self=%a, other=%b)
+    %out: f32[4] = aten.relu.default(self=%sum)
+    output %sum
+    output %out
+  }, [%c], [%u], [])
+  %z: f32[s0, 4] = aten.tanh.default(self=%all)
+  output %last = user
+  output %z = user
+}
+)");
+  program.sample_inputs = {Datum{random_tensor(DType::f32, {4}, {1}, 3)},
+                           Datum{random_tensor(DType::f32, {5, 4}, {4, 1}, 4)}};
+  return program;
+}
+
+TEST(Edits, AScanIsInlinedByOneRound) {
+  const Program program = with_scan();
+  const RecordedValues recorded(program, {}, 1 << 20);
+  Program inlined = program.clone();
+  const std::vector<Edit> edits = inline_edits(program, recorded);
+  ASSERT_EQ(edits.size(), 1u);
+  ASSERT_TRUE(edits[0].apply(inlined));
+  verify(inlined);
+  const std::vector<Datum> out = outputs_of(inlined), whole = outputs_of(program);
+  ASSERT_EQ(out[1].tensor().sizes, whole[1].tensor().sizes);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_EQ(out[1].tensor().item(i).as_double(), whole[1].tensor().item(i).as_double()) << "the first round";
+}
+
+TEST(Edits, ASubgraphBecomesTheProgramOnTheInputsOfItsFirstRound) {
+  const Program program = with_scan();
+  const RecordedValues recorded(program, {}, 1 << 20);
+  Program body = program.clone();
+  ASSERT_TRUE(subgraph_edits(program, recorded)[0].apply(body));
+  tidy(body, recorded.symbols());
+  verify(body);
+  EXPECT_EQ(count_calls(body.graph), 2);
+  const std::vector<Datum> out = outputs_of(body), whole = outputs_of(program);
+  for (int64_t i = 0; i < 4; ++i)
+    EXPECT_FLOAT_EQ(std::tanh(static_cast<float>(out[1].tensor().item(i).as_double())),
+                    static_cast<float>(whole[1].tensor().item(i).as_double()));
+}
+
+TEST(Edits, SizesShrinkInSubgraphsAndWhereTheyAreDynamic) {
+  Program program = with_scan();
+  resize(program, 4, 1);
+  verify(program);
+  EXPECT_EQ(outputs_of(program)[1].tensor().sizes, (std::vector<int64_t>{5, 1}));
+  const RecordedValues recorded(program, {}, 1 << 20);
+  resize_symbol(program, recorded.symbols(), "s0", 2);
+  verify(program);
+  EXPECT_EQ(outputs_of(program)[1].tensor().sizes, (std::vector<int64_t>{2, 1}));
+  EXPECT_THROW(resize_symbol(program, recorded.symbols(), "s0", 9), Error) << "an input would have to grow";
+}
+
+TEST(Edits, AValueOfALoopsBodyBecomesAnOperand) {
+  const Program program = with_scan();
+  const RecordedValues recorded(program, {}, 1 << 20);
+  for (const Edit& edit : branch_edits(program, recorded)) {
+    if (edit.what != "lift sum") continue;
+    Program lifted = program.clone();
+    ASSERT_TRUE(edit.apply(lifted));
+    verify(lifted);
+    EXPECT_EQ(lifted.graph.inputs.size(), 3u);
+    EXPECT_EQ(count_calls(lifted.graph), count_calls(program.graph) - 1);
+    outputs_of(lifted);
+    return;
+  }
+  FAIL() << "no such edit";
+}
+
+TEST(Recorded, ALoopWithoutEndEndsTheRecording) {
+  Program program = parse_program(R"(program "model"
+graph main {
+  input %x: f32[4] = user
+  %u: f32[4] = aten.sin.default(self=%x)
+  %r: f32[4] = higher_order.while_loop(graph go {
+    input %a: f32[4]
+    %s: f32[] = aten.sum.default(self=%a)
+    %g: bool[] = aten.eq.Tensor(self=%s, other=%s)
+    output %g
+  }, graph body {
+    input %a: f32[4]
+    %t: f32[4] = aten.sin.default(self=%a)
+    output %t
+  }, [%u], [])
+  output %r = user
+}
+)");
+  program.sample_inputs = {Datum{random_tensor(DType::f32, {4}, {1}, 3)}};
+  const RecordedValues recorded(program, {}, 1 << 20, 0.2);
+  EXPECT_NE(recorded.find("main", "u"), nullptr);
+  EXPECT_EQ(recorded.find("main", "r"), nullptr);
 }
 
 }  // namespace

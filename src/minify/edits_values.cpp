@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "minify/edits.h"
+#include "minify/infer_program.h"
 #include "ops/op_record.h"
 
 namespace kiln::minify {
@@ -29,24 +30,6 @@ void for_each_input(Program& program, const std::function<void(Value&, Tensor&)>
   }
 }
 
-bool has_subgraph(const Graph& graph) {
-  for (const auto& node : graph.nodes)
-    for (const auto& named : node->args)
-      if (named.arg.is_graph()) return true;
-  return false;
-}
-
-// The types of all results again, from the inputs' types. Throws where an operator has no rule or refuses.
-void infer_all(Program& program) {
-  if (has_subgraph(program.graph)) fail_unsupported("K0681", "types of subgraphs are not inferred again");
-  const RangeEnv ranges = program.ranges();
-  for (auto& node : program.graph.nodes) {
-    node->op = Registry::instance().find(node->target);
-    if (!node->op || !node->op->infer) fail_unsupported("K0681", str(node->target, " has no rule for its types"));
-    infer_types(*node, program.graph, ranges);
-  }
-}
-
 void for_each_argument(Argument& arg, const std::function<void(Argument&)>& f) {
   if (auto* list = std::get_if<Argument::List>(&arg.value)) {
     for (Argument& element : *list) for_each_argument(element, f);
@@ -55,9 +38,12 @@ void for_each_argument(Argument& arg, const std::function<void(Argument&)>& f) {
   }
 }
 
-void for_each_argument(Program& program, const std::function<void(Argument&)>& f) {
-  for (auto& node : program.graph.nodes)
-    for (auto& named : node->args) for_each_argument(named.arg, f);
+void for_each_argument(Graph& graph, const std::function<void(Argument&)>& f) {
+  for (auto& node : graph.nodes)
+    for (auto& named : node->args) {
+      for_each_argument(named.arg, f);
+      if (named.arg.is_graph() && named.arg.as_graph()) for_each_argument(*named.arg.as_graph(), f);
+    }
 }
 
 Edit fill(const std::string& constant, const std::string& how, std::function<Tensor(const Tensor&)> make) {
@@ -106,20 +92,22 @@ std::vector<Edit> dtype_edits(const Program& program) {
   for (const Value* input : program.graph.inputs)
     if (input->kind == ValueKind::tensor) found.insert(input->type.dtype);
   std::vector<Edit> edits;
-  for (const DType from : {DType::f64, DType::bf16, DType::f16}) {
+  const auto simpler = [](DType from) { return is_integral(from) ? DType::i64 : DType::f32; };
+  for (const DType from : {DType::f64, DType::bf16, DType::f16, DType::u8, DType::i8, DType::i16, DType::i32}) {
     if (!found.contains(from)) continue;
-    edits.push_back({str(dtype_name(from), " as f32"), [from](Program& program_) {
+    const DType to = simpler(from);
+    edits.push_back({str(dtype_name(from), " as ", dtype_name(to)), [from, to](Program& program_) {
                        for_each_input(program_, [&](Value& value, Tensor& tensor) {
                          if (tensor.dtype != from) return;
-                         tensor = own_dense(convert(tensor, DType::f32));
-                         value.type.dtype = DType::f32;
+                         tensor = own_dense(convert(tensor, to));
+                         value.type.dtype = to;
                          value.type.strides.assign(tensor.strides.begin(), tensor.strides.end());
                        });
-                       for_each_argument(program_, [&](Argument& arg) {
+                       for_each_argument(program_.graph, [&](Argument& arg) {
                          if (const auto* dtype = std::get_if<DType>(&arg.value); dtype && *dtype == from)
-                           arg = Argument(DType::f32);
+                           arg = Argument(to);
                        });
-                       infer_all(program_);
+                       infer_program(program_);
                        return true;
                      }});
   }
@@ -138,7 +126,7 @@ std::vector<Edit> layout_edits(const Program& program) {
                value.type.strides = contiguous_strides(value.type.sizes);
                value.type.offset = Expr(0);
              });
-             infer_all(program_);
+             infer_program(program_);
              return true;
            }}};
 }
@@ -150,6 +138,28 @@ std::vector<int64_t> input_sizes(const Program& program) {
       for (const Expr& size : input->type.sizes)
         if (size.is_constant() && size.value() > 1) sizes.insert(size.value());
   return {sizes.rbegin(), sizes.rend()};
+}
+
+void resize_symbol(Program& program, const SymbolValues& values, const std::string& symbol, int64_t to) {
+  SymbolValues after = values;
+  after[symbol] = to;
+  size_t sample = 0;
+  for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
+    if (!takes_sample(program.input_specs[i])) continue;
+    if (sample >= program.sample_inputs.size()) break;
+    const Value& value = *program.graph.inputs[i];
+    Datum& datum = program.sample_inputs[sample++];
+    if (value.kind == ValueKind::sym_int && datum.is_scalar()) datum = Datum{Scalar(evaluate(value.expr, after))};
+    if (value.kind != ValueKind::tensor || !datum.is_tensor()) continue;
+    Tensor& tensor = std::get<Tensor>(datum.value);
+    for (size_t d = 0; d < value.type.sizes.size() && d < tensor.sizes.size(); ++d) {
+      const int64_t size = evaluate(value.type.sizes[d], after);
+      if (size > tensor.sizes[d] || size < 0)
+        fail_unsupported("K0681", str("size ", d, " of ", value.name, " cannot become ", size));
+      if (size < tensor.sizes[d]) tensor = narrowed(tensor, d, size);
+    }
+  }
+  if (const auto found = program.symbols.find(symbol); found != program.symbols.end()) found->second.hint = to;
 }
 
 void resize(Program& program, int64_t from, int64_t to) {
@@ -165,10 +175,10 @@ void resize(Program& program, int64_t from, int64_t to) {
       value.type.offset = Expr(0);
     }
   });
-  for_each_argument(program, [&](Argument& arg) {
+  for_each_argument(program.graph, [&](Argument& arg) {
     if (arg.is_scalar() && arg.as_scalar().is_int() && arg.as_scalar().as_int() == from) arg = Argument(Scalar(to));
   });
-  infer_all(program);
+  infer_program(program);
 }
 
 }  // namespace kiln::minify

@@ -43,6 +43,15 @@ void for_each_graph(const Program& program, const std::function<void(const Graph
   walk(program.graph, path, f);
 }
 
+Edit node_edit(std::string what, const GraphPath& path, const std::string& node,
+               std::function<bool(Graph&, Node&)> change) {
+  return {str(what, " ", node), [path, node, change = std::move(change)](Program& program) {
+            Graph* graph = find_graph(program, path);
+            Node* found = graph ? find_node(*graph, node) : nullptr;
+            return found && change(*graph, *found);
+          }};
+}
+
 void drop_dead_nodes(Graph& graph) {
   std::set<const Value*> used;
   const auto use = [&](const Argument& arg) {

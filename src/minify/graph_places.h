@@ -1,6 +1,6 @@
 // Places in a program with subgraphs, by names: what an edit remembers between copies of a program.
 #pragma once
-#include "graph/graph.h"
+#include "minify/edits.h"
 
 namespace kiln::minify {
 
@@ -14,6 +14,9 @@ Graph* find_graph(Program& program, const GraphPath& path);  // nullptr: not the
 Node* find_node(Graph& graph, const std::string& name);
 // Every graph with its path, outer ones first.
 void for_each_graph(const Program& program, const std::function<void(const Graph&, const GraphPath&)>& f);
+// An edit of one node, found by its place.
+Edit node_edit(std::string what, const GraphPath& path, const std::string& node,
+               std::function<bool(Graph&, Node&)> change);
 // Removes nodes without effect whose results nothing uses.
 void drop_dead_nodes(Graph& graph);
 

@@ -129,18 +129,22 @@ class Minifier {
   void baseline() {
     progress("the reference");
     const double reference = reference_seconds();
+    recording_seconds_ = 10 + 3 * std::min(reference, trials_.limits.run_seconds);
     // Compiled code is not slower than the reference; a first run without end should not cost minutes.
     trials_.limits.run_seconds =
         std::min(trials_.limits.run_seconds, std::max(options_.least_run_seconds, 20 * reference));
     progress("the whole program");
     const ProbeOptions as_users_do = probe_options(ProbeMode::compiled, first_settings_);
-    first_ = trials_.run(task(start_, as_users_do, 1));
+    int total = 0;
+    do {
+      first_ = trials_.run(task(start_, as_users_do, 1));
+    } while (++total < options_.runs && !first_.failure.failed());
     if (!first_.failure.failed()) {
-      not_reproduced(options_.accuracy
-                         ? str("the program compiles, loads, runs and gives the right results here; nothing to minify",
-                               first_.failure.message.empty() ? "" : str(" (", first_.failure.message, ")"))
-                         : "the program compiles, loads and runs here; nothing to minify (results are compared with "
-                           "--accuracy only)");
+      const std::string seen = first_.failure.message.empty() ? "" : str(" (", first_.failure.message, ")");
+      not_reproduced(str("the failure does not come back: in ", total, " runs the program compiles, loads, ",
+                         options_.accuracy ? "runs and gives the right results" : "and runs",
+                         " here; nothing to minify", seen,
+                         options_.accuracy ? "" : ". Results are compared with --accuracy only"));
     }
     if (!options_.check_str.empty() && first_.failure.message.find(options_.check_str) == std::string::npos)
       not_reproduced(
@@ -150,27 +154,37 @@ class Minifier {
     set_limits(reference);
     best_ = std::make_unique<Program>(start_.clone());
     failure_ = first_.failure;
-    // Compiling is deterministic; running may not be.
-    const bool may_vary = first_.failure.stage != "compile" && first_.failure.kind != FailureKind::hang;
-    int again = 0;
-    const int runs = of_stage(first_, "compile") > 5 ? std::min(options_.runs, 2) : options_.runs;
-    for (int i = 1; may_vary && i < runs; ++i)
-      again += matches(signature_, trials_.run(task(start_, as_users_do, 1)).failure);
-    if (!may_vary || again == runs - 1) return;
-    const double share = static_cast<double>(again + 1) / runs;
-    tries_ = std::clamp(static_cast<int>(std::ceil(std::log(0.01) / std::log(1 - share))), 2, 12);
-    say(str("It comes back only sometimes: ", again + 1, " of ", runs, " runs. Every candidate gets up to ", tries_,
-            " runs."));
+    count_runs(as_users_do, total);
   }
 
-  // Near ten times what the whole program needed, with room for a busy machine.
+  // How often it fails: compiling is deterministic, running may not be.
+  void count_runs(const ProbeOptions& as_users_do, int total) {
+    const bool slow = of_stage(first_, "compile") > 5;
+    const bool may_vary = first_.failure.stage != "compile" && (first_.failure.kind != FailureKind::hang || total > 1);
+    int failed = 1;
+    const auto run_until = [&](int runs) {
+      for (; total < runs; ++total) failed += matches(signature_, trials_.run(task(start_, as_users_do, 1)).failure);
+    };
+    double once = 0;
+    for (const auto& [stage, seconds] : first_.seconds) once += seconds;
+    if (may_vary)
+      run_until(slow ? std::min(options_.runs, 2) : once < 0.5 ? std::max(options_.runs, 5) : options_.runs);
+    if (failed == total) return;
+    if (!slow) run_until(std::max(options_.runs, 10));
+    const double share = static_cast<double>(failed) / total;
+    tries_ = std::clamp(static_cast<int>(std::ceil(std::log(0.01) / std::log(1 - share))), 2, 12);
+    sometimes_ = str(failed, " of ", total, " runs");
+    say(str("It comes back only sometimes: ", sometimes_, ". Every candidate gets up to ", tries_, " runs."));
+  }
+
+  // Near ten times what the whole program needed; a busy machine gets more (minify/trials.h).
   void set_limits(double reference) {
     const bool hung = first_.failure.kind == FailureKind::hang;
     const double compile = of_stage(first_, "compile");
     double run = of_stage(first_, "run") + of_stage(first_, "load") + of_stage(first_, "compare");
     if (hung) run = reference;
     if (!(hung && first_.failure.stage == "compile")) trials_.limits.compile_seconds = std::max(10.0, 10 * compile);
-    trials_.limits.run_seconds = std::max(hung ? 1.5 : 5.0, 10 * run);
+    trials_.limits.run_seconds = std::max(1.0, 10 * run);
   }
 
   // The cheapest mode that shows the same failure on the whole program.
@@ -195,6 +209,7 @@ class Minifier {
     out.signature = signature_;
     out.tries = tries_;
     out.hint = failure_.node;
+    out.recording_seconds = recording_seconds_;
     out.prove = mode == ProbeMode::compiled;
     out.smaller = [&](const Program& best) {
       *best_ = best.clone();
@@ -269,7 +284,8 @@ class Minifier {
   MinifyResult finish(Checkpoints& checkpoints) {
     MinifyResult result;
     std::vector<std::string> notes = {str("fails with: ", describe(failure_))};
-    if (tries_ > 1) notes.push_back(str("fails only sometimes: give it ", tries_, " runs"));
+    if (tries_ > 1)
+      notes.push_back(str("fails only sometimes (the whole program in ", sometimes_, "): give it ", tries_, " runs"));
     notes.push_back(minimal_note());
     const std::string proved = interrupted_ ? "" : kernel_note();
     if (!proved.empty()) notes.push_back(proved);
@@ -357,9 +373,10 @@ class Minifier {
   Failure failure_;
   ProbeMode mode_ = ProbeMode::compiled;
   std::unique_ptr<Program> best_;
-  std::string step_;
+  std::string step_, sometimes_;
   int tries_ = 1, tried_ = 0;
   int not_removable_ = 0;
+  double recording_seconds_ = 60;
   bool interrupted_ = false, proved_ = false;
 };
 

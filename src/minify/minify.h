@@ -17,7 +17,7 @@ struct MinifyOptions {
   std::string copy_to = ".";      // where repro.py and repro.pt2 land
   std::string after = "aot";      // inductor: down to a kernel in a C++ file of its own
   int jobs = 0;                   // 0: one per processor
-  int runs = 3;                   // of the whole program, to see whether it fails every time
+  int runs = 3;                   // of the whole program, at least, to see whether it fails every time
   double timeout_seconds = 600;   // of the first compile
   double least_run_seconds = 10;  // how long the first run may take before it counts as a hang, at least
   std::vector<std::string> custom_op_libs;

@@ -2,6 +2,8 @@
 #include "minify/minify.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <unistd.h>
 
 #include <random>
 
@@ -60,12 +62,19 @@ class Minify : public testing::Test {
     options.settings = &settings_;
     options.after = after;
     options.least_run_seconds = 2;
-    options.say = [this](const std::string& line) { said_ += line + "\n"; };
+    options.check_str = check_str_;
+    options.runs = runs_;
+    options.say = [this](const std::string& line) {
+      said_ += line + "\n";
+      if (at_line_) at_line_(line);
+    };
     return minify(program, options);
   }
   TemporaryDirectory directory_;
   Settings settings_{Phase::both};
-  std::string said_;
+  std::string said_, check_str_;
+  int runs_ = 3;
+  std::function<void(const std::string&)> at_line_;
 };
 
 TEST_F(Minify, EveryKindEndsWithTheOneOperator) {
@@ -139,6 +148,64 @@ graph main {
   EXPECT_EQ(outside.calls, 1) << "the branch that ran is inlined";
 }
 
+TEST_F(Minify, WhatComesBackOnlySometimesIsSaidToAndFoundAllTheSame) {
+  runs_ = 20;  // that all of them fail, or none, will not happen
+  const MinifyResult result = run(random_program(17, 8), "crash:relu:sometimes");
+  EXPECT_EQ(result.calls, 1);
+  EXPECT_EQ(result.failure.kind, FailureKind::signal);
+  EXPECT_NE(said_.find("It comes back only sometimes: "), std::string::npos) << said_;
+  EXPECT_NE(said_.find(" of 20 runs. Every candidate gets up to "), std::string::npos) << said_;
+  const std::string python = read_file(join_path(directory_.path(), "repro.py"));
+  EXPECT_NE(python.find("fails only sometimes (the whole program in "), std::string::npos) << python;
+}
+
+TEST_F(Minify, CheckStrMustBeInTheMessage) {
+  check_str_ = "in relu";
+  EXPECT_EQ(run(random_program(18, 6), "runtime_error:relu").calls, 1);
+  EXPECT_NE(read_file(join_path(directory_.path(), "repro.py")).find("check_str='in relu'"), std::string::npos);
+  check_str_ = "no such words";
+  try {
+    run(random_program(18, 6), "runtime_error:relu");
+    FAIL() << "another failure was minified";
+  } catch (const Error& error) {
+    EXPECT_NE(error.message().find("AOTIMinifierError: the failure does not mention 'no such words'; seen instead: "
+                                   "error K0630 "),
+              std::string::npos)
+        << error.message();
+    EXPECT_NE(error.message().find("please report it"), std::string::npos);
+  }
+}
+
+TEST_F(Minify, AnInterruptLeavesTheBestReproSoFar) {
+  const pid_t self = getpid();
+  int lines = 0;
+  at_line_ = [&](const std::string& line) {
+    // The first checkpoint: something smaller is known, and the search goes on.
+    if (starts_with(line, "Writing checkpoint with ") && lines++ == 0) kill(self, SIGINT);
+  };
+  const MinifyResult result = run(random_program(19, 30), "crash:relu");
+  EXPECT_TRUE(result.interrupted);
+  EXPECT_FALSE(result.minimal);
+  EXPECT_LT(result.calls, 32);
+  EXPECT_NE(said_.find("interrupted: it may not be minimal"), std::string::npos) << said_;
+  const Program back = read_pt2(join_path(directory_.path(), "repro.pt2"));
+  EXPECT_EQ(count_calls(back.graph), result.calls);
+  EXPECT_TRUE(file_exists(join_path(directory_.path(), "repro.sh")));
+}
+
+TEST_F(Minify, RunOnceSaysWhatHappens) {
+  const Program program = random_program(20, 4);
+  settings_.set("inject_fault_TESTING_ONLY", "runtime_error:relu");
+  settings_.set("cache_dir", join_path(directory_.path(), "cache"));
+  MinifyOptions options;
+  options.settings = &settings_;
+  const Failure failure = run_once(program, options);
+  EXPECT_EQ(failure.code, "K0630");
+  EXPECT_EQ(failure.stage, "run");
+  settings_.set("inject_fault_TESTING_ONLY", "runtime_error:no_such_operator");
+  EXPECT_FALSE(run_once(program, options).failed());
+}
+
 TEST_F(Minify, WritesWhatTheMessagesSay) {
   const MinifyResult result = run(random_program(21, 10), "accuracy:relu", "inductor");
   EXPECT_NE(said_.find("Writing checkpoint with 3 nodes to "), std::string::npos) << said_;
@@ -166,7 +233,8 @@ TEST_F(Minify, NothingToMinifyIsSaid) {
     FAIL() << "nothing was wrong";
   } catch (const Error& error) {
     EXPECT_EQ(error.code(), "K0680");
-    EXPECT_TRUE(starts_with(error.message(), "AOTIMinifierError: "));
+    EXPECT_TRUE(starts_with(error.message(), "AOTIMinifierError: the failure does not come back: in 3 runs "))
+        << error.message();
   }
 }
 
@@ -190,6 +258,11 @@ TEST(Dump, WritesTheDirectoryOnFailure) {
   EXPECT_NE(launcher.find("command='minify'"), std::string::npos);
   EXPECT_NE(launcher.find("'cpp.inject_relu_bug_TESTING_ONLY': 'compile_error'"), std::string::npos);
   EXPECT_NE(launcher.find("check_str=None"), std::string::npos);
+  for (const char* line :
+       {"# kiln version: ", "# C++ compiler: ", "# CPU: ", "# GPU: ", "save_dir='", "accuracy=False"})
+    EXPECT_NE(launcher.find(line), std::string::npos) << line;
+  EXPECT_EQ(launcher.find("# CPU: unknown"), std::string::npos);
+  EXPECT_EQ(launcher.find("# C++ compiler: none"), std::string::npos);
   const std::string folder = parent_path(said[1]);
   EXPECT_EQ(read_pt2(join_path(folder, "checkpoints/exported_program.pt2")).sample_inputs.size(), 2u);
   EXPECT_TRUE(file_exists(join_path(folder, "minifier_launcher.sh")));

@@ -1,5 +1,6 @@
 #include "minify/recorded_values.h"
 
+#include <chrono>
 #include <unordered_map>
 
 #include "base/error.h"
@@ -62,7 +63,11 @@ Tensor own_dense(const Tensor& tensor) {
 }
 
 RecordedValues::RecordedValues(const Program& program, const std::vector<std::string>& custom_op_libs,
-                               int64_t memory_bytes) {
+                               int64_t memory_bytes, double seconds) {
+  const auto until = std::chrono::steady_clock::now() + std::chrono::duration<double>(seconds);
+  const auto check_time = [&] {
+    if (std::chrono::steady_clock::now() > until) fail_user("K0681", "the reference takes too long");
+  };
   for (const auto& [name, info] : program.symbols)
     if (info.hint) symbols_[name] = *info.hint;
   std::unordered_map<const Node*, std::string> graph_names;
@@ -89,10 +94,12 @@ RecordedValues::RecordedValues(const Program& program, const std::vector<std::st
   options.backend = Backend::interpret;
   options.custom_op_libs = custom_op_libs;
   options.before_graph = [&](const Graph& graph, const std::vector<Datum>& inputs) {
+    check_time();
     for (const auto& node : graph.nodes) graph_names.emplace(node.get(), graph.name);
     for (size_t i = 0; i < inputs.size(); ++i) keep(graph.name, *graph.inputs[i], inputs[i], keep);
   };
   options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
+    check_time();
     const auto found = graph_names.find(&node);
     const std::string& graph = found == graph_names.end() ? program.graph.name : found->second;
     for (size_t i = 0; i < results.size() && i < node.results.size(); ++i)

@@ -8,8 +8,10 @@ namespace kiln::minify {
 class RecordedValues {
  public:
   RecordedValues() = default;
-  // Interprets the program; what fails there ends the recording, not the minifier.
-  RecordedValues(const Program& program, const std::vector<std::string>& custom_op_libs, int64_t memory_bytes);
+  // Interprets the program; what fails there ends the recording, not the minifier, and so does the end of the time: an
+  // edit can make a loop without end.
+  RecordedValues(const Program& program, const std::vector<std::string>& custom_op_libs, int64_t memory_bytes,
+                 double seconds = 60);
 
   // Values of inner graphs are found by the graph's name. Where a graph ran several times: of the first.
   const Datum* find(const std::string& graph, const std::string& value) const;

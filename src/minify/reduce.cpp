@@ -42,7 +42,9 @@ void Reducer::say(const std::string& step) const {
   if (options_.progress) options_.progress(step);
 }
 
-void Reducer::record() { recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes); }
+void Reducer::record() {
+  recorded_ = RecordedValues(best_, options_.probe.custom_op_libs, options_.recorded_bytes, options_.recording_seconds);
+}
 
 void Reducer::accept(Program program) {
   const int before = count_nodes(best_);
@@ -218,39 +220,84 @@ bool Reducer::apply_groups() {
   return changed;
 }
 
+// A subgraph alone, at once: the rest of the program may be large.
+bool Reducer::use_subgraph() {
+  bool changed = false;
+  for (;;) {
+    std::vector<Maker> makers;
+    for (const Edit& edit : subgraph_edits(best_, recorded_))
+      makers.push_back([this, edit]() -> std::optional<Program> {
+        Program program = best_.clone();
+        if (!edit.apply(program)) return std::nullopt;
+        tidy(program, recorded_.symbols());
+        return program;
+      });
+    if (makers.empty() || !try_all(makers)) return changed;
+    changed = true;
+    record();
+  }
+}
+
+// The smallest number down to `least` that fails the same way.
+bool Reducer::reduce_number(int64_t from, int64_t least, const std::function<Program(int64_t at, int64_t to)>& with) {
+  // `fails` is known to fail the same way, `passes` not to; at first the smallest are worth a try.
+  int64_t fails = from, passes = least - 1;
+  const auto attempt = [&](const std::vector<int64_t>& numbers) {
+    std::vector<Maker> makers;
+    for (const int64_t to : numbers) makers.push_back([&with, fails, to] { return std::optional(with(fails, to)); });
+    return try_all(makers);
+  };
+  std::vector<int64_t> first;
+  for (const int64_t to : {least, least + 1, from / 2})
+    if (to < from && to >= least && (first.empty() || to > first.back())) first.push_back(to);
+  if (first.empty()) return false;
+  if (const auto found = attempt(first)) {
+    fails = first[*found];
+    if (*found > 0) passes = first[*found - 1];
+  } else {
+    passes = first.back();
+  }
+  for (int step = 0; step < 8 && fails - passes > 1; ++step) {
+    const int64_t middle = passes + (fails - passes) / 2;
+    if (attempt({middle}))
+      fails = middle;
+    else
+      passes = middle;
+  }
+  return fails < from;
+}
+
 bool Reducer::reduce_sizes() {
   bool changed = false;
   for (const int64_t size : input_sizes(best_)) {
     say(str("size ", size));
-    // `fails` is known to fail the same way, `passes` not to; at first the smallest sizes are worth a try.
-    int64_t fails = size, passes = 0;
-    const auto attempt = [&](const std::vector<int64_t>& sizes) {
-      std::vector<Maker> makers;
-      for (const int64_t to : sizes)
-        makers.push_back([this, fails, to]() -> std::optional<Program> {
-          Program program = best_.clone();
-          resize(program, fails, to);
-          return program;
-        });
-      return try_all(makers);
-    };
-    const std::vector<int64_t> first = {1, 2, size / 2};
-    if (const auto found = attempt(first)) {
-      fails = first[*found];
-      passes = *found == 0 ? 0 : first[*found - 1];
-      changed = true;
-    } else {
-      passes = size / 2;
-    }
-    for (int step = 0; step < 8 && fails - passes > 1; ++step) {
-      const int64_t middle = passes + (fails - passes) / 2;
-      if (attempt({middle}))
-        fails = middle, changed = true;
-      else
-        passes = middle;
-    }
+    changed |= reduce_number(size, 1, [this](int64_t at, int64_t to) {
+      Program program = best_.clone();
+      resize(program, at, to);
+      return program;
+    });
   }
   if (changed) record();
+  return changed;
+}
+
+// Dynamic sizes that stay dynamic: smaller inputs.
+bool Reducer::reduce_symbols() {
+  bool changed = false;
+  const auto symbols = best_.symbols;
+  for (const auto& [name, info] : symbols) {
+    const auto value = recorded_.symbols().find(name);
+    if (info.unbacked || value == recorded_.symbols().end()) continue;
+    say(str("dynamic size ", name));
+    const bool smaller =
+        reduce_number(value->second, std::max<int64_t>(info.range.low, 1), [this, &key = name](int64_t, int64_t to) {
+          Program program = best_.clone();
+          resize_symbol(program, recorded_.symbols(), key, to);
+          return program;
+        });
+    if (smaller) record();
+    changed |= smaller;
+  }
   return changed;
 }
 
@@ -259,12 +306,14 @@ bool Reducer::reduce_once() {
   changed |= reduce_outputs();
   if (options_.only_nodes) return changed;
   say("subgraphs");
+  changed |= use_subgraph();
   changed |= apply_in_chunks([this] { return inline_edits(best_, recorded_); });
   say("operators bypassed");
   changed |= apply_in_chunks([this] { return bypass_edits(best_); });
   changed |= apply_in_chunks([this] { return branch_edits(best_, recorded_); });
   drop_symbols();
   changed |= reduce_sizes();
+  changed |= reduce_symbols();
   changed |= apply_groups();
   say("dtypes and layouts");
   changed |= apply_in_chunks([this] { return dtype_edits(best_); });

@@ -20,6 +20,7 @@ struct ReduceOptions {
   Signature signature;
   int tries = 1;  // a failure that comes back only sometimes is looked for several times
   int64_t recorded_bytes = int64_t{2} << 30;
+  double recording_seconds = 60;
   bool only_nodes = false;  // remove nodes, nothing else
   bool prove = false;       // in the end: every operator is left out once, alone, and the failure must be gone
   std::string hint;         // the node that the failure names
@@ -58,6 +59,9 @@ class Reducer {
   bool apply_in_chunks(const std::function<std::vector<Edit>()>& edits);
   bool apply_groups();
   bool reduce_sizes();
+  bool reduce_symbols();
+  bool reduce_number(int64_t from, int64_t least, const std::function<Program(int64_t at, int64_t to)>& with);
+  bool use_subgraph();
   bool reduce_once();
   // False: a smaller program was found instead.
   bool prove_minimal();

@@ -442,13 +442,13 @@ void register_powers(Registry& r) {
                      .operands = "self exponent",
                      .emit = scalar_op(ScalarOp::pow),
                      .formula = float_formula<2>([](auto a, auto b) { return std::pow(a, b); }),
-                     .inplace = false,
                      .low = 0.5,
                      .types = wide};
   add_pointwise(r, wide_row);
   wide_row.schema = "float_power.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor";
   wide_row.samples = {{{spec({2, 3}), Scalar(2)}}, {{spec({3}, DType::i64, 1, 4), Scalar(-0.5)}}};
   add_pointwise(r, wide_row);
+  wide_row.inplace = false;
   wide_row.schema = "float_power.Scalar(Scalar self, Tensor exponent) -> Tensor";
   wide_row.samples = {{{Scalar(2), spec({2, 3})}}};
   add_pointwise(r, wide_row);

@@ -49,5 +49,7 @@ void register_packed_products(Registry& registry);
 void register_frexp(Registry& registry);
 void register_antialias(Registry& registry);
 void register_poisson(Registry& registry);
+void register_second_names(Registry& registry);
+void register_statistics(Registry& registry);
 
 }  // namespace kiln

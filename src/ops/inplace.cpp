@@ -15,6 +15,8 @@ namespace {
 constexpr std::pair<std::string_view, std::string_view> irregular_names[] = {
     {"aten.pow.Tensor_Scalar", "aten.pow_.Scalar"},
     {"aten.pow.Tensor_Tensor", "aten.pow_.Tensor"},
+    {"aten.float_power.Tensor_Scalar", "aten.float_power_.Scalar"},
+    {"aten.float_power.Tensor_Tensor", "aten.float_power_.Tensor"},
     {"aten.floor_divide.default", "aten.floor_divide_.Tensor"},
     {"aten.ldexp.Tensor", "aten.ldexp_.default"},
 };

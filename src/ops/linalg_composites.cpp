@@ -404,6 +404,7 @@ void add_products(Registry& r) {
 }  // namespace
 
 void register_linalg_norms(Registry& r);
+void register_lu(Registry& r);
 
 void register_linalg_composites(Registry& r) {
   add_solving(r);
@@ -412,6 +413,7 @@ void register_linalg_composites(Registry& r) {
   add_ranks(r);
   add_products(r);
   register_linalg_norms(r);
+  register_lu(r);
 }
 
 }  // namespace kiln

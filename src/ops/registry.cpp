@@ -50,6 +50,8 @@ const Registry& Registry::instance() {
     register_frexp(all);
     register_antialias(all);
     register_poisson(all);
+    register_second_names(all);
+    register_statistics(all);
     return all;
   }();
   return registry;

@@ -57,6 +57,20 @@ void register_membership(Registry& r) {
                       {{spec({4}, DType::i64), spec({4}, DType::i64)}},
                       {{spec({4}), spec({4}, DType::i64)}, true}}});
   std::string tail = "bool assume_unique=False, bool invert=False) -> Tensor";
+  add_composite(r, {.schema = "isin.Scalar_Tensor(Scalar element, Tensor test_elements, *, " + tail,
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* set = call.tensor("test_elements");
+                          auto given = call.scalar("element");
+                          const auto* constant = std::get_if<Scalar>(&given);
+                          Promotion promotion;
+                          promotion.add_tensor(set->type.dtype, true);
+                          promotion.add_number(constant ? number_kind(*constant) : DType::i64);
+                          build_isin(b, b("scalar_tensor", {call.arg("element"), promotion.result()}), set);
+                        },
+                    .samples = {{{Scalar(2), spec({4}, DType::i64, 0, 3)}},
+                                {{Scalar(2), spec({3}, DType::i64, 0, 3), Scalar(false), Scalar(true)}}}});
   add_composite(
       r, {.schema = "isin.Tensor_Tensor(Tensor elements, Tensor test_elements, *, " + tail,
           .build = [](Build& b) { build_isin(b, b.call().tensor("elements"), b.call().tensor("test_elements")); },

@@ -221,9 +221,12 @@ void register_sequences(Registry& r) {
 
 }  // namespace
 
+void register_zeta(Registry& r);
+
 void register_special_math(Registry& registry) {
   register_functions(registry);
   register_sequences(registry);
+  register_zeta(registry);
 }
 
 }  // namespace kiln

@@ -221,6 +221,23 @@ class Taps {
     return {{index(low, in), op(ScalarOp::sub, number(1), far)}, {index(op(ScalarOp::add, low, number(1)), in), far}};
   }
 
+  // What lies outside counts for the border's element: its weight is added there before weights are made whole.
+  void gather_at_border(const std::vector<ValueId>& places, std::vector<ValueId>& weights, const Expr& in) {
+    ValueId zero = number(0), last = real(in - Expr(1)), below = zero, above = zero;
+    std::vector<ValueId> own;
+    for (size_t i = 0; i < places.size(); ++i) {
+      ValueId is_below = op(ScalarOp::lt, places[i], zero), is_above = op(ScalarOp::gt, places[i], last);
+      below = op(ScalarOp::add, below, k_.select(is_below, weights[i], zero));
+      above = op(ScalarOp::add, above, k_.select(is_above, weights[i], zero));
+      own.push_back(k_.select(is_below, zero, k_.select(is_above, zero, weights[i])));
+    }
+    for (size_t i = 0; i < places.size(); ++i) {
+      ValueId low = k_.select(op(ScalarOp::eq, places[i], zero), below, zero);
+      ValueId high = k_.select(op(ScalarOp::eq, places[i], last), above, zero);
+      weights[i] = op(ScalarOp::add, own[i], op(ScalarOp::add, low, high));
+    }
+  }
+
   // Cubic convolution with a = -0.75 at distances t + 1, t, 1 - t, 2 - t.
   std::vector<Tap> cubic(ValueId at, const Expr& in) {
     constexpr double a = -0.75;
@@ -237,9 +254,11 @@ class Taps {
     ValueId rest = op(ScalarOp::sub, number(1), t);
     std::vector<ValueId> weights = {far(op(ScalarOp::add, t, number(1))), near(t), near(rest),
                                     far(op(ScalarOp::add, rest, number(1)))};
+    std::vector<ValueId> places;
+    for (int i = 0; i < 4; ++i) places.push_back(op(ScalarOp::add, low, number(i - 1)));
+    if (whole_) gather_at_border(places, weights, in);
     std::vector<Tap> out;
-    for (int i = 0; i < 4; ++i)
-      out.push_back({index(op(ScalarOp::add, low, number(i - 1)), in), weights[static_cast<size_t>(i)]});
+    for (size_t i = 0; i < 4; ++i) out.push_back({index(places[i], in), weights[i]});
     return out;
   }
 
@@ -319,8 +338,12 @@ void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schem
   std::vector<double> scales(row.spatial, 0);
   for (size_t d = 0; d < row.spatial && whole_weights(row, input.dtype); ++d) {
     scales[d] = weight_scale(row.kernel, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align);
-    for (auto& list : table[d])
-      for (Neighbour& n : list) n.weight = whole_weight(n.weight, scales[d]);
+    for (auto& list : table[d]) {
+      std::map<int64_t, double> sums;
+      for (const Neighbour& n : list) sums[n.at] += n.weight;
+      list.clear();
+      for (auto [place, weight] : sums) list.push_back({place, whole_weight(weight, scales[d])});
+    }
   }
   std::vector<int64_t> strides = contiguous_strides(input.sizes), at(sizes.size(), 0);
   std::function<double(size_t, int64_t)> sum = [&](size_t d, int64_t offset) -> double {

@@ -164,6 +164,9 @@ class Checker {
       index(b.position, plan_.outputs, what + ": output");
       require(plan_.outputs[static_cast<size_t>(b.position)].what == OutputWhat::tensor,
               what + ": its output is no tensor");
+      // Its memory is the output's: any other buffer there would leave this one without.
+      require(plan_.outputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i),
+              what + " is not its output's buffer");
     }
     alias(i);
   }

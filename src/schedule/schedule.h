@@ -25,6 +25,9 @@ bool collapse_loops(LoopProgram& program, Log& log);
 // Binds axes to items and lanes.
 bool bind_axes(LoopProgram& program, const Machine& machine, Log& log);
 
+// Sums of f32 outside of lanes are added up in f64. Does not look into templates.
+bool widen_sums(LoopProgram& program, Log& log);
+
 // The flat address (in elements) of an access: sum of index times stride, simplified.
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);
 // Ranges of the program's symbols and of all loop variables of the kernel.

@@ -1,0 +1,106 @@
+#include "debug/bisect_checks.h"
+
+#include <algorithm>
+#include <cstring>
+#include <map>
+
+#include "debug/step_copy.h"
+
+namespace kiln {
+
+uint64_t checksum(const Tensor& tensor) {
+  uint64_t state = 0x243f6a8885a308d3u;
+  const Tensor dense = tensor.as_contiguous();
+  const auto bytes = static_cast<size_t>(dense.numel() * dtype_bytes(dense.dtype));
+  for (size_t i = 0; i < bytes; i += 8) {
+    uint64_t word = 0;
+    std::memcpy(&word, dense.data() + i, std::min<size_t>(8, bytes - i));
+    state = (state ^ word) * 0x9e3779b97f4a7c15u;
+    state ^= state >> 32;
+  }
+  return state;
+}
+
+bool writes_first(const StepInterpreter& steps, const loops::Kernel& kernel, std::string_view name) {
+  std::optional<bool> store;
+  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& s) {
+    if (store || s.buffer == loops::no_buffer) return;
+    if (steps.program().buffers[static_cast<size_t>(s.buffer)].name == name)
+      store = s.kind == loops::StmtKind::store && s.mode == loops::StoreMode::plain;
+  });
+  return store.value_or(false);
+}
+
+bool draws_random_numbers(const loops::Kernel& kernel) {
+  bool found = false;
+  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& s) { found |= s.kind == loops::StmtKind::random; });
+  return found;
+}
+
+std::string packed_from(const StepInterpreter& steps, const std::string& buffer) {
+  const loops::LoopProgram& program = steps.program();
+  for (const loops::Item& item : program.init) {
+    const auto* kernel = std::get_if<loops::Kernel>(&item.what);
+    if (!kernel) continue;
+    std::string from;
+    bool writes = false, moves = true;
+    loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
+      const bool access = stmt.kind == loops::StmtKind::load || stmt.kind == loops::StmtKind::store;
+      moves &= access ? stmt.mask == loops::no_value : stmt.kind == loops::StmtKind::loop;
+      if (!access) return;
+      const loops::Buffer& b = program.buffers[static_cast<size_t>(stmt.buffer)];
+      if (stmt.kind == loops::StmtKind::store)
+        writes |= b.name == buffer;
+      else
+        moves &= from.empty() || from == b.constant, from = b.constant;
+    });
+    if (writes) return moves ? from : std::string();
+  }
+  return "";
+}
+
+bool same_values(const Tensor& a, const Tensor& b) {
+  if (a.numel() != b.numel() || a.dtype != b.dtype) return true;  // a part, or padded: not to be told this way
+  std::map<std::string, int64_t> counts;
+  const auto count = [&](const Tensor& tensor, int64_t by) {
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      counts[std::string(
+          reinterpret_cast<const char*>(tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype)),
+          static_cast<size_t>(dtype_bytes(tensor.dtype)))] += by;
+  };
+  count(a, 1), count(b, -1);
+  return std::all_of(counts.begin(), counts.end(), [](const auto& entry) { return entry.second == 0; });
+}
+
+std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,
+                                        const SymbolValues& symbols) {
+  std::vector<int64_t> sizes, strides;
+  try {
+    for (const Expr& e : buffer.sizes) sizes.push_back(evaluate(e, symbols));
+    for (const Expr& e : buffer.strides) strides.push_back(evaluate(e, symbols));
+  } catch (const Error&) {
+    return std::nullopt;  // a symbol that has no value at this step
+  }
+  const auto text = [](const std::vector<int64_t>& v) {
+    return "[" + join_map(v, ", ", [](int64_t i) { return std::to_string(i); }) + "]";
+  };
+  if (sizes_of(tensor) != sizes)
+    return str(" with sizes ", text(sizes_of(tensor)), " where its loops say ", text(sizes));
+  if (std::count(sizes.begin(), sizes.end(), 0) > 0) return std::nullopt;
+  for (size_t d = 0; d < sizes.size(); ++d)
+    if (sizes[d] > 1 && strides_of(tensor)[d] != strides[d])
+      return str(" with strides ", text(strides_of(tensor)), " where its loops say ", text(strides));
+  return std::nullopt;
+}
+
+SymbolValues symbols_of(const kiln_step& step) {
+  SymbolValues out;
+  for (size_t i = 0; i < step.symbol_count; ++i) out[step.symbol_names[i]] = step.symbol_values[i];
+  return out;
+}
+
+std::vector<int64_t> iterations_of(const kiln_step& step) {
+  return {step.iterations, step.iterations + step.loop_depth};
+}
+
+}  // namespace kiln

@@ -1,0 +1,211 @@
+// Statistics that PyTorch itself defines in terms of other operators: covariance, mean without NaN, Vandermonde
+// matrices, a loss for counts, rows of an embedding kept short.
+#include <cmath>
+
+#include "ops/composite.h"
+#include "ops/elementwise.h"
+#include "ops/families.h"
+
+namespace kiln {
+
+namespace {
+
+using List = std::vector<int64_t>;
+
+[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+  fail_user("K0201", str(op_short_name(call.schema().name), ": ", why), call.where());
+}
+Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
+
+Value* floating(Build& b, Value* x) {
+  return is_float(x->type.dtype) || is_complex(x->type.dtype) ? x : b.to(x, default_float);
+}
+Value* adjoint(Build& b, Value* x) { return b(is_complex(x->type.dtype) ? "mH" : "mT", {x}); }
+
+// ---- Covariance ----
+
+// Observations are columns. Weights multiply; aweights also change what is divided by.
+Value* covariance(Build& b, Value* self, int64_t correction, Value* counts, Value* importances) {
+  DecomposeCall& call = b.call();
+  if (rank_of(self) > 2) refuse(call, "expected input to have two or fewer dimensions");
+  Value* x = floating(b, rank_of(self) < 2 ? b("reshape", {self, b.ints({1, -1})}) : self);
+  DType real = complex_part(x->type.dtype);
+  Value* weights = counts ? b.to(counts, real) : nullptr;
+  if (importances) weights = weights ? b.mul(weights, importances) : b.to(importances, real);
+  Value *centred, *product, *divisor;
+  if (!weights) {
+    centred = b.sub(x, b("mean.dim", {x, b.ints({1}), Scalar(true)}));
+    product = b("matmul", {centred, adjoint(b, centred)});
+    divisor = b("scalar_tensor", {number(x->type.sizes[1] - Expr(correction)), real});
+  } else {
+    Value* total = b("sum", {weights});
+    Value* sums = b.sum(b.mul(x, weights), {1}, true);
+    centred = b.sub(x, b.div(sums, total));
+    product = b("matmul", {b.mul(centred, weights), adjoint(b, centred)});
+    if (correction == 0)
+      divisor = total;
+    else if (!importances)
+      divisor = b.sub(total, Scalar(correction));
+    else
+      divisor = b.sub(total, b.div(b.mul(b("sum", {b.mul(weights, importances)}), Scalar(correction)), total));
+  }
+  Value* result = b.div(product, b("clamp_min", {divisor, Scalar(0)}));
+  return rank_of(self) < 2 ? b("reshape", {result, b.ints(Sizes{})}) : result;
+}
+
+void build_correlation(Build& b) {
+  Value* c = covariance(b, b.call().tensor("self"), 1, nullptr, nullptr);
+  if (rank_of(c) == 0) return b.call().result(b.div(c, c));
+  Value* own = b("diagonal", {c});
+  Value* spread = b("sqrt", {is_complex(own->type.dtype) ? b("real", {own}) : own});
+  Value* scaled = b.div(b.div(c, b("unsqueeze", {spread, Scalar(1)})), b("unsqueeze", {spread, Scalar(0)}));
+  if (!is_complex(c->type.dtype)) scaled = b("clamp", {scaled, Scalar(-1), Scalar(1)});
+  b.call().result(scaled);
+}
+
+void register_covariance(Registry& r) {
+  add_composite(r, {.schema = "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> "
+                              "Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          b.call().result(covariance(b, call.tensor("self"), call.constant_integer("correction"),
+                                                     call.tensor_or_null("fweights"), call.tensor_or_null("aweights")));
+                        },
+                    .samples = {{{spec({3, 5})}},
+                                {{spec({5}), Scalar(0)}},
+                                {{spec({3, 5}), Scalar(1), spec({5}, DType::i64, 1, 4)}},
+                                {{spec({3, 5}), Scalar(1), spec({5}, DType::i64, 1, 4), spec({5}, DType::f32, 0.5, 2)}},
+                                {{spec({3, 5}, DType::i64, -5, 5)}},
+                                {{spec({2, 3, 4})}, true}}});
+  add_composite(r, {.schema = "corrcoef(Tensor self) -> Tensor",
+                    .build = build_correlation,
+                    .samples = {{{spec({3, 6})}}, {{spec({6})}}}});
+}
+
+// ---- Means and losses ----
+
+void build_nanmean(Build& b) {
+  DecomposeCall& call = b.call();
+  Value* self = call.tensor("self");
+  if (!is_float(self->type.dtype)) refuse_dtype(call, self->type.dtype);
+  Argument dims = call.given("dim") ? call.arg("dim") : b.ints(Sizes{});
+  Value* sum = b("nansum", {self, dims, call.arg("keepdim"), call.arg("dtype")});
+  Value* counted = b("sum.dim_IntList", {b("logical_not", {b("isnan", {self})}), dims, call.arg("keepdim")});
+  call.result(b.div(sum, counted));
+}
+
+void build_count_loss(Build& b) {
+  DecomposeCall& call = b.call();
+  Value *x = call.tensor("input"), *target = call.tensor("target");
+  Value* loss = call.boolean("log_input") ? b.sub(b("exp", {x}), b.mul(target, x))
+                                          : b.sub(x, b.mul(target, b("log", {b.add(x, call.arg("eps"))})));
+  if (call.boolean("full")) {
+    Value* half_log = b.mul(b("log", {b.mul(target, Scalar(2 * 3.14159265358979323846))}), Scalar(0.5));
+    Value* stirling = b.add(b.sub(b.mul(target, b("log", {target})), target), half_log);
+    loss = b.add(loss, b("masked_fill.Scalar", {stirling, b("le.Scalar", {target, Scalar(1)}), Scalar(0)}));
+  }
+  call.result(reduce_loss(b, loss));
+}
+
+void register_means(Registry& r) {
+  add_composite(
+      r, {.schema = "nanmean(Tensor self, int[1]? dim=None, bool keepdim=False, *, ScalarType? dtype=None) -> "
+                    "Tensor",
+          .build = build_nanmean,
+          .samples = {{{spec({3, 4})}}, {{spec({3, 4}), List{1}, Scalar(true)}}, {{spec({3}, DType::i64)}, true}}});
+  Sample::TensorSpec x = spec({4}, DType::f32, 0.1, 3), y = spec({4}, DType::f32, 0.5, 4);
+  add_composite(r, {.schema = "poisson_nll_loss(Tensor input, Tensor target, bool log_input, bool full, float eps, int "
+                              "reduction) -> Tensor",
+                    .build = build_count_loss,
+                    .samples = {{{x, y, Scalar(true), Scalar(false), Scalar(1e-8), Scalar(1)}},
+                                {{x, y, Scalar(false), Scalar(true), Scalar(1e-8), Scalar(0)}}}});
+  add_composite(r, {.schema = "log_sigmoid_forward(Tensor self) -> (Tensor output, Tensor buffer)",
+                    .build =
+                        [](Build& b) {
+                          Value* self = b.call().tensor("self");
+                          b.call().result(0, b("log_sigmoid", {self}));
+                          b.call().result(1, b("exp", {b("neg", {b("abs", {self})})}));
+                        },
+                    .samples = {{{spec({2, 3})}}}});
+}
+
+// ---- Powers in columns ----
+
+Value* powers(Build& b, Value* x, const Expr& count) {
+  if (count.is_constant() && count.value() < 1) refuse(b.call(), "N must be positive");
+  Sizes sizes = x->type.sizes, first = sizes;
+  sizes.push_back(count - Expr(1));
+  first.push_back(Expr(1));
+  Value* base = b("expand", {b("unsqueeze", {x, Scalar(-1)}), b.ints(sizes)});
+  Value* ones = b("ones", {b.ints(first), x->type.dtype});
+  Value* all = b("cat", {Argument::List{Argument(ones), Argument(base)}, Scalar(-1)});
+  return b("cumprod", {all, Scalar(-1)});
+}
+
+void register_vandermonde(Registry& r) {
+  add_composite(r, {.schema = "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* x = call.tensor("x");
+                          if (rank_of(x) == 0) refuse(call, "must be at least one-dimensional");
+                          call.result(powers(b, x, call.given("N") ? call.integer("N") : x->type.sizes.back()));
+                        },
+                    .samples = {{{spec({4})}}, {{spec({2, 3}), Scalar(2)}}, {{spec({})}, true}}});
+  add_composite(r, {.schema = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* x = call.tensor("x");
+                          if (rank_of(x) != 1) refuse(call, "x must be a one-dimensional tensor");
+                          Value* all = powers(b, x, call.given("N") ? call.integer("N") : x->type.sizes[0]);
+                          call.result(call.boolean("increasing") ? all : b("flip", {all, b.ints({1})}));
+                        },
+                    .samples = {{{spec({4})}}, {{spec({3}), Scalar(5), Scalar(true)}}, {{spec({2, 2})}, true}}});
+}
+
+// ---- Embeddings ----
+
+// Rows that are looked up and longer than max_norm are scaled down to it.
+Value* renormed(Build& b) {
+  DecomposeCall& call = b.call();
+  Value *self = call.tensor("self"), *indices = call.tensor("indices");
+  if (rank_of(self) != 2) refuse(call, "'self' must have 2 dimensions");
+  Value* flat = b("reshape", {indices, b.ints({-1})});
+  Value* none = b("zeros", {b.ints(Sizes{self->type.sizes[0], Expr(1)}), DType::boolean});
+  Value* used = b("index_fill.int_Scalar", {none, Scalar(0), b.to(flat, DType::i64), Scalar(true)});
+  Value* norm = b("linalg_vector_norm", {self, call.arg("norm_type"), b.ints({1}), Scalar(true)});
+  Value* longer = b("logical_and", {used, b("gt.Scalar", {norm, call.arg("max_norm")})});
+  Value* scale = b.mul(b("reciprocal", {b.add(norm, Scalar(1e-7))}), call.arg("max_norm"));
+  return b("where.self", {longer, b.mul(self, scale), self});
+}
+
+void register_renorm(Registry& r) {
+  std::vector<Sample> samples = {{{spec({5, 3}), spec({2, 2}, DType::i64, 0, 4), Scalar(1.0), Scalar(2.0)}},
+                                 {{spec({5, 3}), spec({3}, DType::i64, 0, 4), Scalar(0.5), Scalar(1.0)}},
+                                 {{spec({5}), spec({3}, DType::i64, 0, 4), Scalar(0.5), Scalar(1.0)}, true}};
+  add_composite(r,
+                {.schema = "embedding_renorm(Tensor self, Tensor indices, float max_norm, float norm_type) -> Tensor",
+                 .build = [](Build& b) { b.call().result(renormed(b)); },
+                 .samples = samples});
+  add_composite(
+      r, {.schema = "embedding_renorm_(Tensor(a!) self, Tensor indices, float max_norm, float norm_type) -> Tensor(a!)",
+          .build =
+              [](Build& b) {
+                b.call().result(b("copy_", {b.call().tensor("self"), renormed(b)}));
+              },
+          .samples = samples,
+          .early = true});
+}
+
+}  // namespace
+
+void register_statistics(Registry& r) {
+  register_covariance(r);
+  register_means(r);
+  register_vandermonde(r);
+  register_renorm(r);
+}
+
+}  // namespace kiln
