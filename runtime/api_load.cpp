@@ -113,7 +113,7 @@ kiln_model* load(const PackageSource& source, const std::string& path, const kil
     return handle.release();
   } catch (const Error& error) {
     if (dump) dump->load_failed();
-    if (tools) tools->library().load_failed(tools->handle(), error.code().c_str(), error.message().c_str());
+    if (tools) tools->library().failed(tools->handle(), error.code().c_str(), error.message().c_str());
     throw;
   }
 }

@@ -65,12 +65,9 @@ kiln_status run_dumped(kiln_instance* instance, const kiln_value* inputs, size_t
 [[gnu::noinline]] kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
                                        kiln_value* outputs, size_t output_count) {
   const NativeStackScope scope(instance->native_stacks);
-  if (!instance->tools) return run_dumped(instance, inputs, input_count, outputs, output_count);
-  const kiln_tools_library& library = instance->tools->library();
-  void* handle = instance->tools->handle();
-  void* call = library.before(handle, inputs, input_count);
   const kiln_status status = run_dumped(instance, inputs, input_count, outputs, output_count);
-  if (call) library.after(handle, call, status, kiln_last_error_code(), kiln_last_error(), outputs, output_count);
+  if (instance->tools && status != KILN_OK && status != KILN_ERROR_STOPPED)
+    instance->tools->library().failed(instance->tools->handle(), kiln_last_error_code(), kiln_last_error());
   return status;
 }
 

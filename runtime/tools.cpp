@@ -19,14 +19,9 @@ const kiln_tools_library* find_library(std::vector<std::string>& looked) {
 // The settings that cannot do without.
 std::string asked_for(const Settings& settings) {
   std::vector<std::string> names;
-  const auto add = [&](const char* name, bool on) {
-    if (on) names.emplace_back(name);
-  };
-  add("TORCH_LOGS", !settings.get_list("TORCH_LOGS").empty());
-  add("TORCHDYNAMO_REPRO_AFTER", !settings.get_string("TORCHDYNAMO_REPRO_AFTER").empty());
-  for (const char* name : {"debug", "trace.enabled", "aot_inductor.dump_aoti_minifier"})
-    add(name, settings.get_bool(name));
-  add("aot_inductor.repro_level", settings.get_int("aot_inductor.repro_level") >= 3);
+  if (!settings.get_list("TORCH_LOGS").empty()) names.emplace_back("TORCH_LOGS");
+  for (const char* name : {"debug", "trace.enabled"})
+    if (settings.get_bool(name)) names.emplace_back(name);
   return join(names, ", ");
 }
 

@@ -1,7 +1,6 @@
 // The tools that need the compiler (include/kiln/tools_library.h), where the settings of a loaded package ask for one:
-// logs and debug directory of a package that exists, the minifier's directory of a failing call, failures in the trace,
-// counts of operations. In the command `kiln`, which has the tools inside, the command uses them itself and this finds
-// nothing to do.
+// logs and debug directory of a package that exists, failures in the trace, counts of operations. In the command
+// `kiln`, which has the tools inside, the command uses them itself and this finds nothing to do.
 #pragma once
 #include <memory>
 #include <string>

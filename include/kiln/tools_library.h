@@ -19,12 +19,8 @@ typedef struct kiln_tools_library {
    * here and now. Notes go to `log`. NULL: see error(). The options are not kept. */
   void* (*open)(const char* package, const kiln_load_options* options, kiln_log_fn log, void* log_user);
   void (*close)(void* tools);
-  /* Loading has failed. */
-  void (*load_failed)(void* tools, const char* code, const char* text);
-  /* Around each run. NULL: nothing is to be kept of it, and after() is not called. */
-  void* (*before)(void* tools, const kiln_value* inputs, size_t input_count);
-  void (*after)(void* tools, void* call, kiln_status status, const char* code, const char* text,
-                const kiln_value* outputs, size_t output_count);
+  /* Loading or a run has failed. */
+  void (*failed)(void* tools, const char* code, const char* text);
   /* Floating-point operations of one launch; negative: not known. */
   double (*operations)(void* tools, const kiln_step* step);
   /* What this machine was measured to do, in units of 1e9 per second. */
