@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include <bit>
-#include <bit>
 #include <random>
 
 #include "base/error.h"
