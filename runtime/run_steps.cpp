@@ -1,6 +1,7 @@
 // The walk over the steps of a call.
 #include <algorithm>
 #include <atomic>
+#include <bit>
 #include <utility>
 
 #include "base/error.h"
@@ -202,7 +203,10 @@ void Run::bind_symbol(const PreparedStep& prepared) {
     fail_step("K0635", prepared,
               str("the tensor ", program_.buffer(b).name, " that gives ",
                   program_.plan.symbols[static_cast<size_t>(slot)].name, " is not one element"));
-  if (!element_integer(static_cast<DType>(program_.buffer(b).dtype), pointer(b), value))
+  // Of a floating tensor the symbol is a float, and its slot holds the bits of the double.
+  auto dtype = static_cast<DType>(program_.buffer(b).dtype);
+  if (is_float(dtype)) return define(slot, std::bit_cast<int64_t>(element_value(dtype, pointer(b))), prepared);
+  if (!element_integer(dtype, pointer(b), value))
     fail_step("K0634", prepared,
               str("the value of ", program_.plan.symbols[static_cast<size_t>(slot)].name, " is no 64-bit integer"));
   define(slot, value, prepared);

@@ -32,10 +32,9 @@ class SymbolicRemover {
   }
 
  private:
-  // A float read from a tensor has a symbol that no integer stands for: it stays a value.
   static bool has_expression(const Value& value) {
     if (value.kind == ValueKind::sym_int || value.kind == ValueKind::sym_bool) return true;
-    return value.kind == ValueKind::sym_float && !value.expr.is_symbol();
+    return value.kind == ValueKind::sym_float && (value.expr.is_float() || !value.expr.is_symbol());
   }
 
   static bool use_expressions(Argument& arg) {

@@ -1,5 +1,7 @@
 #include "interp/graph_run.h"
 
+#include <bit>
+
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -132,6 +134,8 @@ void GraphRun::set_value(const Value& value, Datum datum) {
       bind(value.type.sizes[i], tensor.sizes[i]);
   } else if (datum.is_scalar() && (value.kind == ValueKind::sym_int || value.kind == ValueKind::sym_bool)) {
     bind(value.expr, datum.scalar().as_int());
+  } else if (datum.is_scalar() && value.kind == ValueKind::sym_float) {
+    if (value.expr.is_symbol()) symbols_[value.expr.name()] = std::bit_cast<int64_t>(datum.scalar().as_double());
   } else if (datum.is_list()) {
     const auto& list = datum.list();
     if (list.size() != value.items.size() && !value.items.empty())

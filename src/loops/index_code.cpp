@@ -1,5 +1,7 @@
 #include "loops/index_code.h"
 
+#include <bit>
+
 #include "types/checked.h"
 
 namespace kiln::loops {
@@ -129,6 +131,7 @@ int64_t IndexCode::tree(const Node& node, const int64_t* slots) const {
 double IndexCode::float_tree(const Node& node, const int64_t* slots) const {
   if (!node.is_float) return static_cast<double>(tree(node, slots));
   if (node.op == ExprOp::float_constant) return node.number;
+  if (node.op == ExprOp::symbol) return std::bit_cast<double>(slots[node.value]);
   if (node.op == ExprOp::ite) {
     bool yes = truth(nodes_[static_cast<size_t>(node.args[0])], slots);
     return float_tree(nodes_[static_cast<size_t>(node.args[yes ? 1 : 2])], slots);

@@ -1,9 +1,11 @@
 #include "loops/interpreter.h"
 
+#include <bit>
 #include <cstring>
 
 #include "loops/kernel_code.h"
 #include "loops/random.h"
+#include "types/float_symbol.h"
 
 namespace kiln::loops {
 
@@ -250,16 +252,20 @@ class LoopInterpreter::Impl : public RunState {
               where_of(call.origins));
   }
 
-  int64_t only_element(BufferId id) {
+  Scalar only_element(BufferId id) {
     Tensor t = buffer(id);
     if (t.numel() != 1) fail_user("K0334", str("one value is needed but ", info(id).name, " is ", tensor_type_text(t)));
-    return t.item().as_int();
+    return t.item();
   }
 
   void execute(const BindSymbol& bind) {
-    int64_t value = only_element(bind.buffer);
-    check_range(bind.symbol, value, bind.origins);
-    symbols_[bind.symbol] = value;
+    Scalar value = only_element(bind.buffer);
+    if (is_float_symbol(bind.symbol)) {
+      symbols_[bind.symbol] = std::bit_cast<int64_t>(value.as_double());
+      return;
+    }
+    check_range(bind.symbol, value.as_int(), bind.origins);
+    symbols_[bind.symbol] = value.as_int();
   }
 
   // Passes take a symbol's range for granted, so a value found in data is checked when it appears.

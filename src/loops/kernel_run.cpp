@@ -214,7 +214,12 @@ class Machine {
 void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, const SymbolValues& symbols,
                 uint64_t seed, const ValueTrace* trace) {
   const auto run = [&](auto machine) {
-    for (int slot : code.symbols) machine.set(slot, evaluate(Expr::symbol(code.slots.name(slot)), symbols));
+    for (int slot : code.symbols) {
+      auto found = symbols.find(code.slots.name(slot));
+      if (found == symbols.end())
+        fail_user("K0211", str("the value of symbol ", code.slots.name(slot), " is not known"));
+      machine.set(slot, found->second);
+    }
     machine.run(code.body);
   };
   trace ? run(Machine<true>(code, views, seed, trace)) : run(Machine<false>(code, views, seed, nullptr));

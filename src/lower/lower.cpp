@@ -190,8 +190,10 @@ void Lowering::lower_node(const Node& node, Block& block) {
     if (!node.op || !node.op->library.empty()) {
       lower_call(node, block);
     } else if (node.op->lower) {
+      size_t before = block.size();
       LowerCall call(node, node.op->schema, program_, block, buffers_, ranges_);
       node.op->lower(call);
+      forget_known_symbols(block, before);
     } else {
       fail_bug(str(node.target, " should have been decomposed before lowering"));
     }
@@ -202,6 +204,14 @@ void Lowering::lower_node(const Node& node, Block& block) {
     error.locate(where);
     throw;
   }
+}
+
+// An operator that finds its result's size in data does not know whether the program has named that size already
+// (x[mask] + y with y of s0 rows): then the call has nothing to define, and the runtime compares the sizes.
+void Lowering::forget_known_symbols(Block& block, size_t from) const {
+  for (size_t i = from; i < block.size(); ++i)
+    if (auto* call = std::get_if<Call>(&block[i].what))
+      std::erase_if(call->defines, [&](const std::string& symbol) { return bound_.count(symbol) > 0; });
 }
 
 void Lowering::make_result(const Value& value) {

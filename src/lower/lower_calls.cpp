@@ -102,8 +102,6 @@ void Lowering::lower_symbolic(const Node& node, Block& block) {
         if (arg.arg.is_value() && arg.arg.as_value()->kind == ValueKind::tensor) source = arg.arg.as_value();
       if (!source)
         fail_unsupported("K0304", str("the symbol ", symbol, " is used before any operator gives it a value"));
-      if (result->kind == ValueKind::sym_float)
-        fail_unsupported("K0305", "a float read from a tensor as a Python number is not supported yet");
       block.push_back(Item{BindSymbol{symbol, buffers_.at(source), node.origins}});
       bound_.insert(symbol);
     }

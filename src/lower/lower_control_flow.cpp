@@ -1,4 +1,5 @@
 #include "lower/lowering.h"
+#include "types/float_symbol.h"
 
 namespace kiln {
 using namespace loops;
@@ -31,21 +32,26 @@ void Lowering::bind_operand(const Value& input, const Argument& operand, Block& 
     buffers_[&input] = buffers_.at(operand.as_value());
     return;
   }
-  bool number = input.kind == ValueKind::sym_int || input.kind == ValueKind::sym_bool;
+  bool number = input.kind == ValueKind::sym_int || input.kind == ValueKind::sym_bool ||
+                (input.kind == ValueKind::sym_float && input.expr.is_float());
   if (!number || !input.expr.is_symbol() || bound_.count(input.expr.name())) return;
   Expr given;
   if (operand.is_value()) given = operand.as_value()->expr;
   if (auto* expr = std::get_if<Expr>(&operand.value)) given = *expr;
-  if (operand.is_scalar()) given = Expr(operand.as_scalar().as_int());
+  if (operand.is_scalar()) {
+    Scalar scalar = operand.as_scalar();
+    given = scalar.is_float() ? Expr::float_constant(scalar.as_double()) : Expr(scalar.as_int());
+  }
   bind_symbol(input.expr.name(), given, block);
 }
 
 void Lowering::bind_symbol(const std::string& symbol, const Expr& value, Block& block) {
   Buffer holder;
   holder.name = "value_of_" + symbol;
-  holder.dtype = DType::i64;
+  holder.dtype = is_float_symbol(symbol) ? DType::f64 : DType::i64;
+  DType dtype = holder.dtype;
   BufferId id = program_.add_buffer(std::move(holder));
-  add_kernel("number_" + symbol, {}, block, [&](KernelBuilder& k) { k.store(id, {}, k.index_value(value)); });
+  add_kernel("number_" + symbol, {}, block, [&](KernelBuilder& k) { k.store(id, {}, k.index_value(value, dtype)); });
   block.push_back(Item{BindSymbol{symbol, id, {}}});
   bound_.insert(symbol);
 }

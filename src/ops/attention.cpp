@@ -38,7 +38,12 @@ Value* causal_mask(Build& b, Value* scores, const Expr& rows, const Expr& column
   return b("tril", {ones});
 }
 
-void build_attention(Build& b) {
+// Computed in compute_dtype; the scores before the softmax, masked.
+struct Attended {
+  Value *scores, *weights, *output;
+};
+
+Attended attend(Build& b) {
   DecomposeCall& call = b.call();
   Attention a{call.tensor("query"), call.tensor("key"), call.tensor("value")};
   DType dtype = a.query->type.dtype;
@@ -46,7 +51,9 @@ void build_attention(Build& b) {
   if (a.query->type.sizes.size() < 2 || a.key->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
   DType compute = compute_dtype(dtype);
   Value *q = b.to(a.query, compute), *k = b.to(a.key, compute), *v = b.to(a.value, compute);
-  if (call.boolean("enable_gqa")) {
+  // The kernel behind the operator shares keys among heads whenever there are fewer of them.
+  bool grouped = call.schema().find("enable_gqa") < 0 ? q->type.sizes.size() > 2 : call.boolean("enable_gqa");
+  if (grouped) {
     const Expr& heads = q->type.sizes.at(q->type.sizes.size() - 3);
     k = repeat_heads(b, k, heads);
     v = repeat_heads(b, v, heads);
@@ -81,7 +88,30 @@ void build_attention(Build& b) {
   auto dropout = call.scalar("dropout_p");
   if (const auto* p = std::get_if<Scalar>(&dropout); !p || p->as_double() != 0)
     weights = b("dropout", {weights, call.arg("dropout_p"), Scalar(true)});
-  call.result(b.to(b("matmul", {weights, v}), dtype));
+  return {scores, weights, b("matmul", {weights, v})};
+}
+
+void build_attention(Build& b) {
+  DecomposeCall& call = b.call();
+  call.result(b.to(attend(b).output, call.tensor("query")->type.dtype));
+}
+
+void build_attention_math(Build& b) {
+  DecomposeCall& call = b.call();
+  if (call.given("dropout_mask"))
+    fail_unsupported("K0217", str(call.schema().name, ": dropout_mask is not supported"), call.where());
+  DType dtype = call.tensor("query")->type.dtype;
+  Attended a = attend(b);
+  call.result(0, b.to(a.output, dtype));
+  call.result(1, b.to(a.weights, dtype));
+}
+
+void build_flash_attention(Build& b) {
+  DecomposeCall& call = b.call();
+  if (rank_of(call.tensor("query")) != 4) refuse(call, "Accept only 4 dims inputs shape of {B, H, T, K}");
+  Attended a = attend(b);
+  call.result(0, b.to(a.output, call.tensor("query")->type.dtype));
+  call.result(1, b("logsumexp", {a.scores, b.ints({-1})}));
 }
 
 void register_gates(Registry& r) {
@@ -146,6 +176,25 @@ void register_attention(Registry& r) {
              Argument::None{}, Scalar(true)}},
            {{spec({2, 2, 3, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16), spec({2, 2, 5, 4}, DType::bf16)}},
            {{q, kv, kv, Argument::None{}, Scalar(1.5)}, true}}});
+  add_composite(r,
+                {.schema = "_scaled_dot_product_attention_math(Tensor query, Tensor key, Tensor value, Tensor? "
+                           "attn_mask=None, float dropout_p=0.0, bool is_causal=False, Tensor? dropout_mask=None, "
+                           "*, float? scale=None, bool enable_gqa=False) -> (Tensor, Tensor)",
+                 .build = build_attention_math,
+                 .samples = {{{q, kv, kv}},
+                             {{q, kv, kv, spec({3, 5})}},
+                             {{q, q, q, Argument::None{}, Scalar(0.0), Scalar(true)}},
+                             {{spec({2, 3, 4}, DType::f16), spec({2, 5, 4}, DType::f16), spec({2, 5, 4}, DType::f16)}},
+                             {{q, kv, kv, spec({3, 5}), Scalar(0.0), Scalar(true)}, true}}});
+  add_composite(r, {.schema = "_scaled_dot_product_flash_attention_for_cpu(Tensor query, Tensor key, Tensor value, "
+                              "float dropout_p=0.0, bool is_causal=False, *, Tensor? attn_mask=None, float? "
+                              "scale=None) -> (Tensor output, Tensor logsumexp)",
+                    .build = build_flash_attention,
+                    .samples = {{{q, kv, kv}},
+                                {{q, q, q, Scalar(0.0), Scalar(true)}},
+                                {{q, kv, kv, Scalar(0.0), Scalar(false), spec({3, 5}), Scalar(0.5)}},
+                                {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4})}},
+                                {{spec({3, 4}), spec({5, 4}), spec({5, 4})}, true}}});
   register_gates(r);
 }
 

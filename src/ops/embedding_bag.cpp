@@ -113,12 +113,14 @@ void build_embedding_bag(Build& b) {
   } else {
     out = b("index_add", {b("new_zeros", {rows, b.ints(shape)}), Scalar(0), bag, rows});
     if (bags.mode == BagMode::mean) out = b.div(out, b("unsqueeze", {b("clamp_min", {counts, Scalar(1)}), Scalar(1)}));
-    indices = b("new_zeros", {bags.offsets, b.ints(Sizes{bags.count})});
   }
   call.result(0, b.to(out, bags.weight->type.dtype));
   call.result(1, sums_directly(bags) ? b("new_zeros", {bags.offsets, b.ints({0})}) : b.to(bag, integer));
-  call.result(2, b.to(counts, integer));
-  call.result(3, indices);
+  // What eager gives besides the rows: a sum does not count, and without maxima their place shows the counts.
+  bool counted = bags.mode != BagMode::sum || bags.padding;
+  Value* sizes = counted ? b.to(counts, integer) : b("new_zeros", {bags.offsets, b.ints(Sizes{bags.count})});
+  call.result(2, sizes);
+  call.result(3, indices ? indices : sizes);
 }
 
 }  // namespace

@@ -146,6 +146,18 @@ void build_quantised_linear(Build& b) {
   call.result(b.mul(b.sub(b("clamp", {steps, Scalar(0.0), Scalar(255.0)}), zero), scale));
 }
 
+// The weight is rounded to fp16 (too large values to its largest) and multiplied in f32.
+void build_fp16_linear(Build& b) {
+  DecomposeCall& call = b.call();
+  Value *x = call.tensor("X"), *weight = call.tensor("weight");
+  for (const Value* t : {x, weight})
+    if (t->type.dtype != DType::f32) refuse_dtype(call, t->type.dtype);
+  constexpr double largest = 65504;
+  Value* rounded = b.to(b.to(b("clamp", {weight, Scalar(-largest), Scalar(largest)}), DType::f16), DType::f32);
+  Argument bias = call.given("bias") ? Argument(call.tensor("bias")) : Argument();
+  call.result(b("linear", {x, rounded, bias}));
+}
+
 }  // namespace
 
 void register_packed_products(Registry& r) {
@@ -174,6 +186,12 @@ void register_packed_products(Registry& r) {
           .build = build_quantised_linear,
           .samples = {{{spec({3, 4}), scale, zero, spec({5, 4}), scale, zero, spec({5}), scale, zero, Scalar(5)}}},
           .name_space = "_quantized"});
+  add_composite(r, {.schema = "linear_dynamic_fp16_unpacked_weight(Tensor X, Tensor weight, Tensor? bias) -> Tensor",
+                    .build = build_fp16_linear,
+                    .samples = {{{spec({3, 4}), spec({5, 4}), spec({5})}},
+                                {{spec({2, 3, 4}), spec({5, 4}), Argument::None{}}},
+                                {{spec({3, 4}, DType::f64), spec({5, 4}, DType::f64), Argument::None{}}, true}},
+                    .name_space = "quantized"});
 }
 
 }  // namespace kiln

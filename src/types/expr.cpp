@@ -5,6 +5,7 @@
 
 #include "types/checked.h"
 #include "types/expr_node.h"
+#include "types/float_symbol.h"
 #include "types/polynomial.h"
 
 namespace kiln {
@@ -81,9 +82,16 @@ Expr::Expr(int64_t value) {
   node_ = value >= 0 && value <= 64 ? small[static_cast<size_t>(value)] : make_node(value);
 }
 
+bool is_float_symbol(std::string_view name) {
+  std::string_view number = name.substr(std::min<size_t>(name.size(), name.substr(0, 3) == "zuf" ? 3 : 2));
+  bool prefix = name.substr(0, 3) == "zuf" || name.substr(0, 2) == "zf";
+  return prefix && !number.empty() && number.find_first_not_of("0123456789") == std::string_view::npos;
+}
+
 Expr Expr::symbol(std::string name) {
   auto node = std::make_shared<Node>();
   node->op = ExprOp::symbol;
+  node->is_float = is_float_symbol(name);
   node->hash = mix(0x5e, std::hash<std::string>{}(name));
   node->name = std::move(name);
   return Expr(std::shared_ptr<const Node>(std::move(node)));

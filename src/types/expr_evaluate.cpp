@@ -1,4 +1,5 @@
 // Values of expressions. Integers are overflow-checked; floats are doubles with Python's floor division and remainder.
+#include <bit>
 #include <cmath>
 
 #include "types/checked.h"
@@ -102,17 +103,20 @@ static int64_t fold_args(const Expr& expr, const SymbolValues& values, int64_t (
   return out;
 }
 
+static int64_t symbol_value(const Expr& expr, const SymbolValues& values) {
+  auto found = values.find(expr.name());
+  if (found == values.end()) fail_user("K0211", str("the value of symbol ", expr.name(), " is not known"));
+  return found->second;
+}
+
 int64_t evaluate(const Expr& expr, const SymbolValues& values) {
   if (expr.is_float()) fail_user("K0211", str("an integer is needed but ", expr.text(), " is a float"));
   const auto& args = expr.args();
   switch (expr.op()) {
     case ExprOp::constant:
       return expr.value();
-    case ExprOp::symbol: {
-      auto found = values.find(expr.name());
-      if (found == values.end()) fail_user("K0211", str("the value of symbol ", expr.name(), " is not known"));
-      return found->second;
-    }
+    case ExprOp::symbol:
+      return symbol_value(expr, values);
     case ExprOp::add:
       return fold_args(expr, values, checked::add);
     case ExprOp::mul:
@@ -157,6 +161,8 @@ double evaluate_float(const Expr& expr, const SymbolValues& values) {
   switch (expr.op()) {
     case ExprOp::float_constant:
       return expr.float_value();
+    case ExprOp::symbol:
+      return std::bit_cast<double>(symbol_value(expr, values));
     case ExprOp::to_float:
       return evaluate_float(args[0], values);
     case ExprOp::ite:

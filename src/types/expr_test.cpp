@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <random>
 
 #include "base/error.h"
@@ -356,4 +357,17 @@ TEST(ExprProperty, RandomExpressionsKeepTheirValue) {
 }
 
 }  // namespace
+// zuf0 is a float that .item() read: its value is kept as the bits of a double.
+TEST(Expr, FloatSymbols) {
+  EXPECT_TRUE(Expr::symbol("zuf0").is_float());
+  EXPECT_TRUE(Expr::symbol("zf12").is_float());
+  for (const char* name : {"zuf", "zf", "zufo1", "u0", "s0", "z1", ""}) EXPECT_FALSE(Expr::symbol(name).is_float());
+  SymbolValues values = {{"zuf0", std::bit_cast<int64_t>(-2.5)}, {"s0", 3}};
+  EXPECT_DOUBLE_EQ(evaluate_float(Expr::symbol("zuf0") * Expr(2) + Expr::symbol("s0"), values), -2.0);
+  EXPECT_EQ(evaluate(Expr::make(ExprOp::floor_to_int, {Expr::symbol("zuf0")}), values), -3);
+  EXPECT_EQ(evaluate(compare_lt(Expr::symbol("zuf0"), Expr::symbol("s0")), values), 1);
+  EXPECT_THROW(evaluate(Expr::symbol("zuf0"), values), Error);
+  EXPECT_TRUE(parse_expr((Expr::symbol("zuf0") + Expr(1)).text()).is_float());
+}
+
 }  // namespace kiln
