@@ -24,6 +24,7 @@ class Checker {
       require(c.storage_offset >= 0 && c.bytes >= 0 && c.storage_offset <= INT64_MAX - c.bytes,
               str("constant ", c.name, " has a negative offset or size"));
     for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer(i);
+    for (size_t i = 0; i < plan_.buffers.size(); ++i) alias(i);  // of any other, once all are known to be good
     for (const Kernel& k : plan_.kernels)
       require(k.scratch_bytes >= 0 && k.scratch_bytes < (int64_t{1} << 40),
               str("kernel ", k.symbol, " wants absurd scratch"));
@@ -168,7 +169,6 @@ class Checker {
       require(plan_.outputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i),
               what + " is not its output's buffer");
     }
-    alias(i);
   }
 
   void alias(size_t i) const {
