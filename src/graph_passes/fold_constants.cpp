@@ -4,7 +4,6 @@
 #include <unordered_map>
 
 #include "graph_passes/node_kinds.h"
-#include "interp/tensor_sharing.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -167,7 +166,11 @@ class Folder {
     std::string name;
     do name = str("_folded_", next_++);
     while (program_.constants.contains(name));
-    Tensor kept = own_copy(tensor);
+    // In the layout that the file says: it may be an output.
+    std::vector<int64_t> strides;
+    for (const Expr& stride : old.type.strides) strides.push_back(stride.value());
+    Tensor kept = Tensor::empty_strided(tensor.dtype, tensor.sizes, dense_strides_like(tensor.sizes, strides));
+    copy_into(tensor, kept);
     kept.device = old.type.device;
     // Before the user's inputs, where the file's constants stand.
     size_t at = 0;

@@ -50,7 +50,7 @@ struct CompositeRow {
   CompositeFn build;
   std::vector<Sample> samples = {};
   bool inplace = false;
-  bool early = false;          // writes to its arguments, by copy_
+  bool early = false;          // writes to its arguments, by copy_, or gives views of several
   bool random = false;         // draws random numbers
   ReferenceFn reference = {};  // empty: through the parts
   std::string name_space = "aten";

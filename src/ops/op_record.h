@@ -170,7 +170,7 @@ struct OpRecord {
   OpKind kind = OpKind::plain;
   bool inplace = false;  // also declare the in-place variant
   bool random = false;   // draws random numbers: two calls with equal arguments differ
-  bool early = false;    // decomposed before functionalize: the decomposition writes (copy_) what the operator writes
+  bool early = false;    // decomposed before functionalize: its parts write what it writes, or are its views
   InferFn infer;
   // Exactly one of the three for a plain operator.
   DecomposeFn decompose;

@@ -59,6 +59,7 @@ void register_stacks(Registry& r) {
                     .samples = {{{Specs{spec({3}), spec({3, 2})}}}}});
 }
 
+// Views of several tensors: taken apart early, so that a write to one of them is seen through its view.
 void register_broadcasts(Registry& r) {
   add_composite(r, {.schema = "broadcast_tensors(Tensor[] tensors) -> Tensor[]",
                     .build =
@@ -70,7 +71,8 @@ void register_broadcasts(Registry& r) {
                           for (size_t i = 0; i < tensors.size(); ++i)
                             b.call().result(static_cast<int>(i), b("expand", {tensors[i], b.ints(sizes)}));
                         },
-                    .samples = {{{Specs{spec({2, 1}), spec({3})}}}, {{Specs{spec({2}), spec({3})}}, true}}});
+                    .samples = {{{Specs{spec({2, 1}), spec({3})}}}, {{Specs{spec({2}), spec({3})}}, true}},
+                    .early = true});
   auto meshgrid = [](Build& b, bool swapped) {
     auto tensors = given_tensors(b);
     if (swapped && tensors.size() > 1) std::swap(tensors[0], tensors[1]);
@@ -90,7 +92,8 @@ void register_broadcasts(Registry& r) {
   };
   add_composite(r, {.schema = "meshgrid(Tensor[] tensors) -> Tensor[]",
                     .build = [meshgrid](Build& b) { meshgrid(b, false); },
-                    .samples = {{{Specs{spec({2}), spec({3})}}}, {{Specs{spec({2, 2})}}, true}}});
+                    .samples = {{{Specs{spec({2}), spec({3})}}}, {{Specs{spec({2, 2})}}, true}},
+                    .early = true});
   add_composite(r, {.schema = "meshgrid.indexing(Tensor[] tensors, *, str indexing) -> Tensor[]",
                     .build =
                         [meshgrid](Build& b) {
@@ -100,7 +103,8 @@ void register_broadcasts(Registry& r) {
                         },
                     .samples = {{{Specs{spec({2}), spec({3})}, std::string("ij")}},
                                 {{Specs{spec({2}), spec({3}), spec({4})}, std::string("xy")}},
-                                {{Specs{spec({2})}, std::string("ba")}, true}}});
+                                {{Specs{spec({2})}, std::string("ba")}, true}},
+                    .early = true});
 }
 
 // [[a, 0], [0, b]]
