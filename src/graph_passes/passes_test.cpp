@@ -108,6 +108,19 @@ TEST(DeadCode, AnItemWhoseSymbolAloneIsUsedStays) {
   EXPECT_FALSE(dead_code(program, context));
 }
 
+// torch._check(n == 4) makes the export write 4 for n: the read is all that is left of the check.
+TEST(DeadCode, AnItemWhoseValueTheExportKnewStays) {
+  Program program = program_of(R"(
+  input %t: i64[] = user
+  input %x: i64[4] = user
+  %item: int {4} = aten.item.default(self=%t)
+  %f: i64[4] = aten.neg.default(self=%x)
+  output %f = user
+)");
+  PassContext context;
+  EXPECT_FALSE(dead_code(program, context));
+}
+
 TEST(CommonSubexpressions, MergesEqualCalls) {
   Program program = program_of(R"(
   input %x: f32[2] = user

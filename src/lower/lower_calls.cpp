@@ -90,22 +90,44 @@ void Lowering::lower_call(const Node& node, Block& block) {
   block.push_back(Item{std::move(call)});
 }
 
+static bool reads_data(const Node& node) {
+  std::string name = op_short_name(node.target);
+  return name == "item" || name == "_local_scalar_dense";
+}
+
 void Lowering::lower_symbolic(const Node& node, Block& block) {
   // Arithmetic on symbols has become expressions; what remains are numbers read from a tensor (.item()).
+  Value* source = nullptr;
+  for (const Node::NamedArgument& arg : node.args)
+    if (arg.arg.is_value() && arg.arg.as_value()->kind == ValueKind::tensor) source = arg.arg.as_value();
   for (Value* result : node.results) {
     std::set<std::string> fresh;
     collect_symbols(result->expr, fresh);
+    std::erase_if(fresh, [&](const std::string& symbol) { return bound_.count(symbol) > 0; });
+    if (!source && !fresh.empty())
+      fail_unsupported("K0304", str("the symbol ", *fresh.begin(), " is used before any operator gives it a value"));
+    if (fresh.empty() && source && reads_data(node) && result->kind == ValueKind::sym_int)
+      check_number(*source, result->expr, node.origins, block);
     for (const std::string& symbol : fresh) {
-      if (bound_.count(symbol)) continue;
-      Value* source = nullptr;
-      for (const Node::NamedArgument& arg : node.args)
-        if (arg.arg.is_value() && arg.arg.as_value()->kind == ValueKind::tensor) source = arg.arg.as_value();
-      if (!source)
-        fail_unsupported("K0304", str("the symbol ", symbol, " is used before any operator gives it a value"));
       block.push_back(Item{BindSymbol{symbol, buffers_.at(source), node.origins}});
       bound_.insert(symbol);
     }
   }
+}
+
+// The export knew what the number would be (torch._check(n == 4), or equal to another one) and wrote that instead of a
+// symbol: the data must agree, for nothing after this looks at it again.
+void Lowering::check_number(const Value& source, const Expr& expected, const std::vector<Origin>& origins,
+                            Block& block) {
+  SymbolInfo info;
+  info.name = str("read", control_flow_count_++);
+  info.unbacked = true;
+  program_.symbols[info.name] = info;
+  ranges_.ranges[info.name] = info.range;
+  bound_.insert(info.name);
+  block.push_back(Item{BindSymbol{info.name, buffers_.at(&source), origins}});
+  block.push_back(Item{AssertThat{compare_eq(Expr::symbol(info.name), expected),
+                                  "the number read from a tensor is not the one that the program relies on", origins}});
 }
 
 void Lowering::lower_assertion(const Node& node, Block& block) {

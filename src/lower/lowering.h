@@ -40,6 +40,7 @@ class Lowering {
   std::vector<Argument> lower_subgraph(const Graph& graph, const std::vector<Argument>& operands, loops::Block& block);
   // Gives an input of a subgraph its value; a number under another symbol than the operand's is bound here.
   void bind_operand(const Value& input, const Argument& operand, loops::Block& block);
+  void check_number(const Value& source, const Expr& expected, const std::vector<Origin>& origins, loops::Block& block);
   void forget_known_symbols(loops::Block& block, size_t from) const;
   void bind_symbol(const std::string& symbol, const Expr& value, loops::Block& block);
   std::string new_counter();  // the symbol of a new loop's counter

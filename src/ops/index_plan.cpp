@@ -62,6 +62,9 @@ std::vector<IndexArgument> index_arguments(const OpCall& call, const std::vector
                                            const std::optional<Expr>& known) {
   std::vector<IndexArgument> out;
   bool named = false;
+  // A lone mask has as many elements as the file says, be it a number or a size of an input; nonzero checks that.
+  // Among other indices it may have one element and be broadcast, so only a symbol of its own can be its count.
+  bool lone = std::count_if(indices.begin(), indices.end(), [](const Value* index) { return index != nullptr; }) == 1;
   for (size_t i = 0; i < indices.size(); ++i) {
     IndexArgument argument;
     if (const Value* index = indices[i]) {
@@ -70,7 +73,7 @@ std::vector<IndexArgument> index_arguments(const OpCall& call, const std::vector
       argument.mask = is_mask_type(index->type.dtype);
       argument.sizes = index->type.sizes;
       if (argument.mask) {
-        bool use_known = known && known->is_symbol() && !named;
+        bool use_known = known && (known->is_symbol() || lone) && !named;
         argument.count = use_known ? *known : Expr::symbol(str("u_", call.node().name, "_", i));
         named |= use_known;
       }
@@ -91,9 +94,11 @@ IndexLowering::IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes
       continue;
     }
     if (!columns.contains(source.argument)) {
-      const std::string& symbol = argument.count.name();
+      bool named = argument.count.is_symbol();
+      std::string symbol = named ? argument.count.name() : "";
       auto& symbols = call.program().symbols;
-      if (!symbols.contains(symbol)) symbols[symbol] = SymbolInfo{symbol, Interval{0, INT64_MAX}, std::nullopt, true};
+      if (named && !symbols.contains(symbol))
+        symbols[symbol] = SymbolInfo{symbol, Interval{0, INT64_MAX}, std::nullopt, true};
       loops::BufferId found =
           call.temp(DType::i64, {argument.count, Expr(static_cast<int64_t>(argument.sizes.size()))}, "nonzero");
       loops::Call made;
@@ -102,7 +107,7 @@ IndexLowering::IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes
       made.name = "lib_nonzero";
       made.args = {{"self", call.buffer(indices[source.argument])}};
       made.outputs = {found};
-      made.defines = {symbol};
+      if (named) made.defines = {symbol};
       call.call(std::move(made));
       columns[source.argument] = found;
     }
