@@ -139,9 +139,12 @@ void infer_composite(InferCall& call, const CompositeFn& build) {
   DecomposeCall decompose(scratch.node(), call.schema(), scratch.graph(), call.ranges());
   Build b(decompose);
   build(b);
-  for (const Value* result : decompose.replacements()) {
+  // A result that the program says is None (a gradient nobody asked for) has no type.
+  const auto& places = call.node().results;
+  for (size_t i = 0; i < decompose.replacements().size(); ++i) {
+    const Value* result = decompose.replacements()[i];
     KILN_CHECK(result, str(call.schema().name, " leaves a result undefined"));
-    call.results.push_back(result->type);
+    if (i >= places.size() || places[i]->kind != ValueKind::none) call.results.push_back(result->type);
   }
 }
 

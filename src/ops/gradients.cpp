@@ -1,9 +1,13 @@
-// torch.gradient: finite differences along each dimension, with equal or given spacing.
+// torch.gradient: finite differences along each dimension, with equal or given spacing. The gradients of operators
+// (*_backward) are in backward.cpp and backward_layers.cpp.
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 
 namespace kiln {
+
+void register_backward(Registry& r);
+void register_backward_layers(Registry& r);
 
 namespace {
 
@@ -50,12 +54,11 @@ Value* evenly_spaced(Build& b, Value* x, int64_t dim, const Argument& spacing, i
     start = per_step(b.sub(at.first(1), at.first(0)));
     end = per_step(b.sub(at.last(0), at.last(1)));
   } else {
-    auto slope = [&](Value* edge, Value* next, Value* beyond) {  // (-3 a + 4 b - c) / 2
-      Value* sum = b.sub(b.mul(next, Scalar(2)), b.add(b.mul(edge, Scalar(1.5)), b.mul(beyond, Scalar(0.5))));
-      return per_step(sum);
-    };
-    start = slope(at.first(0), at.first(1), at.first(2));
-    end = b("neg", {slope(at.last(0), at.last(1), at.last(2))});
+    // (-3 a + 4 b - c) / 2 from either end, in eager's order: narrow floats round after each step.
+    Value* from_start = b.add(b.mul(at.first(0), Scalar(-1.5)), b.mul(at.first(1), Scalar(2)));
+    start = per_step(b.sub(from_start, b.mul(at.first(2), Scalar(0.5))));
+    Value* from_end = b.sub(b.mul(at.last(2), Scalar(0.5)), b.mul(at.last(1), Scalar(2)));
+    end = per_step(b.add(from_end, b.mul(at.last(0), Scalar(1.5))));
   }
   return joined(b, start, middle, end, dim);
 }
@@ -137,6 +140,8 @@ void build_gradient(Build& b) {
 }  // namespace
 
 void register_gradients(Registry& r) {
+  register_backward(r);
+  register_backward_layers(r);
   std::string tail = ", int edge_order=1) -> Tensor[]";
   auto add = [&](std::string overload, std::string args, std::vector<Sample> samples) {
     add_composite(r, {.schema = str("gradient.", overload, "(Tensor self, *, ", args, tail),

@@ -58,10 +58,14 @@ void register_regression(Registry& r) {
   elementwise_loss(r, "huber_loss", ", float delta=1.0", [](Build& b, Value* x, Value* y) {
     double delta = constant(b.call(), "delta");
     if (delta <= 0) refuse(b.call(), "delta must be positive");
-    Value* size = b("abs", {b.sub(x, y)});
+    // One kernel in eager: narrow floats are rounded once, before the reduction.
+    Promotion promotion;
+    for (const Value* v : {x, y}) promotion.add_tensor(v->type.dtype, !v->type.sizes.empty());
+    DType wide = compute_dtype(promotion.result());
+    Value* size = b("abs", {b.sub(b.to(x, wide), b.to(y, wide))});
     Value* small = b.mul(b.mul(size, size), number(0.5));
-    return b("where.self",
-             {b("le.Scalar", {size, number(delta)}), small, b.mul(b.sub(size, number(0.5 * delta)), number(delta))});
+    Value* large = b.mul(b.sub(size, number(0.5 * delta)), number(delta));
+    return b.to(b("where.self", {b("le.Scalar", {size, number(delta)}), small, large}), promotion.result());
   });
   elementwise_loss(r, "soft_margin_loss", "",
                    [](Build& b, Value* x, Value* y) { return b("log1p", {b("exp", {b("neg", {b.mul(y, x)})})}); });

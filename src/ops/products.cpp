@@ -229,27 +229,32 @@ Value* outer(Build& b, Value* a, Value* c) {
 
 void build_addr(Build& b) {
   DecomposeCall& call = b.call();
-  Value* self = call.tensor("self");
-  Value* product_value = outer(b, call.tensor("vec1"), call.tensor("vec2"));
+  Value *self = call.tensor("self"), *first = call.tensor("vec1"), *second = call.tensor("vec2");
+  Promotion promotion;
+  for (const Value* v : {self, first, second}) promotion.add_tensor(v->type.dtype, true);
   auto number = [&](const char* name) {
     auto value = call.scalar(name);
     const auto* constant = std::get_if<Scalar>(&value);
     return constant ? constant->as_double() : NAN;
   };
-  if (product_value->type.dtype == DType::boolean && self->type.dtype == DType::boolean) {
+  // Eager rounds alpha and beta to the result's type first, and multiplies the first vector by alpha.
+  auto times = [&](Value* x, const char* name) {
+    auto value = call.scalar(name);
+    const auto* constant = std::get_if<Scalar>(&value);
+    bool rounds = constant && is_float(promotion.result());
+    return b.mul(x, rounds ? Argument(scalar_as(*constant, promotion.result())) : call.arg(name));
+  };
+  bool truths = promotion.result() == DType::boolean;
+  if (number("alpha") != 1 && !truths) first = times(first, "alpha");
+  Value* product_value = outer(b, first, second);
+  if (truths) {
     Value* kept = number("beta") != 0 ? b("logical_and", {b("ones_like", {self}), self}) : nullptr;
     Value* scaled = number("alpha") != 0 ? product_value : b("zeros_like", {product_value});
     return call.result(kept ? b("logical_or", {kept, scaled}) : scaled);
   }
-  if (number("alpha") != 1) product_value = b.mul(product_value, call.arg("alpha"));
   // beta = 0 means that self is not even looked at.
-  if (number("beta") == 0) {
-    Promotion promotion;
-    promotion.add_tensor(self->type.dtype, true);
-    promotion.add_tensor(product_value->type.dtype, true);
-    return call.result(b.to(product_value, promotion.result()));
-  }
-  call.result(b.add(number("beta") == 1 ? self : b.mul(self, call.arg("beta")), product_value));
+  if (number("beta") == 0) return call.result(b.to(product_value, promotion.result()));
+  call.result(b.add(number("beta") == 1 ? self : times(self, "beta"), product_value));
 }
 
 void build_kron(Build& b) {

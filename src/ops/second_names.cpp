@@ -6,6 +6,8 @@
 
 namespace kiln {
 
+void register_by_composition(Registry& r);
+
 namespace {
 
 using List = std::vector<int64_t>;
@@ -90,6 +92,7 @@ void register_second_names(Registry& r) {
   register_functions(r);
   register_lists(r);
   register_inplace_views(r);
+  register_by_composition(r);
 }
 
 }  // namespace kiln
