@@ -4,10 +4,9 @@
 
 #include "ops/composite.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 
 namespace kiln {
-
-void register_backward(Registry& r);
 
 namespace {
 

@@ -51,5 +51,14 @@ void register_antialias(Registry& registry);
 void register_poisson(Registry& registry);
 void register_second_names(Registry& registry);
 void register_statistics(Registry& registry);
+void register_backward(Registry& registry);
+void register_backward_layers(Registry& registry);
+void register_by_composition(Registry& registry);
+void register_lu(Registry& registry);
+void register_searching(Registry& registry);
+void register_special_kernels(Registry& registry);
+void register_zeta(Registry& registry);
+void register_linalg_norms(Registry& registry);
+void register_linalg_composites(Registry& registry);
 
 }  // namespace kiln

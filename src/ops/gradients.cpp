@@ -6,9 +6,6 @@
 
 namespace kiln {
 
-void register_backward(Registry& r);
-void register_backward_layers(Registry& r);
-
 namespace {
 
 using List = std::vector<int64_t>;
@@ -140,8 +137,6 @@ void build_gradient(Build& b) {
 }  // namespace
 
 void register_gradients(Registry& r) {
-  register_backward(r);
-  register_backward_layers(r);
   std::string tail = ", int edge_order=1) -> Tensor[]";
   auto add = [&](std::string overload, std::string args, std::vector<Sample> samples) {
     add_composite(r, {.schema = str("gradient.", overload, "(Tensor self, *, ", args, tail),

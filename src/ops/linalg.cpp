@@ -476,8 +476,6 @@ void add_eigh(Registry& r) {
 
 }  // namespace
 
-void register_linalg_composites(Registry& r);
-
 void register_linalg(Registry& r) {
   add_lu_factor(r);
   add_inverse(r);
@@ -488,7 +486,6 @@ void register_linalg(Registry& r) {
   add_qr(r);
   add_svd(r);
   add_eigh(r);
-  register_linalg_composites(r);
 }
 
 }  // namespace kiln

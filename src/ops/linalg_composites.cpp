@@ -4,6 +4,7 @@
 
 #include "ops/composite.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 
 namespace kiln {
 
@@ -403,17 +404,12 @@ void add_products(Registry& r) {
 
 }  // namespace
 
-void register_linalg_norms(Registry& r);
-void register_lu(Registry& r);
-
 void register_linalg_composites(Registry& r) {
   add_solving(r);
   add_determinants(r);
   add_spectral(r);
   add_ranks(r);
   add_products(r);
-  register_linalg_norms(r);
-  register_lu(r);
 }
 
 }  // namespace kiln

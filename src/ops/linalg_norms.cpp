@@ -4,6 +4,7 @@
 
 #include "ops/composite.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 
 namespace kiln {
 

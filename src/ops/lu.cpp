@@ -5,10 +5,9 @@
 #include "ops/composite.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 
 namespace kiln {
-
-void register_lu(Registry& r);
 
 namespace {
 

@@ -6,8 +6,6 @@
 
 namespace kiln {
 
-void register_searching(Registry& r);  // searching.cpp
-
 namespace {
 
 [[noreturn]] void refuse(const OpCall& call, std::string_view why) {
@@ -135,7 +133,6 @@ void register_medians(Registry& r) {
 void register_order_statistics(Registry& registry) {
   register_sorts(registry);
   register_medians(registry);
-  register_searching(registry);
 }
 
 }  // namespace kiln

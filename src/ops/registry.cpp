@@ -52,6 +52,15 @@ const Registry& Registry::instance() {
     register_poisson(all);
     register_second_names(all);
     register_statistics(all);
+    register_backward(all);
+    register_backward_layers(all);
+    register_by_composition(all);
+    register_lu(all);
+    register_searching(all);
+    register_special_kernels(all);
+    register_zeta(all);
+    register_linalg_norms(all);
+    register_linalg_composites(all);
     return all;
   }();
   return registry;

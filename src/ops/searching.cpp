@@ -3,10 +3,9 @@
 #include "ops/composite.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 
 namespace kiln {
-
-void register_searching(Registry& r);
 
 namespace {
 

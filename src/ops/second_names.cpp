@@ -6,8 +6,6 @@
 
 namespace kiln {
 
-void register_by_composition(Registry& r);
-
 namespace {
 
 using List = std::vector<int64_t>;
@@ -92,7 +90,6 @@ void register_second_names(Registry& r) {
   register_functions(r);
   register_lists(r);
   register_inplace_views(r);
-  register_by_composition(r);
 }
 
 }  // namespace kiln

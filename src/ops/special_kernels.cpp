@@ -7,10 +7,9 @@
 #include "ops/composite.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
+#include "ops/families.h"
 
 namespace kiln {
-
-void register_special_kernels(Registry& r);
 
 namespace {
 

@@ -221,14 +221,9 @@ void register_sequences(Registry& r) {
 
 }  // namespace
 
-void register_zeta(Registry& r);
-void register_special_kernels(Registry& r);
-
 void register_special_math(Registry& registry) {
   register_functions(registry);
   register_sequences(registry);
-  register_zeta(registry);
-  register_special_kernels(registry);
 }
 
 }  // namespace kiln
