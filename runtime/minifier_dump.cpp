@@ -50,28 +50,13 @@ struct Patch {
   std::string key, text;
 };
 
-std::string value_text(const Settings& settings, const Setting& setting) {
-  switch (setting.type) {
-    case SettingType::boolean:
-      return settings.get_bool(setting.key) ? "1" : "0";
-    case SettingType::integer: {
-      const auto value = settings.get_optional_int(setting.key);
-      return value ? std::to_string(*value) : "None";
-    }
-    case SettingType::list:
-      return join(settings.get_list(setting.key), ",");
-    default:
-      return settings.get_string(setting.key);
-  }
-}
-
 // What was given for loading and running; the package has what it was compiled with.
 std::vector<Patch> config_patches(const Settings& settings) {
   std::vector<Patch> out;
   for (const Setting& setting : settings_table())
     if (setting.phase == Phase::run && !setting.about_machine && settings.given(setting.key) &&
         std::string_view(setting.key) != "fault_dir")
-      out.push_back({setting.key, value_text(settings, setting)});
+      out.push_back({setting.key, settings.text(setting)});
   return out;
 }
 

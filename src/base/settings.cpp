@@ -154,6 +154,22 @@ std::vector<std::string> Settings::get_list(std::string_view key) const {
   return out;
 }
 
+std::string Settings::text(const Setting& setting) const {
+  switch (setting.type) {
+    case SettingType::boolean:
+      return get_bool(setting.key) ? "1" : "0";
+    case SettingType::integer: {
+      const auto value = get_optional_int(setting.key);
+      return value ? std::to_string(*value) : "None";
+    }
+    case SettingType::text:
+      return get_string(setting.key);
+    case SettingType::list:
+      return join(get_list(setting.key), ",");
+  }
+  return "";
+}
+
 bool Settings::given(std::string_view key) const { return values_.contains(key); }
 
 }  // namespace kiln

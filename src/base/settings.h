@@ -52,6 +52,7 @@ class Settings {
   std::optional<int64_t> get_optional_int(std::string_view key) const;  // nothing: "None"
   std::string get_string(std::string_view key) const;                   // "" for "None"
   std::vector<std::string> get_list(std::string_view key) const;        // split at commas, spaces ignored
+  std::string text(const Setting& setting) const;                       // of any type, as `set` takes it
   bool given(std::string_view key) const;                               // by set or by the environment
   const std::vector<std::string>& notes() const { return notes_; }
 

@@ -6,22 +6,6 @@
 namespace kiln {
 namespace {
 
-std::string value_text(const Settings& settings, const Setting& setting) {
-  switch (setting.type) {
-    case SettingType::boolean:
-      return settings.get_bool(setting.key) ? "1" : "0";
-    case SettingType::integer: {
-      const auto value = settings.get_optional_int(setting.key);
-      return value ? std::to_string(*value) : "None";
-    }
-    case SettingType::text:
-      return settings.get_string(setting.key);
-    case SettingType::list:
-      return join(settings.get_list(setting.key), ",");
-  }
-  return "";
-}
-
 // Compiles into a directory that lives as long as the loaded package.
 class CompiledExecutable : public Executable {
  public:
@@ -51,7 +35,7 @@ class CompiledExecutable : public Executable {
 std::vector<GivenSetting> given_settings(const Settings& settings) {
   std::vector<GivenSetting> out;
   for (const Setting& setting : settings_table())
-    if (settings.given(setting.key)) out.push_back({&setting, value_text(settings, setting)});
+    if (settings.given(setting.key)) out.push_back({&setting, settings.text(setting)});
   return out;
 }
 

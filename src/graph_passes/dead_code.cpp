@@ -79,10 +79,7 @@ class DeadCode {
 
   // The export knew what would be found in data (torch._check(n == 4)) and wrote that instead of a symbol. Nothing else
   // looks at the data any more, so reading it is the check.
-  static bool is_claim(const Node& node) {
-    std::string name = op_short_name(node.target);
-    return name == "item" || name == "_local_scalar_dense" || name == "nonzero";
-  }
+  static bool is_claim(const Node& node) { return node.op && node.op->reads_data; }
 
   void need(const Argument& arg) {
     for_each_value(arg, [&](Value* value) {

@@ -5,6 +5,7 @@
 #include "graph_passes/put_back.h"
 #include "graph_passes/view_layout.h"
 #include "interp/written_inputs.h"
+#include "ops/decompose_call.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -186,7 +187,7 @@ class Functionalizer {
     OpCall call(node, node.op->schema);
     if (call.given("storage_offset")) return;
     std::erase_if(node.args, [](const auto& named) { return named.name == "storage_offset"; });
-    node.args.push_back({"storage_offset", offset.is_constant() ? Argument(Scalar(offset.value())) : Argument(offset)});
+    node.args.push_back({"storage_offset", number(offset)});
   }
 
   // ---- writing ------------------------------------------------------------------------------------------------------

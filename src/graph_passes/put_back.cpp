@@ -1,14 +1,10 @@
 #include "graph_passes/put_back.h"
 
-#include "ops/op_record.h"
+#include "ops/decompose_call.h"
 
 namespace kiln {
 
 namespace {
-
-Argument number_argument(const Expr& expr) {
-  return expr.is_constant() ? Argument(Scalar(expr.value())) : Argument(expr);
-}
 
 bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
   for (std::string_view other : names)
@@ -32,7 +28,7 @@ InverseCall inverse_permute(const OpCall& call, Value* replacement) {
 
 Argument sizes_argument(const std::vector<Expr>& sizes) {
   Argument::List list;
-  for (const Expr& size : sizes) list.push_back(number_argument(size));
+  for (const Expr& size : sizes) list.push_back(number(size));
   return Argument(std::move(list));
 }
 
@@ -53,8 +49,8 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
       start = start + sizes.at(static_cast<size_t>(dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim));
     }
     return InverseCall{"aten.slice_scatter.default",
-                       {Argument(parent_now), Argument(replacement), call.arg("dim"), number_argument(start),
-                        number_argument(start + call.integer("length"))}};
+                       {Argument(parent_now), Argument(replacement), call.arg("dim"), number(start),
+                        number(start + call.integer("length"))}};
   }
   if (node.target == "aten.select.int") {
     return InverseCall{"aten.select_scatter.default",
@@ -77,7 +73,7 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
 InverseCall inverse_by_strides(const Alias& alias, Value* base_now, Value* replacement) {
   return {"aten.as_strided_scatter.default",
           {Argument(base_now), Argument(replacement), sizes_argument(alias.type.sizes),
-           sizes_argument(alias.type.strides), number_argument(alias.type.offset)}};
+           sizes_argument(alias.type.strides), number(alias.type.offset)}};
 }
 
 }  // namespace kiln

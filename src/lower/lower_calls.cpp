@@ -90,11 +90,6 @@ void Lowering::lower_call(const Node& node, Block& block) {
   block.push_back(Item{std::move(call)});
 }
 
-static bool reads_data(const Node& node) {
-  std::string name = op_short_name(node.target);
-  return name == "item" || name == "_local_scalar_dense";
-}
-
 void Lowering::lower_symbolic(const Node& node, Block& block) {
   // Arithmetic on symbols has become expressions; what remains are numbers read from a tensor (.item()).
   Value* source = nullptr;
@@ -106,7 +101,7 @@ void Lowering::lower_symbolic(const Node& node, Block& block) {
     std::erase_if(fresh, [&](const std::string& symbol) { return bound_.count(symbol) > 0; });
     if (!source && !fresh.empty())
       fail_unsupported("K0304", str("the symbol ", *fresh.begin(), " is used before any operator gives it a value"));
-    if (fresh.empty() && source && reads_data(node) && result->kind == ValueKind::sym_int)
+    if (fresh.empty() && source && node.op && node.op->reads_data && result->kind == ValueKind::sym_int)
       check_number(*source, result->expr, node.origins, block);
     for (const std::string& symbol : fresh) {
       block.push_back(Item{BindSymbol{symbol, buffers_.at(source), node.origins}});

@@ -18,8 +18,6 @@ enum class Filter : uint8_t { linear, cubic };
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
-
 std::optional<double> given_scale(const OpCall& call, size_t d) {
   bool list = call.schema().find("scale_factors") >= 0;
   Argument arg = call.arg(list ? "scale_factors" : d == 0 ? "scales_h" : "scales_w");

@@ -16,7 +16,6 @@ using List = std::vector<int64_t>;
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
 Value* wide(Build& b, Value* x) { return b.to(x, compute_dtype(x->type.dtype)); }
 Argument list_of(const List& values) {
   Argument::List list;

@@ -2,6 +2,8 @@
 
 namespace kiln {
 
+Argument number(const Expr& size) { return size.is_constant() ? Argument(Scalar(size.value())) : Argument(size); }
+
 Node* DecomposeCall::add_call(std::string_view op, std::vector<Argument> args) {
   const OpRecord* record = Registry::instance().find(op);
   if (!record) fail_bug(str("decomposition of ", schema().name, " calls ", op, ", which is not declared"), where());
@@ -89,8 +91,7 @@ std::vector<Value*> DecomposeCall::scan(const std::vector<Value*>& carried, cons
 
 Argument DecomposeCall::int_list(const std::vector<Expr>& values) {
   Argument::List list;
-  for (const Expr& value : values)
-    list.push_back(value.is_constant() ? Argument(Scalar(value.value())) : Argument(value));
+  for (const Expr& value : values) list.push_back(number(value));
   return Argument(std::move(list));
 }
 

@@ -9,6 +9,9 @@
 
 namespace kiln {
 
+// A number where the size is known, the expression where it is not.
+Argument number(const Expr& size);
+
 class DecomposeCall : public OpCall {
  public:
   DecomposeCall(Node& node, const Schema& schema, Graph& graph, const RangeEnv& ranges)

@@ -16,8 +16,6 @@ enum class BagMode : uint8_t { sum = 0, mean = 1, max = 2 };
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
-
 struct Bags {
   Value *weight = nullptr, *indices = nullptr, *offsets = nullptr, *per_sample = nullptr;
   BagMode mode = BagMode::sum;

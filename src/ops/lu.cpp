@@ -12,7 +12,6 @@ namespace kiln {
 namespace {
 
 const Sizes& sizes_of(const Value* value) { return value->type.sizes; }
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
 
 void add_permutation(Registry& r) {
   OpRecord record;

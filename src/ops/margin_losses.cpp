@@ -11,7 +11,6 @@ namespace {
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
 Value* classes(Build& b, const Expr& count) { return b("arange", {number(count)}); }
 Value* last(Build& b, Value* x) { return b("unsqueeze", {x, Scalar(-1)}); }
 

@@ -168,9 +168,10 @@ enum class OpKind : uint8_t {
 struct OpRecord {
   std::string schema_text;
   OpKind kind = OpKind::plain;
-  bool inplace = false;  // also declare the in-place variant
-  bool random = false;   // draws random numbers: two calls with equal arguments differ
-  bool early = false;    // decomposed before functionalize: its parts write what it writes, or are its views
+  bool inplace = false;     // also declare the in-place variant
+  bool random = false;      // draws random numbers: two calls with equal arguments differ
+  bool reads_data = false;  // a number, or the number of rows, is found in the data
+  bool early = false;       // decomposed before functionalize: its parts write what it writes, or are its views
   InferFn infer;
   // Exactly one of the three for a plain operator.
   DecomposeFn decompose;

@@ -13,8 +13,6 @@ namespace {
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
-
 // ---- quantile ----
 
 enum class Between : uint8_t { linear, lower, higher, midpoint, nearest };

@@ -126,8 +126,6 @@ Value* to_integers(Build& b, Value* u, Argument low, Argument span) {
   return b.add(steps, std::move(low));
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
-
 Value* integers_between(Build& b, Value* u, const Expr& low, const Expr& high) {
   if (prove_lt(low, high, b.call().ranges()) == Proof::no) refuse(b.call(), "'from' must be smaller than 'to'");
   return to_integers(b, u, number(low), number(simplify(high - low, b.call().ranges())));

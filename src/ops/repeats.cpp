@@ -16,8 +16,6 @@ using Specs = std::vector<Sample::TensorSpec>;
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
-
 // ---- repeat_interleave ----
 
 // Position i as often as repeats[i] says: a library kernel, since the length depends on data.

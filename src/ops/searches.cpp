@@ -14,6 +14,7 @@ namespace {
 void add_nonzero(Registry& r) {
   OpRecord record;
   record.schema_text = "nonzero(Tensor self) -> Tensor";
+  record.reads_data = true;
   record.library = "nonzero";
   record.infer = [](InferCall& call) {
     const Value* self = call.tensor("self");

@@ -17,8 +17,6 @@ using Specs = std::vector<Sample::TensorSpec>;
   fail_user("K0201", str(call.schema().name, ": ", why), call.where());
 }
 
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
-
 // ---- Membership ----
 
 void build_isclose(Build& b) {

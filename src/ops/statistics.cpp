@@ -15,7 +15,6 @@ using List = std::vector<int64_t>;
 [[noreturn]] void refuse(const OpCall& call, std::string_view why) {
   fail_user("K0201", str(op_short_name(call.schema().name), ": ", why), call.where());
 }
-Argument number(const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); }
 
 Value* floating(Build& b, Value* x) {
   return is_float(x->type.dtype) || is_complex(x->type.dtype) ? x : b.to(x, default_float);

@@ -22,7 +22,7 @@ Expr expr_of(const OpCall& call, std::string_view name) {
 struct SymbolicRow {
   const char* schema;
   const char* name_space;
-  std::function<Expr(const OpCall&)> rule;
+  std::function<Expr(const OpCall&)> rule;  // empty: the number is found in data
   std::function<Scalar(const ReferenceCall&)> value;
 };
 
@@ -31,6 +31,7 @@ void add_symbolic(Registry& r, const SymbolicRow& row) {
   record.schema_text = row.schema;
   record.name_space = row.name_space;
   record.kind = OpKind::symbolic;
+  record.reads_data = !row.rule;
   if (row.rule) record.infer = [rule = row.rule](InferCall& call) { call.numbers = {rule(call)}; };
   record.reference = [value = row.value](ReferenceCall& call) { call.results = {Datum{value(call)}}; };
   r.add(std::move(record));
