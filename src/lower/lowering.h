@@ -27,6 +27,7 @@ class Lowering {
   BufferId copy_of(BufferId from, loops::BufferRole role, loops::Block& block);
 
   void lower_node(const Node& node, loops::Block& block);
+  void bind_fresh_sizes(const Node& node, loops::Block& block);
   // lower_calls.cpp
   void lower_call(const Node& node, loops::Block& block);
   loops::Call::Arg call_argument(const std::string& name, const Argument& arg);

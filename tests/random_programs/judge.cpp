@@ -35,8 +35,9 @@ std::vector<Tensor> tensors_of(const std::vector<Datum>& results) {
 }
 
 // Moves elements by about their rounding error, twice over. `all` moves also those that happen to be exact (a sum may
-// be exact in one order only), but for whole numbers, which are more likely meant to be what they are.
-void shake(const Tensor& tensor, const Numbers& exact, bool all, Dice& dice) {
+// be exact in one order only), but for whole numbers, which are more likely meant to be what they are, unless they come
+// of a series that rounds at each term.
+void shake(const Tensor& tensor, const Numbers& exact, bool all, bool whole_too, Dice& dice) {
   Tensor target = tensor;  // the same memory
   double unit = dtype_epsilon(tensor.dtype), largest = 0;
   auto error_at = [&](int64_t i) { return std::abs(tensor.item(i).as_complex() - exact[static_cast<size_t>(i)]); };
@@ -47,13 +48,20 @@ void shake(const Tensor& tensor, const Numbers& exact, bool all, Dice& dice) {
     std::complex<double> v = tensor.item(i).as_complex();
     double off = error_at(i);
     bool whole = v.imag() == 0 && v.real() == std::floor(v.real());
-    if (!finite(v) || !std::isfinite(off) || (off == 0 && (!all || whole))) continue;
+    if (!finite(v) || !std::isfinite(off) || (off == 0 && (!all || (whole && !whole_too)))) continue;
     double move = 2 * std::max({off, largest, unit * std::abs(v)}) * (2 * dice.unit() - 1);
     if (is_complex(tensor.dtype))
       target.set_item(i, Scalar(v + std::complex<double>(move, -move)));
     else
       target.set_item(i, Scalar(v.real() + move));
   }
+}
+
+// i0(0) is 1 by luck of rounding: PyTorch's own f32 value is one unit below.
+bool sums_a_series(const Node& node) {
+  static const std::set<std::string> names = {"i0", "lgamma", "mvlgamma", "digamma", "polygamma", "igamma", "igammac"};
+  std::string name = op_short_name(node.target);
+  return names.contains(name) || name.rfind("special_", 0) == 0;
 }
 
 }  // namespace
@@ -99,7 +107,7 @@ const std::vector<Observed>& Judge::shaken() {
   for (auto& [name, constant] : copying.constants) {
     if (!rounds(constant.dtype)) continue;
     constant = constant.clone();
-    shake(constant, numbers(constant), true, dice);
+    shake(constant, numbers(constant), true, false, dice);
   }
   for (int run = 0; run < 6; ++run) {
     bool all = run >= 3;
@@ -109,12 +117,12 @@ const std::vector<Observed>& Judge::shaken() {
       const auto& truth = exact[node.name];
       for (size_t i = 0; i < tensors.size() && i < truth.size(); ++i)
         if (rounds(tensors[i].dtype) && static_cast<size_t>(tensors[i].numel()) == truth[i].size())
-          shake(tensors[i], truth[i], all, dice);
+          shake(tensors[i], truth[i], all, sums_a_series(node), dice);
     };
     std::vector<Datum> inputs = copy_inputs(program.sample_inputs);
     for (const Datum& input : inputs)
       if (all && input.is_tensor() && rounds(input.tensor().dtype))
-        shake(input.tensor(), numbers(input.tensor()), all, dice);
+        shake(input.tensor(), numbers(input.tensor()), all, false, dice);
     InterpretResult result = Interpreter(all ? copying : program, options).run(inputs);
     shaken_.push_back(observe(result.outputs, result.inputs, result.state));
   }
