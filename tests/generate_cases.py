@@ -314,6 +314,16 @@ def nonzero():
 
 
 @case
+def known_count():
+    def forward(self, x, y):
+        torch._check(x.nonzero().shape[0] == 6)
+        return torch.ones(x.nonzero().shape[0]) + y
+    return of(forward, [(torch.arange(1, 7), randn(6)), (-torch.arange(1, 7), randn(6))],
+              "a count that the program says it knows: nobody reads the positions, and other counts are refused",
+              bad=[(torch.arange(6), randn(6))])
+
+
+@case
 def slice_by_data():
     def forward(self, x, n):
         k = n.item()
