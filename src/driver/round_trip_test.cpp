@@ -30,10 +30,24 @@ std::vector<std::string> case_models() {
   return models;
 }
 
-// Operators of the user's own, subgraphs included: they need no library to be printed.
-void collect_custom_ops(const Graph& graph, std::vector<std::string>& names) {
+// Operators of the user's own, subgraphs included: they need no library to be printed. One without results is taken to
+// write to its tensors.
+void collect_custom_ops(const Graph& graph, std::vector<CustomOp>& names) {
   for (const auto& node : graph.nodes) {
-    if (!Registry::instance().find(node->target)) names.push_back(node->target);
+    const std::string target = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
+    if (!Registry::instance().find(target)) {
+      CustomOp custom{target, {}};
+      if (node->results.empty()) {
+        custom.schema.emplace();
+        for (const Node::NamedArgument& arg : node->args) {
+          SchemaArg declared;
+          declared.name = arg.name;
+          declared.writes = !argument_tensors(arg.arg).empty();
+          custom.schema->args.push_back(declared);
+        }
+      }
+      names.push_back(std::move(custom));
+    }
     for (const Node::NamedArgument& arg : node->args)
       if (arg.arg.is_graph()) collect_custom_ops(*arg.arg.as_graph(), names);
   }
