@@ -187,6 +187,7 @@ void Lowering::lower_node(const Node& node, Block& block) {
     if (node.op && node.op->kind == OpKind::symbolic) return lower_symbolic(node, block);
     if (node.op && node.op->kind == OpKind::assertion && !node.op->lower) return lower_assertion(node, block);
     bind_fresh_sizes(node, block);
+    check_results(node);
     for (Value* result : node.results) make_result(*result);
     if (!node.op || !node.op->library.empty()) {
       lower_call(node, block);
