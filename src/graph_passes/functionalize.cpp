@@ -364,8 +364,13 @@ class Functionalizer {
       if (!at->parent) break;
       if (!at->view->certain) refuse_uncertain(*at);
       std::optional<InverseCall> inverse;
-      if (at->parent->type.dtype == at->type.dtype) inverse = inverse_of_view(*at, renew(*at->parent), replacement);
-      if (inverse) {
+      const bool same_dtype = at->parent->type.dtype == at->type.dtype;
+      if (same_dtype) inverse = inverse_of_view(*at, renew(*at->parent), replacement);
+      Value* converted = same_dtype ? nullptr : convert_back(*at, replacement);
+      if (converted) {
+        replacement = converted;
+        at = at->parent;
+      } else if (inverse) {
         replacement = inverse->op.empty() ? replacement : insert(*inverse, at->parent->type, *at->view->node);
         at = at->parent;
       } else {
@@ -375,6 +380,24 @@ class Functionalizer {
     }
     int version = ++alias.base->version;
     for (Alias* one : fresh) one->version = version;
+  }
+
+  // The parent's new value, of a view that sees its memory as another dtype; nullptr: not such a view.
+  Value* convert_back(const Alias& alias, Value* replacement) {
+    const Node& view = *alias.view->node;
+    const TensorType& type = alias.parent->type;
+    const std::string name = op_short_name(view.target);
+    if (name == "view_as_real") return insert({"aten.view_as_complex.default", {Argument(replacement)}}, type, view);
+    if (name == "view_as_complex") return insert({"aten.view_as_real.default", {Argument(replacement)}}, type, view);
+    if (view.target == "aten.view.dtype")
+      return insert({"aten.view.dtype", {Argument(replacement), Argument(type.dtype)}}, type, view);
+    const bool real = name == "real";
+    if (!real && name != "imag") return nullptr;
+    // The other part stays as it is.
+    Value* parent = renew(*alias.parent);
+    Value* kept = insert({real ? "aten.imag.default" : "aten.real.default", {Argument(parent)}}, alias.type, view);
+    if (!real) std::swap(replacement, kept);
+    return insert({"aten.complex.default", {Argument(replacement), Argument(kept)}}, type, view);
   }
 
   Value* write_by_strides(const Alias& alias, Value* replacement) {

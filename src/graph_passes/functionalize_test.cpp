@@ -252,6 +252,46 @@ TEST(ViewLayout, WhenAReshapeIsAView) {
   EXPECT_EQ(can_view({s, 2, 3}, {12, 3, 1}, {s, 6}, ranges), Proof::yes);
 }
 
+TEST(Functionalize, WritesThroughViewsOfAnotherDtype) {
+  const std::string bodies[] = {R"(
+  input %x: c64[2] = user
+  %r: f32[2] strides [2] = aten.real.default(self=%x)
+  %w: f32[2] strides [2] = aten.add_.Tensor(self=%r, other=1)
+  %i: f32[2] strides [2] offset {1} = aten.imag.default(self=%x)
+  %z: f32[2] strides [2] offset {1} = aten.mul_.Tensor(self=%i, other=%r)
+  %y: c64[2] = aten.add.Tensor(self=%x, other=%x)
+  output %y = user
+)",
+                                R"(
+  input %x: c64[2] = user
+  %v: f32[2, 2] = aten.view_as_real.default(self=%x)
+  %s: f32[2] strides [2] offset {1} = aten.select.int(self=%v, dim=1, index=1)
+  %w: f32[2] strides [2] offset {1} = aten.sub_.Tensor(self=%s, other=5)
+  %y: f32[2] = aten.abs.default(self=%x)
+  output %y = user
+)",
+                                R"(
+  input %x: f32[3, 2] = user
+  %y: f32[3, 2] = aten.mul.Tensor(self=%x, other=2)
+  %v: c64[3] = aten.view_as_complex.default(self=%y)
+  %w: c64[3] = aten.mul_.Tensor(self=%v, other=%v)
+  output %y = user
+)",
+                                R"(
+  input %x: f32[4] = user
+  %v: i32[4] = aten.view.dtype(self=%x, dtype=i32)
+  %s: i32[2] offset {1} = aten.slice.Tensor(self=%v, dim=0, start=1, end=3)
+  %w: i32[2] offset {1} = aten.bitwise_and_.Scalar(self=%s, other=2139095040)
+  %y: f32[4] = aten.neg.default(self=%x)
+  output %y = user
+)"};
+  for (const std::string& body : bodies) {
+    SCOPED_TRACE(body);
+    Program program = program_of(body);
+    expect_same_behaviour(program, functional_of(program));
+  }
+}
+
 // mylib.inc_: x += 1, in place. What it writes to comes with the node, as resolve_with_custom puts it there.
 InterpretOptions with_inc() {
   InterpretOptions options;

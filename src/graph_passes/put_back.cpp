@@ -63,6 +63,8 @@ std::optional<InverseCall> inverse_of_view(const Alias& alias, Value* parent_now
   if (is_one_of(name,
                 {"alias", "detach", "contiguous", "to", "type_as", "lift", "lift_fresh", "positive", "sum_to_size"}))
     return InverseCall{};
+  // A conjugate or negative that is seen is written as what has it as its conjugate or negative.
+  if (is_one_of(name, {"_conj", "conj", "_neg_view"})) return InverseCall{node.target, {Argument(replacement)}};
   bool reshapes = is_one_of(name, {"view", "_unsafe_view", "reshape", "flatten", "unflatten", "ravel", "view_as",
                                    "reshape_as", "unsqueeze", "squeeze"});
   if (reshapes && node.target != "aten.view.dtype")

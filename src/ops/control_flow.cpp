@@ -14,6 +14,15 @@ void register_control_flow(Registry& registry) {
     record.kind = OpKind::control_flow;
     registry.add(std::move(record));
   }
+  // Gone with the wrappers: ops/vmap_regions.h.
+  for (const char* name : {"lazy_load_decompositions", "_vmap_increment_nesting", "_vmap_decrement_nesting",
+                           "_add_batch_dim", "_remove_batch_dim"}) {
+    OpRecord record;
+    record.schema_text = std::string(name) + "(Tensor[] operands) -> Tensor[]";
+    record.name_space = "torch._functorch.predispatch";
+    record.kind = OpKind::control_flow;
+    registry.add(std::move(record));
+  }
 }
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 
 #include "ops/custom_ops.h"
 #include "ops/op_record.h"
+#include "ops/vmap_regions.h"
 
 namespace kiln {
 
@@ -155,6 +156,7 @@ class Inliner {
 }  // namespace
 
 bool has_wrappers(const Graph& graph) {
+  if (has_vmap_regions(graph)) return true;
   for (const auto& node : graph.nodes) {
     if (is_wrapper(*node) || is_auto_functionalized(*node)) return true;
     for (const auto& named : node->args)
@@ -164,7 +166,7 @@ bool has_wrappers(const Graph& graph) {
 }
 
 bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges) {
-  bool changed = false;
+  bool changed = expand_vmap_regions(graph, ranges);
   std::vector<Node*> calls;
   for (auto& node : graph.nodes) {
     for (auto& named : node->args)
