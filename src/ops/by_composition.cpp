@@ -28,7 +28,7 @@ Value* positions(Build& b, Value* x, const Value* typed, size_t rank) {
 
 void build_where(Build& b) {
   DecomposeCall& call = b.call();
-  Value* condition = call.tensor("condition");
+  Value* condition = call.tensor(call.schema().args[0].name);
   const auto& results = call.node().results;
   const Value* typed = results.empty() || results[0]->items.empty() ? nullptr : results[0]->items[0];
   if (rank_of(condition) == 0) condition = b("unsqueeze", {condition, Scalar(0)});
@@ -49,6 +49,9 @@ void register_positions(Registry& r) {
   add_composite(r, {.schema = "where(Tensor condition) -> Tensor[]",
                     .build = build_where,
                     .samples = {{{spec({3, 4}, DType::boolean)}}, {{spec({}, DType::boolean)}}}});
+  add_composite(r, {.schema = "nonzero_numpy(Tensor self) -> Tensor[]",
+                    .build = build_where,
+                    .samples = {{{spec({3, 4}, DType::i64, -1, 1)}}, {{spec({5}, DType::boolean)}}}});
 }
 
 // ---- Softmax of rows that may be masked altogether ----
@@ -225,7 +228,7 @@ Value* counted_edges(Build& b, Value* self) {
     high = b("new_full", {self, b.ints(Sizes{}), Scalar(to)});
   } else if (is_zero_numel(self->type.sizes)) {
     low = b("new_full", {self, b.ints(Sizes{}), Scalar(0.0)});
-    high = low;
+    high = b("new_full", {self, b.ints(Sizes{}), Scalar(1.0)});
   } else {
     Value* flat = b("reshape", {self, b.ints({-1})});
     low = b("amin", {flat, b.ints({0})});
