@@ -47,9 +47,11 @@ void register_positions(Registry& r) {
               },
           .samples = {{{spec({3, 4}, DType::i64, -1, 1)}}, {{spec({5}, DType::boolean)}}}});
   for (const char* schema : {"where(Tensor condition) -> Tensor[]", "nonzero_numpy(Tensor self) -> Tensor[]"})
-    add_composite(r, {.schema = schema,
-                      .build = build_positions_by_dimension,
-                      .samples = {{{spec({3, 4}, DType::boolean)}}, {{spec({}, DType::boolean)}}}});
+    add_composite(
+        r, {.schema = schema,
+            .build = build_positions_by_dimension,
+            .samples = {
+                {{spec({3, 4}, DType::boolean)}}, {{spec({3, 4}, DType::i64, -1, 1)}}, {{spec({}, DType::boolean)}}}});
 }
 
 // ---- Softmax of rows that may be masked altogether ----
@@ -226,7 +228,7 @@ Value* counted_edges(Build& b, Value* self) {
     high = b("new_full", {self, b.ints(Sizes{}), Scalar(to)});
   } else if (is_zero_numel(self->type.sizes)) {
     low = b("new_full", {self, b.ints(Sizes{}), Scalar(0.0)});
-    high = low;
+    high = b("new_full", {self, b.ints(Sizes{}), Scalar(1.0)});
   } else {
     Value* flat = b("reshape", {self, b.ints({-1})});
     low = b("amin", {flat, b.ints({0})});

@@ -58,6 +58,8 @@ const Registry& Registry::instance() {
     register_lu(all);
     register_searching(all);
     register_special_kernels(all);
+    register_orthogonal_polynomials(all);
+    register_segments(all);
     register_zeta(all);
     register_linalg_norms(all);
     register_linalg_composites(all);
