@@ -184,8 +184,8 @@ int32_t first_elements(kiln_op_call* call) {
 TEST(ControlFlow, CustomOperatorsMayFindTheSizesOfTheirResults) {
   for (bool given : {true, false}) {
     TestPlan t;
-    kiln_custom_op op{"mylib::foo", first_elements};
-    t.custom["mylib::foo"] = &op;
+    kiln_custom_op op{"mylib::foo", first_elements, nullptr};
+    t.custom["mylib::foo"] = op;
     int32_t a = t.input("a", DType::i64, {t.number(4)}), u0 = t.symbol("u0", SymbolSource::step, -1, -1, 0, 3);
     int32_t count = t.symbol_expr(u0), out = t.output("out", DType::i64, {count});
     format::Step step = t.step(StepKind::custom, "mylib::foo");
@@ -201,8 +201,8 @@ TEST(ControlFlow, CustomOperatorsMayFindTheSizesOfTheirResults) {
 
 TEST(ControlFlow, CustomOperatorErrorsCarryTheirMessage) {
   TestPlan t;
-  kiln_custom_op op{"mylib::foo", first_elements};
-  t.custom["mylib::foo"] = &op;
+  kiln_custom_op op{"mylib::foo", first_elements, nullptr};
+  t.custom["mylib::foo"] = op;
   int32_t a = t.input("a", DType::i64, {t.number(4)}), out = t.output("out", DType::i64, {t.number(3)});
   format::Step step = t.step(StepKind::custom, "mylib::foo");
   step.target = "mylib.foo.default", step.outputs = {out};

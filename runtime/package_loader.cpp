@@ -177,11 +177,11 @@ void add_custom_ops(const CodeModule& module, const std::string& label, CustomOp
   auto entry = reinterpret_cast<kiln_custom_ops_fn>(module.symbol("kiln_custom_ops"));
   if (!entry) fail_user("K0513", str(label, " is no custom operator library: it does not export kiln_custom_ops"));
   const kiln_custom_op_table* table = entry();
-  if (!table || table->abi_version != KILN_CUSTOM_OP_ABI_VERSION)
+  if (!kiln_custom_op_table_known(table))
     fail_user("K0513", str(label, " was built for another version of kiln/custom_op.h (",
                            table ? table->abi_version : 0u, ", this runtime has ", KILN_CUSTOM_OP_ABI_VERSION, ")"));
   for (uint32_t i = 0; i < table->count; ++i)
-    if (table->ops[i].name && table->ops[i].run) ops[table->ops[i].name] = &table->ops[i];
+    if (kiln_custom_op op = kiln_custom_op_at(table, i); op.name && op.run) ops[op.name] = op;
 }
 
 ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries,

@@ -5,6 +5,7 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "kiln/custom_op.h"
 #include "runtime/element.h"
 #include "runtime/expression.h"
 #include "runtime/placement.h"
@@ -197,6 +198,22 @@ TEST(Processors, TakeTheTightestQuota) {
   write_file_atomic(root.path() + "/cpu/c/cpu.cfs_quota_us", "50000\n");
   write_file_atomic(root.path() + "/cpu/c/cpu.cfs_period_us", "100000\n");
   EXPECT_EQ(cgroup_quota(root.path(), "4:cpu,cpuacct:/c\n"), 0.5);
+}
+
+TEST(CustomOpTable, OldLibrariesAreStillRead) {
+  auto run = [](kiln_op_call*) { return int32_t{0}; };
+  const kiln_custom_op_v1 old_ops[] = {{"mylib::a", run}, {"mylib::b", run}};
+  kiln_custom_op_table old{1, 2, nullptr};
+  EXPECT_FALSE(kiln_custom_op_table_known(&old));
+  old.ops = reinterpret_cast<const kiln_custom_op*>(old_ops);
+  ASSERT_TRUE(kiln_custom_op_table_known(&old));
+  EXPECT_STREQ(kiln_custom_op_at(&old, 1).name, "mylib::b");
+  EXPECT_EQ(kiln_custom_op_at(&old, 1).schema, nullptr);
+  const kiln_custom_op ops[] = {{"mylib::a", run, nullptr}, {"mylib::b", run, "b(Tensor(a!) x) -> ()"}};
+  kiln_custom_op_table now{KILN_CUSTOM_OP_ABI_VERSION, 2, ops};
+  EXPECT_STREQ(kiln_custom_op_at(&now, 1).schema, "b(Tensor(a!) x) -> ()");
+  now.abi_version = KILN_CUSTOM_OP_ABI_VERSION + 1;
+  EXPECT_FALSE(kiln_custom_op_table_known(&now));
 }
 
 }  // namespace

@@ -9,6 +9,7 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -27,7 +28,7 @@ struct PreparedStep {
   kiln_kernel kernel = nullptr;
   int64_t scratch_bytes = 0;
   const LibraryKernel* library = nullptr;
-  const kiln_custom_op* custom = nullptr;
+  std::optional<kiln_custom_op> custom;
   bool late = false;                         // some expression of its own mentions a late symbol
   bool visible = false;                      // hooks see it
   std::vector<int32_t> args;                 // buffers of a kernel
@@ -39,7 +40,7 @@ struct Lifetime {
   bool used() const { return last >= 0; }
 };
 
-using CustomOps = std::map<std::string, const kiln_custom_op*, std::less<>>;  // by "mylib::foo"
+using CustomOps = std::map<std::string, kiln_custom_op, std::less<>>;  // by "mylib::foo"
 
 class Program {
  public:

@@ -252,7 +252,7 @@ class CustomCall : public kiln_op_call {
 const kiln_op_functions& CustomCall::table() {
   static const kiln_op_functions functions = {
       sizeof(kiln_op_functions),
-      KILN_CUSTOM_OP_ABI_VERSION,
+      KILN_CUSTOM_OP_CALL_VERSION,
       [](const kiln_op_call* c) { return static_cast<int32_t>(self(c).step_.step->call_args.size()); },
       [](const kiln_op_call* c, int32_t i) {
         return self(c).guarded([&] {

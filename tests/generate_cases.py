@@ -314,6 +314,28 @@ def nonzero():
 
 
 @case
+def known_count():
+    def forward(self, x, y):
+        torch._check(x.nonzero().shape[0] == 6)
+        return torch.ones(x.nonzero().shape[0]) + y
+    return of(forward, [(torch.arange(1, 7), randn(6)), (-torch.arange(1, 7), randn(6))],
+              "a count that the program says it knows: nobody reads the positions, and other counts are refused",
+              bad=[(torch.arange(6), randn(6))])
+
+
+@case
+def slice_by_data():
+    def forward(self, x, n):
+        k = n.item()
+        swapped = torch.cat([x[k:], x[:k]])
+        x[:k] *= 2
+        return swapped, x[-k:, ::2] + 1, torch.ones(x[1:k].shape[0], 2), x[:k] @ x.t()
+    return of(forward, [(randn(6, 4), torch.tensor(k)) for k in (2, 0, 6, 9, -2)],
+              "slices whose bounds are read from a tensor: in range, empty, past the end, from the end",
+              {"x": {0: Dim.DYNAMIC}})
+
+
+@case
 def topk():
     def forward(self, x, odd):
         values, indices = x.topk(3)
@@ -405,6 +427,47 @@ def custom_op():
               "a custom operator between two of ATen", needs="custom operators")
 
 
+class CustomWrites(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("total", torch.zeros(4, 3))
+
+    def forward(self, x, y):
+        torch.ops.mylib.inc_(x[1:3], 2)  # rows of an input
+        torch.ops.mylib.inc_(self.total, 1)  # a buffer
+        both = y * 2
+        sums = torch.ops.mylib.add_to_both(both[0], both[1], x[0])  # two views of one value, and a result
+        torch.ops.mylib.inc_all_([both[2], both[3]], 5)
+        out = torch.zeros_like(y)
+        plus = torch.ops.mylib.add_with_out(y, out) + torch.ops.mylib.add_with_out(y, None)
+        return self.total + x, both, sums, out, plus
+
+
+@case
+def custom_writes():
+    return Case(CustomWrites(), [(randn(4, 3), randn(4, 3)) for _ in range(2)],
+                "custom operators that write to inputs, buffers, views, lists and None", sequence=True,
+                needs="custom operators")
+
+
+@case
+def custom_writes_decomposed():
+    return Case(CustomWrites(), [(randn(4, 3), randn(4, 3)) for _ in range(2)],
+                "the same, made functional by the export (auto_functionalized_v2)", sequence=True,
+                needs="custom operators", decompose=True)
+
+
+@case
+def custom_writes_dynamic():
+    def forward(self, x):
+        left = torch.ops.mylib.add_to_both(x[:, 0], x[:, 1], x[:, 2])
+        y = x + 1
+        torch.ops.mylib.inc_(y[1:], 3)
+        return left, y
+    return of(forward, [(randn(n, 3),) for n in (4, 3, 7)], "columns and rows of dynamic length",
+              {"x": {0: Dim("n", min=3, max=32)}}, needs="custom operators")
+
+
 @case
 def blocks32():
     """Thirty-two equal blocks, each on a source line of its own: kernels are shared, provenance is not."""
@@ -435,6 +498,38 @@ def register_custom_operators():
     library.define("foo_add1(Tensor a) -> Tensor")
     library.impl("foo_add1", lambda a: a + 1, "CompositeExplicitAutograd")
     torch.library.register_fake("mylib::foo_add1", lambda a: torch.empty_like(a), lib=library)
+
+    def define(schema, run, fake):
+        name = schema.split("(")[0]
+        library.define(schema)
+        library.impl(name, run, "CompositeExplicitAutograd")
+        torch.library.register_fake("mylib::" + name, fake, lib=library)
+
+    def inc(x, k=1):
+        x.add_(k)
+
+    def inc_all(xs, k=1):
+        for x in xs:
+            x.add_(k)
+
+    def add_to_both(x, y, z):
+        x.add_(z)
+        y.add_(z)
+        return x + y
+
+    def add_with_out(x, out):
+        if out is not None:
+            out.copy_(x + 1)
+        return x + 2
+
+    def nothing(*args):
+        return None
+
+    # As examples/custom_ops declares them.
+    define("inc_(Tensor(a!) x, int k=1) -> ()", inc, nothing)
+    define("inc_all_(Tensor(a!)[] xs, int k=1) -> ()", inc_all, nothing)
+    define("add_to_both(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor", add_to_both, lambda x, y, z: torch.empty_like(x))
+    define("add_with_out(Tensor x, Tensor(a!)? out) -> Tensor", add_with_out, lambda x, out: torch.empty_like(x))
     return library
 
 

@@ -148,18 +148,66 @@ int32_t fn_mutated_arg(kiln_op_call* call) {
   return rc ? rc : add_output(call, 0, x, y, 0);
 }
 
+// Operators that write to what they are given. Their schemas say so: Tensor(a!).
+
+// x += k
+int32_t inc_(kiln_op_call* call) {
+  const DLTensor* x = tensor(call, "x");
+  if (!x) return kiln_op_fail(call, "x is missing"), 1;
+  return add_into(call, *x, nullptr, kiln_op_int(call, kiln_op_find(call, "k"), 1), *x);
+}
+
+// Every x of the list += k
+int32_t inc_all_(kiln_op_call* call) {
+  const int32_t list = kiln_op_find(call, "xs");
+  const int64_t k = kiln_op_int(call, kiln_op_find(call, "k"), 1);
+  for (int64_t i = 0; i < kiln_op_list_size(call, list); ++i) {
+    const DLTensor* x = kiln_op_list_tensor(call, list, i);
+    if (!x) return kiln_op_fail(call, "a tensor of the list is missing"), 1;
+    if (int32_t rc = add_into(call, *x, nullptr, k, *x)) return rc;
+  }
+  return 0;
+}
+
+// x += z, y += z, and the result is the new x + the new y.
+int32_t add_to_both(kiln_op_call* call) {
+  const DLTensor *x = tensor(call, "x"), *y = tensor(call, "y"), *z = tensor(call, "z");
+  if (!x || !y || !z) return kiln_op_fail(call, "a tensor is missing"), 1;
+  if (int32_t rc = add_into(call, *x, z, 0, *x)) return rc;
+  if (int32_t rc = add_into(call, *y, z, 0, *y)) return rc;
+  return add_output(call, 0, x, y, 0);
+}
+
+// The result is x + 2; out, where it is given, becomes x + 1.
+int32_t add_with_out(kiln_op_call* call) {
+  const DLTensor *x = tensor(call, "x"), *out = tensor(call, "out");
+  if (!x) return kiln_op_fail(call, "x is missing"), 1;
+  if (out)
+    if (int32_t rc = add_into(call, *x, nullptr, 1, *out)) return rc;
+  return add_output(call, 0, x, nullptr, 2);
+}
+
 const kiln_custom_op ops[] = {
-    {"mylib::foo", foo},
-    {"mylib::foo2", foo2},
-    {"mylib::foo_add1", foo_add1},
-    {"mylib::foo_add2", foo_add2},
-    {"aoti_custom_ops::custom_add", custom_add},
-    {"aoti_custom_ops::fn_with_tuple_output", fn_with_tuple_output},
-    {"aoti_custom_ops::fn_with_list_output", fn_with_list_output},
-    {"aoti_custom_ops::fn_with_mix_outputs", fn_with_mix_outputs},
-    {"aoti_custom_ops::fn_with_default_input", fn_with_default_input},
-    {"aoti_custom_ops::fn_out_variant_without_return", fn_out_variant_without_return},
-    {"aoti_custom_ops::fn_mutated_arg", fn_mutated_arg},
+    {"mylib::foo", foo, "foo(Tensor a, Tensor b) -> Tensor"},
+    {"mylib::foo2", foo2, "foo2(Tensor a, Tensor b) -> Tensor"},
+    {"mylib::foo_add1", foo_add1, "foo_add1(Tensor a) -> Tensor"},
+    {"mylib::foo_add2", foo_add2, "foo_add2(Tensor a) -> Tensor"},
+    {"mylib::inc_", inc_, "inc_(Tensor(a!) x, int k=1) -> ()"},
+    {"mylib::inc_all_", inc_all_, "inc_all_(Tensor(a!)[] xs, int k=1) -> ()"},
+    {"mylib::add_to_both", add_to_both, "add_to_both(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor"},
+    {"mylib::add_with_out", add_with_out, "add_with_out(Tensor x, Tensor(a!)? out) -> Tensor"},
+    {"aoti_custom_ops::custom_add", custom_add, "custom_add(Tensor t1, Tensor t2) -> Tensor"},
+    {"aoti_custom_ops::fn_with_tuple_output", fn_with_tuple_output,
+     "fn_with_tuple_output(Tensor t1, int i1) -> (Tensor, Tensor)"},
+    {"aoti_custom_ops::fn_with_list_output", fn_with_list_output,
+     "fn_with_list_output(Tensor[] tensors, int i1) -> Tensor[]"},
+    {"aoti_custom_ops::fn_with_mix_outputs", fn_with_mix_outputs,
+     "fn_with_mix_outputs(Tensor t1, Tensor[] tensors) -> (Tensor, Tensor[])"},
+    {"aoti_custom_ops::fn_with_default_input", fn_with_default_input,
+     "fn_with_default_input(Tensor t, int i1=3) -> Tensor"},
+    {"aoti_custom_ops::fn_out_variant_without_return", fn_out_variant_without_return,
+     "fn_out_variant_without_return(Tensor x, Tensor(a!) y) -> ()"},
+    {"aoti_custom_ops::fn_mutated_arg", fn_mutated_arg, "fn_mutated_arg(Tensor(a!) x, Tensor y) -> Tensor"},
 };
 const kiln_custom_op_table table = {KILN_CUSTOM_OP_ABI_VERSION, sizeof ops / sizeof ops[0], ops};
 

@@ -1,8 +1,8 @@
 /* How a shared library brings its own operators to Kiln.
  *
- * The library exports one function, kiln_custom_ops(), that returns a table of {name, function}. It links against
- * nothing of Kiln: a call brings its own functions, reached through the inline ones below. The same library serves
- * `kiln compile --custom-op-lib`, packages (which carry a copy) and kiln_load_options.custom_op_libraries.
+ * The library exports one function, kiln_custom_ops(), that returns a table of {name, function, schema}. It links
+ * against nothing of Kiln: a call brings its own functions, reached through the inline ones below. The same library
+ * serves `kiln compile --custom-op-lib`, packages (which carry a copy) and kiln_load_options.custom_op_libraries.
  *
  *   static int32_t double_it(kiln_op_call* call) {
  *     const DLTensor* x = kiln_op_tensor(call, kiln_op_find(call, "x"));
@@ -11,9 +11,12 @@
  *     …
  *     return 0;
  *   }
- *   static const kiln_custom_op ops[] = {{"mylib::double_it", double_it}};
+ *   static const kiln_custom_op ops[] = {{"mylib::double_it", double_it, "double_it(Tensor x) -> Tensor"}};
  *   static const kiln_custom_op_table table = {KILN_CUSTOM_OP_ABI_VERSION, 1, ops};
  *   KILN_CUSTOM_OP_EXPORT const kiln_custom_op_table* kiln_custom_ops(void) { return &table; }
+ *
+ * An operator that writes to an argument says so in its schema, as in PyTorch: "inc_(Tensor(a!) x, int k) -> ()". It
+ * then writes to the memory of kiln_op_tensor(…)->data; to all other arguments it must not write.
  *
  * An operator may be called from several threads at once. It must not throw and must not keep what it is given. */
 #ifndef KILN_CUSTOM_OP_H
@@ -28,7 +31,8 @@
 extern "C" {
 #endif
 
-#define KILN_CUSTOM_OP_ABI_VERSION 1
+#define KILN_CUSTOM_OP_ABI_VERSION 2  /* of the table; 1 had no schema and is still read */
+#define KILN_CUSTOM_OP_CALL_VERSION 1 /* of kiln_op_functions */
 
 typedef enum kiln_arg_kind {
   KILN_ARG_NONE = 0,
@@ -115,6 +119,9 @@ static inline void kiln_op_fail(kiln_op_call* call, const char* message) { call-
 typedef struct kiln_custom_op {
   const char* name;                   /* "mylib::foo", or with an overload "mylib::foo.out" */
   int32_t (*run)(kiln_op_call* call); /* 0: done */
+  /* What PyTorch prints of it (str(torch.ops.mylib.foo.default._schema)), with or without "mylib::". NULL: it has
+   * results and writes to none of its arguments. */
+  const char* schema;
 } kiln_custom_op;
 
 typedef struct kiln_custom_op_table {
@@ -122,6 +129,28 @@ typedef struct kiln_custom_op_table {
   uint32_t count;
   const kiln_custom_op* ops;
 } kiln_custom_op_table;
+
+/* For those who read tables. Version 1 had {name, run} only. */
+typedef struct kiln_custom_op_v1 {
+  const char* name;
+  int32_t (*run)(kiln_op_call* call);
+} kiln_custom_op_v1;
+static inline int32_t kiln_custom_op_table_known(const kiln_custom_op_table* table) {
+  return table && (table->ops || table->count == 0) && table->abi_version >= 1 &&
+         table->abi_version <= KILN_CUSTOM_OP_ABI_VERSION;
+}
+static inline kiln_custom_op kiln_custom_op_at(const kiln_custom_op_table* table, uint32_t index) {
+  kiln_custom_op out;
+  if (table->abi_version == 1) {
+    const kiln_custom_op_v1* old = (const kiln_custom_op_v1*)(const void*)table->ops + index;
+    out.name = old->name;
+    out.run = old->run;
+    out.schema = NULL;
+  } else {
+    out = table->ops[index];
+  }
+  return out;
+}
 
 #define KILN_CUSTOM_OP_EXPORT __attribute__((visibility("default")))
 typedef const kiln_custom_op_table* (*kiln_custom_ops_fn)(void); /* the type of the exported kiln_custom_ops */

@@ -1,6 +1,7 @@
 #include "debug/tell_package.h"
 
-#include <set>
+#include <algorithm>
+#include <map>
 
 #include "base/trace_file.h"
 #include "debug/package_debug.h"
@@ -14,12 +15,27 @@
 namespace kiln {
 namespace {
 
-std::vector<std::string> custom_operators(const format::Plan& plan) {
-  std::set<std::string> names;
+// What the plan's steps show of the libraries' schemas: names of arguments, and which of them are written.
+std::vector<CustomOp> custom_operators(const format::Plan& plan) {
+  std::map<std::string, CustomOp> found;
   for_each_step(plan.steps, [&](const format::Step& step, int) {
-    if (step.kind == format::StepKind::custom) names.insert(step.target);
+    if (step.kind != format::StepKind::custom || found.contains(step.target)) return;
+    CustomOp custom{step.target, Schema{}};
+    custom.schema->name = step.target;
+    for (const format::CallArg& arg : step.call_args) {
+      SchemaArg declared;
+      declared.name = arg.name;
+      constexpr uint8_t buffer = 1, buffers = 2;
+      if (arg.kind == buffer || arg.kind == buffers)
+        for (int32_t item : arg.items)
+          declared.writes |= std::find(step.mutates.begin(), step.mutates.end(), item) != step.mutates.end();
+      custom.schema->args.push_back(declared);
+    }
+    found[step.target] = std::move(custom);
   });
-  return {names.begin(), names.end()};
+  std::vector<CustomOp> out;
+  for (auto& [target, custom] : found) out.push_back(std::move(custom));
+  return out;
 }
 
 // The graph as it was read, with the weights that the plan has kept.

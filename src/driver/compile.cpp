@@ -50,7 +50,7 @@ PipelineOptions pipeline_options(const CompileOptions& options, int lanes) {
     pipeline.disabled = options.settings->get_list("disable_pass");
     pipeline.fault = fault_of(*options.settings);
   }
-  if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).names();
+  if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).declared();
   if (options.progress) pipeline.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
   return pipeline;
 }

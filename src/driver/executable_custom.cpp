@@ -2,6 +2,7 @@
 
 #include <dlfcn.h>
 
+#include <cstring>
 #include <deque>
 
 #include "driver/executable_dlpack.h"
@@ -64,8 +65,12 @@ DLTensor* make_output(kiln_op_call* call, int32_t output, int32_t rank, const in
     state.failure = str("it asks for output ", output, " of ", state.outputs.size());
     return nullptr;
   }
+  if (rank < 0 || (rank > 0 && !given_sizes)) {
+    state.failure = str("it gives no sizes for output ", output);
+    return nullptr;
+  }
   const TensorType& type = *state.output_types[static_cast<size_t>(output)];
-  const std::vector<int64_t> sizes(given_sizes, given_sizes + std::max(rank, 0));
+  const std::vector<int64_t> sizes(given_sizes, given_sizes + rank);
   bool fits = sizes.size() == type.sizes.size();
   for (size_t dim = 0; fits && dim < sizes.size(); ++dim)
     fits = sizes[dim] >= 0 && (!type.sizes[dim].is_constant() || type.sizes[dim].value() == sizes[dim]);
@@ -81,7 +86,7 @@ DLTensor* make_output(kiln_op_call* call, int32_t output, int32_t rank, const in
 
 constexpr kiln_op_functions functions = {
     sizeof(kiln_op_functions),
-    KILN_CUSTOM_OP_ABI_VERSION,
+    KILN_CUSTOM_OP_CALL_VERSION,
     [](const kiln_op_call* call) { return static_cast<int32_t>(CallState::of(call).args.size()); },
     [](const kiln_op_call* call, int32_t arg) {
       const CallArgument* a = CallState::of(call).arg(arg);
@@ -157,13 +162,84 @@ void add_argument(CallState& state, const std::string& name, const Datum& datum)
 
 }  // namespace
 
+namespace {
+
+std::optional<Schema> declared_schema(const std::string& path, const kiln_custom_op& op) {
+  if (!op.schema) return std::nullopt;
+  const std::string name = op.name;
+  const std::string space = name.substr(0, std::min(name.find("::"), name.size()));
+  Schema schema;
+  try {
+    schema = parse_schema(op.schema, space);
+  } catch (const Error& error) {
+    fail_user("K0670", str(path, ": the schema of ", name, ": ", error.message()));
+  }
+  if (schema.name != target_of(name))
+    fail_user("K0670", str(path, ": the schema of ", name, " is that of ", schema.name));
+  return schema;
+}
+
+Tensor dense_copy(const Tensor& tensor) {
+  Tensor copy = Tensor::empty(tensor.dtype, tensor.sizes);
+  copy_into(tensor, copy);
+  return copy;
+}
+
+void flatten_tensors(const Datum& datum, std::vector<Tensor>& out) {
+  if (datum.is_tensor() && datum.tensor().defined()) out.push_back(datum.tensor());
+  if (datum.is_list())
+    for (const Datum& item : datum.list()) flatten_tensors(item, out);
+}
+
+// Notices writes that nobody declared: compiled code would keep them or lose them as memory happens to be shared.
+class WriteGuard {
+ public:
+  WriteGuard(const CustomOperators::Args& args, const std::vector<std::string>& writes) {
+    std::vector<Tensor> written;
+    auto is_written = [&](const std::string& name) {
+      return std::find(writes.begin(), writes.end(), name) != writes.end();
+    };
+    for (const auto& [name, datum] : args)
+      if (is_written(name)) flatten_tensors(datum, written);
+    for (const auto& [name, datum] : args) {
+      if (is_written(name)) continue;
+      std::vector<Tensor> tensors;
+      flatten_tensors(datum, tensors);
+      for (const Tensor& tensor : tensors) {
+        const bool shared = std::any_of(written.begin(), written.end(), [&](const Tensor& other) {
+          return other.storage->data == tensor.storage->data;
+        });
+        if (!shared) kept_.push_back({name, tensor, dense_copy(tensor)});
+      }
+    }
+  }
+  // The argument that is not as it was; empty: none.
+  std::string changed() const {
+    for (const Kept& kept : kept_) {
+      const Tensor now = dense_copy(kept.tensor);
+      const size_t bytes = static_cast<size_t>(now.numel()) * static_cast<size_t>(dtype_bytes(now.dtype));
+      if (bytes > 0 && std::memcmp(now.storage->data, kept.before.storage->data, bytes) != 0) return kept.name;
+    }
+    return {};
+  }
+
+ private:
+  struct Kept {
+    std::string name;
+    Tensor tensor, before;
+  };
+  std::vector<Kept> kept_;
+};
+
+}  // namespace
+
 struct CustomOperators::Library {
   explicit Library(const std::string& path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
     if (!handle) fail_user("K0670", str(path, ": cannot be loaded as a library of custom operators: ", dlerror()));
     const auto get_table = reinterpret_cast<kiln_custom_ops_fn>(dlsym(handle, "kiln_custom_ops"));
     if (!get_table) fail_user("K0670", str(path, ": exports no function kiln_custom_ops (include/kiln/custom_op.h)"));
     table = get_table();
-    if (!table || table->abi_version != KILN_CUSTOM_OP_ABI_VERSION)
+    if (!kiln_custom_op_table_known(table))
       fail_user("K0670", str(path, ": is built for version ", table ? table->abi_version : 0,
                              " of the custom operator interface; this Kiln has ", KILN_CUSTOM_OP_ABI_VERSION));
   }
@@ -180,21 +256,26 @@ CustomOperators::CustomOperators(const std::vector<std::string>& library_paths) 
     // dlopen searches for a name without a slash; a path on the command line is a path.
     libraries_.push_back(std::make_unique<Library>(path.find('/') == std::string::npos ? "./" + path : path));
     const kiln_custom_op_table& table = *libraries_.back()->table;
-    for (uint32_t i = 0; i < table.count; ++i) operators_[target_of(table.ops[i].name)] = table.ops[i].run;
+    for (uint32_t i = 0; i < table.count; ++i) {
+      const kiln_custom_op op = kiln_custom_op_at(&table, i);
+      if (!op.name || !op.run) fail_user("K0670", str(path, ": entry ", i, " of its table has no name or no function"));
+      operators_[target_of(op.name)] = {op.run, declared_schema(path, op)};
+    }
   }
 }
 CustomOperators::~CustomOperators() = default;
 
 bool CustomOperators::has(const std::string& target) const { return operators_.count(target) > 0; }
 
-std::vector<std::string> CustomOperators::names() const {
-  std::vector<std::string> names;
-  for (const auto& [name, run] : operators_) names.push_back(name);
-  return names;
+std::vector<CustomOp> CustomOperators::declared() const {
+  std::vector<CustomOp> out;
+  for (const auto& [target, op] : operators_) out.push_back({target, op.schema});
+  return out;
 }
 
 std::vector<Datum> CustomOperators::call(const std::string& target, const Args& args,
-                                         const std::vector<CustomResult>& results) const {
+                                         const std::vector<CustomResult>& results,
+                                         const std::vector<std::string>& writes) const {
   const auto found = operators_.find(target);
   if (found == operators_.end())
     fail_user("K0671", str(target, " is not an operator that Kiln has, nor one of the custom operator libraries given",
@@ -205,9 +286,19 @@ std::vector<Datum> CustomOperators::call(const std::string& target, const Args& 
   for (const CustomResult& result : results)
     for (const TensorType& item : result.items) state.output_types.push_back(&item);
   state.outputs.resize(state.output_types.size());
-  if (found->second(&state) != 0)
+  const WriteGuard guard(args, writes);
+  int32_t failed = 0;
+  try {
+    failed = found->second.run(&state);
+  } catch (...) {
+    fail_user("K0671", str("custom operator ", target, " threw an exception"));
+  }
+  if (failed != 0)
     fail_user("K0671", str("custom operator ", target, " failed",
                            state.failure.empty() ? " without saying why" : ": " + state.failure));
+  if (const std::string argument = guard.changed(); !argument.empty())
+    fail_user("K0671", str("custom operator ", target, " wrote to its argument ", argument,
+                           ", which its schema must say (Tensor(a!) ", argument, ")"));
   std::vector<Datum> out;
   size_t next = 0;
   for (const CustomResult& result : results) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/custom_ops.h"
 
 struct kiln_op_call;  // include/kiln/custom_op.h
 
@@ -27,16 +28,22 @@ class CustomOperators {
   CustomOperators(const CustomOperators&) = delete;
 
   bool has(const std::string& target) const;                // "mylib.foo.default"
-  std::vector<std::string> names() const;                   // sorted
+  std::vector<CustomOp> declared() const;                   // sorted, with the schemas that the libraries declare
   using Args = std::vector<std::pair<std::string, Datum>>;  // in the order of the call
   // Arguments that the operator writes to are written in place. Results get the declared dtype and, where they are
-  // numbers, the declared strides; otherwise they are row-major. Throws K0671 with the operator's own message.
-  std::vector<Datum> call(const std::string& target, const Args& args, const std::vector<CustomResult>& results) const;
+  // numbers, the declared strides; otherwise they are row-major. Throws K0671 with the operator's own message, or
+  // naming the argument that it wrote to although that is not among `writes`.
+  std::vector<Datum> call(const std::string& target, const Args& args, const std::vector<CustomResult>& results,
+                          const std::vector<std::string>& writes) const;
 
  private:
   struct Library;
   std::vector<std::unique_ptr<Library>> libraries_;
-  std::map<std::string, int32_t (*)(kiln_op_call*)> operators_;
+  struct Operator {
+    int32_t (*run)(kiln_op_call*);
+    std::optional<Schema> schema;
+  };
+  std::map<std::string, Operator> operators_;
 };
 
 }  // namespace kiln

@@ -8,9 +8,16 @@ namespace {
 
 using ArgumentValues = std::map<std::string, Datum, std::less<>>;
 
-std::vector<CustomResult> declared_results(const Node& node) {
+// Without the new values of what it writes to.
+std::vector<CustomResult> declared_results(const Node& node, const CustomUpdates& updates) {
+  size_t own = node.results.size();
+  for (const std::string& name : updates.names) own -= argument_tensors(*node.find(name)).size();
   std::vector<CustomResult> results;
-  for (const Value* value : node.results) {
+  for (size_t i = 0; i < own; ++i) {
+    const Value* value = node.results[i];
+    if (value->kind == ValueKind::sym_int || value->kind == ValueKind::sym_float || value->kind == ValueKind::sym_bool)
+      fail_unsupported("K0303", str("the custom operator ", node.target, " gives a number; it can only give tensors"),
+                       node.where());
     CustomResult result;
     result.list = value->kind == ValueKind::tensor_list;
     if (value->kind == ValueKind::tensor) result.items.push_back(value->type);
@@ -73,7 +80,7 @@ class InterpretExecutable : public Executable {
  public:
   InterpretExecutable(const Program& program, const ExecutableOptions& options)
       : program_(program.clone()), custom_(options.custom_op_libs) {
-    resolve_operators(program_.graph, custom_.names());
+    resolve_with_custom(program_.graph, custom_.declared());
     interpret_options_.fp64 = options.fp64;
     interpret_options_.after_node = options.after_node;
     interpret_options_.before_graph = options.before_graph;
@@ -96,11 +103,16 @@ class InterpretExecutable : public Executable {
     CustomOperators::Args args;
     for (size_t i = 0; i < node.args.size(); ++i) {
       const std::string& name = node.args[i].name;
+      if (is_custom_note(name)) continue;
       const auto value = values.find(name.empty() ? str(i) : name);
       KILN_CHECK(value != values.end(), str("no value for argument ", i, " ", name, " of ", node.target));
       args.emplace_back(name, value->second);
     }
-    return custom_.call(node.target, args, declared_results(node));
+    const CustomUpdates updates = custom_updates(node);
+    std::vector<std::string> writes = custom_writes(node);
+    writes.insert(writes.end(), updates.names.begin(), updates.names.end());
+    std::vector<CustomResult> results = declared_results(node, updates);
+    return custom_.call(node.target, args, results, writes);
   }
 
   Program program_;  // a copy, with its operators resolved

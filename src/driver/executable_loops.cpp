@@ -59,8 +59,22 @@ class CallRunner {
     std::vector<CustomResult> declared;
     for (size_t i = 0; i < call.outputs.size(); ++i) declared.push_back({false, {type_of(output(call, i))}});
     std::vector<Tensor> results;
-    for (const Datum& result : custom_.call(call.target, args, declared)) flatten(result, results);
+    for (const Datum& result : custom_.call(call.target, args, declared, written_arguments(call)))
+      flatten(result, results);
     return results;
+  }
+
+  static std::vector<std::string> written_arguments(const loops::Call& call) {
+    std::vector<std::string> names;
+    auto written = [&](loops::BufferId id) {
+      return std::find(call.mutates.begin(), call.mutates.end(), id) != call.mutates.end();
+    };
+    for (const loops::Call::Arg& arg : call.args) {
+      const auto* id = std::get_if<loops::BufferId>(&arg.value);
+      const auto* ids = std::get_if<std::vector<loops::BufferId>>(&arg.value);
+      if ((id && written(*id)) || (ids && std::any_of(ids->begin(), ids->end(), written))) names.push_back(arg.name);
+    }
+    return names;
   }
 
   Argument graph_argument(Graph& graph, const loops::Call::Arg& arg) const {
@@ -119,7 +133,7 @@ class LoopsExecutable : public Executable {
   LoopsExecutable(const Program& program, const ExecutableOptions& options) : custom_(options.custom_op_libs) {
     PipelineOptions pipeline;
     pipeline.schedule = options.schedule;
-    pipeline.custom_ops = custom_.names();
+    pipeline.custom_ops = custom_.declared();
     if (options.settings) {
       pipeline.disabled = options.settings->get_list("disable_pass");
       pipeline.fault = fault_of(*options.settings);

@@ -213,7 +213,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.program = program.clone();
   state.machine.lanes = options.lanes;
   state.fault = options.fault;
-  resolve_operators(state.program.graph, options.custom_ops);
+  resolve_with_custom(state.program.graph, options.custom_ops);
   PipelineResult result;
   if (options.observer) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {

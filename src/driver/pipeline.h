@@ -8,6 +8,7 @@
 #include "loop_passes/decisions.h"
 #include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
+#include "ops/custom_ops.h"
 
 namespace kiln {
 
@@ -26,9 +27,9 @@ struct PipelineOptions {
   bool keep_texts = false;            // fill PassReport::text
   bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
-  int lanes = 16;                       // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
-  std::vector<std::string> custom_ops;  // operators that a custom library provides: "mylib.foo.default"
-  loops::FaultInjection fault;          // testing only: what goes wrong on purpose
+  int lanes = 16;                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
+  std::vector<CustomOp> custom_ops;  // operators that a custom library provides
+  loops::FaultInjection fault;       // testing only: what goes wrong on purpose
   std::function<void(const std::string& pass)> progress;
   CompileObserver* observer = nullptr;  // told of every pass
 };

@@ -7,9 +7,10 @@
 namespace kiln {
 namespace {
 
-void collect_unknown(const Graph& graph, std::vector<std::string>& names) {
+void collect_unknown(const Graph& graph, std::vector<CustomOp>& names) {
   for (const auto& node : graph.nodes) {
-    if (Registry::instance().find(node->target) == nullptr) names.push_back(node->target);
+    const std::string target = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
+    if (Registry::instance().find(target) == nullptr) names.push_back({target, {}});
     for (const Node::NamedArgument& arg : node->args)
       if (arg.arg.is_graph()) collect_unknown(*arg.arg.as_graph(), names);
   }

@@ -1,10 +1,12 @@
 #include "graph_passes/functionalize.h"
 
 #include "graph_passes/alias_tracking.h"
+#include "graph_passes/memory_overlap.h"
 #include "graph_passes/node_kinds.h"
 #include "graph_passes/put_back.h"
 #include "graph_passes/view_layout.h"
 #include "interp/written_inputs.h"
+#include "ops/custom_ops.h"
 #include "ops/decompose_call.h"
 #include "ops/op_record.h"
 
@@ -44,6 +46,7 @@ class Functionalizer {
     here_ = &node;
     if (has_subgraph(node)) return visit_control_flow(node);
     if (node.op && node.op->schema.mutates()) return visit_write(node);
+    if (!node.op && node.find(writes_argument)) return visit_custom_write(node);
     if (node.op && node.op->schema.is_view() && visit_view(node)) return;
     renew_arguments(node);
     for (Value* result : node.results) add_bases(result);
@@ -217,6 +220,110 @@ class Functionalizer {
     removed_.push_back(&node);
     changed_ = true;
     context_.note(str("functional: ", node.name, " = ", node.target, " became ", value->name));
+  }
+
+  // A custom operator that writes to arguments becomes one that gives their new values as well.
+  void visit_custom_write(Node& node) {
+    struct Written {
+      std::string name;
+      Alias* alias;
+    };
+    std::vector<Written> written;
+    std::vector<std::string> entries;
+    for (const std::string& name : custom_writes(node)) {
+      const std::string same = same_memory(node, name, entries);
+      entries.push_back(same.empty() ? name : name + "=" + same);
+      if (!same.empty()) continue;
+      for (Value* value : argument_tensors(*node.find(name))) written.push_back({name, table_.find(value)});
+    }
+    for (const auto& named : node.args) {
+      if (is_custom_note(named.name) || custom_name_listed(entries, named.name)) continue;
+      if (const std::string same = same_memory(node, named.name, entries); !same.empty())
+        entries.push_back(named.name + "=" + same);
+    }
+    refuse_overlaps(node, entries);
+    std::vector<Node::NamedArgument> args;
+    for (const auto& named : node.args)
+      if (!is_custom_note(named.name)) args.push_back({named.name, current(named.arg)});
+    args.push_back({std::string(updates_argument), names_argument(entries)});
+    Node* made = add_node(node.target, node.name);
+    made->origins = node.origins;
+    made->args = std::move(args);
+    take_results(node, *made);
+    for (const Written& one : written) {
+      Value* value = graph_.add_result(made, graph_.unique_name(one.name), ValueKind::tensor);
+      value->type = one.alias->type;
+      if (one.alias->parent) value->type.offset = Expr(0);
+      write(*one.alias, value);
+    }
+    removed_.push_back(&node);
+    changed_ = true;
+    context_.note(str("functional: ", node.name, " = ", node.target, " gives what it wrote to"));
+  }
+
+  static bool custom_name_listed(const std::vector<std::string>& entries, const std::string& name) {
+    for (const std::string& entry : entries)
+      if (entry == name || starts_with(entry, name + "=")) return true;
+    return false;
+  }
+
+  // The argument among `entries` that is the very tensor that argument `name` is; empty: none.
+  std::string same_memory(const Node& node, const std::string& name, const std::vector<std::string>& entries) {
+    const Argument* arg = node.find(name);
+    if (!arg || !arg->is_value() || arg->as_value()->kind != ValueKind::tensor) return {};
+    const Alias* alias = table_.find(arg->as_value());
+    for (const std::string& entry : entries) {
+      const Argument* other = node.find(entry);
+      if (!other || !other->is_value() || other->as_value()->kind != ValueKind::tensor) continue;
+      const Alias* there = table_.find(other->as_value());
+      const bool same_type = there && alias && there->base == alias->base && there->type == alias->type;
+      if (same_type) return entry;
+    }
+    return {};
+  }
+
+  // Each written tensor has memory of its own once the call is functional: no other argument may share it.
+  void refuse_overlaps(const Node& node, const std::vector<std::string>& entries) {
+    std::vector<std::pair<std::string, const Alias*>> seen;
+    for (const auto& named : node.args) {
+      bool is_same = false;
+      for (const std::string& entry : entries) is_same |= starts_with(entry, named.name + "=");
+      if (is_custom_note(named.name) || is_same) continue;
+      const bool writes = custom_name_listed(entries, named.name);
+      for (const Value* value : argument_tensors(named.arg)) {
+        const Alias* alias = table_.find(value);
+        for (const auto& [other, there] : seen) {
+          const bool concerns = writes || custom_name_listed(entries, other);
+          if (!concerns || alias->base != there->base || disjoint(alias->type, there->type, ranges_)) continue;
+          fail_unsupported("K0230",
+                           str("the custom operator ", node.target, " writes to memory that its arguments ", other,
+                               " and ", named.name, " share"),
+                           located(node));
+        }
+        seen.emplace_back(named.name, alias);
+      }
+    }
+  }
+
+  void take_results(Node& from, Node& to) {
+    for (Value* result : from.results) {
+      Value* made = graph_.add_result(&to, graph_.unique_name(result->name), result->kind);
+      made->type = result->type;
+      made->expr = result->expr;
+      for (Value* item : result->items) {
+        if (!item) {
+          made->items.push_back(nullptr);
+          continue;
+        }
+        Value* twin = graph_.add_item(made, graph_.unique_name(item->name));
+        twin->type = item->type;
+        table_.set(item, table_.add_base(twin));
+      }
+      if (result->kind == ValueKind::tensor)
+        table_.set(result, table_.add_base(made));
+      else if (result->kind != ValueKind::tensor_list)
+        graph_.replace_uses(result, made);
+    }
   }
 
   // unsqueeze_ and the like write no element: from here on, self is the view.

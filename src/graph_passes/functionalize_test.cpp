@@ -4,6 +4,7 @@
 #include "graph_passes/pass_test.h"
 #include "graph_passes/view_layout.h"
 #include "interp/interp.h"
+#include "ops/custom_ops.h"
 
 namespace kiln {
 namespace {
@@ -249,6 +250,62 @@ TEST(ViewLayout, WhenAReshapeIsAView) {
   EXPECT_EQ(can_view({4, s}, {1, 4}, {s * Expr(4)}, ranges), Proof::no);
   EXPECT_EQ(can_view({0, 3}, {1, 9}, {0}, ranges), Proof::yes);
   EXPECT_EQ(can_view({s, 2, 3}, {12, 3, 1}, {s, 6}, ranges), Proof::yes);
+}
+
+// mylib.inc_: x += 1, in place. What it writes to comes with the node, as resolve_with_custom puts it there.
+InterpretOptions with_inc() {
+  InterpretOptions options;
+  options.custom = [](const Node&, const std::map<std::string, Datum, std::less<>>& args) {
+    Tensor x = args.at("x").tensor();
+    for (int64_t i = 0; i < x.numel(); ++i) x.set_item(i, Scalar(x.item(i).as_double() + 1));
+    return std::vector<Datum>{};
+  };
+  return options;
+}
+
+TEST(Functionalize, CustomOperatorsGiveWhatTheyWrote) {
+  Program program = program_of(R"(
+  input %x: f32[4] = user
+  %s: f32[2] offset {1} = aten.slice.Tensor(self=%x, dim=0, start=1, end=3)
+  mylib.inc_.default(x=%s, _kiln_writes=["x"]) named inc_1
+  %y: f32[4] = aten.mul.Tensor(self=%x, other=2)
+  mylib.inc_.default(x=%y, _kiln_writes=["x"]) named inc_2
+  output %y = user
+)",
+                               "", {}, {"mylib.inc_.default"});
+  Program after = functional_of(program);
+  EXPECT_NE(signed_body_of(after).find("mylib.inc_.default(x=%s, _kiln_updates=[\"x\"])"), std::string::npos)
+      << signed_body_of(after);
+  EXPECT_EQ(after.output_specs.at(0).kind, OutputKind::user_input_mutation);
+  const std::vector<Datum> inputs = {Datum{counted(DType::f32, {4}, 1)}};
+  EXPECT_EQ(result_text(Interpreter(after, with_inc()).run(inputs)),
+            result_text(Interpreter(program, with_inc()).run(inputs)));
+}
+
+TEST(Functionalize, CustomOperatorsWithSharedMemory) {
+  const std::string one_value = R"(
+  input %x: f32[4] = user
+  %y: f32[4] = aten.mul.Tensor(self=%x, other=2)
+  mylib.two.default(a=%y, b=%y, _kiln_writes=["a"]) named two_1
+  output %y = user
+)";
+  Program same = functional_of(program_of(one_value, "", {}, {"mylib.two.default"}));
+  EXPECT_NE(body_of(same).find("_kiln_updates=[\"a\", \"b=a\"]"), std::string::npos) << body_of(same);
+  const std::string overlap = R"(
+  input %x: f32[4] = user
+  %a: f32[3] = aten.slice.Tensor(self=%x, dim=0, start=0, end=3)
+  %b: f32[3] offset {1} = aten.slice.Tensor(self=%x, dim=0, start=1, end=4)
+  mylib.two.default(a=%a, b=%b, _kiln_writes=["a"]) named two_1
+  output %x = user
+)";
+  Program program = program_of(overlap, "", {}, {"mylib.two.default"});
+  try {
+    functional_of(program);
+    FAIL();
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0230");
+    EXPECT_NE(error.message().find("arguments a and b share"), std::string::npos) << error.message();
+  }
 }
 
 }  // namespace

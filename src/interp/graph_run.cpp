@@ -2,6 +2,8 @@
 
 #include <bit>
 
+#include "interp/tensor_sharing.h"
+#include "ops/custom_ops.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -26,6 +28,29 @@ Datum to_wide(const Datum& datum) {
   std::vector<Datum> out;
   for (const Datum& element : datum.list()) out.push_back(to_wide(element));
   return Datum{std::move(out)};
+}
+
+Datum own_copies(const Datum& datum) {
+  if (datum.is_tensor()) return Datum{own_copy(datum.tensor())};
+  if (!datum.is_list()) return datum;
+  std::vector<Datum> out;
+  for (const Datum& element : datum.list()) out.push_back(own_copies(element));
+  return Datum{std::move(out)};
+}
+
+// What an operator wrote to converted arguments, into the arguments themselves.
+void copy_back(const Datum& from, const Datum& to) {
+  if (from.is_tensor() && to.is_tensor()) {
+    copy_into(convert(from.tensor(), to.tensor().dtype), to.tensor());
+  } else if (from.is_list() && to.is_list()) {
+    for (size_t i = 0; i < from.list().size(); ++i) copy_back(from.list()[i], to.list()[i]);
+  }
+}
+
+void add_tensors(const Datum& datum, std::vector<Datum>& out) {
+  if (datum.is_tensor()) out.push_back(datum);
+  if (datum.is_list())
+    for (const Datum& element : datum.list()) add_tensors(element, out);
 }
 
 // For each node, the values that nothing needs after it.
@@ -216,16 +241,25 @@ void GraphRun::lay_out(const Node& node, std::vector<Datum>& results) const {
 
 std::vector<Datum> GraphRun::run_custom(const Node& node) {
   if (!options_.custom) fail_unsupported("K0200", str("operator ", node.target, " is not known"), node.where());
-  std::map<std::string, Datum, std::less<>> args;
+  const CustomUpdates updates = custom_updates(node);
+  std::map<std::string, Datum, std::less<>> args, given;
   for (size_t i = 0; i < node.args.size(); ++i) {
     const auto& named = node.args[i];
-    Datum datum = evaluate_argument(named.arg);
-    if (options_.fp64) datum = to_nominal(named.arg, datum);
-    args[named.name.empty() ? str(i) : named.name] = std::move(datum);
+    if (is_custom_note(named.name)) continue;
+    const std::string name = named.name.empty() ? str(i) : named.name;
+    given[name] = evaluate_argument(named.arg);
+    const bool renewed = std::find(updates.names.begin(), updates.names.end(), name) != updates.names.end();
+    if (renewed) given[name] = own_copies(given[name]);
+    args[name] = options_.fp64 ? to_nominal(named.arg, given[name]) : given[name];
   }
+  for (const auto& [name, of] : updates.same) args[name] = args[of];
   std::vector<Datum> results = options_.custom(node, args);
-  if (options_.fp64)
+  if (options_.fp64) {
     for (Datum& result : results) result = to_wide(result);
+    for (const auto& names : {custom_writes(node), updates.names})
+      for (const std::string& name : names) copy_back(args[name], given[name]);
+  }
+  for (const std::string& name : updates.names) add_tensors(given[name], results);
   return results;
 }
 

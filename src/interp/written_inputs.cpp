@@ -1,5 +1,6 @@
 #include "interp/written_inputs.h"
 
+#include "ops/custom_ops.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -19,6 +20,8 @@ class WriteFinder {
         visit_control_flow(*node);
       } else if (node->op) {
         visit_call(*node);
+      } else {
+        visit_custom(*node);
       }
     }
   }
@@ -55,6 +58,15 @@ class WriteFinder {
       auto found = by_alias.find(schema.returns[i].alias);
       if (found != by_alias.end()) set_roots(node.results[i], found->second);
     }
+  }
+
+  // The results of a custom operator are never aliases of its arguments: PyTorch does not allow it.
+  void visit_custom(const Node& node) {
+    for (const std::string& name : custom_writes(node))
+      if (const Argument* arg = node.find(name)) {
+        Roots roots = roots_of(*arg);
+        written.insert(roots.begin(), roots.end());
+      }
   }
 
   // The operands, lists flattened, are the subgraphs' inputs in order. Any result may be an alias of any operand.

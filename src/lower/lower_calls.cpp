@@ -1,9 +1,18 @@
 // Library kernels, custom operators, and what concerns symbols: values read from data, assertions.
 #include "lower/lowering.h"
+#include "ops/custom_ops.h"
 #include "ops/op_record.h"
 
 namespace kiln {
 using namespace loops;
+
+namespace {
+
+bool is_number(ValueKind kind) {
+  return kind == ValueKind::sym_int || kind == ValueKind::sym_float || kind == ValueKind::sym_bool;
+}
+
+}  // namespace
 
 Call::Arg Lowering::call_argument(const std::string& name, const Argument& arg) {
   Call::Arg out{name, {}};
@@ -72,7 +81,9 @@ void Lowering::lower_call(const Node& node, Block& block) {
       call.args.push_back(call_argument(arg.name, access.arg(arg.name)));
   } else {
     call.name = node.target;
-    for (const Node::NamedArgument& arg : node.args) call.args.push_back(call_argument(arg.name, arg.arg));
+    for (const Node::NamedArgument& arg : node.args)
+      if (!is_custom_note(arg.name)) call.args.push_back(call_argument(arg.name, arg.arg));
+    call.mutates = write_to_copies(node, call, block);
   }
   // In the order of the results: that is how a library kernel numbers them.
   auto add_output = [&](const Value& value) {
@@ -82,12 +93,49 @@ void Lowering::lower_call(const Node& node, Block& block) {
     for (const std::string& symbol : symbols)
       if (bound_.insert(symbol).second) call.defines.push_back(symbol);
   };
-  for (Value* result : node.results) {
+  for (size_t i = 0; i < node.results.size() - call.mutates.size(); ++i) {
+    const Value* result = node.results[i];
     if (result->kind == ValueKind::tensor) add_output(*result);
+    if (is_number(result->kind))
+      fail_unsupported("K0303", str("the custom operator ", node.target, " gives a number; it can only give tensors"));
     for (Value* item : result->items)
       if (item) add_output(*item);
   }
+  call.proves_sizes = node.op && node.op->reads_data && call.defines.empty();
   block.push_back(Item{std::move(call)});
+}
+
+// What a custom operator writes to: the node's last results, each a copy of the argument first. Where nobody needs the
+// argument's old value, update_in_place drops the copy.
+std::vector<BufferId> Lowering::write_to_copies(const Node& node, Call& call, Block& block) {
+  const CustomUpdates updates = custom_updates(node);
+  std::vector<BufferId> written;
+  std::vector<BufferId> fresh;
+  for (const Value* result : node.results)
+    if (result->kind == ValueKind::tensor) fresh.push_back(buffers_.at(result));
+  auto arg_named = [&](const std::string& name) -> Call::Arg& {
+    for (Call::Arg& arg : call.args)
+      if (arg.name == name) return arg;
+    fail_bug(str(node.target, " has no argument ", name));
+  };
+  size_t count = 0;
+  for (const std::string& name : updates.names) count += argument_tensors(*node.find(name)).size();
+  KILN_CHECK(count <= fresh.size(), str(node.target, " has too few results for what it writes to"));
+  size_t next = fresh.size() - count;
+  for (const std::string& name : updates.names) {
+    Call::Arg& arg = arg_named(name);
+    auto renew = [&](BufferId& id) {
+      if (id == no_buffer) return;
+      copy(id, fresh[next], block, node.origins);
+      id = fresh[next++];
+      written.push_back(id);
+    };
+    if (auto* id = std::get_if<BufferId>(&arg.value)) renew(*id);
+    if (auto* ids = std::get_if<std::vector<BufferId>>(&arg.value))
+      for (BufferId& id : *ids) renew(id);
+  }
+  for (const auto& [name, of] : updates.same) arg_named(name).value = arg_named(of).value;
+  return written;
 }
 
 void Lowering::lower_symbolic(const Node& node, Block& block) {

@@ -27,8 +27,10 @@ class Lowering {
   BufferId copy_of(BufferId from, loops::BufferRole role, loops::Block& block);
 
   void lower_node(const Node& node, loops::Block& block);
+  void bind_fresh_sizes(const Node& node, loops::Block& block);
   // lower_calls.cpp
   void lower_call(const Node& node, loops::Block& block);
+  std::vector<BufferId> write_to_copies(const Node& node, loops::Call& call, loops::Block& block);
   loops::Call::Arg call_argument(const std::string& name, const Argument& arg);
   void lower_symbolic(const Node& node, loops::Block& block);
   void lower_assertion(const Node& node, loops::Block& block);

@@ -29,7 +29,7 @@ std::string kernel_bodies(const Program& program, const Settings& settings,
   options.lanes = target.lanes;
   options.disabled = settings.get_list("disable_pass");
   options.fault = fault_of(settings);
-  options.custom_ops = CustomOperators(custom_op_libs).names();
+  options.custom_ops = CustomOperators(custom_op_libs).declared();
   const PipelineResult result = run_pipeline(program, options);
   const codegen::GeneratedCode code = codegen::generate_cpu(result.loops, target, options.fault);
   std::string out;

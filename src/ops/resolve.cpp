@@ -1,5 +1,6 @@
 #include <algorithm>
 
+#include "ops/custom_ops.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -23,15 +24,21 @@ void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<s
   const Registry& registry = Registry::instance();
   for (auto& node : graph.nodes) {
     node->op = registry.find(node->target);
-    if (node->op) {
-      if (node->op->kind != OpKind::control_flow) name_arguments(*node);
-    } else if (std::find(custom.begin(), custom.end(), node->target) == custom.end()) {
-      Unknown& entry = unknown[node->target];
+    if (node->op && node->op->kind != OpKind::control_flow) name_arguments(*node);
+    const std::string called = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
+    if (!registry.find(called) && std::find(custom.begin(), custom.end(), called) == custom.end()) {
+      Unknown& entry = unknown[called];
       if (entry.count++ == 0) entry.first = node->where();
     }
     for (auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph()) resolve_in(*named.arg.as_graph(), custom, unknown);
   }
+}
+
+bool is_custom_name(const std::string& target) {
+  for (const char* own : {"aten.", "prims.", "higher_order.", "_operator.", "math.", "torch."})
+    if (starts_with(target, own)) return false;
+  return true;
 }
 
 }  // namespace
@@ -47,6 +54,8 @@ void resolve_operators(Graph& graph, const std::vector<std::string>& custom_ops)
     const SourceLine& source = entry.first.source;
     if (source.known()) message += str(", first at ", source.file, ":", source.line, " in ", source.function);
   }
+  if (std::any_of(unknown.begin(), unknown.end(), [](const auto& entry) { return is_custom_name(entry.first); }))
+    message += "\nOperators that are not PyTorch's own come from a library of custom operators: --custom-op-lib";
   Where where = unknown.size() == 1 ? unknown.begin()->second.first : Where{};
   fail_unsupported("K0200", message, where);
 }

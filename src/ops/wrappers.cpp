@@ -1,5 +1,6 @@
 #include "ops/wrappers.h"
 
+#include "ops/custom_ops.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -155,7 +156,7 @@ class Inliner {
 
 bool has_wrappers(const Graph& graph) {
   for (const auto& node : graph.nodes) {
-    if (is_wrapper(*node)) return true;
+    if (is_wrapper(*node) || is_auto_functionalized(*node)) return true;
     for (const auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph() && has_wrappers(*named.arg.as_graph())) return true;
   }
@@ -168,9 +169,14 @@ bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges) {
   for (auto& node : graph.nodes) {
     for (auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph()) changed |= inline_wrapper_calls(*named.arg.as_graph(), ranges);
-    if (is_wrapper(*node)) calls.push_back(node.get());
+    if (is_wrapper(*node) || is_auto_functionalized(*node)) calls.push_back(node.get());
   }
-  for (Node* call : calls) Inliner(graph, *call, ranges).run();
+  for (Node* call : calls) {
+    if (is_auto_functionalized(*call))
+      expand_auto_functionalized(graph, *call, ranges);
+    else
+      Inliner(graph, *call, ranges).run();
+  }
   return changed || !calls.empty();
 }
 
