@@ -22,6 +22,7 @@ class GraphRun {
   Datum evaluate_expr(const Expr& expr);
   void run_node(const Node& node, uint64_t position);
   std::vector<Datum> run_record(const Node& node, uint64_t position);
+  void lay_out(const Node& node, std::vector<Datum>& results) const;
   std::vector<Datum> run_custom(const Node& node);
   void set_value(const Value& value, Datum datum);
   void bind(const Expr& expr, int64_t actual);

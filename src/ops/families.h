@@ -62,5 +62,8 @@ void register_segments(Registry& registry);
 void register_zeta(Registry& registry);
 void register_linalg_norms(Registry& registry);
 void register_linalg_composites(Registry& registry);
+void register_grouped_products(Registry& registry);
+void register_boxes(Registry& registry);
+void register_deformed_convolution(Registry& registry);
 
 }  // namespace kiln

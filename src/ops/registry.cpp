@@ -63,6 +63,9 @@ const Registry& Registry::instance() {
     register_zeta(all);
     register_linalg_norms(all);
     register_linalg_composites(all);
+    register_grouped_products(all);
+    register_boxes(all);
+    register_deformed_convolution(all);
     return all;
   }();
   return registry;
