@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/custom_ops.h"
+#include "ops/effect_tokens.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -20,12 +21,18 @@ void name_arguments(Node& node) {
     if (node.args[i].name.empty() || node.op->schema.find(node.args[i].name) < 0) node.args[i].name = declared[i].name;
 }
 
+// The operator itself, of calls that name one.
+std::string called_operator(const Node& node) {
+  if (is_auto_functionalized(node) || node.target == "higher_order.out_dtype") return functionalized_target(node);
+  return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
+}
+
 void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<std::string, Unknown>& unknown) {
   const Registry& registry = Registry::instance();
   for (auto& node : graph.nodes) {
     node->op = registry.find(node->target);
     if (node->op && node->op->kind != OpKind::control_flow) name_arguments(*node);
-    const std::string called = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
+    const std::string called = called_operator(*node);
     if (!registry.find(called) && std::find(custom.begin(), custom.end(), called) == custom.end()) {
       Unknown& entry = unknown[called];
       if (entry.count++ == 0) entry.first = node->where();
