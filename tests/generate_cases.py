@@ -469,6 +469,65 @@ def custom_writes_dynamic():
 
 
 @case
+def vmap_kept():
+    def forward(self, x, w):
+        inner = torch.vmap(lambda a: torch.vmap(lambda b: (a * b).sum())(w))(x)
+        return torch.vmap(lambda a: torch.softmax(a @ w.t(), 0))(x), inner
+    n = Dim("n", min=2, max=16)
+    return of(forward, [(randn(k, 3), randn(5, 3)) for k in (4, 7)], "vmap that the export keeps, one inside another",
+              {"x": {0: n}})
+
+
+@case
+def dtype_views():
+    def forward(self, z, x):
+        z.real.add_(1)  # an input, through the real part
+        pairs = torch.view_as_real(z)
+        pairs[:, 1].mul_(2)
+        z.conj().mul_(2j)
+        y = x * 1
+        torch.view_as_complex(y).mul_(1j)
+        bits = x.clone()
+        bits.view(torch.int32)[1:].bitwise_and_(0x7FFFFFFF)
+        halves = x.clone()
+        halves.view(torch.int16)[:, 0].zero_()
+        return z * 1, y, bits, halves
+    return of(forward, [(torch.complex(randn(3), randn(3)), randn(4, 2)) for _ in range(2)],
+              "writes through real, view_as_real, conj, view_as_complex and view(dtype)")
+
+
+@case
+def shared_outputs():
+    class Shared(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(3))
+
+        def forward(self, x, y):
+            self.total.add_(x[0])
+            y.mul_(2)
+            doubled = x * 2
+            row = doubled[0]
+            doubled.add_(1)
+            return x, x.t(), x[1:], self.total, self.total[1:], y, y.view(-1), doubled, doubled, row
+    return Case(Shared(), [(randn(2, 3), randn(2, 2)) for _ in range(2)],
+                "outputs that are inputs, views, buffers, or twice the same", sequence=True)
+
+
+@case
+def effects_and_wrappers():
+    from torch._higher_order_ops.out_dtype import out_dtype
+    from torch._higher_order_ops.strict_mode import strict_mode
+
+    def forward(self, x, a, b):
+        torch._higher_order_ops.print("x is {}", 3)
+        return strict_mode(lambda v: v.sin() + 1, (x,)), out_dtype(torch.ops.aten.mm.default, torch.int32, a, b)
+    small = [(randn(3), torch.randint(-100, 100, (2, 40), dtype=torch.int8),
+              torch.randint(-100, 100, (40, 3), dtype=torch.int8)) for _ in range(2)]
+    return of(forward, small, "print with its token, strict_mode, out_dtype", decompose=True)
+
+
+@case
 def blocks32():
     """Thirty-two equal blocks, each on a source line of its own: kernels are shared, provenance is not."""
     width, count = 8, 32

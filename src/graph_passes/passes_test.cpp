@@ -33,6 +33,71 @@ TEST(InlineWrappers, PutsTheSubgraphInPlace) {
   EXPECT_FALSE(inline_wrappers(program, context));
 }
 
+TEST(InlineWrappers, OperandsInAListAndOptionsWithNames) {
+  Program program = program_of(R"(
+  input %x: f32[2] = user
+  %a: f32[2] = higher_order.strict_mode(graph g {
+    input %i: f32[2]
+    %n: f32[2] = aten.neg.default(self=%i)
+    output %n
+  }, [%x])
+  %b: f32[2] = higher_order.invoke_subgraph(graph h {
+    input %j: f32[2]
+    %m: f32[2] = aten.relu.default(self=%j)
+    output %m
+  }, "region", %a)
+  %c: f32[2] = higher_order.tag_activation_checkpoint(graph k {
+    input %l: f32[2]
+    %o: f32[2] = aten.sin.default(self=%l)
+    output %o
+  }, %b, use_reentrant=false)
+  output %c = user
+)");
+  PassContext context;
+  EXPECT_TRUE(inline_wrappers(program, context));
+  verify(program);
+  EXPECT_EQ(body_of(program), R"(  input %x: f32[2]
+  %n: f32[2] = aten.neg.default(self=%x)
+  %m: f32[2] = aten.relu.default(self=%n)
+  %o: f32[2] = aten.sin.default(self=%m)
+  output %o
+)");
+}
+
+TEST(InlineWrappers, TokensAndPrintsAreDropped) {
+  Program program = program_of(R"(
+  input %token: f32[0] = token
+  input %x: f32[2] = user
+  %t1: f32[0], %none: none = higher_order.with_effects(%token, "torch.ops.higher_order.print", "v {}", 3)
+  %t2: f32[0], %y: f32[2] = higher_order.with_effects(%t1, "torch.ops.aten.neg.default", %x)
+  output %t2 = token
+  output %y = user
+)");
+  PassContext context;
+  EXPECT_TRUE(inline_wrappers(program, context));
+  verify(program);
+  ASSERT_EQ(program.input_specs.size(), 1u);
+  ASSERT_EQ(program.output_specs.size(), 1u);
+  EXPECT_EQ(program.output_specs[0].kind, OutputKind::user);
+  ASSERT_EQ(program.graph.nodes.size(), 1u);
+  EXPECT_EQ(program.graph.nodes.front()->target, "aten.neg.default");
+}
+
+TEST(InlineWrappers, OutDtypeComputesInTheWiderType) {
+  Program program = program_of(R"(
+  input %x: i8[2, 3] = user
+  input %y: i8[3, 2] = user
+  %z: i32[2, 2] = higher_order.out_dtype("torch.ops.aten.mm.default", i32, %x, %y)
+  output %z = user
+)");
+  PassContext context;
+  EXPECT_TRUE(inline_wrappers(program, context));
+  verify(program);
+  const std::string text = body_of(program);
+  EXPECT_NE(text.find("aten._to_copy.default(self=%x, dtype=i32)"), std::string::npos) << text;
+  EXPECT_NE(text.find("i32[2, 2] = aten.mm.default("), std::string::npos) << text;
+}
+
 TEST(InlineWrappers, AutocastWritesItsCasts) {
   Program program = program_of(R"(
   input %x: f32[4, 4] = user

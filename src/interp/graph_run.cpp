@@ -180,6 +180,7 @@ void GraphRun::run_node(const Node& node, uint64_t position) {
   } else {
     results = run_custom(node);
   }
+  keep_conjugates(node, results);
   // A file may name a list's elements as separate results.
   if (results.size() == 1 && results[0].is_list() &&
       (node.results.size() != 1 || node.results[0]->kind != ValueKind::tensor_list)) {
@@ -190,6 +191,23 @@ void GraphRun::run_node(const Node& node, uint64_t position) {
     fail_bug(str(node.target, " gave ", results.size(), " results, the graph has ", node.results.size()));
   for (size_t i = 0; i < node.results.size(); ++i) set_value(*node.results[i], results[i]);
   if (options_.after_node) options_.after_node(node, results);
+}
+
+void GraphRun::keep_conjugates(const Node& node, const std::vector<Datum>& results) {
+  if (node.target == "aten._conj.default" || node.target == "aten.conj.default") {
+    const Datum self = node.args.empty() ? Datum{} : evaluate_argument(node.args[0].arg);
+    if (self.is_tensor() && !results.empty() && results[0].is_tensor())
+      conjugates_.add(self.tensor(), results[0].tensor());
+  }
+  if (conjugates_.empty()) return;
+  std::vector<std::string> writes = custom_writes(node);
+  if (node.op)
+    for (const SchemaArg& arg : node.op->schema.args)
+      if (arg.writes) writes.push_back(arg.name);
+  std::vector<Datum> written;
+  for (const std::string& name : writes)
+    if (const Argument* arg = node.find(name)) add_tensors(evaluate_argument(*arg), written);
+  for (const Datum& datum : written) conjugates_.written(datum.tensor());
 }
 
 std::vector<Datum> GraphRun::run_record(const Node& node, uint64_t position) {

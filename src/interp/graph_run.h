@@ -2,6 +2,7 @@
 #pragma once
 #include <unordered_map>
 
+#include "interp/conj_mirrors.h"
 #include "interp/interp.h"
 
 namespace kiln {
@@ -24,6 +25,7 @@ class GraphRun {
   std::vector<Datum> run_record(const Node& node, uint64_t position);
   void lay_out(const Node& node, std::vector<Datum>& results) const;
   std::vector<Datum> run_custom(const Node& node);
+  void keep_conjugates(const Node& node, const std::vector<Datum>& results);
   void set_value(const Value& value, Datum datum);
   void bind(const Expr& expr, int64_t actual);
 
@@ -46,6 +48,7 @@ class GraphRun {
   uint64_t subgraph_runs_ = 0;
   SymbolValues symbols_;
   std::unordered_map<const Value*, Datum> values_;
+  ConjMirrors conjugates_;
 };
 
 }  // namespace kiln

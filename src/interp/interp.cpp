@@ -3,6 +3,7 @@
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"
 #include "interp/written_inputs.h"
+#include "ops/effect_tokens.h"
 #include "ops/wrappers.h"
 
 namespace kiln {
@@ -16,6 +17,7 @@ bool is_constant_input(InputKind kind) {
 std::shared_ptr<const Program> without_wrappers(const Program& program) {
   if (!has_wrappers(program.graph)) return nullptr;
   auto copy = std::make_shared<Program>(program.clone());
+  drop_effect_tokens(*copy);
   inline_wrapper_calls(copy->graph, copy->ranges());
   return copy;
 }

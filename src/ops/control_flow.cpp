@@ -7,7 +7,9 @@ namespace kiln {
 
 void register_control_flow(Registry& registry) {
   for (const char* name : {"cond", "while_loop", "map_impl", "scan", "associative_scan", "wrap_with_set_grad_enabled",
-                           "wrap_with_autocast", "auto_functionalized", "auto_functionalized_v2"}) {
+                           "wrap_with_autocast", "auto_functionalized", "auto_functionalized_v2", "strict_mode",
+                           "hints_wrapper", "invoke_subgraph", "run_const_graph", "wrap", "wrap_activation_checkpoint",
+                           "tag_activation_checkpoint", "out_dtype", "print", "with_effects"}) {
     OpRecord record;
     record.schema_text = std::string(name) + "(Tensor[] operands) -> Tensor[]";
     record.name_space = "higher_order";

@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "ops/custom_ops.h"
+#include "ops/effect_tokens.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -33,11 +34,17 @@ void check_result_kinds(const Node& node) {
     const ValueKind kind = node.results[i]->kind;
     const bool tensor = kind == ValueKind::tensor || kind == ValueKind::tensor_list;
     if (kind != ValueKind::none && tensor == is_number(declared[i].type))
-      fail_user("K0237",
+      fail_user("K0238",
                 str("the program says that ", node.results[i]->name, " is ", tensor ? "a tensor" : "a number", ", but ",
                     node.target, " gives ", tensor ? "a number" : "a tensor"),
                 node.where());
   }
+}
+
+// The operator itself, of calls that name one.
+std::string called_operator(const Node& node) {
+  if (is_auto_functionalized(node) || node.target == "higher_order.out_dtype") return functionalized_target(node);
+  return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
 }
 
 void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<std::string, Unknown>& unknown) {
@@ -46,7 +53,7 @@ void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<s
     node->op = registry.find(node->target);
     if (node->op && node->op->kind != OpKind::control_flow) name_arguments(*node);
     if (node->op) check_result_kinds(*node);
-    const std::string called = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
+    const std::string called = called_operator(*node);
     if (!registry.find(called) && std::find(custom.begin(), custom.end(), called) == custom.end()) {
       Unknown& entry = unknown[called];
       if (entry.count++ == 0) entry.first = node->where();

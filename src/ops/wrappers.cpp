@@ -1,6 +1,7 @@
 #include "ops/wrappers.h"
 
 #include "ops/custom_ops.h"
+#include "ops/effect_tokens.h"
 #include "ops/op_record.h"
 #include "ops/vmap_regions.h"
 
@@ -9,7 +10,26 @@ namespace kiln {
 namespace {
 
 bool is_wrapper(const Node& node) {
-  return node.target == "higher_order.wrap_with_set_grad_enabled" || node.target == "higher_order.wrap_with_autocast";
+  for (const char* name :
+       {"wrap_with_set_grad_enabled", "wrap_with_autocast", "strict_mode", "hints_wrapper", "invoke_subgraph",
+        "run_const_graph", "wrap", "wrap_activation_checkpoint", "tag_activation_checkpoint"})
+    if (starts_with(node.target, "higher_order.") && node.target.substr(13) == name) return true;
+  return false;
+}
+
+// What the subgraph gets: the arguments behind it, with lists opened (strict_mode and hints_wrapper give one list).
+// invoke_subgraph has the region's name between; options (hints, use_reentrant) have names.
+std::vector<Argument> operands_of(const Node& node, size_t graph_at) {
+  std::vector<Argument> out;
+  for (size_t i = graph_at + 1; i < node.args.size(); ++i) {
+    const Argument& arg = node.args[i].arg;
+    if (!node.args[i].name.empty() || std::holds_alternative<std::string>(arg.value)) continue;
+    if (arg.is_list())
+      out.insert(out.end(), arg.as_list().begin(), arg.as_list().end());
+    else
+      out.push_back(arg);
+  }
+  return out;
 }
 
 // Where the subgraph stands among the arguments; the rest are its inputs.
@@ -43,12 +63,12 @@ class Inliner {
   void run() {
     size_t at = graph_position(call_);
     const Graph& inner = *call_.args[at].arg.as_graph();
-    if (call_.args.size() - at - 1 != inner.inputs.size())
-      fail_user(
-          "K0231",
-          str(call_.target, " gives its subgraph ", call_.args.size() - at - 1, " inputs, not ", inner.inputs.size()),
-          call_.where());
-    for (size_t i = 0; i < inner.inputs.size(); ++i) map_[inner.inputs[i]] = call_.args[at + 1 + i].arg;
+    const std::vector<Argument> operands = operands_of(call_, at);
+    if (operands.size() != inner.inputs.size())
+      fail_user("K0231",
+                str(call_.target, " gives its subgraph ", operands.size(), " inputs, not ", inner.inputs.size()),
+                call_.where());
+    for (size_t i = 0; i < inner.inputs.size(); ++i) map_[inner.inputs[i]] = operands[i];
     for (const auto& node : inner.nodes) copy_node(*node);
     if (call_.results.size() > inner.outputs.size())
       fail_user("K0231", str(call_.target, " has more results than its subgraph has outputs"), call_.where());
@@ -153,12 +173,47 @@ class Inliner {
   std::unordered_map<const Value*, Argument> map_;
 };
 
+// out_dtype(operator, dtype, arguments…): the operator on arguments of a type that has room for the result's.
+void expand_out_dtype(Graph& graph, Node& call, const RangeEnv& ranges) {
+  const std::string target = functionalized_target(call);
+  const OpRecord* record = Registry::instance().find(target);
+  const DType* wanted = call.args.size() > 1 ? std::get_if<DType>(&call.args[1].arg.value) : nullptr;
+  if (!record || !wanted || call.results.size() != 1 || call.args.size() - 2 > record->schema.args.size())
+    fail_user("K0231", str(call.target, " of ", target, ": its arguments do not fit"), call.where());
+  DType common = *wanted;
+  for (const auto& named : call.args)
+    if (named.arg.is_value() && named.arg.as_value()->kind == ValueKind::tensor)
+      common = promote(common, named.arg.as_value()->type.dtype);
+  auto add = [&](const OpRecord* op, std::vector<Node::NamedArgument> args) {
+    Node* node = graph.add_node(op->name(), graph.unique_name(op_short_name(op->name())), &call);
+    node->op = op;
+    node->origins = call.origins;
+    node->args = std::move(args);
+    infer_types(*node, graph, ranges);
+    return node->results.at(0);
+  };
+  auto cast = [&](Value* value, DType dtype) {
+    const OpRecord* to_copy = Registry::instance().find("aten._to_copy.default");
+    if (!to_copy) fail_bug("aten._to_copy.default is not declared");
+    return value->type.dtype == dtype ? value : add(to_copy, {{"self", Argument(value)}, {"dtype", Argument(dtype)}});
+  };
+  std::vector<Node::NamedArgument> args;
+  for (size_t i = 2; i < call.args.size(); ++i) {
+    Argument arg = call.args[i].arg;
+    if (arg.is_value() && arg.as_value()->kind == ValueKind::tensor) arg = Argument(cast(arg.as_value(), common));
+    args.push_back({record->schema.args[i - 2].name, std::move(arg)});
+  }
+  graph.replace_uses(call.results[0], cast(add(record, std::move(args)), *wanted));
+  graph.erase(&call);
+}
+
 }  // namespace
 
 bool has_wrappers(const Graph& graph) {
   if (has_vmap_regions(graph)) return true;
   for (const auto& node : graph.nodes) {
-    if (is_wrapper(*node) || is_auto_functionalized(*node)) return true;
+    if (is_wrapper(*node) || is_auto_functionalized(*node) || has_effect_call(*node)) return true;
+    if (node->target == "higher_order.out_dtype") return true;
     for (const auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph() && has_wrappers(*named.arg.as_graph())) return true;
   }
@@ -171,11 +226,14 @@ bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges) {
   for (auto& node : graph.nodes) {
     for (auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph()) changed |= inline_wrapper_calls(*named.arg.as_graph(), ranges);
-    if (is_wrapper(*node) || is_auto_functionalized(*node)) calls.push_back(node.get());
+    if (is_wrapper(*node) || is_auto_functionalized(*node) || node->target == "higher_order.out_dtype")
+      calls.push_back(node.get());
   }
   for (Node* call : calls) {
     if (is_auto_functionalized(*call))
       expand_auto_functionalized(graph, *call, ranges);
+    else if (call->target == "higher_order.out_dtype")
+      expand_out_dtype(graph, *call, ranges);
     else
       Inliner(graph, *call, ranges).run();
   }

@@ -294,8 +294,10 @@ Json GraphWriter::node(const Node& node) {
   out.set("inputs", std::move(inputs));
   out.set("outputs", node_outputs(node));
   out.set("metadata", node_metadata_json(node));
-  out.set("is_hop_single_tensor_return", is_higher_order(node) ? Json(false) : Json());
-  const bool single = !is_higher_order(node) && node.results.size() == 1 && names_.contains(node.results[0]);
+  // A higher-order operator gives a tuple, whose elements have names of their own, but for the few that give a tensor.
+  const bool bare = node.results.size() == 1 && node.results[0]->name == node.name;
+  out.set("is_hop_single_tensor_return", is_higher_order(node) ? Json(bare) : Json());
+  const bool single = (bare || !is_higher_order(node)) && node.results.size() == 1 && names_.contains(node.results[0]);
   out.set("name", single ? names_.at(node.results[0]) : free_name(node.name));
   current_ = nullptr;
   return out;

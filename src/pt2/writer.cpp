@@ -20,9 +20,7 @@ constexpr const char* unknown_torch = "2.9.0";
 Json one(const char* key, Json value) { return Json(Json::Object{JsonMember{key, std::move(value)}}); }
 
 bool is_user(const InputSpec& spec) { return spec.kind == InputKind::user || spec.kind == InputKind::constant_value; }
-bool is_mutation(const OutputSpec& spec) {
-  return spec.kind == OutputKind::buffer_mutation || spec.kind == OutputKind::user_input_mutation;
-}
+bool is_result(const OutputSpec& spec) { return spec.kind == OutputKind::user || spec.kind == OutputKind::loss; }
 
 // The tree if it has as many leaves as there are things, else a plain one.
 std::string fitting_tree(const std::string& text, size_t leaves, std::string (*plain)(size_t)) {
@@ -41,16 +39,20 @@ class ProgramWriter {
     for (size_t i = 0; i < program_.input_specs.size(); ++i)
       if (program_.input_specs[i].kind == InputKind::constant_value)
         constants_.emplace(i, program_.input_specs[i].constant);
-    // PyTorch wants what the program mutates before what it gives back.
-    for (const bool mutations : {true, false})
+    // PyTorch wants tokens of effects first, then what the program mutates, then what it gives back.
+    const auto rank = [&](size_t i) {
+      const OutputSpec& spec = program_.output_specs[i];
+      return spec.kind == OutputKind::token ? 0 : is_result(spec) ? 2 : 1;
+    };
+    for (const int wanted : {0, 1, 2})
       for (size_t i = 0; i < program_.output_specs.size(); ++i)
-        if (is_mutation(program_.output_specs[i]) == mutations) output_order_.push_back(i);
+        if (rank(i) == wanted) output_order_.push_back(i);
     const auto& specs = program_.input_specs;
     const auto inputs = static_cast<size_t>(std::count_if(specs.begin(), specs.end(), is_user));
-    const auto& results = program_.output_specs;
-    const auto mutated = static_cast<size_t>(std::count_if(results.begin(), results.end(), is_mutation));
+    const auto& outputs = program_.output_specs;
+    const auto results = static_cast<size_t>(std::count_if(outputs.begin(), outputs.end(), is_result));
     in_spec_ = fitting_tree(program_.in_spec, inputs, arguments_pytree_text);
-    out_spec_ = fitting_tree(program_.out_spec, results.size() - mutated, outputs_pytree_text);
+    out_spec_ = fitting_tree(program_.out_spec, results, outputs_pytree_text);
     argument_names_ = program_.forward_arg_names;
     if (in_spec_ != program_.in_spec) name_arguments();
     if (!samples_.empty() && samples_.size() != inputs)
@@ -129,7 +131,10 @@ class ProgramWriter {
     version.set("major", schema_major);
     version.set("minor", schema_minor);
     out.set("schema_version", std::move(version));
-    out.set("verifiers", Json::Array{Json("TRAINING")});
+    // PyTorch takes tokens out again, but only of what it calls its functional dialect.
+    const auto& specs = program_.input_specs;
+    const bool tokens = std::any_of(specs.begin(), specs.end(), [](auto& s) { return s.kind == InputKind::token; });
+    out.set("verifiers", Json::Array{Json(tokens ? "ATEN" : "TRAINING")});
     out.set("torch_version", program_.torch_version.empty() ? std::string(unknown_torch) : program_.torch_version);
     out.set("guards_code", guards_code());
     return out;
@@ -160,10 +165,11 @@ class ProgramWriter {
       case InputKind::constant_tensor:
         body.set("tensor_constant_name", spec.target);
         return one("tensor_constant", std::move(body));
+      case InputKind::token:
+        return one("token", std::move(body));
       default:
-        fail_unsupported("K0168", str("the input ", quote(name),
-                                      " is a token or a custom object, which a .pt2 of Kiln "
-                                      "cannot hold"));
+        fail_unsupported("K0168",
+                         str("the input ", quote(name), " is a custom object, which a .pt2 of Kiln cannot hold"));
     }
   }
 
@@ -184,8 +190,7 @@ class ProgramWriter {
       body.set("user_input_name", target != nullptr ? graph.name_of(target) : spec.target);
       return one("user_input_mutation", std::move(body));
     }
-    if (spec.kind != OutputKind::buffer_mutation)
-      fail_unsupported("K0168", "an output that is a token, which a .pt2 of Kiln cannot hold");
+    if (spec.kind == OutputKind::token) return one("token", std::move(body));
     const auto is_parameter = [&spec](const InputSpec& input) {
       return input.kind == InputKind::parameter && input.target == spec.target;
     };
@@ -210,7 +215,7 @@ class ProgramWriter {
     for (size_t i = 0; i < program_.input_specs.size(); ++i)
       if (is_user(program_.input_specs[i])) inputs.push_back(graph.input(i));
     for (const size_t i : output_order_)
-      if (!is_mutation(program_.output_specs[i])) outputs.push_back(graph.argument(program_.graph.outputs[i]));
+      if (is_result(program_.output_specs[i])) outputs.push_back(graph.argument(program_.graph.outputs[i]));
     for (const std::string& name : argument_names_) names.push_back(name);
     Json signature = Json::object();
     signature.set("inputs", std::move(inputs));
