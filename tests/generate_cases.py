@@ -131,6 +131,22 @@ def add_bf16():
 
 
 @case
+def spectral():
+    def forward(self, x, tall, wide, z):
+        sym, hermitian = x + x.mT, z + z.mH
+        tall_u, tall_s, tall_v = torch.linalg.svd(tall)
+        wide_u, wide_s, wide_v = torch.linalg.svd(wide, full_matrices=False)
+        u, s, v = torch.linalg.svd(z)
+        factors, pivots = torch.linalg.ldl_factor(sym)
+        packed, tau = torch.geqrf(tall)
+        return (*torch.linalg.eigh(sym), *torch.linalg.eigh(hermitian), torch.linalg.eigvals(x), *torch.linalg.eig(z),
+                tall_u[:, :3], tall_s, tall_v, wide_u, wide_s, wide_v, u, s, v, factors, pivots, packed, tau,
+                torch.linalg.householder_product(packed, tau))
+    calls = [(randn(5, 5), randn(4, 3), randn(3, 5), torch.randn(4, 4, dtype=torch.complex64)) for _ in range(3)]
+    return of(forward, calls, "eigenvalues, singular values and factors with LAPACK's signs and orders")
+
+
+@case
 def mul():
     def forward(self, x, column, n, flags):
         return x * column, x * 0.5, n * n, n * 2.5, flags * x, flags * flags, x * 3

@@ -18,13 +18,6 @@ void for_batch(LibraryCall& call, DType dtype, std::span<const int64_t> batch, F
   });
 }
 
-template <class T>
-Matrix<T> identity(int64_t n) {
-  Matrix<T> out(n, n);
-  for (int64_t i = 0; i < n; ++i) out(i, i) = T(1);
-  return out;
-}
-
 void store_integers(const TensorView& to, std::span<const int64_t> batch, int64_t index,
                     const std::vector<int64_t>& numbers, int64_t add) {
   Matrix<double> out(static_cast<int64_t>(numbers.size()), 1);

@@ -1,30 +1,13 @@
 // Matrices of library kernels: the last two dimensions of a tensor, one batch element at a time, as row-major arrays of
 // double or complex<double>. Linear algebra is computed in double whatever the tensor's type is; storing rounds.
 #pragma once
-#include <complex>
 #include <cstdint>
 #include <vector>
 
+#include "lapack/matrix.h"
 #include "runtime/library/library.h"
 
 namespace kiln::runtime {
-
-using Complex = std::complex<double>;
-
-template <class T>
-struct Matrix {
-  Matrix() = default;
-  Matrix(int64_t r, int64_t c) : rows(r), columns(c), values(static_cast<size_t>(r * c)) {}
-  int64_t rows = 0, columns = 0;
-  std::vector<T> values;
-  T& operator()(int64_t i, int64_t j) { return values[static_cast<size_t>(i * columns + j)]; }
-  const T& operator()(int64_t i, int64_t j) const { return values[static_cast<size_t>(i * columns + j)]; }
-};
-
-inline double conjugate(double x) { return x; }
-inline Complex conjugate(Complex x) { return std::conj(x); }
-inline double real_part(double x) { return x; }
-inline double real_part(Complex x) { return x.real(); }
 
 // How many matrices (vectors: `inner` = 1) a tensor holds, and where one of them starts. A tensor with fewer or
 // smaller batch dimensions than `batch` is broadcast.

@@ -105,7 +105,8 @@ const Table& table() {
     add(t, ComplexRule::root_squares, {"std"});
     add(t, ComplexRule::product, {"prod", "cumprod"});
     add(t, ComplexRule::native,
-        {"complex_parts", "complex_join", "complex_copy", "view_bytes", "_fft_c2c", "_fft_r2c", "_fft_c2r"});
+        {"complex_parts", "complex_join", "complex_copy", "view_bytes", "_fft_c2c", "_fft_r2c", "_fft_c2r", "geqrf",
+         "ormqr", "orgqr"});
     return t;
   }();
   return rules;

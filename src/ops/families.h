@@ -61,6 +61,7 @@ void register_orthogonal_polynomials(Registry& registry);
 void register_segments(Registry& registry);
 void register_zeta(Registry& registry);
 void register_linalg_norms(Registry& registry);
+void register_linalg_factors(Registry& registry);
 void register_linalg_composites(Registry& registry);
 void register_grouped_products(Registry& registry);
 void register_boxes(Registry& registry);

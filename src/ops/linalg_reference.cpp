@@ -1,49 +1,49 @@
 #include "ops/linalg_reference.h"
 
+#include <algorithm>
 #include <cmath>
 #include <numeric>
+#include <type_traits>
+
+#include "base/error.h"
+#include "lapack/spectral.h"
 
 namespace kiln {
 
 namespace {
 
-using Complex = std::complex<double>;
-
 // What LAPACK compares when it looks for a pivot.
 double pivot_size(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
 
-// Vectors are determined up to a factor of size 1: here their largest entry is real with this sign.
-void fix_sign(RefMatrix& vectors, int64_t column, double sign, RefMatrix* along) {
-  double largest = 0;
-  for (int64_t i = 0; i < vectors.rows; ++i) largest = std::max(largest, std::abs(vectors.at(i, column)));
-  for (int64_t i = 0; i < vectors.rows; ++i) {
-    Complex entry = vectors.at(i, column);
-    if (std::abs(entry) < largest * (1 - 1e-6) || largest == 0) continue;
-    Complex factor = sign * std::conj(entry) / std::abs(entry);
-    for (int64_t k = 0; k < vectors.rows; ++k) vectors.at(k, column) *= factor;
-    for (int64_t k = 0; along && k < along->rows; ++k) along->at(k, column) *= factor;
-    return;
+template <class T>
+Matrix<T> narrowed(const RefMatrix& a) {
+  Matrix<T> out(a.rows, a.columns);
+  for (size_t i = 0; i < a.values.size(); ++i) {
+    if constexpr (std::is_same_v<T, double>)
+      out.values[i] = a.values[i].real();
+    else
+      out.values[i] = a.values[i];
   }
+  return out;
+}
+template <class T>
+RefMatrix widened(const Matrix<T>& a) {
+  RefMatrix out(a.rows, a.columns);
+  for (size_t i = 0; i < a.values.size(); ++i) out.values[i] = a.values[i];
+  return out;
 }
 
-// Orthonormal columns from `known` on, by Gram and Schmidt on the unit vectors.
-void complete(RefMatrix& u, int64_t known) {
-  int64_t unit = 0;
-  for (int64_t k = known; k < u.columns; ++k)
-    for (bool found = false; !found && unit < u.rows; ++unit) {
-      std::vector<Complex> x(static_cast<size_t>(u.rows));
-      x[static_cast<size_t>(unit)] = 1;
-      for (int round = 0; round < 2; ++round)
-        for (int64_t j = 0; j < k; ++j) {
-          Complex dot = 0;
-          for (int64_t i = 0; i < u.rows; ++i) dot += std::conj(u.at(i, j)) * x[static_cast<size_t>(i)];
-          for (int64_t i = 0; i < u.rows; ++i) x[static_cast<size_t>(i)] -= dot * u.at(i, j);
-        }
-      double size = 0;
-      for (Complex value : x) size += std::norm(value);
-      found = size > 1e-6;
-      for (int64_t i = 0; i < u.rows && found; ++i) u.at(i, k) = x[static_cast<size_t>(i)] / std::sqrt(size);
-    }
+// How much of column c of `wanted` is in that of `vectors`: of size 1 where they are the same but for a sign.
+Complex common_part(const RefMatrix& vectors, const RefMatrix& wanted, int64_t c) {
+  Complex dot = 0;
+  for (int64_t i = 0; i < vectors.rows; ++i) dot += std::conj(vectors.at(i, c)) * wanted.at(i, c);
+  return dot;
+}
+void scale_column(RefMatrix& vectors, int64_t c, Complex factor) {
+  for (int64_t i = 0; i < vectors.rows; ++i) vectors.at(i, c) *= factor;
+}
+void copy_column(RefMatrix& vectors, int64_t c, const RefMatrix& from) {
+  for (int64_t i = 0; i < vectors.rows; ++i) vectors.at(i, c) = from.at(i, c);
 }
 
 }  // namespace
@@ -163,18 +163,22 @@ RefMatrix reference_triangular(const RefMatrix& a, const RefMatrix& b, bool uppe
 }
 
 // Reflections as whole matrices.
-RefMatrix reference_qr(RefMatrix& r) {
+RefMatrix reference_qr(RefMatrix& r, RefReflections* packed) {
   RefMatrix q = identity_matrix(r.rows);
+  if (packed) *packed = {RefMatrix(r.rows, r.columns), {}};
   for (int64_t k = 0; k < std::min(r.rows, r.columns); ++k) {
     Complex alpha = r.at(k, k);
     double below = 0;
     for (int64_t i = k + 1; i < r.rows; ++i) below += std::norm(r.at(i, k));
+    if (packed) packed->tau.emplace_back(0);
     if (below == 0 && alpha.imag() == 0) continue;
     double beta = std::sqrt(std::norm(alpha) + below) * (std::signbit(alpha.real()) ? 1 : -1);
     Complex tau = (beta - alpha) / beta;
     RefMatrix v(r.rows, 1);
     v.at(k, 0) = 1;
     for (int64_t i = k + 1; i < r.rows; ++i) v.at(i, 0) = r.at(i, k) / (alpha - beta);
+    if (packed) packed->tau.back() = tau;
+    for (int64_t i = k + 1; packed && i < r.rows; ++i) packed->below.at(i, k) = v.at(i, 0);
     RefMatrix outer = times(v, adjoint(v)), h = identity_matrix(r.rows);
     for (size_t i = 0; i < h.values.size(); ++i) h.values[i] -= tau * outer.values[i];
     r = times(adjoint(h), r);
@@ -184,8 +188,27 @@ RefMatrix reference_qr(RefMatrix& r) {
   return q;
 }
 
+RefMatrix reference_q(const RefMatrix& below, const RefMatrix& tau) {
+  RefMatrix q = identity_matrix(below.rows);
+  for (int64_t k = 0; k < std::min({tau.rows, below.columns, below.rows}); ++k) {
+    RefMatrix v(below.rows, 1);
+    v.at(k, 0) = 1;
+    for (int64_t i = k + 1; i < below.rows; ++i) v.at(i, 0) = below.at(i, k);
+    RefMatrix h = times(v, adjoint(v));
+    for (Complex& value : h.values) value *= -tau.at(k, 0);
+    for (int64_t i = 0; i < below.rows; ++i) h.at(i, i) += 1;
+    q = times(q, h);
+  }
+  return q;
+}
+
+bool all_finite(const RefMatrix& a) {
+  return std::all_of(a.values.begin(), a.values.end(),
+                     [](Complex x) { return std::isfinite(x.real()) && std::isfinite(x.imag()); });
+}
+
 // Jacobi's own method: always the largest element off the diagonal.
-std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors) {
+static std::vector<double> jacobi(RefMatrix a, RefMatrix& vectors) {
   int64_t n = a.rows;
   double scale = 0;
   for (int64_t i = 0; i < n; ++i)
@@ -223,36 +246,81 @@ std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors) {
     int64_t from = order[static_cast<size_t>(k)];
     values.push_back(a.at(from, from).real());
     for (int64_t i = 0; i < n; ++i) vectors.at(i, k) = v.at(i, from);
-    fix_sign(vectors, k, 1, nullptr);
+  }
+  return values;
+}
+
+std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors, Precision precision) {
+  std::vector<double> values = jacobi(a, vectors), ignored;
+  RefMatrix like;
+  auto steps = [&](auto zero) {
+    Matrix<decltype(zero)> found;
+    if (!lapack::hermitian_eigen(narrowed<decltype(zero)>(a), ignored, found, precision.unit))
+      fail_bug("eigenvalues of a finite matrix were not found");
+    like = widened(found);
+  };
+  precision.real ? steps(double{}) : steps(Complex{});
+  for (int64_t c = 0; c < a.rows; ++c) {
+    Complex part = common_part(vectors, like, c);
+    if (std::abs(part) < 0.999)
+      copy_column(vectors, c, like);
+    else
+      scale_column(vectors, c, part / std::abs(part));
   }
   return values;
 }
 
 // The eigenvalues of [0 A; Aᴴ 0] are the singular values and their negatives.
-std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v) {
-  int64_t m = a.rows, n = a.columns, k = std::min(m, n), size = m + n;
+std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v, Precision precision) {
+  int64_t m = a.rows, n = a.columns, size = m + n;
   RefMatrix whole(size, size), vectors;
   for (int64_t i = 0; i < m; ++i)
     for (int64_t j = 0; j < n; ++j) {
       whole.at(i, m + j) = a.at(i, j);
       whole.at(m + j, i) = std::conj(a.at(i, j));
     }
-  std::vector<double> eigenvalues = reference_eigh(whole, vectors), s;
-  u = RefMatrix(m, m);
-  v = RefMatrix(n, n);
-  int64_t known = 0;
-  for (int64_t c = 0; c < k; ++c) {
+  std::vector<double> eigenvalues = jacobi(whole, vectors), s, ignored;
+  auto steps = [&](auto zero) {
+    Matrix<decltype(zero)> left, right;
+    if (!lapack::singular_values(narrowed<decltype(zero)>(a), true, left, ignored, right, precision.unit))
+      fail_bug("singular values of a finite matrix were not found");
+    u = widened(left);
+    v = adjoint(widened(right));
+  };
+  precision.real ? steps(double{}) : steps(Complex{});
+  for (int64_t c = 0; c < std::min(m, n); ++c) {
     int64_t from = size - 1 - c;
     s.push_back(std::max(eigenvalues[static_cast<size_t>(from)], 0.0));
     if (s.back() <= s[0] * 1e-14) continue;
-    for (int64_t i = 0; i < m; ++i) u.at(i, c) = vectors.at(i, from) * std::sqrt(2.0);
-    for (int64_t i = 0; i < n; ++i) v.at(i, c) = vectors.at(m + i, from) * std::sqrt(2.0);
-    fix_sign(u, c, -1, &v);
-    known = c + 1;
+    RefMatrix left(m, std::min(m, n)), right(n, std::min(m, n));
+    for (int64_t i = 0; i < m; ++i) left.at(i, c) = vectors.at(i, from) * std::sqrt(2.0);
+    for (int64_t i = 0; i < n; ++i) right.at(i, c) = vectors.at(m + i, from) * std::sqrt(2.0);
+    Complex part = common_part(left, u, c);
+    if (std::abs(part) < 0.999) continue;  // the steps' own vectors of a value that occurs twice
+    scale_column(left, c, part / std::abs(part));
+    scale_column(right, c, part / std::abs(part));
+    copy_column(u, c, left);
+    copy_column(v, c, right);
   }
-  complete(u, known);
-  complete(v, known);
   return s;
+}
+
+std::vector<Complex> reference_eig(const RefMatrix& a, RefMatrix& vectors, Precision precision) {
+  std::vector<Complex> values;
+  Matrix<Complex> found;
+  bool done = precision.real ? lapack::general_eigen(narrowed<double>(a), values, found, precision.unit)
+                             : lapack::general_eigen(narrowed<Complex>(a), values, found, precision.unit);
+  if (!done) fail_bug("eigenvalues of a finite matrix were not found");
+  vectors = widened(found);
+  double scale = 0;
+  for (Complex value : a.values) scale = std::max(scale, std::abs(value));
+  RefMatrix product = times(a, vectors);
+  for (int64_t i = 0; i < a.rows; ++i)
+    for (int64_t c = 0; c < a.rows; ++c)
+      if (std::abs(product.at(i, c) - values[static_cast<size_t>(c)] * vectors.at(i, c)) >
+          1e-3 * scale * static_cast<double>(a.rows))
+        fail_bug("a vector that is no eigenvector");
+  return values;
 }
 
 }  // namespace kiln

@@ -31,11 +31,28 @@ RefLu reference_lu(const RefMatrix& a, bool pivot);
 RefMatrix reference_inverse(RefMatrix a, int64_t& info);
 RefMatrix reference_cholesky(const RefMatrix& a, int64_t& info);  // lower
 RefMatrix reference_triangular(const RefMatrix& a, const RefMatrix& b, bool upper, bool unit);
-// r becomes R, the result is the whole Q.
-RefMatrix reference_qr(RefMatrix& r);
+// r becomes R, the result is the whole Q; on request the reflections that make Q, as LAPACK packs them.
+struct RefReflections {
+  RefMatrix below;  // their vectors, below the diagonal
+  std::vector<std::complex<double>> tau;
+};
+RefMatrix reference_qr(RefMatrix& r, RefReflections* packed = nullptr);
+// The whole Q of packed reflections.
+RefMatrix reference_q(const RefMatrix& below, const RefMatrix& tau);
+
+// Vectors of eigenvalues and singular values are computed by other means than the kernels', and then get the sign
+// (phase) that LAPACK's steps give a matrix of this type. Where those give another basis of the same space, that is
+// taken.
+struct Precision {
+  bool real = true;
+  double unit = 0x1p-53;
+};
+bool all_finite(const RefMatrix& a);
 // Eigenvalues in ascending order of the Hermitian matrix given by the lower triangle; columns are eigenvectors.
-std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors);
+std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors, Precision precision);
 // a = u diag(s) vᴴ with whole u and v.
-std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v);
+std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v, Precision precision);
+// Eigenvalues in the kernel's order; columns are eigenvectors. These are the kernel's own steps, checked by A v = λ v.
+std::vector<std::complex<double>> reference_eig(const RefMatrix& a, RefMatrix& vectors, Precision precision);
 
 }  // namespace kiln

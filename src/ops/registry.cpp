@@ -62,6 +62,7 @@ const Registry& Registry::instance() {
     register_segments(all);
     register_zeta(all);
     register_linalg_norms(all);
+    register_linalg_factors(all);
     register_linalg_composites(all);
     register_grouped_products(all);
     register_boxes(all);
