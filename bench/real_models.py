@@ -27,6 +27,7 @@ import warnings
 import torch
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+import real_models_families, real_models_modules  # noqa: E401, E402, F401  (both add to MODELS)
 from real_models_list import MODELS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
