@@ -12,6 +12,7 @@ double seconds_between(std::chrono::steady_clock::time_point a, std::chrono::ste
   return std::chrono::duration<double>(b - a).count();
 }
 
+// Of a step whose loops are not known: every argument once.
 double bytes_of(const kiln_step& step) {
   double bytes = 0;
   for (size_t i = 0; i < step.arg_count; ++i) {
@@ -50,22 +51,23 @@ void Profiler::add(const kiln_step& step, const ThreadState& thread, double seco
   ++kernel.calls;
   kernel.seconds += seconds;
   kernel.least = std::min(kernel.least, seconds);
-  kernel.bytes += bytes_of(step);
-  const double flops = operations(step);
-  kernel.flops = flops < 0 ? -1 : kernel.flops + flops;
+  const Counted& work = counted(step);
+  kernel.bytes += work.bytes;
+  kernel.flops = work.flops < 0 ? -1 : kernel.flops + work.flops;
   runs_.insert(step.run);
   if (launches_.size() < most_launches)
     launches_.push_back(
         {step.number, thread.number, step.run, step.iteration, seconds_between(start_, thread.begin), seconds});
 }
 
-double Profiler::operations(const kiln_step& step) {
-  if (!tools_) return -1;
+const Profiler::Counted& Profiler::counted(const kiln_step& step) {
   std::vector<int64_t> symbols(step.symbol_values, step.symbol_values + step.symbol_count);
   auto [found, fresh] = counted_.try_emplace(step.number);
-  if (fresh || found->second.symbols != symbols)
-    found->second = {symbols, tools_->library().operations(tools_->handle(), &step)};
-  return found->second.flops;
+  Counted& count = found->second;
+  if (!fresh && count.symbols == symbols) return count;
+  count = {symbols, -1, bytes_of(step)};
+  if (tools_) tools_->library().work(tools_->handle(), &step, &count.flops, &count.bytes);
+  return count;
 }
 
 }  // namespace kiln::runtime

@@ -49,11 +49,11 @@ class Profiler : public StepObserver {
   };
   struct Counted {
     std::vector<int64_t> symbols;
-    double flops = -1;
+    double flops = -1, bytes = 0;
   };
 
   void add(const kiln_step& step, const ThreadState& thread, double seconds);
-  double operations(const kiln_step& step);
+  const Counted& counted(const kiln_step& step);
 
   static constexpr size_t most_launches = 100'000;
   std::shared_ptr<Tools> tools_;
@@ -61,7 +61,7 @@ class Profiler : public StepObserver {
   std::mutex mutex_;
   std::map<std::thread::id, ThreadState> threads_;
   std::map<int32_t, KernelTimes> kernels_;
-  std::map<int32_t, Counted> counted_;  // operations depend on sizes only
+  std::map<int32_t, Counted> counted_;  // work depends on sizes only
   std::vector<Launched> launches_;
   std::set<uint64_t> runs_;
   double overhead_ = 0;

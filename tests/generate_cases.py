@@ -314,6 +314,28 @@ def nonzero():
 
 
 @case
+def known_count():
+    def forward(self, x, y):
+        torch._check(x.nonzero().shape[0] == 6)
+        return torch.ones(x.nonzero().shape[0]) + y
+    return of(forward, [(torch.arange(1, 7), randn(6)), (-torch.arange(1, 7), randn(6))],
+              "a count that the program says it knows: nobody reads the positions, and other counts are refused",
+              bad=[(torch.arange(6), randn(6))])
+
+
+@case
+def slice_by_data():
+    def forward(self, x, n):
+        k = n.item()
+        swapped = torch.cat([x[k:], x[:k]])
+        x[:k] *= 2
+        return swapped, x[-k:, ::2] + 1, torch.ones(x[1:k].shape[0], 2), x[:k] @ x.t()
+    return of(forward, [(randn(6, 4), torch.tensor(k)) for k in (2, 0, 6, 9, -2)],
+              "slices whose bounds are read from a tensor: in range, empty, past the end, from the end",
+              {"x": {0: Dim.DYNAMIC}})
+
+
+@case
 def topk():
     def forward(self, x, odd):
         values, indices = x.topk(3)

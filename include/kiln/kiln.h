@@ -285,7 +285,7 @@ typedef struct kiln_kernel_profile {
   int64_t calls;
   double seconds;       /* of all calls together */
   double least_seconds; /* of one call */
-  double bytes;         /* of all calls together: every argument read or written once */
+  double bytes;         /* of all calls together: what is read and written of its arguments, once each */
   double flops;         /* of all calls together; negative: not known (no generated kernel, no debug section in a file,
                            or no libkiln_tools.so beside the runtime) */
 } kiln_kernel_profile;

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define KILN_TOOLS_LIBRARY_VERSION 1
+#define KILN_TOOLS_LIBRARY_VERSION 2
 
 typedef struct kiln_tools_library {
   uint32_t version;
@@ -21,8 +21,8 @@ typedef struct kiln_tools_library {
   void (*close)(void* tools);
   /* Loading or a run has failed. */
   void (*failed)(void* tools, const char* code, const char* text);
-  /* Floating-point operations of one launch; negative: not known. */
-  double (*operations)(void* tools, const kiln_step* step);
+  /* Floating-point operations of one launch and the bytes that it reaches. Returns 0, and sets nothing: not known. */
+  int (*work)(void* tools, const kiln_step* step, double* operations, double* bytes);
   /* What this machine was measured to do, in units of 1e9 per second. */
   void (*limits)(double* operations, double* bytes);
   const char* (*error)(void); /* of the calling thread's last failure */

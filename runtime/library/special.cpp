@@ -144,6 +144,46 @@ double gamma_quantile(double a, double u) {
   return std::exp((low + high) / 2);
 }
 
+// ---- Hurwitz zeta function ----
+
+// The sum over k >= 0 of (q + k)^-s: terms one by one until q + k is past 9, then Euler and Maclaurin's sum.
+double zeta(double s, double q) {
+  constexpr double factors[] = {12.0,
+                                -720.0,
+                                30240.0,
+                                -1209600.0,
+                                47900160.0,
+                                -1.8924375803183791606e9,
+                                7.47242496e10,
+                                -2.950130727918164224e12,
+                                1.1646782814350067249e14,
+                                -4.5979787224074726105e15,
+                                1.8152105401943546773e17,
+                                -7.1661652561756670113e18};
+  if (s == 1) return infinite;
+  if (!(s > 1) || std::isnan(q)) return no_number;
+  if (q <= 0) {
+    if (q == std::floor(q)) return infinite;
+    if (s != std::floor(s)) return no_number;
+  }
+  double sum = 0, at = q;
+  for (int k = 0; k < 9 || at <= 9; ++k, ++at) {
+    double term = std::pow(at, -s);
+    sum += term;
+    if (at > 0 && std::fabs(term) < 1e-17 * std::fabs(sum)) return sum;
+  }
+  double power = std::pow(at, -s);
+  sum += power * at / (s - 1) + power / 2;
+  double rising = power * s / at;
+  for (int k = 0; k < 12; ++k) {
+    double term = rising / factors[k];
+    sum += term;
+    if (std::fabs(term) < 1e-17 * std::fabs(sum)) break;
+    rising *= (s + 2 * k + 1) * (s + 2 * k + 2) / (at * at);
+  }
+  return sum;
+}
+
 // ---- Running over tensors ----
 
 int64_t count_of(const TensorView& tensor) {
@@ -204,6 +244,7 @@ void run_special_y0(LibraryCall& call) { run_one<y0_of>(call); }
 void run_special_y1(LibraryCall& call) { run_one<y1_of>(call); }
 void run_special_igamma(LibraryCall& call) { run_two<igamma>(call); }
 void run_special_igammac(LibraryCall& call) { run_two<igammac>(call); }
+void run_special_zeta(LibraryCall& call) { run_two<zeta>(call); }
 void run_gamma_quantile(LibraryCall& call) { run_two<gamma_quantile>(call); }
 void run_binomial_quantile(LibraryCall& call) {
   TensorView count = call.tensor("count"), chance = call.tensor("chance"), u = call.tensor("uniform");

@@ -5,9 +5,9 @@
 
 #include "base/error.h"
 #include "base/json.h"
-#include "debug/flop_count.h"
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
+#include "debug/work_count.h"
 #include "driver/executable_package.h"
 
 namespace kiln {
@@ -89,12 +89,17 @@ class Profiler {
       facts.flops = kernel ? 0 : -1;
     }
     ++facts.calls;
-    for (size_t i = 0; i < step.arg_count; ++i)
-      facts.bytes += static_cast<double>(bytes_of(step.args[i].tensor)) * (step.args[i].access == 3 ? 2 : 1);
-    if (facts.flops < 0) return;
+    if (facts.flops < 0) {
+      for (size_t i = 0; i < step.arg_count; ++i)
+        facts.bytes += static_cast<double>(bytes_of(step.args[i].tensor)) * (step.args[i].access == 3 ? 2 : 1);
+      return;
+    }
     SymbolValues symbols;
     for (size_t i = 0; i < step.symbol_count; ++i) symbols[step.symbol_names[i]] = step.symbol_values[i];
-    facts.flops += count_flops(*package_->steps().kernel(step.name), symbols);
+    const StepInterpreter& steps = package_->steps();
+    const Work work = count_work(*steps.kernel(step.name), steps.program().buffers, symbols);
+    facts.flops += work.flops;
+    facts.bytes += work.bytes;
   }
 
   PackageDebug* package_;

@@ -26,7 +26,7 @@ struct KernelProfile {
   std::string name, origin;
   int64_t calls = 0;   // per run
   double seconds = 0;  // per run, summed over its calls
-  double bytes = 0;    // per run: every argument read or written once
+  double bytes = 0;    // per run: what it reads and writes of its arguments, once each (a library kernel: all of them)
   double flops = 0;    // per run; negative: not known (no debug section, or no generated kernel)
 };
 

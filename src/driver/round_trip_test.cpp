@@ -30,23 +30,28 @@ std::vector<std::string> case_models() {
   return models;
 }
 
+// A call leaves out arguments that have their default: all calls together name them all.
+void declare_arguments(const Node& node, CustomOp& custom) {
+  if (!custom.schema) custom.schema.emplace();
+  auto& declared = custom.schema->args;
+  for (const Node::NamedArgument& arg : node.args) {
+    if (std::any_of(declared.begin(), declared.end(), [&](const SchemaArg& a) { return a.name == arg.name; })) continue;
+    SchemaArg one;
+    one.name = arg.name;
+    one.writes = !argument_tensors(arg.arg).empty();
+    declared.push_back(one);
+  }
+}
+
 // Operators of the user's own, subgraphs included: they need no library to be printed. One without results is taken to
 // write to its tensors.
 void collect_custom_ops(const Graph& graph, std::vector<CustomOp>& names) {
   for (const auto& node : graph.nodes) {
     const std::string target = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
     if (!Registry::instance().find(target)) {
-      CustomOp custom{target, {}};
-      if (node->results.empty()) {
-        custom.schema.emplace();
-        for (const Node::NamedArgument& arg : node->args) {
-          SchemaArg declared;
-          declared.name = arg.name;
-          declared.writes = !argument_tensors(arg.arg).empty();
-          custom.schema->args.push_back(declared);
-        }
-      }
-      names.push_back(std::move(custom));
+      auto found = std::find_if(names.begin(), names.end(), [&](const CustomOp& op) { return op.target == target; });
+      CustomOp& custom = found != names.end() ? *found : names.emplace_back(CustomOp{target, {}});
+      if (node->results.empty()) declare_arguments(*node, custom);
     }
     for (const Node::NamedArgument& arg : node->args)
       if (arg.arg.is_graph()) collect_custom_ops(*arg.arg.as_graph(), names);

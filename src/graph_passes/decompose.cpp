@@ -99,10 +99,11 @@ class Decomposer {
   static void keep_layout(const Value& from, Value& to, const DecomposeCall& call) {
     if (from.kind != ValueKind::tensor || !call.made(to.producer)) return;
     if (from.type.dtype != to.type.dtype || from.type.sizes.size() != to.type.sizes.size())
-      fail_bug(
-          str("the decomposition of ", call.schema().name, " gives ", dtype_name(to.type.dtype), "[",
-              shape_text(to.type.sizes), "], not ", dtype_name(from.type.dtype), "[", shape_text(from.type.sizes), "]"),
-          call.where());
+      fail_user("K0237",
+                str("the program says that ", from.name, " is ", dtype_name(from.type.dtype), "[",
+                    shape_text(from.type.sizes), "], but ", call.schema().name, " gives ", dtype_name(to.type.dtype),
+                    "[", shape_text(to.type.sizes), "]"),
+                call.where());
     to.type = from.type;
   }
 

@@ -226,7 +226,35 @@ std::vector<Datum> GraphRun::run_record(const Node& node, uint64_t position) {
   for (const SchemaArg& declared : record.schema.args)
     call.values[declared.name] = evaluate_argument(access.arg(declared.name));
   record.reference(call);
+  lay_out(node, call.results);
   return std::move(call.results);
+}
+
+// Which of several dense layouts a new tensor has is the choice of eager's kernel (attention gives heads inside
+// positions, a composite may leave a transposed product), and the graph knows it. Views and written arguments keep
+// their storage.
+void GraphRun::lay_out(const Node& node, std::vector<Datum>& results) const {
+  for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) {
+    if (!results[i].is_tensor() || node.results[i]->kind != ValueKind::tensor) continue;
+    const Tensor& tensor = results[i].tensor();
+    const std::vector<Expr>& said = node.results[i]->type.strides;
+    if (!tensor.defined() || tensor.storage.use_count() != 1 || said.size() != tensor.sizes.size()) continue;
+    std::vector<int64_t> strides;
+    bool same = true;
+    for (size_t d = 0; d < said.size(); ++d) {
+      std::set<std::string> names;
+      collect_symbols(said[d], names);
+      for (const std::string& name : names)
+        if (!symbols_.contains(name)) return;
+      strides.push_back(evaluate(said[d], symbols_));
+      same = same && (tensor.sizes[d] <= 1 || strides[d] == tensor.strides[d]);
+    }
+    if (same || tensor.numel() <= 1 || !dense_and_not_overlapping(tensor.sizes, strides)) continue;
+    Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, strides);
+    out.device = tensor.device;
+    copy_into(tensor, out);
+    results[i] = Datum{std::move(out)};
+  }
 }
 
 std::vector<Datum> GraphRun::run_custom(const Node& node) {

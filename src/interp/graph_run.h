@@ -23,6 +23,7 @@ class GraphRun {
   Datum evaluate_expr(const Expr& expr);
   void run_node(const Node& node, uint64_t position);
   std::vector<Datum> run_record(const Node& node, uint64_t position);
+  void lay_out(const Node& node, std::vector<Datum>& results) const;
   std::vector<Datum> run_custom(const Node& node);
   void keep_conjugates(const Node& node, const std::vector<Datum>& results);
   void set_value(const Value& value, Datum datum);

@@ -118,6 +118,20 @@ TEST(Interpreter, WritesGoThroughViewsAndStayOffTheCaller) {
   EXPECT_EQ(text(x), "1.0 2.0 3.0 4.0");
 }
 
+TEST(Interpreter, NewTensorsHaveTheLayoutThatTheGraphSays) {
+  Program program = program_of(R"(
+  input %x: f32[2, 3] = user
+  %y: f32[2, 3] strides [1, 2] = aten.mul.Tensor(self=%x, other=2)
+  %z: f32[3, 2] = aten.transpose.int(self=%y, dim0=0, dim1=1)
+  output %y = user
+  output %z = user
+)");
+  InterpretResult result = Interpreter(program).run({tensor_of(DType::f32, {2, 3}, {0, 1, 2, 3, 4, 5})});
+  EXPECT_EQ(text(result.outputs[0]), "0.0 2.0 4.0 6.0 8.0 10.0");
+  EXPECT_EQ(result.outputs[0].tensor().strides, (std::vector<int64_t>{1, 2}));
+  EXPECT_EQ(result.outputs[1].tensor().strides, (std::vector<int64_t>{2, 1}));
+}
+
 TEST(Interpreter, AnInstanceKeepsItsBuffers) {
   Tensor weight = Tensor::empty(DType::i64, {1});
   weight.storage->writable = false;

@@ -20,7 +20,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     bool alive = contains_raise(item) || std::holds_alternative<BindSymbol>(item.what) ||
                  std::holds_alternative<AssertThat>(item.what);
     if (auto* call = std::get_if<Call>(&item.what))
-      alive |= call->custom || !call->defines.empty() || !call->mutates.empty();
+      alive |= call->custom || call->proves_sizes || !call->defines.empty() || !call->mutates.empty();
     Accesses a = accesses(item);
     for (BufferId w : a.writes) alive |= needed.count(w) || observable(program, w);
     if (!alive) {

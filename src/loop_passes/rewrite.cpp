@@ -203,6 +203,46 @@ bool observable(const LoopProgram& program, BufferId buffer) {
 }
 
 namespace {
+// A step function: the rounding of its operand decides between results that are far apart (a code of f8, an integer).
+bool steps(const Stmt& stmt) {
+  if (stmt.kind != StmtKind::op) return false;
+  switch (stmt.op) {
+    case ScalarOp::cast:
+      return is_integral(stmt.dtype) || (is_float(stmt.dtype) && dtype_bytes(stmt.dtype) == 1);
+    case ScalarOp::floor:
+    case ScalarOp::ceil:
+    case ScalarOp::round:
+    case ScalarOp::trunc:
+    case ScalarOp::floordiv:
+    case ScalarOp::mod:
+    case ScalarOp::fmod:
+      return true;
+    default:
+      return scalar_op_info(stmt.op).rule == TypeRule::compare;
+  }
+}
+
+bool any_of(const std::vector<ValueId>& values, const std::set<ValueId>& set) {
+  return std::any_of(values.begin(), values.end(), [&](ValueId v) { return set.count(v) != 0; });
+}
+
+// Whether a step function of the kernel depends on the value.
+bool reaches_a_step(const Body& body, ValueId v) {
+  std::set<ValueId> reached = {v};
+  bool found = false;
+  for (size_t before = 0; before != reached.size() && !found;) {
+    before = reached.size();
+    for_each_stmt(body, [&](const Stmt& stmt) {
+      const bool reads = any_of(stmt.args, reached) || (stmt.loop && any_of(stmt.loop->yields, reached));
+      if (!reads) return;
+      found |= steps(stmt);
+      reached.insert(stmt.results.begin(), stmt.results.end());
+    });
+  }
+  return found;
+}
+
+// Whether the rounding of a narrow value may be skipped: it is stored or widened, for arithmetic without steps.
 bool only_widened_or_stored(const Body& body, ValueId v) {
   bool only = true;
   for_each_stmt(body, [&](const Stmt& stmt) {
@@ -210,7 +250,7 @@ bool only_widened_or_stored(const Body& body, ValueId v) {
     if (!harmless) only &= std::find(stmt.args.begin(), stmt.args.end(), v) == stmt.args.end();
     if (stmt.loop) only &= std::find(stmt.loop->yields.begin(), stmt.loop->yields.end(), v) == stmt.loop->yields.end();
   });
-  return only;
+  return only && !reaches_a_step(body, v);
 }
 }  // namespace
 

@@ -189,6 +189,7 @@ struct Call {
   std::vector<BufferId> outputs;     // written by the call
   std::vector<std::string> defines;  // symbols (u0) whose values the call gives, in the library kernel's order
   std::vector<BufferId> mutates;     // inputs that are written
+  bool proves_sizes = false;         // sizes that it finds in data were known before: it stays though nobody reads it
   std::string name;                  // step name: lib_topk_0, or the custom operator's own
   std::vector<Origin> origins;
 };

@@ -79,6 +79,7 @@ Call Parser::call(Cursor& line) {
   made.target = line.quoted();
   made.custom = line.accept("custom");
   if (line.accept("library")) made.library = line.quoted();
+  made.proves_sizes = line.accept("proves_sizes");
   made.origins = origins(line);
   open(line);
   for (;;) {

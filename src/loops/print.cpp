@@ -154,6 +154,7 @@ class Printer {
     std::string text = str("call ", name_text(c.name), " = ", quote(c.target));
     if (c.custom) text += " custom";
     if (!c.library.empty()) text += " library " + quote(c.library);
+    if (c.proves_sizes) text += " proves_sizes";
     line(text, origins_text(c.origins), " {");
     ++indent_;
     for (const Call::Arg& arg : c.args) line("arg ", name_text(arg.name), " = ", call_arg_text(arg));

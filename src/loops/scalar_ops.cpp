@@ -343,7 +343,12 @@ bool evaluate_scalar(ScalarOp op, DType dtype, DType operand_dtype, const Cell* 
   if (op == ScalarOp::bitcast) {
     KILN_CHECK(dtype_bytes(dtype) == dtype_bytes(operand_dtype), "bitcast between different widths");
     std::byte memory[8] = {};
-    write_cell(operand_dtype, memory, args[0]);
+    if (operand_dtype == DType::bf16) {  // a NaN keeps its bits
+      const uint32_t wide = std::bit_cast<uint32_t>(static_cast<float>(args[0].f));
+      write_cell(DType::u16, memory, Cell{.i = static_cast<int64_t>(wide >> 16)});
+    } else {
+      write_cell(operand_dtype, memory, args[0]);
+    }
     result = read_cell(dtype, memory);
     return true;
   }

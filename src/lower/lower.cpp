@@ -186,6 +186,8 @@ void Lowering::lower_node(const Node& node, Block& block) {
     if (node.op && node.op->kind == OpKind::control_flow) return lower_control_flow(node, block);
     if (node.op && node.op->kind == OpKind::symbolic) return lower_symbolic(node, block);
     if (node.op && node.op->kind == OpKind::assertion && !node.op->lower) return lower_assertion(node, block);
+    bind_fresh_sizes(node, block);
+    check_results(node);
     for (Value* result : node.results) make_result(*result);
     if (!node.op || !node.op->library.empty()) {
       lower_call(node, block);
@@ -203,6 +205,26 @@ void Lowering::lower_node(const Node& node, Block& block) {
     where.pass = "lower";
     error.locate(where);
     throw;
+  }
+}
+
+// The export could not decide how x[:n] cuts when n comes from data, and named the result's size by a new symbol. The
+// operator's own rule knows what it is in terms of the arguments.
+void Lowering::bind_fresh_sizes(const Node& node, Block& block) {
+  if (!node.op || !node.op->lower || !node.op->infer || node.results.size() != 1) return;
+  const Value& result = *node.results[0];
+  auto is_fresh = [&](const Expr& size) { return size.is_symbol() && !bound_.count(size.name()); };
+  if (result.kind != ValueKind::tensor || std::none_of(result.type.sizes.begin(), result.type.sizes.end(), is_fresh))
+    return;
+  InferCall call(node, node.op->schema, ranges_);
+  node.op->infer(call);
+  const TensorType& by_rule = call.results.at(0);
+  for (size_t d = 0; d < result.type.sizes.size(); ++d) {
+    if (!is_fresh(result.type.sizes[d])) continue;
+    std::set<std::string> needed;
+    collect_symbols(by_rule.sizes.at(d), needed);
+    if (std::includes(bound_.begin(), bound_.end(), needed.begin(), needed.end()))
+      bind_symbol(result.type.sizes[d].name(), by_rule.sizes[d], block);
   }
 }
 

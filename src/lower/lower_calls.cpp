@@ -101,6 +101,7 @@ void Lowering::lower_call(const Node& node, Block& block) {
     for (Value* item : result->items)
       if (item) add_output(*item);
   }
+  call.proves_sizes = node.op && node.op->reads_data && call.defines.empty();
   block.push_back(Item{std::move(call)});
 }
 

@@ -4,6 +4,24 @@
 namespace kiln {
 using namespace loops;
 
+namespace {
+
+[[noreturn]] void misfit(const Node& node, const std::string& why) { fail_user("K0231", str(node.target, ": ", why)); }
+
+const Graph& subgraph(const Node& node, size_t i) {
+  if (i >= node.args.size() || !node.args[i].arg.is_graph() || !node.args[i].arg.as_graph())
+    misfit(node, str("argument ", i, " must be a subgraph"));
+  return *node.args[i].arg.as_graph();
+}
+
+Argument::List operands_at(const Node& node, size_t i) {
+  if (i >= node.args.size()) return {};
+  if (!node.args[i].arg.is_list()) misfit(node, str("argument ", i, " must be a list of operands"));
+  return node.args[i].arg.as_list();
+}
+
+}  // namespace
+
 void Lowering::lower_control_flow(const Node& node, Block& block) {
   if (node.target == "higher_order.cond") return lower_cond(node, block);
   if (node.target == "higher_order.while_loop") return lower_while(node, block);
@@ -21,7 +39,9 @@ std::variant<BufferId, Expr> Lowering::predicate(const Argument& arg) {
 
 std::vector<Argument> Lowering::lower_subgraph(const Graph& graph, const std::vector<Argument>& operands,
                                                Block& block) {
-  KILN_CHECK(graph.inputs.size() == operands.size(), str("subgraph ", graph.name, " takes other operands"));
+  if (graph.inputs.size() != operands.size())
+    fail_user("K0231",
+              str("subgraph ", graph.name, " takes ", graph.inputs.size(), " values and gets ", operands.size()));
   for (size_t i = 0; i < operands.size(); ++i) bind_operand(*graph.inputs[i], operands[i], block);
   for (const auto& node : graph.nodes) lower_node(*node, block);
   return graph.outputs;
@@ -30,6 +50,7 @@ std::vector<Argument> Lowering::lower_subgraph(const Graph& graph, const std::ve
 void Lowering::bind_operand(const Value& input, const Argument& operand, Block& block) {
   if (operand.is_value() && operand.as_value()->kind == ValueKind::tensor) {
     buffers_[&input] = buffers_.at(operand.as_value());
+    check_operand(input, buffers_.at(&input));
     return;
   }
   bool number = input.kind == ValueKind::sym_int || input.kind == ValueKind::sym_bool ||
@@ -96,7 +117,10 @@ void Lowering::update_carried(const Node& node, const std::vector<BufferId>& car
     values.push_back(carried_itself ? copy_of(value, BufferRole::temp, block) : value);
   }
   for (size_t i = 0; i < values.size(); ++i)
-    if (values[i] != carried[i]) copy(values[i], carried[i], block, node.origins);
+    if (values[i] != carried[i]) {
+      check_same(carried[i], values[i]);
+      copy(values[i], carried[i], block, node.origins);
+    }
 }
 
 void Lowering::lower_cond(const Node& node, Block& block) {
@@ -104,15 +128,16 @@ void Lowering::lower_cond(const Node& node, Block& block) {
   Cond cond;
   cond.name = str("cond_", control_flow_count_++);
   cond.origins = node.origins;
+  if (node.args.empty()) misfit(node, "it needs a predicate");
   cond.predicate = predicate(node.args[0].arg);
-  const Argument::List operands = node.args.size() > 3 ? node.args[3].arg.as_list() : Argument::List{};
+  const Argument::List operands = operands_at(node, 3);
   std::set<std::string> bound_before = bound_, given;
-  auto branch = [&](const Argument& arg) {
+  auto branch = [&](const Graph& graph) {
     auto body = std::make_unique<Block>();
     bound_ = bound_before;
     given.clear();
-    std::vector<Argument> outputs = lower_subgraph(*arg.as_graph(), operands, *body);
-    KILN_CHECK(outputs.size() == node.results.size(), "a branch gives another number of results than its cond");
+    std::vector<Argument> outputs = lower_subgraph(graph, operands, *body);
+    if (outputs.size() != node.results.size()) misfit(node, "a branch gives another number of results than its cond");
     for (size_t i = 0; i < outputs.size(); ++i) {
       const Value& result = *node.results[i];
       if (result.kind != ValueKind::tensor) continue;
@@ -131,12 +156,13 @@ void Lowering::lower_cond(const Node& node, Block& block) {
           given.insert(symbol);
         }
       }
+      check_operand(result, from);
       copy(from, buffers_.at(&result), *body, node.origins);
     }
     return body;
   };
-  cond.then_block = branch(node.args[1].arg);
-  cond.else_block = branch(node.args[2].arg);
+  cond.then_block = branch(subgraph(node, 1));
+  cond.else_block = branch(subgraph(node, 2));
   bound_ = bound_before;
   bound_.insert(given.begin(), given.end());
   block.push_back(Item{std::move(cond)});
@@ -144,15 +170,15 @@ void Lowering::lower_cond(const Node& node, Block& block) {
 
 void Lowering::lower_while(const Node& node, Block& block) {
   for (Value* result : node.results) make_result(*result);
-  const Graph& condition_graph = *node.args[0].arg.as_graph();
-  const Graph& body_graph = *node.args[1].arg.as_graph();
-  Argument::List carried = node.args[2].arg.as_list();
-  Argument::List extra = node.args.size() > 3 ? node.args[3].arg.as_list() : Argument::List{};
+  const Graph &condition_graph = subgraph(node, 0), &body_graph = subgraph(node, 1);
+  const Argument::List carried = operands_at(node, 2), extra = operands_at(node, 3);
+  if (carried.size() != node.results.size()) misfit(node, "it carries another number of values than it gives");
   // The results are the carried buffers: they start as copies of the initial values and each iteration rewrites them.
   std::vector<Argument> operands;
   std::vector<BufferId> carried_buffers;
   for (size_t i = 0; i < carried.size(); ++i) {
-    copy(tensor_of(node, carried[i]), buffers_.at(node.results.at(i)), block, node.origins);
+    check_operand(*node.results[i], tensor_of(node, carried[i]));
+    copy(tensor_of(node, carried[i]), buffers_.at(node.results[i]), block, node.origins);
     operands.push_back(Argument(node.results[i]));
     carried_buffers.push_back(buffers_.at(node.results[i]));
   }
@@ -164,11 +190,12 @@ void Lowering::lower_while(const Node& node, Block& block) {
   std::set<std::string> bound_before = bound_;
   loop.condition_block = std::make_unique<Block>();
   std::vector<Argument> condition = lower_subgraph(condition_graph, operands, *loop.condition_block);
-  loop.predicate = predicate(condition.at(0));
+  if (condition.empty()) misfit(node, "its condition gives nothing");
+  loop.predicate = predicate(condition[0]);
   loop.body_block = std::make_unique<Block>();
   bound_ = bound_before;
   std::vector<Argument> next = lower_subgraph(body_graph, operands, *loop.body_block);
-  KILN_CHECK(next.size() == carried.size(), "a loop's body gives another number of values than are carried");
+  if (next.size() != carried.size()) misfit(node, "its body gives another number of values than are carried");
   update_carried(node, carried_buffers, next.data(), *loop.body_block);
   bound_ = bound_before;
   block.push_back(Item{std::move(loop)});

@@ -27,6 +27,11 @@ class Lowering {
   BufferId copy_of(BufferId from, loops::BufferRole role, loops::Block& block);
 
   void lower_node(const Node& node, loops::Block& block);
+  void bind_fresh_sizes(const Node& node, loops::Block& block);
+  // check_types.cpp: what a file says of a value must be what it gets (K0237)
+  void check_results(const Node& node);
+  void check_operand(const Value& input, BufferId operand);
+  void check_same(BufferId to, BufferId from);
   // lower_calls.cpp
   void lower_call(const Node& node, loops::Block& block);
   std::vector<BufferId> write_to_copies(const Node& node, loops::Call& call, loops::Block& block);

@@ -111,7 +111,9 @@ void build_flash_attention(Build& b) {
   if (rank_of(call.tensor("query")) != 4) refuse(call, "Accept only 4 dims inputs shape of {B, H, T, K}");
   Attended a = attend(b);
   call.result(0, b.to(a.output, call.tensor("query")->type.dtype));
-  call.result(1, b("logsumexp", {a.scores, b.ints({-1})}));
+  // The kernel keeps it as (batch, rows, heads).
+  auto flip = [&](Value* x) { return b("transpose.int", {x, Scalar(1), Scalar(2)}); };
+  call.result(1, flip(b.contiguous(flip(b("logsumexp", {a.scores, b.ints({-1})})))));
 }
 
 void register_gates(Registry& r) {

@@ -267,7 +267,10 @@ void build_max(Build& b, size_t spatial) {
   pooled.push_back(windows);
   Value* none = b("new_zeros", {x, b.ints(flat)});
   Value* sums = b("scatter_add", {none, Scalar(-1), b.view(indices, pooled), b.view(x, pooled)});
-  b.call().result(b.to(b.view(sums, sizes), self->type.dtype));
+  Value* grad = b.to(b.view(sums, sizes), self->type.dtype);
+  if (is_channels_last(sizes, self->type.strides))
+    grad = b("clone", {grad, spatial == 2 ? MemoryFormat::channels_last : MemoryFormat::channels_last_3d});
+  b.call().result(grad);
 }
 
 void register_pooling_backward(Registry& r) {

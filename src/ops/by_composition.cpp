@@ -26,9 +26,9 @@ Value* positions(Build& b, Value* x, const Value* typed, size_t rank) {
   return b.call().call_as("aten.nonzero.default", {x}, {type})[0];
 }
 
-void build_where(Build& b) {
+void build_positions_by_dimension(Build& b) {
   DecomposeCall& call = b.call();
-  Value* condition = call.tensor("condition");
+  Value* condition = call.tensor(call.schema().args[0].name);
   const auto& results = call.node().results;
   const Value* typed = results.empty() || results[0]->items.empty() ? nullptr : results[0]->items[0];
   if (rank_of(condition) == 0) condition = b("unsqueeze", {condition, Scalar(0)});
@@ -46,9 +46,12 @@ void register_positions(Registry& r) {
                 b.call().result(positions(b, b.call().tensor("self"), results.empty() ? nullptr : results[0], 2));
               },
           .samples = {{{spec({3, 4}, DType::i64, -1, 1)}}, {{spec({5}, DType::boolean)}}}});
-  add_composite(r, {.schema = "where(Tensor condition) -> Tensor[]",
-                    .build = build_where,
-                    .samples = {{{spec({3, 4}, DType::boolean)}}, {{spec({}, DType::boolean)}}}});
+  for (const char* schema : {"where(Tensor condition) -> Tensor[]", "nonzero_numpy(Tensor self) -> Tensor[]"})
+    add_composite(
+        r, {.schema = schema,
+            .build = build_positions_by_dimension,
+            .samples = {
+                {{spec({3, 4}, DType::boolean)}}, {{spec({3, 4}, DType::i64, -1, 1)}}, {{spec({}, DType::boolean)}}}});
 }
 
 // ---- Softmax of rows that may be masked altogether ----
@@ -225,7 +228,7 @@ Value* counted_edges(Build& b, Value* self) {
     high = b("new_full", {self, b.ints(Sizes{}), Scalar(to)});
   } else if (is_zero_numel(self->type.sizes)) {
     low = b("new_full", {self, b.ints(Sizes{}), Scalar(0.0)});
-    high = low;
+    high = b("new_full", {self, b.ints(Sizes{}), Scalar(1.0)});
   } else {
     Value* flat = b("reshape", {self, b.ints({-1})});
     low = b("amin", {flat, b.ints({0})});

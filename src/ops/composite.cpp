@@ -134,6 +134,44 @@ void reference_composite(ReferenceCall& call, const CompositeFn& build, const Sc
   call.results = list ? std::vector<Datum>{Datum{std::move(flat)}} : std::move(flat);
 }
 
+// A size found in data is named after the node that finds it, and names in a scratch graph begin anew each time: two
+// calls of one operator would share a symbol. Named after the whole call instead.
+class FreshSymbols {
+ public:
+  FreshSymbols(const Node& node, const RangeEnv& ranges) : prefix_(str("u_", node.name)) {
+    for (const auto& [name, range] : ranges.ranges) known_.insert(name);
+    for (const auto& named : node.args) {
+      if (auto* expr = std::get_if<Expr>(&named.arg.value)) collect_symbols(*expr, known_);
+      for_each_value(named.arg, [&](const Value* value) { note(*value); });
+    }
+    for (const Value* result : node.results) note(*result);
+  }
+
+  void rename(TensorType& type) {
+    std::set<std::string> used;
+    for (const Expr& size : type.sizes) collect_symbols(size, used);
+    for (const std::string& name : used)
+      if (!known_.contains(name) && !renamed_.contains(name))
+        renamed_[name] = Expr::symbol(renamed_.empty() ? prefix_ : str(prefix_, "_", renamed_.size()));
+    if (renamed_.empty()) return;
+    for (Expr& size : type.sizes) size = substitute(size, renamed_);
+    for (Expr& stride : type.strides) stride = substitute(stride, renamed_);
+    type.offset = substitute(type.offset, renamed_);
+  }
+
+ private:
+  void note(const Value& value) {
+    for (const Expr& size : value.type.sizes) collect_symbols(size, known_);
+    collect_symbols(value.expr, known_);
+    for (const Value* item : value.items)
+      if (item) note(*item);
+  }
+
+  std::string prefix_;
+  std::set<std::string> known_;
+  Substitution renamed_;
+};
+
 void infer_composite(InferCall& call, const CompositeFn& build) {
   Scratch scratch(call.node());
   DecomposeCall decompose(scratch.node(), call.schema(), scratch.graph(), call.ranges());
@@ -141,10 +179,13 @@ void infer_composite(InferCall& call, const CompositeFn& build) {
   build(b);
   // A result that the program says is None (a gradient nobody asked for) has no type.
   const auto& places = call.node().results;
+  FreshSymbols fresh(call.node(), call.ranges());
   for (size_t i = 0; i < decompose.replacements().size(); ++i) {
     const Value* result = decompose.replacements()[i];
     KILN_CHECK(result, str(call.schema().name, " leaves a result undefined"));
-    if (i >= places.size() || places[i]->kind != ValueKind::none) call.results.push_back(result->type);
+    if (i < places.size() && places[i]->kind == ValueKind::none) continue;
+    call.results.push_back(result->type);
+    fresh.rename(call.results.back());
   }
 }
 

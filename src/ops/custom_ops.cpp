@@ -33,7 +33,7 @@ void set_argument(Node& node, std::string_view name, Argument value) {
 void check_against_schema(const Node& node, const Schema& schema) {
   for (const auto& named : node.args)
     if (!named.name.empty() && schema.find(named.name) < 0)
-      fail_user("K0201", str(schema.name, " has no argument ", named.name, " in the schema that its library declares"),
+      fail_user("K0201", str(node.target, " has no argument ", named.name, " in the schema that its library declares"),
                 node.where());
 }
 

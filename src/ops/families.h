@@ -57,8 +57,13 @@ void register_by_composition(Registry& registry);
 void register_lu(Registry& registry);
 void register_searching(Registry& registry);
 void register_special_kernels(Registry& registry);
+void register_orthogonal_polynomials(Registry& registry);
+void register_segments(Registry& registry);
 void register_zeta(Registry& registry);
 void register_linalg_norms(Registry& registry);
 void register_linalg_composites(Registry& registry);
+void register_grouped_products(Registry& registry);
+void register_boxes(Registry& registry);
+void register_deformed_convolution(Registry& registry);
 
 }  // namespace kiln

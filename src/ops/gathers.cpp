@@ -68,7 +68,7 @@ void add_gather(Registry& r) {
   record.schema_text = "gather(Tensor self, int dim, Tensor index, *, bool sparse_grad=False) -> Tensor";
   record.infer = [](InferCall& call) {
     const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
-    check_index_dtype(call, "index");
+    if (!is_zero_numel(index.sizes)) check_index_dtype(call, "index");
     int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(call.tensor("self")));
     if (!is_zero_numel(index.sizes) &&
         std::max<size_t>(self.sizes.size(), 1) != std::max<size_t>(index.sizes.size(), 1))

@@ -249,10 +249,15 @@ Argument tolerance(Build& b, const char* name) {
   return arg;
 }
 
+// 0 where there is none.
+Value* largest_of(Build& b, Value* s) {
+  return is_zero_numel({sizes_of(s).back()}) ? b.sum(s, {-1}, true) : b("amax", {s, b.ints({-1}), Scalar(true)});
+}
+
 // max(atol, rtol * largest singular value); rtol is the larger side times epsilon unless one of the two is given.
 Value* limit_of(Build& b, Value* a, Value* s) {
   Argument atol = tolerance(b, "atol"), rtol = tolerance(b, "rtol");
-  Value* largest = b("amax", {s, b.ints({-1}), Scalar(true)});
+  Value* largest = largest_of(b, s);
   if (rtol.is_none()) {
     const Sizes& sizes = sizes_of(a);
     Expr side = max_expr(sizes[sizes.size() - 2], sizes.back());
@@ -270,10 +275,26 @@ Value* limit_of(Build& b, Value* a, Value* s) {
   return atol.is_scalar() ? b("clamp_min", {limit, atol}) : limit;
 }
 
-Value* pseudo_inverse(Build& b, Value* u, Value* s, Value* vh, Value* limit) {
-  Value* inverse = b("where.ScalarOther", {b("gt.Tensor", {s, limit}), b("reciprocal", {s}), Scalar(0.0)});
-  Value* scaled = b.mul(adjoint(b, vh), b("unsqueeze", {inverse, Scalar(-2)}));
-  return b("matmul", {scaled, adjoint(b, u)});
+// Sizes of singular values; of a Hermitian matrix (its lower triangle) those of the eigenvalues.
+Value* spectrum(Build& b, Value* a) {
+  if (!b.call().boolean("hermitian")) return singular_values(b, a);
+  return b("abs", {kiln_call(b, "kiln.linalg_eigh.default", {a, Scalar(false)})});
+}
+
+void build_pseudo_inverse(Build& b, const std::function<Value*(Value*)>& limit) {
+  Value* a = b.call().tensor("self");
+  auto inverse = [&](Value* s, Value* size) {
+    Value* kept = b("gt.Tensor", {size, limit(size)});
+    return b("unsqueeze", {b("where.ScalarOther", {kept, b("reciprocal", {s}), Scalar(0.0)}), Scalar(-2)});
+  };
+  if (b.call().boolean("hermitian")) {
+    auto parts = b.call().call_all("kiln.linalg_eigh.default", {a, Scalar(true)});
+    Value* scaled = b.mul(parts[1], inverse(parts[0], b("abs", {parts[0]})));
+    return b.call().result(b("matmul", {scaled, adjoint(b, parts[1])}));
+  }
+  auto parts = b.all("_linalg_svd", {a, Scalar(false)});
+  Value* scaled = b.mul(adjoint(b, parts[2]), inverse(parts[1], parts[1]));
+  b.call().result(b("matmul", {scaled, adjoint(b, parts[0])}));
 }
 
 void add_ranks(Registry& r) {
@@ -281,12 +302,18 @@ void add_ranks(Registry& r) {
   add_composite(r, {.schema = "linalg_pinv(Tensor self, float rcond, bool hermitian=False) -> Tensor",
                     .build =
                         [](Build& b) {
-                          auto parts = b.all("_linalg_svd", {b.call().tensor("self"), Scalar(false)});
-                          Value* largest = b("amax", {parts[1], b.ints({-1}), Scalar(true)});
-                          Value* limit = b.mul(largest, std::get<Scalar>(b.call().scalar("rcond")));
-                          b.call().result(pseudo_inverse(b, parts[0], parts[1], parts[2], limit));
+                          build_pseudo_inverse(
+                              b, [&](Value* s) { return b.mul(largest_of(b, s), b.call().arg("rcond")); });
                         },
-                    .samples = {{{spec({4, 3}), Scalar(1e-5)}}}});
+                    .samples = {{{spec({4, 3}), Scalar(1e-5)}},
+                                {{spec({3, 3}), Scalar(1e-5), Scalar(true)}},
+                                {{spec({2, 0, 3}), Scalar(1e-5)}}}});
+  add_composite(r, {.schema = "pinverse(Tensor self, float rcond=1e-15) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          b.call().result(b("linalg_pinv", {b.call().tensor("self"), b.call().arg("rcond")}));
+                        },
+                    .samples = {{{spec({4, 3})}}}});
   for (const char* kind : {"Tensor", "float"}) {
     std::string tail =
         str("(Tensor ", "self", ", *, ", kind, "? atol=None, ", kind, "? rtol=None, bool hermitian=False) -> Tensor");
@@ -294,9 +321,7 @@ void add_ranks(Registry& r) {
     add_composite(r, {.schema = str("linalg_pinv", overload, tail),
                       .build =
                           [](Build& b) {
-                            Value* a = b.call().tensor("self");
-                            auto parts = b.all("_linalg_svd", {a, Scalar(false)});
-                            b.call().result(pseudo_inverse(b, parts[0], parts[1], parts[2], limit_of(b, a, parts[1])));
+                            build_pseudo_inverse(b, [&](Value* s) { return limit_of(b, b.call().tensor("self"), s); });
                           },
                       .samples = any});
     const char* matrix = std::string_view(overload).ends_with("tensor") ? "input" : "self";  // PyTorch's own names
@@ -305,7 +330,7 @@ void add_ranks(Registry& r) {
                       .build =
                           [matrix](Build& b) {
                             Value* a = b.call().tensor(matrix);
-                            Value* s = singular_values(b, a);
+                            Value* s = spectrum(b, a);
                             b.call().result(b.sum(b("gt.Tensor", {s, limit_of(b, a, s)}), {-1}, false));
                           },
                       .samples = any});

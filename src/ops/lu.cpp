@@ -98,6 +98,16 @@ void register_lu(Registry& r) {
                           unpack(b, parts[0], parts[1], true, pivot);
                         },
                     .samples = {{{spec({3, 3})}}, {{spec({2, 3, 4})}}, {{spec({4, 3}, DType::f64)}}}});
+  add_composite(r, {.schema = "_lu_with_info(Tensor self, bool pivot=True, bool check_errors=True) -> (Tensor LU, "
+                              "Tensor pivots, Tensor info)",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          auto parts = b.all("linalg_lu_factor_ex",
+                                             {call.tensor("self"), call.arg("pivot"), call.arg("check_errors")});
+                          for (int i = 0; i < 3; ++i) call.result(i, parts[static_cast<size_t>(i)]);
+                        },
+                    .samples = {{{spec({3, 3})}}}});
   add_composite(
       r,
       {.schema = "lu_solve(Tensor self, Tensor LU_data, Tensor LU_pivots) -> Tensor",

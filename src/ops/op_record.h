@@ -90,7 +90,7 @@ class OpCall {
 // questions about symbolic sizes and never specialises silently.
 class InferCall : public OpCall {
  public:
-  InferCall(Node& node, const Schema& schema, const RangeEnv& ranges) : OpCall(node, schema), ranges_(ranges) {}
+  InferCall(const Node& node, const Schema& schema, const RangeEnv& ranges) : OpCall(node, schema), ranges_(ranges) {}
   const RangeEnv& ranges() const { return ranges_; }
   std::vector<TensorType> results;  // to be filled, one per tensor result (of a list result: one per element)
   std::vector<Expr> numbers;        // of an operator that gives symbolic numbers: one per such result, may stay empty

@@ -115,7 +115,8 @@ Sizes result_sizes(const Sizes& input, const std::vector<Axis>& axes) {
 void infer_pool(InferCall& call, const PoolRow& row) {
   const TensorType& self = call.tensor("self")->type;
   refuse_complex(call, self.dtype);
-  if (self.dtype == DType::boolean || (row.pool == Pool::average && !is_float(self.dtype)))
+  const bool whole = self.dtype == DType::i64 && !row.adaptive;
+  if (self.dtype == DType::boolean || (row.pool == Pool::average && !is_float(self.dtype) && !whole))
     refuse_dtype(call, self.dtype);
   Sizes sizes = result_sizes(self.sizes, axes_of(call, row, self.sizes, call.ranges()));
   bool last = is_channels_last(self.sizes, self.strides);
@@ -370,7 +371,8 @@ void register_for(Registry& r, size_t spatial) {
                                  {{spec(single), three, two, one}},
                                  {{spec(image), three, two, one, Scalar(true)}},
                                  {{spec(image), three, two, one, Scalar(true), Scalar(false)}},
-                                 {{spec(image, DType::i64), two}, true}};
+                                 {{spec(image, DType::i64, -9, 9), two}},
+                                 {{spec(image, DType::i32), two}, true}};
   std::string override_text = spatial == 1 ? "" : ", int? divisor_override=None";
   if (spatial > 1) average.push_back({{spec(image), three, two, one, Scalar(false), Scalar(true), Scalar(5)}});
   add_pool(r, {str("avg_pool", n, "d(Tensor self, ", sizes, ", bool ceil_mode=False, bool count_include_pad=True",

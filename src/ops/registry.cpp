@@ -58,9 +58,14 @@ const Registry& Registry::instance() {
     register_lu(all);
     register_searching(all);
     register_special_kernels(all);
+    register_orthogonal_polynomials(all);
+    register_segments(all);
     register_zeta(all);
     register_linalg_norms(all);
     register_linalg_composites(all);
+    register_grouped_products(all);
+    register_boxes(all);
+    register_deformed_convolution(all);
     return all;
   }();
   return registry;

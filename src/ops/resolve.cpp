@@ -27,11 +27,32 @@ std::string called_operator(const Node& node) {
   return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
 }
 
+bool is_number(SchemaType type) {
+  return type == SchemaType::integer || type == SchemaType::floating || type == SchemaType::boolean ||
+         type == SchemaType::scalar;
+}
+
+// What the file calls a result must be what the operator gives: a tensor is no number.
+void check_result_kinds(const Node& node) {
+  if (node.op->kind == OpKind::control_flow) return;
+  const auto& declared = node.op->schema.returns;
+  for (size_t i = 0; i < node.results.size() && i < declared.size(); ++i) {
+    const ValueKind kind = node.results[i]->kind;
+    const bool tensor = kind == ValueKind::tensor || kind == ValueKind::tensor_list;
+    if (kind != ValueKind::none && tensor == is_number(declared[i].type))
+      fail_user("K0237",
+                str("the program says that ", node.results[i]->name, " is ", tensor ? "a tensor" : "a number", ", but ",
+                    node.target, " gives ", tensor ? "a number" : "a tensor"),
+                node.where());
+  }
+}
+
 void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<std::string, Unknown>& unknown) {
   const Registry& registry = Registry::instance();
   for (auto& node : graph.nodes) {
     node->op = registry.find(node->target);
     if (node->op && node->op->kind != OpKind::control_flow) name_arguments(*node);
+    if (node->op) check_result_kinds(*node);
     const std::string called = called_operator(*node);
     if (!registry.find(called) && std::find(custom.begin(), custom.end(), called) == custom.end()) {
       Unknown& entry = unknown[called];

@@ -52,6 +52,12 @@ void register_functions(Registry& r) {
           {{{spec({2, 3}), Scalar(2.5)}}});
   forward(r, "special_xlogy.self_scalar(Scalar self, Tensor other) -> Tensor", "xlogy.Scalar_Self",
           {{{Scalar(2.5), spec({2, 3}, DType::f32, 0.1, 3)}}});
+  forward(r, "subtract.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor", "sub.Tensor",
+          {{{spec({2, 3}), spec({3}), Scalar(2)}}}, true);
+  forward(r, "subtract.Scalar(Tensor self, Scalar other, Scalar alpha=1) -> Tensor", "sub.Scalar",
+          {{{spec({2, 3}), Scalar(2.5)}}}, true);
+  forward(r, "_is_all_true(Tensor self) -> Tensor", "all", {{{spec({2, 3}, DType::boolean, 0, 1)}}});
+  forward(r, "_is_any_true(Tensor self) -> Tensor", "any", {{{spec({2, 3}, DType::boolean, 0, 1)}}});
   forward(r, "row_stack(Tensor[] tensors) -> Tensor", "vstack", {{{Specs{spec({2, 3}), spec({2, 3})}}}});
 }
 

@@ -143,15 +143,17 @@ Value* powers(Build& b, Value* x, const Expr& count) {
 }
 
 void register_vandermonde(Registry& r) {
-  add_composite(r, {.schema = "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
-                    .build =
-                        [](Build& b) {
-                          DecomposeCall& call = b.call();
-                          Value* x = call.tensor("x");
-                          if (rank_of(x) == 0) refuse(call, "must be at least one-dimensional");
-                          call.result(powers(b, x, call.given("N") ? call.integer("N") : x->type.sizes.back()));
-                        },
-                    .samples = {{{spec({4})}}, {{spec({2, 3}), Scalar(2)}}, {{spec({})}, true}}});
+  add_composite(
+      r, {.schema = "linalg_vander(Tensor x, *, SymInt? N=None) -> Tensor",
+          .build =
+              [](Build& b) {
+                DecomposeCall& call = b.call();
+                Value* x = call.tensor("x");
+                if (rank_of(x) == 0) x = b("unsqueeze", {x, Scalar(0)});
+                call.result(powers(b, x, call.given("N") ? call.integer("N") : x->type.sizes.back()));
+              },
+          .samples = {
+              {{spec({4})}}, {{spec({2, 3}), Scalar(2)}}, {{spec({}), Scalar(3)}}, {{spec({3}), Scalar(0)}, true}}});
   add_composite(r, {.schema = "vander(Tensor x, int? N=None, bool increasing=False) -> Tensor",
                     .build =
                         [](Build& b) {

@@ -25,6 +25,16 @@ bool wants(const OpCall& call, std::string_view what) {
   return by_slices(call) || (call.schema().find(what) >= 0 && call.boolean(what));
 }
 
+// One dimension put elsewhere: eager works with slices in front and moves that dimension back at the end.
+template <class List>
+List moved(List list, size_t from, size_t to) {
+  if (list.empty()) return list;
+  auto item = list[from];
+  list.erase(list.begin() + static_cast<std::ptrdiff_t>(from));
+  list.insert(list.begin() + static_cast<std::ptrdiff_t>(to), item);
+  return list;
+}
+
 void infer_unique(InferCall& call, const UniqueRow&) {
   const Value* self = call.tensor("self");
   refuse_complex(call, self->type.dtype);
@@ -44,7 +54,9 @@ void infer_unique(InferCall& call, const UniqueRow&) {
   Device device = self->type.device;
   Sizes places = !wants(call, "return_inverse") ? Sizes{Expr(0)} : sliced ? Sizes{items} : self->type.sizes;
   if (by_slices(call) && rank_of(self) == 0) places = {Expr(1)};
-  call.results = {contiguous_type(self->type.dtype, sizes, device), contiguous_type(DType::i64, places, device)};
+  Sizes strides = contiguous_strides(moved(sizes, at, 0));
+  call.results = {strided_type(self->type.dtype, sizes, moved(strides, 0, at), device),
+                  contiguous_type(DType::i64, places, device)};
   bool pair = call.schema().returns.size() == 2;
   if (!pair)
     call.results.push_back(contiguous_type(DType::i64, {wants(call, "return_counts") ? count : Expr(0)}, device));
@@ -115,14 +127,10 @@ void evaluate_unique(ReferenceCall& call, const UniqueRow& row, const Schema& sc
     sizes = self.sizes;
     sizes[*dim] = static_cast<int64_t>(counts.size());
   }
-  Tensor out = Tensor::empty(call.result_dtype(0), sizes), view = out;
-  if (dim) {
-    std::rotate(view.sizes.begin(), view.sizes.begin() + static_cast<std::ptrdiff_t>(*dim),
-                view.sizes.begin() + static_cast<std::ptrdiff_t>(*dim) + 1);
-    std::rotate(view.strides.begin(), view.strides.begin() + static_cast<std::ptrdiff_t>(*dim),
-                view.strides.begin() + static_cast<std::ptrdiff_t>(*dim) + 1);
-  }
-  write_dense(view, kept);
+  Tensor out = Tensor::empty(call.result_dtype(0), moved(sizes, dim.value_or(0), 0));
+  write_dense(out, kept);
+  out.sizes = sizes;
+  out.strides = moved(out.strides, 0, dim.value_or(0));
   auto integers = [](const std::vector<int64_t>& values, std::vector<int64_t> shape) {
     Tensor made = Tensor::empty(DType::i64, std::move(shape));
     write_dense(made, values);

@@ -58,56 +58,18 @@ void infer_view_dtype(InferCall& call) {
   call.results = {type};
 }
 
-// f16 and bf16 are f32 inside kernels. Their bits follow by arithmetic on the f32's bits; f16 has another exponent,
-// which a multiplication by a power of two moves (exactly, subnormal numbers included), and its own infinity.
-constexpr double exponent_shift = 0x1p112;
-
-ValueId narrow_to_bits(loops::KernelBuilder& k, ValueId value, DType dtype) {
-  auto number = [&](int64_t n) { return k.constant(DType::u32, Scalar(n)); };
-  ValueId wide = k.bitcast(DType::u32, value);
-  if (dtype == DType::bf16) return k.cast(DType::u16, k.op(ScalarOp::shr, wide, number(16)));
-  ValueId sign = k.op(ScalarOp::shr, k.op(ScalarOp::bit_and, wide, number(0x80000000)), number(16));
-  ValueId size = k.op(ScalarOp::bit_and, wide, number(0x7fffffff));
-  ValueId moved = k.bitcast(
-      DType::u32, k.op(ScalarOp::mul, k.bitcast(DType::f32, size), k.constant(DType::f32, Scalar(1 / exponent_shift))));
-  ValueId fraction = k.op(ScalarOp::shr, k.op(ScalarOp::bit_and, size, number(0x7fffff)), number(13));
-  ValueId infinite = k.op(ScalarOp::bit_or, fraction, number(0x7c00));
-  ValueId finite = k.op(ScalarOp::shr, moved, number(13));
-  ValueId bits = k.select(k.op(ScalarOp::ge, size, number(0x7f800000)), infinite, finite);
-  return k.cast(DType::u16, k.op(ScalarOp::bit_or, bits, sign));
-}
-
-ValueId narrow_from_bits(loops::KernelBuilder& k, ValueId bits, DType dtype) {
-  auto number = [&](int64_t n) { return k.constant(DType::u32, Scalar(n)); };
-  ValueId wide = k.cast(DType::u32, bits);
-  if (dtype == DType::bf16) return k.bitcast(DType::f32, k.op(ScalarOp::shl, wide, number(16)));
-  ValueId sign = k.op(ScalarOp::shl, k.op(ScalarOp::bit_and, wide, number(0x8000)), number(16));
-  ValueId size = k.op(ScalarOp::bit_and, wide, number(0x7fff)), moved = k.op(ScalarOp::shl, size, number(13));
-  ValueId finite = k.bitcast(
-      DType::u32, k.op(ScalarOp::mul, k.bitcast(DType::f32, moved), k.constant(DType::f32, Scalar(exponent_shift))));
-  ValueId infinite = k.op(ScalarOp::bit_or, moved, number(0x7f800000));
-  ValueId whole = k.select(k.op(ScalarOp::ge, size, number(0x7c00)), infinite, finite);
-  return k.bitcast(DType::f32, k.op(ScalarOp::bit_or, whole, sign));
-}
-
-bool is_half(DType dtype) { return dtype == DType::f16 || dtype == DType::bf16; }
-
 ValueId load_bits(loops::KernelBuilder& k, loops::BufferId buffer, const std::vector<Expr>& at, DType dtype) {
-  if (is_half(dtype)) return narrow_to_bits(k, k.load_compute(buffer, at), dtype);
   DType bits = unsigned_of(dtype);
   ValueId value = k.load(buffer, at);
   return dtype == bits ? value : dtype == DType::boolean ? k.cast(bits, value) : k.bitcast(bits, value);
 }
 ValueId from_bits(loops::KernelBuilder& k, ValueId bits, DType dtype) {
-  if (is_half(dtype)) return narrow_from_bits(k, bits, dtype);
   return dtype == unsigned_of(dtype) ? bits : dtype == DType::boolean ? k.cast(dtype, bits) : k.bitcast(dtype, bits);
 }
 
 void lower_view_dtype(LowerCall& call) {
   DType from = call.tensor("self")->type.dtype, to = call.output_type().dtype;
   if (is_complex(from) || is_complex(to)) fail_bug("split_complex should have rewritten this node", call.where());
-  for (DType dtype : {from, to})
-    if (is_float(dtype) && dtype_bytes(dtype) == 1) refuse_dtype(call, dtype);
   int64_t from_bytes = dtype_bytes(from), to_bytes = dtype_bytes(to);
   loops::BufferId self = call.input("self");
   call.kernel([&](loops::KernelBuilder& k) {

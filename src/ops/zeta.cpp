@@ -1,8 +1,9 @@
 // The Hurwitz zeta function and what is made of it (polygamma), and functions of the normal distribution. All are
-// computed in f64 whatever the tensor's type is; the sum is Euler and Maclaurin's, with ten terms written out.
+// computed in f64 whatever the tensor's type is; the zeta function itself is a library kernel.
 #include <cmath>
 
 #include "ops/composite.h"
+#include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
 
@@ -12,55 +13,55 @@ namespace {
 
 DType result_dtype(const Value* x) { return is_float(x->type.dtype) ? x->type.dtype : default_float; }
 
-// sum over k >= 0 of (q + k)^-s
-Value* zeta(Build& b, Value* s, Value* q) {
-  constexpr int terms = 10;
-  constexpr double factors[] = {12.0,
-                                -720.0,
-                                30240.0,
-                                -1209600.0,
-                                47900160.0,
-                                -1.8924375803183791606e9,
-                                7.47242496e10,
-                                -2.950130727918164224e12,
-                                1.1646782814350067249e14,
-                                -4.5979787224074726105e15,
-                                1.8152105401943546773e17,
-                                -7.1661652561756670113e18};
-  Value* minus = b("neg", {s});
-  Value* sum = nullptr;
-  for (int k = 0; k < terms; ++k) {
-    Value* term = b("pow.Tensor_Tensor", {b.add(q, Scalar(static_cast<double>(k))), minus});
-    sum = sum ? b.add(sum, term) : term;
-  }
-  Value* end = b.add(q, Scalar(static_cast<double>(terms)));
-  Value* power = b("pow.Tensor_Tensor", {end, minus});
-  sum = b.add(sum, b.div(b.mul(power, end), b.sub(s, Scalar(1.0))));
-  sum = b.add(sum, b.mul(power, Scalar(0.5)));
-  // power * s (s + 1) … (s + 2k) / end^(2k + 1) / factor
-  Value* rising = b.div(b.mul(power, s), end);
-  for (int k = 0; k < 12; ++k) {
-    sum = b.add(sum, b.mul(rising, Scalar(1 / factors[k])));
-    Value* next = b.mul(b.add(s, Scalar(2.0 * k + 1)), b.add(s, Scalar(2.0 * k + 2)));
-    rising = b.div(b.mul(rising, next), b.mul(end, end));
-  }
-  return sum;
-}
-
 Value* infinite_where(Build& b, Value* condition, Value* x, double value) {
   return b("masked_fill.Scalar", {x, condition, Scalar(value)});
 }
 
-// Poles at q = 0, -1, …; the series diverges at s = 1 and is not defined below.
-Value* guarded_zeta(Build& b, Value* s, Value* q) {
-  Value* value = zeta(b, s, q);
-  Value* negative = b("le.Scalar", {q, Scalar(0)});
-  Value* whole = b("eq.Tensor", {b("floor", {q}), q});
-  Value* fraction = b("ne.Tensor", {b("floor", {s}), s});
-  value = infinite_where(b, b("logical_and", {negative, fraction}), value, NAN);
-  value = infinite_where(b, b("logical_and", {negative, whole}), value, INFINITY);
-  value = infinite_where(b, b("lt.Scalar", {s, Scalar(1)}), value, NAN);
-  return infinite_where(b, b("eq.Scalar", {s, Scalar(1)}), value, INFINITY);
+// The sum over k >= 0 of (q + k)^-s, in long double: forty terms more than the kernel takes, and a short remainder.
+double reference_zeta(double s, double q) {
+  if (s == 1) return INFINITY;
+  if (!(s > 1) || std::isnan(q)) return NAN;
+  if (q <= 0 && q == std::floor(q)) return INFINITY;
+  if (q <= 0 && s != std::floor(s)) return NAN;
+  long double sum = 0, at = q, power = s;
+  for (int k = 0; k < 40 || at <= 40; ++k, ++at) sum += std::pow(at, -power);
+  long double last = std::pow(at, -power), square = at * at;
+  sum += last * at / (power - 1) + last / 2;
+  long double rising = last * power / at;
+  for (long double factor : {12.0L, -720.0L, 30240.0L, -1209600.0L}) {
+    sum += rising / factor;
+    rising *= (power + 1) * (power + 2) / square;
+    power += 2;
+  }
+  return static_cast<double>(sum);
+}
+
+void register_kernel(Registry& r) {
+  OpRecord record;
+  record.name_space = "kiln";
+  record.schema_text = "special_zeta(Tensor x, Tensor y) -> Tensor";
+  record.library = "special_zeta";
+  record.infer = [](InferCall& call) {
+    const TensorType& x = call.tensor("x")->type;
+    call.results = {contiguous_type(DType::f64, x.sizes, x.device)};
+  };
+  record.reference = [](ReferenceCall& call) {
+    std::vector<double> s = read_dense<double>(call.tensor("x")), q = read_dense<double>(call.tensor("y")), out;
+    for (size_t i = 0; i < s.size(); ++i) out.push_back(reference_zeta(s[i], q[i]));
+    Tensor result = new_result(call, call.tensor("x").sizes);
+    write_dense(result, out);
+    call.results = {Datum{result}};
+  };
+  record.samples = {{{spec({3, 4}, DType::f64, 0.5, 6), spec({3, 4}, DType::f64, 0.1, 20)}},
+                    {{spec({3, 4}, DType::f64, 3, 3), spec({3, 4}, DType::f64, -15, 3)}},
+                    {{spec({0}, DType::f64), spec({0}, DType::f64)}}};
+  r.add(std::move(record));
+}
+
+Value* zeta(Build& b, Value* s, Value* q) {
+  Argument sizes = b.ints(broadcast_sizes(b.call(), {s->type.sizes, q->type.sizes}, b.call().ranges()));
+  auto dense = [&](Value* x) { return b.contiguous(b("expand", {x, sizes})); };
+  return b.call().call("kiln.special_zeta.default", {dense(s), dense(q)});
 }
 
 Value* wide(Build& b, const char* name, Value* like) {
@@ -85,26 +86,25 @@ void register_zetas(Registry& r) {
                       .build =
                           [tensor = row.tensor](Build& b) {
                             Value* like = b.call().tensor(tensor);
-                            Value* value = guarded_zeta(b, wide(b, "self", like), wide(b, "other", like));
+                            Value* value = zeta(b, wide(b, "self", like), wide(b, "other", like));
                             b.call().result(b.to(value, result_dtype(like)));
                           },
                       .samples = row.samples});
   for (const char* name : {"polygamma", "special_polygamma"})
-    add_composite(
-        r, {.schema = str(name, "(int n, Tensor self) -> Tensor"),
-            .build =
-                [](Build& b) {
-                  DecomposeCall& call = b.call();
-                  Value* self = call.tensor("self");
-                  int64_t n = call.constant_integer("n");
-                  if (n < 0) fail_user("K0201", "polygamma(n, x) does not support negative n.", call.where());
-                  if (n == 0) return call.result(b("digamma", {self}));
-                  Value* x = b.to(self, DType::f64);
-                  double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
-                  Value* order = b("full_like", {x, Scalar(static_cast<double>(n) + 1)});
-                  call.result(b.to(b.mul(guarded_zeta(b, order, x), Scalar(sign * factorial)), result_dtype(self)));
-                },
-            .samples = {{{Scalar(1), q}}, {{Scalar(3), q}}, {{Scalar(0), q}}, {{Scalar(-1), q}, true}}});
+    add_composite(r, {.schema = str(name, "(int n, Tensor self) -> Tensor"),
+                      .build =
+                          [](Build& b) {
+                            DecomposeCall& call = b.call();
+                            Value* self = call.tensor("self");
+                            int64_t n = call.constant_integer("n");
+                            if (n < 0) fail_user("K0201", "polygamma(n, x) does not support negative n.", call.where());
+                            if (n == 0) return call.result(b("digamma", {self}));
+                            Value* x = b.to(self, DType::f64);
+                            double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
+                            Value* order = b("full_like", {x, Scalar(static_cast<double>(n) + 1)});
+                            call.result(b.to(b.mul(zeta(b, order, x), Scalar(sign * factorial)), result_dtype(self)));
+                          },
+                      .samples = {{{Scalar(1), q}}, {{Scalar(3), q}}, {{Scalar(0), q}}, {{Scalar(-1), q}, true}}});
 }
 
 void register_normal(Registry& r) {
@@ -138,6 +138,7 @@ void register_normal(Registry& r) {
 }  // namespace
 
 void register_zeta(Registry& r) {
+  register_kernel(r);
   register_zetas(r);
   register_normal(r);
 }

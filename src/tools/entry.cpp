@@ -2,10 +2,10 @@
 #include <mutex>
 
 #include "base/error.h"
-#include "debug/flop_count.h"
 #include "debug/package_debug.h"
 #include "debug/profile.h"
 #include "debug/tell_package.h"
+#include "debug/work_count.h"
 #include "kiln/tools_library.h"
 
 using namespace kiln;
@@ -48,13 +48,16 @@ class Tools {
     trace_error(Error(ErrorKind::user, code, starts_with(text, prefix) ? text + prefix.size() : text), settings_);
   }
 
-  double operations(const kiln_step& step) {
+  bool work(const kiln_step& step, double* operations, double* bytes) {
     const std::lock_guard lock(mutex_);
-    const loops::Kernel* kernel = debug().steps().kernel(step.name);
-    if (!kernel) return -1;
+    StepInterpreter& steps = debug().steps();
+    const loops::Kernel* kernel = steps.kernel(step.name);
+    if (!kernel) return false;
     SymbolValues symbols;
     for (size_t i = 0; i < step.symbol_count; ++i) symbols[step.symbol_names[i]] = step.symbol_values[i];
-    return count_flops(*kernel, symbols);
+    const Work work = count_work(*kernel, steps.program().buffers, symbols);
+    *operations = work.flops, *bytes = work.bytes;
+    return true;
   }
 
  private:
@@ -86,8 +89,8 @@ extern "C" __attribute__((visibility("default"))) const kiln_tools_library* kiln
       [](void* tools, const char* code, const char* text) {
         kept<int>(0, [&] { return static_cast<Tools*>(tools)->failed(code, text), 0; });
       },
-      [](void* tools, const kiln_step* step) {
-        return kept<double>(-1, [&] { return static_cast<Tools*>(tools)->operations(*step); });
+      [](void* tools, const kiln_step* step, double* operations, double* bytes) {
+        return kept<int>(0, [&] { return static_cast<Tools*>(tools)->work(*step, operations, bytes) ? 1 : 0; });
       },
       [](double* operations, double* bytes) {
         const MachineLimits limits = measure_machine();

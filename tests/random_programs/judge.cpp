@@ -11,7 +11,7 @@ namespace kiln::random_programs {
 namespace {
 
 using Numbers = std::vector<std::complex<double>>;
-using Results = std::map<std::string, std::vector<Tensor>>;  // by node
+using Meant = std::function<bool(std::complex<double>)>;
 
 Numbers numbers(const Tensor& tensor) {
   Numbers out(static_cast<size_t>(tensor.numel()));
@@ -35,8 +35,8 @@ std::vector<Tensor> tensors_of(const std::vector<Datum>& results) {
 }
 
 // Moves elements by about their rounding error, twice over. `all` moves also those that happen to be exact (a sum may
-// be exact in one order only), but for whole numbers, which are more likely meant to be what they are.
-void shake(const Tensor& tensor, const Numbers& exact, bool all, Dice& dice) {
+// be exact in one order only), but for the whole numbers that `meant` says are meant to be what they are.
+void shake(const Tensor& tensor, const Numbers& exact, bool all, const Meant& meant, Dice& dice) {
   Tensor target = tensor;  // the same memory
   double unit = dtype_epsilon(tensor.dtype), largest = 0;
   auto error_at = [&](int64_t i) { return std::abs(tensor.item(i).as_complex() - exact[static_cast<size_t>(i)]); };
@@ -47,7 +47,7 @@ void shake(const Tensor& tensor, const Numbers& exact, bool all, Dice& dice) {
     std::complex<double> v = tensor.item(i).as_complex();
     double off = error_at(i);
     bool whole = v.imag() == 0 && v.real() == std::floor(v.real());
-    if (!finite(v) || !std::isfinite(off) || (off == 0 && (!all || whole))) continue;
+    if (!finite(v) || !std::isfinite(off) || (off == 0 && (!all || (whole && meant(v))))) continue;
     double move = 2 * std::max({off, largest, unit * std::abs(v)}) * (2 * dice.unit() - 1);
     if (is_complex(tensor.dtype))
       target.set_item(i, Scalar(v + std::complex<double>(move, -move)));
@@ -55,6 +55,40 @@ void shake(const Tensor& tensor, const Numbers& exact, bool all, Dice& dice) {
       target.set_item(i, Scalar(v.real() + move));
   }
 }
+
+// A node's whole results: meant where everything it computes with is whole too, where it picks or steps to them, by
+// luck where they come of numbers that are not (the cosine of two parallel vectors is 1 or one unit below).
+class WholeResults {
+ public:
+  void note(const std::string& value, const Tensor& tensor) { known_[value] = numbers(tensor); }
+
+  Meant of(const Node& node) const {
+    static const std::set<std::string> steps = {"floor",        "ceil",      "round",    "trunc", "fix",
+                                                "sign",         "sgn",       "fmod",     "div",   "remainder",
+                                                "floor_divide", "heaviside", "sign_bit", "frac",  "logical"};
+    // i0(0) is 1 by luck of rounding: PyTorch's own f32 value is one unit below.
+    static const std::set<std::string> series = {"i0",        "lgamma", "mvlgamma", "digamma",
+                                                 "polygamma", "igamma", "igammac"};
+    std::string name = op_short_name(node.target);
+    if (series.contains(name) || name.rfind("special_", 0) == 0) return [](auto) { return false; };
+    std::vector<std::complex<double>> inputs;
+    for (const auto& named : node.args) {
+      if (named.arg.is_scalar()) inputs.push_back(named.arg.as_scalar().as_complex());
+      for_each_value(named.arg, [&](const Value* value) {
+        auto found = known_.find(value->name);
+        if (found != known_.end()) inputs.insert(inputs.end(), found->second.begin(), found->second.end());
+      });
+    }
+    bool all_whole = std::all_of(inputs.begin(), inputs.end(), [](auto v) {
+      return !finite(v) || (v.imag() == 0 && v.real() == std::floor(v.real()));
+    });
+    if (all_whole || steps.contains(name)) return [](auto) { return true; };
+    return [inputs](auto v) { return std::find(inputs.begin(), inputs.end(), v) != inputs.end(); };
+  }
+
+ private:
+  std::map<std::string, Numbers> known_;
+};
 
 }  // namespace
 
@@ -82,10 +116,20 @@ const std::vector<Observed>& Judge::shaken() {
   if (!shaken_.empty()) return shaken_;
   const Program& program = random_.program;
   std::map<std::string, std::vector<Numbers>> exact;
+  WholeResults whole;
+  const Meant always = [](auto) { return true; };
+  for (size_t i = 0, user = 0; i < program.graph.inputs.size(); ++i) {
+    const InputSpec& spec = program.input_specs[i];
+    const Datum* given = spec.kind == InputKind::user ? &program.sample_inputs.at(user++) : nullptr;
+    if (given && !given->is_tensor()) continue;
+    whole.note(program.graph.inputs[i]->name, given ? given->tensor() : program.constants.at(spec.target));
+  }
   InterpretOptions wide;
   wide.fp64 = true;
   wide.after_node = [&](const Node& node, const std::vector<Datum>& results) {
     for (const Tensor& tensor : tensors_of(results)) exact[node.name].push_back(numbers(tensor));
+    for (size_t i = 0; i < node.results.size() && i < results.size(); ++i)
+      if (results[i].is_tensor()) whole.note(node.results[i]->name, results[i].tensor());
   };
   Interpreter(program, wide).run(program.sample_inputs);
   // Elements of an expanded tensor are one place in memory; of a copy, each moves for itself.
@@ -99,7 +143,7 @@ const std::vector<Observed>& Judge::shaken() {
   for (auto& [name, constant] : copying.constants) {
     if (!rounds(constant.dtype)) continue;
     constant = constant.clone();
-    shake(constant, numbers(constant), true, dice);
+    shake(constant, numbers(constant), true, always, dice);
   }
   for (int run = 0; run < 6; ++run) {
     bool all = run >= 3;
@@ -109,12 +153,12 @@ const std::vector<Observed>& Judge::shaken() {
       const auto& truth = exact[node.name];
       for (size_t i = 0; i < tensors.size() && i < truth.size(); ++i)
         if (rounds(tensors[i].dtype) && static_cast<size_t>(tensors[i].numel()) == truth[i].size())
-          shake(tensors[i], truth[i], all, dice);
+          shake(tensors[i], truth[i], all, whole.of(node), dice);
     };
     std::vector<Datum> inputs = copy_inputs(program.sample_inputs);
     for (const Datum& input : inputs)
       if (all && input.is_tensor() && rounds(input.tensor().dtype))
-        shake(input.tensor(), numbers(input.tensor()), all, dice);
+        shake(input.tensor(), numbers(input.tensor()), all, always, dice);
     InterpretResult result = Interpreter(all ? copying : program, options).run(inputs);
     shaken_.push_back(observe(result.outputs, result.inputs, result.state));
   }

@@ -10,7 +10,7 @@ using namespace loops;
 const char* storage_suffix(DType dtype) { return dtype_name(dtype); }
 const char* storage_type(DType dtype) { return dtype == DType::boolean ? "bool8" : dtype_name(dtype); }
 const char* c_type(DType dtype) {
-  if (dtype == DType::f16 || dtype == DType::bf16) return "f32";
+  if (is_float(dtype)) return dtype_name(compute_dtype(dtype));
   return dtype_name(dtype);
 }
 std::string vector_type(DType dtype) { return dtype == DType::boolean ? "vmask" : str("v", c_type(dtype)); }
@@ -171,7 +171,15 @@ void KernelPrinter::print_op(const Stmt& stmt) {
   if (stmt.op == ScalarOp::cast) {
     text = str("k_cast_", storage_suffix(stmt.dtype), "(", operand(0), ")");
   } else if (stmt.op == ScalarOp::bitcast) {
-    text = str("k_bitcast_", c_type(stmt.dtype), "(", operand(0), ")");
+    // Narrow floats are held as f32: their bits are made and taken apart by functions of their own.
+    DType from = type(stmt.args[0]), to = stmt.dtype;
+    text = name(stmt.args[0]);
+    if (vary) text = vector(stmt.args[0]);
+    if (compute_dtype(from) != from) text = str("k_bits_", storage_suffix(from), "(", text, ")");
+    if (compute_dtype(to) != to)
+      text = str("k_from_bits_", storage_suffix(to), "(", text, ")");
+    else
+      text = str("k_bitcast_", c_type(to), "(", text, ")");
   } else {
     std::vector<std::string> operands;
     for (size_t i = 0; i < stmt.args.size(); ++i) operands.push_back(operand(i));

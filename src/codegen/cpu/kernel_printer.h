@@ -91,7 +91,7 @@ class KernelPrinter {
   PrintedKernel result_;
 };
 
-const char* c_type(DType dtype);          // f32 for f16 and bf16: how values are held
+const char* c_type(DType dtype);          // f32 for f16, bf16, f8: how values are held
 const char* storage_type(DType dtype);    // bool8, bf16: how memory is typed
 const char* storage_suffix(DType dtype);  // "bool", "bf16": k_load_bool
 std::string vector_type(DType dtype);     // vf32, vmask

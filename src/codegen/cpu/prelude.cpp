@@ -6,7 +6,7 @@
 namespace kiln::codegen {
 namespace {
 
-// Always there. `bool8` and the 16-bit formats are storage only.
+// Always there. `bool8` and the narrow float formats are storage only.
 constexpr const char* base_text = R"(#define K_FN static inline __attribute__((always_inline, unused))
 #define K_FN_MEMBER inline __attribute__((always_inline))
 typedef float f32;
@@ -21,6 +21,11 @@ typedef long i64;
 typedef unsigned long u64;
 typedef u16 f16;
 typedef u16 bf16;
+typedef u8 f8e4m3fn;
+typedef u8 f8e5m2;
+typedef u8 f8e4m3fnuz;
+typedef u8 f8e5m2fnuz;
+typedef u8 f8e8m0fnu;
 typedef u8 bool8;
 )";
 
@@ -220,11 +225,11 @@ void collect_prelude_names(std::string_view body, PreludeRequest& request) {
       const Element* e = find_element(part);
       if (e == nullptr && part.size() > 1 && part[0] == 'v') e = find_element(std::string_view(part).substr(1));
       if (e != nullptr) request.types.insert(e->dtype);
-      if (function && (part == "f16" || part == "bf16")) request.types.insert(DType::f32);
+      if (function && narrow_float(part) != nullptr) request.types.insert(DType::f32);
     }
     if (name == "float") request.types.insert(DType::f32);
     if (name == "double") request.types.insert(DType::f64);
-    if (name == "f16" || name == "bf16") request.types.insert(DType::f32);
+    if (narrow_float(name) != nullptr) request.types.insert(DType::f32);
   });
 }
 

@@ -1,4 +1,4 @@
-// Conversions between number types with PyTorch's meaning, and the 16-bit float formats. Float to integer truncates as
+// Conversions between number types with PyTorch's meaning, and the narrow float formats. Float to integer truncates as
 // the processor's cvtt instructions do; narrow integers go through i32 (docs/semantics.md).
 #include "base/error.h"
 #include "codegen/cpu/prelude_pieces.h"
@@ -76,27 +76,33 @@ const char* f16c_text(bool widen, int lanes) {
   }
 }
 
-std::string half_piece(std::string_view name, const PieceContext& context) {
-  const Element &f32 = *find_element("f32"), &u32 = *find_element("u32"), &u16 = *find_element("u16");
+// widen_<format> and narrow_<format>, for scalars and vectors.
+std::string narrow_float_piece(std::string_view name, const PieceContext& context) {
   bool widen = starts_with(name, "widen"), brain = ends_with(name, "bf16");
+  std::string_view format = name.substr(name.find('_') + 1);
+  const Element &f32 = *find_element("f32"), &u32 = *find_element("u32"), &stored = *narrow_float(format);
   const char* text = brain ? (widen ? widen_bf16_text : narrow_bf16_text) : (widen ? widen_f16_text : narrow_f16_text);
   std::string out;
   auto natural = [&](int n) {
+    if (stored.bytes == 1) {
+      out += *f8_conversion(format, widen, n);
+      return;
+    }
     if (!brain && context.has_fma()) {
       out += f16c_text(widen, n);
       return;
     }
     out += fill(text, {{"F", type_name(f32, n)},
                        {"U", type_name(u32, n)},
-                       {"H", type_name(u16, n)},
+                       {"H", type_name(stored, n)},
                        {"SU", "splat_" + type_name(u32, n)}});
   };
   natural(1);
   if (context.lanes == 1) return out;
   natural(context.natural_lanes(f32));
   for (int n = context.natural_lanes(f32) * 2; n <= context.lanes; n *= 2) {
-    std::string from = widen ? type_name(u16, n) : type_name(f32, n),
-                to = widen ? type_name(f32, n) : type_name(u16, n);
+    std::string from = widen ? type_name(stored, n) : type_name(f32, n),
+                to = widen ? type_name(f32, n) : type_name(stored, n);
     out += str("K_FN ", to, " ", name, "(", from, " x) { return cat_", to, "(", name, "(lo_", from, "(x)), ", name,
                "(hi_", from, "(x))); }\n");
   }
@@ -168,8 +174,8 @@ std::string casts_to_bool(const PieceContext& context) {
   return out;
 }
 
-// Rounds to a 16-bit format and back.
-std::string casts_to_half(std::string_view format, const PieceContext& context) {
+// Rounds to a narrow format and back.
+std::string casts_to_narrow(std::string_view format, const PieceContext& context) {
   std::string out;
   for (int n : {1, context.lanes}) {
     std::string f = type_name(*find_element("f32"), n);
@@ -177,7 +183,28 @@ std::string casts_to_half(std::string_view format, const PieceContext& context) 
       out += str("K_FN ", f, " k_cast_", format, "(", type_name(*from, n), " x) { return widen_", format, "(narrow_",
                  format, "(k_cast_f32(x))); }\n");
     }
-    out += str("K_FN ", f, " k_cast_", format, "(", n == 1 ? "bool" : "vmask", " x) { return k_cast_f32(x); }\n");
+    // f8e8m0fnu has no zero.
+    std::string number = format == "f8e8m0fnu" ? str("widen_", format, "(narrow_", format, "(k_cast_f32(x)))")
+                                               : std::string("k_cast_f32(x)");
+    out += str("K_FN ", f, " k_cast_", format, "(", n == 1 ? "bool" : "vmask", " x) { return ", number, "; }\n");
+    if (context.lanes == 1) break;
+  }
+  return out;
+}
+
+// The bits of a narrow value held as f32, and back. bf16 is cut, not rounded: a NaN keeps its bits.
+std::string narrow_bits(std::string_view format, bool to_bits, const PieceContext& context) {
+  std::string out;
+  for (int n : {1, context.lanes}) {
+    std::string f = type_name(*find_element("f32"), n), bits = type_name(*narrow_float(format), n),
+                u = type_name(*find_element("u32"), n);
+    if (to_bits && format == "bf16")
+      out += str("K_FN ", bits, " k_bits_bf16(", f, " x) { return cvt_", u, "_", bits, "(__builtin_bit_cast(", u,
+                 ", x) >> splat_", u, "(16)); }\n");
+    else if (to_bits)
+      out += str("K_FN ", bits, " k_bits_", format, "(", f, " x) { return narrow_", format, "(x); }\n");
+    else
+      out += str("K_FN ", f, " k_from_bits_", format, "(", bits, " x) { return widen_", format, "(x); }\n");
     if (context.lanes == 1) break;
   }
   return out;
@@ -203,12 +230,18 @@ std::string bitcasts_to(const Element& to, const PieceContext& context) {
 }  // namespace
 
 std::optional<std::string> cast_piece(std::string_view name, const PieceContext& context) {
-  if (name == "widen_f16" || name == "widen_bf16" || name == "narrow_f16" || name == "narrow_bf16")
-    return half_piece(name, context);
+  for (std::string_view prefix : {"widen_", "narrow_"}) {
+    if (starts_with(name, prefix) && narrow_float(name.substr(prefix.size())) != nullptr)
+      return narrow_float_piece(name, context);
+  }
+  for (std::string_view prefix : {"k_bits_", "k_from_bits_"}) {
+    if (starts_with(name, prefix) && narrow_float(name.substr(prefix.size())) != nullptr)
+      return narrow_bits(name.substr(prefix.size()), prefix == "k_bits_", context);
+  }
   if (starts_with(name, "k_cast_")) {
     std::string_view d = name.substr(7);
     if (d == "bool") return casts_to_bool(context);
-    if (d == "f16" || d == "bf16") return casts_to_half(d, context);
+    if (narrow_float(d) != nullptr) return casts_to_narrow(d, context);
     if (const Element* e = find_element(d)) return casts_to(*e, context);
   }
   if (starts_with(name, "k_bitcast_")) {

@@ -1,5 +1,5 @@
 // Loads and stores of the prelude. "Raw" functions move elements of one integer or float type under a bit mask k (lane
-// 0 lowest); the public ones add the conversion of storage types that are not computed in (bool, f16, bf16).
+// 0 lowest); the public ones add the conversion of storage types that are not computed in (bool, f16, bf16, f8).
 #include <algorithm>
 
 #include "base/error.h"
@@ -173,9 +173,9 @@ std::optional<Storage> storage(std::string_view d, const PieceContext& context) 
     if (context.lanes == 1) return Storage{"bool8", u8, "bool", "vmask", "0 != ", "(u8)", "0 != ", "(u8)"};
     return Storage{"bool8", u8, "bool", "vmask", "byte_to_vmask", "vmask_to_byte", "0 != ", "(u8)"};
   }
-  if (d == "f16" || d == "bf16") {
+  if (const Element* raw = narrow_float(d)) {
     std::string widen = str("widen_", d), narrow = str("narrow_", d);
-    return Storage{std::string(d), find_element("u16"), "f32", "vf32", widen, narrow, widen, narrow};
+    return Storage{std::string(d), raw, "f32", "vf32", widen, narrow, widen, narrow};
   }
   return std::nullopt;
 }

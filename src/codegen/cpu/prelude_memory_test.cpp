@@ -16,9 +16,10 @@ namespace {
 using oracle::Build;
 using oracle::Library;
 
-const std::vector<DType> storage_types = {DType::f32, DType::f64,  DType::i8,     DType::u8,  DType::i16,
-                                          DType::u16, DType::i32,  DType::u32,    DType::i64, DType::u64,
-                                          DType::f16, DType::bf16, DType::boolean};
+const std::vector<DType> storage_types = {
+    DType::f32,     DType::f64,      DType::i8,     DType::u8,         DType::i16,       DType::u16,
+    DType::i32,     DType::u32,      DType::i64,    DType::u64,        DType::f16,       DType::bf16,
+    DType::boolean, DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
 
 // Two pages of which the second may not be touched. `end(n)` is a place with n bytes before the wall.
 class Guarded {
@@ -179,6 +180,58 @@ TEST(PreludeHalves, AgreeWithScalarConversions) {
         ASSERT_TRUE(both_nan || want == back[i]) << brain << " " << around[i] << " " << want << " " << back[i];
       }
     }
+  }
+}
+
+// Every code of every f8 format to f32 and to bits and back; f32 numbers at, around and halfway between the codes,
+// subnormal and too large ones: as types/tensor.h does it, which was compared with PyTorch for all 16-bit numbers.
+void check_f8(const Library& library, DType dtype) {
+  const std::string d = dtype_name(dtype);
+  std::vector<uint8_t> codes(256), bits(256);
+  std::vector<float> wide(256), around = {0.0f, -0.0f, INFINITY, -INFINITY, NAN, -NAN, 3e38f, -3e38f, 1e-45f, 1e-38f};
+  for (size_t i = 0; i < codes.size(); i++) codes[i] = static_cast<uint8_t>(i);
+  library.get<void(const uint8_t*, float*, uint8_t*)>("widen_all_" + d)(codes.data(), wide.data(), bits.data());
+  for (size_t i = 0; i < codes.size(); i++) {
+    float want = f8_to_f32(dtype, codes[i]);
+    ASSERT_TRUE(std::isnan(want) ? std::isnan(wide[i]) : std::memcmp(&want, &wide[i], 4) == 0) << d << " " << i;
+    ASSERT_TRUE(std::isnan(want) || bits[i] == codes[i]) << d << " " << i;
+  }
+  for (size_t i = 0; i + 1 < codes.size(); i++) {
+    float low = f8_to_f32(dtype, codes[i]), high = f8_to_f32(dtype, codes[i + 1]), middle = (low + high) / 2;
+    for (float x : {low, middle, std::nextafter(middle, low), std::nextafter(middle, high), low * 1.9f, low * 0.1f})
+      around.push_back(x);
+  }
+  for (uint32_t i = 0; i < 1u << 16; i++) {
+    uint32_t word = i * 65521u;
+    float x;
+    std::memcpy(&x, &word, 4);
+    around.push_back(x);
+  }
+  while (around.size() % 16 != 0) around.push_back(0);
+  std::vector<uint8_t> back(around.size());
+  library.get<void(const float*, uint8_t*, int64_t)>("narrow_all_" + d)(around.data(), back.data(),
+                                                                        static_cast<int64_t>(around.size()));
+  for (size_t i = 0; i < around.size(); i++)
+    ASSERT_EQ(int{back[i]}, int{f32_to_f8(dtype, around[i])}) << d << " " << around[i];
+}
+
+TEST(PreludeF8, AgreesWithScalarConversions) {
+  const std::vector<DType> formats = {DType::f8e4m3fn, DType::f8e5m2, DType::f8e4m3fnuz, DType::f8e5m2fnuz};
+  for (const Build& setup : {Build{"g++", CpuLevel::generic, 1}, Build{"g++", CpuLevel::generic, 4},
+                             Build{"g++", CpuLevel::x86_64_v3, 16}, Build{"g++", CpuLevel::x86_64_v4, 16}}) {
+    if (!oracle::host_runs(setup.level)) continue;
+    std::string body;
+    for (DType dtype : formats) {
+      std::string d = dtype_name(dtype), head = "extern \"C\" __attribute__((visibility(\"default\"))) void ";
+      std::string step = str("; i += ", setup.lanes, ") ");
+      body += str(head, "widen_all_", d, "(const ", d, "* a, f32* b, u8* c) { for (int i = 0; i < 256", step,
+                  "{ vf32 x = k_load_", d, "(a + i); k_store_f32(b + i, x); k_store_u8(c + i, k_bits_", d,
+                  "(k_from_bits_", d, "(k_bits_", d, "(x)))); } }\n");
+      body += str(head, "narrow_all_", d, "(const f32* a, ", d, "* b, i64 n) { for (i64 i = 0; i < n", step, "k_store_",
+                  d, "(b + i, k_load_f32(a + i)); }\n");
+    }
+    Library library(body, setup);
+    for (DType dtype : formats) check_f8(library, dtype);
   }
 }
 

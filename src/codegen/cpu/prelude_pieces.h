@@ -36,6 +36,12 @@ struct VectorType {
 };
 std::optional<VectorType> parse_vector_type(std::string_view name);  // "f32x16", "f32"
 
+// Storage types that are computed in as f32: f16, bf16 and the f8 formats. The integer that holds one in memory (u16,
+// u8), or null for all other names.
+const Element* narrow_float(std::string_view name);
+// widen_<name> or narrow_<name> of an f8 format, for natural types of that many lanes.
+std::optional<std::string> f8_conversion(std::string_view name, bool widen, int lanes);
+
 struct PieceContext {
   int lanes = 1;
   CpuLevel level = CpuLevel::generic;

@@ -173,7 +173,7 @@ std::string random_bits_text(const PieceContext& context) {
 
 std::optional<std::string> random_text(std::string_view name, const PieceContext& context) {
   std::string_view d = name.substr(9);
-  const Element *e = find_element(d == "f16" || d == "bf16" ? "f32" : d), *u64 = find_element("u64"),
+  const Element *e = find_element(narrow_float(d) != nullptr ? "f32" : d), *u64 = find_element("u64"),
                 *i64 = find_element("i64");
   if (e == nullptr && d != "bool") return std::nullopt;
   std::string out;

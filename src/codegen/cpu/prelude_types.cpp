@@ -25,6 +25,12 @@ const Element* find_element(std::string_view name) {
   return nullptr;
 }
 
+const Element* narrow_float(std::string_view name) {
+  if (name == "f16" || name == "bf16") return find_element("u16");
+  if (starts_with(name, "f8") && f8_conversion(name, true, 1)) return find_element("u8");
+  return nullptr;
+}
+
 static const Element& integer_of(const Element& e, char sign) {
   const Element* found = find_element(str(sign, e.bytes * 8));
   KILN_CHECK(found != nullptr, "every width has its integers");

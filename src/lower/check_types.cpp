@@ -1,0 +1,56 @@
+// A file says of every value what type it has, and the loops, buffers and index arithmetic rest on that. Here each
+// operator's own rule is asked as well: a file that says otherwise is refused before its word becomes memory.
+#include "lower/lowering.h"
+
+namespace kiln {
+using namespace loops;
+
+namespace {
+
+std::string type_text(DType dtype, const std::vector<Expr>& sizes) {
+  return str(dtype_name(dtype), "[", shape_text(sizes), "]");
+}
+
+bool differ(const std::vector<Expr>& a, const std::vector<Expr>& b, const RangeEnv& ranges) {
+  if (a.size() != b.size()) return true;
+  for (size_t d = 0; d < a.size(); ++d)
+    if (prove_eq(a[d], b[d], ranges) == Proof::no) return true;
+  return false;
+}
+
+}  // namespace
+
+void Lowering::check_results(const Node& node) {
+  if (!node.op || !node.op->infer) return;
+  InferCall call(node, node.op->schema, ranges_);
+  node.op->infer(call);
+  size_t next = 0;
+  auto check = [&](const Value& value) {
+    if (next >= call.results.size()) return;
+    const TensorType& rule = call.results[next++];
+    // An export made inside torch.autocast has narrower results than its operators' arguments say.
+    const bool narrowed = is_float(value.type.dtype) && is_float(rule.dtype);
+    if ((value.type.dtype == rule.dtype || narrowed) && !differ(value.type.sizes, rule.sizes, ranges_)) return;
+    fail_user("K0237", str("the program says that ", value.name, " is ", type_text(value.type.dtype, value.type.sizes),
+                           ", but ", node.target, " gives ", type_text(rule.dtype, rule.sizes)));
+  };
+  for (const Value* result : node.results) {
+    if (result->kind == ValueKind::tensor) check(*result);
+    for (const Value* item : result->items) item ? check(*item) : void(++next);
+  }
+}
+
+void Lowering::check_operand(const Value& input, BufferId operand) {
+  const Buffer& given = buffer(operand);
+  if (input.type.dtype == given.dtype && !differ(input.type.sizes, given.sizes, ranges_)) return;
+  fail_user("K0237", str("the program says that ", input.name, " is ", type_text(input.type.dtype, input.type.sizes),
+                         ", but gets ", given.name, ", which is ", type_text(given.dtype, given.sizes)));
+}
+
+void Lowering::check_same(BufferId to, BufferId from) {
+  if (buffer(to).dtype == buffer(from).dtype && !differ(buffer(to).sizes, buffer(from).sizes, ranges_)) return;
+  fail_user("K0237", str(buffer(to).name, " is ", type_text(buffer(to).dtype, buffer(to).sizes), " and is to become ",
+                         buffer(from).name, ", which is ", type_text(buffer(from).dtype, buffer(from).sizes)));
+}
+
+}  // namespace kiln

@@ -1,0 +1,51 @@
+// Programs that say wrong things of their values are refused before loops are made of them.
+#include <gtest/gtest.h>
+
+#include "lower/lower.h"
+#include "ops/op_record.h"
+
+namespace kiln {
+namespace {
+
+std::string refusal(const std::string& body) {
+  try {
+    Program program = parse_program("program \"m\"\ngraph main {\n  input %x: f32[2, 3] = user\n" + body + "}\n");
+    resolve_operators(program.graph, {});
+    lower(program);
+  } catch (const Error& error) {
+    return error.code() + ": " + error.message();
+  }
+  return "accepted";
+}
+
+TEST(CheckTypes, WhatTheRuleGivesIsAccepted) {
+  EXPECT_EQ(refusal("  %y: f32[2, 3] = aten.exp.default(self=%x)\n  output %y = user\n"), "accepted");
+}
+
+TEST(CheckTypes, OtherSizesAndTypesAreRefused) {
+  for (const char* lie : {"f32[2, 4]", "f32[2]", "i64[2, 3]", "f32[20000, 3]"})
+    EXPECT_EQ(refusal(str("  %y: ", lie, " = aten.exp.default(self=%x)\n  output %y = user\n")),
+              str("K0237: the program says that y is ", lie, ", but aten.exp.default gives f32[2, 3]"));
+}
+
+TEST(CheckTypes, ATensorIsNoNumber) {
+  EXPECT_EQ(refusal("  %y: f32[] = aten.item.default(self=%x)\n  output %y = user\n"),
+            "K0237: the program says that y is a tensor, but aten.item.default gives a number");
+}
+
+TEST(CheckTypes, SubgraphsGetWhatTheySay) {
+  auto loop = [](const std::string& condition_input, const std::string& body_input) {
+    return refusal(str("  %y: f32[2, 3] = higher_order.while_loop(graph c {\n    input %a: ", condition_input,
+                       "\n    %s: f32[] = aten.sum.default(self=%a)\n    %l: bool[] = aten.lt.Scalar(self=%s, "
+                       "other=9)\n    output %l\n  }, graph b {\n    input %d: ",
+                       body_input, "\n    %e: f32[2, 3] = aten.exp.default(self=%d)\n    output %e\n  }, [%x], [])\n",
+                       "  output %y = user\n"));
+  };
+  EXPECT_EQ(loop("f32[2, 3]", "f32[2, 3]"), "accepted");
+  EXPECT_EQ(loop("f32[9, 9]", "f32[2, 3]"),
+            "K0237: the program says that a is f32[9, 9], but gets y, which is f32[2, 3]");
+  EXPECT_EQ(loop("f32[2, 3]", "f32[2, 3]\n    input %f: f32[2, 3]"), "K0231: subgraph b takes 2 values and gets 1");
+}
+
+}  // namespace
+}  // namespace kiln
