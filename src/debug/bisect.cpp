@@ -337,6 +337,11 @@ class Bisection {
     std::string first_value;
     Truth first_truth;
     for (const std::string& candidate : names_.candidates(buffer, step.loop_depth > 0)) {
+      // A custom operator's update of what it was given: nobody but its library can compute that.
+      if (const Node* node = truth_.producer(candidate); node && !node->op && node->target == step.name) {
+        names_.hold(step, buffer, candidate, value);
+        return false;
+      }
       TruthRequest request{candidate, known_, symbols_of(step), 0};
       std::optional<Truth> truth;
       try {

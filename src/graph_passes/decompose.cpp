@@ -99,7 +99,7 @@ class Decomposer {
   static void keep_layout(const Value& from, Value& to, const DecomposeCall& call) {
     if (from.kind != ValueKind::tensor || !call.made(to.producer)) return;
     if (from.type.dtype != to.type.dtype || from.type.sizes.size() != to.type.sizes.size())
-      fail_user("K0238",
+      fail_user("K0237",
                 str("the program says that ", from.name, " is ", dtype_name(from.type.dtype), "[",
                     shape_text(from.type.sizes), "], but ", call.schema().name, " gives ", dtype_name(to.type.dtype),
                     "[", shape_text(to.type.sizes), "]"),

@@ -31,7 +31,7 @@ void Lowering::check_results(const Node& node) {
     // An export made inside torch.autocast has narrower results than its operators' arguments say.
     const bool narrowed = is_float(value.type.dtype) && is_float(rule.dtype);
     if ((value.type.dtype == rule.dtype || narrowed) && !differ(value.type.sizes, rule.sizes, ranges_)) return;
-    fail_user("K0238", str("the program says that ", value.name, " is ", type_text(value.type.dtype, value.type.sizes),
+    fail_user("K0237", str("the program says that ", value.name, " is ", type_text(value.type.dtype, value.type.sizes),
                            ", but ", node.target, " gives ", type_text(rule.dtype, rule.sizes)));
   };
   for (const Value* result : node.results) {
@@ -43,13 +43,13 @@ void Lowering::check_results(const Node& node) {
 void Lowering::check_operand(const Value& input, BufferId operand) {
   const Buffer& given = buffer(operand);
   if (input.type.dtype == given.dtype && !differ(input.type.sizes, given.sizes, ranges_)) return;
-  fail_user("K0238", str("the program says that ", input.name, " is ", type_text(input.type.dtype, input.type.sizes),
+  fail_user("K0237", str("the program says that ", input.name, " is ", type_text(input.type.dtype, input.type.sizes),
                          ", but gets ", given.name, ", which is ", type_text(given.dtype, given.sizes)));
 }
 
 void Lowering::check_same(BufferId to, BufferId from) {
   if (buffer(to).dtype == buffer(from).dtype && !differ(buffer(to).sizes, buffer(from).sizes, ranges_)) return;
-  fail_user("K0238", str(buffer(to).name, " is ", type_text(buffer(to).dtype, buffer(to).sizes), " and is to become ",
+  fail_user("K0237", str(buffer(to).name, " is ", type_text(buffer(to).dtype, buffer(to).sizes), " and is to become ",
                          buffer(from).name, ", which is ", type_text(buffer(from).dtype, buffer(from).sizes)));
 }
 

@@ -25,12 +25,12 @@ TEST(CheckTypes, WhatTheRuleGivesIsAccepted) {
 TEST(CheckTypes, OtherSizesAndTypesAreRefused) {
   for (const char* lie : {"f32[2, 4]", "f32[2]", "i64[2, 3]", "f32[20000, 3]"})
     EXPECT_EQ(refusal(str("  %y: ", lie, " = aten.exp.default(self=%x)\n  output %y = user\n")),
-              str("K0238: the program says that y is ", lie, ", but aten.exp.default gives f32[2, 3]"));
+              str("K0237: the program says that y is ", lie, ", but aten.exp.default gives f32[2, 3]"));
 }
 
 TEST(CheckTypes, ATensorIsNoNumber) {
   EXPECT_EQ(refusal("  %y: f32[] = aten.item.default(self=%x)\n  output %y = user\n"),
-            "K0238: the program says that y is a tensor, but aten.item.default gives a number");
+            "K0237: the program says that y is a tensor, but aten.item.default gives a number");
 }
 
 TEST(CheckTypes, SubgraphsGetWhatTheySay) {
@@ -43,7 +43,7 @@ TEST(CheckTypes, SubgraphsGetWhatTheySay) {
   };
   EXPECT_EQ(loop("f32[2, 3]", "f32[2, 3]"), "accepted");
   EXPECT_EQ(loop("f32[9, 9]", "f32[2, 3]"),
-            "K0238: the program says that a is f32[9, 9], but gets y, which is f32[2, 3]");
+            "K0237: the program says that a is f32[9, 9], but gets y, which is f32[2, 3]");
   EXPECT_EQ(loop("f32[2, 3]", "f32[2, 3]\n    input %f: f32[2, 3]"), "K0231: subgraph b takes 2 values and gets 1");
 }
 

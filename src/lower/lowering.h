@@ -28,7 +28,7 @@ class Lowering {
 
   void lower_node(const Node& node, loops::Block& block);
   void bind_fresh_sizes(const Node& node, loops::Block& block);
-  // check_types.cpp: what a file says of a value must be what it gets (K0238)
+  // check_types.cpp: what a file says of a value must be what it gets (K0237)
   void check_results(const Node& node);
   void check_operand(const Value& input, BufferId operand);
   void check_same(BufferId to, BufferId from);

@@ -12,7 +12,7 @@ constexpr std::string_view with_effects = "higher_order.with_effects", print_cal
 void call_directly(Graph& graph, Node& call) {
   const std::string target = effect_target(call);
   if (call.results.empty() || !call.args[0].arg.is_value())
-    fail_user("K0237", str(call.target, " of ", target, " has no token"), call.where());
+    fail_user("K0238", str(call.target, " of ", target, " has no token"), call.where());
   graph.replace_uses(call.results[0], call.args[0].arg.as_value());
   if (target != print_call) {
     Node* made = graph.add_node(target, graph.unique_name(call.name), &call);
@@ -27,7 +27,7 @@ void call_directly(Graph& graph, Node& call) {
       const Value* old = call.results[i];
       if (old->kind == ValueKind::none) continue;
       if (old->kind == ValueKind::tensor_list)
-        fail_unsupported("K0237", str(call.target, " of ", target, " gives a list"), call.where());
+        fail_unsupported("K0238", str(call.target, " of ", target, " gives a list"), call.where());
       Value* value = graph.add_result(made, graph.unique_name(old->name), old->kind);
       value->type = old->type;
       value->expr = old->expr;
@@ -60,7 +60,7 @@ bool has_effect_call(const Node& node) { return node.target == with_effects || n
 
 std::string effect_target(const Node& node) {
   const std::string* name = node.args.size() < 2 ? nullptr : std::get_if<std::string>(&node.args[1].arg.value);
-  if (!name) fail_user("K0237", str(node.target, " does not say which operator it calls"), node.where());
+  if (!name) fail_user("K0238", str(node.target, " does not say which operator it calls"), node.where());
   constexpr std::string_view prefix = "torch.ops.";
   return starts_with(*name, prefix) ? name->substr(prefix.size()) : *name;
 }

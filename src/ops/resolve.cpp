@@ -21,6 +21,12 @@ void name_arguments(Node& node) {
     if (node.args[i].name.empty() || node.op->schema.find(node.args[i].name) < 0) node.args[i].name = declared[i].name;
 }
 
+// The operator itself, of calls that name one.
+std::string called_operator(const Node& node) {
+  if (is_auto_functionalized(node) || node.target == "higher_order.out_dtype") return functionalized_target(node);
+  return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
+}
+
 bool is_number(SchemaType type) {
   return type == SchemaType::integer || type == SchemaType::floating || type == SchemaType::boolean ||
          type == SchemaType::scalar;
@@ -34,17 +40,11 @@ void check_result_kinds(const Node& node) {
     const ValueKind kind = node.results[i]->kind;
     const bool tensor = kind == ValueKind::tensor || kind == ValueKind::tensor_list;
     if (kind != ValueKind::none && tensor == is_number(declared[i].type))
-      fail_user("K0238",
+      fail_user("K0237",
                 str("the program says that ", node.results[i]->name, " is ", tensor ? "a tensor" : "a number", ", but ",
                     node.target, " gives ", tensor ? "a number" : "a tensor"),
                 node.where());
   }
-}
-
-// The operator itself, of calls that name one.
-std::string called_operator(const Node& node) {
-  if (is_auto_functionalized(node) || node.target == "higher_order.out_dtype") return functionalized_target(node);
-  return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
 }
 
 void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<std::string, Unknown>& unknown) {
