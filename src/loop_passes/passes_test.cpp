@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include "loop_passes/rewrite.h"
+
 namespace kiln::loops {
 namespace {
 
@@ -236,6 +238,23 @@ TEST(SimplifyBodies, DropsLoopsThatRunOnceAndEqualLoads) {
   EXPECT_TRUE(simplify_bodies(program, log));
   verify(program);
   EXPECT_EQ(main_of(program).find("i1"), std::string::npos) << main_of(program);
+}
+
+// What merging puts into one kernel gets new names there; i64 among them would hide the type in generated code.
+TEST(Copier, NoVariableIsNamedLikeAType) {
+  Kernel from, to;
+  for (int i = 0; i < 70; ++i) {
+    Stmt stmt;
+    stmt.kind = StmtKind::loop;
+    stmt.loop = std::make_unique<Loop>();
+    stmt.loop->var = str("i", 100 + i);
+    stmt.loop->extent = Expr(2);
+    from.body.push_back(std::move(stmt));
+  }
+  Copier(from, to).copy(from.body, to.body);
+  std::set<std::string> names = variables_of(to);
+  EXPECT_EQ(names.size(), 70u);
+  for (const char* type : {"i8", "i16", "i32", "i64"}) EXPECT_FALSE(names.contains(type)) << type;
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ std::string Copier::fresh(const std::string& like) {
   char prefix = like.empty() ? 'i' : like[0];
   for (size_t n = 0;; ++n) {
     std::string name = str(prefix, n);
-    if (used_.insert(name).second) return name;
+    if (!dtype_from_name(name) && used_.insert(name).second) return name;  // i64 is a type in generated code
   }
 }
 

@@ -184,6 +184,7 @@ void KernelBuilder::nest(const std::vector<Expr>& extents, Binding binding, cons
   std::vector<Expr> index;
   for (const Expr& extent : extents) {
     std::string var = str("i", next_parallel_++);
+    while (dtype_from_name(var)) var = str("i", next_parallel_++);  // i64 is a type in generated code
     index.push_back(Expr::symbol(var));
     Stmt stmt = loop_stmt(std::move(var), extent, AxisRole::parallel);
     stmt.loop->directives.binding = binding;

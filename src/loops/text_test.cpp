@@ -196,6 +196,19 @@ TEST(LoopsBuilder, RefusesZeroDivisors) {
   EXPECT_THROW(k.op(ScalarOp::exp, a), Error);
 }
 
+// In generated code a variable i64 would hide the type.
+TEST(LoopsBuilder, NoVariableIsNamedLikeAType) {
+  LoopProgram program;
+  Kernel kernel;
+  KernelBuilder k(program, kernel);
+  std::set<std::string> names;
+  for (int i = 0; i < 70; ++i)
+    k.parallel({Expr(2)}, [&](const std::vector<Expr>& index) { names.insert(index[0].name()); });
+  EXPECT_EQ(names.size(), 70u);
+  EXPECT_TRUE(names.contains("i65"));
+  for (const char* type : {"i8", "i16", "i32", "i64"}) EXPECT_FALSE(names.contains(type)) << type;
+}
+
 TEST(LoopsBuilder, WidensNarrowFloats) {
   LoopProgram program;
   Kernel kernel;
