@@ -1,6 +1,6 @@
 // Calls that only wrap a subgraph (wrap_with_set_grad_enabled, wrap_with_autocast): the subgraph's nodes take the
-// call's place. Autocast changes dtypes while running; the file's types say what it did, and the casts that it made
-// are written out as aten._to_copy nodes.
+// call's place. Autocast changes dtypes while running: the casts that it makes are written out as aten._to_copy nodes,
+// by PyTorch's lists (ops/autocast.h), and for operators made of listed ones by the dtype that the file gives.
 #pragma once
 #include "graph/graph.h"
 
