@@ -122,6 +122,50 @@ TEST(InlineWrappers, AutocastWritesItsCasts) {
 )");
 }
 
+// torch.export in strict mode traces without autocast: the file's dtypes are f32 throughout. The lists decide, inside
+// nested regions too, and what follows the region takes the dtypes that come out.
+TEST(InlineWrappers, AutocastGoesByTheListsNotByTheFilesDtypes) {
+  Program program = program_of(R"(
+  input %x: f32[4, 4] = user
+  %y: f32[4, 4], %z: f32[] = higher_order.wrap_with_autocast("cpu", f16, true, None, graph g {
+    input %a: f32[4, 4]
+    %off: f32[4, 4] = higher_order.wrap_with_autocast("cpu", None, false, None, graph h {
+      input %b: f32[4, 4]
+      %mm: f32[4, 4] = aten.mm.default(self=%b, mat2=%b)
+      output %mm
+    }, %a)
+    %on: f32[4, 4] = higher_order.wrap_with_set_grad_enabled(false, graph k {
+      input %c: f32[4, 4]
+      %mv: f32[4, 4] = aten.mm.default(self=%c, mat2=%c)
+      aten._assert_tensor_metadata.default(a=%mv, dtype=f32) named check
+      %sin: f32[4, 4] = aten.sin.default(self=%mv)
+      output %sin
+    }, %off)
+    %loss: f32[] = aten.mse_loss.default(self=%on, target=%on)
+    output %on
+    output %loss
+  }, %x)
+  %w: f32[4, 4] = aten.neg.default(self=%y)
+  output %w = user
+  output %z = user
+)");
+  PassContext context;
+  EXPECT_TRUE(inline_wrappers(program, context));
+  EXPECT_EQ(body_of(program), R"(  input %x: f32[4, 4]
+  %mm: f32[4, 4] = aten.mm.default(self=%x, mat2=%x)
+  %autocast: f16[4, 4] = aten._to_copy.default(self=%mm, dtype=f16)
+  %autocast_1: f16[4, 4] = aten._to_copy.default(self=%mm, dtype=f16)
+  %mv: f16[4, 4] = aten.mm.default(self=%autocast, mat2=%autocast_1)
+  %sin: f16[4, 4] = aten.sin.default(self=%mv)
+  %autocast_2: f32[4, 4] = aten._to_copy.default(self=%sin, dtype=f32)
+  %autocast_3: f32[4, 4] = aten._to_copy.default(self=%sin, dtype=f32)
+  %loss: f32[] = aten.mse_loss.default(self=%autocast_2, target=%autocast_3)
+  %w: f16[4, 4] = aten.neg.default(self=%sin)
+  output %w
+  output %loss
+)");
+}
+
 TEST(DeadCode, RemovesWhatNobodyUses) {
   Program program = program_of(R"(
   input %x: f32[2] = user

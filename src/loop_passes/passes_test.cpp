@@ -101,7 +101,7 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
 }
 
 TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {
-  std::string text = replace_all(chain, "buffer t f32", "buffer t bf16");
+  std::string text = replace_all(replace_all(chain, "buffer t f32", "buffer t bf16"), "buffer y f32", "buffer y bf16");
   text = replace_all(
       text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
       "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
@@ -120,13 +120,29 @@ TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {
   EXPECT_NE(main_of(cast).find("cast.bf16"), std::string::npos) << main_of(cast);
 }
 
+// A wider result would show the digits that eager rounds away between the two operators.
+TEST(ForwardStores, KeepsTheRoundingBeforeAWiderResult) {
+  std::string text = replace_all(chain, "buffer t f32", "buffer t bf16");
+  text = replace_all(
+      text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
+      "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
+  Log log;
+  LoopProgram program = parsed(text);
+  merge_kernels(program, log);
+  forward_stores(program, log);
+  simplify_bodies(program, log);
+  verify(program);
+  EXPECT_NE(main_of(program).find("cast.bf16"), std::string::npos) << main_of(program);
+}
+
 // Quantising shows a skipped rounding as a whole step, however far from the load it stands.
 TEST(ForwardStores, KeepsTheRoundingBeforeAStep) {
   const std::string widened = "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        ";
   for (const char* step :
        {"%3 = cast.i32 %2\n        %4 = cast.f32 %3", "%3 = cast.f8e4m3fn %2\n        %4 = cast.f32 %3",
         "%3 = floor.f32 %2\n        %4 = abs.f32 %3"}) {
-    std::string text = replace_all(chain, "buffer t f32", "buffer t bf16");
+    std::string text =
+        replace_all(replace_all(chain, "buffer t f32", "buffer t bf16"), "buffer y f32", "buffer y bf16");
     text = replace_all(text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
                        str(widened, step, "\n        store y[i0, i1] = %4"));
     Log log;

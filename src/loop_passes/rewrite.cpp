@@ -226,8 +226,13 @@ bool any_of(const std::vector<ValueId>& values, const std::set<ValueId>& set) {
   return std::any_of(values.begin(), values.end(), [&](ValueId v) { return set.count(v) != 0; });
 }
 
-// Whether a step function of the kernel depends on the value.
-bool reaches_a_step(const Body& body, ValueId v) {
+// A result of a wider type shows digits that the narrow type would have rounded away.
+bool stores_wider(const Stmt& stmt, DType narrow) {
+  return stmt.kind == StmtKind::store && is_float(stmt.dtype) && dtype_bytes(stmt.dtype) > dtype_bytes(narrow);
+}
+
+// Whether a step function of the kernel, or a stored result of a wider type, depends on the value.
+bool reaches_a_step(const Body& body, ValueId v, DType narrow) {
   std::set<ValueId> reached = {v};
   bool found = false;
   for (size_t before = 0; before != reached.size() && !found;) {
@@ -235,7 +240,7 @@ bool reaches_a_step(const Body& body, ValueId v) {
     for_each_stmt(body, [&](const Stmt& stmt) {
       const bool reads = any_of(stmt.args, reached) || (stmt.loop && any_of(stmt.loop->yields, reached));
       if (!reads) return;
-      found |= steps(stmt);
+      found |= steps(stmt) || stores_wider(stmt, narrow);
       reached.insert(stmt.results.begin(), stmt.results.end());
     });
   }
@@ -243,20 +248,20 @@ bool reaches_a_step(const Body& body, ValueId v) {
 }
 
 // Whether the rounding of a narrow value may be skipped: it is stored or widened, for arithmetic without steps.
-bool only_widened_or_stored(const Body& body, ValueId v) {
+bool only_widened_or_stored(const Body& body, ValueId v, DType narrow) {
   bool only = true;
   for_each_stmt(body, [&](const Stmt& stmt) {
     bool harmless = stmt.kind == StmtKind::store || (stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast);
     if (!harmless) only &= std::find(stmt.args.begin(), stmt.args.end(), v) == stmt.args.end();
     if (stmt.loop) only &= std::find(stmt.loop->yields.begin(), stmt.loop->yields.end(), v) == stmt.loop->yields.end();
   });
-  return only && !reaches_a_step(body, v);
+  return only && !reaches_a_step(body, v, narrow);
 }
 }  // namespace
 
 Stmt forwarded(const Stmt& load, ValueId stored, DType buffer_dtype, Kernel& kernel) {
   DType have = kernel.value_types[static_cast<size_t>(stored)];
-  bool keep = have == buffer_dtype || only_widened_or_stored(kernel.body, load.results[0]);
+  bool keep = have == buffer_dtype || only_widened_or_stored(kernel.body, load.results[0], buffer_dtype);
   Stmt alias;
   alias.kind = StmtKind::op;
   alias.op = ScalarOp::cast;

@@ -51,8 +51,8 @@ bool observable(const LoopProgram& program, BufferId buffer);
 
 // Forwards a stored value to a load: gives the statement that takes the load's place. A narrow buffer's value keeps the
 // wider type it was computed in (the rounding of the store is skipped) where all that use the load widen or store
-// it, and no step function (a cast to an integer or to f8, floor, a comparison) depends on it: there the skipped
-// rounding would show as a whole step.
+// it, and neither a step function (a cast to an integer or to f8, floor, a comparison) nor a result of a wider type
+// depends on it: there the skipped rounding would show.
 Stmt forwarded(const Stmt& load, ValueId stored, DType buffer_dtype, Kernel& kernel);
 
 // A number for weighing: the expression at the export's sizes.

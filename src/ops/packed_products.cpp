@@ -1,5 +1,5 @@
-// Matrix products with quantised weights: int8 and int4 weights with scales, and the int8 linear layer that quantises
-// its input and its result.
+// Matrix products with quantised operands: int8 and int4 weights with scales, the int8 linear layer that quantises its
+// input and its result, and products of f8 matrices with scales.
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -158,6 +158,42 @@ void build_fp16_linear(Build& b) {
   call.result(b("linear", {x, rounded, bias}));
 }
 
+// ---- f8 times f8, with a scale for each operand or for each row and column ----
+
+bool is_f8(DType dtype) { return is_float(dtype) && dtype_bytes(dtype) == 1; }
+
+bool has_size(const DecomposeCall& call, const Value* value, const Expr& rows, const Expr& columns) {
+  if (rank_of(value) != 2) return false;
+  const RangeEnv& ranges = call.ranges();
+  return prove_eq(value->type.sizes[0], rows, ranges) != Proof::no &&
+         prove_eq(value->type.sizes[1], columns, ranges) != Proof::no;
+}
+bool is_single(const Value* value) {
+  return std::all_of(value->type.sizes.begin(), value->type.sizes.end(), [](const Expr& size) { return is_one(size); });
+}
+
+// Sums and scales in f32; the result is divided by scale_result only where it is f8, as PyTorch does.
+void build_scaled(Build& b) {
+  DecomposeCall& call = b.call();
+  Value *x = call.tensor("self"), *y = call.tensor("mat2"), *a = call.tensor("scale_a"), *c = call.tensor("scale_b");
+  for (const Value* operand : {x, y})
+    if (!is_f8(operand->type.dtype)) refuse_dtype(call, operand->type.dtype);
+  for (const Value* scale : {a, c})
+    if (scale->type.dtype != DType::f32) refuse_dtype(call, scale->type.dtype);
+  if (rank_of(x) != 2 || rank_of(y) != 2) refuse(call, "expected two matrices");
+  const bool single = is_single(a) && is_single(c);
+  if (!single && !(has_size(call, a, x->type.sizes[0], Expr(1)) && has_size(call, c, Expr(1), y->type.sizes[1])))
+    refuse(call, "the scales must be one number each, or [rows, 1] and [1, columns]");
+  if (single) a = b("reshape", {a, b.ints({})}), c = b("reshape", {c, b.ints({})});
+  Value* sums = b("mm", {b.to(x, DType::f32), b.to(y, DType::f32)});
+  Value* result = b.mul(b.mul(sums, a), c);
+  if (call.given("bias")) result = b.add(result, b.to(call.tensor("bias"), DType::f32));
+  const DType to = call.dtype("out_dtype").value_or(x->type.dtype);
+  if (call.given("scale_result") && is_f8(to))
+    result = b.div(result, b("reshape", {call.tensor("scale_result"), b.ints({})}));
+  call.result(b.to(result, to));
+}
+
 }  // namespace
 
 void register_packed_products(Registry& r) {
@@ -192,6 +228,19 @@ void register_packed_products(Registry& r) {
                                 {{spec({2, 3, 4}), spec({5, 4}), Argument::None{}}},
                                 {{spec({3, 4}, DType::f64), spec({5, 4}, DType::f64), Argument::None{}}, true}},
                     .name_space = "quantized"});
+  Sample::TensorSpec x = spec({3, 4}, DType::f8e4m3fn, -8, 8), y = spec({4, 5}, DType::f8e4m3fn, -8, 8),
+                     one = spec({}, DType::f32, 0.25, 0.5), rows = spec({3, 1}), columns = spec({1, 5});
+  const Argument::None none;
+  add_composite(
+      r, {.schema = "_scaled_mm(Tensor self, Tensor mat2, Tensor scale_a, Tensor scale_b, Tensor? bias=None, Tensor? "
+                    "scale_result=None, ScalarType? out_dtype=None, bool use_fast_accum=False) -> Tensor",
+          .build = build_scaled,
+          .samples = {{{x, y, one, spec({1}), none, none, DType::f32}},
+                      {{x, y, rows, columns, spec({5}, DType::bf16), none, DType::bf16, Scalar(true)}},
+                      {{x, spec({4, 5}, DType::f8e5m2, -8, 8), one, one, spec({5}), none, DType::f16}},
+                      {{x, y, one, one, none, one, none}},
+                      {{x, y, one, columns, none, none, DType::f32}, true},
+                      {{spec({3, 4}), spec({4, 5}), one, one}, true}}});
 }
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include "ops/custom_ops.h"
 #include "ops/effect_tokens.h"
 #include "ops/op_record.h"
+#include "ops/out_dtype.h"
 
 namespace kiln {
 
@@ -23,7 +24,7 @@ void name_arguments(Node& node) {
 
 // The operator itself, of calls that name one.
 std::string called_operator(const Node& node) {
-  if (is_auto_functionalized(node) || node.target == "higher_order.out_dtype") return functionalized_target(node);
+  if (is_auto_functionalized(node) || is_out_dtype(node)) return functionalized_target(node);
   return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
 }
 

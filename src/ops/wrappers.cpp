@@ -1,8 +1,10 @@
 #include "ops/wrappers.h"
 
+#include "ops/autocast.h"
 #include "ops/custom_ops.h"
 #include "ops/effect_tokens.h"
 #include "ops/op_record.h"
+#include "ops/out_dtype.h"
 #include "ops/vmap_regions.h"
 
 namespace kiln {
@@ -44,52 +46,120 @@ struct Autocast {
   DType dtype = DType::bf16;
 };
 
-Autocast autocast_of(const Node& node) {
+// What holds inside the call, given what holds around it.
+Autocast autocast_inside(const Node& node, const Autocast& around) {
+  if (node.target != "higher_order.wrap_with_autocast") return around;
+  // (device type, dtype, enabled, cache enabled, subgraph, …). Other devices' autocast leaves CPU tensors alone.
+  const auto* device = node.args.empty() ? nullptr : std::get_if<std::string>(&node.args[0].arg.value);
+  if (device && *device != "cpu") return around;
   Autocast out;
-  if (node.target != "higher_order.wrap_with_autocast") return out;
-  for (const auto& named : node.args)
-    if (const auto* dtype = std::get_if<DType>(&named.arg.value)) out.dtype = *dtype;
-  // (device type, dtype, enabled, cache enabled, subgraph, …)
+  if (node.args.size() > 1)
+    if (const auto* dtype = std::get_if<DType>(&node.args[1].arg.value)) out.dtype = *dtype;
   if (node.args.size() > 2 && node.args[2].arg.is_scalar()) out.enabled = node.args[2].arg.as_scalar().as_int() != 0;
   return out;
 }
 
-// Inlines one call. Nodes are rebuilt in the outer graph; values are mapped.
+std::vector<const Value*> tensors_of(const Argument& arg) {
+  std::vector<const Value*> out;
+  for_each_value(arg, std::function<void(Value*)>([&](Value* value) {
+                   if (value->kind == ValueKind::tensor) out.push_back(value);
+                 }));
+  return out;
+}
+
+// The dtypes that the rule gives for these arguments, or nothing where they are refused (mixed types).
+std::optional<std::vector<DType>> inferred_dtypes(Node& node, const RangeEnv& ranges) {
+  InferCall call(node, node.op->schema, ranges);
+  try {
+    node.op->infer(call);
+  } catch (const Error&) {
+    return std::nullopt;
+  }
+  std::vector<DType> out;
+  for (const TensorType& type : call.results) out.push_back(type.dtype);
+  return out;
+}
+
+// Sets the results' dtypes by the operator's rule; sizes and strides stay. False: the rule refuses the arguments.
+bool adopt_dtypes(Node& node, const RangeEnv& ranges) {
+  auto dtypes = inferred_dtypes(node, ranges);
+  if (!dtypes) return false;
+  size_t next = 0;
+  auto adopt = [&](Value* value) {
+    if (next < dtypes->size() && value) value->type.dtype = (*dtypes)[next];
+    ++next;
+  };
+  for (Value* result : node.results) {
+    if (result->kind == ValueKind::tensor) adopt(result);
+    if (result->kind == ValueKind::tensor_list)
+      for (Value* item : result->items) adopt(item);
+  }
+  return true;
+}
+
+// Inlines one call and the wrappers inside it. Nodes are rebuilt in the outer graph; values are mapped.
+// Export does not always run autocast while it traces (strict mode does not): the file's dtypes may be those of a run
+// without. The lists decide; what depends on a result that is not what the file says gets its dtype from the rules.
 class Inliner {
  public:
-  Inliner(Graph& graph, Node& call, const RangeEnv& ranges)
-      : graph_(graph), call_(call), ranges_(ranges), autocast_(autocast_of(call)) {}
+  Inliner(Graph& graph, Node& call, const RangeEnv& ranges) : graph_(graph), call_(call), ranges_(ranges) {}
 
-  void run() {
-    size_t at = graph_position(call_);
-    const Graph& inner = *call_.args[at].arg.as_graph();
-    const std::vector<Argument> operands = operands_of(call_, at);
-    if (operands.size() != inner.inputs.size())
-      fail_user("K0231",
-                str(call_.target, " gives its subgraph ", operands.size(), " inputs, not ", inner.inputs.size()),
-                call_.where());
-    for (size_t i = 0; i < inner.inputs.size(); ++i) map_[inner.inputs[i]] = operands[i];
-    for (const auto& node : inner.nodes) copy_node(*node);
-    if (call_.results.size() > inner.outputs.size())
-      fail_user("K0231", str(call_.target, " has more results than its subgraph has outputs"), call_.where());
+  // Whether a result has another dtype than the file says.
+  bool run() {
+    std::vector<Argument> outputs = expand(call_, Autocast{});
+    bool retyped = false;
     for (size_t i = 0; i < call_.results.size(); ++i) {
-      Argument output = mapped(inner.outputs[i]);
-      if (!output.is_value()) fail_unsupported("K0231", str(call_.target, " gives a constant"), call_.where());
-      graph_.replace_uses(call_.results[i], output.as_value());
+      if (!outputs[i].is_value()) fail_unsupported("K0231", str(call_.target, " gives a constant"), call_.where());
+      retyped |= outputs[i].as_value()->type.dtype != call_.results[i]->type.dtype;
+      graph_.replace_uses(call_.results[i], outputs[i].as_value());
     }
     graph_.erase(&call_);
+    return retyped;
   }
 
  private:
+  // The subgraph's nodes, before the outermost call; gives the call's results.
+  std::vector<Argument> expand(const Node& call, const Autocast& around) {
+    const size_t at = graph_position(call);
+    const Graph& inner = *call.args[at].arg.as_graph();
+    const Autocast inside = autocast_inside(call, around);
+    const std::vector<Argument> operands = operands_of(call, at);
+    if (operands.size() != inner.inputs.size())
+      fail_user("K0231",
+                str(call.target, " gives its subgraph ", operands.size(), " inputs, not ", inner.inputs.size()),
+                call.where());
+    for (size_t i = 0; i < inner.inputs.size(); ++i) map_[inner.inputs[i]] = mapped(operands[i]);
+    for (const auto& node : inner.nodes) {
+      if (!is_wrapper(*node)) {
+        copy_node(*node, inside);
+        continue;
+      }
+      std::vector<Argument> results = expand(*node, inside);
+      for (size_t i = 0; i < node->results.size(); ++i) map_[node->results[i]] = results[i];
+    }
+    if (call.results.size() > inner.outputs.size())
+      fail_user("K0231", str(call.target, " has more results than its subgraph has outputs"), call.where());
+    std::vector<Argument> outputs;
+    for (const Argument& output : inner.outputs) outputs.push_back(mapped(output));
+    return outputs;
+  }
+
+  // Values of the outer graph stand for themselves.
   Argument mapped(const Argument& arg) const {
-    if (arg.is_value()) return map_.at(arg.as_value());
+    if (arg.is_value()) {
+      auto found = map_.find(arg.as_value());
+      return found == map_.end() ? arg : found->second;
+    }
     if (!arg.is_list()) return arg;
     Argument::List list;
     for (const Argument& element : arg.as_list()) list.push_back(mapped(element));
     return Argument(std::move(list));
   }
 
-  void copy_node(const Node& node) {
+  void copy_node(const Node& node, const Autocast& autocast) {
+    const bool moved = has_other_dtypes(node);
+    // Export's check of a dtype that autocast changes when the program runs.
+    if (moved && node.target == "aten._assert_tensor_metadata.default") return;
     Node* twin = graph_.add_node(node.target, graph_.unique_name(node.name), &call_);
     twin->op = node.op;
     twin->origins = node.origins;
@@ -109,24 +179,53 @@ class Inliner {
         map_[item] = Argument(made);
       }
     }
-    if (autocast_.enabled && twin->op && twin->op->infer && twin->op->kind == OpKind::plain) write_casts(*twin);
+    if (!twin->op || !twin->op->infer || twin->op->kind != OpKind::plain) return;
+    if (autocast.enabled && autocast_rule(node) != AutocastRule::none && cast_by_rule(*twin, autocast)) return;
+    if (moved)
+      adopt_dtypes(*twin, ranges_);
+    else if (autocast.enabled)
+      cast_by_result(*twin, autocast);
   }
 
-  // The dtypes that the rule gives for these arguments, or nothing where they are refused (mixed types).
-  std::optional<std::vector<DType>> inferred(Node& node) const {
-    InferCall call(node, node.op->schema, ranges_);
-    try {
-      node.op->infer(call);
-    } catch (const Error&) {
-      return std::nullopt;
+  bool has_other_dtypes(const Node& node) const {
+    for (const auto& named : node.args) {
+      std::vector<const Value*> before = tensors_of(named.arg), now = tensors_of(mapped(named.arg));
+      for (size_t i = 0; i < before.size() && i < now.size(); ++i)
+        if (before[i]->type.dtype != now[i]->type.dtype) return true;
     }
-    std::vector<DType> out;
-    for (const TensorType& type : call.results) out.push_back(type.dtype);
-    return out;
+    return false;
+  }
+
+  // False, with the node as it was, where the operator refuses what the lists say.
+  bool cast_by_rule(Node& node, const Autocast& autocast) {
+    const AutocastRule rule = autocast_rule(node);
+    DType to = rule == AutocastRule::single ? DType::f32 : autocast.dtype;
+    if (rule == AutocastRule::promote) {
+      for (const auto& named : node.args)
+        for (const Value* value : tensors_of(named.arg))
+          if (value->type.dtype == DType::f32) to = DType::f32;
+    }
+    std::vector<Node::NamedArgument> original = node.args;
+    std::vector<Node*> made = cast_floats(node, to, false);
+    if (adopt_dtypes(node, ranges_)) return true;
+    node.args = original;
+    for (Node* extra : made) graph_.erase(extra);
+    return false;
+  }
+
+  std::vector<Node*> cast_floats(Node& node, DType to, bool doubles) {
+    std::vector<Node*> made;
+    for (auto& named : node.args)
+      for_each_value(named.arg, std::function<void(Value*&)>([&](Value*& value) {
+                       if (value->kind != ValueKind::tensor || !is_float(value->type.dtype)) return;
+                       if (value->type.dtype == to || (value->type.dtype == DType::f64 && !doubles)) return;
+                       value = cast(value, to, node, made);
+                     }));
+    return made;
   }
 
   bool agrees(Node& node) const {
-    auto dtypes = inferred(node);
+    auto dtypes = inferred_dtypes(node, ranges_);
     if (!dtypes) return false;
     size_t next = 0;
     for (const Value* result : node.results) {
@@ -136,17 +235,12 @@ class Inliner {
     return true;
   }
 
-  void write_casts(Node& node) {
+  // An operator that the lists do not have, made of some that they have: the file says what came out.
+  void cast_by_result(Node& node, const Autocast& autocast) {
     if (agrees(node)) return;
     std::vector<Node::NamedArgument> original = node.args;
-    for (DType dtype : {autocast_.dtype, DType::f32, DType::f64}) {
-      std::vector<Node*> made;
-      for (auto& named : node.args)
-        for_each_value(
-            named.arg, std::function<void(Value*&)>([&](Value*& value) {
-              if (value->kind == ValueKind::tensor && is_float(value->type.dtype) && value->type.dtype != dtype)
-                value = cast(value, dtype, node, made);
-            }));
+    for (DType dtype : {autocast.dtype, DType::f32, DType::f64}) {
+      std::vector<Node*> made = cast_floats(node, dtype, true);
       if (agrees(node)) return;
       node.args = original;
       for (Node* extra : made) graph_.erase(extra);
@@ -169,43 +263,8 @@ class Inliner {
   Graph& graph_;
   Node& call_;
   const RangeEnv& ranges_;
-  Autocast autocast_;
   std::unordered_map<const Value*, Argument> map_;
 };
-
-// out_dtype(operator, dtype, arguments…): the operator on arguments of a type that has room for the result's.
-void expand_out_dtype(Graph& graph, Node& call, const RangeEnv& ranges) {
-  const std::string target = functionalized_target(call);
-  const OpRecord* record = Registry::instance().find(target);
-  const DType* wanted = call.args.size() > 1 ? std::get_if<DType>(&call.args[1].arg.value) : nullptr;
-  if (!record || !wanted || call.results.size() != 1 || call.args.size() - 2 > record->schema.args.size())
-    fail_user("K0231", str(call.target, " of ", target, ": its arguments do not fit"), call.where());
-  DType common = *wanted;
-  for (const auto& named : call.args)
-    if (named.arg.is_value() && named.arg.as_value()->kind == ValueKind::tensor)
-      common = promote(common, named.arg.as_value()->type.dtype);
-  auto add = [&](const OpRecord* op, std::vector<Node::NamedArgument> args) {
-    Node* node = graph.add_node(op->name(), graph.unique_name(op_short_name(op->name())), &call);
-    node->op = op;
-    node->origins = call.origins;
-    node->args = std::move(args);
-    infer_types(*node, graph, ranges);
-    return node->results.at(0);
-  };
-  auto cast = [&](Value* value, DType dtype) {
-    const OpRecord* to_copy = Registry::instance().find("aten._to_copy.default");
-    if (!to_copy) fail_bug("aten._to_copy.default is not declared");
-    return value->type.dtype == dtype ? value : add(to_copy, {{"self", Argument(value)}, {"dtype", Argument(dtype)}});
-  };
-  std::vector<Node::NamedArgument> args;
-  for (size_t i = 2; i < call.args.size(); ++i) {
-    Argument arg = call.args[i].arg;
-    if (arg.is_value() && arg.as_value()->kind == ValueKind::tensor) arg = Argument(cast(arg.as_value(), common));
-    args.push_back({record->schema.args[i - 2].name, std::move(arg)});
-  }
-  graph.replace_uses(call.results[0], cast(add(record, std::move(args)), *wanted));
-  graph.erase(&call);
-}
 
 }  // namespace
 
@@ -213,31 +272,67 @@ bool has_wrappers(const Graph& graph) {
   if (has_vmap_regions(graph)) return true;
   for (const auto& node : graph.nodes) {
     if (is_wrapper(*node) || is_auto_functionalized(*node) || has_effect_call(*node)) return true;
-    if (node->target == "higher_order.out_dtype") return true;
+    if (is_out_dtype(*node)) return true;
     for (const auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph() && has_wrappers(*named.arg.as_graph())) return true;
   }
   return false;
 }
 
-bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges) {
-  bool changed = expand_vmap_regions(graph, ranges);
-  std::vector<Node*> calls;
+namespace {
+
+void adopt_all(Graph& graph, const RangeEnv& ranges);
+
+// The branches of a cond and the bodies of a loop take their operands' dtypes; the results are the branches'.
+void adopt_operands(Node& node, const RangeEnv& ranges) {
+  std::vector<const Value*> operands;
+  for (const auto& named : node.args)
+    if (named.arg.is_list())
+      for_each_value(named.arg, std::function<void(Value*)>([&](Value* value) { operands.push_back(value); }));
+  const Graph* last = nullptr;
+  for (auto& named : node.args) {
+    if (!named.arg.is_graph() || !named.arg.as_graph()) continue;
+    Graph& inner = *named.arg.as_graph();
+    if (inner.inputs.size() != operands.size()) return;
+    for (size_t i = 0; i < operands.size(); ++i) inner.inputs[i]->type.dtype = operands[i]->type.dtype;
+    adopt_all(inner, ranges);
+    last = &inner;
+  }
+  if (!last || last->outputs.size() != node.results.size()) return;
+  for (size_t i = 0; i < node.results.size(); ++i)
+    if (last->outputs[i].is_value()) node.results[i]->type.dtype = last->outputs[i].as_value()->type.dtype;
+}
+
+// After a result got another dtype than the file says: what depends on it follows.
+void adopt_all(Graph& graph, const RangeEnv& ranges) {
   for (auto& node : graph.nodes) {
+    if (node->op && node->op->infer && node->op->kind == OpKind::plain)
+      adopt_dtypes(*node, ranges);
+    else if (node->target == "higher_order.cond" || node->target == "higher_order.while_loop")
+      adopt_operands(*node, ranges);
+  }
+}
+
+}  // namespace
+
+bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges) {
+  auto calls_that = [&](auto matches) {
+    std::vector<Node*> calls;
+    for (auto& node : graph.nodes)
+      if (matches(*node)) calls.push_back(node.get());
+    return calls;
+  };
+  bool retyped = false, changed = false;
+  for (Node* call : calls_that(is_wrapper)) retyped |= Inliner(graph, *call, ranges).run(), changed = true;
+  changed |= expand_vmap_regions(graph, ranges);
+  for (Node* call : calls_that(is_auto_functionalized))
+    expand_auto_functionalized(graph, *call, ranges), changed = true;
+  for (Node* call : calls_that(is_out_dtype)) expand_out_dtype(graph, *call, ranges), changed = true;
+  for (auto& node : graph.nodes)
     for (auto& named : node->args)
       if (named.arg.is_graph() && named.arg.as_graph()) changed |= inline_wrapper_calls(*named.arg.as_graph(), ranges);
-    if (is_wrapper(*node) || is_auto_functionalized(*node) || node->target == "higher_order.out_dtype")
-      calls.push_back(node.get());
-  }
-  for (Node* call : calls) {
-    if (is_auto_functionalized(*call))
-      expand_auto_functionalized(graph, *call, ranges);
-    else if (call->target == "higher_order.out_dtype")
-      expand_out_dtype(graph, *call, ranges);
-    else
-      Inliner(graph, *call, ranges).run();
-  }
-  return changed || !calls.empty();
+  if (retyped) adopt_all(graph, ranges);
+  return changed;
 }
 
 }  // namespace kiln

@@ -1,7 +1,8 @@
 // Calls that only wrap a subgraph (wrap_with_set_grad_enabled, wrap_with_autocast, strict_mode, …): the subgraph's
-// nodes take the call's place. Autocast changes dtypes while running; the file's types say what it did, and the casts
-// that it made are written out as aten._to_copy nodes. Calls of custom operators that the export made functional
-// (custom_ops.h) and what vmap leaves behind (vmap_regions.h) are expanded on the way.
+// nodes take the call's place. Autocast changes dtypes while running: the casts that it makes are written out as
+// aten._to_copy nodes, by PyTorch's lists (ops/autocast.h), and for operators made of listed ones by the dtype that the
+// file gives. Calls of custom operators that the export made functional (custom_ops.h), out_dtype (out_dtype.h) and
+// what vmap leaves behind (vmap_regions.h) are expanded on the way.
 #pragma once
 #include "graph/graph.h"
 
