@@ -143,12 +143,13 @@ void run_linalg_svd(LibraryCall& call) {
 void run_linalg_eigh(LibraryCall& call) {
   TensorView a = call.tensor("A"), values = call.output(0), vectors = call.output(1);
   auto batch = batch_sizes(a);
+  bool upper = call.boolean("upper", false);
   for_batch(call, a.dtype, batch, [&](int64_t index, auto zero) {
     using T = decltype(zero);
     auto matrix = load_matrix<T>(a, batch, index);
     std::vector<double> found;
     Matrix<T> columns;
-    if (!all_finite(matrix) || !lapack::hermitian_eigen(matrix, found, columns, unit_of(a.dtype)))
+    if (!all_finite(matrix) || !lapack::hermitian_eigen(matrix, upper, found, columns, unit_of(a.dtype)))
       no_convergence(call, a, index, "linalg.eigh");
     store_matrix(values, batch, index, column(found), 1);
     if (call.boolean("compute_v", true)) store_matrix(vectors, batch, index, columns);

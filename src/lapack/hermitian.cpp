@@ -1,4 +1,6 @@
-// sytrd / hetrd of the lower triangle, then steqr: implicit QL or QR steps, whichever end is smaller.
+// sytrd / hetrd, then steqr: implicit QL or QR steps, whichever end is smaller.
+#include <algorithm>
+
 #include "lapack/reflectors.h"
 #include "lapack/rotations.h"
 #include "lapack/spectral.h"
@@ -152,11 +154,19 @@ class Tridiagonal {
   Sequence turns_;
 };
 
+// The matrix seen from its other end. LAPACK starts at the last column when it is given the upper triangle.
+template <class T>
+void reverse_rows(Matrix<T>& a) {
+  for (int64_t i = 0; i < a.rows / 2; ++i)
+    for (int64_t j = 0; j < a.columns; ++j) std::swap(a(i, j), a(a.rows - 1 - i, j));
+}
+
 }  // namespace
 
 template <class T>
-bool hermitian_eigen(Matrix<T> a, std::vector<double>& values, Matrix<T>& vectors, double unit) {
+bool hermitian_eigen(Matrix<T> a, bool upper, std::vector<double>& values, Matrix<T>& vectors, double unit) {
   int64_t n = a.rows;
+  if (upper) std::reverse(a.values.begin(), a.values.end());
   for (int64_t i = 0; i < n; ++i) {
     a(i, i) = T(real_part(a(i, i)));
     for (int64_t j = i + 1; j < n; ++j) a(i, j) = conjugate(a(j, i));
@@ -172,15 +182,21 @@ bool hermitian_eigen(Matrix<T> a, std::vector<double>& values, Matrix<T>& vector
     all.push_back(std::move(h));
   }
   for (int64_t i = 0; i < n; ++i) values[static_cast<size_t>(i)] = real_part(a(i, i));
+  if (upper) {
+    std::reverse(values.begin(), values.end());
+    if (n > 1) std::reverse(below.begin(), below.end() - 1);
+  }
   Matrix<double> z = identity<double>(n);
   bool done = Tridiagonal(values, below, z, unit).run();
   vectors = Matrix<T>(n, n);
   for (size_t i = 0; i < z.values.size(); ++i) vectors.values[i] = T(z.values[i]);
+  if (upper) reverse_rows(vectors);
   apply_all(all, vectors);
+  if (upper) reverse_rows(vectors);
   return done;
 }
 
-template bool hermitian_eigen(Matrix<double>, std::vector<double>&, Matrix<double>&, double);
-template bool hermitian_eigen(Matrix<Complex>, std::vector<double>&, Matrix<Complex>&, double);
+template bool hermitian_eigen(Matrix<double>, bool, std::vector<double>&, Matrix<double>&, double);
+template bool hermitian_eigen(Matrix<Complex>, bool, std::vector<double>&, Matrix<Complex>&, double);
 
 }  // namespace kiln::lapack

@@ -334,11 +334,12 @@ void add_svd(Registry& r) {
   r.add(std::move(record));
 }
 
-// aten._linalg_eigh of the lower triangle.
+// aten._linalg_eigh with the letter of the triangle understood.
 void add_eigh(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
-  record.schema_text = "linalg_eigh(Tensor A, bool compute_v=True) -> (Tensor eigenvalues, Tensor eigenvectors)";
+  record.schema_text =
+      "linalg_eigh(Tensor A, bool compute_v=True, bool upper=False) -> (Tensor eigenvalues, Tensor eigenvectors)";
   record.library = "linalg_eigh";
   record.infer = [](InferCall& call) {
     const TensorType& a = checked_matrix(call, "A", true);
@@ -353,14 +354,17 @@ void add_eigh(Registry& r) {
     for (const RefMatrix& matrix : read_matrices(a, batch)) {
       RefMatrix columns;
       if (!all_finite(matrix)) fail_not_finite(call, a, values.size(), "linalg.eigh");
-      values.push_back(vector_of(reference_eigh(matrix, columns, precision_of(call, "A"))));
+      values.push_back(vector_of(reference_eigh(matrix, call.boolean("upper"), columns, precision_of(call, "A"))));
       vectors.push_back(columns);
     }
     call.results = {write_matrices(call, values, joined(batch, {a.sizes.back()}), 0, 1),
                     call.boolean("compute_v") ? write_matrices(call, vectors, a.sizes, 1)
                                               : Datum{Tensor::empty(call.result_dtype(1), {0})}};
   };
-  record.samples = {{{spec({4, 4})}}, {{spec({2, 3, 3}, DType::c64)}}, {{spec({3, 3}), Scalar(false)}}};
+  record.samples = {{{spec({4, 4})}},
+                    {{spec({2, 3, 3}, DType::c64)}},
+                    {{spec({3, 3}), Scalar(false)}},
+                    {{spec({5, 5}), Scalar(true), Scalar(true)}}};
   r.add(std::move(record));
 }
 

@@ -213,27 +213,31 @@ void add_spectral(Registry& r) {
   add_composite(r, {.schema = "linalg_svdvals(Tensor A, *, str? driver=None) -> Tensor",
                     .build = [](Build& b) { b.call().result(singular_values(b, b.call().tensor("A"))); },
                     .samples = any});
-  auto lower = [](Build& b, const char* arg) {
-    Value* a = b.call().tensor(arg);
-    return b.call().string("UPLO") == "U" ? adjoint(b, a) : a;
+  auto upper = [](Build& b) {
+    std::string triangle = b.call().string("UPLO");
+    bool is_upper = triangle == "U" || triangle == "u";
+    if (!is_upper && triangle != "L" && triangle != "l")
+      fail_user("K0201", str("Expected UPLO argument to be 'L' or 'U', but got ", triangle), b.call().where());
+    return Scalar(is_upper);
   };
   std::vector<Sample> square = {{{spec({3, 3})}}, {{spec({2, 3, 3}), std::string("U")}}};
   for (auto [name, arg] : {std::pair{"linalg_eigh(Tensor self, str UPLO='L')", "self"},
                            std::pair{"_linalg_eigh(Tensor A, str UPLO='L', bool compute_v=True)", "A"}})
-    add_composite(r,
-                  {.schema = str(name, " -> (Tensor eigenvalues, Tensor eigenvectors)"),
-                   .build =
-                       [lower, arg = arg](Build& b) {
-                         bool vectors = b.call().schema().find("compute_v") < 0 || b.call().boolean("compute_v");
-                         auto parts = b.call().call_all("kiln.linalg_eigh.default", {lower(b, arg), Scalar(vectors)});
-                         b.call().result(0, parts[0]);
-                         b.call().result(1, parts[1]);
-                       },
-                   .samples = square});
+    add_composite(r, {.schema = str(name, " -> (Tensor eigenvalues, Tensor eigenvectors)"),
+                      .build =
+                          [upper, arg = arg](Build& b) {
+                            bool vectors = b.call().schema().find("compute_v") < 0 || b.call().boolean("compute_v");
+                            auto parts = b.call().call_all("kiln.linalg_eigh.default",
+                                                           {b.call().tensor(arg), Scalar(vectors), upper(b)});
+                            b.call().result(0, parts[0]);
+                            b.call().result(1, parts[1]);
+                          },
+                      .samples = square});
   add_composite(r, {.schema = "linalg_eigvalsh(Tensor self, str UPLO='L') -> Tensor",
                     .build =
-                        [lower](Build& b) {
-                          b.call().result(kiln_call(b, "kiln.linalg_eigh.default", {lower(b, "self"), Scalar(false)}));
+                        [upper](Build& b) {
+                          b.call().result(kiln_call(b, "kiln.linalg_eigh.default",
+                                                    {b.call().tensor("self"), Scalar(false), upper(b)}));
                         },
                     .samples = square});
 }

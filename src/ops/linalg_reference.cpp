@@ -250,12 +250,12 @@ static std::vector<double> jacobi(RefMatrix a, RefMatrix& vectors) {
   return values;
 }
 
-std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors, Precision precision) {
-  std::vector<double> values = jacobi(a, vectors), ignored;
+std::vector<double> reference_eigh(RefMatrix a, bool upper, RefMatrix& vectors, Precision precision) {
+  std::vector<double> values = jacobi(upper ? adjoint(a) : a, vectors), ignored;
   RefMatrix like;
   auto steps = [&](auto zero) {
     Matrix<decltype(zero)> found;
-    if (!lapack::hermitian_eigen(narrowed<decltype(zero)>(a), ignored, found, precision.unit))
+    if (!lapack::hermitian_eigen(narrowed<decltype(zero)>(a), upper, ignored, found, precision.unit))
       fail_bug("eigenvalues of a finite matrix were not found");
     like = widened(found);
   };

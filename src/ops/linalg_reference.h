@@ -48,8 +48,8 @@ struct Precision {
   double unit = 0x1p-53;
 };
 bool all_finite(const RefMatrix& a);
-// Eigenvalues in ascending order of the Hermitian matrix given by the lower triangle; columns are eigenvectors.
-std::vector<double> reference_eigh(RefMatrix a, RefMatrix& vectors, Precision precision);
+// Eigenvalues in ascending order of the Hermitian matrix given by one triangle; columns are eigenvectors.
+std::vector<double> reference_eigh(RefMatrix a, bool upper, RefMatrix& vectors, Precision precision);
 // a = u diag(s) vᴴ with whole u and v.
 std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v, Precision precision);
 // Eigenvalues in the kernel's order; columns are eigenvectors. These are the kernel's own steps, checked by A v = λ v.
