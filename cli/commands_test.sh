@@ -85,6 +85,7 @@ cases=$source_dir/tests/cases
 model=$cases/mlp/model.pt2
 if [[ -f $model ]]; then
   expect inspect-model 0 out '^symbols' -- inspect "$model"
+  expect inspect-after 0 out '^graph main' -- inspect "$model" --after decompose
   expect interpret 0 out '^output 0: float32\[' -- interpret "$model"
   expect interpret-fp64 0 out '^output 0: float64\[' -- interpret "$model" --fp64
   expect dump 0 out '^# after functionalize' -- compile "$model" --dump-after all

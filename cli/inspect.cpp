@@ -12,14 +12,15 @@ namespace {
 
 int inspect(const ParsedOptions& options) {
   settings_of(options, Phase::both);
-  if (const auto written = options.value("--write")) {
-    Program program = read_pt2(options.positional[0]);
-    if (const auto pass = options.value("--after")) program = program_after(program, *pass);
-    write_pt2(program, *written);
-    printf("%s\n", written->c_str());
+  const auto written = options.value("--write"), pass = options.value("--after");
+  if (!written && !pass) {
+    fputs(inspect_file(options.positional[0]).c_str(), stdout);
     return 0;
   }
-  fputs(inspect_file(options.positional[0]).c_str(), stdout);
+  Program program = read_pt2(options.positional[0]);
+  if (pass) program = program_after(program, *pass);
+  if (written) write_pt2(program, *written);
+  fputs(written ? (*written + "\n").c_str() : print(program).c_str(), stdout);
   return 0;
 }
 
@@ -36,8 +37,9 @@ Command inspect_command() {
       "steps of "
       "a run with the operators and source lines that each kernel comes from.";
   spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path"},
-                  {"--after", "", "PASS", "with --write: the model as it is after this pass over the graph"}};
-  spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2", "kiln inspect model.pt2 --write copy.pt2"};
+                  {"--after", "", "PASS", "the graph as it is after this pass over it (kiln passes lists them)"}};
+  spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2", "kiln inspect model.pt2 --write copy.pt2",
+                   "kiln inspect model.pt2 --after decompose"};
   return {spec, inspect};
 }
 
