@@ -1,6 +1,7 @@
 // Norms over dimensions and log-sum-exp: decompositions to pointwise operators and one reduction.
 #include <cmath>
 
+#include "ops/composite.h"
 #include "ops/decompose_call.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
@@ -127,8 +128,7 @@ void add_norm(Registry& r, NormRow row) {
 
 DType log_sum_dtype(const OpCall& call) {
   DType self = call.tensor("self")->type.dtype;
-  refuse_complex(call, self);
-  return to_float(self);
+  return is_complex(self) ? self : to_float(self);
 }
 
 void register_log_sum_exp(Registry& r) {
@@ -151,7 +151,8 @@ void register_log_sum_exp(Registry& r) {
       return;
     }
     // A maximum of ±inf must not be subtracted from itself.
-    Value* top = call.call("aten.amax.default", {x, dims, Scalar(true)});
+    Value* size = is_complex(dtype) ? call.call("aten.real.default", {x}) : x;
+    Value* top = call.call("aten.amax.default", {size, dims, Scalar(true)});
     Value* shift = call.call("aten.masked_fill.Scalar", {top, call.call("aten.isinf.default", {top}), Scalar(0.0)});
     Value* powers = call.call("aten.exp.default", {call.call("aten.sub.Tensor", {x, shift})});
     Value* sum = call.call("aten.sum.dim_IntList", {powers, dims, Scalar(true)});
@@ -163,7 +164,10 @@ void register_log_sum_exp(Registry& r) {
     call.result(converted(call, out, dtype));
   };
   auto schema = std::make_shared<const Schema>(parse_schema(record.schema_text));
-  record.reference = [schema](ReferenceCall& call) {
+  auto by_parts =
+      reference_by([decompose = record.decompose](Build& b) { decompose(b.call()); }, record.schema_text, "aten");
+  record.reference = [schema, by_parts](ReferenceCall& call) {
+    if (is_complex(call.tensor("self").dtype)) return by_parts(call);
     OpCall typed(call.node(), *schema);
     auto groups =
         read_groups<double>(call.tensor("self"), reduced_dims(typed, ReduceDims::list), call.boolean("keepdim"));
@@ -185,6 +189,7 @@ void register_log_sum_exp(Registry& r) {
                     {{spec({3}, DType::i64), List{0}}},
                     {{spec({2, 0}), List{1}}},
                     {{spec({}), List{0}}},
+                    {{spec({2, 3}, DType::c64), List{0}}},
                     {{spec({2}), List{1}}, true}};
   r.add(std::move(record));
 }

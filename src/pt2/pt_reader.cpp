@@ -119,7 +119,8 @@ Tensor PtArchive::rebuild(const std::vector<const PickleValue*>& args, bool type
       if (args[metadata_at]->items[i]->integer != 0) fail("a lazily conjugated or negated tensor; resolve it first");
   }
   tensor.storage = std::move(ref.storage);
-  // An offset of an empty tensor is never used, but pointers are formed from it.
+  // PyTorch's views of nothing can start anywhere (x.imag of an empty x); pointers are formed from it.
+  if (tensor.numel() == 0) tensor.offset = 0;
   if (tensor.offset > tensor.storage->bytes / dtype_bytes(tensor.dtype))
     fail("a tensor that starts outside its storage");
   if (storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > tensor.storage->bytes)
