@@ -387,6 +387,17 @@ bool conjugates(const OpRecord& record) {
   return name == "mH" || name == "adjoint" || name == "matrix_H";
 }
 
+// A reference that reads real numbers would take the real parts without a word; the operator's rule knows better.
+void refuse_by_rule(const ReferenceCall& call, const OpRecord& record) {
+  static const RangeEnv none;
+  InferCall rule(call.node(), record.schema, none);
+  try {
+    record.infer(rule);
+  } catch (const Error& error) {
+    if (error.code() == "K0203") throw;
+  }
+}
+
 void evaluate_complex(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference) {
   ComplexRule rule = complex_rule(record.name());
   DType part = DType::f64;
@@ -421,7 +432,9 @@ void evaluate_complex(ReferenceCall& call, const OpRecord& record, const Referen
     case ComplexRule::product:
       return evaluate_product(call, record);
     case ComplexRule::native:
+      return reference(call);
     case ComplexRule::none:
+      refuse_by_rule(call, record);
       return reference(call);
   }
 }

@@ -51,7 +51,7 @@ class Drawing {
     std::vector<const Sample*> samples;
     for (const Sample& sample : record.samples)
       if (!sample.refused) samples.push_back(&sample);
-    for (int attempt = 0; attempt < 4; ++attempt) {
+    for (int attempt = 0; attempt < 8; ++attempt) {
       FitState saved = state_.clone();
       try {
         call(record, *dice_.pick(samples));
