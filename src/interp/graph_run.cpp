@@ -80,7 +80,7 @@ uint64_t mix_seed(uint64_t seed, uint64_t position) {
 
 std::vector<Datum> GraphRun::run(const Graph& graph, const std::vector<Datum>& inputs) {
   if (inputs.size() != graph.inputs.size())
-    fail_bug(str("graph ", graph.name, " takes ", graph.inputs.size(), " inputs and got ", inputs.size()));
+    fail_user("K0231", str("graph ", graph.name, " takes ", graph.inputs.size(), " inputs and got ", inputs.size()));
   for (size_t i = 0; i < inputs.size(); ++i) set_value(*graph.inputs[i], inputs[i]);
   if (options_.before_graph) options_.before_graph(graph, inputs);
   auto dead_after = last_uses(graph);

@@ -106,7 +106,9 @@ void Lowering::lower_iteration(const Node& node, const Iteration& parts, Block& 
   for (const Argument& operand : parts.extra) bind_operand(*body.inputs[next_input++], operand, *loop.body_block);
   for (const auto& inner : body.nodes) lower_node(*inner, *loop.body_block);
   size_t stacked = parts.associative ? 0 : carried.size();
-  KILN_CHECK(body.outputs.size() == node.results.size(), "an iteration gives another number of results than its node");
+  if (body.outputs.size() != node.results.size())
+    fail_user("K0231",
+              str(node.target, ": its subgraph gives ", body.outputs.size(), " values, not ", node.results.size()));
   for (size_t i = stacked; i < body.outputs.size(); ++i)
     if (node.results[i]->kind == ValueKind::tensor)
       put_slice(tensor_of(node, body.outputs[i]), buffers_.at(node.results[i]), at, *loop.body_block, node.origins);
