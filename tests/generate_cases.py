@@ -7,22 +7,18 @@
 The results are committed, so running the tests needs no Python. tests/README.md describes a case directory. Values
 come from a generator seeded per case: a case does not change because another one was added.
 """
-import copy
 import inspect
-import json
 import linecache
 import pathlib
-import shutil
 import sys
-import zlib
 
 import torch
 from torch.export import Dim
-from torch.utils import _pytree as pytree
+
+from case_writer import write_case
+from custom_operators import register_custom_operators
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path.insert(0, str(HERE.parent / "tools"))
-from save_model import save_model  # noqa: E402
 
 CASES = {}  # name -> function that makes it; in the order of this file
 
@@ -565,109 +561,6 @@ def blocks32():
                 {"x": {0: Dim("n", min=1, max=64)}})
 
 
-# ---- Writing --------------------------------------------------------------------------------------------------------
-
-
-def register_custom_operators():
-    library = torch.library.Library("mylib", "DEF")
-    library.define("foo_add1(Tensor a) -> Tensor")
-    library.impl("foo_add1", lambda a: a + 1, "CompositeExplicitAutograd")
-    torch.library.register_fake("mylib::foo_add1", lambda a: torch.empty_like(a), lib=library)
-
-    def define(schema, run, fake):
-        name = schema.split("(")[0]
-        library.define(schema)
-        library.impl(name, run, "CompositeExplicitAutograd")
-        torch.library.register_fake("mylib::" + name, fake, lib=library)
-
-    def inc(x, k=1):
-        x.add_(k)
-
-    def inc_all(xs, k=1):
-        for x in xs:
-            x.add_(k)
-
-    def add_to_both(x, y, z):
-        x.add_(z)
-        y.add_(z)
-        return x + y
-
-    def add_with_out(x, out):
-        if out is not None:
-            out.copy_(x + 1)
-        return x + 2
-
-    def nothing(*args):
-        return None
-
-    # As examples/custom_ops declares them.
-    define("inc_(Tensor(a!) x, int k=1) -> ()", inc, nothing)
-    define("inc_all_(Tensor(a!)[] xs, int k=1) -> ()", inc_all, nothing)
-    define("add_to_both(Tensor(a!) x, Tensor(b!) y, Tensor z) -> Tensor", add_to_both, lambda x, y, z: torch.empty_like(x))
-    define("add_with_out(Tensor x, Tensor(a!)? out) -> Tensor", add_with_out, lambda x, out: torch.empty_like(x))
-    return library
-
-
-def snapshot(values):
-    """Copies with their own strides, offsets and shared storages."""
-    return copy.deepcopy([v.detach() if isinstance(v, torch.Tensor) else v for v in values])
-
-
-def call_fresh(module, inputs):
-    """Outputs, inputs afterwards and buffers afterwards, of one call on a copy of the module."""
-    fresh, given = copy.deepcopy(module), snapshot(inputs)
-    outputs = pytree.tree_leaves(fresh(*given))
-    return snapshot(outputs), given, dict(fresh.named_buffers())
-
-
-def same(a, b):
-    return torch.equal(torch.nan_to_num(a), torch.nan_to_num(b))
-
-
-def write_calls(folder, made):
-    stateful = False
-    for i, inputs in enumerate(made.calls):
-        outputs, after, state = call_fresh(made.module, inputs)
-        torch.save(snapshot(inputs), folder / f"inputs_{i}.pt")
-        torch.save(outputs, folder / f"expected_{i}.pt")
-        if any(isinstance(a, torch.Tensor) and not same(a, b) for a, b in zip(inputs, after)):
-            torch.save(after, folder / f"mutated_{i}.pt")
-        before = dict(made.module.named_buffers())
-        if any(not same(before[name], state[name]) for name in state):
-            torch.save(state, folder / f"state_{i}.pt")
-            stateful = True
-    if stateful != made.sequence:
-        raise RuntimeError(f"{folder.name}: buffers change, but no sequence was asked for, or the other way round")
-    if made.sequence:
-        fresh = copy.deepcopy(made.module)
-        order = [*made.calls, made.calls[0]]
-        rows = [snapshot(pytree.tree_leaves(fresh(*snapshot(inputs)))) for inputs in order]
-        torch.save(rows, folder / "expected_sequence.pt")
-    for j, inputs in enumerate(made.bad):
-        torch.save(list(inputs), folder / f"bad_inputs_{j}.pt")
-
-
-def write_case(name, make):
-    torch.manual_seed(zlib.crc32(name.encode()))
-    folder = HERE / "cases" / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    with torch.no_grad():
-        made = make()
-        made.module.eval()
-        program = torch.export.export(made.module, tuple(snapshot(made.calls[0])), dynamic_shapes=made.dynamic)
-        if made.decompose:
-            program = program.run_decompositions()
-        save_model(program, folder / "model.pt2", made.keep_library_frames)
-        write_calls(folder, made)
-    about = {"about": made.about}
-    if made.needs:
-        about["needs"] = made.needs
-    (folder / "case.json").write_text(json.dumps(about) + "\n")
-    targets = [str(node.target) for node in program.graph.nodes if node.op == "call_function"]
-    print(f"{name}: {len(made.calls)} calls, {len(made.bad)} refused; {', '.join(dict.fromkeys(targets))}")
-
-
 def main():
     library = register_custom_operators()  # kept alive: the registration lives as long as it
     wanted = sys.argv[1:] or list(CASES)
@@ -675,7 +568,7 @@ def main():
     if unknown:
         sys.exit(f"no case named {', '.join(unknown)}; there are {', '.join(CASES)}")
     for name in wanted:
-        write_case(name, CASES[name])
+        write_case(HERE / "cases" / name, CASES[name])
     del library
 
 
