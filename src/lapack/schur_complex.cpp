@@ -1,43 +1,28 @@
 // lahqr for complex matrices: single shifts, subdiagonal entries kept real.
-#include "lapack/hessenberg.h"
+#include "lapack/deflation.h"
 
 namespace kiln::lapack {
 namespace {
-
-double rough(Complex x) { return std::fabs(x.real()) + std::fabs(x.imag()); }
 
 class ComplexSchur {
  public:
   ComplexSchur(Matrix<Complex>& h, Matrix<Complex>& z, const Balance& balance, std::vector<Complex>& values,
                double unit)
-      : ulp_(2 * unit), h_(h), z_(z), low_(balance.low), high_(balance.high), n_(h.rows), values_(values) {}
+      : ulp_(2 * unit), h_(h), z_(z), balance_(balance), n_(h.rows), values_(values) {}
 
   bool run() {
     for (int64_t i = 0; i < n_; ++i)
-      if (i < low_ || i > high_) values_[static_cast<size_t>(i)] = h_(i, i);
-    for (int64_t i = low_ + 1; i <= high_; ++i)
+      if (i < balance_.low || i > balance_.high) values_[static_cast<size_t>(i)] = h_(i, i);
+    for (int64_t i = balance_.low + 1; i <= balance_.high; ++i)
       if (h_(i, i - 1).imag() != 0) {
         Complex entry = h_(i, i - 1), turn = std::conj(entry) / std::abs(entry);
         h_(i, i - 1) = std::abs(entry);
         scale_row(i, i, turn);
         scale_column(i, std::min(n_ - 1, i + 1), std::conj(turn));
       }
-    int64_t most = 30 * std::max<int64_t>(10, high_ - low_ + 1);
-    for (int64_t i = high_; i >= low_;) {
-      int64_t l = low_;
-      int deflated = 0;
-      bool found = false;
-      for (int64_t step = 0; step <= most && !found; ++step) {
-        l = small_below(i, l);
-        if (l > low_) h_(l, l - 1) = 0;
-        found = l >= i;
-        if (!found) sweep(l, i, choose_shift(l, i, ++deflated));
-      }
-      if (!found) return false;
-      values_[static_cast<size_t>(i)] = h_(i, i);
-      i = l - 1;
-    }
-    return true;
+    return deflate(
+        h_, balance_, ulp_, 1, [this](int64_t l, int64_t i, int sweeps) { sweep(l, i, choose_shift(l, i, sweeps)); },
+        [this](int64_t, int64_t i) { values_[static_cast<size_t>(i)] = h_(i, i); });
   }
 
  private:
@@ -48,25 +33,6 @@ class ComplexSchur {
   void scale_column(int64_t j, int64_t last, Complex by) {
     for (int64_t i = 0; i <= last; ++i) h_(i, j) *= by;
     for (int64_t i = 0; i < n_; ++i) z_(i, j) *= by;
-  }
-
-  int64_t small_below(int64_t i, int64_t l) const {
-    double tiny = smallest * (static_cast<double>(high_ - low_ + 1) / ulp_);
-    int64_t k = i;
-    for (; k > l; --k) {
-      if (rough(h_(k, k - 1)) <= tiny) break;
-      double test = rough(h_(k - 1, k - 1)) + rough(h_(k, k));
-      if (test == 0) {
-        if (k - 2 >= low_) test += std::fabs(h_(k - 1, k - 2).real());
-        if (k + 1 <= high_) test += std::fabs(h_(k + 1, k).real());
-      }
-      if (std::fabs(h_(k, k - 1).real()) > ulp_ * test) continue;
-      double x = rough(h_(k, k - 1)), y = rough(h_(k - 1, k)), d = rough(h_(k, k));
-      double gap = rough(h_(k - 1, k - 1) - h_(k, k));
-      double ab = std::max(x, y), ba = std::min(x, y), aa = std::max(d, gap), bb = std::min(d, gap), s = aa + ab;
-      if (ba * (ab / s) <= std::max(tiny, ulp_ * (bb * (aa / s)))) break;
-    }
-    return k;
   }
 
   Complex choose_shift(int64_t l, int64_t i, int deflated) const {
@@ -138,7 +104,8 @@ class ComplexSchur {
 
   double ulp_;
   Matrix<Complex>&h_, &z_;
-  int64_t low_, high_, n_;
+  const Balance& balance_;
+  int64_t n_;
   std::vector<Complex>& values_;
 };
 

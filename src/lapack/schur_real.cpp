@@ -1,6 +1,6 @@
 // lahqr: the QR algorithm with implicit double shifts on a real Hessenberg matrix, and lanv2 for what is left of two
 // rows.
-#include "lapack/hessenberg.h"
+#include "lapack/deflation.h"
 
 namespace kiln::lapack {
 namespace {
@@ -43,51 +43,18 @@ Standard2 standard_2x2(double a, double b, double c, double d) {
 class RealSchur {
  public:
   RealSchur(Matrix<double>& h, Matrix<double>& z, const Balance& balance, std::vector<Complex>& values, double unit)
-      : ulp_(2 * unit), h_(h), z_(z), low_(balance.low), high_(balance.high), n_(h.rows), values_(values) {}
+      : ulp_(2 * unit), h_(h), z_(z), balance_(balance), n_(h.rows), values_(values) {}
 
   bool run() {
     for (int64_t i = 0; i < n_; ++i)
-      if (i < low_ || i > high_) values_[static_cast<size_t>(i)] = h_(i, i);
-    int64_t most = 30 * std::max<int64_t>(10, high_ - low_ + 1);
-    for (int64_t i = high_; i >= low_;) {
-      int64_t l = low_;
-      int deflated = 0;
-      bool found = false;
-      for (int64_t step = 0; step <= most && !found; ++step) {
-        l = small_below(i, l);
-        if (l > low_) h_(l, l - 1) = 0;
-        found = l >= i - 1;
-        if (!found) sweep(l, i, ++deflated);
-      }
-      if (!found) return false;
-      finish(l, i);
-      i = l - 1;
-    }
-    return true;
+      if (i < balance_.low || i > balance_.high) values_[static_cast<size_t>(i)] = h_(i, i);
+    return deflate(
+        h_, balance_, ulp_, 2, [this](int64_t l, int64_t i, int sweeps) { sweep(l, i, sweeps); },
+        [this](int64_t l, int64_t i) { finish(l, i); });
   }
 
  private:
   double size(int64_t i, int64_t j) const { return std::fabs(h_(i, j)); }
-
-  // The row whose entry left of the diagonal is negligible.
-  int64_t small_below(int64_t i, int64_t l) const {
-    double tiny = smallest * (static_cast<double>(high_ - low_ + 1) / ulp_);
-    int64_t k = i;
-    for (; k > l; --k) {
-      if (size(k, k - 1) <= tiny) break;
-      double test = size(k - 1, k - 1) + size(k, k);
-      if (test == 0) {
-        if (k - 2 >= low_) test += size(k - 1, k - 2);
-        if (k + 1 <= high_) test += size(k + 1, k);
-      }
-      if (size(k, k - 1) > ulp_ * test) continue;
-      double gap = std::fabs(h_(k - 1, k - 1) - h_(k, k));
-      double ab = std::max(size(k, k - 1), size(k - 1, k)), ba = std::min(size(k, k - 1), size(k - 1, k));
-      double aa = std::max(size(k, k), gap), bb = std::min(size(k, k), gap), s = aa + ab;
-      if (ba * (ab / s) <= std::max(tiny, ulp_ * (bb * (aa / s)))) break;
-    }
-    return k;
-  }
 
   // Two shifts: the eigenvalues of the last block, or after ten steps in vain something else.
   void choose_shifts(int64_t l, int64_t i, int deflated) {
@@ -187,7 +154,8 @@ class RealSchur {
 
   double ulp_;
   Matrix<double>&h_, &z_;
-  int64_t low_, high_, n_;
+  const Balance& balance_;
+  int64_t n_;
   std::vector<Complex>& values_;
   Complex first_, second_;
 };

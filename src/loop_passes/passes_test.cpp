@@ -100,24 +100,27 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
   EXPECT_NE(last.find("iterations of one need other iterations"), std::string::npos) << last;
 }
 
+// The two kernels of `text` as one, with what the first stored kept in registers.
+std::string merged_main(const std::string& text) {
+  Log log;
+  LoopProgram program = parsed(text);
+  merge_kernels(program, log);
+  forward_stores(program, log);
+  simplify_bodies(program, log);
+  verify(program);
+  return main_of(program);
+}
+
 TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {
   std::string text = replace_all(replace_all(chain, "buffer t f32", "buffer t bf16"), "buffer y f32", "buffer y bf16");
   text = replace_all(
       text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
       "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
-  Log log;
-  LoopProgram stored = parsed(text);
-  merge_kernels(stored, log);
-  forward_stores(stored, log);
-  simplify_bodies(stored, log);
-  EXPECT_EQ(main_of(stored).find("bf16"), std::string::npos) << main_of(stored);
-  LoopProgram cast =
-      parsed(replace_all(text, "store t[i0, i1] = %2", "%3 = cast.bf16 %2\n        store t[i0, i1] = %3"));
-  merge_kernels(cast, log);
-  forward_stores(cast, log);
-  simplify_bodies(cast, log);
-  verify(cast);
-  EXPECT_NE(main_of(cast).find("cast.bf16"), std::string::npos) << main_of(cast);
+  const std::string stored = merged_main(text);
+  EXPECT_EQ(stored.find("bf16"), std::string::npos) << stored;
+  const std::string cast =
+      merged_main(replace_all(text, "store t[i0, i1] = %2", "%3 = cast.bf16 %2\n        store t[i0, i1] = %3"));
+  EXPECT_NE(cast.find("cast.bf16"), std::string::npos) << cast;
 }
 
 // A wider result would show the digits that eager rounds away between the two operators.
@@ -126,13 +129,8 @@ TEST(ForwardStores, KeepsTheRoundingBeforeAWiderResult) {
   text = replace_all(
       text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
       "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
-  Log log;
-  LoopProgram program = parsed(text);
-  merge_kernels(program, log);
-  forward_stores(program, log);
-  simplify_bodies(program, log);
-  verify(program);
-  EXPECT_NE(main_of(program).find("cast.bf16"), std::string::npos) << main_of(program);
+  const std::string merged = merged_main(text);
+  EXPECT_NE(merged.find("cast.bf16"), std::string::npos) << merged;
 }
 
 // Quantising shows a skipped rounding as a whole step, however far from the load it stands.
@@ -145,13 +143,8 @@ TEST(ForwardStores, KeepsTheRoundingBeforeAStep) {
         replace_all(replace_all(chain, "buffer t f32", "buffer t bf16"), "buffer y f32", "buffer y bf16");
     text = replace_all(text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
                        str(widened, step, "\n        store y[i0, i1] = %4"));
-    Log log;
-    LoopProgram program = parsed(text);
-    merge_kernels(program, log);
-    forward_stores(program, log);
-    simplify_bodies(program, log);
-    verify(program);
-    EXPECT_NE(main_of(program).find("cast.bf16"), std::string::npos) << main_of(program);
+    const std::string merged = merged_main(text);
+    EXPECT_NE(merged.find("cast.bf16"), std::string::npos) << merged;
   }
 }
 

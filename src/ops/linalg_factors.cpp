@@ -3,6 +3,7 @@
 #include "lapack/ldl.h"
 #include "ops/composite.h"
 #include "ops/families.h"
+#include "ops/lapack_matrices.h"
 #include "ops/linalg_parts.h"
 
 namespace kiln {
@@ -154,33 +155,7 @@ void add_ormqr(Registry& r) {
 
 // ---- Symmetric factors ----
 
-// f(T{}) with the type that the steps run in: these define pivots and factors, so the reference takes them as they are.
-template <class F>
-void with_real_or_complex(bool real, F f) {
-  if (real)
-    f(double{});
-  else
-    f(Complex{});
-}
-
-template <class T>
-Matrix<T> as_matrix(const RefMatrix& a) {
-  Matrix<T> out(a.rows, a.columns);
-  for (size_t i = 0; i < a.values.size(); ++i) {
-    if constexpr (std::is_same_v<T, double>)
-      out.values[i] = a.values[i].real();
-    else
-      out.values[i] = a.values[i];
-  }
-  return out;
-}
-template <class T>
-RefMatrix as_reference(const Matrix<T>& a) {
-  RefMatrix out(a.rows, a.columns);
-  out.values.assign(a.values.begin(), a.values.end());
-  return out;
-}
-
+// The steps define pivots and factors, so the reference takes them as they are.
 void add_ldl_factor(Registry& r) {
   OpRecord record;
   record.schema_text =
@@ -199,13 +174,13 @@ void add_ldl_factor(Registry& r) {
     std::vector<RefMatrix> factors, pivots, infos;
     for (const RefMatrix& given : read_matrices(a, batch))
       with_real_or_complex(precision_of(call, "self").real, [&](auto zero) {
-        auto matrix = as_matrix<decltype(zero)>(given);
+        auto matrix = narrowed<decltype(zero)>(given);
         std::vector<int64_t> order;
         int64_t info = lapack::factor_ldl(matrix, order, call.boolean("hermitian"));
         if (info && call.boolean("check_errors"))
           fail_run(call, str("torch.linalg.ldl_factor_ex: ", batch_text(a, factors.size()), "D[", info, ",", info,
                              "] is zero and using it on ldl_solve would result in a division by zero."));
-        factors.push_back(as_reference(matrix));
+        factors.push_back(widened(matrix));
         pivots.push_back(vector_of(order));
         infos.push_back(number(static_cast<double>(info)));
       });
@@ -250,10 +225,10 @@ void add_ldl_solve(Registry& r) {
         using T = decltype(zero);
         std::vector<int64_t> order;
         for (Complex number : orders[i].values) order.push_back(static_cast<int64_t>(number.real()));
-        Matrix<T> right = as_matrix<T>(rights[i]);
-        if (!lapack::solve_ldl(as_matrix<T>(factors[i]), order, right, call.boolean("hermitian")))
+        Matrix<T> right = narrowed<T>(rights[i]);
+        if (!lapack::solve_ldl(narrowed<T>(factors[i]), order, right, call.boolean("hermitian")))
           fail_run(call, "linalg.ldl_solve: pivots out of range");
-        out.push_back(as_reference(right));
+        out.push_back(widened(right));
       });
     call.results = {write_matrices(call, out, joined(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()}), 0)};
   };

@@ -3,10 +3,10 @@
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <type_traits>
 
 #include "base/error.h"
 #include "lapack/spectral.h"
+#include "ops/lapack_matrices.h"
 
 namespace kiln {
 
@@ -14,24 +14,6 @@ namespace {
 
 // What LAPACK compares when it looks for a pivot.
 double pivot_size(Complex x) { return std::abs(x.real()) + std::abs(x.imag()); }
-
-template <class T>
-Matrix<T> narrowed(const RefMatrix& a) {
-  Matrix<T> out(a.rows, a.columns);
-  for (size_t i = 0; i < a.values.size(); ++i) {
-    if constexpr (std::is_same_v<T, double>)
-      out.values[i] = a.values[i].real();
-    else
-      out.values[i] = a.values[i];
-  }
-  return out;
-}
-template <class T>
-RefMatrix widened(const Matrix<T>& a) {
-  RefMatrix out(a.rows, a.columns);
-  for (size_t i = 0; i < a.values.size(); ++i) out.values[i] = a.values[i];
-  return out;
-}
 
 // How much of column c of `wanted` is in that of `vectors`: of size 1 where they are the same but for a sign.
 Complex common_part(const RefMatrix& vectors, const RefMatrix& wanted, int64_t c) {
@@ -259,7 +241,7 @@ std::vector<double> reference_eigh(RefMatrix a, bool upper, RefMatrix& vectors, 
       fail_bug("eigenvalues of a finite matrix were not found");
     like = widened(found);
   };
-  precision.real ? steps(double{}) : steps(Complex{});
+  with_real_or_complex(precision.real, steps);
   for (int64_t c = 0; c < a.rows; ++c) {
     Complex part = common_part(vectors, like, c);
     if (std::abs(part) < 0.999)
@@ -287,7 +269,7 @@ std::vector<double> reference_svd(const RefMatrix& a, RefMatrix& u, RefMatrix& v
     u = widened(left);
     v = adjoint(widened(right));
   };
-  precision.real ? steps(double{}) : steps(Complex{});
+  with_real_or_complex(precision.real, steps);
   for (int64_t c = 0; c < std::min(m, n); ++c) {
     int64_t from = size - 1 - c;
     s.push_back(std::max(eigenvalues[static_cast<size_t>(from)], 0.0));
