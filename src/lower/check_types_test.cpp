@@ -33,6 +33,13 @@ TEST(CheckTypes, ATensorIsNoNumber) {
             "K0237: the program says that y is a tensor, but aten.item.default gives a number");
 }
 
+TEST(CheckTypes, ArgumentsComeOnceAndResultsAreNamed) {
+  EXPECT_EQ(refusal("  %y: f32[2, 3] = aten.exp.default(self=%x, self=%x)\n  output %y = user\n"),
+            "K0201: aten.exp.default: argument self is given twice");
+  EXPECT_EQ(refusal("  aten.exp.default(self=%x) named e\n  output %x = user\n"),
+            "K0237: the program leaves out what aten.exp.default gives");
+}
+
 TEST(CheckTypes, SubgraphsGetWhatTheySay) {
   auto loop = [](const std::string& condition_input, const std::string& body_input) {
     return refusal(str("  %y: f32[2, 3] = higher_order.while_loop(graph c {\n    input %a: ", condition_input,

@@ -272,6 +272,9 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
   if (row.adaptive) wanted = to_exprs(call.integers("output_size"));
   std::vector<Axis> axes = axes_of(typed, row, to_exprs(self.sizes), RangeEnv{}, wanted);
   std::vector<int64_t> sizes = to_numbers(result_sizes(to_exprs(self.sizes), axes)), windows;
+  bool last = is_channels_last(to_exprs(self.sizes), to_exprs(self.strides));
+  auto strides = last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes);
+  Tensor result = Tensor::empty_strided(call.result_dtype(), sizes, strides);  // first: sizes may be absurd
   size_t lead = sizes.size() - axes.size();
   int64_t plane = 1;
   for (const Axis& axis : axes) {
@@ -320,9 +323,6 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
       }
     } while (next_index(o, windows));
   }
-  bool last = is_channels_last(to_exprs(self.sizes), to_exprs(self.strides));
-  auto strides = last ? to_numbers(channels_last_strides(to_exprs(sizes))) : contiguous_strides(sizes);
-  Tensor result = Tensor::empty_strided(call.result_dtype(), sizes, strides);
   write_dense(result, out);
   call.results = {Datum{result}};
   if (row.pool != Pool::max_with_index) return;

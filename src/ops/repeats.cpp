@@ -23,6 +23,7 @@ void add_repeated_positions(Registry& r) {
   OpRecord record;
   record.schema_text = "repeat_interleave.Tensor(Tensor repeats, *, SymInt? output_size=None) -> Tensor";
   record.library = "repeat_interleave";
+  record.reads_data = true;
   record.infer = [](InferCall& call) {
     const TensorType& repeats = call.tensor("repeats")->type;
     if (repeats.dtype != DType::i64 && repeats.dtype != DType::i32) refuse_dtype(call, repeats.dtype);

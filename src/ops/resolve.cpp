@@ -33,10 +33,19 @@ bool is_number(SchemaType type) {
          type == SchemaType::scalar;
 }
 
+void check_names(const Node& node) {
+  std::set<std::string_view> names;
+  for (const auto& named : node.args)
+    if (!named.name.empty() && !names.insert(named.name).second)
+      fail_user("K0201", str(node.target, ": argument ", named.name, " is given twice"), node.where());
+}
+
 // What the file calls a result must be what the operator gives: a tensor is no number.
 void check_result_kinds(const Node& node) {
   if (node.op->kind == OpKind::control_flow) return;
   const auto& declared = node.op->schema.returns;
+  if (node.results.empty() && !declared.empty() && !node.op->schema.mutates())
+    fail_user("K0237", str("the program leaves out what ", node.target, " gives"), node.where());
   for (size_t i = 0; i < node.results.size() && i < declared.size(); ++i) {
     const ValueKind kind = node.results[i]->kind;
     const bool tensor = kind == ValueKind::tensor || kind == ValueKind::tensor_list;
@@ -53,6 +62,7 @@ void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<s
   for (auto& node : graph.nodes) {
     node->op = registry.find(node->target);
     if (node->op && node->op->kind != OpKind::control_flow) name_arguments(*node);
+    check_names(*node);
     if (node->op) check_result_kinds(*node);
     const std::string called = called_operator(*node);
     if (!registry.find(called) && std::find(custom.begin(), custom.end(), called) == custom.end()) {

@@ -82,6 +82,7 @@ void register_split_by_tensor(Registry& r) {
   record.schema_text =
       "tensor_split.tensor_indices_or_sections(Tensor self, Tensor tensor_indices_or_sections, int dim=0) -> Tensor[]";
   record.library = "tensor_split";
+  record.reads_data = true;
   record.infer = infer_pieces;
   record.reference = reference_split;
   record.samples = {{{spec({5, 3}), spec({2}, DType::i64, 0, 5)}},

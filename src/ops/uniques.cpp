@@ -149,6 +149,7 @@ void add_unique(Registry& r, UniqueRow row) {
   record.schema_text = row.schema;
   record.samples = row.samples;
   record.library = row.sorts ? "unique" : "unique_consecutive";
+  record.reads_data = true;
   record.infer = [row](InferCall& call) { infer_unique(call, row); };
   record.reference = [row, schema](ReferenceCall& call) {
     if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
@@ -186,6 +187,7 @@ void register_bincount(Registry& r) {
   OpRecord record;
   record.schema_text = "bincount(Tensor self, Tensor? weights=None, SymInt minlength=0) -> Tensor";
   record.library = "bincount";
+  record.reads_data = true;
   record.infer = [](InferCall& call) {
     const TensorType& self = call.tensor("self")->type;
     if (!is_integral(self.dtype)) refuse_dtype(call, self.dtype);
