@@ -4,6 +4,7 @@
 #include <cstdio>
 
 #include "base/text.h"
+#include "command.h"
 #include "pt2/tensor_files.h"
 #include "tensor_text.h"
 
@@ -20,15 +21,27 @@ std::vector<Datum> read_inputs(const std::string& path, const std::vector<std::s
   return file.items.size() == ordered.size() ? ordered : std::move(file.items);
 }
 
-void deliver_outputs(const std::vector<Datum>& outputs, const ParsedOptions& options) {
+void check_output_option(const ParsedOptions& options) {
+  const auto path = options.value("--output");
+  if (!path) return;
+  check_tensor_path(*path);
+  check_output_folder(*path);
+}
+
+void deliver_outputs(const std::vector<Datum>& outputs, const std::vector<std::string>& keys,
+                     const ParsedOptions& options) {
+  const auto key = [&](size_t i) { return i < keys.size() ? keys[i] : std::string(); };
+  bool keyed = false;
   for (size_t i = 0; i < outputs.size(); ++i) {
-    const std::string name = str("output ", i, ": ");
+    keyed |= !key(i).empty();
+    const std::string name = str("output ", i, key(i).empty() ? "" : " ", key(i), ": ");
     printf("%s%s\n", name.c_str(), datum_text(outputs[i], name.size()).c_str());
   }
   const auto path = options.value("--output");
   if (!path) return;
   TensorFile file;
   file.items = outputs;
+  for (size_t i = 0; keyed && i < outputs.size(); ++i) file.names.push_back(key(i).empty() ? str(i) : key(i));
   write_tensor_file(*path, file);
   printf("written to %s\n", path->c_str());
 }

@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 
+#include "base/file_kind.h"
 #include "base/inflate.h"
 #include "base/zip.h"
 #include "driver/executable_dlpack.h"
@@ -195,14 +196,38 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
   return seconds;
 }
 
-std::vector<std::string> package_input_names(const std::string& path) {
+void require_package(const std::string& path) {
+  const FileKind kind = file_kind_of(path);
+  if (kind == FileKind::kiln_package) return;
+  // A damaged archive: its reader says how.
+  if (kind == FileKind::unknown && begins_like_zip(MappedFile::open(path)->bytes())) return;
+  fail_user("K0520", not_a_package_text(path, kind));
+}
+
+namespace {
+
+format::Plan package_plan(const std::string& path) {
+  require_package(path);
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
-  std::vector<std::string> names;
   for (const ZipEntry& entry : zip.entries())
     if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan"))
-      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs) names.push_back(input.name);
+      return format::read_plan(zip.read(entry).bytes);
+  return {};
+}
+
+}  // namespace
+
+std::vector<std::string> package_input_names(const std::string& path) {
+  std::vector<std::string> names;
+  for (const format::Input& input : package_plan(path).inputs) names.push_back(input.name);
   return names;
+}
+
+std::vector<std::string> package_output_keys(const std::string& path) {
+  std::vector<std::string> keys;
+  for (const format::Output& output : package_plan(path).outputs) keys.push_back(output.key);
+  return keys;
 }
 
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {

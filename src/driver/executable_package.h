@@ -34,7 +34,11 @@ class PackageExecutable : public Executable {
   std::unique_ptr<State> state_;
 };
 
+// Throws K0520, with what the file is and the next step, for one that is no package of Kiln.
+void require_package(const std::string& path);
 std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
+// Names of the outputs in the program's result, as the plan has them; "" for one without.
+std::vector<std::string> package_output_keys(const std::string& path);
 class Settings;
 struct Setting;
 struct GivenSetting {

@@ -20,6 +20,7 @@ struct PackageContents {
   std::vector<Library> custom_libraries;
   std::map<std::string, Tensor> constants;   // by name: at least those of the plan
   std::string sample_inputs;                 // a .pt archive; empty: none
+  std::vector<std::string> run_settings;     // "key=value": what runs of it start with
   std::map<std::string, std::string> debug;  // entry name under debug/ -> contents
   bool strip_debug = false;                  // the debug section goes to PATH.debug
 };

@@ -23,6 +23,8 @@ Format format_of(const std::string& path) {
 
 }  // namespace
 
+void check_tensor_path(const std::string& path) { format_of(path); }
+
 TensorFile read_tensor_file(const std::string& path) {
   const Format format = format_of(path);
   const auto mapped = MappedFile::open(path);

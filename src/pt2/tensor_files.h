@@ -24,6 +24,7 @@ struct TensorFile {
 
 // By the extension: .pt (also .pth, .bin), .npy, .npz, .safetensors.
 TensorFile read_tensor_file(const std::string& path);
+void check_tensor_path(const std::string& path);  // throws K0150 for another extension
 void write_tensor_file(const std::string& path, const TensorFile& file);
 
 // The formats over bytes in memory, which `keep` keeps alive (nothing: the tensors are copied out). `label` names the
