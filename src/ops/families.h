@@ -66,5 +66,7 @@ void register_linalg_composites(Registry& registry);
 void register_grouped_products(Registry& registry);
 void register_boxes(Registry& registry);
 void register_deformed_convolution(Registry& registry);
+void register_quantized_decomposed(Registry& registry);
+void register_affine_quantisation(Registry& registry);
 
 }  // namespace kiln

@@ -67,6 +67,8 @@ const Registry& Registry::instance() {
     register_grouped_products(all);
     register_boxes(all);
     register_deformed_convolution(all);
+    register_quantized_decomposed(all);
+    register_affine_quantisation(all);
     return all;
   }();
   return registry;

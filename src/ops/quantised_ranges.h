@@ -1,0 +1,29 @@
+// Shared by the operators that quantise: the numbers a quantised type holds, and checks of the range a call asks for.
+#pragma once
+#include "ops/composite.h"
+
+namespace kiln {
+
+struct QuantRange {
+  double low, high;
+};
+
+// The largest range of a type that values are quantised to; K0250 for a type that PyTorch does not quantise to.
+QuantRange largest_range(const OpCall& call, DType dtype);
+
+// The range given by "quant_min" and "quant_max", or the largest where the schema lets them be None. K0251 when it
+// reaches beyond what `dtype` holds.
+QuantRange range_of(const OpCall& call, DType dtype);
+
+// A bound as the number that eager gives to clamp: an integer where it is one.
+Scalar bound(double value);
+
+// round(x * (1 / scale)) + zero, cut to the range: in the types that promotion gives, as eager computes it.
+Value* quantised_steps(Build& b, Value* x, Value* scale, Argument zero, QuantRange range);
+
+// A tensor of one element without its dimensions; K0252 for another number of elements.
+Value* single_number(Build& b, std::string_view name);
+
+[[noreturn]] void refuse_quantising(const OpCall& call, std::string_view why);  // K0252
+
+}  // namespace kiln
