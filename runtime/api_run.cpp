@@ -1,5 +1,6 @@
 // kiln.h: instances, runs, constants, hooks.
 #include <algorithm>
+#include <set>
 
 #include "base/error.h"
 #include "base/native_stack.h"
@@ -11,17 +12,16 @@ using namespace kiln::runtime;
 
 namespace {
 
-bool well_formed(const DLTensor* tensor) {
-  return tensor && tensor->ndim >= 0 && (tensor->ndim == 0 || tensor->shape != nullptr);
-}
-
 void update_constants(Model& model, const char* const* names, const DLTensor* const* values, size_t count,
                       uint32_t flags, const std::vector<int32_t>& visible) {
+  constexpr uint32_t known = KILN_UPDATE_BORROW | KILN_UPDATE_INACTIVE | KILN_UPDATE_ALL;
+  if (flags & ~known) fail_user("K0660", str("unknown flags of an update of constants: ", flags & ~known));
   std::vector<std::pair<int32_t, ConstantData>> changes;
+  std::set<int32_t> seen;
   for (size_t i = 0; i < count; ++i) {
-    if (!names[i] || !well_formed(values[i]))
-      fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
+    if (!names[i] || !values[i]) fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
     int32_t index = model.find_constant(names[i]);
+    if (!seen.insert(index).second) fail_user("K0641", str("the update has constant ", names[i], " twice"));
     bool borrow = (flags & KILN_UPDATE_BORROW) && !model.plan().constants[static_cast<size_t>(index)].mutated;
     changes.emplace_back(index,
                          borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]));
@@ -100,7 +100,7 @@ kiln_status kiln_set_hook(kiln_instance* instance, kiln_hook_fn hook, void* user
 size_t kiln_constant_count(const kiln_model* model) { return model ? model->constants.size() : 0; }
 
 kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_constant* out) {
-  KILN_REQUIRE(model && out && index < model->constants.size());
+  KILN_REQUIRE(model && out && index < model->constants.size() && out->struct_size >= sizeof(size_t));
   int32_t c = model->constants[index];
   const format::Constant& constant = model->model->plan().constants[static_cast<size_t>(c)];
   const SpecText& text = model->constant_texts[index];
@@ -116,12 +116,12 @@ kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_const
 }
 
 kiln_status kiln_constant_read(kiln_instance* instance, const char* name, const DLTensor* to) {
-  KILN_REQUIRE(instance && name && well_formed(to));
+  KILN_REQUIRE(instance && name && to);
   return guarded([&] { instance->instance.read_constant(name, *to); });
 }
 
 kiln_status kiln_constant_write(kiln_instance* instance, const char* name, const DLTensor* value) {
-  KILN_REQUIRE(instance && name && well_formed(value));
+  KILN_REQUIRE(instance && name && value);
   return guarded([&] { instance->instance.write_constant(name, *value); });
 }
 

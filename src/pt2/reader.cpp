@@ -228,14 +228,14 @@ class ProgramReader {
 
 }  // namespace
 
-Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label) {
-  const ZipReader zip(bytes, label, inflate_entry);
+Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label, bool looking_only) {
+  const ZipReader zip(bytes, label, inflate_entry, looking_only ? 1 << 20 : UINT64_MAX);
   return ProgramReader(zip, keep).read();
 }
 
-Program read_pt2(const std::string& path) {
+Program read_pt2(const std::string& path, bool looking_only) {
   const auto mapped = MappedFile::open(path);
-  return read_pt2(mapped->bytes(), mapped, path);
+  return read_pt2(mapped->bytes(), mapped, path, looking_only);
 }
 
 }  // namespace kiln
