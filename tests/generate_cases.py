@@ -18,6 +18,7 @@ from torch.export import Dim
 
 from case_writer import write_case
 from custom_operators import register_custom_operators
+import quantised_cases
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -702,6 +703,9 @@ def blocks32():
     Blocks.forward = scope["forward"]
     return Case(Blocks(), [(randn(n, width),) for n in (4, 1)], "32 equal residual blocks, one source line each",
                 {"x": {0: Dim("n", min=1, max=64)}})
+
+
+quantised_cases.add_cases(case, Case, of)
 
 
 def main():

@@ -118,25 +118,26 @@ void choose(Build& b) {
   const Blocks blocks = blocks_of(call, input);
   const auto [least, most] = extremes(b, input, blocks, keep);
   Value *scale = nullptr, *zero = nullptr;
+  RoundedArithmetic r(b);
   const double epsilon =
       call.given("eps") ? std::get<Scalar>(call.scalar("eps")).as_double() : smallest_normal(own);
   const double steps = range.high - range.low;
   std::optional<DType> zero_dtype = call.dtype("zero_point_dtype");
   if (mapping == "ASYMMETRIC") {
-    scale = b("clamp", {b.div(b.sub(most, least), Scalar(steps)), Scalar(epsilon)});
-    zero = b("rsub.Scalar", {b("round", {b.div(least, scale)}), bound(range.low)});
-    zero = b("clamp", {zero, bound(range.low), bound(range.high)});
+    scale = r("clamp", {r.div(r.sub(most, least), Scalar(steps)), Scalar(epsilon)});
+    zero = r("rsub.Scalar", {r("round", {r.div(least, scale)}), bound(range.low)});
+    zero = r("clamp", {zero, bound(range.low), bound(range.high)});
     if (!zero_dtype) zero_dtype = DType::i32;
   } else if (mapping == "SYMMETRIC" || mapping == "SYMMETRIC_NO_CLIPPING_ERR") {
     if (mapping == "SYMMETRIC") {
-      scale = b.div(b("maximum", {b("neg", {least}), most}), Scalar(steps / 2));
+      scale = r.div(b("maximum", {b("neg", {least}), most}), Scalar(steps / 2));
     } else {
-      Value *below = b.div(least, Scalar(range.low)), *above = b.div(most, Scalar(range.high));
+      Value *below = r.div(least, Scalar(range.low)), *above = r.div(most, Scalar(range.high));
       scale = b("where.self", {b("gt.Tensor", {below, above}), below, above});
     }
     const auto middle = static_cast<int64_t>((range.high + range.low + 1) / 2);
     zero = b("full_like", {scale, Scalar(middle)});
-    scale = b("clamp", {scale, Scalar(epsilon)});
+    scale = r("clamp", {scale, Scalar(epsilon)});
   } else {
     refuse_quantising(call, str("the mapping ", quote(mapping), " is not known"));
   }
@@ -163,9 +164,10 @@ void choose_float8(Build& b) {
   if (*call.dtype("scale_dtype") != DType::f32) refuse_dtype(call, *call.dtype("scale_dtype"));
   const Blocks blocks = blocks_of(call, x);
   Value* largest = b("amax", {b("abs", {b.view(x, blocks.split)}), reduced_dims(b, blocks), Scalar(true)});
+  RoundedArithmetic r(b);
   if (call.given("hp_value_lb") || call.given("hp_value_ub"))
-    largest = b("clamp", {largest, call.arg("hp_value_lb"), call.arg("hp_value_ub")});
-  Value* scale = b.div(largest, Scalar(largest_finite(dtype)));
+    largest = r("clamp", {largest, call.arg("hp_value_lb"), call.arg("hp_value_ub")});
+  Value* scale = r.div(largest, Scalar(largest_finite(dtype)));
   call.result(b.to(b.view(scale, blocks.counts), DType::f32));
 }
 

@@ -70,9 +70,23 @@ Scalar bound(double value) {
   return value == std::floor(value) ? Scalar(static_cast<int64_t>(value)) : Scalar(value);
 }
 
+Value* RoundedArithmetic::operator()(std::string_view op, std::vector<Argument> args) {
+  Promotion promotion;
+  for (const Argument& arg : args) {
+    if (arg.is_value()) promotion.add_tensor(arg.as_value()->type.dtype, rank_of(arg.as_value()) > 0);
+    if (arg.is_scalar()) promotion.add_number(number_kind(arg.as_scalar()));
+  }
+  const DType common = promotion.result(), wide = compute_dtype(common);
+  if (common == wide) return b_(op, std::move(args));
+  for (Argument& arg : args)
+    if (arg.is_value()) arg = b_.to(b_.to(arg.as_value(), common), wide);
+  return b_.to(b_(op, std::move(args)), common);
+}
+
 Value* quantised_steps(Build& b, Value* x, Value* scale, Argument zero, QuantRange range) {
-  Value* steps = b("round", {b.mul(x, b("reciprocal", {scale}))});
-  return b("clamp", {b.add(steps, std::move(zero)), bound(range.low), bound(range.high)});
+  RoundedArithmetic r(b);
+  Value* steps = r("round", {r.mul(x, r("reciprocal", {scale}))});
+  return r("clamp", {r.add(steps, std::move(zero)), bound(range.low), bound(range.high)});
 }
 
 Value* single_number(Build& b, std::string_view name) {

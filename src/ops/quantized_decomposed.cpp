@@ -172,8 +172,9 @@ void check_tokens(Build& b) {
 
 // The zero point is added before rounding here.
 Value* rounded_steps(Build& b, Value* x, Value* scales, Value* zeros, QuantRange range) {
-  Value* steps = b("round", {b.add(b.mul(x, b("reciprocal", {scales})), zeros)});
-  return b("clamp", {steps, bound(range.low), bound(range.high)});
+  RoundedArithmetic r(b);
+  Value* steps = r("round", {r.add(r.mul(x, r("reciprocal", {scales})), zeros)});
+  return r("clamp", {steps, bound(range.low), bound(range.high)});
 }
 
 void quantise_tokens(Build& b) {
@@ -259,14 +260,15 @@ void choose_per_tensor(Build& b, bool symmetric) {
     Value* floor = b("full", {b.ints({1}), epsilon, DType::f32, Argument(), input->type.device});
     return b("maximum", {scale, floor});
   };
+  RoundedArithmetic r(b);
   if (symmetric) {
-    Value* scale = at_least_eps(b.div(b("maximum", {b("neg", {least}), most}), Scalar(steps / 2)));
+    Value* scale = at_least_eps(r.div(b("maximum", {b("neg", {least}), most}), Scalar(steps / 2)));
     call.result(0, b.to(scale, DType::f64));
     call.result(1, b("full", {b.ints({1}), Scalar(dtype == DType::u8 ? 128 : 0), DType::i64, Argument(),
                               input->type.device}));
     return;
   }
-  Value* scale = at_least_eps(b.div(b.sub(most, least), Scalar(steps)));
+  Value* scale = at_least_eps(r.div(r.sub(most, least), Scalar(steps)));
   Value* zero = b("rsub.Scalar", {b.to(b("round", {b.div(least, scale)}), DType::i32), Scalar(low)});
   call.result(0, b.to(scale, DType::f64));
   call.result(1, b.to(b("clamp", {zero, Scalar(low), Scalar(high)}), DType::i64));
@@ -277,7 +279,8 @@ void choose_per_token(Build& b) {
   if (target_dtype(b) != DType::i8) refuse_quantising(call, "the target type must be int8");
   Value* largest = b("amax", {b("abs", {call.tensor("input")}), b.ints({-1}), Scalar(true)});
   if (largest->type.dtype == DType::f16) largest = b.to(largest, DType::f32);
-  Value* scales = b.div(b("clamp", {largest, Scalar(1e-5)}), Scalar(127));
+  RoundedArithmetic r(b);
+  Value* scales = r.div(r("clamp", {largest, Scalar(1e-5)}), Scalar(127));
   call.result(0, scales);
   call.result(1, b("zeros_like", {scales}));
 }
@@ -289,13 +292,14 @@ void choose_per_token_asymmetric(Build& b) {
   if (!is_float(input->type.dtype)) refuse_dtype(call, input->type.dtype);
   Value *least = below_zero(b, b("amin", {input, b.ints({-1}), Scalar(true)})),
         *most = above_zero(b, b("amax", {input, b.ints({-1}), Scalar(true)}));
-  Value* scale = b.div(b.sub(most, least), Scalar(static_cast<double>(high - low)));
-  scale = b("clamp", {scale, Scalar(dtype_epsilon(DType::f32))});
-  Value *low_steps = b.div(least, scale), *high_steps = b.div(most, scale);
-  Value* error = b.add(b.add(low_steps, Scalar(low)), b.add(high_steps, Scalar(high)));
-  Value* zero = b("where.self", {b("gt.Scalar", {error, Scalar(0)}), b("rsub.Scalar", {low_steps, Scalar(low)}),
-                                 b("rsub.Scalar", {high_steps, Scalar(high)})});
-  zero = b("round", {b("clamp", {zero, Scalar(low), Scalar(high)})});
+  RoundedArithmetic r(b);
+  Value* scale = r.div(r.sub(most, least), Scalar(static_cast<double>(high - low)));
+  scale = r("clamp", {scale, Scalar(dtype_epsilon(DType::f32))});
+  Value *low_steps = r.div(least, scale), *high_steps = r.div(most, scale);
+  Value* error = r.add(r.add(low_steps, Scalar(low)), r.add(high_steps, Scalar(high)));
+  Value* zero = b("where.self", {b("gt.Scalar", {error, Scalar(0)}), r("rsub.Scalar", {low_steps, Scalar(low)}),
+                                 r("rsub.Scalar", {high_steps, Scalar(high)})});
+  zero = r("round", {r("clamp", {zero, Scalar(low), Scalar(high)})});
   call.result(0, b.to(scale, DType::f64));
   call.result(1, b.to(zero, DType::i64));
 }
