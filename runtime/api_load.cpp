@@ -19,9 +19,10 @@ using namespace kiln::runtime;
 namespace {
 
 void check_list(const char* const* texts, size_t count, const char* name) {
-  if (!texts && count != 0) fail_user("K0660", str("kiln_load_options.", name, " is NULL, and its count is ", count));
-  for (size_t i = 0; i < count; ++i)
-    if (!texts[i]) fail_user("K0660", str("kiln_load_options.", name, "[", i, "] is NULL"));
+  const char* what = !texts && count != 0 ? " is NULL, and its count is not 0" : nullptr;
+  for (size_t i = 0; i < count && texts; ++i)
+    if (!texts[i]) what = " has an element that is NULL";
+  if (what) fail_user("K0660", str("kiln_load_options.", name, what));
 }
 
 // Options that a caller built against an older header may not have: read what its struct holds, zero for the rest.
@@ -89,7 +90,7 @@ SpecText describe(const Program& program, int32_t buffer) {
 
 VerifyWeights verify_weights(const kiln_load_options& options, const Settings& settings) {
   if (options.verify_weights < -1 || options.verify_weights > 1)
-    fail_user("K0660", str("kiln_load_options.verify_weights is ", options.verify_weights, ", not -1, 0 or 1"));
+    fail_user("K0660", "kiln_load_options.verify_weights must be -1, 0 or 1");
   if (options.verify_weights != 0) return options.verify_weights > 0 ? VerifyWeights::always : VerifyWeights::never;
   const std::optional<int64_t> wanted = settings.get_optional_int("verify_weights");
   if (!wanted) return VerifyWeights::small;

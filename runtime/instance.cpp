@@ -1,7 +1,6 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "base/self_overlap.h"
 #include "runtime/model.h"
 
 namespace kiln::runtime {
@@ -123,9 +122,7 @@ void Instance::choose_observer() {
 void Instance::read_constant(std::string_view name, const DLTensor& to) {
   int32_t index = model_->find_constant(name);
   auto c = static_cast<size_t>(index);
-  model_->check_constant_tensor(index, to);
-  if (overlaps_itself(model_->constant_sizes(index), strides_of(to)))
-    fail_user("K0641", str("constant ", name, ": several elements of the tensor to read into share memory"));
+  model_->check_constant_tensor(index, to, true);
   std::lock_guard lock(mutex_);
   std::shared_ptr<const Weights> weights = model_->weights().active();
   const std::byte* from = model_->plan().constants[c].mutated ? own_[c].data : weights->constants[c].data;
@@ -139,8 +136,6 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
   if (!model_->plan().constants[c].mutated)
     fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
   model_->check_constant_tensor(index, from);
-  if (overlaps_itself(model_->constant_sizes(index), model_->constant_strides(index)))
-    fail_user("K0641", str("constant ", name, ": several of its elements share memory, so that it cannot be written"));
   std::lock_guard lock(mutex_);
   strided_copy(own_[c].data, model_->constant_strides(index),
                static_cast<const std::byte*>(from.data) + from.byte_offset, strides_of(from),

@@ -38,6 +38,12 @@ void Model::check_constant_extents() const {
     if (!layout.known || layout.span_bytes > plan().constants[static_cast<size_t>(buffer.position)].bytes)
       fail_user("K0503",
                 str("the plan of this package is inconsistent: constant ", buffer.name, " is larger than its data"));
+    // Compilers before this one took such buffers.
+    const auto index = static_cast<int32_t>(b);
+    if (plan().constants[static_cast<size_t>(buffer.position)].mutated &&
+        overlaps_itself(fixed_->layout.sizes(program_, index), fixed_->layout.strides(program_, index)))
+      fail_user("K0684", str("the model writes to the buffer ", buffer.name,
+                             ", several elements of which share memory: export it with a buffer of its own"));
   }
 }
 
@@ -114,7 +120,7 @@ size_t Model::constant_alignment(int32_t constant) const {
   return alignment;
 }
 
-void Model::check_constant_tensor(int32_t constant, const DLTensor& value) const {
+void Model::check_constant_tensor(int32_t constant, const DLTensor& value, bool written) const {
   const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
   auto refuse = [&](const std::string& text) { fail_user("K0641", str("constant ", name, ": ", text)); };
   auto list = [](Dims dims) {
@@ -133,6 +139,7 @@ void Model::check_constant_tensor(int32_t constant, const DLTensor& value) const
   Dims got(value.shape, sizes.size());
   if (!std::equal(sizes.begin(), sizes.end(), got.begin(), got.end()))
     refuse(str("unmatched sizes, expected: ", list(sizes), ", but got: ", list(got)));
+  if (written && overlaps_itself(sizes, strides_of(value))) refuse("several elements of the tensor share memory");
 }
 
 ConstantData Model::copy_constant(int32_t constant, const DLTensor& value) const {

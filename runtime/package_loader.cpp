@@ -1,7 +1,6 @@
 #include "runtime/package_loader.h"
 
 #include <algorithm>
-#include <set>
 
 #include "base/error.h"
 #include "base/zip.h"
@@ -140,11 +139,13 @@ class Loader {
   // that shows beside loading their code.
   void verify_weights(bool all) const {
     constexpr uint64_t small_enough = 4 << 20;
-    std::set<const ZipEntry*> entries;
-    uint64_t bytes = 0;
+    std::vector<const ZipEntry*> entries;  // each once, however many constants look into it
     for (const format::Constant& constant : parts_.plan.constants)
-      if (!constant.entry.empty() && entries.insert(&entry(constant.entry)).second)
-        bytes += entry(constant.entry).bytes;
+      if (!constant.entry.empty()) entries.push_back(&entry(constant.entry));
+    std::sort(entries.begin(), entries.end());
+    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+    uint64_t bytes = 0;
+    for (const ZipEntry* one : entries) bytes += one->bytes;
     if (!all && bytes > small_enough) return;
     for (const ZipEntry* one : entries) zip_.check_crc(*one);
   }

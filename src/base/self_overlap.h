@@ -7,7 +7,7 @@
 namespace kiln {
 
 // Strides in elements; their signs do not matter. Exact, but for layouts that would take too long to decide: those are
-// said to overlap.
+// said to overlap, and so are those that no memory is large enough for.
 bool overlaps_itself(std::span<const int64_t> sizes, std::span<const int64_t> strides);
 
 }  // namespace kiln
