@@ -69,8 +69,7 @@ class Together(torch.nn.Module):
         for call in self.calls:
             given = tensors[at : at + len(call.tensors)]
             at += len(call.tensors)
-            # What is given back must not be what was given: such outputs need nothing computed.
-            out.append([r.clone() if isinstance(r, torch.Tensor) else r for r in call(*given)])
+            out.append(call(*given))
         return out
 
 
@@ -78,15 +77,26 @@ def dynamic_shapes(tensors):
     return ([{d: Dim.AUTO for d in range(t.dim()) if t.shape[d] > 1} for t in tensors],)
 
 
+def is_random(node):
+    """Whether eager's result is not to be had again; what was never written counts, too."""
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.nondeterministic_seeded in tags or "empty" in str(node.target)
+
+
 def write(folder, calls, dynamic):
     tensors = [t for call in calls for t in call.tensors]
     module = Together(calls)
     shapes = dynamic_shapes(tensors) if dynamic else None
     program = torch.export.export(module, (copy.deepcopy(tensors),), dynamic_shapes=shapes, strict=False)
-    outputs = pytree.tree_leaves(module(copy.deepcopy(tensors)))
+    if any(is_random(node) for node in program.graph.nodes):
+        raise RuntimeError("draws random numbers")
+    given = copy.deepcopy(tensors)
+    outputs = pytree.tree_leaves(module(given))
     folder.mkdir(parents=True)
     save_model(program, folder / "model.pt2")
     torch.save(tensors, folder / "inputs_0.pt")
+    if not all(same(a, b) for a, b in zip(tensors, given)):
+        torch.save(given, folder / "mutated_0.pt")
     torch.save(outputs, folder / "expected_0.pt")
     about = f"samples {', '.join(str(c.number) for c in calls)}"
     (folder / "case.json").write_text(json.dumps({"about": about}) + "\n")
