@@ -79,6 +79,8 @@ constexpr Setting table[] = {
     {"disable_pass", "", C, list, "None", "passes that do not run"},
     {"stop_after", "", C, text, "None", "the last pass that runs"},
     {"dump_after", "", C, list, "None", "passes after which the program is printed", not_built},
+    {"full_source_paths", "KILN_FULL_SOURCE_PATHS", C, boolean, "0",
+     "packages name the user's source files with their whole paths, not shortened", true, true},
     {"cache_dir", "KILN_CACHE_DIR", C, text, "None",
      "the cache of compiled kernels; None: under the user's cache directory", true, true},
     {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found",

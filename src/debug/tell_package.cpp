@@ -70,7 +70,9 @@ std::vector<std::string> tell_of_package(const std::string& path, const Settings
   const bool logs = selection.any() || selection.help(), debug = debug_directory_wanted(settings);
   if (!logs && !debug) return {};
   CompileObservers observers;
-  if (logs) observers.add(make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")));
+  if (logs)
+    observers.add_if_possible(
+        "no log", [&] { return make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")); });
   if (debug) observers.add(make_debug_directory(debug_run_directory(settings)));
   std::vector<std::string> notes;
   try {
