@@ -13,10 +13,12 @@ import pathlib
 import sys
 
 import torch
+import torch.nn.functional as F
 from torch.export import Dim
 
 from case_writer import write_case
 from custom_operators import register_custom_operators
+import quantised_cases
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -642,6 +644,46 @@ def effects_and_wrappers():
 
 
 @case
+def masked_scatter_without_source():
+    """As a multimodal model on text alone: no features, and no place for them."""
+    def forward(self, x, places, features, keep):
+        kept = features[keep]
+        return x.masked_scatter(places.unsqueeze(-1), kept), x.masked_scatter(places.unsqueeze(-1), kept * 2).sum(0)
+
+    def call(places, keep):
+        return randn(6, 4), torch.tensor(places) > 0, randn(5, 4), torch.tensor(keep) > 0
+    some, none = call([0, 1, 0, 1, 1, 0], [1, 0, 1, 1, 0]), call([0] * 6, [0] * 5)
+    spare = call([0, 0, 1, 0, 0, 0], [1, 1, 1, 1, 1])
+    rows = Dim("rows", min=1, max=64)
+    return of(forward, [some, none, spare], "masked_scatter whose source may be empty or have more than is asked for",
+              {"x": {0: rows}, "places": {0: rows}},
+              bad=[call([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0]), call([1, 0, 0, 0, 0, 0], [0] * 5)])
+
+
+@case
+def masked_off_indices():
+    """What a mask switches off is not looked at: padding, ignored targets, empty bags, nothing selected."""
+    def forward(self, x, table, ids, keep, targets):
+        kept = ids[keep]
+        fill = torch.ops.aten._unsafe_masked_index(table[:, 0], ids < 3, [ids * 100], -1.0)
+        put = torch.ops.aten._unsafe_masked_index_put_accumulate(table[:, 0], ids < 3, [ids * 100], x[:, 0])
+        offsets = torch.zeros(2, dtype=torch.int64)
+        return (torch.take(table, kept), F.embedding(kept, table, padding_idx=1), table.index_select(0, kept),
+                F.embedding_bag(kept, table, offsets, mode="sum"), fill, put,
+                x.index_put((kept,), torch.zeros(())), x.index_add(0, kept, x[keep]),
+                F.nll_loss(x, targets, ignore_index=99, reduction="sum"),
+                torch.where((ids < 3).unsqueeze(-1), table[ids.clamp(max=4)], x))
+
+    def call(keep, targets):
+        return randn(6, 4), randn(5, 4), torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor(keep) > 0, torch.tensor(targets)
+    good = [call([1, 0, 1, 1, 0, 1], [0, 99, 1, 2, 99, 3]), call([0] * 6, [99] * 6), call([1] * 6, [0, 1, 2, 3, 0, 1])]
+    bad = [call([1] * 6, [0, 1, 2, 4, 0, 1]), call([1] * 6, [0, 1, -1, 2, 0, 1])]
+    wrong = list(call([1] * 6, [0] * 6))
+    wrong[2] = torch.tensor([0, 1, 2, 3, 5, 0])
+    return of(forward, good, "indices under masks, of nothing, and ignored ones", bad=[*bad, tuple(wrong)])
+
+
+@case
 def blocks32():
     """Thirty-two equal blocks, each on a source line of its own: kernels are shared, provenance is not."""
     width, count = 8, 32
@@ -661,6 +703,9 @@ def blocks32():
     Blocks.forward = scope["forward"]
     return Case(Blocks(), [(randn(n, width),) for n in (4, 1)], "32 equal residual blocks, one source line each",
                 {"x": {0: Dim("n", min=1, max=64)}})
+
+
+quantised_cases.add_cases(case, Case, of)
 
 
 def main():

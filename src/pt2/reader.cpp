@@ -9,6 +9,7 @@
 #include "pt2/guards.h"
 #include "pt2/pytree.h"
 #include "pt2/weights.h"
+#include "pt2/wrapped_weights.h"
 
 namespace kiln {
 namespace {
@@ -27,7 +28,9 @@ class ProgramReader {
     read_versions();
     read_graph();
     read_pytrees();
-    program_.constants = read_weights(zip_, layout_, keep_);
+    Weights weights = read_weights(zip_, layout_, keep_);
+    program_.constants = std::move(weights.tensors);
+    unwrap_weights(program_, weights.wrappers);
     check_constants();
     read_conditions(json_, places_, symbols_, program_);
     read_sample_inputs();
