@@ -1,6 +1,6 @@
 // torchao.*: quantising with one scale for each block of a tensor. A block may be the whole tensor, a row, a channel or
-// a group of columns: `block_size` says how long it is in each dimension, and everything else follows from it. The steps and
-// the promotion of types are torchao's, so that a value between two steps falls on eager's side.
+// a group of columns: `block_size` says how long it is in each dimension, and everything else follows from it. The
+// steps and the promotion of types are torchao's, so that a value between two steps falls on eager's side.
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/quantised_ranges.h"
@@ -11,7 +11,9 @@ namespace {
 
 bool is_plain_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f16 || dtype == DType::bf16; }
 
-double smallest_normal(DType dtype) { return dtype == DType::f16 ? 0x1p-14 : dtype == DType::f64 ? 0x1p-1022 : 0x1p-126; }
+double smallest_normal(DType dtype) {
+  return dtype == DType::f16 ? 0x1p-14 : dtype == DType::f64 ? 0x1p-1022 : 0x1p-126;
+}
 
 // A tensor cut into blocks: a dimension of blocks that are neither single elements nor the whole becomes two.
 struct Blocks {
@@ -41,13 +43,14 @@ Blocks blocks_of(const DecomposeCall& call, const Value* x) {
     }
     const Proof divides = prove_eq(mod(sizes[i], blocks[i]), Expr(0), call.ranges());
     if (blocks[i].is_constant() && (blocks[i].value() <= 0 || divides == Proof::no))
-      refuse_quantising(call, str("dimension ", i, " of size ", sizes[i].text(), " is no multiple of a block of ",
-                                  blocks[i].text()));
+      refuse_quantising(
+          call, str("dimension ", i, " of size ", sizes[i].text(), " is no multiple of a block of ", blocks[i].text()));
     if (whole == Proof::unknown || divides != Proof::yes)
-      fail_unsupported("K0253",
-                       str(call.schema().name, ": whether a block of ", blocks[i].text(), " is one of several in dimension ", i,
-                           " of size ", sizes[i].text(), " is not known before the program runs"),
-                       call.where());
+      fail_unsupported(
+          "K0253",
+          str(call.schema().name, ": whether a block of ", blocks[i].text(), " is one of several in dimension ", i,
+              " of size ", sizes[i].text(), " is not known before the program runs"),
+          call.where());
     const Expr count = floordiv(sizes[i], blocks[i]);
     out.dims.push_back(static_cast<int64_t>(out.split.size()) + 1);
     out.split.push_back(count);
@@ -57,9 +60,7 @@ Blocks blocks_of(const DecomposeCall& call, const Value* x) {
   return out;
 }
 
-Argument reduced_dims(Build& b, const Blocks& blocks) {
-  return b.ints(Sizes(blocks.dims.begin(), blocks.dims.end()));
-}
+Argument reduced_dims(Build& b, const Blocks& blocks) { return b.ints(Sizes(blocks.dims.begin(), blocks.dims.end())); }
 
 // ---- Quantising and dequantising ----
 
@@ -82,14 +83,13 @@ void dequantise(Build& b) {
   Value* input = call.tensor("input");
   const DType said = *call.dtype("input_dtype"), dtype = *call.dtype("output_dtype");
   if (input->type.dtype != said)
-    refuse_quantising(call, str("the input is ", dtype_torch_name(input->type.dtype), ", the call says ",
-                                dtype_torch_name(said)));
+    refuse_quantising(
+        call, str("the input is ", dtype_torch_name(input->type.dtype), ", the call says ", dtype_torch_name(said)));
   if (!is_plain_float(dtype)) refuse_dtype(call, dtype);
   range_of(call, said);
   const Blocks blocks = blocks_of(call, input);
   Value* steps = b.to(b.view(input, blocks.split), dtype);
-  if (call.given("zero_point"))
-    steps = b.sub(steps, b.to(b.view(call.tensor("zero_point"), blocks.one_each()), dtype));
+  if (call.given("zero_point")) steps = b.sub(steps, b.to(b.view(call.tensor("zero_point"), blocks.one_each()), dtype));
   Value* values = b.mul(steps, b.view(call.tensor("scale"), blocks.one_each()));
   call.result(b.to(b.view(values, input->type.sizes), dtype));
 }
@@ -119,8 +119,7 @@ void choose(Build& b) {
   const auto [least, most] = extremes(b, input, blocks, keep);
   Value *scale = nullptr, *zero = nullptr;
   RoundedArithmetic r(b);
-  const double epsilon =
-      call.given("eps") ? std::get<Scalar>(call.scalar("eps")).as_double() : smallest_normal(own);
+  const double epsilon = call.given("eps") ? std::get<Scalar>(call.scalar("eps")).as_double() : smallest_normal(own);
   const double steps = range.high - range.low;
   std::optional<DType> zero_dtype = call.dtype("zero_point_dtype");
   if (mapping == "ASYMMETRIC") {
@@ -215,10 +214,9 @@ void dequantise_float8(Build& b) {
 }
 
 void add(Registry& r, std::string schema, CompositeFn build, std::vector<Sample> samples) {
-  add_composite(r, {.schema = std::move(schema),
-                    .build = std::move(build),
-                    .samples = std::move(samples),
-                    .name_space = "torchao"});
+  add_composite(
+      r,
+      {.schema = std::move(schema), .build = std::move(build), .samples = std::move(samples), .name_space = "torchao"});
 }
 
 using List = std::vector<int64_t>;

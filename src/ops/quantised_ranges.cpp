@@ -17,9 +17,7 @@ std::optional<double> known_number(const OpCall& call, std::string_view name) {
                    call.where());
 }
 
-std::string text(double value) {
-  return value == std::floor(value) ? str(static_cast<int64_t>(value)) : str(value);
-}
+std::string text(double value) { return value == std::floor(value) ? str(static_cast<int64_t>(value)) : str(value); }
 
 }  // namespace
 
@@ -66,9 +64,7 @@ QuantRange range_of(const OpCall& call, DType dtype) {
   return asked;
 }
 
-Scalar bound(double value) {
-  return value == std::floor(value) ? Scalar(static_cast<int64_t>(value)) : Scalar(value);
-}
+Scalar bound(double value) { return value == std::floor(value) ? Scalar(static_cast<int64_t>(value)) : Scalar(value); }
 
 Value* RoundedArithmetic::operator()(std::string_view op, std::vector<Argument> args) {
   Promotion promotion;

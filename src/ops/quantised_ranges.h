@@ -18,8 +18,8 @@ QuantRange range_of(const OpCall& call, DType dtype);
 // A bound as the number that eager gives to clamp: an integer where it is one.
 Scalar bound(double value);
 
-// Arithmetic whose every result is rounded to its type, as eager's is. A result of f16 or bf16 may otherwise go on with the
-// digits of f32 where kernels are fused, and what is quantised then falls on another step.
+// Arithmetic whose every result is rounded to its type, as eager's is. A result of f16 or bf16 may otherwise go on with
+// the digits of f32 where kernels are fused, and what is quantised then falls on another step.
 class RoundedArithmetic {
  public:
   explicit RoundedArithmetic(Build& b) : b_(b) {}

@@ -63,7 +63,8 @@ void quantise_tensor_range(Build& b) {
   const DType dtype = target_dtype(b);
   const QuantRange most = largest_range(b.call(), dtype);
   Value *low = single_number(b, "quant_min"), *high = single_number(b, "quant_max");
-  b.all("_assert_async.msg", {b("ge.Scalar", {low, bound(most.low)}), std::string("quant_min out of bounds for dtype")});
+  b.all("_assert_async.msg",
+        {b("ge.Scalar", {low, bound(most.low)}), std::string("quant_min out of bounds for dtype")});
   b.all("_assert_async.msg",
         {b("le.Scalar", {high, bound(most.high)}), std::string("quant_max out of bounds for dtype")});
   Value* cut = b("clamp.Tensor", {steps_by_tensors(b), b.to(low, DType::f32), b.to(high, DType::f32)});
@@ -108,8 +109,7 @@ void dequantise_tensors(Build& b) {
 struct Channels {
   Value* input;
   int64_t axis;
-  Channels(Build& b, Value* x)
-      : input(x), axis(wrap_dim(b.call(), b.call().constant_integer("axis"), rank_of(x))) {
+  Channels(Build& b, Value* x) : input(x), axis(wrap_dim(b.call(), b.call().constant_integer("axis"), rank_of(x))) {
     if (rank_of(x) == 0) refuse_quantising(b.call(), "the input has no dimensions");
   }
   // [channels] -> [1, …, channels, …, 1]
@@ -119,7 +119,8 @@ struct Channels {
     const Expr channels = values->type.sizes[0];
     const Expr& wanted = input->type.sizes[static_cast<size_t>(axis)];
     if (prove_eq(channels, wanted, b.call().ranges()) == Proof::no && !is_one(channels))
-      refuse_quantising(b.call(), str("'", name, "' has ", channels.text(), " elements for ", wanted.text(), " channels"));
+      refuse_quantising(b.call(),
+                        str("'", name, "' has ", channels.text(), " elements for ", wanted.text(), " channels"));
     Sizes sizes(input->type.sizes.size(), Expr(1));
     sizes[static_cast<size_t>(axis)] = channels;
     return b.view(values, sizes);
@@ -182,8 +183,8 @@ void quantise_tokens(Build& b) {
   const DType dtype = target_dtype(b);
   const QuantRange range = range_of(call, dtype);
   check_tokens(b);
-  call.result(b.to(
-      rounded_steps(b, call.tensor("input"), call.tensor("scales"), call.tensor("zero_points"), range), dtype));
+  call.result(
+      b.to(rounded_steps(b, call.tensor("input"), call.tensor("scales"), call.tensor("zero_points"), range), dtype));
 }
 
 void dequantise_tokens(Build& b) {
@@ -264,8 +265,8 @@ void choose_per_tensor(Build& b, bool symmetric) {
   if (symmetric) {
     Value* scale = at_least_eps(r.div(b("maximum", {b("neg", {least}), most}), Scalar(steps / 2)));
     call.result(0, b.to(scale, DType::f64));
-    call.result(1, b("full", {b.ints({1}), Scalar(dtype == DType::u8 ? 128 : 0), DType::i64, Argument(),
-                              input->type.device}));
+    call.result(
+        1, b("full", {b.ints({1}), Scalar(dtype == DType::u8 ? 128 : 0), DType::i64, Argument(), input->type.device}));
     return;
   }
   Value* scale = at_least_eps(r.div(r.sub(most, least), Scalar(steps)));
@@ -281,6 +282,13 @@ void choose_per_token(Build& b) {
   if (largest->type.dtype == DType::f16) largest = b.to(largest, DType::f32);
   RoundedArithmetic r(b);
   Value* scales = r.div(r("clamp", {largest, Scalar(1e-5)}), Scalar(127));
+  // PyTorch's rule for types says float64 and int64 when it exports, and eager gives float32 (bfloat16) for both.
+  for (const Value* result : call.node().results)
+    if (result->kind == ValueKind::tensor && result->type.dtype != scales->type.dtype)
+      refuse_quantising(
+          call, str("the program was exported with ", result->name, " as ", dtype_torch_name(result->type.dtype),
+                    ", but PyTorch computes it as ", dtype_torch_name(scales->type.dtype),
+                    "; use choose_qparams_per_token_asymmetric or torchao's choose_qparams_affine"));
   call.result(0, scales);
   call.result(1, b("zeros_like", {scales}));
 }
@@ -322,7 +330,8 @@ void add_per_tensor(Registry& r) {
   const Sample::TensorSpec scale = spec({}, DType::f32, 0.03, 0.06), wide_scale = spec({1}, DType::f64, 0.03, 0.06);
   const Sample::TensorSpec one_zero = spec({}, DType::i64, 0, 9), long_zero = spec({1}, DType::i32, 0, 9);
   const Sample::TensorSpec minimum = spec({}, DType::i64, -100, -90), maximum = spec({}, DType::i64, 90, 100);
-  const std::string numbers = "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype";
+  const std::string numbers =
+      "(Tensor input, float scale, int zero_point, int quant_min, int quant_max, ScalarType dtype";
   const std::string tensors =
       ".tensor(Tensor input, Tensor scale, Tensor zero_point, int quant_min, int quant_max, ScalarType dtype";
   const std::string ranges =
@@ -377,7 +386,8 @@ void add_per_channel(Registry& r) {
        {{x, scales, zeros, Scalar(3), low, high, DType::i8}, true},
        {{x, scales, zeros, Scalar(1), low, all_above, DType::i8}, true}});
   add(r,
-      "dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int quant_max, "
+      "dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int "
+      "quant_max, "
       "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
       dequantise_channels,
       {{{bytes, scales, zeros, Scalar(1), low, high, DType::i8}},
@@ -441,8 +451,10 @@ void add_choices(Registry& r) {
                                           {{spec({3}, DType::f32, 0, 0), low, high, eps, DType::i8}},
                                           {{spec({3}), Scalar(1), high, eps, DType::i8}, true},
                                           {{spec({3}, DType::f64), low, high, eps, DType::i8}, true}};
-  add(r, "choose_qparams" + arguments, [](Build& b) { choose_per_tensor(b, false); }, per_tensor);
-  add(r, "choose_qparams_symmetric" + arguments, [](Build& b) { choose_per_tensor(b, true); }, per_tensor);
+  add(
+      r, "choose_qparams" + arguments, [](Build& b) { choose_per_tensor(b, false); }, per_tensor);
+  add(
+      r, "choose_qparams_symmetric" + arguments, [](Build& b) { choose_per_tensor(b, true); }, per_tensor);
   add(r, "choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", choose_per_token,
       {{{spec({2, 3, 4}), DType::i8}},
        {{spec({3, 4}, DType::f16), DType::i8}},

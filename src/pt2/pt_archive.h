@@ -10,8 +10,8 @@
 
 namespace kiln {
 
-// A tensor that Python builds around other tensors (the quantised weights of torchao): its class, and what it is made of
-// by the names of the attributes. Parts may be such tensors again.
+// A tensor that Python builds around other tensors (the quantised weights of torchao): its class, and what it is made
+// of by the names of the attributes. Parts may be such tensors again.
 struct WrapperTensor {
   std::string class_name;
   std::vector<std::pair<std::string, const PickleValue*>> parts;

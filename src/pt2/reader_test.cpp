@@ -380,11 +380,11 @@ std::string wrapped_model(const std::string& part, bool uses_whole) {
   if (!uses_whole) {
     const size_t at = model.node.find(R"("name":"p_w")");
     model.node.replace(at, std::string_view(R"("name":"p_w")").size(), R"("name":"data")");
-    model.node =
-        str(R"({"target":"torch.ops.export.access_subclass_inner_tensor.default","inputs":[)"
-            R"({"name":"src_subclass_tensor","arg":{"as_tensor":{"name":"p_w"}},"kind":1},)"
-            R"({"name":"attr","arg":{"as_string":")",
-            part, R"("},"kind":1}],"outputs":[{"as_tensor":{"name":"data"}}],"metadata":{},"name":"data"},)", model.node);
+    model.node = str(R"({"target":"torch.ops.export.access_subclass_inner_tensor.default","inputs":[)"
+                     R"({"name":"src_subclass_tensor","arg":{"as_tensor":{"name":"p_w"}},"kind":1},)"
+                     R"({"name":"attr","arg":{"as_string":")",
+                     part, R"("},"kind":1}],"outputs":[{"as_tensor":{"name":"data"}}],"metadata":{},"name":"data"},)",
+                     model.node);
     model.more_values = str(R"(,"data":)", model.weight_meta);
   }
   Entries entries = model.entries();

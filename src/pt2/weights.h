@@ -14,7 +14,6 @@ struct Weights {
   // Weights that are made of others, which are in `tensors` under "<name>.<part>": name -> class.
   std::map<std::string, std::string> wrappers;
 };
-Weights read_weights(const ZipReader& zip, const ArchiveLayout& layout,
-                     const std::shared_ptr<const void>& keep);
+Weights read_weights(const ZipReader& zip, const ArchiveLayout& layout, const std::shared_ptr<const void>& keep);
 
 }  // namespace kiln

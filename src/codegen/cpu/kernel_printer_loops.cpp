@@ -40,13 +40,13 @@ void KernelPrinter::print_lane_loop(const Loop& loop) {
   line(str("i64 ", loop.var, " = 0;"));
   std::set<std::string> outer_index = varying_index_;
   open(str("for (; ", loop.var, " + ", lane_count_, " <= ", extent, "; ", loop.var, " += ", lane_count_, ")"));
-  lanes_ = Lanes{loop.var, ""};
+  lanes_ = Lanes{loop.var, "", true};
   print_body(loop.body);
   close();
   if (loop.directives.tail != Tail::exact) {
     open(str("if (", loop.var, " < ", extent, ")"));
     line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
-    lanes_ = Lanes{loop.var, "left"};
+    lanes_ = Lanes{loop.var, "left", true};
     print_body(loop.body);
     close();
   }
@@ -252,7 +252,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
   }
   open(str("for (; ", loop.var, " + ", lane_count_, " <= ", end, "; ", loop.var, " += ", lane_count_, ")"));
-  lanes_ = Lanes{loop.var, ""};
+  lanes_ = Lanes{loop.var, "", true};
   std::set<std::string> outer_index = varying_index_;
   print_body(loop.body);
   print_update(loop, {target});
@@ -264,7 +264,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   if (loop.directives.tail != Tail::exact) {
     open(str("if (", loop.var, " < ", extent, ")"));
     line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
-    lanes_ = Lanes{loop.var, "left"};
+    lanes_ = Lanes{loop.var, "left", true};
     print_body(loop.body);
     // Lanes that are off count as the identity.
     line(str("const ", vector_type(type(v)), " kept = k_select(k_first(left), ", vector(loop.yields[0]), ", ", start,
