@@ -29,8 +29,10 @@ struct ZipEntry {
   uint64_t data = 0;          // of the data
 };
 
-// Fills `out` exactly from raw deflate data or throws; `name` is for the message.
-using InflateFunction = void (*)(ByteSpan deflated, std::span<std::byte> out, std::string_view name);
+// The first `bytes` that raw deflate data hold; `whole`: exactly so many, or it throws. Memory is asked for as data
+// come, never on the word of a header alone. `name` is for the message.
+using InflateFunction = std::vector<std::byte> (*)(ByteSpan deflated, uint64_t bytes, bool whole,
+                                                   std::string_view name);
 
 // Bytes together with what keeps them alive (nothing for bytes that lie in the archive itself).
 struct SharedBytes {
@@ -46,8 +48,11 @@ class ZipReader {
   const ZipEntry* find(std::string_view name) const;                 // nullptr: none
   const ZipEntry& at(std::string_view name) const;                   // throws K0114
   ByteSpan stored(const ZipEntry& entry) const;                      // in place; throws for a deflated entry
-  SharedBytes read(const ZipEntry& entry) const;                     // in place or inflated
-  void check_crc(const ZipEntry& entry) const;                       // throws K0115
+  // In place or inflated. What a deflated entry holds is not known before; the caller says what it may hold, and beyond
+  // that it may not grow more than text does (K0112).
+  SharedBytes read(const ZipEntry& entry, uint64_t may_hold = 0) const;
+  SharedBytes read_start(const ZipEntry& entry, uint64_t bytes) const;  // so many of its first bytes, or all
+  void check_crc(const ZipEntry& entry) const;                          // throws K0115
   const std::string& label() const { return label_; }
 
  private:
@@ -57,6 +62,7 @@ class ZipReader {
   Directory find_directory() const;
   void read_directory(const Directory& directory);
   void place(ZipEntry& entry, uint64_t limit) const;
+  SharedBytes inflated(const ZipEntry& entry, uint64_t bytes, bool whole) const;
   void check_overlaps() const;
 
   ByteSpan archive_;

@@ -36,9 +36,11 @@ BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
   return id;
 }
 
-// An input's strides may be symbols of their own that no size determines. Then the plan asks for row-major, and the
-// runtime copies an input that is laid out otherwise.
+// An input's strides may be symbols of their own that no size determines, or let elements share memory (an expanded
+// example input; a caller's need not be). Then the plan asks for row-major, and the runtime copies an input that is
+// laid out otherwise.
 bool Lowering::strides_known(const TensorType& type) const {
+  if (!elements_apart(type, source_.symbols, ranges_)) return false;
   std::set<std::string> in_sizes, in_strides;
   for (const Expr& size : type.sizes) collect_symbols(size, in_sizes);
   for (const Expr& stride : type.strides) collect_symbols(stride, in_strides);

@@ -15,5 +15,7 @@ loops::LoopProgram lower(const Program& program);
 // gaps), else dense in the same order, as PyTorch's clone has it. A view's strides (0 of an expand, gaps of a slice)
 // describe its base, not a buffer of its own.
 std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols);
+// Whether no two elements share a place, whatever values the symbols take: only such a layout can be copied into.
+bool elements_apart(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols, const RangeEnv& ranges);
 
 }  // namespace kiln
