@@ -83,7 +83,10 @@ class Loader {
     const ZipEntry& object = entry(code.entry);
     zip_.check_crc(object);
     parts_.target = code.target;
-    parts_.code = load_shared_object(zip_.stored(object), str(source_.label, ":", code.entry));
+    const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
+    parts_.code = source_.code_dir.empty()
+                      ? load_shared_object(zip_.stored(object), str(source_.label, ":", code.entry))
+                      : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
   }
 
   // --strip-debug puts the debug section into a file of its own; where it lies beside the package it is used.

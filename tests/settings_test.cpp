@@ -80,6 +80,9 @@ std::vector<Demonstration> demonstrations() {
        [](const Outcome& o) {
          return written(o.folder, "fault_cpp_") && !written(o.folder, "fault", "sample_inputs");
        }},
+      {"name_faults", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
+      {"intermediate_value_style", "json", {print + "=2"}, Input::good, says("\"mean\":")},
+      {"code_dir", "@", {}, Input::good, writes("kiln-", "cpp_")},
       {"intermediate_value_dir", "@", {print + "=1"}, Input::good, writes("before_launch_cpp_")},
       {"CUDA_LAUNCH_BLOCKING", "1", {}, Input::good, is_noted()},
       {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},

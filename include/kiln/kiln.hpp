@@ -129,6 +129,8 @@ struct LoadOptions {
   void* log_user = nullptr;
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
+  kiln_fault_fn fault = nullptr;  // told of a signal inside a step
+  void* fault_user = nullptr;
 };
 
 class Model {
@@ -184,6 +186,8 @@ class Model {
     o.parallel_for_user = options.parallel_for_user;
     o.custom_op_libraries = libraries.data();
     o.custom_op_library_count = libraries.size();
+    o.fault = options.fault;
+    o.fault_user = options.fault_user;
     f(o);
   }
   template <class F>
