@@ -133,7 +133,8 @@ TEST_F(TellPackage, TheTraceHasGraphGuardsCodeAndOrigins) {
     code = code || (source && source->as_string().find("kiln_kernel_context") != std::string::npos);
   }
   for (const Json& value : compile.at("values").items())
-    lines = lines || (value.find("kernel") && value.at("line").as_string().find("model.py") != std::string::npos);
+    lines =
+        lines || (value.find("kernel") && value.at("line").as_string().find("generate_cases.py:") != std::string::npos);
   EXPECT_TRUE(code);
   EXPECT_TRUE(lines) << json_text(compile.at("values"));
 }
