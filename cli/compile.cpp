@@ -38,7 +38,7 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   const Program program = read_pt2(options.positional[0]);
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
-    observers.started({options.positional[0], "", options.value_or("--device", "cpu"), {}, &program});
+    observers.started({options.positional[0], "", options.value_or("--device", "cpu"), {}, &program, {}});
     pipeline.observer = &observers;
   }
   const PipelineResult result = [&] {

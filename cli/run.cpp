@@ -24,7 +24,7 @@ void print_timing(std::vector<double> seconds) {
 }
 
 // This command never starts a compiler: what it runs is in the package.
-int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
+int run_package(const ParsedOptions& options, const Settings& settings, minify::DumpOnFailure& dump) {
   const std::string& path = options.positional[0];
   PackageOptions package_options;
   package_options.settings = options.values("--config");
@@ -34,6 +34,10 @@ int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
   const std::vector<Datum> inputs = package_inputs(path, options);
   dump.set_inputs(inputs);
   dump.before();
+  package_options.fault = [&](const std::string& text) {
+    dump.failed();
+    trace_error(Error(ErrorKind::user, "K0638", text), settings);
+  };
   PackageExecutable package(path, package_options);
   const CallResult result = package.call(inputs);
   dump.finished(result);
@@ -53,7 +57,7 @@ int run_watched(const ParsedOptions& options) {
       [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); },
       [&] { return minify::settings_of_package(path); });
   try {
-    return run_package(options, dump);
+    return run_package(options, settings, dump);
   } catch (const Error& error) {
     dump.failed();
     trace_error(error, settings);

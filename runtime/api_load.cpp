@@ -57,6 +57,7 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.check_inputs = !settings.given("check_inputs") || settings.get_bool("check_inputs");
   out.debug.printer_mode = static_cast<int>(settings.get_int("aot_inductor.debug_intermediate_value_printer"));
   out.debug.printer_filter = settings.get_list("aot_inductor.filtered_kernel_names");
+  out.debug.printer_style = settings.get_list("intermediate_value_style");
   out.debug.save_dir = settings.get_string("intermediate_value_dir");
   out.debug.nan_asserts = settings.get_bool("nan_asserts");
   out.debug.check_bounds = settings.get_bool("check_bounds");
@@ -64,6 +65,8 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.debug.trace_dir = settings.get_string("TORCH_TRACE");
   out.debug.fault_values = settings.get_bool("fault_values");
   out.debug.separate_buffers = settings.get_bool("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  // The command always does; a program that has handlers of its own is asked first.
+  out.debug.name_faults = settings.given("name_faults") ? settings.get_bool("name_faults") : Tools::has_tools_inside();
   if (out.debug.separate_buffers && !options.allocator) out.allocator = guard_allocator();
   for (const std::string& note : settings.notes()) out.log.write(KILN_LOG_WARNING, note);
   return out;
@@ -120,8 +123,9 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
 }
 
 // `path`: empty for a package in memory.
-kiln_model* load(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
+kiln_model* load(PackageSource source, const std::string& path, const kiln_load_options& options) {
   const Settings settings = read_settings(options);
+  source.code_dir = settings.get_string("code_dir");
   const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
   const NativeStackScope scope(stacks);
   ModelOptions model = model_options(options, settings);
@@ -130,6 +134,12 @@ kiln_model* load(const PackageSource& source, const std::string& path, const kil
   const std::shared_ptr<MinifierDump> dump = tools || Tools::has_tools_inside()
                                                  ? nullptr
                                                  : MinifierDump::make(settings, path, as_text(source.bytes), model.log);
+  if (dump || options.fault)
+    model.debug.crashed = [dump, fault = options.fault, user = options.fault_user](const std::string& text,
+                                                                                   const CallInputs* call) {
+      if (dump) call ? dump->failed(call->values, call->count) : dump->load_failed();
+      if (fault) fault(user, text.c_str());
+    };
   try {
     auto handle = load_model(source, options, std::move(model), verify_weights(options, settings));
     handle->path = path;
@@ -197,7 +207,7 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   *out = nullptr;
   return guarded([&] {
     auto file = MappedFile::open(path);
-    *out = load({file->bytes(), path, file}, path, whole_options(options));
+    *out = load({file->bytes(), path, file, ""}, path, whole_options(options));
   });
 }
 
@@ -205,7 +215,7 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, "",
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, ""}, "",
                 whole_options(options));
   });
 }

@@ -86,7 +86,9 @@ class Loader {
     zip_.check_crc(object);
     parts_.target = code.target;
     const std::string label = str(source_.label, ":", code.entry);
-    parts_.code = load_shared_object(zip_.stored(object), label);
+    const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
+    parts_.code = source_.code_dir.empty() ? load_shared_object(zip_.stored(object), label)
+                                           : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
     check_kernels(parts_.plan, *parts_.code, label);
   }
 

@@ -11,6 +11,7 @@ struct PackageSource {
   ByteSpan bytes;
   std::string label;                 // its path, for messages
   std::shared_ptr<const void> keep;  // the mapping; empty: the user's memory
+  std::string code_dir;              // where the code is kept as a file; empty: nowhere
 };
 
 // Throws K01xx for a file that is no archive, K05xx for one that is no package of ours or does not fit this machine.

@@ -4,6 +4,7 @@
 #include "base/settings.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <cmath>
@@ -82,6 +83,9 @@ std::vector<Demonstration> demonstrations() {
        [](const Outcome& o) {
          return written(o.folder, "fault_cpp_") && !written(o.folder, "fault", "sample_inputs");
        }},
+      {"name_faults", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
+      {"intermediate_value_style", "json", {print + "=2"}, Input::good, says("\"mean\":")},
+      {"code_dir", "@", {}, Input::good, writes("kiln-", "cpp_")},
       {"intermediate_value_dir", "@", {print + "=1"}, Input::good, writes("before_launch_cpp_")},
       {"CUDA_LAUNCH_BLOCKING", "1", {}, Input::good, is_noted()},
       {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
@@ -255,11 +259,32 @@ TEST_F(PhaseR, EveryOneActsOnAPackageCompiledWithoutIt) {
 TEST_F(PhaseR, NothingShowsWithoutIt) {
   for (const Demonstration& d : demonstrations()) {
     const std::string_view key = d.key;
-    if (key == "check_bounds" || key == "PYTORCH_NO_CUDA_MEMORY_CACHING" || key == "fault_values") continue;
+    if (key == "check_bounds" || key == "PYTORCH_NO_CUDA_MEMORY_CACHING" || key == "fault_values" ||
+        key == "name_faults")
+      continue;
     Demonstration bare = d;
     if (key == "debug_dir_root" || key == "TORCH_LOGS_OUT" || key == "intermediate_value_dir") bare.beside.clear();
     EXPECT_FALSE(d.shown(run(bare, Way::option, false, false))) << d.key;
   }
+}
+
+// A package whose kernel crashes: named by the library where it is asked, by the command unless it is told not to.
+TEST_F(PhaseR, CrashesAreNamed) {
+  const std::string path = in("crash.kiln.pt2");
+  const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
+  ASSERT_EQ(shell(str("compile ", model, " -o ", path, " --config inject_fault_TESTING_ONLY=crash:relu")).error, "");
+  const auto load_and_run = [&](std::vector<std::string> settings) {
+    kiln::LoadOptions options;
+    options.settings = std::move(settings), options.ignore_environment = true;
+    kiln::Model crashing(path, options);
+    std::vector<float> x(80, 0.5f);
+    kiln::Instance(crashing).run({kiln::tensor(x.data(), {8, 10})});
+  };
+  const char* named = "error.K0638.: SIGSEGV .* inside kernel cpp_.* \\(step [0-9]+\\)\n  --> generate_cases.py:";
+  EXPECT_EXIT(load_and_run({"name_faults=1"}), testing::KilledBySignal(SIGSEGV), named);
+  EXPECT_EXIT(load_and_run({}), testing::KilledBySignal(SIGSEGV), "^$");
+  EXPECT_NE(shell(str("run ", path)).text.find("error[K0638]: SIGSEGV"), std::string::npos);
+  EXPECT_EQ(shell(str("run ", path, " --config name_faults=0")).text.find("K0638"), std::string::npos);
 }
 
 // Settings of which the printed result says nothing.

@@ -15,6 +15,7 @@
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
 #include "trace/compile_observer.h"
+#include "trace/pass_record.h"
 
 namespace kiln {
 namespace {
@@ -97,7 +98,7 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
 void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
                 const CompileOptions& options, const std::vector<std::string>& targets, CompileObservers& observers) {
   if (observers.empty()) return;
-  observers.started({model_path, package_path, options.device, targets, &program});
+  observers.started({model_path, package_path, options.device, targets, &program, {}});
 }
 
 void tell_end(const CompileReport& report, CompileObservers& observers) {
@@ -119,6 +120,16 @@ int count_kernels(const loops::LoopProgram& program) {
   loops::for_each_item(program.block,
                        [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
   return count;
+}
+
+std::vector<RecordedPass> recorded_passes(const PipelineResult& result) {
+  std::vector<RecordedPass> out;
+  for (const PassReport& pass : result.passes) {
+    out.push_back({pass.name, pass.stage, pass.changed, pass.notes, {}});
+    for (const loops::Decision& decision : result.decisions)
+      if (decision.pass == pass.name) out.back().decisions.push_back(decision);
+  }
+  return out;
 }
 
 CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
@@ -193,6 +204,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   tell_start(program, model_path, package_path, options, targets, observers);
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
+  pipeline.keep_record = options.goal == CompileGoal::package;
   PipelineResult result = run_pipeline(program, pipeline);
   if (options.inject.loops) options.inject.loops(result.loops);
   report.schedule_seconds = watch.lap();
@@ -204,7 +216,8 @@ CompileReport compile_program(const Program& program, const std::string& model_p
     BuiltPlan built;
     if (first) built = build_plan(result.loops, generated);
     if (!observers.empty())
-      observers.code_made({&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins});
+      observers.code_made(
+          {&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins, &result.merged, false});
     if (options.goal == CompileGoal::syntax)
       check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
     if (options.goal != CompileGoal::package) continue;
@@ -212,6 +225,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
       contents.code.push_back(build_code(generated, target, options, observers, total, report));
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
+    if (!generated.sources.empty())
+      contents.debug[str("output_code_", target.name, ".flags")] =
+          str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
     if (!first) continue;
     contents.plan = std::move(built.plan);
     if (options.inject.plan) options.inject.plan(contents.plan);
@@ -223,7 +239,8 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
-  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
+  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
+  contents.debug["passes.json"] = pass_record(recorded_passes(result));
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";

@@ -106,6 +106,7 @@ Datum datum_of(const kiln_value& value) {
 }  // namespace
 
 struct PackageExecutable::State {
+  std::function<void(const std::string&)> fault;
   std::unique_ptr<kiln_model, ModelFree> model;
   std::unique_ptr<kiln_instance, InstanceFree> instance;
 
@@ -137,6 +138,11 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.device_index = options.device_index;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
+  state_->fault = options.fault;
+  if (state_->fault) {
+    load.fault_user = state_.get();
+    load.fault = [](void* state, const char* text) { static_cast<State*>(state)->fault(text); };
+  }
   kiln_model* model = nullptr;
   check(kiln_load(path.c_str(), &load, &model));
   state_->model.reset(model);

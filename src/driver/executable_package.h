@@ -1,6 +1,7 @@
 // A compiled package, loaded and called through the C ABI (include/kiln/kiln.h) exactly as an embedder would: no
 // compiler is involved. `kiln run` and the compiled backend stand on it.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -16,6 +17,8 @@ struct PackageOptions {
   bool ignore_environment = false;          // settings come from the list above only
   std::vector<std::string> custom_op_libs;  // beside those that the package carries
   int device_index = -1;                    // -1: the package's
+  // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
+  std::function<void(const std::string& text)> fault;
 };
 
 class PackageExecutable : public Executable {

@@ -165,6 +165,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   if (options.progress) options.progress(pass.name);
   PassReport report;
   report.name = pass.name;
+  report.stage = stage_name(pass.stage);
   double start = now_ms();
   try {
     report.changed = pass.run(state);
@@ -177,7 +178,10 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   }
   report.milliseconds = now_ms() - start;
   state.log.close_pass(pass.name);
+  if (options.keep_record) report.notes = state.notes;
+  if (options.keep_record && pass.stage == Stage::lower) result.lowered_text = loops::print(state.loops);
   if (options.observer) tell(pass, report, state, *options.observer);
+  state.notes.clear();
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -222,7 +226,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   resolve_with_custom(state.program.graph, options.custom_ops);
   check_declared_types(state.program);
   PipelineResult result;
-  if (options.observer) state.context.log = &state.notes;
+  if (options.observer || options.keep_record) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();

@@ -35,11 +35,17 @@ std::map<int32_t, std::string> function_comments(const CodeEvent& event) {
 }  // namespace
 
 std::string output_code_cpp(const CodeEvent& event, const std::string& model_name) {
-  std::string out =
-      str("// ", comment_text(model_name), ", compiled by Kiln ", version_text, " for ", event.target->name, " (",
-          event.target->lanes, " lanes of f32)\n// flags: ", join(event.code->flags, " "), "\n//\n");
+  std::string out = str("// ", comment_text(model_name), ", compiled by Kiln ",
+                        event.recorded ? event.plan->kiln_version : version_text, " for ", event.target->name, " (",
+                        event.target->lanes, " lanes of f32)\n// flags: ", join(event.code->flags, " "), "\n//\n");
   out += comment_lines(trim(plan_text(*event.plan)), "//") + "\n";
   const std::map<int32_t, std::string> comments = function_comments(event);
+  if (event.recorded) {
+    // The units as they were compiled, whatever this Kiln would put in front of them.
+    for (const auto& [function, comment] : comments) out += comment;
+    for (const std::string& unit : event.code->sources) out += "\n" + unit;
+    return out;
+  }
   std::string kernels;
   for (size_t f = 0; f < event.code->texts.size(); ++f) {
     const auto comment = comments.find(static_cast<int32_t>(f));

@@ -53,7 +53,7 @@ struct Compile {
   Json head = Json::object();
   Json passes = Json::array(), jobs = Json::array(), stages = Json::array(), fusion = Json::array(),
        kernels = Json::array(), notes = Json::array();
-  Json end, guards, memory;
+  Json end, guards, memory, values;
 };
 
 class Builder {
@@ -93,7 +93,10 @@ class Builder {
     out.set("errors", std::move(errors_));
     out.set("problems", std::move(problems_));
     Json compiles = Json::array();
-    for (Compile& one : compiles_) compiles.push(compile_json(one));
+    std::vector<bool> again;
+    for (size_t i = 0; i < compiles_.size(); ++i) again.push_back(told_before(i));
+    for (size_t i = 0; i < compiles_.size(); ++i)
+      if (!again[i]) compiles.push(compile_json(compiles_[i]));
     out.set("compiles", std::move(compiles));
     out.set("runs", std::move(runs_));
     out.set("numerics", std::move(numerics_));
@@ -129,6 +132,7 @@ class Builder {
     if (type == "kernel") now.kernels.push(members_of(record));
     if (type == "guards") now.guards = members_of(record);
     if (type == "memory") now.memory = members_of(record);
+    if (type == "values" && !options_.redact) now.values = record.at("values");
     if (type == "compile_end") now.end = members_of(record);
   }
 
@@ -159,6 +163,22 @@ class Builder {
     return out;
   }
 
+  // A run tells what its package recorded: once is enough, and not at all where the compile itself is in the trace.
+  bool told_before(size_t index) const {
+    const auto recorded = [](const Compile& one) {
+      const Json* mark = one.head.find("recorded");
+      return mark && mark->is_bool() && mark->as_bool();
+    };
+    const auto same = [&](const Compile& one) {
+      return text_of(one.head, "model") == text_of(compiles_[index].head, "model") &&
+             file_name(text_of(one.head, "package_path")) == file_name(text_of(compiles_[index].head, "package_path"));
+    };
+    if (!recorded(compiles_[index])) return false;
+    for (size_t i = 0; i < compiles_.size(); ++i)
+      if (i != index && same(compiles_[i]) && (!recorded(compiles_[i]) || i < index)) return true;
+    return false;
+  }
+
   static Json compile_json(Compile& one) {
     Json out = std::move(one.head);
     out.set("passes", std::move(one.passes));
@@ -170,6 +190,7 @@ class Builder {
     out.set("end", std::move(one.end));
     out.set("guards", std::move(one.guards));
     out.set("memory", std::move(one.memory));
+    out.set("values", std::move(one.values));
     return out;
   }
 

@@ -55,6 +55,19 @@ std::string kernel_table(const std::vector<std::string>& symbols, const std::vec
 
 }  // namespace
 
+std::map<std::string, std::string> functions_of_unit(const std::string& unit) {
+  static const std::string head = "extern \"C\" __attribute__((visibility(\"default\"))) int ";
+  std::map<std::string, std::string> out;
+  for (size_t at = unit.find(head); at != std::string::npos;) {
+    const size_t next = unit.find(head, at + 1), name = at + head.size();
+    std::string text = unit.substr(at, next == std::string::npos ? next : next - at);
+    while (ends_with(text, "\n\n")) text.pop_back();
+    out[unit.substr(name, unit.find('(', name) - name)] = std::move(text);
+    at = next;
+  }
+  return out;
+}
+
 GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target, const FaultInjection& fault) {
   GeneratedCode code;
   std::map<std::string, int> by_text;
