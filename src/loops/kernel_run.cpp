@@ -143,7 +143,11 @@ class Machine {
       for (size_t k = 0; k < source.running.size(); ++k) cell(source.running[k]) = accumulators[k];
       run(l.after);
     }
-    if (wide) accumulators[0].f = static_cast<double>(static_cast<float>(sum));
+    if (wide) accumulators[0].f = sum;
+    if (wide ||
+        (source.role == AxisRole::reduce && source.reduce == ReduceOp::welford && source.reduce_dtype == DType::f32))
+      for (size_t k = 0; k < l.results.size(); ++k)
+        accumulators[k].f = static_cast<double>(static_cast<float>(accumulators[k].f));
     for (size_t k = 0; k < l.results.size(); ++k) {
       cell(l.results[k]) = accumulators[k];
       if constexpr (traced) (*trace_)(l.results[k], accumulators[k]);

@@ -19,7 +19,7 @@ int64_t sum_block(const Loop& loop) { return summed_product(loop) ? 256 : 64; }
 
 bool blocked(const Loop& loop) {
   if (loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return false;
-  return !loop.extent.is_constant() || loop.extent.value() > 2 * sum_block(loop);
+  return !loop.extent.is_constant() || loop.extent.value() > sum_block(loop);
 }
 
 void KernelPrinter::print_loop(const Stmt& stmt) {
