@@ -18,9 +18,10 @@ struct PrintedKernel {
   Expr items, grain;
 };
 
-// Long float sums are added up in blocks of so many terms, so that the rounding error grows with the square root of the
-// length at most.
-inline constexpr int64_t sum_block = 256;
+// Long float sums are added up in blocks of so many terms, so that the rounding error does not grow with their length.
+// A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
+// tree.
+int64_t sum_block(const loops::Loop& loop);
 bool blocked(const loops::Loop& loop);
 
 class KernelPrinter {

@@ -137,10 +137,10 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
   bool in_blocks = blocked(k);
   std::string zero = str("k_splat_", scalar, "((", scalar, ")0)"), from = "0", to = p_.expr(k.extent);
   if (in_blocks) {
-    std::string block = k.var + "_block";
+    std::string block = k.var + "_block", step = str(sum_block(k));
     for (int i = 0; i < mr_ * vectors; ++i) p_.line(str("tile[", i, "] = ", zero, ";"));
-    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", sum_block, ")"));
-    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", sum_block, "), (i64)", to, ");"));
+    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", step, ")"));
+    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", step, "), (i64)", to, ");"));
     from = block;
     to = block + "_end";
   }
