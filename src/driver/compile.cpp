@@ -8,12 +8,14 @@
 #include "codegen/cpu/generate.h"
 #include "driver/executable_custom.h"
 #include "driver/executable_package.h"
+#include "driver/source_paths.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
 #include "pt2/reader.h"
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
 #include "trace/compile_observer.h"
+#include "trace/pass_record.h"
 
 namespace kiln {
 namespace {
@@ -66,6 +68,7 @@ BuildRequest build_request(const codegen::GeneratedCode& generated, const Compil
   BuildRequest request;
   request.sources = generated.sources;
   request.flags = generated.flags;
+  request.functions = generated.symbols;
   request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
   if (options.progress)
     request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
@@ -86,6 +89,8 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
     };
   BuildResult built = build_shared_object(compiler, request, cache);
   report.from_cache = built.from_cache;
+  if (!built.not_kept.empty())
+    report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
   return {target.name, std::move(built.shared_object)};
 }
@@ -93,7 +98,7 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
 void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
                 const CompileOptions& options, const std::vector<std::string>& targets, CompileObservers& observers) {
   if (observers.empty()) return;
-  observers.started({model_path, package_path, options.device, targets, &program});
+  observers.started({model_path, package_path, options.device, targets, &program, {}});
 }
 
 void tell_end(const CompileReport& report, CompileObservers& observers) {
@@ -115,6 +120,16 @@ int count_kernels(const loops::LoopProgram& program) {
   loops::for_each_item(program.block,
                        [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
   return count;
+}
+
+std::vector<RecordedPass> recorded_passes(const PipelineResult& result) {
+  std::vector<RecordedPass> out;
+  for (const PassReport& pass : result.passes) {
+    out.push_back({pass.name, pass.stage, pass.changed, pass.notes, {}});
+    for (const loops::Decision& decision : result.decisions)
+      if (decision.pass == pass.name) out.back().decisions.push_back(decision);
+  }
+  return out;
 }
 
 CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
@@ -150,7 +165,10 @@ std::string default_package_path(const std::string& model_path) {
 CompileReport compile(const std::string& model_path, const std::string& package_path, const CompileOptions& options) {
   return watched(options, [&](CompileObservers& observers) {
     if (options.progress) options.progress("read", 0, 0);
-    return compile_program(read_pt2(model_path), model_path, package_path, options, observers);
+    Program program = read_pt2(model_path);
+    if (!options.settings || !options.settings->get_bool("full_source_paths"))
+      shorten_source_paths(program, parent_path(model_path));
+    return compile_program(program, model_path, package_path, options, observers);
   });
 }
 
@@ -166,6 +184,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
                               const CompileOptions& options, CompileObservers& observers) {
   if (options.device != "cpu")
     fail_unsupported("K0404", str("this build of Kiln compiles for cpu; ", options.device, " is not built yet"));
+  if (options.strip_debug && is_stream(package_path))
+    fail_user("K0147", str("the debug section cannot lie beside ", package_path,
+                           ", which is no file: leave out --strip-debug or name a file"));
   Stopwatch total, watch;
   CompileReport report;
   report.package_path = package_path;
@@ -183,6 +204,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   tell_start(program, model_path, package_path, options, targets, observers);
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
+  pipeline.keep_record = options.goal == CompileGoal::package;
   PipelineResult result = run_pipeline(program, pipeline);
   if (options.inject.loops) options.inject.loops(result.loops);
   report.schedule_seconds = watch.lap();
@@ -194,7 +216,8 @@ CompileReport compile_program(const Program& program, const std::string& model_p
     BuiltPlan built;
     if (first) built = build_plan(result.loops, generated);
     if (!observers.empty())
-      observers.code_made({&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins});
+      observers.code_made(
+          {&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins, &result.merged, false});
     if (options.goal == CompileGoal::syntax)
       check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
     if (options.goal != CompileGoal::package) continue;
@@ -202,6 +225,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
       contents.code.push_back(build_code(generated, target, options, observers, total, report));
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
+    if (!generated.sources.empty())
+      contents.debug[str("output_code_", target.name, ".flags")] =
+          str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
     if (!first) continue;
     contents.plan = std::move(built.plan);
     if (options.inject.plan) options.inject.plan(contents.plan);
@@ -213,7 +239,8 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
-  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
+  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
+  contents.debug["passes.json"] = pass_record(recorded_passes(result));
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
@@ -227,6 +254,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   for (const std::string& library : options.custom_op_libs)
     contents.custom_libraries.push_back({file_name(library), read_file(library)});
   contents.sample_inputs = sample_inputs_file(program);
+  contents.in_spec = program.in_spec;
+  contents.out_spec = program.out_spec;
+  contents.argument_names = program.forward_arg_names;
   contents.strip_debug = options.strip_debug;
   if (options.progress) options.progress("write package", 0, 0);
   PackageWritten written = write_package(package_path, std::move(contents));

@@ -1,12 +1,14 @@
 // A compiled package, loaded and called through the C ABI (include/kiln/kiln.h) exactly as an embedder would: no
 // compiler is involved. `kiln run` and the compiled backend stand on it.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "driver/executable.h"
 #include "kiln/kiln.h"
+#include "pt2/input_files.h"
 
 namespace kiln {
 
@@ -15,6 +17,8 @@ struct PackageOptions {
   bool ignore_environment = false;          // settings come from the list above only
   std::vector<std::string> custom_op_libs;  // beside those that the package carries
   int device_index = -1;                    // -1: the package's
+  // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
+  std::function<void(const std::string& text)> fault;
 };
 
 class PackageExecutable : public Executable {
@@ -34,7 +38,8 @@ class PackageExecutable : public Executable {
   std::unique_ptr<State> state_;
 };
 
-std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
+// What its plan and its manifest say about inputs; no code is loaded.
+InputForm package_input_form(const std::string& path);
 class Settings;
 struct Setting;
 struct GivenSetting {

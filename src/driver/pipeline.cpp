@@ -14,6 +14,7 @@
 #include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
+#include "ops/declared_types.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
 #include "trace/compile_observer.h"
@@ -54,7 +55,12 @@ bool loop_pass(State& s) {
 // The one list of passes.
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
-      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
+      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph",
+       [](State& s) {
+         if (!inline_wrappers(s.program, s.context)) return false;
+         check_declared_types(s.program);  // of what stood inside
+         return true;
+       }},
       {"expand_writes", Stage::graph, "gives functionalize only writes that it knows: one argument each",
        graph_pass<expand_writes>},
       {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes",
@@ -159,6 +165,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   if (options.progress) options.progress(pass.name);
   PassReport report;
   report.name = pass.name;
+  report.stage = stage_name(pass.stage);
   double start = now_ms();
   try {
     report.changed = pass.run(state);
@@ -171,7 +178,10 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   }
   report.milliseconds = now_ms() - start;
   state.log.close_pass(pass.name);
+  if (options.keep_record) report.notes = state.notes;
+  if (options.keep_record && pass.stage == Stage::lower) result.lowered_text = loops::print(state.loops);
   if (options.observer) tell(pass, report, state, *options.observer);
+  state.notes.clear();
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -214,8 +224,9 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.machine.lanes = options.lanes;
   state.fault = options.fault;
   resolve_with_custom(state.program.graph, options.custom_ops);
+  check_declared_types(state.program);
   PipelineResult result;
-  if (options.observer) state.context.log = &state.notes;
+  if (options.observer || options.keep_record) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();

@@ -15,16 +15,18 @@ namespace kiln {
 class CompileObserver;
 
 struct PassReport {
-  std::string name;
+  std::string name, stage;
   double milliseconds = 0;
   bool changed = false;
-  std::string text;  // the IR after the pass, when dumps were asked for
+  std::string text;                // the IR after the pass, when dumps were asked for
+  std::vector<std::string> notes;  // of graph passes
 };
 
 struct PipelineOptions {
   std::vector<std::string> disabled;  // names of passes
   std::string stop_after;             // a pass's name; empty: run all
   bool keep_texts = false;            // fill PassReport::text
+  bool keep_record = false;           // fill PassReport::notes and PipelineResult::lowered_text
   bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
   int lanes = 16;                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
@@ -44,6 +46,7 @@ struct PipelineResult {
   std::vector<PassReport> passes;
   std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
   std::string graph_text;     // as it was lowered
+  std::string lowered_text;   // the Loops that lowering made, before any pass over them
   std::vector<std::pair<std::string, std::string>> merged;  // value of the graph, the buffer of another it lives in
   std::vector<loops::Decision> decisions;                   // of the passes over Loops, with reasons
 };

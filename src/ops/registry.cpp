@@ -32,6 +32,7 @@ const Registry& Registry::instance() {
     register_selection(all);
     register_special_math(all);
     register_unfolding(all);
+    register_grid_sampling(all);
     register_recurrent(all);
     register_complex(all);
     register_view_dtype(all);
