@@ -205,6 +205,7 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
   pipeline.keep_record = options.goal == CompileGoal::package;
+  pipeline.lowered = options.inject.lowered;
   PipelineResult result = run_pipeline(program, pipeline);
   if (options.inject.loops) options.inject.loops(result.loops);
   report.schedule_seconds = watch.lap();
@@ -221,8 +222,10 @@ CompileReport compile_program(const Program& program, const std::string& model_p
     if (options.goal == CompileGoal::syntax)
       check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
     if (options.goal != CompileGoal::package) continue;
-    if (!generated.sources.empty())
+    if (!generated.sources.empty()) {
       contents.code.push_back(build_code(generated, target, options, observers, total, report));
+      if (options.inject.code) options.inject.code(contents.code.back().bytes);
+    }
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (!generated.sources.empty())

@@ -32,6 +32,7 @@ struct State {
   size_t told_decisions = 0;       // how many of the log's the observer has seen
   double passes_ms = 0;            // of the passes so far, without what observers did in between
   loops::FaultInjection fault;
+  std::function<void(loops::LoopProgram&)> lowered;
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -83,7 +84,11 @@ const std::vector<Pass>& passes() {
        }},
       {"inject_fault", Stage::loops,
        "does nothing unless a testing setting asks for a fault; while kernels are operators",
-       [](State& s) { return loops::inject_fault(s.loops, s.fault, false); }},
+       [](State& s) {
+         if (s.lowered) s.lowered(s.loops);
+         return loops::inject_fault(s.loops, s.fault, false) || s.lowered;
+       }},
+      {"name_values", Stage::loops, "while every value of the graph is still stored", loop_pass<loops::name_values>},
       {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
        loop_pass<loops::update_in_place>},
       {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
@@ -223,6 +228,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.program = program.clone();
   state.machine.lanes = options.lanes;
   state.fault = options.fault;
+  state.lowered = options.lowered;
   resolve_with_custom(state.program.graph, options.custom_ops);
   check_declared_types(state.program);
   PipelineResult result;

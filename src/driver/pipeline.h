@@ -29,9 +29,10 @@ struct PipelineOptions {
   bool keep_record = false;           // fill PassReport::notes and PipelineResult::lowered_text
   bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
-  int lanes = 16;                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
-  std::vector<CustomOp> custom_ops;  // operators that a custom library provides
-  loops::FaultInjection fault;       // testing only: what goes wrong on purpose
+  int lanes = 16;                                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
+  std::vector<CustomOp> custom_ops;                  // operators that a custom library provides
+  loops::FaultInjection fault;                       // testing only: what goes wrong on purpose
+  std::function<void(loops::LoopProgram&)> lowered;  // testing only: sees the loops as they were lowered
   std::function<void(const std::string& pass)> progress;
   CompileObserver* observer = nullptr;  // told of every pass
 };

@@ -62,12 +62,9 @@ struct KernelCode {
   std::vector<Instruction> body;
 };
 
-// Sees each value of a kernel as it is computed (of a reduction its result).
-using ValueTrace = std::function<void(ValueId, const Cell&)>;
-
 // `views` in the order of code.buffers. Throws what the kernel raises.
 void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, const SymbolValues& symbols,
-                uint64_t seed, const ValueTrace* trace = nullptr);
+                uint64_t seed);
 
 // ---- Reductions
 // ----------------------------------------------------------------------------------------------------------

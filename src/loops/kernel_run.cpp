@@ -5,27 +5,17 @@
 namespace kiln::loops {
 namespace {
 
-template <bool traced>
 class Machine {
  public:
-  Machine(const KernelCode& code, const std::vector<BufferView>& views, uint64_t seed, const ValueTrace* trace)
-      : code_(code),
-        views_(views),
-        seed_(seed),
-        trace_(trace),
-        slots_(code.slots.size(), 0),
-        cells_(code.kernel.value_types.size()) {
+  Machine(const KernelCode& code, const std::vector<BufferView>& views, uint64_t seed)
+      : code_(code), views_(views), seed_(seed), slots_(code.slots.size(), 0), cells_(code.kernel.value_types.size()) {
     for (const auto& [value, cell] : code.constants) cells_[static_cast<size_t>(value)] = cell;
   }
 
   void set(int slot, int64_t value) { slots_[static_cast<size_t>(slot)] = value; }
 
   void run(const std::vector<Instruction>& body) {
-    for (const Instruction& i : body) {
-      step(i);
-      if constexpr (traced)
-        if (i.result != no_value) (*trace_)(i.result, cell(i.result));
-    }
+    for (const Instruction& i : body) step(i);
   }
 
  private:
@@ -143,15 +133,6 @@ class Machine {
       for (size_t k = 0; k < source.running.size(); ++k) cell(source.running[k]) = accumulators[k];
       run(l.after);
     }
-    if (wide) accumulators[0].f = sum;
-    if (wide ||
-        (source.role == AxisRole::reduce && source.reduce == ReduceOp::welford && source.reduce_dtype == DType::f32))
-      for (size_t k = 0; k < l.results.size(); ++k)
-        accumulators[k].f = static_cast<double>(static_cast<float>(accumulators[k].f));
-    for (size_t k = 0; k < l.results.size(); ++k) {
-      cell(l.results[k]) = accumulators[k];
-      if constexpr (traced) (*trace_)(l.results[k], accumulators[k]);
-    }
     active_.pop_back();
   }
 
@@ -188,7 +169,6 @@ class Machine {
   const KernelCode& code_;
   const std::vector<BufferView>& views_;
   uint64_t seed_;
-  const ValueTrace* trace_;
   std::vector<int64_t> slots_;
   std::vector<Cell> cells_;
   std::vector<int> active_;  // slots of the loops around the current statement
@@ -197,17 +177,14 @@ class Machine {
 }  // namespace
 
 void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, const SymbolValues& symbols,
-                uint64_t seed, const ValueTrace* trace) {
-  const auto run = [&](auto machine) {
-    for (int slot : code.symbols) {
-      auto found = symbols.find(code.slots.name(slot));
-      if (found == symbols.end())
-        fail_user("K0211", str("the value of symbol ", code.slots.name(slot), " is not known"));
-      machine.set(slot, found->second);
-    }
-    machine.run(code.body);
-  };
-  trace ? run(Machine<true>(code, views, seed, trace)) : run(Machine<false>(code, views, seed, nullptr));
+                uint64_t seed) {
+  Machine machine(code, views, seed);
+  for (int slot : code.symbols) {
+    auto found = symbols.find(code.slots.name(slot));
+    if (found == symbols.end()) fail_user("K0211", str("the value of symbol ", code.slots.name(slot), " is not known"));
+    machine.set(slot, found->second);
+  }
+  machine.run(code.body);
 }
 
 }  // namespace kiln::loops

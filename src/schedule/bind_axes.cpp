@@ -178,6 +178,7 @@ class Binder {
       stmt.expr = substitute(stmt.expr, map);
       if (stmt.loop) stmt.loop->extent = substitute(stmt.loop->extent, map);
     });
+    rename_in_names(kernel_, map);
     outer.loop->body.push_back(std::move(body[0]));
     body[0] = std::move(outer);
   }

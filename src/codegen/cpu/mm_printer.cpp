@@ -18,15 +18,26 @@ void MmPrinter::print_copy(const std::vector<const Stmt*>& stmts, const Substitu
   for (const Stmt* source : stmts) {
     Stmt stmt = source->clone();
     Substitution map = variables;
+    for (const auto& [var, value] : checked_indices_)
+      if (const auto copy = values.find(value); copy != values.end())
+        map[var] = Expr::symbol(str(var, "_", copy->second));
     for (Expr& e : stmt.index) e = substitute(e, map);
     stmt.expr = substitute(stmt.expr, map);
     for (ValueId& v : stmt.args) v = renamed(v, values);
     stmt.mask = renamed(stmt.mask, values);
+    // Each copy has an index variable of its own: those of several rows stand side by side.
+    if (stmt.kind == StmtKind::check_index) checked_indices_[stmt.index_var] = stmt.results[0];
     for (ValueId& v : stmt.results) {
       p_.value_types_.push_back(p_.type(v));
       ValueId made = static_cast<ValueId>(p_.value_types_.size()) - 1;
       values[v] = made;
       v = made;
+    }
+    if (stmt.kind == StmtKind::check_index) {
+      const std::string made = str(stmt.index_var, "_", stmt.results[0]);
+      if (const auto range = p_.env_.ranges.find(stmt.index_var); range != p_.env_.ranges.end())
+        p_.env_.ranges[made] = range->second;
+      stmt.index_var = made;
     }
     p_.print_stmt(stmt);
   }
