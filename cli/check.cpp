@@ -94,7 +94,9 @@ int check(const ParsedOptions& options) {
   const CaseOptions one_case = case_options(options, settings);
   check_options.run_case = [&](const std::string& path) { return check_watched(path, one_case); };
   check_options.keep_output = wants_output(settings);
-  if (const auto path = options.value("--json")) check_output_folder(*path);
+  const auto json = options.value("--json");
+  if (json) check_output_folder(*json);
+  const std::string json_place = json ? output_path(*json) : "";
   ProgressLine line;
   int failed = 0;
   check_options.progress = [&](const CaseResult& result, int done, int total) {
@@ -118,7 +120,7 @@ int check(const ParsedOptions& options) {
       printf("rescued %s: %lld values pass only by the fp64 reference\n", result.path.c_str(),
              static_cast<long long>(result.rescued));
   }
-  if (const auto path = options.value("--json")) write_file_atomic(*path, summary_json(summary));
+  if (json) write_file_atomic(json_place, summary_json(summary));
   if (summary.rescued > 0)
     printf("%lld values rescued by the fp64 reference\n", static_cast<long long>(summary.rescued));
   printf("%s\n", summary_line(summary).c_str());

@@ -66,6 +66,7 @@ template void Run::block<true>(const std::vector<int32_t>&);
 
 template <bool observed>
 void Run::step(const PreparedStep& prepared) {
+  if constexpr (hooks_built) position_ = prepared.index;
   const BoundStep& bound = bound_->steps[static_cast<size_t>(prepared.index)];
   if (bound.error >= 0) [[unlikely]]
     fail_bound(prepared, bound);

@@ -9,6 +9,7 @@
 #include "base/settings.h"
 
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
 
 #include <cmath>
@@ -19,6 +20,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/zip.h"
 #include "kiln/kiln.hpp"
 
 namespace kiln {
@@ -35,7 +37,7 @@ struct Outcome {
   std::string folder;  // where it may have written
 };
 
-enum class Input { good, nan, other_dtype };
+enum class Input { good, nan, other_dtype, damaged_weights /* good ones, to a damaged package */ };
 enum class Way { environment, option, command };
 
 struct Demonstration {
@@ -74,6 +76,7 @@ std::vector<Demonstration> demonstrations() {
       dump{"debug_dir_root=@", "aot_inductor.dump_aoti_minifier=1"};
   return {
       {"check_inputs", "0", {}, Input::other_dtype, [](const Outcome& o) { return o.error.empty(); }},
+      {"verify_weights", "0", {}, Input::damaged_weights, [](const Outcome& o) { return o.error.empty(); }},
       {"nan_asserts", "1", {}, Input::nan, says("it was already in input x of the model")},
       {"check_bounds", "1", {print + "=3"}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
       {"aot_inductor.debug_intermediate_value_printer", "2", {}, Input::good, says("checksum")},
@@ -86,6 +89,9 @@ std::vector<Demonstration> demonstrations() {
        [](const Outcome& o) {
          return written(o.folder, "fault_cpp_") && !written(o.folder, "fault", "sample_inputs");
        }},
+      {"name_faults", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
+      {"intermediate_value_style", "json", {print + "=2"}, Input::good, says("\"mean\":")},
+      {"code_dir", "@", {}, Input::good, writes("kiln-", "cpp_")},
       {"intermediate_value_dir", "@", {print + "=1"}, Input::good, writes("before_launch_cpp_")},
       {"CUDA_LAUNCH_BLOCKING", "1", {}, Input::good, is_noted()},
       {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
@@ -114,6 +120,7 @@ class PhaseR : public testing::Test {
     const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
     ASSERT_EQ(shell(str("compile ", model, " -o ", package(false))).error, "");
     ASSERT_EQ(shell(str("compile ", model, " --strip-debug -o ", package(true))).error, "");
+    for (const bool stripped : {false, true}) write_file_atomic(damaged(stripped), damaged_copy(package(stripped)));
     write_npy("good.npy", "<f4", std::vector<float>(80, 0.5f));
     write_npy("nan.npy", "<f4", std::vector<float>(80, NAN));
     write_npy("other.npy", "<f8", std::vector<double>(80, 0.5));
@@ -125,6 +132,15 @@ class PhaseR : public testing::Test {
   }
   static std::string in(const std::string& name) { return join_path(folder()->path(), name); }
   static std::string package(bool stripped) { return in(stripped ? "stripped.kiln.pt2" : "whole.kiln.pt2"); }
+
+  static std::string damaged(bool stripped) { return in(stripped ? "stripped.bad.pt2" : "whole.bad.pt2"); }
+  // One bit of the first weight (160 floats) is another.
+  static std::string damaged_copy(const std::string& path) {
+    std::string bytes = read_file(path);
+    const ZipReader zip(as_bytes(bytes), path);
+    bytes[zip.at("model/data/weights/weight_0").data + 100] ^= 1;
+    return bytes;
+  }
 
   template <class T>
   static void write_npy(const std::string& name, const char* type, const std::vector<T>& values) {
@@ -148,7 +164,7 @@ class PhaseR : public testing::Test {
   }
 
   static Outcome by_command(const std::string& path, const std::vector<std::string>& settings, Input input) {
-    const char* files[] = {"good.npy", "nan.npy", "other.npy"};
+    const char* files[] = {"good.npy", "nan.npy", "other.npy", "good.npy"};
     std::string arguments = str("run ", path, " --inputs ", in(files[static_cast<int>(input)]));
     for (const std::string& setting : settings) arguments += str(" --config '", setting, "'");
     return shell(arguments);
@@ -190,8 +206,8 @@ class PhaseR : public testing::Test {
     const bool in_environment = given && way == Way::environment;
     if (in_environment) setenv(setting.environment, fill(d.value).c_str(), 1);
     if (given && !in_environment) settings.push_back(str(d.key, "=", fill(d.value)));
-    Outcome outcome = way == Way::command ? by_command(package(stripped), settings, d.input)
-                                          : by_interface(package(stripped), settings, d.input);
+    const std::string path = d.input == Input::damaged_weights ? damaged(stripped) : package(stripped);
+    Outcome outcome = way == Way::command ? by_command(path, settings, d.input) : by_interface(path, settings, d.input);
     if (in_environment) unsetenv(setting.environment);
     outcome.folder = folder;
     return outcome;
@@ -287,11 +303,32 @@ TEST_F(PhaseR, EveryOneActsOnAPackageCompiledWithoutIt) {
 TEST_F(PhaseR, NothingShowsWithoutIt) {
   for (const Demonstration& d : demonstrations()) {
     const std::string_view key = d.key;
-    if (key == "check_bounds" || key == "PYTORCH_NO_CUDA_MEMORY_CACHING" || key == "fault_values") continue;
+    if (key == "check_bounds" || key == "PYTORCH_NO_CUDA_MEMORY_CACHING" || key == "fault_values" ||
+        key == "name_faults")
+      continue;
     Demonstration bare = d;
     if (key == "debug_dir_root" || key == "TORCH_LOGS_OUT" || key == "intermediate_value_dir") bare.beside.clear();
     EXPECT_FALSE(d.shown(run(bare, Way::option, false, false))) << d.key;
   }
+}
+
+// A package whose kernel crashes: named by the library where it is asked, by the command unless it is told not to.
+TEST_F(PhaseR, CrashesAreNamed) {
+  const std::string path = in("crash.kiln.pt2");
+  const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
+  ASSERT_EQ(shell(str("compile ", model, " -o ", path, " --config inject_fault_TESTING_ONLY=crash:relu")).error, "");
+  const auto load_and_run = [&](std::vector<std::string> settings) {
+    kiln::LoadOptions options;
+    options.settings = std::move(settings), options.ignore_environment = true;
+    kiln::Model crashing(path, options);
+    std::vector<float> x(80, 0.5f);
+    kiln::Instance(crashing).run({kiln::tensor(x.data(), {8, 10})});
+  };
+  const char* named = "error.K0638.: SIGSEGV .* inside kernel cpp_.* \\(step [0-9]+\\)\n  --> generate_cases.py:";
+  EXPECT_EXIT(load_and_run({"name_faults=1"}), testing::KilledBySignal(SIGSEGV), named);
+  EXPECT_EXIT(load_and_run({}), testing::KilledBySignal(SIGSEGV), "^$");
+  EXPECT_NE(shell(str("run ", path)).text.find("error[K0638]: SIGSEGV"), std::string::npos);
+  EXPECT_EQ(shell(str("run ", path, " --config name_faults=0")).text.find("K0638"), std::string::npos);
 }
 
 // Settings of which the printed result says nothing.
@@ -403,6 +440,7 @@ TEST_F(PhaseR, EverySettingGivenToACompileShows) {
       {"compiler", {"compiler=/no/such/compiler"}},
   };
   for (const Setting& setting : settings_table()) {
+    if (std::string_view(setting.key) == "full_source_paths") continue;  // the cases' paths are short: driver's tests
     const std::string folder = in(str("out_", counter()++));
     make_directories(folder);
     const auto found = special.find(setting.key);

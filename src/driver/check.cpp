@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/leftovers.h"
 #include "driver/check_json.h"
 
 namespace kiln {
@@ -28,6 +29,7 @@ struct CaseProcess {
   Clock::time_point started;
   std::string received;
   bool timed_out = false;
+  std::unique_ptr<LeftoverProcess> left;
 };
 
 int make_log_file() {
@@ -60,7 +62,7 @@ void write_all(int descriptor, std::string_view text) {
 // In the child. Leaves without running destructors or exit handlers: those belong to the parent's state.
 [[noreturn]] void run_child(const CheckOptions& options, const std::string& path, int result_pipe, int log_file) {
   setpgid(0, 0);                     // so that a timeout takes the compilers that the case has started with it
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // and nothing outlives an interrupted check
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // and nothing outlives an interrupted check, nor leaves its temporary files
   dup2(log_file, STDOUT_FILENO);
   dup2(log_file, STDERR_FILENO);
   CaseResult result;
@@ -88,6 +90,7 @@ CaseProcess start_case(const CheckOptions& options, const std::string& path, siz
   setpgid(process.pid, process.pid);  // here too: whoever comes first
   close(ends[1]);
   process.result_pipe = ends[0];
+  process.left = std::make_unique<LeftoverProcess>(process.pid);
   process.started = Clock::now();
   return process;
 }
@@ -102,6 +105,7 @@ CaseResult finish_case(CaseProcess& process, const std::string& path, const Chec
   // Itself after a timeout; otherwise it has ended, and this is for what it left behind.
   kill(-process.pid, SIGKILL);
   int status = 0;
+  process.left.reset();
   while (waitpid(process.pid, &status, 0) < 0 && errno == EINTR) {
   }
   CaseResult result;

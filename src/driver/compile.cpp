@@ -12,6 +12,7 @@
 #include "driver/executable_custom.h"
 #include "driver/executable_package.h"
 #include "driver/program_device.h"
+#include "driver/source_paths.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
 #include "pt2/pytree.h"
@@ -19,6 +20,7 @@
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
 #include "trace/compile_observer.h"
+#include "trace/pass_record.h"
 
 namespace kiln {
 namespace {
@@ -88,6 +90,7 @@ BuildRequest build_request(const codegen::GeneratedCode& generated, const Compil
   BuildRequest request;
   request.sources = generated.sources;
   request.flags = generated.flags;
+  request.functions = generated.symbols;
   request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
   if (options.progress)
     request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
@@ -189,6 +192,8 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
     };
   BuildResult built = located(generated, [&] { return build_shared_object(compiler, request, cache); });
   report.from_cache = built.from_cache;
+  if (!built.not_kept.empty())
+    report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
   return {target.name, std::move(built.shared_object)};
 }
@@ -196,7 +201,7 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
 void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
                 const std::vector<std::string>& targets, CompileObservers& observers) {
   if (observers.empty()) return;
-  observers.started({model_path, package_path, "cpu", targets, &program});
+  observers.started({model_path, package_path, "cpu", targets, &program, {}});
 }
 
 void tell_end(const CompileReport& report, CompileObservers& observers) {
@@ -218,6 +223,16 @@ int count_kernels(const loops::LoopProgram& program) {
   loops::for_each_item(program.block,
                        [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
   return count;
+}
+
+std::vector<RecordedPass> recorded_passes(const PipelineResult& result) {
+  std::vector<RecordedPass> out;
+  for (const PassReport& pass : result.passes) {
+    out.push_back({pass.name, pass.stage, pass.changed, pass.notes, {}});
+    for (const loops::Decision& decision : result.decisions)
+      if (decision.pass == pass.name) out.back().decisions.push_back(decision);
+  }
+  return out;
 }
 
 CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
@@ -253,7 +268,10 @@ std::string default_package_path(const std::string& model_path) {
 CompileReport compile(const std::string& model_path, const std::string& package_path, const CompileOptions& options) {
   return watched(options, [&](CompileObservers& observers) {
     if (options.progress) options.progress("read", 0, 0);
-    return compile_program(read_pt2(model_path), model_path, package_path, options, observers);
+    Program program = read_pt2(model_path);
+    if (!options.settings || !options.settings->get_bool("full_source_paths"))
+      shorten_source_paths(program, parent_path(model_path));
+    return compile_program(program, model_path, package_path, options, observers);
   });
 }
 
@@ -268,6 +286,9 @@ namespace {
 CompileReport compile_program(const Program& read, const std::string& model_path, const std::string& package_path,
                               const CompileOptions& options, CompileObservers& observers) {
   refuse_partial_compile(options);
+  if (options.strip_debug && is_stream(package_path))
+    fail_user("K0147", str("the debug section cannot lie beside ", package_path,
+                           ", which is no file: leave out --strip-debug or name a file"));
   Stopwatch total, watch;
   CompileReport report;
   const std::optional<Program> moved =
@@ -291,6 +312,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   tell_start(program, model_path, package_path, targets, observers);
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
+  pipeline.keep_record = options.goal == CompileGoal::package;
+  pipeline.lowered = options.inject.lowered;
   PipelineResult result = run_pipeline(program, pipeline);
   if (options.inject.loops) options.inject.loops(result.loops);
   report.schedule_seconds = watch.lap();
@@ -305,17 +328,23 @@ CompileReport compile_program(const Program& read, const std::string& model_path
       add_output_keys(program, built.plan);
     }
     if (!observers.empty())
-      observers.code_made({&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins});
+      observers.code_made(
+          {&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins, &result.merged, false});
     if (options.goal == CompileGoal::syntax)
       located(generated, [&] {
         check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
         return true;
       });
     if (options.goal != CompileGoal::package) continue;
-    if (!generated.sources.empty())
+    if (!generated.sources.empty()) {
       contents.code.push_back(build_code(generated, target, options, observers, total, report));
+      if (options.inject.code) options.inject.code(contents.code.back().bytes);
+    }
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
+    if (!generated.sources.empty())
+      contents.debug[str("output_code_", target.name, ".flags")] =
+          str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
     if (!first) continue;
     contents.plan = std::move(built.plan);
     if (options.inject.plan) options.inject.plan(contents.plan);
@@ -327,7 +356,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   report.kernels = count_kernels(result.loops);
   contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
-  for (const loops::Decision& decision : result.decisions) contents.debug["fusion_log.txt"] += decision.text() + "\n";
+  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
+  contents.debug["passes.json"] = pass_record(recorded_passes(result));
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
@@ -346,6 +376,9 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   if (!contents.run_settings.empty())
     report.notes.push_back(str("the package keeps ", join(contents.run_settings, ", "),
                                " for its runs; environment, options and calls of a run override it"));
+  contents.in_spec = program.in_spec;
+  contents.out_spec = program.out_spec;
+  contents.argument_names = program.forward_arg_names;
   contents.strip_debug = options.strip_debug;
   if (options.progress) options.progress("write package", 0, 0);
   PackageWritten written = write_package(package_path, std::move(contents));

@@ -5,6 +5,7 @@
 
 #include "base/file_kind.h"
 #include "base/inflate.h"
+#include "base/json.h"
 #include "base/zip.h"
 #include "driver/executable_dlpack.h"
 #include "kiln/kiln.h"
@@ -106,8 +107,10 @@ Datum datum_of(const kiln_value& value) {
 }  // namespace
 
 struct PackageExecutable::State {
+  std::function<void(const std::string&)> fault;
   std::unique_ptr<kiln_model, ModelFree> model;
   std::unique_ptr<kiln_instance, InstanceFree> instance;
+  std::function<Tensor(const Tensor&)> place_input;
 
   std::map<std::string, Tensor> read_state() const {
     std::map<std::string, Tensor> state;
@@ -135,8 +138,15 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.setting_count = settings.size();
   load.ignore_environment = options.ignore_environment;
   load.device_index = options.device_index;
+  load.allocator = options.allocator;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
+  state_->fault = options.fault;
+  if (state_->fault) {
+    load.fault_user = state_.get();
+    load.fault = [](void* state, const char* text) { static_cast<State*>(state)->fault(text); };
+  }
+  state_->place_input = options.place_input;
   kiln_model* model = nullptr;
   check(kiln_load(path.c_str(), &load, &model));
   state_->model.reset(model);
@@ -169,6 +179,9 @@ void PackageExecutable::set_hook(kiln_hook_fn hook, void* user) {
 CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   CallResult result;
   result.inputs = copy_inputs(inputs);
+  if (state_->place_input)
+    for (Datum& input : result.inputs)
+      if (input.is_tensor()) input = Datum{state_->place_input(input.tensor())};
   const CallValues values(result.inputs);
   OutputValues outputs(kiln_output_count(state_->model.get()));
   check(
@@ -206,27 +219,64 @@ void require_package(const std::string& path) {
 
 namespace {
 
-format::Plan package_plan(const std::string& path) {
+InputSlot input_slot(const format::Input& input) {
+  InputSlot slot{input.name, std::nullopt, false};
+  using What = format::InputWhat;
+  slot.number = input.what == What::sym_int || input.what == What::sym_float || input.what == What::sym_bool;
+  if (input.what == What::ignored) slot.constant = Datum{};
+  if (input.what != What::constant) return slot;
+  switch (input.constant_kind) {
+    case 1:
+      slot.constant = Datum{Scalar(input.constant_int)};
+      break;
+    case 2:
+      slot.constant = Datum{Scalar(input.constant_float)};
+      break;
+    case 3:
+      slot.constant = Datum{Scalar(input.constant_int != 0)};
+      break;
+    case 4:
+      slot.constant = Datum{input.constant_string};
+      break;
+    default:
+      slot.constant = Datum{};
+  }
+  return slot;
+}
+
+// Calls f for each entry of the package's own folder.
+template <class F>
+void for_each_own_entry(const std::string& path, const F& f) {
   require_package(path);
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
   for (const ZipEntry& entry : zip.entries())
-    if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan"))
-      return format::read_plan(zip.read(entry).bytes);
-  return {};
+    if (entry.name.find("data/kiln/") != std::string::npos) f(zip, entry);
 }
 
 }  // namespace
 
-std::vector<std::string> package_input_names(const std::string& path) {
-  std::vector<std::string> names;
-  for (const format::Input& input : package_plan(path).inputs) names.push_back(input.name);
-  return names;
+InputForm package_input_form(const std::string& path) {
+  InputForm form;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (ends_with(entry.name, "/plan"))
+      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs)
+        form.slots.push_back(input_slot(input));
+    if (!ends_with(entry.name, "/manifest.json")) return;
+    const Json manifest = parse_json(as_text(zip.read(entry).bytes), entry.name);
+    if (const Json* spec = manifest.find_value("in_spec")) form.in_spec = spec->as_string();
+    if (const Json* names = manifest.find_value("argument_names"))
+      for (const Json& name : names->items()) form.argument_names.push_back(name.as_string());
+  });
+  return form;
 }
 
 std::vector<std::string> package_output_keys(const std::string& path) {
   std::vector<std::string> keys;
-  for (const format::Output& output : package_plan(path).outputs) keys.push_back(output.key);
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (!ends_with(entry.name, "/plan")) return;
+    for (const format::Output& output : format::read_plan(zip.read(entry).bytes).outputs) keys.push_back(output.key);
+  });
   return keys;
 }
 

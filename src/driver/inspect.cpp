@@ -205,7 +205,7 @@ std::string inspect_file(const std::string& path) {
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
   if (const ZipEntry* plan = find_plan(zip)) return inspect_package(zip, *plan);
-  const Program program = read_pt2(path);
+  const Program program = read_pt2(path, true);
   return inspect_program(program, path, read_extra_files(path));
 }
 

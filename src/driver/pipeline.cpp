@@ -15,6 +15,7 @@
 #include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
+#include "ops/declared_types.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
 #include "trace/compile_observer.h"
@@ -32,6 +33,7 @@ struct State {
   size_t told_decisions = 0;       // how many of the log's the observer has seen
   double passes_ms = 0;            // of the passes so far, without what observers did in between
   loops::FaultInjection fault;
+  std::function<void(loops::LoopProgram&)> lowered;
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -55,7 +57,12 @@ bool loop_pass(State& s) {
 // The one list of passes.
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
-      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
+      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph",
+       [](State& s) {
+         if (!inline_wrappers(s.program, s.context)) return false;
+         check_declared_types(s.program);  // of what stood inside
+         return true;
+       }},
       {"expand_writes", Stage::graph, "gives functionalize only writes that it knows: one argument each",
        graph_pass<expand_writes>},
       {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes",
@@ -78,7 +85,11 @@ const std::vector<Pass>& passes() {
        }},
       {"inject_fault", Stage::loops,
        "does nothing unless a testing setting asks for a fault; while kernels are operators",
-       [](State& s) { return loops::inject_fault(s.loops, s.fault, false); }},
+       [](State& s) {
+         if (s.lowered) s.lowered(s.loops);
+         return loops::inject_fault(s.loops, s.fault, false) || s.lowered;
+       }},
+      {"name_values", Stage::loops, "while every value of the graph is still stored", loop_pass<loops::name_values>},
       {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
        loop_pass<loops::update_in_place>},
       {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
@@ -160,6 +171,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   if (options.progress) options.progress(pass.name);
   PassReport report;
   report.name = pass.name;
+  report.stage = stage_name(pass.stage);
   double start = now_ms();
   try {
     report.changed = pass.run(state);
@@ -172,7 +184,10 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   }
   report.milliseconds = now_ms() - start;
   state.log.close_pass(pass.name);
+  if (options.keep_record) report.notes = state.notes;
+  if (options.keep_record && pass.stage == Stage::lower) result.lowered_text = loops::print(state.loops);
   if (options.observer) tell(pass, report, state, *options.observer);
+  state.notes.clear();
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -208,9 +223,11 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.program = program.clone();
   state.machine.lanes = options.lanes;
   state.fault = options.fault;
+  state.lowered = options.lowered;
   resolve_with_custom(state.program.graph, options.custom_ops);
+  check_declared_types(state.program);
   PipelineResult result;
-  if (options.observer) state.context.log = &state.notes;
+  if (options.observer || options.keep_record) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();

@@ -15,21 +15,24 @@ namespace kiln {
 class CompileObserver;
 
 struct PassReport {
-  std::string name;
+  std::string name, stage;
   double milliseconds = 0;
   bool changed = false;
-  std::string text;  // the IR after the pass, when dumps were asked for
+  std::string text;                // the IR after the pass, when dumps were asked for
+  std::vector<std::string> notes;  // of graph passes
 };
 
 struct PipelineOptions {
   std::vector<std::string> disabled;  // names of passes
   std::string stop_after;             // a pass's name; empty: run all
   bool keep_texts = false;            // fill PassReport::text
+  bool keep_record = false;           // fill PassReport::notes and PipelineResult::lowered_text
   bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
-  int lanes = 16;                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
-  std::vector<CustomOp> custom_ops;  // operators that a custom library provides
-  loops::FaultInjection fault;       // testing only: what goes wrong on purpose
+  int lanes = 16;                                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
+  std::vector<CustomOp> custom_ops;                  // operators that a custom library provides
+  loops::FaultInjection fault;                       // testing only: what goes wrong on purpose
+  std::function<void(loops::LoopProgram&)> lowered;  // testing only: sees the loops as they were lowered
   std::function<void(const std::string& pass)> progress;
   CompileObserver* observer = nullptr;  // told of every pass
 };
@@ -44,6 +47,7 @@ struct PipelineResult {
   std::vector<PassReport> passes;
   std::string stopped_after;  // the pass that stop_after named; empty: all ran
   std::string graph_text;     // the graph after the last of its passes that ran: as it was lowered, if it was
+  std::string lowered_text;   // the Loops that lowering made, before any pass over them
   std::vector<std::pair<std::string, std::string>> merged;  // value of the graph, the buffer of another it lives in
   std::vector<loops::Decision> decisions;                   // of the passes over Loops, with reasons
 };

@@ -225,10 +225,9 @@ void KernelPrinter::print_load(const Stmt& stmt) {
     if (stmt.mask != no_value) get = str(name(stmt.mask), " ? ", get, " : (", c_type(dtype), ")0");
     return define(stmt.results[0], get, false);
   }
-  auto affine = affine_in(where, lanes_->var);
-  bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
+  const auto affine = lane_affine(where);
   std::string text;
-  if (plain) {
+  if (affine) {
     std::string p = str(b, " + ", expr(where));  // the variable's own value is that of the first lane
     bool next = affine->coefficient.is_constant(1);
     std::string stride = next ? "" : str(", ", expr(affine->coefficient));
@@ -286,9 +285,8 @@ void KernelPrinter::print_store(const Stmt& stmt) {
     return;
   }
   KILN_CHECK(!combines, "an accumulating store was bound to lanes");
-  auto affine = affine_in(where, lanes_->var);
-  bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
-  if (plain) {
+  const auto affine = lane_affine(where);
+  if (affine) {
     KILN_CHECK(!affine->coefficient.is_constant(0), str("all lanes of ", kernel_.name, " store to one element"));
     std::string p = str(b, " + ", expr(where));
     bool next = affine->coefficient.is_constant(1);

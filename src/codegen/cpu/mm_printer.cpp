@@ -18,15 +18,26 @@ void MmPrinter::print_copy(const std::vector<const Stmt*>& stmts, const Substitu
   for (const Stmt* source : stmts) {
     Stmt stmt = source->clone();
     Substitution map = variables;
+    for (const auto& [var, value] : checked_indices_)
+      if (const auto copy = values.find(value); copy != values.end())
+        map[var] = Expr::symbol(str(var, "_", copy->second));
     for (Expr& e : stmt.index) e = substitute(e, map);
     stmt.expr = substitute(stmt.expr, map);
     for (ValueId& v : stmt.args) v = renamed(v, values);
     stmt.mask = renamed(stmt.mask, values);
+    // Each copy has an index variable of its own: those of several rows stand side by side.
+    if (stmt.kind == StmtKind::check_index) checked_indices_[stmt.index_var] = stmt.results[0];
     for (ValueId& v : stmt.results) {
       p_.value_types_.push_back(p_.type(v));
       ValueId made = static_cast<ValueId>(p_.value_types_.size()) - 1;
       values[v] = made;
       v = made;
+    }
+    if (stmt.kind == StmtKind::check_index) {
+      const std::string made = str(stmt.index_var, "_", stmt.results[0]);
+      if (const auto range = p_.env_.ranges.find(stmt.index_var); range != p_.env_.ranges.end())
+        p_.env_.ranges[made] = range->second;
+      stmt.index_var = made;
     }
     p_.print_stmt(stmt);
   }
@@ -133,10 +144,20 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
                columns[static_cast<size_t>(v)]);
     p_.lanes_.reset();
   }
+  // A long sum is added up in blocks, each from 0: the tile holds the sum of the blocks before.
+  bool in_blocks = blocked(k);
+  std::string zero = str("k_splat_", scalar, "((", scalar, ")0)"), from = "0", to = p_.expr(k.extent);
+  if (in_blocks) {
+    std::string block = k.var + "_block", step = str(sum_block(k));
+    for (int i = 0; i < mr_ * vectors; ++i) p_.line(str("tile[", i, "] = ", zero, ";"));
+    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", step, ")"));
+    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", step, "), (i64)", to, ");"));
+    from = block;
+    to = block + "_end";
+  }
   for (int r = 0; r < mr_; ++r)
-    for (int v = 0; v < vectors; ++v)
-      p_.line(str(type, " acc_", r, "_", v, " = k_splat_", scalar, "((", scalar, ")0);"));
-  p_.open(str("for (i64 ", k.var, " = 0; ", k.var, " < ", p_.expr(k.extent), "; ++", k.var, ")"));
+    for (int v = 0; v < vectors; ++v) p_.line(str(type, " acc_", r, "_", v, " = ", zero, ";"));
+  p_.open(str("for (i64 ", k.var, " = ", from, "; ", k.var, " < ", to, "; ++", k.var, ")"));
   Values shared = row_values_[0];
   print_copy({nest_.shared.begin(), nest_.shared.end()}, {}, shared);
   for (int v = 0; v < vectors; ++v) {
@@ -157,7 +178,11 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
   }
   p_.close();
   for (int r = 0; r < mr_; ++r)
-    for (int v = 0; v < vectors; ++v) p_.line(str("tile[", r * vectors + v, "] = acc_", r, "_", v, ";"));
+    for (int v = 0; v < vectors; ++v) {
+      std::string tile = str("tile[", r * vectors + v, "]"), sum = str("acc_", r, "_", v);
+      p_.line(str(tile, " = ", in_blocks ? str("k_add(", tile, ", ", sum, ")") : sum, ";"));
+    }
+  if (in_blocks) p_.close();
 }
 
 void MmPrinter::print_row_start() {
