@@ -134,6 +134,12 @@ class Machine {
       run(l.after);
     }
     active_.pop_back();
+    if (wide) accumulators[0].f = sum;
+    if (wide ||
+        (source.role == AxisRole::reduce && source.reduce == ReduceOp::welford && source.reduce_dtype == DType::f32))
+      for (size_t k = 0; k < l.results.size(); ++k)
+        accumulators[k].f = static_cast<double>(static_cast<float>(accumulators[k].f));
+    for (size_t k = 0; k < l.results.size(); ++k) cell(l.results[k]) = accumulators[k];
   }
 
   // ---- Errors
