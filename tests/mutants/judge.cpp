@@ -151,7 +151,7 @@ PackageOptions package_options() {
   PackageOptions options;
   options.ignore_environment = true;
   // Each buffer ends at a page that nobody may touch.
-  options.settings = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "cpp.threads=1"};
+  options.settings = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "cpp.threads=1", "verify_weights=1"};
   return options;
 }
 
