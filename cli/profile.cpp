@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "command.h"
+#include "console.h"
 #include "package_inputs.h"
 
 namespace kiln::cli {
@@ -17,11 +18,17 @@ int run_profile(const ParsedOptions& options) {
   profile_options.custom_op_libs = options.values("--custom-op-lib");
   profile_options.sort_by = options.value_or("--sort-by", "time");
   profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
+  const auto trace = options.value("--trace");
+  const std::string trace_place = trace ? output_path(*trace) : "";
   const Profile result = profile(path, package_inputs(path, options), profile_options);
-  fputs(profile_table(result).c_str(), stdout);
-  if (const auto file = options.value("--trace")) {
-    write_file_atomic(*file, chrome_trace(result));
-    printf("trace of the last run written to %s\n", file->c_str());
+  const auto json = options.value("--json");
+  if (json && *json == "-") fputs(profile_json(result).c_str(), stdout);
+  if (json && *json != "-") write_file_atomic(output_path(*json), profile_json(result));
+  const bool text_out = !json || *json != "-";
+  if (text_out) fputs(profile_table(result).c_str(), stdout);
+  if (trace) {
+    write_file_atomic(trace_place, chrome_trace(result));
+    fprintf(text_out ? stdout : stderr, "trace of the last run written to %s\n", trace->c_str());
   }
   return 0;
 }
@@ -35,14 +42,15 @@ Command profile_command() {
   spec.least = spec.most = 1;
   spec.summary = "times every kernel";
   spec.details =
-      "Per kernel: calls and time of a run, its share, bytes of its arguments, floating-point operations (counted from "
-      "the loops of the debug section), what it achieves and its share of what this machine was measured to do. The "
-      "trace opens in chrome://tracing and Perfetto.";
+      "Per kernel function: calls and time of a run, its share, bytes reached, floating-point operations (counted from "
+      "the loops of the debug section), what it achieves and its share of what this machine was measured to do; where "
+      "several modules call it, a line for each. The trace opens in chrome://tracing and Perfetto.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--sort-by", "", "C", "time, calls, share, bytes, flops, gflops, gbs, limit, name or order", false},
       {"--runs", "", "N", "runs to take the median of (20)", false},
       {"--trace", "", "OUT.json", "writes a timeline of the last run", false},
+      {"--json", "", "F", "writes the numbers to this file; -: to standard output, instead of the table", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
   };
   spec.examples = {"kiln profile model.kiln.pt2", "kiln profile model.kiln.pt2 --sort-by bytes --trace run.json"};

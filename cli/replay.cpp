@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "console.h"
 #include "values.h"
 
 namespace kiln::cli {
@@ -12,12 +13,14 @@ namespace {
 int run_replay(const ParsedOptions& options) {
   settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
+  check_output_option(options);
   ReplayOptions replay_options;
   replay_options.settings = options.values("--config");
   replay_options.custom_op_libs = options.values("--custom-op-lib");
   const auto kernel = options.value("--kernel"), from = options.value("--from");
   if (kernel.has_value() != from.has_value())
     throw UsageError("--kernel and --from belong together: one kernel of a package, on values saved in a directory");
+  if (const auto output = options.value("--output")) output_path(*output);
   const Replay replay = kernel ? replay_kernel(path, *kernel, *from, replay_options)
                                : replay_bundle(path, replay_options, [](const std::string& about) {
                                    // Out before the step runs: it may end this process.
@@ -25,7 +28,7 @@ int run_replay(const ParsedOptions& options) {
                                    fflush(stdout);
                                  });
   fputs(replay.text.c_str(), stdout);
-  deliver_outputs(replay.outputs, options);
+  deliver_outputs(replay.outputs, {}, options);
   return 0;
 }
 

@@ -9,6 +9,7 @@
 #include "driver/executable_package.h"
 #include "minify/dump.h"
 #include "minify/package_program.h"
+#include "package_inputs.h"
 #include "values.h"
 
 namespace kiln::cli {
@@ -23,28 +24,24 @@ void print_timing(std::vector<double> seconds) {
 }
 
 // This command never starts a compiler: what it runs is in the package.
-int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
+int run_package(const ParsedOptions& options, const Settings& settings, minify::DumpOnFailure& dump) {
   const std::string& path = options.positional[0];
   PackageOptions package_options;
   package_options.settings = options.values("--config");
   package_options.custom_op_libs = options.values("--custom-op-lib");
   package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
   const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);
-  const std::vector<std::string> input_names = package_input_names(path);
-  std::vector<Datum> inputs;
-  if (const auto file = options.value("--inputs")) {
-    inputs = read_inputs(*file, input_names);
-  } else if (auto samples = package_sample_inputs(path)) {
-    inputs = std::move(*samples);
-  } else if (!input_names.empty()) {
-    fail_user("K0674", str(path, " carries no sample inputs: give --inputs"));
-  }
+  const std::vector<Datum> inputs = package_inputs(path, options);
   dump.set_inputs(inputs);
   dump.before();
+  package_options.fault = [&](const std::string& text) {
+    dump.failed();
+    trace_error(Error(ErrorKind::user, "K0638", text), settings);
+  };
   PackageExecutable package(path, package_options);
   const CallResult result = package.call(inputs);
   dump.finished(result);
-  deliver_outputs(result.outputs, options);
+  deliver_outputs(result.outputs, package_output_keys(path), options);
   if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));
   return 0;
 }
@@ -52,6 +49,8 @@ int run_package(const ParsedOptions& options, minify::DumpOnFailure& dump) {
 int run_watched(const ParsedOptions& options) {
   const Settings settings =
       settings_of(options, Phase::run);  // refuses keys that come too late; the runtime has its own
+  require_package(options.positional[0]);
+  check_output_option(options);
   for (const std::string& note : tell_of_package(options.positional[0], settings))
     fprintf(stderr, "note: %s\n", note.c_str());
   const std::string& path = options.positional[0];
@@ -60,7 +59,7 @@ int run_watched(const ParsedOptions& options) {
       [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); },
       [&] { return minify::settings_of_package(path); });
   try {
-    return run_package(options, dump);
+    return run_package(options, settings, dump);
   } catch (const Error& error) {
     dump.failed();
     trace_error(error, settings);
@@ -78,9 +77,10 @@ Command run_command() {
   spec.summary = "runs a package";
   spec.details =
       "Without --inputs it runs on the sample inputs that the model was exported with. Files may be .pt, .npy, .npz or "
-      ".safetensors.";
+      ".safetensors: a list in the model's order, or names, which must all match the model's. A .pt may be nested as "
+      "forward takes its arguments. Constant arguments may be left out.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--output", "-o", "OUT", "writes the outputs to this file", false},
       {"--repeat", "", "N", "calls it N more times and prints how long a call takes", false},
       {"--device-index", "", "I", "which device of the package's kind", false},

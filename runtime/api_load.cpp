@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/native_stack.h"
 #include "base/settings.h"
 #include "runtime/api_handles.h"
@@ -18,11 +19,24 @@ using namespace kiln::runtime;
 
 namespace {
 
+void check_list(const char* const* texts, size_t count, const char* name) {
+  const char* what = !texts && count != 0 ? " is NULL, and its count is not 0" : nullptr;
+  for (size_t i = 0; i < count && texts; ++i)
+    if (!texts[i]) what = " has an element that is NULL";
+  if (what) fail_user("K0660", str("kiln_load_options.", name, what));
+}
+
 // Options that a caller built against an older header may not have: read what its struct holds, zero for the rest.
 kiln_load_options whole_options(const kiln_load_options* given) {
   kiln_load_options options{};
   options.device_index = -1;
-  if (given) std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  if (!given) return options;
+  if (given->struct_size < sizeof(size_t)) fail_user("K0660", "kiln_load_options.struct_size is not set");
+  std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  check_list(options.settings, options.setting_count, "settings");
+  check_list(options.custom_op_libraries, options.custom_op_library_count, "custom_op_libraries");
+  if (options.allocator && (!options.allocator->allocate || !options.allocator->release))
+    fail_user("K0660", "kiln_load_options.allocator lacks a function");
   return options;
 }
 
@@ -41,9 +55,11 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.threads = static_cast<int>(settings.get_int("cpp.threads"));
   out.parallel_for = options.parallel_for;
   out.parallel_for_user = options.parallel_for_user;
-  out.check_inputs = !settings.given("check_inputs") || settings.get_bool("check_inputs");
+  out.check_inputs = settings.get_optional_int("check_inputs").value_or(1) != 0;
+  out.report_copies = settings.get_optional_int("check_inputs") == 1;
   out.debug.printer_mode = static_cast<int>(settings.get_int("aot_inductor.debug_intermediate_value_printer"));
   out.debug.printer_filter = settings.get_list("aot_inductor.filtered_kernel_names");
+  out.debug.printer_style = settings.get_list("intermediate_value_style");
   out.debug.save_dir = settings.get_string("intermediate_value_dir");
   out.debug.nan_asserts = settings.get_bool("nan_asserts");
   out.debug.check_bounds = settings.get_bool("check_bounds");
@@ -51,6 +67,8 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.debug.trace_dir = settings.get_string("TORCH_TRACE");
   out.debug.fault_values = settings.get_bool("fault_values");
   out.debug.separate_buffers = settings.get_bool("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  // The command always does; a program that has handlers of its own is asked first.
+  out.debug.name_faults = settings.given("name_faults") ? settings.get_bool("name_faults") : Tools::has_tools_inside();
   if (out.debug.separate_buffers && !options.allocator) out.allocator = guard_allocator();
   for (const std::string& note : settings.notes()) out.log.write(KILN_LOG_WARNING, note);
   return out;
@@ -75,12 +93,24 @@ SpecText describe(const Program& program, int32_t buffer) {
   return text;
 }
 
+VerifyWeights verify_weights(const kiln_load_options& options, const Settings& settings) {
+  if (options.verify_weights < -1 || options.verify_weights > 1)
+    fail_user("K0660", "kiln_load_options.verify_weights must be -1, 0 or 1");
+  if (options.verify_weights != 0) return options.verify_weights > 0 ? VerifyWeights::always : VerifyWeights::never;
+  const std::optional<int64_t> wanted = settings.get_optional_int("verify_weights");
+  if (!wanted) return VerifyWeights::small;
+  return *wanted == 1 ? VerifyWeights::always : VerifyWeights::never;
+}
+
 std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_load_options& options,
-                                       ModelOptions model) {
+                                       ModelOptions model, VerifyWeights weights) {
   std::vector<std::string> libraries(options.custom_op_libraries,
                                      options.custom_op_libraries + options.custom_op_library_count);
-  ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features());
+  ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features(), weights);
   auto handle = std::make_unique<kiln_model>();
+  if (options.device_index > 0)
+    model.log.write(KILN_LOG_WARNING, str("device index ", options.device_index,
+                                          " does nothing: the package runs on the CPU, of which there is one"));
   handle->model = std::make_shared<Model>(std::move(parts), std::move(model));
   const Program& program = handle->model->program();
   for (const format::Input& in : program.plan.inputs)
@@ -97,8 +127,10 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
 }
 
 // `path`: empty for a package in memory.
-kiln_model* load(const PackageSource& source, const std::string& path, const kiln_load_options& options) {
-  const Settings settings = read_settings(options);
+kiln_model* load(PackageSource source, const std::string& path, const kiln_load_options& options) {
+  Settings settings = read_settings(options);
+  for (const std::string& assignment : package_settings(source)) settings.set_package_default(assignment);
+  source.code_dir = settings.get_string("code_dir");
   const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
   const NativeStackScope scope(stacks);
   ModelOptions model = model_options(options, settings);
@@ -107,8 +139,14 @@ kiln_model* load(const PackageSource& source, const std::string& path, const kil
   const std::shared_ptr<MinifierDump> dump = tools || Tools::has_tools_inside()
                                                  ? nullptr
                                                  : MinifierDump::make(settings, path, as_text(source.bytes), model.log);
+  if (dump || options.fault)
+    model.debug.crashed = [dump, fault = options.fault, user = options.fault_user](const std::string& text,
+                                                                                   const CallInputs* call) {
+      if (dump) call ? dump->failed(call->values, call->count) : dump->load_failed();
+      if (fault) fault(user, text.c_str());
+    };
   try {
-    auto handle = load_model(source, options, std::move(model));
+    auto handle = load_model(source, options, std::move(model), verify_weights(options, settings));
     handle->path = path;
     handle->tools = tools;
     handle->dump = dump;
@@ -173,8 +211,9 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   KILN_REQUIRE(path && out);
   *out = nullptr;
   return guarded([&] {
+    if (is_directory(path)) fail_user("K0520", not_a_package_text(path, FileKind::directory));
     auto file = MappedFile::open(path);
-    *out = load({file->bytes(), path, file}, path, whole_options(options));
+    *out = load({file->bytes(), path, file, "", nullptr}, path, whole_options(options));
   });
 }
 
@@ -182,7 +221,7 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr}, "",
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr}, "",
                 whole_options(options));
   });
 }
@@ -208,7 +247,7 @@ size_t kiln_input_count(const kiln_model* model) { return model ? model->inputs.
 size_t kiln_output_count(const kiln_model* model) { return model ? model->outputs.size() : 0; }
 
 kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* out) {
-  KILN_REQUIRE(model && out && index < model->inputs.size());
+  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < model->inputs.size());
   const format::Input& input = model->model->plan().inputs[index];
   kiln_spec spec{};
   spec.name = input.name.c_str();
@@ -221,11 +260,11 @@ kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* ou
 }
 
 kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* out) {
-  KILN_REQUIRE(model && out && index < model->outputs.size());
+  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < model->outputs.size());
   const format::Output& output = model->model->plan().outputs[index];
   const int32_t kinds[] = {KILN_TENSOR, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_NONE};
   kiln_spec spec{};
-  spec.name = output.name.c_str();
+  spec.name = output.shown_name().c_str();
   spec.kind = kinds[static_cast<size_t>(output.what)];
   if (output.what == format::OutputWhat::tensor)
     fill_tensor_spec(model->model->program(), output.buffer, model->outputs[index], spec);
@@ -235,7 +274,7 @@ kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* o
 
 size_t kiln_symbol_count(const kiln_model* model) { return model ? model->model->plan().symbols.size() : 0; }
 kiln_status kiln_symbol_spec(const kiln_model* model, size_t index, kiln_symbol* out) {
-  KILN_REQUIRE(model && out && index < kiln_symbol_count(model));
+  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < kiln_symbol_count(model));
   const format::Symbol& s = model->model->plan().symbols[index];
   bool from_data = s.source == format::SymbolSource::step || s.source == format::SymbolSource::iteration;
   kiln_symbol symbol{0, s.name.c_str(), s.low, s.high, from_data, s.input, s.dim};

@@ -1,22 +1,11 @@
 #include "runtime/checked_steps.h"
 
 #include "base/error.h"
-#include "kiln/debug_library.h"
-#include "runtime/companion.h"
+#include "runtime/checked_code.h"
 #include "runtime/step_text.h"
 
 namespace kiln::runtime {
 namespace {
-
-const kiln_debug_library& open_library() {
-  std::vector<std::string> places;
-  const auto entry =
-      reinterpret_cast<kiln_debug_library_fn>(open_companion("libkiln_debug.so", "kiln_debug_entry", places));
-  if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) return *entry();
-  fail_user("K0639",
-            str("check_bounds needs libkiln_debug.so of this version of Kiln, which was not found: looked for ",
-                join(places, ", ")));
-}
 
 class CheckedSteps : public StepObserver {
  public:
@@ -47,7 +36,7 @@ std::unique_ptr<StepObserver> make_checked_steps(const PackageFiles* files) {
     fail_user("K0639",
               "check_bounds needs debug/loops.txt of the package's debug section, which was stripped: put the "
               "sidecar <package>.debug beside the package, or compile without --strip-debug");
-  const kiln_debug_library& library = open_library();
+  const kiln_debug_library& library = open_debug_library();
   void* checked = library.open(reinterpret_cast<const char*>(loops->data()), loops->size());
   if (!checked) throw Error(ErrorKind::user, library.error_code(), library.error());
   return std::make_unique<CheckedSteps>(library, checked);

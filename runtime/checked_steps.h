@@ -1,6 +1,6 @@
 // Setting check_bounds: generated kernels are not launched but executed by the loop interpreter, every load and store
 // checked against its buffer. The interpreter is no part of the runtime: it comes from libkiln_debug.so
-// (kiln/debug_library.h), which is opened here.
+// (kiln/debug_library.h), which is opened here. What the machine code itself touches: runtime/checked_code.h.
 #pragma once
 #include <memory>
 

@@ -94,9 +94,19 @@ std::unique_ptr<CodeModule> load_shared_object(ByteSpan bytes, const std::string
                 "the code is damaged; TMPDIR may name a directory that allows it"));
 }
 
+std::unique_ptr<CodeModule> load_kept_object(ByteSpan bytes, const std::string& path) {
+  make_directories(parent_path(path), 0700);
+  const bool there = file_exists(path) && read_file(path) == as_text(bytes);
+  if (!there) write_file_atomic(path, as_text(bytes));
+  void* handle = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (!handle) fail_user("K0512", str("the code in ", path, " could not be loaded: ", loader_error()));
+  return std::make_unique<SharedObject>(handle, -1);
+}
+
 std::unique_ptr<CodeModule> open_shared_object(const std::string& path) {
   // Without a slash dlopen would search the system's library path instead of taking the file.
   std::string file = path.find('/') == std::string::npos ? str("./", path) : path;
+  if (is_stream(file)) fail_user("K0513", str("the library ", path, " could not be loaded: not a regular file"));
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail_user("K0513", str("the library ", path, " could not be loaded: ", loader_error()));
   return std::make_unique<SharedObject>(handle, -1);

@@ -19,6 +19,9 @@ class CodeModule {
 };
 
 std::unique_ptr<CodeModule> load_shared_object(ByteSpan bytes, const std::string& label);
+// From a file of this path, which is written unless it is there already, and stays: perf reads the names of kernels
+// from it when the process has ended. Throws K0512.
+std::unique_ptr<CodeModule> load_kept_object(ByteSpan bytes, const std::string& path);
 std::unique_ptr<CodeModule> open_shared_object(const std::string& path);  // of a user's custom operators
 
 }  // namespace kiln::runtime

@@ -24,6 +24,7 @@ __attribute__((tls_model("initial-exec"))) thread_local const RunningStep* curre
 
 struct sigaction previous[watched.size()];
 std::atomic<bool> armed[watched.size()];
+std::atomic<bool> complete{false};  // all of them are armed, and the reporter waits
 
 void put(const char* text, size_t bytes) {
   while (bytes > 0) {
@@ -80,7 +81,8 @@ void ask_reporter(const RunningStep* step, int signal, const void* address) {
   const Request request{step, signal, address}, *pointer = &request;
   if (first && write(requests[1], &pointer, sizeof pointer) != sizeof pointer) return;
   pollfd wait{answers[0], POLLIN, 0};
-  if (poll(&wait, 1, report_milliseconds) <= 0) return put("no fault bundle: a lock was held that writing it needs\n");
+  if (poll(&wait, 1, report_milliseconds) <= 0)
+    return put("no more can be said: a lock was held that the report needs\n");
   char done;
   if (first && read(answers[0], &done, 1) == 1) reporting = false;
 }
@@ -89,6 +91,7 @@ void ask_reporter(const RunningStep* step, int signal, const void* address) {
 void restore(int signal) {
   for (size_t i = 0; i < watched.size(); ++i)
     if (watched[i] == signal) sigaction(signal, &previous[i], nullptr), armed[i] = false;
+  complete = false;
 }
 
 // The address lies where the stack pointer is: the step has used its stack up. The guard page below a thread's stack is
@@ -117,7 +120,8 @@ void handle(int signal, siginfo_t* info, void* context) {
     put(signal_name(signal));
     if (stack_used_up(signal, info, context)) put(", the stack is used up,");
     put(" inside ");
-    put(step->text.data(), step->text.size());
+    const std::string_view text = step->text();
+    put(text.data(), text.size());
     put("\n");
     ask_reporter(step, signal, info->si_addr);
   }
@@ -174,6 +178,7 @@ const char* signal_name(int signal) {
 }
 
 void install_fault_handlers() {
+  if (complete.load(std::memory_order_relaxed)) return;
   static std::mutex mutex;
   const std::lock_guard lock(mutex);
   start_reporter();
@@ -185,6 +190,9 @@ void install_fault_handlers() {
     sigemptyset(&action.sa_mask);
     armed[i] = sigaction(watched[i], &action, &previous[i]) == 0;
   }
+  static const int forks = pthread_atfork(nullptr, nullptr, [] { complete = false; });
+  (void)forks;
+  complete = true;
 }
 
 StepMark::StepMark(const RunningStep* step) : before_(current) {

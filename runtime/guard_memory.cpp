@@ -3,7 +3,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
+
+#include "base/error.h"
 
 namespace kiln::runtime {
 namespace {
@@ -20,6 +23,7 @@ Region region(size_t bytes, size_t alignment) {
 }
 
 constexpr size_t most_alignment = 4096;
+constexpr std::byte beside_pattern{0xa5};
 
 void* allocate(void*, size_t bytes, size_t alignment) {
   if (bytes > SIZE_MAX / 2) return nullptr;
@@ -48,5 +52,39 @@ void release(void*, void* memory, size_t bytes) {
 }  // namespace
 
 Allocator guard_allocator() { return {allocate, release, nullptr}; }
+
+GuardRegion::GuardRegion(int64_t bytes, Flush flush) : bytes_(bytes) {
+  const size_t page = page_bytes(), wanted = static_cast<size_t>(bytes);
+  inside_bytes_ = (wanted + page - 1) / page * page;
+  void* memory = MAP_FAILED;
+  // Where addresses are scarce (ulimit -v) a page on each side must do.
+  size_t guard = guard_bytes;
+  for (; memory == MAP_FAILED && guard >= page; guard = guard > page ? page : 0) {
+    whole_bytes_ = inside_bytes_ + 2 * guard;
+    memory = mmap(nullptr, whole_bytes_, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (memory != MAP_FAILED) break;
+  }
+  if (memory == MAP_FAILED)
+    fail_user("K0650", str("out of memory: ", bytes_text(wanted), " between guard pages were asked for"));
+  whole_ = static_cast<std::byte*>(memory);
+  inside_ = whole_ + guard;
+  if (inside_bytes_ > 0 && mprotect(inside_, inside_bytes_, PROT_READ | PROT_WRITE) != 0) {
+    munmap(whole_, whole_bytes_);
+    fail_user("K0650", str("out of memory: ", bytes_text(wanted), " between guard pages were asked for"));
+  }
+  data_ = flush == Flush::end ? inside_ + inside_bytes_ - wanted : inside_;
+  std::fill(inside_, data_, beside_pattern);
+  std::fill(data_ + wanted, inside_ + inside_bytes_, beside_pattern);
+}
+
+GuardRegion::~GuardRegion() { munmap(whole_, whole_bytes_); }
+
+std::optional<int64_t> GuardRegion::written_beside() const {
+  for (const std::byte* at = data_; at != inside_;)
+    if (*--at != beside_pattern) return at - data_;
+  for (const std::byte* at = data_ + bytes_; at != inside_ + inside_bytes_; ++at)
+    if (*at != beside_pattern) return at - (data_ + bytes_);
+  return std::nullopt;
+}
 
 }  // namespace kiln::runtime

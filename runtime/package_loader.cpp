@@ -3,24 +3,38 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
+#include "runtime/kernel_table.h"
 
 namespace kiln::runtime {
 namespace {
+
+std::shared_ptr<const ZipReader> open_archive(const PackageSource& source) {
+  if (!begins_like_zip(source.bytes)) fail_user("K0520", not_a_package_text(source.label, file_kind(source.bytes)));
+  return std::make_shared<ZipReader>(source.bytes, source.label);
+}
+
+bool is_plan(const ZipEntry& entry) {
+  return entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan");
+}
+
+// Up to the slash before "plan".
+std::string folder_of(const ZipEntry& plan) { return plan.name.substr(0, plan.name.size() - 4); }
 
 class Loader {
  public:
   Loader(const PackageSource& source, const Allocator& allocator, const Log& log)
       : source_(source),
-        zip_holder_(std::make_shared<ZipReader>(source.bytes, source.label)),
+        zip_holder_(source.zip ? source.zip : open_archive(source)),
         zip_(*zip_holder_),
         allocator_(allocator),
         log_(log) {}
 
-  ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features) {
+  ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features, VerifyWeights weights) {
     const ZipEntry& plan = find_plan();
-    folder_ = plan.name.substr(0, plan.name.size() - 4);  // up to the slash before "plan"
+    folder_ = folder_of(plan);
     zip_.check_crc(plan);
     parts_.plan = format::read_plan(zip_.stored(plan));
     check_fits();
@@ -29,6 +43,7 @@ class Loader {
     find_sidecar();
     load_origins();
     load_custom(custom_libraries);
+    if (weights != VerifyWeights::never) verify_weights(weights == VerifyWeights::always);
     for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
     parts_.keep = source_.keep;
     parts_.files = files_;
@@ -40,18 +55,13 @@ class Loader {
     const ZipEntry* found = nullptr;
     std::vector<std::string> models;
     for (const ZipEntry& entry : zip_.entries()) {
-      bool ours = entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan");
-      if (!ours) continue;
+      if (!is_plan(entry)) continue;
       if (!found) found = &entry;
       models.push_back(entry.name);
     }
     if (models.size() > 1) fail_unsupported("K0520", str(source_.label, " holds several models: ", join(models, ", ")));
     if (found) return *found;
-    bool exported = std::any_of(zip_.entries().begin(), zip_.entries().end(),
-                                [](const ZipEntry& e) { return ends_with(e.name, "models/model.json"); });
-    fail_user("K0520",
-              str(source_.label, exported ? " is an exported program, not a compiled package: run `kiln compile` on it"
-                                          : " is no package of Kiln: it has no data/kiln/<model>/plan"));
+    fail_user("K0520", not_a_package_text(source_.label, file_kind(zip_)));
   }
 
   void check_fits() const {
@@ -66,6 +76,23 @@ class Loader {
                 str("the package was compiled for ",
                     plan.device_type == 1 ? "1(cuda)" : str("device type ", int{plan.device_type}),
                     ", and this runtime loads it for 0(cpu): the device types of compiling and loading must agree"));
+    check_manifest();
+  }
+
+  // The manifest is for people, but what it says of the device must be so: the plan decides nothing else than it.
+  void check_manifest() const {
+    const ZipEntry* manifest = zip_.find(folder_ + "manifest.json");
+    if (!manifest) return;
+    const std::string_view text = as_text(zip_.stored(*manifest));
+    const size_t key = text.find("\"device\""), colon = text.find(':', key);
+    if (key == std::string_view::npos || colon == std::string_view::npos) return;
+    const size_t open = text.find('"', colon), close = text.find('"', open + 1);
+    if (open == std::string_view::npos || close == std::string_view::npos) return;
+    const std::string_view device = text.substr(open + 1, close - open - 1);
+    if (device != "cpu")
+      fail_user("K0522", str("the manifest of ", source_.label, " says that it was compiled for ", device,
+                             ", and this runtime loads it for 0(cpu): the device types of compiling and loading must "
+                             "agree"));
   }
 
   // Entries are named by their whole path, or from the folder of the plan.
@@ -83,7 +110,11 @@ class Loader {
     const ZipEntry& object = entry(code.entry);
     zip_.check_crc(object);
     parts_.target = code.target;
-    parts_.code = load_shared_object(zip_.stored(object), str(source_.label, ":", code.entry));
+    const std::string label = str(source_.label, ":", code.entry);
+    const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
+    parts_.code = source_.code_dir.empty() ? load_shared_object(zip_.stored(object), label)
+                                           : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
+    check_kernels(parts_.plan, *parts_.code, label);
   }
 
   // --strip-debug puts the debug section into a file of its own; where it lies beside the package it is used.
@@ -103,9 +134,9 @@ class Loader {
   }
 
   void load_origins() {
-    const auto found = files_->entry("debug/origins");
-    if (!found) return;
     try {
+      const auto found = files_->entry("debug/origins");
+      if (!found) return;
       parts_.origins = format::read_origins(*found);
     } catch (const Error& error) {
       log_.write(KILN_LOG_WARNING, str("the debug section is left out: ", error.message()));
@@ -129,6 +160,21 @@ class Loader {
       parts_.custom_code.push_back(open_shared_object(path));
       add_custom_ops(*parts_.custom_code.back(), path, parts_.custom_ops);
     }
+  }
+
+  // A flipped bit in a weight gives a model that runs and is wrong. Small models are looked at always: it takes no time
+  // that shows beside loading their code.
+  void verify_weights(bool all) const {
+    constexpr uint64_t small_enough = 4 << 20;
+    std::vector<const ZipEntry*> entries;  // each once, however many constants look into it
+    for (const format::Constant& constant : parts_.plan.constants)
+      if (!constant.entry.empty()) entries.push_back(&entry(constant.entry));
+    std::sort(entries.begin(), entries.end());
+    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+    uint64_t bytes = 0;
+    for (const ZipEntry* one : entries) bytes += one->bytes;
+    if (!all && bytes > small_enough) return;
+    for (const ZipEntry* one : entries) zip_.check_crc(*one);
   }
 
   ConstantData load_constant(const format::Constant& constant) const {
@@ -173,6 +219,23 @@ class Loader {
 
 }  // namespace
 
+std::vector<std::string> package_settings(PackageSource& source) {
+  std::vector<std::string> out;
+  try {
+    source.zip = open_archive(source);
+    const auto& entries = source.zip->entries();
+    const auto plan = std::find_if(entries.begin(), entries.end(), is_plan);
+    const ZipEntry* found = plan == entries.end() ? nullptr : source.zip->find(folder_of(*plan) + "settings");
+    if (!found) return out;
+    source.zip->check_crc(*found);
+    for (const std::string& line : split(as_text(source.zip->stored(*found)), '\n'))
+      if (!line.empty()) out.push_back(line);
+  } catch (const Error&) {
+    return {};
+  }
+  return out;
+}
+
 void add_custom_ops(const CodeModule& module, const std::string& label, CustomOps& ops) {
   auto entry = reinterpret_cast<kiln_custom_ops_fn>(module.symbol("kiln_custom_ops"));
   if (!entry) fail_user("K0513", str(label, " is no custom operator library: it does not export kiln_custom_ops"));
@@ -185,8 +248,9 @@ void add_custom_ops(const CodeModule& module, const std::string& label, CustomOp
 }
 
 ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries,
-                        const Allocator& allocator, const Log& log, const CpuFeatures& features) {
-  return Loader(source, allocator, log).run(custom_libraries, features);
+                        const Allocator& allocator, const Log& log, const CpuFeatures& features,
+                        VerifyWeights weights) {
+  return Loader(source, allocator, log).run(custom_libraries, features, weights);
 }
 
 }  // namespace kiln::runtime

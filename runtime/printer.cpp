@@ -1,7 +1,11 @@
 #include "runtime/printer.h"
 
+#include <atomic>
 #include <cstdio>
 
+#include "base/error.h"
+#include "base/json.h"
+#include "runtime/element.h"
 #include "runtime/step_text.h"
 #include "runtime/tensor_statistics.h"
 
@@ -25,13 +29,13 @@ std::string checksum_text(uint64_t checksum) {
 
 class Printer : public StepObserver {
  public:
-  Printer(bool names_only, KernelFilter filter, Log log)
-      : names_only_(names_only), filter_(std::move(filter)), log_(log) {}
+  Printer(bool names_only, bool written_only, KernelFilter filter, Log log)
+      : names_only_(names_only), written_only_(written_only), filter_(std::move(filter)), log_(log) {}
 
   bool wants(const char* name) const override { return filter_.matches(name); }
 
   kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
-    if (names_only_ && when == KILN_AFTER_STEP) return KILN_HOOK_CONTINUE;
+    if (names_only_ ? when == KILN_AFTER_STEP : written_only_ && when == KILN_BEFORE_STEP) return KILN_HOOK_CONTINUE;
     std::string line = first_line(step);
     std::string text = str("[ ", when_text(when), " - ", step.name, " ] run ", step.run, iterations_text(step),
                            line.empty() ? "" : "  ", line);
@@ -41,15 +45,17 @@ class Printer : public StepObserver {
   }
 
  private:
-  static std::string arguments(kiln_hook_when when, const kiln_step& step) {
+  std::string arguments(kiln_hook_when when, const kiln_step& step) const {
     size_t name_width = 0, source_width = 0;
     for (size_t i = 0; i < step.arg_count; ++i) {
+      if (written_only_ && (step.args[i].access & 2) == 0) continue;
       name_width = std::max(name_width, std::string_view(step.args[i].name).size());
       source_width = std::max(source_width, source_of(step.args[i]).size());
     }
     std::string text;
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
+      if (written_only_ && (arg.access & 2) == 0) continue;
       text += str("\n  ", pad(arg.name, name_width), "  ", pad(access_text(arg.access), 7), "  ",
                   pad(source_of(arg), source_width), "  ", tensor_text(arg.tensor));
       const bool unwritten = when == KILN_BEFORE_STEP && not_yet_written(arg);
@@ -69,15 +75,110 @@ class Printer : public StepObserver {
                "checksum ", checksum_text(s.checksum), "\n", indent, "[", join_map(s.first, ", ", number_text), more);
   }
 
-  bool names_only_;
+  bool names_only_, written_only_;
   KernelFilter filter_;
   Log log_;
 };
 
+// One line per value that a step wrote.
+class ValueLines : public StepObserver {
+ public:
+  ValueLines(PrinterStyle style, KernelFilter filter, Log log) : style_(style), filter_(std::move(filter)), log_(log) {}
+
+  bool wants(const char* name) const override { return filter_.matches(name); }
+
+  kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
+    if (when == KILN_BEFORE_STEP || (step.run == 0 && !style_.init)) return KILN_HOOK_CONTINUE;
+    std::string lines;
+    for (size_t i = 0; i < step.arg_count; ++i) {
+      if ((step.args[i].access & 2) == 0) continue;
+      lines += str(lines.empty() ? "" : "\n", style_.json ? json_line(step, step.args[i]) : row(step, step.args[i]));
+    }
+    if (lines.empty()) return KILN_HOOK_CONTINUE;
+    if (!style_.json && !headed_.exchange(true)) lines = heading() + "\n" + lines;
+    log_.write(KILN_LOG_INFO, lines);
+    return KILN_HOOK_CONTINUE;
+  }
+
+ private:
+  // Of the operators in the kernel the one that the value is named after, else the last.
+  static const kiln_origin* origin_of(const kiln_step& step, const kiln_step_arg& arg) {
+    for (size_t i = 0; i < step.origin_count; ++i)
+      if (std::string_view(step.origins[i].node) == arg.name) return &step.origins[i];
+    return step.origin_count > 0 ? &step.origins[step.origin_count - 1] : nullptr;
+  }
+  static std::string type_of(const DLTensor& tensor) {
+    const auto dtype = dtype_of(tensor.dtype);
+    return str(dtype ? dtype_torch_name(*dtype) : "?", " ", dims_text(tensor.shape, tensor.ndim));
+  }
+  static std::string heading() {
+    return str(pad("run", 4), pad("value", 24), "  ", pad("type", 22), "  ", pad("min", 11), " ", pad("max", 11), " ",
+               pad("mean", 11), " ", pad("std", 11), " ", pad("nan", 6), " ", pad("inf", 6), " from");
+  }
+  static std::string row(const kiln_step& step, const kiln_step_arg& arg) {
+    const TensorStatistics s = tensor_statistics(arg.tensor, 0);
+    auto number = [&](double value) { return pad(s.count == 0 ? "-" : number_text(value), 11); };
+    std::string text =
+        str(pad(str(step.run, iterations_text(step)), 4), pad(arg.name, 24), "  ", pad(type_of(arg.tensor), 22), "  ",
+            number(s.minimum), " ", number(s.maximum), " ", number(s.mean), " ", number(s.deviation), " ",
+            pad(std::to_string(s.nan), 6), " ", pad(std::to_string(s.infinite), 6), " ", step.name);
+    if (const kiln_origin* origin = origin_of(step, arg))
+      text += str(*origin->module ? "  " : "", origin->module, *origin->line ? "  " : "", origin->line);
+    return text;
+  }
+  static std::string json_line(const kiln_step& step, const kiln_step_arg& arg) {
+    const TensorStatistics s = tensor_statistics(arg.tensor, shown_elements);
+    Json record = Json::object(), sizes = Json::array(), strides = Json::array(), iterations = Json::array(),
+         first = Json::array();
+    for (int32_t d = 0; d < arg.tensor.ndim; ++d) sizes.push(arg.tensor.shape[d]), strides.push(arg.tensor.strides[d]);
+    for (size_t i = 0; i < step.loop_depth; ++i) iterations.push(step.iterations[i]);
+    for (double value : s.first) first.push(value);
+    const auto dtype = dtype_of(arg.tensor.dtype);
+    record.set("run", static_cast<int64_t>(step.run)), record.set("step", static_cast<int64_t>(step.number));
+    record.set("iterations", std::move(iterations)), record.set("kernel", step.name), record.set("value", arg.name);
+    record.set("dtype", dtype ? dtype_torch_name(*dtype) : "?");
+    record.set("sizes", std::move(sizes)), record.set("strides", std::move(strides));
+    record.set("count", s.count), record.set("min", s.minimum), record.set("max", s.maximum);
+    record.set("mean", s.mean), record.set("std", s.deviation), record.set("nan", s.nan), record.set("inf", s.infinite);
+    record.set("zero", s.zero), record.set("checksum", checksum_text(s.checksum)),
+        record.set("first", std::move(first));
+    if (const kiln_origin* origin = origin_of(step, arg)) {
+      record.set("module", origin->module), record.set("op", origin->op), record.set("node", origin->node);
+      record.set("line", origin->line);
+    }
+    return json_text(record);
+  }
+
+  PrinterStyle style_;
+  KernelFilter filter_;
+  Log log_;
+  std::atomic<bool> headed_{false};
+};
+
 }  // namespace
 
-std::unique_ptr<StepObserver> make_printer(bool names_only, KernelFilter filter, const Log& log) {
-  return std::make_unique<Printer>(names_only, std::move(filter), log);
+PrinterStyle parse_printer_style(const std::vector<std::string>& words) {
+  PrinterStyle style;
+  for (const std::string& word : words) {
+    const std::string name = lower_case(word);
+    if (name == "written")
+      style.written = true;
+    else if (name == "table")
+      style.table = true;
+    else if (name == "json")
+      style.json = true;
+    else if (name == "init")
+      style.init = true;
+    else
+      fail_user("K0142", str("intermediate_value_style takes written, table, json and init, not '", word, "'"));
+  }
+  if (style.table && style.json) fail_user("K0142", "intermediate_value_style is table or json, not both");
+  return style;
+}
+
+std::unique_ptr<StepObserver> make_printer(bool names_only, PrinterStyle style, KernelFilter filter, const Log& log) {
+  if (!names_only && (style.table || style.json)) return std::make_unique<ValueLines>(style, std::move(filter), log);
+  return std::make_unique<Printer>(names_only, style.written, std::move(filter), log);
 }
 
 }  // namespace kiln::runtime

@@ -34,11 +34,18 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   if (scratch_stride_ > 0) scratch_.grow(model_.allocator(), scratch_stride_ * threads_);
   take_inputs(inputs, input_count);
   pin_weights(state);
+  if (model_.options().debug.separate_buffers) [[unlikely]]
+    forget_temps();
   if (program_.has_late) start_late();
   take_outputs(outputs, output_count);
-  if (hooks_built && (hook_ || model_.watch().on())) [[unlikely]] {
-    start_watching(model_.watch().next_run());
-    block<true>(program_.main);
+  if (hooks_built && (hook_ || model_.watch().any())) [[unlikely]] {
+    call_inputs_ = inputs, call_input_count_ = input_count, in_call_ = true;
+    if (hook_ || model_.watch().on()) {
+      start_watching(model_.watch().next_run());
+      block<true>(program_.main);
+    } else {
+      run_named(program_.main);
+    }
   } else {
     block<false>(program_.main);
   }
@@ -55,9 +62,12 @@ void Run::derive(const Weights& weights, const InitSlice& slice) {
   set_constants(weights);
   place_temps(true);
   hook_ = nullptr;
+  in_call_ = false;
   if (hooks_built && model_.watch().on()) {
     start_watching(0);
     block<true>(slice.steps);
+  } else if (hooks_built && model_.watch().any()) {
+    run_named(slice.steps);
   } else {
     block<false>(slice.steps);
   }
@@ -92,6 +102,12 @@ std::byte* Run::own_memory(size_t owner, const BufferLayout& layout) {
   own_memory_.resize(program_.plan.buffers.size());
   own_memory_[owner] = Block(model_.allocator(), layout.group_bytes, memory_alignment);
   return own_memory_[owner].data();
+}
+
+// What an earlier run left in temps must not look as if this one had written it.
+void Run::forget_temps() {
+  for (const Block& memory : own_memory_)
+    if (memory.data()) std::fill_n(memory.data(), memory.bytes(), std::byte{0xff});
 }
 
 void Run::set_group(int32_t owner, std::byte* memory) {

@@ -17,6 +17,7 @@
 
 namespace kiln::runtime {
 
+class GuardedArguments;
 class Model;
 class RunningStep;
 
@@ -78,6 +79,7 @@ class Run {
 
   // run_outputs.cpp
   void take_outputs(kiln_value* outputs, size_t count);
+  void check_output_itself(size_t index, const DLTensor& tensor) const;
   void check_output_tensor(size_t index, const DLTensor& tensor) const;
   void set_output(size_t index);
   void finish_outputs();
@@ -107,10 +109,20 @@ class Run {
 
   // run_observed.cpp
   class ObservedStep;
+  class NamedStep;
+  void run_named(const std::vector<int32_t>& steps);
+  std::string near(const PreparedStep& prepared, const void* address);
+  void crashed(const PreparedStep* prepared, int signal, const void* address, std::string_view text);
   void start_watching(uint64_t number);
   void launch_observed(const PreparedStep& prepared, const BoundStep& bound);
   bool notify(kiln_hook_when when, const PreparedStep& prepared, ObservedStep& observed);
   const char* writer_name(int32_t buffer) const;
+
+  // guarded_launch.cpp
+  friend class GuardedArguments;
+  void launch_guarded(const PreparedStep& prepared, const BoundStep& bound);
+  void launch_checked_code(const PreparedStep& prepared, const BoundStep& bound, GuardedArguments& arguments,
+                           kiln_kernel checked);
 
   // run_calls.cpp
   void library_step(const PreparedStep& prepared);
@@ -122,6 +134,7 @@ class Run {
   void set_constants(const Weights& weights);
   void place_temps(bool init);
   std::byte* own_memory(size_t owner, const BufferLayout& layout);
+  void forget_temps();
   void set_group(int32_t owner, std::byte* memory);
   void start_late();
   void place_late(int32_t slot);
@@ -149,18 +162,25 @@ class Run {
   uint64_t seed_ = 0;  // of the call; inside a loop mixed with its iteration
   int64_t iteration_ = 0;
   StepObserver* hook_ = nullptr;
+  // What a fault handler wants to know.
+  int32_t position_ = -1;  // of the current step
+  std::shared_ptr<const RunningStep> named_;
+  const kiln_value* call_inputs_ = nullptr;
+  size_t call_input_count_ = 0;
+  bool in_call_ = false;  // false: weights are being prepared
   // Of watched runs only.
   uint64_t run_number_ = 0;
-  std::vector<int32_t> writers_;     // by owner of memory: the position of the step that wrote it last
-  std::vector<int64_t> iterations_;  // of the loops around the current step
-  const RunningStep* running_ = nullptr;
+  std::vector<int32_t> writers_;          // by owner of memory: the position of the step that wrote it last
+  std::vector<int64_t> iterations_;       // of the loops around the current step
+  const RunningStep* running_ = nullptr;  // what a fault handler names; nullptr: nobody watches
 
   struct InputState {
     const DLTensor* tensor = nullptr;
     std::byte* data = nullptr;
     Block copy;
-    bool copied = false;
+    bool copied = false, copy_reported = false;
   };
+  void report_copy(size_t index, Dims expected, bool same_layout);
   std::vector<InputState> inputs_;
   bool any_copied_ = false;
   struct OutputState {

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "runtime/element.h"
 #include "runtime/fault_signals.h"
+#include "runtime/guarded_launch.h"
 #include "runtime/model.h"
 #include "runtime/run.h"
 #include "runtime/step_text.h"
@@ -36,17 +37,90 @@ std::string address_text(const void* address) {
   return text;
 }
 
+int64_t tensor_span(const DLTensor& tensor) {
+  int64_t last = 0;
+  for (int32_t d = 0; d < tensor.ndim; ++d) {
+    if (tensor.shape[d] == 0) return 0;
+    last += (tensor.shape[d] - 1) * tensor.strides[d];
+  }
+  auto dtype = dtype_of(tensor.dtype);
+  return dtype ? (last + 1) * dtype_bytes(*dtype) : 0;
+}
+
 }  // namespace
+
+// The current step of a run that nobody observes: what there is to say was prepared when the model was loaded.
+class Run::NamedStep : public RunningStep {
+ public:
+  explicit NamedStep(Run& run) : run_(run) {}
+  std::string_view text() const override {
+    if (run_.position_ < 0) return "a run, between its steps";
+    return run_.model_.watch().place(static_cast<size_t>(run_.position_));
+  }
+  void report(int signal, const void* address) const override {
+    const PreparedStep* step = run_.position_ < 0 ? nullptr : &run_.program_.steps[static_cast<size_t>(run_.position_)];
+    run_.crashed(step, signal, address, text());
+  }
+
+ private:
+  Run& run_;
+};
+
+void Run::run_named(const std::vector<int32_t>& steps) {
+  install_fault_handlers();
+  if (!named_) named_ = std::make_shared<NamedStep>(*this);
+  const StepMark mark(named_.get());
+  struct Ended {
+    Run& run;
+    ~Ended() { run.running_ = nullptr, run.position_ = -1; }
+  } const ended{*this};
+  running_ = named_.get();
+  block<false>(steps);
+}
+
+// Which argument the address belongs to, or is just outside of.
+std::string Run::near(const PreparedStep& prepared, const void* address) {
+  const auto at = reinterpret_cast<intptr_t>(address);
+  const int64_t close = model_.options().debug.separate_buffers ? GuardRegion::guard_bytes : 1 << 16;
+  std::string best;
+  int64_t best_distance = close;
+  for (const format::KernelArg& used : buffers_used(*prepared.step)) {
+    if (!buffer_known(used.buffer)) continue;
+    const DLTensor tensor = view(used.buffer);
+    const auto begin = reinterpret_cast<intptr_t>(tensor.data), end = begin + tensor_span(tensor);
+    const int64_t distance = at < begin ? begin - at : at >= end ? at - end + 1 : 0;
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    std::string relation = "inside";
+    if (at < begin) relation = str(distance, " bytes before the start of");
+    if (at >= end) relation = at == end ? "right behind the end of" : str(at - end, " bytes past the end of");
+    best = str("  address ", address_text(address), " is ", relation, " buffer ", program_.buffer(used.buffer).name,
+               " (", tensor_text(tensor), ")");
+  }
+  return best;
+}
+
+// On the reporting thread, while the faulting one waits.
+void Run::crashed(const PreparedStep* prepared, int signal, const void* address, std::string_view text) {
+  // Of an arithmetic fault and of an unknown instruction the address is the instruction's.
+  const std::string where = signal == SIGFPE || signal == SIGILL || !prepared ? "" : near(*prepared, address);
+  if (!where.empty()) model_.log().write(KILN_LOG_ERROR, where);
+  const CallInputs call{call_inputs_, call_input_count_};
+  if (const auto& tell = model_.options().debug.crashed)
+    tell(str(signal_name(signal), " inside ", text, where.empty() ? "" : "\n", where), in_call_ ? &call : nullptr);
+}
 
 // A step as observers see it. Lives as long as the launch; its kiln_step points into it.
 class Run::ObservedStep : public RunningStep {
  public:
   ObservedStep(Run& run, const PreparedStep& prepared, const BoundStep& bound)
       : run_(run), prepared_(prepared), bound_(bound), iterations_(run.iterations_) {
-    text = str("kernel ", prepared.step->name, " (step ", prepared.step->number, ", run ", run.run_number_,
-               iterations_text(iterations_.data(), iterations_.size()), ")",
-               run.model_.origin_text(prepared.step->number));
+    text_ = str("kernel ", prepared.step->name, " (step ", prepared.step->number, ", run ", run.run_number_,
+                iterations_text(iterations_.data(), iterations_.size()), ")",
+                run.model_.origin_text(prepared.step->number));
   }
+
+  std::string_view text() const override { return text_; }
 
   const kiln_step& view() {
     args_.clear(), names_.clear(), values_.clear();
@@ -105,45 +179,13 @@ class Run::ObservedStep : public RunningStep {
   }
 
   void report(int signal, const void* address) const override {
-    auto& self = const_cast<ObservedStep&>(*this);                                        // the run will not go on
-    const std::string where = signal == SIGFPE || signal == SIGILL ? "" : near(address);  // theirs is an instruction's
-    if (!where.empty()) run_.model_.log().write(KILN_LOG_ERROR, where);
-    self.write_bundle(str(signal_name(signal), " inside ", text, where.empty() ? "" : "\n", where));
+    run_.crashed(&prepared_, signal, address, text_);
+    const std::string where = signal == SIGFPE || signal == SIGILL ? "" : run_.near(prepared_, address);
+    auto& self = const_cast<ObservedStep&>(*this);  // the run will not go on
+    self.write_bundle(str(signal_name(signal), " inside ", text_, where.empty() ? "" : "\n", where));
   }
 
  private:
-  static int64_t tensor_span(const DLTensor& tensor) {
-    int64_t last = 0;
-    for (int32_t d = 0; d < tensor.ndim; ++d) {
-      if (tensor.shape[d] == 0) return 0;
-      last += (tensor.shape[d] - 1) * tensor.strides[d];
-    }
-    auto dtype = dtype_of(tensor.dtype);
-    return dtype ? (last + 1) * dtype_bytes(*dtype) : 0;
-  }
-
-  // Which argument the address belongs to, or is just outside of.
-  std::string near(const void* address) const {
-    const auto at = reinterpret_cast<intptr_t>(address);
-    constexpr int64_t close = 1 << 16;
-    std::string best;
-    int64_t best_distance = close;
-    for (const format::KernelArg& used : buffers_used(*prepared_.step)) {
-      if (!run_.buffer_known(used.buffer)) continue;
-      const DLTensor tensor = run_.view(used.buffer);
-      const auto begin = reinterpret_cast<intptr_t>(tensor.data), end = begin + tensor_span(tensor);
-      const int64_t distance = at < begin ? begin - at : at >= end ? at - end + 1 : 0;
-      if (distance >= best_distance) continue;
-      best_distance = distance;
-      best = str("  address ", address_text(address), " is ",
-                 distance == 0 ? std::string("inside")
-                               : str(at < begin ? distance : at - end, " bytes ",
-                                     at < begin ? "before the start of" : "past the end of"),
-                 " buffer ", run_.program_.buffer(used.buffer).name, " (", tensor_text(tensor), ")");
-    }
-    return best;
-  }
-
   Run& run_;
   const PreparedStep& prepared_;
   const BoundStep& bound_;
@@ -152,12 +194,13 @@ class Run::ObservedStep : public RunningStep {
   std::vector<const char*> names_;
   std::vector<int64_t> values_;
   std::map<std::string_view, std::vector<std::byte>> kept_;
+  std::string text_;
   kiln_step step_{};
 };
 
 void Run::start_watching(uint64_t number) {
   run_number_ = number;
-  if (model_.watch().on()) install_fault_handlers();  // a recovered fault used one up; a fork has lost the reporter
+  if (model_.watch().any()) install_fault_handlers();  // a recovered fault used one up; a fork has lost the reporter
   writers_.assign(program_.plan.buffers.size(), format::none);
   iterations_.clear();
 }
@@ -174,11 +217,19 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
   ObservedStep observed(*this, prepared, bound);
   if (watch.faults()) observed.keep_arguments();
   try {
+    // Copies of the arguments as they are now: the loops come first, because they say more of what they find.
+    const kiln_kernel checked = watch.checked_code(prepared);
+    std::optional<GuardedArguments> copies;
+    if (checked) copies.emplace(*this, prepared, GuardRegion::Flush::end);
     const bool replaced = wanted && notify(KILN_BEFORE_STEP, prepared, observed);
-    if (!replaced) {
-      StepMark mark(watch.on() ? &observed : nullptr);
-      running_ = watch.on() ? &observed : nullptr;
-      launch(prepared, bound);
+    {
+      StepMark mark(watch.any() ? &observed : nullptr);
+      running_ = watch.any() ? &observed : nullptr;
+      if (checked) launch_checked_code(prepared, bound, *copies, checked);
+      if (!replaced && model_.options().debug.separate_buffers)
+        launch_guarded(prepared, bound);
+      else if (!replaced)
+        launch(prepared, bound);
     }
     running_ = nullptr;
     for (const format::KernelArg& used : buffers_used(*prepared.step))

@@ -48,8 +48,11 @@ std::shared_ptr<Tools> Tools::when_asked(const std::string& package, const kiln_
   std::vector<std::string> looked;
   const kiln_tools_library* library = package.empty() ? nullptr : find_library(looked);
   if (library) return std::shared_ptr<Tools>(new Tools(*library, package, options, log));
-  // A trace of runs is the runtime's own work; only failures are missing in it.
-  if (!asked.empty())
+  if (asked.empty())
+    log.write(
+        KILN_LOG_WARNING,
+        "TORCH_TRACE has the runs; graph, guards, code and failures need libkiln_tools.so and a package in a file");
+  else
     log.write(KILN_LOG_WARNING,
               str(asked, package.empty() ? " needs a package in a file, not one in memory"
                                          : str(" needs libkiln_tools.so, which was not found (looked for ",

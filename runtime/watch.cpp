@@ -8,6 +8,7 @@
 #include "runtime/nan_asserts.h"
 #include "runtime/printer.h"
 #include "runtime/run_trace.h"
+#include "runtime/step_text.h"
 #include "runtime/value_saver.h"
 
 namespace kiln::runtime {
@@ -26,40 +27,79 @@ std::string lines_of(const Program& program, const format::Origins& origins, std
   return text;
 }
 
+std::string origin_lines(const format::Origins& origins, int32_t number) {
+  std::string text;
+  for (const format::StepOrigin& step : origins.steps) {
+    if (step.number != number) continue;
+    std::vector<kiln_origin> list;
+    for (size_t i = 0; i < step.lines.size(); ++i)
+      list.push_back({step.nodes[i].c_str(), step.ops[i].c_str(), step.modules[i].c_str(), step.lines[i].c_str()});
+    kiln_step view{};
+    view.origins = list.data(), view.origin_count = list.size();
+    text += origins_text(view);
+  }
+  return text;
+}
+
 }  // namespace
 
 Watch::Watch(const DebugOptions& options, const Program& program, const format::Origins& origins,
              std::shared_ptr<const PackageFiles> files, const std::string& target, const Log& log)
     : on_(options.any()) {
-  if (options.printer_mode < 0 || options.printer_mode > 3)
-    fail_user("K0142",
-              str("aot_inductor.debug_intermediate_value_printer is 0, 1, 2 or 3, not ", options.printer_mode));
+  if (options.name_faults)
+    for (const PreparedStep& step : program.steps)
+      places_.push_back(str(step.visible ? "kernel " : "step ", step.step->name, " (step ", step.step->number, ")",
+                            origin_lines(origins, step.step->number)));
+  if (any()) install_fault_handlers();
   if (!on_) return;
   if (options.printer_mode != 0) add_printer(options, program, log);
   if (options.nan_asserts)
     observers_.push_back(
         make_nan_asserts([&program, &origins](const char* name) { return lines_of(program, origins, name); }));
-  if (options.check_bounds) observers_.push_back(make_checked_steps(files.get()));
+  if (options.check_bounds) {
+    observers_.push_back(make_checked_steps(files.get()));
+    checked_code_ = CheckedCode::make(files.get(), target, log);
+    if (checked_code_)
+      for (const format::Kernel& kernel : program.plan.kernels)
+        checked_.push_back(checked_code_->function(kernel.symbol));
+  }
   if (!options.fault_dir.empty())
     faults_ =
         std::make_unique<FaultWriter>(options.fault_dir, options.fault_values, program.plan, origins, files, target);
   // Last: what the others do at a step is not the step's time.
-  if (!options.trace_dir.empty())
+  if (!options.trace_dir.empty()) add_trace(options, program, log);
+}
+
+kiln_kernel Watch::checked_code(const PreparedStep& step) const {
+  const int32_t kernel = step.step->kind == format::StepKind::kernel ? step.step->kernel : format::none;
+  return kernel >= 0 && static_cast<size_t>(kernel) < checked_.size() ? checked_[static_cast<size_t>(kernel)] : nullptr;
+}
+
+void Watch::add_trace(const DebugOptions& options, const Program& program, const Log& log) {
+  try {
     observers_.push_back(make_run_trace(options.trace_dir, options.printer_mode == 2 || options.nan_asserts, program));
-  install_fault_handlers();
+  } catch (const Error& error) {
+    log.write(KILN_LOG_WARNING, str("no trace: ", error.message()));  // the run does not need it
+  }
 }
 
 void Watch::add_printer(const DebugOptions& options, const Program& program, const Log& log) {
   const KernelFilter filter(options.printer_filter);
+  const PrinterStyle style = parse_printer_style(options.printer_style);
   std::vector<std::string> names;
   for (const PreparedStep& step : program.steps)
     if (step.visible) names.push_back(step.step->name);
-  if (!filter.patterns().empty() &&
-      std::none_of(names.begin(), names.end(), [&](const std::string& name) { return filter.matches(name.c_str()); }))
-    log.write(KILN_LOG_WARNING, str("aot_inductor.filtered_kernel_names=", join(filter.patterns(), ","),
-                                    " matches no kernel of this package; its kernels are: ", join(names, ", ")));
+  std::vector<std::string> idle;  // a part of the filter may be the one that was meant
+  for (const std::string& pattern : filter.patterns())
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return glob_match(pattern, name); }))
+      idle.push_back(pattern);
+  if (!idle.empty())
+    log.write(KILN_LOG_WARNING, str("aot_inductor.filtered_kernel_names: ", join(idle, ", "),
+                                    " matches no kernel of "
+                                    "this package; its kernels are: ",
+                                    join(names, ", ")));
   observers_.push_back(options.printer_mode == 1 ? make_value_saver(filter, options.save_dir, log)
-                                                 : make_printer(options.printer_mode == 3, filter, log));
+                                                 : make_printer(options.printer_mode == 3, style, filter, log));
 }
 
 bool Watch::wants(const char* step_name) const {

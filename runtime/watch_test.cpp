@@ -231,6 +231,51 @@ TEST_F(WatchedDeathTest, TheEmbeddersHandlerComesAfterwards) {
 }
 #endif
 
+// No setting that watches: the kernel, the step and the lines are there all the same, and the embedder is told.
+TEST_F(WatchedDeathTest, AFaultIsNamedWithoutAnythingElse) {
+  const auto crash = [&](std::vector<std::string> settings) {
+    std::string bytes = mlp.bytes();
+    kiln::LoadOptions options;
+    options.settings = std::move(settings), options.ignore_environment = true;
+    options.fault = [](void*, const char* text) { fprintf(stderr, "told: %s\n", text); };
+    kiln::Model model(bytes.data(), bytes.size(), options);
+    kiln::Instance(model).run({kiln::tensor(x.data(), {8, 10})});
+  };
+  const std::string named = "inside kernel cpp_fused_relu_1 \\(step 1\\)\n  --> model.py:9(.|\n)*told: SIG";
+  use_faulty(no_quotient);
+  EXPECT_EXIT(crash({"name_faults=1"}), killed_by(SIGFPE), "error\\[K0638\\]: SIGFPE.*" + named);
+  EXPECT_EXIT(crash({"name_faults=0"}), killed_by(SIGFPE), "^$");
+  EXPECT_EXIT(crash({}), killed_by(SIGFPE), "^$");
+  use_faulty(no_memory);
+  EXPECT_EXIT(crash({"name_faults=1"}), killed_by(SIGBUS), "SIGBUS.*" + named);
+  use_faulty(too_deep);
+  EXPECT_EXIT(crash({"name_faults=1"}), killed_by(SIGSEGV), "the stack is used up, " + named);
+  // A program that has only the library: the minifier's directory is written too.
+  use_faulty(no_instruction);
+  const std::vector<std::string> dump{"name_faults=1", "aot_inductor.dump_aoti_minifier=1",
+                                      str("debug_dir_root=", folder.path())};
+  EXPECT_EXIT(crash(dump), killed_by(SIGILL), "Writing minified repro to:");
+  EXPECT_EQ(list_directory(folder.path()).size(), 1u);
+}
+
+TEST_F(Watched, WrittenValuesAsTableAndAsJson) {
+  const std::string print = "aot_inductor.debug_intermediate_value_printer=2";
+  EXPECT_EQ(run({print, "intermediate_value_style=table"}), "");
+  EXPECT_HAS(log.text, "value");
+  EXPECT_EQ(log.text.find("checksum"), std::string::npos);
+  EXPECT_EQ(log.text.find("\n0   "), std::string::npos) << "the preparation of weights\n" << log.text;
+  log.text.clear();
+  EXPECT_EQ(run({print, "intermediate_value_style=json"}), "");
+  EXPECT_HAS(log.text, "{\"run\":1");
+  EXPECT_HAS(log.text, "\"kernel\":\"cpp_fused_relu_1\"");
+  log.text.clear();
+  EXPECT_EQ(run({print, "intermediate_value_style=written"}), "");
+  EXPECT_HAS(log.text, "[ after_launch - cpp_fused_relu_1 ]");
+  EXPECT_EQ(log.text.find("before_launch"), std::string::npos);
+  EXPECT_EQ(log.text.find(" read "), std::string::npos);
+  EXPECT_THROW(run({print, "intermediate_value_style=colour"}), kiln::Exception);
+}
+
 TEST_F(Watched, RunsOfSeveralThreadsAreToldApart) {
   struct Lines {
     std::mutex mutex;
@@ -326,6 +371,23 @@ int32_t k_add(const kiln_kernel_context*, void* const* b, const int64_t*, int64_
 int32_t k_below_three(const kiln_kernel_context*, void* const* b, const int64_t*, int64_t, int64_t) {
   *static_cast<uint8_t*>(b[1]) = *static_cast<const int64_t*>(b[0]) < 3;
   return 0;
+}
+
+TEST(GuardMemory, ARegionHasNotOneByteTooMany) {
+  for (const int64_t bytes : {0, 4, 740, 4096, 5000}) {
+    for (const auto flush : {GuardRegion::Flush::end, GuardRegion::Flush::start}) {
+      GuardRegion region(bytes, flush);
+      std::fill_n(region.data(), bytes, std::byte{1});
+      EXPECT_FALSE(region.written_beside().has_value());
+      const auto at =
+          reinterpret_cast<uintptr_t>(flush == GuardRegion::Flush::end ? region.data() + bytes : region.data());
+      EXPECT_EQ(at % 4096, 0u);
+      if (bytes % 4096 == 0) continue;
+      const int64_t beside = flush == GuardRegion::Flush::end ? -1 : bytes;
+      region.data()[beside] = std::byte{1};
+      EXPECT_EQ(region.written_beside(), beside < 0 ? -1 : 0);
+    }
+  }
 }
 
 TEST(Watch, IterationsAreNamed) {

@@ -1,16 +1,35 @@
-/* libkiln_debug.so: the part of the debugging tools that needs the compiler's loop interpreter. The runtime opens it
- * only when a setting asks for it (check_bounds), from beside itself or along the loader's path; packages run without
- * it. Not meant for embedders: kiln.h has what they need. */
+/* libkiln_debug.so: the part of the debugging tools that needs the compiler's loop interpreter, and builds kernels
+ * again with every access checked. The runtime opens it only when a setting asks for it (check_bounds), from beside
+ * itself or along the loader's path; packages run without it. Not meant for embedders: kiln.h has what they need. */
 #ifndef KILN_DEBUG_LIBRARY_H
 #define KILN_DEBUG_LIBRARY_H
 
+#include "kiln/kernel_abi.h"
 #include "kiln/kiln.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#define KILN_DEBUG_LIBRARY_VERSION 1
+#define KILN_DEBUG_LIBRARY_VERSION 2 /* 2: kernels with checked accesses */
+
+/* What a kernel with checked accesses is given: its context is the first member of a kiln_checked_context. Generated
+ * code repeats these lines (src/codegen/cpu/checked_access.cpp). */
+typedef struct kiln_checked_range {
+  const void *begin, *end; /* of the buffer with this number */
+} kiln_checked_range;
+typedef struct kiln_checked_access {
+  int32_t happened; /* 1: an access outside its buffer was about to happen; it did not, and the kernel returned 1 */
+  int32_t buffer;   /* number among the kernel's arguments */
+  int32_t store;
+  int32_t bytes;
+  const void* address;
+} kiln_checked_access;
+typedef struct kiln_checked_context {
+  kiln_kernel_context context;
+  const kiln_checked_range* ranges;
+  kiln_checked_access* failed;
+} kiln_checked_context;
 
 typedef struct kiln_debug_library {
   uint32_t version;
@@ -20,6 +39,12 @@ typedef struct kiln_debug_library {
   /* Runs the step with every load and store checked. 1: done; 0: no generated kernel, it is to be launched; -1: it
    * failed, see error(). May be called from several threads at once. */
   int32_t (*run)(void* checked, const kiln_step* step);
+  /* Kernels built again from their source with every load and store checked, by the C++ compiler of this machine.
+   * `lanes`: of the vectors in the source. NULL: see error(). */
+  void* (*build)(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
+                 size_t flag_count, int32_t lanes);
+  void (*discard)(void* built);
+  kiln_kernel (*function)(void* built, const char* symbol); /* NULL: the source has none of this name */
   /* Of the calling thread's last failure. */
   const char* (*error)(void);
   const char* (*error_code)(void);

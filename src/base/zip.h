@@ -29,8 +29,10 @@ struct ZipEntry {
   uint64_t data = 0;          // of the data
 };
 
-// Fills `out` exactly from raw deflate data or throws; `name` is for the message.
-using InflateFunction = void (*)(ByteSpan deflated, std::span<std::byte> out, std::string_view name);
+// The first `bytes` that raw deflate data hold; `whole`: exactly so many, or it throws. Memory is asked for as data
+// come, never on the word of a header alone. `name` is for the message.
+using InflateFunction = std::vector<std::byte> (*)(ByteSpan deflated, uint64_t bytes, bool whole,
+                                                   std::string_view name);
 
 // Bytes together with what keeps them alive (nothing for bytes that lie in the archive itself).
 struct SharedBytes {
@@ -40,14 +42,20 @@ struct SharedBytes {
 
 class ZipReader {
  public:
-  // `label` names the archive in messages (its path).
-  ZipReader(ByteSpan archive, std::string label, InflateFunction inflate = nullptr);
+  // `label` names the archive in messages (its path). `check_up_to`: see read().
+  ZipReader(ByteSpan archive, std::string label, InflateFunction inflate = nullptr, uint64_t check_up_to = UINT64_MAX);
   const std::vector<ZipEntry>& entries() const { return entries_; }  // in the directory's order
   const ZipEntry* find(std::string_view name) const;                 // nullptr: none
   const ZipEntry& at(std::string_view name) const;                   // throws K0114
   ByteSpan stored(const ZipEntry& entry) const;                      // in place; throws for a deflated entry
-  SharedBytes read(const ZipEntry& entry) const;                     // in place or inflated
-  void check_crc(const ZipEntry& entry) const;                       // throws K0115
+  // In place or inflated, and checked: every byte is read, against the entry's checksum (K0115). Stored entries of more
+  // than check_up_to bytes are given out as they are, for those who want to see what is there and not use it. What a
+  // deflated entry holds is not known before; the caller says what it may hold, and beyond that it may not grow more
+  // than text does (K0112).
+  SharedBytes read(const ZipEntry& entry, uint64_t may_hold = 0) const;
+  SharedBytes read_start(const ZipEntry& entry, uint64_t bytes) const;  // so many of its first bytes, or all; unchecked
+  bool sound(const ZipEntry& entry) const;                              // whether its bytes have its checksum
+  void check_crc(const ZipEntry& entry) const;                          // throws K0115
   const std::string& label() const { return label_; }
 
  private:
@@ -57,11 +65,15 @@ class ZipReader {
   Directory find_directory() const;
   void read_directory(const Directory& directory);
   void place(ZipEntry& entry, uint64_t limit) const;
+  SharedBytes inflated(const ZipEntry& entry, uint64_t bytes, bool whole) const;
   void check_overlaps() const;
+  SharedBytes data_of(const ZipEntry& entry, uint64_t may_hold) const;
+  void check_bytes(const ZipEntry& entry, ByteSpan bytes) const;
 
   ByteSpan archive_;
   std::string label_;
   InflateFunction inflate_;
+  uint64_t check_up_to_;
   std::vector<ZipEntry> entries_;
   std::map<std::string_view, size_t> by_name_;  // keys point into entries_
 };

@@ -1,4 +1,7 @@
 // libkiln_debug.so: the checked run as the runtime opens it (kiln/debug_library.h).
+#include <cstdlib>
+
+#include "checked/checked_build.h"
 #include "checked/step_interpreter.h"
 #include "kiln/debug_library.h"
 
@@ -43,6 +46,19 @@ int32_t run_checked(void* checked, const kiln_step* step) {
   }
 }
 
+void* build_checked(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
+                    size_t flag_count, int32_t lanes) {
+  try {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < unit_count; ++i) texts.emplace_back(units[i], unit_bytes[i]);
+    const char* compiler = std::getenv("KILN_CXX");
+    return new kiln::CheckedBuild(texts, {flags, flags + flag_count}, lanes, compiler ? compiler : "");
+  } catch (...) {
+    remember();
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const kiln_debug_library* kiln_debug_entry(void) {
@@ -51,6 +67,9 @@ extern "C" __attribute__((visibility("default"))) const kiln_debug_library* kiln
       open_checked,
       [](void* checked) { delete static_cast<StepInterpreter*>(checked); },
       run_checked,
+      build_checked,
+      [](void* built) { delete static_cast<kiln::CheckedBuild*>(built); },
+      [](void* built, const char* symbol) { return static_cast<kiln::CheckedBuild*>(built)->function(symbol); },
       [] { return last_error().text.c_str(); },
       [] { return last_error().code.c_str(); },
   };

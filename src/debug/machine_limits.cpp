@@ -37,9 +37,27 @@ typedef float Vector4 __attribute__((vector_size(16)));
 typedef float Vector8 __attribute__((vector_size(32)));
 typedef float Vector16 __attribute__((vector_size(64)));
 
+// Adds up memory by whole vectors.
+template <class Vector>
+__attribute__((always_inline)) inline uint64_t read_all(const uint64_t* at, size_t words, size_t rounds) {
+  Vector sums[8] = {};
+  constexpr size_t lanes = sizeof(Vector) / sizeof(uint64_t);
+  for (size_t r = 0; r < rounds; ++r) {
+    asm volatile("" ::: "memory");  // each round reads anew
+    for (size_t i = 0; i + 8 * lanes <= words; i += 8 * lanes)
+      for (size_t k = 0; k < 8; ++k) sums[k] += *reinterpret_cast<const Vector*>(at + i + k * lanes);
+  }
+  for (const Vector& sum : sums) sums[0] += sum;
+  return sums[0][0];
+}
+typedef uint64_t Words2 __attribute__((vector_size(16), aligned(8), may_alias));
+typedef uint64_t Words4 __attribute__((vector_size(32), aligned(8), may_alias));
+typedef uint64_t Words8 __attribute__((vector_size(64), aligned(8), may_alias));
+
 struct Arithmetic {
   float (*run)(int64_t);
   int lanes;
+  uint64_t (*read)(const uint64_t*, size_t, size_t);
 };
 #if defined(__x86_64__)
 __attribute__((target("avx512f"), optimize("fp-contract=fast", "O2", "unroll-loops"))) float run_16(int64_t rounds) {
@@ -48,15 +66,22 @@ __attribute__((target("avx512f"), optimize("fp-contract=fast", "O2", "unroll-loo
 __attribute__((target("avx2,fma"), optimize("fp-contract=fast", "O2", "unroll-loops"))) float run_8(int64_t rounds) {
   return multiply_adds<Vector8>(rounds);
 }
+__attribute__((target("avx512f"), optimize("O2"))) uint64_t read_64(const uint64_t* at, size_t words, size_t rounds) {
+  return read_all<Words8>(at, words, rounds);
+}
+__attribute__((target("avx2"), optimize("O2"))) uint64_t read_32(const uint64_t* at, size_t words, size_t rounds) {
+  return read_all<Words4>(at, words, rounds);
+}
 #endif
 float run_4(int64_t rounds) { return multiply_adds<Vector4>(rounds); }
+uint64_t read_16(const uint64_t* at, size_t words, size_t rounds) { return read_all<Words2>(at, words, rounds); }
 
 Arithmetic widest() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {run_16, 16};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {run_8, 8};
+  if (__builtin_cpu_supports("avx512f")) return {run_16, 16, read_64};
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {run_8, 8, read_32};
 #endif
-  return {run_4, 4};
+  return {run_4, 4, read_16};
 }
 
 double measure_gflops(unsigned threads) {
@@ -71,31 +96,33 @@ double measure_gflops(unsigned threads) {
   return 2.0 * 12 * arithmetic.lanes * static_cast<double>(rounds) * threads / (best + kept) * 1e-9;
 }
 
-double measure_gbs(unsigned threads) {
-  const size_t each = size_t{64} << 17;  // 64 MB per thread as words of 8 bytes
+// `bytes` per thread; what is small is read again and again. The quickest of several tries: others use the machine too.
+double measure_gbs(unsigned threads, size_t bytes) {
+  const size_t words = bytes / 8, rounds = std::max<size_t>(1, (size_t{16} << 20) / bytes);
+  const Arithmetic reading = widest();
   std::vector<std::vector<uint64_t>> memory(threads);
-  on_all_threads(threads, [&](unsigned t) { memory[t].assign(each, t); });
+  on_all_threads(threads, [&](unsigned t) { memory[t].assign(words, t); });
   std::vector<uint64_t> sums(threads);
   const auto once = [&] {
-    on_all_threads(threads, [&](unsigned t) {
-      uint64_t s[4] = {};
-      const uint64_t* at = memory[t].data();
-      for (size_t i = 0; i + 4 <= each; i += 4)
-        for (size_t k = 0; k < 4; ++k) s[k] += at[i + k];
-      sums[t] = s[0] + s[1] + s[2] + s[3];
-    });
+    on_all_threads(threads, [&](unsigned t) { sums[t] = reading.read(memory[t].data(), words, rounds); });
   };
   double best = 1e9;
-  for (int i = 0; i < 4; ++i) best = std::min(best, seconds_of(once));
+  for (int i = 0; i < 8; ++i) best = std::min(best, seconds_of(once));
   const double kept = sums[0] == 1 ? 1e-9 : 0;
-  return static_cast<double>(each) * 8 * threads / (best + kept) * 1e-9;
+  return static_cast<double>(words * rounds) * 8 * threads / (best + kept) * 1e-9;
 }
 
 }  // namespace
 
 MachineLimits measure_machine() {
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  return {measure_gflops(threads), measure_gbs(threads)};
+  MachineLimits limits{measure_gflops(threads), measure_gbs(threads, size_t{64} << 20), {}};
+  for (const size_t bytes : {size_t{24} << 10, size_t{768} << 10})  // within most first and second caches
+    limits.caches.push_back({static_cast<double>(bytes * threads), measure_gbs(threads, bytes)});
+  // A cache is not slower than what is behind it, whatever happened while it was measured.
+  double least = limits.gbs;
+  for (size_t i = limits.caches.size(); i-- > 0;) least = limits.caches[i].gbs = std::max(least, limits.caches[i].gbs);
+  return limits;
 }
 
 }  // namespace kiln

@@ -19,15 +19,23 @@ struct ProfileOptions {
 struct MachineLimits {
   double gflops = 0;  // f32 multiply-adds on all threads
   double gbs = 0;     // reading memory that no cache holds
+  // What smaller amounts can be read with, in the order of their size: caches.
+  struct Level {
+    double bytes = 0, gbs = 0;
+  };
+  std::vector<Level> caches;
+  double gbs_for(double bytes) const;  // of the smallest level that holds them
 };
 MachineLimits measure_machine();
 
 struct KernelProfile {
   std::string name, origin;
-  int64_t calls = 0;   // per run
-  double seconds = 0;  // per run, summed over its calls
-  double bytes = 0;    // per run: what it reads and writes of its arguments, once each (a library kernel: all of them)
-  double flops = 0;    // per run; negative: not known (no debug section, or no generated kernel)
+  std::string function;  // that it calls; kernels with equal bodies share one
+  std::string module;    // of the user's model
+  int64_t calls = 0;     // per run
+  double seconds = 0;    // per run, summed over its calls
+  double bytes = 0;  // per run: what it reads and writes of its arguments, once each (a library kernel: all of them)
+  double flops = 0;  // per run; negative: not known (no debug section, or no generated kernel)
 };
 
 struct TraceEvent {
@@ -42,13 +50,16 @@ struct Profile {
   MachineLimits machine;
   double run_seconds = 0;       // median of a run without the profiler
   double profiled_seconds = 0;  // median of a run with it
+  double overhead = 0;          // median of what it adds to a run; 0: less than can be measured
   int runs = 0;
   bool counted_flops = false;
+  std::string sorted_by = "time";
 };
 
 // Throws K0679 for a column that is not there.
 Profile profile(const std::string& package, const std::vector<Datum>& inputs, const ProfileOptions& options);
 std::string profile_table(const Profile& profile);
+std::string profile_json(const Profile& profile);  // the same numbers, with their units in the names
 std::string chrome_trace(const Profile& profile);  // JSON for chrome://tracing and Perfetto
 
 }  // namespace kiln

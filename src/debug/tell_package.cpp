@@ -4,39 +4,16 @@
 #include <map>
 
 #include "base/trace_file.h"
+#include "codegen/cpu/generate.h"
 #include "debug/package_debug.h"
-#include "driver/pipeline.h"
 #include "trace/compile_logs.h"
 #include "trace/compile_observer.h"
 #include "trace/compile_trace.h"
 #include "trace/debug_directory.h"
-#include "trace/plan_text.h"
+#include "trace/pass_record.h"
 
 namespace kiln {
 namespace {
-
-// What the plan's steps show of the libraries' schemas: names of arguments, and which of them are written.
-std::vector<CustomOp> custom_operators(const format::Plan& plan) {
-  std::map<std::string, CustomOp> found;
-  for_each_step(plan.steps, [&](const format::Step& step, int) {
-    if (step.kind != format::StepKind::custom || found.contains(step.target)) return;
-    CustomOp custom{step.target, Schema{}};
-    custom.schema->name = step.target;
-    for (const format::CallArg& arg : step.call_args) {
-      SchemaArg declared;
-      declared.name = arg.name;
-      constexpr uint8_t buffer = 1, buffers = 2;
-      if (arg.kind == buffer || arg.kind == buffers)
-        for (int32_t item : arg.items)
-          declared.writes |= std::find(step.mutates.begin(), step.mutates.end(), item) != step.mutates.end();
-      custom.schema->args.push_back(declared);
-    }
-    found[step.target] = std::move(custom);
-  });
-  std::vector<CustomOp> out;
-  for (auto& [target, custom] : found) out.push_back(std::move(custom));
-  return out;
-}
 
 // The graph as it was read, with the weights that the plan has kept.
 Program exported_program(const PackageDebug& package) {
@@ -46,21 +23,107 @@ Program exported_program(const PackageDebug& package) {
   return program;
 }
 
-void tell(const std::string& path, CompileObservers& observers) {
+std::vector<std::string> lines_of(const std::optional<std::string>& text) {
+  std::vector<std::string> out = split(text.value_or(""), '\n');
+  std::erase(out, "");
+  return out;
+}
+
+// The vectors that the package was compiled for: --config cpp.simdlen decides beside the target.
+codegen::CpuTarget recorded_target(const std::string& name, const std::vector<std::string>& settings) {
+  Settings compiled(Phase::compile);
+  for (const std::string& setting : settings) compiled.set(setting);
+  return codegen::cpu_target(name, static_cast<int>(compiled.get_optional_int("cpp.simdlen").value_or(0)));
+}
+
+// What the passes did, as it was recorded. False: this package has no record of it.
+bool replay_passes(const PackageDebug& package, CompileObservers& observers) {
+  const auto record = package.entry("debug/passes.json"), lowered = package.entry("debug/loops_lowered.txt"),
+             graph = package.entry("debug/lowered_graph.txt"), loops_text = package.entry("debug/loops.txt");
+  if (!record) return false;
+  const std::vector<RecordedPass> passes = read_pass_record(*record);
+  std::optional<Program> program;
+  if (graph) program = parse_program(*graph);
+  std::optional<loops::LoopProgram> plain, last;
+  if (lowered) plain = loops::parse_loops(*lowered);
+  if (loops_text) last = loops::parse_loops(*loops_text);
+  size_t last_graph = 0;
+  for (size_t i = 0; i < passes.size(); ++i)
+    if (passes[i].stage == "graph") last_graph = i;
+  for (size_t i = 0; i < passes.size(); ++i) {
+    const RecordedPass& pass = passes[i];
+    PassEvent event;
+    event.name = pass.name, event.stage = pass.stage, event.changed = pass.changed, event.notes = pass.notes;
+    event.recorded = true;
+    for (const loops::Decision& decision : pass.decisions) event.decisions.push_back(&decision);
+    // Kept are the graph that was lowered, the Loops that lowering made, and those at the end.
+    if (program && (i == last_graph || pass.stage == "lower")) event.program = &*program;
+    if (plain && pass.stage == "lower") event.loops = &*plain;
+    if (last && i + 1 == passes.size()) event.loops = &*last, event.changed = true;
+    observers.pass_done(event);
+  }
+  return true;
+}
+
+// The code as it was compiled. False: this package has no record of it.
+bool replay_code(const PackageDebug& package, const std::vector<std::string>& settings, CompileObservers& observers) {
+  const format::Plan& plan = package.plan();
+  const auto loops_text = package.entry("debug/loops.txt");
+  if (!loops_text) return false;
+  const loops::LoopProgram loops = loops::parse_loops(*loops_text);
+  const std::vector<std::pair<std::string, std::string>> merged(package.merged().begin(), package.merged().end());
+  bool all = true, first = true;
+  std::vector<std::string> names;
+  for (const format::CodeObject& object : plan.code) names.push_back(object.target);
+  if (names.empty()) names.push_back(codegen::host_target_name());  // nothing but library kernels
+  for (const std::string& name : names) {
+    const codegen::CpuTarget target = recorded_target(name, settings);
+    codegen::GeneratedCode code;
+    std::map<std::string, std::string> functions;
+    while (const auto unit = package.entry(str("debug/output_code_", name, "_", code.sources.size(), ".cpp"))) {
+      functions.merge(codegen::functions_of_unit(*unit));
+      code.sources.push_back(*unit);
+    }
+    code.flags = lines_of(package.entry(str("debug/output_code_", name, ".flags")));
+    if (!code.flags.empty()) code.flags.erase(code.flags.begin());  // the lanes
+    for (const format::Kernel& kernel : plan.kernels) {
+      const auto found = functions.find(kernel.symbol);
+      all = all && found != functions.end();
+      code.symbols.push_back(kernel.symbol);
+      code.texts.push_back(found == functions.end() ? "// not recorded\n" : found->second);
+    }
+    observers.code_made({&target, &code, &loops, first ? &plan : nullptr, &package.origins(), &merged, true});
+    first = false;
+  }
+  return all;
+}
+
+void tell(const std::string& path, CompileObservers& observers, std::vector<std::string>& notes) {
   const PackageDebug package(path);
   const Program program = exported_program(package);
-  const std::string target_name =
-      package.plan().code.empty() ? codegen::host_target_name() : package.plan().code.front().target;
-  const codegen::CpuTarget target = codegen::cpu_target(target_name);
-  observers.started({path, path, "cpu", {target_name}, &program});
-  PipelineOptions options;
-  options.lanes = target.lanes;
-  options.custom_ops = custom_operators(package.plan());
-  options.observer = &observers;
-  run_pipeline(program, options);
-  const loops::LoopProgram loops = loops::parse_loops(package.entry("debug/loops.txt").value_or(""));
-  const codegen::GeneratedCode code = codegen::generate_cpu(loops, target);
-  observers.code_made({&target, &code, &loops, &package.plan(), &package.origins()});
+  CompileStart start{path, path, "cpu", {}, &program, {}};
+  for (const format::CodeObject& object : package.plan().code) start.targets.push_back(object.target);
+  const std::vector<std::string> settings = lines_of(package.entry("debug/settings.txt"));
+  start.recorded = {package.plan().kiln_version, settings};
+  observers.started(start);
+  if (!replay_passes(package, observers))
+    notes.push_back(
+        "passes, fusion and the loops before it are not told: this package did not record them (another "
+        "version of Kiln made it)");
+  if (!replay_code(package, settings, observers))
+    notes.push_back("the code of some kernels is not told: this package did not record it");
+}
+
+// What a log of a compile has that no package keeps.
+std::string not_kept(const LogSelection& selection) {
+  std::vector<std::string> names;
+  for (const char* name : {"async_compile", "cache"})
+    if (selection.wants(name, LogLevel::info)) names.emplace_back(name);
+  if (selection.artifact("inductor_metrics")) names.emplace_back("inductor_metrics");
+  if (names.empty()) return "";
+  return str("TORCH_LOGS=", join(names, ","),
+             ": a package does not record how long compiling it took, nor what came "
+             "from the cache; compile with it");
 }
 
 }  // namespace
@@ -68,16 +131,21 @@ void tell(const std::string& path, CompileObservers& observers) {
 std::vector<std::string> tell_of_package(const std::string& path, const Settings& settings) {
   LogSelection selection(settings.get_list("TORCH_LOGS"));
   const bool logs = selection.any() || selection.help(), debug = debug_directory_wanted(settings);
-  if (!logs && !debug) return {};
-  CompileObservers observers;
-  if (logs) observers.add(make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")));
-  if (debug) observers.add(make_debug_directory(debug_run_directory(settings)));
+  const std::string trace = settings.get_string("TORCH_TRACE");
+  if (!logs && !debug && trace.empty()) return {};
   std::vector<std::string> notes;
+  if (const std::string missing = not_kept(selection); !missing.empty()) notes.push_back(missing);
+  CompileObservers observers;
+  if (logs)
+    observers.add_if_possible(
+        "no log", [&] { return make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")); });
+  if (debug) observers.add(make_debug_directory(debug_run_directory(settings)));
+  if (!trace.empty()) observers.add(make_compile_trace(trace));
   try {
-    tell(path, observers);
+    tell(path, observers, notes);
   } catch (const Error& error) {
     // Whether the package runs is another question, and the run's to answer.
-    notes.push_back(str("logs and debug directory: ", error.message()));
+    notes.push_back(str("logs, debug directory and trace: ", error.message()));
   }
   for (std::string& note : observers.notes()) notes.push_back(std::move(note));
   return notes;

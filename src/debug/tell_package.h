@@ -1,6 +1,6 @@
-// TORCH_LOGS and the debug directory for a package that exists: told from its debug section (in the package or in the
-// sidecar beside it), as if it were being compiled now. The graph is the one it was compiled from; kernels are printed
-// from the Loops it carries, so they are those that run. Nothing is compiled and the package is not changed.
+// TORCH_LOGS, the debug directory and TORCH_TRACE for a package that exists: what its debug section (in the package or
+// in the sidecar beside it) recorded when it was compiled is told again, with the settings it was compiled with.
+// Nothing is computed anew, so nothing can differ from what happened; what was not recorded is said to be missing.
 #pragma once
 #include <string>
 #include <vector>

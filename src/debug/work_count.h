@@ -5,7 +5,10 @@
 namespace kiln {
 
 struct Work {
-  double flops = 0;  // an arithmetic statement on floats counts 1 per iteration (a reduction's update 1 more)
+  // Arithmetic on floats whose result is used, 1 per element; a sum of n elements counts n, however its loops are
+  // split. A convolution counts as is usual, 2 per weight and place, zeros of the padding included; places that the
+  // stride of a transposed one leaves out do not count.
+  double flops = 0;
   double bytes = 0;  // what its loops reach of each buffer, once for reading and once for writing
 };
 

@@ -3,7 +3,9 @@
 #include <chrono>
 #include <deque>
 
+#include "base/file_kind.h"
 #include "base/inflate.h"
+#include "base/json.h"
 #include "base/zip.h"
 #include "driver/executable_dlpack.h"
 #include "kiln/kiln.h"
@@ -105,6 +107,7 @@ Datum datum_of(const kiln_value& value) {
 }  // namespace
 
 struct PackageExecutable::State {
+  std::function<void(const std::string&)> fault;
   std::unique_ptr<kiln_model, ModelFree> model;
   std::unique_ptr<kiln_instance, InstanceFree> instance;
   std::function<Tensor(const Tensor&)> place_input;
@@ -138,6 +141,11 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.allocator = options.allocator;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
+  state_->fault = options.fault;
+  if (state_->fault) {
+    load.fault_user = state_.get();
+    load.fault = [](void* state, const char* text) { static_cast<State*>(state)->fault(text); };
+  }
   state_->place_input = options.place_input;
   kiln_model* model = nullptr;
   check(kiln_load(path.c_str(), &load, &model));
@@ -201,14 +209,75 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
   return seconds;
 }
 
-std::vector<std::string> package_input_names(const std::string& path) {
+void require_package(const std::string& path) {
+  const FileKind kind = file_kind_of(path);
+  if (kind == FileKind::kiln_package) return;
+  // A damaged archive: its reader says how.
+  if (kind == FileKind::unknown && begins_like_zip(MappedFile::open(path)->bytes())) return;
+  fail_user("K0520", not_a_package_text(path, kind));
+}
+
+namespace {
+
+InputSlot input_slot(const format::Input& input) {
+  InputSlot slot{input.name, std::nullopt, false};
+  using What = format::InputWhat;
+  slot.number = input.what == What::sym_int || input.what == What::sym_float || input.what == What::sym_bool;
+  if (input.what == What::ignored) slot.constant = Datum{};
+  if (input.what != What::constant) return slot;
+  switch (input.constant_kind) {
+    case 1:
+      slot.constant = Datum{Scalar(input.constant_int)};
+      break;
+    case 2:
+      slot.constant = Datum{Scalar(input.constant_float)};
+      break;
+    case 3:
+      slot.constant = Datum{Scalar(input.constant_int != 0)};
+      break;
+    case 4:
+      slot.constant = Datum{input.constant_string};
+      break;
+    default:
+      slot.constant = Datum{};
+  }
+  return slot;
+}
+
+// Calls f for each entry of the package's own folder.
+template <class F>
+void for_each_own_entry(const std::string& path, const F& f) {
+  require_package(path);
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
-  std::vector<std::string> names;
   for (const ZipEntry& entry : zip.entries())
-    if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan"))
-      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs) names.push_back(input.name);
-  return names;
+    if (entry.name.find("data/kiln/") != std::string::npos) f(zip, entry);
+}
+
+}  // namespace
+
+InputForm package_input_form(const std::string& path) {
+  InputForm form;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (ends_with(entry.name, "/plan"))
+      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs)
+        form.slots.push_back(input_slot(input));
+    if (!ends_with(entry.name, "/manifest.json")) return;
+    const Json manifest = parse_json(as_text(zip.read(entry).bytes), entry.name);
+    if (const Json* spec = manifest.find_value("in_spec")) form.in_spec = spec->as_string();
+    if (const Json* names = manifest.find_value("argument_names"))
+      for (const Json& name : names->items()) form.argument_names.push_back(name.as_string());
+  });
+  return form;
+}
+
+std::vector<std::string> package_output_keys(const std::string& path) {
+  std::vector<std::string> keys;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (!ends_with(entry.name, "/plan")) return;
+    for (const format::Output& output : format::read_plan(zip.read(entry).bytes).outputs) keys.push_back(output.key);
+  });
+  return keys;
 }
 
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {

@@ -1,12 +1,14 @@
 // A compiled package, loaded and called through the C ABI (include/kiln/kiln.h) exactly as an embedder would: no
 // compiler is involved. `kiln run` and the compiled backend stand on it.
 #pragma once
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "driver/executable.h"
 #include "kiln/kiln.h"
+#include "pt2/input_files.h"
 
 namespace kiln {
 
@@ -17,6 +19,8 @@ struct PackageOptions {
   int device_index = -1;                             // -1: the package's
   const kiln_allocator* allocator = nullptr;         // nullptr: the C library's
   std::function<Tensor(const Tensor&)> place_input;  // where the copies of a call's inputs are to lie; may be empty
+  // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
+  std::function<void(const std::string& text)> fault;
 };
 
 class PackageExecutable : public Executable {
@@ -36,7 +40,12 @@ class PackageExecutable : public Executable {
   std::unique_ptr<State> state_;
 };
 
-std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
+// Throws K0520, with what the file is and the next step, for one that is no package of Kiln.
+void require_package(const std::string& path);
+// What its plan and its manifest say about inputs; no code is loaded.
+InputForm package_input_form(const std::string& path);
+// Names of the outputs in the program's result, as the plan has them; "" for one without.
+std::vector<std::string> package_output_keys(const std::string& path);
 class Settings;
 struct Setting;
 struct GivenSetting {

@@ -11,8 +11,19 @@ namespace kiln {
 
 std::string inspect_file(const std::string& path);
 
+// Reads every byte of every entry of a model, a package or a package's sidecar and compares it with the entry's
+// checksum.
+struct Verified {
+  std::string text;  // what was verified, one line per entry, and what came of it
+  bool sound = true;
+};
+Verified verify_file(const std::string& path);
+
 // `label` is the first line's name for it.
-std::string inspect_program(const Program& program, const std::string& label);
+std::string inspect_program(const Program& program, const std::string& label,
+                            const std::map<std::string, std::string>& metadata = {});
+// "  metadata author = me": long values and those of several lines are shortened.
+std::string metadata_line(const std::string& key, const std::string& value);
 // origins may be null: then kernels are listed without them.
 std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label);
 

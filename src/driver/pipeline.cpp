@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/settings.h"
+#include "base/suggest.h"
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
 #include "graph_passes/decompose.h"
@@ -14,6 +15,7 @@
 #include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
+#include "ops/declared_types.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
 #include "trace/compile_observer.h"
@@ -55,7 +57,12 @@ bool loop_pass(State& s) {
 // The one list of passes.
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
-      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
+      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph",
+       [](State& s) {
+         if (!inline_wrappers(s.program, s.context)) return false;
+         check_declared_types(s.program);  // of what stood inside
+         return true;
+       }},
       {"expand_writes", Stage::graph, "gives functionalize only writes that it knows: one argument each",
        graph_pass<expand_writes>},
       {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes",
@@ -164,6 +171,7 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   if (options.progress) options.progress(pass.name);
   PassReport report;
   report.name = pass.name;
+  report.stage = stage_name(pass.stage);
   double start = now_ms();
   try {
     report.changed = pass.run(state);
@@ -176,7 +184,10 @@ void run_pass(const Pass& pass, State& state, const PipelineOptions& options, Pi
   }
   report.milliseconds = now_ms() - start;
   state.log.close_pass(pass.name);
+  if (options.keep_record) report.notes = state.notes;
+  if (options.keep_record && pass.stage == Stage::lower) result.lowered_text = loops::print(state.loops);
   if (options.observer) tell(pass, report, state, *options.observer);
+  state.notes.clear();
   if (options.keep_texts) report.text = pass.stage == Stage::graph ? print(state.program) : loops::print(state.loops);
   result.passes.push_back(std::move(report));
 }
@@ -187,11 +198,7 @@ loops::FaultInjection fault_of(const Settings& settings) {
   if (const std::string text = settings.get_string("inject_fault_TESTING_ONLY"); !text.empty())
     return loops::parse_fault(text);
   for (const char* key : {"cpp.inject_relu_bug_TESTING_ONLY", "triton.inject_relu_bug_TESTING_ONLY"})
-    if (const std::string kind = settings.get_string(key); !kind.empty()) {
-      if (kind != "compile_error" && kind != "runtime_error" && kind != "accuracy")
-        fail_user("K0142", str(key, " takes compile_error, runtime_error or accuracy, not '", kind, "'"));
-      return loops::parse_fault(kind + ":relu");
-    }
+    if (const std::string kind = settings.get_string(key); !kind.empty()) return loops::parse_fault(kind + ":relu");
   return {};
 }
 
@@ -201,18 +208,16 @@ std::vector<PassListing> list_passes() {
   return out;
 }
 
-PipelineResult run_pipeline(const Program& program, const PipelineOptions& options) {
-  auto named = [](const std::string& name) {
-    return std::any_of(passes().begin(), passes().end(), [&](const Pass& pass) { return name == pass.name; });
-  };
+void require_pass(const std::string& name) {
   std::vector<std::string> names;
   for (const Pass& pass : passes()) names.push_back(pass.name);
-  for (const std::string& name : options.disabled)
-    if (!named(name))
-      fail_user("K0221", str("there is no pass named ", name, "; the nearest is ", nearest(name, names)));
-  if (!options.stop_after.empty() && !named(options.stop_after))
-    fail_user("K0221", str("there is no pass named ", options.stop_after, "; the nearest is ",
-                           nearest(options.stop_after, names)));
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  fail_user("K0221", str("there is no pass '", name, "'", nearest_hint(name, names), " ('kiln passes' lists them)"));
+}
+
+PipelineResult run_pipeline(const Program& program, const PipelineOptions& options) {
+  for (const std::string& name : options.disabled) require_pass(name);
+  if (!options.stop_after.empty()) require_pass(options.stop_after);
 
   State state;
   state.program = program.clone();
@@ -220,8 +225,9 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
   state.fault = options.fault;
   state.lowered = options.lowered;
   resolve_with_custom(state.program.graph, options.custom_ops);
+  check_declared_types(state.program);
   PipelineResult result;
-  if (options.observer) state.context.log = &state.notes;
+  if (options.observer || options.keep_record) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {
     if (pass.stage == Stage::schedule && !options.schedule) break;
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();

@@ -3,8 +3,10 @@
 #include <bit>
 #include <cstring>
 
+#include "base/self_overlap.h"
 #include "loops/kernel_code.h"
 #include "loops/random.h"
+#include "types/checked.h"
 #include "types/float_symbol.h"
 
 namespace kiln::loops {
@@ -122,7 +124,13 @@ class LoopInterpreter::Impl : public RunState {
   void bind_input(size_t i, Datum& datum) {
     auto* id = std::get_if<BufferId>(&program_.inputs[i].what);
     if (!id) return;
-    if (info(*id).mutated) datum.value = writable_copy(datum.tensor());
+    if (info(*id).mutated) {
+      if (overlaps_itself(datum.tensor().sizes, datum.tensor().strides))
+        fail_user("K0620", str("Error: input_handles[", i,
+                               "]: the program writes to it, and several of its elements share memory (input '",
+                               program_.inputs[i].name, "')"));
+      datum.value = writable_copy(datum.tensor());
+    }
     memory_[static_cast<size_t>(*id)] = datum.tensor();
   }
 
@@ -234,8 +242,9 @@ class LoopInterpreter::Impl : public RunState {
         if (!std::all_of(others.begin(), others.end(), [&](const std::string& s) { return known.count(s) > 0; }))
           continue;
         int64_t coefficient = evaluate(affine->coefficient, known),
-                rest = result.sizes[d] - evaluate(affine->rest, known);
-        if (coefficient != 0 && rest % coefficient == 0) symbols_[symbol] = rest / coefficient;
+                rest = checked::sub(result.sizes[d], evaluate(affine->rest, known));
+        if (coefficient != 0 && checked::mod(rest, coefficient) == 0)
+          symbols_[symbol] = checked::floordiv(rest, coefficient);
       }
   }
 

@@ -46,6 +46,7 @@ struct LoopCode {
   IndexCode extent;
   const Loop* source = nullptr;
   ScalarFunction update = nullptr;  // one accumulator: the operator
+  const Stmt* product = nullptr;    // of a sum over products: the statement that makes what is yielded
   std::vector<ValueId> results;
   std::vector<Instruction> body, after;
 };

@@ -23,9 +23,6 @@ DumpOnFailure::DumpOnFailure(const Settings& settings, std::vector<std::string> 
       compiled_with_(std::move(compiled_with)) {
   const int64_t level = settings.get_int("aot_inductor.repro_level");
   const std::string after = settings.get_string("TORCHDYNAMO_REPRO_AFTER");
-  if (!after.empty() && after != "aot" && after != "inductor")
-    fail_user("K0142", str("TORCHDYNAMO_REPRO_AFTER takes aot or inductor, not '", after, "'"));
-  if (level < 1 || level > 4) fail_user("K0142", str("aot_inductor.repro_level takes 1, 2, 3 or 4, not ", level));
   const bool asked = settings.get_bool("aot_inductor.dump_aoti_minifier") || !after.empty() || level >= 3;
   level_ = asked ? level : 0;
 }
@@ -37,6 +34,10 @@ void DumpOnFailure::before() {
 void DumpOnFailure::failed() {
   if (!wanted() || written_) return;
   write(false);
+}
+
+void DumpOnFailure::wrong_results() {
+  if (wanted() && !written_) write(true);
 }
 
 void DumpOnFailure::finished(const CallResult& result) {
@@ -70,7 +71,8 @@ void DumpOnFailure::write(bool accuracy) {
       if (getcwd(here, sizeof here)) directory = join_path(here, directory);
     }
     const std::string checkpoints = join_path(directory, "checkpoints");
-    make_directories(checkpoints);
+    make_private_directory(parent_path(directory));
+    make_directories(checkpoints, 0700);
     const std::string model = join_path(checkpoints, "exported_program.pt2");
     write_pt2(program, model);
     if (level_ == 1) {
@@ -90,9 +92,9 @@ void DumpOnFailure::write(bool accuracy) {
     if (!after.empty()) script.after = after;
     const std::string launcher = join_path(directory, "minifier_launcher.py");
     const std::string shell = join_path(directory, "minifier_launcher.sh");
-    write_file_atomic(launcher, python_script(script));
-    write_file_atomic(shell, shell_script(script));
-    chmod(shell.c_str(), 0755);
+    write_file_atomic(launcher, python_script(script), FileAccess::owner);
+    write_file_atomic(shell, shell_script(script), FileAccess::owner);
+    chmod(shell.c_str(), 0700);
     say_("Writing minified repro to:");
     say_(launcher);
   } catch (const Error& error) {

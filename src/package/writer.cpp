@@ -66,6 +66,7 @@ std::string build_id(const PackageContents& contents) {
   for (const PackageContents::Code& code : contents.code) hash.add(str("\n", code.target, "\n")), hash.add(code.bytes);
   for (const PackageContents::Library& library : contents.custom_libraries)
     hash.add(str("\n", library.name, "\n")), hash.add(library.bytes);
+  for (const std::string& setting : contents.run_settings) hash.add(str("\n", setting, "\n"));
   return hash.hex().substr(0, 32);
 }
 
@@ -74,7 +75,8 @@ std::string dims_text(const format::Plan& plan, const std::vector<format::ExprIn
 }
 
 // For people and other tools; the runtime reads the plan.
-std::string manifest(const format::Plan& plan) {
+std::string manifest(const PackageContents& contents) {
+  const format::Plan& plan = contents.plan;
   Json root = Json::object();
   root.set("kiln", plan.kiln_version);
   root.set("build_id", plan.build_id);
@@ -95,13 +97,18 @@ std::string manifest(const format::Plan& plan) {
   };
   Json inputs = Json::array(), outputs = Json::array(), targets = Json::array(), kernels = Json::array();
   for (const format::Input& input : plan.inputs) inputs.push(tensor_spec(input.name, input.buffer));
-  for (const format::Output& output : plan.outputs) outputs.push(tensor_spec(output.name, output.buffer));
+  for (const format::Output& output : plan.outputs) outputs.push(tensor_spec(output.shown_name(), output.buffer));
   for (const format::CodeObject& code : plan.code) targets.push(code.target);
   for (const format::Kernel& kernel : plan.kernels) kernels.push(kernel.symbol);
   root.set("inputs", std::move(inputs));
   root.set("outputs", std::move(outputs));
   root.set("targets", std::move(targets));
   root.set("kernels", std::move(kernels));
+  if (!contents.in_spec.empty()) root.set("in_spec", contents.in_spec);
+  if (!contents.out_spec.empty()) root.set("out_spec", contents.out_spec);
+  Json arguments = Json::array();
+  for (const std::string& name : contents.argument_names) arguments.push(name);
+  root.set("argument_names", std::move(arguments));
   return json_text(root, JsonStyle::pretty) + "\n";
 }
 
@@ -141,8 +148,9 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   zip.add(root + "/archive_version", std::string_view("0"));
   zip.add(root + "/byteorder", std::string_view("little"));
   zip.add(root + "/.data/version", std::string_view("6\n"));
-  zip.add(prefix + "manifest.json", manifest(plan));
+  zip.add(prefix + "manifest.json", manifest(contents));
   zip.add(prefix + "plan", format::write_plan(plan));
+  if (!contents.run_settings.empty()) zip.add(prefix + "settings", join(contents.run_settings, "\n") + "\n");
   for (size_t i = 0; i < contents.code.size(); ++i) zip.add(plan.code[i].entry, contents.code[i].bytes);
   for (size_t i = 0; i < contents.custom_libraries.size(); ++i)
     zip.add(plan.custom_libraries[i].entry, contents.custom_libraries[i].bytes);

@@ -10,10 +10,6 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-bool is_dict_type(std::string_view type) {
-  return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
-}
-
 std::string key_text(const Json& key) { return key.is_string() ? key.as_string() : json_text(key); }
 
 // The context is JSON inside JSON: the list of keys (a defaultdict has its factory before it).
@@ -69,6 +65,10 @@ const PickleValue* find_key(const PickleValue& dict, const std::string& key) {
 }
 
 }  // namespace
+
+bool is_dict_type(std::string_view type) {
+  return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
+}
 
 Pytree parse_pytree(std::string_view text) {
   const Json json = parse_json(text, "pytree");
@@ -137,6 +137,48 @@ size_t leaf_count(const Pytree& tree) {
   size_t count = 0;
   for (const Pytree& child : tree.children) count += leaf_count(child);
   return count;
+}
+
+namespace {
+
+// Keys of a dict, or the field names that classes such as ModelOutput have as their context.
+std::vector<std::string> child_keys(const Json& json, size_t children) {
+  std::vector<std::string> keys;
+  const Json* context = json.find_value("context");
+  if (context == nullptr) return keys;
+  Json list = *context;
+  try {
+    if (list.is_string()) list = parse_json(list.as_string(), "pytree");
+  } catch (const Error&) {
+    return keys;  // a class of the user's with a context of its own
+  }
+  while (list.is_array() && list.items().size() == 2 && list.items()[1].is_array()) list = Json(list.items()[1]);
+  if (!list.is_array() || list.items().size() != children) return keys;
+  for (const Json& key : list.items()) keys.push_back(key_text(key));
+  return keys;
+}
+
+void add_output_keys(const Json& json, const std::string& path, bool keyed, std::vector<std::string>& out) {
+  if (json.find_value("type") == nullptr) {
+    out.push_back(keyed ? path : "");
+    return;
+  }
+  const Json::Array& children = json.at("children_spec").items();
+  const std::vector<std::string> keys = child_keys(json, children.size());
+  for (size_t i = 0; i < children.size(); ++i) {
+    const std::string name = keys.empty() ? std::to_string(i) : keys[i];
+    add_output_keys(children[i], path.empty() ? name : str(path, ".", name), keyed || !keys.empty(), out);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> output_keys(std::string_view out_spec) {
+  std::vector<std::string> out;
+  if (out_spec.empty()) return out;
+  const Json json = parse_json(out_spec, "pytree");
+  if (json.is_array() && json.items().size() == 2) add_output_keys(json.items()[1], "", false, out);
+  return out;
 }
 
 bool can_pickle(const Pytree& tree) {

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "pt2/graph_json.h"
+#include "pt2/pt_archive.h"
 
 namespace kiln {
 namespace {
@@ -17,7 +18,14 @@ class WeightReader {
     const Json json = parse_json(as_text(text.bytes), str(zip_.label(), ":", config));
     for (const JsonMember& member : json.at("config").members()) {
       try {
-        add(member.key, read_payload(member.value, folder));
+        note_need(member.value, folder);
+      } catch (Error& error) {
+        fail_again(error, member.key);
+      }
+    }
+    for (const JsonMember& member : json.at("config").members()) {
+      try {
+        read_payload(member.key, member.value, folder);
       } catch (Error& error) {
         fail_again(error, member.key);
       }
@@ -37,7 +45,7 @@ class WeightReader {
     }
   }
 
-  std::map<std::string, Tensor> weights;
+  Weights weights;
 
  private:
   [[noreturn]] void fail_again(const Error& error, const std::string& name) const {
@@ -45,23 +53,49 @@ class WeightReader {
   }
 
   void add(const std::string& name, Tensor tensor) {
-    if (!weights.emplace(name, std::move(tensor)).second)
+    if (!weights.tensors.emplace(name, std::move(tensor)).second)
       fail_user("K0164", str(zip_.label(), ": the weight ", quote(name), " comes twice"));
   }
 
-  FileBytes entry_bytes(const std::string& entry) const {
-    const SharedBytes data = zip_.read(zip_.at(entry));
+  FileBytes entry_bytes(const std::string& entry, int64_t may_hold = 0) const {
+    const SharedBytes data = zip_.read(zip_.at(entry), static_cast<uint64_t>(may_hold));
     return {data.bytes, data.keep != nullptr ? data.keep : keep_, str(zip_.label(), ":", entry)};
   }
 
-  Tensor read_payload(const Json& payload, const std::string& folder) {
-    const std::string entry = folder + payload.at("path_name").as_string();
-    if (payload.at("use_pickle").as_bool()) {
-      const TensorFile content = read_pt(entry_bytes(entry));
-      if (content.items.size() != 1 || !content.items[0].is_tensor())
-        fail_unsupported("K0165", "a pickled object that is no plain tensor is not supported");
-      return content.items[0].tensor();
+  void add_pickled(const std::string& name, PtArchive& archive, const PickleValue& value) {
+    if (const auto made = PtArchive::wrapper(value)) {
+      weights.wrappers[name] = made->class_name;
+      for (const auto& [part, inner] : made->parts) add_pickled(str(name, ".", part), archive, *inner);
+      return;
     }
+    const Datum datum = archive.datum(value);
+    if (!datum.is_tensor()) fail_unsupported("K0165", "a pickled object that is no plain tensor is not supported");
+    add(name, datum.tensor());
+  }
+
+  void read_payload(const std::string& name, const Json& payload, const std::string& folder) {
+    const std::string entry = folder + payload.at("path_name").as_string();
+    if (!payload.at("use_pickle").as_bool()) return add(name, read_plain(payload, entry));
+    PtArchive archive(entry_bytes(entry));
+    add_pickled(name, archive, archive.root());
+  }
+
+  Tensor read_plain(const Json& payload, const std::string& entry) {
+    Tensor tensor = described(payload);
+    std::shared_ptr<Storage>& storage = storages_[entry];
+    if (storage == nullptr) {
+      const FileBytes file = entry_bytes(entry, needs_[entry]);
+      storage = storage_over(file.bytes, file.keep);
+    }
+    tensor.storage = storage;
+    if (tensor.offset > storage->bytes / dtype_bytes(tensor.dtype) ||
+        storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > storage->bytes)
+      fail_user("K0164", str(tensor_type_text(tensor), " reaches outside its ", storage->bytes, " bytes"));
+    return tensor;
+  }
+
+  // A tensor as the config says it, without its storage.
+  Tensor described(const Json& payload) {
     const Json* meta = payload.find_value("tensor_meta");
     if (meta == nullptr) fail_unsupported("K0165", "an object that is no tensor is not supported");
     const TensorType type = read_tensor_meta(*meta, no_symbols_);
@@ -71,16 +105,15 @@ class WeightReader {
     tensor.sizes = numbers(type.sizes);
     tensor.strides = numbers(type.strides);
     tensor.offset = numbers({type.offset})[0];
-    std::shared_ptr<Storage>& storage = storages_[entry];
-    if (storage == nullptr) {
-      const FileBytes file = entry_bytes(entry);
-      storage = storage_over(file.bytes, file.keep);
-    }
-    tensor.storage = storage;
-    if (tensor.offset > storage->bytes / dtype_bytes(tensor.dtype) ||
-        storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > storage->bytes)
-      fail_user("K0164", str(tensor_type_text(tensor), " reaches outside its ", storage->bytes, " bytes"));
     return tensor;
+  }
+
+  // How much of an entry the tensors over it use: so much it may hold, where it is compressed.
+  void note_need(const Json& payload, const std::string& folder) {
+    if (payload.at("use_pickle").as_bool() || payload.find_value("tensor_meta") == nullptr) return;
+    const Tensor tensor = described(payload);
+    int64_t& need = needs_[folder + payload.at("path_name").as_string()];
+    need = std::max(need, storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset));
   }
 
   std::vector<int64_t> numbers(const std::vector<Expr>& exprs) const {
@@ -96,13 +129,13 @@ class WeightReader {
   const ZipReader& zip_;
   const std::shared_ptr<const void>& keep_;
   std::map<std::string, std::shared_ptr<Storage>> storages_;
+  std::map<std::string, int64_t> needs_;  // bytes, by entry
   SymbolTable no_symbols_;
 };
 
 }  // namespace
 
-std::map<std::string, Tensor> read_weights(const ZipReader& zip, const ArchiveLayout& layout,
-                                           const std::shared_ptr<const void>& keep) {
+Weights read_weights(const ZipReader& zip, const ArchiveLayout& layout, const std::shared_ptr<const void>& keep) {
   WeightReader reader(zip, keep);
   reader.read_config(layout.weights_config, layout.weights_folder);
   reader.read_config(layout.constants_config, layout.constants_folder);

@@ -39,9 +39,16 @@ class CompileLogs : public CompileObserver {
 
   void started(const CompileStart& start) override {
     const Program& program = *start.program;
-    say("inductor", LogLevel::info, "compile",
-        str("compiling ", start.model_path.empty() ? program.name : start.model_path, " for ", start.device, " (",
-            join(start.targets, ", "), "): ", signature_text(program)));
+    if (start.recorded)
+      say("inductor", LogLevel::info, "package",
+          str(start.package_path, ", compiled by Kiln ", start.recorded->kiln_version, " for ", start.device, " (",
+              join(start.targets, ", "), ")",
+              start.recorded->settings.empty() ? "" : str(" with ", join(start.recorded->settings, ", ")), ": ",
+              signature_text(program), "; what follows was recorded then"));
+    else
+      say("inductor", LogLevel::info, "compile",
+          str("compiling ", start.model_path.empty() ? program.name : start.model_path, " for ", start.device, " (",
+              join(start.targets, ", "), "): ", signature_text(program)));
     say("export", LogLevel::info, "read",
         str("exported by torch ", program.torch_version, ", schema ", program.schema_major, ".", program.schema_minor));
     artifact("graph", "read", [&] { return node_table(program.graph); });
@@ -53,9 +60,9 @@ class CompileLogs : public CompileObserver {
 
   void pass_done(const PassEvent& pass) override {
     if (selection_.wants("inductor", LogLevel::debug))
-      writer_->write(
-          LogLevel::debug, pass.name, "",
-          str("pass ", pass.name, ": ", pass.changed ? "changed" : "unchanged", " in ", ms_text(pass.run_ms)));
+      writer_->write(LogLevel::debug, pass.name, "",
+                     str("pass ", pass.name, ": ", pass.changed ? "changed" : "unchanged",
+                         pass.recorded ? "" : str(" in ", ms_text(pass.run_ms))));
     for (const std::string& note : pass.notes) artifact("fusion", pass.name, [&] { return note; });
     for (const loops::Decision* decision : pass.decisions) {
       if (decision->verdict != "name") artifact("fusion", pass.name, [&] { return decision->text(); });
@@ -63,9 +70,9 @@ class CompileLogs : public CompileObserver {
         artifact("autotuning", pass.name, [&] { return str(decision->text(), " (by rule, not measured)"); });
     }
     if (pass.stage != "lower") return;
-    artifact("aot_graphs", pass.name, [&] { return readable_python(*pass.program); });
-    artifact("post_grad_graphs", pass.name, [&] { return readable_python(*pass.program); });
-    artifact("ir_pre_fusion", pass.name, [&] { return loops::print(*pass.loops); });
+    if (pass.program) artifact("aot_graphs", pass.name, [&] { return readable_python(*pass.program); });
+    if (pass.program) artifact("post_grad_graphs", pass.name, [&] { return readable_python(*pass.program); });
+    if (pass.loops) artifact("ir_pre_fusion", pass.name, [&] { return loops::print(*pass.loops); });
   }
 
   void code_made(const CodeEvent& event) override {

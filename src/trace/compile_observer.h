@@ -24,11 +24,18 @@ struct CompileStart {
   std::string device;
   std::vector<std::string> targets;
   const Program* program = nullptr;
+  // Of a package that exists: what was recorded when it was compiled is told again.
+  struct Recorded {
+    std::string kiln_version;
+    std::vector<std::string> settings;
+  };
+  std::optional<Recorded> recorded;
 };
 
 struct PassEvent {
   std::string name, stage;          // stage: graph, lower, loops, schedule
   double start_ms = 0, run_ms = 0;  // start: of the passes alone, without observers
+  bool recorded = false;            // told again: there are no times, and program and loops only where they were kept
   bool changed = false;
   const Program* program = nullptr;  // as it is after the pass
   const loops::LoopProgram* loops = nullptr;
@@ -42,6 +49,9 @@ struct CodeEvent {
   const loops::LoopProgram* loops = nullptr;
   const format::Plan* plan = nullptr;  // of the first target: the plan serves all
   const format::Origins* origins = nullptr;
+  // Values of the graph that live in the buffer of another.
+  const std::vector<std::pair<std::string, std::string>>* merged = nullptr;
+  bool recorded = false;  // as the package has it; `code` then has no steps
 };
 
 // A run of the C++ compiler.
@@ -76,6 +86,15 @@ class CompileObserver {
 class CompileObservers : public CompileObserver {
  public:
   void add(std::unique_ptr<CompileObserver> observer) { list_.push_back(std::move(observer)); }
+  // One that may not be possible (its directory cannot be written): then a note says so.
+  template <class Make>
+  void add_if_possible(const char* what, Make make) {
+    try {
+      add(make());
+    } catch (const Error& error) {
+      problems_.push_back(str(what, ": ", error.message()));
+    }
+  }
   bool empty() const { return list_.empty(); }
   void started(const CompileStart& event) override {
     each([&](CompileObserver& o) { o.started(event); });

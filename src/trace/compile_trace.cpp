@@ -1,6 +1,7 @@
 #include "trace/compile_trace.h"
 
 #include "base/trace_file.h"
+#include "package/plan_builder.h"
 #include "trace/graph_python.h"
 #include "trace/kernel_facts.h"
 #include "trace/memory_record.h"
@@ -48,6 +49,11 @@ class CompileTrace : public CompileObserver {
     for (const auto& [name, tensor] : start.program->constants) bytes += tensor.numel() * dtype_bytes(tensor.dtype);
     record.set("weights", static_cast<int64_t>(start.program->constants.size()));
     record.set("weight_bytes", bytes);
+    if (start.recorded) {
+      record.set("recorded", true);
+      record.set("kiln_version", start.recorded->kiln_version);
+      record.set("settings", texts(start.recorded->settings));
+    }
     file_.write("compile_start", record);
     write_graph("read", "as exported", readable_python(*start.program));
   }
@@ -56,13 +62,13 @@ class CompileTrace : public CompileObserver {
     Json record = Json::object();
     record.set("name", pass.name);
     record.set("stage", pass.stage);
-    record.set("start_ms", pass.start_ms);
-    record.set("run_ms", pass.run_ms);
+    if (!pass.recorded) record.set("start_ms", pass.start_ms), record.set("run_ms", pass.run_ms);
     record.set("changed", pass.changed);
     file_.write("pass", record);
-    if (pass.changed)
-      write_graph(pass.name, pass.stage,
-                  pass.stage == "graph" ? readable_python(*pass.program) : loops::print(*pass.loops));
+    const bool graph = pass.stage == "graph";
+    if (pass.changed && (graph ? pass.program != nullptr : pass.loops != nullptr))
+      write_graph(pass.name, pass.stage, graph ? readable_python(*pass.program) : loops::print(*pass.loops));
+    if (pass.stage == "lower" && pass.program) remember_values(pass.program->graph);
     for (const std::string& note : pass.notes) {
       Json line = Json::object();
       line.set("pass", pass.name);
@@ -82,6 +88,7 @@ class CompileTrace : public CompileObserver {
     if (!event.plan) return;
     for (const KernelFacts& kernel : kernel_facts(event)) file_.write("kernel", kernel_json(kernel));
     file_.write("guards", guards_json(*event.plan));
+    file_.write("values", values_json(event));
     file_.write("memory",
                 memory_record(*event.plan, program_ ? program_->symbols : std::map<std::string, SymbolInfo>{}));
     Json prelude = Json::object();
@@ -126,6 +133,46 @@ class CompileTrace : public CompileObserver {
     record.set("stage", stage);
     record.set("text", text);
     file_.write("stage", record);
+  }
+
+  // Where each value of the lowered graph comes from, the subgraphs of control flow included.
+  void remember_values(const Graph& graph) {
+    for (const auto& node : graph.nodes) {
+      Origin origin = node->origins.empty() ? Origin{} : node->origins.front();
+      for (const Value* value : node->results) values_.push_back({value->name, node->target, std::move(origin)});
+      for (const auto& named : node->args)
+        if (named.arg.is_graph()) remember_values(*named.arg.as_graph());
+    }
+  }
+
+  // The buffer that holds it and the step that writes it; neither for a value that only exists inside a kernel.
+  Json values_json(const CodeEvent& event) const {
+    std::map<std::string, std::string> buffers, writers;
+    if (event.merged) buffers.insert(event.merged->begin(), event.merged->end());
+    const auto visit = [&](const format::Step& step, int) {
+      if (!step.blocks.empty()) return;
+      for (const StepAccess& access : step_accesses(step))
+        if (access.writes) writers.emplace(event.plan->buffers.at(static_cast<size_t>(access.buffer)).name, step.name);
+    };
+    for_each_step(event.plan->init, visit);
+    for_each_step(event.plan->steps, visit);
+    Json list = Json::array();
+    for (const ValueOrigin& value : values_) {
+      Json one = Json::object();
+      one.set("value", value.name);
+      one.set("op", value.op);
+      one.set("node", value.origin.node);
+      one.set("module", value.origin.module_path);
+      one.set("line", source_text(value.origin));
+      const auto merged = buffers.find(value.name);
+      const std::string buffer = merged == buffers.end() ? value.name : merged->second;
+      if (const auto writer = writers.find(buffer); writer != writers.end())
+        one.set("buffer", buffer), one.set("kernel", writer->second);
+      list.push(std::move(one));
+    }
+    Json record = Json::object();
+    record.set("values", std::move(list));
+    return record;
   }
 
   static Json decision_json(const loops::Decision& decision) {
@@ -205,8 +252,13 @@ class CompileTrace : public CompileObserver {
     return record;
   }
 
+  struct ValueOrigin {
+    std::string name, op;
+    Origin origin;
+  };
   TraceFile file_;
   const Program* program_ = nullptr;
+  std::vector<ValueOrigin> values_;
 };
 
 }  // namespace

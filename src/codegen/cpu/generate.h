@@ -28,8 +28,13 @@ struct GeneratedCode {
   std::vector<std::string> texts;    // of the functions alone, for people
   std::map<const loops::Kernel*, StepCode> steps;
 };
+// Of the table kiln_kernels that the last unit ends with (include/kiln/kernel_abi.h).
+inline constexpr uint32_t kernel_table_version = 2;
 // A complete translation unit of such texts: what they need stands in front.
 std::string unit_text(const std::string& kernels, const CpuTarget& target);
+
+// The functions of a translation unit, by name: what generate_cpu put together, taken apart again.
+std::map<std::string, std::string> functions_of_unit(const std::string& unit);
 
 // `fault`: kernels that it hits begin with its line of C++ (testing only).
 GeneratedCode generate_cpu(const loops::LoopProgram& program, const CpuTarget& target,

@@ -27,12 +27,12 @@ views.overview = {
     const card = (value, label) => el("div", {class: "card"}, el("b", {}, value), el("span", {}, label));
     const kernels = compile.kernels.filter((k) => k.kind === "kernel" && !k.init).length;
     main.append(el("div", {class: "cards"},
-      card(end ? msText(end.seconds * 1000) : "failed", "compile time"),
+      card(end ? msText(end.seconds * 1000) : compile.recorded ? "not recorded" : "failed", "compile time"),
       card(String(compile.nodes), "nodes of the graph"),
       card(String(kernels), "kernels in a run"),
       card(end ? String(end.kernels_compiled) : "?", "distinct functions"),
       card(byteText(compile.weight_bytes), plural(compile.weights, "weight")),
-      card(end ? byteText(end.package_bytes) : "none", "package")));
+      card(end ? byteText(end.package_bytes) : compile.recorded ? "as it was" : "none", "package")));
     const left = panel("Where the time went", stageBars());
     const taken = compile.fusion.filter((d) => d.taken && d.verdict !== "name").length;
     const refused = compile.fusion.filter((d) => !d.taken).length;
@@ -79,6 +79,7 @@ function stageBars() {
     if (passes.length) rows.push({label: stage === "lower" ? "lower" : stage + " passes", kind: stage, start: at, ms});
     at += ms;
   }
+  if (compile.recorded) return empty("This is what the package recorded when it was compiled; times are not among it.");
   const end = compile.end;
   if (end) {
     rows.push({label: "C++ compiler", kind: "job", start: at, ms: end.toolchain_seconds * 1000});
@@ -93,6 +94,11 @@ views.timeline = {
   show(main) {
     const legend = el("div", {class: "legend"}, ["graph", "lower", "loops", "schedule", "job"].map((kind) =>
       el("span", {}, el("i", {class: "bar " + kind}), kind === "job" ? "C++ compiler" : kind)));
+    if (compile.recorded) {
+      const names = compile.passes.map((p) => p.name + (p.changed ? "" : " (changed nothing)")).join(", ");
+      main.append(panel("Passes", el("p", {class: "lead"}, "In order, as the package recorded them; times are not among it."), el("p", {}, names)));
+      return;
+    }
     const passes = compile.passes.map((p) => ({label: p.name, kind: p.stage, start: p.start_ms, ms: p.run_ms, dim: !p.changed}));
     const last = Math.max(...passes.map((p) => p.start + p.ms), 1e-6);
     main.append(panel("Passes", el("p", {class: "lead"}, "In order, since the first pass began. Grey names changed nothing."), legend, passes.length ? bars(passes, last) : empty("No pass ran.")));

@@ -1,0 +1,41 @@
+// The arguments of a step, copied into regions that have not one byte too many (runtime/guard_memory.h).
+#pragma once
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "runtime/guard_memory.h"
+#include "runtime/run.h"
+
+namespace kiln::runtime {
+
+class GuardedArguments {
+ public:
+  GuardedArguments(Run& run, const PreparedStep& prepared, GuardRegion::Flush flush);  // copies, as they are now
+  ~GuardedArguments();                                                                 // puts the run's own back
+  GuardedArguments(const GuardedArguments&) = delete;
+  GuardedArguments& operator=(const GuardedArguments&) = delete;
+
+  void use();                 // the step sees the copies
+  void put_back();            // and the run's own again
+  void keep_results();        // what the step wrote to the copies goes to the run's own
+  void check_beside() const;  // throws K0643 where something was written beside an argument
+
+ private:
+  struct Argument {
+    int32_t buffer;
+    uint8_t access;
+    std::byte* own;
+    int64_t bytes;
+    std::byte* copy;
+    size_t region;
+  };
+  Run& run_;
+  const PreparedStep& prepared_;
+  std::vector<Argument> arguments_;
+  std::vector<std::unique_ptr<GuardRegion>> regions_;
+};
+
+std::string outside_text(bool before, int64_t bytes);  // "4 bytes past its end"
+
+}  // namespace kiln::runtime

@@ -1,0 +1,195 @@
+#include "codegen/cpu/checked_access.h"
+
+#include <cctype>
+#include <map>
+
+#include "base/error.h"
+#include "base/text.h"
+
+namespace kiln::codegen {
+namespace {
+
+// In front of the kernels, behind their prelude. A mask or a vector of indices is looked at through its bytes: which of
+// the prelude's functions there are depends on the kernels.
+constexpr const char* checks = R"(
+struct kc_range { const void *begin, *end; };
+struct kc_access { i32 happened, buffer, store, bytes; const void* address; };
+struct kc_context { kiln_kernel_context context; const kc_range* ranges; kc_access* failed; };
+static __attribute__((noinline, unused)) bool kc_one(const kiln_kernel_context* ctx, i32 b, const void* p, i32 bytes, i32 store) {
+  const kc_context* c = (const kc_context*)ctx;
+  const u64 at = (u64)p, begin = (u64)c->ranges[b].begin, end = (u64)c->ranges[b].end;
+  if (at >= begin && at <= end && end - at >= (u64)bytes) return false;
+  if (__atomic_exchange_n(&c->failed->happened, 1, __ATOMIC_ACQ_REL) == 0) {
+    c->failed->buffer = b, c->failed->store = store, c->failed->bytes = bytes, c->failed->address = p;
+  }
+  return true;
+}
+template <class T>
+static bool kc_row(const kiln_kernel_context* ctx, i32 b, T* p, i64 stride, int count, i32 store) {
+  for (int i = 0; i < count; ++i)
+    if (kc_one(ctx, b, (const void*)((u64)p + (u64)(i * stride) * sizeof(T)), sizeof(T), store)) return true;
+  return false;
+}
+template <class M>
+static bool kc_on(const M& mask, int lane) {
+  unsigned char bytes[sizeof(M)];
+  __builtin_memcpy(bytes, &mask, sizeof(M));
+  const int width = (int)sizeof(M) / kc_lanes;
+  for (int i = 0; i < width; ++i)
+    if (bytes[lane * width + i]) return true;
+  return false;
+}
+template <class T, class M>
+static bool kc_masked(const kiln_kernel_context* ctx, i32 b, T* p, i64 stride, const M& mask, i32 store) {
+  for (int i = 0; i < kc_lanes; ++i)
+    if (kc_on(mask, i) && kc_row(ctx, b, (T*)((u64)p + (u64)(i * stride) * sizeof(T)), 1, 1, store)) return true;
+  return false;
+}
+template <class T, class J>
+static bool kc_at(const kiln_kernel_context* ctx, i32 b, T* p, const J& index, i32 store) {
+  i64 j[kc_lanes];
+  __builtin_memcpy(j, &index, sizeof(j));
+  for (int i = 0; i < kc_lanes; ++i)
+    if (kc_row(ctx, b, (T*)((u64)p + (u64)j[i] * sizeof(T)), 1, 1, store)) return true;
+  return false;
+}
+template <class T, class J, class M>
+static bool kc_at_masked(const kiln_kernel_context* ctx, i32 b, T* p, const J& index, const M& mask, i32 store) {
+  i64 j[kc_lanes];
+  __builtin_memcpy(j, &index, sizeof(j));
+  for (int i = 0; i < kc_lanes; ++i)
+    if (kc_on(mask, i) && kc_row(ctx, b, (T*)((u64)p + (u64)j[i] * sizeof(T)), 1, 1, store)) return true;
+  return false;
+}
+)";
+
+bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+
+// The parameters of a memory function behind the pointer, and what has to be asked before it is called.
+struct Form {
+  std::string parameters, question;
+};
+
+Form form_of(const std::string& name, const std::string& operation, std::string variant) {
+  const bool store = operation == "store" || operation == "scatter" || operation == "set" || operation == "atomic_add";
+  const std::string flag = store ? "1" : "0";
+  if (operation == "get" || operation == "set" || operation == "atomic_add")
+    return {store ? "v" : "", str("kc_row(ctx, B, kc_p, 1, 1, ", flag, ")")};
+  if (operation == "gather" || operation == "scatter") {
+    const bool masked = variant == "m";
+    const std::string question =
+        masked ? str("kc_at_masked(ctx, B, kc_p, j, m, ", flag, ")") : str("kc_at(ctx, B, kc_p, j, ", flag, ")");
+    return {str("j", store ? ", v" : "", masked ? ", m" : ""), question};
+  }
+  const bool strided = starts_with(variant, "s");
+  if (strided) variant.erase(0, 1);
+  const std::string stride = strided ? "s" : "1";
+  std::string parameters = store ? "v" : "";
+  auto add = [&](const char* parameter) { parameters += str(parameters.empty() ? "" : ", ", parameter); };
+  if (strided) add("s");
+  if (variant == "m") {
+    add("m");
+    return {parameters, str("kc_masked(ctx, B, kc_p, ", stride, ", m, ", flag, ")")};
+  }
+  if (variant == "n") add("n");
+  if (!variant.empty() && variant != "n") fail_bug(str("a memory function that is not known: ", name));
+  return {parameters, str("kc_row(ctx, B, kc_p, ", stride, ", ", variant == "n" ? "n" : "kc_lanes", ", ", flag, ")")};
+}
+
+// A macro, because it must return from the kernel. `kc_p` keeps the pointer's type.
+std::string macro(const std::string& key, const std::string& name, const Form& form) {
+  const std::string more = form.parameters.empty() ? "" : ", " + form.parameters;
+  std::string question = form.question, given = form.parameters;
+  return str("#define ", key, "(B, p", more, ") ({ const auto kc_p = (p); if (__builtin_expect(", question,
+             ", 0)) return 1; ", name, "(kc_p", more, "); })\n");
+}
+
+class Rewriting {
+ public:
+  std::string run(const std::string& kernels) {
+    std::string out;
+    for (size_t at = 0; at < kernels.size();) {
+      if (!word(kernels[at]) || (at > 0 && word(kernels[at - 1]))) {
+        out += kernels[at++];
+        continue;
+      }
+      size_t end = at;
+      while (end < kernels.size() && word(kernels[end])) ++end;
+      const std::string name = kernels.substr(at, end - at);
+      if (const auto access = parse(name)) {
+        out += rewrite(*access, name, kernels, end);
+      } else if (is_buffer(name) && !declared(kernels, end)) {
+        fail_unsupported("K0645", str("a kernel of this package uses its buffer ", name,
+                                      " in a way that cannot be "
+                                      "checked: ",
+                                      kernels.substr(at, kernels.find('\n', at) - at)));
+      } else {
+        out += name;
+      }
+      at = end;
+    }
+    return out;
+  }
+  std::string macros() const {
+    std::string out;
+    for (const auto& [key, text] : macros_) out += text;
+    return out;
+  }
+
+ private:
+  struct Access {
+    std::string operation, variant;
+  };
+  static std::optional<Access> parse(const std::string& name) {
+    for (const char* operation : {"load", "store", "gather", "scatter", "get", "set", "atomic_add"}) {
+      const std::string prefix = str("k_", operation, "_");
+      if (!starts_with(name, prefix)) continue;
+      const std::string rest = name.substr(prefix.size());
+      const size_t cut = rest.find('_');
+      return Access{operation, cut == std::string::npos ? "" : rest.substr(cut + 1)};
+    }
+    return std::nullopt;
+  }
+  static bool is_buffer(const std::string& name) {
+    return name.size() > 1 && name[0] == 'b' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+  }
+  // "… * const b0 = (": where the kernel takes it from its arguments.
+  static bool declared(const std::string& text, size_t end) { return text.compare(end, 4, " = (") == 0; }
+
+  // `end`: behind the function's name; moved behind the buffer's.
+  std::string rewrite(const Access& access, const std::string& name, const std::string& text, size_t& end) {
+    size_t digits = end + 2;
+    while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits]))) ++digits;
+    if (text.compare(end, 2, "(b") != 0 || digits == end + 2)
+      fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
+    const std::string number = text.substr(end + 2, digits - end - 2);
+    // A masked scatter is the same name with one argument more.
+    std::string variant = access.variant, key = str("kc", name.substr(1));
+    if (access.operation == "scatter" && arguments(text, end) == 4) variant = "m", key += "_m";
+    macros_.emplace(key, macro(key, name, form_of(name, access.operation, variant)));
+    end = digits;
+    return str(key, "(", number, ", b", number);
+  }
+  static int arguments(const std::string& text, size_t open) {
+    int depth = 0, count = 1;
+    for (size_t i = open; i < text.size(); ++i) {
+      if (text[i] == '(') ++depth;
+      if (text[i] == ')' && --depth == 0) return count;
+      if (text[i] == ',' && depth == 1) ++count;
+    }
+    return count;
+  }
+  std::map<std::string, std::string> macros_;
+};
+
+}  // namespace
+
+std::string with_checked_accesses(const std::string& unit, int lanes) {
+  const size_t begin = unit.find("extern \"C\" __attribute__((visibility(\"default\"))) int ");
+  if (begin == std::string::npos) return unit;
+  Rewriting rewriting;
+  const std::string kernels = rewriting.run(unit.substr(begin));
+  return str(unit.substr(0, begin), "enum { kc_lanes = ", lanes, " };", checks, rewriting.macros(), kernels);
+}
+
+}  // namespace kiln::codegen
