@@ -29,9 +29,9 @@ struct Defect {
   const char* flags = "-O0";   // of the C++ compiler, whose time is most of this test's
 };
 
-std::vector<Defect> lowered_defects();  // a wrong lowering of one operator, at every place of the models
-std::vector<Defect> kernel_defects();   // wrong loops after all passes
-std::vector<Defect> code_defects();     // right loops, wrong machine code
+std::vector<Defect> lowered_defects(size_t per_model);  // a wrong lowering of one operator, all over the models
+std::vector<Defect> kernel_defects();                   // wrong loops after all passes
+std::vector<Defect> code_defects();                     // right loops, wrong machine code
 std::vector<Defect> machine_defects();  // crashes, endless loops, accesses outside, second calls, damaged code
 std::vector<Defect> plan_defects();     // right kernels, wrong plan or weights
 

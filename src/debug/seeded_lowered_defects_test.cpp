@@ -13,8 +13,6 @@
 namespace kiln::seeded {
 namespace {
 
-constexpr size_t per_model = 6;
-
 struct Lowered {
   loops::LoopProgram loops;
   std::map<std::string, Tensor> constants;
@@ -83,14 +81,14 @@ loops::Kernel* kernel_named(loops::LoopProgram& program, const std::string& name
 }
 
 // Those of them that are spread evenly over the model.
-std::vector<std::string> chosen(const std::vector<std::string>& names) {
+std::vector<std::string> chosen(const std::vector<std::string>& names, size_t per_model) {
   if (names.size() <= per_model) return names;
   std::vector<std::string> out;
   for (size_t i = 0; i < per_model; ++i) out.push_back(names[i * (names.size() - 1) / (per_model - 1)]);
   return out;
 }
 
-void add_defects(const Model& model, size_t& kind, std::vector<Defect>& all) {
+void add_defects(const Model& model, size_t per_model, size_t& kind, std::vector<Defect>& all) {
   const Program program = program_of(model);
   const std::vector<Datum> inputs = inputs_of(program);
   Lowered lowered = lower_model(program);
@@ -99,7 +97,7 @@ void add_defects(const Model& model, size_t& kind, std::vector<Defect>& all) {
   for (const loops::Kernel* kernel : kernels_of(lowered.loops))
     if (lowered.nodes.count(kernel->name) && std::count(names.begin(), names.end(), kernel->name) == 0)
       names.push_back(kernel->name);
-  const std::vector<std::string> nodes = chosen(names);
+  const std::vector<std::string> nodes = chosen(names, per_model);
   size_t made = 0;
   std::set<std::string> done;
   for (size_t turn = 0; made < per_model && turn < nodes.size() * mutations().size(); ++turn) {
@@ -124,10 +122,10 @@ void add_defects(const Model& model, size_t& kind, std::vector<Defect>& all) {
 
 }  // namespace
 
-std::vector<Defect> lowered_defects() {
+std::vector<Defect> lowered_defects(size_t per_model) {
   std::vector<Defect> all;
   size_t kind = 0;
-  for (const Model& model : every_model()) add_defects(model, kind, all);
+  for (const Model& model : every_model()) add_defects(model, per_model, kind, all);
   return all;
 }
 
