@@ -53,7 +53,7 @@ graph main {
   %r0: f32[4, 14] = aten.linear.default(input=%h0, weight=%wh)
   %s0: f32[4, 14] = aten.add.Tensor(self=%i0, other=%r0)
   %h1: f32[4, 14] = aten.tanh.default(self=%s0)
-  %x1: f32[4, 10] = aten.select.int(self=%x, dim=0, index=1)
+  %x1: f32[4, 10] offset {40} = aten.select.int(self=%x, dim=0, index=1)
   %i1: f32[4, 14] = aten.linear.default(input=%x1, weight=%wx, bias=%b)
   %r1: f32[4, 14] = aten.linear.default(input=%h1, weight=%wh)
   %s1: f32[4, 14] = aten.add.Tensor(self=%i1, other=%r1)
@@ -73,7 +73,7 @@ graph main {
   %flipped: f32[7, 13] = aten.flip.default(self=%twice, dims=[1])
   %some: f32[5, 4] = aten.gather.default(self=%x, dim=1, index=%columns)
   %exp: f32[5, 4] = aten.exp.default(self=%some)
-  %part: f32[5, 4] = aten.slice.Tensor(self=%x, dim=1, start=1, end=9, step=2)
+  %part: f32[5, 4] strides [13, 2] offset {1} = aten.slice.Tensor(self=%x, dim=1, start=1, end=9, step=2)
   %less: f32[5, 4] = aten.sub.Tensor(self=%exp, other=%part)
   %neg: f32[5, 4] = aten.neg.default(self=%less)
   output %flipped = user
@@ -123,7 +123,7 @@ graph main {
   %sin: f32[4, 8, 6] strides [48, 1, 8] = aten.sin.default(self=%turned)
   %padded: f32[4, 8, 9] = aten.constant_pad_nd.default(self=%sin, pad=[1, 2], value=0.5)
   %dense: f32[4, 72] = aten.view.default(self=%padded, size=[4, 72])
-  %cut: f32[4, 30] strides [72, 1] = aten.slice.Tensor(self=%dense, dim=1, start=10, end=40)
+  %cut: f32[4, 30] strides [72, 1] offset {10} = aten.slice.Tensor(self=%dense, dim=1, start=10, end=40)
   %abs: f32[4, 30] = aten.abs.default(self=%cut)
   %root: f32[4, 30] = aten.sqrt.default(self=%abs)
   output %root = user
