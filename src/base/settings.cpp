@@ -87,7 +87,12 @@ std::string canonical(const Setting& setting, std::string_view value) {
     if (!read) fail_user("K0142", str(setting.key, " is a whole number, not ", quote(value)));
     text = std::to_string(*read);
   }
-  check_value(setting, text);
+  if (setting.type != SettingType::list) {
+    check_value(setting, text);
+    return text;
+  }
+  for (const std::string& part : split(text, ','))
+    if (const std::string_view word = trim(part); !word.empty()) check_value(setting, word);
   return text;
 }
 

@@ -37,8 +37,8 @@ struct Setting {
   const char* meaning;
   SettingUse use = SettingUse::acts;
   bool about_machine = false;  // where things are on this machine: no part of what a compile or a run is
-  // What a value may be besides the default, alternatives separated by '|': words, numbers, "0..3", "1..". Empty:
-  // whatever the type allows.
+  // What a value (of a list: each part) may be besides the default, alternatives separated by '|': words, numbers,
+  // "0..3", "1..". Empty: whatever the type allows.
   const char* values = "";
 };
 

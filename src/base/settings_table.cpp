@@ -32,7 +32,8 @@ constexpr Setting table[] = {
     {"intermediate_value_dir", "KILN_SAVE_DIR", R, text, "None",
      "where mode 1 of the value printer saves; None: aoti_torch in the temporary directory"},
     {"intermediate_value_style", "KILN_PRINTER_STYLE", R, list, "None",
-     "form of mode 2 of the value printer: written, table or json (values that kernels wrote), init (weights' too)"},
+     "form of mode 2 of the value printer: written, table or json (values that kernels wrote), init (weights' too)",
+     acts, anywhere, "written|table|json|init"},
     {"code_dir", "KILN_CODE_DIR", R, text, "None",
      "folder that kernels' code is kept in as files, where perf can read their names; None: memory only"},
     // ---- CUDA

@@ -116,6 +116,7 @@ TEST(Settings, ValuesOutsideTheTableAreRefused) {
       {"float32_matmul_precision", {"lowest"}},
       {"cpp.inject_relu_bug_TESTING_ONLY", {"crash"}},
       {"TORCHINDUCTOR_REDIS_PORT", {"0", "70000"}},
+      {"intermediate_value_style", {"plain"}},
   };
   for (const auto& [key, values] : bad)
     for (const char* value : values) {

@@ -13,7 +13,7 @@ namespace kiln::loops {
 
 struct MmNest {
   std::vector<Loop*> batch;  // parallel loops around m, outermost first
-  Loop* m = nullptr;         // nullptr: a single row
+  Loop* m = nullptr;
   Loop* n = nullptr;
   Stmt* k = nullptr;                   // the reduce loop's statement, in n->body
   std::vector<Stmt*> load_a;           // statements of k's body that depend on k and not on n, in order
