@@ -5,8 +5,8 @@
 # A fenced block whose lines begin with "$ " is a session: each command is run by bash, all of one document in one
 # directory that has tests/, examples/ and tools/ of the repository in it, and what it prints (standard error and
 # output) must be what follows it. Numbers, checksums and units of time and size are masked and runs of spaces count as
-# one; "…" stands for anything, a line that is only "…" for any lines. Without expected lines only the
-# exit code counts. Between fences:
+# one; "…" stands for anything, a line that is only "…" for any lines; "Segmentation fault" is the shell's. Without
+# expected lines only the exit code counts. Between fences:
 #   <!-- docs-test: run COMMAND -->     run before the next block, not shown to readers
 #   <!-- docs-test: skip REASON -->     the next block is not run; it is listed with the reason
 # A block that has commands of Kiln without "$ " fails the test: it would go stale unnoticed.
@@ -29,10 +29,11 @@ export PATH KILN_CACHE_DIR="$work/cache" LC_ALL=C.UTF-8
 ran=0 failures=0 skipped=0
 
 masked() {
-  sed -E -e 's/run_[0-9_]+-pid_[0-9]+/RUN/g' -e 's/0x[0-9a-f]+/X/g' -e 's/[0-9a-f]{16,}/H/g' \
+  sed -E -e 's/run_[0-9_]+-pid_[0-9]+/RUN/g' -e 's/0x[0-9a-f]+/X/g' -e 's/-?[0-9]+[.][0-9]+(e[-+]?[0-9]+)?/N/g' \
+    -e 's/[0-9a-f]{16,}/H/g' -e 's/(crc32 )[0-9a-f]{8}/\1H/' \
     -e 's/, from the cache//' -e 's/-?[0-9]+([.,][0-9]+)*(e[-+]?[0-9]+)?/N/g' \
     -e 's/N ?(ns|µs|us|ms|s|B|kB|MB|GB)([^A-Za-z]|$)/N U\2/g' -e 's/[[:space:]]+/ /g' -e 's/ $//' -e 's/\[ N/[N/g' \
-    -e '/^$/d'
+    -e '/^$/d' -e '/^Segmentation fault$/d'
 }
 
 # Whether the masked text $2 is $1, where "…" stands for anything. Everything else is taken literally.
@@ -105,6 +106,9 @@ for document in "${documents[@]}"; do
         echo "skipped $name:$began: $skip"
       elif [[ -z $language && ${block[0]-} == '$ '* ]]; then
         session "$name" "$began" "${block[@]}"
+      elif [[ ${#block[@]} == 1 && ${block[0]} =~ ^[A-Z_]+$ ]]; then
+        echo "FAIL $name:$began: ${block[0]} stands where something is to be filled in"
+        failures=$((failures + 1))
       elif [[ -z $language ]] && printf '%s\n' "${block[@]}" | grep -Eq '^(([A-Z_]+=[^ ]* )*(build/[a-z]+/bin/)?kiln |tools/)'; then
         echo "FAIL $name:$began: commands are written as '\$ command'"
         failures=$((failures + 1))
