@@ -129,7 +129,7 @@ struct LoadOptions {
   void* log_user = nullptr;
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
-  int verify_weights = 0;  // 1 yes, -1 no, 0: as the setting verify_weights says
+  int verify_weights = 0;         // 1 yes, -1 no, 0: as the setting verify_weights says
   kiln_fault_fn fault = nullptr;  // told of a signal inside a step
   void* fault_user = nullptr;
 };

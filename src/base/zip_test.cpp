@@ -5,6 +5,7 @@
 
 #include <cstring>
 
+#include "base/crc32.h"
 #include "base/error.h"
 #include "base/inflate.h"
 
@@ -174,6 +175,7 @@ std::string deflated(const std::string& contents) {
 std::string packed(const std::string& contents, uint32_t claimed) {
   std::string archive = write_zip({{"a", deflated(contents)}});
   poke<uint16_t>(archive, central_of(archive, 0) + 10, 8);
+  poke<uint32_t>(archive, central_of(archive, 0) + 16, crc32(as_bytes(contents)));
   poke<uint32_t>(archive, central_of(archive, 0) + 24, claimed);
   return archive;
 }

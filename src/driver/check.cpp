@@ -41,8 +41,7 @@ int make_log_file() {
   return descriptor;
 }
 
-std::string end_of_log(int descriptor) {
-  constexpr off_t most = 4000;
+std::string end_of_log(int descriptor, off_t most) {
   const off_t size = lseek(descriptor, 0, SEEK_END);
   const off_t begin = size > most ? size - most : 0;
   std::string text(static_cast<size_t>(std::max<off_t>(size - begin, 0)), '\0');
@@ -102,7 +101,7 @@ std::string signal_text(int number) {
 }
 
 // The process has closed its pipe or was killed: collect it and read what it said.
-CaseResult finish_case(CaseProcess& process, const std::string& path, double timeout_seconds) {
+CaseResult finish_case(CaseProcess& process, const std::string& path, const CheckOptions& options) {
   // Itself after a timeout; otherwise it has ended, and this is for what it left behind.
   kill(-process.pid, SIGKILL);
   int status = 0;
@@ -121,12 +120,14 @@ CaseResult finish_case(CaseProcess& process, const std::string& path, double tim
     }
   }
   if (process.timed_out)
-    result.message = str("still running after ", timeout_seconds, " s; killed");
+    result.message = str("still running after ", options.timeout_seconds, " s; killed");
   else if (!complete && WIFSIGNALED(status))
     result.message = str("its process died of ", signal_text(WTERMSIG(status)));
   else if (!complete)
     result.message = str("its process ended with exit code ", WEXITSTATUS(status), " and no result");
-  if (result.status == CaseStatus::failed) result.log = end_of_log(process.log_file);
+  constexpr off_t end_bytes = 4000, whole_bytes = off_t{64} << 20;
+  if (options.keep_output || result.status == CaseStatus::failed)
+    result.log = end_of_log(process.log_file, options.keep_output ? whole_bytes : end_bytes);
   result.seconds = std::chrono::duration<double>(Clock::now() - process.started).count();
   close(process.result_pipe);
   close(process.log_file);
@@ -140,7 +141,7 @@ class Pool {
   ~Pool() {
     for (CaseProcess& process : running_) {  // after an exception: leave nothing behind
       process.timed_out = true;
-      finish_case(process, cases_[process.index], options_.timeout_seconds);
+      finish_case(process, cases_[process.index], options_);
     }
   }
 
@@ -162,7 +163,7 @@ class Pool {
       bool end = descriptors[i].revents != 0 && !receive(process);
       if (!end && elapsed(process) > options_.timeout_seconds) end = process.timed_out = true;
       if (!end) continue;
-      ended.emplace_back(process.index, finish_case(process, cases_[process.index], options_.timeout_seconds));
+      ended.emplace_back(process.index, finish_case(process, cases_[process.index], options_));
       running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
     }
     return ended;

@@ -23,8 +23,12 @@ bool has_types(const Node& node) {
 class TypeCheck {
  public:
   explicit TypeCheck(const Program& program) : ranges_(program.ranges()) {
+    // Of a size of an input any value will do, the others (read from data) are open without the export's value.
+    std::set<std::string> of_inputs;
+    for (const Value* input : program.graph.inputs)
+      for (const Expr& size : input->type.sizes) collect_symbols(size, of_inputs);
     for (const auto& [name, info] : program.symbols)
-      hints_[name] = info.hint.value_or(std::max<int64_t>(info.range.low, 2));
+      if (info.hint || of_inputs.count(name)) hints_[name] = info.hint.value_or(std::max<int64_t>(info.range.low, 2));
   }
 
   void check(const Graph& graph) const {

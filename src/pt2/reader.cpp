@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/inflate.h"
 #include "base/json.h"
 #include "pt2/extents.h"
@@ -245,13 +246,29 @@ class ProgramReader {
 }  // namespace
 
 Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label, bool looking_only) {
+  if (!begins_like_zip(bytes)) fail_user("K0162", not_a_model_text(label, file_kind(bytes)));
   const ZipReader zip(bytes, label, inflate_entry, looking_only ? 1 << 20 : UINT64_MAX);
   return ProgramReader(zip, keep).read();
 }
 
 Program read_pt2(const std::string& path, bool looking_only) {
+  if (is_directory(path)) fail_user("K0162", not_a_model_text(path, FileKind::directory));
   const auto mapped = MappedFile::open(path);
   return read_pt2(mapped->bytes(), mapped, path, looking_only);
+}
+
+std::map<std::string, std::string> read_extra_files(const std::string& path) {
+  const auto mapped = MappedFile::open(path);
+  const ZipReader zip(mapped->bytes(), path, inflate_entry);
+  const std::string model = find_layout(zip).model_json;
+  const size_t folder = model.rfind("models/");
+  // Before PyTorch 2.8 the archive had no folder of its own.
+  const std::string prefix = folder == std::string::npos ? "extra_files/" : model.substr(0, folder) + "extra/";
+  std::map<std::string, std::string> files;
+  for (const ZipEntry& entry : zip.entries())
+    if (starts_with(entry.name, prefix) && entry.name.size() > prefix.size())
+      files[entry.name.substr(prefix.size())] = as_text(zip.read(entry).bytes);
+  return files;
 }
 
 }  // namespace kiln

@@ -258,7 +258,7 @@ TEST(Reader, OlderLayouts) {
 }
 
 TEST(Reader, BadModelsAreRefused) {
-  EXPECT_EQ(code_of("not a zip, but long enough to hold an end record"), "K0110");
+  EXPECT_EQ(code_of("not a zip, but long enough to hold an end record"), "K0162");
   EXPECT_EQ(code_of(write_zip({{"a", "b"}})), "K0162");
   Model model;
   model.major = "9";

@@ -4,6 +4,7 @@
 
 #include <cstring>
 
+#include "base/crc32.h"
 #include "base/inflate.h"
 #include "base/text.h"
 #include "base/zip.h"
@@ -72,7 +73,9 @@ std::string with_deflated(const Archive& archive, size_t entry, const Claim& cla
   const uint64_t local = zip.entries()[entry].header;
   const auto size = static_cast<uint32_t>(claim.bytes);
   std::string changed = out;
+  const uint32_t crc = crc32(as_bytes(claim.contents));
   set(changed, local + 8, method_deflated);
+  set(changed, local + 14, crc);
   set(changed, local + 22, size);
   for (size_t at = out.rfind(std::string_view("PK\x05\x06", 4)); at-- > 0;) {
     uint32_t signature = 0, header = 0;
@@ -81,6 +84,7 @@ std::string with_deflated(const Archive& archive, size_t entry, const Claim& cla
     std::memcpy(&header, out.data() + at + 42, 4);
     if (header != local) continue;
     set(changed, at + 10, method_deflated);
+    set(changed, at + 16, crc);
     set(changed, at + 24, size);
     break;
   }

@@ -22,6 +22,7 @@ struct Element {
 
 struct Container {
   std::string key;
+  char open = '[';
   std::vector<Element> elements;
 };
 
@@ -53,7 +54,7 @@ class Scanner {
   }
   void container(const std::string& key, char open) {
     const size_t mine = containers.size();
-    containers.push_back({key, {}});
+    containers.push_back({key, open, {}});
     ++at_;
     for (skip(); at_ < text_.size() && text_[at_] != ']' && text_[at_] != '}'; skip()) {
       const size_t begin = at_;
@@ -159,7 +160,7 @@ std::string mutate_structure(const std::string& text, const Scanner& parts, Dice
   const Element& a = dice.pick(list->elements);
   const Element& b = dice.pick(list->elements);
   const std::string first = text.substr(a.begin, a.end - a.begin);
-  const size_t kind = dice.below(4);
+  const size_t kind = list->open == '{' ? dice.below(2) * 2 : dice.below(4);  // two members of one name are no JSON
   if (kind == 0) {
     what += str(list->key, ": without ", shorten(first), "; ");
     const bool last = &a == &list->elements.back();
@@ -182,8 +183,9 @@ std::string mutate_structure(const std::string& text, const Scanner& parts, Dice
            text.substr(left.end, right.begin - left.end) + text.substr(left.begin, left.end - left.begin) +
            text.substr(right.end);
   }
-  const Container* other = choose_by_key<Container>(
-      parts.containers, dice, [&](const Container& one) { return !one.elements.empty() && one.key == list->key; });
+  const Container* other = choose_by_key<Container>(parts.containers, dice, [&](const Container& one) {
+    return !one.elements.empty() && one.key == list->key && one.open == list->open;
+  });
   if (other == nullptr) return text;
   const Element& from = dice.pick(other->elements);
   const std::string made = text.substr(from.begin, from.end - from.begin);

@@ -151,7 +151,7 @@ PackageOptions package_options() {
   PackageOptions options;
   options.ignore_environment = true;
   // Each buffer ends at a page that nobody may touch.
-  options.settings = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "cpp.threads=1"};
+  options.settings = {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "cpp.threads=1", "verify_weights=1"};
   return options;
 }
 
@@ -297,10 +297,12 @@ Base package_of(const Base& model, const std::string& directory) {
 PackageJudge::PackageJudge(const Base& base, const std::string& directory)
     : path_(join_path(directory, "mutant.kiln.pt2")) {
   write_file_atomic(path_, base.bytes);
-  if (auto sample = package_sample_inputs(path_))
-    inputs_ = std::move(*sample);
-  else
+  // The case's inputs rather than the package's samples: an export may have an example that no call may bring (an
+  // expanded tensor that the program writes to).
+  if (!base.inputs_path.empty())
     inputs_ = read_tensor_file(base.inputs_path).items;
+  else if (auto sample = package_sample_inputs(path_))
+    inputs_ = std::move(*sample);
   expected_ = PackageExecutable(path_, package_options()).call(inputs_);
 }
 

@@ -43,7 +43,14 @@ std::string complaints_path(const std::string& directory) { return join_path(dir
     std::fprintf(out, "%zu\n", index);
     std::fflush(out);
     alarm(options.seconds);
-    const Verdict verdict = judge(index, directory);
+    Verdict verdict;
+    try {
+      verdict = judge(index, directory);
+    } catch (const std::exception& error) {  // not to the parent's frames: what they own is not the child's to remove
+      std::fprintf(stderr, "ERROR: an exception left the judge: %s\n", error.what());
+      std::fflush(stderr);
+      _exit(4);
+    }
     alarm(0);
     std::fprintf(out, "%d\t%s\n", static_cast<int>(verdict.outcome), one_line(verdict.message).c_str());
     std::fflush(out);

@@ -18,9 +18,10 @@ struct PrintedKernel {
   Expr items, grain;
 };
 
-// Long float sums are added up in blocks of so many terms, so that the rounding error grows with the square root of the
-// length at most.
-inline constexpr int64_t sum_block = 256;
+// Long float sums are added up in blocks of so many terms, so that the rounding error does not grow with their length.
+// A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
+// tree.
+int64_t sum_block(const loops::Loop& loop);
 bool blocked(const loops::Loop& loop);
 
 class KernelPrinter {
@@ -48,6 +49,9 @@ class KernelPrinter {
   void print_store(const loops::Stmt& stmt);
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
+  const loops::Stmt* load_of(loops::ValueId v);
+  std::string element_text(loops::ValueId v, const std::string& lane);
+  void raise(const std::string& condition, int site, loops::ValueId v, const std::string& mask);
   // kernel_printer_loops.cpp
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
@@ -92,7 +96,8 @@ class KernelPrinter {
   int depth_ = 1;
   std::optional<Lanes> lanes_;
   std::set<loops::ValueId> varying_;
-  std::set<std::string> varying_index_;  // index variables that differ by lane
+  std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when something that may raise is printed
+  std::set<std::string> varying_index_;                       // index variables that differ by lane
   std::map<loops::ValueId, int> value_numbers_;
   std::map<std::string, int> int_numbers_;  // by text
   std::map<int, int> site_numbers_;
