@@ -40,7 +40,7 @@ Command bisect_command() {
       "every value, which needs a C++ compiler (without one only the kernel is named). Needs the debug section of the "
       "package, or its sidecar PKG.debug beside it; not the model. Exit code 1 when something differs.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--rtol", "", "R", "relative tolerance; default: the dtype's, and what rounding explains", false},
       {"--atol", "", "A", "absolute tolerance", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},

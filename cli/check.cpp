@@ -49,6 +49,8 @@ int check(const ParsedOptions& options) {
     settings.set("cpp.threads", std::to_string(std::max(1, usable_processors() / check_options.jobs)));
   const CaseOptions one_case = case_options(options, settings);
   check_options.run_case = [&](const std::string& path) { return check_case(path, one_case); };
+  const auto json = options.value("--json");
+  const std::string json_place = json ? output_path(*json) : "";
   ProgressLine line;
   int failed = 0;
   check_options.progress = [&](const CaseResult& result, int done, int total) {
@@ -68,7 +70,7 @@ int check(const ParsedOptions& options) {
       printf("rescued %s: %lld values pass only by the fp64 reference\n", result.path.c_str(),
              static_cast<long long>(result.rescued));
   }
-  if (const auto path = options.value("--json")) write_file_atomic(*path, summary_json(summary));
+  if (json) write_file_atomic(json_place, summary_json(summary));
   if (summary.rescued > 0)
     printf("%lld values rescued by the fp64 reference\n", static_cast<long long>(summary.rescued));
   printf("%s\n", summary_line(summary).c_str());

@@ -4,42 +4,7 @@
 set -uo pipefail
 kiln=$1
 source_dir=$2
-work=$(mktemp -d)
-trap 'rm -rf "$work"' EXIT
-export KILN_CACHE_DIR="$work/cache"
-failures=0
-ran=0
-
-# expect NAME EXIT_CODE STREAM PATTERN -- ARGS…: the exit code, and an extended regular expression that the stream has.
-expect() {
-  local name=$1 code=$2 stream=$3 pattern=$4
-  shift 5
-  PATH=${kiln_path-$PATH} "$kiln" "$@" >"$work/out" 2>"$work/err"
-  local got=$?
-  ran=$((ran + 1))
-  if [[ $got != "$code" ]]; then
-    echo "FAIL $name: exit code $got, expected $code: kiln $*"
-    sed 's/^/    /' "$work/err" | head -5
-    failures=$((failures + 1))
-  elif ! grep -Eq -- "$pattern" "$work/$stream"; then
-    echo "FAIL $name: std$stream of 'kiln $*' lacks: $pattern"
-    sed 's/^/    /' "$work/$stream" | head -5
-    failures=$((failures + 1))
-  fi
-}
-# require NAME CONDITION…
-require() {
-  local name=$1
-  shift
-  ran=$((ran + 1))
-  if ! "$@"; then
-    echo "FAIL $name: $*"
-    failures=$((failures + 1))
-  fi
-}
-last_line_is() { [[ $(tail -n 1 "$1") == "$2" ]]; }
-is_empty() { [[ ! -s $1 ]]; }
-not() { ! "$@"; }
+source "$(dirname "$0")/test_helpers.sh"
 
 # ---- help and wrong command lines
 expect help 0 out '^usage: kiln COMMAND' -- --help
@@ -130,5 +95,4 @@ else
   echo "tests/cases/mlp is not there: the whole runs are left out"
 fi
 
-echo "$((ran - failures)) passed, $failures failed, 0 skipped"
-[[ $failures == 0 ]]
+finish

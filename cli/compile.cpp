@@ -82,6 +82,7 @@ int compile_model(const ParsedOptions& options) {
   };
   const std::string& model = options.positional[0];
   const std::string package = options.value_or("--output", default_package_path(model));
+  const std::string place = output_path(package);
   compile_options.note = [&](const std::string& note) {
     line.clear();
     fprintf(stderr, "note: %s\n", note.c_str());
@@ -95,7 +96,7 @@ int compile_model(const ParsedOptions& options) {
   dump.before();
   CompileReport report;
   try {
-    report = compile(model, package, compile_options);
+    report = compile(model, place, compile_options);
   } catch (const Error&) {
     dump.failed();
     throw;
@@ -109,7 +110,7 @@ int compile_model(const ParsedOptions& options) {
          bytes_text(report.package_bytes).c_str(), seconds_text(report.seconds).c_str(),
          seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
          seconds_text(report.package_seconds).c_str());
-  printf("%s\n", report.package_path.c_str());
+  printf("%s\n", package.c_str());
   return 0;
 }
 

@@ -1,9 +1,15 @@
 #include "console.h"
 
+#include <fcntl.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <cstdio>
+#include <cstring>
+
+#include "base/file.h"
+#include "base/text.h"
 
 namespace kiln::cli {
 
@@ -28,6 +34,34 @@ void ProgressLine::clear() {
   fputs("\r\x1b[K", stderr);
   fflush(stderr);
   shown_ = false;
+}
+
+std::string output_path(const std::string& path) {
+  if (named_descriptor(path) != STDOUT_FILENO) return path;
+  static int kept = -1;  // the standard output as the command was given it
+  if (kept < 0) {
+    fflush(stdout);
+    kept = fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 3);
+    if (kept < 0 || dup2(STDERR_FILENO, STDOUT_FILENO) < 0) return path;
+  }
+  return str("/dev/fd/", kept);
+}
+
+void open_standard_descriptors() {
+  for (const int descriptor : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    if (fcntl(descriptor, F_GETFD) >= 0) continue;
+    // The lowest free number is this one. For reading: a write to it fails, as it would without.
+    if (open("/dev/null", descriptor == STDERR_FILENO ? O_WRONLY : O_RDONLY) != descriptor) return;
+  }
+}
+
+bool standard_output_is_written() {
+  const bool failed_before = ferror(stdout) != 0;
+  errno = 0;
+  if (fflush(stdout) == 0 && !failed_before) return true;
+  fprintf(stderr, "error[%s]: cannot write to the standard output%s%s\n", "K0146", errno ? ": " : "",
+          errno ? strerror(errno) : "");
+  return false;
 }
 
 std::string seconds_text(double seconds) {

@@ -22,6 +22,16 @@ class ProgressLine {
   std::chrono::steady_clock::time_point last_{};
 };
 
+// Where to write what the user asked to have at `path`. Where that is the standard output (-o /dev/stdout), nothing
+// else goes there from now on: what the command says goes to stderr. Call it before anything is printed.
+std::string output_path(const std::string& path);
+
+// Opens /dev/null for each of the standard descriptors that the caller has closed, so that no file of ours gets their
+// number; writing to a closed standard output stays an error.
+void open_standard_descriptors();
+// Whether all that was printed has reached the standard output; otherwise says so on stderr.
+bool standard_output_is_written();
+
 // 0.0123 -> "12.3 ms"
 std::string seconds_text(double seconds);
 

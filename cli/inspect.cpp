@@ -12,6 +12,11 @@ namespace {
 
 int inspect(const ParsedOptions& options) {
   settings_of(options, Phase::both);
+  if (options.has("--verify")) {
+    const Verified verified = verify_file(options.positional[0]);
+    fputs(verified.text.c_str(), stdout);
+    return verified.sound ? 0 : 1;
+  }
   const auto written = options.value("--write"), pass = options.value("--after");
   if (!written && !pass) {
     fputs(inspect_file(options.positional[0]).c_str(), stdout);
@@ -37,9 +42,13 @@ Command inspect_command() {
       "steps of "
       "a run with the operators and source lines that each kernel comes from.";
   spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path"},
-                  {"--after", "", "PASS", "the graph as it is after this pass over it (kiln passes lists them)"}};
+                  {"--after", "", "PASS", "the graph as it is after this pass over it (kiln passes lists them)"},
+                  {"--verify", "", "",
+                   "reads every byte of a model, a package or its .debug file against its checksums; exit code 1 when "
+                   "an entry is damaged",
+                   false}};
   spec.examples = {"kiln inspect model.pt2", "kiln inspect model.kiln.pt2", "kiln inspect model.pt2 --write copy.pt2",
-                   "kiln inspect model.pt2 --after decompose"};
+                   "kiln inspect model.pt2 --after decompose", "kiln inspect model.kiln.pt2 --verify"};
   return {spec, inspect};
 }
 

@@ -1,19 +1,12 @@
 #include "base/error.h"
 #include "command.h"
 #include "driver/executable.h"
+#include "pt2/input_files.h"
 #include "pt2/reader.h"
 #include "values.h"
 
 namespace kiln::cli {
 namespace {
-
-std::vector<std::string> input_names(const Program& program) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < program.input_specs.size(); ++i)
-    if (program.input_specs[i].kind == InputKind::user || program.input_specs[i].kind == InputKind::constant_value)
-      names.push_back(program.graph.inputs[i]->name);
-  return names;
-}
 
 int interpret(const ParsedOptions& options) {
   settings_of(options, Phase::both);
@@ -23,7 +16,7 @@ int interpret(const ParsedOptions& options) {
   executable.fp64 = options.has("--fp64");
   executable.custom_op_libs = options.values("--custom-op-lib");
   std::vector<Datum> inputs = program.sample_inputs;
-  if (const auto file = options.value("--inputs")) inputs = read_inputs(*file, input_names(program));
+  if (const auto file = options.value("--inputs")) inputs = read_inputs(*file, input_form(program));
   deliver_outputs(make_executable(program, executable)->call(inputs).outputs, options);
   return 0;
 }
@@ -38,7 +31,7 @@ Command interpret_command() {
   spec.summary = "runs a model in the reference interpreter, operator by operator";
   spec.details = "Slow and simple: what every other way of running is compared with. Nothing is compiled.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs (default: the model's sample inputs)", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--output", "-o", "OUT", "writes the outputs to this file", false},
       {"--fp64", "", "", "computes all floats as float64; explicit casts keep their meaning", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators", true},

@@ -4,7 +4,9 @@
 #include <exception>
 
 #include "base/error.h"
+#include "base/leftovers.h"
 #include "command.h"
+#include "console.h"
 
 namespace kiln::cli {
 namespace {
@@ -95,4 +97,10 @@ int guarded(const std::vector<std::string>& args) {
 
 }  // namespace kiln::cli
 
-int main(int argc, char** argv) { return kiln::cli::guarded({argv + 1, argv + argc}); }
+int main(int argc, char** argv) {
+  kiln::cli::open_standard_descriptors();
+  kiln::remove_leftovers_on_signals();
+  const int code = kiln::cli::guarded({argv + 1, argv + argc});
+  const bool written = kiln::cli::standard_output_is_written();
+  return code == 0 && !written ? 1 : code;
+}

@@ -10,20 +10,11 @@
 #include "console.h"
 #include "driver/executable_package.h"
 #include "minify/package_program.h"
+#include "pt2/input_files.h"
 #include "pt2/reader.h"
-#include "values.h"
 
 namespace kiln::cli {
 namespace {
-
-std::vector<std::string> user_input_names(const Program& program) {
-  std::vector<std::string> names;
-  for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
-    const InputKind kind = program.input_specs[i].kind;
-    if (kind == InputKind::user || kind == InputKind::constant_value) names.push_back(program.graph.inputs[i]->name);
-  }
-  return names;
-}
 
 // A package is compiled already; its debug section has the program.
 bool is_package(const std::string& path) {
@@ -75,7 +66,7 @@ int minify_model(const ParsedOptions& options) {
       if (!settings.given(given.setting->key)) settings.set(given.setting->key, given.text);
   }
   if (const auto file = options.value("--inputs"))
-    program.sample_inputs = read_inputs(*file, user_input_names(program));
+    program.sample_inputs = read_inputs(*file, package ? package_input_form(path) : input_form(program));
   minify::MinifyOptions minify_with = minify_options(options, settings);
   const std::string command = options.value_or("--command", "minify");
   if (command == "run") return try_once(program, minify_with);

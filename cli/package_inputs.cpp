@@ -2,15 +2,15 @@
 
 #include "base/error.h"
 #include "driver/executable_package.h"
-#include "values.h"
+#include "pt2/input_files.h"
 
 namespace kiln::cli {
 
 std::vector<Datum> package_inputs(const std::string& package, const ParsedOptions& options) {
-  const std::vector<std::string> names = package_input_names(package);
-  if (const auto file = options.value("--inputs")) return read_inputs(*file, names);
+  const InputForm form = package_input_form(package);
+  if (const auto file = options.value("--inputs")) return read_inputs(*file, form);
   if (auto samples = package_sample_inputs(package)) return std::move(*samples);
-  if (!names.empty()) fail_user("K0674", str(package, " carries no sample inputs: give --inputs"));
+  if (!form.slots.empty()) fail_user("K0674", str(package, " carries no sample inputs: give --inputs"));
   return {};
 }
 

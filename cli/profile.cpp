@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "command.h"
+#include "console.h"
 #include "package_inputs.h"
 
 namespace kiln::cli {
@@ -17,15 +18,18 @@ int run_profile(const ParsedOptions& options) {
   profile_options.custom_op_libs = options.values("--custom-op-lib");
   profile_options.sort_by = options.value_or("--sort-by", "time");
   profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
-  const Profile result = profile(path, package_inputs(path, options), profile_options);
+  const auto trace = options.value("--trace");
+  const std::string trace_place = trace ? output_path(*trace) : "";
   const auto json = options.value("--json");
-  if (json && *json == "-") fputs(profile_json(result).c_str(), stdout);
-  if (json && *json != "-") write_file_atomic(*json, profile_json(result));
-  const bool text_out = !json || *json != "-";
-  if (text_out) fputs(profile_table(result).c_str(), stdout);
-  if (const auto file = options.value("--trace")) {
-    write_file_atomic(*file, chrome_trace(result));
-    fprintf(text_out ? stdout : stderr, "trace of the last run written to %s\n", file->c_str());
+  const bool to_stdout = json && *json == "-";
+  const std::string json_place = json && !to_stdout ? output_path(*json) : "";
+  const Profile result = profile(path, package_inputs(path, options), profile_options);
+  if (to_stdout) fputs(profile_json(result).c_str(), stdout);
+  if (json && !to_stdout) write_file_atomic(json_place, profile_json(result));
+  if (!to_stdout) fputs(profile_table(result).c_str(), stdout);
+  if (trace) {
+    write_file_atomic(trace_place, chrome_trace(result));
+    fprintf(to_stdout ? stderr : stdout, "trace of the last run written to %s\n", trace->c_str());
   }
   return 0;
 }
@@ -43,7 +47,7 @@ Command profile_command() {
       "the loops of the debug section), what it achieves and its share of what this machine was measured to do; where "
       "several modules call it, a line for each. The trace opens in chrome://tracing and Perfetto.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--sort-by", "", "C", "time, calls, share, bytes, flops, gflops, gbs, limit, name or order", false},
       {"--runs", "", "N", "runs to take the median of (20)", false},
       {"--trace", "", "OUT.json", "writes a timeline of the last run", false},

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "command.h"
+#include "console.h"
 #include "values.h"
 
 namespace kiln::cli {
@@ -18,6 +19,7 @@ int run_replay(const ParsedOptions& options) {
   const auto kernel = options.value("--kernel"), from = options.value("--from");
   if (kernel.has_value() != from.has_value())
     throw UsageError("--kernel and --from belong together: one kernel of a package, on values saved in a directory");
+  if (const auto output = options.value("--output")) output_path(*output);
   const Replay replay = kernel ? replay_kernel(path, *kernel, *from, replay_options)
                                : replay_bundle(path, replay_options, [](const std::string& about) {
                                    // Out before the step runs: it may end this process.

@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/text.h"
 #include "command.h"
+#include "console.h"
 
 namespace kiln::cli {
 namespace {
@@ -13,9 +14,9 @@ int make_report(const ParsedOptions& options) {
   settings_of(options, Phase::both);
   ReportOptions report_options;
   report_options.redact = options.has("--redact");
-  const std::string path = options.value_or("--output", "report.html");
+  const std::string path = options.value_or("--output", "report.html"), place = output_path(path);
   const Json report = report_data(options.positional[0], report_options);
-  write_file_atomic(path, report_html(report));
+  write_file_atomic(place, report_html(report));
   size_t kernels = 0;
   for (const Json& one : report.at("compiles").items()) kernels += one.at("kernels").items().size();
   const auto count = [](size_t n, const char* what) { return str(n, " ", what, n == 1 ? "" : "s"); };
@@ -40,7 +41,8 @@ Command report_command() {
       "guards, memory, profiles of runs.";
   spec.options = {
       {"--output", "-o", "F", "the page (default: report.html)", false},
-      {"--redact", "", "", "leaves out source, generated code, constants and paths", false},
+      {"--redact", "", "", "leaves out source, code, constants, paths; numbers for names of files, modules, weights",
+       false},
   };
   spec.examples = {"TORCH_TRACE=trace kiln compile model.pt2", "kiln report trace -o report.html"};
   return {spec, make_report};

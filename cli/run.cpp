@@ -9,6 +9,7 @@
 #include "driver/executable_package.h"
 #include "minify/dump.h"
 #include "minify/package_program.h"
+#include "package_inputs.h"
 #include "values.h"
 
 namespace kiln::cli {
@@ -30,15 +31,7 @@ int run_package(const ParsedOptions& options, const Settings& settings, minify::
   package_options.custom_op_libs = options.values("--custom-op-lib");
   package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
   const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);
-  const std::vector<std::string> input_names = package_input_names(path);
-  std::vector<Datum> inputs;
-  if (const auto file = options.value("--inputs")) {
-    inputs = read_inputs(*file, input_names);
-  } else if (auto samples = package_sample_inputs(path)) {
-    inputs = std::move(*samples);
-  } else if (!input_names.empty()) {
-    fail_user("K0674", str(path, " carries no sample inputs: give --inputs"));
-  }
+  const std::vector<Datum> inputs = package_inputs(path, options);
   dump.set_inputs(inputs);
   dump.before();
   package_options.fault = [&](const std::string& text) {
@@ -82,9 +75,10 @@ Command run_command() {
   spec.summary = "runs a package";
   spec.details =
       "Without --inputs it runs on the sample inputs that the model was exported with. Files may be .pt, .npy, .npz or "
-      ".safetensors.";
+      ".safetensors: a list in the model's order, or names, which must all match the model's. A .pt may be nested as "
+      "forward takes its arguments. Constant arguments may be left out.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs, flat, in the order of the model's", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--output", "-o", "OUT", "writes the outputs to this file", false},
       {"--repeat", "", "N", "calls it N more times and prints how long a call takes", false},
       {"--device-index", "", "I", "which device of the package's kind", false},

@@ -1,4 +1,4 @@
-// Inputs and outputs on the command line: files in, files out, and values shown.
+// Outputs on the command line: files out, and values shown.
 #pragma once
 #include <string>
 #include <vector>
@@ -8,9 +8,6 @@
 
 namespace kiln::cli {
 
-// The file of --inputs: .pt, .npy, .npz, .safetensors. Where its items have the names of the model's inputs they are
-// put into the model's order; otherwise they are taken in the order of the file.
-std::vector<Datum> read_inputs(const std::string& path, const std::vector<std::string>& input_names);
 // Writes to -o, if given, and says so; always prints the values.
 void deliver_outputs(const std::vector<Datum>& outputs, const ParsedOptions& options);
 

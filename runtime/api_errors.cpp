@@ -20,7 +20,7 @@ kiln_status status_of(const Error& error) {
   const std::string& code = error.code();
   if (error.kind() == ErrorKind::bug) return KILN_ERROR_BUG;
   if (error.kind() == ErrorKind::unsupported) return KILN_ERROR_UNSUPPORTED;
-  if (between(code, "K0610", "K0622")) return KILN_ERROR_INPUT;
+  if (between(code, "K0610", "K0622") || code == "K0684") return KILN_ERROR_INPUT;
   if (code == "K0636") return KILN_ERROR_STOPPED;
   if (between(code, "K0630", "K0635") || code == "K0637" || code == "K0330") return KILN_ERROR_RUN;
   if (code == "K0639") return KILN_ERROR_UNSUPPORTED;

@@ -18,11 +18,24 @@ using namespace kiln::runtime;
 
 namespace {
 
+void check_list(const char* const* texts, size_t count, const char* name) {
+  const char* what = !texts && count != 0 ? " is NULL, and its count is not 0" : nullptr;
+  for (size_t i = 0; i < count && texts; ++i)
+    if (!texts[i]) what = " has an element that is NULL";
+  if (what) fail_user("K0660", str("kiln_load_options.", name, what));
+}
+
 // Options that a caller built against an older header may not have: read what its struct holds, zero for the rest.
 kiln_load_options whole_options(const kiln_load_options* given) {
   kiln_load_options options{};
   options.device_index = -1;
-  if (given) std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  if (!given) return options;
+  if (given->struct_size < sizeof(size_t)) fail_user("K0660", "kiln_load_options.struct_size is not set");
+  std::memcpy(&options, given, std::min(given->struct_size, sizeof options));
+  check_list(options.settings, options.setting_count, "settings");
+  check_list(options.custom_op_libraries, options.custom_op_library_count, "custom_op_libraries");
+  if (options.allocator && (!options.allocator->allocate || !options.allocator->release))
+    fail_user("K0660", "kiln_load_options.allocator lacks a function");
   return options;
 }
 
@@ -78,11 +91,21 @@ SpecText describe(const Program& program, int32_t buffer) {
   return text;
 }
 
+VerifyWeights verify_weights(const kiln_load_options& options, const Settings& settings) {
+  if (options.verify_weights < -1 || options.verify_weights > 1)
+    fail_user("K0660", "kiln_load_options.verify_weights must be -1, 0 or 1");
+  if (options.verify_weights != 0) return options.verify_weights > 0 ? VerifyWeights::always : VerifyWeights::never;
+  const std::optional<int64_t> wanted = settings.get_optional_int("verify_weights");
+  if (!wanted) return VerifyWeights::small;
+  if (*wanted != 0 && *wanted != 1) fail_user("K0142", str("verify_weights takes None, 0 or 1, not ", *wanted));
+  return *wanted == 1 ? VerifyWeights::always : VerifyWeights::never;
+}
+
 std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_load_options& options,
-                                       ModelOptions model) {
+                                       ModelOptions model, VerifyWeights weights) {
   std::vector<std::string> libraries(options.custom_op_libraries,
                                      options.custom_op_libraries + options.custom_op_library_count);
-  ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features());
+  ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features(), weights);
   auto handle = std::make_unique<kiln_model>();
   handle->model = std::make_shared<Model>(std::move(parts), std::move(model));
   const Program& program = handle->model->program();
@@ -118,7 +141,7 @@ kiln_model* load(PackageSource source, const std::string& path, const kiln_load_
       if (fault) fault(user, text.c_str());
     };
   try {
-    auto handle = load_model(source, options, std::move(model));
+    auto handle = load_model(source, options, std::move(model), verify_weights(options, settings));
     handle->path = path;
     handle->tools = tools;
     handle->dump = dump;
@@ -218,7 +241,7 @@ size_t kiln_input_count(const kiln_model* model) { return model ? model->inputs.
 size_t kiln_output_count(const kiln_model* model) { return model ? model->outputs.size() : 0; }
 
 kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* out) {
-  KILN_REQUIRE(model && out && index < model->inputs.size());
+  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < model->inputs.size());
   const format::Input& input = model->model->plan().inputs[index];
   kiln_spec spec{};
   spec.name = input.name.c_str();
@@ -231,7 +254,7 @@ kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* ou
 }
 
 kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* out) {
-  KILN_REQUIRE(model && out && index < model->outputs.size());
+  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < model->outputs.size());
   const format::Output& output = model->model->plan().outputs[index];
   const int32_t kinds[] = {KILN_TENSOR, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_NONE};
   kiln_spec spec{};
@@ -245,7 +268,7 @@ kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* o
 
 size_t kiln_symbol_count(const kiln_model* model) { return model ? model->model->plan().symbols.size() : 0; }
 kiln_status kiln_symbol_spec(const kiln_model* model, size_t index, kiln_symbol* out) {
-  KILN_REQUIRE(model && out && index < kiln_symbol_count(model));
+  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < kiln_symbol_count(model));
   const format::Symbol& s = model->model->plan().symbols[index];
   bool from_data = s.source == format::SymbolSource::step || s.source == format::SymbolSource::iteration;
   kiln_symbol symbol{0, s.name.c_str(), s.low, s.high, from_data, s.input, s.dim};

@@ -80,7 +80,7 @@ void kiln_profile_free(kiln_profile* profile) { delete profile; }
 size_t kiln_profile_count(const kiln_profile* profile) { return profile ? profile->sorted.size() : 0; }
 
 kiln_status kiln_profile_total(const kiln_profile* profile, kiln_profile_summary* out) {
-  KILN_REQUIRE(profile && out);
+  KILN_REQUIRE(profile && out && out->struct_size >= sizeof(size_t));
   double seconds = 0;
   for (const KernelTimes* kernel : profile->sorted) seconds += kernel->seconds;
   give(kiln_profile_summary{0, profile->profiler->runs(), seconds, profile->profiler->overhead(), profile->gflops,
@@ -90,7 +90,7 @@ kiln_status kiln_profile_total(const kiln_profile* profile, kiln_profile_summary
 }
 
 kiln_status kiln_profile_kernel(const kiln_profile* profile, size_t index, kiln_kernel_profile* out) {
-  KILN_REQUIRE(profile && out && index < profile->sorted.size());
+  KILN_REQUIRE(profile && out && out->struct_size >= sizeof(size_t) && index < profile->sorted.size());
   const KernelTimes& k = *profile->sorted[index];
   give(kiln_kernel_profile{0, k.name.c_str(), k.kind.c_str(), k.origin.c_str(), k.calls, k.seconds, k.least, k.bytes,
                            k.flops},

@@ -1,42 +1,11 @@
-// kiln.h: instances, runs, constants, hooks.
-#include <algorithm>
-
-#include "base/error.h"
+// kiln.h: instances, runs, hooks.
 #include "base/native_stack.h"
 #include "runtime/api_handles.h"
-#include "runtime/element.h"
 
 using namespace kiln;
 using namespace kiln::runtime;
 
 namespace {
-
-bool well_formed(const DLTensor* tensor) {
-  return tensor && tensor->ndim >= 0 && (tensor->ndim == 0 || tensor->shape != nullptr);
-}
-
-void update_constants(Model& model, const char* const* names, const DLTensor* const* values, size_t count,
-                      uint32_t flags, const std::vector<int32_t>& visible) {
-  std::vector<std::pair<int32_t, ConstantData>> changes;
-  for (size_t i = 0; i < count; ++i) {
-    if (!names[i] || !well_formed(values[i]))
-      fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
-    int32_t index = model.find_constant(names[i]);
-    bool borrow = (flags & KILN_UPDATE_BORROW) && !model.plan().constants[static_cast<size_t>(index)].mutated;
-    changes.emplace_back(index,
-                         borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]));
-  }
-  if (flags & KILN_UPDATE_ALL) {
-    std::vector<std::string> missing;
-    for (int32_t c : visible)
-      if (std::none_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == c; }))
-        missing.push_back(model.plan().constants[static_cast<size_t>(c)].name);
-    if (!missing.empty())
-      fail_user("K0641", str("the update is to be of all constants, but lacks ", join(missing, ", ")));
-  }
-  model.weights().update(changes, (flags & KILN_UPDATE_INACTIVE) != 0);
-  model.runs().drop_weights_except(model.weights().version());
-}
 
 kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                 size_t output_count) {
@@ -95,48 +64,6 @@ kiln_status kiln_set_threads(kiln_model* model, int32_t threads) {
 kiln_status kiln_set_hook(kiln_instance* instance, kiln_hook_fn hook, void* user) {
   KILN_REQUIRE(instance);
   return guarded([&] { instance->instance.set_hook(hook, user); });
-}
-
-size_t kiln_constant_count(const kiln_model* model) { return model ? model->constants.size() : 0; }
-
-kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_constant* out) {
-  KILN_REQUIRE(model && out && index < model->constants.size());
-  int32_t c = model->constants[index];
-  const format::Constant& constant = model->model->plan().constants[static_cast<size_t>(c)];
-  const SpecText& text = model->constant_texts[index];
-  kiln_constant spec{out->struct_size,
-                     constant.name.c_str(),
-                     constant.mutated,
-                     dl_dtype(model->model->constant_dtype(c)),
-                     static_cast<int32_t>(text.sizes.size()),
-                     text.sizes.data(),
-                     text.strides.data()};
-  std::memcpy(out, &spec, std::min(out->struct_size, sizeof spec));
-  return KILN_OK;
-}
-
-kiln_status kiln_constant_read(kiln_instance* instance, const char* name, const DLTensor* to) {
-  KILN_REQUIRE(instance && name && well_formed(to));
-  return guarded([&] { instance->instance.read_constant(name, *to); });
-}
-
-kiln_status kiln_constant_write(kiln_instance* instance, const char* name, const DLTensor* value) {
-  KILN_REQUIRE(instance && name && well_formed(value));
-  return guarded([&] { instance->instance.write_constant(name, *value); });
-}
-
-kiln_status kiln_constants_update(kiln_model* model, const char* const* names, const DLTensor* const* values,
-                                  size_t count, uint32_t flags) {
-  KILN_REQUIRE(model && ((names && values) || count == 0));
-  return guarded([&] { update_constants(*model->model, names, values, count, flags, model->constants); });
-}
-
-kiln_status kiln_constants_swap(kiln_model* model) {
-  KILN_REQUIRE(model);
-  return guarded([&] {
-    model->model->weights().swap();
-    model->model->runs().drop_weights_except(model->model->weights().version());
-  });
 }
 
 }  // extern "C"

@@ -106,6 +106,7 @@ std::unique_ptr<CodeModule> load_kept_object(ByteSpan bytes, const std::string& 
 std::unique_ptr<CodeModule> open_shared_object(const std::string& path) {
   // Without a slash dlopen would search the system's library path instead of taking the file.
   std::string file = path.find('/') == std::string::npos ? str("./", path) : path;
+  if (is_stream(file)) fail_user("K0513", str("the library ", path, " could not be loaded: not a regular file"));
   void* handle = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (!handle) fail_user("K0513", str("the library ", path, " could not be loaded: ", loader_error()));
   return std::make_unique<SharedObject>(handle, -1);

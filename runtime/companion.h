@@ -1,5 +1,6 @@
 // Libraries that the runtime opens when a setting asks for them: they lie beside this code (the runtime's shared
-// object, or the program that has it inside), in lib/ next to its folder, or wherever the loader looks.
+// object, or the program that has it inside; the real file, wherever links, PATH or a relative name led to it), in lib/
+// next to its folder, or where the loader looks. Never in the current directory.
 #pragma once
 #include <string>
 #include <vector>

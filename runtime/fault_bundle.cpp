@@ -86,12 +86,12 @@ std::string FaultWriter::write(const kiln_step& step, const std::string& message
   const format::Step* original = format::find_step(plan_, step.number);
   if (!original) fail_bug(str("no step has the number ", step.number));
   const format::StepPlan extracted = format::step_plan(plan_, *original);
-  make_directories(directory_);
+  make_directories(directory_, 0700);
   const int number = written_.fetch_add(1);
   const std::string path =
       join_path(directory_, str("fault_", plain_name(step.name), "_", getpid(), "_", number, ".kiln.pt2"));
   const std::string root = plan_.model_name, prefix = str(root, "/data/kiln/", root, "/");
-  AtomicFile file(path);
+  AtomicFile file(path, FileAccess::owner);  // it has the values of the call
   ZipWriter zip([&](ByteSpan bytes) { file.write(bytes); });
   zip.add(root + "/archive_format", std::string_view("pt2"));
   zip.add(root + "/archive_version", std::string_view("0"));

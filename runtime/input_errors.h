@@ -2,7 +2,8 @@
 // reference interpreter's (src/interp/bind_symbols.cpp).
 //   K0610 number of inputs   K0611 kind      K0612 constant   K0613 device   K0614 dtype   K0615 number of dimensions
 //   K0616 static size        K0617 range     K0618 size that follows from others            K0619 relation
-//   K0620 overlap            K0621 output tensor             K0622 no data
+//   K0620 overlap            K0621 output tensor             K0622 no tensor that can be
+//   K0684 a layout that cannot hold it
 #pragma once
 #include <string>
 #include <vector>

@@ -122,7 +122,7 @@ void Instance::choose_observer() {
 void Instance::read_constant(std::string_view name, const DLTensor& to) {
   int32_t index = model_->find_constant(name);
   auto c = static_cast<size_t>(index);
-  model_->check_constant_tensor(index, to);
+  model_->check_constant_tensor(index, to, true);
   std::lock_guard lock(mutex_);
   std::shared_ptr<const Weights> weights = model_->weights().active();
   const std::byte* from = model_->plan().constants[c].mutated ? own_[c].data : weights->constants[c].data;

@@ -9,6 +9,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/script_text.h"
 #include "base/text.h"
 #include "base/trace_file.h"
 #include "base/version.h"
@@ -68,15 +69,9 @@ std::string processor_name() {
 }
 
 std::string heading(const std::string& package) {
-  return str("# kiln version: ", version_text, "\n# package: ", package, "\n# CPU: ", processor_name(), ", ",
-             sysconf(_SC_NPROCESSORS_ONLN), " processors\n\n");
+  return str("# kiln version: ", version_text, "\n# package: ", comment_text(package),
+             "\n# CPU: ", comment_text(processor_name()), ", ", sysconf(_SC_NPROCESSORS_ONLN), " processors\n\n");
 }
-
-std::string python_quote(const std::string& text) {
-  return str("'", replace_all(replace_all(text, "\\", "\\\\"), "'", "\\'"), "'");
-}
-
-std::string shell_quote(const std::string& text) { return str("'", replace_all(text, "'", "'\\''"), "'"); }
 
 constexpr const char* python_body = R"(import os
 import subprocess
@@ -175,20 +170,21 @@ void MinifierDump::write_files(const std::string& inputs) {
       directory_ = join_path(run, str("minifier_", i));
   }
   const std::string checkpoints = join_path(directory_, "checkpoints");
-  make_directories(checkpoints);
-  if (!inputs.empty()) write_file_atomic(join_path(checkpoints, "inputs.pt"), inputs);
+  if (first) make_private_directory(parent_path(directory_));
+  make_directories(checkpoints, 0700);
+  if (!inputs.empty()) write_file_atomic(join_path(checkpoints, "inputs.pt"), inputs, FileAccess::owner);
   if (!first) return;  // only the inputs change from call to call
   std::string package = absolute(package_);
   if (package_.empty()) {
     package = join_path(checkpoints, "package.kiln.pt2");
-    write_file_atomic(package, bytes_);
+    write_file_atomic(package, bytes_, FileAccess::owner);
   }
   if (level_ == 1) return log_.write(KILN_LOG_WARNING, str("Writing the inputs of the failing call to ", checkpoints));
   const std::string launcher = join_path(directory_, "minifier_launcher.py");
   const std::string script = join_path(directory_, "minifier_launcher.sh");
-  write_file_atomic(launcher, python(package, !inputs.empty()));
-  write_file_atomic(script, shell(package, !inputs.empty()));
-  chmod(script.c_str(), 0755);
+  write_file_atomic(launcher, python(package, !inputs.empty()), FileAccess::owner);
+  write_file_atomic(script, shell(package, !inputs.empty()), FileAccess::owner);
+  chmod(script.c_str(), 0700);
   log_.write(KILN_LOG_INFO, str("Writing minified repro to:\n", launcher));
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/self_overlap.h"
 #include "runtime/element.h"
+#include "runtime/tensor_sanity.h"
 
 namespace kiln::runtime {
 
@@ -36,6 +38,12 @@ void Model::check_constant_extents() const {
     if (!layout.known || layout.span_bytes > plan().constants[static_cast<size_t>(buffer.position)].bytes)
       fail_user("K0503",
                 str("the plan of this package is inconsistent: constant ", buffer.name, " is larger than its data"));
+    // Compilers before this one took such buffers.
+    const auto index = static_cast<int32_t>(b);
+    if (plan().constants[static_cast<size_t>(buffer.position)].mutated &&
+        overlaps_itself(fixed_->layout.sizes(program_, index), fixed_->layout.strides(program_, index)))
+      fail_user("K0684", str("the model writes to the buffer ", buffer.name,
+                             ", several elements of which share memory: export it with a buffer of its own"));
   }
 }
 
@@ -112,7 +120,7 @@ size_t Model::constant_alignment(int32_t constant) const {
   return alignment;
 }
 
-void Model::check_constant_tensor(int32_t constant, const DLTensor& value) const {
+void Model::check_constant_tensor(int32_t constant, const DLTensor& value, bool written) const {
   const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
   auto refuse = [&](const std::string& text) { fail_user("K0641", str("constant ", name, ": ", text)); };
   auto list = [](Dims dims) {
@@ -123,10 +131,15 @@ void Model::check_constant_tensor(int32_t constant, const DLTensor& value) const
   DLDataType expected = dl_dtype(constant_dtype(constant));
   if (dtype_of(value.dtype) != constant_dtype(constant))
     refuse(str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(value.dtype)));
-  Dims sizes = constant_sizes(constant), got(value.shape, static_cast<size_t>(std::max(value.ndim, 0)));
+  Dims sizes = constant_sizes(constant);
+  if (value.ndim != static_cast<int64_t>(sizes.size()))
+    refuse(str("unmatched number of dimensions, expected: ", sizes.size(), ", but got: ", value.ndim));
+  if (const char* fault = tensor_fault(value, dtype_bytes(constant_dtype(constant))))
+    refuse(str("the tensor makes no sense: ", fault));
+  Dims got(value.shape, sizes.size());
   if (!std::equal(sizes.begin(), sizes.end(), got.begin(), got.end()))
     refuse(str("unmatched sizes, expected: ", list(sizes), ", but got: ", list(got)));
-  if (!value.data && element_count(sizes) > 0) refuse("the tensor has no data");
+  if (written && overlaps_itself(sizes, strides_of(value))) refuse("several elements of the tensor share memory");
 }
 
 ConstantData Model::copy_constant(int32_t constant, const DLTensor& value) const {
@@ -134,9 +147,15 @@ ConstantData Model::copy_constant(int32_t constant, const DLTensor& value) const
   auto alignment = std::max(memory_alignment, constant_alignment(constant));
   auto block = std::make_shared<Block>(allocator(), constant_span(constant), alignment);
   Dims sizes = constant_sizes(constant);
+  Dims strides = constant_strides(constant);
   std::vector<int64_t> from = strides_of(value);
-  strided_copy(block->data(), constant_strides(constant), static_cast<const std::byte*>(value.data) + value.byte_offset,
-               from, sizes, dtype_bytes(constant_dtype(constant)));
+  const std::byte* data = static_cast<const std::byte*>(value.data) + value.byte_offset;
+  const int64_t item = dtype_bytes(constant_dtype(constant));
+  strided_copy(block->data(), strides, data, from, sizes, item);
+  if (overlaps_itself(sizes, strides) && !copy_kept(sizes, block->data(), strides, data, from, item))
+    fail_user("K0641", str("constant ", plan().constants[static_cast<size_t>(constant)].name,
+                           ": it was exported with strides that put several elements in one place (an expanded "
+                           "tensor), and the given values of those elements differ"));
   return {block->data(), block};
 }
 
@@ -147,9 +166,10 @@ ConstantData Model::borrow_constant(int32_t constant, const DLTensor& value) con
   if (!same_layout(constant_sizes(constant), constant_strides(constant), strides_of(value)))
     fail_user("K0641",
               str("constant ", name, ": borrowed memory must have the constant's own strides; let Kiln copy it"));
-  if (reinterpret_cast<uintptr_t>(data) % constant_alignment(constant) != 0)
-    fail_user("K0641", str("constant ", name, ": borrowed memory must be aligned to ", constant_alignment(constant),
-                           " bytes; let Kiln copy it"));
+  const size_t alignment = std::max(memory_alignment, constant_alignment(constant));
+  if (reinterpret_cast<uintptr_t>(data) % alignment != 0 && element_count(constant_sizes(constant)) > 0)
+    fail_user("K0641",
+              str("constant ", name, ": borrowed memory must be aligned to ", alignment, " bytes; let Kiln copy it"));
   return {data, nullptr};
 }
 

@@ -94,7 +94,8 @@ class Model {
   // A fresh copy of a tensor in the layout of the constant. Throws K0641 when it does not fit.
   ConstantData copy_constant(int32_t constant, const DLTensor& value) const;
   ConstantData borrow_constant(int32_t constant, const DLTensor& value) const;
-  void check_constant_tensor(int32_t constant, const DLTensor& value) const;
+  // `written`: the tensor is to hold the constant's values, not to give it new ones.
+  void check_constant_tensor(int32_t constant, const DLTensor& value, bool written = false) const;
 
  private:
   void derive(Weights& weights, const InitSlice& slice);

@@ -21,12 +21,15 @@ class PackageFiles {
   }
   const std::string& label() const { return zip_->label(); }
   const std::string& folder() const { return folder_; }
-  // Entries are named by their whole path, or from the folder of the plan.
+  // Entries are named by their whole path, or from the folder of the plan. Throws K0115 when it is damaged.
   std::optional<ByteSpan> entry(const std::string& name) const {
     for (const ZipReader* zip : {zip_.get(), sidecar_.get()}) {
       if (!zip) continue;
       for (const std::string& path : {name, folder_ + name})
-        if (const ZipEntry* found = zip->find(path)) return zip->stored(*found);
+        if (const ZipEntry* found = zip->find(path)) {
+          zip->check_crc(*found);
+          return zip->stored(*found);
+        }
     }
     return std::nullopt;
   }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
+#include "runtime/kernel_table.h"
 
 namespace kiln::runtime {
 namespace {
@@ -18,7 +19,7 @@ class Loader {
         allocator_(allocator),
         log_(log) {}
 
-  ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features) {
+  ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features, VerifyWeights weights) {
     const ZipEntry& plan = find_plan();
     folder_ = plan.name.substr(0, plan.name.size() - 4);  // up to the slash before "plan"
     zip_.check_crc(plan);
@@ -29,6 +30,7 @@ class Loader {
     find_sidecar();
     load_origins();
     load_custom(custom_libraries);
+    if (weights != VerifyWeights::never) verify_weights(weights == VerifyWeights::always);
     for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
     parts_.keep = source_.keep;
     parts_.files = files_;
@@ -83,10 +85,11 @@ class Loader {
     const ZipEntry& object = entry(code.entry);
     zip_.check_crc(object);
     parts_.target = code.target;
+    const std::string label = str(source_.label, ":", code.entry);
     const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
-    parts_.code = source_.code_dir.empty()
-                      ? load_shared_object(zip_.stored(object), str(source_.label, ":", code.entry))
-                      : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
+    parts_.code = source_.code_dir.empty() ? load_shared_object(zip_.stored(object), label)
+                                           : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
+    check_kernels(parts_.plan, *parts_.code, label);
   }
 
   // --strip-debug puts the debug section into a file of its own; where it lies beside the package it is used.
@@ -106,9 +109,9 @@ class Loader {
   }
 
   void load_origins() {
-    const auto found = files_->entry("debug/origins");
-    if (!found) return;
     try {
+      const auto found = files_->entry("debug/origins");
+      if (!found) return;
       parts_.origins = format::read_origins(*found);
     } catch (const Error& error) {
       log_.write(KILN_LOG_WARNING, str("the debug section is left out: ", error.message()));
@@ -132,6 +135,21 @@ class Loader {
       parts_.custom_code.push_back(open_shared_object(path));
       add_custom_ops(*parts_.custom_code.back(), path, parts_.custom_ops);
     }
+  }
+
+  // A flipped bit in a weight gives a model that runs and is wrong. Small models are looked at always: it takes no time
+  // that shows beside loading their code.
+  void verify_weights(bool all) const {
+    constexpr uint64_t small_enough = 4 << 20;
+    std::vector<const ZipEntry*> entries;  // each once, however many constants look into it
+    for (const format::Constant& constant : parts_.plan.constants)
+      if (!constant.entry.empty()) entries.push_back(&entry(constant.entry));
+    std::sort(entries.begin(), entries.end());
+    entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
+    uint64_t bytes = 0;
+    for (const ZipEntry* one : entries) bytes += one->bytes;
+    if (!all && bytes > small_enough) return;
+    for (const ZipEntry* one : entries) zip_.check_crc(*one);
   }
 
   ConstantData load_constant(const format::Constant& constant) const {
@@ -188,8 +206,9 @@ void add_custom_ops(const CodeModule& module, const std::string& label, CustomOp
 }
 
 ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries,
-                        const Allocator& allocator, const Log& log, const CpuFeatures& features) {
-  return Loader(source, allocator, log).run(custom_libraries, features);
+                        const Allocator& allocator, const Log& log, const CpuFeatures& features,
+                        VerifyWeights weights) {
+  return Loader(source, allocator, log).run(custom_libraries, features, weights);
 }
 
 }  // namespace kiln::runtime

@@ -15,8 +15,11 @@ struct PackageSource {
 };
 
 // Throws K01xx for a file that is no archive, K05xx for one that is no package of ours or does not fit this machine.
+// Plan and code are always checked against their checksums, weights as `weights` says (K0115).
+enum class VerifyWeights { small, never, always };
 ModelParts load_package(const PackageSource& source, const std::vector<std::string>& custom_libraries,
-                        const Allocator& allocator, const Log& log, const CpuFeatures& features);
+                        const Allocator& allocator, const Log& log, const CpuFeatures& features,
+                        VerifyWeights weights = VerifyWeights::small);
 
 // Adds the operators of a library to the table. Throws K0513 when it is none.
 void add_custom_ops(const CodeModule& module, const std::string& label, CustomOps& ops);

@@ -106,7 +106,7 @@ TEST_F(Package, RefusesWhatIsNoPackageOrDoesNotFit) {
   other.plan.code[0].target = "aarch64";
   EXPECT_TRUE(contains(refuse(other.bytes()), "aarch64 needs aarch64"));
   lacking.plan.kernels[0].symbol = "k_missing";
-  EXPECT_TRUE(contains(refuse(lacking.bytes()), "lacks the kernel k_missing"));
+  EXPECT_TRUE(contains(refuse(lacking.bytes()), "kernel 0 is k_missing in the plan and k_linear in the code"));
   lacking = mlp;
   lacking.plan.constants[0].bytes = 1 << 20;
   EXPECT_TRUE(contains(refuse(lacking.bytes()), "lies outside its entry"));

@@ -107,8 +107,6 @@ TEST(StridedCopy, KnowsLayouts) {
   EXPECT_TRUE(same_layout(sizes, a, b));
   EXPECT_TRUE(is_row_major(sizes, a));
   EXPECT_FALSE(is_row_major(sizes, expanded));
-  EXPECT_TRUE(may_overlap_itself(sizes, expanded));
-  EXPECT_FALSE(may_overlap_itself(sizes, b));
   EXPECT_TRUE(same_layout(empty, a, expanded));
 }
 

@@ -79,6 +79,7 @@ class Run {
 
   // run_outputs.cpp
   void take_outputs(kiln_value* outputs, size_t count);
+  void check_output_itself(size_t index, const DLTensor& tensor) const;
   void check_output_tensor(size_t index, const DLTensor& tensor) const;
   void set_output(size_t index);
   void finish_outputs();

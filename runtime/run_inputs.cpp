@@ -4,10 +4,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/self_overlap.h"
 #include "runtime/element.h"
 #include "runtime/input_errors.h"
 #include "runtime/model.h"
 #include "runtime/run.h"
+#include "runtime/tensor_sanity.h"
 
 namespace kiln::runtime {
 
@@ -138,8 +140,9 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
   if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size())) [[unlikely]]
     refuse_input(program_, "K0615", index,
                  str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
-  if (tensor.ndim > 0 && !tensor.shape) [[unlikely]]
-    refuse_input(program_, "K0622", index, "the tensor has no sizes");
+  const char* fault = tensor_fault(tensor, dtype_bytes(static_cast<DType>(buffer.dtype)));
+  if (fault) [[unlikely]]
+    refuse_input(program_, "K0622", index, str("the tensor makes no sense: ", fault));
 }
 
 void Run::check_number(size_t index, const kiln_value& value) {
@@ -251,6 +254,9 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
   int64_t span = layout_->buffers[static_cast<size_t>(b)].span_bytes;
   if (span > 0 && !tensor.data) [[unlikely]]
     refuse_input(program_, "K0622", index, "the tensor has no data");
+  if (program_.plan.inputs[index].mutated && tensor.strides && !is_row_major(sizes, {tensor.strides, sizes.size()}) &&
+      overlaps_itself(sizes, {tensor.strides, sizes.size()})) [[unlikely]]
+    refuse_input(program_, "K0620", index, "the program writes to it, and several of its elements share memory");
   bool same =
       tensor.strides ? same_layout(sizes, strides, {tensor.strides, sizes.size()}) : row_major_strides(tensor, strides);
   bool aligned = (reinterpret_cast<uintptr_t>(state.data) & static_cast<uintptr_t>(buffer.alignment - 1)) == 0;
@@ -268,12 +274,16 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   InputState& state = inputs_[index];
   Dims sizes = layout_->sizes(program_, input.buffer);
   std::vector<int64_t> from = strides_of(tensor);
-  if (input.mutated && may_overlap_itself(sizes, from))
-    refuse_input(program_, "K0620", index, "the program writes to it, and several of its elements share memory");
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
   state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
-  strided_copy(state.copy.data(), strides, state.data, from, sizes, dtype_bytes(static_cast<DType>(buffer.dtype)));
+  const int64_t item = dtype_bytes(static_cast<DType>(buffer.dtype));
+  strided_copy(state.copy.data(), strides, state.data, from, sizes, item);
   state.copied = any_copied_ = true;
+  // Compilers before this one asked for the strides of an expanded example.
+  if (overlaps_itself(sizes, strides) && !copy_kept(sizes, state.copy.data(), strides, state.data, from, item))
+    refuse_input(program_, "K0684", index,
+                 "the package was compiled for a layout in which several elements share memory, and those of this "
+                 "tensor differ: compile the model again");
 }
 
 void Run::write_back_inputs() {

@@ -5,10 +5,12 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/self_overlap.h"
 #include "runtime/element.h"
 #include "runtime/input_errors.h"
 #include "runtime/model.h"
 #include "runtime/run.h"
+#include "runtime/tensor_sanity.h"
 
 namespace kiln::runtime {
 
@@ -50,6 +52,7 @@ void Run::take_outputs(kiln_value* outputs, size_t count) {
     state.primary = buffer.role == format::BufferRole::output && buffer.position == static_cast<int64_t>(i);
     if (state.caller) {
       any_caller = true;
+      check_output_itself(i, *state.caller);
       state.caller_data = static_cast<std::byte*>(state.caller->data) + state.caller->byte_offset;
     }
     if (state.primary && !program_.is_late(plan.outputs[i].buffer)) set_output(i);
@@ -57,6 +60,20 @@ void Run::take_outputs(kiln_value* outputs, size_t count) {
   bool any_mutated =
       std::any_of(plan.inputs.begin(), plan.inputs.end(), [](const format::Input& in) { return in.mutated; });
   if ((any_caller || any_mutated) && model_.options().check_inputs) check_overlaps();
+}
+
+// What can be said of a caller's tensor before the sizes of the output are known.
+void Run::check_output_itself(size_t index, const DLTensor& tensor) const {
+  const format::Buffer& buffer = program_.buffer(program_.plan.outputs[index].buffer);
+  if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size()))
+    refuse_output(program_, index,
+                  str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
+  if (const char* fault = tensor_fault(tensor, dtype_bytes(static_cast<DType>(buffer.dtype))))
+    refuse_output(program_, index, str("the tensor makes no sense: ", fault));
+  const Dims sizes(tensor.shape, buffer.sizes.size());
+  if (tensor.strides && !is_row_major(sizes, {tensor.strides, sizes.size()}) &&
+      overlaps_itself(sizes, {tensor.strides, sizes.size()}))
+    refuse_output(program_, index, "several of its elements share memory, and each is to be written");
 }
 
 void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
@@ -69,15 +86,10 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
     refuse_output(program_, index,
                   str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
-  if (tensor.ndim != static_cast<int64_t>(sizes.size()))
-    refuse_output(program_, index,
-                  str("unmatched number of dimensions, expected: ", sizes.size(), ", but got: ", tensor.ndim));
   for (size_t d = 0; d < sizes.size(); ++d)
     if (tensor.shape[d] != sizes[d])
       refuse_output(program_, index,
                     str("unmatched dim value at ", d, ", expected: ", sizes[d], ", but got: ", tensor.shape[d]));
-  if (!tensor.data && layout_->buffers[static_cast<size_t>(b)].span_bytes > 0)
-    refuse_output(program_, index, "the tensor has no data");
 }
 
 // The memory of an output whose buffer is its own, as soon as its sizes are known.
@@ -161,7 +173,7 @@ void Run::copy_output(size_t index) {
   state.owned = std::make_unique<OwnedTensor>();
   state.owned->memory = Block(model_.allocator(), layout_->buffers[static_cast<size_t>(b)].span_bytes);
   // Overlapping strides (an expanded input) cannot be written: such an output is made whole, with its own strides kept.
-  if (may_overlap_itself(sizes, strides)) {
+  if (overlaps_itself(sizes, strides)) {
     std::copy_n(static_cast<const std::byte*>(pointer(b)), layout_->buffers[static_cast<size_t>(b)].span_bytes,
                 state.owned->memory.data());
   } else {

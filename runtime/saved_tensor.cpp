@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/pickle.h"
+#include "base/self_overlap.h"
 #include "base/zip.h"
 #include "pt2/storage_names.h"
 #include "runtime/element.h"
@@ -33,7 +34,7 @@ class Writer {
     const int64_t item = dtype_bytes(*dtype), elements = element_count(sizes);
     auto* data = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
     // A view with gaps (or one that repeats elements) would write what is not its own.
-    if (span_elements(sizes, strides) != elements || may_overlap_itself(sizes, strides)) {
+    if (span_elements(sizes, strides) != elements || overlaps_itself(sizes, strides)) {
       std::vector<int64_t> dense(sizes.size(), 1);
       for (size_t d = sizes.size(); d-- > 1;) dense[d - 1] = dense[d] * sizes[d];
       packed_.emplace_back(static_cast<size_t>(elements * item));

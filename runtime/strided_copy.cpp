@@ -111,18 +111,21 @@ bool is_row_major(Dims sizes, Dims strides) {
   return same;
 }
 
-bool may_overlap_itself(Dims sizes, Dims strides) {
-  if (element_count(sizes) <= 1) return false;
-  std::vector<std::pair<int64_t, int64_t>> axes;  // stride, size
-  for (size_t i = 0; i < sizes.size(); ++i)
-    if (sizes[i] > 1) axes.emplace_back(std::abs(strides[i]), sizes[i]);
-  std::sort(axes.begin(), axes.end());
-  int64_t reach = 0;  // of the axes so far
-  for (auto [stride, size] : axes) {
-    if (stride <= reach) return true;
-    reach += stride * (size - 1);
+bool copy_kept(Dims sizes, const void* to, Dims to_strides, const void* from, Dims from_strides, int64_t item) {
+  const size_t rank = sizes.size();
+  std::vector<int64_t> index(rank, 0);
+  const auto* a = static_cast<const std::byte*>(to);
+  const auto* b = static_cast<const std::byte*>(from);
+  for (int64_t left = element_count(sizes); left > 0; --left) {
+    if (std::memcmp(a, b, static_cast<size_t>(item)) != 0) return false;
+    for (size_t d = rank; d-- > 0;) {
+      a += to_strides[d] * item, b += from_strides[d] * item;
+      if (++index[d] < sizes[d]) break;
+      a -= to_strides[d] * sizes[d] * item, b -= from_strides[d] * sizes[d] * item;
+      index[d] = 0;
+    }
   }
-  return false;
+  return true;
 }
 
 }  // namespace kiln::runtime

@@ -18,7 +18,8 @@ std::vector<int64_t> strides_of(const DLTensor& tensor);  // row-major ones wher
 // Whether two layouts put every element at the same place (strides of sizes 1 do not matter; nothing matters if empty).
 bool same_layout(Dims sizes, Dims a, Dims b);
 bool is_row_major(Dims sizes, Dims strides);
-// Whether two different elements may lie at the same place.
-bool may_overlap_itself(Dims sizes, Dims strides);
+// Whether a copy into memory that overlaps itself (base/self_overlap.h) holds every element: those that share a place
+// were equal.
+bool copy_kept(Dims sizes, const void* to, Dims to_strides, const void* from, Dims from_strides, int64_t item);
 
 }  // namespace kiln::runtime

@@ -39,11 +39,31 @@ int k_square(const context*, void* const* b, const i64* n, i64 begin, i64 end) {
 }
 )";
 
+// What every code object says of its kernels; stands behind their source.
+inline const char* mlp_table = R"(
+struct kernel_entry {
+  const char* name;
+  int (*run)(const context*, void* const*, const i64*, i64, i64);
+  unsigned buffers, ints;
+};
+struct kernel_table {
+  unsigned version, count;
+  const kernel_entry* kernels;
+};
+static const kernel_entry entries[] = {
+    {"k_linear", k_linear, 4, 2}, {"k_relu", k_relu, 2, 1}, {"k_square", k_square, 2, 1}};
+extern "C" {
+extern const kernel_table kiln_kernels;
+const kernel_table kiln_kernels = {2, 3, entries};
+}
+)";
+
 // Compiles a source to a shared object and gives its bytes; "" when there is no compiler.
-inline std::string compile_shared_object(const std::string& source, const std::string& flags = "") {
+inline std::string compile_shared_object(const std::string& source, const std::string& flags = "",
+                                         const std::string& table = mlp_table) {
   TemporaryDirectory folder;
   std::string cpp = join_path(folder.path(), "k.cpp"), so = join_path(folder.path(), "k.so");
-  write_file_atomic(cpp, source);
+  write_file_atomic(cpp, source + table);
   std::string command = str(KILN_CXX_COMPILER, " -std=c++20 -O2 -fPIC -shared ", flags, " -o ", so, " ", cpp);
   return std::system(command.c_str()) == 0 ? read_file(so) : "";
 }

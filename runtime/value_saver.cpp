@@ -1,7 +1,11 @@
 #include "runtime/value_saver.h"
 
+#include <unistd.h>
+
+#include <atomic>
 #include <mutex>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "runtime/saved_tensor.h"
 #include "runtime/step_text.h"
@@ -28,47 +32,78 @@ std::string step_json(const kiln_step& step) {
 class ValueSaver : public StepObserver {
  public:
   ValueSaver(KernelFilter filter, std::string directory, Log log)
-      : filter_(std::move(filter)), directory_(std::move(directory)), log_(log) {}
+      : filter_(std::move(filter)), directory_(std::move(directory)), log_(log) {
+    if (!directory_.empty()) return;
+    directory_ = join_path(temporary_root(), "aoti_torch");
+    private_ = true;
+  }
 
   bool wants(const char* name) const override { return filter_.matches(name); }
 
   kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
-    const std::string folder = folder_of(step);
-    std::string kernel = file_part(step.name);
-    for (size_t i = 0; i < step.loop_depth; ++i) kernel += str(i ? "_" : ".iteration_", step.iterations[i]);
-    if (when == KILN_BEFORE_STEP) write_file_atomic(join_path(folder, kernel + ".step.json"), step_json(step));
-    for (size_t i = 0; i < step.arg_count; ++i) {
-      const kiln_step_arg& arg = step.args[i];
-      if (when == KILN_BEFORE_STEP && arg.access == 2) continue;  // holds what somebody left there
-      const std::string name =
-          str(when_text(when), "_", kernel, "_", file_part(arg.name), "_", device_name(arg.tensor.device), ".pt");
-      write_file_atomic(join_path(folder, name), tensor_file(arg.tensor));
+    if (stopped_) return KILN_HOOK_CONTINUE;
+    try {
+      save(when, step);
+    } catch (const Error& error) {
+      // The run itself does not need the files.
+      if (!stopped_.exchange(true))
+        log_.write(KILN_LOG_WARNING, str("values of kernels' arguments are not saved (from ", step.name, " of run ",
+                                         step.run, " on): ", error.message()));
     }
     return KILN_HOOK_CONTINUE;
   }
 
  private:
+  void save(kiln_hook_when when, const kiln_step& step) {
+    const std::string folder = folder_of(step);
+    std::string kernel = file_part(step.name);
+    for (size_t i = 0; i < step.loop_depth; ++i) kernel += str(i ? "_" : ".iteration_", step.iterations[i]);
+    if (when == KILN_BEFORE_STEP)
+      write_file_atomic(join_path(folder, kernel + ".step.json"), step_json(step), FileAccess::owner);
+    for (size_t i = 0; i < step.arg_count; ++i) {
+      const kiln_step_arg& arg = step.args[i];
+      if (when == KILN_BEFORE_STEP && arg.access == 2) continue;  // holds what somebody left there
+      const std::string name =
+          str(when_text(when), "_", kernel, "_", file_part(arg.name), "_", device_name(arg.tensor.device), ".pt");
+      write_file_atomic(join_path(folder, name), tensor_file(arg.tensor), FileAccess::owner);
+    }
+  }
+
   std::string folder_of(const kiln_step& step) {
     std::lock_guard lock(mutex_);
+    if (!said_) make_directory();
     if (!said_) log_.write(KILN_LOG_INFO, str("saving values of kernels' arguments to ", directory_));
     said_ = true;
-    std::string folder = step.run <= 1 ? directory_ : join_path(directory_, str("run_", step.run));
-    make_directories(folder);
+    if (step.run <= 1) return directory_;
+    const std::string folder = join_path(directory_, str("run_", step.run));
+    make_private_directory(folder);
     return folder;
+  }
+
+  // The default place is known to all users of the machine: it must be ours. Where another user has taken the name,
+  // ours has the user's number.
+  void make_directory() {
+    if (!private_) return make_directories(directory_, 0700);
+    try {
+      make_private_directory(directory_);
+    } catch (const Error&) {
+      directory_ += str("_", geteuid());
+      make_private_directory(directory_);
+    }
   }
 
   KernelFilter filter_;
   std::string directory_;
   Log log_;
   std::mutex mutex_;
-  bool said_ = false;
+  bool private_ = false, said_ = false;
+  std::atomic<bool> stopped_ = false;
 };
 
 }  // namespace
 
 std::unique_ptr<StepObserver> make_value_saver(KernelFilter filter, const std::string& directory, const Log& log) {
-  return std::make_unique<ValueSaver>(std::move(filter),
-                                      directory.empty() ? join_path(temporary_root(), "aoti_torch") : directory, log);
+  return std::make_unique<ValueSaver>(std::move(filter), directory, log);
 }
 
 }  // namespace kiln::runtime

@@ -14,7 +14,9 @@
 
 namespace kiln::runtime {
 
-// directory "": aoti_torch in the temporary directory. Said once, when the first file is written.
+// directory "": aoti_torch in the temporary directory, or aoti_torch_<user> where that is another user's; closed to
+// others. Said once, when the first file is written. What cannot be written ends the saving with a warning, not the
+// run.
 std::unique_ptr<StepObserver> make_value_saver(KernelFilter filter, const std::string& directory, const Log& log);
 
 }  // namespace kiln::runtime

@@ -70,13 +70,20 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
     faults_ =
         std::make_unique<FaultWriter>(options.fault_dir, options.fault_values, program.plan, origins, files, target);
   // Last: what the others do at a step is not the step's time.
-  if (!options.trace_dir.empty())
-    observers_.push_back(make_run_trace(options.trace_dir, options.printer_mode == 2 || options.nan_asserts, program));
+  if (!options.trace_dir.empty()) add_trace(options, program, log);
 }
 
 kiln_kernel Watch::checked_code(const PreparedStep& step) const {
   const int32_t kernel = step.step->kind == format::StepKind::kernel ? step.step->kernel : format::none;
   return kernel >= 0 && static_cast<size_t>(kernel) < checked_.size() ? checked_[static_cast<size_t>(kernel)] : nullptr;
+}
+
+void Watch::add_trace(const DebugOptions& options, const Program& program, const Log& log) {
+  try {
+    observers_.push_back(make_run_trace(options.trace_dir, options.printer_mode == 2 || options.nan_asserts, program));
+  } catch (const Error& error) {
+    log.write(KILN_LOG_WARNING, str("no trace: ", error.message()));  // the run does not need it
+  }
 }
 
 void Watch::add_printer(const DebugOptions& options, const Program& program, const Log& log) {

@@ -59,6 +59,7 @@ class Watch {
 
  private:
   void add_printer(const DebugOptions& options, const Program& program, const Log& log);
+  void add_trace(const DebugOptions& options, const Program& program, const Log& log);
 
   bool on_;
   std::vector<std::unique_ptr<StepObserver>> observers_;

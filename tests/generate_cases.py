@@ -13,10 +13,12 @@ import pathlib
 import sys
 
 import torch
+import torch.nn.functional as F
 from torch.export import Dim
 
 from case_writer import write_case
 from custom_operators import register_custom_operators
+import quantised_cases
 
 HERE = pathlib.Path(__file__).resolve().parent
 
@@ -27,10 +29,11 @@ class Case:
     """What one function below returns: a module, calls (the first is the export's), and what else the case wants."""
 
     def __init__(self, module, calls, about, dynamic=None, bad=(), sequence=False, needs=None, decompose=False,
-                 keep_library_frames=False):
+                 keep_library_frames=False, example=None):
         self.module, self.calls, self.about, self.dynamic, self.bad = module, calls, about, dynamic, bad
         self.sequence, self.needs, self.decompose = sequence, needs, decompose
         self.keep_library_frames = keep_library_frames
+        self.example = example  # what it is exported with, where that is not the first call
 
 
 def case(make):
@@ -526,6 +529,107 @@ def shared_outputs():
                 "outputs that are inputs, views, buffers, or twice the same", sequence=True)
 
 
+# ---- Examples whose elements share memory: no caller's tensor has to -----------------------------------------------
+
+
+@case
+def expanded_input():
+    def forward(self, x):
+        return x * 2 + 1
+    return of(forward, [(randn(1, 4).expand(3, 4),), (randn(3, 4),), (randn(6, 8)[::2, ::2],)],
+              "exported with an expanded input, called with one and with tensors of three different rows")
+
+
+@case
+def expanded_mask():
+    def forward(self, scores, mask):
+        return torch.softmax(scores + mask, -1), mask.sum(0), mask
+    batch = Dim("batch", min=1, max=64)
+    base = torch.zeros(5, 5).masked_fill(torch.ones(5, 5).triu(1).bool(), -1e4)
+    return of(forward, [(randn(2, 3, 5, 5), base.expand(2, 1, 5, 5)), (randn(4, 3, 5, 5), randn(4, 1, 5, 5)),
+                        (randn(3, 3, 5, 5), base.expand(3, 1, 5, 5)), (randn(1, 3, 5, 5), randn(1, 1, 5, 5))],
+              "an attention mask expanded over a dynamic batch, and one that differs per element of it",
+              {"scores": {0: batch}, "mask": {0: batch}}, bad=[(randn(2, 3, 5, 5), randn(3, 1, 5, 5))])
+
+
+@case
+def sliding_windows():
+    def forward(self, x, y):
+        return x.sum(-1), x.t().contiguous() * 2, x.reshape(-1) + 1, y[1:] - y[:-1]
+    rows = Dim("rows", min=2, max=100)
+    return of(forward, [(randn(8).unfold(0, 3, 1), randn(12).as_strided((4, 4), (2, 1))), (randn(5, 3), randn(4, 4)),
+                        (randn(9).unfold(0, 3, 1), randn(4, 4))],
+              "exported with overlapping windows as inputs, called with windows and with tensors of their own",
+              {"x": {0: rows}})
+
+
+@case
+def columns_of_a_fixed_table():
+    def forward(self, x):
+        return x * 3, x.amax(1)
+    return of(forward, [(randn(4, 10)[:, :6],), (randn(4, 14),), (randn(4, 30)[:, :20],)],
+              "strides that are wide enough for the export's sizes and overlap at larger ones",
+              {"x": {1: Dim.DYNAMIC}})
+
+
+@case
+def expanded_constants():
+    class Constants(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(randn(1, 4).expand(3, 4))
+            self.register_buffer("table", randn(4, 1).expand(4, 5))
+            self.register_buffer("windows", randn(6).unfold(0, 3, 1))
+            self.register_buffer("count", torch.zeros(3))
+
+        def forward(self, x):
+            self.count.add_(self.table[:3].sum(-1))
+            return x @ self.table + self.weight @ self.table, self.windows * 2 + x[0, :3], self.count * 1
+    return Case(Constants(), [(randn(3, 4),) for _ in range(2)],
+                "a weight and buffers whose elements share memory, and one that is written from them", sequence=True)
+
+
+@case
+def expanded_and_written():
+    class Written(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.register_buffer("total", torch.zeros(4))
+
+        def forward(self, x, y, z):
+            self.total.add_(x[0])
+            y.add_(x)
+            z[0].mul_(2)
+            z[:, 1].add_(1)
+            own = x.clone()
+            own[1].zero_()
+            return x + 1, own, x, z.sum(0)
+    example = (randn(1, 4).expand(3, 4), randn(3, 4), randn(1, 4).expand(3, 4))
+    return Case(Written(), [(randn(1, 4).expand(3, 4), randn(3, 4), randn(3, 4)), (randn(3, 4), randn(3, 4), randn(3, 4)),
+                            (randn(3, 8)[:, ::2], randn(3, 8)[:, 4:], randn(3, 8)[:, ::2])],
+                "expanded examples beside writes: what they are added to, copies of them, and one that is written itself",
+                sequence=True, example=example)
+
+
+@case
+def expanded_control_flow():
+    from torch._higher_order_ops import while_loop
+
+    def forward(self, pred, x, n):
+        def double(x):
+            return x * 2
+
+        def turn(x):
+            return x.flip(0) + 1
+        chosen = torch.cond(pred, double, turn, (x,))
+        _, grown = while_loop(lambda i, c: i < 3, lambda i, c: (i + 1, c + x), (n.clone(), x.clone()))
+        return chosen, grown
+    zero = torch.zeros((), dtype=torch.int64)
+    return of(forward, [(torch.tensor(True), randn(1, 4).expand(3, 4), zero), (torch.tensor(False), randn(3, 4), zero),
+                        (torch.tensor(True), randn(3, 4), zero)],
+              "an expanded example that branches and loops are given")
+
+
 @case
 def effects_and_wrappers():
     from torch._higher_order_ops.out_dtype import out_dtype
@@ -537,6 +641,46 @@ def effects_and_wrappers():
     small = [(randn(3), torch.randint(-100, 100, (2, 40), dtype=torch.int8),
               torch.randint(-100, 100, (40, 3), dtype=torch.int8)) for _ in range(2)]
     return of(forward, small, "print with its token, strict_mode, out_dtype", decompose=True)
+
+
+@case
+def masked_scatter_without_source():
+    """As a multimodal model on text alone: no features, and no place for them."""
+    def forward(self, x, places, features, keep):
+        kept = features[keep]
+        return x.masked_scatter(places.unsqueeze(-1), kept), x.masked_scatter(places.unsqueeze(-1), kept * 2).sum(0)
+
+    def call(places, keep):
+        return randn(6, 4), torch.tensor(places) > 0, randn(5, 4), torch.tensor(keep) > 0
+    some, none = call([0, 1, 0, 1, 1, 0], [1, 0, 1, 1, 0]), call([0] * 6, [0] * 5)
+    spare = call([0, 0, 1, 0, 0, 0], [1, 1, 1, 1, 1])
+    rows = Dim("rows", min=1, max=64)
+    return of(forward, [some, none, spare], "masked_scatter whose source may be empty or have more than is asked for",
+              {"x": {0: rows}, "places": {0: rows}},
+              bad=[call([1, 1, 1, 0, 0, 0], [1, 1, 0, 0, 0]), call([1, 0, 0, 0, 0, 0], [0] * 5)])
+
+
+@case
+def masked_off_indices():
+    """What a mask switches off is not looked at: padding, ignored targets, empty bags, nothing selected."""
+    def forward(self, x, table, ids, keep, targets):
+        kept = ids[keep]
+        fill = torch.ops.aten._unsafe_masked_index(table[:, 0], ids < 3, [ids * 100], -1.0)
+        put = torch.ops.aten._unsafe_masked_index_put_accumulate(table[:, 0], ids < 3, [ids * 100], x[:, 0])
+        offsets = torch.zeros(2, dtype=torch.int64)
+        return (torch.take(table, kept), F.embedding(kept, table, padding_idx=1), table.index_select(0, kept),
+                F.embedding_bag(kept, table, offsets, mode="sum"), fill, put,
+                x.index_put((kept,), torch.zeros(())), x.index_add(0, kept, x[keep]),
+                F.nll_loss(x, targets, ignore_index=99, reduction="sum"),
+                torch.where((ids < 3).unsqueeze(-1), table[ids.clamp(max=4)], x))
+
+    def call(keep, targets):
+        return randn(6, 4), randn(5, 4), torch.tensor([0, 1, 2, 3, 4, 0]), torch.tensor(keep) > 0, torch.tensor(targets)
+    good = [call([1, 0, 1, 1, 0, 1], [0, 99, 1, 2, 99, 3]), call([0] * 6, [99] * 6), call([1] * 6, [0, 1, 2, 3, 0, 1])]
+    bad = [call([1] * 6, [0, 1, 2, 4, 0, 1]), call([1] * 6, [0, 1, -1, 2, 0, 1])]
+    wrong = list(call([1] * 6, [0] * 6))
+    wrong[2] = torch.tensor([0, 1, 2, 3, 5, 0])
+    return of(forward, good, "indices under masks, of nothing, and ignored ones", bad=[*bad, tuple(wrong)])
 
 
 @case
@@ -559,6 +703,9 @@ def blocks32():
     Blocks.forward = scope["forward"]
     return Case(Blocks(), [(randn(n, width),) for n in (4, 1)], "32 equal residual blocks, one source line each",
                 {"x": {0: Dim("n", min=1, max=64)}})
+
+
+quantised_cases.add_cases(case, Case, of)
 
 
 def main():

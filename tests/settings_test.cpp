@@ -14,6 +14,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "base/zip.h"
 #include "kiln/kiln.hpp"
 
 namespace kiln {
@@ -30,7 +31,7 @@ struct Outcome {
   std::string folder;  // where it may have written
 };
 
-enum class Input { good, nan, other_dtype };
+enum class Input { good, nan, other_dtype, damaged_weights /* good ones, to a damaged package */ };
 enum class Way { environment, option, command };
 
 struct Demonstration {
@@ -69,6 +70,7 @@ std::vector<Demonstration> demonstrations() {
       dump{"debug_dir_root=@", "aot_inductor.dump_aoti_minifier=1"};
   return {
       {"check_inputs", "0", {}, Input::other_dtype, [](const Outcome& o) { return o.error.empty(); }},
+      {"verify_weights", "0", {}, Input::damaged_weights, [](const Outcome& o) { return o.error.empty(); }},
       {"nan_asserts", "1", {}, Input::nan, says("it was already in input x of the model")},
       {"check_bounds", "1", {print + "=3"}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
       {"aot_inductor.debug_intermediate_value_printer", "2", {}, Input::good, says("checksum")},
@@ -112,6 +114,7 @@ class PhaseR : public testing::Test {
     const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
     ASSERT_EQ(shell(str("compile ", model, " -o ", package(false))).error, "");
     ASSERT_EQ(shell(str("compile ", model, " --strip-debug -o ", package(true))).error, "");
+    for (const bool stripped : {false, true}) write_file_atomic(damaged(stripped), damaged_copy(package(stripped)));
     write_npy("good.npy", "<f4", std::vector<float>(80, 0.5f));
     write_npy("nan.npy", "<f4", std::vector<float>(80, NAN));
     write_npy("other.npy", "<f8", std::vector<double>(80, 0.5));
@@ -123,6 +126,15 @@ class PhaseR : public testing::Test {
   }
   static std::string in(const std::string& name) { return join_path(folder()->path(), name); }
   static std::string package(bool stripped) { return in(stripped ? "stripped.kiln.pt2" : "whole.kiln.pt2"); }
+
+  static std::string damaged(bool stripped) { return in(stripped ? "stripped.bad.pt2" : "whole.bad.pt2"); }
+  // One bit of the first weight (160 floats) is another.
+  static std::string damaged_copy(const std::string& path) {
+    std::string bytes = read_file(path);
+    const ZipReader zip(as_bytes(bytes), path);
+    bytes[zip.at("model/data/weights/weight_0").data + 100] ^= 1;
+    return bytes;
+  }
 
   template <class T>
   static void write_npy(const std::string& name, const char* type, const std::vector<T>& values) {
@@ -146,7 +158,7 @@ class PhaseR : public testing::Test {
   }
 
   static Outcome by_command(const std::string& path, const std::vector<std::string>& settings, Input input) {
-    const char* files[] = {"good.npy", "nan.npy", "other.npy"};
+    const char* files[] = {"good.npy", "nan.npy", "other.npy", "good.npy"};
     std::string arguments = str("run ", path, " --inputs ", in(files[static_cast<int>(input)]));
     for (const std::string& setting : settings) arguments += str(" --config '", setting, "'");
     return shell(arguments);
@@ -188,8 +200,8 @@ class PhaseR : public testing::Test {
     const bool in_environment = given && way == Way::environment;
     if (in_environment) setenv(setting.environment, fill(d.value).c_str(), 1);
     if (given && !in_environment) settings.push_back(str(d.key, "=", fill(d.value)));
-    Outcome outcome = way == Way::command ? by_command(package(stripped), settings, d.input)
-                                          : by_interface(package(stripped), settings, d.input);
+    const std::string path = d.input == Input::damaged_weights ? damaged(stripped) : package(stripped);
+    Outcome outcome = way == Way::command ? by_command(path, settings, d.input) : by_interface(path, settings, d.input);
     if (in_environment) unsetenv(setting.environment);
     outcome.folder = folder;
     return outcome;

@@ -8,7 +8,7 @@
 extern "C" {
 #endif
 
-#define KILN_KERNEL_ABI_VERSION 1
+#define KILN_KERNEL_ABI_VERSION 2 /* 2: code objects export kiln_kernels */
 
 /* Set by a kernel that raises; the first one wins. site is local to the kernel's body: the step's
  * `sites` maps it to the plan's table. */
@@ -31,6 +31,20 @@ typedef struct kiln_kernel_context {
 /* Runs items [item_begin, item_end). Returns 0, or 1 after setting the error slot. */
 typedef int32_t (*kiln_kernel)(const kiln_kernel_context* context, void* const* buffers, const int64_t* ints,
                                int64_t item_begin, int64_t item_end);
+
+/* What a code object exports under the name kiln_kernels: its kernels in the order of the plan's, each with the lengths
+ * of the two lists that it reads. A plan that would call one with other lengths is refused when it is loaded. */
+typedef struct kiln_kernel_entry {
+  const char* name;
+  kiln_kernel run;
+  uint32_t buffer_count, int_count;
+} kiln_kernel_entry;
+
+typedef struct kiln_kernel_table {
+  uint32_t version; /* KILN_KERNEL_ABI_VERSION */
+  uint32_t count;
+  const kiln_kernel_entry* kernels;
+} kiln_kernel_table;
 
 #ifdef __cplusplus
 }

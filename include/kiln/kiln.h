@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define KILN_API_VERSION 3 /* 2: profiles; 3: kiln_load_options.fault */
+#define KILN_API_VERSION 3 /* 2: profiles; 3: verify_weights, fault */
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -115,6 +115,10 @@ typedef struct kiln_load_options {
   void* parallel_for_user;
   const char* const* custom_op_libraries; /* paths of shared libraries (kiln/custom_op.h), beside the package's own */
   size_t custom_op_library_count;
+  /* Whether loading reads every byte of the weights against the package's checksums: 1 yes, -1 no, 0 as the setting
+   * verify_weights says (else: up to a few MB of them). */
+  int32_t verify_weights;
+  int32_t reserved;
   kiln_fault_fn fault; /* NULL: nobody. With name_faults=1 or a setting that watches runs */
   void* fault_user;
 } kiln_load_options;
@@ -170,9 +174,9 @@ KILN_API kiln_status kiln_instance_create(kiln_model* model, kiln_instance** out
 KILN_API void kiln_instance_free(kiln_instance* instance);
 
 /* Inputs are borrowed. An output that is {KILN_TENSOR, tensor} on entry is the caller's memory and is written in place
- * (any strides; it must not overlap an input); any other value on entry is overwritten, and a tensor there is allocated
- * by Kiln and owned by the caller (kiln_value_clear). After a failure, outputs that were not the caller's are
- * KILN_NONE. */
+ * (any strides; it must not overlap an input, nor itself); any other value on entry is overwritten, and a tensor there
+ * is allocated by Kiln and owned by the caller (kiln_value_clear). After a failure, outputs that were not the caller's
+ * are KILN_NONE. */
 KILN_API kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
                               kiln_value* outputs, size_t output_count);
 

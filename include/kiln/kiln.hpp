@@ -129,6 +129,7 @@ struct LoadOptions {
   void* log_user = nullptr;
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
+  int verify_weights = 0;         // 1 yes, -1 no, 0: as the setting verify_weights says
   kiln_fault_fn fault = nullptr;  // told of a signal inside a step
   void* fault_user = nullptr;
 };
@@ -186,6 +187,7 @@ class Model {
     o.parallel_for_user = options.parallel_for_user;
     o.custom_op_libraries = libraries.data();
     o.custom_op_library_count = libraries.size();
+    o.verify_weights = options.verify_weights;
     o.fault = options.fault;
     o.fault_user = options.fault_user;
     f(o);

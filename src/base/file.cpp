@@ -1,18 +1,22 @@
 #include "base/file.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
 #include <limits>
 
 #include "base/error.h"
+#include "base/leftovers.h"
 
 namespace kiln {
 namespace {
@@ -33,7 +37,8 @@ struct Descriptor {
 // Opens an existing regular file; its size comes with it.
 Descriptor open_regular(const std::string& path, size_t& size) {
   if (path.find('\0') != std::string::npos) fail_user("K0101", "a file name holds a zero byte");
-  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+  // Without O_NONBLOCK opening a pipe waits for a writer, and a name that is no regular file must not hold anybody up.
+  Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)};
   if (file.number < 0) fail_file("K0101", "open", path, errno);
   struct stat info {};
   if (::fstat(file.number, &info) != 0) fail_file("K0101", "open", path, errno);
@@ -82,19 +87,135 @@ std::string read_file(const std::string& path) {
   return out;
 }
 
-AtomicFile::AtomicFile(std::string path) : path_(std::move(path)) {
-  temporary_ = path_ + ".XXXXXX";
-  descriptor_ = ::mkostemp(temporary_.data(), O_CLOEXEC);
-  if (descriptor_ < 0) fail_file("K0104", "write", path_, errno);
-  const mode_t mask = ::umask(0);
-  ::umask(mask);
-  ::fchmod(descriptor_, 0666 & ~mask);
+namespace {
+
+// 16 hexadecimal digits that nobody can guess, so that nobody can be there first.
+std::string random_digits() {
+  uint64_t number = 0;
+  if (::getrandom(&number, sizeof number, 0) != sizeof number) {
+    static uint64_t calls = 0;
+    number = static_cast<uint64_t>(::getpid()) << 32 | ++calls;
+  }
+  char digits[20];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(number));
+  return digits;
+}
+
+// In a directory that all may write to (/tmp), something of another user may have been planted to be followed. The
+// system refuses to open it there (protected_symlinks), and so do we, who read links ourselves.
+void refuse_planted(const std::string& path, const std::string& place, const struct stat& info) {
+  struct stat folder {};
+  if (info.st_uid == ::geteuid() || ::stat(parent_path(place).c_str(), &folder) != 0) return;
+  const bool open_to_all = (folder.st_mode & S_ISVTX) && (folder.st_mode & S_IWOTH);
+  if (open_to_all && info.st_uid != folder.st_uid)
+    fail_user("K0104", str("cannot write ", path, ": ", place, " was put there by another user"));
+}
+
+// "/proc/self/fd/1" and the like.
+int descriptor_number(const std::string& path) {
+  std::string_view rest = path;
+  const auto skip = [&rest](const std::string& prefix) {
+    if (!starts_with(rest, prefix)) return false;
+    rest.remove_prefix(prefix.size());
+    return true;
+  };
+  if (!skip("/dev/fd/") && !skip("/proc/self/fd/") && !skip("/proc/thread-self/fd/") &&
+      !skip(str("/proc/", ::getpid(), "/fd/")))
+    return -1;
+  if (rest.empty() || rest.size() > 7 || rest.find_first_not_of("0123456789") != std::string_view::npos) return -1;
+  return std::atoi(std::string(rest).c_str());
+}
+
+// Where a path leads: a descriptor of this process, or a place that is no link (and may not exist).
+struct Destination {
+  int descriptor = -1;
+  std::string place;
+  struct stat info {};
+  bool exists = false;
+};
+
+Destination follow(const std::string& path) {
+  Destination out;
+  out.place = path;
+  for (int links = 0; links <= 40; ++links) {
+    out.descriptor = descriptor_number(out.place);
+    if (out.descriptor >= 0) return out;
+    if (::lstat(out.place.c_str(), &out.info) != 0) return out;
+    refuse_planted(path, out.place, out.info);
+    if (!S_ISLNK(out.info.st_mode)) {
+      out.exists = true;
+      return out;
+    }
+    char target[4096];
+    const ssize_t length = ::readlink(out.place.c_str(), target, sizeof target);
+    if (length <= 0 || static_cast<size_t>(length) == sizeof target) fail_file("K0104", "write", path, errno);
+    out.place = join_path(parent_path(out.place), std::string_view(target, static_cast<size_t>(length)));
+  }
+  fail_file("K0104", "write", path, ELOOP);
+}
+
+}  // namespace
+
+int named_descriptor(const std::string& path) {
+  try {
+    return follow(path).descriptor;
+  } catch (const Error&) {
+    return -1;  // writing to it says why
+  }
+}
+
+bool is_stream(const std::string& path) {
+  if (named_descriptor(path) >= 0) return true;
+  struct stat info {};
+  return ::stat(path.c_str(), &info) == 0 && !S_ISREG(info.st_mode) && !S_ISDIR(info.st_mode);
+}
+
+AtomicFile::AtomicFile(std::string path, FileAccess access) : path_(std::move(path)) {
+  if (path_.empty()) fail_user("K0104", "cannot write a file without a name");
+  if (path_.find('\0') != std::string::npos) fail_user("K0104", "cannot write: a file name holds a zero byte");
+  target_ = path_;
+  if (access == FileAccess::owner)
+    write_beside(0600);
+  else
+    write_where_it_leads();
+}
+
+void AtomicFile::write_where_it_leads() {
+  const Destination to = follow(path_);
+  if (to.descriptor >= 0) {
+    if (to.descriptor == STDOUT_FILENO) std::fflush(stdout);  // what was printed before stands before
+    return write_through(::fcntl(to.descriptor, F_DUPFD_CLOEXEC, 3));
+  }
+  if (to.exists && S_ISDIR(to.info.st_mode)) fail_file("K0104", "write", path_, EISDIR);
+  if (to.exists && !S_ISREG(to.info.st_mode))
+    return write_through(::open(to.place.c_str(), O_WRONLY | O_CLOEXEC | O_NOCTTY));
+  target_ = to.place;
+  write_beside(0666);
+  // A file that the user has closed to others stays so.
+  if (to.exists) ::fchmod(descriptor_, to.info.st_mode & 0777);
+}
+
+void AtomicFile::write_through(int descriptor) {
+  if (descriptor < 0) fail_file("K0104", "write", path_, errno);
+  descriptor_ = descriptor;
+}
+
+void AtomicFile::write_beside(unsigned mode) {
+  const std::string name = file_name(target_);
+  // Beside it even where its name is as long as a name may be.
+  const std::string base = join_path(parent_path(target_), name.substr(0, 200));
+  for (int tries = 0; descriptor_ < 0; ++tries) {
+    temporary_ = str(base, ".", random_digits());
+    left_ = std::make_unique<Leftover>(temporary_);
+    descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
+    if (descriptor_ < 0 && (errno != EEXIST || tries > 100)) fail_file("K0104", "write", path_, errno);
+  }
 }
 
 AtomicFile::~AtomicFile() {
   if (descriptor_ < 0) return;
   ::close(descriptor_);
-  ::unlink(temporary_.c_str());
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
 }
 
 void AtomicFile::write(ByteSpan bytes) {
@@ -109,15 +230,15 @@ void AtomicFile::write(ByteSpan bytes) {
 void AtomicFile::commit() {
   const int number = descriptor_;
   descriptor_ = -1;
-  if (::close(number) != 0 || ::rename(temporary_.c_str(), path_.c_str()) != 0) {
-    const int error = errno;
-    ::unlink(temporary_.c_str());
-    fail_file("K0104", "write", path_, error);
-  }
+  const bool closed = ::close(number) == 0;
+  if (closed && (temporary_.empty() || ::rename(temporary_.c_str(), target_.c_str()) == 0)) return left_.reset();
+  const int error = errno;
+  if (!temporary_.empty()) ::unlink(temporary_.c_str());
+  fail_file("K0104", "write", path_, error);
 }
 
-void write_file_atomic(const std::string& path, std::string_view contents) {
-  AtomicFile file(path);
+void write_file_atomic(const std::string& path, std::string_view contents, FileAccess access) {
+  AtomicFile file(path, access);
   file.write(as_bytes(contents));
   file.commit();
 }
@@ -128,6 +249,20 @@ void make_directories(const std::string& path, unsigned mode) {
   if (parent != path && parent != ".") make_directories(parent, mode);
   if (::mkdir(path.c_str(), static_cast<mode_t>(mode)) != 0 && !(errno == EEXIST && is_directory(path)))
     fail_file("K0105", "make the directory", path, errno);
+}
+
+void make_private_directory(const std::string& path) {
+  make_directories(path, 0700);
+  std::string name = path;
+  while (name.size() > 1 && name.back() == '/') name.pop_back();  // "link/" would be followed
+  const Descriptor folder{::open(name.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+  struct stat info {};
+  if (folder.number < 0 && (errno == ELOOP || errno == ENOTDIR))
+    fail_user("K0145", str(path, " is a link, not a directory of this user"));
+  if (folder.number < 0 || ::fstat(folder.number, &info) != 0) fail_file("K0145", "use the directory", path, errno);
+  if (info.st_uid != ::geteuid()) fail_user("K0145", str(path, " belongs to another user"));
+  if ((info.st_mode & 0077) != 0 && ::fchmod(folder.number, 0700) != 0)
+    fail_file("K0145", "close to others the directory", path, errno);
 }
 
 void remove_tree(const std::string& path) {
@@ -161,14 +296,69 @@ std::string temporary_root() {
   return root != nullptr && *root != '\0' ? root : "/tmp";
 }
 
+namespace {
+
+constexpr std::string_view kept_prefix = "kiln-kept";
+
+// "kiln-build_0123456789abcdef": no name that anybody gives by hand.
+bool is_temporary_name(std::string_view name) {
+  const size_t mark = name.rfind('_');
+  if (mark == std::string_view::npos || name.size() != mark + 17 || !starts_with(name, "kiln")) return false;
+  if (name.substr(0, mark) == kept_prefix) return false;
+  return name.substr(mark + 1).find_first_not_of("0123456789abcdef") == std::string_view::npos;
+}
+
+}  // namespace
+
 TemporaryDirectory::TemporaryDirectory(std::string_view prefix) {
-  path_ = join_path(temporary_root(), str(prefix, "_XXXXXX"));
-  if (::mkdtemp(path_.data()) == nullptr) fail_file("K0105", "make the directory", path_, errno);
+  for (int tries = 0;; ++tries) {
+    path_ = join_path(temporary_root(), str(prefix, "_", random_digits()));
+    left_ = std::make_unique<Leftover>(path_);
+    if (::mkdir(path_.c_str(), 0700) != 0) {
+      if (errno == EEXIST && tries < 100) continue;
+      fail_file("K0105", "make the directory", path_, errno);
+    }
+    // Whoever looks for strays may take it before the lock is ours: then its last name is gone, and we make another.
+    // Where the file system has no locks, nobody takes it for a stray either.
+    struct stat info {};
+    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (lock_ >= 0) ::flock(lock_, LOCK_EX);
+    if (lock_ >= 0 && ::fstat(lock_, &info) == 0 && info.st_nlink > 0) return;
+    if (lock_ >= 0) ::close(lock_);
+    if (tries >= 100) fail_file("K0105", "make the directory", path_, ENOENT);
+  }
 }
 
 TemporaryDirectory::~TemporaryDirectory() {
   std::error_code ignored;
   if (!keep_) fs::remove_all(path_, ignored);
+  if (lock_ >= 0) ::close(lock_);
+}
+
+const std::string& TemporaryDirectory::keep() {
+  if (keep_) return path_;
+  const std::string name = file_name(path_);
+  const std::string kept = join_path(parent_path(path_), str(kept_prefix, name.substr(name.rfind('_'))));
+  if (::rename(path_.c_str(), kept.c_str()) == 0) path_ = kept;
+  left_.reset();
+  keep_ = true;
+  return path_;
+}
+
+std::vector<std::string> remove_stray_directories() {
+  std::vector<std::string> removed;
+  std::error_code error;
+  for (fs::directory_iterator at(temporary_root(), error), end; !error && at != end; at.increment(error)) {
+    const std::string path = at->path().string();
+    if (!is_temporary_name(at->path().filename().string())) continue;
+    const Descriptor folder{::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)};
+    struct stat info {};
+    if (folder.number < 0 || ::fstat(folder.number, &info) != 0 || info.st_uid != ::geteuid()) continue;
+    if (::flock(folder.number, LOCK_EX | LOCK_NB) != 0) continue;  // in use
+    std::error_code ignored;
+    if (fs::remove_all(path, ignored) != static_cast<std::uintmax_t>(-1)) removed.push_back(path);
+  }
+  return removed;
 }
 
 std::string join_path(std::string_view directory, std::string_view name) {

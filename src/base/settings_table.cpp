@@ -15,6 +15,8 @@ constexpr Setting table[] = {
      "checks of inputs: None the cheap ones, 0 off, 1 also those that cost"},
     {"nan_asserts", "TORCHINDUCTOR_NAN_ASSERTS", R, boolean, "0", "NaN and Inf check before and after each kernel"},
     {"check_bounds", "", R, boolean, "0", "every load and store of generated kernels is checked"},
+    {"verify_weights", "KILN_VERIFY_WEIGHTS", R, integer, "None",
+     "checksums of weights at loading: None of up to 4 MB of them, 0 never, 1 always"},
     // ---- looking at values
     {"aot_inductor.debug_intermediate_value_printer", "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER", R, integer, "0",
      "0 off, 1 save, 2 print, 3 print kernel names only"},
@@ -83,6 +85,8 @@ constexpr Setting table[] = {
     {"disable_pass", "", C, list, "None", "passes that do not run"},
     {"stop_after", "", C, text, "None", "the last pass that runs"},
     {"dump_after", "", C, list, "None", "passes after which the program is printed", not_built},
+    {"full_source_paths", "KILN_FULL_SOURCE_PATHS", C, boolean, "0",
+     "packages name the user's source files with their whole paths, not shortened", true, true},
     {"cache_dir", "KILN_CACHE_DIR", C, text, "None",
      "the cache of compiled kernels; None: under the user's cache directory", true, true},
     {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found",

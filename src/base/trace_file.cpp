@@ -1,6 +1,7 @@
 #include "base/trace_file.h"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <unistd.h>
 
@@ -30,11 +31,17 @@ const std::string& process_stamp() {
 }
 
 TraceFile::TraceFile(const std::string& directory) {
-  make_directories(directory);
+  make_directories(directory, 0700);
   path_ = join_path(directory, str("kiln_trace_", process_stamp(), ".jsonl"));
   const bool fresh = !file_exists(path_);
-  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+  // The directory may be one that others write to as well: nothing of theirs is followed or added to.
+  descriptor_ = open(path_.c_str(), O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
   if (descriptor_ < 0) fail_user("K0101", str("cannot write ", path_, ": ", strerror(errno)));
+  struct stat info {};
+  if (fstat(descriptor_, &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) {
+    close(descriptor_);
+    fail_user("K0101", str("cannot write ", path_, ": it is not a file of this user"));
+  }
   if (!fresh) return;
   Json session = Json::object();
   session.set("trace_version", trace_version);

@@ -40,14 +40,17 @@ struct SharedBytes {
 
 class ZipReader {
  public:
-  // `label` names the archive in messages (its path).
-  ZipReader(ByteSpan archive, std::string label, InflateFunction inflate = nullptr);
+  // `label` names the archive in messages (its path). `check_up_to`: see read().
+  ZipReader(ByteSpan archive, std::string label, InflateFunction inflate = nullptr, uint64_t check_up_to = UINT64_MAX);
   const std::vector<ZipEntry>& entries() const { return entries_; }  // in the directory's order
   const ZipEntry* find(std::string_view name) const;                 // nullptr: none
   const ZipEntry& at(std::string_view name) const;                   // throws K0114
   ByteSpan stored(const ZipEntry& entry) const;                      // in place; throws for a deflated entry
-  SharedBytes read(const ZipEntry& entry) const;                     // in place or inflated
-  void check_crc(const ZipEntry& entry) const;                       // throws K0115
+  // In place or inflated, and checked: every byte is read, against the entry's checksum (K0115). Stored entries of more
+  // than check_up_to bytes are given out as they are, for those who want to see what is there and not use it.
+  SharedBytes read(const ZipEntry& entry) const;
+  bool sound(const ZipEntry& entry) const;      // whether its bytes have its checksum
+  void check_crc(const ZipEntry& entry) const;  // throws K0115
   const std::string& label() const { return label_; }
 
  private:
@@ -58,10 +61,13 @@ class ZipReader {
   void read_directory(const Directory& directory);
   void place(ZipEntry& entry, uint64_t limit) const;
   void check_overlaps() const;
+  SharedBytes data_of(const ZipEntry& entry) const;
+  void check_bytes(const ZipEntry& entry, ByteSpan bytes) const;
 
   ByteSpan archive_;
   std::string label_;
   InflateFunction inflate_;
+  uint64_t check_up_to_;
   std::vector<ZipEntry> entries_;
   std::map<std::string_view, size_t> by_name_;  // keys point into entries_
 };

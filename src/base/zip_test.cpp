@@ -76,6 +76,23 @@ TEST(Zip, PiecesAreOneEntry) {
   reader.check_crc(reader.at("a"));
 }
 
+TEST(Zip, WhatIsReadHasItsChecksum) {
+#if defined(KILN_FUZZING)
+  GTEST_SKIP() << "fuzzers read what has no checksum";
+#endif
+  std::string archive = write_zip({{"small", "hello"}, {"large", std::string(1000, 'x')}});
+  archive[archive.find("hello")] ^= 1;
+  archive[archive.find("xxx") + 500] ^= 1;
+  const ZipReader zip(as_bytes(archive), "archive"), lenient(as_bytes(archive), "archive", nullptr, 100);
+  EXPECT_FALSE(zip.sound(zip.at("small")));
+  EXPECT_THROW(zip.read(zip.at("small")), Error);
+  EXPECT_THROW(zip.read(zip.at("large")), Error);
+  EXPECT_THROW(lenient.read(lenient.at("small")), Error);
+  EXPECT_EQ(lenient.read(lenient.at("large")).bytes.size(), 1000u);
+  EXPECT_FALSE(lenient.sound(lenient.at("large")));
+  EXPECT_EQ(as_text(zip.stored(zip.at("large"))).size(), 1000u);
+}
+
 TEST(Zip, MissingEntryIsNamed) {
   const std::string archive = write_zip({{"a", "1"}});
   const ZipReader zip(as_bytes(archive), "archive");

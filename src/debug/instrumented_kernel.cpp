@@ -140,6 +140,7 @@ void run_code(const InstrumentedRequest& request, const Instrumented& code, cons
   if (request.source)
     for (std::string& unit : generated.sources) request.source(unit);
   BuildRequest build;
+  build.functions = generated.symbols;
   build.sources = generated.sources, build.flags = generated.flags;
   const KernelCache cache(KernelCache::default_directory());
   const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);

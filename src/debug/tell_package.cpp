@@ -136,7 +136,9 @@ std::vector<std::string> tell_of_package(const std::string& path, const Settings
   std::vector<std::string> notes;
   if (const std::string missing = not_kept(selection); !missing.empty()) notes.push_back(missing);
   CompileObservers observers;
-  if (logs) observers.add(make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")));
+  if (logs)
+    observers.add_if_possible(
+        "no log", [&] { return make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")); });
   if (debug) observers.add(make_debug_directory(debug_run_directory(settings)));
   if (!trace.empty()) observers.add(make_compile_trace(trace));
   try {

@@ -34,7 +34,9 @@ class CaseReader {
   TensorFile read_file_of(const std::string& name) const { return read_tensor_file(path_of(name)); }
   std::vector<Datum> read_list(const std::string& name) {
     known_.push_back(name);
-    return read_file_of(name).items;
+    TensorFile file = read_file_of(name);
+    if (!file.names.empty()) refuse(name, "is a dictionary; a case has flat lists in the order of the graph");
+    return std::move(file.items);
   }
   std::map<std::string, Tensor> read_state(const std::string& name) {
     known_.push_back(name);

@@ -8,6 +8,7 @@
 #include "codegen/cpu/generate.h"
 #include "driver/executable_custom.h"
 #include "driver/executable_package.h"
+#include "driver/source_paths.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
 #include "pt2/reader.h"
@@ -67,6 +68,7 @@ BuildRequest build_request(const codegen::GeneratedCode& generated, const Compil
   BuildRequest request;
   request.sources = generated.sources;
   request.flags = generated.flags;
+  request.functions = generated.symbols;
   request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
   if (options.progress)
     request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
@@ -87,6 +89,8 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
     };
   BuildResult built = build_shared_object(compiler, request, cache);
   report.from_cache = built.from_cache;
+  if (!built.not_kept.empty())
+    report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
   return {target.name, std::move(built.shared_object)};
 }
@@ -161,7 +165,10 @@ std::string default_package_path(const std::string& model_path) {
 CompileReport compile(const std::string& model_path, const std::string& package_path, const CompileOptions& options) {
   return watched(options, [&](CompileObservers& observers) {
     if (options.progress) options.progress("read", 0, 0);
-    return compile_program(read_pt2(model_path), model_path, package_path, options, observers);
+    Program program = read_pt2(model_path);
+    if (!options.settings || !options.settings->get_bool("full_source_paths"))
+      shorten_source_paths(program, parent_path(model_path));
+    return compile_program(program, model_path, package_path, options, observers);
   });
 }
 
@@ -177,6 +184,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
                               const CompileOptions& options, CompileObservers& observers) {
   if (options.device != "cpu")
     fail_unsupported("K0404", str("this build of Kiln compiles for cpu; ", options.device, " is not built yet"));
+  if (options.strip_debug && is_stream(package_path))
+    fail_user("K0147", str("the debug section cannot lie beside ", package_path,
+                           ", which is no file: leave out --strip-debug or name a file"));
   Stopwatch total, watch;
   CompileReport report;
   report.package_path = package_path;
@@ -244,6 +254,9 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   for (const std::string& library : options.custom_op_libs)
     contents.custom_libraries.push_back({file_name(library), read_file(library)});
   contents.sample_inputs = sample_inputs_file(program);
+  contents.in_spec = program.in_spec;
+  contents.out_spec = program.out_spec;
+  contents.argument_names = program.forward_arg_names;
   contents.strip_debug = options.strip_debug;
   if (options.progress) options.progress("write package", 0, 0);
   PackageWritten written = write_package(package_path, std::move(contents));

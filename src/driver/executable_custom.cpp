@@ -5,6 +5,7 @@
 #include <cstring>
 #include <deque>
 
+#include "base/file.h"
 #include "driver/executable_dlpack.h"
 #include "kiln/custom_op.h"
 
@@ -253,6 +254,8 @@ struct CustomOperators::Library {
 
 CustomOperators::CustomOperators(const std::vector<std::string>& library_paths) {
   for (const std::string& path : library_paths) {
+    if (is_stream(path))
+      fail_user("K0670", str(path, ": cannot be loaded as a library of custom operators: not a regular file"));
     // dlopen searches for a name without a slash; a path on the command line is a path.
     libraries_.push_back(std::make_unique<Library>(path.find('/') == std::string::npos ? "./" + path : path));
     const kiln_custom_op_table& table = *libraries_.back()->table;

@@ -4,6 +4,7 @@
 #include <deque>
 
 #include "base/inflate.h"
+#include "base/json.h"
 #include "base/zip.h"
 #include "driver/executable_dlpack.h"
 #include "kiln/kiln.h"
@@ -201,14 +202,51 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
   return seconds;
 }
 
-std::vector<std::string> package_input_names(const std::string& path) {
+namespace {
+
+InputSlot input_slot(const format::Input& input) {
+  InputSlot slot{input.name, std::nullopt, false};
+  using What = format::InputWhat;
+  slot.number = input.what == What::sym_int || input.what == What::sym_float || input.what == What::sym_bool;
+  if (input.what == What::ignored) slot.constant = Datum{};
+  if (input.what != What::constant) return slot;
+  switch (input.constant_kind) {
+    case 1:
+      slot.constant = Datum{Scalar(input.constant_int)};
+      break;
+    case 2:
+      slot.constant = Datum{Scalar(input.constant_float)};
+      break;
+    case 3:
+      slot.constant = Datum{Scalar(input.constant_int != 0)};
+      break;
+    case 4:
+      slot.constant = Datum{input.constant_string};
+      break;
+    default:
+      slot.constant = Datum{};
+  }
+  return slot;
+}
+
+}  // namespace
+
+InputForm package_input_form(const std::string& path) {
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
-  std::vector<std::string> names;
-  for (const ZipEntry& entry : zip.entries())
-    if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan"))
-      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs) names.push_back(input.name);
-  return names;
+  InputForm form;
+  for (const ZipEntry& entry : zip.entries()) {
+    if (entry.name.find("data/kiln/") == std::string::npos) continue;
+    if (ends_with(entry.name, "/plan"))
+      for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs)
+        form.slots.push_back(input_slot(input));
+    if (!ends_with(entry.name, "/manifest.json")) continue;
+    const Json manifest = parse_json(as_text(zip.read(entry).bytes), entry.name);
+    if (const Json* spec = manifest.find_value("in_spec")) form.in_spec = spec->as_string();
+    if (const Json* names = manifest.find_value("argument_names"))
+      for (const Json& name : names->items()) form.argument_names.push_back(name.as_string());
+  }
+  return form;
 }
 
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {

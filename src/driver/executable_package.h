@@ -8,6 +8,7 @@
 
 #include "driver/executable.h"
 #include "kiln/kiln.h"
+#include "pt2/input_files.h"
 
 namespace kiln {
 
@@ -37,7 +38,8 @@ class PackageExecutable : public Executable {
   std::unique_ptr<State> state_;
 };
 
-std::vector<std::string> package_input_names(const std::string& path);  // of its plan; no code is loaded
+// What its plan and its manifest say about inputs; no code is loaded.
+InputForm package_input_form(const std::string& path);
 class Settings;
 struct Setting;
 struct GivenSetting {

@@ -185,7 +185,7 @@ std::string inspect_file(const std::string& path) {
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
   if (const ZipEntry* plan = find_plan(zip)) return inspect_package(zip, *plan);
-  return inspect_program(read_pt2(path), path);
+  return inspect_program(read_pt2(path, true), path);
 }
 
 }  // namespace kiln

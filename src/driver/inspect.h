@@ -11,6 +11,14 @@ namespace kiln {
 
 std::string inspect_file(const std::string& path);
 
+// Reads every byte of every entry of a model, a package or a package's sidecar and compares it with the entry's
+// checksum.
+struct Verified {
+  std::string text;  // what was verified, one line per entry, and what came of it
+  bool sound = true;
+};
+Verified verify_file(const std::string& path);
+
 // `label` is the first line's name for it.
 std::string inspect_program(const Program& program, const std::string& label);
 // origins may be null: then kernels are listed without them.

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "base/file.h"
+#include "base/zip.h"
 #include "driver/inspect_table.h"
 
 namespace kiln {
@@ -89,6 +91,28 @@ TEST(Inspect, APlansSections) {
 
 TEST(Inspect, SaysWhenOriginsAreMissing) {
   EXPECT_TRUE(has(inspect_plan(small_plan(), nullptr, "m"), "no origins: the debug section was stripped"));
+}
+
+TEST(Inspect, VerifiesEveryByte) {
+  std::string archive;
+  ZipWriter zip([&](ByteSpan bytes) { archive += as_text(bytes); });
+  zip.add("m/plan", std::string_view("a plan"));
+  zip.add("m/weights/weight_0", std::string(5000, 'w'));
+  zip.finish();
+  const TemporaryDirectory folder;
+  const std::string path = join_path(folder.path(), "m.pt2");
+  write_file_atomic(path, archive);
+  const Verified good = verify_file(path);
+  EXPECT_TRUE(good.sound);
+  EXPECT_TRUE(has(good.text, "2 entries, ")) << good.text;
+  EXPECT_TRUE(has(good.text, "every entry has its checksum")) << good.text;
+  archive[archive.find("wwww") + 4321] ^= 16;
+  write_file_atomic(path, archive);
+  const Verified bad = verify_file(path);
+  EXPECT_FALSE(bad.sound);
+  EXPECT_TRUE(has(bad.text, "ok       m/plan")) << bad.text;
+  EXPECT_TRUE(has(bad.text, "DAMAGED  m/weights/weight_0")) << bad.text;
+  EXPECT_TRUE(has(bad.text, "1 of 2 entries is damaged")) << bad.text;
 }
 
 TEST(Inspect, TablesAlignByCharacters) {

@@ -63,7 +63,8 @@ class Template : public testing::Test {
     codegen::GeneratedCode code = codegen::generate_cpu(scheduled_, codegen::cpu_target(target));
     source_ = code.sources.at(0);
     std::string object =
-        build_shared_object(find_compiler(), {code.sources, code.flags, {}, {}}, KernelCache("")).shared_object;
+        build_shared_object(find_compiler(), {code.sources, code.flags, code.symbols, {}, {}}, KernelCache(""))
+            .shared_object;
     TemporaryDirectory directory("kiln-template-test");
     std::string path = join_path(directory.path(), "kernels.so");
     write_file_atomic(path, object);

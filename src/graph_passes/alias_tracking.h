@@ -17,6 +17,9 @@ struct Alias;
 
 struct Base {
   int version = 0;
+  // Its layout is the caller's business: the example's, with several elements in one place, says nothing of what
+  // operators that copy or view by strides will do.
+  bool layout_open = false;
   Alias* root = nullptr;
 };
 

@@ -1,5 +1,6 @@
 #include "graph_passes/functionalize.h"
 
+#include "graph/element_places.h"
 #include "graph_passes/alias_tracking.h"
 #include "graph_passes/memory_overlap.h"
 #include "graph_passes/node_kinds.h"
@@ -24,6 +25,9 @@ class Functionalizer {
 
   // Two inputs that are one tensor (tied buffers): a write to one is seen through the other.
   void same_input(Value* input, Value* as) { table_.set(input, table_.find(as)); }
+
+  // An input of the caller's whose example overlaps itself.
+  void layout_open(Value* input) { table_.find(input)->base->layout_open = true; }
 
   bool run() {
     std::vector<Node*> nodes;
@@ -139,7 +143,8 @@ class Functionalizer {
     Where where = view.where();
     where.pass = "functionalize";
     fail_unsupported("K0230",
-                     str(view.target, " may share memory with its argument or not, depending on sizes, and ",
+                     str(view.target, " may share memory with its argument or not, depending on ",
+                         alias.base->layout_open ? "the strides of an input, and " : "sizes, and ",
                          "one of the two is written afterwards"),
                      where);
   }
@@ -152,7 +157,7 @@ class Functionalizer {
     const Argument* arg = node.find(viewed);
     Alias* parent = arg && arg->is_value() ? table_.find(arg->as_value()) : nullptr;
     if (!parent) return false;
-    Proof shares = shares_memory(node, ranges_);
+    Proof shares = shares_memory(node, ranges_, parent->base->layout_open);
     if (shares == Proof::no) return false;
     // as_strided sees the whole storage of its argument, not only the argument's own elements.
     bool whole_storage = node.target == "aten.as_strided.default";
@@ -215,7 +220,7 @@ class Functionalizer {
     made->args.at(0).name = functional->schema.args[0].name;  // self, or input
     infer_types(*made, graph_, ranges_);
     Value* value = fitted(made->results.at(0), *self, node);
-    write(*self, value);
+    write(*self, value, is_fill(functional->name()));
     for (Value* result : node.results) table_.set(result, self);
     removed_.push_back(&node);
     changed_ = true;
@@ -354,7 +359,12 @@ class Functionalizer {
     return value;
   }
 
-  void write(Alias& alias, Value* value) {
+  static bool is_fill(const std::string& functional) {
+    return op_short_name(functional) == "zero" || functional == "aten.fill.Scalar";
+  }
+
+  // `same`: every element of the value is the same number.
+  void write(Alias& alias, Value* value, bool same = false) {
     std::vector<Alias*> fresh;
     Alias* at = &alias;
     Value* replacement = value;
@@ -374,7 +384,7 @@ class Functionalizer {
         replacement = inverse->op.empty() ? replacement : insert(*inverse, at->parent->type, *at->view->node);
         at = at->parent;
       } else {
-        replacement = write_by_strides(*at, replacement);
+        replacement = write_by_strides(*at, replacement, same);
         at = at->base->root;
       }
     }
@@ -400,15 +410,16 @@ class Functionalizer {
     return insert({"aten.complex.default", {Argument(replacement), Argument(kept)}}, type, view);
   }
 
-  Value* write_by_strides(const Alias& alias, Value* replacement) {
+  Value* write_by_strides(const Alias& alias, Value* replacement, bool same) {
     const Node& view = *alias.view->node;
     const Alias& root = *alias.base->root;
-    bool overlaps = false;
-    for (size_t i = 0; i < alias.type.sizes.size(); ++i)
-      overlaps |= alias.type.strides[i].is_constant(0) && !alias.type.sizes[i].is_constant(1);
-    if (overlaps)
-      fail_unsupported("K0230", str("a write through ", view.target, ": more than one element refers to one place"),
-                       located(view));
+    // Which of several elements stays in a place that they share is not for a parallel loop to decide.
+    if (!same && !elements_apart(alias.type, ranges_))
+      fail_unsupported(
+          "K0230",
+          str("a write through ", view.target, ": more than one element refers to one place, or may do so (sizes [",
+              shape_text(alias.type.sizes), "], strides [", shape_text(alias.type.strides), "])"),
+          located(view));
     if (root.type.dtype != alias.type.dtype)
       fail_unsupported("K0230", str("a write through ", view.target, ", which sees the memory as another dtype"),
                        located(view));
@@ -504,6 +515,11 @@ bool functionalize(Program& program, PassContext& context) {
   RangeEnv ranges = program.ranges();
   Functionalizer pass(program.graph, ranges, context);
   TiedConstants tied(program, pass);
+  for (size_t i = 0; i < program.graph.inputs.size() && i < program.input_specs.size(); ++i) {
+    Value* input = program.graph.inputs[i];
+    const bool given = program.input_specs[i].kind == InputKind::user && input->kind == ValueKind::tensor;
+    if (given && !elements_apart(input->type, ranges)) pass.layout_open(input);
+  }
   bool changed = pass.run();
   std::set<const Value*> written;
   std::vector<Argument> outputs;

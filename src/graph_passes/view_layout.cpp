@@ -88,7 +88,8 @@ Proof can_view(const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
   return sure;
 }
 
-Proof shares_memory(const Node& node, const RangeEnv& ranges) {
+Proof shares_memory(const Node& node, const RangeEnv& ranges, bool layout_open) {
+  auto by_layout = [&](Proof shares) { return layout_open && shares == Proof::no ? Proof::unknown : shares; };
   OpCall call(node, node.op->schema);
   std::string name = op_short_name(node.target);
   if (node.results.size() != 1 || node.results[0]->kind != ValueKind::tensor) return Proof::yes;
@@ -97,11 +98,11 @@ Proof shares_memory(const Node& node, const RangeEnv& ranges) {
     const TensorType& self = call.tensor("self")->type;
     if (self.dtype != result.dtype || self.device.type != result.device.type) return Proof::no;
     if (node.op->schema.find("copy") >= 0 && call.boolean("copy")) return Proof::no;
-    return same_layout(self, result, ranges);
+    return by_layout(same_layout(self, result, ranges));
   }
   if (is_one_of(name, {"reshape", "flatten", "reshape_as", "ravel"})) {
     const TensorType& self = call.tensor("self")->type;
-    return can_view(self.sizes, self.strides, result.sizes, ranges);
+    return by_layout(can_view(self.sizes, self.strides, result.sizes, ranges));
   }
   if (name == "sum_to_size") {  // the argument itself where there is nothing to sum
     const TensorType& self = call.tensor("self")->type;

@@ -1,5 +1,6 @@
 #include "interp/interp.h"
 
+#include "base/self_overlap.h"
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"
 #include "interp/written_inputs.h"
@@ -59,16 +60,44 @@ Interpreter::Interpreter(const Program& program, InterpretOptions options)
 
 namespace {
 
+// Nothing: they depend on a number that is found while running.
+std::optional<std::vector<int64_t>> strides_at(const TensorType& type, const SymbolValues& symbols) {
+  std::vector<int64_t> out;
+  for (const Expr& stride : type.strides) {
+    std::set<std::string> names;
+    collect_symbols(stride, names);
+    for (const std::string& name : names)
+      if (!symbols.contains(name)) return std::nullopt;
+    out.push_back(evaluate(stride, symbols));
+  }
+  return out;
+}
+
 // An output has memory of its own and a layout of its own: the strides of a view with gaps or repeated elements
 // describe its base, so such a view is returned as cloning it in PyTorch would lay it out.
-Tensor as_output(const Tensor& tensor, const std::set<const std::byte*>& shared) {
-  if (!dense_and_not_overlapping(tensor.sizes, tensor.strides)) {
-    Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, dense_strides_like(tensor.sizes, tensor.strides));
+Tensor as_output(Tensor tensor, const std::set<const std::byte*>& shared, const Argument& said,
+                 const SymbolValues& symbols) {
+  const bool is_shared = shared.contains(tensor.storage->data);
+  // What shares memory with an input has the strides that the caller chose; those of the export are wanted.
+  std::vector<int64_t> strides = tensor.strides;
+  if (is_shared && said.is_value() && said.as_value()->kind == ValueKind::tensor)
+    strides = strides_at(said.as_value()->type, symbols).value_or(strides);
+  if (strides.size() != tensor.strides.size()) strides = tensor.strides;
+  if (strides != tensor.strides || !dense_and_not_overlapping(tensor.sizes, strides)) {
+    Tensor out = Tensor::empty_strided(tensor.dtype, tensor.sizes, dense_strides_like(tensor.sizes, strides));
     out.device = tensor.device;
     copy_into(tensor, out);
     return out;
   }
-  return shared.contains(tensor.storage->data) ? own_copy(tensor) : tensor;
+  return is_shared ? own_copy(tensor) : tensor;
+}
+
+// A functional program gives the new value of a whole tensor: more elements than such memory has places for.
+void refuse_shared_places(const Tensor& target, const OutputSpec& spec) {
+  if (!overlaps_itself(target.sizes, target.strides)) return;
+  const bool input = spec.kind == OutputKind::user_input_mutation;
+  fail_user(input ? "K0620" : "K0683", str("the program writes to the ", input ? "input '" : "buffer '", spec.target,
+                                           "', and several of its elements share memory"));
 }
 
 }  // namespace
@@ -110,7 +139,7 @@ InterpretResult Interpreter::run(const std::vector<Datum>& inputs) {
     result.inputs.push_back(datum);
     all.push_back(std::move(datum));
   }
-  GraphRun run(program_, options_, mix_seed(options_.seed, runs_++), std::move(symbols));
+  GraphRun run(program_, options_, mix_seed(options_.seed, runs_++), symbols);
   std::vector<Datum> outputs = run.run(graph, all);
 
   // What an output shares with an input or with the instance would change under the caller's feet.
@@ -120,13 +149,14 @@ InterpretResult Interpreter::run(const std::vector<Datum>& inputs) {
   std::vector<std::pair<Tensor, Tensor>> writes;
   for (size_t i = 0; i < outputs.size(); ++i) {
     OutputSpec spec = i < program_.output_specs.size() ? program_.output_specs[i] : OutputSpec{};
-    if (outputs[i].is_tensor()) outputs[i] = Datum{as_output(outputs[i].tensor(), shared)};
+    if (outputs[i].is_tensor()) outputs[i] = Datum{as_output(outputs[i].tensor(), shared, graph.outputs[i], symbols)};
     if (spec.kind == OutputKind::user || spec.kind == OutputKind::loss) {
       result.outputs.push_back(std::move(outputs[i]));
     } else if (outputs[i].is_tensor()) {
       auto& targets = spec.kind == OutputKind::buffer_mutation ? state_ : user_tensors;
       auto target = targets.find(spec.target);
       if (target == targets.end()) fail_bug(str("mutated '", spec.target, "' is not an input"));
+      refuse_shared_places(target->second, spec);
       writes.emplace_back(outputs[i].tensor(), target->second);
     }
   }

@@ -3,6 +3,7 @@
 #include <bit>
 #include <cstring>
 
+#include "base/self_overlap.h"
 #include "loops/kernel_code.h"
 #include "loops/random.h"
 #include "types/float_symbol.h"
@@ -122,7 +123,13 @@ class LoopInterpreter::Impl : public RunState {
   void bind_input(size_t i, Datum& datum) {
     auto* id = std::get_if<BufferId>(&program_.inputs[i].what);
     if (!id) return;
-    if (info(*id).mutated) datum.value = writable_copy(datum.tensor());
+    if (info(*id).mutated) {
+      if (overlaps_itself(datum.tensor().sizes, datum.tensor().strides))
+        fail_user("K0620", str("Error: input_handles[", i,
+                               "]: the program writes to it, and several of its elements share memory (input '",
+                               program_.inputs[i].name, "')"));
+      datum.value = writable_copy(datum.tensor());
+    }
     memory_[static_cast<size_t>(*id)] = datum.tensor();
   }
 

@@ -1,5 +1,6 @@
 #include "lower/lower.h"
 
+#include "graph/element_places.h"
 #include "lower/lowering.h"
 #include "ops/lower_call.h"
 
@@ -26,23 +27,26 @@ BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
   buffer.name = value.name;
   buffer.dtype = value.type.dtype;
   buffer.sizes = value.type.sizes;
-  bool given = role == BufferRole::constant || (role == BufferRole::input && strides_known(value.type));
-  buffer.strides = given                       ? value.type.strides
-                   : role == BufferRole::input ? contiguous_strides(value.type.sizes)
-                                               : storage_strides(value.type, source_.symbols);
+  buffer.strides = role == BufferRole::constant ? value.type.strides
+                   : role == BufferRole::input  ? input_strides(value.type)
+                                                : storage_strides(value.type, source_.symbols);
   buffer.role = role;
   BufferId id = program_.add_buffer(std::move(buffer));
   buffers_[&value] = id;
   return id;
 }
 
-// An input's strides may be symbols of their own that no size determines. Then the plan asks for row-major, and the
-// runtime copies an input that is laid out otherwise.
-bool Lowering::strides_known(const TensorType& type) const {
+// The strides that the runtime gives an input which comes with others. They are the example's, but for two kinds that
+// no caller's data can be asked to have: strides that are symbols of their own, which no size determines (row-major
+// then), and strides that put several elements in one place, or may do so at other sizes. An example made by expand
+// says nothing of the rows that a caller will give: such an input is laid out densely.
+std::vector<Expr> Lowering::input_strides(const TensorType& type) const {
   std::set<std::string> in_sizes, in_strides;
   for (const Expr& size : type.sizes) collect_symbols(size, in_sizes);
   for (const Expr& stride : type.strides) collect_symbols(stride, in_strides);
-  return std::includes(in_sizes.begin(), in_sizes.end(), in_strides.begin(), in_strides.end());
+  if (!std::includes(in_sizes.begin(), in_sizes.end(), in_strides.begin(), in_strides.end()))
+    return contiguous_strides(type.sizes);
+  return elements_apart(type, ranges_) ? type.strides : storage_strides(type, source_.symbols);
 }
 
 void Lowering::make_inputs() {
@@ -143,6 +147,7 @@ void Lowering::make_outputs() {
         auto found = by_constant_.find(spec.target);
         KILN_CHECK(found != by_constant_.end(), str("no buffer named ", spec.target));
         target = found->second;
+        refuse_shared_places(buffer(target));
       } else {
         Value* input = graph.find_value(spec.target);
         KILN_CHECK(input, str("no input named ", spec.target));
@@ -165,6 +170,18 @@ void Lowering::make_outputs() {
       }
   for (const WriteBack& w : write_backs)
     if (w.target != w.value) copy(w.value, w.target, program_.block, {});
+}
+
+// The new value of such a buffer has elements that its memory has no room for; what eager leaves there depends on the
+// order of its writes.
+void Lowering::refuse_shared_places(const Buffer& written) const {
+  TensorType type;
+  type.sizes = written.sizes, type.strides = written.strides;
+  if (elements_apart(type, ranges_)) return;
+  fail_unsupported("K0683", str("the program writes to the buffer '", written.constant, "' of sizes [",
+                                shape_text(type.sizes), "] and strides [", shape_text(type.strides),
+                                "], several elements of which share a place in memory: export it with a buffer of "
+                                "its own (.contiguous() or .clone())"));
 }
 
 LoopProgram::Output Lowering::user_output(const Argument& out, int position, std::set<BufferId>& taken) {

@@ -17,7 +17,8 @@ class Lowering {
   using BufferId = loops::BufferId;
   loops::Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
   BufferId make_buffer(const Value& value, loops::BufferRole role);
-  bool strides_known(const TensorType& type) const;
+  std::vector<Expr> input_strides(const TensorType& type) const;
+  void refuse_shared_places(const loops::Buffer& written) const;
   void make_result(const Value& value);
   void note_bound(const Value& value);
   void make_inputs();

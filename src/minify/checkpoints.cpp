@@ -33,7 +33,7 @@ Checkpoints::Checkpoints(const MinifyOptions& options, std::string torch_version
     : options_(options),
       directory_(absolute(options.save_dir.empty() ? default_directory(options) : options.save_dir)),
       torch_version_(std::move(torch_version)) {
-  make_directories(directory_);
+  make_directories(directory_, 0700);
 }
 
 ReproScript Checkpoints::script(const Program& program, const std::vector<std::string>& notes) const {
@@ -59,7 +59,7 @@ void Checkpoints::write(const Program& program, const std::vector<std::string>& 
   write_pt2(program, base + ".pt2");
   ReproScript text = script(program, notes);
   text.program = str(nodes, ".pt2");
-  write_file_atomic(base + ".py", python_script(text));
+  write_file_atomic(base + ".py", python_script(text), FileAccess::owner);
   if (std::exchange(last_, nodes) == nodes) return;  // said already; now with what was proved
   if (options_.say) options_.say(str("Writing checkpoint with ", nodes, " nodes to ", base, ".py"));
 }

@@ -70,7 +70,8 @@ void DumpOnFailure::write(bool accuracy) {
       if (getcwd(here, sizeof here)) directory = join_path(here, directory);
     }
     const std::string checkpoints = join_path(directory, "checkpoints");
-    make_directories(checkpoints);
+    make_private_directory(parent_path(directory));
+    make_directories(checkpoints, 0700);
     const std::string model = join_path(checkpoints, "exported_program.pt2");
     write_pt2(program, model);
     if (level_ == 1) {
@@ -90,9 +91,9 @@ void DumpOnFailure::write(bool accuracy) {
     if (!after.empty()) script.after = after;
     const std::string launcher = join_path(directory, "minifier_launcher.py");
     const std::string shell = join_path(directory, "minifier_launcher.sh");
-    write_file_atomic(launcher, python_script(script));
-    write_file_atomic(shell, shell_script(script));
-    chmod(shell.c_str(), 0755);
+    write_file_atomic(launcher, python_script(script), FileAccess::owner);
+    write_file_atomic(shell, shell_script(script), FileAccess::owner);
+    chmod(shell.c_str(), 0700);
     say_("Writing minified repro to:");
     say_(launcher);
   } catch (const Error& error) {

@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/script_text.h"
 #include "codegen/cpu/generate.h"
 #include "driver/executable.h"
 #include "driver/pipeline.h"
@@ -110,7 +111,7 @@ class Writer {
     if (values) strides = values->strides;
     const int64_t bytes = std::max<int64_t>(storage_bytes_needed(buffer.dtype, sizes, strides, 0), 1);
     const int64_t shown = values ? std::min(bytes, most_bytes) : 0;
-    std::string out = str("// ", buffer.name, ": ", dtype_name(buffer.dtype), "[",
+    std::string out = str("// ", comment_text(buffer.name), ": ", dtype_name(buffer.dtype), "[",
                           join_map(sizes, ", ", [](int64_t n) { return std::to_string(n); }), "]",
                           shown < bytes && values ? ", its values repeated from the first bytes" : "", "\n");
     if (values) {

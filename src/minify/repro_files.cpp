@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/script_text.h"
 #include "base/version.h"
 #include "codegen/cpu/generate.h"
 #include "driver/executable_package.h"
@@ -63,26 +64,12 @@ std::vector<std::string> command_arguments(const ReproScript& script) {
   return out;
 }
 
-std::string comment(const std::string& text) {
-  std::string out;
-  for (const std::string& line : split(text, '\n')) out += line.empty() ? "#\n" : "# " + line + "\n";
-  return out;
-}
-
-std::string shell_quote(const std::string& text) {
-  if (!text.empty() &&
-      text.find_first_not_of("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=,:+") ==
-          std::string::npos)
-    return text;
-  return str("'", replace_all(text, "'", "'\\''"), "'");
-}
-
 std::string heading(const ReproScript& script) {
   std::string out;
-  if (!script.graph_text.empty()) out += comment(std::string(trim(script.graph_text))) + "\n";
-  for (const std::string& note : script.notes) out += comment(note);
+  if (!script.graph_text.empty()) out += comment_lines(trim(script.graph_text), "#") + "\n";
+  for (const std::string& note : script.notes) out += comment_lines(note, "#");
   if (!script.notes.empty()) out += "\n";
-  for (const std::string& line : environment_lines(script)) out += comment(line);
+  for (const std::string& line : environment_lines(script)) out += comment_lines(line, "#");
   return out + "\n";
 }
 

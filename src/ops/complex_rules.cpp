@@ -31,9 +31,9 @@ const Table& table() {
          "cat", "concat", "concatenate", "stack", "hstack", "vstack", "dstack", "column_stack", "constant_pad_nd",
          "copy", "diag", "diag_embed", "embedding", "fill", "flip", "gather", "index", "index_add", "index_copy",
          "index_fill", "index_put", "index_put_", "_unsafe_index", "_unsafe_index_put", "index_select", "masked_fill",
-         "masked_scatter", "masked_select", "put", "repeat", "repeat_interleave", "roll", "rot90", "scatter",
-         "scatter_add", "take", "tile", "trace", "tril", "triu", "where", "pixel_shuffle", "pixel_unshuffle", "pad",
-         "im2col", "col2im", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+         "masked_scatter", "masked_select", "masked_take", "put", "repeat", "repeat_interleave", "roll", "rot90",
+         "scatter", "scatter_add", "take", "tile", "trace", "tril", "triu", "where", "pixel_shuffle", "pixel_unshuffle",
+         "pad", "im2col", "col2im", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
          "replication_pad2d", "replication_pad3d",
          // sums
          "sum", "mean", "cumsum", "sum_to_size", "diff",

@@ -295,6 +295,13 @@ void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema) 
 
 double largest_finite(DType dtype) {
   switch (dtype) {
+    case DType::f8e4m3fn:
+      return 448.0;
+    case DType::f8e4m3fnuz:
+      return 240.0;
+    case DType::f8e5m2:
+    case DType::f8e5m2fnuz:
+      return 57344.0;
     case DType::f16:
       return 65504.0;
     case DType::bf16:

@@ -31,6 +31,7 @@ void register_split_by_tensor(Registry& registry);
 void register_selection(Registry& registry);
 void register_special_math(Registry& registry);
 void register_unfolding(Registry& registry);
+void register_grid_sampling(Registry& registry);
 void register_recurrent(Registry& registry);
 void register_complex(Registry& registry);
 void register_view_dtype(Registry& registry);
@@ -66,5 +67,7 @@ void register_linalg_composites(Registry& registry);
 void register_grouped_products(Registry& registry);
 void register_boxes(Registry& registry);
 void register_deformed_convolution(Registry& registry);
+void register_quantized_decomposed(Registry& registry);
+void register_affine_quantisation(Registry& registry);
 
 }  // namespace kiln

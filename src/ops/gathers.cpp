@@ -1,4 +1,4 @@
-// Reading by index along one dimension: gather, index_select, embedding, take.
+// Reading by index along one dimension: gather, index_select, embedding, take; and under a mask.
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/index_parts.h"
@@ -265,6 +265,55 @@ void add_take(Registry& r) {
   r.add(std::move(record));
 }
 
+// ---- masked_take: what the mask leaves out is neither read nor checked, and is 0 ----
+
+void add_masked_take(Registry& r) {
+  OpRecord record;
+  record.name_space = "kiln";
+  record.schema_text = "masked_take(Tensor self, Tensor mask, Tensor index) -> Tensor";
+  record.infer = [](InferCall& call) {
+    const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
+    check_index_dtype(call, "index");
+    call.results = {contiguous_type(self.dtype, index.sizes, self.device)};
+  };
+  record.lower = [](LowerCall& call) {
+    const Sizes& sizes = call.tensor("self")->type.sizes;
+    int site = call.site("a masked index is out of range: there are fewer elements than the mask asks for");
+    call.kernel([&](KernelBuilder& k) {
+      k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& i) {
+        ValueId taken = k.load(call.input("mask"), i);
+        ValueId given = k.as(DType::i64, k.load(call.input("index"), i));
+        Expr position = k.check_index(given, product(sizes), site, taken);
+        std::vector<Expr> from(sizes.size());
+        Expr rest = position;
+        // The sizes may be 0 where nothing is taken.
+        for (size_t d = sizes.size(); d-- > 0;) {
+          Expr size = simplify(max_expr(sizes[d], Expr(1)), call.ranges());
+          from[d] = d > 0 ? mod(rest, size) : rest;
+          rest = floordiv(rest, size);
+        }
+        k.store(call.output(), i, k.load(call.input("self"), from, taken));
+      });
+    });
+  };
+  record.reference = [](ReferenceCall& call) {
+    Tensor self = call.tensor("self"), out = Tensor::empty(self.dtype, call.tensor("index").sizes);
+    std::vector<int64_t> mask = read_dense<int64_t>(call.tensor("mask")),
+                         positions = read_dense<int64_t>(call.tensor("index"));
+    size_t bytes = static_cast<size_t>(dtype_bytes(self.dtype));
+    for (size_t i = 0; i < mask.size(); ++i) {
+      if (mask[i] == 0) continue;
+      int64_t at = self.element_offset(checked_position(call, positions[i], self.numel(), Negative::wraps));
+      std::memcpy(out.data() + i * bytes, self.data() + at * static_cast<int64_t>(bytes), bytes);
+    }
+    call.results = {Datum{out}};
+  };
+  record.samples = {{{spec({3, 4}), spec({2, 2}, DType::boolean), spec({2, 2}, DType::i64, -12, 11)}},
+                    {{spec({5}), spec({}, DType::boolean), spec({}, DType::i64, 0, 4)}},
+                    {{spec({5}), spec({2}, DType::boolean), spec({2})}, true}};
+  r.add(std::move(record));
+}
+
 }  // namespace
 
 void register_gathers(Registry& registry) {
@@ -272,6 +321,7 @@ void register_gathers(Registry& registry) {
   add_index_select(registry);
   add_embedding(registry);
   add_take(registry);
+  add_masked_take(registry);
 }
 
 }  // namespace kiln

@@ -1,4 +1,4 @@
-// Advanced indexing: index, index_put, masked_select.
+// Advanced indexing: index, index_put, and both under a mask.
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -64,6 +64,15 @@ SplitIndex split_index(const IndexPlan& plan, const std::vector<Expr>& i) {
   out.kept.assign(i.begin(), begin);
   out.kept.insert(out.kept.end(), end, i.end());
   return out;
+}
+
+// And back.
+std::vector<Expr> joined_index(const IndexPlan& plan, const std::vector<Expr>& broadcast,
+                               const std::vector<Expr>& kept) {
+  std::vector<Expr> i(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(plan.place));
+  i.insert(i.end(), broadcast.begin(), broadcast.end());
+  i.insert(i.end(), kept.begin() + static_cast<std::ptrdiff_t>(plan.place), kept.end());
+  return i;
 }
 
 void lower_index(LowerCall& call) {
@@ -153,9 +162,7 @@ void lower_index_put(LowerCall& call) {
     k.parallel(kept_sizes, [&](const std::vector<Expr>& kept) {
       // Equal indices meet: in order, so that the result does not depend on threads.
       k.serial(plan.index_sizes, [&](const std::vector<Expr>& broadcast) {
-        std::vector<Expr> i(kept.begin(), kept.begin() + static_cast<std::ptrdiff_t>(plan.place));
-        i.insert(i.end(), broadcast.begin(), broadcast.end());
-        i.insert(i.end(), kept.begin() + static_cast<std::ptrdiff_t>(plan.place), kept.end());
+        std::vector<Expr> i = joined_index(plan, broadcast, kept);
         ValueId value = k.load(call.buffer(values), call.broadcast(values->type.sizes, i));
         k.store(call.output(), lowering.at(k, broadcast, kept), k.as(self.dtype, value), mode);
       });
@@ -204,6 +211,164 @@ void infer_index_put(InferCall& call) {
   call.results = {changed_type(call, call.tensor("self"), false)};
 }
 
+// ---- under a mask: what it leaves out is neither read nor checked; the other indices are cut to the range ----
+
+void refuse_mask_indices(const OpCall& call) {
+  for (const Value* index : call.tensors("indices"))
+    if (index && index->type.dtype != DType::i64 && index->type.dtype != DType::i32)
+      fail_user("K0203", str(call.schema().name, ": indices must be int32 or int64"), call.where());
+}
+
+// Whether the element at `i` of the result is looked up: its mask is true, and there is something to look up.
+ValueId looked_up(LowerCall& call, KernelBuilder& k, const std::vector<Expr>& i) {
+  const Value* mask = call.tensor("mask");
+  ValueId taken = k.as(DType::boolean, k.load(call.buffer(mask), call.broadcast(mask->type.sizes, i)));
+  Expr elements = product(call.tensor("self")->type.sizes);
+  if (prove_lt(Expr(0), elements, call.ranges()) == Proof::yes) return taken;
+  ValueId any = k.op(ScalarOp::gt, k.index_value(elements), k.constant(DType::i64, Scalar(0)));
+  return k.op(ScalarOp::logical_and, taken, any);
+}
+
+void lower_masked_index(LowerCall& call) {
+  const TensorType& self = call.tensor("self")->type;
+  auto indices = call.tensors("indices");
+  auto arguments = index_arguments(call, indices, std::nullopt);
+  IndexPlan plan = plan_index(call, self.sizes, arguments, call.ranges());
+  IndexLowering lowering(call, plan, self.sizes, indices, arguments);
+  call.kernel([&](KernelBuilder& k) {
+    k.parallel(call.output_type().sizes, [&](const std::vector<Expr>& i) {
+      SplitIndex split = split_index(plan, i);
+      ValueId taken = looked_up(call, k, i);
+      ValueId found = k.load(call.input("self"), lowering.at(k, split.broadcast, split.kept, {taken, true}), taken);
+      k.store(call.output(), i, k.select(taken, found, call.scalar_value(k, "fill", self.dtype)));
+    });
+  });
+}
+
+void lower_masked_put_accumulate(LowerCall& call) {
+  const TensorType& self = call.tensor("self")->type;
+  const Value* values = call.tensor("values");
+  auto indices = call.tensors("indices");
+  auto arguments = index_arguments(call, indices, std::nullopt);
+  IndexPlan plan = plan_index(call, self.sizes, arguments, call.ranges());
+  IndexLowering lowering(call, plan, self.sizes, indices, arguments);
+  lower_base_copy(call);
+  Sizes kept_sizes;
+  for (size_t d : plan.kept) kept_sizes.push_back(self.sizes[d]);
+  call.kernel([&](KernelBuilder& k) {
+    k.parallel(kept_sizes, [&](const std::vector<Expr>& kept) {
+      k.serial(plan.index_sizes, [&](const std::vector<Expr>& broadcast) {
+        std::vector<Expr> i = joined_index(plan, broadcast, kept);
+        ValueId taken = looked_up(call, k, i);
+        ValueId value = k.load(call.buffer(values), call.broadcast(values->type.sizes, i));
+        k.store(call.output(), lowering.at(k, broadcast, kept, {taken, true}), k.as(self.dtype, value),
+                loops::StoreMode::add, taken);
+      });
+    });
+  });
+}
+
+// The same indices, cut to the range.
+std::vector<std::optional<Tensor>> clamped_indices(const ReferenceCall& call, const Tensor& self) {
+  auto indices = call.tensors("indices");
+  for (size_t d = 0; d < indices.size(); ++d) {
+    if (!indices[d]) continue;
+    Tensor cut = Tensor::empty(DType::i64, indices[d]->sizes);
+    std::vector<int64_t> positions = read_dense<int64_t>(*indices[d]);
+    for (int64_t& p : positions) p = std::min(std::max(p, -self.sizes.at(d)), self.sizes[d] - 1);
+    write_dense(cut, positions);
+    indices[d] = cut;
+  }
+  return indices;
+}
+
+void reference_masked_index(ReferenceCall& call, const Schema& schema) {
+  OpCall typed(call.node(), schema);
+  Tensor self = call.tensor("self"), mask = call.tensor("mask");
+  auto indices = call.tensors("indices");
+  Tensor fill = convert(Tensor::scalar(number_kind(call.scalar("fill")), call.scalar("fill")), self.dtype);
+  if (self.numel() == 0) {
+    std::vector<IndexArgument> arguments;
+    for (const auto& index : indices)
+      arguments.push_back({index.has_value(), false, index ? to_exprs(index->sizes) : Sizes{}, {}});
+    IndexPlan plan = plan_index(typed, to_exprs(self.sizes), arguments, RangeEnv{});
+    Tensor out = Tensor::empty(self.dtype, to_numbers(plan.result));
+    copy_into(broadcast_view(fill, out.sizes), out);
+    call.results = {Datum{out}};
+    return;
+  }
+  indices = clamped_indices(call, self);
+  ConcreteIndex index = concrete_index(typed, self, indices);
+  Tensor out =
+      Tensor::empty_strided(self.dtype, index.result, to_numbers(concrete_index_strides(index, self, indices)));
+  Tensor dense = Tensor::empty(self.dtype, index.result);
+  std::vector<int64_t> taken = read_dense<int64_t>(mask, index.result);
+  size_t bytes = static_cast<size_t>(dtype_bytes(self.dtype));
+  index.for_each(self, [&](int64_t offset, int64_t linear) {
+    const std::byte* from =
+        taken[static_cast<size_t>(linear)] != 0 ? self.data() + offset * static_cast<int64_t>(bytes) : fill.data();
+    std::memcpy(dense.data() + static_cast<size_t>(linear) * bytes, from, bytes);
+  });
+  copy_into(dense, out);
+  call.results = {Datum{out}};
+}
+
+template <class T>
+void add_masked(const ConcreteIndex& index, const Tensor& out, const Tensor& mask, const Tensor& values) {
+  std::vector<T> added = read_dense<T>(values, index.result);
+  std::vector<int64_t> taken = read_dense<int64_t>(mask, index.result);
+  for (size_t i = 0; i < added.size(); ++i)
+    if (taken[i] == 0) added[i] = T{0};
+  put_values(index, out, added, true);
+}
+
+void reference_masked_put_accumulate(ReferenceCall& call, const Schema& schema) {
+  OpCall typed(call.node(), schema);
+  Tensor self = call.tensor("self"), out = changed_copy(self, false);
+  if (self.numel() > 0) {
+    ConcreteIndex index = concrete_index(typed, self, clamped_indices(call, self));
+    if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
+      add_masked<int64_t>(index, out, call.tensor("mask"), call.tensor("values"));
+    else
+      add_masked<double>(index, out, call.tensor("mask"), call.tensor("values"));
+  }
+  call.results = {Datum{out}};
+}
+
+void register_masked_index(Registry& r) {
+  using Specs = std::vector<Sample::TensorSpec>;
+  Sample::TensorSpec mask = spec({3}, DType::boolean), none = spec({3}, DType::boolean, 0, 0),
+                     positions = spec({3}, DType::i64, -7, 7);
+  OpRecord index;
+  index.schema_text = "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor";
+  auto index_schema = std::make_shared<const Schema>(parse_schema(index.schema_text));
+  index.infer = [](InferCall& call) {
+    refuse_mask_indices(call);
+    infer_index(call);
+  };
+  index.lower = lower_masked_index;
+  index.reference = [index_schema](ReferenceCall& call) { reference_masked_index(call, *index_schema); };
+  index.samples = {{{spec({5}), mask, Specs{positions}, Scalar(1.5)}},
+                   {{spec({5, 2}), spec({3, 1}, DType::boolean), Specs{positions}, Scalar(2)}},
+                   {{spec({0}), mask, Specs{positions}, Scalar(1.5)}},
+                   {{spec({5}), mask, Specs{spec({3})}, Scalar(1.5)}, true}};
+  r.add(std::move(index));
+  OpRecord put;
+  put.schema_text =
+      "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor";
+  auto put_schema = std::make_shared<const Schema>(parse_schema(put.schema_text));
+  put.infer = [](InferCall& call) {
+    refuse_mask_indices(call);
+    infer_index_put(call);
+  };
+  put.lower = lower_masked_put_accumulate;
+  put.reference = [put_schema](ReferenceCall& call) { reference_masked_put_accumulate(call, *put_schema); };
+  put.samples = {{{spec({5}), mask, Specs{positions}, spec({3})}},
+                 {{spec({5}), none, Specs{positions}, spec({3})}},
+                 {{spec({0}), mask, Specs{positions}, spec({3})}}};
+  r.add(std::move(put));
+}
+
 }  // namespace
 
 void register_index(Registry& r) {
@@ -243,6 +408,7 @@ void register_index(Registry& r) {
         {{spec({5}), Specs{positions({2}, 5)}, spec({2}, DType::f64)}, true}};
     r.add(std::move(put));
   }
+  register_masked_index(r);
   register_gathers(r);
   register_scatters(r);
   register_searches(r);

@@ -116,7 +116,7 @@ IndexLowering::IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes
 }
 
 std::vector<Expr> IndexLowering::at(loops::KernelBuilder& k, const std::vector<Expr>& broadcast,
-                                    const std::vector<Expr>& kept) const {
+                                    const std::vector<Expr>& kept, IndexGuard guard) const {
   std::vector<Expr> out(self_.size());
   for (size_t i = 0; i < plan_.kept.size(); ++i) out[plan_.kept[i]] = kept[i];
   for (size_t s = 0; s < plan_.sources.size(); ++s) {
@@ -124,7 +124,12 @@ std::vector<Expr> IndexLowering::at(loops::KernelBuilder& k, const std::vector<E
     std::vector<Expr> index = call_.broadcast(loaded_[s].sizes, broadcast);
     if (source.column >= 0) index.push_back(Expr(source.column));
     loops::ValueId position = k.as(DType::i64, k.load(loaded_[s].buffer, index));
-    out[source.dim] = k.check_index(position, self_[source.dim], site_);
+    const Expr& size = self_[source.dim];
+    if (guard.clamped) {
+      position = k.op(loops::ScalarOp::max, position, k.index_value(-size));
+      position = k.op(loops::ScalarOp::min, position, k.index_value(size - Expr(1)));
+    }
+    out[source.dim] = k.check_index(position, size, site_, guard.mask);
   }
   return out;
 }

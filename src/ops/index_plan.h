@@ -37,14 +37,20 @@ IndexPlan plan_index(const OpCall& call, const Sizes& self, const std::vector<In
 std::vector<IndexArgument> index_arguments(const OpCall& call, const std::vector<Value*>& indices,
                                            const std::optional<Expr>& known);
 
+// Where `mask` is given and false, an index is not looked at. Clamped ones are cut to the range instead of refused.
+struct IndexGuard {
+  loops::ValueId mask = loops::no_value;
+  bool clamped = false;
+};
+
 // Lowering: runs nonzero for masks; afterwards gives the index into self for an index of the broadcast dimensions and
 // of the kept ones.
 class IndexLowering {
  public:
   IndexLowering(LowerCall& call, const IndexPlan& plan, const Sizes& self, const std::vector<Value*>& indices,
                 const std::vector<IndexArgument>& arguments);
-  std::vector<Expr> at(loops::KernelBuilder& k, const std::vector<Expr>& broadcast,
-                       const std::vector<Expr>& kept) const;
+  std::vector<Expr> at(loops::KernelBuilder& k, const std::vector<Expr>& broadcast, const std::vector<Expr>& kept,
+                       IndexGuard guard = {}) const;
 
  private:
   struct Loaded {

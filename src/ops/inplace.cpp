@@ -1,5 +1,7 @@
 #include "ops/inplace.h"
 
+#include "base/self_overlap.h"
+
 namespace kiln {
 
 bool can_cast(DType from, DType to) {
@@ -120,6 +122,12 @@ void reference_inplace(const OpRecord& functional, ReferenceCall& call) {
     fail_user("K0203",
               str(call.node().target, ": a result ", tensor_type_text(result), " does not fit into self ",
                   tensor_type_text(self)),
+              call.node().where());
+  }
+  const bool fills = op_short_name(functional.name()) == "zero" || functional.name() == "aten.fill.Scalar";
+  if (!fills && overlaps_itself(self.sizes, self.strides)) {
+    fail_user("K0683",
+              str(call.node().target, ": more than one element of ", tensor_type_text(self), " refers to one place"),
               call.node().where());
   }
   copy_into(result, self);

@@ -39,16 +39,24 @@ Value* restore_dims(Build& b, Value* x, const MatrixDims& dims) {
   return x;
 }
 
+// The largest of nothing is 0 here; the smallest of nothing is refused.
+Value* extreme(Build& b, Value* x, int64_t dim, bool keep, const char* reduce) {
+  const Sizes& sizes = sizes_of(x);
+  int64_t at = dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim;
+  bool none = sizes[static_cast<size_t>(at)].is_constant(0) && std::string_view(reduce) == "amax";
+  return none ? b.sum(x, {dim}, keep) : b(reduce, {x, b.ints({dim}), Scalar(keep)});
+}
+
 Value* values_norm(Build& b, Value* x, const MatrixDims& dims, const char* reduce) {
   Value* last = b("movedim.intlist", {x, b.ints({dims.rows, dims.columns}), b.ints({-2, -1})});
   Value* s = singular_values(b, last);
-  Value* out = std::string_view(reduce) == "sum" ? b.sum(s, {-1}, false) : b(reduce, {s, b.ints({-1}), Scalar(false)});
+  Value* out = std::string_view(reduce) == "sum" ? b.sum(s, {-1}, false) : extreme(b, s, -1, false, reduce);
   return restore_dims(b, out, dims);
 }
 
 Value* sums_norm(Build& b, Value* x, int64_t summed, int64_t kept, const char* reduce, const MatrixDims& dims) {
   Value* sums = b.sum(b("abs", {x}), {summed}, true);
-  Value* out = b(reduce, {sums, b.ints({kept}), Scalar(true)});
+  Value* out = extreme(b, sums, kept, true, reduce);
   if (dims.keep) return out;
   return b("squeeze.dims", {out, b.ints({dims.rows, dims.columns})});
 }
@@ -121,6 +129,9 @@ void add_norms(Registry& r) {
                     .samples = {{{spec({3, 4}), Scalar(1)}},
                                 {{spec({2, 3, 4}), Scalar(-inf), List{0, 2}, Scalar(true)}},
                                 {{spec({3, 4}), Scalar(2)}},
+                                {{spec({3, 0}), Scalar(1)}},
+                                {{spec({2, 0, 3}), Scalar(inf)}},
+                                {{spec({0, 3}), Scalar(-inf)}, true},
                                 {{spec({3, 4}), Scalar(3)}, true}}});
   add_composite(r, {.schema = str("linalg_matrix_norm.str_ord(Tensor self, str ord='fro', int[] dim=[-2,-1], ", tail),
                     .build = [](Build& b) { build_matrix_norm(b, true); },

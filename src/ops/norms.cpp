@@ -46,6 +46,11 @@ bool keeps(const OpCall& call, const NormRow& row) { return row.has_dims && call
 void infer_norm(InferCall& call, const NormRow& row) {
   const TensorType& self = call.tensor("self")->type;
   auto reduced = norm_dims(call, row);
+  double order = order_of(call, row);
+  for (size_t d = 0; d < reduced.size(); ++d)
+    if ((order < 0 || std::isinf(order)) && reduced[d] && self.sizes[d].is_constant(0))
+      fail_user("K0212", str(call.schema().name, ": the ", order, " norm of nothing: dimension ", d, " is empty"),
+                call.where());
   call.results = {
       contiguous_type(norm_dtype(call, row), reduced_sizes(self.sizes, reduced, keeps(call, row)), self.device)};
 }

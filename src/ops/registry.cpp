@@ -32,6 +32,7 @@ const Registry& Registry::instance() {
     register_selection(all);
     register_special_math(all);
     register_unfolding(all);
+    register_grid_sampling(all);
     register_recurrent(all);
     register_complex(all);
     register_view_dtype(all);
@@ -67,6 +68,8 @@ const Registry& Registry::instance() {
     register_grouped_products(all);
     register_boxes(all);
     register_deformed_convolution(all);
+    register_quantized_decomposed(all);
+    register_affine_quantisation(all);
     return all;
   }();
   return registry;

@@ -184,7 +184,8 @@ void build_nonzero_static(Build& b) {
   Argument::List columns;
   Expr below(1);
   for (int64_t d = rank; d-- > 0;) {
-    const Expr& extent = self->type.sizes[static_cast<size_t>(d)];
+    // Where there are no elements there are no positions: any number but 0 divides what is missing.
+    Expr extent = simplify(max_expr(self->type.sizes[static_cast<size_t>(d)], Expr(1)), call.ranges());
     Value* part = b("div.Tensor_mode", {linear, number(below), std::string("floor")});
     columns.insert(columns.begin(), Argument(b("remainder.Scalar", {part, number(extent)})));
     below = below * extent;
@@ -217,6 +218,7 @@ void register_positions(Registry& r) {
                     .samples = {{{spec({3, 4}, DType::i64, 0, 1), Scalar(3)}},
                                 {{spec({5}, DType::boolean), Scalar(8), Scalar(7)}},
                                 {{spec({}), Scalar(2)}},
+                                {{spec({0, 3}), Scalar(2)}},
                                 {{spec({3}), Scalar(-2)}, true}}});
 }
 

@@ -132,7 +132,8 @@ Tensor sample_tensor(const Sample::TensorSpec& spec, uint64_t seed) {
   for (int64_t i = 0; i < count; ++i) {
     double value = spec.low + (spec.high - spec.low) * numbers.unit();
     if (spec.dtype == DType::boolean) {
-      tensor.set_item(i, Scalar(numbers.unit() < 0.5));
+      // A range without 1 is false everywhere, one without 0 true.
+      tensor.set_item(i, Scalar(numbers.unit() < (spec.high < 1 ? 0.0 : spec.low > 0 ? 1.0 : 0.5)));
     } else if (is_integer(spec.dtype)) {
       // Whole numbers from low to high, both included.
       double whole = std::floor(spec.low + (std::floor(spec.high) - std::ceil(spec.low) + 1) * numbers.unit());

@@ -130,10 +130,9 @@ void build_masked_scatter(Build& b) {
   Sizes sizes = broadcast_sizes(call, {self->type.sizes, mask->type.sizes}, call.ranges());
   Value *wide_self = b("expand", {self, b.ints(sizes)}), *wide_mask = b("expand", {mask, b.ints(sizes)});
   Value* flat = b("reshape", {wide_mask, b.ints({-1})});
-  Value* order = b("clamp_min", {b.sub(b("cumsum", {flat, Scalar(0)}), Scalar(1)), Scalar(0)});
-  // Places that are not taken must not reach beyond a short source.
-  order = b("masked_fill.Scalar", {order, b("logical_not", {flat}), Scalar(0)});
-  Value* chosen = is_zero_numel(source->type.sizes) ? wide_self : b.view(b("take", {source, order}), sizes);
+  Value* order = b.sub(b("cumsum", {flat, Scalar(0)}), Scalar(1));
+  // Where the mask is false the source may be too short, or empty.
+  Value* chosen = b.view(call.call("kiln.masked_take.default", {source, flat, order}), sizes);
   call.result(b.contiguous(b("where.self", {wide_mask, chosen, wide_self})));
 }
 
@@ -150,21 +149,6 @@ void build_masked_select(Build& b) {
   call.result(typed ? call.call_as("aten.index.Tensor", args, {results[0]->type})[0] : b("index.Tensor", args));
 }
 
-// Indices are cut to the range, and what the mask leaves out is replaced.
-std::vector<Argument> clamped_indices(Build& b, Value* self) {
-  Argument::List list;
-  auto indices = b.call().tensors("indices");
-  for (size_t d = 0; d < indices.size(); ++d) {
-    if (!indices[d]) {
-      list.push_back(Argument());
-      continue;
-    }
-    const Expr& size = self->type.sizes.at(d);
-    list.push_back(Argument(b("clamp", {indices[d], number(-size), number(size - Expr(1))})));
-  }
-  return {Argument(self), Argument(std::move(list))};
-}
-
 void register_indexing(Registry& r) {
   add_composite(r, {.schema = "take_along_dim(Tensor self, Tensor indices, int? dim=None) -> Tensor",
                     .build = build_take_along,
@@ -176,6 +160,8 @@ void register_indexing(Registry& r) {
                     .build = build_masked_scatter,
                     .samples = {{{spec({2, 3}), spec({2, 3}, DType::boolean), spec({6})}},
                                 {{spec({2, 3}), spec({3}, DType::boolean), spec({2, 3})}},
+                                {{spec({2, 3}), spec({2, 3}, DType::boolean, 0, 0), spec({0})}},
+                                {{spec({0, 3}), spec({0, 3}, DType::boolean), spec({0, 2})}},
                                 {{spec({2}), spec({2}), spec({2})}, true}},
                     .inplace = true});
   add_composite(
@@ -188,33 +174,6 @@ void register_indexing(Registry& r) {
                           b.call().result(b("index.Tensor", {b.call().tensor("self"), b.call().arg("indices")}));
                         },
                     .samples = {{{spec({5, 4}), Specs{spec({3}, DType::i64, 0, 4)}}}}});
-  add_composite(
-      r, {.schema = "_unsafe_masked_index(Tensor self, Tensor mask, Tensor?[] indices, Scalar fill) -> Tensor",
-          .build =
-              [](Build& b) {
-                DecomposeCall& call = b.call();
-                Value* self = call.tensor("self");
-                if (is_zero_numel(self->type.sizes)) refuse(call, "self has no elements");
-                Value* picked = b("index.Tensor", clamped_indices(b, self));
-                Value* out = b("logical_not", {call.tensor("mask")});
-                call.result(b("masked_fill.Scalar", {picked, out, call.arg("fill")}));
-              },
-          .samples = {{{spec({5}), spec({3}, DType::boolean), Specs{spec({3}, DType::i64, -7, 7)}, Scalar(1.5)}}}});
-  add_composite(
-      r,
-      {.schema =
-           "_unsafe_masked_index_put_accumulate(Tensor self, Tensor mask, Tensor?[] indices, Tensor values) -> Tensor",
-       .build =
-           [](Build& b) {
-             DecomposeCall& call = b.call();
-             Value* self = call.tensor("self");
-             Value* out = b("logical_not", {call.tensor("mask")});
-             std::vector<Argument> args = clamped_indices(b, self);
-             args.push_back(b("masked_fill.Scalar", {call.tensor("values"), out, Scalar(0)}));
-             args.push_back(Scalar(true));
-             call.result(b("index_put", args));
-           },
-       .samples = {{{spec({5}), spec({3}, DType::boolean), Specs{spec({3}, DType::i64, -7, 7)}, spec({3})}}}});
   add_composite(r, {.schema = "put(Tensor self, Tensor index, Tensor source, bool accumulate=False) -> Tensor",
                     .build =
                         [](Build& b) {
@@ -252,12 +211,13 @@ void build_diff(Build& b) {
   if (rank_of(x) == 0) refuse(call, "expects at least one dimension");
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(x)), times = call.constant_integer("n");
   if (times < 0) refuse(call, "order must be non-negative");
+  // Without a difference nothing is put before or after either.
+  if (times == 0) return call.result(b("clone", {x, MemoryFormat::contiguous}));
   Argument::List list;
   if (call.given("prepend")) list.push_back(Argument(call.tensor("prepend")));
   list.push_back(Argument(x));
   if (call.given("append")) list.push_back(Argument(call.tensor("append")));
   if (list.size() > 1) x = b("cat", {Argument(std::move(list)), Scalar(dim)});
-  if (times == 0) return call.result(b("alias", {x}));
   for (int64_t i = 0; i < times; ++i) {
     const Expr& size = x->type.sizes[static_cast<size_t>(dim)];
     if (size.is_constant() && size.value() <= 1) {
@@ -304,6 +264,7 @@ void register_calculus(Registry& r) {
                       {{spec({4, 3}), Scalar(2), Scalar(0)}},
                       {{spec({2}), Scalar(3)}},
                       {{spec({3}), Scalar(1), Scalar(-1), spec({1}), spec({2})}},
+                      {{spec({3}), Scalar(0), Scalar(-1), spec({1}), spec({2})}},
                       {{spec({})}, true}}});
   std::vector<Sample> plain = {{{spec({2, 5})}}, {{spec({5, 2}), Scalar(2.0), Scalar(0)}}, {{spec({})}, true}};
   std::vector<Sample> with = {

@@ -6,6 +6,7 @@
 
 namespace kiln {
 using namespace loops;
+static_assert(codegen::kernel_table_version == KILN_KERNEL_ABI_VERSION);
 namespace {
 
 class PlanBuilder {

@@ -74,7 +74,8 @@ std::string dims_text(const format::Plan& plan, const std::vector<format::ExprIn
 }
 
 // For people and other tools; the runtime reads the plan.
-std::string manifest(const format::Plan& plan) {
+std::string manifest(const PackageContents& contents) {
+  const format::Plan& plan = contents.plan;
   Json root = Json::object();
   root.set("kiln", plan.kiln_version);
   root.set("build_id", plan.build_id);
@@ -102,6 +103,11 @@ std::string manifest(const format::Plan& plan) {
   root.set("outputs", std::move(outputs));
   root.set("targets", std::move(targets));
   root.set("kernels", std::move(kernels));
+  if (!contents.in_spec.empty()) root.set("in_spec", contents.in_spec);
+  if (!contents.out_spec.empty()) root.set("out_spec", contents.out_spec);
+  Json arguments = Json::array();
+  for (const std::string& name : contents.argument_names) arguments.push(name);
+  root.set("argument_names", std::move(arguments));
   return json_text(root, JsonStyle::pretty) + "\n";
 }
 
@@ -141,7 +147,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   zip.add(root + "/archive_version", std::string_view("0"));
   zip.add(root + "/byteorder", std::string_view("little"));
   zip.add(root + "/.data/version", std::string_view("6\n"));
-  zip.add(prefix + "manifest.json", manifest(plan));
+  zip.add(prefix + "manifest.json", manifest(contents));
   zip.add(prefix + "plan", format::write_plan(plan));
   for (size_t i = 0; i < contents.code.size(); ++i) zip.add(plan.code[i].entry, contents.code[i].bytes);
   for (size_t i = 0; i < contents.custom_libraries.size(); ++i)

@@ -18,8 +18,12 @@ struct PackageContents {
     std::string name, bytes;  // custom operators
   };
   std::vector<Library> custom_libraries;
-  std::map<std::string, Tensor> constants;   // by name: at least those of the plan
-  std::string sample_inputs;                 // a .pt archive; empty: none
+  std::map<std::string, Tensor> constants;  // by name: at least those of the plan
+  std::string sample_inputs;                // a .pt archive; empty: none
+  // How forward takes and gives what the flat inputs and outputs are: pytrees and argument names, as the export has
+  // them.
+  std::string in_spec, out_spec;
+  std::vector<std::string> argument_names;
   std::map<std::string, std::string> debug;  // entry name under debug/ -> contents
   bool strip_debug = false;                  // the debug section goes to PATH.debug
 };

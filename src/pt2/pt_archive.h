@@ -10,6 +10,13 @@
 
 namespace kiln {
 
+// A tensor that Python builds around other tensors (the quantised weights of torchao): its class, and what it is made
+// of by the names of the attributes. Parts may be such tensors again.
+struct WrapperTensor {
+  std::string class_name;
+  std::vector<std::pair<std::string, const PickleValue*>> parts;
+};
+
 class PtArchive {
  public:
   explicit PtArchive(const FileBytes& file);
@@ -18,10 +25,13 @@ class PtArchive {
   Datum datum(const PickleValue& value);
   // Keys and values of a dict or OrderedDict; nothing if it is neither.
   static bool is_dict(const PickleValue& value);
+  static std::optional<WrapperTensor> wrapper(const PickleValue& value);
 
  private:
   [[noreturn]] void fail(const std::string& what) const;
-  Tensor tensor(const std::string& name, const std::vector<const PickleValue*>& args);
+  [[noreturn]] void fail_subclass(const PickleValue& value) const;
+  Tensor tensor(const PickleValue& call);
+  Tensor tensor_of(const std::string& name, const std::vector<const PickleValue*>& args);
   Tensor rebuild(const std::vector<const PickleValue*>& args, bool typed);
   struct StorageRef {
     std::shared_ptr<Storage> storage;

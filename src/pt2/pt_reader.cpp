@@ -129,17 +129,79 @@ Tensor PtArchive::rebuild(const std::vector<const PickleValue*>& args, bool type
   return tensor;
 }
 
-Tensor PtArchive::tensor(const std::string& name, const std::vector<const PickleValue*>& args) {
+namespace {
+
+// A parameter without what makes it one.
+const PickleValue& without_parameter(const PickleValue& value) {
+  const bool parameter = value.is_call_of("torch._utils._rebuild_parameter") ||
+                         value.is_call_of("torch._utils._rebuild_parameter_with_state");
+  return parameter && !value.args->items.empty() ? without_parameter(*value.args->items[0]) : value;
+}
+
+// Whether the call is _rebuild_from_type_v2(function, class, arguments, attributes).
+bool is_typed(const PickleValue& value) {
+  if (!value.is_call_of("torch._tensor._rebuild_from_type_v2")) return false;
+  const auto& args = value.args->items;
+  return args.size() >= 3 && args[0]->is(Kind::global) && args[1]->is(Kind::global) && args[2]->is(Kind::tuple);
+}
+
+bool is_tensor_call(const PickleValue& given) {
+  const PickleValue& value = without_parameter(given);
+  return value.is_call_of("torch._utils._rebuild_tensor_v2") || value.is_call_of("torch._utils._rebuild_tensor_v3") ||
+         is_typed(value);
+}
+
+}  // namespace
+
+std::optional<WrapperTensor> PtArchive::wrapper(const PickleValue& given) {
+  const PickleValue& value = without_parameter(given);
+  if (!is_typed(value) || value.args->items[0]->text != "torch._utils._rebuild_wrapper_subclass") return std::nullopt;
+  WrapperTensor out;
+  out.class_name = value.args->items[1]->text;
+  if (value.args->items.size() < 4) return out;
+  const PickleValue* state = value.args->items[3];
+  const std::vector<const PickleValue*> dicts =
+      state->is(Kind::tuple) ? state->items : std::vector<const PickleValue*>{state};
+  for (const PickleValue* dict : dicts) {
+    if (!is_dict(*dict)) continue;
+    for (size_t i = 0; i + 1 < dict->items.size(); i += 2)
+      if (dict->items[i]->is(Kind::string) && is_tensor_call(*dict->items[i + 1]))
+        out.parts.emplace_back(dict->items[i]->text, dict->items[i + 1]);
+  }
+  return out;
+}
+
+void PtArchive::fail_subclass(const PickleValue& value) const {
+  const std::string& class_name = value.args->items[1]->text;
+  if (const auto made = wrapper(value)) {
+    std::vector<std::string> names;
+    for (const auto& [name, part] : made->parts) names.push_back(name);
+    fail_user("K0255", str(file_.label, ": a ", class_name, ", which is no tensor of its own but made of others (",
+                           join(names, ", "), "); give those, or the result of its dequantize()"));
+  }
+  fail_user("K0255", str(file_.label, ": a tensor of the class ", class_name,
+                         ", whose meaning only Python knows; convert it to a plain tensor first: "
+                         "x.as_subclass(torch.Tensor)"));
+}
+
+Tensor PtArchive::tensor(const PickleValue& given) {
+  const PickleValue& value = without_parameter(given);
+  if (!value.is(Kind::call)) fail(str(pickle_kind_name(value.kind), " stands where a tensor should"));
+  // Python attributes of a plain tensor say nothing to Kiln.
+  if (is_typed(value)) {
+    const auto& args = value.args->items;
+    if (args[1]->text != "torch.Tensor" && args[1]->text != "torch.nn.parameter.Parameter") fail_subclass(value);
+    return tensor_of(args[0]->text, args[2]->items);
+  }
+  return tensor_of(value.callable->text, value.args->items);
+}
+
+Tensor PtArchive::tensor_of(const std::string& name, const std::vector<const PickleValue*>& args) {
   if (name == "torch._utils._rebuild_tensor_v2") return rebuild(args, true);
   if (name == "torch._utils._rebuild_tensor_v3") return rebuild(args, false);
   if ((name == "torch._utils._rebuild_parameter" || name == "torch._utils._rebuild_parameter_with_state") &&
       !args.empty() && args[0]->is(Kind::call))
-    return tensor(args[0]->callable->text, args[0]->args->items);
-  // A tensor with Python attributes: (function, class, arguments, attributes). Attributes say nothing to Kiln.
-  if (name == "torch._tensor._rebuild_from_type_v2" && args.size() >= 3 && args[0]->is(Kind::global) &&
-      args[1]->is(Kind::global) && args[2]->is(Kind::tuple) &&
-      (args[1]->text == "torch.Tensor" || args[1]->text == "torch.nn.parameter.Parameter"))
-    return tensor(args[0]->text, args[2]->items);
+    return tensor(*args[0]);
   fail(str("an object of the kind ", name, ", which is not in the list of what Kiln reads"));
 }
 
@@ -178,13 +240,27 @@ Datum PtArchive::datum(const PickleValue& value) {
         return {Scalar(std::complex<double>(number(*value.args->items[0]).as_double(),
                                             number(*value.args->items[1]).as_double()))};
       }
-      return {tensor(value.callable->text, value.args->items)};
+      return {tensor(value)};
     case Kind::big_integer:
       fail("an integer beyond 64 bits");
     default:
       fail(str(pickle_kind_name(value.kind), " stands where a tensor, a number, None or a list should"));
   }
 }
+
+namespace {
+
+// A tensor made of others is its parts: "weight.qdata", "weight.scale".
+void add_named(TensorFile& out, PtArchive& archive, const std::string& name, const PickleValue& value) {
+  if (const auto made = PtArchive::wrapper(value)) {
+    for (const auto& [part, inner] : made->parts) add_named(out, archive, str(name, ".", part), *inner);
+    return;
+  }
+  out.names.push_back(name);
+  out.items.push_back(archive.datum(value));
+}
+
+}  // namespace
 
 TensorFile read_pt(const FileBytes& file) {
   PtArchive archive(file);
@@ -194,8 +270,7 @@ TensorFile read_pt(const FileBytes& file) {
     for (size_t i = 0; i + 1 < root.items.size(); i += 2) {
       if (!root.items[i]->is(Kind::string))
         fail_user("K0151", str(file.label, ": a dict with a key that is no string"));
-      out.names.push_back(root.items[i]->text);
-      out.items.push_back(archive.datum(*root.items[i + 1]));
+      add_named(out, archive, root.items[i]->text, *root.items[i + 1]);
     }
     return out;
   }

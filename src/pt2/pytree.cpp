@@ -10,10 +10,6 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-bool is_dict_type(std::string_view type) {
-  return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
-}
-
 std::string key_text(const Json& key) { return key.is_string() ? key.as_string() : json_text(key); }
 
 // The context is JSON inside JSON: the list of keys (a defaultdict has its factory before it).
@@ -69,6 +65,10 @@ const PickleValue* find_key(const PickleValue& dict, const std::string& key) {
 }
 
 }  // namespace
+
+bool is_dict_type(std::string_view type) {
+  return type == "builtins.dict" || type == "collections.OrderedDict" || type == "collections.defaultdict";
+}
 
 Pytree parse_pytree(std::string_view text) {
   const Json json = parse_json(text, "pytree");

@@ -32,6 +32,7 @@ bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& ar
 std::string arguments_pytree_text(size_t n);
 std::string outputs_pytree_text(size_t n);
 size_t leaf_count(const Pytree& tree);
+bool is_dict_type(std::string_view type);  // of a tree: dict, OrderedDict, defaultdict
 
 // Whether the tree holds only what write_pickled knows how to write: tuples, lists, dicts, named tuples.
 bool can_pickle(const Pytree& tree);

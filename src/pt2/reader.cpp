@@ -9,6 +9,7 @@
 #include "pt2/guards.h"
 #include "pt2/pytree.h"
 #include "pt2/weights.h"
+#include "pt2/wrapped_weights.h"
 
 namespace kiln {
 namespace {
@@ -27,7 +28,9 @@ class ProgramReader {
     read_versions();
     read_graph();
     read_pytrees();
-    program_.constants = read_weights(zip_, layout_, keep_);
+    Weights weights = read_weights(zip_, layout_, keep_);
+    program_.constants = std::move(weights.tensors);
+    unwrap_weights(program_, weights.wrappers);
     check_constants();
     read_conditions(json_, places_, symbols_, program_);
     read_sample_inputs();
@@ -225,14 +228,14 @@ class ProgramReader {
 
 }  // namespace
 
-Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label) {
-  const ZipReader zip(bytes, label, inflate_entry);
+Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label, bool looking_only) {
+  const ZipReader zip(bytes, label, inflate_entry, looking_only ? 1 << 20 : UINT64_MAX);
   return ProgramReader(zip, keep).read();
 }
 
-Program read_pt2(const std::string& path) {
+Program read_pt2(const std::string& path, bool looking_only) {
   const auto mapped = MappedFile::open(path);
-  return read_pt2(mapped->bytes(), mapped, path);
+  return read_pt2(mapped->bytes(), mapped, path, looking_only);
 }
 
 }  // namespace kiln

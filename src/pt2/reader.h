@@ -11,8 +11,11 @@
 
 namespace kiln {
 
-Program read_pt2(const std::string& path);
+// Every entry that is used is checked against its checksum (K0115): damaged weights are not compiled. looking_only:
+// weights of more than a MiB are not, for those who show what a file holds and compute nothing from it.
+Program read_pt2(const std::string& path, bool looking_only = false);
 // The same over bytes, which `keep` keeps alive (nothing: weights are copied).
-Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label);
+Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label,
+                 bool looking_only = false);
 
 }  // namespace kiln

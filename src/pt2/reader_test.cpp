@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/pickle.h"
 #include "pt2/tensor_files.h"
 
 namespace kiln {
@@ -325,6 +326,99 @@ TEST(Reader, FlippedSizesAreRefused) {
   }
   EXPECT_GT(tried, 100u);
   EXPECT_GT(refused, tried * 3 / 4);
+}
+
+// ---- Weights that are tensor subclasses, as torch.export.save pickles them ----
+
+void write_part(PickleWriter& w, int64_t size) {
+  w.global("torch._utils", "_rebuild_tensor_v2");
+  w.mark();
+  w.mark();
+  w.string("storage");
+  w.global("torch", "FloatStorage");
+  w.string("0");
+  w.string("cpu");
+  w.integer(2);
+  w.tuple();
+  w.persistent_id();
+  w.integer(0);
+  for (int64_t v : {size, int64_t{1}}) {
+    w.mark();
+    w.integer(v);
+    w.tuple();
+  }
+  w.boolean(false);
+  w.none();
+  w.tuple();
+  w.reduce();
+}
+
+std::string pickled_wrapper() {
+  PickleWriter w;
+  w.global("torch._tensor", "_rebuild_from_type_v2");
+  w.mark();
+  w.global("torch._utils", "_rebuild_wrapper_subclass");
+  w.global("torchao.quantization", "Int8Tensor");
+  w.empty_tuple();
+  w.empty_dict();
+  w.mark();
+  w.string("qdata");
+  write_part(w, 2);
+  w.string("unused");
+  write_part(w, 1);
+  w.set_items();
+  w.tuple();
+  w.reduce();
+  return write_zip({{"archive/data.pkl", w.finish()},
+                    {"archive/data/0", std::string("\0\0\x80\x3f\0\0\0\x40", 8)},
+                    {"archive/version", "3\n"}});
+}
+
+// The small model, whose weight is made of others; `part` is what the graph takes of it.
+std::string wrapped_model(const std::string& part, bool uses_whole) {
+  Model model;
+  if (!uses_whole) {
+    const size_t at = model.node.find(R"("name":"p_w")");
+    model.node.replace(at, std::string_view(R"("name":"p_w")").size(), R"("name":"data")");
+    model.node = str(R"({"target":"torch.ops.export.access_subclass_inner_tensor.default","inputs":[)"
+                     R"({"name":"src_subclass_tensor","arg":{"as_tensor":{"name":"p_w"}},"kind":1},)"
+                     R"({"name":"attr","arg":{"as_string":")",
+                     part, R"("},"kind":1}],"outputs":[{"as_tensor":{"name":"data"}}],"metadata":{},"name":"data"},)",
+                     model.node);
+    model.more_values = str(R"(,"data":)", model.weight_meta);
+  }
+  Entries entries = model.entries();
+  for (auto& [name, data] : entries) {
+    if (ends_with(name, "weights_config.json"))
+      data = str(R"({"config":{"w":{"path_name":"weight_0","is_param":true,"use_pickle":true,"tensor_meta":)",
+                 model.weight_meta, "}}}");
+    if (ends_with(name, "weight_0")) data = pickled_wrapper();
+  }
+  return write_zip(entries);
+}
+
+TEST(Reader, PartsOfATensorSubclassBecomeParameters) {
+  const Program program = read_bytes(wrapped_model("qdata", false));
+  verify(program);
+  ASSERT_EQ(program.graph.inputs.size(), 2u);
+  EXPECT_EQ(program.input_specs[0].kind, InputKind::parameter);
+  EXPECT_EQ(program.input_specs[0].target, "w.qdata");
+  EXPECT_EQ(program.constants.size(), 1u);  // parts that nobody takes are left out
+  EXPECT_EQ(program.constants.at("w.qdata").item(1), Scalar(2.0));
+  ASSERT_EQ(program.graph.nodes.size(), 1u);
+  EXPECT_EQ(program.graph.nodes.front()->find("other")->as_value(), program.graph.inputs[0]);
+}
+
+TEST(Reader, ATensorSubclassUsedAsAWholeIsRefused) {
+  try {
+    read_bytes(wrapped_model("", true));
+    ADD_FAILURE() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0254");
+    for (const char* said : {"Int8Tensor", "aten.mul.Tensor", "unwrap_tensor_subclass", "layer.py"})
+      EXPECT_NE(std::string(error.what()).find(said), std::string::npos) << error.what();
+  }
+  EXPECT_EQ(code_of(wrapped_model("other", false)), "K0254");
 }
 
 }  // namespace

@@ -18,10 +18,13 @@ Format format_of(const std::string& path) {
   if (end == ".npy") return Format::npy;
   if (end == ".npz") return Format::npz;
   if (end == ".safetensors") return Format::safetensors;
+  if (is_stream(path)) return Format::pt;
   fail_user("K0150", str(path, ": tensors are read and written as .pt, .npy, .npz or .safetensors"));
 }
 
 }  // namespace
+
+bool is_pt_file(const std::string& path) { return format_of(path) == Format::pt; }
 
 TensorFile read_tensor_file(const std::string& path) {
   const Format format = format_of(path);
@@ -40,9 +43,9 @@ TensorFile read_tensor_file(const std::string& path) {
   fail_bug("unknown format of a tensor file");
 }
 
-void write_tensor_file(const std::string& path, const TensorFile& file) {
+void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name) {
   KILN_CHECK(file.names.empty() || file.names.size() == file.items.size(), "names and items differ in number");
-  const Format format = format_of(path);
+  const Format format = format_of(name.empty() ? path : name);
   AtomicFile out(path);
   const ZipWriter::Sink sink = [&out](ByteSpan bytes) { out.write(bytes); };
   switch (format) {

@@ -24,7 +24,10 @@ struct TensorFile {
 
 // By the extension: .pt (also .pth, .bin), .npy, .npz, .safetensors.
 TensorFile read_tensor_file(const std::string& path);
-void write_tensor_file(const std::string& path, const TensorFile& file);
+// To a device, pipe or descriptor without such an extension (/dev/null, /dev/stdout) as .pt. `name` has the extension
+// where the path is only where the user's name leads to.
+void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name = "");
+bool is_pt_file(const std::string& path);  // by the extension; throws K0150 when it is none that is read
 
 // The formats over bytes in memory, which `keep` keeps alive (nothing: the tensors are copied out). `label` names the
 // file in messages.

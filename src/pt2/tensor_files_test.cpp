@@ -253,5 +253,157 @@ TEST(TensorFiles, HostilePtIsRefused) {
   EXPECT_EQ(read_error(pt_with_pickle(system.finish())), "K0151");
 }
 
+// Writes the calls that Python's pickles of tensors are made of.
+struct TensorPickle {
+  PickleWriter w;
+  void plain(int64_t size) {
+    w.global("torch._utils", "_rebuild_tensor_v2");
+    w.mark();
+    w.mark();
+    w.string("storage");
+    w.global("torch", "FloatStorage");
+    w.string("0");
+    w.string("cpu");
+    w.integer(6);
+    w.tuple();
+    w.persistent_id();
+    w.integer(0);
+    for (int64_t v : {size, int64_t{1}}) {
+      w.mark();
+      w.integer(v);
+      w.tuple();
+    }
+    w.boolean(false);
+    w.none();
+    w.tuple();
+    w.reduce();
+  }
+  // A tensor of a Python class that is made of others.
+  void begin_wrapper(const char* name) {
+    w.global("torch._tensor", "_rebuild_from_type_v2");
+    w.mark();
+    w.global("torch._utils", "_rebuild_wrapper_subclass");
+    w.global("torchao.quantization", name);
+    w.mark();
+    w.global("torchao.quantization", name);
+    w.tuple();
+    w.empty_dict();
+    w.mark();
+  }
+  void end_wrapper() {
+    w.set_items();
+    w.tuple();
+    w.reduce();
+  }
+  void whole_wrapper() {
+    begin_wrapper("Int8Tensor");
+    w.string("qdata");
+    plain(4);
+    w.string("block_size");
+    w.integer(1);
+    w.string("scale");
+    plain(2);
+    end_wrapper();
+  }
+};
+
+TEST(TensorFiles, TensorsMadeOfOthersAreTheirParts) {
+  TensorPickle p;
+  p.w.empty_dict();
+  p.w.mark();
+  p.w.string("w");
+  p.whole_wrapper();
+  p.w.string("outer");
+  p.w.global("torch._utils", "_rebuild_parameter");
+  p.w.mark();
+  p.begin_wrapper("Nested");
+  p.w.string("inner");
+  p.whole_wrapper();
+  p.end_wrapper();
+  p.w.boolean(false);
+  p.w.none();
+  p.w.tuple();
+  p.w.reduce();
+  p.w.set_items();
+  const std::string bytes = pt_with_pickle(p.w.finish());
+  const TensorFile file = read_pt({as_bytes(bytes), nullptr, "input"});
+  EXPECT_EQ(file.names, (std::vector<std::string>{"w.qdata", "w.scale", "outer.inner.qdata", "outer.inner.scale"}));
+  EXPECT_EQ(file.items[1].tensor().sizes, (std::vector<int64_t>{2}));
+}
+
+std::string message_of(const std::string& pt) {
+  try {
+    read_pt({as_bytes(pt), nullptr, "input"});
+  } catch (const Error& error) {
+    return str(error.code(), ": ", error.message());
+  }
+  return "";
+}
+
+// In a list nothing can be named: the message says what to give instead.
+TEST(TensorFiles, ATensorMadeOfOthersIsNoTensor) {
+  TensorPickle p;
+  p.w.empty_list();
+  p.w.mark();
+  p.whole_wrapper();
+  p.w.appends();
+  const std::string message = message_of(pt_with_pickle(p.w.finish()));
+  EXPECT_EQ(message.substr(0, 5), "K0255") << message;
+  EXPECT_NE(message.find("torchao.quantization.Int8Tensor"), std::string::npos) << message;
+  EXPECT_NE(message.find("(qdata, scale)"), std::string::npos) << message;
+}
+
+// _rebuild_from_type_v2(_rebuild_tensor_v2, class, arguments, attributes), alone or as a parameter with attributes.
+std::string typed_pickle(const char* module, const char* name, bool parameter) {
+  PickleWriter w;
+  if (parameter) {
+    w.global("torch._utils", "_rebuild_parameter_with_state");
+    w.mark();
+  }
+  w.global("torch._tensor", "_rebuild_from_type_v2");
+  w.mark();
+  w.global("torch._utils", "_rebuild_tensor_v2");
+  w.global(module, name);
+  w.mark();
+  w.mark();
+  w.string("storage");
+  w.global("torch", "FloatStorage");
+  w.string("0");
+  w.string("cpu");
+  w.integer(6);
+  w.tuple();
+  w.persistent_id();
+  w.integer(0);
+  for (int64_t v : {6, 1}) {
+    w.mark();
+    w.integer(v);
+    w.tuple();
+  }
+  w.boolean(false);
+  w.none();
+  w.tuple();
+  w.empty_dict();
+  w.tuple();
+  w.reduce();
+  if (parameter) {
+    w.boolean(true);
+    w.none();
+    w.empty_dict();
+    w.tuple();
+    w.reduce();
+  }
+  return w.finish();
+}
+
+TEST(TensorFiles, ClassesOfPlainTensorsAreAClosedList) {
+  for (bool parameter : {false, true}) {
+    EXPECT_EQ(message_of(pt_with_pickle(typed_pickle("torch", "Tensor", parameter))), "");
+    EXPECT_EQ(message_of(pt_with_pickle(typed_pickle("torch.nn.parameter", "Parameter", parameter))), "");
+    const std::string message = message_of(pt_with_pickle(typed_pickle("mine", "Special", parameter)));
+    EXPECT_EQ(message.substr(0, 5), "K0255") << message;
+    EXPECT_NE(message.find("mine.Special"), std::string::npos) << message;
+  }
+}
+
 }  // namespace
 }  // namespace kiln

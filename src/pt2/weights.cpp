@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "base/json.h"
 #include "pt2/graph_json.h"
+#include "pt2/pt_archive.h"
 
 namespace kiln {
 namespace {
@@ -17,7 +18,7 @@ class WeightReader {
     const Json json = parse_json(as_text(text.bytes), str(zip_.label(), ":", config));
     for (const JsonMember& member : json.at("config").members()) {
       try {
-        add(member.key, read_payload(member.value, folder));
+        read_payload(member.key, member.value, folder);
       } catch (Error& error) {
         fail_again(error, member.key);
       }
@@ -37,7 +38,7 @@ class WeightReader {
     }
   }
 
-  std::map<std::string, Tensor> weights;
+  Weights weights;
 
  private:
   [[noreturn]] void fail_again(const Error& error, const std::string& name) const {
@@ -45,7 +46,7 @@ class WeightReader {
   }
 
   void add(const std::string& name, Tensor tensor) {
-    if (!weights.emplace(name, std::move(tensor)).second)
+    if (!weights.tensors.emplace(name, std::move(tensor)).second)
       fail_user("K0164", str(zip_.label(), ": the weight ", quote(name), " comes twice"));
   }
 
@@ -54,14 +55,25 @@ class WeightReader {
     return {data.bytes, data.keep != nullptr ? data.keep : keep_, str(zip_.label(), ":", entry)};
   }
 
-  Tensor read_payload(const Json& payload, const std::string& folder) {
-    const std::string entry = folder + payload.at("path_name").as_string();
-    if (payload.at("use_pickle").as_bool()) {
-      const TensorFile content = read_pt(entry_bytes(entry));
-      if (content.items.size() != 1 || !content.items[0].is_tensor())
-        fail_unsupported("K0165", "a pickled object that is no plain tensor is not supported");
-      return content.items[0].tensor();
+  void add_pickled(const std::string& name, PtArchive& archive, const PickleValue& value) {
+    if (const auto made = PtArchive::wrapper(value)) {
+      weights.wrappers[name] = made->class_name;
+      for (const auto& [part, inner] : made->parts) add_pickled(str(name, ".", part), archive, *inner);
+      return;
     }
+    const Datum datum = archive.datum(value);
+    if (!datum.is_tensor()) fail_unsupported("K0165", "a pickled object that is no plain tensor is not supported");
+    add(name, datum.tensor());
+  }
+
+  void read_payload(const std::string& name, const Json& payload, const std::string& folder) {
+    const std::string entry = folder + payload.at("path_name").as_string();
+    if (!payload.at("use_pickle").as_bool()) return add(name, read_plain(payload, entry));
+    PtArchive archive(entry_bytes(entry));
+    add_pickled(name, archive, archive.root());
+  }
+
+  Tensor read_plain(const Json& payload, const std::string& entry) {
     const Json* meta = payload.find_value("tensor_meta");
     if (meta == nullptr) fail_unsupported("K0165", "an object that is no tensor is not supported");
     const TensorType type = read_tensor_meta(*meta, no_symbols_);
@@ -101,8 +113,7 @@ class WeightReader {
 
 }  // namespace
 
-std::map<std::string, Tensor> read_weights(const ZipReader& zip, const ArchiveLayout& layout,
-                                           const std::shared_ptr<const void>& keep) {
+Weights read_weights(const ZipReader& zip, const ArchiveLayout& layout, const std::shared_ptr<const void>& keep) {
   WeightReader reader(zip, keep);
   reader.read_config(layout.weights_config, layout.weights_folder);
   reader.read_config(layout.constants_config, layout.constants_folder);

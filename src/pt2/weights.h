@@ -8,8 +8,12 @@
 
 namespace kiln {
 
-// By fully qualified name. Names that the file lets share a storage share it here.
-std::map<std::string, Tensor> read_weights(const ZipReader& zip, const ArchiveLayout& layout,
-                                           const std::shared_ptr<const void>& keep);
+struct Weights {
+  // By fully qualified name. Names that the file lets share a storage share it here.
+  std::map<std::string, Tensor> tensors;
+  // Weights that are made of others, which are in `tensors` under "<name>.<part>": name -> class.
+  std::map<std::string, std::string> wrappers;
+};
+Weights read_weights(const ZipReader& zip, const ArchiveLayout& layout, const std::shared_ptr<const void>& keep);
 
 }  // namespace kiln

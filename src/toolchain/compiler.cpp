@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
+#include "toolchain/object_check.h"
 #include "toolchain/process.h"
 
 namespace kiln {
@@ -45,9 +46,25 @@ std::string first_lines(const std::string& output) {
 
 void check(const ProcessResult& result, const Compiler& compiler, TemporaryDirectory& directory) {
   if (result.exit_code == 0) return;
-  directory.keep();
-  fail_user("K0411", str("the C++ compiler ", compiler.path, " failed (exit code ", result.exit_code,
-                         ") on generated code, kept in ", directory.path(), ":\n  ", first_lines(result.output)));
+  const std::string before = directory.path(), kept = directory.keep();
+  fail_user("K0411",
+            str("the C++ compiler ", compiler.path, " failed (exit code ", result.exit_code,
+                ") on generated code, kept in ", kept, ":\n  ", first_lines(replace_all(result.output, before, kept))));
+}
+
+// What the compiler left at `path`: a file of this form, or an error of the compiler.
+std::string made_object(const std::string& path, const Compiler& compiler, const BuildRequest& request,
+                        const std::string& output) {
+  std::string bytes, problem = "there is no output";
+  if (file_exists(path)) {
+    bytes = read_file(path);
+    problem = shared_object_problem(bytes, request.functions);
+  }
+  if (!problem.empty())
+    fail_user("K0405", str("the C++ compiler ", compiler.path, " (", compiler.identity,
+                           ") ended without an error but made no shared object of the kernels: ", problem,
+                           trim(output).empty() ? "" : str("; it said:\n  ", first_lines(output))));
+  return bytes;
 }
 
 // g++ 12 sometimes breaks down on correct code at -O2 (its bug in compute_live_loop_exits); with -O1 it does not.
@@ -76,9 +93,11 @@ class JobClock {
 BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache) {
   const JobClock clock(request);
   std::string key = cache_key(compiler, request);
-  if (auto found = cache.get(key)) {
+  // Once per process: directories of compiles that were killed.
+  [[maybe_unused]] static const std::vector<std::string> strays = remove_stray_directories();
+  if (auto found = cache.get(key); found && shared_object_problem(*found, request.functions).empty()) {
     clock.done("from the cache", 0);
-    return {std::move(*found), true};
+    return {std::move(*found), true, ""};
   }
   TemporaryDirectory directory("kiln-build");
   int total = static_cast<int>(request.sources.size()), done = 0;
@@ -89,12 +108,14 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
     arguments.insert(arguments.end(), tail.begin(), tail.end());
     return arguments;
   };
+  std::string said;  // by the last run of the compiler
   auto check_or_retry = [&](ProcessResult result, std::vector<std::string> tail) {
     if (compiler_broke_down(result)) {
       tail.insert(tail.begin(), "-O1");
-      result = run_process(command(std::move(tail)));
+      result = run_process(command(std::move(tail)), directory.path());
     }
     check(result, compiler, directory);
+    said = std::move(result.output);
   };
   // -s: symbols for dlsym, gdb and perf stay (they are dynamic); only the static symbol table goes.
   const std::vector<std::string> link = {"-shared",
@@ -114,7 +135,7 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
     std::vector<std::string> tail = link;
     tail.push_back(source_path(0));
     const double start = clock.now();
-    check_or_retry(run_process(command(tail)), tail);
+    check_or_retry(run_process(command(tail), directory.path()), tail);
     clock.done("kernels and link", start);
   } else {
     auto compile_one = [&](int i) { return std::vector<std::string>{"-c", source_path(i), "-o", object_path(i)}; };
@@ -133,18 +154,20 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
     for (int i = 0; i < total; ++i) {
       if (running.size() >= at_once) finish_one();
       starts.push_back(clock.now());
-      running.emplace_back(command(compile_one(i)));
+      running.emplace_back(command(compile_one(i)), directory.path());
     }
     while (!running.empty()) finish_one();
     std::vector<std::string> tail = link;
     for (int i = 0; i < total; ++i) tail.push_back(object_path(i));
     const double start = clock.now();
-    check(run_process(command(tail)), compiler, directory);
+    ProcessResult linked = run_process(command(tail), directory.path());
+    check(linked, compiler, directory);
+    said = std::move(linked.output);
     clock.done("link", start);
   }
   if (request.progress) request.progress(total, total);
-  BuildResult result{read_file(output), false};
-  cache.put(key, result.shared_object);
+  BuildResult result{made_object(output, compiler, request, said), false, ""};
+  result.not_kept = cache.put(key, result.shared_object);
   return result;
 }
 
@@ -156,7 +179,7 @@ void check_syntax(const Compiler& compiler, const BuildRequest& request) {
     std::vector<std::string> arguments = {compiler.path};
     arguments.insert(arguments.end(), request.flags.begin(), request.flags.end());
     arguments.insert(arguments.end(), {"-fsyntax-only", path});
-    check(run_process(arguments), compiler, directory);
+    check(run_process(arguments, directory.path()), compiler, directory);
   }
 }
 

@@ -19,6 +19,7 @@ Compiler find_compiler(const std::string& wish = "");
 struct BuildRequest {
   std::vector<std::string> sources;  // texts, one translation unit each
   std::vector<std::string> flags;
+  std::vector<std::string> functions;  // that the object must have
   std::function<void(int done, int total)> progress;
   // Told when a run of the compiler (or the look into the cache) has ended; start in ms since the build began.
   std::function<void(const std::string& name, double start_ms, double run_ms)> job;
@@ -27,10 +28,11 @@ struct BuildRequest {
 struct BuildResult {
   std::string shared_object;  // its bytes
   bool from_cache = false;
+  std::string not_kept;  // why the cache could not take it; empty: it did, or there is none
 };
 
 // Compiles the units (as many at once as there are processors) and links them. Throws K0411 with the compiler's
-// message.
+// message, K0405 when it ends without an error and has made no object with these functions.
 BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& request, const KernelCache& cache);
 
 // Has the compiler read the units without making code. Throws K0411 as build_shared_object does.

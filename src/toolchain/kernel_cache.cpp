@@ -39,11 +39,13 @@ KernelCache::KernelCache(std::string directory) : directory_(std::move(directory
     problem_ = error.message();
     return;
   }
-  struct stat info;
+  struct stat info, link;
   if (stat(directory_.c_str(), &info) != 0 || !S_ISDIR(info.st_mode)) {
     problem_ = str(directory_, " is no directory");
   } else if (info.st_uid != geteuid()) {
     problem_ = str(directory_, " belongs to another user");
+  } else if (lstat(directory_.c_str(), &link) == 0 && link.st_uid != geteuid() && link.st_uid != 0) {
+    problem_ = str(directory_, " is a link of another user");  // the user's own link to a larger disk is fine
   } else if (info.st_mode & 0022) {
     problem_ = str(directory_, " can be written by others");
   } else {
@@ -54,7 +56,9 @@ KernelCache::KernelCache(std::string directory) : directory_(std::move(directory
 std::optional<std::string> KernelCache::get(const std::string& key) const {
   if (!usable_) return std::nullopt;
   std::string path = join_path(directory_, key);
-  if (!file_exists(path)) return std::nullopt;
+  struct stat info;
+  // Another user's entry could only be there if the directory was open to others at some time.
+  if (lstat(path.c_str(), &info) != 0 || !S_ISREG(info.st_mode) || info.st_uid != geteuid()) return std::nullopt;
   try {
     std::string contents = read_file(path);
     if (contents.size() < hash_characters) return std::nullopt;
@@ -87,13 +91,14 @@ std::vector<CacheEntry> KernelCache::clear() const {
   return removed;
 }
 
-void KernelCache::put(const std::string& key, std::string_view bytes) const {
-  if (!usable_) return;
+std::string KernelCache::put(const std::string& key, std::string_view bytes) const {
+  if (!usable_) return "";
   try {
-    write_file_atomic(join_path(directory_, key), sha256_hex(bytes) + std::string(bytes));
-  } catch (const Error&) {
-    // A full or read-only disk makes the next compile slower, nothing else.
+    write_file_atomic(join_path(directory_, key), sha256_hex(bytes) + std::string(bytes), FileAccess::owner);
+  } catch (const Error& error) {
+    return error.message();  // a full or read-only disk makes the next compile slower, nothing else
   }
+  return "";
 }
 
 }  // namespace kiln

@@ -26,7 +26,8 @@ class KernelCache {
   const std::string& problem() const { return problem_; }
   const std::string& directory() const { return directory_; }
   std::optional<std::string> get(const std::string& key) const;
-  void put(const std::string& key, std::string_view bytes) const;  // failing to write is no error
+  // Why it was not kept, which is no error; empty: it was, or there is no cache.
+  std::string put(const std::string& key, std::string_view bytes) const;
   // Files that have the names of entries, newest first; others in the directory are not ours.
   std::vector<CacheEntry> entries() const;
   std::vector<CacheEntry> clear() const;  // removes them; gives those that were removed

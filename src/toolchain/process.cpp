@@ -11,6 +11,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "base/leftovers.h"
 
 extern char** environ;
 
@@ -27,7 +28,27 @@ std::string find_program(const std::string& name) {
   return "";
 }
 
-Process::Process(const std::vector<std::string>& arguments) {
+namespace {
+
+// The environment of this process with another TMPDIR.
+std::vector<std::string> environment_with(const std::string& temporary) {
+  std::vector<std::string> out;
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
+    if (!starts_with(*entry, "TMPDIR=")) out.emplace_back(*entry);
+  out.push_back("TMPDIR=" + temporary);
+  return out;
+}
+
+std::vector<char*> pointers(const std::vector<std::string>& texts) {
+  std::vector<char*> out;
+  for (const std::string& text : texts) out.push_back(const_cast<char*>(text.c_str()));
+  out.push_back(nullptr);
+  return out;
+}
+
+}  // namespace
+
+Process::Process(const std::vector<std::string>& arguments, const std::string& temporary) {
   std::string program = find_program(arguments.at(0));
   if (program.empty()) fail_user("K0412", str("the program ", arguments[0], " is not in PATH"));
   int ends[2];
@@ -37,10 +58,11 @@ Process::Process(const std::vector<std::string>& arguments) {
   posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
-  std::vector<char*> argv;
-  for (const std::string& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
-  argv.push_back(nullptr);
-  int error = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environ);
+  const std::vector<char*> argv = pointers(arguments);
+  const std::vector<std::string> changed = temporary.empty() ? std::vector<std::string>() : environment_with(temporary);
+  const std::vector<char*> environment = pointers(changed);
+  int error = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(),
+                          temporary.empty() ? environ : environment.data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (error != 0) {
@@ -49,9 +71,10 @@ Process::Process(const std::vector<std::string>& arguments) {
     fail_user("K0412", str("cannot start ", program, ": ", std::strerror(error)));
   }
   output_ = ends[0];
+  left_ = std::make_unique<LeftoverProcess>(pid_);
 }
 
-Process::Process(Process&& other) noexcept : pid_(other.pid_), output_(other.output_) {
+Process::Process(Process&& other) noexcept : pid_(other.pid_), output_(other.output_), left_(std::move(other.left_)) {
   other.pid_ = other.output_ = -1;
 }
 
@@ -73,6 +96,7 @@ ProcessResult Process::wait() {
     result.output.append(buffer, static_cast<size_t>(got));
   }
   int status = 0;
+  left_.reset();  // before its number can be another's
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {
   }
   pid_ = -1;
@@ -80,6 +104,8 @@ ProcessResult Process::wait() {
   return result;
 }
 
-ProcessResult run_process(const std::vector<std::string>& arguments) { return Process(arguments).wait(); }
+ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& temporary) {
+  return Process(arguments, temporary).wait();
+}
 
 }  // namespace kiln

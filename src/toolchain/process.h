@@ -1,9 +1,12 @@
 // Runs programs: argument vector, no shell, output captured.
 #pragma once
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace kiln {
+
+class LeftoverProcess;  // base/leftovers.h
 
 struct ProcessResult {
   int exit_code = -1;  // 128 + signal when killed
@@ -13,7 +16,8 @@ struct ProcessResult {
 // A program started and not yet waited for. Several may run at once.
 class Process {
  public:
-  explicit Process(const std::vector<std::string>& arguments);  // arguments[0] is looked up in PATH; throws K0412
+  // arguments[0] is looked up in PATH; throws K0412. `temporary` is its directory for temporary files; empty: ours.
+  explicit Process(const std::vector<std::string>& arguments, const std::string& temporary = "");
   Process(Process&& other) noexcept;
   Process& operator=(Process&&) = delete;
   ~Process();  // kills and reaps what was not waited for
@@ -22,9 +26,10 @@ class Process {
  private:
   int pid_ = -1;
   int output_ = -1;
+  std::unique_ptr<LeftoverProcess> left_;
 };
 
-ProcessResult run_process(const std::vector<std::string>& arguments);
+ProcessResult run_process(const std::vector<std::string>& arguments, const std::string& temporary = "");
 // Absolute path of a program in PATH, or empty.
 std::string find_program(const std::string& name);
 

@@ -19,10 +19,11 @@ CompileObservers compile_observers(const Settings& settings) {
   CompileObservers all;
   LogSelection selection(settings.get_list("TORCH_LOGS"));
   if (selection.any() || selection.help())
-    all.add(make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")));
+    all.add_if_possible("no log",
+                        [&] { return make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")); });
   if (debug_directory_wanted(settings)) all.add(make_debug_directory(debug_run_directory(settings)));
   if (const std::string directory = settings.get_string("TORCH_TRACE"); !directory.empty())
-    all.add(make_compile_trace(directory));
+    all.add_if_possible("no trace", [&] { return make_compile_trace(directory); });
   return all;
 }
 

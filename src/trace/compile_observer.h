@@ -86,6 +86,15 @@ class CompileObserver {
 class CompileObservers : public CompileObserver {
  public:
   void add(std::unique_ptr<CompileObserver> observer) { list_.push_back(std::move(observer)); }
+  // One that may not be possible (its directory cannot be written): then a note says so.
+  template <class Make>
+  void add_if_possible(const char* what, Make make) {
+    try {
+      add(make());
+    } catch (const Error& error) {
+      problems_.push_back(str(what, ": ", error.message()));
+    }
+  }
   bool empty() const { return list_.empty(); }
   void started(const CompileStart& event) override {
     each([&](CompileObserver& o) { o.started(event); });

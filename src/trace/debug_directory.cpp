@@ -29,10 +29,12 @@ class DebugDirectory : public CompileObserver {
   void started(const CompileStart& start) override {
     package_path_ = start.package_path;
     model_name_ = start.program->name;
+    make_private_directory(run_directory_);  // weights and source are in it
     const std::string wish = join_path(run_directory_, folder_for(start));
-    directory_ = wish;
-    for (int i = 1; file_exists(directory_); ++i) directory_ = str(wish, "_", i);
-    make_directories(directory_);
+    std::string folder = wish;
+    for (int i = 1; file_exists(folder); ++i) folder = str(wish, "_", i);
+    make_directories(folder, 0700);
+    directory_ = folder;  // from here on there is something to write to
     // Schemas say which arguments go by position. An operator that nobody knows is the compile's error to report.
     Program named = start.program->clone();
     try {
@@ -71,7 +73,7 @@ class DebugDirectory : public CompileObserver {
                values_file, " beside this file.");
   }
   void write(const char* name, const std::string& contents) {
-    write_file_atomic(join_path(directory_, name), contents);
+    write_file_atomic(join_path(directory_, name), contents, FileAccess::owner);
   }
 
   std::string run_directory_, directory_, package_path_, model_name_;

@@ -148,9 +148,10 @@ class PythonPrinter {
     // These call a function and do nothing else: it is called right here.
     if (target == "higher_order.wrap_with_set_grad_enabled" || target == "higher_order.wrap_with_autocast")
       return wrapped_call(node);
-    if (starts_with(target, "_operator.")) return str(target.substr(1), "(", arguments(node), ")");
-    if (starts_with(target, "math.") || starts_with(target, "torch.")) return str(target, "(", arguments(node), ")");
-    return str("torch.ops.", target, "(", arguments(node), ")");
+    if (starts_with(target, "_operator.")) return str(python_path(target.substr(1)), "(", arguments(node), ")");
+    if (starts_with(target, "math.") || starts_with(target, "torch."))
+      return str(python_path(target), "(", arguments(node), ")");
+    return str("torch.ops.", python_path(target), "(", arguments(node), ")");
   }
 
   std::string wrapped_call(const Node& node) {
@@ -182,7 +183,7 @@ class PythonPrinter {
       const int place = schema ? schema->find(named.name) : -1;
       positional &= python || named.name.empty() || (place == static_cast<int>(i) && !schema->args[i].keyword_only);
       const std::string text = argument(named.arg, higher);
-      texts.push_back(positional || named.name.empty() ? text : str(named.name, "=", text));
+      texts.push_back(positional || named.name.empty() ? text : str(python_name(named.name), "=", text));
     }
     return join(texts, ", ");
   }
@@ -191,10 +192,7 @@ class PythonPrinter {
     if (node.origins.empty()) return "";
     const SourceLine* at = node.origins.front().line();
     if (!at) return "";
-    std::string text = str("# File: ", at->file, ":", at->line, " in ", at->function, ", code: ", at->text);
-    for (char& c : text)
-      if (static_cast<unsigned char>(c) < ' ') c = ' ';
-    return text;
+    return comment_text(str("# File: ", at->file, ":", at->line, " in ", at->function, ", code: ", at->text));
   }
 
   std::string out_;
@@ -249,12 +247,6 @@ void print_returns(const Program& program, PythonPrinter& printer) {
   printer.line(2, str("return (", outputs, ")"));
 }
 
-std::string comment_lines(const std::string& text) {
-  std::string out;
-  for (const std::string& line : split(text, '\n')) out += str("#", line.empty() ? "" : " ", line, "\n");
-  return out;
-}
-
 }  // namespace
 
 std::string readable_python(const Program& program) {
@@ -269,13 +261,14 @@ std::string readable_python(const Program& program) {
   std::string what;
   for (size_t i = 0; i < graph.inputs.size() && i < program.input_specs.size(); ++i)
     if (!program.input_specs[i].target.empty())
-      what += str("        # ", printer.name(graph.inputs[i]), " is ", program.input_specs[i].target, "\n");
+      what +=
+          str("        # ", printer.name(graph.inputs[i]), " is ", comment_text(program.input_specs[i].target), "\n");
   printer.body(graph, 2);
   std::string outputs;
   for (size_t i = 0; i < graph.outputs.size(); ++i) {
     outputs += printer.argument(graph.outputs[i]) + ", ";
     const OutputSpec& spec = program.output_specs[i];
-    if (!spec.target.empty()) printer.line(2, str("# output ", i, " is written back to ", spec.target));
+    if (!spec.target.empty()) printer.line(2, comment_text(str("# output ", i, " is written back to ", spec.target)));
   }
   printer.line(2, str("return (", outputs, ")"));
   return str("class GraphModule(torch.nn.Module):\n", signature, what, printer.take());
@@ -302,7 +295,7 @@ std::string runnable_python(const Program& program, const std::string& values_fi
   print_returns(program, printer);
   const std::string body = printer.take();
   const std::string symbols = symbol_lines(program, printer);
-  std::string out = comment_lines(heading);
+  std::string out = comment_lines(heading, "#");
   out += runnable_prologue;
   out += str("\nclass Model(torch.nn.Module):\n    def __init__(self, weights):\n        super().__init__()\n",
              "        self.weights = weights\n\n    def forward(self", inputs, "):\n", weights, symbols, body);

@@ -1,16 +1,11 @@
 #include "base/file.h"
+#include "base/script_text.h"
 #include "base/version.h"
 #include "trace/debug_directory.h"
 #include "trace/plan_text.h"
 
 namespace kiln {
 namespace {
-
-std::string commented(const std::string& text) {
-  std::string out;
-  for (const std::string& line : split(trim(text), '\n')) out += str("//", line.empty() ? "" : " ", line, "\n");
-  return out;
-}
 
 // The steps that run a function, with the operators and lines of each.
 std::map<int32_t, std::string> function_comments(const CodeEvent& event) {
@@ -21,15 +16,15 @@ std::map<int32_t, std::string> function_comments(const CodeEvent& event) {
   auto visit = [&](const format::Step& step, int) {
     if (step.kind != format::StepKind::kernel) return;
     std::string& text = out[step.kernel];
-    text += str("// step ", step.number, ": ", plan_step_call(*event.plan, step), "\n");
+    text += comment_lines(str("step ", step.number, ": ", plan_step_call(*event.plan, step)), "//");
     const auto found = origins.find(step.number);
     if (found == origins.end()) return;
     const format::StepOrigin& origin = *found->second;
     for (size_t i = 0; i < origin.ops.size(); ++i) {
-      text += str("//   ", origin.ops[i], " (", origin.nodes[i], ")");
-      if (!origin.modules[i].empty()) text += str(" in ", origin.modules[i]);
-      if (!origin.lines[i].empty()) text += str("  ", replace_all(origin.lines[i], "\n", " "));
-      text += "\n";
+      std::string from = str("//   ", origin.ops[i], " (", origin.nodes[i], ")");
+      if (!origin.modules[i].empty()) from += str(" in ", origin.modules[i]);
+      if (!origin.lines[i].empty()) from += str("  ", replace_all(origin.lines[i], "\n", " "));
+      text += comment_text(from) + "\n";
     }
   };
   for_each_step(event.plan->init, visit);
@@ -40,10 +35,10 @@ std::map<int32_t, std::string> function_comments(const CodeEvent& event) {
 }  // namespace
 
 std::string output_code_cpp(const CodeEvent& event, const std::string& model_name) {
-  std::string out = str("// ", model_name, ", compiled by Kiln ",
+  std::string out = str("// ", comment_text(model_name), ", compiled by Kiln ",
                         event.recorded ? event.plan->kiln_version : version_text, " for ", event.target->name, " (",
                         event.target->lanes, " lanes of f32)\n// flags: ", join(event.code->flags, " "), "\n//\n");
-  out += commented(plan_text(*event.plan)) + "\n";
+  out += comment_lines(trim(plan_text(*event.plan)), "//") + "\n";
   const std::map<int32_t, std::string> comments = function_comments(event);
   if (event.recorded) {
     // The units as they were compiled, whatever this Kiln would put in front of them.
@@ -74,9 +69,10 @@ PACKAGE = $PACKAGE
 
 cpp_source = r"""
 )py";
-  out = replace_all(out, "$PACKAGE", quote(package_path));
+  out = replace_all(out, "$PACKAGE", python_quote(package_path));
   out += replace_all(cpp, "\"\"\"", "''");
-  out += R"py("""
+  // Only in the text of this file: "$VALUES" may stand in a path.
+  return out + replace_all(R"py("""
 
 
 def load(path=None, device_index=-1):
@@ -96,8 +92,8 @@ if __name__ == "__main__":
     while f"inputs/{len(inputs)}" in values:
         inputs.append(values[f"inputs/{len(inputs)}"])
     print(call(inputs))
-)py";
-  return replace_all(out, "$VALUES", quote(values_file));
+)py",
+                           "$VALUES", python_quote(values_file));
 }
 
 }  // namespace kiln

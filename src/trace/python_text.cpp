@@ -39,29 +39,21 @@ std::string python_scalar(const Scalar& scalar) {
   return str("complex(", python_float(scalar.as_complex().real()), ", ", python_float(scalar.as_complex().imag()), ")");
 }
 
-std::string python_quote(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (c == '\'' || c == '\\') {
-      out += '\\';
-      out += c;
-    } else if (c == '\n') {
-      out += "\\n";
-    } else if (byte < ' ' || byte == 127) {
-      out += str("\\x", "0123456789abcdef"[byte >> 4], "0123456789abcdef"[byte & 15]);
-    } else {
-      out += c;
-    }
-  }
-  return out + "'";
-}
-
 std::string python_name(std::string_view text) {
   std::string out;
   for (const char c : text) out += isalnum(static_cast<unsigned char>(c)) || c == '_' ? c : '_';
   if (out.empty() || isdigit(static_cast<unsigned char>(out[0]))) out.insert(out.begin(), '_');
   return keywords().contains(out) ? out + "_" : out;
+}
+
+std::string python_path(std::string_view text) {
+  bool start = true, plain = !text.empty();
+  for (const char c : text) {
+    plain &= isalnum(static_cast<unsigned char>(c)) || c == '_' || (c == '.' && !start);
+    plain &= !(start && isdigit(static_cast<unsigned char>(c)));
+    start = c == '.';
+  }
+  return plain && !start ? std::string(text) : str("no_such_function[", python_quote(text), "]");
 }
 
 std::string python_expression(const Expr& expr) {

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/version.h"
 #include "trace/report_page.h"
+#include "trace/report_redact.h"
 
 namespace kiln {
 namespace {
@@ -47,12 +48,6 @@ std::string text_of(const Json& record, std::string_view key) {
   return value && value->is_string() ? value->as_string() : "";
 }
 
-// "dir/model.py:42 in forward:  y = f(x)" without the folder and the code.
-std::string without_source(const std::string& line) {
-  const size_t code = line.find(":  ");
-  return file_name(code == std::string::npos ? line : line.substr(0, code));
-}
-
 // The parts of one compile that records are appended to.
 struct Compile {
   Json head = Json::object();
@@ -88,6 +83,8 @@ class Builder {
           str(name, ": ", bad, " of ", number, " lines could not be read (the process may have been ended)"));
   }
 
+  void add_problem(const std::string& text) { problems_.push(text); }
+
   Json finish(int files) {
     Json out = Json::object();
     out.set("kiln_version", version_text);
@@ -111,7 +108,7 @@ class Builder {
   void take(const std::string& type, const Json& record) {
     if (!record.is_object()) fail_user("K0144", "a record of a trace is an object");
     if (type == "compile_start") return start(record);
-    if (type == "error") return error(record);
+    if (type == "error") return errors_.push(members_of(record));
     if (type == "run") return runs_.push(members_of(record));
     if (type == "numerics") return numerics_.push(members_of(record));
     if (type == "session") return;
@@ -121,10 +118,7 @@ class Builder {
   void start(const Json& record) {
     compiles_.emplace_back();
     open_ = true;
-    Json head = members_of(record);
-    if (options_.redact)
-      for (const char* path : {"model_path", "package_path"}) head.set(path, file_name(text_of(head, path)));
-    compiles_.back().head = std::move(head);
+    compiles_.back().head = members_of(record);
   }
 
   void part(const std::string& type, const Json& record) {
@@ -132,13 +126,13 @@ class Builder {
     Compile& now = compiles_.back();
     if (type == "pass") now.passes.push(members_of(record));
     if (type == "job") now.jobs.push(members_of(record));
-    if (type == "stage" && !options_.redact) stage(record, now);
+    if (type == "stage") stage(record, now);
     if (type == "fusion") decisions(record, now);
     if (type == "note") now.notes.push(members_of(record));
-    if (type == "kernel") kernel(record, now);
+    if (type == "kernel") now.kernels.push(members_of(record));
     if (type == "guards") now.guards = members_of(record);
     if (type == "memory") now.memory = members_of(record);
-    if (type == "values" && !options_.redact) now.values = record.at("values");
+    if (type == "values") now.values = record.at("values");
     if (type == "compile_end") now.end = members_of(record);
   }
 
@@ -156,40 +150,6 @@ class Builder {
       one.set("pass", text_of(record, "pass"));
       now.fusion.push(std::move(one));
     }
-  }
-
-  void kernel(const Json& record, Compile& now) {
-    if (!options_.redact) return now.kernels.push(members_of(record));
-    Json one = Json::object();
-    for (const JsonMember& member : record.members()) {
-      if (member.key == "type" || member.key == "time" || member.key == "source" || member.key == "loops") continue;
-      if (member.key != "origins") {
-        one.set(member.key, member.value);
-        continue;
-      }
-      Json origins = Json::array();
-      for (Json origin : member.value.items()) {
-        origin.set("line", without_source(text_of(origin, "line")));
-        origins.push(std::move(origin));
-      }
-      one.set("origins", std::move(origins));
-    }
-    now.kernels.push(std::move(one));
-  }
-
-  void error(const Json& record) {
-    Json one = members_of(record);
-    if (options_.redact) {
-      one.set("message", split(text_of(one, "message"), '\n')[0]);
-      one.set("text", "");
-      if (const Json* where = one.find("where"); where && where->is_object()) {
-        Json kept = *where;
-        kept.set("text", "");
-        kept.set("file", file_name(text_of(kept, "file")));
-        one.set("where", std::move(kept));
-      }
-    }
-    errors_.push(std::move(one));
   }
 
   // The steps of a run first; those that only run when weights are loaded after them.
@@ -252,13 +212,18 @@ Json report_data(const std::string& trace_directory, const ReportOptions& option
   int files = 0;
   for (const std::string& name : list_directory(trace_directory)) {
     if (!ends_with(name, ".jsonl")) continue;
-    builder.read_file_of_trace(join_path(trace_directory, name), name);
+    try {
+      builder.read_file_of_trace(join_path(trace_directory, name), name);
+    } catch (const Error& error) {
+      builder.add_problem(str(name, ": ", error.message()));
+    }
     ++files;
   }
   if (files == 0)
     fail_user("K0144",
               str(trace_directory, " holds no trace (*.jsonl); compile or run with TORCH_TRACE=", trace_directory));
-  return builder.finish(files);
+  const Json report = builder.finish(files);
+  return options.redact ? redacted_report(report) : report;
 }
 
 std::string report_html(const Json& report) {

@@ -11,8 +11,7 @@
 namespace kiln {
 
 struct ReportOptions {
-  // Leaves out what tells of the model's source and values: graph and loop texts, generated code, the user's source
-  // lines (file names and numbers stay), paths, messages of errors beyond their first line.
+  // Leaves out what tells of the model's source, values and names (report_redact.h).
   bool redact = false;
 };
 

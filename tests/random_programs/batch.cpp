@@ -88,7 +88,7 @@ class Child {
     try {
       ExecutableOptions options;
       options.backend = Backend::loops;
-      CallResult result = make_executable(one.random.program, options)->call(one.random.program.sample_inputs);
+      CallResult result = make_executable(one.random.program, options)->call(one.random.given_inputs);
       return judged(one, "loops", observe(result.outputs, result.inputs, result.state));
     } catch (const std::exception& error) {
       thrown(one, "loops", error);
@@ -99,10 +99,10 @@ class Child {
   void run_compiled(const std::vector<Case*>& cases) {
     if (cases.empty()) return;
     Combiner combiner;
-    for (const Case* one : cases) combiner.add(one->random.program);
+    for (const Case* one : cases) combiner.add(one->random);
     CallResult result;
     try {
-      result = make_executable(combiner.program(), {})->call(combiner.program().sample_inputs);
+      result = make_executable(combiner.program(), {})->call(combiner.given_inputs());
     } catch (const std::exception& error) {
       if (cases.size() == 1) return thrown(*cases[0], "compiled", error);
       auto middle = cases.begin() + static_cast<std::ptrdiff_t>(cases.size() / 2);

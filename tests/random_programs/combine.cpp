@@ -86,9 +86,10 @@ class Copying {
 
 }  // namespace
 
-void Combiner::add(const Program& from) {
+void Combiner::add(const RandomProgram& from) {
   spans_.push_back({out_.graph.outputs.size(), out_.sample_inputs.size()});
-  Copying(from, out_, prefix_of(count_++)).run();
+  Copying(from.program, out_, prefix_of(count_++)).run();
+  given_inputs_.insert(given_inputs_.end(), from.given_inputs.begin(), from.given_inputs.end());
 }
 
 Observed Combiner::part(const CallResult& result, size_t i) const {

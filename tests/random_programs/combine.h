@@ -6,8 +6,9 @@ namespace kiln::random_programs {
 
 class Combiner {
  public:
-  void add(const Program& from);
+  void add(const RandomProgram& from);
   const Program& program() const { return out_; }
+  const std::vector<Datum>& given_inputs() const { return given_inputs_; }
   // The part of a call's result that belongs to program number i.
   Observed part(const CallResult& result, size_t i) const;
 
@@ -16,6 +17,7 @@ class Combiner {
     size_t outputs, inputs;  // where they begin
   };
   Program out_;
+  std::vector<Datum> given_inputs_;
   std::vector<Span> spans_;
   size_t count_ = 0;
 };

@@ -191,12 +191,28 @@ class Drawing {
 
 }  // namespace
 
+namespace {
+
+RandomProgram with_layouts(RandomProgram random, const DrawOptions& options) {
+  Dice dice(options.seed ^ 0x5bd1e995);
+  for (size_t i = 0; i < random.program.graph.inputs.size(); ++i) {
+    bool moved = dice.chance(options.strided);
+    uint64_t layout = dice.next() | 1;
+    if (moved && random.program.input_specs[i].kind == InputKind::user)
+      random.sources.at(random.program.graph.inputs[i]->name).layout = layout;
+  }
+  fill_values(random);
+  return random;
+}
+
+}  // namespace
+
 RandomProgram draw_program(const std::vector<const OpRecord*>& operators, const DrawOptions& options) {
   Drawing drawing(options);
   Dice dice(options.seed + 12345);
   for (const OpRecord* record : options.required) drawing.add(*record);
   for (int i = 0; i < options.more; ++i) drawing.add(*dice.pick(operators));
-  return drawing.finish();
+  return with_layouts(drawing.finish(), options);
 }
 
 }  // namespace kiln::random_programs

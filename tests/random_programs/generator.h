@@ -16,6 +16,7 @@ struct DrawOptions {
   bool symbolic = false;                  // about two of three sizes become symbols
   std::vector<const OpRecord*> required;  // drawn first, each where some sample of it fits
   int more = 3;                           // operators drawn freely afterwards
+  double strided = 0.5;                   // how many of the user inputs are given in another layout than exported
 };
 
 RandomProgram draw_program(const std::vector<const OpRecord*>& operators, const DrawOptions& options);

@@ -96,7 +96,10 @@ Observed observe(const std::vector<Datum>& outputs, const std::vector<Datum>& in
                  const std::map<std::string, Tensor>& state) {
   Observed out;
   for (size_t i = 0; i < outputs.size(); ++i) out.emplace_back(str("output ", i), outputs[i]);
-  for (size_t i = 0; i < inputs.size(); ++i) out.emplace_back(str("input ", i, " after the call"), inputs[i]);
+  // Inputs keep the layout that the caller gave them: the values are compared.
+  for (size_t i = 0; i < inputs.size(); ++i)
+    out.emplace_back(str("input ", i, " after the call"),
+                     inputs[i].is_tensor() ? Datum{inputs[i].tensor().as_contiguous()} : inputs[i]);
   for (const auto& [name, tensor] : state) out.emplace_back("buffer " + name, Datum{tensor});
   return out;
 }

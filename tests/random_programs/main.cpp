@@ -1,9 +1,10 @@
-// kiln_random_programs --count N --seed S --jobs J [--together T] [--save DIR] [--only INDEX]
+// kiln_random_programs --count N --seed S --jobs J [--together T] [--save DIR] [--only INDEX] [--strided P]
 // kiln_random_programs --replay DIR [--jobs J]
 //
 // Draws N random programs (half of them with symbolic sizes), runs each through the reference in f32 and fp64, the
 // scheduled loops and compiled code, and says where they disagree. Failures are shrunk and, with --save, written as
-// text; --replay runs such texts again. Exit 0 only if nothing failed.
+// text; --replay runs such texts again. P percent of the inputs (50) come strided, offset or expanded instead of as
+// exported. Exit 0 only if nothing failed.
 #include <cstdio>
 #include <cstdlib>
 #include <iostream>
@@ -18,14 +19,14 @@ namespace kiln::random_programs {
 namespace {
 
 struct Options {
-  size_t count = 500, jobs = 2, together = 50, only = SIZE_MAX, shrink = 12;
+  size_t count = 500, jobs = 2, together = 50, only = SIZE_MAX, shrink = 12, strided = 50;
   uint64_t seed = 1;
   std::string save, replay;
 };
 
 [[noreturn]] void usage(const std::string& why) {
   std::cerr << why << "\nusage: kiln_random_programs [--count N] [--seed S] [--jobs J] [--together T] [--save DIR] "
-            << "[--only INDEX] [--shrink N] [--replay DIR]\n";
+            << "[--only INDEX] [--shrink N] [--strided PERCENT] [--replay DIR]\n";
   std::exit(2);
 }
 
@@ -53,6 +54,8 @@ Options parse(int argc, char** argv) {
       out.only = number();
     else if (name == "--shrink")
       out.shrink = number();
+    else if (name == "--strided")
+      out.strided = number();
     else if (name == "--save")
       out.save = value;
     else if (name == "--replay")
@@ -66,12 +69,17 @@ Options parse(int argc, char** argv) {
 // Each program must use the next few operators of a shuffled list, so that all come up equally often.
 class Source {
  public:
-  explicit Source(uint64_t seed) : seed_(seed), operators_(drawable_operators()), order_(operators_) {
+  Source(uint64_t seed, size_t strided)
+      : seed_(seed),
+        strided_(static_cast<double>(strided) / 100),
+        operators_(drawable_operators()),
+        order_(operators_) {
     Dice(seed).shuffle(order_);
   }
   RandomProgram operator()(size_t index) const {
     DrawOptions options;
     options.seed = seed_ * 1000003 + index;
+    options.strided = strided_;
     // Two programs with the same operators, one of them with symbols: what cannot be done with symbols comes up anyway.
     options.symbolic = index % 2 == 1;
     constexpr size_t each = 3;
@@ -86,6 +94,7 @@ class Source {
 
  private:
   uint64_t seed_;
+  double strided_;
   std::vector<const OpRecord*> operators_, order_;
 };
 
@@ -178,7 +187,7 @@ int replay(const Options& options) {
 
 int run(const Options& options) {
   if (!options.replay.empty()) return replay(options);
-  Source source(options.seed);
+  Source source(options.seed, options.strided);
   std::vector<size_t> indices;
   if (options.only != SIZE_MAX) indices = {options.only};
   for (size_t i = 0; i < options.count && options.only == SIZE_MAX; ++i) indices.push_back(i);

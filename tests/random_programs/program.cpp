@@ -3,6 +3,7 @@
 #include <sstream>
 
 #include "base/text.h"
+#include "layouts.h"
 #include "ops/op_record.h"
 #include "ops/sample_program.h"
 
@@ -15,10 +16,22 @@ SymbolValues hint_values(const Program& program) {
   return values;
 }
 
+namespace {
+
+// PyTorch does not write to a tensor with stride 0.
+bool writes(const Program& program) {
+  return std::any_of(program.graph.nodes.begin(), program.graph.nodes.end(),
+                     [](const auto& node) { return node->op && node->op->schema.mutates(); });
+}
+
+}  // namespace
+
 void fill_values(RandomProgram& random) {
   Program& program = random.program;
   SymbolValues symbols = hint_values(program);
+  bool may_repeat = !writes(program);
   program.sample_inputs.clear();
+  random.given_inputs.clear();
   for (size_t i = 0; i < program.graph.inputs.size(); ++i) {
     const Value& input = *program.graph.inputs[i];
     const ValueSource& source = random.sources.at(input.name);
@@ -28,10 +41,14 @@ void fill_values(RandomProgram& random) {
     spec.high = source.high;
     for (const Expr& size : input.type.sizes) spec.sizes.push_back(evaluate(size, symbols));
     Tensor values = sample_tensor(spec, source.seed);
-    if (program.input_specs[i].kind == InputKind::user)
-      program.sample_inputs.push_back(Datum{values});
-    else
+    if (program.input_specs[i].kind != InputKind::user) {
       program.constants[program.input_specs[i].target] = values;
+      continue;
+    }
+    bool moved = source.layout != 0;
+    if (moved && may_repeat) values = repeated(values, source.layout);
+    program.sample_inputs.push_back(Datum{values});
+    random.given_inputs.push_back(Datum{moved ? laid_out(values, source.layout, may_repeat) : values});
   }
 }
 
@@ -42,7 +59,9 @@ std::string save_text(const RandomProgram& random, const std::string& why) {
   for (std::string line; std::getline(lines, line);) out << "# " << line << "\n";
   for (const Value* input : random.program.graph.inputs) {
     const ValueSource& source = random.sources.at(input->name);
-    out << "#value " << input->name << " " << source.low << " " << source.high << " " << source.seed << "\n";
+    out << "#value " << input->name << " " << source.low << " " << source.high << " " << source.seed;
+    if (source.layout != 0) out << " " << source.layout;
+    out << "\n";
   }
   out << print(random.program);
   return out.str();
@@ -58,6 +77,7 @@ RandomProgram load_text(std::string_view text) {
       std::string name;
       ValueSource source;
       if (!(words >> name >> source.low >> source.high >> source.seed)) fail_user("K0220", "bad line: " + line);
+      if (!(words >> source.layout)) source.layout = 0;
       random.sources[name] = source;
     } else if (line.rfind("#", 0) != 0) {
       rest += line + "\n";

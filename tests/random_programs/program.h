@@ -14,14 +14,16 @@ namespace kiln::random_programs {
 struct ValueSource {
   double low = -2, high = 2;
   uint64_t seed = 0;
+  uint64_t layout = 0;  // of a user input: 0 as exported (row-major), otherwise the seed of another one (layouts.h)
 };
 
 struct RandomProgram {
   Program program;                             // with sample_inputs and constants filled in
+  std::vector<Datum> given_inputs;             // the sample inputs' values in the layouts that backends are given
   std::map<std::string, ValueSource> sources;  // by name of the graph input
   std::vector<std::string> operators;          // what was drawn, without the nodes that only fit arguments
   bool symbolic = false;
-  RandomProgram clone() const { return {program.clone(), sources, operators, symbolic}; }
+  RandomProgram clone() const { return {program.clone(), given_inputs, sources, operators, symbolic}; }
 };
 
 // The symbols' values at which a program is run: the hints.

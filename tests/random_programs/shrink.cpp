@@ -54,6 +54,7 @@ class Shrinker {
         drop_unused(trial.program, false);
         return true;
       });
+      progress |= drop_layouts();
     }
     return std::move(best_);
   }
@@ -77,7 +78,10 @@ class Shrinker {
   }
 
   static size_t size(const RandomProgram& r) {
-    return r.program.graph.nodes.size() * 100 + r.program.graph.outputs.size() * 10 + r.program.graph.inputs.size();
+    size_t layouts = 0;
+    for (const Value* input : r.program.graph.inputs) layouts += r.sources.at(input->name).layout != 0;
+    return r.program.graph.nodes.size() * 1000 + r.program.graph.outputs.size() * 100 +
+           r.program.graph.inputs.size() * 10 + layouts;
   }
 
   bool drop_outputs() {
@@ -89,6 +93,16 @@ class Shrinker {
         trial.program.output_specs.pop_back();
         return true;
       });
+    return progress;
+  }
+
+  bool drop_layouts() {
+    bool progress = false;
+    std::vector<std::string> names;
+    for (const auto& [name, source] : best_.sources) names.push_back(name);
+    for (const std::string& name : names)
+      progress |=
+          try_change([&](RandomProgram& trial) { return std::exchange(trial.sources.at(name).layout, 0) != 0; });
     return progress;
   }
 

@@ -32,6 +32,27 @@ void add_fault(const FaultInjection& fault, const LoopProgram& program, const Ke
   text.insert(begin + 2, str("  ", line, "\n"));
 }
 
+struct Taken {
+  size_t buffers, ints;
+};
+
+// Says to the runtime which kernels there are and what each takes.
+std::string kernel_table(const std::vector<std::string>& symbols, const std::vector<Taken>& taken) {
+  const char* parameters = "(const kiln_kernel_context*, void* const*, const i64*, i64, i64)";
+  std::string text = "extern \"C\" {\n", entries;
+  for (size_t i = 0; i < symbols.size(); ++i) {
+    text += str("int ", symbols[i], parameters, ";\n");
+    entries += str("  {\"", symbols[i], "\", ", symbols[i], ", ", taken[i].buffers, ", ", taken[i].ints, "},\n");
+  }
+  return text + str("struct kiln_kernel_entry { const char* name; int (*run)", parameters,
+                    "; unsigned buffer_count, int_count; };\n",
+                    "struct kiln_kernel_table { unsigned version, count; const kiln_kernel_entry* kernels; };\n",
+                    "static const kiln_kernel_entry kernel_entries[] = {\n", entries, "};\n",
+                    "extern __attribute__((visibility(\"default\"))) const kiln_kernel_table kiln_kernels;\n",
+                    "const kiln_kernel_table kiln_kernels = {", kernel_table_version, ", ", symbols.size(),
+                    ", kernel_entries};\n}\n");
+}
+
 }  // namespace
 
 std::map<std::string, std::string> functions_of_unit(const std::string& unit) {
@@ -51,6 +72,7 @@ GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target, 
   GeneratedCode code;
   std::map<std::string, int> by_text;
   std::vector<std::string> texts;
+  std::vector<Taken> taken;
   auto visit = [&](const Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
@@ -75,6 +97,7 @@ GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target, 
     if (inserted) {
       texts.push_back(replace_all(step.kernel.text, "$NAME", kernel->name));
       code.symbols.push_back(kernel->name);
+      taken.push_back({step.kernel.buffers.size(), step.kernel.ints.size()});
     }
     step.function = found->second;
     step.kernel.text.clear();
@@ -90,7 +113,7 @@ GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target, 
     }
     unit += text + "\n";
   }
-  if (!unit.empty()) code.sources.push_back(unit_text(unit, target));
+  if (!unit.empty()) code.sources.push_back(unit_text(unit + kernel_table(code.symbols, taken), target));
   code.texts = std::move(texts);
   code.flags = prelude_flags(target.level, target.lanes);
   code.flags.push_back("-fPIC");

@@ -28,6 +28,8 @@ struct GeneratedCode {
   std::vector<std::string> texts;    // of the functions alone, for people
   std::map<const loops::Kernel*, StepCode> steps;
 };
+// Of the table kiln_kernels that the last unit ends with (include/kiln/kernel_abi.h).
+inline constexpr uint32_t kernel_table_version = 2;
 // A complete translation unit of such texts: what they need stands in front.
 std::string unit_text(const std::string& kernels, const CpuTarget& target);
 

@@ -18,6 +18,11 @@ struct PrintedKernel {
   Expr items, grain;
 };
 
+// Long float sums are added up in blocks of so many terms, so that the rounding error grows with the square root of the
+// length at most.
+inline constexpr int64_t sum_block = 256;
+bool blocked(const loops::Loop& loop);
+
 class KernelPrinter {
  public:
   KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program, int lanes);

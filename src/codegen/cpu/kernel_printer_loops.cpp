@@ -4,9 +4,6 @@
 namespace kiln::codegen {
 using namespace loops;
 namespace {
-// Long float sums are added up in blocks, so that the rounding error grows with the square root of the length at most.
-constexpr int64_t sum_block = 256;
-
 // A sum over products is accumulated with fused multiply-adds: one rounding less (docs/semantics.md).
 const Stmt* summed_product(const Loop& loop) {
   if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || !kiln::is_float(loop.reduce_dtype) ||
@@ -16,12 +13,12 @@ const Stmt* summed_product(const Loop& loop) {
   bool product = last.kind == StmtKind::op && last.op == ScalarOp::mul && last.dtype == loop.reduce_dtype;
   return product && last.results[0] == loop.yields[0] ? &last : nullptr;
 }
+}  // namespace
 
 bool blocked(const Loop& loop) {
   if (loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return false;
   return !loop.extent.is_constant() || loop.extent.value() > 2 * sum_block;
 }
-}  // namespace
 
 void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;

@@ -133,10 +133,20 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
                columns[static_cast<size_t>(v)]);
     p_.lanes_.reset();
   }
+  // A long sum is added up in blocks, each from 0: the tile holds the sum of the blocks before.
+  bool in_blocks = blocked(k);
+  std::string zero = str("k_splat_", scalar, "((", scalar, ")0)"), from = "0", to = p_.expr(k.extent);
+  if (in_blocks) {
+    std::string block = k.var + "_block";
+    for (int i = 0; i < mr_ * vectors; ++i) p_.line(str("tile[", i, "] = ", zero, ";"));
+    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", sum_block, ")"));
+    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", sum_block, "), (i64)", to, ");"));
+    from = block;
+    to = block + "_end";
+  }
   for (int r = 0; r < mr_; ++r)
-    for (int v = 0; v < vectors; ++v)
-      p_.line(str(type, " acc_", r, "_", v, " = k_splat_", scalar, "((", scalar, ")0);"));
-  p_.open(str("for (i64 ", k.var, " = 0; ", k.var, " < ", p_.expr(k.extent), "; ++", k.var, ")"));
+    for (int v = 0; v < vectors; ++v) p_.line(str(type, " acc_", r, "_", v, " = ", zero, ";"));
+  p_.open(str("for (i64 ", k.var, " = ", from, "; ", k.var, " < ", to, "; ++", k.var, ")"));
   Values shared = row_values_[0];
   print_copy({nest_.shared.begin(), nest_.shared.end()}, {}, shared);
   for (int v = 0; v < vectors; ++v) {
@@ -157,7 +167,11 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
   }
   p_.close();
   for (int r = 0; r < mr_; ++r)
-    for (int v = 0; v < vectors; ++v) p_.line(str("tile[", r * vectors + v, "] = acc_", r, "_", v, ";"));
+    for (int v = 0; v < vectors; ++v) {
+      std::string tile = str("tile[", r * vectors + v, "]"), sum = str("acc_", r, "_", v);
+      p_.line(str(tile, " = ", in_blocks ? str("k_add(", tile, ", ", sum, ")") : sum, ";"));
+    }
+  if (in_blocks) p_.close();
 }
 
 void MmPrinter::print_row_start() {

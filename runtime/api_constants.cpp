@@ -1,0 +1,86 @@
+// kiln.h: constants, described, read, written and replaced.
+#include <algorithm>
+#include <set>
+
+#include "base/error.h"
+#include "runtime/api_handles.h"
+#include "runtime/element.h"
+
+using namespace kiln;
+using namespace kiln::runtime;
+
+namespace {
+
+void update_constants(Model& model, const char* const* names, const DLTensor* const* values, size_t count,
+                      uint32_t flags, const std::vector<int32_t>& visible) {
+  constexpr uint32_t known = KILN_UPDATE_BORROW | KILN_UPDATE_INACTIVE | KILN_UPDATE_ALL;
+  if (flags & ~known) fail_user("K0660", str("unknown flags of an update of constants: ", flags & ~known));
+  std::vector<std::pair<int32_t, ConstantData>> changes;
+  std::set<int32_t> seen;
+  for (size_t i = 0; i < count; ++i) {
+    if (!names[i] || !values[i]) fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
+    int32_t index = model.find_constant(names[i]);
+    if (!seen.insert(index).second) fail_user("K0641", str("the update has constant ", names[i], " twice"));
+    bool borrow = (flags & KILN_UPDATE_BORROW) && !model.plan().constants[static_cast<size_t>(index)].mutated;
+    changes.emplace_back(index,
+                         borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]));
+  }
+  if (flags & KILN_UPDATE_ALL) {
+    std::vector<std::string> missing;
+    for (int32_t c : visible)
+      if (std::none_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == c; }))
+        missing.push_back(model.plan().constants[static_cast<size_t>(c)].name);
+    if (!missing.empty())
+      fail_user("K0641", str("the update is to be of all constants, but lacks ", join(missing, ", ")));
+  }
+  model.weights().update(changes, (flags & KILN_UPDATE_INACTIVE) != 0);
+  model.runs().drop_weights_except(model.weights().version());
+}
+
+}  // namespace
+
+extern "C" {
+
+size_t kiln_constant_count(const kiln_model* model) { return model ? model->constants.size() : 0; }
+
+kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_constant* out) {
+  KILN_REQUIRE(model && out && index < model->constants.size() && out->struct_size >= sizeof(size_t));
+  int32_t c = model->constants[index];
+  const format::Constant& constant = model->model->plan().constants[static_cast<size_t>(c)];
+  const SpecText& text = model->constant_texts[index];
+  kiln_constant spec{out->struct_size,
+                     constant.name.c_str(),
+                     constant.mutated,
+                     dl_dtype(model->model->constant_dtype(c)),
+                     static_cast<int32_t>(text.sizes.size()),
+                     text.sizes.data(),
+                     text.strides.data()};
+  std::memcpy(out, &spec, std::min(out->struct_size, sizeof spec));
+  return KILN_OK;
+}
+
+kiln_status kiln_constant_read(kiln_instance* instance, const char* name, const DLTensor* to) {
+  KILN_REQUIRE(instance && name && to);
+  return guarded([&] { instance->instance.read_constant(name, *to); });
+}
+
+kiln_status kiln_constant_write(kiln_instance* instance, const char* name, const DLTensor* value) {
+  KILN_REQUIRE(instance && name && value);
+  return guarded([&] { instance->instance.write_constant(name, *value); });
+}
+
+kiln_status kiln_constants_update(kiln_model* model, const char* const* names, const DLTensor* const* values,
+                                  size_t count, uint32_t flags) {
+  KILN_REQUIRE(model && ((names && values) || count == 0));
+  return guarded([&] { update_constants(*model->model, names, values, count, flags, model->constants); });
+}
+
+kiln_status kiln_constants_swap(kiln_model* model) {
+  KILN_REQUIRE(model);
+  return guarded([&] {
+    model->model->weights().swap();
+    model->model->runs().drop_weights_except(model->model->weights().version());
+  });
+}
+
+}  // extern "C"

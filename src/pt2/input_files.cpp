@@ -1,0 +1,343 @@
+#include "pt2/input_files.h"
+
+#include <algorithm>
+
+#include "base/error.h"
+#include "base/file.h"
+#include "pt2/pytree.h"
+#include "pt2/tensor_files.h"
+
+namespace kiln {
+namespace {
+
+using Kind = PickleValue::Kind;
+
+bool is_sequence(const PickleValue& value) { return value.is(Kind::tuple) || value.is(Kind::list); }
+
+std::string key_of(const PickleValue& key) {
+  if (key.is(Kind::string)) return key.text;
+  return key.is(Kind::integer) ? std::to_string(key.integer) : "";
+}
+
+// What a value of the file is, in messages.
+std::string what_of(const PickleValue& value) {
+  if (is_sequence(value)) return str("a list of ", value.items.size());
+  if (PtArchive::is_dict(value)) return str("a dictionary of ", value.items.size() / 2);
+  if (value.is(Kind::call)) return "a tensor or another object";
+  return pickle_kind_name(value.kind);
+}
+
+// A place of the form: an argument, or something inside one. Its leaves are slots one after the other.
+struct Place {
+  const Pytree* tree = nullptr;
+  size_t first = 0;  // slot of the first leaf
+};
+
+class Binder {
+ public:
+  Binder(const std::string& path, const InputForm& form)
+      : path_(path), form_(form), values_(form.slots.size()), from_(form.slots.size()) {
+    if (form.in_spec.empty()) return;
+    tree_ = parse_pytree(form.in_spec);
+    // A tree of something else (an older export) does not say where the inputs belong.
+    if (tree_.children.size() != 2 || leaf_count(tree_) != form.slots.size()) tree_ = {};
+    add_arguments();
+  }
+
+  std::vector<Datum> flat(std::vector<Datum> items) {
+    const auto constants = std::count_if(form_.slots.begin(), form_.slots.end(),
+                                         [](const InputSlot& s) { return s.constant.has_value(); });
+    const bool left_out = constants > 0 && items.size() + static_cast<size_t>(constants) == form_.slots.size();
+    // Another number is refused where the inputs are checked, with what the model takes.
+    if (!left_out && items.size() != form_.slots.size()) return items;
+    size_t next = 0;
+    for (size_t i = 0; i < form_.slots.size(); ++i)
+      if (!left_out || !form_.slots[i].constant) set(i, std::move(items[next++]), "");
+    return finish();
+  }
+
+  std::vector<Datum> named(TensorFile file) {
+    for (size_t i = 0; i < file.names.size(); ++i) {
+      const std::string& name = file.names[i];
+      if (const auto place = find(name); place && place->tree == nullptr)
+        set(place->first, std::move(file.items[i]), name);
+      else
+        unknown_.push_back(name);
+    }
+    return finish();
+  }
+
+  std::vector<Datum> pickled(PtArchive& archive) {
+    const PickleValue& root = archive.root();
+    if (PtArchive::is_dict(root)) return by_argument(root, archive);
+    const bool nested =
+        is_sequence(root) && std::any_of(root.items.begin(), root.items.end(), [](const PickleValue* item) {
+          return is_sequence(*item) || PtArchive::is_dict(*item);
+        });
+    if (!nested || tree_.children.size() != 2) return flat(flat_items(archive.datum(root)));
+    const Pytree &args = tree_.children[0], &kwargs = tree_.children[1];
+    // (args, kwargs), unless the list is the arguments themselves.
+    const bool both = root.items.size() == 2 && is_sequence(*root.items[0]) && PtArchive::is_dict(*root.items[1]) &&
+                      root.items[0]->items.size() == args.children.size() && !fits(args, root);
+    if (both) {
+      bind({&args, 0}, *root.items[0], "args", archive);
+      bind({&kwargs, leaf_count(args)}, *root.items[1], "kwargs", archive);
+    } else {
+      bind({&args, 0}, root, "args", archive);
+    }
+    return finish();
+  }
+
+ private:
+  [[noreturn]] void refuse(const std::string& why) const { fail_user("K0156", str(path_, ": ", why, takes())); }
+
+  std::string takes() const {
+    if (arguments_.empty()) return str("\n  the model's inputs: ", join(slot_names(), ", "));
+    return str("\n  the model takes: ", join_map(arguments_, ", ", [](const auto& argument) {
+                 return argument.second.tree->leaf() ? argument.first
+                                                     : str(argument.first, "=", form_text(*argument.second.tree));
+               }));
+  }
+
+  static std::string form_text(const Pytree& tree) {
+    if (tree.leaf()) return "·";
+    std::vector<std::string> parts;
+    for (size_t i = 0; i < tree.children.size(); ++i) {
+      const std::string inner = form_text(tree.children[i]);
+      if (i < tree.keys.size())
+        parts.push_back(inner == "·" ? tree.keys[i] : str(tree.keys[i], ": ", inner));
+      else
+        parts.push_back(inner);
+    }
+    return tree.keys.empty() ? str("[", join(parts, ", "), "]") : str("{", join(parts, ", "), "}");
+  }
+
+  std::vector<std::string> slot_names() const {
+    std::vector<std::string> out;
+    for (const InputSlot& slot : form_.slots) out.push_back(slot.name);
+    return out;
+  }
+
+  void add_arguments() {
+    if (tree_.children.size() != 2) return;
+    const Pytree &args = tree_.children[0], &kwargs = tree_.children[1];
+    size_t next = 0;
+    for (size_t i = 0; i < args.children.size(); ++i) {
+      const Pytree& child = args.children[i];
+      const std::string name = i < form_.argument_names.size() ? form_.argument_names[i]
+                               : child.leaf()                  ? form_.slots[next].name
+                                                               : str("args/", i);
+      arguments_.emplace_back(name, Place{&child, next});
+      next += leaf_count(child);
+    }
+    for (size_t i = 0; i < kwargs.children.size(); ++i) {
+      arguments_.emplace_back(i < kwargs.keys.size() ? kwargs.keys[i] : str("kwargs/", i),
+                              Place{&kwargs.children[i], next});
+      next += leaf_count(kwargs.children[i]);
+    }
+  }
+
+  // The place of a name: a flat name, an argument, or a place inside one with "/" or "." between. A leaf has no tree.
+  std::optional<Place> find(const std::string& name) const {
+    for (size_t i = 0; i < form_.slots.size(); ++i)
+      if (form_.slots[i].name == name) return Place{nullptr, i};
+    for (const auto& [argument, place] : arguments_) {
+      if (argument == name) return place.tree->leaf() ? Place{nullptr, place.first} : place;
+      if (starts_with(name, argument) && (name[argument.size()] == '/' || name[argument.size()] == '.'))
+        if (const auto inner = find_inside(place, std::string_view(name).substr(argument.size() + 1))) return inner;
+    }
+    return std::nullopt;
+  }
+
+  static std::optional<Place> find_inside(const Place& place, std::string_view rest) {
+    size_t first = place.first;
+    for (size_t i = 0; i < place.tree->children.size(); ++i) {
+      const Pytree& child = place.tree->children[i];
+      const std::string key = i < place.tree->keys.size() ? place.tree->keys[i] : std::to_string(i);
+      if (rest == key) return child.leaf() ? Place{nullptr, first} : Place{&child, first};
+      if (starts_with(rest, key) && (rest[key.size()] == '/' || rest[key.size()] == '.'))
+        if (const auto inner = find_inside({&child, first}, rest.substr(key.size() + 1))) return inner;
+      first += leaf_count(child);
+    }
+    return std::nullopt;
+  }
+
+  // The only argument is a dictionary, and this is it: none of its keys is a name of the model's.
+  bool is_only_argument(const PickleValue& root) const {
+    if (arguments_.size() != 1 || !is_dict_type(arguments_[0].second.tree->type) || root.items.empty()) return false;
+    for (size_t i = 0; i + 1 < root.items.size(); i += 2)
+      if (find(key_of(*root.items[i]))) return false;
+    const std::vector<std::string>& keys = arguments_[0].second.tree->keys;
+    return std::find(keys.begin(), keys.end(), key_of(*root.items[0])) != keys.end();
+  }
+
+  std::vector<Datum> by_argument(const PickleValue& root, PtArchive& archive) {
+    if (is_only_argument(root)) {
+      bind_dict(arguments_[0].second, root, arguments_[0].first, archive);
+      return finish();
+    }
+    for (size_t i = 0; i + 1 < root.items.size(); i += 2) {
+      const std::string name = key_of(*root.items[i]);
+      const auto place = find(name);
+      if (!place)
+        unknown_.push_back(name.empty() ? "a key that is neither text nor an integer" : name);
+      else
+        bind(*place, *root.items[i + 1], name, archive);
+    }
+    return finish();
+  }
+
+  // Whether the value has the form of the tree; leaves are not looked at.
+  static bool fits(const Pytree& tree, const PickleValue& value) {
+    if (tree.leaf()) return !is_sequence(value) && !PtArchive::is_dict(value);
+    if (is_dict_type(tree.type)) return PtArchive::is_dict(value);
+    if (!is_sequence(value) || value.items.size() != tree.children.size()) return false;
+    for (size_t i = 0; i < tree.children.size(); ++i)
+      if (!fits(tree.children[i], *value.items[i])) return false;
+    return true;
+  }
+
+  void bind(const Place& place, const PickleValue& value, const std::string& name, PtArchive& archive) {
+    if (place.tree == nullptr || place.tree->leaf()) {
+      if (is_sequence(value) || PtArchive::is_dict(value))
+        refuse(str(name, " is ", what_of(value), ", where the model takes one value"));
+      return set(place.first, archive.datum(value), name);
+    }
+    const Pytree& tree = *place.tree;
+    if (is_dict_type(tree.type)) return bind_dict(place, value, name, archive);
+    // A named tuple is pickled as a call of its class with its fields.
+    const bool fields = value.is(Kind::call) && tree.type == "collections.namedtuple" && value.args != nullptr;
+    const PickleValue& sequence = fields ? *value.args : value;
+    if (!is_sequence(sequence) || sequence.items.size() != tree.children.size())
+      refuse(str(name, " is ", what_of(sequence), ", where the model takes a list of ", tree.children.size()));
+    size_t first = place.first;
+    for (size_t i = 0; i < tree.children.size(); ++i) {
+      bind({&tree.children[i], first}, *sequence.items[i], str(name, "/", i), archive);
+      first += leaf_count(tree.children[i]);
+    }
+  }
+
+  void bind_dict(const Place& place, const PickleValue& value, const std::string& name, PtArchive& archive) {
+    const Pytree& tree = *place.tree;
+    if (!PtArchive::is_dict(value) && !(value.is(Kind::call) && !value.items.empty()))
+      refuse(str(name, " is ", what_of(value), ", where the model takes a dictionary with the keys ",
+                 join(tree.keys, ", ")));
+    for (size_t i = 0; i + 1 < value.items.size(); i += 2) {
+      const std::string key = key_of(*value.items[i]);
+      const auto found = std::find(tree.keys.begin(), tree.keys.end(), key);
+      if (found == tree.keys.end()) {
+        unknown_.push_back(str(name, "/", key));
+        continue;
+      }
+      size_t first = place.first;
+      for (auto before = tree.keys.begin(); before != found; ++before)
+        first += leaf_count(tree.children[static_cast<size_t>(before - tree.keys.begin())]);
+      bind({&tree.children[static_cast<size_t>(found - tree.keys.begin())], first}, *value.items[i + 1],
+           str(name, "/", key), archive);
+    }
+  }
+
+  static std::vector<Datum> flat_items(Datum whole) {
+    if (whole.is_list()) return std::move(std::get<std::vector<Datum>>(whole.value));
+    std::vector<Datum> one;
+    one.push_back(std::move(whole));
+    return one;
+  }
+
+  void set(size_t slot, Datum value, const std::string& name) {
+    if (from_[slot])
+      fail_user("K0155",
+                str(path_, ": ", form_.slots[slot].name, " is given twice, as ", *from_[slot], " and as ", name));
+    from_[slot] = name;
+    // A number in a file that holds only tensors.
+    const bool number = form_.slots[slot].number || form_.slots[slot].constant;
+    if (number && value.is_tensor() && value.tensor().sizes.empty() && value.tensor().defined())
+      value = Datum{value.tensor().item(0)};
+    values_[slot] = std::move(value);
+  }
+
+  std::vector<Datum> finish() {
+    std::vector<std::string> missing;
+    for (size_t i = 0; i < form_.slots.size(); ++i) {
+      if (from_[i]) continue;
+      if (form_.slots[i].constant)
+        values_[i] = *form_.slots[i].constant;
+      else
+        missing.push_back(place_name(i));
+    }
+    if (unknown_.empty() && missing.empty()) return std::move(values_);
+    const auto quoted = [](const std::string& name) { return str("'", name, "'"); };
+    std::string text = str(path_, ": ");
+    if (!unknown_.empty()) {
+      std::vector<std::string> known = missing.empty() ? names() : missing;
+      text += join_map(unknown_, "; ", [&](const std::string& name) {
+        const std::string near = nearest(name, known);
+        return str("the model has no input ", quoted(name), near.empty() ? "" : str("; the nearest is ", quoted(near)));
+      });
+    }
+    if (!missing.empty())
+      text += str(unknown_.empty() ? "" : "; ", "without a value: ", join_map(missing, ", ", quoted));
+    fail_user("K0155", text + takes());
+  }
+
+  // As the user would write it: the place inside the arguments where there is one.
+  std::string place_name(size_t slot) const {
+    if (tree_.children.size() == 2)
+      for (const auto& [name, at] : leaf_places(tree_, form_.argument_names))
+        if (at == slot && name.find('/') != std::string::npos && !starts_with(name, "args/")) return name;
+    return form_.slots[slot].name;
+  }
+
+  std::vector<std::string> names() const {
+    std::vector<std::string> out = slot_names();
+    for (const auto& [name, place] : arguments_)
+      if (std::find(out.begin(), out.end(), name) == out.end()) out.push_back(name);
+    return out;
+  }
+
+  const std::string& path_;
+  const InputForm& form_;
+  Pytree tree_;
+  std::vector<std::pair<std::string, Place>> arguments_;
+  std::vector<Datum> values_;
+  std::vector<std::optional<std::string>> from_;  // the name that gave a slot its value
+  std::vector<std::string> unknown_;
+};
+
+std::optional<Datum> constant_datum(const Argument& argument) {
+  if (argument.is_scalar()) return Datum{argument.as_scalar()};
+  if (const auto* text = std::get_if<std::string>(&argument.value)) return Datum{*text};
+  return Datum{};  // None, or a dtype, device or layout, which is fixed by the export and not looked at
+}
+
+}  // namespace
+
+InputForm input_form(const Program& program) {
+  InputForm form;
+  for (size_t i = 0; i < program.graph.inputs.size() && i < program.input_specs.size(); ++i) {
+    const InputSpec& spec = program.input_specs[i];
+    if (spec.kind != InputKind::user && spec.kind != InputKind::constant_value) continue;
+    const Value& value = *program.graph.inputs[i];
+    InputSlot slot{value.name, std::nullopt, false};
+    if (spec.kind == InputKind::constant_value) slot.constant = constant_datum(spec.constant);
+    slot.number =
+        value.kind == ValueKind::sym_int || value.kind == ValueKind::sym_float || value.kind == ValueKind::sym_bool;
+    form.slots.push_back(std::move(slot));
+  }
+  form.in_spec = program.in_spec;
+  form.argument_names = program.forward_arg_names;
+  return form;
+}
+
+std::vector<Datum> read_inputs(const std::string& path, const InputForm& form) {
+  Binder binder(path, form);
+  if (is_pt_file(path)) {
+    const auto mapped = MappedFile::open(path);
+    PtArchive archive({mapped->bytes(), mapped, path});
+    return binder.pickled(archive);
+  }
+  TensorFile file = read_tensor_file(path);
+  return file.names.empty() ? binder.flat(std::move(file.items)) : binder.named(std::move(file));
+}
+
+}  // namespace kiln

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Makes tests/input_files with PyTorch: one model with nested arguments, and its inputs in every form that --inputs takes.
+
+The results are committed, so running the tests (cli/inputs_test.sh) needs no Python. `expected.pt` is PyTorch's result for
+all files but those whose names begin with "bad_".
+"""
+import collections
+import pathlib
+import shutil
+import sys
+
+import numpy
+import torch
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path.insert(0, str(HERE.parent / "tools"))
+from save_model import save_model  # noqa: E402
+
+
+class Model(torch.nn.Module):
+    def forward(self, x, parts, scale, *, bias):
+        return (x * 2 + parts["left"] * 3 - parts["pair"][0] * 5 + parts["pair"][1] * 7) * scale + bias
+
+
+def write_safetensors(path, tensors):
+    """The format by hand: a length, a JSON header, the bytes."""
+    import json
+
+    header, data = {}, b""
+    for name, tensor in tensors.items():
+        raw = tensor.numpy().tobytes()
+        header[name] = {"dtype": {torch.float32: "F32", torch.float64: "F64"}[tensor.dtype], "shape": list(tensor.shape),
+                        "data_offsets": [len(data), len(data) + len(raw)]}
+        data += raw
+    text = json.dumps(header).encode()
+    path.write_bytes(len(text).to_bytes(8, "little") + text + data)
+
+
+def main():
+    folder = HERE / "input_files"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir()
+    torch.manual_seed(11)
+    x, left, first, second, bias = (torch.randn(4) for _ in range(5))
+    args, kwargs = (x, {"left": left, "pair": [first, second]}, 1.5), {"bias": bias}
+    model = Model().eval()
+    save_model(torch.export.export(model, args, kwargs), folder / "nested.pt2", False)
+    torch.save([model(*args, **kwargs)], folder / "expected.pt")
+
+    flat = {"x": x, "parts_left": left, "parts_pair_0": first, "parts_pair_1": second, "scale": torch.tensor(1.5),
+            "bias": bias}
+    turned = dict(reversed(flat.items()))
+    without = {name: value for name, value in turned.items() if name != "scale"}
+    torch.save([x, left, first, second, 1.5, bias], folder / "flat.pt")
+    torch.save([x, left, first, second, bias], folder / "flat_without_constant.pt")
+    torch.save(turned, folder / "names.pt")
+    numpy.savez(folder / "names.npz", **{name: value.numpy() for name, value in turned.items()})
+    write_safetensors(folder / "names_without_constant.safetensors", without)
+    torch.save({"scale": 1.5, "bias": bias, "parts": collections.OrderedDict(pair=(first, second), left=left), "x": x},
+               folder / "arguments.pt")
+    torch.save((args, kwargs), folder / "args_and_kwargs.pt")
+    torch.save([list(args), kwargs], folder / "args_and_kwargs_as_lists.pt")
+
+    misspelt = {("prats_left" if name == "parts_left" else name): value for name, value in flat.items()}
+    torch.save(misspelt, folder / "bad_name.pt")
+    numpy.savez(folder / "bad_name.npz", **{name: value.numpy() for name, value in misspelt.items()})
+    write_safetensors(folder / "bad_name.safetensors", misspelt)
+    torch.save({**flat, "more": x}, folder / "bad_one_more.pt")
+    torch.save({"x": x, "parts": {"left": left, "pair": [first]}, "bias": bias}, folder / "bad_form.pt")
+    torch.save({**flat, "scale": 2.5}, folder / "bad_constant.pt")
+
+
+main()
