@@ -30,7 +30,8 @@ class Call:
     def __init__(self, number, op, sample):
         leaves, self.tree = pytree.tree_flatten(((sample.input, *sample.args), sample.kwargs))
         self.number, self.op = number, op
-        self.tensors = [leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)]
+        # Samples share tensors, and a call may write to them: each gets its own.
+        self.tensors = copy.deepcopy([leaf.detach() for leaf in leaves if isinstance(leaf, torch.Tensor)])
         self.leaves = [None if isinstance(leaf, torch.Tensor) else leaf for leaf in leaves]
         self.holes = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 

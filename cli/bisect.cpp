@@ -17,6 +17,8 @@ int run_bisect(const ParsedOptions& options) {
   bisect_options.custom_op_libs = options.values("--custom-op-lib");
   bisect_options.tolerance.rtol = options.number("--rtol", 0);
   bisect_options.tolerance.atol = options.number("--atol", 0);
+  if (const auto calls = options.number("--calls", 1)) bisect_options.calls = static_cast<int>(*calls);
+  if (const auto seconds = options.number("--hang", 0)) bisect_options.hang_seconds = *seconds;
   if (const char* compiler = std::getenv("KILN_CXX")) bisect_options.compiler = compiler;
   const BisectResult result = bisect(path, package_inputs(path, options), bisect_options);
   printf("%s\n", result.text.c_str());
@@ -32,17 +34,22 @@ Command bisect_command() {
   spec.least = spec.most = 1;
   spec.summary = "finds the first kernel and operator that differ from the reference";
   spec.details =
-      "Runs the package as it is, step by step, and compares what each kernel wrote with the fp64 reference of its "
-      "operators given the same inputs. Names the kernel, the first operator inside it, the element, both values, the "
-      "error in ulps and the source line; or the fault of the plan or the weights: overlapping lifetimes, missing "
-      "dependency, stale weight, wrong layout, control flow, a write to what must stay. The operator is found by the "
-      "loop interpreter; where the loops are right and the machine code is not, by a rebuild of the kernel that stores "
-      "every value, which needs a C++ compiler (without one only the kernel is named). Needs the debug section of the "
-      "package, or its sidecar PKG.debug beside it; not the model. Exit code 1 when something differs.";
+      "Runs the package as it is, step by step, twice on one instance and in a child process, and compares what each "
+      "kernel wrote with the fp64 reference of its operators given the same inputs; then once more with each buffer "
+      "alone between guard pages. Names the kernel, the first operator inside it, the element, both values, the error "
+      "in ulps and the source line; a kernel that crashes, does not end or leaves its buffers; or the fault of the "
+      "plan or the weights: overlapping lifetimes, missing dependency, stale weight, wrong layout, control flow, a "
+      "write to what must stay. The operator is found by the values between the operators of the kernel, as its loops "
+      "compute them; where the loops are right and the machine code is not, as a rebuild of the kernel does, which "
+      "needs a C++ compiler. Where it cannot be told, it says 'uncertain' and lists the operators that it may be. "
+      "Needs the debug section of the package, or its sidecar PKG.debug beside it; not the model. Exit code 1 when "
+      "something differs.";
   spec.options = {
       {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
       {"--rtol", "", "R", "relative tolerance; default: the dtype's, and what rounding explains", false},
       {"--atol", "", "A", "absolute tolerance", false},
+      {"--calls", "", "N", "calls on one instance, 2 by default", false},
+      {"--hang", "", "S", "seconds after which a single step is taken to hang, 60 by default", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
   };
   spec.examples = {"kiln bisect model.kiln.pt2", "kiln bisect model.kiln.pt2 --inputs failing.pt --rtol 1e-3"};

@@ -7,6 +7,9 @@
 #include "base/file.h"
 #include "command.h"
 #include "console.h"
+#include "driver/check_case_files.h"
+#include "minify/dump.h"
+#include "pt2/reader.h"
 
 namespace kiln::cli {
 namespace {
@@ -26,9 +29,10 @@ CaseOptions case_options(const ParsedOptions& options, const Settings& settings)
   out.executable.schedule = !options.has("--unscheduled");
   if (options.has("--unscheduled") && *known != Backend::loops)
     throw UsageError("--unscheduled belongs to --backend loops");
-  out.executable.device = options.value_or("--device", "cpu");
+  out.executable.device = options.value_or("--device", "");
   out.executable.custom_op_libs = options.values("--custom-op-lib");
   out.executable.settings = &settings;
+  out.executable.note = [](const std::string& note) { fprintf(stderr, "note: %s\n", note.c_str()); };
   out.rtol = options.number("--rtol", 0);
   out.atol = options.number("--atol", 0);
   return out;
@@ -37,6 +41,46 @@ CaseOptions case_options(const ParsedOptions& options, const Settings& settings)
 void print_failure(const CaseResult& result) {
   printf("FAIL %s: %s%s%s\n", result.path.c_str(), result.stage.c_str(), result.stage.empty() ? "" : ": ",
          replace_all(result.message, "\n", "; ").c_str());
+}
+
+// The cases' processes print apart from each other, so that what they say is not mixed up. Settings that ask for
+// something to be said have it passed on.
+bool wants_output(const Settings& settings) {
+  if (!settings.get_list("TORCH_LOGS").empty() || settings.get_int("aot_inductor.repro_level") >= 3) return true;
+  if (settings.get_optional_int("check_inputs") == 1 || !settings.get_string("TORCHDYNAMO_REPRO_AFTER").empty())
+    return true;
+  for (const char* key : {"aot_inductor.debug_intermediate_value_printer", "aot_inductor.dump_aoti_minifier", "debug",
+                          "trace.enabled", "verbose_progress"})
+    if (settings.get_bool(key)) return true;
+  return false;
+}
+
+// The inputs of the call in which the case failed ("call 1", "bad_inputs_0"); nothing: of none.
+std::optional<std::vector<Datum>> failing_inputs(const CaseResult& result) {
+  const size_t digits = result.stage.find_last_not_of("0123456789") + 1;
+  if (digits >= result.stage.size()) return std::nullopt;
+  const size_t number = std::stoul(result.stage.substr(digits));
+  CaseFiles files = read_case_files(result.path);
+  if (starts_with(result.stage, "bad_inputs"))
+    return number < files.bad_inputs.size() ? std::optional(files.bad_inputs[number].inputs) : std::nullopt;
+  if (files.calls.empty()) return std::nullopt;
+  return files.calls[number % files.calls.size()].inputs;  // a sequence ends with its first call again
+}
+
+CaseResult check_watched(const std::string& path, const CaseOptions& options) {
+  const std::string model = is_directory(path) ? join_path(path, "model.pt2") : path;
+  minify::DumpOnFailure dump(
+      *options.executable.settings, options.executable.custom_op_libs, [&] { return read_pt2(model); },
+      [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); });
+  dump.before();
+  CaseResult result = check_case(path, options);
+  if (result.status != CaseStatus::failed || !dump.wanted()) return result;
+  if (auto inputs = failing_inputs(result)) dump.set_inputs(std::move(*inputs));
+  if (result.code.empty())
+    dump.wrong_results();
+  else
+    dump.failed();
+  return result;
 }
 
 int check(const ParsedOptions& options) {
@@ -48,8 +92,10 @@ int check(const ParsedOptions& options) {
   if (!settings.given("cpp.threads"))
     settings.set("cpp.threads", std::to_string(std::max(1, usable_processors() / check_options.jobs)));
   const CaseOptions one_case = case_options(options, settings);
-  check_options.run_case = [&](const std::string& path) { return check_case(path, one_case); };
+  check_options.run_case = [&](const std::string& path) { return check_watched(path, one_case); };
+  check_options.keep_output = wants_output(settings);
   const auto json = options.value("--json");
+  if (json) check_output_folder(*json);
   const std::string json_place = json ? output_path(*json) : "";
   ProgressLine line;
   int failed = 0;
@@ -59,6 +105,10 @@ int check(const ParsedOptions& options) {
       line.clear();
       print_failure(result);
       fflush(stdout);
+    }
+    if (check_options.keep_output && !result.log.empty()) {
+      line.clear();
+      fprintf(stderr, "# %s\n%s", result.path.c_str(), result.log.c_str());
     }
     line.show(str(done, "/", total, failed ? str(", ", failed, " failed") : "", "  ", result.path));
   };
@@ -93,7 +143,7 @@ Command check_command() {
   spec.options = {
       {"--backend", "", "B", "compiled (default), loops or interpret", false},
       {"--unscheduled", "", "", "with --backend loops: the loops as they were lowered", false},
-      {"--device", "", "D", "cpu (default) or cuda", false},
+      {"--device", "", "D", "cpu or cuda (default: where each model was exported)", false},
       {"--jobs", "-j", "N", "processes at a time (default: one per processor)", false},
       {"--timeout", "", "S", "seconds after which a case is killed and failed (default: 120)", false},
       {"--rtol", "", "R", "relative tolerance for floats, over those of case and dtype", false},

@@ -25,10 +25,17 @@ Command report_command();
 Command cache_command();
 Command minify_command();
 
+Command settings_command();
+
+// A file that a command will write: its folder must be there, and it must be no folder itself. Throws K0191, before any
+// work.
+void check_output_folder(const std::string& path);
+
 // Kiln, ABI, C++ compiler found, CPU features, NVRTC and driver if present.
 std::string version_text();
 
-// What --config and the environment say, for a command of this phase. Notes go to stderr.
+// What --config and the environment say, for a command of this phase. Notes go to stderr; those of a command that only
+// loads packages are the runtime's.
 Settings settings_of(const ParsedOptions& options, Phase phase);
 
 }  // namespace kiln::cli

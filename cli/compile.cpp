@@ -14,12 +14,17 @@ namespace {
 
 // The passes named by --dump-after, --stop-after and the configuration must exist: a typo would print nothing.
 void check_pass_name(const std::string& name) {
-  std::vector<std::string> names;
-  for (const PassListing& pass : list_passes()) names.push_back(pass.name);
-  for (const std::string& known : names)
-    if (known == name) return;
-  throw UsageError(
-      str("there is no pass '", name, "'; the nearest is '", nearest(name, names), "' ('kiln passes' lists them)"));
+  try {
+    require_pass(name);
+  } catch (const Error& error) {
+    throw UsageError(error.message());
+  }
+}
+
+// --dump-after and --stop-after, or the keys of the same names.
+std::string pass_asked_for(const ParsedOptions& options, const Settings& settings, const char* option,
+                           const char* key) {
+  return options.value_or(option, settings.get_string(key));
 }
 
 void tell_notes(const std::vector<std::string>& notes) {
@@ -31,14 +36,15 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   PipelineOptions pipeline;
   pipeline.keep_texts = true;
   pipeline.disabled = settings.get_list("disable_pass");
-  pipeline.stop_after = options.value_or("--stop-after", settings.get_string("stop_after"));
+  pipeline.stop_after = pass_asked_for(options, settings, "--stop-after", "stop_after");
+  std::string wanted = pass_asked_for(options, settings, "--dump-after", "dump_after");
+  if (wanted.empty()) wanted = pipeline.stop_after;
   if (!pipeline.stop_after.empty()) check_pass_name(pipeline.stop_after);
-  const std::string wanted = options.value_or("--dump-after", pipeline.stop_after);
   if (wanted != "all") check_pass_name(wanted);
   const Program program = read_pt2(options.positional[0]);
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
-    observers.started({options.positional[0], "", options.value_or("--device", "cpu"), {}, &program, {}});
+    observers.started({options.positional[0], "", "cpu", {}, &program, {}});
     pipeline.observer = &observers;
   }
   const PipelineResult result = [&] {
@@ -63,9 +69,11 @@ int compile_model(const ParsedOptions& options) {
   Settings settings = settings_of(options, Phase::compile);
   const std::vector<std::string> told = settings.notes();  // settings_of has printed them
   if (options.has("--debug")) settings.set("trace.enabled", "1");
-  if (options.has("--dump-after") || options.has("--stop-after")) return dump_passes(options, settings);
+  if (!pass_asked_for(options, settings, "--stop-after", "stop_after").empty() ||
+      !pass_asked_for(options, settings, "--dump-after", "dump_after").empty())
+    return dump_passes(options, settings);
   CompileOptions compile_options;
-  compile_options.device = options.value_or("--device", "cpu");
+  compile_options.device = options.value_or("--device", "");
   if (const auto targets = options.value("--target"))
     for (const std::string& target : split(*targets, ',')) compile_options.targets.emplace_back(trim(target));
   compile_options.custom_op_libs = options.values("--custom-op-lib");
@@ -82,6 +90,7 @@ int compile_model(const ParsedOptions& options) {
   };
   const std::string& model = options.positional[0];
   const std::string package = options.value_or("--output", default_package_path(model));
+  check_output_folder(package);
   const std::string place = output_path(package);
   compile_options.note = [&](const std::string& note) {
     line.clear();
@@ -128,7 +137,8 @@ Command compile_command() {
       "line printed.";
   spec.options = {
       {"--output", "-o", "PKG", "the package (default: MODEL.kiln.pt2)", false},
-      {"--device", "", "D", "cpu (default) or cuda", false},
+      {"--device", "", "D", "cpu or cuda (default: where the model was exported); another one moves the program there",
+       false},
       {"--target", "", "T,…",
        "feature levels to make code for, e.g. x86-64-v3,x86-64-v4 (default: this machine's best)", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true},

@@ -162,20 +162,32 @@ touch started
 exec sleep 60
 SH
 chmod +x slow_compiler
-ended_by() { # SIGNAL
+ended_by() { # SIGNAL ARGS…: starts the command, and ends it while the compiler runs
+  local signal=$1
+  shift
   rm -f started
   # A script's background jobs ignore SIGINT; those of a user do not.
-  KILN_CXX=$work/slow_compiler env --default-signal "$kiln" compile "$model" -o ended.pt2 --config cache_dir="$work/cache3" >out 2>&1 &
+  KILN_CXX=$work/slow_compiler env --default-signal "$kiln" "$@" --config cache_dir="$work/cache3" >out 2>&1 &
   local pid=$!
   for _ in $(seq 200); do [[ -e started ]] && break || sleep 0.1; done
-  kill "-$1" $pid
+  kill "-$signal" $pid
   wait $pid 2>/dev/null
 }
 for signal in INT TERM HUP; do
-  ended_by $signal
+  ended_by $signal compile "$model" -o ended.pt2
   require "nothing-left-after-$signal" not compgen -G "$TMPDIR/kiln-build_*"
 done
-ended_by KILL
+# The processes of `check` end on their own, a moment later.
+no_build_directory() {
+  for _ in $(seq 50); do compgen -G "$TMPDIR/kiln*" >left || return 0 && sleep 0.1; done
+  cat left
+  return 1
+}
+ended_by TERM check "$model" --jobs 1
+require nothing-left-of-a-check no_build_directory
+ended_by KILL check "$model" --jobs 1
+require nothing-left-of-a-killed-check no_build_directory
+ended_by KILL compile "$model" -o ended.pt2
 require something-left-after-KILL compgen -G "$TMPDIR/kiln-build_*" >/dev/null
 expect next-compile 0 out kernel -- compile "$model" -o x.pt2
 require removed-by-the-next-compile not compgen -G "$TMPDIR/kiln-build_*"

@@ -1,7 +1,11 @@
+#include <cstdio>
+
 #include "base/error.h"
 #include "command.h"
 #include "driver/executable.h"
+#include "driver/program_device.h"
 #include "pt2/input_files.h"
+#include "pt2/pytree.h"
 #include "pt2/reader.h"
 #include "values.h"
 
@@ -10,14 +14,21 @@ namespace {
 
 int interpret(const ParsedOptions& options) {
   settings_of(options, Phase::both);
-  const Program program = read_pt2(options.positional[0]);
+  check_output_option(options);
+  Program program = read_pt2(options.positional[0]);
+  const bool moved = exported_device(program) != DeviceType::cpu;
+  if (moved) {
+    fprintf(stderr, "note: the model was exported on cuda; the reference interpreter computes on the CPU\n");
+    program = moved_to_cpu(program);
+  }
   ExecutableOptions executable;
   executable.backend = Backend::interpret;
   executable.fp64 = options.has("--fp64");
   executable.custom_op_libs = options.values("--custom-op-lib");
   std::vector<Datum> inputs = program.sample_inputs;
   if (const auto file = options.value("--inputs")) inputs = read_inputs(*file, input_form(program));
-  deliver_outputs(make_executable(program, executable)->call(inputs).outputs, options);
+  if (moved) move_to_cpu(inputs);
+  deliver_outputs(make_executable(program, executable)->call(inputs).outputs, output_keys(program.out_spec), options);
   return 0;
 }
 

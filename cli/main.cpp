@@ -1,10 +1,11 @@
 // `kiln`: finds the command, parses its options, and turns errors into messages and exit codes.
-//   0 done   1 failed (the message says why)   2 the command line is wrong, or the command is not in this build
+//   0 done   1 failed (the message says why)   2 the command line is wrong
 #include <cstdio>
 #include <exception>
 
 #include "base/error.h"
 #include "base/leftovers.h"
+#include "base/suggest.h"
 #include "command.h"
 #include "console.h"
 
@@ -12,9 +13,9 @@ namespace kiln::cli {
 namespace {
 
 std::vector<Command> commands() {
-  return {compile_command(), run_command(),    check_command(),  interpret_command(),
-          inspect_command(), passes_command(), bisect_command(), replay_command(),
-          profile_command(), report_command(), cache_command(),  minify_command()};
+  return {compile_command(), run_command(),    check_command(),   interpret_command(), inspect_command(),
+          passes_command(),  bisect_command(), replay_command(),  profile_command(),   report_command(),
+          cache_command(),   minify_command(), settings_command()};
 }
 
 std::string overall_help() {
@@ -27,7 +28,7 @@ std::string overall_help() {
     text += name + command.spec.summary + "\n";
   }
   text +=
-      "\n  --help       shows this text; 'kiln COMMAND --help' shows a command's options\n"
+      "\n  --help       shows this text; 'kiln help COMMAND' shows a command's options\n"
       "  --version    Kiln, ABI, C++ compiler, CPU features, NVRTC and driver\n\nexamples:\n"
       "  kiln compile model.pt2              writes model.kiln.pt2\n"
       "  kiln run model.kiln.pt2             runs it on the model's sample inputs\n"
@@ -35,10 +36,29 @@ std::string overall_help() {
   return text;
 }
 
+const Command* find_command(const std::vector<Command>& all, const std::string& name) {
+  for (const Command& command : all)
+    if (command.spec.name == name) return &command;
+  return nullptr;
+}
+
 [[noreturn]] void unknown_command(const std::string& name) {
   std::vector<std::string> names;
   for (const Command& command : commands()) names.push_back(command.spec.name);
-  throw UsageError(str("unknown command '", name, "'; the nearest is '", nearest(name, names), "'"));
+  throw UsageError(str("there is no command '", name, "'", nearest_hint(name, names)));
+}
+
+// `kiln help`, `kiln help run`.
+int help(const std::vector<std::string>& args) {
+  if (args.size() < 2) {
+    fputs(overall_help().c_str(), stdout);
+    return 0;
+  }
+  const std::vector<Command> all = commands();
+  const Command* command = find_command(all, args[1]);
+  if (!command) unknown_command(args[1]);
+  fputs(command_help(command->spec).c_str(), stdout);
+  return 0;
 }
 
 int dispatch(const std::vector<std::string>& args) {
@@ -47,22 +67,26 @@ int dispatch(const std::vector<std::string>& args) {
     return 2;
   }
   const std::string& name = args[0];
-  if (name == "--help" || name == "-h" || name == "help") {
-    fputs(overall_help().c_str(), stdout);
-    return 0;
-  }
+  if (name == "--help" || name == "-h" || name == "help") return help(args);
   if (name == "--version") {
     fputs(version_text().c_str(), stdout);
     return 0;
   }
-  for (const Command& command : commands()) {
-    if (command.spec.name != name) continue;
-    const ParsedOptions options = parse_options(command.spec, {args.begin() + 1, args.end()});
-    if (!options.has("--help")) return command.run(options);
-    fputs(command_help(command.spec).c_str(), stdout);
-    return 0;
-  }
-  unknown_command(name);
+  const std::vector<Command> all = commands();
+  const Command* command = find_command(all, name);
+  if (!command) unknown_command(name);
+  const ParsedOptions options = parse_options(command->spec, {args.begin() + 1, args.end()});
+  if (!options.has("--help")) return command->run(options);
+  fputs(command_help(command->spec).c_str(), stdout);
+  return 0;
+}
+
+// How the command is called, for one that was called wrongly.
+std::string usage_of(const std::vector<std::string>& args) {
+  const std::vector<Command> all = commands();
+  const Command* command = args.empty() ? nullptr : find_command(all, args[0]);
+  if (!command) return "  'kiln help' lists the commands\n";
+  return str("  usage: ", wrapped_usage(command->spec), "\n  'kiln help ", args[0], "' explains the options\n");
 }
 
 // The text that users look for comes first, verbatim, where the contract fixes it ("Error: input_handles[0]: …").
@@ -76,9 +100,7 @@ int guarded(const std::vector<std::string>& args) {
   try {
     return dispatch(args);
   } catch (const UsageError& error) {
-    const bool command_known = !args.empty() && args[0][0] != '-';
-    fprintf(stderr, "kiln: %s\n  'kiln%s --help' shows what there is\n", error.what(),
-            command_known && args.size() > 1 ? str(" ", args[0]).c_str() : "");
+    fprintf(stderr, "error[K0190]: %s\n%s", error.what(), usage_of(args).c_str());
     return 2;
   } catch (const Error& error) {
     fflush(stdout);

@@ -4,10 +4,13 @@
 #include <cmath>
 #include <cstdint>
 
+#include "base/suggest.h"
 #include "base/text.h"
 
 namespace kiln::cli {
 namespace {
+
+constexpr size_t help_width = 100;
 
 std::vector<OptionSpec> all_options(const CommandSpec& command) {
   std::vector<OptionSpec> options = command.options;
@@ -18,8 +21,7 @@ std::vector<OptionSpec> all_options(const CommandSpec& command) {
 [[noreturn]] void unknown_option(const CommandSpec& command, const std::string& name) {
   std::vector<std::string> names;
   for (const OptionSpec& option : all_options(command)) names.push_back(option.name);
-  throw UsageError(
-      str("unknown option ", name, " for 'kiln ", command.name, "'; the nearest is ", nearest(name, names)));
+  throw UsageError(str("'kiln ", command.name, "' has no option ", name, nearest_hint(name, names)));
 }
 
 OptionSpec find_option(const CommandSpec& command, const std::string& name) {
@@ -146,12 +148,13 @@ ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::s
   return parsed;
 }
 
+std::string wrapped_usage(const CommandSpec& command) { return wrapped(usage_line(command), 11, help_width); }
+
 std::string command_help(const CommandSpec& command) {
-  constexpr size_t width = 100;
-  std::string text = str(command.summary, "\n\nusage: ", wrapped(usage_line(command), 11, width), "\n");
+  std::string text = str(command.summary, "\n\nusage: ", wrapped_usage(command), "\n");
   if (!command.details.empty()) {
     text += "\n";
-    for (const std::string& paragraph : split(command.details, '\n')) text += wrapped(paragraph, 0, width) + "\n";
+    for (const std::string& paragraph : split(command.details, '\n')) text += wrapped(paragraph, 0, help_width) + "\n";
   }
   text += "\noptions:\n";
   constexpr size_t column = 30;
@@ -162,7 +165,7 @@ std::string command_help(const CommandSpec& command) {
       left += "\n" + std::string(column, ' ');
     else
       left.resize(column, ' ');
-    text += left + wrapped(option.help + (option.repeatable ? " (repeatable)" : ""), column, width) + "\n";
+    text += left + wrapped(option.help + (option.repeatable ? " (repeatable)" : ""), column, help_width) + "\n";
   }
   if (!command.examples.empty()) text += "\nexamples:\n";
   for (const std::string& example : command.examples) text += "  " + example + "\n";

@@ -56,5 +56,6 @@ class ParsedOptions {
 ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::string>& args);
 
 std::string command_help(const CommandSpec& command);
+std::string wrapped_usage(const CommandSpec& command);  // its usage line, broken at the width of a terminal
 
 }  // namespace kiln::cli

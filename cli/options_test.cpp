@@ -47,7 +47,7 @@ TEST(Options, DoubleDashEndsOptions) {
 }
 
 TEST(Options, UnknownOptionNamesTheNearest) {
-  EXPECT_EQ(usage_error({"a", "--ouput", "b"}), "unknown option --ouput for 'kiln bake'; the nearest is --output");
+  EXPECT_EQ(usage_error({"a", "--ouput", "b"}), "'kiln bake' has no option --ouput; the nearest is '--output'");
 }
 
 TEST(Options, MissingThingsAreSaid) {

@@ -20,16 +20,15 @@ int run_profile(const ParsedOptions& options) {
   profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
   const auto trace = options.value("--trace");
   const std::string trace_place = trace ? output_path(*trace) : "";
-  const auto json = options.value("--json");
-  const bool to_stdout = json && *json == "-";
-  const std::string json_place = json && !to_stdout ? output_path(*json) : "";
   const Profile result = profile(path, package_inputs(path, options), profile_options);
-  if (to_stdout) fputs(profile_json(result).c_str(), stdout);
-  if (json && !to_stdout) write_file_atomic(json_place, profile_json(result));
-  if (!to_stdout) fputs(profile_table(result).c_str(), stdout);
+  const auto json = options.value("--json");
+  if (json && *json == "-") fputs(profile_json(result).c_str(), stdout);
+  if (json && *json != "-") write_file_atomic(output_path(*json), profile_json(result));
+  const bool text_out = !json || *json != "-";
+  if (text_out) fputs(profile_table(result).c_str(), stdout);
   if (trace) {
     write_file_atomic(trace_place, chrome_trace(result));
-    fprintf(to_stdout ? stderr : stdout, "trace of the last run written to %s\n", trace->c_str());
+    fprintf(text_out ? stdout : stderr, "trace of the last run written to %s\n", trace->c_str());
   }
   return 0;
 }

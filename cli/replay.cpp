@@ -13,6 +13,7 @@ namespace {
 int run_replay(const ParsedOptions& options) {
   settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
+  check_output_option(options);
   ReplayOptions replay_options;
   replay_options.settings = options.values("--config");
   replay_options.custom_op_libs = options.values("--custom-op-lib");
@@ -27,7 +28,7 @@ int run_replay(const ParsedOptions& options) {
                                    fflush(stdout);
                                  });
   fputs(replay.text.c_str(), stdout);
-  deliver_outputs(replay.outputs, options);
+  deliver_outputs(replay.outputs, {}, options);
   return 0;
 }
 

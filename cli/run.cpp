@@ -41,7 +41,7 @@ int run_package(const ParsedOptions& options, const Settings& settings, minify::
   PackageExecutable package(path, package_options);
   const CallResult result = package.call(inputs);
   dump.finished(result);
-  deliver_outputs(result.outputs, options);
+  deliver_outputs(result.outputs, package_output_keys(path), options);
   if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));
   return 0;
 }
@@ -49,6 +49,8 @@ int run_package(const ParsedOptions& options, const Settings& settings, minify::
 int run_watched(const ParsedOptions& options) {
   const Settings settings =
       settings_of(options, Phase::run);  // refuses keys that come too late; the runtime has its own
+  require_package(options.positional[0]);
+  check_output_option(options);
   for (const std::string& note : tell_of_package(options.positional[0], settings))
     fprintf(stderr, "note: %s\n", note.c_str());
   const std::string& path = options.positional[0];

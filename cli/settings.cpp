@@ -3,9 +3,66 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/error.h"
+#include "base/file.h"
 #include "command.h"
 
 namespace kiln::cli {
+namespace {
+
+const char* phase_text(Phase phase) {
+  return phase == Phase::compile ? "compile" : phase == Phase::run ? "run" : "both";
+}
+
+// A setting that has no key of PyTorch's goes by its variable's name.
+std::string names_text(const Setting& setting, const char* mark) {
+  std::string text = str(mark, setting.key, mark);
+  if (*setting.environment && std::string_view(setting.environment) != setting.key)
+    text += str(*mark ? "<br>" : "  ", mark, setting.environment, mark);
+  return text;
+}
+
+std::string use_text(const Setting& setting) {
+  if (setting.use == SettingUse::not_built) return " (not built yet: a note says so)";
+  if (setting.use == SettingUse::always_so) return " (always so: another value is a note)";
+  return "";
+}
+
+// docs/settings.md holds this table; a test compares the two.
+std::string markdown() {
+  std::string text = "| key, environment | acts in | default | values | meaning |\n| --- | --- | --- | --- | --- |\n";
+  static constexpr const char* types[] = {"0, 1", "a whole number", "text", "a list, separated by commas"};
+  for (const Setting& setting : settings_table()) {
+    const std::string values = *setting.values ? replace_all(setting.values, "|", ", ")
+                                               : std::string(types[static_cast<size_t>(setting.type)]);
+    text += str("| ", names_text(setting, "`"), " | ", phase_text(setting.phase), " | ", setting.default_text, " | ",
+                values, " | ", replace_all(setting.meaning, "|", "\\|"), use_text(setting), " |\n");
+  }
+  return text;
+}
+
+int list_settings(const ParsedOptions& options) {
+  if (options.has("--markdown")) {
+    fputs(markdown().c_str(), stdout);
+    return 0;
+  }
+  const Settings settings = settings_of(options, Phase::both);
+  const std::string pattern = options.positional.empty() ? "*" : str("*", options.positional[0], "*");
+  int shown = 0;
+  for (const Setting& setting : settings_table()) {
+    if (!glob_match(pattern, setting.key) && !glob_match(pattern, setting.environment)) continue;
+    ++shown;
+    const std::string value = settings.text(setting);
+    printf("%s = %s%s\n    %s%s; acts in: %s\n", names_text(setting, "").c_str(),
+           value.empty() ? "None" : value.c_str(),
+           settings.given(setting.key) ? str("  (given; default ", setting.default_text, ")").c_str() : "",
+           setting.meaning, use_text(setting).c_str(), phase_text(setting.phase));
+  }
+  if (shown == 0) fail_user("K0192", str("no setting has '", options.positional[0], "' in its name"));
+  return 0;
+}
+
+}  // namespace
 
 Settings settings_of(const ParsedOptions& options, Phase phase) {
   Settings settings(phase);
@@ -13,8 +70,31 @@ Settings settings_of(const ParsedOptions& options, Phase phase) {
   settings.read_environment();
   // Errors may be made anywhere in the process, by the runtime's too: the environment is what all of it sees.
   if (settings.get_bool("TORCH_SHOW_CPP_STACKTRACES")) setenv("TORCH_SHOW_CPP_STACKTRACES", "1", 1);
-  for (const std::string& note : settings.notes()) fprintf(stderr, "note: %s\n", note.c_str());
+  // Where a package is loaded, the runtime reads the same settings and says the same.
+  if (phase != Phase::run)
+    for (const std::string& note : settings.notes()) fprintf(stderr, "note: %s\n", note.c_str());
   return settings;
+}
+
+void check_output_folder(const std::string& path) {
+  if (is_directory(path)) fail_user("K0191", str(path, " is a directory: give the path of a file to write"));
+  const std::string folder = parent_path(path);
+  if (!folder.empty() && !is_directory(folder))
+    fail_user("K0191", str("there is no directory ", folder, " to write ", file_name(path), " to"));
+}
+
+Command settings_command() {
+  CommandSpec spec;
+  spec.name = "settings";
+  spec.positional = "[NAME]";
+  spec.most = 1;
+  spec.summary = "lists the settings, or those with NAME in their name";
+  spec.details =
+      "Every setting with its key (for --config and the interfaces), its environment variable, its value as the "
+      "environment and --config give it now, and whether it acts while compiling, while running, or both.";
+  spec.options = {{"--markdown", "", "", "prints the table of docs/settings.md", false}};
+  spec.examples = {"kiln settings", "kiln settings printer", "TORCHINDUCTOR_NAN_ASSERTS=1 kiln settings nan"};
+  return {spec, list_settings};
 }
 
 }  // namespace kiln::cli

@@ -2,6 +2,7 @@
 #include <unistd.h>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/native_stack.h"
 #include "base/settings.h"
 #include "runtime/api_handles.h"
@@ -54,7 +55,8 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.threads = static_cast<int>(settings.get_int("cpp.threads"));
   out.parallel_for = options.parallel_for;
   out.parallel_for_user = options.parallel_for_user;
-  out.check_inputs = !settings.given("check_inputs") || settings.get_bool("check_inputs");
+  out.check_inputs = settings.get_optional_int("check_inputs").value_or(1) != 0;
+  out.report_copies = settings.get_optional_int("check_inputs") == 1;
   out.debug.printer_mode = static_cast<int>(settings.get_int("aot_inductor.debug_intermediate_value_printer"));
   out.debug.printer_filter = settings.get_list("aot_inductor.filtered_kernel_names");
   out.debug.printer_style = settings.get_list("intermediate_value_style");
@@ -97,7 +99,6 @@ VerifyWeights verify_weights(const kiln_load_options& options, const Settings& s
   if (options.verify_weights != 0) return options.verify_weights > 0 ? VerifyWeights::always : VerifyWeights::never;
   const std::optional<int64_t> wanted = settings.get_optional_int("verify_weights");
   if (!wanted) return VerifyWeights::small;
-  if (*wanted != 0 && *wanted != 1) fail_user("K0142", str("verify_weights takes None, 0 or 1, not ", *wanted));
   return *wanted == 1 ? VerifyWeights::always : VerifyWeights::never;
 }
 
@@ -107,6 +108,9 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
                                      options.custom_op_libraries + options.custom_op_library_count);
   ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features(), weights);
   auto handle = std::make_unique<kiln_model>();
+  if (options.device_index > 0)
+    model.log.write(KILN_LOG_WARNING, str("device index ", options.device_index,
+                                          " does nothing: the package runs on the CPU, of which there is one"));
   handle->model = std::make_shared<Model>(std::move(parts), std::move(model));
   const Program& program = handle->model->program();
   for (const format::Input& in : program.plan.inputs)
@@ -124,7 +128,8 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
 
 // `path`: empty for a package in memory.
 kiln_model* load(PackageSource source, const std::string& path, const kiln_load_options& options) {
-  const Settings settings = read_settings(options);
+  Settings settings = read_settings(options);
+  for (const std::string& assignment : package_settings(source)) settings.set_package_default(assignment);
   source.code_dir = settings.get_string("code_dir");
   const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
   const NativeStackScope scope(stacks);
@@ -206,8 +211,9 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   KILN_REQUIRE(path && out);
   *out = nullptr;
   return guarded([&] {
+    if (is_directory(path)) fail_user("K0520", not_a_package_text(path, FileKind::directory));
     auto file = MappedFile::open(path);
-    *out = load({file->bytes(), path, file, ""}, path, whole_options(options));
+    *out = load({file->bytes(), path, file, "", nullptr}, path, whole_options(options));
   });
 }
 
@@ -215,7 +221,7 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_REQUIRE(bytes && out);
   *out = nullptr;
   return guarded([&] {
-    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, ""}, "",
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr}, "",
                 whole_options(options));
   });
 }
@@ -258,7 +264,7 @@ kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* o
   const format::Output& output = model->model->plan().outputs[index];
   const int32_t kinds[] = {KILN_TENSOR, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_NONE};
   kiln_spec spec{};
-  spec.name = output.name.c_str();
+  spec.name = output.shown_name().c_str();
   spec.kind = kinds[static_cast<size_t>(output.what)];
   if (output.what == format::OutputWhat::tensor)
     fill_tensor_spec(model->model->program(), output.buffer, model->outputs[index], spec);

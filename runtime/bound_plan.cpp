@@ -175,7 +175,11 @@ bool Layout::lay_out(const Program& program, int32_t index, std::string& why) {
     if (fine && *at < 0) why = str("buffer ", buffer.name, " has the negative size ", *at), fine = false;
     ++at;
   }
-  for (format::ExprIndex e : buffer.strides) fine = value(program, e, *at++, why) && fine;
+  for (format::ExprIndex e : buffer.strides) {
+    fine = value(program, e, *at, why) && fine;
+    if (fine && *at < 0) why = str("buffer ", buffer.name, " has the negative stride ", *at), fine = false;
+    ++at;
+  }
   int64_t offset = 0, bytes = 0;
   if (buffer.offset != none) fine = value(program, buffer.offset, offset, why) && fine;
   if (buffer.bytes != none) fine = value(program, buffer.bytes, bytes, why) && fine;

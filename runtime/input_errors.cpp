@@ -17,8 +17,8 @@ void refuse_input(const Program& program, const char* code, size_t input, const 
 }
 
 void refuse_output(const Program& program, size_t output, const std::string& text) {
-  fail_user("K0621",
-            str("Error: output_handles[", output, "]: ", text, " (output '", program.plan.outputs[output].name, "')"));
+  fail_user("K0621", str("Error: output_handles[", output, "]: ", text, " (output '",
+                         program.plan.outputs[output].shown_name(), "')"));
 }
 
 std::string symbols_text(const Program& program, const std::vector<int32_t>& slots,

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
 #include "runtime/kernel_table.h"
@@ -10,18 +11,30 @@
 namespace kiln::runtime {
 namespace {
 
+std::shared_ptr<const ZipReader> open_archive(const PackageSource& source) {
+  if (!begins_like_zip(source.bytes)) fail_user("K0520", not_a_package_text(source.label, file_kind(source.bytes)));
+  return std::make_shared<ZipReader>(source.bytes, source.label);
+}
+
+bool is_plan(const ZipEntry& entry) {
+  return entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan");
+}
+
+// Up to the slash before "plan".
+std::string folder_of(const ZipEntry& plan) { return plan.name.substr(0, plan.name.size() - 4); }
+
 class Loader {
  public:
   Loader(const PackageSource& source, const Allocator& allocator, const Log& log)
       : source_(source),
-        zip_holder_(std::make_shared<ZipReader>(source.bytes, source.label)),
+        zip_holder_(source.zip ? source.zip : open_archive(source)),
         zip_(*zip_holder_),
         allocator_(allocator),
         log_(log) {}
 
   ModelParts run(const std::vector<std::string>& custom_libraries, const CpuFeatures& features, VerifyWeights weights) {
     const ZipEntry& plan = find_plan();
-    folder_ = plan.name.substr(0, plan.name.size() - 4);  // up to the slash before "plan"
+    folder_ = folder_of(plan);
     zip_.check_crc(plan);
     parts_.plan = format::read_plan(zip_.stored(plan));
     check_fits();
@@ -42,18 +55,13 @@ class Loader {
     const ZipEntry* found = nullptr;
     std::vector<std::string> models;
     for (const ZipEntry& entry : zip_.entries()) {
-      bool ours = entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan");
-      if (!ours) continue;
+      if (!is_plan(entry)) continue;
       if (!found) found = &entry;
       models.push_back(entry.name);
     }
     if (models.size() > 1) fail_unsupported("K0520", str(source_.label, " holds several models: ", join(models, ", ")));
     if (found) return *found;
-    bool exported = std::any_of(zip_.entries().begin(), zip_.entries().end(),
-                                [](const ZipEntry& e) { return ends_with(e.name, "models/model.json"); });
-    fail_user("K0520",
-              str(source_.label, exported ? " is an exported program, not a compiled package: run `kiln compile` on it"
-                                          : " is no package of Kiln: it has no data/kiln/<model>/plan"));
+    fail_user("K0520", not_a_package_text(source_.label, file_kind(zip_)));
   }
 
   void check_fits() const {
@@ -68,6 +76,23 @@ class Loader {
                 str("the package was compiled for ",
                     plan.device_type == 1 ? "1(cuda)" : str("device type ", int{plan.device_type}),
                     ", and this runtime loads it for 0(cpu): the device types of compiling and loading must agree"));
+    check_manifest();
+  }
+
+  // The manifest is for people, but what it says of the device must be so: the plan decides nothing else than it.
+  void check_manifest() const {
+    const ZipEntry* manifest = zip_.find(folder_ + "manifest.json");
+    if (!manifest) return;
+    const std::string_view text = as_text(zip_.stored(*manifest));
+    const size_t key = text.find("\"device\""), colon = text.find(':', key);
+    if (key == std::string_view::npos || colon == std::string_view::npos) return;
+    const size_t open = text.find('"', colon), close = text.find('"', open + 1);
+    if (open == std::string_view::npos || close == std::string_view::npos) return;
+    const std::string_view device = text.substr(open + 1, close - open - 1);
+    if (device != "cpu")
+      fail_user("K0522", str("the manifest of ", source_.label, " says that it was compiled for ", device,
+                             ", and this runtime loads it for 0(cpu): the device types of compiling and loading must "
+                             "agree"));
   }
 
   // Entries are named by their whole path, or from the folder of the plan.
@@ -193,6 +218,23 @@ class Loader {
 };
 
 }  // namespace
+
+std::vector<std::string> package_settings(PackageSource& source) {
+  std::vector<std::string> out;
+  try {
+    source.zip = open_archive(source);
+    const auto& entries = source.zip->entries();
+    const auto plan = std::find_if(entries.begin(), entries.end(), is_plan);
+    const ZipEntry* found = plan == entries.end() ? nullptr : source.zip->find(folder_of(*plan) + "settings");
+    if (!found) return out;
+    source.zip->check_crc(*found);
+    for (const std::string& line : split(as_text(source.zip->stored(*found)), '\n'))
+      if (!line.empty()) out.push_back(line);
+  } catch (const Error&) {
+    return {};
+  }
+  return out;
+}
 
 void add_custom_ops(const CodeModule& module, const std::string& label, CustomOps& ops) {
   auto entry = reinterpret_cast<kiln_custom_ops_fn>(module.symbol("kiln_custom_ops"));

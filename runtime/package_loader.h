@@ -2,6 +2,7 @@
 // constants in place in the mapped file.
 #pragma once
 #include "base/file.h"
+#include "base/zip.h"
 #include "runtime/cpu_features.h"
 #include "runtime/model.h"
 
@@ -9,10 +10,15 @@ namespace kiln::runtime {
 
 struct PackageSource {
   ByteSpan bytes;
-  std::string label;                 // its path, for messages
-  std::shared_ptr<const void> keep;  // the mapping; empty: the user's memory
-  std::string code_dir;              // where the code is kept as a file; empty: nowhere
+  std::string label;                     // its path, for messages
+  std::shared_ptr<const void> keep;      // the mapping; empty: the user's memory
+  std::string code_dir;                  // where the code is kept as a file; empty: nowhere
+  std::shared_ptr<const ZipReader> zip;  // the archive, once it was opened
 };
+
+// What the package was compiled with for its runs, as "key=value". Nothing of a file that is no package: loading it
+// says why.
+std::vector<std::string> package_settings(PackageSource& source);
 
 // Throws K01xx for a file that is no archive, K05xx for one that is no package of ours or does not fit this machine.
 // Plan and code are always checked against their checksums, weights as `weights` says (K0115).

@@ -92,7 +92,8 @@ TEST_F(Package, ConstantsByName) {
 
 TEST_F(Package, RefusesWhatIsNoPackageOrDoesNotFit) {
   auto contains = [](const std::string& text, const char* part) { return text.find(part) != std::string::npos; };
-  EXPECT_TRUE(contains(refuse("not a zip"), "K01"));
+  EXPECT_TRUE(contains(refuse("not a zip"), "K0520"));
+  EXPECT_TRUE(contains(refuse("PK\x03\x04 and no more"), "K0110"));
   std::string empty;
   ZipWriter zip([&](ByteSpan piece) { empty += as_text(piece); });
   zip.add("model/models/model.json", "{}");

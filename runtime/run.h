@@ -178,8 +178,9 @@ class Run {
     const DLTensor* tensor = nullptr;
     std::byte* data = nullptr;
     Block copy;
-    bool copied = false;
+    bool copied = false, copy_reported = false;
   };
+  void report_copy(size_t index, Dims expected, bool same_layout);
   std::vector<InputState> inputs_;
   bool any_copied_ = false;
   struct OutputState {

@@ -260,12 +260,30 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
   bool same =
       tensor.strides ? same_layout(sizes, strides, {tensor.strides, sizes.size()}) : row_major_strides(tensor, strides);
   bool aligned = (reinterpret_cast<uintptr_t>(state.data) & static_cast<uintptr_t>(buffer.alignment - 1)) == 0;
-  if ((!same || !aligned) && span > 0) [[unlikely]]
+  if ((!same || !aligned) && span > 0) [[unlikely]] {
+    if (model_.options().report_copies) report_copy(index, strides, same);
     copy_input(index, tensor, strides);
+  }
   std::byte* element = state.copied ? state.copy.data() : state.data;
   if (program_.members[static_cast<size_t>(b)].size() > 1)
     set_group(b, element - layout_->buffers[static_cast<size_t>(b)].offset_bytes);
   pointers_[static_cast<size_t>(b)] = element;
+}
+
+// Once per input, or a server's log would hold nothing else.
+void Run::report_copy(size_t index, Dims expected, bool same_layout) {
+  InputState& state = inputs_[index];
+  if (std::exchange(state.copy_reported, true)) return;
+  const format::Input& input = program_.plan.inputs[index];
+  const auto numbers = [](auto values) {
+    return join_map(values, ", ", [](int64_t value) { return std::to_string(value); });
+  };
+  const std::string why = same_layout
+                              ? str("its data is not aligned to ", program_.buffer(input.buffer).alignment, " bytes")
+                              : str("its strides are [", numbers(strides_of(*state.tensor)), "], the kernels take [",
+                                    numbers(expected), "]");
+  model_.log().write(KILN_LOG_WARNING,
+                     str("input_handles[", index, "] is copied before each run: ", why, " (input '", input.name, "')"));
 }
 
 void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {

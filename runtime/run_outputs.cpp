@@ -214,8 +214,8 @@ void Run::finish_outputs() {
       if (!state.primary) {
         copy_output(i);
       } else if (!state.set) {
-        fail_user("K0635",
-                  str("output ", i, " ('", plan.outputs[i].name, "') was not computed: its sizes are not known"));
+        fail_user("K0635", str("output ", i, " ('", plan.outputs[i].shown_name(),
+                               "') was not computed: its sizes are not known"));
       } else if (state.copy) {
         strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
                      layout_->sizes(program_, b), dtype_bytes(static_cast<DType>(program_.buffer(b).dtype)));

@@ -136,7 +136,10 @@ void Run::raise(const PreparedStep& prepared) {
   if (slot.site < 0 || static_cast<size_t>(slot.site) >= sites.size() || !slot.raised)
     fail_step("K0630", prepared, "a kernel failed without saying why");
   const format::Site& site = program_.plan.sites[static_cast<size_t>(sites[static_cast<size_t>(slot.site)])];
-  std::string text = str(site.message, " (value ", slot.value, ", element ", slot.index, ")");
+  std::string text = site.message;
+  if (slot.index > -2) text += str(" (value ", slot.value);
+  if (slot.index >= 0) text += str(", element ", slot.index);
+  if (slot.index > -2) text += ")";
   if (!site.source.empty()) text += str("\n  --> ", site.source);
   std::vector<std::string> parts;
   if (!site.op.empty()) parts.push_back(str("operator ", site.op));

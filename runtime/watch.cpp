@@ -46,9 +46,6 @@ std::string origin_lines(const format::Origins& origins, int32_t number) {
 Watch::Watch(const DebugOptions& options, const Program& program, const format::Origins& origins,
              std::shared_ptr<const PackageFiles> files, const std::string& target, const Log& log)
     : on_(options.any()) {
-  if (options.printer_mode < 0 || options.printer_mode > 3)
-    fail_user("K0142",
-              str("aot_inductor.debug_intermediate_value_printer is 0, 1, 2 or 3, not ", options.printer_mode));
   if (options.name_faults)
     for (const PreparedStep& step : program.steps)
       places_.push_back(str(step.visible ? "kernel " : "step ", step.step->name, " (step ", step.step->number, ")",
@@ -92,10 +89,15 @@ void Watch::add_printer(const DebugOptions& options, const Program& program, con
   std::vector<std::string> names;
   for (const PreparedStep& step : program.steps)
     if (step.visible) names.push_back(step.step->name);
-  if (!filter.patterns().empty() &&
-      std::none_of(names.begin(), names.end(), [&](const std::string& name) { return filter.matches(name.c_str()); }))
-    log.write(KILN_LOG_WARNING, str("aot_inductor.filtered_kernel_names=", join(filter.patterns(), ","),
-                                    " matches no kernel of this package; its kernels are: ", join(names, ", ")));
+  std::vector<std::string> idle;  // a part of the filter may be the one that was meant
+  for (const std::string& pattern : filter.patterns())
+    if (std::none_of(names.begin(), names.end(), [&](const std::string& name) { return glob_match(pattern, name); }))
+      idle.push_back(pattern);
+  if (!idle.empty())
+    log.write(KILN_LOG_WARNING, str("aot_inductor.filtered_kernel_names: ", join(idle, ", "),
+                                    " matches no kernel of "
+                                    "this package; its kernels are: ",
+                                    join(names, ", ")));
   observers_.push_back(options.printer_mode == 1 ? make_value_saver(filter, options.save_dir, log)
                                                  : make_printer(options.printer_mode == 3, style, filter, log));
 }

@@ -54,7 +54,7 @@ bool compared(const std::string& line, size_t at) {
 
 Codes read_sources(const fs::path& root) {
   Codes codes;
-  const std::regex literal(R"re("(K0\d{3})")re");
+  const std::regex literal(R"re((?:"|error\[)(K0\d{3})["\]])re");
   for (const char* top : {"src", "runtime", "cli"}) {
     if (!fs::exists(root / top)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
@@ -121,6 +121,8 @@ TEST_F(SmallTree, FindsWhatIsWrong) {
   EXPECT_EQ(check(root_), (std::vector<std::string>{"K0102 is not thrown in base any more"}));
   write("src/pt2/reader.cpp", "fail_user(\"K0101\", y); fail_user(\"K0103\", y);\n");
   EXPECT_EQ(check(root_).size(), 3u);
+  write("cli/main.cpp", "puts(\"error[K0107]: out of memory\");\n");  // one that is only printed
+  EXPECT_EQ(check(root_).size(), 4u);
 }
 
 TEST_F(SmallTree, ARowIsThereOnce) {

@@ -18,8 +18,8 @@ def halves(*sizes, scale=0.1, dtype=F32):
     return values[torch.randperm(count)].view(sizes).to(dtype)
 
 
-def quantised_mlp():
-    return nn.Sequential(nn.Linear(16, 24), nn.ReLU(), nn.Linear(24, 8)).eval()
+def quantised_mlp(inputs=16, hidden=24):
+    return nn.Sequential(nn.Linear(inputs, hidden), nn.ReLU(), nn.Linear(hidden, 8)).eval()
 
 
 def add_cases(case, Case, of):
@@ -137,6 +137,24 @@ def add_cases(case, Case, of):
                   "torchao's float8 operators, scales by rows and by blocks")
 
     @case
+    def fake_quantised():
+        def forward(self, x, narrow, scale, zero, scales, zeros):
+            return (torch.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7),
+                    torch.fake_quantize_per_tensor_affine(narrow, scale, zero, -8, 7),
+                    torch.fake_quantize_per_tensor_affine(x.double(), 0.1, 3, -128, 127),
+                    torch.fake_quantize_per_channel_affine(x, scales, zeros, 1, -8, 7),
+                    torch.fake_quantize_per_channel_affine(narrow, scales, zeros.float() + 0.25, 1, -8, 7),
+                    *torch.ops.aten.fake_quantize_per_tensor_affine_cachemask(x, 0.1, 3, -8, 7),
+                    *torch.ops.aten.fake_quantize_per_channel_affine_cachemask(x, scales, zeros, 1, -8, 7))
+
+        values = halves(12, 4)
+        values[0] = torch.tensor([float("nan"), float("inf"), float("-inf"), 1e30])
+        values[1] = torch.tensor([1e9, -1e9, 1e17, -1e30])
+        return of(forward, [(values, halves(12, 4, dtype=BF16), torch.tensor(0.1), torch.tensor(3, dtype=torch.int32),
+                             torch.tensor([0.1, 0.3, 0.07, 0.25]), torch.tensor([0, 3, -7, 5], dtype=torch.int32))],
+                  "fake_quantize per tensor and per channel, at half steps, NaN, infinities and beyond 64-bit integers")
+
+    @case
     def quantised_static_mlp():
         from torchao.quantization.pt2e import allow_exported_model_train_eval
         from torchao.quantization.pt2e.quantize_pt2e import convert_pt2e, prepare_pt2e
@@ -148,11 +166,11 @@ def add_cases(case, Case, of):
             prepared(*call)
         return Case(allow_exported_model_train_eval(convert_pt2e(prepared)), calls, "an MLP quantised by torchao's pt2e for x86")
 
-    def subclass(config, about):
+    def subclass(config, about, inputs=16, hidden=24, rows=3):
         from torchao.quantization import quantize_
-        model = quantised_mlp()
+        model = quantised_mlp(inputs, hidden)
         quantize_(model, config)
-        return Case(model, [(torch.randn(3, 16),), (torch.randn(3, 16),)], about)
+        return Case(model, [(torch.randn(rows, inputs),), (torch.randn(rows, inputs),)], about)
 
     @case
     def quantised_int8_weights():
@@ -165,3 +183,10 @@ def add_cases(case, Case, of):
         from torchao.quantization.granularity import PerGroup
         return subclass(Int8DynamicActivationIntxWeightConfig(torch.int4, PerGroup(8)),
                         "int4 weights in groups, activations quantised as they come")
+
+    @case
+    def quantised_int4_groups_of_32():
+        from torchao.quantization import IntxWeightOnlyConfig
+        from torchao.quantization.granularity import PerGroup
+        return subclass(IntxWeightOnlyConfig(torch.int4, PerGroup(32)), "groups as long as vectors, one row: a scale is one load",
+                        inputs=96, hidden=64, rows=1)

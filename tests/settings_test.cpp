@@ -1,6 +1,11 @@
+// No setting is silently without effect.
+//
 // Every setting of phase R, demonstrated on a package that was compiled without it: given by the environment, as an
 // option of kiln_load and on the command line, to a whole package and to a stripped one with its sidecar. A setting of
 // the table that has no demonstration here fails the test.
+//
+// Every setting given to a compile acts, is kept in the package, or has a note or an error that says so; every name of
+// the documents is known.
 #include "base/settings.h"
 
 #include <gtest/gtest.h>
@@ -11,6 +16,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <functional>
+#include <map>
 
 #include "base/file.h"
 #include "base/text.h"
@@ -206,6 +212,44 @@ class PhaseR : public testing::Test {
     outcome.folder = folder;
     return outcome;
   }
+  static constexpr const char* broken = "cpp.inject_relu_bug_TESTING_ONLY=compile_error";
+
+  // A value that differs from the default and is allowed.
+  static std::string other_value(const Setting& setting) {
+    const std::string_view usual = setting.default_text;
+    if (*setting.values)
+      for (const std::string& one : split(setting.values, '|'))
+        if (const std::string word = one.substr(0, one.find("..")); word != usual) return word;
+    if (setting.type == SettingType::boolean) return usual == "1" ? "0" : "1";
+    if (setting.type == SettingType::integer) return usual == "1" ? "2" : "1";
+    return "other";
+  }
+  static std::vector<std::string> beside_only(std::vector<std::string> beside, const std::string& folder) {
+    make_directories(folder);
+    for (std::string& assignment : beside) assignment = replace_all(assignment, "@", folder);
+    return beside;
+  }
+  // What a compile prints, and which package it makes.
+  static std::string compile_text(const std::string& model, const std::vector<std::string>& settings) {
+    const std::string out = in("compiled.pt2");
+    std::string arguments = str("compile ", model, " -o ", out);
+    for (const std::string& setting : settings) arguments += str(" --config '", setting, "'");
+    remove(out.c_str());
+    std::string text = shell(arguments).text;
+    if (!file_exists(out)) return text;
+    const std::string inspected = shell(str("inspect ", out)).text;
+    const size_t build = inspected.find("build "), metadata = inspected.find("  metadata ");
+    text += inspected.substr(build, 38);
+    return metadata == std::string::npos ? text : text + inspected.substr(metadata, 40);
+  }
+  // Times differ from run to run. What is left of a build's name still tells one from another.
+  static std::string masked(const std::string& text) {
+    std::string out;
+    for (const char c : text)
+      if (!(c >= '0' && c <= '9')) out += c;
+    for (const char* unit : {" ms", " µs", " s"}) out = replace_all(out, unit, "");
+    return replace_all(out, ", from the cache", "");
+  }
   static int& counter() {
     static int count = 0;
     return count;
@@ -316,9 +360,163 @@ TEST_F(PhaseR, BuffersOfTheirOwnEndAtAGuardPage) {
   EXPECT_TRUE(ends_at_page({"PYTORCH_NO_CUDA_MEMORY_CACHING=1"}));
 }
 
+// Given explicitly to a run, what acts while compiling is an error; in the environment it is not for that phase.
 TEST_F(PhaseR, CompileSettingsComeTooLate) {
-  const Outcome outcome = by_interface(package(false), {"freezing=1"}, Input::good);
-  EXPECT_NE(outcome.error.find("K0141"), std::string::npos) << outcome.error;
+  for (const Setting& setting : settings_table()) {
+    if (setting.phase != Phase::compile) continue;
+    const Outcome outcome = by_interface(package(false), {str(setting.key, "=", other_value(setting))}, Input::good);
+    EXPECT_NE(outcome.error.find("K0141"), std::string::npos) << setting.key << ": " << outcome.error;
+    if (!*setting.environment) continue;
+    setenv(setting.environment, other_value(setting).c_str(), 1);
+    EXPECT_EQ(by_interface(package(false), {}, Input::good).error, "") << setting.environment;
+    unsetenv(setting.environment);
+  }
+}
+
+TEST_F(PhaseR, EachIdlePartOfAFilterIsNamed) {
+  const Outcome outcome = by_interface(package(false),
+                                       {"aot_inductor.debug_intermediate_value_printer=3",
+                                        "aot_inductor.filtered_kernel_names=cpp_*, no_such, nor*this"},
+                                       Input::good);
+  EXPECT_NE(outcome.text.find("no_such, nor*this matches no kernel"), std::string::npos) << outcome.text;
+}
+
+TEST_F(PhaseR, CheckInputsReportsCopies) {
+  std::vector<float> x(80, 0.5f);
+  for (const char* level : {"1", "0", "None"}) {
+    std::string text;
+    kiln::LoadOptions options;
+    options.settings = {str("check_inputs=", level)};
+    options.log = [](void* user, kiln_log_level, const char* line) { static_cast<std::string*>(user)->append(line); };
+    options.log_user = &text;
+    kiln::Model model(package(false), options);
+    kiln::Instance instance(model);
+    for (int i = 0; i < 2; ++i) instance.run({kiln::tensor(x.data(), {8, 10}, {1, 8})});
+    const bool said = text.find(
+                          "input_handles[0] is copied before each run: its strides are [1, 8], the kernels take "
+                          "[10, 1] (input 'x')") != std::string::npos;
+    EXPECT_EQ(said, std::string_view(level) == "1") << level << ": " << text;
+    if (!said) continue;
+    EXPECT_EQ(text.find("is copied"), text.rfind("is copied")) << "once, not for each run";
+  }
+}
+
+TEST_F(PhaseR, AnIndexOfTheOnlyCpuIsSaidToDoNothing) {
+  const Outcome outcome = shell(str("run ", package(false), " --device-index 1"));
+  EXPECT_EQ(outcome.error, "");
+  EXPECT_NE(outcome.text.find("device index 1 does nothing"), std::string::npos) << outcome.text;
+}
+
+TEST_F(PhaseR, UnknownVariablesOfInductorAreNoted) {
+  setenv("TORCHINDUCTOR_NAN_ASSERT", "1", 1);
+  const Outcome run = shell(str("run ", package(false)));
+  unsetenv("TORCHINDUCTOR_NAN_ASSERT");
+  EXPECT_NE(run.text.find("the nearest is 'TORCHINDUCTOR_NAN_ASSERTS'"), std::string::npos) << run.text;
+  EXPECT_EQ(run.text.find("TORCHINDUCTOR_NAN_ASSERT "), run.text.rfind("TORCHINDUCTOR_NAN_ASSERT ")) << run.text;
+}
+
+// ---- at compile: what was given shows in what is said, in what the package is, or in an error
+TEST_F(PhaseR, EverySettingGivenToACompileShows) {
+  const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
+  const std::string plain = masked(compile_text(model, {}));
+  // Settings that need something beside them, or a value of their own, to show.
+  const std::map<std::string, std::vector<std::string>> special = {
+      {"aot_inductor.dump_aoti_minifier", {"aot_inductor.dump_aoti_minifier=1", broken, "debug_dir_root=@"}},
+      {"aot_inductor.repro_level", {"aot_inductor.repro_level=3", "debug_dir_root=@"}},
+      {"TORCHDYNAMO_REPRO_AFTER", {"TORCHDYNAMO_REPRO_AFTER=aot", broken, "debug_dir_root=@"}},
+      {"TORCH_SHOW_CPP_STACKTRACES", {"TORCH_SHOW_CPP_STACKTRACES=1", broken}},
+      {"debug", {"debug=1", "debug_dir_root=@"}},
+      {"trace.enabled", {"trace.enabled=1", "debug_dir_root=@"}},
+      {"debug_dir_root", {"debug_dir_root=@", "debug=1"}},
+      {"TORCH_LOGS", {"TORCH_LOGS=guards"}},
+      {"TORCH_LOGS_OUT", {"TORCH_LOGS_OUT=@/log", "TORCH_LOGS=guards"}},
+      {"TORCH_TRACE", {"TORCH_TRACE=@"}},
+      {"aot_inductor.metadata", {"aot_inductor.metadata={\"author\": \"me\"}"}},
+      {"inject_fault_TESTING_ONLY", {"inject_fault_TESTING_ONLY=accuracy:relu"}},
+      {"disable_pass", {"disable_pass=merge_kernels,inline_producers"}},
+      {"stop_after", {"stop_after=lower"}},
+      {"dump_after", {"dump_after=lower"}},
+      {"cache_dir", {"cache_dir=@/cache"}},
+      {"compiler", {"compiler=/no/such/compiler"}},
+  };
+  for (const Setting& setting : settings_table()) {
+    if (std::string_view(setting.key) == "full_source_paths") continue;  // the cases' paths are short: driver's tests
+    const std::string folder = in(str("out_", counter()++));
+    make_directories(folder);
+    const auto found = special.find(setting.key);
+    std::vector<std::string> given =
+        found != special.end() ? found->second : std::vector<std::string>{str(setting.key, "=", other_value(setting))};
+    std::vector<std::string> beside(given.begin() + 1, given.end());
+    for (std::string& assignment : given) assignment = replace_all(assignment, "@", folder);
+    const std::string with = masked(compile_text(model, given));
+    const std::string without = beside.empty() ? plain : masked(compile_text(model, beside_only(beside, in("beside"))));
+    EXPECT_TRUE(with != without || !list_directory(folder).empty()) << setting.key << " shows nothing:\n" << with;
+    if (setting.phase == Phase::run && setting.use == SettingUse::acts) {
+      EXPECT_NE(with.find(masked(str("the package keeps ", setting.key, "="))), std::string::npos) << with;
+    }
+  }
+}
+
+// The names of the documents that users of AOT Inductor know.
+TEST_F(PhaseR, EveryNameOfTheDocumentsIsKnown) {
+  for (const char* name : {"AOTI_RUNTIME_CHECK_INPUTS",
+                           "TORCHINDUCTOR_NAN_ASSERTS",
+                           "PYTORCH_NO_CUDA_MEMORY_CACHING",
+                           "CUDA_LAUNCH_BLOCKING",
+                           "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER",
+                           "AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT",
+                           "DUMP_AOTI_MINIFIER",
+                           "AOTINDUCTOR_REPRO_LEVEL",
+                           "TORCHDYNAMO_REPRO_AFTER",
+                           "TORCH_COMPILE_DEBUG",
+                           "TORCH_COMPILE_DEBUG_DIR",
+                           "TORCH_LOGS",
+                           "TORCH_TRACE",
+                           "TORCH_SHOW_CPP_STACKTRACES",
+                           "TORCHINDUCTOR_FREEZING",
+                           "TORCHINDUCTOR_TRITON_CUDAGRAPHS",
+                           "TORCHINDUCTOR_MAX_AUTOTUNE",
+                           "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM",
+                           "TORCHINDUCTOR_AUTOTUNE_REMOTE_CACHE",
+                           "TORCHINDUCTOR_REDIS_HOST",
+                           "TORCHINDUCTOR_REDIS_PORT",
+                           "KILN_FAULT_DIR"}) {
+    const auto table = settings_table();
+    EXPECT_TRUE(std::any_of(table.begin(), table.end(), [&](const Setting& s) {
+      return std::string_view(name) == s.environment;
+    })) << name;
+  }
+  for (const char* key : {"check_inputs",
+                          "nan_asserts",
+                          "check_bounds",
+                          "aot_inductor.debug_intermediate_value_printer",
+                          "aot_inductor.filtered_kernel_names",
+                          "fault_dir",
+                          "triton.cudagraphs",
+                          "triton.debug_sync_kernel",
+                          "triton.debug_sync_graph",
+                          "cpp.threads",
+                          "aot_inductor.dump_aoti_minifier",
+                          "aot_inductor.repro_level",
+                          "debug",
+                          "trace.enabled",
+                          "debug_dir_root",
+                          "freezing",
+                          "max_autotune",
+                          "max_autotune_gemm",
+                          "autotune_local_cache",
+                          "autotune_remote_cache",
+                          "cpp.simdlen",
+                          "triton.unique_kernel_names",
+                          "cpp_wrapper",
+                          "generate_intermediate_hooks",
+                          "aot_inductor.package",
+                          "float32_matmul_precision",
+                          "pattern_matcher",
+                          "verbose_progress",
+                          "cpp.inject_relu_bug_TESTING_ONLY",
+                          "triton.inject_relu_bug_TESTING_ONLY"})
+    EXPECT_NO_THROW(setting_of(key)) << key;
 }
 
 }  // namespace

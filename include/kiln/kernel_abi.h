@@ -15,7 +15,8 @@ extern "C" {
 typedef struct kiln_error_slot {
   int32_t raised; /* 0: nothing yet */
   int32_t site;
-  int64_t index; /* which element, where that is known */
+  int64_t index; /* which element of the tensor that `value` was loaded from, in row-major order; -1: not known; -2: nor
+                    is the value */
   int64_t value; /* the offending value */
 } kiln_error_slot;
 

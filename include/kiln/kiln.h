@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define KILN_API_VERSION 3 /* 2: profiles; 3: verify_weights, fault */
+#define KILN_API_VERSION 3 /* 2: profiles; 3: kiln_load_options.verify_weights, fault */
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);

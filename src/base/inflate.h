@@ -6,6 +6,6 @@
 
 namespace kiln {
 
-void inflate_entry(ByteSpan deflated, std::span<std::byte> out, std::string_view name);
+std::vector<std::byte> inflate_entry(ByteSpan deflated, uint64_t bytes, bool whole, std::string_view name);
 
 }  // namespace kiln

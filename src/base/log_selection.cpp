@@ -106,9 +106,9 @@ bool contains(const Table& table, std::string_view name) {
   fail_user("K0143",
             str("Invalid log settings: ", entry,
                 ", must be a comma separated list of fully qualified module names, registered log names or "
-                "registered artifact names.\n  The nearest is ",
-                quote(near),
-                ". For more info on various settings, try TORCH_LOGS=\"help\"\n  Valid settings: ", join(names, ", ")));
+                "registered artifact names.\n",
+                near.empty() ? "" : str("  The nearest is ", quote(near), "."),
+                "  For more info on various settings, try TORCH_LOGS=\"help\"\n  Valid settings: ", join(names, ", ")));
 }
 
 // Modules of PyTorch stand for the component that does their work here.

@@ -1,6 +1,5 @@
 #include "base/native_stack.h"
 
-#include <cxxabi.h>
 #include <elf.h>
 #include <execinfo.h>
 #include <link.h>
@@ -14,6 +13,10 @@
 
 #include "base/error.h"
 #include "base/file.h"
+
+// Weak: a program that has the C++ library lends its demangler, and the runtime, which has that library inside, is not
+// a twentieth larger for names in a stack.
+extern "C" __attribute__((weak)) char* __cxa_demangle(const char* name, char* buffer, size_t* bytes, int* status);
 
 namespace kiln {
 namespace {
@@ -105,8 +108,9 @@ class SymbolTable {
 };
 
 std::string demangled(const std::string& name) {
+  if (!__cxa_demangle) return name;
   int status = 0;
-  char* text = abi::__cxa_demangle(name.c_str(), nullptr, nullptr, &status);
+  char* text = __cxa_demangle(name.c_str(), nullptr, nullptr, &status);
   std::string out = status == 0 && text != nullptr ? text : name;
   std::free(text);
   return out;

@@ -5,6 +5,9 @@
 #include <cstdlib>
 
 #include "base/error.h"
+#include "base/suggest.h"
+
+extern char** environ;
 
 namespace kiln {
 namespace {
@@ -42,6 +45,33 @@ std::optional<int64_t> read_int(std::string_view value) {
 
 bool is_none(std::string_view value) { return value.empty() || value == "None"; }
 
+// One alternative of Setting::values: "accuracy", "4", "0..3", "1..".
+bool fits(std::string_view alternative, std::string_view value) {
+  const size_t dots = alternative.find("..");
+  if (dots == std::string_view::npos) return alternative == value;
+  const auto number = read_int(value), low = read_int(alternative.substr(0, dots));
+  const auto high = read_int(alternative.substr(dots + 2));
+  return number && low && *number >= *low && (!high || *number <= *high);
+}
+
+std::string alternative_text(std::string_view alternative) {
+  const size_t dots = alternative.find("..");
+  if (dots == std::string_view::npos) return std::string(alternative);
+  if (dots + 2 == alternative.size()) return str("at least ", alternative.substr(0, dots));
+  return str(alternative.substr(0, dots), " to ", alternative.substr(dots + 2));
+}
+
+void check_value(const Setting& setting, std::string_view value) {
+  if (*setting.values == '\0' || value == setting.default_text) return;
+  const std::vector<std::string> alternatives = split(setting.values, '|');
+  std::string known;
+  for (size_t i = 0; i < alternatives.size(); ++i) {
+    if (fits(alternatives[i], value)) return;
+    known += str(i == 0 ? "" : i + 1 == alternatives.size() ? " or " : ", ", alternative_text(alternatives[i]));
+  }
+  fail_user("K0142", str(setting.key, " is ", known, ", not ", quote(value), ": ", setting.meaning));
+}
+
 // What makes two spellings of a value the same ("True" and "1").
 std::string canonical(const Setting& setting, std::string_view value) {
   value = trim(value);
@@ -51,17 +81,21 @@ std::string canonical(const Setting& setting, std::string_view value) {
     return *read ? "1" : "0";
   }
   if (is_none(value)) return "None";
-  if (setting.type != SettingType::integer) return std::string(value);
-  const auto read = read_int(value);
-  if (!read) fail_user("K0142", str(setting.key, " is a whole number, not ", quote(value)));
-  return std::to_string(*read);
+  std::string text(value);
+  if (setting.type == SettingType::integer) {
+    const auto read = read_int(value);
+    if (!read) fail_user("K0142", str(setting.key, " is a whole number, not ", quote(value)));
+    text = std::to_string(*read);
+  }
+  check_value(setting, text);
+  return text;
 }
 
 [[noreturn]] void fail_unknown(std::string_view key) {
   std::vector<std::string> known;
   for (const Setting& setting : settings_table()) known.emplace_back(setting.key);
   for (const char* ignored : ignored_inductor_keys()) known.emplace_back(ignored);
-  fail_user("K0140", str("there is no setting ", quote(key), "; the nearest is ", quote(nearest(key, known))));
+  fail_user("K0140", str("there is no setting '", key, "'", nearest_hint(key, known), " ('kiln settings' lists them)"));
 }
 
 [[noreturn]] void fail_phase(const Setting& setting, std::string_view name) {
@@ -90,26 +124,59 @@ void Settings::set(std::string_view key, std::string_view value) {
 
 void Settings::store(const Setting& setting, std::string_view value) {
   std::string text = canonical(setting, value);
-  if (!setting.built && text != canonical(setting, setting.default_text))
-    note_once(setting.key, str("setting ", setting.key, " (", setting.meaning, ") is not built yet and does nothing"));
+  if (text != canonical(setting, setting.default_text)) {
+    if (setting.use == SettingUse::not_built)
+      note_once(setting.key,
+                str("setting ", setting.key, " (", setting.meaning, ") is not built yet and does nothing"));
+    if (setting.use == SettingUse::always_so)
+      note_once(setting.key, str("setting ", setting.key, " is always ", setting.default_text, " in Kiln (",
+                                 setting.meaning, "): ", text, " changes nothing"));
+  }
   values_.insert_or_assign(setting.key, std::move(text));
 }
 
 void Settings::read_environment(const Environment& lookup) {
   for (const Setting& setting : settings_table()) {
     if (*setting.environment == '\0' || values_.contains(setting.key)) continue;
-    const char* value = lookup(setting.environment);
-    if (value == nullptr) continue;
-    if (setting.phase == Phase::compile && phase_ == Phase::run) {
-      if (setting.about_machine || canonical(setting, value) == canonical(setting, setting.default_text)) continue;
-      fail_phase(setting, setting.environment);
-    }
-    store(setting, value);
+    if (setting.phase == Phase::compile && phase_ == Phase::run) continue;
+    if (const char* value = lookup(setting.environment)) store(setting, value);
   }
 }
 
 void Settings::read_environment() {
   read_environment([](const char* name) -> const char* { return std::getenv(name); });
+  std::vector<std::string> variables;
+  for (char** variable = environ; variable && *variable; ++variable) variables.emplace_back(*variable);
+  note_unknown_variables(variables);
+}
+
+void Settings::note_unknown_variables(const std::vector<std::string>& variables) {
+  std::vector<std::string> known;
+  for (const Setting& setting : settings_table())
+    if (*setting.environment != '\0') known.emplace_back(setting.environment);
+  for (const std::string& variable : variables) {
+    const std::string name = variable.substr(0, variable.find('='));
+    if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    const auto begins = [&](const char* prefix) { return starts_with(name, prefix); };
+    const bool inductors = begins("TORCHINDUCTOR_") || begins("AOT_INDUCTOR_") || begins("AOTINDUCTOR_") ||
+                           begins("AOTI_") || begins("DUMP_AOTI_");
+    // Programs around Kiln have variables of these kinds too: worth a word only where a setting may have been meant.
+    const bool may_be = begins("TORCH") || begins("KILN_") || begins("CUDA_") || begins("PYTORCH_");
+    const std::string hint = nearest_hint(name, known);
+    if (inductors || (may_be && !hint.empty()))
+      note_once(name, str("environment variable ", name, " is no setting of Kiln and does nothing", hint));
+  }
+}
+
+void Settings::set_package_default(std::string_view assignment) {
+  const size_t equals = std::min(assignment.find('='), assignment.size() - 1);
+  const std::string_view key = assignment.substr(0, equals);
+  if (values_.contains(key)) return;
+  const Setting* setting = find_setting(key);
+  if (setting == nullptr || setting->phase == Phase::compile)  // of another version of Kiln
+    return note_once(key,
+                     str("the package was compiled with ", assignment, ", which this version of Kiln does not know"));
+  store(*setting, assignment.substr(equals + 1));
 }
 
 void Settings::note_once(std::string_view key, std::string text) {

@@ -7,19 +7,22 @@ namespace {
 constexpr Phase C = Phase::compile, R = Phase::run, CR = Phase::both;
 constexpr SettingType boolean = SettingType::boolean, integer = SettingType::integer, text = SettingType::text,
                       list = SettingType::list;
-constexpr bool not_built = false;
+constexpr SettingUse acts = SettingUse::acts, not_built = SettingUse::not_built, always_so = SettingUse::always_so;
+constexpr bool anywhere = false, this_machine = true;
+constexpr const char* relu_bugs = "compile_error|runtime_error|accuracy";
 
 constexpr Setting table[] = {
     // ---- checks
     {"check_inputs", "AOTI_RUNTIME_CHECK_INPUTS", R, integer, "None",
-     "checks of inputs: None the cheap ones, 0 off, 1 also those that cost"},
+     "checks of inputs: None the cheap ones, 0 off, 1 also reports strides and alignments that force a copy", acts,
+     anywhere, "0|1"},
     {"nan_asserts", "TORCHINDUCTOR_NAN_ASSERTS", R, boolean, "0", "NaN and Inf check before and after each kernel"},
     {"check_bounds", "", R, boolean, "0", "every load and store of generated kernels is checked"},
     {"verify_weights", "KILN_VERIFY_WEIGHTS", R, integer, "None",
-     "checksums of weights at loading: None of up to 4 MB of them, 0 never, 1 always"},
+     "checksums of weights at loading: None of up to 4 MB of them, 0 never, 1 always", acts, anywhere, "0|1"},
     // ---- looking at values
     {"aot_inductor.debug_intermediate_value_printer", "AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER", R, integer, "0",
-     "0 off, 1 save, 2 print, 3 print kernel names only"},
+     "0 off, 1 save, 2 print, 3 print kernel names only", acts, anywhere, "0..3"},
     {"aot_inductor.filtered_kernel_names", "AOT_INDUCTOR_FILTERED_KERNELS_TO_PRINT", R, list, "None",
      "kernels to print or save: names or globs, case ignored"},
     {"fault_dir", "KILN_FAULT_DIR", R, text, "None", "where a fault bundle is written"},
@@ -40,14 +43,15 @@ constexpr Setting table[] = {
     {"triton.debug_sync_kernel", "", R, boolean, "0", "synchronise after each kernel", not_built},
     {"triton.debug_sync_graph", "", R, boolean, "0", "synchronise after each run", not_built},
     // ---- running
-    {"cpp.threads", "", R, integer, "-1", "threads of a run; -1: all that the process may use"},
+    {"cpp.threads", "", R, integer, "-1", "threads of a run; -1: all that the process may use", acts, anywhere,
+     "-1|1.."},
     // ---- failures
     {"aot_inductor.dump_aoti_minifier", "DUMP_AOTI_MINIFIER", CR, boolean, "0",
      "on any error in compile, load or run: write the minifier's directory and say where"},
     {"aot_inductor.repro_level", "AOTINDUCTOR_REPRO_LEVEL", CR, integer, "2",
-     "1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure"},
+     "1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure", acts, anywhere, "1..4"},
     {"TORCHDYNAMO_REPRO_AFTER", "TORCHDYNAMO_REPRO_AFTER", CR, text, "None",
-     "aot: minify the graph; inductor: down to the kernel"},
+     "aot: minify the graph; inductor: down to the kernel", acts, anywhere, "aot|inductor"},
     {"TORCH_SHOW_CPP_STACKTRACES", "TORCH_SHOW_CPP_STACKTRACES", CR, boolean, "0", "native stack with errors"},
     // ---- logs
     {"debug", "TORCH_COMPILE_DEBUG", CR, boolean, "0", "the debug directory"},
@@ -66,31 +70,40 @@ constexpr Setting table[] = {
      "share measured choices through Redis", not_built},
     {"TORCHINDUCTOR_REDIS_HOST", "TORCHINDUCTOR_REDIS_HOST", C, text, "localhost", "host of the Redis server",
      not_built},
-    {"TORCHINDUCTOR_REDIS_PORT", "TORCHINDUCTOR_REDIS_PORT", C, integer, "6379", "port of the Redis server", not_built},
-    {"cpp.simdlen", "", C, integer, "None", "vector width in bits; None: detected; 1: scalar"},
-    {"triton.unique_kernel_names", "", C, boolean, "1", "accepted: always so"},
-    {"cpp_wrapper", "", C, boolean, "1", "accepted: always so"},
-    {"generate_intermediate_hooks", "", C, boolean, "1", "accepted: always so"},
-    {"aot_inductor.package", "", C, boolean, "1", "accepted: always so"},
+    {"TORCHINDUCTOR_REDIS_PORT", "TORCHINDUCTOR_REDIS_PORT", C, integer, "6379", "port of the Redis server", not_built,
+     anywhere, "1..65535"},
+    {"cpp.simdlen", "", C, integer, "None", "vector width in bits; None: detected; 1: scalar", acts, anywhere,
+     "1|128|256|512"},
+    {"triton.unique_kernel_names", "", C, boolean, "1", "every kernel has a name of its own", always_so},
+    {"cpp_wrapper", "", C, boolean, "1", "no Python between the kernels", always_so},
+    {"generate_intermediate_hooks", "", C, boolean, "1", "a hook can look at every step of a run", always_so},
+    {"aot_inductor.package", "", C, boolean, "1", "what is compiled is a package", always_so},
+    {"aot_inductor.metadata", "", C, text, "None",
+     "what the package says of itself to its users: a JSON object, {\"author\": \"me\"}"},
+    {"float32_matmul_precision", "", C, text, "highest",
+     "highest, high or medium: products of f32 models in bf16 where the processor has them", not_built, anywhere,
+     "highest|high|medium"},
     {"pattern_matcher", "", C, boolean, "1", "rewrites of known patterns", not_built},
     {"verbose_progress", "", C, boolean, "0", "progress lines"},
     {"cpp.inject_relu_bug_TESTING_ONLY", "", C, text, "None",
-     "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on"},
+     "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on", acts, anywhere,
+     relu_bugs},
     {"triton.inject_relu_bug_TESTING_ONLY", "", C, text, "None",
-     "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on"},
+     "compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on", acts, anywhere,
+     relu_bugs},
     // ---- Kiln's own
     {"inject_fault_TESTING_ONLY", "", C, text, "None",
      "a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes] "
      "(src/loop_passes/inject_fault.h)"},
     {"disable_pass", "", C, list, "None", "passes that do not run"},
-    {"stop_after", "", C, text, "None", "the last pass that runs"},
-    {"dump_after", "", C, list, "None", "passes after which the program is printed", not_built},
+    {"stop_after", "", C, text, "None", "the last pass that runs; the program is printed, no package made"},
+    {"dump_after", "", C, text, "None", "the pass after which the program is printed, or all; no package is made"},
     {"full_source_paths", "KILN_FULL_SOURCE_PATHS", C, boolean, "0",
-     "packages name the user's source files with their whole paths, not shortened", true, true},
+     "packages name the user's source files with their whole paths, not shortened", acts, this_machine},
     {"cache_dir", "KILN_CACHE_DIR", C, text, "None",
-     "the cache of compiled kernels; None: under the user's cache directory", true, true},
+     "the cache of compiled kernels; None: under the user's cache directory", acts, this_machine},
     {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found",
-     true, true},
+     acts, this_machine},
 };
 
 }  // namespace

@@ -184,25 +184,45 @@ std::string bytes_text(uint64_t bytes) {
   return buffer;
 }
 
+namespace {
+
+// Letters to add, drop, change, or swap with their neighbour, until `a` is `b`.
+size_t edit_distance(std::string_view a, std::string_view b) {
+  std::vector<size_t> before(b.size() + 1), above(b.size() + 1), row(b.size() + 1);
+  for (size_t j = 0; j <= b.size(); ++j) row[j] = j;
+  for (size_t i = 1; i <= a.size(); ++i) {
+    before.swap(above);
+    above.swap(row);
+    row[0] = i;
+    for (size_t j = 1; j <= b.size(); ++j) {
+      row[j] = std::min({above[j] + 1, row[j - 1] + 1, above[j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1)});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) row[j] = std::min(row[j], before[j - 2] + 1);
+    }
+  }
+  return row.back();
+}
+
+// "printer" of "aot_inductor.debug_intermediate_value_printer", "thr" of "threads".
+bool is_part_of(std::string_view word, std::string_view candidate) {
+  if (word.size() < 3 || word.size() >= candidate.size()) return false;
+  if (starts_with(candidate, word)) return true;
+  const char before = candidate[candidate.size() - word.size() - 1];
+  return ends_with(candidate, word) && (before == '.' || before == '_');
+}
+
+}  // namespace
+
+// What is far from every candidate gets nothing: a wrong suggestion misleads more than none.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates) {
+  const std::string lower = lower_case(word);
   std::string best;
-  size_t best_distance = static_cast<size_t>(-1);
+  size_t best_distance = std::max<size_t>(2, word.size() / 4) + 1;
   for (const std::string& candidate : candidates) {
-    std::vector<size_t> row(candidate.size() + 1);
-    for (size_t j = 0; j <= candidate.size(); ++j) row[j] = j;
-    for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
-      row[0] = i;
-      for (size_t j = 1; j <= candidate.size(); ++j) {
-        size_t above = row[j];
-        row[j] = std::min({above + 1, row[j - 1] + 1, diagonal + (word[i - 1] == candidate[j - 1] ? 0 : 1)});
-        diagonal = above;
-      }
-    }
-    if (row.back() < best_distance) {
-      best_distance = row.back();
-      best = candidate;
-    }
+    const std::string other = lower_case(candidate);
+    const size_t distance = is_part_of(lower, other) ? 1 : edit_distance(lower, other);
+    if (distance >= best_distance) continue;
+    best_distance = distance;
+    best = candidate;
   }
   return best;
 }

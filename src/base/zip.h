@@ -29,8 +29,10 @@ struct ZipEntry {
   uint64_t data = 0;          // of the data
 };
 
-// Fills `out` exactly from raw deflate data or throws; `name` is for the message.
-using InflateFunction = void (*)(ByteSpan deflated, std::span<std::byte> out, std::string_view name);
+// The first `bytes` that raw deflate data hold; `whole`: exactly so many, or it throws. Memory is asked for as data
+// come, never on the word of a header alone. `name` is for the message.
+using InflateFunction = std::vector<std::byte> (*)(ByteSpan deflated, uint64_t bytes, bool whole,
+                                                   std::string_view name);
 
 // Bytes together with what keeps them alive (nothing for bytes that lie in the archive itself).
 struct SharedBytes {
@@ -47,10 +49,13 @@ class ZipReader {
   const ZipEntry& at(std::string_view name) const;                   // throws K0114
   ByteSpan stored(const ZipEntry& entry) const;                      // in place; throws for a deflated entry
   // In place or inflated, and checked: every byte is read, against the entry's checksum (K0115). Stored entries of more
-  // than check_up_to bytes are given out as they are, for those who want to see what is there and not use it.
-  SharedBytes read(const ZipEntry& entry) const;
-  bool sound(const ZipEntry& entry) const;      // whether its bytes have its checksum
-  void check_crc(const ZipEntry& entry) const;  // throws K0115
+  // than check_up_to bytes are given out as they are, for those who want to see what is there and not use it. What a
+  // deflated entry holds is not known before; the caller says what it may hold, and beyond that it may not grow more
+  // than text does (K0112).
+  SharedBytes read(const ZipEntry& entry, uint64_t may_hold = 0) const;
+  SharedBytes read_start(const ZipEntry& entry, uint64_t bytes) const;  // so many of its first bytes, or all; unchecked
+  bool sound(const ZipEntry& entry) const;                              // whether its bytes have its checksum
+  void check_crc(const ZipEntry& entry) const;                          // throws K0115
   const std::string& label() const { return label_; }
 
  private:
@@ -60,8 +65,9 @@ class ZipReader {
   Directory find_directory() const;
   void read_directory(const Directory& directory);
   void place(ZipEntry& entry, uint64_t limit) const;
+  SharedBytes inflated(const ZipEntry& entry, uint64_t bytes, bool whole) const;
   void check_overlaps() const;
-  SharedBytes data_of(const ZipEntry& entry) const;
+  SharedBytes data_of(const ZipEntry& entry, uint64_t may_hold) const;
   void check_bytes(const ZipEntry& entry, ByteSpan bytes) const;
 
   ByteSpan archive_;

@@ -1,9 +1,11 @@
 #include "base/zip.h"
 
 #include <gtest/gtest.h>
+#include <zlib.h>
 
 #include <cstring>
 
+#include "base/crc32.h"
 #include "base/error.h"
 #include "base/inflate.h"
 
@@ -153,6 +155,57 @@ TEST(Zip, DeflatedEntriesNeedAnInflateFunction) {
   EXPECT_EQ(as_text(data.bytes).substr(0, 6), "abcabc");
   EXPECT_THROW(zip.stored(zip.at("deflated.txt")), Error);
   EXPECT_NE(error_of(archive, nullptr), "");
+}
+
+std::string deflated(const std::string& contents) {
+  z_stream z{};
+  deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
+  std::string out(deflateBound(&z, contents.size()), '\0');
+  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data()));
+  z.avail_in = static_cast<uInt>(contents.size());
+  z.next_out = reinterpret_cast<Bytef*>(out.data());
+  z.avail_out = static_cast<uInt>(out.size());
+  deflate(&z, Z_FINISH);
+  out.resize(z.total_out);
+  deflateEnd(&z);
+  return out;
+}
+
+// An archive with one deflated entry that claims a size.
+std::string packed(const std::string& contents, uint32_t claimed) {
+  std::string archive = write_zip({{"a", deflated(contents)}});
+  poke<uint16_t>(archive, central_of(archive, 0) + 10, 8);
+  poke<uint32_t>(archive, central_of(archive, 0) + 16, crc32(as_bytes(contents)));
+  poke<uint32_t>(archive, central_of(archive, 0) + 24, claimed);
+  return archive;
+}
+
+std::string inflated_or_code(const std::string& archive, uint64_t may_hold) {
+  try {
+    const ZipReader zip(as_bytes(archive), "archive", inflate_entry);
+    return std::string(as_text(zip.read(zip.at("a"), may_hold).bytes));
+  } catch (const Error& error) {
+    return error.code();
+  }
+}
+
+TEST(Zip, InflatingIsBounded) {
+  const std::string zeros(4 << 20, '\0');
+  const std::string bomb = packed(zeros, 4 << 20);
+  EXPECT_EQ(inflated_or_code(bomb, 0), "K0112");          // packs 1000-fold, which no text does
+  EXPECT_TRUE(inflated_or_code(bomb, 4 << 20) == zeros);  // an array of zeros does, and its header says so
+  EXPECT_EQ(inflated_or_code(bomb, (4 << 20) - 1), "K0112");
+  const std::string text = "strides and sizes";
+  EXPECT_EQ(inflated_or_code(packed(text, 17), 0), text);
+  for (uint32_t lie : {0u, 16u, 18u, 10000u}) EXPECT_EQ(inflated_or_code(packed(text, lie), 0), "K0113") << lie;
+  EXPECT_EQ(inflated_or_code(packed(text, 1u << 30), 0), "K0111");  // more than deflate can do
+}
+
+TEST(Zip, TheStartOfAnEntryIsReadAlone) {
+  const std::string archive = packed("strides and sizes", 17);
+  const ZipReader zip(as_bytes(archive), "archive", inflate_entry);
+  EXPECT_EQ(as_text(zip.read_start(zip.at("a"), 7).bytes), "strides");
+  EXPECT_EQ(as_text(zip.read_start(zip.at("a"), 100).bytes), "strides and sizes");
 }
 
 }  // namespace

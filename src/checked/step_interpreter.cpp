@@ -22,7 +22,7 @@ const loops::KernelCode& StepInterpreter::code_of(const loops::Kernel& kernel) {
   return *code;
 }
 
-bool StepInterpreter::run(const kiln_step& step, const loops::ValueTrace* trace) {
+bool StepInterpreter::run(const kiln_step& step) {
   const loops::Kernel* found = kernel(step.name);
   if (!found) return false;
   const loops::KernelCode& code = code_of(*found);
@@ -41,7 +41,7 @@ bool StepInterpreter::run(const kiln_step& step, const loops::ValueTrace* trace)
   }
   SymbolValues symbols;
   for (size_t i = 0; i < step.symbol_count; ++i) symbols[step.symbol_names[i]] = step.symbol_values[i];
-  loops::run_kernel(code, views, symbols, step.seed, trace);
+  loops::run_kernel(code, views, symbols, step.seed);
   return true;
 }
 

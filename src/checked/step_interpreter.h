@@ -21,8 +21,8 @@ class StepInterpreter {
   explicit StepInterpreter(std::string_view loops_text);
   const loops::LoopProgram& program() const { return program_; }
   const loops::Kernel* kernel(std::string_view name) const;  // nullptr: no generated kernel has this name
-  // Writes what the step writes. False: it is no generated kernel. `trace` sees every value; may be empty.
-  bool run(const kiln_step& step, const loops::ValueTrace* trace = nullptr);
+  // Writes what the step writes. False: it is no generated kernel.
+  bool run(const kiln_step& step);
 
  private:
   const loops::KernelCode& code_of(const loops::Kernel& kernel);

@@ -1,15 +1,10 @@
 // `kiln bisect`: the first kernel of a shipped package that does not compute what it should, and inside it the first
 // operator.
 //
-// The package runs as it is, with its own machine code and memory plan. Around each step its arguments are looked at:
-// - what it read must still be what was written there (checksums), and must have been written at all: otherwise the
-//   plan is at fault (overlapping lifetimes, a missing dependency), not a kernel;
-// - constants must be those the program was compiled for, prepared ones must follow from them (else they are stale);
-// - sizes, strides, the branch taken and the number of iterations must be those of the loops;
-// - what is only read must not change;
-// - what it wrote is compared with the fp64 reference of the operators it stands for, given the same inputs, so that
-//   drift from upstream blames nobody innocent. Where that cannot be told (random numbers, bodies of scans), with
-//   the kernel's own loops.
+// The package runs as it is, with its own machine code and memory plan, more than once on one instance (state, caches
+// and addresses of the first call show in the second), in a child process: a kernel that crashes or never ends is
+// named like any other. Then it runs with each buffer alone in memory, between pages that nobody may touch, so that
+// what reads or writes outside is seen. bisection.h has what is looked at.
 #pragma once
 #include <functional>
 #include <optional>
@@ -27,6 +22,8 @@ struct BisectOptions {
   std::vector<std::string> custom_op_libs;
   std::string compiler;  // for rebuilding a kernel whose code is wrong; empty: the first that is found
   std::function<void(std::string&)> rebuilt_source;  // for tests: a printer's fault, as driver/fault_injector.h has it
+  int calls = 2;                                     // on one instance
+  double hang_seconds = 60;                          // a single step that runs longer is taken to hang
 };
 
 struct BisectResult {
@@ -35,12 +32,16 @@ struct BisectResult {
   std::string buffer;
   std::string op, value, node;  // first wrong operator inside the kernel, its value in the lowered graph, its node in
                                 // the program; empty: none could be singled out
-  std::string method;           // how: "loop interpreter", "instrumented rebuild"; empty: the kernel has only one
+  std::vector<std::string> candidates;  // not empty: it is uncertain which of these values' operators it is
+  std::string method;                   // how: "loop interpreter", "instrumented rebuild"; empty: there is only one
   std::optional<Difference> difference;
   int steps = 0, against_graph = 0, against_loops = 0;  // what was checked
+  bool unexplained = false;                             // a buffer changed, and by whom is not known
+  std::vector<std::vector<uint64_t>> output_sums;       // checksums, of each call
   std::string text;                                     // for people, complete
 };
 
+// Forks: to be called while no other thread of the process runs.
 BisectResult bisect(const std::string& package, const std::vector<Datum>& inputs, const BisectOptions& options);
 
 }  // namespace kiln

@@ -146,7 +146,9 @@ TEST_F(Bisect, SaysWhyNoOperatorIsNamedWithoutACompiler) {
   const BisectResult result = bisect(path_, inputs_, without);
   EXPECT_EQ(result.fault, FaultClass::code) << result.text;
   EXPECT_EQ(result.op, "") << result.text;
-  EXPECT_HAS(result.text, "the operator inside it cannot be named: ");
+  EXPECT_HAS(result.text, "its code cannot be rebuilt to look inside it: ");
+  EXPECT_HAS(result.text, "which operator inside it is uncertain; one of:");
+  EXPECT_EQ(join(result.candidates, " "), "mul sin add exp");
   EXPECT_HAS(result.text, "no-such-compiler");
 }
 

@@ -3,12 +3,11 @@
 // symbolic sizes. What is not run is printed. tools/bisect_cases.sh does the same with whole folders.
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <cstdlib>
-#include <thread>
 
 #include "base/file.h"
 #include "debug/bisect.h"
+#include "debug/seeded_processes.h"
 #include "driver/check_case_files.h"
 #include "driver/compile.h"
 #include "ops/op_record.h"
@@ -99,16 +98,27 @@ void bisect_clean(Clean& clean) {
   }
 }
 
+// What the process that bisected it wrote.
+void read_end(const std::string& text, Clean& clean) {
+  const std::vector<std::string> head = split(text, '\n');
+  if (head.size() < 3) {
+    clean.alarm = "the process that bisected it died";
+    return;
+  }
+  clean.runs = std::stoi(head[0]);
+  const std::string rest = text.substr(head[0].size() + head[1].size() + 2);
+  clean.not_run = rest.substr(0, std::stoul(head[1]));
+  clean.alarm = rest.substr(clean.not_run.size());
+}
+
 TEST(CleanModels, RaiseNoAlarm) {
   std::vector<Clean> models = clean_models();
-  std::atomic<size_t> next{0};
-  const auto work = [&] {
-    for (size_t i = next++; i < models.size(); i = next++)
-      if (models[i].not_run.empty()) bisect_clean(models[i]);
-  };
-  std::thread other(work);
-  work();
-  other.join();
+  const std::vector<std::string> ends = seeded::in_processes(models.size(), [&](size_t i) {
+    Clean& clean = models[i];
+    if (clean.not_run.empty()) bisect_clean(clean);
+    return str(clean.runs, "\n", clean.not_run.size(), "\n", clean.not_run, clean.alarm);
+  });
+  for (size_t i = 0; i < models.size(); ++i) read_end(ends[i], models[i]);
   int judged = 0, runs = 0;
   for (const Clean& clean : models) {
     EXPECT_EQ(clean.alarm, "") << clean.name;

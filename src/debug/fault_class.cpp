@@ -28,6 +28,12 @@ const char* fault_class_name(FaultClass fault) {
       return "write to what must stay";
     case FaultClass::failed:
       return "failed";
+    case FaultClass::crash:
+      return "crash";
+    case FaultClass::hang:
+      return "hang";
+    case FaultClass::outside:
+      return "access outside";
   }
   return "";
 }

@@ -17,6 +17,9 @@ enum class FaultClass : uint8_t {
   control_flow,        // plan: the wrong branch, iterations or order; a step twice or never
   input_written,       // something is written that must stay as it is
   failed,              // the run ended with an error
+  crash,               // a kernel ends the process
+  hang,                // a kernel does not end
+  outside,             // a kernel's code reads or writes outside of its buffers
 };
 const char* fault_class_name(FaultClass fault);
 

@@ -104,7 +104,25 @@ class Part {
   std::map<const Value*, Value*> to_;
 };
 
+// The tensors among a node's results, lists of them included.
+void for_each_tensor(const Node& node, const std::vector<Datum>& results,
+                     const std::function<void(const Value*, const Tensor&)>& f) {
+  for (size_t i = 0; i < results.size() && i < node.results.size(); ++i) {
+    if (results[i].is_tensor()) f(node.results[i], results[i].tensor());
+    if (!results[i].is_list()) continue;
+    const auto& items = results[i].list();
+    for (size_t j = 0; j < items.size() && j < node.results[i]->items.size(); ++j)
+      if (node.results[i]->items[j] && items[j].is_tensor()) f(node.results[i]->items[j], items[j].tensor());
+  }
+}
+
 }  // namespace
+
+const Node* Truth::only_node() const {
+  for (const TruthNode& at : nodes)
+    if (at.node != nodes[0].node) return nullptr;
+  return nodes.empty() ? nullptr : nodes[0].node;
+}
 
 GraphTruth::GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants)
     : program_(program), constants_(constants) {
@@ -248,12 +266,12 @@ std::optional<Truth> GraphTruth::compute(const TruthRequest& request) const {
     size_t next = 0;
     options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
       const Node* original = part.original.at(&node);
-      if (results.empty() || !results[0].is_tensor()) return;
-      const Value* first = original->results[0];
-      if (fp64)
-        truth.nodes.push_back({original, first, key(first) == request.wanted, results[0].tensor(), {}});
-      else if (next < truth.nodes.size() && truth.nodes[next].node == original)
-        truth.nodes[next++].nominal = results[0].tensor();
+      for_each_tensor(*original, results, [&](const Value* value, const Tensor& tensor) {
+        if (fp64)
+          truth.nodes.push_back({original, value, key(value), key(value) == request.wanted, tensor, {}});
+        else if (next < truth.nodes.size() && truth.nodes[next].value == value)
+          truth.nodes[next++].nominal = tensor;
+      });
     };
     SharingCopier copier(fp64);
     std::vector<Datum> inputs;

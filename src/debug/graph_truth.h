@@ -24,14 +24,16 @@ struct TruthRequest {
 
 struct TruthNode {
   const Node* node = nullptr;    // of the whole graph
-  const Value* value = nullptr;  // its first tensor result
+  const Value* value = nullptr;  // one of its results, a tensor
+  std::string name;              // of the value, as requests have it
   bool wanted = false;           // that is the value that was asked for
   Tensor truth, nominal;         // fp64; in the program's own dtypes
 };
 
 struct Truth {
   Tensor fp64, nominal;
-  std::vector<TruthNode> nodes;  // those between the known values and the wanted one, in order
+  std::vector<TruthNode> nodes;   // those between the known values and the wanted one, in order
+  const Node* only_node() const;  // nullptr: there are several
 };
 
 class GraphTruth {

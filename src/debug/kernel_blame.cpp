@@ -1,13 +1,12 @@
 #include "debug/kernel_blame.h"
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
 
-#include "debug/instrumented_kernel.h"
-#include "debug/operator_trace.h"
+#include "debug/bisect_checks.h"
+#include "debug/exposed_kernel.h"
+#include "debug/operator_values.h"
 #include "debug/step_copy.h"
-#include "driver/compare.h"
 #include "package/step_plan.h"
 
 namespace kiln {
@@ -36,12 +35,24 @@ BitDifference differing_bits(const Tensor& a, const Tensor& b) {
   return out;
 }
 
+codegen::CpuTarget target_of(PackageDebug& package) {
+  std::string name = codegen::host_target_name();
+  const auto& code = package.plan().code;
+  const auto same = [&](const format::CodeObject& object) { return object.target == name; };
+  if (!code.empty() && std::none_of(code.begin(), code.end(), same)) name = code.front().target;
+  int simdlen = 0;
+  for (const std::string& line : split(package.entry("debug/settings.txt").value_or(""), '\n'))
+    if (starts_with(line, "cpp.simdlen=")) simdlen = std::atoi(line.c_str() + std::strlen("cpp.simdlen="));
+  return codegen::cpu_target(name, simdlen);
+}
+
 class Blame {
  public:
   explicit Blame(const BlameRequest& request)
       : r_(request), steps_(request.package.steps()), kernel_(*steps_.kernel(request.step.name)) {}
 
   KernelBlame find() {
+    out_.op = r_.truth.only_node();
     StepCopy copy(r_.step, r_.inputs);
     try {
       steps_.run(copy.step());
@@ -49,103 +60,190 @@ class Blame {
       if (error.code() != "K0330") throw;
       out_.fault = FaultClass::out_of_bounds;
       out_.notes += str("\n  ", error.message());
-      out_.op = r_.truth.nodes.size() == 1 ? r_.truth.nodes[0].node : operator_of_access(error.message());
+      if (!out_.op) find_operator_of_access(error.message());
       return out_;
     }
-    find_operator();
     if (!find_difference(copy.output(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance))
       blame_code();
     else
-      blame_loops(copy.output(r_.buffer));
+      blame_loops();
+    return out_;
+  }
+
+  KernelBlame find_without_result(const Node* near) {
+    out_.fault = FaultClass::crash;
+    out_.op = r_.truth.only_node();
+    StepCopy copy(r_.step, r_.inputs);
+    try {
+      steps_.run(copy.step());
+      out_.notes += "\n  the kernel's loops, interpreted, stay inside their buffers: the machine code is at fault";
+      if (!out_.op) choose(near ? std::vector<const Node*>{near} : std::vector<const Node*>());
+    } catch (const Error& error) {
+      if (error.code() != "K0330") throw;
+      out_.fault = FaultClass::out_of_bounds;
+      out_.notes += str("\n  ", error.message());
+      if (!out_.op) find_operator_of_access(error.message());
+    }
     return out_;
   }
 
  private:
-  void find_operator() {
-    if (r_.truth.nodes.size() == 1) out_.op = r_.truth.nodes[0].node;
-    trace_ = std::make_unique<OperatorTrace>(r_.truth.nodes, kernel_.value_types);
-    follow_store(kernel_.body);
-    StepCopy copy(r_.step, r_.inputs);
-    const loops::ValueTrace see = [&](loops::ValueId id, const loops::Cell& cell) { trace_->see(id, cell); };
-    steps_.run(copy.step(), &see);
-    trace_->finish(copy.output(r_.buffer));
+  // The message of a checked access says "loads x[i0 = 3, …" or "stores x[…". Of the statements that it may mean:
+  // whatever they compute belongs to the operator whose value it becomes first.
+  void find_operator_of_access(const std::string& message) {
+    std::set<const Node*> found;
+    SymbolValues iteration = symbols_of(r_.step);
+    for (const auto& [name, value] : variables_in(message)) iteration[name] = value;
+    loops::for_each_stmt(kernel_.body, [&](const loops::Stmt& stmt) {
+      const bool load = stmt.kind == loops::StmtKind::load;
+      if (!load && stmt.kind != loops::StmtKind::store) return;
+      const std::string& name = steps_.program().buffers[static_cast<size_t>(stmt.buffer)].name;
+      if (!speaks_of(message, str(load ? " loads " : " stores ", name, "["), stmt)) return;
+      if (load) return nodes_reached(stmt.results[0], iteration, found);
+      if (const Node* node = node_named(name)) found.insert(node);
+      for (const loops::NamedValue& named : kernel_.named)
+        if (const Node* node = named.value == stmt.args[0] ? node_named(named.name) : nullptr) found.insert(node);
+    });
+    choose({found.begin(), found.end()});
   }
 
-  void follow_store(const loops::Body& body) {
-    for (const loops::Stmt& stmt : body) {
-      if (stmt.loop) follow_store(stmt.loop->body);
-      if (stmt.kind != loops::StmtKind::store) continue;
-      if (steps_.program().buffers[static_cast<size_t>(stmt.buffer)].name != r_.buffer) continue;
-      std::vector<loops::ValueId> beside;
-      for (const loops::Stmt& other : body) beside.insert(beside.end(), other.results.begin(), other.results.end());
-      trace_->follow(stmt.args[0], beside);
+  // "x[i0 = 3, i1 + 1 = 30, 0]"
+  static bool speaks_of(const std::string& message, const std::string& begin, const loops::Stmt& stmt) {
+    size_t at = message.find(begin);
+    if (at == std::string::npos) return false;
+    at += begin.size();
+    for (const Expr& e : stmt.index) {
+      const std::string text = e.is_constant() ? e.text() : e.text() + " = ";
+      if (message.compare(at, text.size(), text) != 0) return false;
+      at = message.find_first_of(",]", at + text.size());
+      if (at == std::string::npos) return false;
+      at += message[at] == ',' ? 2 : 0;
     }
+    return true;
   }
 
-  // An operator that only moves values (a view, an alias, a copy) is at fault when what was computed are the right
-  // values in other places; else it is the operator whose values it moves.
-  const Node* behind_moves(const Node* op, const Tensor& got) const {
-    std::vector<double> computed = sorted(got);
-    for (bool moved = true; moved && op;) {
-      moved = false;
-      const TruthNode* at = node_of(op);
-      if (!at || is_complex(got.dtype)) return op;
-      for (const auto& named : op->args)
-        for_each_value(named.arg, [&](Value* value) {
-          const TruthNode* from = value && value->producer ? node_of(value->producer) : nullptr;
-          if (moved || !from || from->value != value || sorted(from->truth) != sorted(at->truth)) return;
-          if (same(computed, sorted(from->truth), got.dtype)) return;
-          op = value->producer, moved = true;
-        });
-    }
-    return op;
-  }
-  const TruthNode* node_of(const Node* op) const {
-    for (const TruthNode& node : r_.truth.nodes)
-      if (node.node == op) return &node;
-    return nullptr;
-  }
-  static std::vector<double> sorted(const Tensor& tensor) {
-    std::vector<double> out;
-    if (is_complex(tensor.dtype)) return out;
-    for (int64_t i = 0; i < tensor.numel(); ++i) out.push_back(tensor.item(i).as_double());
-    std::sort(out.begin(), out.end());
+  // The iteration that the message of a checked access speaks of: ", at i0 = 3, i1 = 29".
+  static SymbolValues variables_in(const std::string& message) {
+    SymbolValues out;
+    const size_t at = message.rfind(", at ");
+    if (at == std::string::npos) return out;
+    for (const std::string& part : split(message.substr(at + 5), ','))
+      if (const size_t equals = part.find(" = "); equals != std::string::npos)
+        out[std::string(trim(part.substr(0, equals)))] = std::atoll(part.c_str() + equals + 3);
     return out;
   }
-  static bool same(const std::vector<double>& a, const std::vector<double>& b, DType dtype) {
-    const Tolerance tolerance = default_tolerance(dtype);
-    return std::equal(a.begin(), a.end(), b.begin(), b.end(), [&](double x, double y) {
-      return std::abs(x - y) <= tolerance.atol + tolerance.rtol * std::abs(y);
-    });
+
+  // In this iteration the kernel computes an element that the value does not have: who asked for it is at fault.
+  bool leaves_its_value(const loops::NamedValue& named, const SymbolValues& iteration) const {
+    const TruthNode* node = truth_named(named.name);
+    if (!node || node->truth.sizes.size() != named.index.size()) return false;
+    for (size_t d = 0; d < named.index.size(); ++d) {
+      try {
+        const int64_t i = evaluate(named.index[d], iteration);
+        if (i < 0 || i >= node->truth.sizes[d]) return true;
+      } catch (const Error&) {
+        continue;  // it depends on more than the loops around the access
+      }
+    }
+    return false;
   }
 
-  // The message of a checked access says "loads x[…" or "stores to x[…": the operator is the one whose result the loop
-  // around such an access stores.
-  const Node* operator_of_access(const std::string& message) {
-    std::string stored;
-    loops::for_each_stmt(kernel_.body, [&](const loops::Stmt& loop) {
-      if (loop.kind != loops::StmtKind::loop) return;
-      bool accesses = false;
-      std::string here;
-      loops::for_each_stmt(loop.loop->body, [&](const loops::Stmt& s) {
-        if (s.buffer == loops::no_buffer) return;
-        const std::string& name = steps_.program().buffers[static_cast<size_t>(s.buffer)].name;
-        accesses |= message.find(str(" ", name, "[")) != std::string::npos;
-        if (s.kind == loops::StmtKind::store && here.empty()) here = name;
-      });
-      if (accesses && !here.empty()) stored = here;  // inner loops come later
-    });
+  // The operators whose values are the first to be computed from this one.
+  void nodes_reached(loops::ValueId from, const SymbolValues& iteration, std::set<const Node*>& out) const {
+    std::set<loops::ValueId> reached = {from};
+    std::set<loops::ValueId> done;
+    for (bool more = true; more;) {
+      more = false;
+      for (loops::ValueId v : std::set<loops::ValueId>(reached)) {
+        if (!done.insert(v).second) continue;
+        more = true;
+        bool ends = false;
+        for (const loops::NamedValue& named : kernel_.named) {
+          const Node* node = named.value == v ? node_named(named.name) : nullptr;
+          if (node && !leaves_its_value(named, iteration)) out.insert(node), ends = true;
+        }
+        if (ends) continue;
+        loops::for_each_stmt(kernel_.body, [&](const loops::Stmt& stmt) {
+          const auto reads = [&](const std::vector<loops::ValueId>& values) {
+            return std::count(values.begin(), values.end(), v) > 0;
+          };
+          if (stmt.kind == loops::StmtKind::store && reads(stmt.args))
+            if (const Node* node = node_named(steps_.program().buffers[static_cast<size_t>(stmt.buffer)].name))
+              out.insert(node);
+          if (reads(stmt.args) || stmt.mask == v || (stmt.loop && reads(stmt.loop->yields))) {
+            reached.insert(stmt.results.begin(), stmt.results.end());
+            if (stmt.loop) reached.insert(stmt.loop->running.begin(), stmt.loop->running.end());
+          }
+        });
+      }
+    }
+  }
+  const TruthNode* truth_named(const std::string& name) const {
     for (const TruthNode& node : r_.truth.nodes)
-      if (node.value->name == stored) return node.node;
+      if (node.value->name == name || node.name == name) return &node;
     return nullptr;
   }
+  const Node* node_named(const std::string& name) const {
+    const TruthNode* found = truth_named(name);
+    return found ? found->node : nullptr;
+  }
 
-  void blame_loops(const Tensor& interpreted) {
-    if (!out_.op) {
-      out_.op = trace_->first_wrong();
-      if (out_.op == last_operator()) out_.op = behind_moves(out_.op, interpreted);
-      if (out_.op) out_.method = "loop interpreter";
-    }
+  // One of these, in the order of the graph.
+  void choose(const std::vector<const Node*>& nodes) {
+    std::vector<const Node*> in_order;
+    for (const TruthNode& at : r_.truth.nodes)
+      if (std::count(nodes.begin(), nodes.end(), at.node) > 0 && (in_order.empty() || in_order.back() != at.node))
+        in_order.push_back(at.node);
+    if (in_order.empty())
+      for (const TruthNode& at : r_.truth.nodes)
+        if (in_order.empty() || in_order.back() != at.node) in_order.push_back(at.node);
+    out_.op = in_order.size() == 1 ? in_order[0] : nullptr;
+    if (in_order.size() > 1) out_.candidates = in_order;
+  }
+
+  ExposeRequest expose_request() const {
+    return {steps_.program(), kernel_, target_of(r_.package), r_.step, r_.inputs, r_.source, r_.compiler, r_.call};
+  }
+
+  // Values of the graph that it reads from memory.
+  std::set<std::string> loaded() const {
+    std::set<std::string> names;
+    loops::for_each_stmt(kernel_.body, [&](const loops::Stmt& stmt) {
+      if (stmt.kind == loops::StmtKind::load)
+        names.insert(steps_.program().buffers[static_cast<size_t>(stmt.buffer)].name);
+    });
+    for (const auto& [value, buffer] : r_.package.merged())
+      if (names.count(buffer)) names.insert(value);
+    return names;
+  }
+
+  // By the values between the operators, as the loops or the rebuilt code gave them.
+  void judge(const Exposed& exposed, const char* method) {
+    out_.method = method;
+    if (out_.op) return;
+    const SymbolValues symbols = symbols_of(r_.step);
+    const OperatorValues values(kernel_, symbols, exposed, r_.graph, loaded());
+    const auto given = [&](const TruthNode& node, const std::map<std::string, Tensor>& had) -> std::optional<Truth> {
+      TruthRequest request{node.name, r_.known, symbols, 0};
+      for (const auto& [name, tensor] : had) request.known[name] = tensor;
+      try {
+        return r_.graph.compute(request);
+      } catch (const Error&) {
+        return std::nullopt;
+      }
+    };
+    const OperatorVerdict verdict =
+        first_wrong_operator({values, r_.truth, r_.stored, r_.tolerance, given, out_.fault == FaultClass::code});
+    std::vector<const Node*> nodes;
+    for (const TruthNode* node : verdict.candidates) nodes.push_back(node->node);
+    if (nodes.empty() && verdict.first) nodes.push_back(verdict.first->node);
+    choose(nodes);
+    if (verdict.first && verdict.candidates.empty() && !verdict.text.empty())
+      out_.notes += str("\n  inside it ", verdict.first->name, " is wrong ", verdict.text);
+  }
+
+  void blame_loops() {
+    judge(expose_by_loops(expose_request()), "loop interpreter");
     // The same loops on memory that nobody wrote, filled in two ways.
     std::map<std::string, Tensor> written = r_.inputs;
     for (const std::string& name : r_.internal) written.erase(name);
@@ -171,26 +269,17 @@ class Blame {
     try {
       rebuild();
     } catch (const Error& error) {
-      out_.notes += str("\n  the operator inside it cannot be named: ", error.message());
+      out_.notes += str("\n  its code cannot be rebuilt to look inside it: ", error.message());
+      if (!out_.op) choose({});
     }
-  }
-
-  codegen::CpuTarget target() const {
-    std::string name = codegen::host_target_name();
-    const auto& code = r_.package.plan().code;
-    const auto same = [&](const format::CodeObject& object) { return object.target == name; };
-    if (!code.empty() && std::none_of(code.begin(), code.end(), same)) name = code.front().target;
-    int simdlen = 0;
-    for (const std::string& line : split(r_.package.entry("debug/settings.txt").value_or(""), '\n'))
-      if (starts_with(line, "cpp.simdlen=")) simdlen = std::atoi(line.c_str() + std::strlen("cpp.simdlen="));
-    return codegen::cpu_target(name, simdlen);
   }
 
   bool wrong_numbers() {
     const format::Plan& plan = r_.package.plan();
     const format::Step* step = format::find_step(plan, r_.step.number);
     if (!step) return false;
-    const codegen::PrintedKernel printed = codegen::KernelPrinter(kernel_, steps_.program(), target().lanes).print();
+    const codegen::PrintedKernel printed =
+        codegen::KernelPrinter(kernel_, steps_.program(), target_of(r_.package).lanes).print();
     if (printed.ints.size() != step->ints.size()) return false;  // another version of Kiln printed it
     for (size_t i = 0; i < step->ints.size(); ++i) {
       const std::string& given = plan.exprs[static_cast<size_t>(step->ints[i])].text;
@@ -204,39 +293,19 @@ class Blame {
   }
 
   void rebuild() {
-    const InstrumentedResult rebuilt =
-        run_instrumented({steps_.program(), kernel_, target(), r_.step, r_.inputs, r_.source, r_.compiler});
-    if (rebuilt.first == loops::no_value) {
-      const bool wrong =
-          find_difference(rebuilt.outputs.at(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance).has_value();
-      out_.notes += wrong
-                        ? "\n  an instrumented rebuild is wrong only where it stores its result"
-                        : "\n  an instrumented rebuild of the kernel is right: the package's machine code is not what "
-                          "this Kiln and this compiler make of its loops";
-      if (wrong && !out_.op) out_.op = last_operator();
-      if (wrong) out_.method = "instrumented rebuild";
-      return;
-    }
-    out_.notes += str("\n  in an instrumented rebuild the first wrong statement is %", rebuilt.first, ", ",
-                      rebuilt.text, " (expected: the loops)");
-    out_.method = "instrumented rebuild";
-    if (out_.op) return;
-    // A statement that is only a part of an operator belongs to the next one that is complete.
-    auto at = std::find(rebuilt.order.begin(), rebuilt.order.end(), rebuilt.first);
-    for (; at != rebuilt.order.end() && !out_.op; ++at) out_.op = trace_->node_of(*at);
-    if (!out_.op) out_.op = last_operator();
-  }
-
-  const Node* last_operator() const {
-    for (const TruthNode& node : r_.truth.nodes)
-      if (node.wanted) return node.node;
-    return nullptr;
+    const Exposed rebuilt = expose_by_code(expose_request());
+    const bool wrong =
+        find_difference(rebuilt.arguments.at(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance).has_value();
+    if (wrong) return judge(rebuilt, "instrumented rebuild");
+    out_.notes +=
+        "\n  an instrumented rebuild of the kernel is right: the package's machine code is not what this Kiln and this "
+        "compiler make of its loops";
+    if (!out_.op) choose({});
   }
 
   const BlameRequest& r_;
   StepInterpreter& steps_;
   const loops::Kernel& kernel_;
-  std::unique_ptr<OperatorTrace> trace_;
   KernelBlame out_;
 };
 
@@ -245,8 +314,38 @@ class Blame {
 KernelBlame blame_kernel(const BlameRequest& request) {
   if (request.package.steps().kernel(request.step.name)) return Blame(request).find();
   KernelBlame out;  // a library kernel or custom operator: one operator, no loops
-  if (request.truth.nodes.size() == 1) out.op = request.truth.nodes[0].node;
+  out.op = request.truth.only_node();
   return out;
+}
+
+KernelBlame blame_without_result(const BlameRequest& request, const Node* near) {
+  if (request.package.steps().kernel(request.step.name)) return Blame(request).find_without_result(near);
+  KernelBlame out;
+  out.fault = FaultClass::crash;
+  out.op = request.truth.only_node();
+  return out;
+}
+
+std::string first_differing_value(PackageDebug& package, const kiln_step& step,
+                                  const std::map<std::string, Tensor>& inputs, const DifferenceOptions& tolerance,
+                                  const std::string& compiler, std::string& notes) {
+  const loops::Kernel* kernel = package.steps().kernel(step.name);
+  if (!kernel) return "";
+  try {
+    const ExposeRequest request{package.steps().program(), *kernel, target_of(package), step, inputs, {}, compiler, 1};
+    const Exposed by_loops = expose_by_loops(request), by_code = expose_by_code(request);
+    for (const loops::NamedValue& named : kernel->named) {
+      const auto expected = by_loops.values.find(named.value), got = by_code.values.find(named.value);
+      if (expected == by_loops.values.end() || got == by_code.values.end()) continue;
+      if (find_difference(got->second.values, expected->second.values, {}, tolerance)) return named.name;
+    }
+    notes +=
+        "\n  an instrumented rebuild of the kernel does as its loops: the package's machine code is not what this Kiln "
+        "and this compiler make of them";
+  } catch (const Error& error) {
+    notes += str("\n  its code cannot be rebuilt to look inside it: ", error.message());
+  }
+  return "";
 }
 
 }  // namespace kiln

@@ -1,6 +1,7 @@
 #include "debug/package_debug.h"
 
 #include "base/inflate.h"
+#include "driver/executable_package.h"
 #include "ops/op_record.h"
 #include "package/plan_io.h"
 #include "pt2/tensor_files.h"
@@ -26,12 +27,13 @@ void collect_custom(const Graph& graph, std::vector<std::string>& names) {
 
 }  // namespace
 
-PackageDebug::PackageDebug(const std::string& path) : file_(MappedFile::open(path)) {
+PackageDebug::PackageDebug(const std::string& path) {
+  require_package(path);
+  file_ = MappedFile::open(path);
   zip_ = std::make_unique<ZipReader>(file_->bytes(), path, inflate_entry);
   for (const ZipEntry& e : zip_->entries())
     if (e.name.find("data/kiln/") != std::string::npos && ends_with(e.name, "/plan"))
       folder_ = e.name.substr(0, e.name.size() - 4);
-  if (folder_.empty()) fail_user("K0520", str(path, " is no package of Kiln: it has no data/kiln/<model>/plan"));
   plan_ = format::read_plan(as_bytes(*entry("plan")));
   const std::string sidecar = path + ".debug";
   if (!entry("debug/loops.txt") && file_exists(sidecar)) {

@@ -2,6 +2,7 @@
 
 #include "base/inflate.h"
 #include "base/json.h"
+#include "base/suggest.h"
 #include "base/zip.h"
 #include "debug/tensor_difference.h"
 #include "driver/executable_dlpack.h"
@@ -16,11 +17,10 @@ namespace {
 // An archive that holds a plan, opened for reading its entries.
 struct OpenPackage {
   explicit OpenPackage(const std::string& path)
-      : file(MappedFile::open(path)), zip(file->bytes(), path, inflate_entry) {
+      : file((require_package(path), MappedFile::open(path))), zip(file->bytes(), path, inflate_entry) {
     for (const ZipEntry& entry : zip.entries())
       if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan"))
         folder = entry.name.substr(0, entry.name.size() - 4);
-    if (folder.empty()) fail_user("K0520", str(path, " is no package of Kiln: it has no data/kiln/<model>/plan"));
     plan = format::read_plan(zip.read(zip.at(folder + "plan")).bytes);
   }
   const ZipEntry* find(const std::string& name) const {
@@ -191,7 +191,9 @@ Replay replay_kernel(const std::string& path, const std::string& kernel, const s
   if (!step) step = find_named(package.plan.init, kernel);
   std::vector<std::string> names;
   names_in(package.plan.steps, names);
-  if (!step) fail_user("K0677", str(path, " has no kernel ", kernel, "; the nearest is ", nearest(kernel, names)));
+  if (!step)
+    fail_user("K0677", str(path, " has no kernel ", kernel, nearest_hint(kernel, names),
+                           "; its kernels are: ", join(names, ", ")));
   const format::StepPlan cut = format::step_plan(package.plan, *step);
   const std::string about_step = join_path(directory, kernel + ".step.json");
   if (!file_exists(about_step))

@@ -33,6 +33,7 @@ class Surgery {
     const auto made = static_cast<loops::ValueId>(kernel_->value_types.size());
     kernel_->value_types.push_back(dtype);
     if (!insert(kernel_->body, value, made, dtype)) fail_bug("no such value");
+    for (loops::NamedValue& named : kernel_->named) named.value = named.value == value ? made : named.value;
     return made;
   }
   // The loop whose body the found statement stands in.

@@ -140,7 +140,7 @@ std::vector<std::string> tell_of_package(const std::string& path, const Settings
     observers.add_if_possible(
         "no log", [&] { return make_compile_logs(std::move(selection), settings.get_string("TORCH_LOGS_OUT")); });
   if (debug) observers.add(make_debug_directory(debug_run_directory(settings)));
-  if (!trace.empty()) observers.add(make_compile_trace(trace));
+  if (!trace.empty()) observers.add_if_possible("no trace", [&] { return make_compile_trace(trace); });
   try {
     tell(path, observers, notes);
   } catch (const Error& error) {

@@ -11,6 +11,7 @@
 #include <chrono>
 
 #include "base/file.h"
+#include "base/leftovers.h"
 #include "driver/check_json.h"
 
 namespace kiln {
@@ -28,6 +29,7 @@ struct CaseProcess {
   Clock::time_point started;
   std::string received;
   bool timed_out = false;
+  std::unique_ptr<LeftoverProcess> left;
 };
 
 int make_log_file() {
@@ -39,8 +41,7 @@ int make_log_file() {
   return descriptor;
 }
 
-std::string end_of_log(int descriptor) {
-  constexpr off_t most = 4000;
+std::string end_of_log(int descriptor, off_t most) {
   const off_t size = lseek(descriptor, 0, SEEK_END);
   const off_t begin = size > most ? size - most : 0;
   std::string text(static_cast<size_t>(std::max<off_t>(size - begin, 0)), '\0');
@@ -61,7 +62,7 @@ void write_all(int descriptor, std::string_view text) {
 // In the child. Leaves without running destructors or exit handlers: those belong to the parent's state.
 [[noreturn]] void run_child(const CheckOptions& options, const std::string& path, int result_pipe, int log_file) {
   setpgid(0, 0);                     // so that a timeout takes the compilers that the case has started with it
-  prctl(PR_SET_PDEATHSIG, SIGKILL);  // and nothing outlives an interrupted check
+  prctl(PR_SET_PDEATHSIG, SIGTERM);  // and nothing outlives an interrupted check, nor leaves its temporary files
   dup2(log_file, STDOUT_FILENO);
   dup2(log_file, STDERR_FILENO);
   CaseResult result;
@@ -89,6 +90,7 @@ CaseProcess start_case(const CheckOptions& options, const std::string& path, siz
   setpgid(process.pid, process.pid);  // here too: whoever comes first
   close(ends[1]);
   process.result_pipe = ends[0];
+  process.left = std::make_unique<LeftoverProcess>(process.pid);
   process.started = Clock::now();
   return process;
 }
@@ -99,10 +101,11 @@ std::string signal_text(int number) {
 }
 
 // The process has closed its pipe or was killed: collect it and read what it said.
-CaseResult finish_case(CaseProcess& process, const std::string& path, double timeout_seconds) {
+CaseResult finish_case(CaseProcess& process, const std::string& path, const CheckOptions& options) {
   // Itself after a timeout; otherwise it has ended, and this is for what it left behind.
   kill(-process.pid, SIGKILL);
   int status = 0;
+  process.left.reset();
   while (waitpid(process.pid, &status, 0) < 0 && errno == EINTR) {
   }
   CaseResult result;
@@ -117,12 +120,14 @@ CaseResult finish_case(CaseProcess& process, const std::string& path, double tim
     }
   }
   if (process.timed_out)
-    result.message = str("still running after ", timeout_seconds, " s; killed");
+    result.message = str("still running after ", options.timeout_seconds, " s; killed");
   else if (!complete && WIFSIGNALED(status))
     result.message = str("its process died of ", signal_text(WTERMSIG(status)));
   else if (!complete)
     result.message = str("its process ended with exit code ", WEXITSTATUS(status), " and no result");
-  if (result.status == CaseStatus::failed) result.log = end_of_log(process.log_file);
+  constexpr off_t end_bytes = 4000, whole_bytes = off_t{64} << 20;
+  if (options.keep_output || result.status == CaseStatus::failed)
+    result.log = end_of_log(process.log_file, options.keep_output ? whole_bytes : end_bytes);
   result.seconds = std::chrono::duration<double>(Clock::now() - process.started).count();
   close(process.result_pipe);
   close(process.log_file);
@@ -136,7 +141,7 @@ class Pool {
   ~Pool() {
     for (CaseProcess& process : running_) {  // after an exception: leave nothing behind
       process.timed_out = true;
-      finish_case(process, cases_[process.index], options_.timeout_seconds);
+      finish_case(process, cases_[process.index], options_);
     }
   }
 
@@ -158,7 +163,7 @@ class Pool {
       bool end = descriptors[i].revents != 0 && !receive(process);
       if (!end && elapsed(process) > options_.timeout_seconds) end = process.timed_out = true;
       if (!end) continue;
-      ended.emplace_back(process.index, finish_case(process, cases_[process.index], options_.timeout_seconds));
+      ended.emplace_back(process.index, finish_case(process, cases_[process.index], options_));
       running_.erase(running_.begin() + static_cast<ptrdiff_t>(i));
     }
     return ended;

@@ -10,6 +10,7 @@ namespace kiln {
 struct CheckOptions {
   int jobs = 1;                  // processes at a time
   double timeout_seconds = 120;  // per case; what runs longer is killed and failed
+  bool keep_output = false;      // CaseResult::log of every case and whole, not only the end of a failing one's
   // What one process does; check_case unless a test says otherwise.
   std::function<CaseResult(const std::string& path)> run_case;
   // In the order in which cases end; called in this process.

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "driver/check_case_files.h"
+#include "driver/program_device.h"
 #include "pt2/reader.h"
 
 namespace kiln {
@@ -61,6 +62,11 @@ class CaseRun {
   void run() {
     result_.stage = "read";
     program_ = read_pt2(files_.model);
+    if (options_.executable.backend != Backend::compiled && options_.executable.device.empty() &&
+        exported_device(program_) != DeviceType::cpu)
+      moved_ = true, program_ = moved_to_cpu(program_);  // the references are nowhere else
+    if (auto placed = placed_program(program_, options_.executable.device, options_.executable.note))
+      moved_ = true, program_ = std::move(*placed);
     reference_.emplace(program_, options_.executable);
     result_.stage = options_.executable.backend == Backend::interpret ? "read" : "compile";
     const auto begin = std::chrono::steady_clock::now();
@@ -77,7 +83,7 @@ class CaseRun {
     const CaseFiles::Call& call = files_.calls[i];
     result_.stage = str("call ", i);
     executable_->reset();
-    const CallResult got = executable_->call(call.inputs);
+    const CallResult got = executable_->call(on_device(call.inputs));
     compare_outputs(got, call.expected, {&call.inputs});
     compare_inputs(got, call);
     if (call.state) {
@@ -90,6 +96,11 @@ class CaseRun {
           }));
     }
     ++result_.calls;
+  }
+
+  std::vector<Datum> on_device(std::vector<Datum> inputs) const {
+    if (moved_) move_to_cpu(inputs);
+    return inputs;
   }
 
   void compare_inputs(const CallResult& got, const CaseFiles::Call& call) {
@@ -115,7 +126,7 @@ class CaseRun {
     for (size_t i = 0; i < all.size(); ++i) {
       result_.stage = str("sequence call ", i);
       made.push_back(all[i]);
-      compare_outputs(executable_->call(*all[i]), (*files_.sequence)[i], made);
+      compare_outputs(executable_->call(on_device(*all[i])), (*files_.sequence)[i], made);
       ++result_.calls;
     }
   }
@@ -180,6 +191,7 @@ class CaseRun {
   Program program_;
   std::optional<Fp64Reference> reference_;
   Datum state_reference_;
+  bool moved_ = false;  // to the CPU, where the inputs go too
   std::unique_ptr<Executable> executable_;
 };
 

@@ -26,7 +26,7 @@ struct CaseResult {
   std::string message;  // failed: what, where, how far; skipped: why. One line
   std::string code;     // of the Error, when one was the reason: "K0200"
   std::string op;       // of the Error: the operator
-  std::string log;      // what the case's process wrote to stdout and stderr (failed only, the end of it)
+  std::string log;      // what the case's process wrote to stdout and stderr, as far as CheckOptions keeps it
   int calls = 0;        // made and compared
   int64_t rescued = 0;  // values that only the fp64 reference let pass
   double worst = 0;     // largest error of a passing value, in units of its tolerance

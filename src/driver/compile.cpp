@@ -1,16 +1,21 @@
 #include "driver/compile.h"
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <future>
 
 #include "base/file.h"
+#include "base/json.h"
 #include "base/version.h"
 #include "codegen/cpu/generate.h"
 #include "driver/executable_custom.h"
 #include "driver/executable_package.h"
+#include "driver/program_device.h"
 #include "driver/source_paths.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
+#include "pt2/pytree.h"
 #include "pt2/reader.h"
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
@@ -57,6 +62,23 @@ PipelineOptions pipeline_options(const CompileOptions& options, int lanes) {
   return pipeline;
 }
 
+// What a compile was told about runs: the package carries it, and its runs start with it.
+std::vector<std::string> run_defaults(const CompileOptions& options) {
+  std::vector<std::string> out;
+  if (!options.settings || options.settings->phase() != Phase::compile) return out;
+  for (const GivenSetting& given : given_settings(*options.settings))
+    if (given.setting->phase == Phase::run && given.text != Settings(Phase::run).text(*given.setting))
+      out.push_back(str(given.setting->key, "=", given.text));
+  return out;
+}
+
+// These end a compile before there is a package: `kiln compile` looks at them itself.
+void refuse_partial_compile(const CompileOptions& options) {
+  for (const char* key : {"stop_after", "dump_after"})
+    if (!setting(options, key).empty())
+      fail_user("K0131", str(key, " prints the program and makes no package: give it to 'kiln compile'"));
+}
+
 std::string sample_inputs_file(const Program& program) {
   if (program.sample_inputs.empty()) return "";
   std::string bytes;
@@ -75,6 +97,87 @@ BuildRequest build_request(const codegen::GeneratedCode& generated, const Compil
   return request;
 }
 
+// Where the first error of the C++ compiler lies ("kernels_0.cpp:123:…"): the unit, and the offset of the line's end in
+// it. Nothing: it does not say.
+std::optional<std::pair<size_t, size_t>> failing_place(const codegen::GeneratedCode& generated,
+                                                       const std::string& message) {
+  const std::string file = "kernels_";
+  for (size_t at = message.find(file); at != std::string::npos; at = message.find(file, at + 1)) {
+    char* end = nullptr;
+    const size_t unit = std::strtoul(message.c_str() + at + file.size(), &end, 10);
+    if (unit >= generated.sources.size() || !starts_with(end, ".cpp:")) continue;
+    const size_t line = std::strtoul(end + 5, nullptr, 10);
+    size_t position = 0;
+    for (size_t n = 0; n < line && position != std::string::npos; ++n)
+      position = generated.sources[unit].find('\n', position + (n > 0));
+    if (line > 0) return std::pair(unit, position);
+  }
+  return std::nullopt;
+}
+
+// The kernel in which the C++ compiler found an error; nullptr: not known.
+const loops::Kernel* failing_kernel(const codegen::GeneratedCode& generated, const std::string& message) {
+  const auto place = failing_place(generated, message);
+  if (!place) return nullptr;
+  const std::string& source = generated.sources[place->first];
+  const size_t position = place->second;
+  int function = -1;
+  size_t begin = 0;
+  for (size_t s = 0; s < generated.symbols.size(); ++s) {
+    const size_t defined = source.find(str(" ", generated.symbols[s], "("));
+    if (defined == std::string::npos || defined > position || defined < begin) continue;
+    begin = defined;
+    function = static_cast<int>(s);
+  }
+  for (const auto& [kernel, step] : generated.steps)
+    if (step.function == function && kernel->name == generated.symbols[static_cast<size_t>(function)]) return kernel;
+  return nullptr;
+}
+
+// Runs the C++ compiler; an error of it names what the kernel that it lies in was made from.
+template <class Work>
+auto located(const codegen::GeneratedCode& generated, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    Where where;
+    where.pass = "compile kernels";
+    if (const loops::Kernel* kernel = failing_kernel(generated, error.message())) {
+      where.node = kernel->name;
+      std::vector<std::string> ops;
+      for (const Origin& origin : kernel->origins) {
+        if (std::find(ops.begin(), ops.end(), origin.op) == ops.end()) ops.push_back(origin.op);
+        if (!origin.module_path.empty()) where.module_path = origin.module_path;
+        if (origin.line()) where.source = *origin.line();
+      }
+      where.op = join(ops, ", ");
+    }
+    error.locate(where);
+    throw;
+  }
+}
+
+// The names that the program's result has them under: {"last_hidden_state": …}.
+void add_output_keys(const Program& program, format::Plan& plan) {
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
+}
+
+// The user's: files that torch.export.save took along, and the setting.
+void add_metadata(const std::string& model_path, const CompileOptions& options, format::Plan& plan) {
+  std::map<std::string, std::string> metadata;
+  if (!model_path.empty()) metadata = read_extra_files(model_path);
+  if (const std::string text = setting(options, "aot_inductor.metadata"); !text.empty()) {
+    const Json json = parse_json(text, "aot_inductor.metadata");
+    for (const auto& member : json.members())
+      metadata[member.key] = member.value.is_string() ? member.value.as_string() : json_text(member.value);
+  }
+  for (const auto& [key, value] : metadata) {
+    plan.metadata_keys.push_back(key);
+    plan.metadata_values.push_back(value);
+  }
+}
+
 PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
                                  const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
                                  CompileReport& report) {
@@ -87,7 +190,7 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
     request.job = [&](const std::string& name, double start_ms, double run_ms) {
       observers.job_done({name, target.name, began_ms + start_ms, run_ms, name == "from the cache"});
     };
-  BuildResult built = build_shared_object(compiler, request, cache);
+  BuildResult built = located(generated, [&] { return build_shared_object(compiler, request, cache); });
   report.from_cache = built.from_cache;
   if (!built.not_kept.empty())
     report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
@@ -96,9 +199,9 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
 }
 
 void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
-                const CompileOptions& options, const std::vector<std::string>& targets, CompileObservers& observers) {
+                const std::vector<std::string>& targets, CompileObservers& observers) {
   if (observers.empty()) return;
-  observers.started({model_path, package_path, options.device, targets, &program, {}});
+  observers.started({model_path, package_path, "cpu", targets, &program, {}});
 }
 
 void tell_end(const CompileReport& report, CompileObservers& observers) {
@@ -180,15 +283,17 @@ CompileReport compile(const Program& program, const std::string& package_path, c
 
 namespace {
 
-CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
+CompileReport compile_program(const Program& read, const std::string& model_path, const std::string& package_path,
                               const CompileOptions& options, CompileObservers& observers) {
-  if (options.device != "cpu")
-    fail_unsupported("K0404", str("this build of Kiln compiles for cpu; ", options.device, " is not built yet"));
+  refuse_partial_compile(options);
   if (options.strip_debug && is_stream(package_path))
     fail_user("K0147", str("the debug section cannot lie beside ", package_path,
                            ", which is no file: leave out --strip-debug or name a file"));
   Stopwatch total, watch;
   CompileReport report;
+  const std::optional<Program> moved =
+      placed_program(read, options.device, [&](const std::string& note) { report.notes.push_back(note); });
+  const Program& program = moved ? *moved : read;
   report.package_path = package_path;
   PackageContents contents;
   std::vector<std::string> targets = options.targets;
@@ -198,13 +303,17 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   for (const std::string& name : targets) {
     cpu_targets.push_back(codegen::cpu_target(name, simdlen(options)));
     lanes = std::max(lanes, cpu_targets.back().lanes);
+    if (const int wanted = simdlen(options); wanted > cpu_targets.back().lanes * 32)
+      report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", name, " have ",
+                                 cpu_targets.back().lanes * 32, " bits, and those are used"));
   }
   // Scheduled once, for the widest vectors; each target prints the same schedule with its own lanes, so that one plan
   // (items, numbers, buffers) serves all code objects.
-  tell_start(program, model_path, package_path, options, targets, observers);
+  tell_start(program, model_path, package_path, targets, observers);
   PipelineOptions pipeline = pipeline_options(options, lanes);
   if (!observers.empty()) pipeline.observer = &observers;
   pipeline.keep_record = options.goal == CompileGoal::package;
+  pipeline.lowered = options.inject.lowered;
   PipelineResult result = run_pipeline(program, pipeline);
   if (options.inject.loops) options.inject.loops(result.loops);
   report.schedule_seconds = watch.lap();
@@ -214,15 +323,23 @@ CompileReport compile_program(const Program& program, const std::string& model_p
       for (std::string& unit : generated.sources) options.inject.source(unit);
     const bool first = &target == &cpu_targets.front();
     BuiltPlan built;
-    if (first) built = build_plan(result.loops, generated);
+    if (first) {
+      built = build_plan(result.loops, generated);
+      add_output_keys(program, built.plan);
+    }
     if (!observers.empty())
       observers.code_made(
           {&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins, &result.merged, false});
     if (options.goal == CompileGoal::syntax)
-      check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+      located(generated, [&] {
+        check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+        return true;
+      });
     if (options.goal != CompileGoal::package) continue;
-    if (!generated.sources.empty())
+    if (!generated.sources.empty()) {
       contents.code.push_back(build_code(generated, target, options, observers, total, report));
+      if (options.inject.code) options.inject.code(contents.code.back().bytes);
+    }
     for (size_t s = 0; s < generated.sources.size(); ++s)
       contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
     if (!generated.sources.empty())
@@ -251,9 +368,14 @@ CompileReport compile_program(const Program& program, const std::string& model_p
   contents.constants = std::move(result.constants);
   contents.plan.kiln_version = version_text;
   contents.plan.torch_version = program.torch_version;
+  add_metadata(model_path, options, contents.plan);
   for (const std::string& library : options.custom_op_libs)
     contents.custom_libraries.push_back({file_name(library), read_file(library)});
   contents.sample_inputs = sample_inputs_file(program);
+  contents.run_settings = run_defaults(options);
+  if (!contents.run_settings.empty())
+    report.notes.push_back(str("the package keeps ", join(contents.run_settings, ", "),
+                               " for its runs; environment, options and calls of a run override it"));
   contents.in_spec = program.in_spec;
   contents.out_spec = program.out_spec;
   contents.argument_names = program.forward_arg_names;

@@ -11,11 +11,11 @@ namespace kiln {
 enum class CompileGoal : uint8_t { package, generated, syntax };
 
 struct CompileOptions {
-  std::string device = "cpu";
+  std::string device;                       // cpu, cuda; empty: where the program was exported
   std::vector<std::string> targets;         // x86-64-v4, …; empty: the host's best
   std::vector<std::string> custom_op_libs;  // paths of shared libraries, embedded in the package
   bool strip_debug = false;                 // debug section goes to <package>.debug
-  const Settings* settings = nullptr;       // phase C; may be null
+  const Settings* settings = nullptr;       // those of phase R become defaults of the package; may be null
   CompileGoal goal = CompileGoal::package;
   std::vector<std::string> extra_flags;  // for the C++ compiler, after Kiln's own
   FaultInjector inject;                  // for tests of the debug tools only

@@ -122,7 +122,7 @@ graph main {
   input %x: f32[5, 2] = user
   %y: f32[u0, 2] = higher_order.cond(%p, graph yes {
     input %a: f32[5, 2]
-    %s: f32[2, 2] = aten.slice.Tensor(self=%a, dim=0, start=1, end=3)
+    %s: f32[2, 2] offset {2} = aten.slice.Tensor(self=%a, dim=0, start=1, end=3)
     %c: f32[2, 2] = aten.clone.default(self=%s)
     output %c
   }, graph no {

@@ -15,7 +15,10 @@ class CompiledExecutable : public Executable {
     compile_options.custom_op_libs = options.custom_op_libs;
     compile_options.settings = options.settings;
     const std::string path = join_path(directory_.path(), "model.kiln.pt2");
-    compile(program, path, compile_options);
+    compile_options.note = options.note;
+    const CompileReport report = compile(program, path, compile_options);
+    if (options.note)
+      for (const std::string& note : report.notes) options.note(note);
     PackageOptions package_options;
     // The environment has been read once already, for both phases; at loading, what is for compiling would be refused.
     package_options.ignore_environment = options.settings != nullptr;

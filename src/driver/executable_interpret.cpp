@@ -1,6 +1,7 @@
 #include "driver/executable_backends.h"
 #include "driver/executable_custom.h"
 #include "interp/interp.h"
+#include "ops/declared_types.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -81,6 +82,7 @@ class InterpretExecutable : public Executable {
   InterpretExecutable(const Program& program, const ExecutableOptions& options)
       : program_(program.clone()), custom_(options.custom_op_libs) {
     resolve_with_custom(program_.graph, custom_.declared());
+    check_declared_types(program_);
     interpret_options_.fp64 = options.fp64;
     interpret_options_.after_node = options.after_node;
     interpret_options_.before_graph = options.before_graph;

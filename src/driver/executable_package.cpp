@@ -3,6 +3,7 @@
 #include <chrono>
 #include <deque>
 
+#include "base/file_kind.h"
 #include "base/inflate.h"
 #include "base/json.h"
 #include "base/zip.h"
@@ -109,6 +110,7 @@ struct PackageExecutable::State {
   std::function<void(const std::string&)> fault;
   std::unique_ptr<kiln_model, ModelFree> model;
   std::unique_ptr<kiln_instance, InstanceFree> instance;
+  std::function<Tensor(const Tensor&)> place_input;
 
   std::map<std::string, Tensor> read_state() const {
     std::map<std::string, Tensor> state;
@@ -136,6 +138,7 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.setting_count = settings.size();
   load.ignore_environment = options.ignore_environment;
   load.device_index = options.device_index;
+  load.allocator = options.allocator;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
   state_->fault = options.fault;
@@ -143,6 +146,7 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
     load.fault_user = state_.get();
     load.fault = [](void* state, const char* text) { static_cast<State*>(state)->fault(text); };
   }
+  state_->place_input = options.place_input;
   kiln_model* model = nullptr;
   check(kiln_load(path.c_str(), &load, &model));
   state_->model.reset(model);
@@ -175,6 +179,9 @@ void PackageExecutable::set_hook(kiln_hook_fn hook, void* user) {
 CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   CallResult result;
   result.inputs = copy_inputs(inputs);
+  if (state_->place_input)
+    for (Datum& input : result.inputs)
+      if (input.is_tensor()) input = Datum{state_->place_input(input.tensor())};
   const CallValues values(result.inputs);
   OutputValues outputs(kiln_output_count(state_->model.get()));
   check(
@@ -200,6 +207,14 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return seconds;
+}
+
+void require_package(const std::string& path) {
+  const FileKind kind = file_kind_of(path);
+  if (kind == FileKind::kiln_package) return;
+  // A damaged archive: its reader says how.
+  if (kind == FileKind::unknown && begins_like_zip(MappedFile::open(path)->bytes())) return;
+  fail_user("K0520", not_a_package_text(path, kind));
 }
 
 namespace {
@@ -229,24 +244,40 @@ InputSlot input_slot(const format::Input& input) {
   return slot;
 }
 
+// Calls f for each entry of the package's own folder.
+template <class F>
+void for_each_own_entry(const std::string& path, const F& f) {
+  require_package(path);
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name.find("data/kiln/") != std::string::npos) f(zip, entry);
+}
+
 }  // namespace
 
 InputForm package_input_form(const std::string& path) {
-  const auto file = MappedFile::open(path);
-  const ZipReader zip(file->bytes(), path, inflate_entry);
   InputForm form;
-  for (const ZipEntry& entry : zip.entries()) {
-    if (entry.name.find("data/kiln/") == std::string::npos) continue;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
     if (ends_with(entry.name, "/plan"))
       for (const format::Input& input : format::read_plan(zip.read(entry).bytes).inputs)
         form.slots.push_back(input_slot(input));
-    if (!ends_with(entry.name, "/manifest.json")) continue;
+    if (!ends_with(entry.name, "/manifest.json")) return;
     const Json manifest = parse_json(as_text(zip.read(entry).bytes), entry.name);
     if (const Json* spec = manifest.find_value("in_spec")) form.in_spec = spec->as_string();
     if (const Json* names = manifest.find_value("argument_names"))
       for (const Json& name : names->items()) form.argument_names.push_back(name.as_string());
-  }
+  });
   return form;
+}
+
+std::vector<std::string> package_output_keys(const std::string& path) {
+  std::vector<std::string> keys;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (!ends_with(entry.name, "/plan")) return;
+    for (const format::Output& output : format::read_plan(zip.read(entry).bytes).outputs) keys.push_back(output.key);
+  });
+  return keys;
 }
 
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {

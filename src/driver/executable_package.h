@@ -13,10 +13,12 @@
 namespace kiln {
 
 struct PackageOptions {
-  std::vector<std::string> settings;        // "key=value"
-  bool ignore_environment = false;          // settings come from the list above only
-  std::vector<std::string> custom_op_libs;  // beside those that the package carries
-  int device_index = -1;                    // -1: the package's
+  std::vector<std::string> settings;                 // "key=value"
+  bool ignore_environment = false;                   // settings come from the list above only
+  std::vector<std::string> custom_op_libs;           // beside those that the package carries
+  int device_index = -1;                             // -1: the package's
+  const kiln_allocator* allocator = nullptr;         // nullptr: the C library's
+  std::function<Tensor(const Tensor&)> place_input;  // where the copies of a call's inputs are to lie; may be empty
   // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
   std::function<void(const std::string& text)> fault;
 };
@@ -38,8 +40,12 @@ class PackageExecutable : public Executable {
   std::unique_ptr<State> state_;
 };
 
+// Throws K0520, with what the file is and the next step, for one that is no package of Kiln.
+void require_package(const std::string& path);
 // What its plan and its manifest say about inputs; no code is loaded.
 InputForm package_input_form(const std::string& path);
+// Names of the outputs in the program's result, as the plan has them; "" for one without.
+std::vector<std::string> package_output_keys(const std::string& path);
 class Settings;
 struct Setting;
 struct GivenSetting {

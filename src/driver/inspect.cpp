@@ -2,10 +2,12 @@
 
 #include <set>
 
+#include "base/file_kind.h"
 #include "base/inflate.h"
 #include "base/zip.h"
 #include "driver/inspect_table.h"
 #include "package/plan_io.h"
+#include "pt2/pytree.h"
 #include "pt2/reader.h"
 
 namespace kiln {
@@ -85,6 +87,7 @@ TextTable input_rows(const Program& program) {
 
 TextTable output_rows(const Program& program, TextTable& mutations) {
   TextTable table;
+  const std::vector<std::string> keys = output_keys(program.out_spec);
   size_t position = 0;
   for (size_t i = 0; i < program.output_specs.size(); ++i) {
     const OutputSpec& spec = program.output_specs[i];
@@ -92,7 +95,10 @@ TextTable output_rows(const Program& program, TextTable& mutations) {
     if (spec.kind == OutputKind::buffer_mutation) mutations.row({"buffer", spec.target});
     if (spec.kind == OutputKind::user_input_mutation) mutations.row({"input", spec.target});
     if (spec.kind != OutputKind::user && spec.kind != OutputKind::loss) continue;
-    table.row({std::to_string(position++), output.is_value() ? output.as_value()->name : "-", argument_text(output)});
+    const std::string name = position < keys.size() && !keys[position].empty() ? keys[position]
+                             : output.is_value()                               ? output.as_value()->name
+                                                                               : "-";
+    table.row({std::to_string(position++), name, argument_text(output)});
   }
   return table;
 }
@@ -153,6 +159,9 @@ std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
   } else {
     text = inspect_plan(plan, nullptr, zip.label());
   }
+  if (const ZipEntry* settings = zip.find(folder + "settings"))
+    text += str("\nsettings that its runs start with\n  ",
+                replace_all(std::string(trim(as_text(zip.read(*settings).bytes))), "\n", "\n  "), "\n");
   if (const ZipEntry* graph = zip.find(folder + "debug/graph.txt"))
     text += str("\ngraph\n", print(parse_program(as_text(zip.read(*graph).bytes)).graph));
   else
@@ -162,11 +171,20 @@ std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
 
 }  // namespace
 
-std::string inspect_program(const Program& program, const std::string& label) {
+std::string metadata_line(const std::string& key, const std::string& value) {
+  constexpr size_t most = 100;
+  const bool whole = value.size() <= most && value.find('\n') == std::string::npos;
+  return str("  metadata ", key, " = ",
+             whole ? value : str(quote(std::string_view(value).substr(0, most)), ", ", value.size(), " bytes"), "\n");
+}
+
+std::string inspect_program(const Program& program, const std::string& label,
+                            const std::map<std::string, std::string>& metadata) {
   const std::set<std::string> devices = devices_of(program.graph);
   std::string text = str(label, ": exported program '", program.name, "', ", program.graph.nodes.size(), " nodes\n");
   text += str("  torch ", program.torch_version, ", schema ", program.schema_major, ".", program.schema_minor, "\n");
   text += str("  device ", join({devices.begin(), devices.end()}, ", "), "\n");
+  for (const auto& [key, value] : metadata) text += metadata_line(key, value);
   text += text_section("inputs", input_rows(program), "none");
   TextTable mutations;
   text += text_section("outputs", output_rows(program, mutations), "none");
@@ -182,10 +200,13 @@ std::string inspect_program(const Program& program, const std::string& label) {
 }
 
 std::string inspect_file(const std::string& path) {
+  if (const FileKind kind = file_kind_of(path); kind != FileKind::kiln_package && kind != FileKind::exported_program)
+    return read_pt2(path).name;  // says what it is instead
   const auto file = MappedFile::open(path);
   const ZipReader zip(file->bytes(), path, inflate_entry);
   if (const ZipEntry* plan = find_plan(zip)) return inspect_package(zip, *plan);
-  return inspect_program(read_pt2(path, true), path);
+  const Program program = read_pt2(path, true);
+  return inspect_program(program, path, read_extra_files(path));
 }
 
 }  // namespace kiln

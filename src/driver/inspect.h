@@ -20,7 +20,10 @@ struct Verified {
 Verified verify_file(const std::string& path);
 
 // `label` is the first line's name for it.
-std::string inspect_program(const Program& program, const std::string& label);
+std::string inspect_program(const Program& program, const std::string& label,
+                            const std::map<std::string, std::string>& metadata = {});
+// "  metadata author = me": long values and those of several lines are shortened.
+std::string metadata_line(const std::string& key, const std::string& value);
 // origins may be null: then kernels are listed without them.
 std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label);
 

@@ -24,7 +24,7 @@ class PlanText {
     for (const format::CustomLibrary& library : plan_.custom_libraries)
       text += str("  custom operators from ", library.name, "\n");
     for (size_t i = 0; i < plan_.metadata_keys.size() && i < plan_.metadata_values.size(); ++i)
-      text += str("  metadata ", plan_.metadata_keys[i], " = ", plan_.metadata_values[i], "\n");
+      text += metadata_line(plan_.metadata_keys[i], plan_.metadata_values[i]);
     return text;
   }
 
@@ -41,7 +41,7 @@ class PlanText {
     TextTable table;
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       const format::Output& output = plan_.outputs[i];
-      table.row({std::to_string(i), output.name, output_text(output)});
+      table.row({std::to_string(i), output.shown_name(), output_text(output)});
     }
     return table;
   }

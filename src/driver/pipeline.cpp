@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "base/settings.h"
+#include "base/suggest.h"
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
 #include "graph_passes/decompose.h"
@@ -14,6 +15,7 @@
 #include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
 #include "lower/lower.h"
+#include "ops/declared_types.h"
 #include "ops/op_record.h"
 #include "schedule/schedule.h"
 #include "trace/compile_observer.h"
@@ -31,6 +33,7 @@ struct State {
   size_t told_decisions = 0;       // how many of the log's the observer has seen
   double passes_ms = 0;            // of the passes so far, without what observers did in between
   loops::FaultInjection fault;
+  std::function<void(loops::LoopProgram&)> lowered;
 };
 
 enum class Stage { graph, lower, loops, schedule };
@@ -54,7 +57,12 @@ bool loop_pass(State& s) {
 // The one list of passes.
 const std::vector<Pass>& passes() {
   static const std::vector<Pass> list = {
-      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph", graph_pass<inline_wrappers>},
+      {"inline_wrappers", Stage::graph, "first: later passes see one flat graph",
+       [](State& s) {
+         if (!inline_wrappers(s.program, s.context)) return false;
+         check_declared_types(s.program);  // of what stood inside
+         return true;
+       }},
       {"expand_writes", Stage::graph, "gives functionalize only writes that it knows: one argument each",
        graph_pass<expand_writes>},
       {"functionalize", Stage::graph, "before anything that moves or shares nodes: afterwards no node writes",
@@ -77,7 +85,11 @@ const std::vector<Pass>& passes() {
        }},
       {"inject_fault", Stage::loops,
        "does nothing unless a testing setting asks for a fault; while kernels are operators",
-       [](State& s) { return loops::inject_fault(s.loops, s.fault, false); }},
+       [](State& s) {
+         if (s.lowered) s.lowered(s.loops);
+         return loops::inject_fault(s.loops, s.fault, false) || s.lowered;
+       }},
+      {"name_values", Stage::loops, "while every value of the graph is still stored", loop_pass<loops::name_values>},
       {"update_in_place", Stage::loops, "before inlining, while the copies it removes are still kernels of their own",
        loop_pass<loops::update_in_place>},
       {"simplify_bodies", Stage::loops, "gives inlining small bodies to weigh", loop_pass<loops::simplify_bodies>},
@@ -186,11 +198,7 @@ loops::FaultInjection fault_of(const Settings& settings) {
   if (const std::string text = settings.get_string("inject_fault_TESTING_ONLY"); !text.empty())
     return loops::parse_fault(text);
   for (const char* key : {"cpp.inject_relu_bug_TESTING_ONLY", "triton.inject_relu_bug_TESTING_ONLY"})
-    if (const std::string kind = settings.get_string(key); !kind.empty()) {
-      if (kind != "compile_error" && kind != "runtime_error" && kind != "accuracy")
-        fail_user("K0142", str(key, " takes compile_error, runtime_error or accuracy, not '", kind, "'"));
-      return loops::parse_fault(kind + ":relu");
-    }
+    if (const std::string kind = settings.get_string(key); !kind.empty()) return loops::parse_fault(kind + ":relu");
   return {};
 }
 
@@ -200,24 +208,24 @@ std::vector<PassListing> list_passes() {
   return out;
 }
 
-PipelineResult run_pipeline(const Program& program, const PipelineOptions& options) {
-  auto named = [](const std::string& name) {
-    return std::any_of(passes().begin(), passes().end(), [&](const Pass& pass) { return name == pass.name; });
-  };
+void require_pass(const std::string& name) {
   std::vector<std::string> names;
   for (const Pass& pass : passes()) names.push_back(pass.name);
-  for (const std::string& name : options.disabled)
-    if (!named(name))
-      fail_user("K0221", str("there is no pass named ", name, "; the nearest is ", nearest(name, names)));
-  if (!options.stop_after.empty() && !named(options.stop_after))
-    fail_user("K0221", str("there is no pass named ", options.stop_after, "; the nearest is ",
-                           nearest(options.stop_after, names)));
+  if (std::find(names.begin(), names.end(), name) != names.end()) return;
+  fail_user("K0221", str("there is no pass '", name, "'", nearest_hint(name, names), " ('kiln passes' lists them)"));
+}
+
+PipelineResult run_pipeline(const Program& program, const PipelineOptions& options) {
+  for (const std::string& name : options.disabled) require_pass(name);
+  if (!options.stop_after.empty()) require_pass(options.stop_after);
 
   State state;
   state.program = program.clone();
   state.machine.lanes = options.lanes;
   state.fault = options.fault;
+  state.lowered = options.lowered;
   resolve_with_custom(state.program.graph, options.custom_ops);
+  check_declared_types(state.program);
   PipelineResult result;
   if (options.observer || options.keep_record) state.context.log = &state.notes;
   for (const Pass& pass : passes()) {

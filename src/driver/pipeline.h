@@ -29,9 +29,10 @@ struct PipelineOptions {
   bool keep_record = false;           // fill PassReport::notes and PipelineResult::lowered_text
   bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
-  int lanes = 16;                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
-  std::vector<CustomOp> custom_ops;  // operators that a custom library provides
-  loops::FaultInjection fault;       // testing only: what goes wrong on purpose
+  int lanes = 16;                                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
+  std::vector<CustomOp> custom_ops;                  // operators that a custom library provides
+  loops::FaultInjection fault;                       // testing only: what goes wrong on purpose
+  std::function<void(loops::LoopProgram&)> lowered;  // testing only: sees the loops as they were lowered
   std::function<void(const std::string& pass)> progress;
   CompileObserver* observer = nullptr;  // told of every pass
 };
@@ -44,8 +45,8 @@ struct PipelineResult {
   loops::LoopProgram loops;                 // scheduled unless options.schedule is false or stop_after came first
   std::map<std::string, Tensor> constants;  // by name: the file's and those that folding made
   std::vector<PassReport> passes;
-  std::string stopped_after;  // a graph pass's name when stop_after named one; then `graph` has the text
-  std::string graph_text;     // as it was lowered
+  std::string stopped_after;  // the pass that stop_after named; empty: all ran
+  std::string graph_text;     // the graph after the last of its passes that ran: as it was lowered, if it was
   std::string lowered_text;   // the Loops that lowering made, before any pass over them
   std::vector<std::pair<std::string, std::string>> merged;  // value of the graph, the buffer of another it lives in
   std::vector<loops::Decision> decisions;                   // of the passes over Loops, with reasons
@@ -55,6 +56,7 @@ struct PassListing {
   std::string name, stage /* graph, loops, schedule */, why;
 };
 std::vector<PassListing> list_passes();
+void require_pass(const std::string& name);  // throws K0221 when there is no such pass
 
 // Consumes a copy of the program; throws Error with the pass's name filled in.
 PipelineResult run_pipeline(const Program& program, const PipelineOptions& options);

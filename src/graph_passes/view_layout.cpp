@@ -100,7 +100,12 @@ Proof shares_memory(const Node& node, const RangeEnv& ranges, bool layout_open) 
     if (node.op->schema.find("copy") >= 0 && call.boolean("copy")) return Proof::no;
     return by_layout(same_layout(self, result, ranges));
   }
-  if (is_one_of(name, {"reshape", "flatten", "reshape_as", "ravel"})) {
+  if (name == "ravel") {
+    TensorType dense = call.tensor("self")->type;
+    dense.strides = contiguous_strides(dense.sizes);
+    return same_layout(call.tensor("self")->type, dense, ranges);
+  }
+  if (is_one_of(name, {"reshape", "flatten", "reshape_as"})) {
     const TensorType& self = call.tensor("self")->type;
     return by_layout(can_view(self.sizes, self.strides, result.sizes, ranges));
   }

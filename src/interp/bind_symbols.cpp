@@ -155,7 +155,8 @@ class InputBinder {
     int64_t coefficient = evaluate(affine->coefficient, values_);
     if (coefficient == 0) return false;
     int64_t rest = 0;
-    if (__builtin_sub_overflow(equation.actual, evaluate(affine->rest, values_), &rest) || rest % coefficient != 0) {
+    if (__builtin_sub_overflow(equation.actual, evaluate(affine->rest, values_), &rest) ||
+        (coefficient == -1 && rest == INT64_MIN) || rest % coefficient != 0) {
       refuse("K0616", equation.input,
              str(place(equation), ", expected: ", equation.expr.text(), " with a whole number for ", name,
                  ", but got: ", equation.actual));

@@ -5,6 +5,7 @@
 #include "interp/tensor_sharing.h"
 #include "ops/custom_ops.h"
 #include "ops/op_record.h"
+#include "types/checked.h"
 
 namespace kiln {
 
@@ -147,8 +148,8 @@ void GraphRun::bind(const Expr& expr, int64_t actual) {
   }
   if (auto affine = affine_in(expr, name)) {
     int64_t coefficient = evaluate(affine->coefficient, symbols_);
-    int64_t rest = actual - evaluate(affine->rest, symbols_);
-    if (coefficient != 0 && rest % coefficient == 0) symbols_[name] = rest / coefficient;
+    int64_t rest = checked::sub(actual, evaluate(affine->rest, symbols_));
+    if (coefficient != 0 && checked::mod(rest, coefficient) == 0) symbols_[name] = checked::floordiv(rest, coefficient);
   }
 }
 

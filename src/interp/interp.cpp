@@ -4,6 +4,7 @@
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"
 #include "interp/written_inputs.h"
+#include "ops/declared_types.h"
 #include "ops/effect_tokens.h"
 #include "ops/wrappers.h"
 
@@ -20,6 +21,7 @@ std::shared_ptr<const Program> without_wrappers(const Program& program) {
   auto copy = std::make_shared<Program>(program.clone());
   drop_effect_tokens(*copy);
   inline_wrapper_calls(copy->graph, copy->ranges());
+  check_declared_types(*copy);  // of what stood inside
   return copy;
 }
 

@@ -227,6 +227,7 @@ class Inliner {
       Stmt copied = copier.copy(stmt, out);
       out.push_back(std::move(copied));
     }
+    copier.copy_names(out);
     used_ = copier.used();
     ValueId stored = copier.value(form.store->args[0]);
     // The load's result keeps its number: it becomes a cast, which simplify_bodies drops or merges. A masked-off load

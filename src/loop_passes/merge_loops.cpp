@@ -62,6 +62,7 @@ class TreeMerger {
                      program_.buffers[static_cast<size_t>(id)].name, ")");
         return false;
       }
+    merged_variables[b.var] = Expr::symbol(a.var);
     append(a.body, std::move(renamed));
     return true;
   }
@@ -92,6 +93,8 @@ class TreeMerger {
     for (Stmt& stmt : b) a.push_back(std::move(stmt));
   }
 
+  Substitution merged_variables;  // variables of loops that are merged into others
+
  private:
   const LoopProgram& program_;
   const RangeEnv& ranges_;
@@ -110,6 +113,7 @@ bool merge_into(Kernel& into, const Kernel& b, const LoopProgram& program, const
   Body copied;
   Copier copier(b, into);
   copier.copy(b.body, copied);
+  copier.copy_names(copied);
   TreeMerger merger(program, ranges);
   bool scalar_a = !has_parallel_loop(into.body), scalar_b = !has_parallel_loop(copied);
   if (scalar_a && scalar_b) {
@@ -126,6 +130,7 @@ bool merge_into(Kernel& into, const Kernel& b, const LoopProgram& program, const
     }
     if (!merger.merge(*into.body[0].loop, *copied[0].loop, reason)) return false;
   }
+  rename_in_names(into, merger.merged_variables);
   into.origins.insert(into.origins.end(), b.origins.begin(), b.origins.end());
   into.op_names.insert(into.op_names.end(), b.op_names.begin(), b.op_names.end());
   return true;

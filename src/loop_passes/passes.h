@@ -6,6 +6,9 @@
 
 namespace kiln::loops {
 
+// Notes where each value of the graph is computed (Kernel::named): afterwards its store may go.
+bool name_values(LoopProgram& program, Log& log);
+
 // base_new = copy(base); base_new[part] = …; base <- base_new   becomes   base[part] = …
 // Where nothing needs the old value any more, an update happens in its place.
 bool update_in_place(LoopProgram& program, Log& log);

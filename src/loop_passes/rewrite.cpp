@@ -31,6 +31,35 @@ ValueId Copier::value(ValueId v) {
   return values[v] = new_value(to_, from_.value_types[static_cast<size_t>(v)]);
 }
 
+ValueId Copier::both(ValueId a, ValueId b, Body& out) {
+  if (a == no_value || b == no_value || a == b) return a == no_value ? b : a;
+  Stmt both;
+  both.kind = StmtKind::op;
+  both.op = ScalarOp::logical_and;
+  both.dtype = DType::boolean;
+  both.args = {a, b};
+  both.results = {new_value(to_, DType::boolean)};
+  out.push_back(std::move(both));
+  return out.back().results[0];
+}
+
+void Copier::copy_names(Body& out) {
+  for (const NamedValue& named : from_.named) {
+    if (!values.count(named.value) || (named.mask != no_value && !values.count(named.mask))) continue;
+    NamedValue copied;
+    copied.value = value(named.value);
+    copied.name = named.name;
+    for (const Expr& e : named.index) copied.index.push_back(expr(e));
+    copied.mask = both(mask, value(named.mask), out);
+    to_.named.push_back(std::move(copied));
+  }
+}
+
+void rename_in_names(Kernel& kernel, const Substitution& variables) {
+  for (NamedValue& named : kernel.named)
+    for (Expr& e : named.index) e = substitute(e, variables);
+}
+
 void Copier::copy(const Body& source, Body& out) {
   for (const Stmt& stmt : source) {
     Stmt copied = copy(stmt, out);
@@ -54,18 +83,7 @@ Stmt Copier::copy(const Stmt& source, Body& out) {
   bool maskable = source.kind == StmtKind::load || source.kind == StmtKind::store ||
                   source.kind == StmtKind::check_index || source.kind == StmtKind::raise_if;
   if (mask != no_value && maskable) {
-    if (stmt.mask == no_value) {
-      stmt.mask = mask;
-    } else if (stmt.mask != mask) {
-      Stmt both;
-      both.kind = StmtKind::op;
-      both.op = ScalarOp::logical_and;
-      both.dtype = DType::boolean;
-      both.args = {mask, stmt.mask};
-      both.results = {new_value(to_, DType::boolean)};
-      stmt.mask = both.results[0];
-      out.push_back(std::move(both));
-    }
+    stmt.mask = both(mask, stmt.mask, out);
   }
   for (ValueId v : source.results) stmt.results.push_back(value(v));
   if (source.kind == StmtKind::check_index) {

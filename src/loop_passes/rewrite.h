@@ -22,14 +22,20 @@ class Copier {
   void copy(const Body& source, Body& out);
   Stmt copy(const Stmt& source, Body& out);  // `out` receives what a combined mask needs, before the statement
   ValueId value(ValueId v);
+  // The names of `from` whose values were copied. `out` receives what a combined mask needs.
+  void copy_names(Body& out);
   Expr expr(const Expr& e) const { return substitute(e, variables); }
 
  private:
   std::string fresh(const std::string& like);
+  ValueId both(ValueId a, ValueId b, Body& out);  // masked by both; either may be no_value
   const Kernel& from_;
   Kernel& to_;
   std::set<std::string> used_;
 };
+
+// Rewrites variables in the places of a kernel's named values.
+void rename_in_names(Kernel& kernel, const Substitution& variables);
 
 ValueId new_value(Kernel& kernel, DType dtype);
 

@@ -16,6 +16,7 @@ class Simplifier {
     visit(kernel_.body, seen);
     while (remove_unused(kernel_.body)) {
     }
+    follow_names();
     return changed_;
   }
 
@@ -25,6 +26,25 @@ class Simplifier {
     auto found = same_.find(v);
     if (found == same_.end()) return;
     v = found->second;
+  }
+
+  // Names go with their values; those of values that are not computed any more go away.
+  void follow_names() {
+    std::set<ValueId> computed;
+    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+      computed.insert(stmt.results.begin(), stmt.results.end());
+      if (stmt.loop) computed.insert(stmt.loop->running.begin(), stmt.loop->running.end());
+    });
+    std::vector<NamedValue> kept;
+    for (NamedValue& named : kernel_.named) {
+      resolve(named.value), resolve(named.mask);
+      if (const auto mask = constants_.find(named.mask); mask != constants_.end() && mask->second.as_int())
+        named.mask = no_value;
+      if (!computed.count(named.value) || (named.mask != no_value && !computed.count(named.mask))) continue;
+      kept.push_back(std::move(named));
+    }
+    kernel_.named = std::move(kept);
+    rename_in_names(kernel_, index_same_);
   }
 
   void visit(Body& body, Seen& seen) {

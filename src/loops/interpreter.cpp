@@ -6,6 +6,7 @@
 #include "base/self_overlap.h"
 #include "loops/kernel_code.h"
 #include "loops/random.h"
+#include "types/checked.h"
 #include "types/float_symbol.h"
 
 namespace kiln::loops {
@@ -241,8 +242,9 @@ class LoopInterpreter::Impl : public RunState {
         if (!std::all_of(others.begin(), others.end(), [&](const std::string& s) { return known.count(s) > 0; }))
           continue;
         int64_t coefficient = evaluate(affine->coefficient, known),
-                rest = result.sizes[d] - evaluate(affine->rest, known);
-        if (coefficient != 0 && rest % coefficient == 0) symbols_[symbol] = rest / coefficient;
+                rest = checked::sub(result.sizes[d], evaluate(affine->rest, known));
+        if (coefficient != 0 && checked::mod(rest, coefficient) == 0)
+          symbols_[symbol] = checked::floordiv(rest, coefficient);
       }
   }
 

@@ -134,6 +134,10 @@ class Translator {
     out->source = &l;
     out->results = s.results;
     if (l.role != AxisRole::parallel) out->update = reduction_operator(l.reduce, l.reduce_dtype);
+    if (l.role == AxisRole::reduce && l.reduce == ReduceOp::sum)
+      for (const Stmt& made : l.body)
+        if (made.kind == StmtKind::op && made.op == ScalarOp::mul && made.results[0] == l.yields[0])
+          out->product = &made;
     out->body = body(l.body);
     out->after = body(l.after);
     return out;

@@ -46,6 +46,7 @@ struct LoopCode {
   IndexCode extent;
   const Loop* source = nullptr;
   ScalarFunction update = nullptr;  // one accumulator: the operator
+  const Stmt* product = nullptr;    // of a sum over products: the statement that makes what is yielded
   std::vector<ValueId> results;
   std::vector<Instruction> body, after;
 };
@@ -61,12 +62,9 @@ struct KernelCode {
   std::vector<Instruction> body;
 };
 
-// Sees each value of a kernel as it is computed (of a reduction its result).
-using ValueTrace = std::function<void(ValueId, const Cell&)>;
-
 // `views` in the order of code.buffers. Throws what the kernel raises.
 void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, const SymbolValues& symbols,
-                uint64_t seed, const ValueTrace* trace = nullptr);
+                uint64_t seed);
 
 // ---- Reductions
 // ----------------------------------------------------------------------------------------------------------

@@ -5,46 +5,17 @@
 namespace kiln::loops {
 namespace {
 
-// Partial sums, added up as a tree.
-class Lanes {
- public:
-  explicit Lanes(int64_t extent) {
-    while (count_ < 64 && static_cast<int64_t>(count_) < extent) count_ *= 2;
-    std::fill_n(sums_, count_, 0.0F);
-  }
-  void add(int64_t at, float value) { sums_[static_cast<size_t>(at) & (count_ - 1)] += value; }
-  float sum() {
-    for (size_t half = count_ / 2; half > 0; half /= 2)
-      for (size_t i = 0; i < half; ++i) sums_[i] += sums_[i + half];
-    return sums_[0];
-  }
-
- private:
-  size_t count_ = 1;
-  float sums_[64];
-};
-
-template <bool traced>
 class Machine {
  public:
-  Machine(const KernelCode& code, const std::vector<BufferView>& views, uint64_t seed, const ValueTrace* trace)
-      : code_(code),
-        views_(views),
-        seed_(seed),
-        trace_(trace),
-        slots_(code.slots.size(), 0),
-        cells_(code.kernel.value_types.size()) {
+  Machine(const KernelCode& code, const std::vector<BufferView>& views, uint64_t seed)
+      : code_(code), views_(views), seed_(seed), slots_(code.slots.size(), 0), cells_(code.kernel.value_types.size()) {
     for (const auto& [value, cell] : code.constants) cells_[static_cast<size_t>(value)] = cell;
   }
 
   void set(int slot, int64_t value) { slots_[static_cast<size_t>(slot)] = value; }
 
   void run(const std::vector<Instruction>& body) {
-    for (const Instruction& i : body) {
-      step(i);
-      if constexpr (traced)
-        if (i.result != no_value) (*trace_)(i.result, cell(i.result));
-    }
+    for (const Instruction& i : body) step(i);
   }
 
  private:
@@ -139,18 +110,18 @@ class Machine {
     active_.push_back(l.slot);
     Cell accumulators[3], yields[3];
     const bool reduces = source.role != AxisRole::parallel;
-    // A sum may be grouped freely. Compiled code sums in lanes and blocks, whose errors are smaller than those of the
-    // plain order; so does this, in the sum's own type.
-    const bool in_lanes =
+    // A sum may be grouped freely and products fused into it. Compiled code sums in lanes and blocks, whose errors are
+    // smaller than those of the plain order; this is rounded once.
+    const bool wide =
         source.role == AxisRole::reduce && source.reduce == ReduceOp::sum && source.reduce_dtype == DType::f32;
-    Lanes lanes(in_lanes ? extent : 0);
+    double sum = 0;
     if (reduces) start_accumulators(source.reduce, source.reduce_dtype, accumulators);
     for (int64_t v = 0; v < extent; ++v) {
       set(l.slot, v);
       run(l.body);
       if (!reduces) continue;
-      if (in_lanes) {
-        lanes.add(v, static_cast<float>(cell(source.yields[0]).f));
+      if (wide) {
+        sum += l.product ? cell(l.product->args[0]).f * cell(l.product->args[1]).f : cell(source.yields[0]).f;
       } else if (l.update) {
         Cell args[2] = {accumulators[0], cell(source.yields[0])};
         l.update(args, accumulators[0]);
@@ -162,12 +133,13 @@ class Machine {
       for (size_t k = 0; k < source.running.size(); ++k) cell(source.running[k]) = accumulators[k];
       run(l.after);
     }
-    if (in_lanes) accumulators[0].f = lanes.sum();
-    for (size_t k = 0; k < l.results.size(); ++k) {
-      cell(l.results[k]) = accumulators[k];
-      if constexpr (traced) (*trace_)(l.results[k], accumulators[k]);
-    }
     active_.pop_back();
+    if (wide) accumulators[0].f = sum;
+    if (wide ||
+        (source.role == AxisRole::reduce && source.reduce == ReduceOp::welford && source.reduce_dtype == DType::f32))
+      for (size_t k = 0; k < l.results.size(); ++k)
+        accumulators[k].f = static_cast<double>(static_cast<float>(accumulators[k].f));
+    for (size_t k = 0; k < l.results.size(); ++k) cell(l.results[k]) = accumulators[k];
   }
 
   // ---- Errors
@@ -203,7 +175,6 @@ class Machine {
   const KernelCode& code_;
   const std::vector<BufferView>& views_;
   uint64_t seed_;
-  const ValueTrace* trace_;
   std::vector<int64_t> slots_;
   std::vector<Cell> cells_;
   std::vector<int> active_;  // slots of the loops around the current statement
@@ -212,17 +183,14 @@ class Machine {
 }  // namespace
 
 void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, const SymbolValues& symbols,
-                uint64_t seed, const ValueTrace* trace) {
-  const auto run = [&](auto machine) {
-    for (int slot : code.symbols) {
-      auto found = symbols.find(code.slots.name(slot));
-      if (found == symbols.end())
-        fail_user("K0211", str("the value of symbol ", code.slots.name(slot), " is not known"));
-      machine.set(slot, found->second);
-    }
-    machine.run(code.body);
-  };
-  trace ? run(Machine<true>(code, views, seed, trace)) : run(Machine<false>(code, views, seed, nullptr));
+                uint64_t seed) {
+  Machine machine(code, views, seed);
+  for (int slot : code.symbols) {
+    auto found = symbols.find(code.slots.name(slot));
+    if (found == symbols.end()) fail_user("K0211", str("the value of symbol ", code.slots.name(slot), " is not known"));
+    machine.set(slot, found->second);
+  }
+  machine.run(code.body);
 }
 
 }  // namespace kiln::loops

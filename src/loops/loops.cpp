@@ -82,6 +82,7 @@ Kernel Kernel::clone() const {
   out.body = loops::clone(body);
   out.origins = origins;
   out.use = use;
+  out.named = named;
   return out;
 }
 

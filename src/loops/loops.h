@@ -165,6 +165,16 @@ struct TemplateUse {
   std::map<std::string, int64_t> parameters;  // mr, nr, kc, …
 };
 
+// Where a kernel computes a value of the graph: the element `index` of the value `name`, unless masked off. Lowering
+// stores every value of the graph; these stay behind when fusion forwards the value to its readers and the store goes,
+// so that the values *between* the operators of a fused kernel can still be looked at. Nothing that runs reads them.
+struct NamedValue {
+  ValueId value = no_value;
+  std::string name;
+  std::vector<Expr> index;
+  ValueId mask = no_value;
+};
+
 struct Kernel {
   std::string name;                   // cpp_fused_add_relu_3; until scheduling: the node's name
   std::vector<std::string> op_names;  // what is fused, in order, for the name: {"add", "relu"}
@@ -172,6 +182,7 @@ struct Kernel {
   Body body;
   std::vector<Origin> origins;
   TemplateUse use;
+  std::vector<NamedValue> named;  // in the order of their computation
   Kernel clone() const;
 };
 

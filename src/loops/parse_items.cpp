@@ -66,6 +66,10 @@ Kernel Parser::kernel(Cursor& line) {
   kernel_ = &made;
   ParsedBody parsed = body();
   if (!parsed.yields.empty()) closing_.fail("yield outside of a reduction");
+  for (const NamedValue& named : made.named)
+    for (ValueId v : {named.value, named.mask})
+      if (v != no_value && static_cast<size_t>(v) >= made.value_types.size())
+        closing_.fail(str("%", v, " has a name but no statement"));
   made.body = std::move(parsed.statements);
   kernel_ = nullptr;
   close(closing_);

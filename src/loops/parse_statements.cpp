@@ -14,6 +14,10 @@ Parser::ParsedBody Parser::body() {
       return out;
     }
     if (yielded) line.fail("yield must be the last line of its body");
+    if (line.accept("name")) {
+      named_value(line);
+      continue;
+    }
     if (line.accept("yield")) {
       out.yields = line.values();
       line.expect_end();
@@ -35,6 +39,17 @@ void Parser::define(const std::vector<ValueId>& values, DType dtype) {
     if (kernel_->value_types.size() <= slot) kernel_->value_types.resize(slot + 1, DType::f32);
     kernel_->value_types[slot] = dtype;
   }
+}
+
+void Parser::named_value(Cursor& line) {
+  NamedValue made;
+  made.value = line.value();
+  line.expect("=");
+  made.name = line.name();
+  made.index = line.exprs();
+  made.mask = mask(line);
+  line.expect_end();
+  kernel_->named.push_back(std::move(made));
 }
 
 ValueId Parser::mask(Cursor& line) { return line.accept("mask") ? line.value() : no_value; }

@@ -142,6 +142,13 @@ class Printer {
     if (!k.use.name.empty()) text += template_text(k.use);
     line(text, origins_text(k.origins), " {");
     body(k.body);
+    // As origins: only a whole program has them.
+    ++indent_;
+    if (with_origins_)
+      for (const NamedValue& n : k.named)
+        line("name ", value_text(n.value), " = ", name_text(n.name), exprs_text(n.index),
+             n.mask == no_value ? "" : " mask " + value_text(n.mask));
+    --indent_;
     line("}");
   }
   static std::string template_text(const TemplateUse& use) {

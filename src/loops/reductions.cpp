@@ -48,26 +48,26 @@ int rank(DType dtype, bool greater, Cell a, Cell b) {
   return above == greater ? -1 : 1;
 }
 
-template <class T>
+// In f64 whatever the type: who asks for f32 rounds at the end, as compiled code does.
 void welford(const Cell* yields, size_t count, Cell* acc) {
-  T mean = static_cast<T>(acc[0].f), m2 = static_cast<T>(acc[1].f), n = static_cast<T>(acc[2].f);
+  double mean = acc[0].f, m2 = acc[1].f, n = acc[2].f;
   if (count == 1) {
-    T x = static_cast<T>(yields[0].f);
-    n += T{1};
-    T delta = x - mean;
+    double x = yields[0].f;
+    n += 1;
+    double delta = x - mean;
     mean += delta / n;
     m2 += delta * (x - mean);
   } else {
-    T other_mean = static_cast<T>(yields[0].f), other_m2 = static_cast<T>(yields[1].f), m = static_cast<T>(yields[2].f);
+    double other_mean = yields[0].f, other_m2 = yields[1].f, m = yields[2].f;
     if (m == 0) return;
-    T total = n + m, delta = other_mean - mean, share = m / total;
+    double total = n + m, delta = other_mean - mean, share = m / total;
     mean += delta * share;
     m2 += other_m2 + delta * delta * n * share;
     n = total;
   }
-  acc[0].f = double{mean};
-  acc[1].f = double{m2};
-  acc[2].f = double{n};
+  acc[0].f = mean;
+  acc[1].f = m2;
+  acc[2].f = n;
 }
 
 }  // namespace
@@ -100,8 +100,7 @@ void start_accumulators(ReduceOp op, DType dtype, Cell* acc) {
 }
 
 void update_accumulators(ReduceOp op, DType dtype, const Cell* yields, size_t count, int64_t position, Cell* acc) {
-  if (op == ReduceOp::welford)
-    return dtype == DType::f64 ? welford<double>(yields, count, acc) : welford<float>(yields, count, acc);
+  if (op == ReduceOp::welford) return welford(yields, count, acc);
   KILN_CHECK(op == ReduceOp::argmax || op == ReduceOp::argmin, "a reduction to one value has an operator");
   int64_t index = count == 2 ? yields[1].i : position;
   int r = rank(dtype, op == ReduceOp::argmax, yields[0], acc[0]);

@@ -52,6 +52,7 @@ class Parser {
   Stmt check_index(Cursor& line, std::vector<ValueId> results);
   AxisDirectives directives(Cursor& line);
   ValueId mask(Cursor& line);
+  void named_value(Cursor& line);
   void define(const std::vector<ValueId>& values, DType dtype);
 
   std::string_view text_;

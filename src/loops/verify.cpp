@@ -15,7 +15,14 @@ class KernelVerifier {
         visible_(kernel.value_types.size(), false),
         defined_(kernel.value_types.size(), false) {}
 
-  void run() { body(kernel_.body); }
+  void run() {
+    body(kernel_.body);
+    for (const NamedValue& named : kernel_.named) {
+      const auto exists = [&](ValueId id) { return id >= 0 && static_cast<size_t>(id) < defined_.size(); };
+      check(exists(named.value) && (named.mask == no_value || exists(named.mask)),
+            str(named.name, " is the name of a value that does not exist"));
+    }
+  }
 
  private:
   [[noreturn]] void fail(const std::string& what) const {

@@ -54,5 +54,23 @@ TEST(CheckTypes, SubgraphsGetWhatTheySay) {
   EXPECT_EQ(loop("f32[2, 3]", "f32[2, 3]\n    input %f: f32[2, 3]"), "K0231: subgraph b takes 2 values and gets 1");
 }
 
+// The strides that the plan asks of an input, for what the file says of it.
+std::string input_strides(const std::string& type) {
+  Program program = parse_program(str("program \"m\"\nsymbol s0 [2, 64] hint 5\ngraph main {\n  input %x: ", type,
+                                      " = user\n  output %x = user\n}\n"));
+  resolve_operators(program.graph, {});
+  return shape_text(lower(program).buffers.at(0).strides);
+}
+
+TEST(CheckTypes, AnInputIsNotCopiedIntoALayoutWhereElementsMeet) {
+  EXPECT_EQ(input_strides("f32[2, 3] strides [1, 2]"), "1, 2");
+  EXPECT_EQ(input_strides("f32[2, 3] strides [8, 2]"), "8, 2");
+  EXPECT_EQ(input_strides("f32[2, 3] strides [0, 1]"), "3, 1");
+  EXPECT_EQ(input_strides("f32[2, 3] strides [2, 1]"), "3, 1");
+  EXPECT_EQ(input_strides("f32[3, s0] strides [s0, 1]"), "s0, 1");
+  EXPECT_EQ(input_strides("f32[3, s0] strides [2*s0, 2]"), "s0*2, 2");
+  EXPECT_EQ(input_strides("f32[3, s0] strides [5, 1]"), "s0, 1");  // apart for the export's 5, not for 6
+}
+
 }  // namespace
 }  // namespace kiln

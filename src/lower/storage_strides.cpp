@@ -1,6 +1,18 @@
+#include <algorithm>
+
 #include "lower/lower.h"
 
 namespace kiln {
+namespace {
+
+// Of a symbol without a value at export any value will do: what it decides is an order of dimensions.
+SymbolValues export_values(const std::map<std::string, SymbolInfo>& symbols) {
+  SymbolValues hints;
+  for (const auto& [name, info] : symbols) hints[name] = info.hint.value_or(std::max<int64_t>(info.range.low, 2));
+  return hints;
+}
+
+}  // namespace
 
 std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::string, SymbolInfo>& symbols) {
   std::vector<Expr> row_major = contiguous_strides(type.sizes);
@@ -14,8 +26,7 @@ std::vector<Expr> storage_strides(const TensorType& type, const std::map<std::st
   if (empty) return broadcast ? row_major : type.strides;
   // Order the dimensions by the strides' values at the export's sizes and lay them out densely in that order. Where the
   // strides were dense, that gives the strides themselves.
-  SymbolValues hints;
-  for (const auto& [name, info] : symbols) hints[name] = info.hint.value_or(std::max<int64_t>(info.range.low, 2));
+  const SymbolValues hints = export_values(symbols);
   std::vector<int64_t> size_values, stride_values;
   try {
     for (size_t d = 0; d < type.sizes.size(); ++d) {

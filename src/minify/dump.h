@@ -27,6 +27,7 @@ class DumpOnFailure {
   void set_inputs(std::vector<Datum> inputs) { inputs_ = std::move(inputs); }
   void before();                             // level 3
   void failed();                             // after an error; says why where the directory cannot be written
+  void wrong_results();                      // after a comparison that failed
   void finished(const CallResult& outputs);  // level 4: compares with the reference
 
  private:

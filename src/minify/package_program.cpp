@@ -27,9 +27,10 @@ Program program_of_package(const std::string& path) {
 
 std::vector<std::string> settings_of_package(const std::string& path) {
   std::vector<std::string> out;
-  const auto text = PackageDebug(path).entry("debug/settings.txt");
-  for (const std::string& line : split(text.value_or(""), '\n'))
-    if (!line.empty()) out.push_back(line);
+  const PackageDebug package(path);
+  for (const char* name : {"debug/settings.txt", "settings"})  // of the compile, and its defaults for runs
+    for (const std::string& line : split(package.entry(name).value_or(""), '\n'))
+      if (!line.empty()) out.push_back(line);
   return out;
 }
 

@@ -25,8 +25,11 @@ Failure failure_of(const Error& error, const std::string& stage) {
   failure.kind = FailureKind::error;
   failure.stage = stage;
   failure.code = error.code();
-  failure.op = error.where().op;
-  failure.node = error.where().node;
+  // What the C++ compiler refuses is a kernel, no node, and a smaller program fuses other operators with the culprit.
+  if (error.code() != "K0411") {
+    failure.op = error.where().op;
+    failure.node = error.where().node;
+  }
   if (failure.op.empty()) failure.op = after_word(error.message(), "\n  operator ");
   if (failure.node.empty()) failure.node = after_word(error.message(), " node ");
   failure.message = error.what();

@@ -69,5 +69,6 @@ void register_boxes(Registry& registry);
 void register_deformed_convolution(Registry& registry);
 void register_quantized_decomposed(Registry& registry);
 void register_affine_quantisation(Registry& registry);
+void register_fake_quantise(Registry& registry);
 
 }  // namespace kiln

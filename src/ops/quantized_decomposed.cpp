@@ -282,6 +282,13 @@ void choose_per_token(Build& b) {
   if (largest->type.dtype == DType::f16) largest = b.to(largest, DType::f32);
   RoundedArithmetic r(b);
   Value* scales = r.div(r("clamp", {largest, Scalar(1e-5)}), Scalar(127));
+  // PyTorch's rule for types says float64 and int64 when it exports, and eager gives float32 (bfloat16) for both.
+  for (const Value* result : call.node().results)
+    if (result->kind == ValueKind::tensor && result->type.dtype != scales->type.dtype)
+      refuse_quantising(
+          call, str("the program was exported with ", result->name, " as ", dtype_torch_name(result->type.dtype),
+                    ", but PyTorch computes it as ", dtype_torch_name(scales->type.dtype),
+                    "; use choose_qparams_per_token_asymmetric or torchao's choose_qparams_affine"));
   call.result(0, scales);
   call.result(1, b("zeros_like", {scales}));
 }

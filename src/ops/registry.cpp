@@ -70,6 +70,7 @@ const Registry& Registry::instance() {
     register_deformed_convolution(all);
     register_quantized_decomposed(all);
     register_affine_quantisation(all);
+    register_fake_quantise(all);
     return all;
   }();
   return registry;

@@ -49,6 +49,23 @@ Sizes flattened(const ViewArgs& args, int64_t first, int64_t last) {
   return out;
 }
 
+// contiguous() and then flat: what is not contiguous is copied, also where a view could be flat (every second element).
+void register_ravel(Registry& r) {
+  ViewRow row;
+  row.schema = "ravel(Tensor(a) self) -> Tensor(a)";
+  row.samples = {{{spec({2, 3})}}, {{spec({})}}};
+  row.layout = [](const ViewArgs& args) -> ViewLayout {
+    const TensorType& self = args.self();
+    const bool copies = !is_contiguous(self.sizes, self.strides);
+    return {
+        flattened(args, 0, std::max<int64_t>(args.rank() - 1, 0)), {Expr(1)}, copies ? Expr(0) : self.offset, copies};
+  };
+  row.index = [](const ViewArgs& args, const Index& i, const Sizes& sizes) {
+    return reshape_index(args.self().sizes, sizes, i, args.ranges());
+  };
+  add_view(r, row);
+}
+
 void register_resizings(Registry& r) {
   using List = std::vector<int64_t>;
   auto wanted = [](const char* name) {
@@ -79,9 +96,7 @@ void register_resizings(Registry& r) {
             {{spec({})}},
             {{spec({2, 0, 4})}},
             {{spec({2, 3}), Scalar(1), Scalar(0)}, true}});
-  resizing(r, "ravel(Tensor(a) self) -> Tensor(a)",
-           [](const ViewArgs& args) { return flattened(args, 0, std::max<int64_t>(args.rank() - 1, 0)); }, true,
-           {{{spec({2, 3})}}, {{spec({})}}});
+  register_ravel(r);
   resizing(r, "unflatten.int(Tensor(a) self, int dim, SymInt[] sizes) -> Tensor(a)",
            [](const ViewArgs& args) {
              Sizes out = args.self().sizes;

@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/layout.h"
+#include "types/checked.h"
 
 namespace kiln {
 
@@ -50,13 +51,23 @@ std::function<Scalar(const ReferenceCall&)> two(F f) {
   };
 }
 
-template <class T>
-T floored(T a, T b) {
+// Python's integers do not wrap around; those here are refused beyond 64 bits.
+struct Checked {
+  double (*of_floats)(double, double);
+  int64_t (*of_integers)(int64_t, int64_t);
+  double operator()(double a, double b) const { return of_floats(a, b); }
+  int64_t operator()(int64_t a, int64_t b) const { return of_integers(a, b); }
+};
+
+double floored(double a, double b) {
   if (b == 0) fail_user("K0630", "division by zero");
-  if constexpr (std::is_integral_v<T>)
-    return a / b - (a % b != 0 && ((a < 0) != (b < 0)));
-  else
-    return std::floor(a / b);
+  return std::floor(a / b);
+}
+
+// Python's int(x).
+int64_t whole_number(double value) {
+  if (!(value >= -0x1p63 && value < 0x1p63)) fail_user("K0211", str("the number ", value, " is beyond 64 bits"));
+  return static_cast<int64_t>(value);
 }
 
 void binary(Registry& r, const char* name, Expr (*rule)(const Expr&, const Expr&),
@@ -78,17 +89,17 @@ Expr difference(const Expr& a, const Expr& b) { return a - b; }
 Expr times(const Expr& a, const Expr& b) { return a * b; }
 
 void register_python_operators(Registry& r) {
-  binary(r, "add", sum, two([](auto a, auto b) { return a + b; }));
-  binary(r, "sub", difference, two([](auto a, auto b) { return a - b; }));
-  binary(r, "mul", times, two([](auto a, auto b) { return a * b; }));
-  binary(r, "floordiv", floordiv, two([](auto a, auto b) { return floored(a, b); }));
-  binary(r, "mod", mod, two([](auto a, auto b) { return a - floored(a, b) * b; }));
+  binary(r, "add", sum, two(Checked{[](double a, double b) { return a + b; }, checked::add}));
+  binary(r, "sub", difference, two(Checked{[](double a, double b) { return a - b; }, checked::sub}));
+  binary(r, "mul", times, two(Checked{[](double a, double b) { return a * b; }, checked::mul}));
+  binary(r, "floordiv", floordiv, two(Checked{floored, checked::floordiv}));
+  binary(r, "mod", mod, two(Checked{[](double a, double b) { return a - floored(a, b) * b; }, checked::mod}));
   binary(r, "truediv", true_quotient,
          [](const ReferenceCall& call) { return Scalar(call.scalar("a").as_double() / call.scalar("b").as_double()); });
   binary(r, "pow", power, [](const ReferenceCall& call) {
     Scalar a = call.scalar("a"), b = call.scalar("b");
-    double value = std::pow(a.as_double(), b.as_double());
-    return any_float(a, b) || b.as_int() < 0 ? Scalar(value) : Scalar(static_cast<int64_t>(std::llround(value)));
+    if (!any_float(a, b) && b.as_int() >= 0) return Scalar(checked::pow(a.as_int(), b.as_int()));
+    return Scalar(std::pow(a.as_double(), b.as_double()));
   });
   binary(r, "eq", compare_eq, two([](auto a, auto b) { return a == b; }));
   binary(r, "ne", compare_ne, two([](auto a, auto b) { return a != b; }));
@@ -101,7 +112,7 @@ void register_python_operators(Registry& r) {
   add_symbolic(r, {"neg(Scalar a) -> Scalar", "_operator", [](const OpCall& call) { return -expr_of(call, "a"); },
                    [](const ReferenceCall& call) {
                      Scalar a = call.scalar("a");
-                     return a.is_float() ? Scalar(-a.as_double()) : Scalar(-a.as_int());
+                     return a.is_float() ? Scalar(-a.as_double()) : Scalar(checked::sub(0, a.as_int()));
                    }});
   auto logical_not = [](const OpCall& call) { return Expr::make(ExprOp::logical_not, {expr_of(call, "a")}); };
   auto not_value = [](const ReferenceCall& call) { return Scalar(call.scalar("a").as_double() == 0); };
@@ -113,7 +124,7 @@ void unary_float(Registry& r, const char* schema, const char* space, ExprOp op, 
   add_symbolic(r, {schema, space, [op](const OpCall& call) { return Expr::make(op, {expr_of(call, "a")}); },
                    [f, to_int](const ReferenceCall& call) {
                      double value = f(call.scalar("a").as_double());
-                     return to_int ? Scalar(static_cast<int64_t>(value)) : Scalar(value);
+                     return to_int ? Scalar(whole_number(value)) : Scalar(value);
                    }});
 }
 

@@ -172,6 +172,10 @@ Tensor view_of(const Tensor& tensor, const ViewLayout& layout) {
   view.sizes = to_numbers(layout.sizes);
   view.strides = to_numbers(layout.strides);
   view.offset = layout.offset.value();
+  const auto negative = [](int64_t n) { return n < 0; };
+  if (std::any_of(view.sizes.begin(), view.sizes.end(), negative) ||
+      std::any_of(view.strides.begin(), view.strides.end(), negative))
+    fail_user("K0208", str("a view ", tensor_type_text(view), " with a negative size or stride"));
   // as_strided may name any place; one outside of the storage is refused, as PyTorch does.
   bool inside = view.numel() == 0 || (view.offset >= 0 && storage_bytes_needed(view.dtype, view.sizes, view.strides,
                                                                                view.offset) <= view.storage->bytes);

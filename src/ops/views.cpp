@@ -163,6 +163,7 @@ void expanding(Registry& r, std::string schema, NewSizesFn new_sizes, std::vecto
         if (keep) refuse_view(args, "-1 is not allowed in a leading, non-existing dimension");
         continue;
       }
+      if (!keep && range_of(sizes[d], args.ranges()).high < 0) refuse_view(args, "a negative size other than -1");
       const Expr& own = self.sizes[d - lead];
       if (keep) sizes[d] = own;
       if (is_one(own) && !is_one(sizes[d])) continue;

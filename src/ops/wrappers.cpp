@@ -9,8 +9,6 @@
 
 namespace kiln {
 
-namespace {
-
 bool is_wrapper(const Node& node) {
   for (const char* name :
        {"wrap_with_set_grad_enabled", "wrap_with_autocast", "strict_mode", "hints_wrapper", "invoke_subgraph",
@@ -18,6 +16,8 @@ bool is_wrapper(const Node& node) {
     if (starts_with(node.target, "higher_order.") && node.target.substr(13) == name) return true;
   return false;
 }
+
+namespace {
 
 // What the subgraph gets: the arguments behind it, with lists opened (strict_mode and hints_wrapper give one list).
 // invoke_subgraph has the region's name between; options (hints, use_reentrant) have names.

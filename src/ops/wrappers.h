@@ -8,6 +8,7 @@
 
 namespace kiln {
 
+bool is_wrapper(const Node& node);
 bool has_wrappers(const Graph& graph);
 // Returns whether anything changed. Operators must be resolved. Subgraphs of other operators are done too.
 bool inline_wrapper_calls(Graph& graph, const RangeEnv& ranges);

@@ -1,5 +1,6 @@
 // The plan: the host side of a compiled model, as data. Written by the compiler, read by the runtime, described for
-// people in docs/package-format.md. This header is the only thing both sides share, and it depends on nothing else.
+// people in docs/package-format.md. It depends on nothing else; beside it the two sides share plan_io.h, which reads
+// and writes it, and step_plan.h.
 //
 // On disk: 8 bytes "KILNPLAN", u32 major, u32 minor, u64 payload bytes, then the payload: the fields of Plan in the
 // order of `fields` below, little-endian; vectors and strings are a u64 count and their items; every struct is preceded
@@ -12,7 +13,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 1, plan_minor = 0;
+inline constexpr uint32_t plan_major = 1, plan_minor = 1;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -73,8 +74,7 @@ struct ExprProgram {
   std::string text;  // for messages: "s0*2 + 1"
 };
 
-// ---- Symbols
-// ----------------------------------------------------------------------------------------------------------
+// ---- Symbols --------------------------------------------------------------------------------------------------------
 enum class SymbolSource : uint8_t { input_size, input_value, step /* bound while running */, iteration };
 struct Symbol {
   std::string name;
@@ -87,8 +87,7 @@ struct Symbol {
   ExprIndex rest = none;
 };
 
-// ---- Inputs, outputs, constants
-// ---------------------------------------------------------------------------------------
+// ---- Inputs, outputs, constants -------------------------------------------------------------------------------------
 enum class InputWhat : uint8_t { tensor, sym_int, sym_float, sym_bool, constant /* must equal */, ignored };
 struct Input {
   std::string name;
@@ -108,6 +107,8 @@ struct Output {
   OutputWhat what = OutputWhat::tensor;
   int32_t buffer = none;
   ExprIndex expr = none;  // integer, floating, boolean
+  std::string key;        // its name in the program's result: "last_hidden_state"; empty: it has none
+  const std::string& shown_name() const { return key.empty() ? name : key; }
 };
 struct Constant {
   std::string name;            // fully qualified
@@ -118,8 +119,7 @@ struct Constant {
   bool user_visible = true;
 };
 
-// ---- Buffers
-// ------------------------------------------------------------------------------------------------------------
+// ---- Buffers --------------------------------------------------------------------------------------------------------
 enum class BufferRole : uint8_t { input, constant, derived, output, temp };
 struct Buffer {
   std::string name;
@@ -138,8 +138,7 @@ struct Buffer {
   int32_t alignment = 64;         // assumed by the kernels
 };
 
-// ---- Steps
-// ---------------------------------------------------------------------------------------------------------------
+// ---- Steps ----------------------------------------------------------------------------------------------------------
 enum class StepKind : uint8_t { kernel, library, custom, copy, bind_symbol, assert_that, cond, while_loop };
 struct KernelArg {
   int32_t buffer = none;
@@ -226,8 +225,7 @@ struct Plan {
   bool uses_random = true;
 };
 
-// ---- Fields, once for reader and writer
-// ---------------------------------------------------------------------------------
+// ---- Fields, once for reader and writer -----------------------------------------------------------------------------
 template <class A>
 void fields(A& a, ExprInstruction& v) {
   a(v.code), a(v.operand);
@@ -247,7 +245,7 @@ void fields(A& a, Input& v) {
 }
 template <class A>
 void fields(A& a, Output& v) {
-  a(v.name), a(v.what), a(v.buffer), a(v.expr);
+  a(v.name), a(v.what), a(v.buffer), a(v.expr), a(v.key);
 }
 template <class A>
 void fields(A& a, Constant& v) {
@@ -300,9 +298,8 @@ void fields(A& a, Plan& v) {
       a(v.uses_random);
 }
 
-// ---- The debug section
-// ------------------------------------------------------------------------------------------------------ Entry
-// debug/origins: "KILNORIG", then like the plan. One record per step number.
+// ---- The debug section ----------------------------------------------------------------------------------------------
+// Entry debug/origins: "KILNORIG", then like the plan. One record per step number.
 struct StepOrigin {
   int32_t number = 0;
   std::vector<std::string> nodes, ops, modules, lines;  // parallel; lines: "model.py:42 in forward:  y = …"

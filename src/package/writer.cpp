@@ -66,6 +66,7 @@ std::string build_id(const PackageContents& contents) {
   for (const PackageContents::Code& code : contents.code) hash.add(str("\n", code.target, "\n")), hash.add(code.bytes);
   for (const PackageContents::Library& library : contents.custom_libraries)
     hash.add(str("\n", library.name, "\n")), hash.add(library.bytes);
+  for (const std::string& setting : contents.run_settings) hash.add(str("\n", setting, "\n"));
   return hash.hex().substr(0, 32);
 }
 
@@ -96,7 +97,7 @@ std::string manifest(const PackageContents& contents) {
   };
   Json inputs = Json::array(), outputs = Json::array(), targets = Json::array(), kernels = Json::array();
   for (const format::Input& input : plan.inputs) inputs.push(tensor_spec(input.name, input.buffer));
-  for (const format::Output& output : plan.outputs) outputs.push(tensor_spec(output.name, output.buffer));
+  for (const format::Output& output : plan.outputs) outputs.push(tensor_spec(output.shown_name(), output.buffer));
   for (const format::CodeObject& code : plan.code) targets.push(code.target);
   for (const format::Kernel& kernel : plan.kernels) kernels.push(kernel.symbol);
   root.set("inputs", std::move(inputs));
@@ -149,6 +150,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   zip.add(root + "/.data/version", std::string_view("6\n"));
   zip.add(prefix + "manifest.json", manifest(contents));
   zip.add(prefix + "plan", format::write_plan(plan));
+  if (!contents.run_settings.empty()) zip.add(prefix + "settings", join(contents.run_settings, "\n") + "\n");
   for (size_t i = 0; i < contents.code.size(); ++i) zip.add(plan.code[i].entry, contents.code[i].bytes);
   for (size_t i = 0; i < contents.custom_libraries.size(); ++i)
     zip.add(plan.custom_libraries[i].entry, contents.custom_libraries[i].bytes);

@@ -20,6 +20,7 @@ struct PackageContents {
   std::vector<Library> custom_libraries;
   std::map<std::string, Tensor> constants;  // by name: at least those of the plan
   std::string sample_inputs;                // a .pt archive; empty: none
+  std::vector<std::string> run_settings;    // "key=value": what runs of it start with
   // How forward takes and gives what the flat inputs and outputs are: pytrees and argument names, as the export has
   // them.
   std::string in_spec, out_spec;

@@ -1,6 +1,7 @@
 #include "pt2/archive_layout.h"
 
 #include "base/error.h"
+#include "base/file_kind.h"
 
 namespace kiln {
 namespace {
@@ -48,10 +49,7 @@ ArchiveLayout find_layout(const ZipReader& zip) {
   ArchiveLayout layout;
   std::string root;
   const ZipEntry* model = find_model(zip, root, layout.model_name);
-  if (model == nullptr)
-    fail_user("K0162", str(zip.label(),
-                           " holds no exported program (no entry models/….json); a .pt2 for Kiln is "
-                           "written by torch.export.save"));
+  if (model == nullptr) fail_user("K0162", not_a_model_text(zip.label(), file_kind(zip)));
   layout.model_json = model->name;
   layout.weights_folder = root + "data/weights/";
   layout.constants_folder = root + "data/constants/";

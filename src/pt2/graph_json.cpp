@@ -81,8 +81,10 @@ Expr SymbolTable::expression(const Json& json) {
 Expr SymbolTable::sym_int(const Json& json) {
   const JsonMember& member = union_member(json);
   if (member.key == "as_int") return Expr(member.value.as_int());
-  if (member.key == "as_expr") return expression(member.value);
-  fail_user("K0160", str("a symbolic integer cannot be ", quote(member.key)));
+  if (member.key != "as_expr") fail_user("K0160", str("a symbolic integer cannot be ", quote(member.key)));
+  const Expr expr = expression(member.value);
+  if (expr.is_float()) fail_user("K0160", str("a symbolic integer that is the fraction ", expr.text()));
+  return expr;
 }
 
 Expr SymbolTable::sym_float(const Json& json) {
@@ -152,6 +154,7 @@ void GraphJson::read(const std::map<size_t, std::string>& constant_names) {
 }
 
 Value* GraphJson::define(Node* node, const std::string& name, ValueKind kind) {
+  if (name.empty()) fail_user("K0173", "a value without a name");
   if (values_.contains(name)) fail_user("K0173", str("the value ", quote(name), " is defined twice"));
   Value* value = node != nullptr ? graph_.add_result(node, name, kind) : graph_.add_input(name, kind);
   values_.emplace(name, value);
@@ -218,7 +221,9 @@ void GraphJson::read_node(const Json& json) {
   const std::string target = strip_target(json.at("target").as_string());
   const Json::Array& outputs = json.at("outputs").items();
   const Json* name = json.find_value("name");
-  Node* node = graph_.add_node(target, name != nullptr ? name->as_string() : target);
+  if (target.empty()) fail_user("K0173", "a node that calls nothing");
+  const bool named = name != nullptr && !name->as_string().empty();
+  Node* node = graph_.add_node(target, named ? name->as_string() : target);
   Origin origin;
   origin.node = node->name;
   origin.op = target;

@@ -135,26 +135,46 @@ class HeaderReader {
   bool has_descr_ = false, has_shape_ = false;
 };
 
-Tensor read_array(const FileBytes& file) {
-  const std::string_view text = as_text(file.bytes);
-  if (!starts_with(text, magic) || text.size() < 12) fail_user("K0151", str(file.label, " is not a .npy file"));
+struct ArrayHeader {
+  DType dtype = DType::f32;
+  bool fortran = false;
+  std::vector<int64_t> shape;
+  size_t data_at = 0;  // in the file
+};
+
+ArrayHeader read_header(std::string_view text, const std::string& label) {
+  if (!starts_with(text, magic) || text.size() < 12) fail_user("K0151", str(label, " is not a .npy file"));
   const int major = text[6];
   uint32_t header_bytes = 0;
   const size_t length_bytes = major == 1 ? 2 : 4;
-  if (major < 1 || major > 3) fail_user("K0151", str(file.label, ": version ", major, " of .npy is not known"));
+  if (major < 1 || major > 3) fail_user("K0151", str(label, ": version ", major, " of .npy is not known"));
   std::memcpy(&header_bytes, text.data() + 8, length_bytes);
   const size_t start = 8 + length_bytes;
-  if (header_bytes > text.size() - start) fail_user("K0151", str(file.label, " is cut short"));
-  HeaderReader header(text.substr(start, header_bytes), file.label);
-  header.read();
+  if (header_bytes > text.size() - start) fail_user("K0151", str(label, " is cut short"));
+  HeaderReader reader(text.substr(start, header_bytes), label);
+  reader.read();
+  return {reader.dtype, reader.fortran, std::move(reader.shape), start + header_bytes};
+}
+
+Tensor read_array(const FileBytes& file) {
+  const ArrayHeader header = read_header(as_text(file.bytes), file.label);
   std::vector<int64_t> sizes = header.shape;
   if (header.fortran) std::reverse(sizes.begin(), sizes.end());
-  Tensor tensor = tensor_over(header.dtype, std::move(sizes), file.bytes.subspan(start + header_bytes), file, "array");
+  Tensor tensor = tensor_over(header.dtype, std::move(sizes), file.bytes.subspan(header.data_at), file, "array");
   if (header.fortran) {
     std::reverse(tensor.sizes.begin(), tensor.sizes.end());
     std::reverse(tensor.strides.begin(), tensor.strides.end());
   }
   return tensor;
+}
+
+// What an entry of an .npz may inflate to: what its own first bytes say.
+uint64_t bytes_by_header(const ZipReader& zip, const ZipEntry& entry, const std::string& label) {
+  constexpr uint64_t longest_header = 1 << 17;
+  const SharedBytes start = zip.read_start(entry, longest_header);
+  const ArrayHeader header = read_header(as_text(start.bytes), label);
+  return header.data_at +
+         static_cast<uint64_t>(storage_bytes_needed(header.dtype, header.shape, contiguous_strides(header.shape), 0));
 }
 
 std::string array_header(const Tensor& tensor, const std::string& name) {
@@ -191,10 +211,10 @@ TensorFile read_npz(const FileBytes& file) {
   for (const ZipEntry& entry : zip.entries()) {
     if (!ends_with(entry.name, ".npy"))
       fail_user("K0151", str(file.label, ": entry ", quote(entry.name), " is no .npy array"));
-    const SharedBytes data = zip.read(entry);
+    const std::string label = str(file.label, ":", entry.name);
+    const SharedBytes data = zip.read(entry, entry.deflated ? bytes_by_header(zip, entry, label) : 0);
     out.names.push_back(entry.name.substr(0, entry.name.size() - 4));
-    out.items.push_back(
-        {read_array({data.bytes, data.keep != nullptr ? data.keep : file.keep, str(file.label, ":", entry.name)})});
+    out.items.push_back({read_array({data.bytes, data.keep != nullptr ? data.keep : file.keep, label})});
   }
   order_numbered(out, "arr_");
   return out;

@@ -82,12 +82,15 @@ PtArchive::StorageRef PtArchive::storage(const PickleValue& id) {
   if (!device) fail(str("a storage on the device ", quote(fields[3]->text), ", which Kiln does not have"));
   ref.device = *device;
   const std::string& key = fields[2]->text;
+  const int64_t element = ref.dtype ? dtype_bytes(*ref.dtype) : 1;
   std::shared_ptr<Storage>& known = storages_[key];
   if (known == nullptr) {
-    const SharedBytes data = zip_.read(zip_.at(str(prefix_, "data/", key)));
+    int64_t said = 0;
+    if (fields[4]->integer < 0 || __builtin_mul_overflow(fields[4]->integer, element, &said))
+      fail(str("storage ", key, " with a length that no storage has"));
+    const SharedBytes data = zip_.read(zip_.at(str(prefix_, "data/", key)), static_cast<uint64_t>(said));
     known = storage_over(data.bytes, data.keep != nullptr ? data.keep : file_.keep);
   }
-  const int64_t element = ref.dtype ? dtype_bytes(*ref.dtype) : 1;
   if (fields[4]->integer < 0 || fields[4]->integer > known->bytes / element)
     fail(str("storage ", key, " has ", known->bytes, " bytes, fewer than its pickle says"));
   ref.storage = known;

@@ -139,6 +139,48 @@ size_t leaf_count(const Pytree& tree) {
   return count;
 }
 
+namespace {
+
+// Keys of a dict, or the field names that classes such as ModelOutput have as their context.
+std::vector<std::string> child_keys(const Json& json, size_t children) {
+  std::vector<std::string> keys;
+  const Json* context = json.find_value("context");
+  if (context == nullptr) return keys;
+  Json list = *context;
+  try {
+    if (list.is_string()) list = parse_json(list.as_string(), "pytree");
+  } catch (const Error&) {
+    return keys;  // a class of the user's with a context of its own
+  }
+  while (list.is_array() && list.items().size() == 2 && list.items()[1].is_array()) list = Json(list.items()[1]);
+  if (!list.is_array() || list.items().size() != children) return keys;
+  for (const Json& key : list.items()) keys.push_back(key_text(key));
+  return keys;
+}
+
+void add_output_keys(const Json& json, const std::string& path, bool keyed, std::vector<std::string>& out) {
+  if (json.find_value("type") == nullptr) {
+    out.push_back(keyed ? path : "");
+    return;
+  }
+  const Json::Array& children = json.at("children_spec").items();
+  const std::vector<std::string> keys = child_keys(json, children.size());
+  for (size_t i = 0; i < children.size(); ++i) {
+    const std::string name = keys.empty() ? std::to_string(i) : keys[i];
+    add_output_keys(children[i], path.empty() ? name : str(path, ".", name), keyed || !keys.empty(), out);
+  }
+}
+
+}  // namespace
+
+std::vector<std::string> output_keys(std::string_view out_spec) {
+  std::vector<std::string> out;
+  if (out_spec.empty()) return out;
+  const Json json = parse_json(out_spec, "pytree");
+  if (json.is_array() && json.items().size() == 2) add_output_keys(json.items()[1], "", false, out);
+  return out;
+}
+
 bool can_pickle(const Pytree& tree) {
   const bool known = tree.leaf() || tree.type == "builtins.tuple" || tree.type == "builtins.list" ||
                      tree.type == "builtins.dict" || tree.type == "collections.OrderedDict" ||

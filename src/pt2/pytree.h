@@ -32,6 +32,9 @@ bool flatten_pickled(const Pytree& tree, const PickleValue& value, PtArchive& ar
 std::string arguments_pytree_text(size_t n);
 std::string outputs_pytree_text(size_t n);
 size_t leaf_count(const Pytree& tree);
+// What each leaf of a result is called: "last_hidden_state", "past.0.key"; "" where no key of a dict, named tuple or
+// dataclass leads to it. `out_spec` is a tree as in a module call signature; nothing where it is none.
+std::vector<std::string> output_keys(std::string_view out_spec);
 bool is_dict_type(std::string_view type);  // of a tree: dict, OrderedDict, defaultdict
 
 // Whether the tree holds only what write_pickled knows how to write: tuples, lists, dicts, named tuples.

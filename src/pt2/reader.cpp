@@ -3,8 +3,10 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/inflate.h"
 #include "base/json.h"
+#include "pt2/extents.h"
 #include "pt2/graph_json.h"
 #include "pt2/guards.h"
 #include "pt2/pytree.h"
@@ -33,6 +35,7 @@ class ProgramReader {
     unwrap_weights(program_, weights.wrappers);
     check_constants();
     read_conditions(json_, places_, symbols_, program_);
+    check_extents(program_);
     read_sample_inputs();
     program_.keep_alive = std::const_pointer_cast<void>(keep_);
     return std::move(program_);
@@ -186,7 +189,21 @@ class ProgramReader {
       if (!same)
         fail(str("the weight ", quote(spec.target), " is ", tensor_type_text(tensor), " but the graph says ",
                  dtype_name(type.dtype), "[", shape_text(type.sizes), "]"));
+      check_weight_layout(spec.target, tensor, type);
     }
+  }
+
+  // The graph's strides say where elements lie in bytes that the weights' own record describes too.
+  static void check_weight_layout(const std::string& name, const Tensor& tensor, const TensorType& type) {
+    if (tensor.numel() == 0) return;
+    bool same = type.offset.is_constant(tensor.offset);
+    for (size_t d = 0; d < tensor.sizes.size(); ++d)
+      same = same && (tensor.sizes[d] == 1 || type.strides[d].is_constant(tensor.strides[d]));
+    if (same) return;
+    const auto text = [](int64_t n) { return std::to_string(n); };
+    fail_user("K0117", str("the weight ", quote(name), " has the strides [", join_map(tensor.strides, ", ", text),
+                           "] and the offset ", tensor.offset, " in the archive, but the graph says [",
+                           shape_text(type.strides), "] and ", type.offset.text()));
   }
 
   FileBytes entry_bytes(const std::string& entry) const {
@@ -229,13 +246,29 @@ class ProgramReader {
 }  // namespace
 
 Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label, bool looking_only) {
+  if (!begins_like_zip(bytes)) fail_user("K0162", not_a_model_text(label, file_kind(bytes)));
   const ZipReader zip(bytes, label, inflate_entry, looking_only ? 1 << 20 : UINT64_MAX);
   return ProgramReader(zip, keep).read();
 }
 
 Program read_pt2(const std::string& path, bool looking_only) {
+  if (is_directory(path)) fail_user("K0162", not_a_model_text(path, FileKind::directory));
   const auto mapped = MappedFile::open(path);
   return read_pt2(mapped->bytes(), mapped, path, looking_only);
+}
+
+std::map<std::string, std::string> read_extra_files(const std::string& path) {
+  const auto mapped = MappedFile::open(path);
+  const ZipReader zip(mapped->bytes(), path, inflate_entry);
+  const std::string model = find_layout(zip).model_json;
+  const size_t folder = model.rfind("models/");
+  // Before PyTorch 2.8 the archive had no folder of its own.
+  const std::string prefix = folder == std::string::npos ? "extra_files/" : model.substr(0, folder) + "extra/";
+  std::map<std::string, std::string> files;
+  for (const ZipEntry& entry : zip.entries())
+    if (starts_with(entry.name, prefix) && entry.name.size() > prefix.size())
+      files[entry.name.substr(prefix.size())] = as_text(zip.read(entry).bytes);
+  return files;
 }
 
 }  // namespace kiln

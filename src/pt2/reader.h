@@ -4,6 +4,7 @@
 // file is executed. Read are the archives of PyTorch 2.9 and later (weights as raw storages), of 2.8 (weights inside
 // torch.save files) and the older layout with entries serialized_*.
 #pragma once
+#include <map>
 #include <string>
 
 #include "base/file.h"
@@ -17,5 +18,8 @@ Program read_pt2(const std::string& path, bool looking_only = false);
 // The same over bytes, which `keep` keeps alive (nothing: weights are copied).
 Program read_pt2(ByteSpan bytes, const std::shared_ptr<const void>& keep, const std::string& label,
                  bool looking_only = false);
+
+// The user's own files in the archive (extra_files of torch.export.save), by name.
+std::map<std::string, std::string> read_extra_files(const std::string& path);
 
 }  // namespace kiln

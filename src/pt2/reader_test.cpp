@@ -54,15 +54,16 @@ struct Model {
   std::string output_specs = R"({"user_output":{"arg":{"as_tensor":{"name":"y"}}}})";
   std::string major = "8";
   std::string weight_meta = meta(R"({"as_int":2})", R"({"as_int":1})");
+  std::string weight_in_graph = weight_meta;
+  std::string x_strides = R"({"as_int":2},{"as_int":1})";
   std::string weight = std::string("\0\0\x80\x3f\0\0\0\x40", 8);
 
   std::string json() const {
-    const std::string x = meta(str(symbol, R"(,{"as_int":2})"), R"({"as_int":2},{"as_int":1})");
+    const std::string x = meta(str(symbol, R"(,{"as_int":2})"), x_strides);
     return str(
         R"({"graph_module":{"graph":{"inputs":[{"as_tensor":{"name":"p_w"}},{"as_tensor":{"name":"x"}}],"outputs":[)",
-        outputs, R"(],"nodes":[)", node, more_nodes, R"(],"tensor_values":{"p_w":)",
-        meta(R"({"as_int":2})", R"({"as_int":1})"), R"(,"x":)", x, R"(,"y":)", x, more_values,
-        R"(},"sym_int_values":{"n":)", symbol,
+        outputs, R"(],"nodes":[)", node, more_nodes, R"(],"tensor_values":{"p_w":)", weight_in_graph, R"(,"x":)", x,
+        R"(,"y":)", x, more_values, R"(},"sym_int_values":{"n":)", symbol,
         R"(},"sym_bool_values":{}},"signature":{"input_specs":[{"parameter":{"arg":{"name":"p_w"},"parameter_name":"w"}},)"
         R"({"user_input":{"arg":{"as_tensor":{"name":"x"}}}}],"output_specs":[)",
         output_specs,
@@ -105,6 +106,48 @@ TEST(Reader, SmallModel) {
   EXPECT_EQ(origin.line()->line, 9);
   EXPECT_EQ(origin.line()->text, "return x * self.w");
   verify(program);
+}
+
+TEST(Reader, LayoutsThatNoTensorHasAreRefused) {
+  const auto code = [](const std::string& strides) {
+    Model model;
+    model.x_strides = strides;
+    return code_of(model.bytes());
+  };
+  EXPECT_EQ(code(R"({"as_int":2},{"as_int":1})"), "");
+  EXPECT_EQ(code(R"({"as_int":2},{"as_int":-1})"), "K0116");
+  EXPECT_EQ(code(R"({"as_int":-100000000},{"as_int":1})"), "K0116");
+  // -s0 is negative for every s0 of its range.
+  EXPECT_EQ(code(R"j({"as_expr":{"expr_str":"Mul(Integer(-1), Symbol('s0', positive=True, integer=True))"}},)j"
+                 R"({"as_int":1})"),
+            "K0116");
+  EXPECT_EQ(code(R"j({"as_expr":{"expr_str":"Float('1.5', precision=53)"}},{"as_int":1})j"), "K0160");
+  Model model;  // 2 * 2**62 floats
+  model.symbol = R"({"as_int":2})";
+  model.ranges = "";
+  model.x_strides = R"({"as_int":4611686018427387904},{"as_int":1})";
+  EXPECT_EQ(code_of(model.bytes()), "K0240");
+}
+
+TEST(Reader, AWeightIsWhereItsOwnRecordSays) {
+  Model model;
+  model.weight_in_graph = meta(R"({"as_int":2})", R"({"as_int":0})");
+  EXPECT_EQ(code_of(model.bytes()), "K0117");
+  model = Model();
+  model.weight_in_graph.replace(model.weight_in_graph.find(R"("storage_offset":{"as_int":0)"), 28,
+                                R"("storage_offset":{"as_int":1)");
+  EXPECT_EQ(code_of(model.bytes()), "K0117");
+  model = Model();
+  model.weight_meta = meta(R"({"as_int":2})", R"({"as_int":2})");  // reaches outside of its 8 bytes
+  EXPECT_EQ(code_of(model.bytes()), "K0164");
+}
+
+TEST(Reader, NamesAreNotEmpty) {
+  Model model;
+  model.node.replace(model.node.find(R"("name":"mul"})"), 13, R"("name":""})");
+  EXPECT_EQ(read_bytes(model.bytes()).graph.nodes.front()->name, "aten.mul.Tensor");
+  model.node.replace(model.node.find("torch.ops.aten.mul.Tensor"), 25, "");
+  EXPECT_EQ(code_of(model.bytes()), "K0173");
 }
 
 TEST(Reader, SymbolsAndRanges) {
@@ -215,7 +258,7 @@ TEST(Reader, OlderLayouts) {
 }
 
 TEST(Reader, BadModelsAreRefused) {
-  EXPECT_EQ(code_of("not a zip, but long enough to hold an end record"), "K0110");
+  EXPECT_EQ(code_of("not a zip, but long enough to hold an end record"), "K0162");
   EXPECT_EQ(code_of(write_zip({{"a", "b"}})), "K0162");
   Model model;
   model.major = "9";

@@ -24,6 +24,7 @@ Format format_of(const std::string& path) {
 
 }  // namespace
 
+void check_tensor_path(const std::string& path) { format_of(path); }
 bool is_pt_file(const std::string& path) { return format_of(path) == Format::pt; }
 
 TensorFile read_tensor_file(const std::string& path) {

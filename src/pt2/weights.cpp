@@ -18,6 +18,13 @@ class WeightReader {
     const Json json = parse_json(as_text(text.bytes), str(zip_.label(), ":", config));
     for (const JsonMember& member : json.at("config").members()) {
       try {
+        note_need(member.value, folder);
+      } catch (Error& error) {
+        fail_again(error, member.key);
+      }
+    }
+    for (const JsonMember& member : json.at("config").members()) {
+      try {
         read_payload(member.key, member.value, folder);
       } catch (Error& error) {
         fail_again(error, member.key);
@@ -50,8 +57,8 @@ class WeightReader {
       fail_user("K0164", str(zip_.label(), ": the weight ", quote(name), " comes twice"));
   }
 
-  FileBytes entry_bytes(const std::string& entry) const {
-    const SharedBytes data = zip_.read(zip_.at(entry));
+  FileBytes entry_bytes(const std::string& entry, int64_t may_hold = 0) const {
+    const SharedBytes data = zip_.read(zip_.at(entry), static_cast<uint64_t>(may_hold));
     return {data.bytes, data.keep != nullptr ? data.keep : keep_, str(zip_.label(), ":", entry)};
   }
 
@@ -74,6 +81,21 @@ class WeightReader {
   }
 
   Tensor read_plain(const Json& payload, const std::string& entry) {
+    Tensor tensor = described(payload);
+    std::shared_ptr<Storage>& storage = storages_[entry];
+    if (storage == nullptr) {
+      const FileBytes file = entry_bytes(entry, needs_[entry]);
+      storage = storage_over(file.bytes, file.keep);
+    }
+    tensor.storage = storage;
+    if (tensor.offset > storage->bytes / dtype_bytes(tensor.dtype) ||
+        storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > storage->bytes)
+      fail_user("K0164", str(tensor_type_text(tensor), " reaches outside its ", storage->bytes, " bytes"));
+    return tensor;
+  }
+
+  // A tensor as the config says it, without its storage.
+  Tensor described(const Json& payload) {
     const Json* meta = payload.find_value("tensor_meta");
     if (meta == nullptr) fail_unsupported("K0165", "an object that is no tensor is not supported");
     const TensorType type = read_tensor_meta(*meta, no_symbols_);
@@ -83,16 +105,15 @@ class WeightReader {
     tensor.sizes = numbers(type.sizes);
     tensor.strides = numbers(type.strides);
     tensor.offset = numbers({type.offset})[0];
-    std::shared_ptr<Storage>& storage = storages_[entry];
-    if (storage == nullptr) {
-      const FileBytes file = entry_bytes(entry);
-      storage = storage_over(file.bytes, file.keep);
-    }
-    tensor.storage = storage;
-    if (tensor.offset > storage->bytes / dtype_bytes(tensor.dtype) ||
-        storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset) > storage->bytes)
-      fail_user("K0164", str(tensor_type_text(tensor), " reaches outside its ", storage->bytes, " bytes"));
     return tensor;
+  }
+
+  // How much of an entry the tensors over it use: so much it may hold, where it is compressed.
+  void note_need(const Json& payload, const std::string& folder) {
+    if (payload.at("use_pickle").as_bool() || payload.find_value("tensor_meta") == nullptr) return;
+    const Tensor tensor = described(payload);
+    int64_t& need = needs_[folder + payload.at("path_name").as_string()];
+    need = std::max(need, storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, tensor.offset));
   }
 
   std::vector<int64_t> numbers(const std::vector<Expr>& exprs) const {
@@ -108,6 +129,7 @@ class WeightReader {
   const ZipReader& zip_;
   const std::shared_ptr<const void>& keep_;
   std::map<std::string, std::shared_ptr<Storage>> storages_;
+  std::map<std::string, int64_t> needs_;  // bytes, by entry
   SymbolTable no_symbols_;
 };
 

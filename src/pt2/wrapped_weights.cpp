@@ -57,13 +57,14 @@ class Unwrapper {
       if (!part || node->results.size() != 1 || node->results[0]->kind != ValueKind::tensor)
         fail_unsupported("K0254", str(node->name, " takes no named part of ", quote(spec.target)), node->where());
       Value*& input = inputs[*part];
-      if (!input) input = add_part(i, spec, *part, *node);
+      if (!input) input = add_part(i, i + inputs.size(), spec, *part, *node);
       graph_.replace_uses(node->results[0], input);
       graph_.erase(node);
     }
   }
 
-  Value* add_part(size_t i, const InputSpec& whole, const std::string& part, const Node& node) {
+  // Behind the whole and the parts that are already there.
+  Value* add_part(size_t i, size_t place, const InputSpec& whole, const std::string& part, const Node& node) {
     InputSpec spec = whole;
     spec.target = str(whole.target, ".", part);
     if (!program_.constants.contains(spec.target) && !wrappers_.contains(spec.target))
@@ -73,9 +74,9 @@ class Unwrapper {
                        node.where());
     Value* value = graph_.new_value(str(graph_.inputs[i]->name, "_", part), ValueKind::tensor);
     value->type = node.results[0]->type;
-    const auto after = static_cast<std::ptrdiff_t>(i) + 1;
-    graph_.inputs.insert(graph_.inputs.begin() + after, value);
-    program_.input_specs.insert(program_.input_specs.begin() + after, std::move(spec));
+    const auto at = static_cast<std::ptrdiff_t>(place);
+    graph_.inputs.insert(graph_.inputs.begin() + at, value);
+    program_.input_specs.insert(program_.input_specs.begin() + at, std::move(spec));
     return value;
   }
 

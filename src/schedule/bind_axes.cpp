@@ -28,18 +28,26 @@ class Binder {
 
  private:
   // Lanes: the innermost parallel loop, or the reductions inside it, whichever runs along memory.
-  void bind_lanes(Body& body) {
+  void bind_lanes(Body& body, const Loop* around = nullptr) {
     for (Stmt& stmt : body)
-      if (stmt.kind == StmtKind::loop) bind_lanes_of(stmt);
+      if (stmt.kind == StmtKind::loop) bind_lanes_of(stmt, around);
   }
 
-  void bind_lanes_of(Stmt& stmt) {
+  // A short sum inside a sum, as a convolution's window of dynamic size: most lanes would be off, and summed one by one
+  // it is not rounded in between (widen_sums).
+  bool is_window(const Stmt& stmt, const Loop* around) const {
+    const Loop& loop = *stmt.loop;
+    return around && around->role == AxisRole::reduce && loop.reduce == ReduceOp::sum && !loop.extent.is_constant() &&
+           estimate(loop.extent, program_) < 8;
+  }
+
+  void bind_lanes_of(Stmt& stmt, const Loop* around = nullptr) {
     Loop& loop = *stmt.loop;
     if (loop.role == AxisRole::reduce) {
-      if (lane_reducible(loop) && wide_enough(loop))
+      if (lane_reducible(loop) && wide_enough(loop) && !is_window(stmt, around))
         set_lane(loop);
       else
-        bind_lanes(loop.body);
+        bind_lanes(loop.body, &loop);
       return;
     }
     bool innermost =
@@ -170,6 +178,7 @@ class Binder {
       stmt.expr = substitute(stmt.expr, map);
       if (stmt.loop) stmt.loop->extent = substitute(stmt.loop->extent, map);
     });
+    rename_in_names(kernel_, map);
     outer.loop->body.push_back(std::move(body[0]));
     body[0] = std::move(outer);
   }

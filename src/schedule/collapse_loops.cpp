@@ -13,7 +13,7 @@ bool contains_division(const Expr& e) {
 }
 
 // Collapses `outer` with its only statement, the loop `inner`, if afterwards no address needs a division.
-bool collapse_pair(Loop& outer, const Kernel& kernel, const LoopProgram& program) {
+bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   if (outer.body.size() != 1 || outer.body[0].kind != StmtKind::loop) return false;
   Loop& inner = *outer.body[0].loop;
   if (outer.role != AxisRole::parallel || inner.role != AxisRole::parallel) return false;
@@ -42,12 +42,13 @@ bool collapse_pair(Loop& outer, const Kernel& kernel, const LoopProgram& program
     if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
   }
   if (!fine) return false;
+  rename_in_names(kernel, map);
   outer.extent = extent;
   outer.body = std::move(body);
   return true;
 }
 
-bool visit(Body& body, const Kernel& kernel, const LoopProgram& program) {
+bool visit(Body& body, Kernel& kernel, const LoopProgram& program) {
   bool changed = false;
   for (Stmt& stmt : body) {
     if (!stmt.loop) continue;

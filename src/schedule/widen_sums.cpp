@@ -1,6 +1,6 @@
 // Sums of f32 that run one number at a time (outside and around lanes) are added up in f64: there it costs nothing, and
-// a long sum is then as exact as a matrix product's blocked one. Sums over lanes stay as they are: they have many
-// accumulators, and wider ones would halve the lanes.
+// a long sum is then as exact as a matrix product's blocked one. So are means and variances, as eager's are. Sums over
+// lanes stay as they are: they have many accumulators, and wider ones would halve the lanes.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -24,17 +24,19 @@ class SumWidener {
         visit(stmt.loop->body);
         visit(stmt.loop->after);
       }
-      bool widens = loop && !lane && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::sum &&
-                    stmt.loop->reduce_dtype == DType::f32;
-      if (widens) {
-        ValueId narrow = stmt.results[0];
-        widen(stmt);
-        ValueId wide = stmt.results[0];
+      bool widens = loop && !lane && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce_dtype == DType::f32 &&
+                    (stmt.loop->reduce == ReduceOp::sum || stmt.loop->reduce == ReduceOp::welford);
+      if (!widens) {
         out.push_back(std::move(stmt));
-        out.push_back(cast(narrow, wide, DType::f32));
-        wide_of_[narrow] = wide;
-      } else {
-        out.push_back(std::move(stmt));
+        continue;
+      }
+      std::vector<ValueId> narrow = stmt.results;
+      widen(stmt);
+      std::vector<ValueId> wide = stmt.results;
+      out.push_back(std::move(stmt));
+      for (size_t i = 0; i < narrow.size(); ++i) {
+        out.push_back(cast(narrow[i], wide[i], DType::f32));
+        wide_of_[narrow[i]] = wide[i];
       }
     }
     body = std::move(out);
@@ -42,14 +44,14 @@ class SumWidener {
 
   void widen(Stmt& stmt) {
     Loop& loop = *stmt.loop;
-    stmt.results[0] = new_value(kernel_, DType::f64);
+    for (ValueId& result : stmt.results) result = new_value(kernel_, DType::f64);
     loop.reduce_dtype = DType::f64;
-    ValueId& yielded = loop.yields[0];
-    if (auto inner = wide_of_.find(yielded); inner != wide_of_.end()) {
-      yielded = inner->second;
-    } else {
+    for (ValueId& yielded : loop.yields) {
       ValueId narrow = yielded;
-      yielded = widened_product(loop.body, narrow);
+      if (auto inner = wide_of_.find(narrow); inner != wide_of_.end())
+        yielded = inner->second;
+      else
+        yielded = loop.reduce == ReduceOp::sum ? widened_product(loop.body, narrow) : append_cast(loop.body, narrow);
     }
     changed_ = true;
   }

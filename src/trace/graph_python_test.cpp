@@ -37,6 +37,21 @@ TEST(GraphPython, ReadableHasTypesAndSourceLines) {
   EXPECT_NE(text.find("return (view, )"), std::string::npos) << text;
 }
 
+// A file can have any text where a name should be: it stays text in what is written for people to run.
+TEST(GraphPython, NamesOfADamagedFileAreNoCode) {
+  Program program = parse_program(clamp_text);
+  const std::string evil = "x\nimport evil\r\nimport evil\n";
+  Node& node = *program.graph.nodes.front();
+  node.target = "aten.mul" + evil;
+  node.args[1].name = "other=1)" + evil;
+  node.origins[0].stack[0] = {"model.py" + evil, 42, evil, evil + " \\"};
+  program.input_specs[1].target = evil;
+  for (const std::string& text :
+       {readable_python(program), runnable_python(program, "values" + evil + ".pt", "made of " + evil)})
+    for (const std::string& line : split(replace_all(text, "\r", "\n"), '\n'))
+      EXPECT_FALSE(starts_with(trim(line), "import evil")) << text;
+}
+
 TEST(GraphPython, SkippedDefaultsGoByNameAndSymbolsComeFromInputs) {
   const std::string text = runnable_python(resolved(clamp_text), "values.pt", "about");
   EXPECT_NE(text.find("torch.ops.aten.clamp.default(mul, max=2.5)"), std::string::npos) << text;

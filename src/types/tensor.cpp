@@ -75,6 +75,9 @@ std::vector<int64_t> contiguous_strides(const std::vector<int64_t>& sizes) {
 int64_t storage_bytes_needed(DType dtype, const std::vector<int64_t>& sizes, const std::vector<int64_t>& strides,
                              int64_t offset) {
   KILN_CHECK(sizes.size() == strides.size(), "sizes and strides differ in number");
+  for (size_t i = 0; i < sizes.size(); ++i)
+    if (sizes[i] < 0 || (sizes[i] > 1 && strides[i] < 0))
+      fail_user("K0243", str("a tensor with the size ", sizes[i], " and the stride ", strides[i]));
   if (count_elements(sizes) == 0) return 0;
   int64_t last = offset;
   for (size_t i = 0; i < sizes.size(); ++i) last = checked_add(last, checked_mul(sizes[i] - 1, strides[i]));

@@ -63,6 +63,21 @@ TEST(Tensors, LayoutAndElements) {
   EXPECT_EQ(count_elements({INT64_MAX, 3, 0}), 0);
 }
 
+TEST(Tensors, NoSizeOrStrideIsNegative) {
+  auto code = [](std::vector<int64_t> sizes, std::vector<int64_t> strides) -> std::string {
+    try {
+      Tensor::empty_strided(DType::f32, std::move(sizes), std::move(strides));
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return "";
+  };
+  EXPECT_EQ(code({2, -2}, {1, 1}), "K0243");
+  EXPECT_EQ(code({-2, -2}, {1, 1}), "K0243");
+  EXPECT_EQ(code({2, 2}, {-1, 1}), "K0243");
+  EXPECT_EQ(code({1, 2}, {-1, 1}), "");  // a single step says nothing
+}
+
 TEST(Tensors, CopyBroadcasts) {
   Tensor out = Tensor::empty(DType::i64, {2, 3});
   copy_into(floats({1, 2, 3}), out);

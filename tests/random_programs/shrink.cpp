@@ -1,6 +1,7 @@
 #include "shrink.h"
 
 #include <cmath>
+#include <utility>
 
 #include "interp/interp.h"
 #include "ops/op_record.h"

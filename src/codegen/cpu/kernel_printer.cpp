@@ -225,10 +225,9 @@ void KernelPrinter::print_load(const Stmt& stmt) {
     if (stmt.mask != no_value) get = str(name(stmt.mask), " ? ", get, " : (", c_type(dtype), ")0");
     return define(stmt.results[0], get, false);
   }
-  auto affine = affine_in(where, lanes_->var);
-  bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
+  const auto affine = lane_affine(where);
   std::string text;
-  if (plain) {
+  if (affine) {
     std::string p = str(b, " + ", expr(where));  // the variable's own value is that of the first lane
     bool next = affine->coefficient.is_constant(1);
     std::string stride = next ? "" : str(", ", expr(affine->coefficient));
@@ -286,9 +285,8 @@ void KernelPrinter::print_store(const Stmt& stmt) {
     return;
   }
   KILN_CHECK(!combines, "an accumulating store was bound to lanes");
-  auto affine = affine_in(where, lanes_->var);
-  bool plain = affine && !varies(affine->coefficient) && !varies(affine->rest);
-  if (plain) {
+  const auto affine = lane_affine(where);
+  if (affine) {
     KILN_CHECK(!affine->coefficient.is_constant(0), str("all lanes of ", kernel_.name, " store to one element"));
     std::string p = str(b, " + ", expr(where));
     bool next = affine->coefficient.is_constant(1);
@@ -308,6 +306,44 @@ void KernelPrinter::print_store(const Stmt& stmt) {
            ");"));
 }
 
+// The load that a value comes from, conversions aside; nullptr: it is computed.
+const Stmt* KernelPrinter::load_of(ValueId v) {
+  if (definitions_.empty())
+    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+      for (ValueId result : stmt.results) definitions_[result] = &stmt;
+    });
+  auto found = definitions_.find(v);
+  while (found != definitions_.end() && found->second->kind == StmtKind::op && found->second->op == ScalarOp::cast)
+    found = definitions_.find(found->second->args[0]);
+  return found != definitions_.end() && found->second->kind == StmtKind::load ? found->second : nullptr;
+}
+
+// Which element of its tensor the value is, counted in row-major order, as C++; -1 where that is not known. `lane`: the
+// lane that is meant, where lanes differ.
+std::string KernelPrinter::element_text(ValueId v, const std::string& lane) {
+  const Stmt* load = load_of(v);
+  if (!load) return "-1";
+  const std::vector<Expr>& sizes = program_.buffers[static_cast<size_t>(load->buffer)].sizes;
+  Expr element(0);
+  for (size_t d = 0; d < sizes.size(); ++d) element = element * sizes[d] + load->index[d];
+  if (!lanes_ || !varies(element)) return expr(element);
+  const auto affine = affine_in(element, lanes_->var);
+  if (!affine || varies(affine->coefficient) || varies(affine->rest)) return "-1";
+  return str("(", expr(element), ") + (", expr(affine->coefficient), ") * ", lane);
+}
+
+// `v`: the value that is wrong, no_value where none is to be told. `mask`: the lanes that are wrong; empty: a scalar.
+void KernelPrinter::raise(const std::string& condition, int site, ValueId v, const std::string& mask) {
+  const std::string lane = mask.empty() ? "" : str("k_first_true(", mask, ")");
+  std::string told = "-2, 0";
+  if (v != no_value && is_integral(type(v)))
+    told = str(element_text(v, lane), ", ",
+               mask.empty() ? str("(i64)", name(v))
+               : varying(v) ? str("k_lane(k_cast_i64(", vector(v), "), ", lane, ")")
+                            : str("(i64)", name(v)));
+  line(str("if (", condition, ") return k_raise(ctx, ", site, ", ", told, ");"));
+}
+
 void KernelPrinter::print_check_index(const Stmt& stmt) {
   ValueId v = stmt.args[0];
   std::string extent = expr(stmt.expr);
@@ -317,8 +353,7 @@ void KernelPrinter::print_check_index(const Stmt& stmt) {
   if (!vary) {
     line(str("i64 ", var, " = (i64)", name(v), ";"));
     if (stmt.mask != no_value) line(str("if (!", name(stmt.mask), ") ", var, " = 0; else"));
-    line(str("if ((u64)(", var, " += ", var, " < 0 ? ", extent, " : 0) >= (u64)(", extent, ")) return k_raise(ctx, ",
-             site, ", 0, (i64)", name(v), ");"));
+    raise(str("(u64)(", var, " += ", var, " < 0 ? ", extent, " : 0) >= (u64)(", extent, ")"), site, v, "");
     define(stmt.results[0], var, false);
     return;
   }
@@ -329,8 +364,7 @@ void KernelPrinter::print_check_index(const Stmt& stmt) {
            extent, "), ", given, ");"));
   line(str("const vmask ", var, "_bad = (k_lt(", var, "_wrapped, k_splat_i64(0)) | k_ge(", var,
            "_wrapped, k_splat_i64(", extent, ")))", in_use.empty() ? "" : " & " + in_use, ";"));
-  line(str("if (k_hany(", var, "_bad)) return k_raise(ctx, ", site, ", 0, k_lane(", given, ", k_first_true(", var,
-           "_bad)));"));
+  raise(str("k_hany(", var, "_bad)"), site, v, str(var, "_bad"));
   line(str("const vi64 ", var, " = ",
            in_use.empty() ? str(var, "_wrapped") : str("k_select(", in_use, ", ", var, "_wrapped, k_splat_i64(0))"),
            ";"));
@@ -340,14 +374,19 @@ void KernelPrinter::print_check_index(const Stmt& stmt) {
 void KernelPrinter::print_raise(const Stmt& stmt) {
   int site = local_site(stmt.site);
   ValueId v = stmt.args[0];
+  // What is compared, where the condition is a comparison of something that was loaded.
+  load_of(v);
+  ValueId compared = no_value;
+  if (const auto found = definitions_.find(v); found != definitions_.end() && found->second->kind == StmtKind::op &&
+                                               !found->second->args.empty() && load_of(found->second->args[0]))
+    compared = found->second->args[0];
   if (!varying(v) && !(stmt.mask != no_value && varying(stmt.mask))) {
-    std::string condition = stmt.mask == no_value ? name(v) : str(name(v), " && ", name(stmt.mask));
-    line(str("if (", condition, ") return k_raise(ctx, ", site, ", 0, 0);"));
+    raise(stmt.mask == no_value ? name(v) : str(name(v), " && ", name(stmt.mask)), site, compared, "");
     return;
   }
   std::string in_use = mask_and_left(stmt.mask);
-  line(
-      str("if (k_hany(", vector(v), in_use.empty() ? "" : " & " + in_use, ")) return k_raise(ctx, ", site, ", 0, 0);"));
+  const std::string bad = in_use.empty() ? vector(v) : str("(", vector(v), " & ", in_use, ")");
+  raise(str("k_hany(", bad, ")"), site, compared, bad);
 }
 
 }  // namespace kiln::codegen

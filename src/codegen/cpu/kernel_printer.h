@@ -18,9 +18,10 @@ struct PrintedKernel {
   Expr items, grain;
 };
 
-// Long float sums are added up in blocks of so many terms, so that the rounding error grows with the square root of the
-// length at most.
-inline constexpr int64_t sum_block = 256;
+// Long float sums are added up in blocks of so many terms, so that the rounding error does not grow with their length.
+// A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
+// tree.
+int64_t sum_block(const loops::Loop& loop);
 bool blocked(const loops::Loop& loop);
 
 class KernelPrinter {
@@ -34,7 +35,8 @@ class KernelPrinter {
   // Where lanes run, while inside such a loop.
   struct Lanes {
     std::string var;
-    std::string left;  // C++ expression of the lanes in use in a partial group; empty: all
+    std::string left;      // C++ expression of the lanes in use in a partial group; empty: all
+    bool aligned = false;  // the variable of the first lane is a multiple of the number of lanes
   };
 
   void print_items();
@@ -47,6 +49,9 @@ class KernelPrinter {
   void print_store(const loops::Stmt& stmt);
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
+  const loops::Stmt* load_of(loops::ValueId v);
+  std::string element_text(loops::ValueId v, const std::string& lane);
+  void raise(const std::string& condition, int site, loops::ValueId v, const std::string& mask);
   // kernel_printer_loops.cpp
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
@@ -63,7 +68,9 @@ class KernelPrinter {
   std::string vector_expr(const Expr& e);  // vi64 over the lanes
   std::string parameter(const Expr& e);    // n3: computed by the host
   bool local(const Expr& e) const;         // mentions a variable of this kernel
-  bool varies(const Expr& e) const;        // mentions the lane variable or an index variable that differs by lane
+  Expr by_lane(const Expr& e) const;       // with quotients that all lanes share as symbols of their own
+  std::optional<Affine> lane_affine(const Expr& address) const;  // where the lanes of an access are equally far apart
+  bool varies(const Expr& e) const;  // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
   std::string pointer(const loops::Stmt& access, const std::string& address);
   std::string literal(DType dtype, const Scalar& value) const;
@@ -89,7 +96,8 @@ class KernelPrinter {
   int depth_ = 1;
   std::optional<Lanes> lanes_;
   std::set<loops::ValueId> varying_;
-  std::set<std::string> varying_index_;  // index variables that differ by lane
+  std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when something that may raise is printed
+  std::set<std::string> varying_index_;                       // index variables that differ by lane
   std::map<loops::ValueId, int> value_numbers_;
   std::map<std::string, int> int_numbers_;  // by text
   std::map<int, int> site_numbers_;

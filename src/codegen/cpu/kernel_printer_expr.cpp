@@ -7,10 +7,47 @@ using namespace loops;
 
 Expr KernelPrinter::address(const Stmt& access) const { return address_of(access, program_, env_); }
 
+// x // 32 is the same for 16 lanes that begin at a multiple of 16, and x % 32 counts up in them: scales of a quantised
+// weight are one load then, not a gather.
+Expr KernelPrinter::by_lane(const Expr& e) const {
+  if (!lanes_ || !lanes_->aligned) return e;
+  const auto& args = e.args();
+  switch (e.op()) {
+    case ExprOp::add:
+    case ExprOp::mul: {
+      Expr all = by_lane(args[0]);
+      for (size_t i = 1; i < args.size(); ++i)
+        all = e.op() == ExprOp::add ? all + by_lane(args[i]) : all * by_lane(args[i]);
+      return all;
+    }
+    case ExprOp::floordiv:
+    case ExprOp::mod: {
+      const auto affine = affine_in(args[0], lanes_->var);
+      const bool shared = affine && affine->coefficient.is_constant(1) && args[1].is_constant() &&
+                          args[1].value() > 0 && args[1].value() % lane_count_ == 0 &&
+                          prove_eq(mod(affine->rest, Expr(lane_count_)), Expr(0), env_) == Proof::yes;
+      if (!shared) return e;
+      const Expr quotient = Expr::symbol(str("(", args[0].text(), ") // ", args[1].text()));
+      return e.op() == ExprOp::floordiv ? quotient : args[0] - args[1] * quotient;
+    }
+    default:
+      return e;
+  }
+}
+
+std::optional<Affine> KernelPrinter::lane_affine(const Expr& address) const {
+  auto affine = affine_in(by_lane(address), lanes_->var);
+  if (!affine || varies(affine->coefficient) || varies(affine->rest)) return std::nullopt;
+  // The distance is printed; a quotient that stands for more than its name is not.
+  const auto plain = affine_in(address, lanes_->var);
+  if (!affine->coefficient.is_constant() && !plain) return std::nullopt;
+  return affine;
+}
+
 bool KernelPrinter::varies(const Expr& e) const {
   if (!lanes_) return false;
   std::set<std::string> symbols;
-  collect_symbols(e, symbols);
+  collect_symbols(by_lane(e), symbols);
   if (symbols.count(lanes_->var)) return true;
   for (const std::string& s : symbols)
     if (varying_index_.count(s)) return true;

@@ -15,9 +15,11 @@ const Stmt* summed_product(const Loop& loop) {
 }
 }  // namespace
 
+int64_t sum_block(const Loop& loop) { return summed_product(loop) ? 256 : 64; }
+
 bool blocked(const Loop& loop) {
   if (loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return false;
-  return !loop.extent.is_constant() || loop.extent.value() > 2 * sum_block;
+  return !loop.extent.is_constant() || loop.extent.value() > sum_block(loop);
 }
 
 void KernelPrinter::print_loop(const Stmt& stmt) {
@@ -40,13 +42,13 @@ void KernelPrinter::print_lane_loop(const Loop& loop) {
   line(str("i64 ", loop.var, " = 0;"));
   std::set<std::string> outer_index = varying_index_;
   open(str("for (; ", loop.var, " + ", lane_count_, " <= ", extent, "; ", loop.var, " += ", lane_count_, ")"));
-  lanes_ = Lanes{loop.var, ""};
+  lanes_ = Lanes{loop.var, "", true};
   print_body(loop.body);
   close();
   if (loop.directives.tail != Tail::exact) {
     open(str("if (", loop.var, " < ", extent, ")"));
     line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
-    lanes_ = Lanes{loop.var, "left"};
+    lanes_ = Lanes{loop.var, "left", true};
     print_body(loop.body);
     close();
   }
@@ -167,15 +169,19 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
   declare_accumulators(stmt, acc, lanes_.has_value());
   bool in_blocks = loop.role == AxisRole::reduce && blocked(loop);
   std::vector<std::string> target = acc;
+  // Blocks of f32 in lanes meet in f64: that is done once per block.
+  bool wide = in_blocks && lanes_ && loop.reduce_dtype == DType::f32;
+  std::string total = wide ? acc[0] + "_wide" : acc[0];
+  if (wide) line(str(vector_type(DType::f64), " ", total, " = k_splat_f64(0);"));
   if (in_blocks) {
-    std::string block = str(loop.var, "_block");
-    open(str("for (i64 ", block, " = 0; ", block, " < ", expr(loop.extent), "; ", block, " += ", sum_block, ")"));
+    std::string block = str(loop.var, "_block"), step = str(sum_block(loop));
+    open(str("for (i64 ", block, " = 0; ", block, " < ", expr(loop.extent), "; ", block, " += ", step, ")"));
     ValueId v = stmt.results[0];
     target = {acc[0] + "_part"};
     line(lanes_
              ? str(vector_type(type(v)), " ", target[0], " = k_splat_", c_type(type(v)), "(", identity(loop, 0), ");")
              : str(c_type(type(v)), " ", target[0], " = ", identity(loop, 0), ";"));
-    line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", sum_block, "), (i64)", expr(loop.extent), ");"));
+    line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", step, "), (i64)", expr(loop.extent), ");"));
     open(str("for (i64 ", loop.var, " = ", block, "; ", loop.var, " < ", block, "_end; ++", loop.var, ")"));
   } else {
     open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
@@ -187,10 +193,10 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
     print_body(loop.after);
   }
   close();
-  if (in_blocks) {
-    line(str(acc[0], " = k_add(", acc[0], ", ", target[0], ");"));
-    close();
-  }
+  if (!in_blocks) return;
+  line(str(total, " = k_add(", total, ", ", wide ? str("k_cast_f64(", target[0], ")") : target[0], ");"));
+  close();
+  if (wide) line(str(acc[0], " = k_cast_f32(", total, ");"));
 }
 
 // One element after the other, f32 is summed in f64: it costs no more there and loses nothing.
@@ -247,12 +253,12 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     end = block;
     target = acc + "_part";
     open(str("while (", loop.var, " + ", lane_count_, " <= ", extent, ")"));
-    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", sum_block * lane_count_, "), (i64)", extent,
+    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", sum_block(loop) * lane_count_, "), (i64)", extent,
              ");"));
     line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
   }
   open(str("for (; ", loop.var, " + ", lane_count_, " <= ", end, "; ", loop.var, " += ", lane_count_, ")"));
-  lanes_ = Lanes{loop.var, ""};
+  lanes_ = Lanes{loop.var, "", true};
   std::set<std::string> outer_index = varying_index_;
   print_body(loop.body);
   print_update(loop, {target});
@@ -264,7 +270,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   if (loop.directives.tail != Tail::exact) {
     open(str("if (", loop.var, " < ", extent, ")"));
     line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
-    lanes_ = Lanes{loop.var, "left"};
+    lanes_ = Lanes{loop.var, "left", true};
     print_body(loop.body);
     // Lanes that are off count as the identity.
     line(str("const ", vector_type(type(v)), " kept = k_select(k_first(left), ", vector(loop.yields[0]), ", ", start,

@@ -18,15 +18,26 @@ void MmPrinter::print_copy(const std::vector<const Stmt*>& stmts, const Substitu
   for (const Stmt* source : stmts) {
     Stmt stmt = source->clone();
     Substitution map = variables;
+    for (const auto& [var, value] : checked_indices_)
+      if (const auto copy = values.find(value); copy != values.end())
+        map[var] = Expr::symbol(str(var, "_", copy->second));
     for (Expr& e : stmt.index) e = substitute(e, map);
     stmt.expr = substitute(stmt.expr, map);
     for (ValueId& v : stmt.args) v = renamed(v, values);
     stmt.mask = renamed(stmt.mask, values);
+    // Each copy has an index variable of its own: those of several rows stand side by side.
+    if (stmt.kind == StmtKind::check_index) checked_indices_[stmt.index_var] = stmt.results[0];
     for (ValueId& v : stmt.results) {
       p_.value_types_.push_back(p_.type(v));
       ValueId made = static_cast<ValueId>(p_.value_types_.size()) - 1;
       values[v] = made;
       v = made;
+    }
+    if (stmt.kind == StmtKind::check_index) {
+      const std::string made = str(stmt.index_var, "_", stmt.results[0]);
+      if (const auto range = p_.env_.ranges.find(stmt.index_var); range != p_.env_.ranges.end())
+        p_.env_.ranges[made] = range->second;
+      stmt.index_var = made;
     }
     p_.print_stmt(stmt);
   }
@@ -137,10 +148,10 @@ void MmPrinter::print_products(int vectors, const std::string& left) {
   bool in_blocks = blocked(k);
   std::string zero = str("k_splat_", scalar, "((", scalar, ")0)"), from = "0", to = p_.expr(k.extent);
   if (in_blocks) {
-    std::string block = k.var + "_block";
+    std::string block = k.var + "_block", step = str(sum_block(k));
     for (int i = 0; i < mr_ * vectors; ++i) p_.line(str("tile[", i, "] = ", zero, ";"));
-    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", sum_block, ")"));
-    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", sum_block, "), (i64)", to, ");"));
+    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", step, ")"));
+    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", step, "), (i64)", to, ");"));
     from = block;
     to = block + "_end";
   }

@@ -31,6 +31,7 @@ class MmPrinter {
   loops::MmNest nest_;
   int64_t mr_, nr_;
   Values row_values_[16];
+  std::map<std::string, loops::ValueId> checked_indices_;  // variables of check_index statements -> their results
 };
 
 }  // namespace kiln::codegen

@@ -1,0 +1,29 @@
+// Child processes that judge mutants: a crash, a report of a sanitizer, an exhausted memory or a hang is one mutant's
+// failure, and the others go on.
+#pragma once
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "judge.h"
+
+namespace kiln::mutants {
+
+struct Report {
+  size_t index = 0;
+  Verdict verdict;
+};
+
+struct WorkerOptions {
+  size_t jobs = 1;
+  unsigned seconds = 120;  // for one mutant
+  size_t together = 200;   // mutants of one child
+};
+
+// Judges the mutants with these numbers. `judge` is called in a child, with a directory of that child's own; `done` in
+// the parent.
+using JudgeMutant = std::function<Verdict(size_t index, const std::string& directory)>;
+void run_workers(const std::vector<size_t>& indices, const WorkerOptions& options, const JudgeMutant& judge,
+                 const std::function<void(const Report&)>& done);
+
+}  // namespace kiln::mutants
