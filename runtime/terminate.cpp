@@ -1,5 +1,5 @@
-// What an exception that nobody catches ends in. The C++ library's own function prints the exception's type in full, for
-// which it brings a demangler of 47 kB with it; it is linked in only if nobody else defines it.
+// What an exception that nobody catches ends in. The C++ library's own function prints the exception's type in full,
+// for which it brings a demangler of 47 kB with it; it is linked in only if nobody else defines it.
 #include <cstdlib>
 
 namespace __gnu_cxx {
