@@ -132,7 +132,7 @@ class Builder {
     if (type == "kernel") now.kernels.push(members_of(record));
     if (type == "guards") now.guards = members_of(record);
     if (type == "memory") now.memory = members_of(record);
-    if (type == "values" && !options_.redact) now.values = record.at("values");
+    if (type == "values") now.values = record.at("values");
     if (type == "compile_end") now.end = members_of(record);
   }
 

@@ -169,6 +169,8 @@ class Redactor {
     out.set("package_path", "");
     out.set("stages", Json::array());
     out.set("notes", Json::array());  // free text
+    out.set("values", Json::array());
+    if (record.find("settings")) out.set("settings", Json::array());  // they may name folders
     out.set("fusion", each(record.at("fusion"), [&](const Json& one) { return decision(one); }));
     for (const char* key : {"guards", "memory"})
       if (const Json* part = record.find(key)) out.set(key, with_buffers(*part));
