@@ -55,7 +55,7 @@ bool unquote(std::string_view quoted, std::string& out);
 bool glob_match(std::string_view pattern, std::string_view text);
 // 1536 -> "1.5 kB"
 std::string bytes_text(uint64_t bytes);
-// The candidate with the smallest edit distance, for "did you mean".
+// The candidate nearest to the word, for "did you mean"; "" when none is near.
 std::string nearest(std::string_view word, const std::vector<std::string>& candidates);
 
 }  // namespace kiln

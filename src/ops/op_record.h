@@ -1,6 +1,6 @@
 // An operator is declared once: one record with its schema, its shape-and-dtype rule, exactly one way to compile it
 // (decomposition, lowering to Loops, library kernel), an independent reference evaluation, and samples from which its
-// tests are made. Records stand in family files (ops/pointwise.cpp, ops/reduce.cpp, …); `registry.cpp` lists the
+// tests are made. Records stand in family files (ops/arithmetic.cpp, ops/reduce.cpp, …); `registry.cpp` lists the
 // families. docs/adding-an-operator.md shows one being added.
 //
 // In-place variants (add_, relu_) are not declared: a record with `inplace = true` makes them. They are the functional
@@ -160,7 +160,7 @@ using ReferenceFn = std::function<void(ReferenceCall&)>;
 
 enum class OpKind : uint8_t {
   plain,
-  symbolic,      // computes on symbolic numbers only (_operator.add, aten.sym_size.int); gone after reading
+  symbolic,      // computes on symbolic numbers only (_operator.add, aten.sym_size.int); gone after remove_symbolic
   assertion,     // _assert_scalar and the like
   control_flow,  // cond, while_loop: the drivers of interpreter and lowering know them
 };
