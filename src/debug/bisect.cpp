@@ -2,9 +2,9 @@
 
 #include <cstdio>
 
+#include "debug/bisect_checks.h"
 #include "debug/bisect_report.h"
 #include "debug/bisection.h"
-#include "debug/fenced_memory.h"
 #include "debug/package_debug.h"
 
 namespace kiln {
@@ -23,15 +23,15 @@ class Bisect {
       if (BisectResult culprit = in_child([&](BisectionRun& run) { run.watched = planned.buffer; });
           culprit.fault == FaultClass::outside)
         return culprit;
-    const bool lost = planned.fault == FaultClass::crash && planned.step.empty();
-    if (planned.fault != FaultClass::none && !lost) return planned;
-    // Nothing so far: now with each buffer alone.
-    FencedMemory fence;
-    BisectResult fenced = in_child([&](BisectionRun& run) { run.fence = &fence, run.compare = false; });
-    if (fenced.fault != FaultClass::none && !(lost && fenced.step.empty())) return fenced;
-    if (lost) return planned;
-    if (fenced.output_sums != planned.output_sums) {
-      BisectResult compared = in_child([&](BisectionRun& run) { run.fence = &fence; });
+    const bool crashed = planned.fault == FaultClass::crash;
+    if (planned.fault != FaultClass::none && !crashed) return planned;
+    // Nothing so far, or a crash: now with each buffer alone, where it shows which of them is left.
+    BisectResult guarded = in_child([&](BisectionRun& run) { run.guarded = true, run.compare = false; });
+    if (guarded.fault == FaultClass::outside || (guarded.fault != FaultClass::none && planned.step.empty()))
+      return guarded;
+    if (crashed) return planned;
+    if (guarded.output_sums != planned.output_sums) {
+      BisectResult compared = in_child([&](BisectionRun& run) { run.guarded = true; });
       if (compared.fault != FaultClass::none) return compared;
     }
     planned.text = str("no divergence: ", planned.steps, " steps of ", options_.calls, " calls, ",
@@ -43,26 +43,25 @@ class Bisect {
  private:
   BisectResult in_child(const std::function<void(BisectionRun&)>& choose) {
     ChildProgress unused;
-    BisectionRun asked{unused, true, nullptr, 0, "", ""};
+    BisectionRun asked{unused, true, false, 0, "", ""};
     choose(asked);
     ChildEnd end = run_watched(options_.hang_seconds, [&](ChildProgress& progress) {
-      BisectionRun run{progress, asked.compare, asked.fence, 0, "", asked.watched};
+      BisectionRun run{progress, asked.compare, asked.guarded, 0, "", asked.watched};
       try {
         return report_text(run_bisection(package_, path_, inputs_, options_, run));
       } catch (const Error& error) {
         return report_text(error);
       }
     });
-    BisectResult result =
-        end.how == ChildEnd::How::reported ? read_report(end.report) : ended(end, asked.fence != nullptr);
+    BisectResult result = end.how == ChildEnd::How::reported ? read_report(end.report) : ended(end);
     if (end.how == ChildEnd::How::reported && !end.errors.empty()) fputs(end.errors.c_str(), stderr);
-    if (result.fault == FaultClass::outside && result.op.empty())
+    if (result.fault == FaultClass::outside && end.how == ChildEnd::How::reported)
       look_inside(end.progress.launches, result.buffer, result);
     return result;
   }
 
   // A crash or a step without end: who and where.
-  BisectResult ended(const ChildEnd& end, bool fenced) {
+  BisectResult ended(const ChildEnd& end) {
     const bool hung = end.how == ChildEnd::How::hung;
     const ChildProgress& at = end.progress;
     BisectResult result;
@@ -78,12 +77,17 @@ class Bisect {
                         end.errors.empty() ? "" : "\n", end.errors);
       return result;
     }
-    result.step = at.step, result.buffer = at.address_buffer();
+    result.step = at.step;
     result.text = str("first divergence: kernel ", at.step, " (step ", at.number, call, ") ",
                       hung ? str("was still running after ", options_.hang_seconds, " seconds")
-                           : str("ends the process with ", end.signal_text(), at.address_text()));
-    // Near a buffer, in memory that was laid out for seeing this: it is no wild pointer.
-    if (fenced && !result.buffer.empty()) result.fault = FaultClass::outside;
+                           : str("ends the process with ", end.signal_text()));
+    // The runtime's handler has said which argument the address is outside of: then it is no wild pointer.
+    for (const std::string& line : split(end.errors, '\n')) {
+      if (line.find(" of buffer ") == std::string::npos || line.find("address ") == std::string::npos) continue;
+      result.buffer = buffer_in(line, " of buffer ");
+      result.fault = FaultClass::outside;
+      result.text += str("\n  ", trim(line));
+    }
     look_inside(at.launches, result.buffer, result);
     return result;
   }
@@ -91,7 +95,7 @@ class Bisect {
   // What can be said about a step without running it, in a process of its own again.
   void look_inside(int64_t launch, const std::string& buffer, BisectResult& result) {
     const ChildEnd end = run_watched(options_.hang_seconds, [&](ChildProgress& progress) {
-      BisectionRun run{progress, true, nullptr, launch, buffer, ""};
+      BisectionRun run{progress, true, false, launch, buffer, ""};
       try {
         return report_text(run_bisection(package_, path_, inputs_, options_, run));
       } catch (const Error& error) {

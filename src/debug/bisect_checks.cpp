@@ -93,6 +93,13 @@ std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTen
   return std::nullopt;
 }
 
+std::string buffer_in(const std::string& message, const std::string& before) {
+  const size_t at = message.find(before);
+  if (at == std::string::npos) return "";
+  const size_t begin = at + before.size(), end = message.find(" (", begin);
+  return end == std::string::npos ? "" : message.substr(begin, end - begin);
+}
+
 SymbolValues symbols_of(const kiln_step& step) {
   SymbolValues out;
   for (size_t i = 0; i < step.symbol_count; ++i) out[step.symbol_names[i]] = step.symbol_values[i];

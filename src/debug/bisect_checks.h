@@ -24,6 +24,8 @@ bool same_values(const Tensor& a, const Tensor& b);
 // What is wrong about the sizes and strides that a step is given.
 std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,
                                         const SymbolValues& symbols);
+// The name that stands between `before` and " (" in a message of the runtime; empty: none.
+std::string buffer_in(const std::string& message, const std::string& before);
 SymbolValues symbols_of(const kiln_step& step);
 std::vector<int64_t> iterations_of(const kiln_step& step);
 

@@ -6,7 +6,6 @@
 
 #include "debug/bisect_checks.h"
 #include "debug/control_watch.h"
-#include "debug/fenced_memory.h"
 #include "debug/graph_truth.h"
 #include "debug/kernel_blame.h"
 #include "debug/package_debug.h"
@@ -116,6 +115,13 @@ class Bisection {
                                written->second.step, " and had changed when the run gave it back");
       return;
     }
+  }
+
+  // The runtime has found that the step wrote beside one of its arguments: "… outside of buffer NAME (…".
+  void blame_write_outside(const std::string& message) {
+    result_.fault = FaultClass::outside;
+    result_.step = current_, result_.buffer = buffer_in(message, "outside of buffer ");
+    result_.text = str("first divergence: ", message, call_ > 1 ? str(" (call ", call_, ")") : "");
   }
 
   BisectResult& result() { return result_; }
@@ -321,8 +327,6 @@ class Bisection {
   }
 
   void after(const kiln_step& step) {
-    if (run_.fence)
-      if (const auto damage = run_.fence->damage()) return blame_write_before(step, *damage);
     if (!run_.compare) return;
     check_watched(step);
     outputs_.clear();
@@ -359,15 +363,6 @@ class Bisection {
       blame(FaultClass::uninitialised, step, reads_unwritten_,
             str("first divergence: kernel ", step.name, at(step), " reads ", reads_unwritten_,
                 " before it writes it, and nobody else does\n  the kernel:"));
-  }
-
-  void blame_write_before(const kiln_step& step, const FencedMemory::Damage& damage) {
-    std::string buffer;
-    for (size_t i = 0; i < step.arg_count; ++i)
-      if (step.args[i].tensor.data == damage.block) buffer = step.args[i].name;
-    blame(FaultClass::outside, step, buffer,
-          str("first divergence: kernel ", step.name, at(step), " writes outside of its buffers, ", damage.before,
-              " bytes before ", buffer.empty() ? "one that it is not given" : buffer));
   }
 
   // Who changes a buffer that is not its own to write.
@@ -650,7 +645,10 @@ bool bisect_call(Bisection& bisection, PackageExecutable& executable, const std:
       fail_user("K0542", str("bisecting stopped at ", bisection.current(), ":\n", bisection.problem()));
     if (error.code() != "K0636") {
       if (result.steps == 0) throw;
-      failure = error.what();
+      if (error.code() == "K0643")
+        bisection.blame_write_outside(error.message());
+      else
+        failure = error.what();
     }
   }
   return result.fault == FaultClass::none && failure.empty();
@@ -663,13 +661,7 @@ BisectResult run_bisection(PackageDebug& package, const std::string& path, const
   PackageOptions load;
   load.settings = options.settings;
   load.custom_op_libs = options.custom_op_libs;
-  kiln_allocator allocator{};
-  if (run.fence) {
-    load.settings.push_back("PYTORCH_NO_CUDA_MEMORY_CACHING=1");
-    allocator = run.fence->allocator();
-    load.allocator = &allocator;
-    load.place_input = [&](const Tensor& input) { return run.fence->fenced_copy(input); };
-  }
+  if (run.guarded) load.settings.push_back("PYTORCH_NO_CUDA_MEMORY_CACHING=1");
   PackageExecutable executable(path, load);
   std::map<std::string, Tensor> state;
   std::vector<std::vector<Datum>> kept;  // inputs of all calls: no call is to find its own where the last one's were

@@ -15,16 +15,15 @@
 
 namespace kiln {
 
-class FencedMemory;
 class PackageDebug;
 
 struct BisectionRun {
   ChildProgress& progress;
-  bool compare = true;            // all of the above; false: only run it
-  FencedMemory* fence = nullptr;  // where buffers are to lie; nullptr: where the plan has them
-  int64_t stop_at = 0;            // the launch, counted from 1, that is only looked at: it would end the process
-  std::string suspect;            // the buffer that it leaves, as far as is known
-  std::string watched;            // a buffer that somebody changes who must not
+  bool compare = true;   // all of the above; false: only run it
+  bool guarded = false;  // each argument of a step alone between guard pages (PYTORCH_NO_CUDA_MEMORY_CACHING)
+  int64_t stop_at = 0;   // the launch, counted from 1, that is only looked at: it would end the process
+  std::string suspect;   // the buffer that it leaves, as far as is known
+  std::string watched;   // a buffer that somebody changes who must not
 };
 
 BisectResult run_bisection(PackageDebug& package, const std::string& path, const std::vector<Datum>& inputs,

@@ -126,28 +126,27 @@ const Node* Truth::only_node() const {
 
 GraphTruth::GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants)
     : program_(program), constants_(constants) {
-  index(program.graph, 0);
-  // Of values that share a name none can be told from its buffer's.
+  std::map<const Value*, Place> places;
+  index(program.graph, 0, places);
+  // Of values that share a name none can be told from its buffer's, but that the program's own input has the name.
   std::map<std::string, int> names;
   for (const auto& [value, name] : keys_) ++names[name];
-  std::map<std::string, Place> unique;
+  const std::set<const Value*> inputs(program.graph.inputs.begin(), program.graph.inputs.end());
   std::map<std::string, int> numbers;
   for (auto& [value, name] : keys_) {
-    const Place place = values_.at(str(name, "\n", static_cast<const void*>(value)));
-    if (names.at(name) > 1) name += str("'", ++numbers[name]);
-    unique[name] = place;
+    if (names.at(name) > 1 && !inputs.count(value)) name += str("'", ++numbers[name]);
+    values_[name] = places.at(value);
   }
-  values_ = std::move(unique);
   for (const auto& [name, place] : values_)
     if (const Node* node = place.value->producer)
       if (node->results[0] == place.value) index_control_flow(*node);
 }
 
-void GraphTruth::index(const Graph& graph, int order) {
+void GraphTruth::index(const Graph& graph, int order, std::map<const Value*, Place>& places) {
   const auto add = [&](const Value* value, int at) {
     if (!value) return;
     keys_[value] = value->name;
-    values_.emplace(str(value->name, "\n", static_cast<const void*>(value)), Place{&graph, value, at});
+    places[value] = {&graph, value, at};
   };
   for (const Value* input : graph.inputs) add(input, order);
   for (const auto& node : graph.nodes) {
@@ -157,7 +156,7 @@ void GraphTruth::index(const Graph& graph, int order) {
       for (const Value* item : result->items) add(item, order);
     }
     for (const auto& named : node->args)
-      if (named.arg.is_graph()) index(*named.arg.as_graph(), order);
+      if (named.arg.is_graph()) index(*named.arg.as_graph(), order, places);
   }
 }
 

@@ -64,7 +64,7 @@ class GraphTruth {
     const Value* value = nullptr;
     int order = 0;
   };
-  void index(const Graph& graph, int order);
+  void index(const Graph& graph, int order, std::map<const Value*, Place>& places);
   void index_control_flow(const Node& node);
   void bind(const Graph& graph, const Argument::List& operands);
   void give(const Graph& graph, const std::vector<Value*>& results);

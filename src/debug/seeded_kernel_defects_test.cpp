@@ -143,17 +143,20 @@ std::vector<Defect> number_defects() {
   }));
   d.push_back(in_loops("scan one short", dynamic, {"aten.cumsum.default"},
                        shortened([](LoopProgram& p) { return a_load(p, "columns"); })));
-  d.push_back(in_loops("f32 sum where f64 is asked", narrow, {"aten.sum.dim_IntList"}, [](LoopProgram& p) {
-    Surgery s(p, a_load(p, "d"));
-    loops::Stmt& loop = s.loop_around();
-    const loops::ValueId sum = loop.results[0];
-    const std::string kernel = s.kernel();
-    loop.loop->reduce_dtype = DType::f32;
-    s.set_type(sum, DType::f32);
-    s.insert_cast(s.stmt->results[0], DType::f32);
-    s.insert_cast(sum, DType::f64);
-    return kernel;
-  }));
+  // Loops or code: the loop interpreter's sums are exact, so that it may be the code alone that shows it.
+  d.push_back(of_class(in_loops("f32 sum where f64 is asked", narrow, {"aten.sum.dim_IntList"},
+                                [](LoopProgram& p) {
+                                  Surgery s(p, a_load(p, "d"));
+                                  loops::Stmt& loop = s.loop_around();
+                                  const loops::ValueId sum = loop.results[0];
+                                  const std::string kernel = s.kernel();
+                                  loop.loop->reduce_dtype = DType::f32;
+                                  s.set_type(sum, DType::f32);
+                                  s.insert_cast(s.stmt->results[0], DType::f32);
+                                  s.insert_cast(sum, DType::f64);
+                                  return kernel;
+                                }),
+                       FaultClass::none));
   d.push_back(in_loops("bytes taken as signed", narrow, {"aten.to.dtype"}, [](LoopProgram& p) {
     Surgery s(p, a_load(p, "q"));
     const std::string kernel = s.kernel();

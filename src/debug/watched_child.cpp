@@ -6,13 +6,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <cstring>
 #include <new>
 
 #include "base/error.h"
-#include "debug/step_copy.h"
 
 namespace kiln {
 namespace {
@@ -25,29 +23,6 @@ int64_t now_ms() {
 void set_name(char (&to)[ChildProgress::longest_name], const char* name) {
   std::strncpy(to, name, sizeof to - 1);
   to[sizeof to - 1] = '\0';
-}
-
-ChildProgress* child_progress = nullptr;  // of this process, when it is a child: for its signal handler
-
-// Leaves the address behind; the instruction runs again, and the signal then does what it always does.
-void note_address(int signal, siginfo_t* info, void*) {
-  child_progress->fault_address = reinterpret_cast<uint64_t>(info->si_addr);
-  child_progress->fault_known = 1;
-  struct sigaction standard = {};
-  standard.sa_handler = SIG_DFL;
-  sigaction(signal, &standard, nullptr);
-}
-
-void note_addresses(ChildProgress& progress) {
-  child_progress = &progress;
-  static std::byte stack[1 << 16];
-  stack_t alternative = {};
-  alternative.ss_sp = stack, alternative.ss_size = sizeof stack;
-  sigaltstack(&alternative, nullptr);
-  struct sigaction action = {};
-  action.sa_sigaction = note_address;
-  action.sa_flags = SA_SIGINFO | SA_ONSTACK;
-  for (int signal : {SIGSEGV, SIGBUS}) sigaction(signal, &action, nullptr);
 }
 
 class Pipe {
@@ -97,7 +72,6 @@ void write_all(int to, const std::string& text) {
                            const std::function<std::string(ChildProgress&)>& work) {
   report.close_end(0), errors.close_end(0);
   dup2(errors.end(1), STDERR_FILENO);
-  note_addresses(progress);
   int status = 1;
   try {
     write_all(report.end(1), work(progress));
@@ -122,48 +96,8 @@ void ChildProgress::enter(const kiln_step& begun) {
   ++launches;
   number = begun.number;
   set_name(step, begun.name);
-  place_count = 0;
-  for (size_t i = 0; i < begun.arg_count && place_count < most_buffers; ++i) {
-    Place& place = places[place_count++];
-    set_name(place.name, begun.args[i].name);
-    place.begin = reinterpret_cast<uint64_t>(begun.args[i].tensor.data);
-    place.end = place.begin + static_cast<uint64_t>(bytes_of(begun.args[i].tensor));
-  }
-  fault_known = 0;
   since = now_ms();
   inside_step = 1;
-}
-
-namespace {
-constexpr uint64_t near_bytes = 1 << 20;
-// How far the address is outside of the buffer; 0: inside.
-uint64_t distance(const ChildProgress::Place& place, uint64_t address) {
-  if (address < place.begin) return place.begin - address;
-  return address >= place.end ? address - place.end + 1 : 0;
-}
-const ChildProgress::Place* nearest_place(const ChildProgress& progress) {
-  const ChildProgress::Place* best = nullptr;
-  for (uint32_t i = 0; i < progress.place_count && progress.fault_known; ++i) {
-    const ChildProgress::Place& place = progress.places[i];
-    if (!best || distance(place, progress.fault_address) < distance(*best, progress.fault_address)) best = &place;
-  }
-  return best && distance(*best, progress.fault_address) <= near_bytes ? best : nullptr;
-}
-}  // namespace
-
-std::string ChildProgress::address_buffer() const {
-  const Place* place = nearest_place(*this);
-  return place ? place->name : "";
-}
-
-std::string ChildProgress::address_text() const {
-  if (!fault_known) return "";
-  const Place* place = nearest_place(*this);
-  if (!place) return " at an address that belongs to none of its buffers";
-  const uint64_t far = distance(*place, fault_address);
-  if (far == 0) return str(" at an address in ", place->name);
-  return str(" at an address ", far, " byte", far == 1 ? "" : "s",
-             fault_address < place->begin ? " before " : " behind the last of ", place->name);
 }
 
 std::string ChildEnd::signal_text() const {

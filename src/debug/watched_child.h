@@ -12,25 +12,15 @@ namespace kiln {
 
 // In memory that parent and child share. Plain data: a dying process must be able to leave it behind.
 struct ChildProgress {
-  static constexpr size_t most_buffers = 64, longest_name = 120;
-  struct Place {
-    char name[longest_name];
-    uint64_t begin, end;
-  };
+  static constexpr size_t longest_name = 120;
   int64_t launches = 0;  // steps that were begun, of all calls together
   int32_t call = 0, number = 0;
   int32_t inside_step = 0;  // 1: its code is running now
   int64_t since = 0;        // milliseconds, when that began
   char step[longest_name] = "";
-  uint32_t place_count = 0;  // the step's arguments
-  Place places[most_buffers];
-  int32_t fault_known = 0;
-  uint64_t fault_address = 0;
 
   void enter(const kiln_step& step);
   void leave() { inside_step = 0; }
-  std::string address_text() const;    // " at an address 4 bytes behind buffer relu"; empty: not known
-  std::string address_buffer() const;  // the buffer that it is near to
 };
 
 struct ChildEnd {

@@ -110,7 +110,6 @@ struct PackageExecutable::State {
   std::function<void(const std::string&)> fault;
   std::unique_ptr<kiln_model, ModelFree> model;
   std::unique_ptr<kiln_instance, InstanceFree> instance;
-  std::function<Tensor(const Tensor&)> place_input;
 
   std::map<std::string, Tensor> read_state() const {
     std::map<std::string, Tensor> state;
@@ -138,7 +137,6 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.setting_count = settings.size();
   load.ignore_environment = options.ignore_environment;
   load.device_index = options.device_index;
-  load.allocator = options.allocator;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
   state_->fault = options.fault;
@@ -146,7 +144,6 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
     load.fault_user = state_.get();
     load.fault = [](void* state, const char* text) { static_cast<State*>(state)->fault(text); };
   }
-  state_->place_input = options.place_input;
   kiln_model* model = nullptr;
   check(kiln_load(path.c_str(), &load, &model));
   state_->model.reset(model);
@@ -179,9 +176,6 @@ void PackageExecutable::set_hook(kiln_hook_fn hook, void* user) {
 CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   CallResult result;
   result.inputs = copy_inputs(inputs);
-  if (state_->place_input)
-    for (Datum& input : result.inputs)
-      if (input.is_tensor()) input = Datum{state_->place_input(input.tensor())};
   const CallValues values(result.inputs);
   OutputValues outputs(kiln_output_count(state_->model.get()));
   check(

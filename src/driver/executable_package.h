@@ -13,12 +13,10 @@
 namespace kiln {
 
 struct PackageOptions {
-  std::vector<std::string> settings;                 // "key=value"
-  bool ignore_environment = false;                   // settings come from the list above only
-  std::vector<std::string> custom_op_libs;           // beside those that the package carries
-  int device_index = -1;                             // -1: the package's
-  const kiln_allocator* allocator = nullptr;         // nullptr: the C library's
-  std::function<Tensor(const Tensor&)> place_input;  // where the copies of a call's inputs are to lie; may be empty
+  std::vector<std::string> settings;        // "key=value"
+  bool ignore_environment = false;          // settings come from the list above only
+  std::vector<std::string> custom_op_libs;  // beside those that the package carries
+  int device_index = -1;                    // -1: the package's
   // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
   std::function<void(const std::string& text)> fault;
 };
