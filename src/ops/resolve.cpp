@@ -46,6 +46,10 @@ void check_result_kinds(const Node& node) {
   const auto& declared = node.op->schema.returns;
   if (node.results.empty() && !declared.empty() && !node.op->schema.mutates())
     fail_user("K0237", str("the program leaves out what ", node.target, " gives"), node.where());
+  for (const Value* result : node.results)
+    if (declared.empty() && result->kind != ValueKind::none)
+      fail_user("K0237", str("the program says that ", node.target, " gives ", result->name, ", but it gives nothing"),
+                node.where());
   for (size_t i = 0; i < node.results.size() && i < declared.size(); ++i) {
     const ValueKind kind = node.results[i]->kind;
     const bool tensor = kind == ValueKind::tensor || kind == ValueKind::tensor_list;
