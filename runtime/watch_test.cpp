@@ -244,8 +244,10 @@ TEST_F(WatchedDeathTest, AFaultIsNamedWithoutAnythingElse) {
   const std::string named = "inside kernel cpp_fused_relu_1 \\(step 1\\)\n  --> model.py:9(.|\n)*told: SIG";
   use_faulty(no_quotient);
   EXPECT_EXIT(crash({"name_faults=1"}), killed_by(SIGFPE), "error\\[K0638\\]: SIGFPE.*" + named);
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)  // which report every signal themselves
   EXPECT_EXIT(crash({"name_faults=0"}), killed_by(SIGFPE), "^$");
   EXPECT_EXIT(crash({}), killed_by(SIGFPE), "^$");
+#endif
   use_faulty(no_memory);
   EXPECT_EXIT(crash({"name_faults=1"}), killed_by(SIGBUS), "SIGBUS.*" + named);
   use_faulty(too_deep);
