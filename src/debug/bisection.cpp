@@ -247,10 +247,8 @@ class Bisection {
 
   // Nobody else could have written it: the kernel reads what it is yet to write.
   bool reads_own_memory(const kiln_step_arg& arg) const {
-    const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
     const auto left = writers_left_.find(arg.name);
-    return own && *arg.producer == '\0' && left != writers_left_.end() && left->second == 1 &&
-           !written_.count(arg.name);
+    return unwritten(arg) && left != writers_left_.end() && left->second == 1;
   }
 
   // What nobody wrote must not look like what somebody wrote before: NaNs where a kernel is to write everything anew.
