@@ -11,6 +11,7 @@
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
 #include "debug/value_names.h"
+#include "debug/written_parts.h"
 #include "driver/executable_dlpack.h"
 #include "driver/executable_package.h"
 #include "graph/graph_text.h"
@@ -261,7 +262,7 @@ class Bisection {
       bool shared = false;
       for (size_t j = 0; j < step.arg_count; ++j) shared |= j != i && overlap(arg.tensor, step.args[j].tensor);
       if (!shared && dense_and_not_overlapping(sizes_of(arg.tensor), strides_of(arg.tensor)))
-        std::memset(arg.tensor.data, 0xff, static_cast<size_t>(bytes_of(arg.tensor)));
+        std::memset(arg.tensor.data, poison_byte, static_cast<size_t>(bytes_of(arg.tensor)));
     }
   }
 
@@ -474,13 +475,6 @@ class Bisection {
     return true;
   }
 
-  static bool same_bits(const Tensor& a, const Tensor& b, int64_t linear) {
-    const int64_t bytes = dtype_bytes(a.dtype);
-    return a.sizes == b.sizes &&
-           std::memcmp(a.data() + a.element_offset(linear) * bytes, b.data() + b.element_offset(linear) * bytes,
-                       static_cast<size_t>(bytes)) == 0;
-  }
-
   // Where several steps write one buffer, each answers for the elements that it changed.
   // Before the last one they may also hold what the buffer is to be updated from.
   void only_written(const std::string& buffer, const Tensor& value, Truth& truth) const {
@@ -490,24 +484,8 @@ class Bisection {
     if (left != writers_left_.end() && left->second > 0)
       for (const auto& [name, tensor] : known_)
         if (tensor.sizes == value.sizes && tensor.dtype == value.dtype) others.push_back(tensor);
-    for (Tensor* expected : {&truth.fp64, &truth.nominal}) {
-      Tensor own = expected->clone();
-      for (int64_t i = 0; i < own.numel(); ++i) {
-        const auto at = static_cast<size_t>(value.element_offset(i) * dtype_bytes(value.dtype));
-        const auto bytes = static_cast<size_t>(dtype_bytes(value.dtype));
-        static constexpr unsigned char poison_bytes[16] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff,
-                                                           0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
-        const void* was = before == inputs_.end()
-                              ? static_cast<const void*>(poison_bytes)
-                              : before->second.data() + before->second.element_offset(i) * dtype_bytes(value.dtype);
-        bool passes = std::memcmp(value.data() + at, was, bytes) == 0;
-        for (const Tensor& other : others)
-          passes = passes || std::memcmp(value.data() + at,
-                                         other.data() + other.element_offset(i) * dtype_bytes(value.dtype), bytes) == 0;
-        if (passes) own.set_item(i, value.item(i));
-      }
-      *expected = own;
-    }
+    const Tensor* was = before == inputs_.end() ? nullptr : &before->second;
+    for (Tensor* expected : {&truth.fp64, &truth.nominal}) *expected = with_unchanged(*expected, value, was, others);
   }
 
   void blame_wrong(const kiln_step& step) {

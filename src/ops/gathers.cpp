@@ -225,14 +225,16 @@ void add_embedding(Registry& r) {
 
 // ---- take: self seen as one row ----
 
+void infer_take(InferCall& call) {
+  const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
+  check_index_dtype(call, "index");
+  call.results = {contiguous_type(self.dtype, index.sizes, self.device)};
+}
+
 void add_take(Registry& r) {
   OpRecord record;
   record.schema_text = "take(Tensor self, Tensor index) -> Tensor";
-  record.infer = [](InferCall& call) {
-    const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
-    check_index_dtype(call, "index");
-    call.results = {contiguous_type(self.dtype, index.sizes, self.device)};
-  };
+  record.infer = infer_take;
   record.lower = [](LowerCall& call) {
     const Sizes& sizes = call.tensor("self")->type.sizes;
     int site = call.site("index out of range in aten.take");
@@ -271,11 +273,7 @@ void add_masked_take(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
   record.schema_text = "masked_take(Tensor self, Tensor mask, Tensor index) -> Tensor";
-  record.infer = [](InferCall& call) {
-    const TensorType &self = call.tensor("self")->type, &index = call.tensor("index")->type;
-    check_index_dtype(call, "index");
-    call.results = {contiguous_type(self.dtype, index.sizes, self.device)};
-  };
+  record.infer = infer_take;
   record.lower = [](LowerCall& call) {
     const Sizes& sizes = call.tensor("self")->type.sizes;
     int site = call.site("a masked index is out of range: there are fewer elements than the mask asks for");
