@@ -14,6 +14,7 @@
 #include "driver/program_device.h"
 #include "driver/source_paths.h"
 #include "package/plan_builder.h"
+#include "package/plan_io.h"
 #include "package/writer.h"
 #include "pt2/pytree.h"
 #include "pt2/reader.h"
@@ -21,6 +22,7 @@
 #include "toolchain/compiler.h"
 #include "trace/compile_observer.h"
 #include "trace/pass_record.h"
+#include "trace/plan_text.h"
 
 namespace kiln {
 namespace {
@@ -218,6 +220,22 @@ void tell_end(const CompileReport& report, CompileObservers& observers) {
   observers.finished(end);
 }
 
+// What a package would be made from, one file each: a change of the compiler is seen as a difference of them.
+void write_generated(const std::string& directory, const loops::LoopProgram& program,
+                     const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
+                     const format::Plan* plan) {
+  const std::string code = join_path(directory, target.name);
+  make_directories(code);
+  if (plan) {
+    write_file_atomic(join_path(directory, "loops.txt"), loops::print(program));
+    write_file_atomic(join_path(directory, "plan.txt"), plan_text(*plan));
+    write_file_atomic(join_path(directory, "plan"), format::write_plan(*plan));
+  }
+  for (size_t i = 0; i < generated.sources.size(); ++i)
+    write_file_atomic(join_path(code, str("kernels_", i, ".cpp")), generated.sources[i]);
+  write_file_atomic(join_path(code, "flags.txt"), join(generated.flags, "\n") + "\n");
+}
+
 int count_kernels(const loops::LoopProgram& program) {
   int count = 0;
   loops::for_each_item(program.block,
@@ -330,6 +348,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     if (!observers.empty())
       observers.code_made(
           {&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins, &result.merged, false});
+    if (!options.generated_to.empty())
+      write_generated(options.generated_to, result.loops, generated, target, first ? &built.plan : nullptr);
     if (options.goal == CompileGoal::syntax)
       located(generated, [&] {
         check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
