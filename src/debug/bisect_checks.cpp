@@ -37,30 +37,66 @@ bool draws_random_numbers(const loops::Kernel& kernel) {
   return found;
 }
 
+namespace {
+
+// How many elements a kernel of nested loops reads by this load, whose mask is `expression < limit`; -1: not known.
+int64_t elements_read(const loops::Kernel& kernel, const loops::Stmt& load) {
+  std::map<loops::ValueId, const loops::Stmt*> made;
+  std::vector<const loops::Loop*> loops_of;
+  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& stmt) {
+    for (loops::ValueId v : stmt.results) made[v] = &stmt;
+    if (stmt.loop) loops_of.push_back(stmt.loop.get());
+  });
+  Expr limited = 0, limit = 1;
+  if (load.mask != loops::no_value) {
+    const loops::Stmt& compare = *made.at(load.mask);
+    if (compare.kind != loops::StmtKind::op || compare.op != loops::ScalarOp::lt) return -1;
+    limited = made.at(compare.args[0])->expr, limit = made.at(compare.args[1])->expr;
+  }
+  if (!limit.is_constant()) return -1;
+  int64_t count = limit.value();
+  for (const loops::Loop* loop : loops_of) {
+    if (!loop->extent.is_constant()) return -1;
+    if (!mentions(limited, loop->var)) count *= loop->extent.value();
+  }
+  return count;
+}
+
+int64_t count_elements(const loops::LoopProgram& program, loops::BufferId buffer) {
+  int64_t count = 1;
+  for (const Expr& size : program.buffers[static_cast<size_t>(buffer)].sizes)
+    count *= size.is_constant() ? size.value() : 0;
+  return count;
+}
+
+}  // namespace
+
 std::string packed_from(const StepInterpreter& steps, const std::string& buffer) {
   const loops::LoopProgram& program = steps.program();
   for (const loops::Item& item : program.init) {
     const auto* kernel = std::get_if<loops::Kernel>(&item.what);
     if (!kernel) continue;
-    std::string from;
-    bool writes = false, moves = true;
+    const loops::Stmt *load = nullptr, *store = nullptr;
+    bool one = true;
     loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
-      const bool access = stmt.kind == loops::StmtKind::load || stmt.kind == loops::StmtKind::store;
-      moves &= access ? stmt.mask == loops::no_value : stmt.kind == loops::StmtKind::loop;
-      if (!access) return;
-      const loops::Buffer& b = program.buffers[static_cast<size_t>(stmt.buffer)];
-      if (stmt.kind == loops::StmtKind::store)
-        writes |= b.name == buffer;
-      else
-        moves &= from.empty() || from == b.constant, from = b.constant;
+      const loops::Stmt** place = stmt.kind == loops::StmtKind::load    ? &load
+                                  : stmt.kind == loops::StmtKind::store ? &store
+                                                                        : nullptr;
+      if (!place) return;
+      one &= *place == nullptr;
+      *place = &stmt;
     });
-    if (writes) return moves ? from : std::string();
+    if (!store || program.buffers[static_cast<size_t>(store->buffer)].name != buffer) continue;
+    // Moved, and nothing else; where the load is masked off there is a zero.
+    const bool moves = one && load && store->mask == loops::no_value && store->args == load->results &&
+                       elements_read(*kernel, *load) == count_elements(program, load->buffer);
+    return moves ? program.buffers[static_cast<size_t>(load->buffer)].constant : std::string();
   }
   return "";
 }
 
 bool same_values(const Tensor& a, const Tensor& b) {
-  if (a.numel() != b.numel() || a.dtype != b.dtype) return true;  // a part, or padded: not to be told this way
+  if (a.numel() < b.numel() || a.dtype != b.dtype) return true;  // a part: not to be told this way
   std::map<std::string, int64_t> counts;
   const auto count = [&](const Tensor& tensor, int64_t by) {
     for (int64_t i = 0; i < tensor.numel(); ++i)
@@ -69,6 +105,8 @@ bool same_values(const Tensor& a, const Tensor& b) {
           static_cast<size_t>(dtype_bytes(tensor.dtype)))] += by;
   };
   count(a, 1), count(b, -1);
+  // What the first has more are the zeros between.
+  counts[std::string(static_cast<size_t>(dtype_bytes(a.dtype)), '\0')] -= a.numel() - b.numel();
   return std::all_of(counts.begin(), counts.end(), [](const auto& entry) { return entry.second == 0; });
 }
 

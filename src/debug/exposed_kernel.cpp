@@ -84,7 +84,7 @@ class ExposedKernel {
     loops::Loop& loop = *stmt.loop;
     if (loop.role == loops::AxisRole::reduce) {
       const bool of_template =
-          kernel_.schedule && kernel_.schedule->tile.rows > 0 && kernel_.contraction->sums.back() == loop.var;
+          kernel_.schedule && kernel_.schedule->tile.rows > 0 && kernel_.contraction->sums.front() == loop.var;
       if (inside_ && !of_template && wanted_inside(loop.body)) before.push_back(parallel_copy(stmt, around));
       return;
     }

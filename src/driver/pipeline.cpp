@@ -99,6 +99,14 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::remove_dead_kernels>},
       {"simplify_inlined", Stage::loops, "inlining leaves casts of casts and equal loads",
        loop_pass<loops::simplify_bodies>},
+      {"choose_layouts", Stage::schedule,
+       "while kernels are still single nests, before their loops decide what can merge",
+       loop_pass<loops::choose_layouts>},
+      {"hoist_constants", Stage::schedule,
+       "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
+       "into "
+       "what is not",
+       loop_pass<loops::hoist_constants>},
       {"merge_kernels", Stage::schedule, "on final bodies, so that its size limit means something",
        loop_pass<loops::merge_kernels>},
       {"forward_stores", Stage::schedule, "merged kernels read what they just stored",
@@ -109,8 +117,6 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::remove_dead_kernels>},
       {"inject_fused_fault", Stage::schedule, "as inject_fault, for faults of two operators in one merged kernel",
        [](State& s) { return loops::inject_fault(s.loops, s.fault, true); }},
-      {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied",
-       loop_pass<loops::hoist_constants>},
       {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product",
        loop_pass<loops::hoist_invariants>},
       {"find_contractions", Stage::schedule, "on whole nests, before their axes are split: from here on they are known",

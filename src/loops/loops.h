@@ -170,13 +170,14 @@ struct Site {
 };
 
 // A sum over products of two factors, of which one stands still along the columns and the other along the rows: a
-// matrix product. Recognised once (schedule/find_contractions.cpp); whoever schedules or prints the kernel reads it
-// here.
+// matrix product, a convolution. Recognised once (schedule/find_contractions.cpp); whoever schedules or prints the
+// kernel reads it here. Several rows (a picture's lines and points) count as one axis; so do several sums (channels,
+// the window).
 struct Contraction {
   std::vector<std::string> batch, rows, columns;  // variables of the parallel loops, outermost first
   std::vector<std::string> sums;                  // variables of the reductions, outermost first
   ValueId left = no_value, right = no_value;      // the factors: left varies with the rows, right with the columns
-  // What the innermost sum's body computes for each of them, in order; `shared`: what varies with neither.
+  // What the sums' bodies compute for each of them, in order; `shared`: what varies with neither.
   std::vector<ValueId> left_values, right_values, shared_values;
 };
 
@@ -184,6 +185,8 @@ struct Contraction {
 struct Tile {
   int64_t rows = 0;     // 0: no tile, the nest runs as it is written
   int64_t vectors = 0;  // of columns
+  int64_t high = 1;     // so many tiles, one below the other, are an item
+  bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
   bool operator==(const Tile&) const = default;
 };
 
@@ -323,11 +326,17 @@ const Stmt* summed_product(const Loop& loop);
 // The loops and statements that a kernel's contraction names.
 struct ContractionNest {
   std::vector<const Loop*> batch, rows, columns;
-  std::vector<const Stmt*> sums;  // statements of the reductions, outermost first
-  std::vector<const Stmt*> left, right, shared;
+  struct Sum {
+    const Stmt* stmt = nullptr;                    // the reduction
+    std::vector<const Stmt*> left, right, shared;  // of its body
+  };
+  std::vector<Sum> sums;  // outermost first
   const Loop& innermost_row() const { return *rows.back(); }
   const Loop& innermost_column() const { return *columns.back(); }
-  const Loop& innermost_sum() const { return *sums.back()->loop; }
+  const Loop& innermost_sum() const { return *sums.back().stmt->loop; }
+  bool whole_rows() const;  // something follows the columns of a row
+  Expr row_count() const;
+  Expr term_count() const;
 };
 ContractionNest contraction_nest(const Kernel& kernel);  // fails as a bug where the names do not fit the body
 

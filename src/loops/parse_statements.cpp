@@ -100,6 +100,8 @@ void Parser::schedule(Cursor& line) {
     line.expect("rows");
     made.tile.vectors = line.integer(1, 64);
     line.expect("vectors");
+    if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
+    made.tile.beside = line.accept("beside");
   }
   line.expect_end();
   kernel_->schedule = std::move(made);

@@ -167,6 +167,8 @@ class Printer {
   static std::string schedule_text(const Schedule& s) {
     std::string text = str("schedule items [", s.items.text(), "] grain ", s.grain, " lanes ", s.lanes);
     if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
+    if (s.tile.high > 1) text += str(" high ", s.tile.high);
+    if (s.tile.beside) text += " beside";
     return text;
   }
   void item(const Call& c) {

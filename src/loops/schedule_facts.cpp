@@ -24,10 +24,11 @@ Expr item_count(const Kernel& kernel) {
     for (const Loop* loop : item_loops(kernel).loops) add(*loop);
     return items;
   }
-  // Pure statements may stand in front of the loops of a tiled nest.
   const ContractionNest nest = contraction_nest(kernel);
-  for (const auto* loops : {&nest.batch, &nest.rows})
-    for (const Loop* loop : *loops) add(*loop);
+  const Tile& tile = kernel.schedule->tile;
+  for (const Loop* loop : nest.batch) items = items * loop->extent;
+  items = items * ceildiv(nest.row_count(), tile.rows * tile.high);
+  if (tile.beside) items = items * ceildiv(nest.innermost_column().extent, tile.vectors * kernel.schedule->lanes);
   return items;
 }
 
@@ -64,28 +65,48 @@ ContractionNest contraction_nest(const Kernel& kernel) {
   for (const std::string& var : names.batch) nest.batch.push_back(enter(var, AxisRole::parallel)->loop.get());
   for (const std::string& var : names.rows) nest.rows.push_back(enter(var, AxisRole::parallel)->loop.get());
   for (const std::string& var : names.columns) nest.columns.push_back(enter(var, AxisRole::parallel)->loop.get());
-  for (const std::string& var : names.sums) nest.sums.push_back(enter(var, AxisRole::reduce));
-  KILN_CHECK(!nest.rows.empty() && !nest.columns.empty() && !nest.sums.empty(),
+  KILN_CHECK(!nest.rows.empty() && !nest.columns.empty() && !names.sums.empty(),
              str("the contraction of ", kernel.name, " has no rows, columns or sums"));
-  auto find = [&](const std::vector<ValueId>& values, std::vector<const Stmt*>& to) {
-    for (ValueId v : values) {
-      const Stmt* found = nullptr;
-      for (const Stmt& stmt : *body)
-        if (stmt.kind != StmtKind::loop && stmt.results == std::vector<ValueId>{v}) found = &stmt;
-      KILN_CHECK(found, str("the sum of ", kernel.name, " does not compute %", v));
-      to.push_back(found);
-    }
+  auto belongs = [](const std::vector<ValueId>& list, const Stmt& stmt) {
+    return std::find(list.begin(), list.end(), stmt.results.at(0)) != list.end();
   };
-  find(names.left_values, nest.left);
-  find(names.right_values, nest.right);
-  find(names.shared_values, nest.shared);
+  for (size_t l = 0; l < names.sums.size(); ++l) {
+    ContractionNest::Sum sum;
+    sum.stmt = enter(names.sums[l], AxisRole::reduce);
+    const Loop& loop = *sum.stmt->loop;
+    const Stmt* product = l + 1 == names.sums.size() ? summed_product(loop) : nullptr;
+    for (const Stmt& stmt : *body) {
+      if (&stmt == product || stmt.kind == StmtKind::loop) continue;
+      KILN_CHECK(stmt.results.size() == 1, str("the sum of ", kernel.name, " does more than compute its factors"));
+      const bool left = belongs(names.left_values, stmt), right = belongs(names.right_values, stmt);
+      KILN_CHECK(left + right + belongs(names.shared_values, stmt) == 1,
+                 str("%", stmt.results[0], " belongs to no factor of ", kernel.name));
+      (left ? sum.left : right ? sum.right : sum.shared).push_back(&stmt);
+    }
+    nest.sums.push_back(std::move(sum));
+  }
   const Stmt* product = summed_product(nest.innermost_sum());
   KILN_CHECK(product && ((product->args[0] == names.left && product->args[1] == names.right) ||
                          (product->args[1] == names.left && product->args[0] == names.right)),
              str("the sum of ", kernel.name, " is not over the product of its factors"));
-  KILN_CHECK(nest.left.size() + nest.right.size() + nest.shared.size() + 1 == body->size(),
-             str("the sum of ", kernel.name, " computes more than its factors"));
   return nest;
+}
+
+bool ContractionNest::whole_rows() const {
+  const Stmt& last = innermost_row().body.back();
+  return last.kind != StmtKind::loop || last.loop.get() != columns.back();
+}
+
+Expr ContractionNest::row_count() const {
+  Expr count = 1;
+  for (const Loop* loop : rows) count = count * loop->extent;
+  return count;
+}
+
+Expr ContractionNest::term_count() const {
+  Expr count = 1;
+  for (const Sum& sum : sums) count = count * sum.stmt->loop->extent;
+  return count;
 }
 
 }  // namespace kiln::loops

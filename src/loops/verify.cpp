@@ -77,9 +77,9 @@ class KernelVerifier {
           str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
     if (!bound()) return;
     const ContractionNest nest = contraction_nest(kernel_);
-    check(nest.innermost_row().directives.binding == Binding::item &&
-              nest.innermost_row().directives.factor == s.tile.rows,
-          "rows that are not items of the tile's height");
+    check(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");
+    check(!s.tile.beside || !nest.whole_rows(),
+          "columns beside one another where a part of the kernel needs whole rows");
     check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
   }
   // Whether its axes have been bound yet.

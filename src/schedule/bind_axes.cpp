@@ -97,9 +97,14 @@ class Binder {
       fine &= stmt.kind != StmtKind::random;
       fine &= !(stmt.kind == StmtKind::loop &&
                 (stmt.loop->role == AxisRole::scan || stmt.loop->role == AxisRole::parallel));
-      fine &= !(stmt.kind == StmtKind::loop && !lane_reducible(*stmt.loop));
+      fine &= !(stmt.kind == StmtKind::loop && !vector_reduction(*stmt.loop));
     });
     return fine;
+  }
+
+  // One whose accumulators can be vectors, around other reductions or not.
+  static bool vector_reduction(const Loop& loop) {
+    return loop.role == AxisRole::reduce && reduce_info(loop.reduce).accumulators == 1;
   }
 
   // A store that stands still along the loop (its extent is a symbol that is never more than 1) has no lanes.
@@ -216,7 +221,7 @@ void bind_tiled(LoopProgram& program, Kernel& kernel, const Target& target) {
       break;
     }
     const bool rows = loop.var == names.rows.back();
-    loop.directives = {Binding::item, rows ? tile.rows : 0, rows ? Tail::mask : Tail::exact};
+    loop.directives = {Binding::item, rows ? tile.rows * tile.high : 0, rows ? Tail::mask : Tail::exact};
     body = &loop.body;
   }
   Binder(program, kernel, target).bind_lanes_after(*body, names.columns.back());

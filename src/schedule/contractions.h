@@ -15,7 +15,8 @@ struct FoundContraction {
   std::optional<Contraction> contraction;
   std::string reason;  // why there is none
 };
-// Puts the product at the end of the sum's body, where there is one.
-FoundContraction recognise_contraction(Kernel& kernel);
+// Puts the product at the end of the sum's body, where there is one, and nested sums into the order that reads the left
+// factor best.
+FoundContraction recognise_contraction(Kernel& kernel, const LoopProgram& program);
 
 }  // namespace kiln::loops

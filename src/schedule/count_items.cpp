@@ -27,11 +27,12 @@ int64_t parts(double enough, double work) { return std::max<int64_t>(1, static_c
 int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
   const Tile& tile = kernel.schedule->tile;
   if (tile.rows == 0) return parts(worth_a_thread, std::max(1.0, work_of(*item_loops(kernel).body, program)));
-  // One tile of rows costs its rows times columns times terms; where those are dynamic each is worth a thread.
+  // An item costs its rows times columns times terms; where those are dynamic each is worth a thread.
   const ContractionNest nest = contraction_nest(kernel);
-  const Expr &columns = nest.innermost_column().extent, &terms = nest.innermost_sum().extent;
+  const Expr columns = tile.beside ? Expr(tile.vectors * kernel.schedule->lanes) : nest.innermost_column().extent;
+  const Expr terms = nest.term_count();
   if (!columns.is_constant() || !terms.is_constant()) return 1;
-  return parts(products_worth_a_thread, static_cast<double>(tile.rows) *
+  return parts(products_worth_a_thread, static_cast<double>(tile.rows * tile.high) *
                                             static_cast<double>(std::max<int64_t>(1, columns.value())) *
                                             static_cast<double>(std::max<int64_t>(1, terms.value())));
 }

@@ -12,6 +12,10 @@ bool name_kernels(LoopProgram& program, Log& log);
 
 // Statements that do not change inside a loop move in front of it.
 bool hoist_invariants(LoopProgram& program, Log& log);
+bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: nothing leaves it
+
+// Lays out temporaries for the sums over products (channels last), and orders loops along them.
+bool choose_layouts(LoopProgram& program, Log& log);
 
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);

@@ -7,10 +7,13 @@
 
 namespace kiln::loops {
 
-// A constant operand laid out anew, once, when the weights are loaded.
+// A constant operand laid out anew, once, when the weights are loaded: in panels of so many columns, of which each
+// holds its rows one after the other, as a tile reads them.
 struct Packing {
-  const Stmt* load = nullptr;          // of the operand, in the sum's body
-  std::vector<std::string> variables;  // the packed buffer's dimensions: the loops that run along them
+  const Stmt* load = nullptr;      // of the operand, in the sum's body
+  std::vector<std::string> terms;  // variables of the sums, outermost first
+  std::string columns;             // variable of the columns
+  int64_t panel = 0;               // columns in a panel
 };
 
 class Template {
@@ -20,7 +23,8 @@ class Template {
 
   // The empty text, or why not. What is refused for its layout only may be taken once it is packed.
   virtual std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const = 0;
-  virtual std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program) const = 0;
+  virtual std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program, const Tile& tile,
+                                         const Target& target) const = 0;
   virtual std::vector<Tile> candidates(const Kernel& kernel, const LoopProgram& program,
                                        const Target& target) const = 0;
   // In multiply-adds of a vector, so that candidates can be compared.

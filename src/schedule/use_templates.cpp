@@ -21,17 +21,17 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
       log.add([&] { return Decision{str("no ", way->name(), " template for"), kernel.name, "", "", why, false, ""}; });
       continue;
     }
-    const std::optional<Packing> packing = way->packing(kernel, program);
+    kernel.schedule = Schedule();
+    kernel.schedule->lanes = target.lanes;
+    kernel.schedule->tile = cheapest(*way, kernel, program, target);
+    const std::optional<Packing> packing = way->packing(kernel, program, kernel.schedule->tile, target);
     if (packing) {
       const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
       pack(program, kernel, *packing);
       log.add([&] {
-        return Decision{"pack", source, "for", kernel.name, "its columns are not neighbours in memory", true, ""};
+        return Decision{"pack", source, "for", kernel.name, str("panels of ", packing->panel, " columns"), true, ""};
       });
     }
-    kernel.schedule = Schedule();
-    kernel.schedule->lanes = target.lanes;
-    kernel.schedule->tile = cheapest(*way, kernel, program, target);
     log.add([&] {
       const Tile& tile = kernel.schedule->tile;
       return Decision{str(way->name(), " template for"),
