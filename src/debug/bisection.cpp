@@ -489,9 +489,11 @@ class Bisection {
   }
 
   void blame_wrong(const kiln_step& step) {
-    const KernelBlame found =
-        blame_kernel({package_, truth_, step, inputs_, internal_, known_, stored_, wrong_->buffer, wrong_->truth,
-                      options_.tolerance, options_.rebuilt_source, options_.compiler, call_});
+    KernelBlame found;
+    found.fault = FaultClass::kernel;
+    if (options_.inside)
+      found = blame_kernel({package_, truth_, step, inputs_, internal_, known_, stored_, wrong_->buffer, wrong_->truth,
+                            options_.tolerance, options_.rebuilt_source, options_.compiler, call_});
     std::string text = str("first divergence: kernel ", step.name, at(step), "\n  output ", wrong_->buffer, " ",
                            wrong_->difference.text(), "; expected: fp64 reference given the same inputs", found.notes);
     name_operator(found, text);
@@ -538,7 +540,8 @@ class Bisection {
       result_.difference = difference;
       std::string notes;
       const std::string name =
-          first_differing_value(package_, step, inputs_, options_.tolerance, options_.compiler, notes);
+          options_.inside ? first_differing_value(package_, step, inputs_, options_.tolerance, options_.compiler, notes)
+                          : "";
       if (const Node* op = name.empty() ? nullptr : truth_.producer(name)) {
         KernelBlame found;
         found.op = op, found.method = "instrumented rebuild";

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -13,6 +14,7 @@
 #include "minify/kernel_bodies.h"
 #include "minify/kernel_file.h"
 #include "minify/reduce.h"
+#include "minify/suspects.h"
 
 namespace kiln::minify {
 namespace {
@@ -40,6 +42,15 @@ Settings quiet_settings(const MinifyOptions& options) {
   return settings;
 }
 
+// The graph of a package has no origins any more: its nodes are where errors and bisecting are to point to.
+void name_origins(Graph& graph) {
+  for (auto& node : graph.nodes) {
+    if (node->origins.empty()) node->origins.push_back({node->name, node->target, "", {}});
+    for (const auto& named : node->args)
+      if (named.arg.is_graph() && named.arg.as_graph()) name_origins(*named.arg.as_graph());
+  }
+}
+
 double of_stage(const TrialResult& result, const std::string& stage) {
   const auto found = result.seconds.find(stage);
   return found == result.seconds.end() ? 0 : found->second;
@@ -55,11 +66,13 @@ class Minifier {
         trials_(options.jobs > 0 ? options.jobs : usable_processors()),
         began_(std::chrono::steady_clock::now()) {
     start_ = program.clone();
+    name_origins(start_.graph);
     if (start_.sample_inputs.empty()) start_.sample_inputs = made_up_inputs(start_);
     // Kernels of candidates are of no use to anybody else.
     settings_.set("cache_dir", join_path(trials_.directory(), "cache"));
     trials_.limits.compile_seconds = options.timeout_seconds;
     trials_.limits.run_seconds = options.timeout_seconds / 10;
+    trials_.limits.judge_seconds = options.judge_seconds > 0 ? options.judge_seconds : options.timeout_seconds;
     trials_.limits.memory_bytes = std::max<int64_t>(free_memory() / trials_.jobs(), int64_t{1} << 30);
   }
 
@@ -69,7 +82,7 @@ class Minifier {
     MinifyResult result;
     Checkpoints checkpoints(options_, original_.torch_version);
     try {
-      baseline();
+      baseline(checkpoints);
       choose_mode();
       reduce(checkpoints);
     } catch (const Interrupted&) {
@@ -116,45 +129,128 @@ class Minifier {
                   "\n  If the failure is real, please report it with the model and the command that shows it."));
   }
 
-  double reference_seconds() {
-    const TrialResult result = trials_.run([this](const auto& entering) {
-      entering("run");
-      RecordedValues(start_, options_.custom_op_libs, 0);
-      return Failure{};
-    });
-    return of_stage(result, "run");
-  }
-
-  // Runs the program as users do, several times, and pins what it shows.
-  void baseline() {
+  // Runs the program as users do and pins what it shows.
+  void baseline(Checkpoints& checkpoints) {
     progress("the reference");
-    const double reference = reference_seconds();
-    recording_seconds_ = 10 + 3 * std::min(reference, trials_.limits.run_seconds);
+    record();
     // Compiled code is not slower than the reference; a first run without end should not cost minutes.
     trials_.limits.run_seconds =
-        std::min(trials_.limits.run_seconds, std::max(options_.least_run_seconds, 20 * reference));
+        std::min(trials_.limits.run_seconds, std::max(options_.least_run_seconds, 20 * reference_seconds_));
     progress("the whole program");
-    const ProbeOptions as_users_do = probe_options(ProbeMode::compiled, first_settings_);
+    ProbeOptions as_users_do = probe_options(ProbeMode::compiled, first_settings_);
+    as_users_do.expected = recorded_->result();
+    as_users_do.as_check = slow();
     int total = 0;
     do {
       first_ = trials_.run(task(start_, as_users_do, 1));
     } while (++total < options_.runs && !first_.failure.failed());
-    if (!first_.failure.failed()) {
-      const std::string seen = first_.failure.message.empty() ? "" : str(" (", first_.failure.message, ")");
+    check_failure(total);
+    signature_ = signature_of(first_.failure, options_.check_str);
+    say(str("The failure: ", describe(first_.failure)));
+    set_limits();
+    best_ = std::make_unique<Program>(start_.clone());
+    failure_ = first_.failure;
+    as_users_do.as_check = false;
+    if (slow() && first_.failure.stage != "compile") {
+      if (use_suspects(checkpoints))
+        as_users_do.expected = nullptr, total = 1;
+      else
+        exclude_rounding(as_users_do);
+    }
+    count_runs(as_users_do, total);
+  }
+
+  void record() {
+    const auto begin = std::chrono::steady_clock::now();
+    recorded_ =
+        RecordedValues(start_, options_.custom_op_libs, ReduceOptions{}.recorded_bytes, options_.timeout_seconds / 10);
+    reference_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+  }
+  // A program that cannot be tried a hundred times: it is bisected before it is searched.
+  bool slow() const { return reference_seconds_ > options_.slow_reference_seconds; }
+
+  // That the first run failed, and with what was asked for.
+  void check_failure(int total) const {
+    const Failure& failure = first_.failure;
+    if (!failure.failed()) {
+      const std::string seen = failure.message.empty() ? "" : str(" (", failure.message, ")");
       not_reproduced(str("the failure does not come back: in ", total, " runs the program compiles, loads, ",
                          options_.accuracy ? "runs and gives the right results" : "and runs",
                          " here; nothing to minify", seen,
                          options_.accuracy ? "" : ". Results are compared with --accuracy only"));
     }
-    if (!options_.check_str.empty() && first_.failure.message.find(options_.check_str) == std::string::npos)
+    // The reference is no part of the program: what it refuses, or has no time for, is no failure of the program.
+    if (failure.stage == "compare" && failure.kind != FailureKind::accuracy)
+      fail_user("K0685",
+                str("the program runs, but its results could not be compared with the reference: ", describe(failure),
+                    failure.code == not_judged ? "\n  --timeout S gives it more time" : ""));
+    if (!options_.check_str.empty() && failure.message.find(options_.check_str) == std::string::npos)
+      not_reproduced(str("the failure does not mention '", options_.check_str, "'; seen instead: ", describe(failure)));
+  }
+
+  // What `kiln bisect` blames, cut out of the program: the search goes on from there if it fails by itself.
+  bool use_suspects(Checkpoints& checkpoints) {
+    progress("bisecting the whole program");
+    const TrialResult found = trials_.run([this](const auto& entering) {
+      Failure out;
+      try {
+        out.message =
+            suspects_text(find_suspects(start_, probe_options(ProbeMode::compiled, first_settings_), entering));
+      } catch (const Error& error) {
+        out.kind = FailureKind::error;
+        out.message = error.message();
+      }
+      return out;
+    });
+    if (found.failure.failed()) return false;
+    const Suspects suspects = read_suspects(found.failure.message);
+    if (suspects.what.empty()) return false;
+    say(str("Bisecting blames ", suspects.what));
+    for (const std::vector<bool>& keep : suspected_parts(start_, suspects)) {
+      std::optional<Program> part = cut(start_, keep, *recorded_);
+      if (!part) continue;
+      progress(str("the suspects alone: ", count_calls(part->graph), " operators"));
+      const TrialResult result = trials_.run(task(*part, probe_options(ProbeMode::compiled, settings_), 1));
+      ++tried_;
+      if (!blamed(result.failure)) continue;
+      take_part(std::move(*part), result, checkpoints);
+      return true;
+    }
+    return false;
+  }
+
+  // Wrong values of the whole program may be NaN or of another size where they begin: bisecting has shown that they
+  // begin there. Anything else must be the same.
+  bool blamed(const Failure& failure) const {
+    if (signature_.kind != FailureKind::accuracy) return matches(signature_, failure);
+    return failure.kind == FailureKind::accuracy &&
+           (options_.check_str.empty() || failure.message.find(options_.check_str) != std::string::npos);
+  }
+
+  void take_part(Program part, const TrialResult& result, Checkpoints& checkpoints) {
+    first_ = result;
+    start_ = std::move(part);
+    recorded_.reset();
+    signature_ = signature_of(result.failure, options_.check_str);
+    failure_ = result.failure;
+    *best_ = start_.clone();
+    say(str("Cut out of the program, with the values it has there, it fails by itself: ", describe(failure_)));
+    checkpoints.offer(*best_);
+    set_limits();
+  }
+
+  // `kiln check` calls it wrong, and no operator was found that is: now with the look at how the program magnifies
+  // rounding, which takes several runs of the reference.
+  void exclude_rounding(const ProbeOptions& as_users_do) {
+    if (signature_.kind != FailureKind::accuracy) return;
+    progress("is it rounding?");
+    first_ = trials_.run(task(start_, as_users_do, 1));
+    if (!first_.failure.failed())
       not_reproduced(
-          str("the failure does not mention '", options_.check_str, "'; seen instead: ", describe(first_.failure)));
-    signature_ = signature_of(first_.failure, options_.check_str);
-    say(str("The failure: ", describe(first_.failure)));
-    set_limits(reference);
-    best_ = std::make_unique<Program>(start_.clone());
-    failure_ = first_.failure;
-    count_runs(as_users_do, total);
+          str("no operator was found that is wrong by itself, and rounding can explain what differs; nothing "
+              "to minify (",
+              first_.failure.message, ")"));
+    check_failure(2);
   }
 
   // How often it fails: compiling is deterministic, running may not be.
@@ -177,17 +273,18 @@ class Minifier {
     say(str("It comes back only sometimes: ", sometimes_, ". Every candidate gets up to ", tries_, " runs."));
   }
 
-  // Near ten times what the whole program needed; a busy machine gets more (minify/trials.h).
-  void set_limits(double reference) {
+  // Near ten times what the program needed; a busy machine gets more (minify/trials.h).
+  void set_limits() {
     const bool hung = first_.failure.kind == FailureKind::hang;
     const double compile = of_stage(first_, "compile");
-    double run = of_stage(first_, "run") + of_stage(first_, "load") + of_stage(first_, "compare");
-    if (hung) run = reference;
+    double run = of_stage(first_, "run") + of_stage(first_, "load");
+    if (hung) run = reference_seconds_;
     if (!(hung && first_.failure.stage == "compile")) trials_.limits.compile_seconds = std::max(10.0, 10 * compile);
     trials_.limits.run_seconds = std::max(1.0, 10 * run);
+    recording_seconds_ = 10 + 3 * reference_seconds_;
   }
 
-  // The cheapest mode that shows the same failure on the whole program.
+  // The cheapest mode that shows the same failure on the program. One that takes longer than compiled code is not.
   void choose_mode() {
     std::vector<ProbeMode> cheaper;
     if (signature_.kind == FailureKind::error && first_.failure.stage == "compile")
@@ -196,11 +293,18 @@ class Minifier {
       cheaper = {ProbeMode::loops};
     for (const ProbeMode mode : cheaper) {
       progress(str("does it show in mode ", probe_mode_name(mode), "?"));
+      const TrialLimits limits = trials_.limits;
+      trials_.limits.run_seconds = std::max(2.0, compiled_seconds());
       const TrialResult result = trials_.run(task(start_, probe_options(mode, settings_), tries_));
+      trials_.limits = limits;
       if (!matches(signature_, result.failure)) continue;
       mode_ = mode;
       return;
     }
+  }
+
+  double compiled_seconds() const {
+    return of_stage(first_, "compile") + of_stage(first_, "load") + of_stage(first_, "run");
   }
 
   ReduceOptions reduce_options(ProbeMode mode, Checkpoints& checkpoints) {
@@ -226,6 +330,7 @@ class Minifier {
       tried_ += reducer.tried();
       proved_ = reducer.proved();
       not_removable_ = reducer.not_removable();
+      undecided_ = reducer.undecided();
     };
     try {
       reducer.run();
@@ -248,6 +353,7 @@ class Minifier {
   void reduce(Checkpoints& checkpoints) {
     Reducer* current = nullptr;
     ReduceOptions options = reduce_options(mode_, checkpoints);
+    options.recorded = std::exchange(recorded_, std::nullopt);
     watch(current, options);
     Reducer reducer(start_.clone(), trials_, options);
     current = &reducer;
@@ -302,14 +408,17 @@ class Minifier {
     if (options_.after == "inductor") result.kernel_file = write_kernel_file();
     say(str(result.calls, result.calls == 1 ? " operator" : " operators", " left of ", count_calls(original_.graph),
             ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s"));
-    say("Wrote minimal repro out to repro.py");
+    say(result.minimal ? "Wrote minimal repro out to repro.py"
+                       : "Wrote repro out to repro.py, not shown to be minimal");
     result.program = std::move(*best_);
     return result;
   }
 
   std::string minimal_note() const {
     const int calls = count_calls(best_->graph);
-    if (!proved_ || interrupted_) return "The search was interrupted: it may not be minimal";
+    if (interrupted_) return "The search was interrupted: it may not be minimal";
+    if (!proved_)
+      return str("It may not be minimal: ", undecided_, " of the smaller programs did not end within the limits");
     const std::string some =
         not_removable_ == 0 ? ""
                             : str(" (", not_removable_, " of them cannot be left out: their results can be no inputs)");
@@ -354,7 +463,7 @@ class Minifier {
       });
     };
     try {
-      const TrialResult part = bodies(*best_, settings_), whole = bodies(start_, settings_);
+      const TrialResult part = bodies(*best_, settings_), whole = bodies(original_, settings_);
       if (part.failure.failed() || whole.failure.failed()) return "";
       return same_kernels_note(part.failure.message, whole.failure.message);
     } catch (const Interrupted&) {
@@ -364,8 +473,9 @@ class Minifier {
 
   const Program& original_;
   const MinifyOptions& options_;
-  Program start_;
-  Settings first_settings_, settings_;  // with the user's kernel cache; with one of our own
+  Program start_;                           // what the search begins with: the whole, or the part that bisecting blames
+  std::optional<RecordedValues> recorded_;  // of the whole, until the search has them
+  Settings first_settings_, settings_;      // with the user's kernel cache; with one of our own
   Trials trials_;
   std::chrono::steady_clock::time_point began_;
   TrialResult first_;
@@ -375,8 +485,8 @@ class Minifier {
   std::unique_ptr<Program> best_;
   std::string step_, sometimes_;
   int tries_ = 1, tried_ = 0;
-  int not_removable_ = 0;
-  double recording_seconds_ = 60;
+  int not_removable_ = 0, undecided_ = 0;
+  double reference_seconds_ = 0, recording_seconds_ = 60;
   bool interrupted_ = false, proved_ = false;
 };
 
