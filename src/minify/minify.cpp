@@ -163,7 +163,7 @@ class Minifier {
   void record() {
     const auto begin = std::chrono::steady_clock::now();
     recorded_ =
-        RecordedValues(start_, options_.custom_op_libs, ReduceOptions{}.recorded_bytes, options_.timeout_seconds / 10);
+        RecordedValues(start_, options_.custom_op_libs, ReduceOptions{}.recorded_bytes, options_.timeout_seconds);
     reference_seconds_ = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
   // A program that cannot be tried a hundred times: it is bisected before it is searched.
@@ -230,6 +230,7 @@ class Minifier {
   void take_part(Program part, const TrialResult& result, Checkpoints& checkpoints) {
     first_ = result;
     start_ = std::move(part);
+    part_ = true;
     recorded_.reset();
     signature_ = signature_of(result.failure, options_.check_str);
     failure_ = result.failure;
@@ -391,7 +392,8 @@ class Minifier {
     MinifyResult result;
     std::vector<std::string> notes = {str("fails with: ", describe(failure_))};
     if (tries_ > 1)
-      notes.push_back(str("fails only sometimes (the whole program in ", sometimes_, "): give it ", tries_, " runs"));
+      notes.push_back(str("fails only sometimes (", part_ ? "what bisecting blames in " : "the whole program in ",
+                          sometimes_, "): give it ", tries_, " runs"));
     notes.push_back(minimal_note());
     const std::string proved = interrupted_ ? "" : kernel_note();
     if (!proved.empty()) notes.push_back(proved);
@@ -488,6 +490,7 @@ class Minifier {
   int not_removable_ = 0, undecided_ = 0;
   double reference_seconds_ = 0, recording_seconds_ = 60;
   bool interrupted_ = false, proved_ = false;
+  bool part_ = false;  // the search begins with what bisecting blames
 };
 
 }  // namespace
