@@ -1,15 +1,15 @@
-#include "schedule/mm_template.h"
-
 #include "loop_passes/rewrite.h"
+#include "schedule/contractions.h"
+#include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
 
-MmAnswer no(std::string reason) { return {false, std::move(reason), {}}; }
+FoundContraction no(std::string reason) { return {std::nullopt, std::move(reason)}; }
 
-const Stmt* find_sum(const Body& body) {
-  const Stmt* found = nullptr;
-  for (const Stmt& stmt : body)
+Stmt* only_reduction(Body& body) {
+  Stmt* found = nullptr;
+  for (Stmt& stmt : body)
     if (stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::reduce) {
       if (found) return nullptr;
       found = &stmt;
@@ -17,7 +17,7 @@ const Stmt* find_sum(const Body& body) {
   return found;
 }
 
-// Which of the variables each value of the reduction's body depends on.
+// Which of the variables each value of the nest depends on.
 class Dependence {
  public:
   // Bodies from the outside in: what was hoisted out of the innermost one keeps its dependence.
@@ -28,7 +28,6 @@ class Dependence {
     auto found = by_value_.find(v);
     return found != by_value_.end() && found->second.count(var);
   }
-  bool depends(const Stmt& stmt, const std::string& var) const { return depends(stmt.results.at(0), var); }
 
  private:
   void add(const Body& body) {
@@ -62,8 +61,7 @@ class Dependence {
 
 }  // namespace
 
-MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
-  MmNest nest;
+FoundContraction recognise_contraction(Kernel& kernel) {
   // The chain of parallel loops: in each body the first loop. Pure statements may stand in front of it.
   std::vector<Loop*> chain;
   for (Body* body = &kernel.body;;) {
@@ -76,55 +74,74 @@ MmAnswer match_mm(Kernel& kernel, const LoopProgram&, const RangeEnv&) {
     body = &loop->loop->body;
   }
   if (chain.size() < 2) return no("fewer than two parallel loops around the sum");
-  nest.n = chain.back();
-  nest.m = chain[chain.size() - 2];
-  nest.batch.assign(chain.begin(), chain.end() - 2);
+  Loop &columns = *chain.back(), &rows = *chain[chain.size() - 2];
   if (kernel.body.size() != 1) return no("statements beside the outermost loop");
-  // What follows the n loop in the m loop is the row part; nothing may follow the loops further out: items are tiles of
+  // What follows the columns in the rows is the row part; nothing may follow the loops further out: items are tiles of
   // rows, and what comes after all rows needs all of them.
-  for (size_t i = 0; i < nest.batch.size(); ++i) {
-    const Stmt& last = nest.batch[i]->body.back();
+  for (size_t i = 0; i + 2 < chain.size(); ++i) {
+    const Stmt& last = chain[i]->body.back();
     if (last.kind != StmtKind::loop || last.loop.get() != chain[i + 1]) return no("statements after an outer loop");
   }
-  const Stmt* sum = find_sum(nest.n->body);
+  Stmt* sum = only_reduction(columns.body);
   if (!sum) return no("no single reduction in the innermost parallel loop");
-  nest.k = const_cast<Stmt*>(sum);
-  const Loop& k = *sum->loop;
+  Loop& k = *sum->loop;
   if (k.reduce != ReduceOp::sum) return no("the reduction is not a sum");
   if (k.reduce_dtype != DType::f32 && k.reduce_dtype != DType::f64) return no("the sum is not of f32 or f64");
   for (const Stmt& stmt : k.body)
     if (stmt.kind == StmtKind::loop || stmt.kind == StmtKind::store || stmt.kind == StmtKind::raise_if)
       return no("the reduction's body is not straight-line");
-  for (const Stmt& stmt : nest.n->body)
+  for (const Stmt& stmt : columns.body)
     if (stmt.kind == StmtKind::loop && &stmt != sum) return no("another loop beside the sum");
-  const Stmt* product = nullptr;
-  for (const Stmt& stmt : k.body)
-    if (stmt.results.size() == 1 && stmt.results[0] == k.yields[0]) product = &stmt;
-  if (!product || product->kind != StmtKind::op || product->op != ScalarOp::mul)
+  auto product = std::find_if(k.body.begin(), k.body.end(), [&](const Stmt& stmt) {
+    return stmt.results.size() == 1 && stmt.results[0] == k.yields[0];
+  });
+  if (product == k.body.end() || product->kind != StmtKind::op || product->op != ScalarOp::mul)
     return no("the sum is not over a product");
   std::vector<const Body*> bodies;
-  for (const Loop* loop : nest.batch) bodies.push_back(&loop->body);
-  bodies.insert(bodies.end(), {&nest.m->body, &nest.n->body, &k.body});
-  Dependence uses(bodies);
-  std::string mv = nest.m->var, nv = nest.n->var;
-  ValueId x = product->args[0], y = product->args[1];
-  auto depends = [&](ValueId v, const std::string& var) { return uses.depends(v, var); };
-  if (depends(x, nv) && !depends(y, nv)) std::swap(x, y);
-  if (depends(x, nv)) return no("both factors depend on the columns");
-  if (depends(y, mv)) return no("the factor that varies with the columns varies with the rows too");
-  if (!depends(y, nv)) return no("no factor varies with the columns");
-  nest.a = x;
-  nest.b = y;
-  for (Stmt& stmt : nest.k->loop->body) {
-    if (&stmt == product) continue;
-    bool on_m = uses.depends(stmt, mv), on_n = uses.depends(stmt, nv);
-    if (on_m && on_n) return no("a statement of the product depends on rows and columns");
-    (on_n ? nest.load_b : on_m ? nest.load_a : nest.shared).push_back(&stmt);
+  for (const Loop* loop : chain) bodies.push_back(&loop->body);
+  bodies.push_back(&k.body);
+  const Dependence uses(bodies);
+  Contraction found;
+  found.left = product->args[0], found.right = product->args[1];
+  if (uses.depends(found.left, columns.var) && !uses.depends(found.right, columns.var))
+    std::swap(found.left, found.right);
+  if (uses.depends(found.left, columns.var)) return no("both factors depend on the columns");
+  if (uses.depends(found.right, rows.var))
+    return no("the factor that varies with the columns varies with the rows too");
+  if (!uses.depends(found.right, columns.var)) return no("no factor varies with the columns");
+  std::rotate(product, product + 1, k.body.end());
+  for (auto stmt = k.body.begin(); stmt + 1 != k.body.end(); ++stmt) {
+    const ValueId made = stmt->results.at(0);
+    const bool on_rows = uses.depends(made, rows.var), on_columns = uses.depends(made, columns.var);
+    if (on_rows && on_columns) return no("a statement of the product depends on rows and columns");
+    (on_columns ? found.right_values : on_rows ? found.left_values : found.shared_values).push_back(made);
   }
-  MmAnswer answer;
-  answer.accepted = true;
-  answer.nest = nest;
-  return answer;
+  for (size_t i = 0; i + 2 < chain.size(); ++i) found.batch.push_back(chain[i]->var);
+  found.rows = {rows.var};
+  found.columns = {columns.var};
+  found.sums = {k.var};
+  return {std::move(found), ""};
+}
+
+bool find_contractions(LoopProgram& program, Log& log) {
+  bool changed = false;
+  for_each_item(program.block, [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!kernel) return;
+    bool sums = false;
+    for_each_stmt(kernel->body, [&](const Stmt& stmt) {
+      sums |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::sum;
+    });
+    if (!sums) return;
+    FoundContraction found = recognise_contraction(*kernel);
+    if (!found.contraction) {
+      log.add([&] { return Decision{"no contraction in", kernel->name, "", "", found.reason, false, ""}; });
+      return;
+    }
+    kernel->contraction = std::move(found.contraction);
+    changed = true;
+  });
+  return changed;
 }
 
 }  // namespace kiln::loops
