@@ -18,6 +18,31 @@ void check_output_option(const ParsedOptions& options) {
   check_output_folder(*path);
 }
 
+namespace {
+
+// Only .pt holds None: what else there is goes into the file, under the names that it would have beside it. Gives the
+// note that says so; empty: there is nothing to say.
+std::string leave_out_none(TensorFile& file, const std::string& path) {
+  const auto none = [](const Datum& item) { return item.is_none(); };
+  if (is_pt_file(path) || std::none_of(file.items.begin(), file.items.end(), none)) return "";
+  TensorFile kept;
+  std::vector<std::string> left;
+  for (size_t i = 0; i < file.items.size(); ++i) {
+    const std::string name = file.names.empty() ? numbered_item_name(path, i) : file.names[i];
+    if (none(file.items[i])) {
+      left.push_back(name);
+      continue;
+    }
+    kept.items.push_back(file.items[i]);
+    kept.names.push_back(name);
+  }
+  if (kept.items.empty()) return "";  // nothing to write: refused below
+  file = std::move(kept);
+  return str(path, " is without ", join(left, ", "), ": None, which only .pt can hold");
+}
+
+}  // namespace
+
 void deliver_outputs(const std::vector<Datum>& outputs, const std::vector<std::string>& keys,
                      const ParsedOptions& options) {
   const auto key = [&](size_t i) { return i < keys.size() ? keys[i] : std::string(); };
@@ -33,8 +58,10 @@ void deliver_outputs(const std::vector<Datum>& outputs, const std::vector<std::s
   TensorFile file;
   file.items = outputs;
   for (size_t i = 0; keyed && i < outputs.size(); ++i) file.names.push_back(key(i).empty() ? str(i) : key(i));
+  const std::string left_out = leave_out_none(file, *path);
   write_tensor_file(place, file, *path);
   printf("written to %s\n", path->c_str());
+  if (!left_out.empty()) fprintf(stderr, "note: %s\n", left_out.c_str());
 }
 
 }  // namespace kiln::cli

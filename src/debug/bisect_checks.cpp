@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <utility>
 
 #include "debug/step_copy.h"
 
@@ -95,19 +95,45 @@ std::string packed_from(const StepInterpreter& steps, const std::string& buffer)
   return "";
 }
 
+namespace {
+
+// splitmix64's last steps: every bit of the word reaches every bit of the result.
+uint64_t mixed(uint64_t word) {
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
+  return word ^ (word >> 31);
+}
+
+// Sums of two hashes of each element: weights have many millions of them, too many to sort or to count.
+std::pair<uint64_t, uint64_t> unordered_sum(const Tensor& tensor) {
+  const Tensor dense = tensor.as_contiguous();
+  const auto width = static_cast<size_t>(dtype_bytes(dense.dtype));
+  std::pair<uint64_t, uint64_t> sums{};
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (size_t byte = 0; byte < width; byte += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, dense.data() + static_cast<size_t>(i) * width + byte, std::min<size_t>(8, width - byte));
+      hash = mixed(hash + word);
+    }
+    sums.first += hash;
+    sums.second += mixed(hash + 0x243f6a8885a308d3u);
+  }
+  return sums;
+}
+
+}  // namespace
+
 bool same_values(const Tensor& a, const Tensor& b) {
   if (a.numel() < b.numel() || a.dtype != b.dtype) return true;  // a part: not to be told this way
-  std::map<std::string, int64_t> counts;
-  const auto count = [&](const Tensor& tensor, int64_t by) {
-    for (int64_t i = 0; i < tensor.numel(); ++i)
-      counts[std::string(
-          reinterpret_cast<const char*>(tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype)),
-          static_cast<size_t>(dtype_bytes(tensor.dtype)))] += by;
-  };
-  count(a, 1), count(b, -1);
   // What the first has more are the zeros between.
-  counts[std::string(static_cast<size_t>(dtype_bytes(a.dtype)), '\0')] -= a.numel() - b.numel();
-  return std::all_of(counts.begin(), counts.end(), [](const auto& entry) { return entry.second == 0; });
+  Tensor zero = Tensor::empty(a.dtype, {1});
+  std::memset(zero.data(), 0, static_cast<size_t>(dtype_bytes(a.dtype)));
+  auto expected = unordered_sum(b);
+  const auto one = unordered_sum(zero);
+  const auto more = static_cast<uint64_t>(a.numel() - b.numel());
+  expected.first += more * one.first, expected.second += more * one.second;
+  return unordered_sum(a) == expected;
 }
 
 std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,

@@ -20,8 +20,8 @@ std::vector<Defect> code_defects() {
                       [](std::string& unit) { edit(unit, "= k_exp\\((v[0-9]+)\\);", "= k_mul($1, $1);"); }));
   d.push_back(naming(of_class(in_code("code: write to an input that must stay", cache, {}, "slice_scatter",
                                       [](std::string& unit) {
-                                        edit(unit, "k_store_f32_n\\(b1 \\+ [^;]*, (v[0-9]+), left\\);",
-                                             "$& k_store_f32_n((f32*)buffers[0], $1, left);");
+                                        edit(unit, "k_store_f32(_n)?\\(b1 \\+ [^;]*, (v[0-9]+)(, left)?\\);",
+                                             "$& k_store_f32$1((f32*)buffers[0], $2$3);");
                                       }),
                               FaultClass::input_written),
                      "row"));
