@@ -56,6 +56,30 @@ TEST(CheckTypes, SubgraphsGetWhatTheySay) {
   EXPECT_EQ(loop("f32[2, 3]", "f32[2, 3]\n    input %f: f32[2, 3]"), "K0231: subgraph b takes 2 values and gets 1");
 }
 
+TEST(CheckTypes, WhatIsIteratedOverIsWhatTheSubgraphTakes) {
+  auto map = [](const std::string& input, const std::string& output, const std::string& result) {
+    return refusal(str("  %y: ", result, " = higher_order.map_impl(graph b {\n    input %a: ", input, "\n    %e: ",
+                       output, " = aten.exp.default(self=%a)\n    output %e\n  }, [%x], [])\n  output %y = user\n"));
+  };
+  EXPECT_EQ(map("f32[3]", "f32[3]", "f32[2, 3]"), "accepted");
+  EXPECT_EQ(map("f32[300]", "f32[300]", "f32[2, 300]"), "K0237: x is f32[2, 3], but 2 times a is f32[2, 300]");
+  EXPECT_EQ(map("f32[3]", "f32[3]", "f32[2, 2]"), "K0237: y is f32[2, 2], but 2 times e is f32[2, 3]");
+  EXPECT_EQ(map("f32[3]", "f32[3]", "f32[1, 3]"), "K0237: y is f32[1, 3], but 2 times e is f32[2, 3]");
+}
+
+TEST(CheckTypes, SizesOfSubgraphsThatSymbolsLeaveOpenAreAsserted) {
+  Program program = parse_program(
+      "program \"m\"\nsymbol s0 [2, 64] hint 5\nsymbol s1 [2, 64] hint 5\ngraph main {\n"
+      "  input %x: f32[s0, 3] = user\n  input %z: f32[s1, 3] = user\n  input %p: bool[] = user\n"
+      "  %y: f32[s1, 3] = higher_order.cond(%p, graph t {\n    input %a: f32[s0, 3]\n"
+      "    %e: f32[s0, 3] = aten.exp.default(self=%a)\n    output %e\n  }, graph f {\n    input %b: f32[s0, 3]\n"
+      "    %g: f32[s0, 3] = aten.neg.default(self=%b)\n    output %g\n  }, [%x])\n  output %y = user\n}\n");
+  resolve_operators(program.graph, {});
+  const std::string text = loops::print(lower(program));
+  EXPECT_NE(text.find("assert"), std::string::npos) << text;
+  EXPECT_NE(text.find("the program says that size 0 of y is s1, but it is s0"), std::string::npos) << text;
+}
+
 // The strides that the plan asks of an input, for what the file says of it.
 std::string input_strides(const std::string& type) {
   Program program = parse_program(str("program \"m\"\nsymbol s0 [2, 64] hint 5\ngraph main {\n  input %x: ", type,

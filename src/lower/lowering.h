@@ -31,8 +31,11 @@ class Lowering {
   void bind_fresh_sizes(const Node& node, loops::Block& block);
   // check_types.cpp: what a file says of a value must be what it gets (K0237)
   void check_results(const Node& node);
-  void check_operand(const Value& input, BufferId operand);
-  void check_same(BufferId to, BufferId from);
+  void check_operand(const Value& input, BufferId operand, loops::Block& block);
+  void check_same(BufferId to, BufferId from, loops::Block& block);
+  void check_slice(BufferId one, BufferId all, const Expr& count, loops::Block& block);
+  void assert_same_sizes(const std::vector<Expr>& said, const std::string& name, const std::vector<Expr>& given,
+                         loops::Block& block);
   // lower_calls.cpp
   void lower_call(const Node& node, loops::Block& block);
   std::vector<BufferId> write_to_copies(const Node& node, loops::Call& call, loops::Block& block);
