@@ -32,13 +32,13 @@ std::string complaints_path(const std::string& directory) { return join_path(dir
 
 // Processor time tells a loop without end from a machine with much to do; the clock is for what waits for ever (a child
 // process too: its time does not count here).
-constexpr unsigned patience = 20;
+constexpr size_t patience = 20;
 
-void limit_time(unsigned seconds) {
+void limit_time(size_t seconds) {
   itimerval timer{};
-  timer.it_value.tv_sec = seconds;
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
   setitimer(ITIMER_PROF, &timer, nullptr);
-  alarm(seconds * patience);
+  alarm(static_cast<unsigned>(seconds * patience));
 }
 
 [[noreturn]] void child(const std::vector<size_t>& indices, const WorkerOptions& options, const JudgeMutant& judge,

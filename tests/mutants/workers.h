@@ -16,7 +16,7 @@ struct Report {
 
 struct WorkerOptions {
   size_t jobs = 1;
-  unsigned seconds = 60;  // of processor time for one mutant
+  size_t seconds = 60;    // of processor time for one mutant
   size_t together = 200;  // mutants of one child
 };
 
