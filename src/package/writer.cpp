@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/leftovers.h"
 #include "base/sha256.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
@@ -113,6 +114,7 @@ std::string manifest(const PackageContents& contents) {
 }
 
 void write_sidecar(const std::string& path, const std::string& prefix, const PackageContents& contents) {
+  remove_unfinished(path);
   AtomicFile file(path);
   ZipWriter zip([&](ByteSpan bytes) { file.write(bytes); });
   zip.add(prefix + "build_id", contents.plan.build_id);
@@ -139,6 +141,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
 
   PackageWritten written;
   written.build_id = plan.build_id;
+  remove_unfinished(path);
   AtomicFile file(path);
   ZipWriter zip([&](ByteSpan bytes) {
     file.write(bytes);
