@@ -80,6 +80,39 @@ TEST(CheckTypes, SizesOfSubgraphsThatSymbolsLeaveOpenAreAsserted) {
   EXPECT_NE(text.find("the program says that size 0 of y is s1, but it is s0"), std::string::npos) << text;
 }
 
+// A number that is read from data, by what the file says of it: the loops, or the code of the refusal.
+std::string reading(const std::string& body) {
+  try {
+    Program program = parse_program(
+        "program \"m\"\nsymbol s0 [2, 64] hint 5\nsymbol u0 [0, 64] unbacked\n"
+        "symbol u1 [0, 64] unbacked\ngraph main {\n  input %x: f32[s0] = user\n"
+        "  input %n: i64[] = user\n  input %p: bool[] = user\n  input %f: f32[] = user\n" +
+        body + "}\n");
+    resolve_operators(program.graph, {});
+    return loops::print(lower(program));
+  } catch (const Error& error) {
+    return error.code();
+  }
+}
+
+TEST(CheckTypes, ANumberReadFromDataIsBoundOnceAndComparedAfterwards) {
+  auto item = [](const std::string& said, const std::string& tensor, const std::string& kind) {
+    return reading(str("  %k: ", kind, " {", said, "} = aten.item.default(self=%", tensor, ")\n  output %k = user\n"));
+  };
+  const std::string relies = "the number read from a tensor is not the one that the program relies on";
+  EXPECT_EQ(item("u0", "n", "int").find(relies), std::string::npos);
+  EXPECT_NE(item("s0", "n", "int").find(relies), std::string::npos);
+  EXPECT_NE(item("s0 == 3", "p", "boolean").find(relies), std::string::npos);
+  EXPECT_EQ(item("u0 == 1", "p", "boolean").find(relies), std::string::npos);
+  EXPECT_EQ(item("u0*2", "n", "int"), "K0304");
+  EXPECT_EQ(item("u0 + u1", "n", "int"), "K0304");
+  EXPECT_EQ(item("2.5", "f", "float"), "K0304");
+}
+
+TEST(CheckTypes, ASizeIsNotReadFromData) {
+  EXPECT_EQ(reading("  %k: int {u0} = aten.sym_size.int(self=%x, dim=0)\n  output %k = user\n"), "K0304");
+}
+
 // The strides that the plan asks of an input, for what the file says of it.
 std::string input_strides(const std::string& type) {
   Program program = parse_program(str("program \"m\"\nsymbol s0 [2, 64] hint 5\ngraph main {\n  input %x: ", type,

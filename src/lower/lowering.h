@@ -50,7 +50,7 @@ class Lowering {
   std::vector<Argument> lower_subgraph(const Graph& graph, const std::vector<Argument>& operands, loops::Block& block);
   // Gives an input of a subgraph its value; a number under another symbol than the operand's is bound here.
   void bind_operand(const Value& input, const Argument& operand, loops::Block& block);
-  void check_number(const Value& source, const Expr& expected, const std::vector<Origin>& origins, loops::Block& block);
+  void check_number(const Value& number, BufferId data, const std::vector<Origin>& origins, loops::Block& block);
   void forget_known_symbols(loops::Block& block, size_t from) const;
   void bind_symbol(const std::string& symbol, const Expr& value, loops::Block& block);
   std::string new_counter();  // the symbol of a new loop's counter
@@ -78,7 +78,8 @@ class Lowering {
   RangeEnv ranges_;
   std::map<const Value*, BufferId> buffers_;
   std::map<std::string, BufferId> by_constant_;
-  std::set<std::string> bound_;  // symbols whose values are known at this point of the program
+  std::set<std::string> bound_;                // symbols whose values are known at this point of the program
+  std::map<std::string, BufferId> read_from_;  // symbols of numbers that were read from data
   int control_flow_count_ = 0;
 };
 

@@ -64,7 +64,10 @@ class TypeCheck {
         error.locate(node->where());
         throw;
       }
-      for (const Value* result : node->results) note(*result);
+      // A number that is asked of a tensor (its size, its offset) is what the tensor says.
+      const bool asks = node->op != nullptr && node->op->kind == OpKind::symbolic && !node->op->reads_data;
+      for (const Value* result : node->results)
+        if (!asks) note(*result);
       note_assertion(*node);
       if (is_wrapper(*node)) continue;
       for (auto& named : node->args)
@@ -99,7 +102,7 @@ class TypeCheck {
 
   void check(const Node& node, const Value& value, const Expr& rule) {
     const bool floats = value.expr.is_float() || rule.is_float();
-    if (floats ? same_floats(value.expr, rule, ranges_) : agree(value.expr, rule, {value, false})) return;
+    if (floats ? same_floats(value.expr, rule, ranges_) : agree(value.expr, rule, {value, What::number})) return;
     fail_user("K0237", str("the program says that ", value.name, " is ", value.expr.text(), ", but ", node.target,
                            " gives ", rule.text()));
   }
@@ -108,7 +111,7 @@ class TypeCheck {
     const TensorType& said = value.type;
     bool same_sizes = said.sizes.size() == rule.sizes.size();
     for (size_t d = 0; same_sizes && d < said.sizes.size(); ++d)
-      same_sizes = agree(said.sizes[d], rule.sizes[d], {value, true});
+      same_sizes = agree(said.sizes[d], rule.sizes[d], {value, What::size});
     if (said.dtype != rule.dtype || !same_sizes)
       fail_user("K0237", str("the program says that ", value.name, " is ", type_text(said), ", but ", node.target,
                              " gives ", type_text(rule)));
@@ -133,19 +136,27 @@ class TypeCheck {
     for (size_t d = 0; d < said.sizes.size(); ++d) {
       std::vector<Expr> excuses = no_matter;
       excuses.push_back(compare_eq(said.sizes[d], Expr(1)));
-      if (!same(said.sizes[d], Expr(1)) && !agree(said.strides[d], rule.strides[d], {value, true, excuses}))
+      if (!same(said.sizes[d], Expr(1)) && !agree(said.strides[d], rule.strides[d], {value, What::layout, excuses}))
         return false;
     }
-    return agree(said.offset, rule.offset, {value, true, no_matter});
+    return agree(said.offset, rule.offset, {value, What::layout, no_matter});
   }
 
   // ---- what only a call can tell
   // -------------------------------------------------------------------------------------
 
+  enum class What { number, size, layout };
+
   struct Place {
     const Value& value;
-    bool may_name = false;           // an export that does not know a size or an offset gives it a symbol of its own
+    What what;
     std::vector<Expr> excuses = {};  // conditions under which a difference is none
+  };
+
+  // An export that does not know a size, a stride or an offset gives it a symbol of its own.
+  struct Name {
+    Expr meaning;
+    bool has_value = false;  // a size gives its symbol a value; a stride or an offset does not
   };
 
   struct Open {
@@ -168,7 +179,12 @@ class TypeCheck {
                                       said.text(), ", but it is ", rule.text())});
       return true;
     }
-    return place.may_name && said.is_symbol() && unknown.size() == 1 && unknown.contains(said.name());
+    const bool names = place.what != What::number && said.is_symbol() && unknown.size() == 1 &&
+                       unknown.contains(said.name()) && !mentions(rule, said.name());
+    if (!names) return false;
+    const auto [name, is_new] = names_.try_emplace(said.name(), Name{rule});
+    name->second.has_value = name->second.has_value || place.what == What::size;
+    return is_new || agree(name->second.meaning, rule, place);
   }
 
   void assert_before(Node& node, Graph& graph, const Open& one) {
@@ -186,9 +202,17 @@ class TypeCheck {
 
   // Symbols that have a value once this value is there.
   void note(const Value& value) {
-    if (is_number(value)) collect_symbols(value.expr, known_);
+    std::set<std::string> symbols;
+    if (is_number(value)) collect_symbols(value.expr, symbols);
     if (value.kind == ValueKind::tensor)
-      for (const Expr& size : value.type.sizes) collect_symbols(size, known_);
+      for (const Expr& size : value.type.sizes) collect_symbols(size, symbols);
+    for (const std::string& symbol : symbols) {
+      const auto name = names_.find(symbol);
+      if (name != names_.end() && !name->second.has_value)
+        fail_user("K0237", str("the program calls ", symbol, " both a number of ", value.name, " and ",
+                               name->second.meaning.text()));
+      known_.insert(symbol);
+    }
     for (const Value* item : value.items)
       if (item != nullptr) note(*item);
   }
@@ -213,8 +237,10 @@ class TypeCheck {
     return evaluate(a, hints_) == evaluate(b, hints_);
   }
 
+  // In the export; what is empty in some calls only has its excuse there.
   bool is_empty(const TensorType& type) const {
-    return std::any_of(type.sizes.begin(), type.sizes.end(), [&](const Expr& size) { return same(size, Expr(0)); });
+    return std::any_of(type.sizes.begin(), type.sizes.end(),
+                       [&](const Expr& size) { return !open(size) && evaluate(size, hints_) == 0; });
   }
 
   bool is_dense(const TensorType& type) const {
@@ -230,8 +256,9 @@ class TypeCheck {
   RangeEnv ranges_;
   SymbolValues hints_;
   std::set<std::string> known_;  // symbols with a value at this point of the program
-  std::vector<Expr> sure_;       // conditions that were looked at before this point
-  std::vector<Open> open_;       // of the node at hand
+  std::map<std::string, Name> names_;
+  std::vector<Expr> sure_;  // conditions that were looked at before this point
+  std::vector<Open> open_;  // of the node at hand
 };
 
 }  // namespace

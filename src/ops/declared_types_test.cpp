@@ -57,7 +57,8 @@ TEST(DeclaredTypes, ANumberIsWhatItsOperatorGives) {
 std::string asserted(const std::string& body) {
   Program program = parse_program(
       "program \"m\"\nsymbol s0 [1, 64] hint 5\nsymbol s1 [1, 64] hint 5\nsymbol u0 [0, 64] unbacked\n"
-      "symbol u1 [0, 64] unbacked\ngraph main {\n"
+      "symbol u1 [0, 64] unbacked\nsymbol u2 [0, 999] unbacked\nsymbol u3 [0, 64] unbacked\nsymbol u4 [0, 999] "
+      "unbacked\ngraph main {\n"
       "  input %x: f32[s0, 3] = user\n  input %y: f32[s1, 3] = user\n  input %n: i64[] = user\n"
       "  %k: int {u0} = aten.item.default(self=%n)\n" +
       body + "}\n");
@@ -105,6 +106,17 @@ TEST(DeclaredTypes, ANumberIsAssertedToo) {
   EXPECT_EQ(size("s0"), "");
   EXPECT_EQ(size("s1"), "s0 == s1");
   EXPECT_EQ(size("u1"), "K0237");  // a number that has a rule has no name of its own
+}
+
+TEST(DeclaredTypes, ANameStandsForOneThing) {
+  auto slices = [](const std::string& second, const std::string& more = "") {
+    return asserted("  %a: f32[u1, 3] offset {u2} = aten.slice.Tensor(self=%x, dim=0, start=%k)\n" + more +
+                    "  %b: f32" + second + " = aten.slice.Tensor(self=%y, dim=0, start=%k)\n  output %b = user\n");
+  };
+  EXPECT_EQ(slices("[u3, 3] offset {u4}"), "");
+  EXPECT_EQ(slices("[u1, 3] offset {u4}").find("u1 == "), 0u);  // u1 has a value by then
+  EXPECT_NE(slices("[u3, 3] offset {u2}"), "");                 // u2 has none: the offsets are compared
+  EXPECT_EQ(slices("[u3, 3] offset {u4}", "  %m: int {u2} = aten.item.default(self=%n)\n"), "K0237");
 }
 
 TEST(DeclaredTypes, WhatTheProgramAssertsIsNotAssertedTwice) {
