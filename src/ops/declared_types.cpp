@@ -116,7 +116,7 @@ class TypeCheck {
       fail_user("K0237", str("the program says that ", value.name, " is ", type_text(said), ", but ", node.target,
                              " gives ", type_text(rule)));
     // A library kernel makes tensors of its own, also where eager gives views (tensor_split by a tensor).
-    if (!node.op->library.empty()) return;
+    if (aliases && !node.op->library.empty()) return;
     if (is_empty(said) || same_layout(value, rule, aliases) || (!aliases && is_dense(said))) return;
     fail_user("K0242", str("the program says that ", value.name, " has the strides [", shape_text(said.strides),
                            "] and the offset ", said.offset.text(), ", but ", node.target, " gives [",

@@ -35,6 +35,16 @@ TEST(DeclaredTypes, ANewTensorMayBeLaidOutInAnyOrder) {
   EXPECT_EQ(exp("f32[2, 4]"), "K0237");
 }
 
+TEST(DeclaredTypes, SoMayWhatALibraryKernelMakes) {
+  auto top = [](const std::string& strides) {
+    return refusal(str("  %v: f32[2, 2], %i: i64[2, 2] strides [", strides,
+                       "] = aten.topk.default(self=%x, k=2)\n  output %v = user\n  output %i = user\n"));
+  };
+  EXPECT_EQ(top("2, 1"), "accepted");
+  EXPECT_EQ(top("1, 2"), "accepted");
+  EXPECT_EQ(top("2, 9"), "K0242");
+}
+
 TEST(DeclaredTypes, AViewLiesWhereItsOperatorPutsIt) {
   auto transposed = [](const std::string& layout) {
     return refusal(str("  %y: f32[3, 2] ", layout, " = aten.t.default(self=%x)\n  output %y = user\n"));
