@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/leftovers.h"
 #include "base/sha256.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
@@ -115,6 +116,7 @@ std::string manifest(const PackageContents& contents) {
 }
 
 void write_sidecar(const std::string& path, const std::string& prefix, const PackageContents& contents) {
+  remove_unfinished(path);
   AtomicFile file(path);
   ZipWriter zip([&](ByteSpan bytes) { file.write(bytes); });
   zip.add(prefix + "build_id", contents.variants.front().plan.build_id);
@@ -157,6 +159,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
 
   PackageWritten written;
   written.build_id = id;
+  remove_unfinished(path);
   AtomicFile file(path);
   ZipWriter zip([&](ByteSpan bytes) {
     file.write(bytes);
