@@ -354,8 +354,7 @@ void add_pool(Registry& r, PoolRow row) {
     // Only the average of fewer than three dimensions, computed as a mean, takes no channels.
     const bool channels = !(shared->adaptive && shared->pool == Pool::average && shared->spatial < 3);
     const size_t batch = self.size() - shared->spatial - 1;
-    std::vector<SizeNeed> needs =
-        elements_from(op_short_name(call.schema().name), self, batch + (channels ? 0 : 1));
+    std::vector<SizeNeed> needs = elements_from(op_short_name(call.schema().name), self, batch + (channels ? 0 : 1));
     return needs;
   });
   r.add(std::move(record));

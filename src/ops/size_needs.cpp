@@ -6,9 +6,7 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, const SizeNeed& need) {
-  fail_user("K0212", need.message, call.where());
-}
+[[noreturn]] void refuse(const OpCall& call, const SizeNeed& need) { fail_user("K0212", need.message, call.where()); }
 
 bool fails(const SizeNeed& need, const RangeEnv& ranges) {
   return prove_le(need.least, need.value, ranges) == Proof::no;
@@ -64,7 +62,8 @@ void require(DecomposeCall& call, const SizeNeed& need) {
 std::vector<SizeNeed> elements_along(std::string_view name, const Sizes& sizes, const std::vector<bool>& dims) {
   std::vector<SizeNeed> out;
   for (size_t d = 0; d < sizes.size(); ++d)
-    if (dims[d]) out.push_back({sizes[d], Expr(1), str(name, "(): Expected reduction dim ", d, " to have non-zero size")});
+    if (dims[d])
+      out.push_back({sizes[d], Expr(1), str(name, "(): Expected reduction dim ", d, " to have non-zero size")});
   return out;
 }
 
@@ -99,8 +98,7 @@ void register_size_needs(Registry& registry) {
   };
   record.lower = [need](LowerCall& call) { lower_need(call, need(call)); };
   record.reference = [](ReferenceCall& call) {
-    if (call.integer("value") < call.integer("least"))
-      fail_user("K0630", call.string("message"), call.node().where());
+    if (call.integer("value") < call.integer("least")) fail_user("K0630", call.string("message"), call.node().where());
   };
   registry.add(std::move(record));
 }

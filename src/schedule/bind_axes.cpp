@@ -229,7 +229,7 @@ void bind_tiled(LoopProgram& program, Kernel& kernel, const Target& target) {
 
 }  // namespace
 
-bool bind_axes(LoopProgram& program, const Target& target, Log&) {
+bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
   auto each = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
@@ -242,8 +242,9 @@ bool bind_axes(LoopProgram& program, const Target& target, Log&) {
     if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
     Binder(program, *kernel, target).run();
   };
-  for_each_item(program.init, each);
   for_each_item(program.block, each);
+  pack_for_lanes(program, log);
+  for_each_item(program.init, each);
   return true;
 }
 

@@ -15,6 +15,8 @@ struct Wish {
   BufferId buffer;
   size_t dim;
   double weight;
+  const Kernel* kernel;  // whose
+  bool store;            // it writes the buffer; else it reads it
 };
 
 // The loops of a kernel that is one nest: parallel ones around sums.
@@ -67,10 +69,11 @@ class Layouts {
         wishes_of(*kernel);
         relate(*kernel);
       }
-    const std::set<BufferId> changed = choose();
-    if (changed.empty()) return false;
+    if (wishes_.empty()) return false;
+    const std::set<BufferId> followed = choose();
     for (Item& item : program_.block)
-      if (auto* kernel = std::get_if<Kernel>(&item.what)) reorder_loops(*kernel, changed);
+      if (auto* kernel = std::get_if<Kernel>(&item.what)) reorder_loops(*kernel, followed);
+    copy_what_is_pinned();
     return true;
   }
 
@@ -137,11 +140,12 @@ class Layouts {
           (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
         channels = loop;
     if (!channels || estimate(channels->extent, program_) < 8) return;
-    if (const auto d = dim_of(*nest->store, channels->var)) wishes_.push_back({nest->store->buffer, *d, work});
-    if (const auto d = dim_of(*input, channels->var)) wishes_.push_back({input->buffer, *d, work});  // one by one
+    if (const auto d = dim_of(*nest->store, channels->var))
+      wishes_.push_back({nest->store->buffer, *d, work, &kernel, true});
+    if (const auto d = dim_of(*input, channels->var)) wishes_.push_back({input->buffer, *d, work, &kernel, false});
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
-        wishes_.push_back({input->buffer, *d, work});
+        wishes_.push_back({input->buffer, *d, work, &kernel, false});
   }
 
   // ---- Buffers that are read and written alike
@@ -153,7 +157,8 @@ class Layouts {
   void relate(const Kernel& kernel) {
     std::vector<const Stmt*> touching;
     for_each_stmt(kernel.body, [&](const Stmt& stmt) {
-      if ((stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) && free(stmt.buffer)) touching.push_back(&stmt);
+      const bool access = stmt.kind == StmtKind::load || stmt.kind == StmtKind::store;
+      if (access && !fixed(stmt.buffer) && buffer(stmt.buffer).sizes.size() >= 3) touching.push_back(&stmt);
     });
     for (const Stmt* a : touching)
       for (const Stmt* b : touching) {
@@ -173,26 +178,30 @@ class Layouts {
       }
   }
 
+  // The buffers that now are as the sums want them, whoever laid them out.
   std::set<BufferId> choose() {
     std::map<int, std::map<size_t, double>> votes;
-    for (const Wish& wish : wishes_)
-      if (free(wish.buffer)) votes[find(wish.buffer)][wish.dim] += wish.weight;
-    std::set<BufferId> changed;
+    for (const Wish& wish : wishes_) votes[find(wish.buffer)][wish.dim] += wish.weight;
+    std::set<BufferId> followed;
     for (size_t i = 0; i < program_.buffers.size(); ++i) {
       const auto id = static_cast<BufferId>(i);
-      if (!free(id)) continue;
       const auto found = votes.find(find(id));
-      if (found == votes.end()) continue;
+      if (found == votes.end() || fixed(id)) continue;
       const size_t dim = std::max_element(found->second.begin(), found->second.end(), [](const auto& a, const auto& b) {
                            return a.second < b.second;
                          })->first;
-      if (make_innermost(program_.buffers[i], dim)) changed.insert(id);
+      if (free(id)) make_innermost(program_.buffers[i], dim);
+      if (innermost(id, dim)) followed.insert(id);
     }
-    return changed;
+    return followed;
+  }
+  bool innermost(BufferId id, size_t dim) const {
+    const Buffer& b = buffer(id);
+    return dim < b.sizes.size() && b.strides[dim].is_constant(1) && !b.sizes[dim].is_constant(1);
   }
 
-  bool make_innermost(Buffer& b, size_t dim) {
-    if (dim + 1 >= b.sizes.size() || b.sizes[dim].is_constant(1)) return false;
+  void make_innermost(Buffer& b, size_t dim) {
+    if (dim + 1 >= b.sizes.size() || b.sizes[dim].is_constant(1)) return;
     Expr dense = b.sizes[dim];
     b.strides[dim] = 1;
     for (size_t d = b.sizes.size(); d-- > 0;) {
@@ -204,12 +213,92 @@ class Layouts {
       return Decision{"lay out", b.name, "", "", str("dimension ", dim, " innermost, for the sums over products"),
                       true,      ""};
     });
-    return true;
+  }
+
+  // ---- What the user sees
+  // ---------------------------------------------------------------------------------------------------------
+  // A picture that comes or goes in another order is copied: once, where the sums read each of its elements many times.
+  void copy_what_is_pinned() {
+    Block out;
+    std::map<BufferId, BufferId> copies;  // of inputs, made so far
+    for (Item& item : program_.block) {
+      auto* kernel = std::get_if<Kernel>(&item.what);
+      std::optional<Kernel> after;
+      for (const Wish& wish : wishes_) {
+        if (!kernel || wish.kernel != kernel || innermost(wish.buffer, wish.dim)) continue;
+        const BufferRole role = buffer(wish.buffer).role;
+        if (wish.store ? role != BufferRole::output : role != BufferRole::input || buffer(wish.buffer).mutated)
+          continue;
+        if (wish.store) {
+          const BufferId own = copy_of(wish);
+          replace(*kernel, StmtKind::store, wish.buffer, own);
+          reorder_loops(*kernel, {own});
+          after = copying(own, wish.buffer, *kernel);
+          continue;
+        }
+        auto [copy, fresh] = copies.try_emplace(wish.buffer, no_buffer);
+        if (fresh) {
+          copy->second = copy_of(wish);
+          out.push_back(Item{copying(wish.buffer, copy->second, *kernel)});
+        }
+        if (innermost(copy->second, wish.dim)) replace(*kernel, StmtKind::load, wish.buffer, copy->second);
+      }
+      out.push_back(std::move(item));
+      if (after) out.push_back(Item{std::move(*after)});
+    }
+    program_.block = std::move(out);
+  }
+
+  BufferId copy_of(const Wish& wish) {
+    Buffer copy = buffer(wish.buffer);
+    copy.name += "_channels_last";
+    copy.role = BufferRole::temp;
+    copy.position = -1;
+    copy.offset = 0;
+    make_innermost(copy, wish.dim);
+    return program_.add_buffer(std::move(copy));
+  }
+
+  static void replace(Kernel& kernel, StmtKind kind, BufferId from, BufferId to) {
+    for_each_stmt(kernel.body, [&](Stmt& stmt) {
+      if (stmt.kind == kind && stmt.buffer == from) stmt.buffer = to;
+    });
+  }
+
+  Kernel copying(BufferId from, BufferId to, const Kernel& like) {
+    Kernel copy;
+    copy.name = str("copy_", buffer(to).name);
+    copy.op_names = {"layout"};
+    copy.origins = like.origins;
+    Stmt load, store;
+    load.kind = StmtKind::load, store.kind = StmtKind::store;
+    load.dtype = store.dtype = buffer(from).dtype;
+    load.buffer = from, store.buffer = to;
+    load.results = {new_value(copy, load.dtype)};
+    store.args = load.results;
+    for (size_t d = 0; d < buffer(from).sizes.size(); ++d) load.index.push_back(Expr::symbol(str("i", d)));
+    store.index = load.index;
+    Body body;
+    body.push_back(std::move(load));
+    body.push_back(std::move(store));
+    for (size_t d = buffer(from).sizes.size(); d-- > 0;) {
+      Stmt loop;
+      loop.kind = StmtKind::loop;
+      loop.loop = std::make_unique<Loop>();
+      loop.loop->var = str("i", d);
+      loop.loop->extent = buffer(from).sizes[d];
+      loop.loop->body = std::move(body);
+      body = Body();
+      body.push_back(std::move(loop));
+    }
+    copy.body = std::move(body);
+    reorder_loops(copy, {to});
+    return copy;
   }
 
   // ---- Loops
   // --------------------------------------------------------------------------------------------------------------
-  void reorder_loops(Kernel& kernel, const std::set<BufferId>& changed) {
+  void reorder_loops(Kernel& kernel, const std::set<BufferId>& followed) {
     std::vector<Loop*> chain;
     for (Body* body = &kernel.body;
          body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->role == AxisRole::parallel;
@@ -218,7 +307,7 @@ class Layouts {
     if (chain.size() < 2) return;
     const Stmt* store = nullptr;
     for_each_stmt(kernel.body, [&](const Stmt& stmt) {
-      if (stmt.kind == StmtKind::store && changed.count(stmt.buffer)) store = &stmt;
+      if (stmt.kind == StmtKind::store && followed.count(stmt.buffer)) store = &stmt;
     });
     if (!store) return;
     for (const Loop* loop : chain)

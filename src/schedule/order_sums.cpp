@@ -21,6 +21,25 @@ void order(Loop& loop, bool inside_lanes) {
   if (inside_lanes) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
 }
 
+// A sum whose terms are sums themselves, in lanes: where there are more terms than a few, the outermost one adds up in
+// f64, so that what nested sums of f32 lose does not add up.
+constexpr int64_t few_terms = 16;
+
+bool of_sums(const Loop& loop) {
+  return loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum && loop.reduce_dtype == DType::f32 &&
+         std::any_of(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) {
+           return stmt.loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::sum;
+         });
+}
+
+int64_t terms_of(const Loop& loop) {
+  if (!loop.extent.is_constant()) return INT32_MAX;
+  int64_t inner = 1;
+  for (const Stmt& stmt : loop.body)
+    if (stmt.loop) inner = std::max(inner, terms_of(*stmt.loop));
+  return std::min<int64_t>(INT32_MAX, loop.extent.value() * inner);
+}
+
 // The nested sums of a tile go on adding to one accumulator, until a block is full: the outermost of them whose
 // iterations are short enough restarts it with each.
 void order_tile(Body& columns, const std::vector<std::string>& sums) {
@@ -49,7 +68,7 @@ void order_tile(Body& columns, const std::vector<std::string>& sums) {
   }
 }
 
-void visit(Body& body, const Kernel& kernel, bool inside_lanes) {
+void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false) {
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
     if (!stmt.loop) continue;
@@ -59,9 +78,14 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes) {
       continue;
     }
     order(loop, inside_lanes);
+    if (inside_lanes && !inside_sum && of_sums(loop) && terms_of(loop) > few_terms) {
+      loop.order.block = std::max<int64_t>(1, loop.order.block);
+      loop.order.meet = DType::f64;
+    }
     const bool lanes = inside_lanes || loop.directives.binding == Binding::lane;
-    visit(loop.body, kernel, lanes);
-    visit(loop.after, kernel, lanes);
+    const bool sum = inside_sum || (loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum);
+    visit(loop.body, kernel, lanes, sum);
+    visit(loop.after, kernel, lanes, sum);
   }
 }
 

@@ -64,23 +64,29 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   packed.name = source.name + "_packed";
   packed.dtype = source.dtype;
   packed.role = BufferRole::derived;
-  // [panel, terms…, column of the panel]; columns beyond the last are zeros.
+  // [panel, terms…, column of the panel]; columns beyond the last are zeros. Where one panel holds all there is no
+  // first dimension.
   const Expr columns = find_loop(kernel.body, packing.columns)->extent, width(packing.panel);
   const Expr column = Expr::symbol(packing.columns);
-  packed.sizes = {ceildiv(columns, packing.panel)};
-  std::vector<Expr> place = {Expr::symbol("i0")}, where = {floordiv(column, width)};
+  const bool one = columns.is_constant() && columns.value() <= packing.panel;
+  std::vector<Expr> place, where;
+  auto next = [&] { return Expr::symbol(str("i", place.size())); };
+  if (!one) {
+    packed.sizes.push_back(ceildiv(columns, packing.panel));
+    place.push_back(next());
+    where.push_back(floordiv(column, width));
+  }
   Substitution rename;
   for (const std::string& var : packing.terms) {
-    const Expr fresh = Expr::symbol(str("i", place.size()));
-    rename[var] = fresh;
-    place.push_back(fresh);
+    rename[var] = next();
+    place.push_back(next());
     where.push_back(Expr::symbol(var));
     packed.sizes.push_back(find_loop(kernel.body, var)->extent);
   }
-  const Expr last = Expr::symbol(str("i", place.size())), copied = place[0] * width + last;
+  const Expr copied = one ? next() : place[0] * width + next();
   rename[packing.columns] = copied;
-  place.push_back(last);
-  where.push_back(mod(column, width));
+  place.push_back(next());
+  where.push_back(one ? column : mod(column, width));
   packed.sizes.push_back(width);
   packed.strides.assign(packed.sizes.size(), Expr(1));
   for (size_t d = packed.sizes.size(); d-- > 1;) packed.strides[d - 1] = packed.strides[d] * packed.sizes[d];

@@ -26,8 +26,10 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log);
 // Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
 bool collapse_loops(LoopProgram& program, Log& log);
 
-// Binds axes to items and lanes. From here on every kernel has a schedule.
+// Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
+
+bool pack_for_lanes(LoopProgram& program, Log& log);  // of bind_axes
 
 // Sums of f32 outside of lanes are added up in f64.
 bool widen_sums(LoopProgram& program, Log& log);

@@ -60,4 +60,65 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log) {
   return changed;
 }
 
+namespace {
+
+// The first load of a weight, inside of the sums that run in these lanes, whose elements lie apart for the lanes.
+std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const LoopProgram& program) {
+  if (!lanes.extent.is_constant()) return {};
+  const RangeEnv env = kernel_ranges(kernel, program);
+  std::optional<Packing> found;
+  std::vector<const Loop*> sums;
+  std::function<void(const Body&)> visit = [&](const Body& body) {
+    for (const Stmt& stmt : body) {
+      if (stmt.loop) {
+        sums.push_back(stmt.loop.get());
+        visit(stmt.loop->body);
+        sums.pop_back();
+      }
+      if (found || stmt.kind != StmtKind::load || stmt.mask != no_value || sums.empty()) continue;
+      const Buffer& source = program.buffers[static_cast<size_t>(stmt.buffer)];
+      const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+      const auto along = affine_in(address_of(stmt, program, env), lanes.var);
+      if (!fixed || !along || !along->coefficient.is_constant() || std::abs(along->coefficient.value()) < 2) continue;
+      Packing packing{&stmt, {}, lanes.var, lanes.extent.value()};
+      std::set<std::string> symbols, known = {lanes.var};
+      bool constant = true;
+      for (const Loop* sum : sums) {
+        packing.terms.push_back(sum->var);
+        known.insert(sum->var);
+        constant &= sum->extent.is_constant();
+      }
+      for (const Expr& e : stmt.index) collect_symbols(e, symbols);
+      if (constant && std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) found = packing;
+    }
+  };
+  visit(lanes.body);
+  return found;
+}
+
+}  // namespace
+
+bool pack_for_lanes(LoopProgram& program, Log& log) {
+  bool changed = false;
+  for_each_item(program.block, [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!kernel || (kernel->schedule && kernel->schedule->tile.rows > 0)) return;
+    std::vector<const Loop*> lanes;
+    for_each_stmt(kernel->body, [&](const Stmt& stmt) {
+      if (stmt.loop && stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::lane)
+        lanes.push_back(stmt.loop.get());
+    });
+    for (const Loop* loop : lanes)
+      while (const auto packing = packing_of(*kernel, *loop, program)) {
+        const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
+        pack(program, *kernel, *packing);
+        changed = true;
+        log.add([&] {
+          return Decision{"pack", source, "for", kernel->name, "its elements lie apart for the lanes", true, ""};
+        });
+      }
+  });
+  return changed;
+}
+
 }  // namespace kiln::loops
