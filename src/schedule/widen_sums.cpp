@@ -1,6 +1,8 @@
 // Sums of f32 that run one number at a time (outside and around lanes) are added up in f64: there it costs nothing, and
 // a long sum is then as exact as a matrix product's blocked one. So are means and variances, as eager's are. Sums over
-// lanes stay as they are: they have many accumulators, and wider ones would halve the lanes.
+// lanes stay as they are: they have many accumulators, and wider ones would halve the lanes. So do sums that lanes run
+// around, unless their terms are sums themselves and no weight is among them: what is not a layer of a model is seldom
+// large, and is then as exact as it can be.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -9,7 +11,7 @@ namespace {
 
 class SumWidener {
  public:
-  explicit SumWidener(Kernel& kernel) : kernel_(kernel) {}
+  SumWidener(Kernel& kernel, const LoopProgram& program) : kernel_(kernel), program_(program) {}
   bool run() {
     visit(kernel_.body);
     return changed_;
@@ -24,6 +26,7 @@ class SumWidener {
         visit(stmt.loop->body);
         visit(stmt.loop->after);
       }
+      if (lane && stmt.loop->role == AxisRole::parallel && !tiled()) visit_lanes(stmt.loop->body);
       bool widens = loop && !lane && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce_dtype == DType::f32 &&
                     (stmt.loop->reduce == ReduceOp::sum || stmt.loop->reduce == ReduceOp::welford);
       if (!widens) {
@@ -40,6 +43,37 @@ class SumWidener {
       }
     }
     body = std::move(out);
+  }
+
+  bool tiled() const { return kernel_.schedule && kernel_.schedule->tile.rows > 0; }
+
+  void visit_lanes(Body& body) {
+    Body out;
+    for (Stmt& stmt : body) {
+      const bool widens = stmt.loop && sum_of_sums(*stmt.loop) && !reads_weights(stmt.loop->body);
+      if (!widens) {
+        out.push_back(std::move(stmt));
+        continue;
+      }
+      Body one;
+      one.push_back(std::move(stmt));
+      visit(one);
+      for (Stmt& made : one) out.push_back(std::move(made));
+    }
+    body = std::move(out);
+  }
+  static bool sum_of_sums(const Loop& loop) {
+    return loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum && loop.reduce_dtype == DType::f32 &&
+           std::any_of(loop.body.begin(), loop.body.end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+  }
+  bool reads_weights(const Body& body) const {
+    bool found = false;
+    for_each_stmt(body, [&](const Stmt& stmt) {
+      if (stmt.kind != StmtKind::load) return;
+      const BufferRole role = program_.buffers[static_cast<size_t>(stmt.buffer)].role;
+      found |= role == BufferRole::constant || role == BufferRole::derived;
+    });
+    return found;
   }
 
   void widen(Stmt& stmt) {
@@ -91,21 +125,22 @@ class SumWidener {
   }
 
   Kernel& kernel_;
+  const LoopProgram& program_;
   std::map<ValueId, ValueId> wide_of_;  // a sum rounded to f32 -> the sum
   bool changed_ = false;
 };
 
-bool widen_block(Block& block) {
+bool widen_block(Block& block, const LoopProgram& program) {
   bool changed = false;
   for (Item& item : block) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) {
-      changed |= SumWidener(*kernel).run();
+      changed |= SumWidener(*kernel, program).run();
     } else if (auto* cond = std::get_if<Cond>(&item.what)) {
-      changed |= widen_block(*cond->then_block);
-      changed |= widen_block(*cond->else_block);
+      changed |= widen_block(*cond->then_block, program);
+      changed |= widen_block(*cond->else_block, program);
     } else if (auto* loop = std::get_if<While>(&item.what)) {
-      changed |= widen_block(*loop->condition_block);
-      changed |= widen_block(*loop->body_block);
+      changed |= widen_block(*loop->condition_block, program);
+      changed |= widen_block(*loop->body_block, program);
     }
   }
   return changed;
@@ -114,7 +149,7 @@ bool widen_block(Block& block) {
 }  // namespace
 
 bool widen_sums(LoopProgram& program, Log&) {
-  bool init = widen_block(program.init), main = widen_block(program.block);
+  bool init = widen_block(program.init, program), main = widen_block(program.block, program);
   return init || main;
 }
 
