@@ -117,6 +117,8 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::remove_dead_kernels>},
       {"inject_fused_fault", Stage::schedule, "as inject_fault, for faults of two operators in one merged kernel",
        [](State& s) { return loops::inject_fault(s.loops, s.fault, true); }},
+      {"split_variances", Stage::schedule, "after merging, which wants one loop for a norm's statistics, not two",
+       loop_pass<loops::split_variances>},
       {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product",
        loop_pass<loops::hoist_invariants>},
       {"find_contractions", Stage::schedule, "on whole nests, before their axes are split: from here on they are known",

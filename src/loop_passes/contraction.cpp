@@ -1,5 +1,7 @@
 #include "loop_passes/contraction.h"
 
+#include "loop_passes/rewrite.h"
+
 namespace kiln::loops {
 
 bool is_contraction(const Loop& loop, const std::vector<const Loop*>& enclosing) {
@@ -65,6 +67,38 @@ bool is_tileable(const Body& body) {
   const auto loops = std::count_if(chain.back()->begin(), chain.back()->end(),
                                    [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
   return loops == 1;
+}
+
+namespace {
+const Stmt* first_loop(const Body& body) {
+  const auto loop =
+      std::find_if(body.begin(), body.end(), [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
+  return loop == body.end() ? nullptr : &*loop;
+}
+}  // namespace
+
+bool needs_whole_rows(const Body& body) {
+  const Body* around = nullptr;  // the body that holds the innermost parallel loop, the columns
+  const Stmt* columns = nullptr;
+  for (const Body* at = &body;;) {
+    const Stmt* loop = first_loop(*at);
+    if (!loop || loop->loop->role != AxisRole::parallel) break;
+    around = at, columns = loop;
+    at = &loop->loop->body;
+  }
+  return columns && columns != &around->back();
+}
+
+double products_of_a_row(const Body& body, const LoopProgram& program) {
+  double columns = 1, terms = 1;
+  for (const Stmt* loop = first_loop(body); loop; loop = first_loop(loop->loop->body)) {
+    const double extent = std::max(1.0, estimate(loop->loop->extent, program));
+    if (loop->loop->role == AxisRole::parallel)
+      columns = extent;
+    else
+      terms *= extent;
+  }
+  return columns * terms;
 }
 
 }  // namespace kiln::loops

@@ -10,5 +10,8 @@ bool has_contraction(const Body& body);
 // The nest around the first sum is one that can run in tiles: parallel loops, nothing written in front of them, nothing
 // after the outer ones.
 bool is_tileable(const Body& body);
+// Of such a nest: whether something follows the columns of a row, and how many products a row takes.
+bool needs_whole_rows(const Body& body);
+double products_of_a_row(const Body& body, const LoopProgram& program);
 
 }  // namespace kiln::loops

@@ -6,8 +6,9 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int window = 24;              // how far back a partner is looked for
-constexpr size_t largest_kernel = 400;  // statements: beyond that the compiler's time grows faster than the gain
+constexpr int window = 24;                  // how far back a partner is looked for
+constexpr double large_matrix = 128 << 10;  // elements: more are not read again from the nearest cache
+constexpr size_t largest_kernel = 400;      // statements: beyond that the compiler's time grows faster than the gain
 
 size_t statements(const Kernel& kernel) {
   size_t count = 0;
@@ -96,6 +97,9 @@ class Merger {
     for (const Kernel* part : {&a, &b})
       if (has_contraction(part->body) && is_tileable(part->body) && !is_tileable(merged.body))
         return refuse(a, b, "the matrix product could no longer run in tiles");
+    if (has_contraction(a.body) && is_tileable(a.body) && !needs_whole_rows(a.body) && needs_whole_rows(merged.body) &&
+        products_of_a_row(a.body, program_) > large_matrix)
+      return refuse(a, b, "the matrix would have to pass once for every few rows");
     log_.add([&] { return Decision{"merge", b.name, "into", a.name, reason, true, ""}; });
     size_t keep = up ? first : second, drop = up ? second : first;
     block[keep].what = std::move(merged);

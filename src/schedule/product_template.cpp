@@ -109,7 +109,11 @@ class Product : public Template {
                  tiles = std::ceil(at_least_one(estimate(nest.row_count(), program)) / static_cast<double>(tile.rows));
     const double wide = tile.beside ? std::min(columns, static_cast<double>(tile.vectors * target.lanes)) : columns;
     const double work = static_cast<double>(tile.rows) * wide * terms;
-    tile.high = static_cast<int64_t>(std::clamp(std::floor(item_work / work), 1.0, tiles));
+    // Where an item runs through all columns, the columns' factor passes once for it: the more rows the better, as long
+    // as there are items for the threads.
+    const double high = tile.beside ? std::floor(item_work / work)
+                                    : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
+    tile.high = static_cast<int64_t>(std::clamp(high, 1.0, tiles));
   }
 };
 

@@ -17,6 +17,9 @@ bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: 
 // Lays out temporaries for the sums over products (channels last), and orders loops along them.
 bool choose_layouts(LoopProgram& program, Log& log);
 
+// Means and variances become two sums, which can run in lanes.
+bool split_variances(LoopProgram& program, Log& log);
+
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 

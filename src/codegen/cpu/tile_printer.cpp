@@ -135,24 +135,21 @@ void TilePrinter::print() {
   p_.close();
 }
 
-// Where whole rows are needed the columns run inside of the tiles' rows; else a panel of columns stays in the cache
-// while the rows pass.
+// A panel of columns stays in the cache while the rows of the item pass; what needs whole rows follows when all panels
+// are done.
 void TilePrinter::print_item() {
   const std::string next = str("for (i64 m0 = m_begin; m0 < m_end; m0 += ", tile_.rows, ")");
-  if (nest_.whole_rows()) {
-    p_.open(next);
-    print_rows_of_tile();
-    print_columns([&](int64_t vectors, const std::string& left) { print_tile(vectors, left); });
-    print_row_part();
-    p_.close();
-    return;
-  }
   print_columns([&](int64_t vectors, const std::string& left) {
     p_.open(next);
     print_rows_of_tile();
     print_tile(vectors, left);
     p_.close();
   });
+  if (!nest_.whole_rows()) return;
+  p_.open(next);
+  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);"));
+  print_row_part();
+  p_.close();
 }
 
 void TilePrinter::print_columns(const std::function<void(int64_t, const std::string&)>& tile) {

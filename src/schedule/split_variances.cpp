@@ -1,0 +1,179 @@
+// Mean and variance, found one element at a time with a division in each step, become two sums, which run in lanes: the
+// mean first, then the squares of what differs from it. Both in f64, so that nothing is lost against the other way.
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// The nested loops of a welford reduction, outermost first: each but the innermost yields what the next one gives.
+std::vector<const Loop*> levels_of(const Stmt& stmt) {
+  std::vector<const Loop*> out;
+  for (const Stmt* at = &stmt; at;) {
+    const Loop& loop = *at->loop;
+    out.push_back(&loop);
+    const Stmt* inner = nullptr;
+    for (const Stmt& s : loop.body) {
+      if (s.kind == StmtKind::loop && inner) return {};
+      if (s.kind == StmtKind::loop) inner = &s;
+      if (s.kind == StmtKind::store || s.kind == StmtKind::raise_if || s.kind == StmtKind::check_index ||
+          s.kind == StmtKind::random)
+        return {};
+    }
+    if (!inner) return loop.yields.size() == 1 ? out : std::vector<const Loop*>();
+    const bool same = inner->loop->role == AxisRole::reduce && inner->loop->reduce == ReduceOp::welford &&
+                      inner->results == loop.yields && &loop.body.back() == inner;
+    if (!same) return {};
+    at = inner;
+  }
+  return {};
+}
+
+class Splitter {
+ public:
+  Splitter(Kernel& kernel, const LoopProgram& program)
+      : kernel_(kernel), ranges_(program.ranges()), used_(variables_of(kernel)) {}
+
+  bool visit(Body& body) {
+    bool changed = false;
+    Body out;
+    for (Stmt& stmt : body) {
+      if (stmt.loop) {
+        changed |= visit(stmt.loop->body);
+        changed |= visit(stmt.loop->after);
+      }
+      if (stmt.loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::welford &&
+          split(stmt, out))
+        changed = true;
+      else
+        out.push_back(std::move(stmt));
+    }
+    body = std::move(out);
+    return changed;
+  }
+
+ private:
+  bool split(const Stmt& stmt, Body& out) {
+    const std::vector<const Loop*> levels = levels_of(stmt);
+    if (levels.empty()) return false;
+    Expr count = 1;
+    for (const Loop* loop : levels) {
+      if (range_of(loop->extent, ranges_).low < 1) return false;  // of nothing there is no mean
+      count = count * loop->extent;
+    }
+    const DType dtype = stmt.loop->reduce_dtype;
+    const ValueId number = index(count, out);
+    const ValueId sum = sum_of(levels, no_value, out);
+    const ValueId mean = op(ScalarOp::div, {sum, number}, out);
+    const ValueId squares = sum_of(levels, mean, out);
+    const ValueId made[] = {mean, squares, number};
+    for (size_t i = 0; i < stmt.results.size(); ++i) {
+      Stmt result;
+      result.kind = StmtKind::op;
+      result.op = ScalarOp::cast;
+      result.dtype = dtype;
+      result.args = {made[i]};
+      result.results = {stmt.results[i]};
+      out.push_back(std::move(result));
+    }
+    return true;
+  }
+
+  // A copy of the loops that sums up their values, or (with a mean) the squares of how far they are from it.
+  ValueId sum_of(const std::vector<const Loop*>& levels, ValueId mean, Body& out) {
+    Copier copier(kernel_, kernel_, used_);
+    for (size_t v = 0; v < kernel_.value_types.size(); ++v)
+      copier.values[static_cast<ValueId>(v)] = static_cast<ValueId>(v);
+    for (const Loop* loop : levels)
+      for_each_stmt(loop->body, [&](const Stmt& s) {
+        for (ValueId v : s.results) copier.values.erase(v);
+      });
+    const ValueId total = level(levels, 0, mean, copier, out);
+    return total;
+  }
+
+  ValueId level(const std::vector<const Loop*>& levels, size_t depth, ValueId mean, Copier& copier, Body& out) {
+    const Loop& source = *levels[depth];
+    Stmt stmt;
+    stmt.kind = StmtKind::loop;
+    stmt.dtype = DType::f64;
+    stmt.results = {new_value(kernel_, DType::f64)};
+    stmt.loop = std::make_unique<Loop>();
+    Loop& loop = *stmt.loop;
+    loop.var = fresh(source.var);
+    loop.extent = copier.expr(source.extent);
+    loop.role = AxisRole::reduce;
+    loop.reduce = ReduceOp::sum;
+    loop.reduce_dtype = DType::f64;
+    copier.variables[source.var] = Expr::symbol(loop.var);
+    for (const Stmt& s : source.body)
+      if (s.kind != StmtKind::loop) loop.body.push_back(copier.copy(s, loop.body));
+    if (depth + 1 < levels.size()) {
+      loop.yields = {level(levels, depth + 1, mean, copier, loop.body)};
+    } else {
+      ValueId term = cast(copier.value(source.yields[0]), loop.body);
+      if (mean != no_value) {
+        const ValueId off = op(ScalarOp::sub, {term, mean}, loop.body);
+        term = op(ScalarOp::mul, {off, off}, loop.body);
+      }
+      loop.yields = {term};
+    }
+    const ValueId result = stmt.results[0];
+    out.push_back(std::move(stmt));
+    return result;
+  }
+
+  std::string fresh(const std::string& like) {
+    int n = 0;
+    while (!used_.insert(str(like, "_", n)).second) ++n;
+    return str(like, "_", n);
+  }
+  ValueId cast(ValueId v, Body& out) {
+    if (kernel_.value_types[static_cast<size_t>(v)] == DType::f64) return v;
+    Stmt stmt;
+    stmt.kind = StmtKind::op;
+    stmt.op = ScalarOp::cast;
+    stmt.dtype = DType::f64;
+    stmt.args = {v};
+    stmt.results = {new_value(kernel_, DType::f64)};
+    out.push_back(std::move(stmt));
+    return out.back().results[0];
+  }
+  ValueId op(ScalarOp which, std::vector<ValueId> args, Body& out) {
+    Stmt stmt;
+    stmt.kind = StmtKind::op;
+    stmt.op = which;
+    stmt.dtype = DType::f64;
+    stmt.args = std::move(args);
+    stmt.results = {new_value(kernel_, DType::f64)};
+    out.push_back(std::move(stmt));
+    return out.back().results[0];
+  }
+  ValueId index(const Expr& e, Body& out) {
+    Stmt stmt;
+    stmt.kind = StmtKind::index_value;
+    stmt.dtype = DType::f64;
+    stmt.expr = e;
+    stmt.results = {new_value(kernel_, DType::f64)};
+    out.push_back(std::move(stmt));
+    return out.back().results[0];
+  }
+
+  Kernel& kernel_;
+  RangeEnv ranges_;
+  std::set<std::string> used_;
+};
+
+}  // namespace
+
+bool split_variances(LoopProgram& program, Log&) {
+  bool changed = false;
+  auto each = [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Splitter(*kernel, program).visit(kernel->body);
+  };
+  for_each_item(program.init, each);
+  for_each_item(program.block, each);
+  return changed;
+}
+
+}  // namespace kiln::loops
