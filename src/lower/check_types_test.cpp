@@ -38,6 +38,8 @@ TEST(CheckTypes, ArgumentsComeOnceAndResultsAreNamed) {
             "K0201: aten.exp.default: argument self is given twice");
   EXPECT_EQ(refusal("  aten.exp.default(self=%x) named e\n  output %x = user\n"),
             "K0237: the program leaves out what aten.exp.default gives");
+  EXPECT_EQ(refusal("  %y: f32[2, 2] = aten.topk.default(self=%x, k=2)\n  output %y = user\n"),
+            "K0237: the program leaves out what aten.topk.default gives");
   EXPECT_EQ(refusal("  %y: f32[2, 3], %z: bool[2, 3] = aten.exp.default(self=%x)\n  output %y = user\n"),
             "K0237: the program says that aten.exp.default gives z, but it gives only 1 result");
   EXPECT_EQ(refusal("  %y: f32[2, 3] = aten._assert_tensor_metadata.default(a=%x)\n  output %y = user\n"),

@@ -60,6 +60,7 @@ class TypeCheck {
       try {
         const bool has_rule = node->op != nullptr && node->op->infer && node->op->kind != OpKind::control_flow;
         if (has_rule && has_types(*node)) check(*node, graph);
+        if (node->op != nullptr && node->op->kind == OpKind::control_flow) check_control_flow(*node);
       } catch (Error& error) {
         error.locate(node->where());
         throw;
@@ -76,6 +77,23 @@ class TypeCheck {
   }
 
  private:
+  // What a branch or a loop gives is laid out without gaps, or as its subgraph says.
+  void check_control_flow(const Node& node) const {
+    for (size_t i = 0; i < node.results.size(); ++i) {
+      const Value& result = *node.results[i];
+      if (result.kind != ValueKind::tensor || is_empty(result.type) || is_dense(result.type)) continue;
+      bool as_given = false;
+      for (const auto& named : node.args) {
+        const Graph* inner = named.arg.is_graph() ? named.arg.as_graph().get() : nullptr;
+        if (inner == nullptr || i >= inner->outputs.size() || !inner->outputs[i].is_value()) continue;
+        as_given |= inner->outputs[i].as_value()->type.strides == result.type.strides;
+      }
+      if (!as_given)
+        fail_user("K0242", str("the program says that ", result.name, " has the strides [",
+                               shape_text(result.type.strides), "], but ", node.target, " gives no tensor like that"));
+    }
+  }
+
   void check(Node& node, Graph& graph) {
     InferCall call(node, node.op->schema, ranges_);
     node.op->infer(call);

@@ -45,6 +45,18 @@ TEST(DeclaredTypes, SoMayWhatALibraryKernelMakes) {
   EXPECT_EQ(top("2, 9"), "K0242");
 }
 
+TEST(DeclaredTypes, SoMayWhatABranchGives) {
+  auto cond = [](const std::string& strides) {
+    return refusal(str("  %y: f32[2, 3] strides [", strides, "] = higher_order.cond(true, graph t {\n",
+                       "    input %a: f32[2, 3]\n    %e: f32[2, 3] = aten.exp.default(self=%a)\n    output %e\n",
+                       "  }, graph f {\n    input %b: f32[2, 3]\n    %g: f32[2, 3] = aten.neg.default(self=%b)\n",
+                       "    output %g\n  }, [%x])\n  output %y = user\n"));
+  };
+  EXPECT_EQ(cond("3, 1"), "accepted");
+  EXPECT_EQ(cond("1, 2"), "accepted");
+  EXPECT_EQ(cond("3, 9"), "K0242");
+}
+
 TEST(DeclaredTypes, AViewLiesWhereItsOperatorPutsIt) {
   auto transposed = [](const std::string& layout) {
     return refusal(str("  %y: f32[3, 2] ", layout, " = aten.t.default(self=%x)\n  output %y = user\n"));

@@ -46,14 +46,15 @@ void check_names(const Node& node) {
 void check_result_kinds(const Node& node) {
   if (node.op->kind == OpKind::control_flow) return;
   const auto& declared = node.op->schema.returns;
-  if (node.results.empty() && !declared.empty() && !node.op->schema.mutates())
+  // The elements of a list may stand for the list.
+  const bool list = declared.size() == 1 && is_list(declared[0].type);
+  const bool none = node.results.empty();
+  if (none ? !declared.empty() && !node.op->schema.mutates() : !list && node.results.size() < declared.size())
     fail_user("K0237", str("the program leaves out what ", node.target, " gives"), node.where());
   for (const Value* result : node.results)
     if (declared.empty() && result->kind != ValueKind::none)
       fail_user("K0237", str("the program says that ", node.target, " gives ", result->name, ", but it gives nothing"),
                 node.where());
-  // The elements of a list may stand for the list.
-  const bool list = declared.size() == 1 && is_list(declared[0].type);
   for (size_t i = declared.size(); !list && i < node.results.size(); ++i)
     if (node.results[i]->kind != ValueKind::none)
       fail_user("K0237",
