@@ -255,9 +255,7 @@ Argument tolerance(Build& b, const char* name) {
 }
 
 // 0 where there is none.
-Value* largest_of(Build& b, Value* s) {
-  return largest_or_zero(b.call(), s, {-1}, true);
-}
+Value* largest_of(Build& b, Value* s) { return largest_or_zero(b.call(), s, {-1}, true); }
 
 // max(atol, rtol * largest singular value); rtol is the larger side times epsilon unless one of the two is given.
 Value* limit_of(Build& b, Value* a, Value* s) {

@@ -127,7 +127,8 @@ void add_norm(Registry& r, NormRow row) {
   add_needs(record, [row](const OpCall& call, const NeedArgs& args) {
     const double order = order_of(call, row);
     if (order >= 0 && !std::isinf(order)) return std::vector<SizeNeed>{};  // the norm of nothing is 0
-    std::vector<SizeNeed> needs = elements_along(op_short_name(call.schema().name), args.sizes("self"), norm_dims(call, row));
+    std::vector<SizeNeed> needs =
+        elements_along(op_short_name(call.schema().name), args.sizes("self"), norm_dims(call, row));
     for (SizeNeed& need : needs) need.message += str(": the ", order, " norm of nothing is not defined");
     return needs;
   });

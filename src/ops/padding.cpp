@@ -73,8 +73,8 @@ void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
       needs.push_back({size + by[2 * p] + by[2 * p + 1], Expr(1), name + "(): the output would be empty"});
       if (edge == Edge::replicate) continue;
       for (const Expr& pads : {by[2 * p], by[2 * p + 1]})
-        needs.push_back({size, pads + Expr(1),
-                         name + "(): Padding size should be less than the corresponding input dimension"});
+        needs.push_back(
+            {size, pads + Expr(1), name + "(): Padding size should be less than the corresponding input dimension"});
     }
     return needs;
   };

@@ -5,8 +5,8 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
-#include "ops/size_needs.h"
 #include "ops/layout.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
