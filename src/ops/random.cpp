@@ -503,8 +503,8 @@ void build_multinomial(Build& b) {
   if (rank_of(self) != 1 && rank_of(self) != 2) refuse(call, "prob_dist must be 1 or 2 dim");
   Expr wanted = call.integer("num_samples"), classes = self->type.sizes.back();
   bool replacement = call.boolean("replacement");
-  if (!replacement && prove_le(wanted, classes, call.ranges()) == Proof::no)
-    refuse(call, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  if (!replacement)
+    require(call, {classes, wanted, "multinomial: cannot sample n_sample > prob_dist.size(-1) without replacement"});
   Value* weights = b.to(self, compute_dtype(self->type.dtype));
   require_all(call,
               b("logical_and", {b("ge.Scalar", {weights, Scalar(0)}), b("lt.Scalar", {weights, Scalar(INFINITY)})}),

@@ -93,7 +93,12 @@ TensorFile read_safetensors(const FileBytes& file) {
   for (const JsonMember& member : header.members()) {
     if (member.key == "__metadata__") continue;
     out.names.push_back(member.key);
-    out.items.push_back({read_entry(file, data, member.key, member.value, ranges)});
+    try {
+      out.items.push_back({read_entry(file, data, member.key, member.value, ranges)});
+    } catch (const Error& error) {  // a number that is none, a field that is missing
+      if (error.code() == "K0151") throw;
+      fail_file(file, str("tensor ", quote(member.key), ": ", error.message()));
+    }
   }
   check_ranges(file, std::move(ranges), data.size());
   order_numbered(out, "");
