@@ -25,7 +25,7 @@ kiln_status status_of(const Error& error) {
   if (between(code, "K0630", "K0635") || code == "K0637" || code == "K0330") return KILN_ERROR_RUN;
   if (code == "K0639") return KILN_ERROR_UNSUPPORTED;
   if (code == "K0650") return KILN_ERROR_MEMORY;
-  if (between(code, "K0140", "K0149") || between(code, "K0640", "K0669")) return KILN_ERROR_ARGUMENT;
+  if (code == "K0244" || between(code, "K0140", "K0149") || between(code, "K0640", "K0669")) return KILN_ERROR_ARGUMENT;
   return KILN_ERROR_FILE;
 }
 

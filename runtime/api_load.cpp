@@ -9,6 +9,7 @@
 #include "runtime/element.h"
 #include "runtime/guard_memory.h"
 #include "runtime/package_loader.h"
+#include "runtime/parallel.h"
 
 using namespace kiln;
 using namespace kiln::runtime;
@@ -52,7 +53,10 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   if (options.allocator)
     out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
   out.log = {options.log, options.log_user};
-  out.threads = static_cast<int>(settings.get_int("cpp.threads"));
+  const int64_t threads = settings.get_int("cpp.threads");
+  if (threads > most_threads)
+    fail_user("K0244", str("cpp.threads: a run has at most ", most_threads, " threads, not ", threads));
+  out.threads = static_cast<int>(threads);
   out.parallel_for = options.parallel_for;
   out.parallel_for_user = options.parallel_for_user;
   out.check_inputs = settings.get_optional_int("check_inputs").value_or(1) != 0;

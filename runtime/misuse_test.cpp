@@ -61,6 +61,9 @@ TEST_F(Misuse, ListsOfOptionsMustBeThere) {
   const char* nothing[] = {"cpp.threads=1", nullptr};
   bad = options(), bad.settings = nothing, bad.setting_count = 2;
   EXPECT_SAYS(load(bad), "settings has an element that is NULL");
+  const char* many[] = {"cpp.threads=999999999"};
+  bad = options(), bad.settings = many, bad.setting_count = 1;
+  EXPECT_SAYS(load(bad), "a run has at most 1024 threads, not 999999999");
   bad = options(), bad.custom_op_library_count = 3;
   EXPECT_SAYS(load(bad), "K0660");
   bad = options(), bad.custom_op_libraries = nothing + 1, bad.custom_op_library_count = 1;

@@ -8,8 +8,6 @@
 namespace kiln::runtime {
 namespace {
 
-constexpr int most_threads = 1024;
-
 struct Pieces {
   Parallel::Task task;
   void* context;

@@ -7,6 +7,8 @@
 
 namespace kiln::runtime {
 
+inline constexpr int most_threads = 1024;  // of one run
+
 class Parallel {
  public:
   using Task = void (*)(void* context, int slot, int64_t begin, int64_t end);

@@ -52,7 +52,7 @@ double scaled_i(int n, double x) {
 double i0e(double x) { return scaled_i(0, x); }
 double i1e(double x) { return scaled_i(1, x); }
 double i1(double x) {
-  if (std::isinf(x)) return x;
+  if (std::isinf(x)) return no_number;       // eager's exp(x) / sqrt(x)
   double half = std::exp(std::fabs(x) / 2);  // in two steps: the product may be finite where exp(x) is not
   return scaled_i(1, x) * half * half;
 }

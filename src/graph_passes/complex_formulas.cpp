@@ -43,22 +43,51 @@ Pair ComplexBuild::scaled(const Pair& x, double factor) { return mul(x, real_pai
 Pair ComplexBuild::conj(const Pair& x) { return {x.re, sum({}, x.im, -1)}; }
 Pair ComplexBuild::times_i(const Pair& x) { return {sum({}, x.im, -1), x.re}; }
 
-// The divisor is brought near 1 first, so that its square neither overflows nor vanishes.
-Pair ComplexBuild::div(const Pair& x, const Pair& y) {
-  auto quotient = [&](const Argument& a, const Argument& by) {
-    return a.is_none() ? Argument() : Argument(b.div(a, by));
+// In eager's steps (Smith's): the smaller part of the divisor over the larger one, so that no square overflows. A real
+// operand has the imaginary part 0, which times an infinity is NaN.
+Pair ComplexBuild::div(const Pair& from, const Pair& by) {
+  const Pair x = whole(from), y = whole(by);
+  if (is_number(y.re) && is_number(y.im)) return by_constant(x, constant(y));
+  auto abs_of = [&](const Argument& a) {
+    return is_number(a) ? as_argument(std::fabs(number(a))) : Argument(b("abs", {a}));
   };
-  if (y.is_real()) return {quotient(x.re, y.re), quotient(x.im, y.re)};
-  if (is_number(y.re)) {
-    std::complex<double> inverse = 1.0 / constant(y);
-    return mul(x, {as_argument(inverse.real()), as_argument(inverse.imag())});
-  }
-  Value* scale = b("maximum", {b("abs", {y.re}), b("abs", {y.im})});
-  Value *re = b.div(y.re, scale), *im = b.div(y.im, scale);
-  Value* below = b.add(b.mul(y.re, re), b.mul(y.im, im));
-  Pair above = mul(x, {Argument(re), Argument(b("neg", {im}))});
-  return {quotient(above.re, below), quotient(above.im, below)};
+  const Argument size_re = abs_of(y.re), size_im = abs_of(y.im);
+  auto compared = [&](std::string_view op, const Argument& p, const Argument& q) {
+    return b(str(op, is_number(q) ? ".Scalar" : ".Tensor"), {p, q});
+  };
+  // One of the two parts may be a number; then it is 0, and the other one a tensor.
+  Value* re_leads = is_number(size_re) ? compared("le", size_im, size_re) : compared("ge", size_re, size_im);
+  auto choose = [&](const Argument& p, const Argument& q) {
+    if (is_number(p)) return b("where.ScalarSelf", {re_leads, p, q});
+    return is_number(q) ? b("where.ScalarOther", {re_leads, p, q}) : b("where.self", {re_leads, p, q});
+  };
+  Value *larger = choose(y.re, y.im), *smaller = choose(y.im, y.re);
+  Value* ratio = b.div(smaller, larger);
+  Value* scale = b("reciprocal", {b.add(larger, b.mul(smaller, ratio))});
+  auto term = [&](const Argument& a) { return product(a, Argument(ratio)); };
+  Argument re_first = sum(x.re, term(x.im), 1), im_first = sum(x.im, term(x.re), -1);
+  Argument re_second = sum(term(x.re), x.im, 1), im_second = sum(term(x.im), x.re, -1);
+  Value *re = b.mul(choose(re_first, re_second), scale), *im = b.mul(choose(im_first, im_second), scale);
+  // By 0: each part by 0.
+  Value* none = b("logical_and", {b("eq.Scalar", {larger, Scalar(0)}), b("eq.Scalar", {smaller, Scalar(0)})});
+  Value* zero = b("zeros_like", {larger});
+  auto over_zero = [&](const Argument& a) { return is_number(a) ? b.mul(b("reciprocal", {zero}), a) : b.div(a, zero); };
+  return {Argument(b("where.self", {none, over_zero(x.re), re})),
+          Argument(b("where.self", {none, over_zero(x.im), im}))};
 }
+
+Pair ComplexBuild::by_constant(const Pair& x, std::complex<double> y) {
+  const double c = y.real(), d = y.imag();
+  if (c == 0 && d == 0) return {Argument(b.div(x.re, as_argument(0))), Argument(b.div(x.im, as_argument(0)))};
+  const bool re_leads = std::fabs(c) >= std::fabs(d);
+  const double ratio = re_leads ? d / c : c / d, scale = 1 / (re_leads ? c + d * ratio : c * ratio + d);
+  auto term = [&](const Argument& a) { return product(a, as_argument(ratio)); };
+  Argument re = re_leads ? sum(x.re, term(x.im), 1) : sum(term(x.re), x.im, 1);
+  Argument im = re_leads ? sum(x.im, term(x.re), -1) : sum(term(x.im), x.re, -1);
+  return {product(re, as_argument(scale)), product(im, as_argument(scale))};
+}
+
+Pair ComplexBuild::whole(const Pair& x) { return x.is_real() ? Pair{x.re, as_argument(0)} : x; }
 
 Pair ComplexBuild::exp(const Pair& z) {
   Value* size = b("exp", {z.re});
@@ -73,8 +102,12 @@ Pair ComplexBuild::sqrt(const Pair& z) {
   Value* zero = b("eq.Scalar", {t, Scalar(0)});
   Value* other = b.div(z.im, b.mul(b("where.ScalarSelf", {zero, Scalar(1.0), t}), Scalar(2.0)));
   Value* right = b("ge.Scalar", {z.re, Scalar(0)});
-  return {Argument(b("where.self", {right, t, b("abs", {other})})),
-          Argument(b("where.self", {right, other, b("copysign.Tensor", {t, z.im})}))};
+  Value *re = b("where.self", {right, t, b("abs", {other})}),
+        *im = b("where.self", {right, other, b("copysign.Tensor", {t, z.im})});
+  // An infinite imaginary part makes both infinite.
+  Value* infinite = b("isinf", {z.im});
+  return {Argument(b("where.ScalarSelf", {infinite, Scalar(INFINITY), re})),
+          Argument(b("where.self", {infinite, z.im, im}))};
 }
 
 Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
@@ -84,6 +117,8 @@ Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
     if (exponent == 3) return mul(mul(z, z), z);
     if (exponent == 0.5) return sqrt(z);
     if (exponent == -1) return div(real_pair(as_argument(1)), z);
+    if (exponent == -2) return div(real_pair(as_argument(1)), mul(z, z));
+    if (exponent == -0.5) return div(real_pair(as_argument(1)), sqrt(z));
     if (exponent == 1) return z;
     if (exponent == 0) return {Argument(b("ones_like", {z.re})), Argument(b("zeros_like", {z.re}))};
   }
@@ -177,7 +212,7 @@ Pair both(ComplexBuild& c, std::string_view test, std::string_view join, const P
 Pair sgn(ComplexBuild& c, const Pair& z) {
   Value* size = c.abs(z);
   Value* below = c.b("where.ScalarSelf", {c.b("eq.Scalar", {size, Scalar(0)}), Scalar(1.0), size});
-  return c.div(z, real_pair(Argument(below)));
+  return {Argument(c.b.div(z.re, below)), Argument(c.b.div(z.im, below))};
 }
 Pair expm1(ComplexBuild& c, const Pair& z) {
   Value* half = c.b("sin", {c.b.mul(z.im, Scalar(0.5))});
@@ -198,8 +233,8 @@ const Row rows[] = {
     {"add", [](ComplexBuild& c, Operands x) { return c.add(x[0], times_alpha(c, x[1], alpha(x))); }},
     {"sub", [](ComplexBuild& c, Operands x) { return c.sub(x[0], times_alpha(c, x[1], alpha(x))); }},
     {"rsub", [](ComplexBuild& c, Operands x) { return c.sub(x[1], times_alpha(c, x[0], alpha(x))); }},
-    {"mul", [](ComplexBuild& c, Operands x) { return c.mul(x[0], x[1]); }},
-    {"multiply", [](ComplexBuild& c, Operands x) { return c.mul(x[0], x[1]); }},
+    {"mul", [](ComplexBuild& c, Operands x) { return c.mul(c.whole(x[0]), c.whole(x[1])); }},
+    {"multiply", [](ComplexBuild& c, Operands x) { return c.mul(c.whole(x[0]), c.whole(x[1])); }},
     {"div", [](ComplexBuild& c, Operands x) { return c.div(x[0], x[1]); }},
     {"true_divide", [](ComplexBuild& c, Operands x) { return c.div(x[0], x[1]); }},
     {"divide", [](ComplexBuild& c, Operands x) { return c.div(x[0], x[1]); }},

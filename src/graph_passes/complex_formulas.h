@@ -20,6 +20,7 @@ class ComplexBuild {
   Pair sub(const Pair& x, const Pair& y);
   Pair mul(const Pair& x, const Pair& y);
   Pair div(const Pair& x, const Pair& y);
+  Pair whole(const Pair& x);  // with an imaginary part: 0 where there was none
   Pair scaled(const Pair& x, double factor);
   Pair neg(const Pair& x) { return scaled(x, -1); }
   Pair conj(const Pair& x);
@@ -40,6 +41,7 @@ class ComplexBuild {
  private:
   Argument sum(const Argument& x, const Argument& y, double sign);
   Argument product(const Argument& x, const Argument& y);
+  Pair by_constant(const Pair& x, std::complex<double> y);
   Pair wide_pow(const Pair& z, const Pair& w);
 };
 

@@ -302,6 +302,12 @@ class ComplexSplitter {
     }
     std::vector<Value*> real = run(0);
     std::vector<Value*> imag = real_unit ? std::vector<Value*>{b("zeros_like", {real[0]})} : run(1);
+    if (op_short_name(node.target) == "mean") {
+      // Eager divides the sum by the complex number of elements, whose imaginary 0 times an infinity is NaN.
+      Value* re = b.add(real[0], b.mul(imag[0], Scalar(0.0)));
+      imag = {b.sub(imag[0], b.mul(real[0], Scalar(0.0)))};
+      real = {re};
+    }
     for (size_t i = 0; i < results.size(); ++i) set_complex(b, results[i], Argument(real[i]), Argument(imag[i]));
   }
 

@@ -1,5 +1,6 @@
 #include "loop_passes/passes.h"
 #include "loop_passes/rewrite.h"
+#include "loop_passes/roundings.h"
 
 namespace kiln::loops {
 namespace {
@@ -13,7 +14,8 @@ using Memory = std::map<BufferId, std::vector<Known>>;
 
 class Forwarder {
  public:
-  Forwarder(LoopProgram& program, Kernel& kernel, Log& log) : program_(program), kernel_(kernel), log_(log) {}
+  Forwarder(LoopProgram& program, const Roundings& roundings, Kernel& kernel, Log& log)
+      : program_(program), roundings_(roundings), kernel_(kernel), log_(log) {}
 
   bool run() {
     Memory memory;
@@ -48,7 +50,7 @@ class Forwarder {
     if (found == memory.end() || load.mask != no_value) return;
     for (const Known& known : found->second) {
       if (known.index != load.index) continue;
-      Stmt alias = forwarded(load, known.value, program_.buffers[static_cast<size_t>(load.buffer)].dtype, kernel_);
+      Stmt alias = roundings_.forwarded(load, known.value, kernel_);
       log_.add([&] {
         const std::string& name = program_.buffers[static_cast<size_t>(load.buffer)].name;
         return Decision{"forward", name, "inside", kernel_.name, "the kernel has just stored it", true, ""};
@@ -60,6 +62,7 @@ class Forwarder {
   }
 
   LoopProgram& program_;
+  const Roundings& roundings_;
   Kernel& kernel_;
   Log& log_;
   bool changed_ = false;
@@ -88,8 +91,9 @@ void remove_stores(Body& body, const std::set<BufferId>& unread) {
 
 bool forward_stores(LoopProgram& program, Log& log) {
   bool changed = false;
+  const Roundings roundings(program);
   for_each_item(program.block, [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Forwarder(program, *kernel, log).run();
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Forwarder(program, roundings, *kernel, log).run();
   });
   std::map<BufferId, int> reads;
   count_reads(program.block, reads);

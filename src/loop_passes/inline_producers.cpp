@@ -2,6 +2,7 @@
 #include "loop_passes/passes.h"
 #include "loop_passes/pointwise_form.h"
 #include "loop_passes/rewrite.h"
+#include "loop_passes/roundings.h"
 
 namespace kiln::loops {
 namespace {
@@ -32,7 +33,7 @@ int statement_cost(const Body& body) {
 
 class Inliner {
  public:
-  Inliner(LoopProgram& program, Log& log) : program_(program), log_(log) {}
+  Inliner(LoopProgram& program, Log& log) : program_(program), log_(log), roundings_(program) {}
 
   bool run() {
     int blocks = 0;
@@ -249,13 +250,14 @@ class Inliner {
       out.push_back(std::move(zero));
       out.push_back(std::move(pick));
     }
-    out.push_back(forwarded(load, stored, program_.buffers[static_cast<size_t>(load.buffer)].dtype, consumer));
+    out.push_back(roundings_.forwarded(load, stored, consumer));
     for (const Origin& origin : producer.origins) consumer.origins.push_back(origin);
     consumer.op_names.insert(consumer.op_names.begin(), producer.op_names.begin(), producer.op_names.end());
   }
 
   LoopProgram& program_;
   Log& log_;
+  Roundings roundings_;
   Index index_;
   std::set<std::string> used_;
   bool changed_ = false;

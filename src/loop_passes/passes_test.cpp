@@ -148,6 +148,63 @@ TEST(ForwardStores, KeepsTheRoundingBeforeAStep) {
   }
 }
 
+// Three kernels: the rounding between the first two shows in the comparison of the third, which is inlined last.
+const std::string rounded_chain = R"(loops rounded
+buffer x bf16[8] strides [1] input position 0
+buffer t bf16[8] strides [1] temp
+buffer u bf16[8] strides [1] temp
+buffer y TYPE[8] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel double ops [double] {
+    for i0 in [8] parallel {
+      %0 = load.bf16 x[i0]
+      %1 = cast.f32 %0
+      %2 = exp.f32 %1
+      store t[i0] = %2
+    }
+  }
+  kernel difference ops [difference] {
+    for i0 in [8] parallel {
+      %0 = load.bf16 t[i0]
+      %1 = cast.f32 %0
+      %2 = load.bf16 x[i0]
+      %3 = cast.f32 %2
+      %4 = sub.f32 %1, %3
+      store u[i0] = %4
+    }
+  }
+  kernel last ops [last] {
+    for i0 in [8] parallel {
+      %0 = load.bf16 u[i0]
+      %1 = cast.f32 %0
+      LAST
+      store y[i0] = %2
+    }
+  }
+}
+)";
+
+TEST(InlineProducers, KeepsARoundingThatShowsAfterFurtherKernels) {
+  auto casts = [](const std::string& type, const std::string& last) {
+    LoopProgram program = parsed(replace_all(replace_all(rounded_chain, "TYPE", type), "LAST", last));
+    Log log;
+    EXPECT_TRUE(inline_producers(program, log));
+    remove_dead_kernels(program, log);
+    verify(program);
+    const std::string text = main_of(program);
+    size_t count = 0;
+    for (size_t at = text.find("cast.bf16"); at != std::string::npos; at = text.find("cast.bf16", at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(casts("bool", "%2 = is_nan.bool %1"), 2u);  // both roundings decide
+  EXPECT_EQ(casts("f32", "%2 = neg.f32 %1"), 2u);       // and show in a wider result
+  EXPECT_EQ(casts("bf16", "%2 = neg.f32 %1"), 0u);      // but not in the rounding of the result itself
+}
+
 TEST(UpdateInPlace, WritesACacheWithoutCopyingIt) {
   LoopProgram program = parsed(R"(loops cache
 buffer row f32[4] strides [1] input position 0

@@ -55,12 +55,6 @@ void replace_buffer(Block& block, BufferId from, BufferId to);
 // Buffers that are read or written from outside the kernels' view: program outputs, mutated inputs and constants.
 bool observable(const LoopProgram& program, BufferId buffer);
 
-// Forwards a stored value to a load: gives the statement that takes the load's place. A narrow buffer's value keeps the
-// wider type it was computed in (the rounding of the store is skipped) where all that use the load widen or store
-// it, and neither a step function (a cast to an integer or to f8, floor, a comparison) nor a result of a wider type
-// depends on it: there the skipped rounding would show.
-Stmt forwarded(const Stmt& load, ValueId stored, DType buffer_dtype, Kernel& kernel);
-
 // A number for weighing: the expression at the export's sizes.
 double estimate(const Expr& expr, const LoopProgram& program);
 

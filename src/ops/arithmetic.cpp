@@ -187,25 +187,41 @@ void register_products(Registry& r) {
   add_pointwise_alias(r, div, "divide.Scalar(Tensor self, Scalar other) -> Tensor");
 }
 
+// Eager rounds a quotient of narrow floats to their type before it truncates, unless it divides by one number.
 ValueId emit_rounded_quotient(Emit& e, bool floor) {
   if (is_integral(e.dtype)) return e.op(floor ? ScalarOp::floordiv : ScalarOp::div, e.x[0], e.x[1]);
   if (floor) return e.op(ScalarOp::floordiv, e.x[0], e.x[1]);
-  return e.op(ScalarOp::trunc, e.op(ScalarOp::div, e.x[0], e.x[1]));
+  ValueId quotient = e.op(ScalarOp::div, e.x[0], e.x[1]);
+  const Operand by = operand(e.call, "other");
+  const bool lone = !by.tensor || by.tensor->type.sizes.empty();
+  if (e.common != e.dtype && !lone) quotient = e.k.cast(e.dtype, e.k.cast(e.common, quotient));
+  return e.op(ScalarOp::trunc, quotient);
+}
+// The same in the reference, which knows the type by its largest number. In fp64 mode nothing is narrow.
+template <class T>
+T truncated_narrow_quotient(T a, T b, T largest, bool lone) {
+  if constexpr (std::is_same_v<T, float>) {
+    if (!lone && largest == static_cast<float>(largest_finite(DType::f16)))
+      return std::trunc(f16_to_f32(f32_to_f16(a / b)));
+    if (!lone && largest == static_cast<float>(largest_finite(DType::bf16)))
+      return std::trunc(bf16_to_f32(f32_to_bf16(a / b)));
+  }
+  return truncated_quotient(a, b);
 }
 
 void register_rounded_quotients(Registry& r) {
   auto mode_of = [](const OpCall& call) { return call.given("rounding_mode") ? call.string("rounding_mode") : ""; };
   Pointwise mode{.schema = "div.Tensor_mode(Tensor self, Tensor other, *, str? rounding_mode) -> Tensor",
                  .operands = "self other",
-                 .params = "rounding_mode:trunc rounding_mode:floor",
+                 .params = "rounding_mode:trunc rounding_mode:floor @largest @lone:other",
                  .emit =
                      [mode_of](Emit& e) {
                        std::string how = mode_of(e.call);
                        if (how.empty()) return e.op(ScalarOp::div, e.x[0], e.x[1]);
                        return emit_rounded_quotient(e, how == "floor");
                      },
-                 .formula = formula<4>([](auto a, auto b, auto trunc, auto floor) {
-                   if (trunc != 0) return truncated_quotient(a, b);
+                 .formula = formula<6>([](auto a, auto b, auto trunc, auto floor, auto largest, auto lone) {
+                   if (trunc != 0) return truncated_narrow_quotient(a, b, largest, lone != 0);
                    if (floor != 0) return floored_quotient(a, b);
                    return static_cast<decltype(a)>(a / b);
                  }),
@@ -389,6 +405,7 @@ std::optional<ValueId> emit_small_power(Emit& e, double exponent) {
   if (exponent == 2.0) return e.op(ScalarOp::mul, x, x);
   if (exponent == 3.0) return e.op(ScalarOp::mul, e.op(ScalarOp::mul, x, x), x);
   if (!is_float(e.dtype)) return std::nullopt;
+  if (std::fabs(exponent) == 0.5 && e.common == DType::f16) return std::nullopt;  // eager's f16 has no square root here
   if (exponent == 0.5) return e.op(ScalarOp::sqrt, x);
   if (exponent == -0.5) return e.op(ScalarOp::rsqrt, x);
   if (exponent == -1.0) return e.op(ScalarOp::div, e.number(1), x);
@@ -408,6 +425,7 @@ void register_powers(Registry& r) {
   auto general = formula<2>([](auto base, auto exponent) { return power(base, exponent); });
   Pointwise row{.schema = "pow.Tensor_Scalar(Tensor self, Scalar exponent) -> Tensor",
                 .operands = "self exponent",
+                .params = "@largest",
                 .emit =
                     [](Emit& e) {
                       auto number = operand(e.call, "exponent").number;
@@ -415,7 +433,15 @@ void register_powers(Registry& r) {
                         if (auto small = emit_small_power(e, constant->as_double())) return *small;
                       return e.op(ScalarOp::pow, e.x[0], e.x[1]);
                     },
-                .formula = general,
+                .formula = formula<3>([](auto base, auto exponent, auto largest) {
+                  if constexpr (std::is_floating_point_v<decltype(base)>) {
+                    // -inf and -0 under a square root are not what pow says.
+                    const bool root = largest != static_cast<decltype(base)>(largest_finite(DType::f16));
+                    if (root && exponent == 0.5) return std::sqrt(base);
+                    if (root && exponent == -0.5) return 1 / std::sqrt(base);
+                  }
+                  return power(base, exponent);
+                }),
                 .samples = {{{spec({2, 3}), Scalar(2)}},
                             {{spec({2, 3}, DType::f32, 0.1), Scalar(0.5)}},
                             {{spec({2, 3}, DType::f32, 0.1), Scalar(-1.7)}},
@@ -426,6 +452,8 @@ void register_powers(Registry& r) {
                 .types = check};
   add_pointwise(r, row);
   row.schema = "pow.Tensor_Tensor(Tensor self, Tensor exponent) -> Tensor";
+  row.params = "";
+  row.formula = general;
   row.emit = scalar_op(ScalarOp::pow);
   row.takes = Takes::no_bool;
   row.low = 0.5;

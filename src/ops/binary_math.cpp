@@ -173,11 +173,11 @@ void register_steps(Registry& r) {
                     .emit =
                         [](Emit& e) {
                           if (e.dtype == DType::boolean) return e.op(ScalarOp::logical_or, e.x[0], e.x[1]);
-                          ValueId step = e.k.select(e.op(ScalarOp::lt, e.x[0], e.number(0)), e.number(0), e.number(1));
+                          ValueId step = e.k.select(e.op(ScalarOp::gt, e.x[0], e.number(0)), e.number(1), e.number(0));
                           return e.k.select(e.op(ScalarOp::eq, e.x[0], e.number(0)), e.x[1], step);
                         },
                     .formula = formula<2>([](auto x, auto at_zero) {
-                      return x == 0 ? at_zero : x < 0 ? decltype(x){0} : decltype(x){1};
+                      return x == 0 ? at_zero : x > 0 ? decltype(x){1} : decltype(x){0};
                     }),
                     .inplace = true,
                     .low = -1,

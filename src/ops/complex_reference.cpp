@@ -142,6 +142,18 @@ void evaluate_parts(ReferenceCall& call, const OpRecord& record, const Reference
   }
   std::vector<Datum> imag = run(1);
   if (real_unit) imag = {Datum{zeros_of(real[0].tensor())}};
+  if (op_short_name(record.name()) == "mean") {
+    // The sum is divided by a complex number: its imaginary 0 times an infinity is NaN.
+    Tensor re = real[0].tensor(), im = imag[0].tensor();
+    std::vector<double> x = read_dense<double>(re), y = read_dense<double>(im);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const double a = x[i], b = y[i];
+      x[i] = a + b * 0.0;
+      y[i] = b - a * 0.0;
+    }
+    write_dense(re, x);
+    write_dense(im, y);
+  }
   join_results(call, real, imag);
 }
 
@@ -258,7 +270,43 @@ struct ComplexFormula {
   std::string_view name;
   std::vector<std::string> operands;
   Complex (*value)(const Complex* x);
+  Complex (*narrow)(const Complex* x) = nullptr;  // of complex64, where it overflows or rounds in another way
 };
+
+// Products and quotients in eager's steps and type: std::complex repairs infinities, which eager does not.
+template <class T>
+Complex times(Complex x, Complex y) {
+  const T a = static_cast<T>(x.real()), b = static_cast<T>(x.imag()), c = static_cast<T>(y.real()),
+          d = static_cast<T>(y.imag());
+  return {a * c - b * d, a * d + b * c};
+}
+template <class T>
+Complex over(Complex x, Complex y) {
+  const T a = static_cast<T>(x.real()), b = static_cast<T>(x.imag()), c = static_cast<T>(y.real()),
+          d = static_cast<T>(y.imag());
+  if (std::fabs(c) >= std::fabs(d)) {
+    if (c == 0 && d == 0) return {a / std::fabs(c), b / std::fabs(d)};
+    const T ratio = d / c, scale = 1 / (c + d * ratio);
+    return {(a + b * ratio) * scale, (b - a * ratio) * scale};
+  }
+  const T ratio = c / d, scale = 1 / (c * ratio + d);
+  return {(a * ratio + b) * scale, (b * ratio - a) * scale};
+}
+template <class T>
+Complex direction(Complex z) {
+  const T a = static_cast<T>(z.real()), b = static_cast<T>(z.imag()), size = std::hypot(a, b);
+  return size == 0 ? Complex(0) : Complex(a / size, b / size);
+}
+template <class T>
+Complex power(Complex z, Complex w) {
+  if (w == Complex(2)) return times<T>(z, z);
+  if (w == Complex(3)) return times<T>(times<T>(z, z), z);
+  if (w == Complex(0.5)) return std::sqrt(z);
+  if (w == Complex(-0.5)) return over<T>(1, std::sqrt(z));
+  if (w == Complex(-1)) return over<T>(1, z);
+  if (w == Complex(-2)) return over<T>(1, times<T>(z, z));
+  return std::pow(z, w);
+}
 
 Complex truth(bool b) { return b ? 1.0 : 0.0; }
 bool is_true(Complex z) { return z != Complex(0); }
@@ -274,20 +322,23 @@ const std::vector<ComplexFormula>& formulas() {
       {"add", scaled, [](P x) { return x[0] + x[2] * x[1]; }},
       {"sub", scaled, [](P x) { return x[0] - x[2] * x[1]; }},
       {"rsub", scaled, [](P x) { return x[1] - x[2] * x[0]; }},
-      {"mul", both, [](P x) { return x[0] * x[1]; }},
-      {"multiply", both, [](P x) { return x[0] * x[1]; }},
-      {"div", both, [](P x) { return x[0] / x[1]; }},
-      {"true_divide", both, [](P x) { return x[0] / x[1]; }},
-      {"divide", both, [](P x) { return x[0] / x[1]; }},
-      {"pow", {"self", "exponent"}, [](P x) { return x[1] == Complex(2) ? x[0] * x[0] : std::pow(x[0], x[1]); }},
+      {"mul", both, [](P x) { return times<double>(x[0], x[1]); }, [](P x) { return times<float>(x[0], x[1]); }},
+      {"multiply", both, [](P x) { return times<double>(x[0], x[1]); }, [](P x) { return times<float>(x[0], x[1]); }},
+      {"div", both, [](P x) { return over<double>(x[0], x[1]); }, [](P x) { return over<float>(x[0], x[1]); }},
+      {"true_divide", both, [](P x) { return over<double>(x[0], x[1]); }, [](P x) { return over<float>(x[0], x[1]); }},
+      {"divide", both, [](P x) { return over<double>(x[0], x[1]); }, [](P x) { return over<float>(x[0], x[1]); }},
+      {"pow",
+       {"self", "exponent"},
+       [](P x) { return power<double>(x[0], x[1]); },
+       [](P x) { return power<float>(x[0], x[1]); }},
       {"eq", both, [](P x) { return truth(x[0] == x[1]); }},
       {"ne", both, [](P x) { return truth(x[0] != x[1]); }},
       {"logical_and", both, [](P x) { return truth(is_true(x[0]) && is_true(x[1])); }},
       {"logical_or", both, [](P x) { return truth(is_true(x[0]) || is_true(x[1])); }},
       {"logical_xor", both, [](P x) { return truth(is_true(x[0]) != is_true(x[1])); }},
       {"logical_not", self, [](P x) { return truth(!is_true(x[0])); }},
-      {"addcmul", {"self", "tensor1", "tensor2", "value"}, [](P x) { return x[0] + x[3] * x[1] * x[2]; }},
-      {"addcdiv", {"self", "tensor1", "tensor2", "value"}, [](P x) { return x[0] + x[3] * x[1] / x[2]; }},
+      {"addcmul", {"self", "tensor1", "tensor2", "value"}, [](P x) { return x[0] + x[3] * times<double>(x[1], x[2]); }},
+      {"addcdiv", {"self", "tensor1", "tensor2", "value"}, [](P x) { return x[0] + x[3] * over<double>(x[1], x[2]); }},
       {"lerp", {"self", "end", "weight"}, [](P x) { return x[0] + x[2] * (x[1] - x[0]); }},
       {"complex", {"real", "imag"}, [](P x) { return Complex(x[0].real(), x[1].real()); }},
       {"polar",
@@ -312,9 +363,10 @@ const std::vector<ComplexFormula>& formulas() {
          return Complex(std::log1p(a * (2 + a) + b * b) / 2, std::atan2(b, 1 + a));
        }},
       {"sqrt", self, [](P x) { return std::sqrt(x[0]); }},
-      {"rsqrt", self, [](P x) { return 1.0 / std::sqrt(x[0]); }},
-      {"reciprocal", self, [](P x) { return 1.0 / x[0]; }},
-      {"square", self, [](P x) { return x[0] * x[0]; }},
+      {"rsqrt", self, [](P x) { return over<double>(1, std::sqrt(x[0])); },
+       [](P x) { return over<float>(1, std::sqrt(x[0])); }},
+      {"reciprocal", self, [](P x) { return over<double>(1, x[0]); }, [](P x) { return over<float>(1, x[0]); }},
+      {"square", self, [](P x) { return times<double>(x[0], x[0]); }, [](P x) { return times<float>(x[0], x[0]); }},
       {"sin", self, [](P x) { return std::sin(x[0]); }},
       {"cos", self, [](P x) { return std::cos(x[0]); }},
       {"tan", self, [](P x) { return std::tan(x[0]); }},
@@ -338,7 +390,7 @@ const std::vector<ComplexFormula>& formulas() {
       {"abs", self, [](P x) { return Complex(std::abs(x[0])); }},
       {"absolute", self, [](P x) { return Complex(std::abs(x[0])); }},
       {"angle", self, [](P x) { return Complex(nan_or(x[0], std::atan2(x[0].imag(), x[0].real()))); }},
-      {"sgn", self, [](P x) { return x[0] == Complex(0) ? Complex(0) : x[0] / std::abs(x[0]); }},
+      {"sgn", self, [](P x) { return direction<double>(x[0]); }, [](P x) { return direction<float>(x[0]); }},
       {"isnan", self, [](P x) { return truth(std::isnan(x[0].real()) || std::isnan(x[0].imag())); }},
       {"isinf", self, [](P x) { return truth(std::isinf(x[0].real()) || std::isinf(x[0].imag())); }},
       {"isfinite", self, [](P x) { return truth(std::isfinite(x[0].real()) && std::isfinite(x[0].imag())); }},
@@ -373,9 +425,10 @@ void evaluate_formula(ReferenceCall& call, const ComplexFormula& row) {
   for (Tensor& operand : operands) operand = as_wide(broadcast_view(operand, out.sizes));
   Tensor wide = Tensor::empty(DType::c128, out.sizes);
   std::vector<Complex> x(operands.size());
+  auto value = row.narrow && !call.fp64 && complex_part(call.nominal_dtype()) == DType::f32 ? row.narrow : row.value;
   for (int64_t i = 0; i < wide.numel(); ++i) {
     for (size_t k = 0; k < operands.size(); ++k) x[k] = operands[k].as<Complex>()[i];
-    wide.as<Complex>()[i] = row.value(x.data());
+    wide.as<Complex>()[i] = value(x.data());
   }
   copy_into(wide, out);
   call.results = {Datum{out}};

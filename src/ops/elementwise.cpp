@@ -20,6 +20,7 @@ struct Slot {
 };
 const char* const bool_slot = "@bool";
 const char* const largest_slot = "@largest";
+const char* const lone_slot = "@lone";  // "@lone:other" is 1 where that operand is a number or has no dimensions
 
 std::vector<Slot> parse_slots(std::string_view text) {
   std::vector<Slot> out;
@@ -181,6 +182,9 @@ void reference_row(ReferenceCall& call, const Row& row, DType common,
       value = static_cast<T>(common == DType::boolean);
     } else if (slot.arg == largest_slot) {
       value = is_float(common) ? static_cast<T>(largest_finite(common)) : T{};
+    } else if (slot.arg == lone_slot) {
+      const Datum& datum = given_datum(call, slot.choice);
+      value = static_cast<T>(!datum.is_tensor() || datum.tensor().rank() == 0);
     } else if (!slot.choice.empty()) {
       value = static_cast<T>(call.given(slot.arg) && call.string(slot.arg) == slot.choice);
     } else if (!call.given(slot.arg)) {

@@ -5,6 +5,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -58,6 +59,27 @@ Bags bags_of(DecomposeCall& call) {
   return out;
 }
 
+// Eager's checks, and that bags do not overlap: it refuses that for sums and means.
+void check_offsets(Build& b, const Bags& bags) {
+  const Expr size = bags.offsets->type.sizes[0];
+  auto part = [&](const Expr& from, const Expr& to) {
+    return b("slice.Tensor", {bags.offsets, Scalar(0), number(from), number(to)});
+  };
+  const std::string name = "embedding_bag: ";
+  require_all(b.call(), b("eq.Scalar", {part(Expr(0), Expr(1)), Scalar(0)}), name + "offsets[0] has to be 0");
+  Value* last = part(max_expr(size - Expr(1), Expr(0)), size);
+  if (bags.include_last)
+    require_all(b.call(), b("eq.Scalar", {last, number(bags.length)}),
+                name + "the last offset has to be the number of indices");
+  else
+    require_all(b.call(), b("le.Scalar", {last, number(bags.length)}),
+                name + "offsets[-1] can not be greater than the number of indices");
+  if (size.is_constant() && size.value() < 2) return;
+  const Expr end = max_expr(size - Expr(1), Expr(0));
+  require_all(b.call(), b("ge.Tensor", {part(min_expr(Expr(1), size), size), part(Expr(0), end)}),
+              name + "offsets have to be in ascending order");
+}
+
 // The bag of each index: the last one that starts at it or before.
 Value* bag_of_index(Build& b, const Bags& bags) {
   Value* places = b("arange", {number(bags.length), bags.offsets->type.dtype});
@@ -90,6 +112,7 @@ void build_embedding_bag(Build& b) {
   Bags bags = bags_of(call);
   DType wide = compute_dtype(bags.weight->type.dtype), integer = bags.offsets->type.dtype;
   Sizes shape = {bags.count, bags.weight->type.sizes[1]};
+  check_offsets(b, bags);
   Value* bag = bag_of_index(b, bags);
   Value* rows = b.to(b("index_select", {bags.weight, Scalar(0), bags.indices}), wide);
   if (bags.per_sample) rows = b.mul(rows, b("unsqueeze", {b.to(bags.per_sample, wide), Scalar(1)}));
@@ -117,7 +140,9 @@ void build_embedding_bag(Build& b) {
   // What eager gives besides the rows: a sum does not count, and without maxima their place shows the counts.
   bool counted = bags.mode != BagMode::sum || bags.padding;
   Value* sizes = counted ? b.to(counts, integer) : b("new_zeros", {bags.offsets, b.ints(Sizes{bags.count})});
-  call.result(2, sizes);
+  // Exported programs give the sizes one place per offset, the last one included.
+  Value* end = bags.include_last ? b("new_zeros", {bags.offsets, b.ints({1})}) : nullptr;
+  call.result(2, end ? b("cat", {Argument::List{Argument(sizes), Argument(end)}, Scalar(0)}) : sizes);
   call.result(3, indices ? indices : sizes);
 }
 
@@ -136,6 +161,8 @@ void register_embedding_bag(Registry& r) {
                                 {{table, indices, starts, Scalar(false), Scalar(1)}},
                                 {{table, indices, starts, Scalar(false), Scalar(2)}},
                                 {{table, indices, starts, Scalar(false), Scalar(0), Scalar(false), spec({6})}},
+                                {{table, spec({0}, DType::i64), spec({2}, DType::i64, 0, 0), Scalar(false), Scalar(0),
+                                  Scalar(false), none, Scalar(true)}},
                                 {{table, indices, starts, Scalar(false), Scalar(3)}, true}}});
   add_composite(
       r,

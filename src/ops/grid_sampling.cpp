@@ -80,9 +80,23 @@ class GridSampler {
   }
 
   Value* moved(Value* x, const Expr& size) {
-    if (border_ == Border::reflection) x = reflected(x, size);
-    if (border_ != Border::zeros) x = b_("clamp", {x, Scalar(0), size_number(size - Expr(1))});
-    return x;
+    if (border_ == Border::reflection) x = spatial_ == 2 ? folded(x, size) : reflected(x, size);
+    if (border_ == Border::zeros) return x;
+    // A position that is no number goes to the first element; eager's kernel of three dimensions takes the last.
+    Value* nowhere = b_("full_like", {x, spatial_ == 2 ? Argument(Scalar(0)) : size_number(size - Expr(1))});
+    return b_("where.self", {b_("isnan", {x}), nowhere, b_("clamp", {x, Scalar(0), size_number(size - Expr(1))})});
+  }
+
+  // The same as `reflected` in the steps of eager's kernel of two dimensions: far away they round differently.
+  Value* folded(Value* x, const Expr& size) {
+    if (align_ && is_one(size)) return b_("zeros_like", {x});
+    double low = align_ ? 0 : -0.5;
+    Expr twice = (align_ ? size - Expr(1) : size) * Expr(2);
+    Value* shifted = b_("abs", {sub(x, Scalar(low))});
+    Value* turns = b_("trunc", {rounded(b_.div(shifted, size_number(twice)))});
+    Value* extra = sub(shifted, mul(turns, size_number(twice)));
+    Value* back = rounded(b_("rsub.Scalar", {extra, size_number(twice)}));
+    return add(b_("minimum", {extra, back}), Scalar(low));
   }
 
   // Folds at the centres of the outer pixels, or at their outer edges.
@@ -93,7 +107,9 @@ class GridSampler {
     Value* shifted = b_("abs", {sub(x, Scalar(low))});
     Value* extra = b_("fmod.Scalar", {shifted, size_number(span)});
     Value* flips = b_("floor", {rounded(b_.div(shifted, size_number(span)))});
-    Value* even = b_("eq.Scalar", {b_("fmod.Scalar", {flips, Scalar(2)}), Scalar(0)});
+    // Eager counts in 32 bits: what does not fit is even.
+    Value* even = b_("logical_or", {b_("eq.Scalar", {b_("fmod.Scalar", {flips, Scalar(2)}), Scalar(0)}),
+                                    b_("ge.Scalar", {flips, Scalar(2147483648.0)})});
     Value* back = sub(rounded(b_("rsub.Scalar", {extra, size_number(span)})), Scalar(-low));
     return b_("where.self", {even, add(extra, Scalar(low)), back});
   }
@@ -119,7 +135,10 @@ class GridSampler {
     Value* values = b_.view(b_("gather", {b_.view(input_, rows), Scalar(2), index}), out);
     Value* mask = b_("unsqueeze", {inside, Scalar(1)});
     values = b_("where.ScalarOther", {mask, values, Scalar(0.0)});
-    return weight ? mul(values, b_("unsqueeze", {weight, Scalar(1)})) : values;
+    if (!weight) return values;
+    // Of three dimensions, what lies outside is left out; of two it counts as 0, which times NaN is NaN.
+    Value* term = mul(values, b_("unsqueeze", {weight, Scalar(1)}));
+    return spatial_ == 2 ? term : b_("where.ScalarOther", {mask, term, Scalar(0.0)});
   }
 
   Value* linear(const std::vector<Value*>& at) {
@@ -256,8 +275,21 @@ class SamplerKernel {
 
   ValueId moved(ValueId x, const Expr& extent) {
     if (border_ == Border::zeros) return x;
-    if (border_ == Border::reflection) x = reflected(x, extent);
-    return k_.op(ScalarOp::min, k_.op(ScalarOp::max, x, number(0.0)), number(extent - Expr(1)));
+    if (border_ == Border::reflection) x = spatial_ == 2 ? folded(x, extent) : reflected(x, extent);
+    ValueId last = number(extent - Expr(1));
+    ValueId inside = k_.op(ScalarOp::min, k_.op(ScalarOp::max, x, number(0.0)), last);
+    return k_.select(k_.op(ScalarOp::is_nan, x), spatial_ == 2 ? number(0.0) : last, inside);
+  }
+
+  ValueId folded(ValueId x, const Expr& extent) {
+    double low = align_ ? 0 : -0.5;
+    ValueId twice = number((align_ ? extent - Expr(1) : extent) * Expr(2));
+    ValueId shifted = k_.op(ScalarOp::abs, sub(x, number(low)));
+    ValueId turns = k_.op(ScalarOp::trunc, rounded(k_.op(ScalarOp::div, shifted, twice)));
+    ValueId extra = sub(shifted, mul(turns, twice));
+    ValueId out = add(k_.op(ScalarOp::min, extra, sub(twice, extra)), number(low));
+    if (!align_) return out;
+    return k_.select(k_.op(ScalarOp::gt, twice, number(0.0)), out, number(0.0));  // one element has one place
   }
 
   ValueId reflected(ValueId x, const Expr& extent) {
@@ -265,7 +297,9 @@ class SamplerKernel {
     ValueId span = number(align_ ? extent - Expr(1) : extent);
     ValueId shifted = k_.op(ScalarOp::abs, sub(x, number(low))), extra = k_.op(ScalarOp::fmod, shifted, span);
     ValueId flips = k_.op(ScalarOp::floor, rounded(k_.op(ScalarOp::div, shifted, span)));
-    ValueId even = k_.op(ScalarOp::eq, k_.op(ScalarOp::fmod, flips, number(2.0)), number(0.0));
+    ValueId even =
+        k_.op(ScalarOp::logical_or, k_.op(ScalarOp::eq, k_.op(ScalarOp::fmod, flips, number(2.0)), number(0.0)),
+              k_.op(ScalarOp::ge, flips, number(2147483648.0)));  // eager counts in 32 bits
     ValueId out = k_.select(even, add(extra, number(low)), sub(sub(span, extra), number(-low)));
     if (!align_) return out;
     // A dimension of one element has one place.
@@ -326,7 +360,8 @@ class SamplerKernel {
       const Neighbour* one = chosen[mode_ == Interpolation::bilinear ? spatial_ - 1 - i : i];
       weight = weight == loops::no_value ? one->weight : mul(weight, one->weight);
     }
-    return mul(value, weight);
+    ValueId term = mul(value, weight);
+    return spatial_ == 2 ? term : k_.select(inside, term, number(0.0));
   }
 
   LowerCall& call_;

@@ -189,6 +189,18 @@ ValueId winner(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, 
   return flat;
 }
 
+// The number of the place that won: of several NaN the last one, where argmax has the first.
+ValueId last_nan_or(KernelBuilder& k, const Sizes& extents, const std::function<ValueId(const Index&)>& element,
+                    const std::vector<ValueId>& best) {
+  if (!is_float(k.type(best[0]))) return best[1];
+  ValueId last = k.reduce_one(ReduceOp::max, DType::i64, extents, [&](const Index& r) {
+    Expr number(0);
+    for (size_t d = 0; d < extents.size(); ++d) number = number * extents[d] + r[d];
+    return k.select(k.op(ScalarOp::is_nan, element(r)), k.index_value(number), k.index_value(Expr(-1)));
+  });
+  return k.select(k.op(ScalarOp::is_nan, best[0]), last, best[1]);
+}
+
 void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axes) {
   DType dtype = call.tensor("self")->type.dtype, compute = compute_dtype(dtype);
   Sizes extents = window(axes);
@@ -206,7 +218,7 @@ void lower_max(LowerCall& call, const PoolRow& row, const std::vector<Axis>& axe
       auto best = k.reduce(ReduceOp::argmax, compute, extents,
                            [&](const Index& r) { return std::vector<ValueId>{element(r)}; });
       k.store(call.output(0), i, best[0]);
-      k.store(call.output(1), i, winner(k, axes, i, extents, best[1]));
+      k.store(call.output(1), i, winner(k, axes, i, extents, last_nan_or(k, extents, element, best)));
     });
   });
 }
@@ -268,7 +280,8 @@ Span span_of(const Axis& axis, int64_t o) {
   return {begin, std::min(end, in), axis.dilation, full};
 }
 
-void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schema) {
+template <class T>
+void reference_pool_of(ReferenceCall& call, const PoolRow& row, const Schema& schema) {
   OpCall typed(call.node(), schema);
   Tensor self = call.tensor("self");
   std::optional<Sizes> wanted;
@@ -284,7 +297,7 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
     plane *= axis.input.value();
     windows.push_back(axis.output.value());
   }
-  std::vector<double> x = read_dense<double>(self), out;
+  std::vector<T> x = read_dense<T>(self), out;
   std::vector<int64_t> indices;
   for (int64_t image = 0, images = count_elements({sizes.begin(), sizes.begin() + static_cast<std::ptrdiff_t>(lead)});
        image < images; ++image) {
@@ -300,15 +313,16 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
         full *= spans[d].full;
         valid *= counts[d];
       }
-      double best = -INFINITY, sum = 0;
+      using Limits = std::numeric_limits<T>;
+      T best = Limits::has_infinity ? -Limits::infinity() : Limits::lowest(), sum = 0;
       int64_t best_at = -1;
       if (valid > 0) {
         do {
           int64_t flat = 0;
           for (size_t d = 0; d < axes.size(); ++d)
             flat = flat * axes[d].input.value() + spans[d].begin + at[d] * spans[d].step;
-          double value = x[static_cast<size_t>(image * plane + flat)];
-          if (best_at < 0 || value > best || (value != value && best == best)) {
+          T value = x[static_cast<size_t>(image * plane + flat)];
+          if (best_at < 0 || value > best || value != value) {  // of several NaN the last
             best = value;
             best_at = flat;
           }
@@ -322,7 +336,7 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
         bool overridden = !row.adaptive && schema.find("divisor_override") >= 0 && call.given("divisor_override");
         bool padded = !row.adaptive && call.boolean("count_include_pad");
         int64_t by = overridden ? call.integer("divisor_override") : padded ? full : valid;
-        out.push_back(sum / static_cast<double>(by));
+        out.push_back(sum / static_cast<T>(by));
       }
     } while (next_index(o, windows));
   }
@@ -332,6 +346,13 @@ void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schem
   Tensor where = Tensor::empty_strided(DType::i64, sizes, strides);
   write_dense(where, indices);
   call.results.push_back(Datum{where});
+}
+
+void reference_pool(ReferenceCall& call, const PoolRow& row, const Schema& schema) {
+  if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
+    reference_pool_of<int64_t>(call, row, schema);
+  else
+    reference_pool_of<double>(call, row, schema);
 }
 
 void add_pool(Registry& r, PoolRow row) {

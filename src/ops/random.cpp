@@ -8,6 +8,7 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -350,8 +351,13 @@ void register_whole_fills(Registry& r) {
 // ---- Bernoulli, dropout ----
 
 Value* coin(Build& b, Value* shape, Argument p) {
-  Value* u = uniform_like(b, shape, DType::f32);
   bool tensor = p.is_value() && p.as_value()->kind == ValueKind::tensor;
+  if (p.is_scalar() && !(p.as_scalar().as_double() >= 0 && p.as_scalar().as_double() <= 1))
+    refuse(b.call(), "bernoulli expects p to be in [0, 1]");
+  if (tensor)
+    require_all(b.call(), b("logical_and", {b("ge.Scalar", {p, Scalar(0)}), b("le.Scalar", {p, Scalar(1)})}),
+                "bernoulli: expects p to be in [0, 1]");
+  Value* u = uniform_like(b, shape, DType::f32);
   return tensor ? b("lt.Tensor", {u, p}) : b("lt.Scalar", {u, p});
 }
 
@@ -497,9 +503,14 @@ void build_multinomial(Build& b) {
   if (rank_of(self) != 1 && rank_of(self) != 2) refuse(call, "prob_dist must be 1 or 2 dim");
   Expr wanted = call.integer("num_samples"), classes = self->type.sizes.back();
   bool replacement = call.boolean("replacement");
-  if (!replacement && prove_le(wanted, classes, call.ranges()) == Proof::no)
-    refuse(call, "cannot sample n_sample > prob_dist.size(-1) samples without replacement");
+  if (!replacement)
+    require(call, {classes, wanted, "multinomial: cannot sample n_sample > prob_dist.size(-1) without replacement"});
   Value* weights = b.to(self, compute_dtype(self->type.dtype));
+  require_all(call,
+              b("logical_and", {b("ge.Scalar", {weights, Scalar(0)}), b("lt.Scalar", {weights, Scalar(INFINITY)})}),
+              "multinomial: probability tensor contains either `inf`, `nan` or element < 0");
+  require_all(call, b("gt.Scalar", {b("sum.dim_IntList", {weights, b.ints({-1})}), Scalar(0)}),
+              "multinomial: invalid multinomial distribution (sum of probabilities <= 0)");
   if (!replacement) {
     Value* keys = b.div(weights, to_exponential(b, uniform_like(b, weights, weights->type.dtype)));
     return call.result(b.all("topk", {keys, number(wanted), Scalar(-1)})[1]);

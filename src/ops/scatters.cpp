@@ -256,12 +256,13 @@ void evaluate(ReferenceCall& call, const ScatterRow& row, Mode mode) {
     next_index(at, visited);
   }
   if (mode == Mode::mean) {
+    const std::vector<T> total = out;
     for (size_t i = 0; i < out.size(); ++i) {
       int64_t n = counts[i] + (include ? 1 : 0);
-      if (n > 1)
-        out[i] = std::is_integral_v<T>
-                     ? static_cast<T>(std::floor(static_cast<double>(out[i]) / static_cast<double>(n)))
-                     : out[i] / static_cast<T>(n);
+      if (n <= 1) continue;
+      out[i] = out[i] / static_cast<T>(n);
+      if constexpr (std::is_integral_v<T>)
+        if (total[i] % n != 0 && total[i] < 0) --out[i];  // floored, in whole numbers: a double has too few digits
     }
   }
   Tensor result = new_result(call, self.sizes);

@@ -5,6 +5,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -81,19 +82,22 @@ void register_membership(Registry& r) {
                           b.call().result(b.call().boolean("invert") ? b("logical_not", {found}) : found);
                         },
                     .samples = {{{spec({3}, DType::i64, 0, 3), Scalar(1)}}}});
-  add_composite(r,
-                {.schema = "one_hot(Tensor self, int num_classes=-1) -> Tensor",
-                 .build =
-                     [](Build& b) {
-                       Value* self = b.call().tensor("self");
-                       int64_t classes = b.call().constant_integer("num_classes");
-                       if (self->type.dtype != DType::i64) refuse_dtype(b.call(), self->type.dtype);
-                       if (classes < 1) fail_unsupported("K0202", "one_hot needs num_classes", b.call().where());
-                       Value* range = b("arange", {Scalar(classes)});
-                       range->type.device = self->type.device;
-                       b.call().result(b.to(b("eq.Tensor", {b("unsqueeze", {self, Scalar(-1)}), range}), DType::i64));
-                     },
-                 .samples = {{{spec({2, 3}, DType::i64, 0, 3), Scalar(4)}}, {{spec({3}), Scalar(4)}, true}}});
+  add_composite(
+      r, {.schema = "one_hot(Tensor self, int num_classes=-1) -> Tensor",
+          .build =
+              [](Build& b) {
+                Value* self = b.call().tensor("self");
+                int64_t classes = b.call().constant_integer("num_classes");
+                if (self->type.dtype != DType::i64) refuse_dtype(b.call(), self->type.dtype);
+                if (classes < 1) fail_unsupported("K0202", "one_hot needs num_classes", b.call().where());
+                require_all(b.call(), b("ge.Scalar", {self, Scalar(0)}), "one_hot: Class values must be non-negative.");
+                require_all(b.call(), b("lt.Scalar", {self, Scalar(classes)}),
+                            "one_hot: Class values must be smaller than num_classes.");
+                Value* range = b("arange", {Scalar(classes)});
+                range->type.device = self->type.device;
+                b.call().result(b.to(b("eq.Tensor", {b("unsqueeze", {self, Scalar(-1)}), range}), DType::i64));
+              },
+          .samples = {{{spec({2, 3}, DType::i64, 0, 3), Scalar(4)}}, {{spec({3}), Scalar(4)}, true}}});
 }
 
 // ---- Indexing ----

@@ -1,5 +1,6 @@
 #include "ops/size_needs.h"
 
+#include "ops/dense.h"
 #include "ops/lower_call.h"
 
 namespace kiln {
@@ -18,6 +19,14 @@ void lower_need(LowerCall& call, const SizeNeed& need) {
   call.kernel([&](loops::KernelBuilder& k) {
     k.raise_if(k.op(loops::ScalarOp::lt, k.index_value(need.value), k.index_value(need.least)), site);
   });
+}
+
+// The place without the name of the check: the operator that it belongs to is filled in by who runs that.
+Where demanding(const ReferenceCall& call) {
+  Where where = call.node().where();
+  where.op.clear();
+  where.node.clear();
+  return where;
 }
 
 NeedArgs types_of(const OpCall& call) {
@@ -59,6 +68,10 @@ void require(DecomposeCall& call, const SizeNeed& need) {
   call.call_all("kiln.require_at_least.default", {number(need.value), number(need.least), need.message});
 }
 
+void require_all(DecomposeCall& call, Value* holds, std::string message) {
+  call.call_all("kiln.require_all.default", {holds, std::move(message)});
+}
+
 std::vector<SizeNeed> elements_along(std::string_view name, const Sizes& sizes, const std::vector<bool>& dims) {
   std::vector<SizeNeed> out;
   for (size_t d = 0; d < sizes.size(); ++d)
@@ -98,9 +111,28 @@ void register_size_needs(Registry& registry) {
   };
   record.lower = [need](LowerCall& call) { lower_need(call, need(call)); };
   record.reference = [](ReferenceCall& call) {
-    if (call.integer("value") < call.integer("least")) fail_user("K0630", call.string("message"), call.node().where());
+    if (call.integer("value") < call.integer("least")) fail_user("K0630", call.string("message"), demanding(call));
   };
   registry.add(std::move(record));
+
+  OpRecord all;
+  all.name_space = "kiln";
+  all.schema_text = "require_all(Tensor self, str message) -> ()";
+  all.kind = OpKind::assertion;
+  all.infer = [](InferCall&) {};
+  all.lower = [](LowerCall& call) {
+    int site = call.site(call.string("message"));
+    call.kernel([&](loops::KernelBuilder& k) {
+      k.parallel(call.tensor("self")->type.sizes, [&](const std::vector<Expr>& i) {
+        k.raise_if(k.op(loops::ScalarOp::logical_not, k.load(call.input("self"), i)), site);
+      });
+    });
+  };
+  all.reference = [](ReferenceCall& call) {
+    for (int64_t holds : read_dense<int64_t>(call.tensor("self")))
+      if (!holds) fail_user("K0630", call.string("message"), demanding(call));
+  };
+  registry.add(std::move(all));
 }
 
 }  // namespace kiln

@@ -25,6 +25,9 @@ void add_needs(OpRecord& record, SizeNeeds needs);
 // The same for one need inside a decomposition.
 void require(DecomposeCall& call, const SizeNeed& need);
 
+// Every element of a bool tensor holds: a demand on values (an offset, a probability).
+void require_all(DecomposeCall& call, Value* holds, std::string message);
+
 // Each of the dimensions has an element. `name` is what eager calls the operator.
 std::vector<SizeNeed> elements_along(std::string_view name, const Sizes& sizes, const std::vector<bool>& dims);
 // All dimensions from `first` on have an element, as eager's layers demand it of everything but a batch.

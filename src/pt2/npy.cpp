@@ -1,4 +1,5 @@
 // NumPy's .npy and .npz.
+#include <algorithm>
 #include <array>
 #include <charconv>
 #include <cstring>
@@ -38,8 +39,11 @@ class HeaderReader {
 
   void read() {
     expect('{');
+    std::vector<std::string> keys;
     while (!take('}')) {
       const std::string key = read_string();
+      if (std::find(keys.begin(), keys.end(), key) != keys.end()) fail(str("its header says ", quote(key), " twice"));
+      keys.push_back(key);
       expect(':');
       if (key == "descr")
         read_descr();

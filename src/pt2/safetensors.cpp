@@ -43,7 +43,12 @@ DType read_type(const FileBytes& file, const std::string& name, const std::strin
   fail_file(file, str("tensor ", quote(name), " has the unknown type ", quote(type)));
 }
 
-Tensor read_entry(const FileBytes& file, ByteSpan data, const std::string& name, const Json& entry) {
+struct Range {
+  int64_t begin, end;
+};
+
+Tensor read_entry(const FileBytes& file, ByteSpan data, const std::string& name, const Json& entry,
+                  std::vector<Range>& ranges) {
   const DType dtype = read_type(file, name, entry.at("dtype").as_string());
   std::vector<int64_t> sizes;
   for (const Json& size : entry.at("shape").items()) {
@@ -55,8 +60,23 @@ Tensor read_entry(const FileBytes& file, ByteSpan data, const std::string& name,
   const int64_t begin = range[0].as_int(), end = range[1].as_int();
   if (begin < 0 || end < begin || static_cast<uint64_t>(end) > data.size())
     fail_file(file, str("tensor ", quote(name), " lies outside the file"));
+  ranges.push_back({begin, end});
   return tensor_over(dtype, std::move(sizes),
                      data.subspan(static_cast<size_t>(begin), static_cast<size_t>(end - begin)), file, name);
+}
+
+// The tensors fill the data without holes, overlaps or rest: nothing can hide between them.
+void check_ranges(const FileBytes& file, std::vector<Range> ranges, size_t bytes) {
+  std::sort(ranges.begin(), ranges.end(),
+            [](const Range& a, const Range& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  int64_t at = 0;
+  for (const Range& range : ranges) {
+    if (range.begin != at)
+      fail_file(file, str("its tensors leave a hole or overlap: byte ", range.begin, " of the data follows byte ", at));
+    at = range.end;
+  }
+  if (static_cast<uint64_t>(at) != bytes)
+    fail_file(file, str(bytes - static_cast<uint64_t>(at), " bytes after its last tensor belong to nothing"));
 }
 
 }  // namespace
@@ -69,11 +89,18 @@ TensorFile read_safetensors(const FileBytes& file) {
   const Json header = parse_json(as_text(file.bytes.subspan(8, header_bytes)), file.label);
   const ByteSpan data = file.bytes.subspan(8 + header_bytes);
   TensorFile out;
+  std::vector<Range> ranges;
   for (const JsonMember& member : header.members()) {
     if (member.key == "__metadata__") continue;
     out.names.push_back(member.key);
-    out.items.push_back({read_entry(file, data, member.key, member.value)});
+    try {
+      out.items.push_back({read_entry(file, data, member.key, member.value, ranges)});
+    } catch (const Error& error) {  // a number that is none, a field that is missing
+      if (error.code() == "K0151") throw;
+      fail_file(file, str("tensor ", quote(member.key), ": ", error.message()));
+    }
   }
+  check_ranges(file, std::move(ranges), data.size());
   order_numbered(out, "");
   return out;
 }

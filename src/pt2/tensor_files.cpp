@@ -108,9 +108,14 @@ Tensor tensor_over(DType dtype, std::vector<int64_t> sizes, ByteSpan bytes, cons
                    std::string_view name) {
   Tensor tensor;
   tensor.dtype = dtype;
-  tensor.strides = contiguous_strides(sizes);
-  tensor.sizes = std::move(sizes);
-  const int64_t needed = storage_bytes_needed(dtype, tensor.sizes, tensor.strides, 0);
+  int64_t needed = 0;
+  try {
+    tensor.strides = contiguous_strides(sizes);
+    tensor.sizes = std::move(sizes);
+    needed = storage_bytes_needed(dtype, tensor.sizes, tensor.strides, 0);
+  } catch (const Error& error) {  // sizes whose product no number holds
+    fail_user("K0151", str(file.label, ": tensor ", quote(name), ": ", error.message()));
+  }
   if (static_cast<uint64_t>(needed) != bytes.size())
     fail_user("K0151", str(file.label, ": tensor ", quote(name), " (", tensor_type_text(tensor), ") needs ", needed,
                            " bytes but has ", bytes.size()));

@@ -232,6 +232,53 @@ std::string tensor_pickle(int64_t offset, int64_t size, int64_t stride, const ch
   return w.finish();
 }
 
+std::string safetensors(const std::string& header, size_t data_bytes) {
+  const uint64_t length = header.size();
+  std::string out(8, '\0');
+  std::memcpy(out.data(), &length, 8);
+  return out + header + std::string(data_bytes, '\0');
+}
+
+std::string npy(std::string header) {
+  header += '\n';
+  return str("\x93NUMPY", '\x01', '\0', static_cast<char>(header.size()), '\0', header, std::string(8, '\0'));
+}
+
+// The message names the file, and the code is that of an unsound one.
+void expect_unsound(const std::string& bytes, const std::string& name, const std::string& says) {
+  TemporaryDirectory directory("kiln_tensor_files_test");
+  const std::string path = join_path(directory.path(), name);
+  write_file_atomic(path, bytes);
+  try {
+    read_tensor_file(path);
+    ADD_FAILURE() << name << " was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0151") << error.message();
+    EXPECT_NE(error.message().find(name), std::string::npos) << error.message();
+    EXPECT_NE(error.message().find(says), std::string::npos) << error.message();
+  }
+}
+
+TEST(TensorFiles, SafetensorsWithHolesOverlapsOrRestAreRefused) {
+  auto entry = [](const char* name, const char* shape, int64_t begin, int64_t end) {
+    return str("\"", name, "\":{\"dtype\":\"F32\",\"shape\":[", shape, "],\"data_offsets\":[", begin, ",", end, "]}");
+  };
+  const std::string a = entry("a", "2", 0, 8);
+  expect_unsound(safetensors("{" + a + "," + entry("b", "1", 12, 16) + "}", 16), "hole.safetensors", "hole");
+  expect_unsound(safetensors("{" + a + "," + entry("b", "1", 4, 8) + "}", 8), "overlap.safetensors", "overlap");
+  expect_unsound(safetensors("{" + a + "}", 9), "rest.safetensors", "belong to nothing");
+  expect_unsound(safetensors("{" + entry("a", "99999999999999999999", 0, 8) + "}", 8), "large.safetensors", "tensor");
+  expect_unsound(safetensors("{" + entry("a", "4294967296,4294967296", 0, 8) + "}", 8), "product.safetensors",
+                 "64 bits");
+}
+
+TEST(TensorFiles, NumpyHeadersThatContradictThemselvesAreRefused) {
+  const std::string known = "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), ";
+  expect_unsound(npy(known + "'shape': (1,), }"), "twice.npy", "twice");
+  expect_unsound(npy("{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }"), "huge.npy",
+                 "64 bits");
+}
+
 TEST(TensorFiles, HostilePtIsRefused) {
   EXPECT_EQ(read_error(pt_with_pickle(tensor_pickle(0, 6, 1))), "");
   EXPECT_EQ(read_error(pt_with_pickle(tensor_pickle(0, 7, 1))), "K0151");

@@ -1,0 +1,135 @@
+"""Cases of values and sizes at the edge of what an operator is defined for: NaN and infinities, sizes that turn out to
+be 0, arguments that eager refuses. Listed by generate_cases.py."""
+import torch
+import torch.nn.functional as F
+from torch.export import Dim
+
+NAN, INF = float("nan"), float("inf")
+
+
+def narrow_float_steps(of):
+    """A step function at the end of a chain: the roundings before it show, wherever in the chain they stand."""
+    def forward(self, a, b, h):
+        lost = (a + b) - a
+        big = h * h
+        return (lost == 0, lost.bool(), lost.sign(), lost.argmax(), (lost.abs().sum(-1) == 0), torch.isinf(big / 2),
+                torch.isfinite(big), torch.isnan(big - big), torch.nonzero((big - big).isnan()), lost.float() * 3)
+
+    def call(n):
+        return (torch.full((4, n), 256.0).bfloat16(), (torch.rand(4, n) * 1.5).bfloat16(),
+                torch.tensor([300.0, 3.0, 250.0, 256.0]).half())
+    return of(forward, [call(16), call(16)], "comparisons and tests for NaN after chains of bf16 and f16")
+
+
+def sizes_of_nothing(of):
+    """What is defined over nothing, at a size that is 0 in one of the calls."""
+    def forward(self, x):
+        points = x.t()
+        return (x.median(), x.nanmedian(), x.long().median(), x.logsumexp(0), torch.cdist(points, points, p=INF),
+                torch.linalg.vector_norm(x, 2, dim=0), x.softmax(0).sum(0), x.amax(1), x.cummax(0).values,
+                torch.std_mean(x, 0)[1], torch.searchsorted(x[:, 0].contiguous(), torch.ones(2)))
+    return of(forward, [(torch.randn(n, 2).sort(0).values,) for n in (5, 0, 1)],
+              "medians, norms, softmax and searches over a dynamic size of 0",
+              {"x": {0: Dim("n", min=0, max=64)}})
+
+
+def refused_over_nothing(forward):
+    def make(of):
+        calls = [(torch.randn(n, 2),) for n in (5, 3)]
+        return of(forward, calls, "refused at a dynamic size of 0", {"x": {0: Dim("n", min=0, max=64)}},
+                  bad=[(torch.randn(0, 2),)])
+    return make
+
+
+OVER_NOTHING = {
+    "no_maximum": lambda self, x: (x.max(), x.amin(0)),
+    "no_argmax": lambda self, x: x.argmax(0),
+    "no_median": lambda self, x: x.median(0),
+    "no_kthvalue": lambda self, x: x.kthvalue(1, 0),
+    "no_infinite_norm": lambda self, x: torch.linalg.vector_norm(x, -INF, dim=0),
+    "no_pool": lambda self, x: F.adaptive_avg_pool1d(x.t()[None], 2),
+    "no_image": lambda self, x: F.interpolate(x.t()[None], size=3, mode="linear"),
+    "no_edge": lambda self, x: F.pad(x.t()[None], (1, 1), mode="replicate"),
+}
+
+
+def pool_to_nothing(of):
+    def forward(self, x):
+        return F.adaptive_avg_pool1d(x, 0), F.adaptive_max_pool1d(x, 0), F.adaptive_avg_pool2d(x[None], (0, 2))
+    return of(forward, [(torch.randn(2, 3, 4),)], "adaptive pools to a size of 0")
+
+
+def odd_grids(of):
+    """Positions that are no number, infinite or far away."""
+    def forward(self, image, grid, volume, places):
+        flat = [F.grid_sample(image, grid, mode, edge, corners) for mode in ("bilinear", "nearest", "bicubic")
+                for edge in ("zeros", "border", "reflection") for corners in (False, True)]
+        deep = [F.grid_sample(volume, places, mode, edge, corners) for mode in ("bilinear", "nearest")
+                for edge in ("zeros", "border", "reflection") for corners in (False, True)]
+        return flat + deep
+    odd = [NAN, INF, -INF, 1e10, -1e10, 3e38, -3e38, 1e5, -1e5, 2.5, -2.5, 0.3]
+    grid = torch.tensor([[x, 0.3] for x in odd] + [[0.3, x] for x in odd]).view(1, 2, 12, 2)
+    places = torch.tensor([[x, 0.3, 0.1] for x in odd]).view(1, 1, 1, 12, 3)
+    return of(forward, [(torch.randn(1, 2, 4, 5), grid, torch.randn(1, 2, 3, 4, 5), places)],
+              "grid_sample at NaN, infinite and huge positions")
+
+
+def odd_complex(of):
+    """Quotients, means and powers of infinities. Enough elements that eager computes all of them in vectors."""
+    def forward(self, z, w, r):
+        return (z.reciprocal(), z / w, z / r, z / 3, z * r, z * 2, torch.stack([z, w]).mean(0), z.pow(-1), z.pow(0.5),
+                z.pow(-0.5), z.sqrt(), z.rsqrt())
+    values = [0.0, 1.0, -2.0, INF, -INF, NAN, 1e-30, 5.0]
+    z = torch.tensor([complex(a, b) for a in values for b in values], dtype=torch.complex64)
+    return of(forward, [(z, z.roll(27), z.real.roll(11).contiguous()), (z.roll(9), z, z.imag.contiguous())],
+              "complex quotients, products with numbers, means and powers of infinities and NaN")
+
+
+def odd_values(of):
+    def forward(self, x, h, i, at):
+        table = torch.zeros(4, dtype=torch.int64)
+        return (torch.heaviside(x, x.new_tensor([5.0])), x.pow(0.5), x.pow(-0.5), x.half().pow(0.5), torch.i0(x),
+                torch.special.i1(x), torch.div(h, h.flip(0), rounding_mode="trunc"),
+                torch.div(h.bfloat16(), h.bfloat16().flip(0), rounding_mode="trunc"),
+                torch.div(h, 3.0, rounding_mode="trunc"), F.max_pool2d(x.view(1, 8, 8), 2, return_indices=True),
+                F.adaptive_max_pool1d(x.view(1, 64), 5, return_indices=True),
+                table.scatter_reduce(0, at, i, "mean", include_self=False), torch.aminmax(i))
+    x = torch.randn(64)
+    x[[0, 1, 8, 9, 20, 30, 40]] = torch.tensor([NAN, NAN, NAN, INF, -INF, 0.0, -0.0])
+    i = torch.tensor([2**62, 2**62 - 1, -2**62, -2**62 - 3, 2**61 + 7, 2**61, 2**60 + 1, 5])
+    return of(forward, [(x, (torch.randn(64) * 100).half(), i, torch.tensor([0, 0, 1, 1, 2, 2, 3, 3]))],
+              "NaN, infinities and large integers where eager has a choice of its own")
+
+
+def one_hot_classes(of):
+    calls = [(torch.tensor([[0, 2], [1, 3]]),), (torch.tensor([[3, 3], [0, 0]]),)]
+    return of(lambda self, x: F.one_hot(x, 4), calls, "one_hot, and classes that there are not",
+              bad=[(torch.tensor([[0, 4], [1, 3]]),), (torch.tensor([[0, -1], [1, 3]]),)])
+
+
+def bags_of_offsets(of):
+    def forward(self, table, ids, starts, ends):
+        return (F.embedding_bag(ids, table, starts, mode="sum"), F.embedding_bag(ids, table, starts, mode="mean"),
+                F.embedding_bag(ids, table, starts, mode="max"),
+                F.embedding_bag(ids, table, ends, mode="sum", include_last_offset=True),
+                F.embedding_bag(ids, table, ends, mode="mean", include_last_offset=True),
+                F.embedding_bag(ids, table, ends, mode="max", include_last_offset=True))
+
+    def call(starts, ends):
+        return torch.randn(5, 3), torch.tensor([0, 4, 2, 1, 3, 0]), torch.tensor(starts), torch.tensor(ends)
+    bad = [call([1, 2, 3], [0, 2, 6]), call([0, 2, 7], [0, 2, 6]), call([0, 4, 2], [0, 2, 6]), call([0, 2, 3], [0, 2, 7])]
+    return of(forward, [call([0, 2, 2], [0, 3, 6]), call([0, 0, 6], [0, 0, 6])],
+              "embedding_bag with all offsets, and offsets that are none", bad=bad)
+
+
+def add_cases(case, of):
+    def add(name, make):
+        def made():
+            return make(of)
+        made.__name__ = name
+        case(made)
+    for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_complex,
+                 odd_values, one_hot_classes, bags_of_offsets):
+        add(make.__name__, make)
+    for name, forward in OVER_NOTHING.items():
+        add(name, refused_over_nothing(forward))
