@@ -19,6 +19,7 @@ from torch.export import Dim
 from case_writer import write_case
 from custom_operators import register_custom_operators
 import edge_cases
+import picture_cases
 import quantised_cases
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -708,6 +709,7 @@ def blocks32():
 
 quantised_cases.add_cases(case, Case, of)
 edge_cases.add_cases(case, of)
+picture_cases.add_cases(case, Case, randn)
 
 
 def main():

@@ -39,6 +39,9 @@ bool BisectedCall::check_against_graph(const kiln_step& step, const std::string&
       first = difference, first_value = candidate, first_truth = std::move(*truth);
   }
   if (!first) return false;
+  // The value that it writes here cannot be computed, and the other one that lives here is not its own.
+  if (names_.holds_several(buffer) && package_.steps().kernel(step.name) && !names_.of_kernel(step, first_value))
+    return false;
   // On its way from one value of the graph to another: only its own loops can judge this step.
   if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
   stored_[first_value] = value;

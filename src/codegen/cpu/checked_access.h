@@ -6,7 +6,7 @@
 
 namespace kiln::codegen {
 
-// `unit`: a translation unit as generate_cpu makes it and the debug section keeps it. Throws K0645 for one in which a
+// `unit`: a translation unit as the backend makes it and the debug section keeps it. Throws K0645 for one in which a
 // buffer is used in a way that is not known, so that what is not checked is not called checked.
 std::string with_checked_accesses(const std::string& unit, int lanes);
 

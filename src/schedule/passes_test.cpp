@@ -1,0 +1,226 @@
+// Each pass of this folder on a small program in text: what it writes down, and that the program computes the same.
+#include <gtest/gtest.h>
+
+#include "loops/interpreter.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+Tensor filled(const Buffer& buffer, int seed) {
+  std::vector<int64_t> sizes;
+  for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));
+  Tensor tensor = Tensor::empty(buffer.dtype, sizes);
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.set_item(i, Scalar(static_cast<double>((i * 37 + seed * 11) % 29) / 8.0 - 1.5));
+  return tensor;
+}
+
+std::vector<Datum> run(const LoopProgram& program) {
+  std::vector<Datum> inputs;
+  std::map<std::string, Tensor> constants;
+  int seed = 1;
+  for (const Buffer& buffer : program.buffers)
+    if (buffer.role == BufferRole::constant) constants[buffer.constant] = filled(buffer, seed++);
+  for (const LoopProgram::Input& input : program.inputs)
+    inputs.push_back({filled(program.buffers[static_cast<size_t>(std::get<BufferId>(input.what))], seed++)});
+  return LoopInterpreter(program, constants, {}).run(inputs).outputs;
+}
+
+class SchedulePasses : public testing::Test {
+ protected:
+  void given(const std::string& text) {
+    program_ = parse_loops(text);
+    verify(program_);
+    before_ = run(program_);
+  }
+  std::string after() {
+    verify(program_);
+    const std::string text = print(program_);
+    EXPECT_EQ(print(parse_loops(text)), text);
+    const std::vector<Datum> now = run(program_);
+    for (size_t o = 0; o < now.size(); ++o)
+      for (int64_t i = 0; i < now[o].tensor().numel(); ++i)
+        EXPECT_NEAR(now[o].tensor().item(i).as_double(), before_[o].tensor().item(i).as_double(), 1e-4) << text;
+    return text;
+  }
+  LoopProgram program_;
+  Log log_;
+  Target target_;
+
+ private:
+  std::vector<Datum> before_;
+};
+
+#define EXPECT_TEXT(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+const char* convolution = R"(loops convolution
+buffer x f32[1, 8, 6, 5] strides [240, 30, 5, 1] input position 0
+buffer w f32[16, 8, 3, 3] strides [72, 9, 3, 1] constant named "w"
+buffer c f32[1, 16, 6, 5] strides [480, 30, 5, 1] temp
+buffer y f32[1, 16, 6, 5] strides [480, 30, 5, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel conv ops [convolution] {
+    for i1 in [16] parallel {
+      for i2 in [6] parallel {
+        for i3 in [5] parallel {
+          %0 = for r0 in [8] reduce sum.f32 {
+            %1 = for r1 in [3] reduce sum.f32 {
+              %2 = for r2 in [3] reduce sum.f32 {
+                %3 = index.i64 [i2 + r1 - 1]
+                %4 = index.i64 [0]
+                %5 = ge.bool %3, %4
+                %6 = index.i64 [6]
+                %7 = lt.bool %3, %6
+                %8 = logical_and.bool %5, %7
+                %9 = index.i64 [i3 + r2 - 1]
+                %10 = ge.bool %9, %4
+                %11 = logical_and.bool %8, %10
+                %12 = index.i64 [5]
+                %13 = lt.bool %9, %12
+                %14 = logical_and.bool %11, %13
+                %15 = load.f32 x[0, r0, i2 + r1 - 1, i3 + r2 - 1] mask %14
+                %16 = load.f32 w[i1, r0, r1, r2]
+                %17 = mul.f32 %15, %16
+                yield %17
+              }
+              yield %2
+            }
+            yield %1
+          }
+          store c[0, i1, i2, i3] = %0
+        }
+      }
+    }
+  }
+  kernel relu ops [relu] {
+    for i1 in [16] parallel {
+      for i2 in [6] parallel {
+        for i3 in [5] parallel {
+          %0 = load.f32 c[0, i1, i2, i3]
+          %1 = constant.f32 0.0
+          %2 = max.f32 %0, %1
+          store y[0, i1, i2, i3] = %2
+        }
+      }
+    }
+  }
+}
+)";
+
+TEST_F(SchedulePasses, LayoutsPutChannelsLastAndCopyWhatTheUserGives) {
+  given(convolution);
+  EXPECT_TRUE(choose_layouts(program_, log_));
+  const std::string text = after();
+  EXPECT_TEXT(text, "buffer c f32[1, 16, 6, 5] strides [480, 1, 80, 16] temp");
+  EXPECT_TEXT(text, "buffer x_channels_last f32[1, 8, 6, 5] strides [240, 1, 40, 8] temp");
+  EXPECT_TEXT(text, "buffer y f32[1, 16, 6, 5] strides [480, 30, 5, 1] output");
+  EXPECT_TEXT(text, "load.f32 x_channels_last[0, r0, i2 + r1 - 1, i3 + r2 - 1]");
+}
+
+TEST_F(SchedulePasses, AConvolutionIsAContractionOverLinesAndPoints) {
+  given(convolution);
+  choose_layouts(program_, log_);
+  hoist_invariants(program_, log_);
+  EXPECT_TRUE(find_contractions(program_, log_));
+  // The window outside, where its masks change; channels inside, where they are neighbours.
+  EXPECT_TEXT(after(), "contraction batch [] rows [i2, i3] columns [i1] sums [r1, r2, r0] left %15 of");
+}
+
+TEST_F(SchedulePasses, WeightsArePackedInPanels) {
+  given(convolution);
+  choose_layouts(program_, log_);
+  hoist_invariants(program_, log_);
+  find_contractions(program_, log_);
+  target_.lanes = 4, target_.vector_registers = 16;
+  EXPECT_TRUE(use_templates(program_, target_, log_));
+  const std::string text = after();
+  EXPECT_TEXT(text, "buffer w_packed f32[");
+  EXPECT_TEXT(text, "store w_packed[i0, i1, i2, i3, i4]");
+  EXPECT_TEXT(text, " rows ");
+}
+
+TEST_F(SchedulePasses, EveryKernelIsScheduledAtTheEnd) {
+  given(convolution);
+  choose_layouts(program_, log_);
+  hoist_invariants(program_, log_);
+  find_contractions(program_, log_);
+  use_templates(program_, target_, log_);
+  collapse_loops(program_, log_);
+  bind_axes(program_, target_, log_);
+  widen_sums(program_, log_);
+  order_sums(program_, log_);
+  count_items(program_, log_);
+  name_kernels(program_, log_);
+  const std::string text = after();
+  EXPECT_TEXT(text, "reduce sum.f32 fused");
+  for_each_item(program_.block, [&](const Item& item) {
+    const auto& kernel = std::get<Kernel>(item.what);
+    ASSERT_TRUE(kernel.schedule) << text;
+    EXPECT_EQ(kernel.schedule->items.text(), item_count(kernel).text());
+  });
+}
+
+TEST_F(SchedulePasses, AVarianceIsTwoSums) {
+  given(R"(loops variance
+buffer x f32[4, 40] strides [40, 1] input position 0
+buffer y f32[4] strides [1] output position 0
+buffer m f32[4] strides [1] output position 1
+input x = buffer x
+output buffer y
+output buffer m
+init {
+}
+main {
+  kernel variance ops [var_mean] {
+    for i0 in [4] parallel {
+      %0, %1, %2 = for r0 in [40] reduce welford.f32 {
+        %3 = load.f32 x[i0, r0]
+        yield %3
+      }
+      %4 = div.f32 %1, %2
+      store y[i0] = %4
+      store m[i0] = %0
+    }
+  }
+}
+)");
+  EXPECT_TRUE(split_variances(program_, log_));
+  const std::string text = after();
+  EXPECT_EQ(text.find("welford"), std::string::npos) << text;
+  EXPECT_TEXT(text, "reduce sum.f64");
+}
+
+TEST_F(SchedulePasses, LongSumsAreAddedUpInBlocks) {
+  given(R"(loops sums
+buffer x f32[4, 1000] strides [1000, 1] input position 0
+buffer y f32[4] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel sums ops [sum] {
+    for i0 in [4] parallel {
+      %0 = for r0 in [1000] reduce sum.f32 {
+        %1 = load.f32 x[i0, r0]
+        yield %1
+      }
+      store y[i0] = %0
+    }
+  }
+}
+)");
+  bind_axes(program_, target_, log_);
+  widen_sums(program_, log_);
+  order_sums(program_, log_);
+  count_items(program_, log_);
+  EXPECT_TEXT(after(), "for r0 in [1000] reduce sum.f32 blocks(64, f32) @lane(16, mask)");
+}
+
+}  // namespace
+}  // namespace kiln::loops

@@ -1,0 +1,89 @@
+"""Cases of convolutions in their surroundings: layouts, padding, groups, residuals, pooling, odd sizes.
+
+Listed by generate_cases.py.
+"""
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.export import Dim
+
+
+class Picture(nn.Module):
+    """A convolutional network in small: stem, depthwise, 1x1, residual, strided, pooled, classified."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem = nn.Conv2d(3, 20, 5, stride=2, padding=2, bias=False)
+        self.norm = nn.BatchNorm2d(20)
+        self.depthwise = nn.Conv2d(20, 20, 3, padding=1, groups=20)
+        self.wide = nn.Conv2d(20, 40, 1)
+        self.back = nn.Conv2d(40, 20, 3, padding=2, dilation=2)
+        self.down = nn.Conv2d(20, 33, 3, stride=2, padding=1)
+        self.head = nn.Linear(33, 10)
+
+    def forward(self, x):
+        x = F.relu(self.norm(self.stem(x)))
+        y = F.hardswish(self.wide(F.max_pool2d(self.depthwise(x), 3, 1, 1)))
+        x = F.relu(x + self.back(y))
+        x = self.down(x)
+        return self.head(F.adaptive_avg_pool2d(x, 1).flatten(1)), x
+
+
+class Groups(nn.Module):
+    """Groups, transposed, one and three dimensions; results the user sees in the order of the export."""
+
+    def __init__(self):
+        super().__init__()
+        self.grouped = nn.Conv2d(12, 18, 3, padding=1, groups=3)
+        self.up = nn.ConvTranspose2d(18, 16, 4, stride=2, padding=1)
+        self.line = nn.Conv1d(16, 24, 3, padding=1)
+        self.space = nn.Conv3d(2, 9, (2, 3, 3), padding=(0, 1, 1))
+
+    def forward(self, x, z):
+        x = self.up(torch.tanh(self.grouped(x)))
+        return x, self.line(x.mean(3)), torch.sigmoid(self.space(z))
+
+
+class ChannelsLast(nn.Module):
+    """Normalised over channels between convolutions, as ConvNeXt does: permuted views on both sides."""
+
+    def __init__(self):
+        super().__init__()
+        self.depthwise = nn.Conv2d(24, 24, 7, padding=3, groups=24)
+        self.norm = nn.LayerNorm(24)
+        self.wide, self.back = nn.Linear(24, 48), nn.Linear(48, 24)
+        self.down = nn.Conv2d(24, 32, 2, stride=2)
+
+    def forward(self, x):
+        y = self.norm(self.depthwise(x).permute(0, 2, 3, 1))
+        y = self.back(F.gelu(self.wide(y))).permute(0, 3, 1, 2)
+        return self.down(x + y)
+
+
+def settled(module):
+    """With statistics that are not those of a fresh norm."""
+    for part in module.modules():
+        if isinstance(part, nn.BatchNorm2d):
+            part.running_mean.copy_(torch.randn_like(part.running_mean) * 0.2)
+            part.running_var.copy_(torch.rand_like(part.running_var) + 0.5)
+    return module.eval()
+
+
+def add_cases(case, Case, randn):
+    @case
+    def picture():
+        batch = Dim("batch", min=1, max=8)
+        return Case(settled(Picture()), [(randn(2, 3, 29, 31),), (randn(1, 3, 29, 31),), (randn(3, 3, 29, 31),)],
+                    "convolutions, pooling and residuals with a dynamic batch", {"x": {0: batch}})
+
+    @case
+    def picture_groups():
+        return Case(Groups().eval(), [(randn(2, 12, 9, 7), randn(1, 2, 4, 6, 5))],
+                    "grouped, transposed, one- and three-dimensional convolutions")
+
+    @case
+    def picture_channels_last():
+        high, wide = Dim("high", min=2, max=64), Dim("wide", min=2, max=64)
+        return Case(ChannelsLast().eval(), [(randn(1, 24, 10, 12),), (randn(1, 24, 8, 6),)],
+                    "norms over channels between convolutions, dynamic height and width",
+                    {"x": {2: 2 * high, 3: 2 * wide}})
