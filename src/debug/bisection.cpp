@@ -357,6 +357,8 @@ class Bisection {
       ++result_.against_graph;
     else if (kernel)
       check_against_loops(step);
+    else if (std::find(result_.untold.begin(), result_.untold.end(), step.name) == result_.untold.end())
+      result_.untold.push_back(step.name);
     // Its results do not show it, or nobody can tell: it is wrong all the same.
     if (result_.fault == FaultClass::none && !reads_unwritten_.empty())
       blame(FaultClass::uninitialised, step, reads_unwritten_,
@@ -652,6 +654,9 @@ BisectResult run_bisection(PackageDebug& package, const std::string& path, const
     BisectResult& result = bisection.result();
     result.steps += whole.steps, result.against_graph += whole.against_graph;
     result.against_loops += whole.against_loops;
+    for (const std::string& name : whole.untold)
+      if (std::find(result.untold.begin(), result.untold.end(), name) == result.untold.end())
+        result.untold.push_back(name);
     result.output_sums.insert(result.output_sums.begin(), whole.output_sums.begin(), whole.output_sums.end());
     whole = std::move(result);
     if (!failure.empty()) {
