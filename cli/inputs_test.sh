@@ -87,6 +87,11 @@ expect divides-compile 0 out kernel -- compile "$files/divides.pt2" -o "$work/di
 expect divides 1 err 'K0637.*argument div holds nan at \[1, 0\]' -- run "$work/divides.kiln.pt2" --config nan_asserts=1
 require culprit-first test "$(grep -m1 -A1 -e '-->' "$work/err" | grep -c 'operator aten.div')" = 1
 
+# A case that lacks what an input must be after the call says that, and nothing false about the program.
+cp -r "$source_dir/tests/cases/mutated_input" "$work/lacks"
+rm "$work"/lacks/mutated_*.pt
+expect mutated-is-missing 1 out 'was changed by the call, as the program says; the case lacks a mutated_<i>.pt' -- check "$work/lacks" --backend interpret
+
 # What a file of outputs cannot hold is said before the work.
 expect npy-of-several 1 err 'K0152.*holds one tensor' -- run "$work/keyed.kiln.pt2" -o "$work/y.npy"
 require npy-before-the-run is_empty "$work/out"
