@@ -102,6 +102,15 @@ while read -r build; do
 done <embedding/build.sh >embedding/out
 require embedding-prints test "$(grep -c '^0\.' embedding/out)" = 2
 
+# ---- what bisect could compare with nothing has its name
+custom=$(dirname "$runtime")/libkiln_example_custom_ops.so
+if [[ -f $custom ]]; then
+  expect compile-custom 0 out kernel -- compile "$source_dir/tests/cases/custom_op/model.pt2" -o custom.pt2 --custom-op-lib "$custom"
+  expect bisect-custom 0 out '^not compared with anything, for want of a reference: mylib\.' -- bisect custom.pt2
+fi
+expect bisect-plain 0 out '^no divergence' -- bisect m.pt2
+require bisect-names-nothing-else not grep -q 'not compared' out
+
 # ---- the standard output
 for command in "--help" "--version" "passes" "run --help" "inspect m.pt2" "run m.pt2" "interpret $model" "check $model --backend interpret" "cache stat"; do
   ran=$((ran + 1))
