@@ -3,6 +3,7 @@
 #include <sched.h>
 
 #include <cstdio>
+#include <map>
 
 #include "base/file.h"
 #include "command.h"
@@ -32,7 +33,6 @@ CaseOptions case_options(const ParsedOptions& options, const Settings& settings)
   out.executable.device = options.value_or("--device", "");
   out.executable.custom_op_libs = options.values("--custom-op-lib");
   out.executable.settings = &settings;
-  out.executable.note = [](const std::string& note) { fprintf(stderr, "note: %s\n", note.c_str()); };
   out.rtol = options.number("--rtol", 0);
   out.atol = options.number("--atol", 0);
   return out;
@@ -83,6 +83,17 @@ CaseResult check_watched(const std::string& path, const CaseOptions& options) {
   return result;
 }
 
+// Each once, however many cases have it.
+void print_notes(const CheckSummary& summary) {
+  std::map<std::string, std::vector<std::string>> by_text;
+  for (const CaseResult& result : summary.cases)
+    for (const std::string& note : result.notes) by_text[note].push_back(result.path);
+  for (const auto& [text, paths] : by_text) {
+    const std::string who = paths.size() == 1 ? paths[0] : str(paths.size(), " cases");
+    fprintf(stderr, "note: %s: %s\n", who.c_str(), text.c_str());
+  }
+}
+
 int check(const ParsedOptions& options) {
   Settings settings = settings_of(options, Phase::both);
   CheckOptions check_options;
@@ -119,6 +130,7 @@ int check(const ParsedOptions& options) {
       printf("rescued %s: %lld values pass only by the fp64 reference\n", result.path.c_str(),
              static_cast<long long>(result.rescued));
   }
+  print_notes(summary);
   if (json) write_file_atomic(json_place, summary_json(summary));
   if (summary.rescued > 0)
     printf("%lld values rescued by the fp64 reference\n", static_cast<long long>(summary.rescued));

@@ -125,6 +125,16 @@ if [[ -f $model ]]; then
     expect "keyed-$file" 0 out '^output 0 last_hidden_state: float32' -- run "$work/keyed.kiln.pt2" -o "$work/$file"
     require "keyed-names-in-$file" grep -aq last_hidden_state "$work/$file"
   done
+  none=$source_dir/tests/docs/with_none.pt2
+  expect none-compile 0 out kernel -- compile "$none" -o "$work/none.kiln.pt2"
+  for file in n.npz n.safetensors; do
+    expect "none-$file" 0 err "note: .*/$file is without attentions: None, which only .pt can hold" -- run "$work/none.kiln.pt2" -o "$work/$file"
+    require "the-others-in-$file" grep -aq scale "$work/$file"
+  done
+  expect none-pt 0 out 'written to' -- interpret "$none" -o "$work/n.pt"
+  require nothing-to-note-for-pt is_empty "$work/err"
+  expect write-again 0 out again.pt2 -- inspect "$none" --write "$work/again.pt2"
+  require extra-files-come-along grep -aq 'cat dog' "$work/again.pt2"
   expect inspect-package 0 out '^steps of a run' -- inspect "$work/mlp.kiln.pt2"
   expect inspect-origins 0 out 'aten\.' -- inspect "$work/mlp.kiln.pt2"
   kiln_path='' expect run-with-empty-path 0 out '^output 0: float32\[' -- run "$work/mlp.kiln.pt2"

@@ -71,6 +71,10 @@ int compile_model(const ParsedOptions& options) {
   compile_options.custom_op_libs = options.values("--custom-op-lib");
   compile_options.strip_debug = options.has("--strip-debug");
   compile_options.settings = &settings;
+  if (const auto directory = options.value("--generate")) {
+    compile_options.goal = CompileGoal::generated;
+    compile_options.generated_to = *directory;
+  }
   ProgressLine line;
   const bool lines = settings.get_bool("verbose_progress");
   compile_options.progress = [&](const std::string& stage, int done, int total) {
@@ -81,6 +85,8 @@ int compile_model(const ParsedOptions& options) {
       line.show(text);
   };
   const std::string& model = options.positional[0];
+  if (options.has("--generate") && options.has("--output"))
+    throw UsageError("--generate makes no package: leave out --output");
   const std::string package = options.value_or("--output", default_package_path(model));
   check_output_file(package, options);
   if (compile_options.strip_debug) check_output_file(package + ".debug", options);
@@ -106,6 +112,10 @@ int compile_model(const ParsedOptions& options) {
   line.clear();
   for (const std::string& note : report.notes) {
     if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());
+  }
+  if (compile_options.goal == CompileGoal::generated) {
+    printf("%s\n", compile_options.generated_to.c_str());
+    return 0;
   }
   printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, C++ %s, package %s\n", report.kernels,
          report.kernels == 1 ? "" : "s", report.kernels_compiled, report.from_cache ? ", from the cache" : "",
@@ -138,6 +148,8 @@ Command compile_command() {
        FileUse::read},
       {"--strip-debug", "", "", "puts the debug section into PKG.debug", false},
       {"--debug", "", "", "writes the debug directory (torch_compile_debug/…)", false},
+      {"--generate", "", "DIR",
+       "writes the loops, the plan and the C++ of each target to DIR; starts no C++ compiler, makes no package", false},
       {"--dump-after", "", "PASS", "prints the program after a pass, or after every pass with 'all'; makes no package",
        false},
       {"--stop-after", "", "PASS", "stops after this pass and prints the program; makes no package", false},

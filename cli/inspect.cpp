@@ -25,7 +25,7 @@ int inspect(const ParsedOptions& options) {
   if (pass) check_pass_name(*pass);
   Program program = read_pt2(options.positional[0]);
   if (pass) program = program_after(program, *pass);
-  if (written) write_pt2(program, *written);
+  if (written) write_pt2(program, *written, program.sample_inputs, read_extra_files(options.positional[0]));
   fputs(written ? (*written + "\n").c_str() : print(program).c_str(), stdout);
   return 0;
 }

@@ -112,7 +112,8 @@ Command minify_command() {
        false},
       {"--command", "", "minify|run", "run: only compiles, loads and runs, once, and says what happened", false},
       {"--jobs", "-j", "N", "candidates at a time (default: one per processor)", false},
-      {"--timeout", "", "S", "seconds for the first compile (default: 600)", false},
+      {"--timeout", "", "S", "seconds for the first compile, and for a comparison with the reference (default: 600)",
+       false},
       {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
   };
   spec.examples = {"kiln minify model.pt2", "kiln minify model.pt2 --inputs failing.pt --accuracy --rtol 1e-3",

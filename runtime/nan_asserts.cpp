@@ -29,7 +29,11 @@ std::set<std::string> value_names(std::string_view text) {
 class NanAsserts : public StepObserver {
  public:
   explicit NanAsserts(NanAssertsNeeds needs)
-      : origins_of_(std::move(needs.origins_of)), values_(value_names(needs.graph_text)) {}
+      : origins_of_(std::move(needs.origins_of)), values_(value_names(needs.graph_text)) {
+    for (const std::string& line : split(needs.merged_text, '\n'))
+      if (const size_t tab = line.find('\t'); tab != std::string::npos && values_.contains(line.substr(0, tab)))
+        values_.insert(line.substr(tab + 1));
+  }
 
   bool wants(const char*) const override { return true; }
 

@@ -17,7 +17,8 @@ namespace kiln::runtime {
 struct NanAssertsNeeds {
   // The source lines of a step by its name (of the kernel that made a bad input), or "".
   std::function<std::string(const char* step_name)> origins_of;
-  std::string graph_text;  // of the exported program, from the debug section; "": every buffer counts as a value of it
+  std::string graph_text;   // of the exported program, from the debug section; "": every buffer counts as a value of it
+  std::string merged_text;  // lines of a value and, behind a tab, the buffer of an equal one that holds it too
 };
 std::unique_ptr<StepObserver> make_nan_asserts(NanAssertsNeeds needs);
 

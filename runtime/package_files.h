@@ -6,6 +6,7 @@
 #include <string>
 #include <string_view>
 
+#include "base/text.h"
 #include "base/zip.h"
 
 namespace kiln::runtime {
@@ -21,8 +22,17 @@ class PackageFiles {
   }
   const std::string& label() const { return zip_->label(); }
   const std::string& folder() const { return folder_; }
+  // The target whose code runs: where the debug section has a part of its own for it, that is meant.
+  void set_target(const std::string& target) { own_debug_ = str("debug/", target, "/"); }
   // Entries are named by their whole path, or from the folder of the plan. Throws K0115 when it is damaged.
   std::optional<ByteSpan> entry(const std::string& name) const {
+    if (!own_debug_.empty() && starts_with(name, "debug/"))
+      if (const auto own = find(own_debug_ + name.substr(6))) return own;
+    return find(name);
+  }
+
+ private:
+  std::optional<ByteSpan> find(const std::string& name) const {
     for (const ZipReader* zip : {zip_.get(), sidecar_.get()}) {
       if (!zip) continue;
       for (const std::string& path : {name, folder_ + name})
@@ -33,11 +43,9 @@ class PackageFiles {
     }
     return std::nullopt;
   }
-
- private:
   std::shared_ptr<const ZipReader> zip_, sidecar_;
   std::shared_ptr<const void> keep_, keep_sidecar_;
-  std::string folder_;
+  std::string folder_, own_debug_;
 };
 
 }  // namespace kiln::runtime

@@ -106,15 +106,30 @@ class Loader {
     if (parts_.plan.kernels.empty()) return;
     std::vector<std::string> targets;
     for (const format::CodeObject& code : parts_.plan.code) targets.push_back(code.target);
-    const format::CodeObject& code = parts_.plan.code[choose_target(targets, features)];
+    const format::CodeObject code = parts_.plan.code[choose_target(targets, features)];
     const ZipEntry& object = entry(code.entry);
     zip_.check_crc(object);
     parts_.target = code.target;
+    if (!code.plan.empty()) load_plan_of(code);
     const std::string label = str(source_.label, ":", code.entry);
     const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
     parts_.code = source_.code_dir.empty() ? load_shared_object(zip_.stored(object), label)
                                            : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
     check_kernels(parts_.plan, *parts_.code, label);
+  }
+
+  // Another target than the first has a schedule of its own, and so a plan.
+  void load_plan_of(const format::CodeObject& code) {
+    const ZipEntry& own = entry(code.plan);
+    zip_.check_crc(own);
+    format::Plan plan = format::read_plan(zip_.stored(own));
+    const format::Plan& first = parts_.plan;
+    if (plan.build_id != first.build_id || plan.inputs.size() != first.inputs.size() ||
+        plan.outputs.size() != first.outputs.size() || plan.kernel_abi != first.kernel_abi ||
+        plan.device_type != first.device_type || plan.kernels.empty())
+      fail_user("K0503", str("the plan for ", code.target, " of ", source_.label, " is of another program"));
+    parts_.plan = std::move(plan);
+    files_->set_target(code.target);
   }
 
   // --strip-debug puts the debug section into a file of its own; where it lies beside the package it is used.

@@ -27,10 +27,10 @@ std::string lines_of(const Program& program, const format::Origins& origins, std
   return text;
 }
 
-// The exported program, of a package that has its debug section.
-std::string graph_text(const PackageFiles* files) {
+// A text of the debug section; "": it is not there.
+std::string debug_text(const PackageFiles* files, const char* name) {
   try {
-    const auto found = files ? files->entry("debug/graph.txt") : std::nullopt;
+    const auto found = files ? files->entry(str("debug/", name)) : std::nullopt;
     return found ? std::string(reinterpret_cast<const char*>(found->data()), found->size()) : "";
   } catch (const Error&) {
     return "";  // damaged: the checks do without, and are stricter
@@ -66,7 +66,7 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
   if (options.nan_asserts)
     observers_.push_back(
         make_nan_asserts({[&program, &origins](const char* name) { return lines_of(program, origins, name); },
-                          graph_text(files.get())}));
+                          debug_text(files.get(), "graph.txt"), debug_text(files.get(), "merged_values.txt")}));
   if (options.check_bounds) {
     observers_.push_back(make_checked_steps(files.get()));
     checked_code_ = CheckedCode::make(files.get(), target, log);

@@ -39,15 +39,15 @@ def strip_paths(stack_trace, keep_library_frames=False):
     return "\n  ".join(kept)
 
 
-def save_model(program, path, keep_library_frames=False):
-    """Like torch.export.save(program, path), with the paths stripped."""
+def save_model(program, path, keep_library_frames=False, extra_files=None):
+    """Like torch.export.save(program, path, extra_files=…), with the paths stripped."""
     for module in program.graph_module.modules():
         if not isinstance(module, torch.fx.GraphModule):
             continue
         for node in module.graph.nodes:
             if node.meta.get("stack_trace"):
                 node.meta["stack_trace"] = strip_paths(node.meta["stack_trace"], keep_library_frames)
-    torch.export.save(program, path)
+    torch.export.save(program, path, extra_files=extra_files)
     left = re.search(rb'"File \\"/[^"]*', pathlib.Path(path).read_bytes())
     if left:
         raise RuntimeError(f"{path} still names a local path: {left.group().decode()}")

@@ -14,6 +14,7 @@
 #include <cstring>
 #include <filesystem>
 #include <limits>
+#include <utility>
 
 #include "base/error.h"
 #include "base/leftovers.h"
@@ -154,6 +155,17 @@ Destination follow(const std::string& path) {
   fail_file("K0104", "write", path, ELOOP);
 }
 
+// How the name of a file begins that is to become this one: beside it even where its name is as long as a name may be.
+std::string unfinished_name(const std::string& target) { return file_name(target).substr(0, 200) + "."; }
+
+// Whoever looks for what is unfinished may take the file before the lock is ours: then it has no name any more. Where
+// the file system has no locks, nobody takes it either.
+bool lock_unfinished(int descriptor) {
+  struct stat info {};
+  ::flock(descriptor, LOCK_EX);
+  return ::fstat(descriptor, &info) != 0 || info.st_nlink > 0;
+}
+
 }  // namespace
 
 int named_descriptor(const std::string& path) {
@@ -201,14 +213,32 @@ void AtomicFile::write_through(int descriptor) {
 }
 
 void AtomicFile::write_beside(unsigned mode) {
-  const std::string name = file_name(target_);
-  // Beside it even where its name is as long as a name may be.
-  const std::string base = join_path(parent_path(target_), name.substr(0, 200));
   for (int tries = 0; descriptor_ < 0; ++tries) {
-    temporary_ = str(base, ".", random_digits());
+    temporary_ = join_path(parent_path(target_), str(unfinished_name(target_), random_digits()));
     left_ = std::make_unique<Leftover>(temporary_);
     descriptor_ = ::open(temporary_.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, mode);
     if (descriptor_ < 0 && (errno != EEXIST || tries > 100)) fail_file("K0104", "write", path_, errno);
+    if (descriptor_ >= 0 && !lock_unfinished(descriptor_)) {
+      ::close(std::exchange(descriptor_, -1));
+      if (tries > 100) fail_file("K0104", "write", path_, ENOENT);
+    }
+  }
+}
+
+void remove_unfinished(const std::string& path) {
+  const Destination to = follow(path);
+  if (to.descriptor >= 0 || (to.exists && !S_ISREG(to.info.st_mode))) return;
+  const std::string begin = unfinished_name(to.place);
+  std::error_code error;
+  for (fs::directory_iterator at(parent_path(to.place), error), end; !error && at != end; at.increment(error)) {
+    const std::string name = at->path().filename().string();
+    if (name.size() != begin.size() + 16 || !starts_with(name, begin)) continue;
+    if (name.find_first_not_of("0123456789abcdef", begin.size()) != std::string::npos) continue;
+    const Descriptor file{::open(at->path().c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)};
+    struct stat info {};
+    if (file.number < 0 || ::fstat(file.number, &info) != 0) continue;
+    if (!S_ISREG(info.st_mode) || info.st_uid != ::geteuid()) continue;
+    if (::flock(file.number, LOCK_EX | LOCK_NB) == 0) ::unlink(at->path().c_str());
   }
 }
 
@@ -228,8 +258,8 @@ void AtomicFile::write(ByteSpan bytes) {
 }
 
 void AtomicFile::commit() {
-  const int number = descriptor_;
-  descriptor_ = -1;
+  const int number = std::exchange(descriptor_, -1);
+  const Descriptor still_locked{::fcntl(number, F_DUPFD_CLOEXEC, 3)};  // until the file has its name
   const bool closed = ::close(number) == 0;
   if (closed && (temporary_.empty() || ::rename(temporary_.c_str(), target_.c_str()) == 0)) return left_.reset();
   const int error = errno;

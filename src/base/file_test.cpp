@@ -4,6 +4,7 @@
 #include <sys/stat.h>
 
 #include "base/error.h"
+#include "base/leftovers.h"
 
 namespace kiln {
 namespace {
@@ -40,6 +41,29 @@ TEST(File, AbandonedAtomicFileLeavesNothing) {
     file.write(as_bytes("half"));
   }
   EXPECT_TRUE(list_directory(directory.path()).empty());
+}
+
+// As kill -9 leaves it, beside one that somebody is writing and names of the user's own.
+TEST(File, WhatNobodyFinishesIsRemovedAndOnlyThat) {
+  TemporaryDirectory directory("kiln_file_test");
+  auto in = [&](const std::string& name) { return join_path(directory.path(), name); };
+  write_file_atomic(in("a.pt2"), "good");
+  const std::vector<std::string> others = {"a.pt2.0123456789abcde", "a.pt2.0123456789abcdeg",
+                                           "ab.pt2.0123456789abcdef"};
+  for (const std::string& name : others) write_file_atomic(in(name), "");
+  write_file_atomic(in("a.pt2.0123456789abcdef"), "ha");
+  AtomicFile being_written(in("a.pt2"));
+  being_written.write(as_bytes("better"));
+  make_directories(in("a.pt2.00000000deadbeef"));
+  remove_unfinished(in("a.pt2"));
+  EXPECT_FALSE(file_exists(in("a.pt2.0123456789abcdef")));
+  EXPECT_TRUE(is_directory(in("a.pt2.00000000deadbeef")));
+  for (const std::string& name : others) EXPECT_TRUE(file_exists(in(name))) << name;
+  EXPECT_EQ(read_file(in("a.pt2")), "good");
+  being_written.commit();
+  EXPECT_EQ(read_file(in("a.pt2")), "better");
+  remove_unfinished(in("missing/a.pt2"));
+  remove_unfinished("/dev/null");
 }
 
 TEST(File, ErrorsNameThePathAndTheReason) {

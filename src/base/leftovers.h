@@ -35,4 +35,8 @@ class LeftoverProcess {
 // process, with what they would have ended it with.
 void remove_leftovers_on_signals();
 
+// Removes what AtomicFile (base/file.h) began to write for this path and a process ended without finishing (kill -9).
+// What is still being written is locked, and stays.
+void remove_unfinished(const std::string& path);
+
 }  // namespace kiln

@@ -94,7 +94,7 @@ constexpr Setting table[] = {
      relu_bugs},
     // ---- Kiln's own
     {"inject_fault_TESTING_ONLY", "", C, text, "None",
-     "a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes] "
+     "a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes|node=NAME] "
      "(src/loop_passes/inject_fault.h)"},
     {"disable_pass", "", C, list, "None", "passes that do not run"},
     {"stop_after", "", C, text, "None", "the last pass that runs; the program is printed, no package made"},

@@ -15,12 +15,18 @@ namespace text_detail {
 inline void append(std::string& out, std::string_view part) { out += part; }
 inline void append(std::string& out, const char* part) { out += part; }
 inline void append(std::string& out, char part) { out += part; }
-inline void append(std::string& out, bool part) { out += part ? "true" : "false"; }
+// Nothing but a bool is one: a pointer would convert to it and read "true".
+template <class T>
+requires std::is_same_v<T, bool>
+void append(std::string& out, T part) { out += part ? "true" : "false"; }
+template <class T>
+void append(std::string& out, const T* part) = delete;
 inline void append(std::string& out, double part) { out += float_text(part); }
 inline void append(std::string& out, float part) { out += float_text(part); }
 template <class T>
-requires std::is_integral_v<T>
-void append(std::string& out, T part) { out += std::to_string(part); }
+requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) void append(std::string& out, T part) {
+  out += std::to_string(part);
+}
 }  // namespace text_detail
 
 template <class... Parts>

@@ -10,6 +10,15 @@
 namespace kiln {
 namespace {
 
+// What str() takes. A pointer once read "true".
+template <class T>
+concept has_text = requires(std::string& out, const T& part) {
+  text_detail::append(out, part);
+};
+static_assert(has_text<bool> && has_text<int> && has_text<char> && has_text<double> && has_text<std::string>);
+static_assert(has_text<const char*> && has_text<char*> && has_text<char[4]>);
+static_assert(!has_text<int*> && !has_text<const void*> && !has_text<void (*)()>);
+
 std::string by_to_chars(double value) {
   char buffer[64];
   std::string text(buffer, std::to_chars(buffer, buffer + sizeof buffer, value).ptr);

@@ -1,11 +1,11 @@
 #include "base/zip.h"
 
 #include <gtest/gtest.h>
-#include <zlib.h>
 
 #include <cstring>
 
 #include "base/crc32.h"
+#include "base/deflate_test.h"
 #include "base/error.h"
 #include "base/inflate.h"
 
@@ -155,20 +155,6 @@ TEST(Zip, DeflatedEntriesNeedAnInflateFunction) {
   EXPECT_EQ(as_text(data.bytes).substr(0, 6), "abcabc");
   EXPECT_THROW(zip.stored(zip.at("deflated.txt")), Error);
   EXPECT_NE(error_of(archive, nullptr), "");
-}
-
-std::string deflated(const std::string& contents) {
-  z_stream z{};
-  deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&z, contents.size()), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data()));
-  z.avail_in = static_cast<uInt>(contents.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  deflate(&z, Z_FINISH);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
 }
 
 // An archive with one deflated entry that claims a size.

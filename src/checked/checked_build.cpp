@@ -3,7 +3,7 @@
 #include <dlfcn.h>
 
 #include "base/error.h"
-#include "codegen/cpu/checked_access.h"
+#include "codegen/backend.h"
 #include "toolchain/compiler.h"
 
 namespace kiln {
@@ -11,7 +11,8 @@ namespace kiln {
 CheckedBuild::CheckedBuild(const std::vector<std::string>& units, std::vector<std::string> flags, int lanes,
                            const std::string& compiler) {
   BuildRequest build;
-  for (const std::string& unit : units) build.sources.push_back(codegen::with_checked_accesses(unit, lanes));
+  for (const std::string& unit : units)
+    build.sources.push_back(codegen::cpu_backend().with_checked_accesses(unit, lanes));
   build.flags = std::move(flags);
   const KernelCache cache(KernelCache::default_directory());
   const std::string path = join_path(folder_.path(), "checked.so");

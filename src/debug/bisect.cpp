@@ -96,6 +96,7 @@ class Bisect {
 
   // What can be said about a step without running it, in a process of its own again.
   void look_inside(int64_t launch, const std::string& buffer, BisectResult& result) {
+    if (!options_.inside) return;
     const ChildEnd end = run_watched(options_.hang_seconds, [&](ChildProgress& progress) {
       BisectionRun run{progress, true, false, launch, buffer, ""};
       try {

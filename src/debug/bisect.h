@@ -22,8 +22,10 @@ struct BisectOptions {
   std::vector<std::string> custom_op_libs;
   std::string compiler;  // for rebuilding a kernel whose code is wrong; empty: the first that is found
   std::function<void(std::string&)> rebuilt_source;  // for tests: a printer's fault, as driver/fault_injector.h has it
-  int calls = 2;                                     // on one instance
-  double hang_seconds = 60;                          // a single step that runs longer is taken to hang
+  bool inside = true;  // false: the kernel is enough, without the operator inside it (a large matrix product takes
+                       // minutes to interpret)
+  int calls = 2;       // on one instance
+  double hang_seconds = 60;  // a single step that runs longer is taken to hang
 };
 
 struct BisectResult {

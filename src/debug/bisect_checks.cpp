@@ -2,7 +2,7 @@
 
 #include <algorithm>
 #include <cstring>
-#include <map>
+#include <utility>
 
 #include "debug/step_copy.h"
 
@@ -37,39 +37,103 @@ bool draws_random_numbers(const loops::Kernel& kernel) {
   return found;
 }
 
+namespace {
+
+// How many elements a kernel of nested loops reads by this load, whose mask is `expression < limit`; -1: not known.
+int64_t elements_read(const loops::Kernel& kernel, const loops::Stmt& load) {
+  std::map<loops::ValueId, const loops::Stmt*> made;
+  std::vector<const loops::Loop*> loops_of;
+  loops::for_each_stmt(kernel.body, [&](const loops::Stmt& stmt) {
+    for (loops::ValueId v : stmt.results) made[v] = &stmt;
+    if (stmt.loop) loops_of.push_back(stmt.loop.get());
+  });
+  Expr limited = 0, limit = 1;
+  if (load.mask != loops::no_value) {
+    const loops::Stmt& compare = *made.at(load.mask);
+    if (compare.kind != loops::StmtKind::op || compare.op != loops::ScalarOp::lt) return -1;
+    limited = made.at(compare.args[0])->expr, limit = made.at(compare.args[1])->expr;
+  }
+  if (!limit.is_constant()) return -1;
+  int64_t count = limit.value();
+  for (const loops::Loop* loop : loops_of) {
+    if (!loop->extent.is_constant()) return -1;
+    if (!mentions(limited, loop->var)) count *= loop->extent.value();
+  }
+  return count;
+}
+
+int64_t count_elements(const loops::LoopProgram& program, loops::BufferId buffer) {
+  int64_t count = 1;
+  for (const Expr& size : program.buffers[static_cast<size_t>(buffer)].sizes)
+    count *= size.is_constant() ? size.value() : 0;
+  return count;
+}
+
+}  // namespace
+
 std::string packed_from(const StepInterpreter& steps, const std::string& buffer) {
   const loops::LoopProgram& program = steps.program();
   for (const loops::Item& item : program.init) {
     const auto* kernel = std::get_if<loops::Kernel>(&item.what);
     if (!kernel) continue;
-    std::string from;
-    bool writes = false, moves = true;
+    const loops::Stmt *load = nullptr, *store = nullptr;
+    bool one = true;
     loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
-      const bool access = stmt.kind == loops::StmtKind::load || stmt.kind == loops::StmtKind::store;
-      moves &= access ? stmt.mask == loops::no_value : stmt.kind == loops::StmtKind::loop;
-      if (!access) return;
-      const loops::Buffer& b = program.buffers[static_cast<size_t>(stmt.buffer)];
-      if (stmt.kind == loops::StmtKind::store)
-        writes |= b.name == buffer;
-      else
-        moves &= from.empty() || from == b.constant, from = b.constant;
+      const loops::Stmt** place = stmt.kind == loops::StmtKind::load    ? &load
+                                  : stmt.kind == loops::StmtKind::store ? &store
+                                                                        : nullptr;
+      if (!place) return;
+      one &= *place == nullptr;
+      *place = &stmt;
     });
-    if (writes) return moves ? from : std::string();
+    if (!store || program.buffers[static_cast<size_t>(store->buffer)].name != buffer) continue;
+    // Moved, and nothing else; where the load is masked off there is a zero.
+    const bool moves = one && load && store->mask == loops::no_value && store->args == load->results &&
+                       elements_read(*kernel, *load) == count_elements(program, load->buffer);
+    return moves ? program.buffers[static_cast<size_t>(load->buffer)].constant : std::string();
   }
   return "";
 }
 
+namespace {
+
+// splitmix64's last steps: every bit of the word reaches every bit of the result.
+uint64_t mixed(uint64_t word) {
+  word = (word ^ (word >> 30)) * 0xbf58476d1ce4e5b9u;
+  word = (word ^ (word >> 27)) * 0x94d049bb133111ebu;
+  return word ^ (word >> 31);
+}
+
+// Sums of two hashes of each element: weights have many millions of them, too many to sort or to count.
+std::pair<uint64_t, uint64_t> unordered_sum(const Tensor& tensor) {
+  const Tensor dense = tensor.as_contiguous();
+  const auto width = static_cast<size_t>(dtype_bytes(dense.dtype));
+  std::pair<uint64_t, uint64_t> sums{};
+  for (int64_t i = 0; i < dense.numel(); ++i) {
+    uint64_t hash = 0x9e3779b97f4a7c15u;
+    for (size_t byte = 0; byte < width; byte += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, dense.data() + static_cast<size_t>(i) * width + byte, std::min<size_t>(8, width - byte));
+      hash = mixed(hash + word);
+    }
+    sums.first += hash;
+    sums.second += mixed(hash + 0x243f6a8885a308d3u);
+  }
+  return sums;
+}
+
+}  // namespace
+
 bool same_values(const Tensor& a, const Tensor& b) {
-  if (a.numel() != b.numel() || a.dtype != b.dtype) return true;  // a part, or padded: not to be told this way
-  std::map<std::string, int64_t> counts;
-  const auto count = [&](const Tensor& tensor, int64_t by) {
-    for (int64_t i = 0; i < tensor.numel(); ++i)
-      counts[std::string(
-          reinterpret_cast<const char*>(tensor.data() + tensor.element_offset(i) * dtype_bytes(tensor.dtype)),
-          static_cast<size_t>(dtype_bytes(tensor.dtype)))] += by;
-  };
-  count(a, 1), count(b, -1);
-  return std::all_of(counts.begin(), counts.end(), [](const auto& entry) { return entry.second == 0; });
+  if (a.numel() < b.numel() || a.dtype != b.dtype) return true;  // a part: not to be told this way
+  // What the first has more are the zeros between.
+  Tensor zero = Tensor::empty(a.dtype, {1});
+  std::memset(zero.data(), 0, static_cast<size_t>(dtype_bytes(a.dtype)));
+  auto expected = unordered_sum(b);
+  const auto one = unordered_sum(zero);
+  const auto more = static_cast<uint64_t>(a.numel() - b.numel());
+  expected.first += more * one.first, expected.second += more * one.second;
+  return unordered_sum(a) == expected;
 }
 
 std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,

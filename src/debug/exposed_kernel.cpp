@@ -83,8 +83,8 @@ class ExposedKernel {
   void add_stores_of(loops::Stmt& stmt, std::vector<const loops::Loop*>& around, loops::Body& before) {
     loops::Loop& loop = *stmt.loop;
     if (loop.role == loops::AxisRole::reduce) {
-      const auto k = kernel_.use.axes.find("k");
-      const bool of_template = k != kernel_.use.axes.end() && k->second == loop.var;
+      const bool of_template =
+          kernel_.schedule && kernel_.schedule->tile.rows > 0 && kernel_.contraction->sums.front() == loop.var;
       if (inside_ && !of_template && wanted_inside(loop.body)) before.push_back(parallel_copy(stmt, around));
       return;
     }
@@ -237,7 +237,7 @@ class SharedObject {
 };
 
 Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
-  codegen::GeneratedCode generated = codegen::generate_cpu(code.program, request.target);
+  codegen::GeneratedCode generated = codegen::cpu_backend().generate(code.program, request.target);
   if (request.source)
     for (std::string& unit : generated.sources) request.source(unit);
   BuildRequest build;
@@ -245,7 +245,7 @@ Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const 
   build.sources = generated.sources, build.flags = generated.flags;
   const KernelCache cache(KernelCache::default_directory());
   const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
-  const codegen::PrintedKernel& printed = generated.steps.at(&code.kernel()).kernel;
+  const codegen::StepCode& printed = generated.steps.at(&code.kernel());
   std::vector<int64_t> ints;
   for (const Expr& e : printed.ints)
     ints.push_back(e.is_float() ? std::bit_cast<int64_t>(evaluate_float(e, symbols)) : evaluate(e, symbols));
@@ -258,7 +258,7 @@ Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const 
     kiln_error_slot error{};
     kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, nullptr, 0, &error, request.step.seed};
     object.function(generated.symbols.at(0))(&context, buffers.data(), ints.data(), 0,
-                                             evaluate(printed.items, symbols));
+                                             evaluate(code.kernel().schedule->items, symbols));
     out = memory.take(code);
   }
   return out;

@@ -35,15 +35,15 @@ BitDifference differing_bits(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-codegen::CpuTarget target_of(PackageDebug& package) {
-  std::string name = codegen::host_target_name();
+codegen::Target target_of(PackageDebug& package) {
+  std::string name = codegen::cpu_backend().host_target_name();
   const auto& code = package.plan().code;
   const auto same = [&](const format::CodeObject& object) { return object.target == name; };
   if (!code.empty() && std::none_of(code.begin(), code.end(), same)) name = code.front().target;
   int simdlen = 0;
   for (const std::string& line : split(package.entry("debug/settings.txt").value_or(""), '\n'))
     if (starts_with(line, "cpp.simdlen=")) simdlen = std::atoi(line.c_str() + std::strlen("cpp.simdlen="));
-  return codegen::cpu_target(name, simdlen);
+  return codegen::cpu_backend().target(name, simdlen);
 }
 
 class Blame {
@@ -278,8 +278,7 @@ class Blame {
     const format::Plan& plan = r_.package.plan();
     const format::Step* step = format::find_step(plan, r_.step.number);
     if (!step) return false;
-    const codegen::PrintedKernel printed =
-        codegen::KernelPrinter(kernel_, steps_.program(), target_of(r_.package).lanes).print();
+    const codegen::StepCode printed = codegen::cpu_backend().step_code(kernel_, steps_.program());
     if (printed.ints.size() != step->ints.size()) return false;  // another version of Kiln printed it
     for (size_t i = 0; i < step->ints.size(); ++i) {
       const std::string& given = plan.exprs[static_cast<size_t>(step->ints[i])].text;

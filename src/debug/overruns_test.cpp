@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "base/file.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "driver/compile.h"
 #include "driver/executable_package.h"
 #include "graph/graph.h"
@@ -95,6 +95,7 @@ Outcome run_package(const std::string& path, const std::vector<Datum>& inputs, c
     close(ends[0]), close(ends[1]);
     PackageOptions options;
     options.settings = {setting, "cpp.threads=1"};
+    options.ignore_environment = true;  // what the tests are given there would be spoken of
     try {
       PackageExecutable(path, options).call(inputs);
     } catch (const Error& error) {
@@ -135,11 +136,11 @@ class Overruns : public testing::Test {
     options.inject.loops = [&](loops::LoopProgram& loops) {
       if (!overrun) return;
       // Where the printer puts the buffer among a kernel's arguments.
-      const codegen::GeneratedCode code =
-          codegen::generate_cpu(loops, codegen::cpu_target(codegen::host_target_name()));
+      const codegen::GeneratedCode code = codegen::cpu_backend().generate(
+          loops, codegen::cpu_backend().target(codegen::cpu_backend().host_target_name()));
       for (const auto& [kernel, step] : code.steps)
-        for (size_t b = 0; b < step.kernel.buffers.size(); ++b)
-          if (loops.buffers[static_cast<size_t>(step.kernel.buffers[b])].name == overrun->buffer)
+        for (size_t b = 0; b < step.buffers.size(); ++b)
+          if (loops.buffers[static_cast<size_t>(step.buffers[b])].name == overrun->buffer)
             numbers[code.symbols[static_cast<size_t>(step.function)]] = static_cast<int>(b);
     };
     options.inject.source = [&](std::string& unit) {

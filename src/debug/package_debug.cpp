@@ -1,6 +1,7 @@
 #include "debug/package_debug.h"
 
 #include "base/inflate.h"
+#include "codegen/backend.h"
 #include "driver/executable_package.h"
 #include "ops/op_record.h"
 #include "package/plan_io.h"
@@ -35,6 +36,7 @@ PackageDebug::PackageDebug(const std::string& path) {
     if (e.name.find("data/kiln/") != std::string::npos && ends_with(e.name, "/plan"))
       folder_ = e.name.substr(0, e.name.size() - 4);
   plan_ = format::read_plan(as_bytes(*entry("plan")));
+  choose_target();
   const std::string sidecar = path + ".debug";
   if (!entry("debug/loops.txt") && file_exists(sidecar)) {
     sidecar_file_ = MappedFile::open(sidecar);
@@ -54,12 +56,33 @@ PackageDebug::PackageDebug(const std::string& path) {
   read_merges();
 }
 
+// The target whose code the runtime takes on this machine: its plan and its part of the debug section are meant.
+void PackageDebug::choose_target() {
+  const std::vector<std::string> names = codegen::cpu_backend().target_names();  // the widest first
+  const auto host = std::find(names.begin(), names.end(), codegen::cpu_backend().host_target_name());
+  for (auto name = host; name != names.end(); ++name)
+    for (const format::CodeObject& code : plan_.code) {
+      if (code.target != *name) continue;
+      if (code.plan.empty()) return;
+      own_debug_ = str("debug/", code.target, "/");
+      format::Plan own = format::read_plan(as_bytes(*entry(code.plan)));
+      plan_ = std::move(own);
+      return;
+    }
+}
+
 const loops::Buffer* PackageDebug::buffer(const std::string& name) const {
   const auto found = buffers_.find(name);
   return found == buffers_.end() ? nullptr : found->second;
 }
 
 std::optional<std::string> PackageDebug::entry(const std::string& name) const {
+  if (!own_debug_.empty() && starts_with(name, "debug/"))
+    if (auto own = find(own_debug_ + name.substr(6))) return own;
+  return find(name);
+}
+
+std::optional<std::string> PackageDebug::find(const std::string& name) const {
   for (const ZipReader* zip : {zip_.get(), sidecar_.get()}) {
     if (!zip) continue;
     for (const std::string& candidate : {name, folder_ + name})

@@ -33,10 +33,12 @@ class PackageDebug {
  private:
   void read_constants(const std::string& path);
   void read_merges();
+  void choose_target();
+  std::optional<std::string> find(const std::string& name) const;
 
   std::shared_ptr<const MappedFile> file_, sidecar_file_;
   std::unique_ptr<ZipReader> zip_, sidecar_;
-  std::string folder_;
+  std::string folder_, own_debug_;  // own_debug_: what of the debug section is of the chosen target
   format::Plan plan_;
   format::Origins origins_;
   std::unique_ptr<StepInterpreter> steps_;

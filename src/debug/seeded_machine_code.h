@@ -46,12 +46,13 @@ inline void patch_start(std::string& object, const std::string& part, const std:
   patch(object, function_in(object, part).begin, bytes);
 }
 
-// Its additions of floats (VEX-encoded) become subtractions.
+// Its additions of floats (0f 58 in SSE, c5 .. 58 in AVX) become subtractions.
 inline void patch_additions(std::string& object, const std::string& part) {
   const CodeRange range = function_in(object, part);
   bool found = false;
   for (size_t at = range.begin; at + 2 < range.end; ++at)
-    if (object[at] == static_cast<char>(0xc5) && object[at + 2] == 0x58) object[at + 2] = 0x5c, found = true;
+    for (const auto& [first, opcode] : {std::pair<int, size_t>{0x0f, at + 1}, {0xc5, at + 2}})
+      if (object[at] == static_cast<char>(first) && object[opcode] == 0x58) object[opcode] = 0x5c, found = true;
   if (!found) fail_bug("no addition in the function");
 }
 

@@ -28,8 +28,7 @@ std::vector<Defect> machine_defects() {
   // ---- In the C++: the package has what a wrong printer would have made
   d.push_back(crashing("code: null pointer", dynamic, FaultClass::crash, {"aten.cumsum.default"}, "cpp_fused_cumsum",
                        "*(volatile int*)0 = 1;"));
-  d.push_back(crashing("code: null pointer", pooling, FaultClass::crash, {}, "cpp_fused_convolution",
-                       "*(volatile int*)0 = 1;"));
+  d.push_back(crashing("code: null pointer", pooling, FaultClass::crash, {}, "convolution", "*(volatile int*)0 = 1;"));
   d.push_back(crashing("code: division by zero", control, FaultClass::crash, {"aten.lt.Tensor"}, "cpp_fused_lt",
                        "volatile int zero = 0; zero = 7 / zero;"));
   d.push_back(crashing("code: does not end", dynamic, FaultClass::hang, {"aten.amax.default"}, "cpp_fused_amax",

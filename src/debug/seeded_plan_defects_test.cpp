@@ -20,8 +20,8 @@ std::vector<Defect> code_defects() {
                       [](std::string& unit) { edit(unit, "= k_exp\\((v[0-9]+)\\);", "= k_mul($1, $1);"); }));
   d.push_back(naming(of_class(in_code("code: write to an input that must stay", cache, {}, "slice_scatter",
                                       [](std::string& unit) {
-                                        edit(unit, "k_store_f32_n\\(b1 \\+ [^;]*, (v[0-9]+), left\\);",
-                                             "$& k_store_f32_n((f32*)buffers[0], $1, left);");
+                                        edit(unit, "k_store_f32(_n)?\\(b1 \\+ [^;]*, (v[0-9]+)(, left)?\\);",
+                                             "$& k_store_f32$1((f32*)buffers[0], $2$3);");
                                       }),
                               FaultClass::input_written),
                      "row"));
@@ -32,8 +32,16 @@ std::vector<Defect> plan_defects() {
   std::vector<Defect> d;
   d.push_back(in_plan("overlapping lifetimes", transformer, FaultClass::overlap, "q",
                       [](format::Plan& plan) { buffer_named(plan, "k").same_memory_as = number_of(plan, "q"); }));
-  d.push_back(in_plan("missing dependency (steps swapped)", transformer, FaultClass::missing_dependency, "div",
-                      [](format::Plan& plan) { std::swap(plan.steps[3], plan.steps[4]); }));
+  d.push_back(in_plan(
+      "missing dependency (steps swapped)", transformer, FaultClass::missing_dependency, "div", [](format::Plan& plan) {
+        const int32_t written = number_of(plan, "div");
+        auto writes = [&](const format::Step& step) {
+          return std::any_of(step.args.begin(), step.args.end(),
+                             [&](const format::KernelArg& arg) { return (arg.access & 2) && arg.buffer == written; });
+        };
+        const auto at = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
+        std::iter_swap(at, at + 1);
+      }));
   d.push_back(in_plan("buffer too small in the plan", transformer, FaultClass::layout, "q",
                       [](format::Plan& plan) { buffer_named(plan, "q").sizes[1] = buffer_named(plan, "q").sizes[0]; }));
   d.push_back(in_plan("wrong symbol given to a kernel", dynamic, FaultClass::layout, "", [](format::Plan& plan) {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "base/trace_file.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "debug/package_debug.h"
 #include "trace/compile_logs.h"
 #include "trace/compile_observer.h"
@@ -30,10 +30,10 @@ std::vector<std::string> lines_of(const std::optional<std::string>& text) {
 }
 
 // The vectors that the package was compiled for: --config cpp.simdlen decides beside the target.
-codegen::CpuTarget recorded_target(const std::string& name, const std::vector<std::string>& settings) {
+codegen::Target recorded_target(const std::string& name, const std::vector<std::string>& settings) {
   Settings compiled(Phase::compile);
   for (const std::string& setting : settings) compiled.set(setting);
-  return codegen::cpu_target(name, static_cast<int>(compiled.get_optional_int("cpp.simdlen").value_or(0)));
+  return codegen::cpu_backend().target(name, static_cast<int>(compiled.get_optional_int("cpp.simdlen").value_or(0)));
 }
 
 // What the passes did, as it was recorded. False: this package has no record of it.
@@ -75,13 +75,13 @@ bool replay_code(const PackageDebug& package, const std::vector<std::string>& se
   bool all = true, first = true;
   std::vector<std::string> names;
   for (const format::CodeObject& object : plan.code) names.push_back(object.target);
-  if (names.empty()) names.push_back(codegen::host_target_name());  // nothing but library kernels
+  if (names.empty()) names.push_back(codegen::cpu_backend().host_target_name());  // nothing but library kernels
   for (const std::string& name : names) {
-    const codegen::CpuTarget target = recorded_target(name, settings);
+    const codegen::Target target = recorded_target(name, settings);
     codegen::GeneratedCode code;
     std::map<std::string, std::string> functions;
     while (const auto unit = package.entry(str("debug/output_code_", name, "_", code.sources.size(), ".cpp"))) {
-      functions.merge(codegen::functions_of_unit(*unit));
+      functions.merge(codegen::cpu_backend().functions_of_unit(*unit));
       code.sources.push_back(*unit);
     }
     code.flags = lines_of(package.entry(str("debug/output_code_", name, ".flags")));

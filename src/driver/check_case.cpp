@@ -266,7 +266,12 @@ CaseResult check_case(const std::string& path, const CaseOptions& options) {
       result.message = missing;
       return result;
     }
-    CaseRun(files, options, result).run();
+    CaseOptions noted = options;
+    noted.executable.note = [&](const std::string& note) {
+      if (std::find(result.notes.begin(), result.notes.end(), note) == result.notes.end()) result.notes.push_back(note);
+      if (options.executable.note) options.executable.note(note);
+    };
+    CaseRun(files, noted, result).run();
     result.status = CaseStatus::passed;
     result.stage.clear();
   } catch (const CaseFailure& failure) {

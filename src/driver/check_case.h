@@ -22,10 +22,11 @@ const char* case_status_name(CaseStatus status);
 struct CaseResult {
   std::string path;
   CaseStatus status = CaseStatus::failed;
-  std::string stage;    // where it failed: "read", "compile", "call 0", "sequence call 2", "bad_inputs_0"
-  std::string message;  // failed: what, where, how far; skipped: why. One line
-  std::string code;     // of the Error, when one was the reason: "K0200"
-  std::string op;       // of the Error: the operator
+  std::string stage;               // where it failed: "read", "compile", "call 0", "sequence call 2", "bad_inputs_0"
+  std::string message;             // failed: what, where, how far; skipped: why. One line
+  std::string code;                // of the Error, when one was the reason: "K0200"
+  std::string op;                  // of the Error: the operator
+  std::vector<std::string> notes;  // what was done otherwise than one may think: "moves it to the CPU"
   std::string log;      // what the case's process wrote to stdout and stderr, as far as CheckOptions keeps it
   int calls = 0;        // made and compared
   int64_t rescued = 0;  // values that only the fp64 reference let pass

@@ -21,6 +21,9 @@ Json case_to_json(const CaseResult& result) {
   json.set("message", result.message);
   json.set("code", result.code);
   json.set("operator", result.op);
+  Json::Array notes;
+  for (const std::string& note : result.notes) notes.emplace_back(note);
+  json.set("notes", Json(std::move(notes)));
   json.set("log", result.log);
   json.set("calls", result.calls);
   json.set("rescued", result.rescued);
@@ -39,6 +42,7 @@ CaseResult case_from_json(std::string_view text) {
   result.message = json.at("message").as_string();
   result.code = json.at("code").as_string();
   result.op = json.at("operator").as_string();
+  for (const Json& note : json.at("notes").items()) result.notes.push_back(note.as_string());
   result.log = json.at("log").as_string();
   result.calls = static_cast<int>(json.at("calls").as_int());
   result.rescued = json.at("rescued").as_int();

@@ -15,6 +15,7 @@ CaseResult result_of(const std::string& path, CaseStatus status) {
   result.path = path;
   result.status = status;
   result.rescued = 2;
+  result.notes = {"moved to the CPU"};
   result.message = "a \"quoted\" message\nof two lines";
   return result;
 }

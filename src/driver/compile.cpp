@@ -8,12 +8,13 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/version.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "driver/executable_custom.h"
 #include "driver/executable_package.h"
 #include "driver/program_device.h"
 #include "driver/source_paths.h"
 #include "package/plan_builder.h"
+#include "package/plan_io.h"
 #include "package/writer.h"
 #include "pt2/pytree.h"
 #include "pt2/reader.h"
@@ -21,6 +22,7 @@
 #include "toolchain/compiler.h"
 #include "trace/compile_observer.h"
 #include "trace/pass_record.h"
+#include "trace/plan_text.h"
 
 namespace kiln {
 namespace {
@@ -50,9 +52,9 @@ int simdlen(const CompileOptions& options) {
   return static_cast<int>(options.settings->get_optional_int("cpp.simdlen").value_or(0));
 }
 
-PipelineOptions pipeline_options(const CompileOptions& options, int lanes) {
+PipelineOptions pipeline_options(const CompileOptions& options, const codegen::Target& target) {
   PipelineOptions pipeline;
-  pipeline.lanes = lanes;
+  pipeline.target = target;
   if (options.settings) {
     pipeline.disabled = options.settings->get_list("disable_pass");
     pipeline.fault = fault_of(*options.settings);
@@ -205,9 +207,9 @@ void add_metadata(const std::string& model_path, const CompileOptions& options, 
   }
 }
 
-PackageContents::Code build_code(const codegen::GeneratedCode& generated, const codegen::CpuTarget& target,
-                                 const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
-                                 CompileReport& report) {
+std::string build_code(const codegen::GeneratedCode& generated, const codegen::Target& target,
+                       const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
+                       CompileReport& report) {
   Compiler compiler = find_compiler(setting(options, "compiler"));
   std::string directory = setting(options, "cache_dir");
   KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
@@ -222,7 +224,7 @@ PackageContents::Code build_code(const codegen::GeneratedCode& generated, const 
   if (!built.not_kept.empty())
     report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
   if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
-  return {target.name, std::move(built.shared_object)};
+  return std::move(built.shared_object);
 }
 
 void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
@@ -243,6 +245,19 @@ void tell_end(const CompileReport& report, CompileObservers& observers) {
   end.from_cache = report.from_cache;
   end.package_bytes = report.package_bytes;
   observers.finished(end);
+}
+
+// What a package would be made from, one file each: a change of the compiler is seen as a difference of them.
+void write_generated(const std::string& directory, const loops::LoopProgram& program,
+                     const codegen::GeneratedCode& generated, const codegen::Target& target, const format::Plan& plan) {
+  const std::string folder = join_path(directory, target.name);
+  make_directories(folder);
+  write_file_atomic(join_path(folder, "loops.txt"), loops::print(program));
+  write_file_atomic(join_path(folder, "plan.txt"), plan_text(plan));
+  write_file_atomic(join_path(folder, "plan"), format::write_plan(plan));
+  for (size_t i = 0; i < generated.sources.size(); ++i)
+    write_file_atomic(join_path(folder, str("kernels_", i, ".cpp")), generated.sources[i]);
+  write_file_atomic(join_path(folder, "flags.txt"), join(generated.flags, "\n") + "\n");
 }
 
 int count_kernels(const loops::LoopProgram& program) {
@@ -310,6 +325,17 @@ CompileReport compile(const Program& program, const std::string& package_path, c
 
 namespace {
 
+// What does not depend on the target: the constants, and what the passes did.
+void keep_result(PipelineResult result, const CompileOptions& options, PackageContents& contents) {
+  contents.debug["passes.json"] = pass_record(recorded_passes(result));
+  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
+  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
+  for (const auto& [value, buffer] : result.merged)
+    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
+  contents.constants = std::move(result.constants);
+  if (options.inject.constants) options.inject.constants(contents.constants);
+}
+
 CompileReport compile_program(const Program& read, const std::string& model_path, const std::string& package_path,
                               const CompileOptions& options, CompileObservers& observers) {
   refuse_partial_compile(options);
@@ -323,80 +349,73 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   const Program& program = moved ? *moved : read;
   report.package_path = package_path;
   PackageContents contents;
-  std::vector<std::string> targets = options.targets;
-  if (targets.empty()) targets.push_back(codegen::host_target_name());
-  std::vector<codegen::CpuTarget> cpu_targets;
-  int lanes = 1;
-  for (const std::string& name : targets) {
-    cpu_targets.push_back(codegen::cpu_target(name, simdlen(options)));
-    lanes = std::max(lanes, cpu_targets.back().lanes);
-    if (const int wanted = simdlen(options); wanted > cpu_targets.back().lanes * 32)
-      report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", name, " have ",
-                                 cpu_targets.back().lanes * 32, " bits, and those are used"));
+  const codegen::Backend& backend = codegen::cpu_backend();
+  std::vector<std::string> names = options.targets;
+  if (names.empty()) names.push_back(backend.host_target_name());
+  std::vector<codegen::Target> targets;
+  for (const std::string& name : names) {
+    targets.push_back(backend.target(name, simdlen(options)));
+    if (const int wanted = simdlen(options); wanted > targets.back().lanes * 32)
+      report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", name, " have ", targets.back().lanes * 32,
+                                 " bits, and those are used"));
   }
-  // Scheduled once, for the widest vectors; each target prints the same schedule with its own lanes, so that one plan
-  // (items, numbers, buffers) serves all code objects.
-  tell_start(program, model_path, package_path, targets, observers);
-  PipelineOptions pipeline = pipeline_options(options, lanes);
-  if (!observers.empty()) pipeline.observer = &observers;
-  pipeline.keep_record = options.goal == CompileGoal::package;
-  pipeline.lowered = options.inject.lowered;
-  PipelineResult result = run_pipeline(program, pipeline);
-  if (const std::string note = fault_note(pipeline, result); !note.empty()) report.notes.push_back(note);
-  if (options.inject.loops) options.inject.loops(result.loops);
-  report.schedule_seconds = watch.lap();
-  for (const codegen::CpuTarget& target : cpu_targets) {
-    codegen::GeneratedCode generated = codegen::generate_cpu(result.loops, target, pipeline.fault);
+  tell_start(program, model_path, package_path, names, observers);
+  for (const codegen::Target& target : targets) {
+    const bool first = &target == &targets.front();
+    PipelineOptions pipeline = pipeline_options(options, target);
+    if (first && !observers.empty()) pipeline.observer = &observers;
+    pipeline.keep_record = first && options.goal == CompileGoal::package;
+    pipeline.lowered = options.inject.lowered;
+    PipelineResult result = run_pipeline(program, pipeline);
+    if (const std::string note = fault_note(pipeline, result); first && !note.empty()) report.notes.push_back(note);
+    if (options.inject.loops) options.inject.loops(result.loops);
+    report.schedule_seconds += watch.lap();
+    codegen::GeneratedCode generated = backend.generate(result.loops, target, pipeline.fault);
     if (options.inject.source)
       for (std::string& unit : generated.sources) options.inject.source(unit);
-    const bool first = &target == &cpu_targets.front();
-    BuiltPlan built;
-    if (first) {
-      built = build_plan(result.loops, generated);
-      add_output_keys(program, built.plan);
-    }
+    BuiltPlan built = build_plan(result.loops, generated);
+    add_output_keys(program, built.plan);
     if (!observers.empty())
-      observers.code_made(
-          {&target, &generated, &result.loops, first ? &built.plan : nullptr, &built.origins, &result.merged, false});
+      observers.code_made({&target, &generated, &result.loops, &built.plan, &built.origins, &result.merged, false});
+    if (!options.generated_to.empty())
+      write_generated(options.generated_to, result.loops, generated, target, built.plan);
     if (options.goal == CompileGoal::syntax)
       located(generated, [&] {
         check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
         return true;
       });
-    if (options.goal != CompileGoal::package) continue;
-    if (!generated.sources.empty()) {
-      contents.code.push_back(build_code(generated, target, options, observers, total, report));
-      if (options.inject.code) options.inject.code(contents.code.back().bytes);
+    if (options.goal == CompileGoal::package) {
+      PackageContents::Variant variant;
+      variant.target = target.name;
+      if (!generated.sources.empty()) {
+        variant.code = build_code(generated, target, options, observers, total, report);
+        if (options.inject.code) options.inject.code(variant.code);
+      }
+      variant.plan = std::move(built.plan);
+      if (options.inject.plan) options.inject.plan(variant.plan);
+      variant.plan.kiln_version = version_text;
+      variant.plan.torch_version = program.torch_version;
+      add_metadata(model_path, options, variant.plan);
+      variant.origins = std::move(built.origins);
+      for (size_t i = 0; i < generated.sources.size(); ++i)
+        contents.debug[str("output_code_", target.name, "_", i, ".cpp")] = generated.sources[i];
+      if (!generated.sources.empty())
+        contents.debug[str("output_code_", target.name, ".flags")] =
+            str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
+      variant.debug["loops.txt"] = loops::print(result.loops);
+      contents.variants.push_back(std::move(variant));
     }
-    for (size_t s = 0; s < generated.sources.size(); ++s)
-      contents.debug[str("output_code_", target.name, "_", s, ".cpp")] = generated.sources[s];
-    if (!generated.sources.empty())
-      contents.debug[str("output_code_", target.name, ".flags")] =
-          str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
+    report.toolchain_seconds += watch.lap();
     if (!first) continue;
-    contents.plan = std::move(built.plan);
-    if (options.inject.plan) options.inject.plan(contents.plan);
-    contents.origins = std::move(built.origins);
+    report.kernels = count_kernels(result.loops);
     report.kernels_compiled = static_cast<int>(generated.symbols.size());
+    if (options.goal == CompileGoal::package) keep_result(std::move(result), options, contents);
   }
-  report.toolchain_seconds = watch.lap();
   if (options.goal != CompileGoal::package) return report;
-  report.kernels = count_kernels(result.loops);
-  contents.debug["loops.txt"] = loops::print(result.loops);
   contents.debug["graph.txt"] = print(program);
-  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
-  contents.debug["passes.json"] = pass_record(recorded_passes(result));
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
-  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
-  for (const auto& [value, buffer] : result.merged)
-    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
-  if (options.inject.constants) options.inject.constants(result.constants);
-  contents.constants = std::move(result.constants);
-  contents.plan.kiln_version = version_text;
-  contents.plan.torch_version = program.torch_version;
-  add_metadata(model_path, options, contents.plan);
   for (const std::string& library : options.custom_op_libs)
     contents.custom_libraries.push_back({file_name(library), read_file(library)});
   contents.sample_inputs = sample_inputs_file(program);

@@ -17,6 +17,7 @@ struct CompileOptions {
   bool strip_debug = false;                 // debug section goes to <package>.debug
   const Settings* settings = nullptr;       // those of phase R become defaults of the package; may be null
   CompileGoal goal = CompileGoal::package;
+  std::string generated_to;              // with `generated`: a directory that gets loops, plan and sources
   std::vector<std::string> extra_flags;  // for the C++ compiler, after Kiln's own
   FaultInjector inject;                  // for tests of the debug tools only
   // Called with the stage's name and progress in it (done of total; total 0: unknown).

@@ -11,10 +11,11 @@
 namespace kiln {
 namespace {
 
-std::string case_path(const char* name) {
+std::string source_path(const std::string& path) {
   const char* source = std::getenv("KILN_SOURCE_DIR");
-  return join_path(join_path(join_path(source ? source : ".", "tests/cases"), name), "model.pt2");
+  return join_path(source ? source : ".", path);
 }
+std::string case_path(const char* name) { return source_path(str("tests/cases/", name, "/model.pt2")); }
 
 // The only folder below a run's folder below root.
 std::string model_folder(const std::string& root) {
@@ -83,6 +84,26 @@ TEST_F(ObservedCompile, TraceMakesAReport) {
           kernel.find("source") && !kernel.at("loops").as_string().empty() && !origin.at("line").as_string().empty();
   EXPECT_TRUE(sourced) << "a kernel with source, loops, operators and lines";
   EXPECT_GT(one.at("end").at("kernels").as_int(), 0);
+}
+
+// "last_hidden_state", not "add".
+TEST_F(ObservedCompile, AReportHasTheNamesOfTheOutputs) {
+  Settings settings(Phase::compile);
+  settings.set("TORCH_TRACE", in("trace"));
+  CompileOptions options;
+  options.settings = &settings;
+  compile(source_path("tests/docs/keyed.pt2"), in("p.pt2"), options);
+  const Json report = report_data(in("trace"), {});
+  const Json& one = report.at("compiles").items()[0];
+  const Json::Array& outputs = one.at("guards").at("outputs").items();
+  ASSERT_EQ(outputs.size(), 3u);
+  EXPECT_EQ(outputs[0].at("name").as_string(), "last_hidden_state");
+  EXPECT_EQ(outputs[0].at("value").as_string(), "add");
+  EXPECT_EQ(outputs[1].at("name").as_string(), "past.0");
+  std::vector<std::string> held;
+  for (const Json& buffer : one.at("memory").at("buffers").items())
+    if (const Json* output = buffer.find("output")) held.push_back(output->as_string());
+  EXPECT_EQ(held.size(), 3u) << join(held, ", ");
 }
 
 TEST_F(ObservedCompile, FailureLeavesItsErrorInTheTrace) {

@@ -146,6 +146,36 @@ TEST(OverlappingInputs, AWriteToAllOfItIsRefusedAsEagerRefusesIt) {
   EXPECT_EQ(refusal(program, Backend::loops, contiguous()), "");
 }
 
+// Eager sees the write through both; code that was compiled for two tensors does not.
+TEST(OverlappingInputs, TwoThatShareMemoryAreNotWritten) {
+  Builder b;
+  Value* x = b.input("x", {4, 1});
+  Value* y = b.input("y", {4, 1});
+  b.call("aten.add_.Tensor", {{"self", x}, {"other", Scalar(1)}});
+  const Program program = b.returning({b.call("aten.mul.Tensor", {{"self", y}, {"other", Scalar(1)}})});
+  auto code = [&](Backend backend, const Tensor& first, const Tensor& second) {
+    try {
+      ExecutableOptions options;
+      options.backend = backend;
+      make_executable(program, options)->call({Datum{first}, Datum{second}});
+    } catch (const Error& error) {
+      return error.code();
+    }
+    return std::string();
+  };
+  const Tensor all = counted({4, 1}, 24);
+  Tensor apart = all, last_row = all;
+  apart.offset = 12, last_row.offset = 8;
+  for (Backend backend : {Backend::loops, Backend::compiled}) {
+    EXPECT_EQ(code(backend, all, all), "K0620") << backend_name(backend);
+    EXPECT_EQ(code(backend, all, last_row), "K0620") << backend_name(backend);
+    EXPECT_EQ(code(backend, last_row, all), "K0620") << backend_name(backend);
+    EXPECT_EQ(code(backend, all, apart), "") << backend_name(backend);
+    EXPECT_EQ(code(backend, contiguous(), contiguous()), "") << backend_name(backend);
+  }
+  EXPECT_EQ(code(Backend::interpret, all, all), "");
+}
+
 // What as_strided shows depends on the storage, which a caller's tensor need not have.
 TEST(OverlappingInputs, AsStridedOfOneIsRefused) {
   Builder b;

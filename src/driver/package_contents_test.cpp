@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/zip.h"
+#include "driver/check_case.h"
 #include "driver/compile.h"
 #include "driver/executable_package.h"
 #include "driver/inspect.h"
@@ -164,6 +165,13 @@ TEST_F(PackageContentsTest, TheDeviceIsThatOfTheExport) {
   const std::vector<Datum> inputs = *package_sample_inputs(in("p.pt2"));
   EXPECT_EQ(PackageExecutable(in("p.pt2"), {}).call(inputs).outputs.size(), 1u);
   EXPECT_NE(error_of([&] { compile_with(model, {}, "mps"); }).find("K0413"), std::string::npos);
+  CaseOptions on_cpu;
+  on_cpu.executable.backend = Backend::interpret;
+  on_cpu.executable.device = "cpu";
+  const CaseResult checked = check_case(model, on_cpu);
+  EXPECT_EQ(checked.status, CaseStatus::passed) << checked.message;
+  EXPECT_EQ(checked.notes,
+            std::vector<std::string>{"the model was exported on cuda; --device cpu moves it to the CPU"});
 }
 
 TEST_F(PackageContentsTest, APackageThatSaysAnotherDeviceIsRefused) {

@@ -27,7 +27,7 @@ struct State {
   Program program;
   loops::LoopProgram loops;
   PassContext context;
-  loops::Machine machine;
+  loops::Target target;
   loops::Log log;
   std::vector<std::string> notes;  // of graph passes
   size_t told_decisions = 0;       // how many of the log's the observer has seen
@@ -99,6 +99,14 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::remove_dead_kernels>},
       {"simplify_inlined", Stage::loops, "inlining leaves casts of casts and equal loads",
        loop_pass<loops::simplify_bodies>},
+      {"choose_layouts", Stage::schedule,
+       "while kernels are still single nests, before their loops decide what can merge",
+       loop_pass<loops::choose_layouts>},
+      {"hoist_constants", Stage::schedule,
+       "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
+       "into "
+       "what is not",
+       loop_pass<loops::hoist_constants>},
       {"merge_kernels", Stage::schedule, "on final bodies, so that its size limit means something",
        loop_pass<loops::merge_kernels>},
       {"forward_stores", Stage::schedule, "merged kernels read what they just stored",
@@ -109,22 +117,28 @@ const std::vector<Pass>& passes() {
        loop_pass<loops::remove_dead_kernels>},
       {"inject_fused_fault", Stage::schedule, "as inject_fault, for faults of two operators in one merged kernel",
        [](State& s) { return loops::inject_fault(s.loops, s.fault, true); }},
-      {"hoist_constants", Stage::schedule, "after inlining, so that views of weights are not copied",
-       loop_pass<loops::hoist_constants>},
       {"hoist_invariants", Stage::schedule, "before templates, which want only what varies inside the product",
        loop_pass<loops::hoist_invariants>},
+      {"find_contractions", Stage::schedule, "on whole nests, before their axes are split: from here on they are known",
+       loop_pass<loops::find_contractions>},
       {"use_templates", Stage::schedule, "on whole nests, before their axes are split",
-       [](State& s) { return loops::use_templates(s.loops, s.machine, s.log); }},
+       [](State& s) { return loops::use_templates(s.loops, s.target, s.log); }},
       {"collapse_loops", Stage::schedule, "after templates took theirs: the rest likes long loops",
        loop_pass<loops::collapse_loops>},
       {"bind_axes", Stage::schedule, "needs the final loops",
-       [](State& s) { return loops::bind_axes(s.loops, s.machine, s.log); }},
+       [](State& s) { return loops::bind_axes(s.loops, s.target, s.log); }},
       {"widen_sums", Stage::schedule, "knows what lanes took: the other sums of f32 can afford f64",
        loop_pass<loops::widen_sums>},
+      {"order_sums", Stage::schedule, "on the sums as they are bound and typed", loop_pass<loops::order_sums>},
+      {"count_items", Stage::schedule, "after everything that makes the work of an item larger or smaller",
+       loop_pass<loops::count_items>},
       {"name_kernels", Stage::schedule, "last: names say what is fused", loop_pass<loops::name_kernels>},
   };
   return list;
 }
+
+// Without them there is nothing to print.
+bool is_needed(std::string_view pass) { return pass == "lower" || pass == "bind_axes" || pass == "count_items"; }
 
 const char* stage_name(Stage stage) {
   switch (stage) {
@@ -221,7 +235,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
 
   State state;
   state.program = program.clone();
-  state.machine.lanes = options.lanes;
+  state.target = options.target;
   state.fault = options.fault;
   state.lowered = options.lowered;
   resolve_with_custom(state.program.graph, options.custom_ops);
@@ -233,7 +247,7 @@ PipelineResult run_pipeline(const Program& program, const PipelineOptions& optio
     bool off = std::find(options.disabled.begin(), options.disabled.end(), pass.name) != options.disabled.end();
     if (!options.constant_folding && std::string_view(pass.name) == "fold_constants") off = true;
     if (off) {
-      if (pass.stage == Stage::lower) fail_user("K0222", "the pass lower cannot be disabled");
+      if (is_needed(pass.name)) fail_user("K0222", str("the pass ", pass.name, " cannot be disabled"));
       continue;
     }
     run_pass(pass, state, options, result);

@@ -9,6 +9,7 @@
 #include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
 #include "ops/custom_ops.h"
+#include "schedule/target.h"
 
 namespace kiln {
 
@@ -29,7 +30,7 @@ struct PipelineOptions {
   bool keep_record = false;           // fill PassReport::notes and PipelineResult::lowered_text
   bool schedule = true;               // false: stop after lowering (the plain Loops)
   bool constant_folding = true;
-  int lanes = 16;                                    // f32 lanes of the target's vectors (cpp.simdlen; 1: scalar)
+  loops::Target target;                              // that the schedule is for
   std::vector<CustomOp> custom_ops;                  // operators that a custom library provides
   loops::FaultInjection fault;                       // testing only: what goes wrong on purpose
   std::function<void(loops::LoopProgram&)> lowered;  // testing only: sees the loops as they were lowered

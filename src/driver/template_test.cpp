@@ -4,7 +4,7 @@
 #include <gtest/gtest.h>
 
 #include "base/file.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "kiln/kernel_abi.h"
 #include "loops/interpreter.h"
 #include "schedule/schedule.h"
@@ -24,9 +24,12 @@ std::string decisions_text(const loops::Log& log) {
 
 class Template : public testing::Test {
  protected:
-  void schedule(const char* text) {
+  void plain(const char* text) {
     plain_ = loops::parse_loops(text);
     loops::verify(plain_);
+  }
+
+  void schedule_for(const codegen::Target& target) {
     scheduled_ = plain_.clone();
     loops::Log log;
     loops::merge_kernels(scheduled_, log);
@@ -34,12 +37,16 @@ class Template : public testing::Test {
     loops::simplify_bodies(scheduled_, log);
     loops::remove_dead_kernels(scheduled_, log);
     loops::hoist_invariants(scheduled_, log);
-    loops::use_templates(scheduled_, {16}, log);
-    loops::bind_axes(scheduled_, {16}, log);
+    loops::find_contractions(scheduled_, log);
+    loops::use_templates(scheduled_, target, log);
+    loops::bind_axes(scheduled_, target, log);
+    loops::widen_sums(scheduled_, log);
+    loops::order_sums(scheduled_, log);
+    loops::count_items(scheduled_, log);
     loops::name_kernels(scheduled_, log);
     loops::verify(scheduled_);
     ASSERT_EQ(scheduled_.block.size(), 1u) << loops::print(scheduled_) << decisions_text(log);
-    ASSERT_EQ(kernel().use.name, "mm") << decisions_text(log);
+    ASSERT_GT(kernel().schedule->tile.rows, 0) << decisions_text(log);
     // Scheduled text reads back as itself.
     std::string once = loops::print(scheduled_);
     EXPECT_EQ(loops::print(loops::parse_loops(once)), once);
@@ -53,14 +60,15 @@ class Template : public testing::Test {
     for (const LoopProgram::Input& input : plain_.inputs) flat.push_back({inputs.at(input.name)});
     auto expected = loops::LoopInterpreter(plain_, {}, {}).run(flat).outputs;
     for (const char* target : {"x86-64-v4", "x86-64-v3", "generic"}) {
-      if (std::string(target) != "generic" && codegen::host_target_name() < target) continue;
+      if (std::string(target) != "generic" && codegen::cpu_backend().host_target_name() < target) continue;
+      schedule_for(codegen::cpu_backend().target(target));
       run_compiled(target, inputs, expected, tolerance);
     }
   }
 
   void run_compiled(const char* target, const std::map<std::string, Tensor>& inputs, const std::vector<Datum>& expected,
                     double tolerance) {
-    codegen::GeneratedCode code = codegen::generate_cpu(scheduled_, codegen::cpu_target(target));
+    codegen::GeneratedCode code = codegen::cpu_backend().generate(scheduled_, codegen::cpu_backend().target(target));
     source_ = code.sources.at(0);
     std::string object =
         build_shared_object(find_compiler(), {code.sources, code.flags, code.symbols, {}, {}}, KernelCache(""))
@@ -77,7 +85,7 @@ class Template : public testing::Test {
     std::vector<Tensor> results;
     std::vector<void*> pointers;
     std::vector<Tensor> keep;
-    for (loops::BufferId id : step.kernel.buffers) {
+    for (loops::BufferId id : step.buffers) {
       const loops::Buffer& buffer = scheduled_.buffers[static_cast<size_t>(id)];
       if (!tensors.count(buffer.name)) {
         std::vector<int64_t> sizes;
@@ -88,7 +96,7 @@ class Template : public testing::Test {
     }
     kiln_error_slot slot{};
     kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, nullptr, 0, &slot, 0};
-    ASSERT_EQ(function(&context, pointers.data(), nullptr, 0, evaluate(step.kernel.items, {})), 0);
+    ASSERT_EQ(function(&context, pointers.data(), nullptr, 0, evaluate(kernel().schedule->items, {})), 0);
     for (size_t o = 0; o < expected.size(); ++o) {
       const Tensor& want = expected[o].tensor();
       const Tensor& have = tensors.at(
@@ -113,7 +121,7 @@ class Template : public testing::Test {
 };
 
 TEST_F(Template, BiasAndGeluEpilogue) {
-  schedule(R"(loops bias_gelu
+  plain(R"(loops bias_gelu
 buffer a f32[13, 37] strides [37, 1] input position 0
 buffer b f32[37, 45] strides [45, 1] input position 1
 buffer bias f32[45] strides [1] input position 2
@@ -168,7 +176,7 @@ main {
 }
 
 TEST_F(Template, DequantisingPrologue) {
-  schedule(R"(loops dequant
+  plain(R"(loops dequant
 buffer a f32[9, 64] strides [64, 1] input position 0
 buffer q i8[64, 48] strides [48, 1] input position 1
 buffer scale f32[48] strides [1] input position 2
@@ -206,7 +214,7 @@ main {
 }
 
 TEST_F(Template, RowStatisticsEpilogue) {
-  schedule(R"(loops row_softmax
+  plain(R"(loops row_softmax
 buffer a f32[21, 32] strides [32, 1] input position 0
 buffer b f32[32, 40] strides [40, 1] input position 1
 buffer product f32[21, 40] strides [40, 1] temp
@@ -270,6 +278,59 @@ main {
 )");
   compare({{"a", filled(DType::f32, {21, 32}, 5)}, {"b", filled(DType::f32, {32, 40}, 6)}}, 1e-5);
   EXPECT_EQ(kernel().name, "cpp_mm_mm_amax_sub_exp_sum_div_0");
+}
+
+// A schedule written by hand, for a product of odd sizes, runs as it is written: the printer adds nothing of its own.
+constexpr const char* by_hand = R"(loops by_hand
+buffer a f32[11, 19] strides [19, 1] input position 0
+buffer b f32[19, 29] strides [29, 1] input position 1
+buffer out f32[11, 29] strides [29, 1] output position 0
+input a = buffer a
+input b = buffer b
+output buffer out
+init {
+}
+main {
+  kernel by_hand ops [mm] {
+    contraction batch [] rows [i0] columns [i1] sums [r0] left %1 of [%1] right %2 of [%2] shared []
+    schedule items [($ROWS + 10) // $ROWS] grain 2 lanes $LANES tile $ROWS rows $VECTORS vectors
+    for i0 in [11] parallel @item($ROWS, mask) {
+      for i1 in [29] parallel @lane($LANES, mask) {
+        %0 = for r0 in [19] reduce sum.f32 fused blocks(7, f32) {
+          %1 = load.f32 a[i0, r0]
+          %2 = load.f32 b[r0, i1]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store out[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+
+TEST_F(Template, AScheduleWrittenByHandRunsAsWritten) {
+  std::map<std::string, Tensor> inputs = {{"a", filled(DType::f32, {11, 19}, 1)},
+                                          {"b", filled(DType::f32, {19, 29}, 2)}};
+  struct ByHand {
+    const char* target;
+    int rows, vectors, lanes;
+  };
+  for (const ByHand& chosen :
+       {ByHand{"x86-64-v4", 5, 3, 16}, ByHand{"x86-64-v4", 3, 1, 8}, ByHand{"x86-64-v3", 4, 2, 8},
+        ByHand{"x86-64-v3", 7, 1, 4}, ByHand{"generic", 2, 3, 4}}) {
+    if (std::string(chosen.target) != "generic" && codegen::cpu_backend().host_target_name() < chosen.target) continue;
+    std::string text = replace_all(by_hand, "$ROWS", str(chosen.rows));
+    text = replace_all(replace_all(text, "$VECTORS", str(chosen.vectors)), "$LANES", str(chosen.lanes));
+    plain_ = loops::parse_loops(text);
+    scheduled_ = plain_.clone();
+    loops::verify(scheduled_);
+    auto expected = loops::LoopInterpreter(plain_, {}, {}).run({{inputs.at("a")}, {inputs.at("b")}}).outputs;
+    run_compiled(chosen.target, inputs, expected, 1e-4);
+    EXPECT_NE(source_.find(str("acc_", chosen.rows - 1, "_", chosen.vectors - 1)), std::string::npos) << source_;
+    EXPECT_EQ(source_.find(str("acc_", chosen.rows, "_0")), std::string::npos) << source_;
+    EXPECT_NE(source_.find("r0_block += 7"), std::string::npos) << "the sum's blocks are those that are written";
+  }
 }
 
 }  // namespace

@@ -41,4 +41,30 @@ bool has_contraction(const Body& body) {
   return search(body, enclosing);
 }
 
+bool is_tileable(const Body& body) {
+  std::vector<const Body*> chain = {&body};
+  for (;;) {
+    const Body& here = *chain.back();
+    const auto loop =
+        std::find_if(here.begin(), here.end(), [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
+    if (loop == here.end()) return false;
+    if (loop->loop->role != AxisRole::parallel) break;
+    for (auto before = here.begin(); before != loop; ++before)
+      if (before->kind == StmtKind::store || before->kind == StmtKind::raise_if) return false;
+    // The last two are rows and columns: what follows the columns works on whole rows.
+    if (chain.size() >= 2 && &*loop != &here.back()) {
+      const Body& inner = loop->loop->body;
+      const bool columns = std::any_of(inner.begin(), inner.end(), [](const Stmt& stmt) {
+        return stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::reduce;
+      });
+      if (!columns) return false;
+    }
+    chain.push_back(&loop->loop->body);
+  }
+  if (chain.size() < 3 || body.size() != 1) return false;
+  const auto loops = std::count_if(chain.back()->begin(), chain.back()->end(),
+                                   [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
+  return loops == 1;
+}
+
 }  // namespace kiln::loops

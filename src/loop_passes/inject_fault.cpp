@@ -22,7 +22,7 @@ constexpr KindName kind_names[] = {
 
 [[noreturn]] void refuse(std::string_view text, const std::string& why) {
   fail_user("K0142", str("'", text, "' is no fault to inject: ", why,
-                         " (KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes], KIND is one of ",
+                         " (KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes|node=NAME], KIND is one of ",
                          join_map(kind_names, ", ", [](const KindName& row) { return std::string(row.name); }), ")"));
 }
 
@@ -37,6 +37,9 @@ void parse_condition(std::string_view text, std::string_view condition, FaultInj
              condition.find_first_not_of("0123456789", 6) == std::string_view::npos) {
     fault.condition = FaultCondition::above;
     fault.above = std::stoll(std::string(condition.substr(6)));
+  } else if (starts_with(condition, "node=") && condition.size() > 5) {
+    fault.condition = FaultCondition::node;
+    fault.node = std::string(condition.substr(5));
   } else {
     refuse(text, str("there is no condition '", condition, "'"));
   }
@@ -193,6 +196,9 @@ bool fault_hits(const FaultInjection& fault, const LoopProgram& program, const K
       return written_by(program, kernel).symbolic;
     case FaultCondition::subgraph:
       return nested;
+    case FaultCondition::node:
+      return std::any_of(kernel.origins.begin(), kernel.origins.end(),
+                         [&](const Origin& origin) { return origin.node == fault.node; });
   }
   return false;
 }

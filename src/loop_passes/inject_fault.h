@@ -13,6 +13,7 @@
 //               dynamic         only where the result has a dynamic size
 //               subgraph        only inside a subgraph of cond, while_loop, …
 //               sometimes       only in about half of the runs (crash and hang)
+//               node=NAME       only in this node of the program: one wrong operator among many of its kind
 //
 // Faults of computing are put into the Loops, so all backends but the reference show them; those of the generated code
 // (compile_error, crash, hang) are put in by the printer's caller.
@@ -22,13 +23,14 @@
 namespace kiln::loops {
 
 enum class FaultKind : uint8_t { none, internal_error, compile_error, runtime_error, accuracy, nan, crash, hang };
-enum class FaultCondition : uint8_t { always, above, dynamic, subgraph, sometimes };
+enum class FaultCondition : uint8_t { always, above, dynamic, subgraph, sometimes, node };
 
 struct FaultInjection {
   FaultKind kind = FaultKind::none;
   std::vector<std::string> ops;  // short names: {"relu"}; two: only where both are fused
   FaultCondition condition = FaultCondition::always;
   int64_t above = 0;
+  std::string node;
   bool fused() const { return ops.size() > 1; }
 };
 

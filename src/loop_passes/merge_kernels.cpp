@@ -93,6 +93,9 @@ class Merger {
     std::string reason;
     if (!merge_into(merged, b, program_, ranges_, reason)) return refuse(a, b, reason);
     if (!worthwhile(a, b, merged, reason)) return refuse(a, b, reason);
+    for (const Kernel* part : {&a, &b})
+      if (has_contraction(part->body) && is_tileable(part->body) && !is_tileable(merged.body))
+        return refuse(a, b, "the matrix product could no longer run in tiles");
     log_.add([&] { return Decision{"merge", b.name, "into", a.name, reason, true, ""}; });
     size_t keep = up ? first : second, drop = up ? second : first;
     block[keep].what = std::move(merged);

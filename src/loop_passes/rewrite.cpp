@@ -98,6 +98,7 @@ Stmt Copier::copy(const Stmt& source, Body& out) {
     stmt.loop->directives = loop.directives;
     stmt.loop->reduce = loop.reduce;
     stmt.loop->reduce_dtype = loop.reduce_dtype;
+    stmt.loop->order = loop.order;
     stmt.loop->var = fresh(loop.var);
     variables[loop.var] = Expr::symbol(stmt.loop->var);
     copy(loop.body, stmt.loop->body);

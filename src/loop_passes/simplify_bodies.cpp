@@ -59,6 +59,9 @@ class Simplifier {
         index_same_[stmt.loop->var] = 0;
         visit(stmt.loop->body, seen);
         for (Stmt& inner : stmt.loop->body) out.push_back(std::move(inner));
+        // A sum of one term is the term.
+        for (ValueId& v : stmt.loop->yields) resolve(v);
+        if (!stmt.loop->yields.empty()) alias(stmt, stmt.loop->yields[0]);
         changed_ = true;
         continue;
       }
@@ -76,7 +79,8 @@ class Simplifier {
   }
 
   bool runs_once(const Loop& loop) const {
-    return loop.role == AxisRole::parallel && loop.directives == AxisDirectives{} &&
+    const bool one_value = loop.role == AxisRole::reduce && reduce_info(loop.reduce).accumulators == 1;
+    return (loop.role == AxisRole::parallel || one_value) && loop.directives == AxisDirectives{} &&
            simplify(substitute(loop.extent, index_same_), env_).is_constant(1);
   }
 

@@ -69,6 +69,21 @@ static Tensor writable_copy(const Tensor& tensor) {
   return out;
 }
 
+// Whether some byte may belong to both, as the runtime sees it: from the first element of each to the last.
+static bool memory_meets(const Tensor& a, const Tensor& b) {
+  if (a.numel() == 0 || b.numel() == 0) return false;
+  const auto range = [](const Tensor& tensor) {
+    int64_t low = tensor.offset, high = tensor.offset;
+    for (size_t d = 0; d < tensor.sizes.size(); ++d)
+      (tensor.strides[d] < 0 ? low : high) += (tensor.sizes[d] - 1) * tensor.strides[d];
+    const int64_t element = dtype_bytes(tensor.dtype);
+    return std::pair(tensor.storage->data + low * element, tensor.storage->data + (high + 1) * element);
+  };
+  const auto [a_begin, a_end] = range(a);
+  const auto [b_begin, b_end] = range(b);
+  return std::less<>()(a_begin, b_end) && std::less<>()(b_begin, a_end);
+}
+
 class LoopInterpreter::Impl : public RunState {
  public:
   Impl(const LoopProgram& program, const std::map<std::string, Tensor>& constants, LoopRunOptions options)
@@ -85,6 +100,7 @@ class LoopInterpreter::Impl : public RunState {
       BufferRole role = program_.buffers[i].role;
       if (role != BufferRole::constant && role != BufferRole::derived) memory_[i] = Tensor();
     }
+    refuse_shared_writes(inputs);
     LoopRun out;
     out.inputs = inputs;
     for (size_t i = 0; i < inputs.size(); ++i) bind_input(i, out.inputs[i]);
@@ -118,6 +134,22 @@ class LoopInterpreter::Impl : public RunState {
       fail_user("K0604", str("the constant ", b.constant, " is ", tensor_type_text(tensor), " but the program needs ",
                              dtype_name(b.dtype), sizes_text(values(b.sizes))));
     memory_[i] = b.mutated ? writable_copy(tensor) : tensor;
+  }
+
+  void refuse_shared_writes(const std::vector<Datum>& inputs) const {
+    const auto tensor_of = [&](size_t i) -> const Tensor* {
+      const auto* id = std::get_if<BufferId>(&program_.inputs[i].what);
+      return id ? &inputs[i].tensor() : nullptr;
+    };
+    for (size_t i = 0; i < inputs.size(); ++i) {
+      const Tensor* written = tensor_of(i);
+      if (!written || !info(std::get<BufferId>(program_.inputs[i].what)).mutated) continue;
+      for (size_t j = 0; j < inputs.size(); ++j)
+        if (const Tensor* other = tensor_of(j); j != i && other && memory_meets(*written, *other))
+          fail_user("K0620",
+                    str("Error: input_handles[", i, "]: the program writes to it, and it shares memory with input '",
+                        program_.inputs[j].name, "' (input '", program_.inputs[i].name, "')"));
+    }
   }
 
   // The tensor's own strides are used, whatever the export had; a mutated input is copied first.

@@ -59,6 +59,7 @@ Stmt Stmt::clone() const {
     out.loop->directives = loop->directives;
     out.loop->reduce = loop->reduce;
     out.loop->reduce_dtype = loop->reduce_dtype;
+    out.loop->order = loop->order;
     out.loop->yields = loop->yields;
     out.loop->running = loop->running;
     out.loop->body = loops::clone(loop->body);
@@ -81,7 +82,8 @@ Kernel Kernel::clone() const {
   out.value_types = value_types;
   out.body = loops::clone(body);
   out.origins = origins;
-  out.use = use;
+  out.contraction = contraction;
+  out.schedule = schedule;
   out.named = named;
   return out;
 }

@@ -106,6 +106,16 @@ struct AxisDirectives {
   bool operator==(const AxisDirectives&) const = default;
 };
 
+// How the terms of a float sum are added up. Any order is right; this is the one that runs, whatever the number of
+// threads.
+struct SumOrder {
+  bool fused = false;  // the product that the body ends with is added without being rounded first
+  int64_t block =
+      0;  // > 0: in blocks of so many terms (per lane), each from 0: the error does not grow with the length
+  DType meet = DType::f32;  // block: the type in which the blocks meet
+  bool operator==(const SumOrder&) const = default;
+};
+
 enum class StoreMode : uint8_t { plain, add, atomic_add, min, max, prod };  // all but atomic_add are in iteration order
 
 enum class StmtKind : uint8_t { op, constant, index_value, load, store, check_index, raise_if, random, loop };
@@ -122,6 +132,7 @@ struct Loop {
   ReduceOp reduce = ReduceOp::sum;
   DType reduce_dtype = DType::f32;  // of the accumulators (argmax: of the value; the index is i64)
   std::vector<ValueId> yields;      // one iteration's values (reduce, scan), defined in body
+  SumOrder order;                   // reduce sum of floats
   // scan: the accumulators after this iteration's update, usable in `after` (which runs each iteration).
   std::vector<ValueId> running;
   Body body;
@@ -158,11 +169,33 @@ struct Site {
   Origin origin;
 };
 
-// A template is a schedule: it says how to run the nest of the body, not what to compute.
-struct TemplateUse {
-  std::string name;                           // "mm"; empty: none
-  std::map<std::string, std::string> axes;    // role of the template's axes: m -> i0, n -> i1, k -> r0
-  std::map<std::string, int64_t> parameters;  // mr, nr, kc, …
+// A sum over products of two factors, of which one stands still along the columns and the other along the rows: a
+// matrix product, a convolution. Recognised once (schedule/find_contractions.cpp); whoever schedules or prints the
+// kernel reads it here. Several rows (a picture's lines and points) count as one axis; so do several sums (channels,
+// the window).
+struct Contraction {
+  std::vector<std::string> batch, rows, columns;  // variables of the parallel loops, outermost first
+  std::vector<std::string> sums;                  // variables of the reductions, outermost first
+  ValueId left = no_value, right = no_value;      // the factors: left varies with the rows, right with the columns
+  // What the sums' bodies compute for each of them, in order; `shared`: what varies with neither.
+  std::vector<ValueId> left_values, right_values, shared_values;
+};
+
+// A tile of a contraction, accumulated in registers while the sums run once.
+struct Tile {
+  int64_t rows = 0;     // 0: no tile, the nest runs as it is written
+  int64_t vectors = 0;  // of columns
+  int64_t high = 1;     // so many tiles, one below the other, are an item
+  bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
+  bool operator==(const Tile&) const = default;
+};
+
+// How a kernel runs, beside what stands at its loops. Decided by the scheduler; the printers decide nothing.
+struct Schedule {
+  int lanes = 1;      // elements in a vector of its code; 1: scalar code
+  Expr items = 1;     // independent parts, numbered by the loops bound to items
+  int64_t grain = 1;  // so many of them are worth waking a thread
+  Tile tile;
 };
 
 // Where a kernel computes a value of the graph: the element `index` of the value `name`, unless masked off. Lowering
@@ -181,8 +214,9 @@ struct Kernel {
   std::vector<DType> value_types;     // by ValueId
   Body body;
   std::vector<Origin> origins;
-  TemplateUse use;
-  std::vector<NamedValue> named;  // in the order of their computation
+  std::optional<Contraction> contraction;
+  std::optional<Schedule> schedule;  // once it is scheduled
+  std::vector<NamedValue> named;     // in the order of their computation
   Kernel clone() const;
 };
 
@@ -277,6 +311,34 @@ void for_each_stmt(const Body& body, const std::function<void(const Stmt&)>& f);
 // Every item of a block, nested blocks included.
 void for_each_item(Block& block, const std::function<void(Item&)>& f);
 void for_each_item(const Block& block, const std::function<void(const Item&)>& f);
+
+// The chain of loops bound to items, from the outermost, and the body inside of them: what one item runs.
+struct ItemLoops {
+  std::vector<const Loop*> loops;
+  const Body* body = nullptr;
+};
+ItemLoops item_loops(const Kernel& kernel);
+// How many items there are: the product of those loops' extents, in groups of the factor where there is one.
+Expr item_count(const Kernel& kernel);
+// A sum whose body ends with the product that it yields, of the sum's own type; else nullptr.
+const Stmt* summed_product(const Loop& loop);
+
+// The loops and statements that a kernel's contraction names.
+struct ContractionNest {
+  std::vector<const Loop*> batch, rows, columns;
+  struct Sum {
+    const Stmt* stmt = nullptr;                    // the reduction
+    std::vector<const Stmt*> left, right, shared;  // of its body
+  };
+  std::vector<Sum> sums;  // outermost first
+  const Loop& innermost_row() const { return *rows.back(); }
+  const Loop& innermost_column() const { return *columns.back(); }
+  const Loop& innermost_sum() const { return *sums.back().stmt->loop; }
+  bool whole_rows() const;  // something follows the columns of a row
+  Expr row_count() const;
+  Expr term_count() const;
+};
+ContractionNest contraction_nest(const Kernel& kernel);  // fails as a bug where the names do not fit the body
 
 // Where the first of these origins is, for errors.
 Where where_of(const std::vector<Origin>& origins);

@@ -46,21 +46,6 @@ Kernel Parser::kernel(Cursor& line) {
   Kernel made;
   made.name = line.name();
   if (line.accept("ops")) line.list([&] { made.op_names.push_back(line.name()); });
-  if (line.accept("template")) {
-    made.use.name = line.name();
-    line.expect("axes");
-    line.list([&] {
-      std::string key = line.name();
-      line.expect("=");
-      made.use.axes[key] = line.quoted();
-    });
-    line.expect("parameters");
-    line.list([&] {
-      std::string key = line.name();
-      line.expect("=");
-      made.use.parameters[key] = line.integer(INT64_MIN, INT64_MAX);
-    });
-  }
   made.origins = origins(line);
   open(line);
   kernel_ = &made;

@@ -18,6 +18,14 @@ Parser::ParsedBody Parser::body() {
       named_value(line);
       continue;
     }
+    if (line.accept("contraction")) {
+      contraction(line);
+      continue;
+    }
+    if (line.accept("schedule")) {
+      schedule(line);
+      continue;
+    }
     if (line.accept("yield")) {
       out.yields = line.values();
       line.expect_end();
@@ -50,6 +58,65 @@ void Parser::named_value(Cursor& line) {
   made.mask = mask(line);
   line.expect_end();
   kernel_->named.push_back(std::move(made));
+}
+
+void Parser::contraction(Cursor& line) {
+  if (kernel_->contraction) line.fail("a kernel has one contraction");
+  Contraction made;
+  auto names = [&](const char* what, std::vector<std::string>& to) {
+    line.expect(what);
+    line.list([&] { to.push_back(line.name()); });
+  };
+  auto values = [&](const char* what, std::vector<ValueId>& to) {
+    line.expect(what);
+    line.list([&] { to.push_back(line.value()); });
+  };
+  names("batch", made.batch);
+  names("rows", made.rows);
+  names("columns", made.columns);
+  names("sums", made.sums);
+  line.expect("left");
+  made.left = line.value();
+  values("of", made.left_values);
+  line.expect("right");
+  made.right = line.value();
+  values("of", made.right_values);
+  values("shared", made.shared_values);
+  line.expect_end();
+  kernel_->contraction = std::move(made);
+}
+
+void Parser::schedule(Cursor& line) {
+  if (kernel_->schedule) line.fail("a kernel has one schedule");
+  Schedule made;
+  line.expect("items");
+  made.items = line.expr();
+  line.expect("grain");
+  made.grain = line.integer(1, INT64_MAX);
+  line.expect("lanes");
+  made.lanes = static_cast<int>(line.integer(1, 64));
+  if (line.accept("tile")) {
+    made.tile.rows = line.integer(1, 64);
+    line.expect("rows");
+    made.tile.vectors = line.integer(1, 64);
+    line.expect("vectors");
+    if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
+    made.tile.beside = line.accept("beside");
+  }
+  line.expect_end();
+  kernel_->schedule = std::move(made);
+}
+
+SumOrder Parser::order(Cursor& line) {
+  SumOrder out;
+  out.fused = line.accept("fused");
+  if (!line.accept("blocks")) return out;
+  line.expect("(");
+  out.block = line.integer(1, INT64_MAX);
+  line.expect(",");
+  out.meet = line.dtype();
+  line.expect(")");
+  return out;
 }
 
 ValueId Parser::mask(Cursor& line) { return line.accept("mask") ? line.value() : no_value; }
@@ -173,6 +240,7 @@ Stmt Parser::loop(Cursor& line, std::vector<ValueId> results) {
     if (!op || !dtype) line.fail(str("\"", word, "\" is no reduction"));
     loop.reduce = *op;
     loop.reduce_dtype = made.dtype = *dtype;
+    loop.order = order(line);
   }
   loop.directives = directives(line);
   open(line);

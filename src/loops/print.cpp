@@ -139,8 +139,11 @@ class Printer {
   void item(const Kernel& k) {
     std::string text = "kernel " + name_text(k.name);
     if (!k.op_names.empty()) text += " ops " + list_text(k.op_names, [](const std::string& s) { return name_text(s); });
-    if (!k.use.name.empty()) text += template_text(k.use);
     line(text, origins_text(k.origins), " {");
+    ++indent_;
+    if (k.contraction) line(contraction_text(*k.contraction));
+    if (k.schedule) line(schedule_text(*k.schedule));
+    --indent_;
     body(k.body);
     // As origins: only a whole program has them.
     ++indent_;
@@ -151,11 +154,22 @@ class Printer {
     --indent_;
     line("}");
   }
-  static std::string template_text(const TemplateUse& use) {
-    std::string text = str(" template ", name_text(use.name), " axes ");
-    text += list_text(use.axes, [](const auto& a) { return str(name_text(a.first), " = ", quote(a.second)); });
-    text += " parameters ";
-    return text + list_text(use.parameters, [](const auto& p) { return str(name_text(p.first), " = ", p.second); });
+  static std::string names_text(const std::vector<std::string>& names) {
+    return list_text(names, [](const std::string& s) { return name_text(s); });
+  }
+  static std::string contraction_text(const Contraction& c) {
+    auto values = [](const std::vector<ValueId>& list) { return list_text(list, value_text); };
+    return str("contraction batch ", names_text(c.batch), " rows ", names_text(c.rows), " columns ",
+               names_text(c.columns), " sums ", names_text(c.sums), " left ", value_text(c.left), " of ",
+               values(c.left_values), " right ", value_text(c.right), " of ", values(c.right_values), " shared ",
+               values(c.shared_values));
+  }
+  static std::string schedule_text(const Schedule& s) {
+    std::string text = str("schedule items [", s.items.text(), "] grain ", s.grain, " lanes ", s.lanes);
+    if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
+    if (s.tile.high > 1) text += str(" high ", s.tile.high);
+    if (s.tile.beside) text += " beside";
+    return text;
   }
   void item(const Call& c) {
     std::string text = str("call ", name_text(c.name), " = ", quote(c.target));
@@ -257,10 +271,15 @@ class Printer {
     if (d.factor == 0 && d.tail == Tail::exact) return text;
     return str(text, "(", d.factor, ", ", tails.name(d.tail), ")");
   }
+  static std::string order_text(const SumOrder& order) {
+    std::string text = order.fused ? " fused" : "";
+    if (order.block > 0) text += str(" blocks(", order.block, ", ", dtype_name(order.meet), ")");
+    return text;
+  }
   void loop(const std::string& head, const Loop& l) {
     std::string text = str(head, "for ", name_text(l.var), " in [", l.extent.text(), "] ", axis_roles.name(l.role));
     if (l.role != AxisRole::parallel) text += str(" ", reduce_info(l.reduce).name, ".", dtype_name(l.reduce_dtype));
-    line(text, directives_text(l.directives), " {");
+    line(text, order_text(l.order), directives_text(l.directives), " {");
     body(l.body);
     if (l.role != AxisRole::parallel) {
       ++indent_;

@@ -57,13 +57,14 @@ init {
   }
 }
 main {
-  kernel cpp_fused_softmax_0 ops [sub, exp, div] template rows axes [n = "i1", r = "r0"] parameters [unroll = 4] from [0, 1] {
+  kernel cpp_fused_softmax_0 ops [sub, exp, div] from [0, 1] {
+    schedule items [s0] grain 4 lanes 16
     for i0 in [s0] parallel @item {
       %0 = for r0 in [4] reduce max.f32 @unroll(4, exact) {
         %1 = load.f32 x[i0, r0]
         yield %1
       }
-      %2 = for r1 in [4] reduce sum.f32 {
+      %2 = for r1 in [4] reduce sum.f32 blocks(2, f64) {
         %3 = load.f32 x[i0, r1]
         %4 = sub.f32 %3, %0
         %5 = exp.f32 %4

@@ -51,6 +51,9 @@ class Parser {
   Stmt store(Cursor& line, const std::string& mode);
   Stmt check_index(Cursor& line, std::vector<ValueId> results);
   AxisDirectives directives(Cursor& line);
+  SumOrder order(Cursor& line);
+  void contraction(Cursor& line);
+  void schedule(Cursor& line);
   ValueId mask(Cursor& line);
   void named_value(Cursor& line);
   void define(const std::vector<ValueId>& values, DType dtype);

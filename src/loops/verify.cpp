@@ -22,6 +22,8 @@ class KernelVerifier {
       check(exists(named.value) && (named.mask == no_value || exists(named.mask)),
             str(named.name, " is the name of a value that does not exist"));
     }
+    if (kernel_.contraction) contraction_nest(kernel_);
+    if (kernel_.schedule) schedule(*kernel_.schedule);
   }
 
  private:
@@ -60,6 +62,42 @@ class KernelVerifier {
   void integer_expr(const Expr& expr) const {
     check(!expr.is_float(), str("index expression ", expr.text(), " is a float"));
     index_expr(expr);
+  }
+
+  // ---- Schedules
+  // -------------------------------------------------------------------------------------------------------
+  void schedule(const Schedule& s) const {
+    check(s.lanes >= 1 && s.lanes <= 64 && (s.lanes & (s.lanes - 1)) == 0, str(s.lanes, " lanes"));
+    check(s.grain >= 1, str("a grain of ", s.grain, " items"));
+    index_expr(s.items);
+    lanes(kernel_.body, s, false);
+    if (s.tile == Tile()) return;
+    check(kernel_.contraction && s.lanes > 1, "a tile without a contraction or without lanes");
+    check(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
+          str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
+    if (!bound()) return;
+    const ContractionNest nest = contraction_nest(kernel_);
+    check(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");
+    check(!s.tile.beside || !nest.whole_rows(),
+          "columns beside one another where a part of the kernel needs whole rows");
+    check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
+  }
+  // Whether its axes have been bound yet.
+  bool bound() const {
+    bool any = false;
+    for_each_stmt(kernel_.body, [&](const Stmt& s) { any |= s.loop && s.loop->directives.binding != Binding::none; });
+    return any;
+  }
+  void lanes(const Body& body, const Schedule& s, bool inside) const {
+    for (const Stmt& stmt : body) {
+      if (!stmt.loop) continue;
+      const bool lane = stmt.loop->directives.binding == Binding::lane;
+      check(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
+      check(!lane || stmt.loop->directives.factor == s.lanes,
+            str("loop ", stmt.loop->var, " has ", stmt.loop->directives.factor, " lanes, its kernel ", s.lanes));
+      lanes(stmt.loop->body, s, inside || lane);
+      lanes(stmt.loop->after, s, inside || lane);
+    }
   }
 
   // ---- Statements
@@ -204,6 +242,11 @@ class KernelVerifier {
     bool logical = l.reduce == ReduceOp::any || l.reduce == ReduceOp::all;
     check(logical ? l.reduce_dtype == DType::boolean : !is_complex(l.reduce_dtype),
           str(info.name, " of ", dtype_name(l.reduce_dtype)));
+    check(
+        l.order == SumOrder() || (l.role == AxisRole::reduce && l.reduce == ReduceOp::sum && is_float(l.reduce_dtype)),
+        str("an order of summation for ", info.name, " ", l.var));
+    check(!l.order.fused || summed_product(l), str("sum ", l.var, " is fused but does not end with a product"));
+    check(l.order.block >= 0 && is_float(l.order.meet), str("blocks of ", l.order.block, " terms"));
     check(l.reduce != ReduceOp::welford || is_float(l.reduce_dtype), "welford takes floats");
     for (size_t i = 0; i < l.yields.size(); ++i) {
       use(l.yields[i]);

@@ -40,17 +40,43 @@ void Lowering::check_results(const Node& node) {
   }
 }
 
-void Lowering::check_operand(const Value& input, BufferId operand) {
+// Sizes that the ranges of their symbols leave open are looked at in every call.
+void Lowering::assert_same_sizes(const std::vector<Expr>& said, const std::string& name, const std::vector<Expr>& given,
+                                 Block& block) {
+  for (size_t d = 0; d < said.size(); ++d) {
+    if (prove_eq(said[d], given[d], ranges_) == Proof::yes) continue;
+    const std::string message =
+        str("the program says that size ", d, " of ", name, " is ", said[d].text(), ", but it is ", given[d].text());
+    std::set<std::string> symbols;
+    collect_symbols(said[d], symbols);
+    collect_symbols(given[d], symbols);
+    if (!std::includes(bound_.begin(), bound_.end(), symbols.begin(), symbols.end())) fail_user("K0237", message);
+    block.push_back(Item{AssertThat{compare_eq(said[d], given[d]), message, {}}});
+  }
+}
+
+void Lowering::check_operand(const Value& input, BufferId operand, Block& block) {
   const Buffer& given = buffer(operand);
-  if (input.type.dtype == given.dtype && !differ(input.type.sizes, given.sizes, ranges_)) return;
+  if (input.type.dtype == given.dtype && !differ(input.type.sizes, given.sizes, ranges_))
+    return assert_same_sizes(input.type.sizes, input.name, given.sizes, block);
   fail_user("K0237", str("the program says that ", input.name, " is ", type_text(input.type.dtype, input.type.sizes),
                          ", but gets ", given.name, ", which is ", type_text(given.dtype, given.sizes)));
 }
 
-void Lowering::check_same(BufferId to, BufferId from) {
-  if (buffer(to).dtype == buffer(from).dtype && !differ(buffer(to).sizes, buffer(from).sizes, ranges_)) return;
+void Lowering::check_same(BufferId to, BufferId from, Block& block) {
+  if (buffer(to).dtype == buffer(from).dtype && !differ(buffer(to).sizes, buffer(from).sizes, ranges_))
+    return assert_same_sizes(buffer(to).sizes, buffer(to).name, buffer(from).sizes, block);
   fail_user("K0237", str(buffer(to).name, " is ", type_text(buffer(to).dtype, buffer(to).sizes), " and is to become ",
                          buffer(from).name, ", which is ", type_text(buffer(from).dtype, buffer(from).sizes)));
+}
+
+void Lowering::check_slice(BufferId one, BufferId all, const Expr& count, Block& block) {
+  std::vector<Expr> sizes = buffer(one).sizes;
+  sizes.insert(sizes.begin(), count);
+  if (buffer(one).dtype == buffer(all).dtype && !differ(sizes, buffer(all).sizes, ranges_))
+    return assert_same_sizes(buffer(all).sizes, buffer(all).name, sizes, block);
+  fail_user("K0237", str(buffer(all).name, " is ", type_text(buffer(all).dtype, buffer(all).sizes), ", but ",
+                         count.text(), " times ", buffer(one).name, " is ", type_text(buffer(one).dtype, sizes)));
 }
 
 }  // namespace kiln

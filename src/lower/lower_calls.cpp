@@ -138,6 +138,14 @@ std::vector<BufferId> Lowering::write_to_copies(const Node& node, Call& call, Bl
   return written;
 }
 
+// A symbol for what is read, or, of a bool, u0 == 1.
+static bool is_read_name(const Value& number) {
+  const Expr& expr = number.expr;
+  if (expr.op() != ExprOp::eq) return expr.is_symbol();
+  const Expr &left = expr.args()[0], &right = expr.args()[1];
+  return (left.is_symbol() && right.is_constant(1)) || (left.is_constant(1) && right.is_symbol());
+}
+
 void Lowering::lower_symbolic(const Node& node, Block& block) {
   // Arithmetic on symbols has become expressions; what remains are numbers read from a tensor (.item()).
   Value* source = nullptr;
@@ -147,28 +155,43 @@ void Lowering::lower_symbolic(const Node& node, Block& block) {
     std::set<std::string> fresh;
     collect_symbols(result->expr, fresh);
     std::erase_if(fresh, [&](const std::string& symbol) { return bound_.count(symbol) > 0; });
-    if (!source && !fresh.empty())
+    // A size or an offset of a tensor has the value that the tensor has: only data can give a symbol a new one.
+    const bool reads = source && node.op && node.op->reads_data;
+    if (!reads && !fresh.empty())
       fail_unsupported("K0304", str("the symbol ", *fresh.begin(), " is used before any operator gives it a value"));
-    if (fresh.empty() && source && node.op && node.op->reads_data && result->kind == ValueKind::sym_int)
-      check_number(*source, result->expr, node.origins, block);
-    for (const std::string& symbol : fresh) {
-      block.push_back(Item{BindSymbol{symbol, buffers_.at(source), node.origins}});
-      bound_.insert(symbol);
+    if (!reads) continue;
+    const BufferId data = buffers_.at(source);
+    if (fresh.empty()) {
+      check_number(*result, data, node.origins, block);
+      continue;
     }
+    if (!is_read_name(*result))
+      fail_unsupported("K0304", str("the program says that the number read from a tensor is ", result->expr.text(),
+                                    ", which gives ", *fresh.begin(), " no value"));
+    block.push_back(Item{BindSymbol{*fresh.begin(), data, node.origins}});
+    bound_.insert(*fresh.begin());
+    read_from_[*fresh.begin()] = data;
   }
 }
 
 // The export knew what the number would be (torch._check(n == 4), or equal to another one) and wrote that instead of a
 // symbol: the data must agree, for nothing after this looks at it again.
-void Lowering::check_number(const Value& source, const Expr& expected, const std::vector<Origin>& origins,
-                            Block& block) {
+void Lowering::check_number(const Value& number, BufferId data, const std::vector<Origin>& origins, Block& block) {
+  if (number.kind == ValueKind::sym_float) {
+    const auto read = number.expr.is_symbol() ? read_from_.find(number.expr.name()) : read_from_.end();
+    if (read != read_from_.end() && read->second == data) return;  // the same element, read again
+    fail_unsupported("K0304", str("the program says that the float read from a tensor is ", number.expr.text(),
+                                  ", which was not read from there"));
+  }
   SymbolInfo info;
   info.name = str("read", control_flow_count_++);
   info.unbacked = true;
   program_.symbols[info.name] = info;
   ranges_.ranges[info.name] = info.range;
   bound_.insert(info.name);
-  block.push_back(Item{BindSymbol{info.name, buffers_.at(&source), origins}});
+  const Expr expected =
+      number.expr.is_boolean() ? Expr::make(ExprOp::ite, {number.expr, Expr(1), Expr(0)}) : number.expr;
+  block.push_back(Item{BindSymbol{info.name, data, origins}});
   block.push_back(Item{AssertThat{compare_eq(Expr::symbol(info.name), expected),
                                   "the number read from a tensor is not the one that the program relies on", origins}});
 }

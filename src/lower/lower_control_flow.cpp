@@ -50,7 +50,7 @@ std::vector<Argument> Lowering::lower_subgraph(const Graph& graph, const std::ve
 void Lowering::bind_operand(const Value& input, const Argument& operand, Block& block) {
   if (operand.is_value() && operand.as_value()->kind == ValueKind::tensor) {
     buffers_[&input] = buffers_.at(operand.as_value());
-    check_operand(input, buffers_.at(&input));
+    check_operand(input, buffers_.at(&input), block);
     return;
   }
   bool number = input.kind == ValueKind::sym_int || input.kind == ValueKind::sym_bool ||
@@ -118,7 +118,7 @@ void Lowering::update_carried(const Node& node, const std::vector<BufferId>& car
   }
   for (size_t i = 0; i < values.size(); ++i)
     if (values[i] != carried[i]) {
-      check_same(carried[i], values[i]);
+      check_same(carried[i], values[i], block);
       copy(values[i], carried[i], block, node.origins);
     }
 }
@@ -156,7 +156,7 @@ void Lowering::lower_cond(const Node& node, Block& block) {
           given.insert(symbol);
         }
       }
-      check_operand(result, from);
+      check_operand(result, from, *body);
       copy(from, buffers_.at(&result), *body, node.origins);
     }
     return body;
@@ -177,7 +177,7 @@ void Lowering::lower_while(const Node& node, Block& block) {
   std::vector<Argument> operands;
   std::vector<BufferId> carried_buffers;
   for (size_t i = 0; i < carried.size(); ++i) {
-    check_operand(*node.results[i], tensor_of(node, carried[i]));
+    check_operand(*node.results[i], tensor_of(node, carried[i]), block);
     copy(tensor_of(node, carried[i]), buffers_.at(node.results[i]), block, node.origins);
     operands.push_back(Argument(node.results[i]));
     carried_buffers.push_back(buffers_.at(node.results[i]));

@@ -59,6 +59,7 @@ std::vector<BufferId> Lowering::initial_carry(const Node& node, const Iteration&
   if (!parts.associative) {
     for (size_t i = 0; i < parts.carried.size(); ++i) {
       carried.push_back(buffers_.at(node.results.at(i)));
+      check_operand(*node.results[i], tensor_of(node, parts.carried[i]), block);
       copy(tensor_of(node, parts.carried[i]), carried[i], block, node.origins);
     }
     return carried;
@@ -75,6 +76,8 @@ std::vector<BufferId> Lowering::initial_carry(const Node& node, const Iteration&
   for (size_t i = 0; i < parts.xs.size(); ++i) {
     carried.push_back(make_buffer(*parts.body->inputs[i], BufferRole::temp));
     BufferId from = tensor_of(node, parts.xs[i]), to = buffers_.at(node.results.at(i));
+    check_slice(carried[i], from, length, block);
+    check_slice(carried[i], to, length, block);
     take_slice(from, 0, carried[i], here, node.origins);
     put_slice(carried[i], to, 0, here, node.origins);
   }
@@ -85,7 +88,15 @@ std::vector<BufferId> Lowering::initial_carry(const Node& node, const Iteration&
 void Lowering::lower_iteration(const Node& node, const Iteration& parts, Block& block) {
   for (Value* result : node.results) make_result(*result);
   const Graph& body = *parts.body;
-  Expr length = buffer(tensor_of(node, parts.xs[0])).sizes.at(0);
+  if (body.outputs.size() != node.results.size() || node.results.size() < parts.carried.size() ||
+      (parts.associative && node.results.size() != parts.xs.size()))
+    fail_user("K0231",
+              str(node.target, ": its subgraph gives ", body.outputs.size(), " values, not ", node.results.size()));
+  for (Value* result : node.results) tensor_of(node, Argument(result));
+  for (const Argument& x : parts.xs)
+    if (buffer(tensor_of(node, x)).sizes.empty())
+      fail_user("K0306", str(node.target, ": what is iterated over must have a dimension"));
+  Expr length = buffer(tensor_of(node, parts.xs[0])).sizes[0];
   std::vector<BufferId> carried = initial_carry(node, parts, length, block);
   While loop;
   loop.name = str(node.target.substr(node.target.find('.') + 1), "_", control_flow_count_);
@@ -98,20 +109,23 @@ void Lowering::lower_iteration(const Node& node, const Iteration& parts, Block& 
   std::set<std::string> bound_before = bound_;
   bound_.insert(loop.iteration_symbol);
   size_t next_input = 0;
-  for (BufferId id : carried) buffers_[body.inputs[next_input++]] = id;
+  for (BufferId id : carried) {
+    check_operand(*body.inputs[next_input], id, block);
+    buffers_[body.inputs[next_input++]] = id;
+  }
   for (const Argument& x : parts.xs) {
     const Value& input = *body.inputs[next_input++];
-    take_slice(tensor_of(node, x), at, make_buffer(input, BufferRole::temp), *loop.body_block, node.origins);
+    const BufferId slice = make_buffer(input, BufferRole::temp);
+    check_slice(slice, tensor_of(node, x), length, block);
+    take_slice(tensor_of(node, x), at, slice, *loop.body_block, node.origins);
   }
   for (const Argument& operand : parts.extra) bind_operand(*body.inputs[next_input++], operand, *loop.body_block);
   for (const auto& inner : body.nodes) lower_node(*inner, *loop.body_block);
   size_t stacked = parts.associative ? 0 : carried.size();
-  if (body.outputs.size() != node.results.size())
-    fail_user("K0231",
-              str(node.target, ": its subgraph gives ", body.outputs.size(), " values, not ", node.results.size()));
-  for (size_t i = stacked; i < body.outputs.size(); ++i)
-    if (node.results[i]->kind == ValueKind::tensor)
-      put_slice(tensor_of(node, body.outputs[i]), buffers_.at(node.results[i]), at, *loop.body_block, node.origins);
+  for (size_t i = stacked; i < body.outputs.size(); ++i) {
+    check_slice(tensor_of(node, body.outputs[i]), buffers_.at(node.results[i]), length, *loop.body_block);
+    put_slice(tensor_of(node, body.outputs[i]), buffers_.at(node.results[i]), at, *loop.body_block, node.origins);
+  }
   update_carried(node, carried, body.outputs.data(), *loop.body_block);
   bound_ = bound_before;
   block.push_back(Item{std::move(loop)});

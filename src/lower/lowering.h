@@ -31,8 +31,11 @@ class Lowering {
   void bind_fresh_sizes(const Node& node, loops::Block& block);
   // check_types.cpp: what a file says of a value must be what it gets (K0237)
   void check_results(const Node& node);
-  void check_operand(const Value& input, BufferId operand);
-  void check_same(BufferId to, BufferId from);
+  void check_operand(const Value& input, BufferId operand, loops::Block& block);
+  void check_same(BufferId to, BufferId from, loops::Block& block);
+  void check_slice(BufferId one, BufferId all, const Expr& count, loops::Block& block);
+  void assert_same_sizes(const std::vector<Expr>& said, const std::string& name, const std::vector<Expr>& given,
+                         loops::Block& block);
   // lower_calls.cpp
   void lower_call(const Node& node, loops::Block& block);
   std::vector<BufferId> write_to_copies(const Node& node, loops::Call& call, loops::Block& block);
@@ -47,7 +50,7 @@ class Lowering {
   std::vector<Argument> lower_subgraph(const Graph& graph, const std::vector<Argument>& operands, loops::Block& block);
   // Gives an input of a subgraph its value; a number under another symbol than the operand's is bound here.
   void bind_operand(const Value& input, const Argument& operand, loops::Block& block);
-  void check_number(const Value& source, const Expr& expected, const std::vector<Origin>& origins, loops::Block& block);
+  void check_number(const Value& number, BufferId data, const std::vector<Origin>& origins, loops::Block& block);
   void forget_known_symbols(loops::Block& block, size_t from) const;
   void bind_symbol(const std::string& symbol, const Expr& value, loops::Block& block);
   std::string new_counter();  // the symbol of a new loop's counter
@@ -75,7 +78,8 @@ class Lowering {
   RangeEnv ranges_;
   std::map<const Value*, BufferId> buffers_;
   std::map<std::string, BufferId> by_constant_;
-  std::set<std::string> bound_;  // symbols whose values are known at this point of the program
+  std::set<std::string> bound_;                // symbols whose values are known at this point of the program
+  std::map<std::string, BufferId> read_from_;  // symbols of numbers that were read from data
   int control_flow_count_ = 0;
 };
 

@@ -12,6 +12,10 @@ namespace kiln::minify {
 struct AccuracyOptions {
   std::optional<double> rtol, atol;  // otherwise those of the dtype
   std::vector<std::string> custom_op_libs;
+  const CallResult* expected = nullptr;  // the plain reference's, where they are known; else it is run
+  // What `kiln check` calls wrong is wrong, without the look whether the program magnifies rounding: that takes several
+  // runs of the reference, minutes for a large model.
+  bool as_check = false;
 };
 
 // Failure of kind accuracy, or none; then its message says what rounding explained, if anything. Throws what the

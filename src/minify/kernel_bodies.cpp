@@ -4,7 +4,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "driver/executable_custom.h"
 #include "driver/pipeline.h"
 
@@ -23,15 +23,16 @@ std::map<std::string, std::string> by_hash(const std::string& text) {
 
 std::string kernel_bodies(const Program& program, const Settings& settings,
                           const std::vector<std::string>& custom_op_libs) {
-  const codegen::CpuTarget target = codegen::cpu_target(
-      codegen::host_target_name(), static_cast<int>(settings.get_optional_int("cpp.simdlen").value_or(0)));
+  const codegen::Target target =
+      codegen::cpu_backend().target(codegen::cpu_backend().host_target_name(),
+                                    static_cast<int>(settings.get_optional_int("cpp.simdlen").value_or(0)));
   PipelineOptions options;
-  options.lanes = target.lanes;
+  options.target = target;
   options.disabled = settings.get_list("disable_pass");
   options.fault = fault_of(settings);
   options.custom_ops = CustomOperators(custom_op_libs).declared();
   const PipelineResult result = run_pipeline(program, options);
-  const codegen::GeneratedCode code = codegen::generate_cpu(result.loops, target, options.fault);
+  const codegen::GeneratedCode code = codegen::cpu_backend().generate(result.loops, target, options.fault);
   std::string out;
   for (size_t i = 0; i < code.texts.size() && i < code.symbols.size(); ++i)
     out += str(sha256_hex(replace_all(code.texts[i], code.symbols[i], "")).substr(0, 16), " ", code.symbols[i], "\n");

@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "base/script_text.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "driver/executable.h"
 #include "driver/pipeline.h"
 #include "interp/interp.h"
@@ -24,13 +24,13 @@ class Writer {
  public:
   Writer(const Program& program, const Settings& settings) : program_(program) {
     PipelineOptions options;
-    target_ = codegen::cpu_target(codegen::host_target_name(),
-                                  static_cast<int>(settings.get_optional_int("cpp.simdlen").value_or(0)));
-    options.lanes = target_.lanes;
+    target_ = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name(),
+                                            static_cast<int>(settings.get_optional_int("cpp.simdlen").value_or(0)));
+    options.target = target_;
     options.disabled = settings.get_list("disable_pass");
     options.fault = fault_of(settings);
     result_ = run_pipeline(program, options);
-    code_ = codegen::generate_cpu(result_.loops, target_, options.fault);
+    code_ = codegen::cpu_backend().generate(result_.loops, target_, options.fault);
     symbols_ = bind_symbols(program, program.sample_inputs);
   }
 
@@ -43,7 +43,7 @@ class Writer {
     file.text =
         str("// The kernels of a minimal repro, the values they run on, and a main. Build and run:\n//   ",
             file.command, "\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n",
-            codegen::unit_text(join(code_.texts, "\n"), target_), "\n");
+            codegen::cpu_backend().unit_text(join(code_.texts, "\n"), target_), "\n");
     file.text += "// ---- Values\n";
     for (size_t i = 0; i < result_.loops.buffers.size(); ++i) file.text += buffer_text(static_cast<loops::BufferId>(i));
     file.text += expected_text();
@@ -67,14 +67,12 @@ class Writer {
     if (!kernel)
       fail_unsupported("K0682", "no C++ file of the kernels alone: the program also needs library calls or branches");
     const codegen::StepCode& step = code_.steps.at(kernel);
-    const std::string buffers =
-        join_map(step.kernel.buffers, ", ", [](loops::BufferId b) { return str("buffer_", b); });
-    const std::string ints = join_map(step.kernel.ints, ", ", [&](const Expr& e) { return str(number(e), "l"); });
-    const std::string sites =
-        join_map(step.kernel.sites, ", ", [](const loops::Site& site) { return quote(site.message); });
+    const std::string buffers = join_map(step.buffers, ", ", [](loops::BufferId b) { return str("buffer_", b); });
+    const std::string ints = join_map(step.ints, ", ", [&](const Expr& e) { return str(number(e), "l"); });
+    const std::string sites = join_map(step.sites, ", ", [](const loops::Site& site) { return quote(site.message); });
     return str("  {\n    void* buffers[] = {", buffers, "};\n    i64 ints[] = {", ints.empty() ? "0" : ints,
                "};\n    const char* sites[] = {", sites.empty() ? "0" : sites, "};\n    run(\"", kernel->name, "\", ",
-               code_.symbols[static_cast<size_t>(step.function)], ", buffers, ints, ", number(step.kernel.items),
+               code_.symbols[static_cast<size_t>(step.function)], ", buffers, ints, ", number(kernel->schedule->items),
                "l, sites);\n  }\n");
   }
 
@@ -187,7 +185,7 @@ static void run(const char* name, int (*kernel)(const kiln_kernel_context*, void
   }
 
   const Program& program_;
-  codegen::CpuTarget target_;
+  codegen::Target target_;
   PipelineResult result_;
   codegen::GeneratedCode code_;
   SymbolValues symbols_;

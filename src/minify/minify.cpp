@@ -3,11 +3,12 @@
 #include <sched.h>
 
 #include <algorithm>
-#include <cmath>
 #include <cstdlib>
+#include <utility>
 
 #include "base/error.h"
 #include "base/file.h"
+#include "minify/baseline.h"
 #include "minify/checkpoints.h"
 #include "minify/cut.h"
 #include "minify/kernel_bodies.h"
@@ -40,9 +41,13 @@ Settings quiet_settings(const MinifyOptions& options) {
   return settings;
 }
 
-double of_stage(const TrialResult& result, const std::string& stage) {
-  const auto found = result.seconds.find(stage);
-  return found == result.seconds.end() ? 0 : found->second;
+// The graph of a package has no origins any more: its nodes are where errors and bisecting are to point to.
+void name_origins(Graph& graph) {
+  for (auto& node : graph.nodes) {
+    if (node->origins.empty()) node->origins.push_back({node->name, node->target, "", {}});
+    for (const auto& named : node->args)
+      if (named.arg.is_graph() && named.arg.as_graph()) name_origins(*named.arg.as_graph());
+  }
 }
 
 class Minifier {
@@ -54,22 +59,24 @@ class Minifier {
         settings_(first_settings_),
         trials_(options.jobs > 0 ? options.jobs : usable_processors()),
         began_(std::chrono::steady_clock::now()) {
-    start_ = program.clone();
-    if (start_.sample_inputs.empty()) start_.sample_inputs = made_up_inputs(start_);
+    start_.program = program.clone();
+    name_origins(start_.program.graph);
+    if (start_.program.sample_inputs.empty()) start_.program.sample_inputs = made_up_inputs(start_.program);
     // Kernels of candidates are of no use to anybody else.
     settings_.set("cache_dir", join_path(trials_.directory(), "cache"));
     trials_.limits.compile_seconds = options.timeout_seconds;
     trials_.limits.run_seconds = options.timeout_seconds / 10;
+    trials_.limits.judge_seconds = options.judge_seconds > 0 ? options.judge_seconds : options.timeout_seconds;
     trials_.limits.memory_bytes = std::max<int64_t>(free_memory() / trials_.jobs(), int64_t{1} << 30);
   }
 
-  Failure once() { return trials_.run(task(start_, probe_options(ProbeMode::compiled, first_settings_), 1)).failure; }
+  Failure once() { return trials_.run(task(start_.program, ProbeMode::compiled, first_settings_)).failure; }
 
   MinifyResult run() {
     MinifyResult result;
     Checkpoints checkpoints(options_, original_.torch_version);
     try {
-      baseline();
+      begin(checkpoints);
       choose_mode();
       reduce(checkpoints);
     } catch (const Interrupted&) {
@@ -80,26 +87,26 @@ class Minifier {
   }
 
  private:
-  ProbeOptions probe_options(ProbeMode mode, const Settings& settings) const {
-    ProbeOptions out;
-    out.mode = mode;
-    out.accuracy = options_.accuracy;
-    out.rtol = options_.rtol;
-    out.atol = options_.atol;
-    out.settings = &settings;
-    out.custom_op_libs = options_.custom_op_libs;
-    return out;
+  Trials::Task task(const Program& program, ProbeMode mode, const Settings& settings) const {
+    return probe_task(program, probe_options(options_, mode, settings), start_.signature, start_.tries);
   }
 
-  Trials::Task task(const Program& program, const ProbeOptions& probe_with, int tries) const {
-    return [&program, probe_with, tries, this](const auto& entering) {
-      Failure failure;
-      for (int t = 0; t < tries; ++t) {
-        failure = probe(program, probe_with, entering);
-        if (matches(signature_, failure)) break;
-      }
-      return failure;
+  // Pins the failure. What was pinned when it is interrupted is the best so far.
+  void begin(Checkpoints& checkpoints) {
+    const auto keep = [&] {
+      if (start_.signature.kind == FailureKind::none) return;
+      best_ = std::make_unique<Program>(start_.program.clone());
+      failure_ = start_.first.failure;
+      tried_ = start_.tried;
     };
+    try {
+      Baseline(start_, options_, first_settings_, settings_, trials_).find();
+    } catch (const Interrupted&) {
+      keep();
+      throw;
+    }
+    keep();
+    if (start_.part) checkpoints.offer(*best_);
   }
 
   void progress(const std::string& text) const {
@@ -110,106 +117,36 @@ class Minifier {
   }
   double elapsed() const { return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count(); }
 
-  [[noreturn]] void not_reproduced(const std::string& what) const {
-    fail_user("K0680",
-              str("AOTIMinifierError: ", what,
-                  "\n  If the failure is real, please report it with the model and the command that shows it."));
-  }
-
-  double reference_seconds() {
-    const TrialResult result = trials_.run([this](const auto& entering) {
-      entering("run");
-      RecordedValues(start_, options_.custom_op_libs, 0);
-      return Failure{};
-    });
-    return of_stage(result, "run");
-  }
-
-  // Runs the program as users do, several times, and pins what it shows.
-  void baseline() {
-    progress("the reference");
-    const double reference = reference_seconds();
-    recording_seconds_ = 10 + 3 * std::min(reference, trials_.limits.run_seconds);
-    // Compiled code is not slower than the reference; a first run without end should not cost minutes.
-    trials_.limits.run_seconds =
-        std::min(trials_.limits.run_seconds, std::max(options_.least_run_seconds, 20 * reference));
-    progress("the whole program");
-    const ProbeOptions as_users_do = probe_options(ProbeMode::compiled, first_settings_);
-    int total = 0;
-    do {
-      first_ = trials_.run(task(start_, as_users_do, 1));
-    } while (++total < options_.runs && !first_.failure.failed());
-    if (!first_.failure.failed()) {
-      const std::string seen = first_.failure.message.empty() ? "" : str(" (", first_.failure.message, ")");
-      not_reproduced(str("the failure does not come back: in ", total, " runs the program compiles, loads, ",
-                         options_.accuracy ? "runs and gives the right results" : "and runs",
-                         " here; nothing to minify", seen,
-                         options_.accuracy ? "" : ". Results are compared with --accuracy only"));
-    }
-    if (!options_.check_str.empty() && first_.failure.message.find(options_.check_str) == std::string::npos)
-      not_reproduced(
-          str("the failure does not mention '", options_.check_str, "'; seen instead: ", describe(first_.failure)));
-    signature_ = signature_of(first_.failure, options_.check_str);
-    say(str("The failure: ", describe(first_.failure)));
-    set_limits(reference);
-    best_ = std::make_unique<Program>(start_.clone());
-    failure_ = first_.failure;
-    count_runs(as_users_do, total);
-  }
-
-  // How often it fails: compiling is deterministic, running may not be.
-  void count_runs(const ProbeOptions& as_users_do, int total) {
-    const bool slow = of_stage(first_, "compile") > 5;
-    const bool may_vary = first_.failure.stage != "compile" && (first_.failure.kind != FailureKind::hang || total > 1);
-    int failed = 1;
-    const auto run_until = [&](int runs) {
-      for (; total < runs; ++total) failed += matches(signature_, trials_.run(task(start_, as_users_do, 1)).failure);
-    };
-    double once = 0;
-    for (const auto& [stage, seconds] : first_.seconds) once += seconds;
-    if (may_vary)
-      run_until(slow ? std::min(options_.runs, 2) : once < 0.5 ? std::max(options_.runs, 5) : options_.runs);
-    if (failed == total) return;
-    if (!slow) run_until(std::max(options_.runs, 10));
-    const double share = static_cast<double>(failed) / total;
-    tries_ = std::clamp(static_cast<int>(std::ceil(std::log(0.01) / std::log(1 - share))), 2, 12);
-    sometimes_ = str(failed, " of ", total, " runs");
-    say(str("It comes back only sometimes: ", sometimes_, ". Every candidate gets up to ", tries_, " runs."));
-  }
-
-  // Near ten times what the whole program needed; a busy machine gets more (minify/trials.h).
-  void set_limits(double reference) {
-    const bool hung = first_.failure.kind == FailureKind::hang;
-    const double compile = of_stage(first_, "compile");
-    double run = of_stage(first_, "run") + of_stage(first_, "load") + of_stage(first_, "compare");
-    if (hung) run = reference;
-    if (!(hung && first_.failure.stage == "compile")) trials_.limits.compile_seconds = std::max(10.0, 10 * compile);
-    trials_.limits.run_seconds = std::max(1.0, 10 * run);
-  }
-
-  // The cheapest mode that shows the same failure on the whole program.
+  // The cheapest mode that shows the same failure on the program. One that takes longer than compiled code is not.
   void choose_mode() {
     std::vector<ProbeMode> cheaper;
-    if (signature_.kind == FailureKind::error && first_.failure.stage == "compile")
-      cheaper = {signature_.code == "K0411" ? ProbeMode::syntax : ProbeMode::generated};
-    else if (signature_.kind == FailureKind::error || signature_.kind == FailureKind::accuracy)
+    if (start_.signature.kind == FailureKind::error && start_.first.failure.stage == "compile")
+      cheaper = {start_.signature.code == "K0411" ? ProbeMode::syntax : ProbeMode::generated};
+    else if (start_.signature.kind == FailureKind::error || start_.signature.kind == FailureKind::accuracy)
       cheaper = {ProbeMode::loops};
     for (const ProbeMode mode : cheaper) {
       progress(str("does it show in mode ", probe_mode_name(mode), "?"));
-      const TrialResult result = trials_.run(task(start_, probe_options(mode, settings_), tries_));
-      if (!matches(signature_, result.failure)) continue;
+      const TrialLimits limits = trials_.limits;
+      trials_.limits.run_seconds = std::max(2.0, compiled_seconds());
+      const TrialResult result = trials_.run(task(start_.program, mode, settings_));
+      trials_.limits = limits;
+      if (!matches(start_.signature, result.failure)) continue;
       mode_ = mode;
       return;
     }
   }
 
+  double compiled_seconds() const {
+    return seconds_of(start_.first, "compile") + seconds_of(start_.first, "load") + seconds_of(start_.first, "run");
+  }
+
   ReduceOptions reduce_options(ProbeMode mode, Checkpoints& checkpoints) {
     ReduceOptions out;
-    out.probe = probe_options(mode, settings_);
-    out.signature = signature_;
-    out.tries = tries_;
+    out.probe = probe_options(options_, mode, settings_);
+    out.signature = start_.signature;
+    out.tries = start_.tries;
     out.hint = failure_.node;
-    out.recording_seconds = recording_seconds_;
+    out.recording_seconds = 10 + 3 * start_.reference_seconds;
     out.prove = mode == ProbeMode::compiled;
     out.smaller = [&](const Program& best) {
       *best_ = best.clone();
@@ -226,6 +163,7 @@ class Minifier {
       tried_ += reducer.tried();
       proved_ = reducer.proved();
       not_removable_ = reducer.not_removable();
+      undecided_ = reducer.undecided();
     };
     try {
       reducer.run();
@@ -248,8 +186,9 @@ class Minifier {
   void reduce(Checkpoints& checkpoints) {
     Reducer* current = nullptr;
     ReduceOptions options = reduce_options(mode_, checkpoints);
+    options.recorded = std::exchange(start_.recorded, std::nullopt);
     watch(current, options);
-    Reducer reducer(start_.clone(), trials_, options);
+    Reducer reducer(start_.program.clone(), trials_, options);
     current = &reducer;
     search(reducer);
     if (mode_ != ProbeMode::compiled) {
@@ -272,9 +211,9 @@ class Minifier {
     progress("confirming");
     for (size_t back = 1; back < accepted.size(); back = back < 4 ? back + 1 : back * 2) {
       const auto& candidate = accepted[accepted.size() - back];
-      const TrialResult result = trials_.run(task(*candidate, probe_options(ProbeMode::compiled, settings_), tries_));
+      const TrialResult result = trials_.run(task(*candidate, ProbeMode::compiled, settings_));
       ++tried_;
-      if (!matches(signature_, result.failure)) continue;
+      if (!matches(start_.signature, result.failure)) continue;
       failure_ = result.failure;
       return candidate;
     }
@@ -284,8 +223,9 @@ class Minifier {
   MinifyResult finish(Checkpoints& checkpoints) {
     MinifyResult result;
     std::vector<std::string> notes = {str("fails with: ", describe(failure_))};
-    if (tries_ > 1)
-      notes.push_back(str("fails only sometimes (the whole program in ", sometimes_, "): give it ", tries_, " runs"));
+    if (start_.tries > 1)
+      notes.push_back(str("fails only sometimes (", start_.part ? "what bisecting blames in " : "the whole program in ",
+                          start_.sometimes, "): give it ", start_.tries, " runs"));
     notes.push_back(minimal_note());
     const std::string proved = interrupted_ ? "" : kernel_note();
     if (!proved.empty()) notes.push_back(proved);
@@ -302,18 +242,21 @@ class Minifier {
     if (options_.after == "inductor") result.kernel_file = write_kernel_file(stem(result.repro) + "_kernel.cpp");
     say(str(result.calls, result.calls == 1 ? " operator" : " operators", " left of ", count_calls(original_.graph),
             ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s"));
-    say(str("Wrote minimal repro out to ", file_name(result.repro)));
+    say(result.minimal ? str("Wrote minimal repro out to ", file_name(result.repro))
+                       : str("Wrote repro out to ", file_name(result.repro), ", not shown to be minimal"));
     result.program = std::move(*best_);
     return result;
   }
 
   std::string minimal_note() const {
     const int calls = count_calls(best_->graph);
-    if (!proved_ || interrupted_) return "The search was interrupted: it may not be minimal";
+    if (interrupted_) return "The search was interrupted: it may not be minimal";
+    if (!proved_)
+      return str("It may not be minimal: ", undecided_, " of the smaller programs did not end within the limits");
     const std::string some =
         not_removable_ == 0 ? ""
                             : str(" (", not_removable_, " of them cannot be left out: their results can be no inputs)");
-    const std::string runs = tries_ > 1 ? str(" (in ", tries_, " runs)") : "";
+    const std::string runs = start_.tries > 1 ? str(" (in ", start_.tries, " runs)") : "";
     return calls == 1 ? str("Minimal: removing the one operator loses the failure", runs)
                       : str("Minimal: removing any of the ", calls, " operators loses the failure", runs, some);
   }
@@ -354,7 +297,7 @@ class Minifier {
       });
     };
     try {
-      const TrialResult part = bodies(*best_, settings_), whole = bodies(start_, settings_);
+      const TrialResult part = bodies(*best_, settings_), whole = bodies(original_, settings_);
       if (part.failure.failed() || whole.failure.failed()) return "";
       return same_kernels_note(part.failure.message, whole.failure.message);
     } catch (const Interrupted&) {
@@ -364,19 +307,16 @@ class Minifier {
 
   const Program& original_;
   const MinifyOptions& options_;
-  Program start_;
+  Start start_;
   Settings first_settings_, settings_;  // with the user's kernel cache; with one of our own
   Trials trials_;
   std::chrono::steady_clock::time_point began_;
-  TrialResult first_;
-  Signature signature_;
   Failure failure_;
   ProbeMode mode_ = ProbeMode::compiled;
   std::unique_ptr<Program> best_;
-  std::string step_, sometimes_;
-  int tries_ = 1, tried_ = 0;
-  int not_removable_ = 0;
-  double recording_seconds_ = 60;
+  std::string step_;
+  int tried_ = 0;
+  int not_removable_ = 0, undecided_ = 0;
   bool interrupted_ = false, proved_ = false;
 };
 

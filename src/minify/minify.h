@@ -13,14 +13,16 @@ struct MinifyOptions {
   bool accuracy = false;
   std::optional<double> rtol, atol;
   std::string check_str;
-  std::string save_dir;             // checkpoints; empty: in a new debug directory
-  std::string copy_to = ".";        // where repro.py and repro.pt2 land; files of these names that are not its own stay
-  std::vector<std::string> inputs;  // files that are read, and so never written
-  std::string after = "aot";        // inductor: down to a kernel in a C++ file of its own
-  int jobs = 0;                     // 0: one per processor
-  int runs = 3;                     // of the whole program, at least, to see whether it fails every time
-  double timeout_seconds = 600;     // of the first compile
-  double least_run_seconds = 10;    // how long the first run may take before it counts as a hang, at least
+  std::string save_dir;               // checkpoints; empty: in a new debug directory
+  std::string copy_to = ".";          // where repro.py and repro.pt2 land; files of these names not its own stay
+  std::vector<std::string> inputs;    // files that are read, and so never written
+  std::string after = "aot";          // inductor: down to a kernel in a C++ file of its own
+  int jobs = 0;                       // 0: one per processor
+  int runs = 3;                       // of the whole program, at least, to see whether it fails every time
+  double timeout_seconds = 600;       // of the first compile
+  double judge_seconds = 0;           // of each comparison with the reference; 0: as the first compile
+  double least_run_seconds = 10;      // how long the first run may take before it counts as a hang, at least
+  double slow_reference_seconds = 1;  // from there on the search begins with what `kiln bisect` blames
   std::vector<std::string> custom_op_libs;
   const Settings* settings = nullptr;
   // Lines that are printed, and the line that is rewritten while it works.

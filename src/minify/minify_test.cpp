@@ -13,6 +13,7 @@
 #include "minify/dump.h"
 #include "minify/kernel_file.h"
 #include "minify/recorded_values.h"
+#include "minify/trials.h"
 #include "pt2/reader.h"
 #include "toolchain/process.h"
 
@@ -49,6 +50,24 @@ Program random_program(unsigned seed, int nodes, const std::string& rows = "4") 
   return program;
 }
 
+// Layers as models have them: many operators of each kind, many kernels.
+Program layered_program(int layers) {
+  std::string text =
+      "program \"model\"\ngraph main {\n  input %x: f32[8, 16] = user\n  input %w: f32[16, 16] = user\n"
+      "  %h_0: f32[8, 16] = aten.tanh.default(self=%x)\n";
+  for (int i = 1; i <= layers; ++i) {
+    text += str("  %mm_", i, ": f32[8, 16] = aten.mm.default(self=%h_", i - 1, ", mat2=%w)\n");
+    text += str("  %relu_", i, ": f32[8, 16] = aten.relu.default(self=%mm_", i, ")\n");
+    text += str("  %add_", i, ": f32[8, 16] = aten.add.Tensor(self=%relu_", i, ", other=%h_", i - 1, ")\n");
+    text += str("  %h_", i, ": f32[8, 16] = aten.tanh.default(self=%add_", i, ")\n");
+  }
+  text += str("  output %h_", layers, " = user\n}\n");
+  Program program = parse_program(text);
+  program.sample_inputs = {Datum{random_tensor(DType::f32, {8, 16}, {16, 1}, 1)},
+                           Datum{random_tensor(DType::f32, {16, 16}, {16, 1}, 2)}};
+  return program;
+}
+
 class Minify : public testing::Test {
  protected:
   MinifyResult run(const Program& program, const std::string& fault, const std::string& after = "aot") {
@@ -64,6 +83,7 @@ class Minify : public testing::Test {
     options.least_run_seconds = 2;
     options.check_str = check_str_;
     options.runs = runs_;
+    if (large_) options.slow_reference_seconds = 0;
     options.say = [this](const std::string& line) {
       said_ += line + "\n";
       if (at_line_) at_line_(line);
@@ -74,6 +94,7 @@ class Minify : public testing::Test {
   Settings settings_{Phase::both};
   std::string said_, check_str_;
   int runs_ = 3;
+  bool large_ = false;  // treated as a model whose reference takes seconds
   std::function<void(const std::string&)> at_line_;
 };
 
@@ -100,6 +121,30 @@ TEST_F(Minify, AFaultOfTwoFusedOperatorsKeepsBoth) {
   ASSERT_EQ(result.calls, 2);
   EXPECT_EQ(result.program.graph.nodes.front()->target, "aten.relu.default");
   EXPECT_EQ(result.program.graph.nodes.back()->target, "aten.erf.default");
+}
+
+// bench/minify.py --only models does the same with models of the size that it is about.
+TEST_F(Minify, OfALargeModelWhatBisectingBlamesComesFirst) {
+  large_ = true;
+  for (const char* kind : {"accuracy", "nan", "crash"}) {
+    SCOPED_TRACE(kind);
+    said_.clear();
+    const MinifyResult result = run(layered_program(12), str(kind, ":relu:node=relu_7"));
+    ASSERT_EQ(result.calls, 1) << said_;
+    EXPECT_EQ(result.program.graph.nodes.front()->name, "relu_7");
+    EXPECT_TRUE(result.minimal);
+    EXPECT_NE(said_.find("Bisecting blames kernel "), std::string::npos) << said_;
+    EXPECT_NE(said_.find("it fails by itself: "), std::string::npos) << said_;
+    EXPECT_LT(result.trials, 40) << "halves of the program were not tried";
+  }
+}
+
+// A fault that needs more than the kernel that shows it: the search goes on with the whole program.
+TEST_F(Minify, OfALargeModelNothingIsTakenThatDoesNotFailByItself) {
+  large_ = true;
+  const MinifyResult result = run(random_program(24, 14), "accuracy:relu+erf");
+  ASSERT_EQ(result.calls, 2) << said_;
+  EXPECT_TRUE(result.minimal);
 }
 
 TEST_F(Minify, AFaultAboveASizeKeepsTheSize) {
@@ -225,6 +270,36 @@ TEST_F(Minify, WritesWhatTheMessagesSay) {
   const ProcessResult built = run_process({"sh", "-c", str("cd ", directory_.path(), " && ", command)});
   EXPECT_EQ(built.exit_code, 1) << built.output;
   EXPECT_NE(built.output.find("differ from the reference"), std::string::npos) << built.output;
+}
+
+// Whatever makes the reference slow: here it has next to no time at all.
+TEST_F(Minify, WhatCannotBeJudgedIsNoFailure) {
+  Program program = parse_program(R"(program "model"
+graph main {
+  input %x: f32[600, 600] = user
+  %m: f32[600, 600] = aten.mm.default(self=%x, mat2=%x)
+  %r: f32[600, 600] = aten.relu.default(self=%m)
+  output %r = user
+}
+)");
+  program.sample_inputs = {Datum{random_tensor(DType::f32, {600, 600}, {600, 1}, 5)}};
+  settings_.set("inject_fault_TESTING_ONLY", "accuracy:relu");
+  settings_.set("cache_dir", join_path(directory_.path(), "cache"));
+  MinifyOptions options;
+  options.settings = &settings_;
+  options.accuracy = true;
+  options.judge_seconds = 0.01;
+  options.copy_to = options.save_dir = directory_.path();
+  const Failure once = run_once(program, options);
+  EXPECT_EQ(once.kind, FailureKind::error);
+  EXPECT_EQ(once.code, not_judged);
+  try {
+    minify(program, options);
+    FAIL() << "a comparison that was cut off was taken for a failure";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0685") << error.message();
+    EXPECT_NE(error.message().find("--timeout"), std::string::npos) << error.message();
+  }
 }
 
 TEST_F(Minify, NothingToMinifyIsSaid) {

@@ -75,7 +75,8 @@ Failure try_program(const Program& program, const ProbeOptions& options, const S
       options.mode == ProbeMode::loops ? run_loops(program, options, enter) : run_compiled(program, options, enter);
   if (!options.accuracy) return {};
   enter("compare");
-  return judge(program, result, {options.rtol, options.atol, options.custom_op_libs});
+  return judge(program, result,
+               {options.rtol, options.atol, options.custom_op_libs, options.expected, options.as_check});
 }
 
 }  // namespace

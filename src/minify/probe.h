@@ -9,6 +9,7 @@
 #include <optional>
 
 #include "base/settings.h"
+#include "driver/executable.h"
 #include "graph/graph.h"
 #include "minify/failure.h"
 
@@ -21,7 +22,9 @@ struct ProbeOptions {
   ProbeMode mode = ProbeMode::compiled;
   bool accuracy = false;
   std::optional<double> rtol, atol;
-  const Settings* settings = nullptr;  // of both phases
+  const CallResult* expected = nullptr;  // of the reference, where they are known
+  bool as_check = false;                 // judge as `kiln check` does (minify/accuracy.h)
+  const Settings* settings = nullptr;    // of both phases
   std::vector<std::string> custom_op_libs;
 };
 

@@ -96,7 +96,11 @@ RecordedValues::RecordedValues(const Program& program, const std::vector<std::st
   options.before_graph = [&](const Graph& graph, const std::vector<Datum>& inputs) {
     check_time();
     for (const auto& node : graph.nodes) graph_names.emplace(node.get(), graph.name);
-    for (size_t i = 0; i < inputs.size(); ++i) keep(graph.name, *graph.inputs[i], inputs[i], keep);
+    // Weights are not copied: a cut takes them from the program.
+    const bool whole = graph.name == program.graph.name;
+    for (size_t i = 0; i < inputs.size(); ++i)
+      if (!whole || i >= program.input_specs.size() || !program.constants.contains(program.input_specs[i].target))
+        keep(graph.name, *graph.inputs[i], inputs[i], keep);
   };
   options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
     check_time();
@@ -107,7 +111,7 @@ RecordedValues::RecordedValues(const Program& program, const std::vector<std::st
   };
   try {
     for (const auto& [name, value] : bind_symbols(program, program.sample_inputs)) symbols_[name] = value;
-    make_executable(program, options)->call(program.sample_inputs);
+    result_ = std::make_shared<const CallResult>(make_executable(program, options)->call(program.sample_inputs));
   } catch (const Error&) {
     // The failure may be just that. Everything before it is recorded.
   }

@@ -3,6 +3,10 @@
 #pragma once
 #include "graph/graph.h"
 
+namespace kiln {
+struct CallResult;
+}
+
 namespace kiln::minify {
 
 class RecordedValues {
@@ -19,10 +23,13 @@ class RecordedValues {
   Tensor tensor_for(const std::string& graph, const Value& value) const;
   // Of the inputs' sizes and of what was found while running.
   const SymbolValues& symbols() const { return symbols_; }
+  // What the program gave; nullptr: it failed, or the time was over.
+  const CallResult* result() const { return result_.get(); }
 
  private:
   std::map<std::pair<std::string, std::string>, Datum> values_;
   SymbolValues symbols_;
+  std::shared_ptr<const CallResult> result_;
 };
 
 // Numbers in [-1, 1), integers 0 or 1, the same for the same seed.

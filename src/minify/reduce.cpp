@@ -1,6 +1,7 @@
 #include "minify/reduce.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
 #include "base/sha256.h"
@@ -35,7 +36,15 @@ bool any(const std::vector<bool>& flags) { return std::find(flags.begin(), flags
 Reducer::Reducer(Program program, Trials& trials, ReduceOptions options)
     : best_(std::move(program)), trials_(trials), options_(std::move(options)) {
   accepted_.push_back(std::make_shared<Program>(best_.clone()));
-  known_[content_key(best_)] = true;
+  known_[content_key(best_)] = Verdict::same;
+}
+
+// A trial that a limit ended has not shown that the failure is gone.
+Reducer::Verdict Reducer::verdict_of(const Failure& failure) const {
+  if (matches(options_.signature, failure)) return Verdict::same;
+  const bool cut_off =
+      failure.kind == FailureKind::hang || failure.kind == FailureKind::memory || failure.code == not_judged;
+  return cut_off ? Verdict::undecided : Verdict::other;
 }
 
 void Reducer::say(const std::string& step) const {
@@ -67,7 +76,11 @@ std::optional<size_t> Reducer::try_all(const std::vector<Maker>& makers) {
       return std::nullopt;  // an edit that does not fit makes no candidate
     }
     keys[i] = content_key(*programs[i]);
-    if (known_.contains(keys[i])) return std::nullopt;  // what failed the same way is the best already, or larger
+    // What failed the same way is the best already, or larger.
+    if (const auto known = known_.find(keys[i]); known != known_.end()) {
+      undecided_ += known->second == Verdict::undecided;
+      return std::nullopt;
+    }
     ++tried_;
     return [this, program = programs[i].get()](const auto& entering) {
       Failure failure;
@@ -78,10 +91,11 @@ std::optional<size_t> Reducer::try_all(const std::vector<Maker>& makers) {
   };
   const auto ended = [&](size_t i, const TrialResult& result) {
     failures[i] = result.failure;
-    const bool same = matches(options_.signature, result.failure);
-    known_[keys[i]] = same;
-    if (!same) programs[i].reset();
-    return same;
+    const Verdict verdict = verdict_of(result.failure);
+    known_[keys[i]] = verdict;
+    undecided_ += verdict == Verdict::undecided;
+    if (verdict != Verdict::same) programs[i].reset();
+    return verdict == Verdict::same;
   };
   const std::optional<size_t> found = trials_.first_accepted(makers.size(), make, ended);
   if (found) {
@@ -326,7 +340,7 @@ bool Reducer::reduce_once() {
 bool Reducer::prove_minimal() {
   say("is it minimal?");
   record();
-  not_removable_ = 0;
+  not_removable_ = undecided_ = 0;
   std::vector<Maker> makers;
   for (size_t i = 0; i < best_.graph.nodes.size(); ++i) {
     not_removable_ += !without_node(best_, i, recorded_);
@@ -344,13 +358,17 @@ bool Reducer::prove_minimal() {
       if (count_calls(program.graph) >= count_calls(best_.graph)) return std::nullopt;
       return program;
     });
-  proved_ = !try_all(makers);
-  if (!proved_) record();
-  return proved_;
+  const bool smaller = try_all(makers).has_value();
+  proved_ = !smaller && undecided_ == 0;
+  if (smaller) record();
+  return !smaller;
 }
 
 void Reducer::run() {
-  record();
+  if (options_.recorded)
+    recorded_ = *std::exchange(options_.recorded, std::nullopt);
+  else
+    record();
   use_hint();
   drop_symbols();
   do {

@@ -24,6 +24,7 @@ struct ReduceOptions {
   bool only_nodes = false;  // remove nodes, nothing else
   bool prove = false;       // in the end: every operator is left out once, alone, and the failure must be gone
   std::string hint;         // the node that the failure names
+  std::optional<RecordedValues> recorded;  // of the program, where they are known
   // The program became smaller.
   std::function<void(const Program& best)> smaller;
   std::function<void(const std::string& step)> progress;
@@ -44,8 +45,12 @@ class Reducer {
   // (their results can be no inputs) are counted.
   bool proved() const { return proved_; }
   int not_removable() const { return not_removable_; }
+  // Candidates of the proof that were cut off by a limit before they showed anything: then nothing is proved.
+  int undecided() const { return undecided_; }
 
  private:
+  enum class Verdict : uint8_t { same, other, undecided };
+  Verdict verdict_of(const Failure& failure) const;
   using Maker = std::function<std::optional<Program>()>;
   // The number of the first candidate that fails the same way; it is the best then.
   std::optional<size_t> try_all(const std::vector<Maker>& makers);
@@ -63,7 +68,7 @@ class Reducer {
   bool reduce_number(int64_t from, int64_t least, const std::function<Program(int64_t at, int64_t to)>& with);
   bool use_subgraph();
   bool reduce_once();
-  // False: a smaller program was found instead.
+  // False: a smaller program was found instead. True: none was; proved() says whether that is certain.
   bool prove_minimal();
   void say(const std::string& step) const;
 
@@ -71,11 +76,11 @@ class Reducer {
   Trials& trials_;
   ReduceOptions options_;
   RecordedValues recorded_;
-  std::map<std::string, bool> known_;  // by content: fails the same way
+  std::map<std::string, Verdict> known_;  // by content
   std::vector<std::shared_ptr<const Program>> accepted_;
   std::set<std::string> filled_;  // constants that were made simple
   Failure failure_;
-  int tried_ = 0, not_removable_ = 0;
+  int tried_ = 0, not_removable_ = 0, undecided_ = 0;
   bool proved_ = false;
 };
 

@@ -6,7 +6,7 @@
 #include "base/file.h"
 #include "base/script_text.h"
 #include "base/version.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "driver/executable_package.h"
 #include "toolchain/compiler.h"
 #include "trace/graph_python.h"
@@ -103,7 +103,7 @@ std::vector<std::string> environment_lines(const ReproScript& script) {
   const std::string model = line_with("/proc/cpuinfo", "model name");
   const size_t colon = model.find(": ");
   lines.push_back(str("CPU: ", colon == std::string::npos ? "unknown" : model.substr(colon + 2), ", ",
-                      codegen::host_target_name(), ", ", sysconf(_SC_NPROCESSORS_ONLN), " processors"));
+                      codegen::cpu_backend().host_target_name(), ", ", sysconf(_SC_NPROCESSORS_ONLN), " processors"));
   const std::string driver = line_with("/proc/driver/nvidia/version", "NVRM");
   lines.push_back(str("GPU: ", driver.empty() ? "none found" : driver));
   return lines;

@@ -35,26 +35,21 @@ void disturb(const Value& value, const Datum& datum, Random& random) {
 
 }  // namespace
 
-std::vector<CallResult> rounded_results(const Program& program, const std::vector<std::string>& custom_op_libs,
-                                        int samples) {
-  std::vector<CallResult> out;
-  for (int sample = 0; sample < samples; ++sample) {
-    Random random(static_cast<uint64_t>(sample) + 1);
-    ExecutableOptions options;
-    options.backend = Backend::interpret;
-    options.fp64 = true;
-    options.custom_op_libs = custom_op_libs;
-    // Inputs and constants, as the graph sees them.
-    options.before_graph = [&](const Graph& graph, const std::vector<Datum>& inputs) {
-      for (size_t i = 0; i < inputs.size(); ++i) disturb(*graph.inputs[i], inputs[i], random);
-    };
-    options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
-      for (size_t i = 0; i < results.size() && i < node.results.size(); ++i)
-        disturb(*node.results[i], results[i], random);
-    };
-    out.push_back(make_executable(program, options)->call(program.sample_inputs));
-  }
-  return out;
+CallResult rounded_result(const Program& program, const std::vector<std::string>& custom_op_libs, int sample) {
+  Random random(static_cast<uint64_t>(sample) + 1);
+  ExecutableOptions options;
+  options.backend = Backend::interpret;
+  options.fp64 = true;
+  options.custom_op_libs = custom_op_libs;
+  // Inputs and constants, as the graph sees them.
+  options.before_graph = [&](const Graph& graph, const std::vector<Datum>& inputs) {
+    for (size_t i = 0; i < inputs.size(); ++i) disturb(*graph.inputs[i], inputs[i], random);
+  };
+  options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
+    for (size_t i = 0; i < results.size() && i < node.results.size(); ++i)
+      disturb(*node.results[i], results[i], random);
+  };
+  return make_executable(program, options)->call(program.sample_inputs);
 }
 
 }  // namespace kiln::minify

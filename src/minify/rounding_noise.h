@@ -6,8 +6,7 @@
 
 namespace kiln::minify {
 
-// `samples` runs, each with other random numbers. Throws what the reference throws.
-std::vector<CallResult> rounded_results(const Program& program, const std::vector<std::string>& custom_op_libs,
-                                        int samples);
+// One run; every `sample` has other random numbers. Throws what the reference throws.
+CallResult rounded_result(const Program& program, const std::vector<std::string>& custom_op_libs, int sample);
 
 }  // namespace kiln::minify

@@ -55,6 +55,13 @@ double processor_seconds(pid_t pid) {
   }
 }
 
+bool is_judging(const std::string& stage) { return stage == "compare" || stage == "bisect"; }
+
+double limit_of(const TrialLimits& limits, const std::string& stage) {
+  if (stage.empty() || stage == "compile") return limits.compile_seconds;
+  return is_judging(stage) ? limits.judge_seconds : limits.run_seconds;
+}
+
 std::string stage_line(const std::string& stage) { return str("stage ", stage, "\n"); }
 
 // What a child inherits must not hold the terminal, the signals or the temporary files of this process.
@@ -145,7 +152,8 @@ TrialResult Trials::finish(Child& child, bool killed_for_time) {
   result.failure.stage = child.stage;
   const size_t at = child.received.rfind("result ", 0) == 0 ? 0 : child.received.find("\nresult ");
   if (killed_for_time) {
-    result.failure.kind = FailureKind::hang;
+    result.failure.kind = is_judging(child.stage) ? FailureKind::error : FailureKind::hang;
+    if (is_judging(child.stage)) result.failure.code = not_judged;
     result.failure.message = str("no end of ", child.stage, " after ", child.seconds[child.stage], " s");
   } else if (at != std::string::npos && child.received.back() == '\n') {
     const size_t begin = child.received.find('{', at);
@@ -179,12 +187,13 @@ std::optional<TrialResult> Trials::poll_child(Child& child, bool readable) {
     }
     return std::nullopt;
   }
-  const double limit = child.stage.empty() || child.stage == "compile" ? limits.compile_seconds : limits.run_seconds;
+  const double limit = limit_of(limits, child.stage);
   const double took = since(child.stage_began);
   if (took <= limit) return std::nullopt;
   // The compiler's own processes are not counted here, so compiling goes by the clock.
-  const bool computed = limit == limits.compile_seconds || took > 4 * limit ||
-                        processor_seconds(child.pid) - child.processor_before > limit / 2;
+  const bool compiling = child.stage.empty() || child.stage == "compile";
+  const bool computed =
+      compiling || took > 4 * limit || processor_seconds(child.pid) - child.processor_before > limit / 2;
   if (computed) return finish(child, true);
   return std::nullopt;
 }

@@ -25,11 +25,14 @@ class Interrupted : public std::exception {
 };
 
 // What takes longer than its limit is a hang, if it had the processor for half of that time; without the processor (a
-// deadlock, or a busy machine) it may take four times as long.
+// deadlock, or a busy machine) it may take four times as long. Judging (compare, bisect) is Kiln's own work, no part of
+// what is tried: too long for it is no hang, but an error with the code not_judged.
 struct TrialLimits {
-  double compile_seconds = 600, run_seconds = 60;  // of the stage compile; of each later one
+  double compile_seconds = 600, run_seconds = 60;  // of the stage compile; of load and of run
+  double judge_seconds = 600;                      // of compare and of bisect
   int64_t memory_bytes = 0;                        // beyond what the child begins with; 0: no limit
 };
+inline constexpr const char* not_judged = "not judged";
 
 struct TrialResult {
   Failure failure;

@@ -57,6 +57,22 @@ TEST(Trials, EndWhatDoesNotEnd) {
   EXPECT_EQ(result.failure.stage, "run");
 }
 
+TEST(Trials, AComparisonThatTakesTooLongIsNoHang) {
+  Trials trials(1);
+  trials.limits.run_seconds = trials.limits.judge_seconds = 0.2;
+  for (const char* stage : {"compare", "bisect"}) {
+    const TrialResult result = trials.run([stage](const auto& entering) {
+      entering("run");
+      entering(stage);
+      for (;;) pause();
+      return Failure{};
+    });
+    EXPECT_EQ(result.failure.kind, FailureKind::error);
+    EXPECT_EQ(result.failure.code, not_judged);
+    EXPECT_EQ(result.failure.stage, stage);
+  }
+}
+
 TEST(Trials, TheFirstAcceptedInOrderWins) {
   Trials trials(3);
   std::vector<size_t> ended;

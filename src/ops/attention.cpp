@@ -82,7 +82,7 @@ Attended attend(Build& b) {
   Value* weights = b("softmax.int", {scores, Scalar(-1)});
   // A row in which nothing is allowed has no weights, not NaN.
   if (mask) {
-    Value* top = b("amax", {scores, b.ints({-1}), Scalar(true)});
+    Value* top = b.call().call("kiln.amax.default", {scores, b.ints({-1}), Scalar(true)});
     weights = b("masked_fill.Scalar", {weights, b("eq.Scalar", {top, Scalar(-INFINITY)}), Scalar(0.0)});
   }
   auto dropout = call.scalar("dropout_p");

@@ -231,8 +231,10 @@ Value* counted_edges(Build& b, Value* self) {
     high = b("new_full", {self, b.ints(Sizes{}), Scalar(1.0)});
   } else {
     Value* flat = b("reshape", {self, b.ints({-1})});
-    low = b("amin", {flat, b.ints({0})});
-    high = b("amax", {flat, b.ints({0})});
+    // Of no elements: 0 to 1.
+    Value* none = b("full", {b.ints(Sizes{}), Expr::make(ExprOp::eq, {flat->type.sizes[0], Expr(0)}), DType::boolean});
+    low = b("masked_fill.Scalar", {call.call("kiln.amin.default", {flat, b.ints({0})}), none, Scalar(0.0)});
+    high = b("masked_fill.Scalar", {call.call("kiln.amax.default", {flat, b.ints({0})}), none, Scalar(1.0)});
   }
   // A single value stands in the middle of a range of 1.
   Value* half = b.mul(b.to(b("eq.Tensor", {low, high}), self->type.dtype), Scalar(0.5));

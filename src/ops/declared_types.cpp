@@ -20,6 +20,28 @@ bool has_types(const Node& node) {
   });
 }
 
+// Two expressions of floats are written in too many ways to be proved equal (1.5*n, n*1.5): they are tried.
+bool same_floats(const Expr& a, const Expr& b, const RangeEnv& ranges) {
+  std::set<std::string> names;
+  collect_symbols(a, names);
+  collect_symbols(b, names);
+  uint64_t state = 1;
+  for (int sample = 0; sample < 32; ++sample) {
+    SymbolValues values;
+    for (const std::string& name : names) {
+      state = state * 6364136223846793005u + 1442695040888963407u;
+      const auto found = ranges.ranges.find(name);
+      const Interval range = found == ranges.ranges.end() ? Interval{} : found->second;
+      values[name] = std::clamp(static_cast<int64_t>(state >> 52), range.low, range.high);
+    }
+    try {
+      if (evaluate_float(a, values) != evaluate_float(b, values)) return false;
+    } catch (const Error&) {  // no value there (a division by zero)
+    }
+  }
+  return true;
+}
+
 class TypeCheck {
  public:
   explicit TypeCheck(const Program& program) : ranges_(program.ranges()) {
@@ -29,25 +51,32 @@ class TypeCheck {
       for (const Expr& size : input->type.sizes) collect_symbols(size, of_inputs);
     for (const auto& [name, info] : program.symbols)
       if (info.hint || of_inputs.count(name)) hints_[name] = info.hint.value_or(std::max<int64_t>(info.range.low, 2));
+    for (const Guard& guard : program.guards) sure_.push_back(guard.condition);
   }
 
-  void check(const Graph& graph) const {
-    for (const auto& node : graph.nodes) {
+  void check(Graph& graph) {
+    for (const Value* input : graph.inputs) note(*input);
+    for (auto& node : graph.nodes) {
       try {
         const bool has_rule = node->op != nullptr && node->op->infer && node->op->kind != OpKind::control_flow;
-        if (has_rule && has_types(*node)) check(*node);
+        if (has_rule && has_types(*node)) check(*node, graph);
       } catch (Error& error) {
         error.locate(node->where());
         throw;
       }
+      // A number that is asked of a tensor (its size, its offset) is what the tensor says.
+      const bool asks = node->op != nullptr && node->op->kind == OpKind::symbolic && !node->op->reads_data;
+      for (const Value* result : node->results)
+        if (!asks) note(*result);
+      note_assertion(*node);
       if (is_wrapper(*node)) continue;
-      for (const auto& named : node->args)
-        if (named.arg.is_graph() && named.arg.as_graph()) check(*named.arg.as_graph());
+      for (auto& named : node->args)
+        if (named.arg.is_graph() && named.arg.as_graph()) TypeCheck(*this).check(*named.arg.as_graph());
     }
   }
 
  private:
-  void check(const Node& node) const {
+  void check(Node& node, Graph& graph) {
     InferCall call(node, node.op->schema, ranges_);
     node.op->infer(call);
     for (const TensorType& rule : call.results)
@@ -56,6 +85,7 @@ class TypeCheck {
           fail_user("K0243", str(node.target, " would give a tensor with the negative size ", size.text()));
     const auto& declared = node.op->schema.returns;
     size_t next = 0, next_number = 0;
+    open_.clear();
     for (size_t i = 0; i < node.results.size(); ++i) {
       const bool aliases = i < declared.size() && !declared[i].alias.empty();
       const Value& result = *node.results[i];
@@ -67,39 +97,131 @@ class TypeCheck {
         ++next;
       }
     }
+    for (const Open& one : open_) assert_before(node, graph, one);
   }
 
-  void check(const Node& node, const Value& value, const Expr& rule) const {
-    const bool undecided = open(value.expr) || open(rule);
+  void check(const Node& node, const Value& value, const Expr& rule) {
     const bool floats = value.expr.is_float() || rule.is_float();
-    if (floats ? undecided || evaluate_float(value.expr, hints_) == evaluate_float(rule, hints_)
-               : same(value.expr, rule))
-      return;
+    if (floats ? same_floats(value.expr, rule, ranges_) : agree(value.expr, rule, {value, What::number})) return;
     fail_user("K0237", str("the program says that ", value.name, " is ", value.expr.text(), ", but ", node.target,
                            " gives ", rule.text()));
   }
 
-  void check(const Node& node, const Value& value, const TensorType& rule, bool aliases) const {
+  void check(const Node& node, const Value& value, const TensorType& rule, bool aliases) {
     const TensorType& said = value.type;
     bool same_sizes = said.sizes.size() == rule.sizes.size();
     for (size_t d = 0; same_sizes && d < said.sizes.size(); ++d)
-      same_sizes = prove_eq(said.sizes[d], rule.sizes[d], ranges_) != Proof::no;
+      same_sizes = agree(said.sizes[d], rule.sizes[d], {value, What::size});
     if (said.dtype != rule.dtype || !same_sizes)
       fail_user("K0237", str("the program says that ", value.name, " is ", type_text(said), ", but ", node.target,
                              " gives ", type_text(rule)));
     // A library kernel makes tensors of its own, also where eager gives views (tensor_split by a tensor).
-    if (!node.op->library.empty()) return;
-    if (is_empty(said) || (same_strides(said, rule) && (!aliases || same(said.offset, rule.offset)))) return;
-    if (!aliases && is_dense(said)) return;
+    if (aliases && !node.op->library.empty()) return;
+    if (is_empty(said) || same_layout(value, rule, aliases) || (!aliases && is_dense(said))) return;
     fail_user("K0242", str("the program says that ", value.name, " has the strides [", shape_text(said.strides),
                            "] and the offset ", said.offset.text(), ", but ", node.target, " gives [",
                            shape_text(rule.strides), "] and ", rule.offset.text()));
   }
 
-  bool same_strides(const TensorType& said, const TensorType& rule) const {
-    for (size_t d = 0; d < said.sizes.size(); ++d)
-      if (!same(said.sizes[d], Expr(1)) && !same(said.strides[d], rule.strides[d])) return false;
-    return true;
+  bool same_layout(const Value& value, const TensorType& rule, bool aliases) {
+    const TensorType& said = value.type;
+    if (!aliases) {  // new memory: how it is laid out is decided by what is said
+      for (size_t d = 0; d < said.sizes.size(); ++d)
+        if (!same(said.sizes[d], Expr(1)) && !same(said.strides[d], rule.strides[d])) return false;
+      return true;
+    }
+    // Nobody steps along a dimension of one, or through a tensor without elements.
+    std::vector<Expr> no_matter;
+    for (const Expr& size : said.sizes) no_matter.push_back(compare_eq(size, Expr(0)));
+    for (size_t d = 0; d < said.sizes.size(); ++d) {
+      std::vector<Expr> excuses = no_matter;
+      excuses.push_back(compare_eq(said.sizes[d], Expr(1)));
+      if (!same(said.sizes[d], Expr(1)) && !agree(said.strides[d], rule.strides[d], {value, What::layout, excuses}))
+        return false;
+    }
+    return agree(said.offset, rule.offset, {value, What::layout, no_matter});
+  }
+
+  // ---- what only a call can tell
+  // -------------------------------------------------------------------------------------
+
+  enum class What { number, size, layout };
+
+  struct Place {
+    const Value& value;
+    What what;
+    std::vector<Expr> excuses = {};  // conditions under which a difference is none
+  };
+
+  // An export that does not know a size, a stride or an offset gives it a symbol of its own.
+  struct Name {
+    Expr meaning;
+    bool has_value = false;  // a size gives its symbol a value; a stride or an offset does not
+  };
+
+  struct Open {
+    Expr condition;
+    std::string message;
+  };
+
+  bool agree(const Expr& said, const Expr& rule, const Place& place) {
+    const Proof proof = prove_eq(said, rule, ranges_);
+    if (proof != Proof::unknown) return proof == Proof::yes;
+    if (!open(said) && !open(rule) && evaluate(said, hints_) != evaluate(rule, hints_)) return false;
+    std::set<std::string> unknown;
+    collect_symbols(said, unknown);
+    collect_symbols(rule, unknown);
+    std::erase_if(unknown, [&](const std::string& name) { return known_.contains(name); });
+    if (unknown.empty()) {
+      Expr condition = compare_eq(said, rule);
+      for (const Expr& excuse : place.excuses) condition = Expr::make(ExprOp::logical_or, {condition, excuse});
+      open_.push_back({condition, str("the program says that a size, stride or number of ", place.value.name, " is ",
+                                      said.text(), ", but it is ", rule.text())});
+      return true;
+    }
+    const bool names = place.what != What::number && said.is_symbol() && unknown.size() == 1 &&
+                       unknown.contains(said.name()) && !mentions(rule, said.name());
+    if (!names) return false;
+    const auto [name, is_new] = names_.try_emplace(said.name(), Name{rule});
+    name->second.has_value = name->second.has_value || place.what == What::size;
+    return is_new || agree(name->second.meaning, rule, place);
+  }
+
+  void assert_before(Node& node, Graph& graph, const Open& one) {
+    for (const Expr& known : sure_)
+      if (known.same(one.condition)) return;
+    sure_.push_back(one.condition);
+    Value* holds = graph.new_value(graph.unique_name(node.name + "_as_said"), ValueKind::sym_bool);
+    holds->expr = one.condition;
+    static const char* const target = "aten._assert_scalar.default";
+    Node* made = graph.add_node(target, graph.unique_name(node.name + "_checked"), &node);
+    made->op = Registry::instance().find(target);
+    made->origins = node.origins;
+    made->args = {{"self", Argument(holds)}, {"assert_msg", Argument(one.message)}};
+  }
+
+  // Symbols that have a value once this value is there.
+  void note(const Value& value) {
+    std::set<std::string> symbols;
+    if (is_number(value)) collect_symbols(value.expr, symbols);
+    if (value.kind == ValueKind::tensor)
+      for (const Expr& size : value.type.sizes) collect_symbols(size, symbols);
+    for (const std::string& symbol : symbols) {
+      const auto name = names_.find(symbol);
+      if (name != names_.end() && !name->second.has_value)
+        fail_user("K0237", str("the program calls ", symbol, " both a number of ", value.name, " and ",
+                               name->second.meaning.text()));
+      known_.insert(symbol);
+    }
+    for (const Value* item : value.items)
+      if (item != nullptr) note(*item);
+  }
+
+  void note_assertion(const Node& node) {
+    if (node.op == nullptr || node.op->kind != OpKind::assertion) return;
+    const Argument* condition = node.find("self");
+    if (condition != nullptr && condition->is_value() && condition->as_value()->kind == ValueKind::sym_bool)
+      sure_.push_back(condition->as_value()->expr);
   }
 
   // A number with symbols that the export has no value for.
@@ -115,8 +237,10 @@ class TypeCheck {
     return evaluate(a, hints_) == evaluate(b, hints_);
   }
 
+  // In the export; what is empty in some calls only has its excuse there.
   bool is_empty(const TensorType& type) const {
-    return std::any_of(type.sizes.begin(), type.sizes.end(), [&](const Expr& size) { return same(size, Expr(0)); });
+    return std::any_of(type.sizes.begin(), type.sizes.end(),
+                       [&](const Expr& size) { return !open(size) && evaluate(size, hints_) == 0; });
   }
 
   bool is_dense(const TensorType& type) const {
@@ -131,10 +255,14 @@ class TypeCheck {
 
   RangeEnv ranges_;
   SymbolValues hints_;
+  std::set<std::string> known_;  // symbols with a value at this point of the program
+  std::map<std::string, Name> names_;
+  std::vector<Expr> sure_;  // conditions that were looked at before this point
+  std::vector<Open> open_;  // of the node at hand
 };
 
 }  // namespace
 
-void check_declared_types(const Program& program) { TypeCheck(program).check(program.graph); }
+void check_declared_types(Program& program) { TypeCheck(program).check(program.graph); }
 
 }  // namespace kiln

@@ -35,6 +35,16 @@ TEST(DeclaredTypes, ANewTensorMayBeLaidOutInAnyOrder) {
   EXPECT_EQ(exp("f32[2, 4]"), "K0237");
 }
 
+TEST(DeclaredTypes, SoMayWhatALibraryKernelMakes) {
+  auto top = [](const std::string& strides) {
+    return refusal(str("  %v: f32[2, 2], %i: i64[2, 2] strides [", strides,
+                       "] = aten.topk.default(self=%x, k=2)\n  output %v = user\n  output %i = user\n"));
+  };
+  EXPECT_EQ(top("2, 1"), "accepted");
+  EXPECT_EQ(top("1, 2"), "accepted");
+  EXPECT_EQ(top("2, 9"), "K0242");
+}
+
 TEST(DeclaredTypes, AViewLiesWhereItsOperatorPutsIt) {
   auto transposed = [](const std::string& layout) {
     return refusal(str("  %y: f32[3, 2] ", layout, " = aten.t.default(self=%x)\n  output %y = user\n"));
@@ -51,6 +61,79 @@ TEST(DeclaredTypes, ANumberIsWhatItsOperatorGives) {
   EXPECT_EQ(size("s0"), "accepted");
   EXPECT_EQ(size("3"), "K0237");
   EXPECT_EQ(size("s0 + 1"), "K0237");
+}
+
+// Assertions that the check put into the program, as text.
+std::string asserted(const std::string& body) {
+  Program program = parse_program(
+      "program \"m\"\nsymbol s0 [1, 64] hint 5\nsymbol s1 [1, 64] hint 5\nsymbol u0 [0, 64] unbacked\n"
+      "symbol u1 [0, 64] unbacked\nsymbol u2 [0, 999] unbacked\nsymbol u3 [0, 64] unbacked\nsymbol u4 [0, 999] "
+      "unbacked\ngraph main {\n"
+      "  input %x: f32[s0, 3] = user\n  input %y: f32[s1, 3] = user\n  input %n: i64[] = user\n"
+      "  %k: int {u0} = aten.item.default(self=%n)\n" +
+      body + "}\n");
+  resolve_operators(program.graph, {});
+  try {
+    check_declared_types(program);
+  } catch (const Error& error) {
+    return error.code();
+  }
+  verify(program);
+  std::vector<std::string> conditions;
+  for (const auto& node : program.graph.nodes)
+    if (node->op->kind == OpKind::assertion) conditions.push_back(node->find("self")->as_value()->expr.text());
+  return join(conditions, "; ");
+}
+
+TEST(DeclaredTypes, WhatSymbolsLeaveOpenIsAssertedInEveryCall) {
+  auto exp = [](const std::string& sizes) {
+    return asserted(str("  %z: f32[", sizes, "] = aten.exp.default(self=%x)\n  output %z = user\n"));
+  };
+  EXPECT_EQ(exp("s0, 3"), "");
+  EXPECT_EQ(exp("s1, 3"), "s0 == s1");  // the same at the export
+  EXPECT_EQ(exp("5, 3"), "s0 == 5");
+  EXPECT_EQ(exp("u0, 3"), "s0 == u0");
+  EXPECT_EQ(exp("3, s0"), "K0237");  // another one at the export
+  EXPECT_EQ(exp("s0 + 1, 3"), "K0237");
+  EXPECT_EQ(exp("u1 + 1, 3"), "K0237");  // nothing gives u1 a value
+  EXPECT_EQ(exp("u1, 3"), "");           // a name for what the export did not know
+}
+
+TEST(DeclaredTypes, AViewsLayoutIsAssertedWhereItMatters) {
+  auto transposed = [](const std::string& strides) {
+    return asserted(str("  %z: f32[3, s0] strides [", strides, "] = aten.t.default(self=%x)\n",
+                        "  %w: f32[s0, 3] strides [3, 1] = aten.t.default(self=%z)\n  output %w = user\n"));
+  };
+  EXPECT_EQ(transposed("1, 3"), "");
+  EXPECT_EQ(transposed("1, s1 - 2"), "s0 == 0 or s0 == 1 or s1 - 2 == 3");
+  EXPECT_EQ(transposed("1, s1"), "K0242");
+}
+
+TEST(DeclaredTypes, ANumberIsAssertedToo) {
+  auto size = [](const std::string& said) {
+    return asserted(str("  %m: int {", said, "} = aten.sym_size.int(self=%x, dim=0)\n  output %m = user\n"));
+  };
+  EXPECT_EQ(size("s0"), "");
+  EXPECT_EQ(size("s1"), "s0 == s1");
+  EXPECT_EQ(size("u1"), "K0237");  // a number that has a rule has no name of its own
+}
+
+TEST(DeclaredTypes, ANameStandsForOneThing) {
+  auto slices = [](const std::string& second, const std::string& more = "") {
+    return asserted("  %a: f32[u1, 3] offset {u2} = aten.slice.Tensor(self=%x, dim=0, start=%k)\n" + more +
+                    "  %b: f32" + second + " = aten.slice.Tensor(self=%y, dim=0, start=%k)\n  output %b = user\n");
+  };
+  EXPECT_EQ(slices("[u3, 3] offset {u4}"), "");
+  EXPECT_EQ(slices("[u1, 3] offset {u4}").find("u1 == "), 0u);  // u1 has a value by then
+  EXPECT_NE(slices("[u3, 3] offset {u2}"), "");                 // u2 has none: the offsets are compared
+  EXPECT_EQ(slices("[u3, 3] offset {u4}", "  %m: int {u2} = aten.item.default(self=%n)\n"), "K0237");
+}
+
+TEST(DeclaredTypes, WhatTheProgramAssertsIsNotAssertedTwice) {
+  EXPECT_EQ(asserted("  %e: boolean {s0 == s1} = _operator.eq(a={s0}, b={s1})\n"
+                     "  aten._assert_scalar.default(self=%e, assert_msg=\"equal\") named a1\n"
+                     "  %z: f32[s1, 3] = aten.exp.default(self=%x)\n  output %z = user\n"),
+            "s0 == s1");
 }
 
 TEST(DeclaredTypes, NoSizeIsNegative) {

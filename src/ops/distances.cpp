@@ -4,6 +4,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -28,7 +29,8 @@ Value* p_norm(Build& b, Value* x, double p, const std::vector<int64_t>& dims, bo
   for (int64_t d : dims) empty |= x->type.sizes[static_cast<size_t>(d < 0 ? d + rank_of(x) : d)].is_constant(0);
   if (empty) return sum(x);
   Value* size = b("abs", {x});
-  if (std::isinf(p)) return b("amax", {size, along, Scalar(keep)});
+  // Without coordinates two points are at the same place.
+  if (std::isinf(p)) return largest_or_zero(b.call(), size, dims, keep);
   if (p == 0) return sum(b.to(b("ne.Scalar", {x, Scalar(0)}), x->type.dtype));
   if (p == 1) return sum(size);
   if (p == 2) return b("sqrt", {sum(b.mul(x, x))});

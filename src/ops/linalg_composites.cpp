@@ -5,6 +5,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -254,9 +255,7 @@ Argument tolerance(Build& b, const char* name) {
 }
 
 // 0 where there is none.
-Value* largest_of(Build& b, Value* s) {
-  return is_zero_numel({sizes_of(s).back()}) ? b.sum(s, {-1}, true) : b("amax", {s, b.ints({-1}), Scalar(true)});
-}
+Value* largest_of(Build& b, Value* s) { return largest_or_zero(b.call(), s, {-1}, true); }
 
 // max(atol, rtol * largest singular value); rtol is the larger side times epsilon unless one of the two is given.
 Value* limit_of(Build& b, Value* a, Value* s) {

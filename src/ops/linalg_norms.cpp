@@ -5,6 +5,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -41,10 +42,8 @@ Value* restore_dims(Build& b, Value* x, const MatrixDims& dims) {
 
 // The largest of nothing is 0 here; the smallest of nothing is refused.
 Value* extreme(Build& b, Value* x, int64_t dim, bool keep, const char* reduce) {
-  const Sizes& sizes = sizes_of(x);
-  int64_t at = dim < 0 ? dim + static_cast<int64_t>(sizes.size()) : dim;
-  bool none = sizes[static_cast<size_t>(at)].is_constant(0) && std::string_view(reduce) == "amax";
-  return none ? b.sum(x, {dim}, keep) : b(reduce, {x, b.ints({dim}), Scalar(keep)});
+  if (std::string_view(reduce) == "amax") return largest_or_zero(b.call(), x, {dim}, keep);
+  return b(reduce, {x, b.ints({dim}), Scalar(keep)});
 }
 
 Value* values_norm(Build& b, Value* x, const MatrixDims& dims, const char* reduce) {

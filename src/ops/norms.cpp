@@ -8,6 +8,7 @@
 #include "ops/layout.h"
 #include "ops/reduce_parts.h"
 #include "ops/reduce_table.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -46,11 +47,6 @@ bool keeps(const OpCall& call, const NormRow& row) { return row.has_dims && call
 void infer_norm(InferCall& call, const NormRow& row) {
   const TensorType& self = call.tensor("self")->type;
   auto reduced = norm_dims(call, row);
-  double order = order_of(call, row);
-  for (size_t d = 0; d < reduced.size(); ++d)
-    if ((order < 0 || std::isinf(order)) && reduced[d] && self.sizes[d].is_constant(0))
-      fail_user("K0212", str(call.schema().name, ": the ", order, " norm of nothing: dimension ", d, " is empty"),
-                call.where());
   call.results = {
       contiguous_type(norm_dtype(call, row), reduced_sizes(self.sizes, reduced, keeps(call, row)), self.device)};
 }
@@ -128,6 +124,14 @@ void add_norm(Registry& r, NormRow row) {
   record.infer = [row](InferCall& call) { infer_norm(call, row); };
   record.decompose = [row](DecomposeCall& call) { decompose_norm(call, row); };
   record.reference = [row, schema](ReferenceCall& call) { reference_norm(call, row, *schema); };
+  add_needs(record, [row](const OpCall& call, const NeedArgs& args) {
+    const double order = order_of(call, row);
+    if (order >= 0 && !std::isinf(order)) return std::vector<SizeNeed>{};  // the norm of nothing is 0
+    std::vector<SizeNeed> needs =
+        elements_along(op_short_name(call.schema().name), args.sizes("self"), norm_dims(call, row));
+    for (SizeNeed& need : needs) need.message += str(": the ", order, " norm of nothing is not defined");
+    return needs;
+  });
   r.add(std::move(record));
 }
 
@@ -157,7 +161,7 @@ void register_log_sum_exp(Registry& r) {
     }
     // A maximum of ±inf must not be subtracted from itself.
     Value* size = is_complex(dtype) ? call.call("aten.real.default", {x}) : x;
-    Value* top = call.call("aten.amax.default", {size, dims, Scalar(true)});
+    Value* top = call.call("kiln.amax.default", {size, dims, Scalar(true)});
     Value* shift = call.call("aten.masked_fill.Scalar", {top, call.call("aten.isinf.default", {top}), Scalar(0.0)});
     Value* powers = call.call("aten.exp.default", {call.call("aten.sub.Tensor", {x, shift})});
     Value* sum = call.call("aten.sum.dim_IntList", {powers, dims, Scalar(true)});

@@ -17,16 +17,13 @@ using List = std::vector<int64_t>;
 enum class Edge : uint8_t { reflect, replicate };
 
 // The padding starts with the last dimension: (left, right, top, bottom, …).
-Sizes padded_sizes(const ViewArgs& args, size_t spatial, Edge edge) {
+Sizes padded_sizes(const ViewArgs& args, size_t spatial) {
   Sizes sizes = args.self().sizes, pad = args.numbers("padding");
   if (pad.size() != 2 * spatial || (sizes.size() != spatial + 1 && sizes.size() != spatial + 2))
     refuse(args.call(),
            str("expects ", spatial + 1, " or ", spatial + 2, " dimensions and ", 2 * spatial, " pad values"));
   for (size_t i = 0; i < spatial; ++i) {
     Expr& size = sizes[sizes.size() - 1 - i];
-    for (const Expr& by : {pad[2 * i], pad[2 * i + 1]})
-      if (edge == Edge::reflect && prove_lt(by, size, args.ranges()) == Proof::no)
-        refuse(args.call(), "Padding size should be less than the corresponding input dimension");
     size = size + pad[2 * i] + pad[2 * i + 1];
     if (size.is_constant() && size.value() < 1) refuse(args.call(), "the output would be empty");
   }
@@ -37,7 +34,7 @@ void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
   RearrangeRow row;
   row.schema = str(edge == Edge::reflect ? "reflection_pad" : "replication_pad", spatial, "d(Tensor self, SymInt[",
                    2 * spatial, "] padding) -> Tensor");
-  row.sizes = [spatial, edge](const ViewArgs& args) { return padded_sizes(args, spatial, edge); };
+  row.sizes = [spatial](const ViewArgs& args) { return padded_sizes(args, spatial); };
   row.index = [spatial, edge](const ViewArgs& args, const std::vector<Expr>& i) {
     std::vector<Expr> out = i;
     Sizes pad = args.numbers("padding");
@@ -65,6 +62,21 @@ void add_edge_pad(Registry& r, size_t spatial, Edge edge) {
         out[d] = x < 0 ? -x : x >= n ? 2 * (n - 1) - x : x;
     }
     return out;
+  };
+  row.needs = [spatial, edge](const OpCall& call, const NeedArgs& args) {
+    const Sizes sizes = args.sizes("self"), by = args.numbers("padding");
+    if (by.size() != 2 * spatial || sizes.size() <= spatial) return std::vector<SizeNeed>{};
+    const std::string name = op_short_name(call.schema().name);
+    std::vector<SizeNeed> needs = elements_from(name, sizes, sizes.size() - spatial - 1);
+    for (size_t p = 0; p < spatial; ++p) {
+      const Expr& size = sizes[sizes.size() - 1 - p];
+      needs.push_back({size + by[2 * p] + by[2 * p + 1], Expr(1), name + "(): the output would be empty"});
+      if (edge == Edge::replicate) continue;
+      for (const Expr& pads : {by[2 * p], by[2 * p + 1]})
+        needs.push_back(
+            {size, pads + Expr(1), name + "(): Padding size should be less than the corresponding input dimension"});
+    }
+    return needs;
   };
   List sizes = {2, 3, 4, 5, 6}, pad(2 * spatial, 1);
   sizes.resize(spatial + 2);

@@ -7,6 +7,7 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -35,13 +36,15 @@ struct Axis {
   bool ceil_mode = false;
   Expr input, output;
 
-  Expr places() const { return adaptive ? ceildiv(input, output) + Expr(1) : Expr(kernel); }
-  Expr start(const Expr& o) const { return adaptive ? floordiv(o * input, output) : o * Expr(stride) - Expr(padding); }
+  // What an adaptive pool divides by: an output without elements has no window, yet its formulas must have a value.
+  Expr parts() const { return max_expr(output, Expr(1)); }
+  Expr places() const { return adaptive ? ceildiv(input, parts()) + Expr(1) : Expr(kernel); }
+  Expr start(const Expr& o) const { return adaptive ? floordiv(o * input, parts()) : o * Expr(stride) - Expr(padding); }
   Expr end(const Expr& o) const {  // of an adaptive window
-    return ceildiv((o + Expr(1)) * input, output);
+    return ceildiv((o + Expr(1)) * input, parts());
   }
   bool divides() const {
-    return adaptive && input.is_constant() && output.is_constant() && input.value() % output.value() == 0;
+    return adaptive && input.is_constant() && output.is_constant() && input.value() % parts().value() == 0;
   }
   bool may_leave() const { return !adaptive && (padding > 0 || ceil_mode); }
 };
@@ -155,7 +158,7 @@ Place place_of(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, 
 
 Sizes window(const std::vector<Axis>& axes) {
   Sizes out;
-  for (const Axis& axis : axes) out.push_back(axis.divides() ? floordiv(axis.input, axis.output) : axis.places());
+  for (const Axis& axis : axes) out.push_back(axis.divides() ? floordiv(axis.input, axis.parts()) : axis.places());
   return out;
 }
 
@@ -218,7 +221,7 @@ Expr divisor(const OpCall& call, const PoolRow& row, const std::vector<Axis>& ax
     const Axis& axis = axes[d];
     Expr start = axis.start(i[lead + d]);
     if (axis.adaptive) {
-      count = count * (axis.divides() ? floordiv(axis.input, axis.output) : axis.end(i[lead + d]) - start);
+      count = count * (axis.divides() ? floordiv(axis.input, axis.parts()) : axis.end(i[lead + d]) - start);
     } else if (!axis.may_leave()) {
       count = count * Expr(axis.kernel);
     } else {
@@ -346,6 +349,14 @@ void add_pool(Registry& r, PoolRow row) {
       lower_max(call, *shared, axes);
   };
   record.reference = [shared, schema](ReferenceCall& call) { reference_pool(call, *shared, *schema); };
+  add_needs(record, [shared](const OpCall& call, const NeedArgs& args) {
+    const Sizes self = args.sizes("self");
+    // Only the average of fewer than three dimensions, computed as a mean, takes no channels.
+    const bool channels = !(shared->adaptive && shared->pool == Pool::average && shared->spatial < 3);
+    const size_t batch = self.size() - shared->spatial - 1;
+    std::vector<SizeNeed> needs = elements_from(op_short_name(call.schema().name), self, batch + (channels ? 0 : 1));
+    return needs;
+  });
   r.add(std::move(record));
 }
 

@@ -4,6 +4,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -82,7 +83,7 @@ void build_quantile(Build& b, bool skips, bool scalar) {
   } else {
     rows = b("reshape", {x, b.ints({-1})});
   }
-  if (is_zero_numel(rows->type.sizes)) refuse(call, "input tensor must be non-empty");
+  for (const Expr& size : rows->type.sizes) require(call, {size, Expr(1), "quantile() input tensor must be non-empty"});
   bool keep = call.boolean("keepdim");
   Value* sorted = b.all("sort", {rows, Scalar(-1)})[0];
   Value* q = scalar ? b("full", {b.ints({1}), call.arg("q"), x->type.dtype}) : call.tensor("q");
@@ -145,7 +146,7 @@ void build_mode(Build& b) {
   Value* x = flags ? b.to(self, DType::u8) : self;
   Value* rows = b("movedim.int", {x, Scalar(dim), Scalar(-1)});
   const Expr size = rows->type.sizes.back();
-  if (size.is_constant(0)) refuse(call, "expected a dimension with elements");
+  require(call, {size, Expr(1), str("mode(): Expected reduction dim ", dim, " to have non-zero size")});
   Value* same = b("eq.Tensor", {b("unsqueeze", {rows, Scalar(-1)}), b("unsqueeze", {rows, Scalar(-2)})});
   Value* counts = b("sum.dim_IntList", {same, b.ints({-1}), Scalar(false)});
   Value* often = b("eq.Tensor", {counts, b("amax", {counts, b.ints({-1}), Scalar(true)})});
@@ -181,8 +182,12 @@ void build_histc(Build& b) {
   Value* x = b("reshape", {b.to(self, compute_dtype(self->type.dtype)), b.ints({-1})});
   Value *least, *most;
   if (from->as_double() == to->as_double() && !is_zero_numel(x->type.sizes)) {
-    Value* lowest = b("amin", {x, b.ints({0})});
-    Value* highest = b("amax", {x, b.ints({0})});
+    // Of no elements: 0 to 0, as of a static empty tensor.
+    Value* none = b("full", {b.ints(Sizes{}), Expr::make(ExprOp::eq, {x->type.sizes[0], Expr(0)}), DType::boolean});
+    auto known = [&](std::string_view op) {
+      return b("masked_fill.Scalar", {call.call(op, {x, b.ints({0})}), none, Scalar(0.0)});
+    };
+    Value *lowest = known("kiln.amin.default"), *highest = known("kiln.amax.default");
     Value* alone = b("eq.Tensor", {lowest, highest});
     least = b("where.self", {alone, b.sub(lowest, Scalar(1)), lowest});
     most = b("where.self", {alone, b.add(highest, Scalar(1)), highest});

@@ -64,6 +64,7 @@ void add_rearrangement(Registry& r, RearrangeRow row) {
     }
     call.results = {Datum{out}};
   };
+  if (shared->needs) add_needs(record, shared->needs);
   r.add(std::move(record));
 }
 

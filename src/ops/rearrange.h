@@ -1,6 +1,7 @@
 // Declares operators whose result takes each element from another place of one tensor. Rule, lowering and reference are
 // three views of one operator: sizes, the symbolic index map, and the map on concrete positions.
 #pragma once
+#include "ops/size_needs.h"
 #include "ops/view_table.h"
 
 namespace kiln {
@@ -12,6 +13,7 @@ struct RearrangeRow {
   std::function<std::vector<int64_t>(const ReferenceCall&, const Tensor& self, const std::vector<int64_t>&)> source;
   bool keeps_layout = false;  // strides like self's, as TensorIterator gives them
   std::vector<Sample> samples = {};
+  SizeNeeds needs = {};
 };
 void add_rearrangement(Registry& registry, RearrangeRow row);
 

@@ -8,6 +8,7 @@
 #include "ops/families.h"
 #include "ops/reduce_parts.h"
 #include "ops/reduce_table.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -174,9 +175,16 @@ int64_t extreme(const T* x, int64_t n) {
   return best;
 }
 
+// Of no elements: what no element is beyond.
 template <bool largest>
 GroupFormula extreme_value() {
-  return group_formula([](const auto* x, int64_t n, auto* out, double) { out[0] = x[extreme<largest>(x, n)]; });
+  return group_formula([](const auto* x, int64_t n, auto* out, double) {
+    using T = std::remove_cvref_t<decltype(x[0])>;
+    using Limits = std::numeric_limits<T>;
+    constexpr T least = Limits::has_infinity ? -Limits::infinity() : Limits::lowest();
+    constexpr T most = Limits::has_infinity ? Limits::infinity() : Limits::max();
+    out[0] = n == 0 ? (largest ? least : most) : x[extreme<largest>(x, n)];
+  });
 }
 template <bool largest>
 GroupFormula extreme_index() {
@@ -211,6 +219,15 @@ void register_extremes(Registry& r) {
                     .formula = extreme_value<largest>(),
                     .needs_elements = true,
                     .samples = lists});
+  // For decompositions of what is defined over nothing too (logsumexp, an infinite distance without coordinates).
+  add_reduction(r, {.schema = str("a", name, "(Tensor self, int[1] dim=[], bool keepdim=False) -> Tensor"),
+                    .dims = ReduceDims::list,
+                    .types = same,
+                    .op = op,
+                    .bool_op = for_bool,
+                    .formula = extreme_value<largest>(),
+                    .samples = {{{spec({2, 3}), List{1}}}, {{spec({2, 0}), List{1}}}},
+                    .name_space = "kiln"});
   std::vector<Sample> all = all_samples(whole_types);
   all.push_back({{spec({0})}, true});
   add_reduction(r, {.schema = str(name, "(Tensor self) -> Tensor"),
@@ -248,6 +265,20 @@ void register_extremes(Registry& r) {
                     .samples = optional});
 }
 
+template <class T>
+void both_extremes(ReferenceCall& call, const Groups<T>& groups) {
+  for (bool largest : {false, true}) {
+    std::vector<T> values;
+    for (int64_t g = 0; g < groups.groups; ++g) {
+      const T* x = groups.values.data() + g * groups.count;
+      values.push_back(x[largest ? extreme<true>(x, groups.count) : extreme<false>(x, groups.count)]);
+    }
+    Tensor out = new_result(call, groups.sizes, largest ? 1 : 0);
+    write_dense(out, values);
+    call.results.push_back(Datum{out});
+  }
+}
+
 void register_aminmax(Registry& r) {
   OpRecord record;
   record.schema_text = "aminmax(Tensor self, *, int? dim=None, bool keepdim=False) -> (Tensor min, Tensor max)";
@@ -276,19 +307,20 @@ void register_aminmax(Registry& r) {
       int64_t dim = call.integer("dim");
       reduced[static_cast<size_t>(dim < 0 ? dim + self.rank() : dim)] = true;
     }
-    auto groups = read_groups<double>(self, reduced, call.boolean("keepdim"));
-    for (bool largest : {false, true}) {
-      std::vector<double> values;
-      for (int64_t g = 0; g < groups.groups; ++g) {
-        const double* x = groups.values.data() + g * groups.count;
-        values.push_back(x[largest ? extreme<true>(x, groups.count) : extreme<false>(x, groups.count)]);
-      }
-      Tensor out = new_result(call, groups.sizes, largest ? 1 : 0);
-      write_dense(out, values);
-      call.results.push_back(Datum{out});
-    }
+    if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
+      both_extremes(call, read_groups<int64_t>(self, reduced, call.boolean("keepdim")));
+    else
+      both_extremes(call, read_groups<double>(self, reduced, call.boolean("keepdim")));
   };
-  record.samples = {{{spec({2, 3})}}, {{spec({2, 3}), Scalar(1), Scalar(true)}}, {{spec({}), Scalar(0)}}};
+  record.samples = {{{spec({2, 3})}},
+                    {{spec({2, 3}), Scalar(1), Scalar(true)}},
+                    {{spec({}), Scalar(0)}},
+                    {{spec({3}, DType::i64)}},
+                    {{spec({0, 2}), Scalar(1)}},
+                    {{spec({0, 2}), Scalar(0)}, true}};
+  add_needs(record, [](const OpCall& call, const NeedArgs& args) {
+    return elements_along("aminmax", args.sizes("self"), reduced_dims(call, ReduceDims::optional));
+  });
   r.add(std::move(record));
 }
 

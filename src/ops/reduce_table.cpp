@@ -2,6 +2,7 @@
 
 #include "ops/dense.h"
 #include "ops/promotion.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -11,19 +12,10 @@ namespace {
 
 bool keepdim(const OpCall& call, const ReduceRow& row) { return row.keeps && call.boolean("keepdim"); }
 
-void check_elements(const OpCall& call, const ReduceRow& row, const Sizes& sizes, const std::vector<bool>& reduced) {
-  if (!row.needs_elements) return;
-  for (size_t d = 0; d < sizes.size(); ++d) {
-    if (!reduced[d] || !sizes[d].is_constant(0)) continue;
-    fail_user("K0212", str(call.schema().name, ": expected reduction dim ", d, " to have non-zero size"), call.where());
-  }
-}
-
 void infer_reduction(InferCall& call, const ReduceRow& row) {
   const TensorType& self = call.tensor("self")->type;
   refuse_complex(call, self.dtype);
   auto reduced = reduced_dims(call, row.dims);
-  check_elements(call, row, self.sizes, reduced);
   for (DType dtype : row.types(call, self.dtype).results)
     call.results.push_back(contiguous_type(dtype, reduced_sizes(self.sizes, reduced, keepdim(call, row)), self.device));
 }
@@ -81,7 +73,6 @@ void reference_reduction(ReferenceCall& call, const ReduceRow& row, const Schema
   DType nominal = nominal_argument_dtype(call, "self");
   ReduceTypes types = row.types(typed, nominal);
   auto reduced = reduced_dims(typed, row.dims);
-  check_elements(typed, row, to_exprs(self.sizes), reduced);
   if (types.input != nominal && !(call.fp64 && is_float(types.input))) self = convert(self, types.input);
   double parameter = row.parameter ? row.parameter(typed) : 0;
   bool keep = row.keeps && call.boolean("keepdim");
@@ -164,15 +155,20 @@ void lower_over_groups(LowerCall& call, const Sizes& sizes, const std::vector<bo
 }
 
 void add_reduction(Registry& registry, ReduceRow row) {
-  auto schema = std::make_shared<const Schema>(parse_schema(row.schema));
+  auto schema = std::make_shared<const Schema>(parse_schema(row.schema, row.name_space));
   row.keeps = schema->find("keepdim") >= 0;
   auto shared = std::make_shared<const ReduceRow>(std::move(row));
   OpRecord record;
   record.schema_text = shared->schema;
+  record.name_space = shared->name_space;
   record.samples = shared->samples;
   record.infer = [shared](InferCall& call) { infer_reduction(call, *shared); };
   record.lower = [shared](LowerCall& call) { lower_reduction(call, *shared); };
   record.reference = [shared, schema](ReferenceCall& call) { reference_reduction(call, *shared, *schema); };
+  if (shared->needs_elements)
+    add_needs(record, [shared](const OpCall& call, const NeedArgs& args) {
+      return elements_along(op_short_name(call.schema().name), args.sizes("self"), reduced_dims(call, shared->dims));
+    });
   registry.add(std::move(record));
 }
 

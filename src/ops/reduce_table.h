@@ -63,6 +63,7 @@ struct ReduceRow {
   bool needs_elements = false;           // refuses a group without elements
   std::vector<Sample> samples = {};
   bool keeps = true;  // has an argument keepdim
+  std::string name_space = "aten";
 };
 void add_reduction(Registry& registry, ReduceRow row);
 

@@ -33,6 +33,8 @@ bool is_number(SchemaType type) {
          type == SchemaType::scalar;
 }
 
+bool is_list(SchemaType type) { return type == SchemaType::tensor_list || type == SchemaType::optional_tensor_list; }
+
 void check_names(const Node& node) {
   std::set<std::string_view> names;
   for (const auto& named : node.args)
@@ -50,8 +52,20 @@ void check_result_kinds(const Node& node) {
     if (declared.empty() && result->kind != ValueKind::none)
       fail_user("K0237", str("the program says that ", node.target, " gives ", result->name, ", but it gives nothing"),
                 node.where());
+  // The elements of a list may stand for the list.
+  const bool list = declared.size() == 1 && is_list(declared[0].type);
+  for (size_t i = declared.size(); !list && i < node.results.size(); ++i)
+    if (node.results[i]->kind != ValueKind::none)
+      fail_user("K0237",
+                str("the program says that ", node.target, " gives ", node.results[i]->name, ", but it gives only ",
+                    declared.size(), declared.size() == 1 ? " result" : " results"),
+                node.where());
   for (size_t i = 0; i < node.results.size() && i < declared.size(); ++i) {
     const ValueKind kind = node.results[i]->kind;
+    if (kind == ValueKind::tensor_list && !is_list(declared[i].type))
+      fail_user("K0237",
+                str("the program says that ", node.results[i]->name, " is a list, but ", node.target, " gives none"),
+                node.where());
     const bool tensor = kind == ValueKind::tensor || kind == ValueKind::tensor_list;
     if (kind != ValueKind::none && tensor == is_number(declared[i].type))
       fail_user("K0237",

@@ -52,7 +52,7 @@ void decompose_softmax(DecomposeCall& call, const SoftmaxRow& row) {
     return;
   }
   Argument dims = call.int_list({Expr(dim)});
-  Value* largest = call.call("aten.amax.default", {x, dims, Scalar(true)});
+  Value* largest = call.call("kiln.amax.default", {x, dims, Scalar(true)});
   Value* shifted = call.call("aten.sub.Tensor", {x, largest});
   Value* powers = call.call("aten.exp.default", {shifted});
   Value* sum = call.call("aten.sum.dim_IntList", {powers, dims, Scalar(true)});

@@ -5,6 +5,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/layout.h"
+#include "ops/size_needs.h"
 #include "types/checked.h"
 
 namespace kiln {
@@ -274,6 +275,7 @@ void register_symbolic(Registry& registry) {
   register_torch_symbolic(registry);
   register_sizes(registry);
   register_assertions(registry);
+  register_size_needs(registry);
 }
 
 }  // namespace kiln

@@ -6,6 +6,7 @@
 #include "ops/elementwise.h"
 #include "ops/families.h"
 #include "ops/layout.h"
+#include "ops/size_needs.h"
 
 namespace kiln {
 
@@ -198,7 +199,7 @@ class Taps {
         row_.kernel == Kernel::nearest &&
         (!given_scale(call_, row_, d) ||
          *given_scale(call_, row_, d) * static_cast<double>(in.value()) == static_cast<double>(out.value())))
-      return {floordiv(o, Expr(out.value() / in.value()))};
+      return {floordiv(o, Expr(std::max<int64_t>(out.value() / std::max<int64_t>(in.value(), 1), 1)))};
     ValueId place = real(o);
     if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
     return {index(k_.op(ScalarOp::floor, op(ScalarOp::mul, place, scale(d, in, out))), in)};
@@ -376,6 +377,9 @@ void add_upsample(Registry& r, UpsampleRow row) {
   record.infer = [shared](InferCall& call) { infer_upsample(call, *shared); };
   record.lower = [shared](LowerCall& call) { lower_upsample(call, *shared); };
   record.reference = [shared, schema](ReferenceCall& call) { reference_upsample(call, *shared, *schema); };
+  add_needs(record, [shared](const OpCall& call, const NeedArgs& args) {
+    return elements_from(op_short_name(call.schema().name), args.sizes(input_name(*shared)), 1);
+  });
   r.add(std::move(record));
 }
 

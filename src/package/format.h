@@ -13,7 +13,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 1, plan_minor = 1;
+inline constexpr uint32_t plan_major = 1, plan_minor = 2;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -194,8 +194,9 @@ struct Guard {
   std::string text, reason;
 };
 struct CodeObject {
-  std::string target;  // "x86-64-v4"
-  std::string entry;   // archive entry
+  std::string target;     // "x86-64-v4"
+  std::string entry;      // archive entry
+  std::string plan = "";  // archive entry of the plan that was scheduled for it; empty: this one
 };
 struct CustomLibrary {
   std::string name, entry;
@@ -285,7 +286,7 @@ void fields(A& a, Guard& v) {
 }
 template <class A>
 void fields(A& a, CodeObject& v) {
-  a(v.target), a(v.entry);
+  a(v.target), a(v.entry), a(v.plan);
 }
 template <class A>
 void fields(A& a, CustomLibrary& v) {

@@ -207,12 +207,11 @@ class PlanBuilder {
     step.kind = format::StepKind::kernel;
     step.name = kernel.name;
     step.kernel = code.function;
-    for (size_t i = 0; i < code.kernel.buffers.size(); ++i)
-      step.args.push_back({code.kernel.buffers[i], code.kernel.access[i]});
-    for (const Expr& value : code.kernel.ints) step.ints.push_back(exprs_.add(value));
-    step.items = exprs_.add(code.kernel.items);
-    step.grain = exprs_.add(code.kernel.grain);
-    for (const Site& site : code.kernel.sites) {
+    for (size_t i = 0; i < code.buffers.size(); ++i) step.args.push_back({code.buffers[i], code.access[i]});
+    for (const Expr& value : code.ints) step.ints.push_back(exprs_.add(value));
+    step.items = exprs_.add(kernel.schedule->items);
+    step.grain = exprs_.add(Expr(kernel.schedule->grain));
+    for (const Site& site : code.sites) {
       step.sites.push_back(static_cast<int32_t>(plan().sites.size()));
       plan().sites.push_back({site.message, site.origin.op, site.origin.node, source_text(site.origin)});
     }

@@ -1,6 +1,6 @@
 // Scheduled Loops and their generated code → the plan and the origins that the package carries.
 #pragma once
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "loops/loops.h"
 #include "package/format.h"
 

@@ -2,6 +2,7 @@
 
 #include "base/error.h"
 #include "base/json.h"
+#include "base/leftovers.h"
 #include "base/sha256.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
@@ -62,8 +63,10 @@ StoredWeights store_weights(const std::string& root, format::Plan& plan,
 
 std::string build_id(const PackageContents& contents) {
   Sha256 hash;
-  hash.add(format::write_plan(contents.plan));
-  for (const PackageContents::Code& code : contents.code) hash.add(str("\n", code.target, "\n")), hash.add(code.bytes);
+  for (const PackageContents::Variant& variant : contents.variants) {
+    hash.add(format::write_plan(variant.plan));
+    if (!variant.code.empty()) hash.add(str("\n", variant.target, "\n")), hash.add(variant.code);
+  }
   for (const PackageContents::Library& library : contents.custom_libraries)
     hash.add(str("\n", library.name, "\n")), hash.add(library.bytes);
   for (const std::string& setting : contents.run_settings) hash.add(str("\n", setting, "\n"));
@@ -76,7 +79,7 @@ std::string dims_text(const format::Plan& plan, const std::vector<format::ExprIn
 
 // For people and other tools; the runtime reads the plan.
 std::string manifest(const PackageContents& contents) {
-  const format::Plan& plan = contents.plan;
+  const format::Plan& plan = contents.variants.front().plan;
   Json root = Json::object();
   root.set("kiln", plan.kiln_version);
   root.set("build_id", plan.build_id);
@@ -113,9 +116,10 @@ std::string manifest(const PackageContents& contents) {
 }
 
 void write_sidecar(const std::string& path, const std::string& prefix, const PackageContents& contents) {
+  remove_unfinished(path);
   AtomicFile file(path);
   ZipWriter zip([&](ByteSpan bytes) { file.write(bytes); });
-  zip.add(prefix + "build_id", contents.plan.build_id);
+  zip.add(prefix + "build_id", contents.variants.front().plan.build_id);
   for (const auto& [name, text] : contents.debug) zip.add(prefix + "debug/" + name, text);
   zip.finish();
   file.commit();
@@ -124,21 +128,38 @@ void write_sidecar(const std::string& path, const std::string& prefix, const Pac
 }  // namespace
 
 PackageWritten write_package(const std::string& path, PackageContents contents) {
-  format::Plan& plan = contents.plan;
-  const std::string root = plan.model_name, prefix = str(root, "/data/kiln/", plan.model_name, "/");
-  StoredWeights weights = store_weights(root, plan, contents.constants);
-  plan.code.clear();
-  for (const PackageContents::Code& code : contents.code)
-    plan.code.push_back({code.target, str(prefix, "code/", code.target, "/kernels.so")});
-  plan.custom_libraries.clear();
-  for (const PackageContents::Library& library : contents.custom_libraries)
-    plan.custom_libraries.push_back({library.name, str(prefix, "custom/", library.name)});
-  plan.build_id = build_id(contents);
-  contents.origins.build_id = plan.build_id;
-  contents.debug["origins"] = format::write_origins(contents.origins);
+  KILN_CHECK(!contents.variants.empty(), "a package without a plan");
+  const std::string root = contents.variants.front().plan.model_name, prefix = str(root, "/data/kiln/", root, "/");
+  // The first variant's plan is the package's; another target's lies beside its code, and so does what its part of the
+  // debug section says.
+  auto folder = [&](const PackageContents::Variant& variant) {
+    return &variant == &contents.variants.front() ? std::string() : variant.target + "/";
+  };
+  std::vector<format::CodeObject> objects;
+  for (const PackageContents::Variant& variant : contents.variants) {
+    const std::string code = str(prefix, "code/", variant.target, "/"), own = folder(variant);
+    if (!variant.code.empty())
+      objects.push_back({variant.target, code + "kernels.so", own.empty() ? std::string() : code + "kernels.plan"});
+  }
+  StoredWeights weights;
+  for (PackageContents::Variant& variant : contents.variants) {
+    StoredWeights stored = store_weights(root, variant.plan, contents.constants);
+    if (folder(variant).empty()) weights = std::move(stored);
+    variant.plan.code = objects;
+    variant.plan.custom_libraries.clear();
+    for (const PackageContents::Library& library : contents.custom_libraries)
+      variant.plan.custom_libraries.push_back({library.name, str(prefix, "custom/", library.name)});
+  }
+  const std::string id = build_id(contents);
+  for (PackageContents::Variant& variant : contents.variants) {
+    variant.plan.build_id = variant.origins.build_id = id;
+    contents.debug[folder(variant) + "origins"] = format::write_origins(variant.origins);
+    for (auto& [name, text] : variant.debug) contents.debug[folder(variant) + name] = std::move(text);
+  }
 
   PackageWritten written;
-  written.build_id = plan.build_id;
+  written.build_id = id;
+  remove_unfinished(path);
   AtomicFile file(path);
   ZipWriter zip([&](ByteSpan bytes) {
     file.write(bytes);
@@ -149,11 +170,16 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   zip.add(root + "/byteorder", std::string_view("little"));
   zip.add(root + "/.data/version", std::string_view("6\n"));
   zip.add(prefix + "manifest.json", manifest(contents));
-  zip.add(prefix + "plan", format::write_plan(plan));
+  zip.add(prefix + "plan", format::write_plan(contents.variants.front().plan));
   if (!contents.run_settings.empty()) zip.add(prefix + "settings", join(contents.run_settings, "\n") + "\n");
-  for (size_t i = 0; i < contents.code.size(); ++i) zip.add(plan.code[i].entry, contents.code[i].bytes);
-  for (size_t i = 0; i < contents.custom_libraries.size(); ++i)
-    zip.add(plan.custom_libraries[i].entry, contents.custom_libraries[i].bytes);
+  for (const PackageContents::Variant& variant : contents.variants) {
+    const std::string code = str(prefix, "code/", variant.target, "/");
+    if (!variant.code.empty()) zip.add(code + "kernels.so", variant.code);
+    if (!variant.code.empty() && !folder(variant).empty())
+      zip.add(code + "kernels.plan", format::write_plan(variant.plan));
+  }
+  for (const PackageContents::Library& library : contents.custom_libraries)
+    zip.add(str(prefix, "custom/", library.name), library.bytes);
   for (const auto& [name, bytes] : weights.entries) zip.add(name, bytes);
   zip.add(str(root, "/data/weights/", root, "_weights_config.json"),
           json_text(Json(Json::Object{{"config", weights.config}})));

@@ -7,13 +7,15 @@
 namespace kiln {
 
 struct PackageContents {
-  format::Plan plan;  // constants by name; entries and build id are filled in here
-  format::Origins origins;
-  struct Code {
+  // The program as it was scheduled for one target. All have the same inputs, outputs and constants.
+  struct Variant {
     std::string target;  // "x86-64-v4"
-    std::string bytes;   // a shared object
+    std::string code;    // a shared object; empty: it has no kernels of its own
+    format::Plan plan;   // constants by name; entries and build id are filled in here
+    format::Origins origins;
+    std::map<std::string, std::string> debug;  // what of the debug section is of this target
   };
-  std::vector<Code> code;
+  std::vector<Variant> variants;  // the first is the one that tools show
   struct Library {
     std::string name, bytes;  // custom operators
   };

@@ -27,6 +27,10 @@ Format format_of(const std::string& path) {
 void check_tensor_path(const std::string& path) { format_of(path); }
 bool is_pt_file(const std::string& path) { return format_of(path) == Format::pt; }
 
+std::string numbered_item_name(const std::string& path, size_t number) {
+  return format_of(path) == Format::npz ? str("arr_", number) : str(number);
+}
+
 TensorFile read_tensor_file(const std::string& path) {
   const Format format = format_of(path);
   const auto mapped = MappedFile::open(path);

@@ -59,7 +59,7 @@ class ProgramWriter {
       fail_user("K0169", str("a .pt2 for ", inputs, " inputs cannot have ", samples_.size(), " sample inputs"));
   }
 
-  void write(const ZipWriter::Sink& sink) {
+  void write(const ZipWriter::Sink& sink, const std::map<std::string, std::string>& extra_files) {
     ZipWriter zip(sink);
     write_constants(zip);
     zip.add(root("models/model.json"), json_text(exported_program()));
@@ -68,6 +68,7 @@ class ProgramWriter {
     zip.add(root("archive_version"), "0");
     zip.add(root(".data/version"), "6\n");
     zip.add(root("byteorder"), "little");
+    for (const auto& [name, text] : extra_files) zip.add(root("extra/" + name), text);
     zip.finish();
   }
 
@@ -273,13 +274,16 @@ class ProgramWriter {
 
 }  // namespace
 
-void write_pt2(const Program& program, const std::vector<Datum>& sample_inputs, const ZipWriter::Sink& sink) {
-  ProgramWriter(program.clone(), sample_inputs).write(sink);
+void write_pt2(const Program& program, const std::vector<Datum>& sample_inputs, const ZipWriter::Sink& sink,
+               const std::map<std::string, std::string>& extra_files) {
+  ProgramWriter(program.clone(), sample_inputs).write(sink, extra_files);
 }
 
-void write_pt2(const Program& program, const std::string& path, const std::vector<Datum>& sample_inputs) {
+void write_pt2(const Program& program, const std::string& path, const std::vector<Datum>& sample_inputs,
+               const std::map<std::string, std::string>& extra_files) {
   AtomicFile out(path);
-  write_pt2(program, sample_inputs, [&out](ByteSpan bytes) { out.write(bytes); });
+  write_pt2(
+      program, sample_inputs, [&out](ByteSpan bytes) { out.write(bytes); }, extra_files);
   out.commit();
 }
 

@@ -8,6 +8,7 @@
 //
 // Equal programs give equal bytes.
 #pragma once
+#include <map>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,10 @@ namespace kiln {
 // With program.sample_inputs. A file of that name is replaced only when the whole new one is written.
 void write_pt2(const Program& program, const std::string& path);
 // With these: flat, one for each user input and constant input, in the graph's order; none: no sample inputs.
-void write_pt2(const Program& program, const std::string& path, const std::vector<Datum>& sample_inputs);
-void write_pt2(const Program& program, const std::vector<Datum>& sample_inputs, const ZipWriter::Sink& sink);
+void write_pt2(const Program& program, const std::string& path, const std::vector<Datum>& sample_inputs,
+               const std::map<std::string, std::string>& extra_files = {});
+// `extra_files`: the user's own, by name, as read_extra_files gives them.
+void write_pt2(const Program& program, const std::vector<Datum>& sample_inputs, const ZipWriter::Sink& sink,
+               const std::map<std::string, std::string>& extra_files = {});
 
 }  // namespace kiln

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "base/error.h"
+#include "base/file.h"
 #include "pt2/reader.h"
 
 namespace kiln {
@@ -60,6 +61,17 @@ TEST(Pt2Writer, ReadsBackAsTheSameProgram) {
     ASSERT_EQ(back.sample_inputs.size(), program.sample_inputs.size());
     EXPECT_EQ(bytes_of(back, back.sample_inputs), bytes);
   }
+}
+
+TEST(Pt2Writer, TheUsersOwnFilesComeAlong) {
+  const Program program = read_pt2(models().front());
+  const TemporaryDirectory folder;
+  const std::string path = join_path(folder.path(), "copy.pt2");
+  const std::map<std::string, std::string> files = {{"labels.txt", "cat\ndog"}, {"sub/empty", ""}};
+  write_pt2(program, path, program.sample_inputs, files);
+  EXPECT_EQ(read_extra_files(path), files);
+  write_pt2(program, path);
+  EXPECT_TRUE(read_extra_files(path).empty());
 }
 
 TEST(Pt2Writer, ExpressionsBecomeNodes) {

@@ -8,11 +8,11 @@ constexpr int64_t chunk = 4096;  // elements of a one-dimensional loop that make
 
 class Binder {
  public:
-  Binder(LoopProgram& program, Kernel& kernel, const Machine& machine)
-      : program_(program), kernel_(kernel), machine_(machine), env_(kernel_ranges(kernel, program)) {}
+  Binder(LoopProgram& program, Kernel& kernel, const Target& target)
+      : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)) {}
 
   void run() {
-    if (machine_.lanes > 1) bind_lanes(kernel_.body);
+    if (target_.lanes > 1) bind_lanes(kernel_.body);
     bind_items();
   }
 
@@ -97,9 +97,14 @@ class Binder {
       fine &= stmt.kind != StmtKind::random;
       fine &= !(stmt.kind == StmtKind::loop &&
                 (stmt.loop->role == AxisRole::scan || stmt.loop->role == AxisRole::parallel));
-      fine &= !(stmt.kind == StmtKind::loop && !lane_reducible(*stmt.loop));
+      fine &= !(stmt.kind == StmtKind::loop && !vector_reduction(*stmt.loop));
     });
     return fine;
+  }
+
+  // One whose accumulators can be vectors, around other reductions or not.
+  static bool vector_reduction(const Loop& loop) {
+    return loop.role == AxisRole::reduce && reduce_info(loop.reduce).accumulators == 1;
   }
 
   // A store that stands still along the loop (its extent is a symbol that is never more than 1) has no lanes.
@@ -127,8 +132,8 @@ class Binder {
 
   void set_lane(Loop& loop) {
     loop.directives.binding = Binding::lane;
-    loop.directives.factor = machine_.lanes;
-    bool exact = loop.extent.is_constant() && loop.extent.value() % machine_.lanes == 0;
+    loop.directives.factor = target_.lanes;
+    bool exact = loop.extent.is_constant() && loop.extent.value() % target_.lanes == 0;
     loop.directives.tail = exact ? Tail::exact : Tail::mask;
   }
 
@@ -198,39 +203,44 @@ class Binder {
 
   LoopProgram& program_;
   Kernel& kernel_;
-  const Machine& machine_;
+  const Target& target_;
   RangeEnv env_;
 };
 
-// The template's own axes: batches and tiles of rows are items; n runs in lanes. What follows n inside m, the row part,
-// is bound like any other body.
-void bind_mm(LoopProgram& program, Kernel& kernel, const Machine& machine) {
+// The tile's own axes: batches and tiles of rows are items; columns run in lanes. What follows the columns inside the
+// rows, the row part, is bound like any other body.
+void bind_tiled(LoopProgram& program, Kernel& kernel, const Target& target) {
+  const Tile& tile = kernel.schedule->tile;
+  const Contraction& names = *kernel.contraction;
   Body* body = &kernel.body;
   while (true) {
     auto found = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
     Loop& loop = *found->loop;
-    if (loop.var == kernel.use.axes.at("n")) {
-      loop.directives = {Binding::lane, kernel.use.parameters.at("lanes"), Tail::mask};
+    if (loop.var == names.columns.back()) {
+      loop.directives = {Binding::lane, target.lanes, Tail::mask};
       break;
     }
-    bool rows = loop.var == kernel.use.axes.at("m");
-    loop.directives = {Binding::item, rows ? kernel.use.parameters.at("mr") : 0, rows ? Tail::mask : Tail::exact};
+    const bool rows = loop.var == names.rows.back();
+    loop.directives = {Binding::item, rows ? tile.rows * tile.high : 0, rows ? Tail::mask : Tail::exact};
     body = &loop.body;
   }
-  Binder(program, kernel, machine).bind_lanes_after(*body, kernel.use.axes.at("n"));
+  Binder(program, kernel, target).bind_lanes_after(*body, names.columns.back());
 }
 
 }  // namespace
 
-bool bind_axes(LoopProgram& program, const Machine& machine, Log&) {
+bool bind_axes(LoopProgram& program, const Target& target, Log&) {
   auto each = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
-    if (kernel->use.name == "mm") {
-      bind_mm(program, *kernel, machine);
-      return;
+    if (!kernel->schedule) {
+      kernel->schedule = Schedule();
+      kernel->schedule->lanes = target.lanes;
     }
-    Binder(program, *kernel, machine).run();
+    // A contraction that no template took is a nest like any other, and later passes change its loops.
+    if (kernel->schedule->tile.rows == 0) kernel->contraction.reset();
+    if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
+    Binder(program, *kernel, target).run();
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

@@ -64,7 +64,9 @@ bool collapse_loops(LoopProgram& program, Log&) {
   bool changed = false;
   auto each = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (kernel && kernel->use.name.empty()) changed |= visit(kernel->body, *kernel, program);
+    if (!kernel || kernel->schedule) return;
+    kernel->contraction.reset();  // no template took it, and its loops may go
+    changed |= visit(kernel->body, *kernel, program);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

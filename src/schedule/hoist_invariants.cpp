@@ -76,6 +76,8 @@ class Hoister {
 
 }  // namespace
 
+bool hoist_invariants(Body& body, const LoopProgram& program) { return Hoister(program).visit(body, false); }
+
 bool hoist_invariants(LoopProgram& program, Log&) {
   bool changed = false;
   auto visit = [&](Item& item) {

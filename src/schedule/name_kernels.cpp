@@ -30,7 +30,7 @@ bool name_kernels(LoopProgram& program, Log& log) {
   int number = 0;
   auto name = [&](Item& item) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) {
-      const std::string kind = kernel->use.name.empty() ? "fused" : kernel->use.name;
+      const std::string kind = kernel->schedule && kernel->schedule->tile.rows > 0 ? "mm" : "fused";
       std::string fresh = str("cpp_", kind, "_", fused_name(*kernel), "_", number++);
       log.add([&] { return Decision{"name", kernel->name, "as", fresh, "", true, ""}; });
       kernel->name = std::move(fresh);

@@ -3,30 +3,40 @@
 #pragma once
 #include "loop_passes/passes.h"
 #include "loops/loops.h"
+#include "schedule/target.h"
 
 namespace kiln::loops {
-
-struct Machine {
-  int lanes = 16;  // f32 lanes of a vector; 1: scalar code
-};
 
 // cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order.
 bool name_kernels(LoopProgram& program, Log& log);
 
 // Statements that do not change inside a loop move in front of it.
 bool hoist_invariants(LoopProgram& program, Log& log);
+bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: nothing leaves it
 
-// Recognises matrix products and gives them the template "mm"; packs constant operands that are laid out against it.
-bool use_templates(LoopProgram& program, const Machine& machine, Log& log);
+// Lays out temporaries for the sums over products (channels last), and orders loops along them.
+bool choose_layouts(LoopProgram& program, Log& log);
+
+// Recognises contractions and writes down which loop is which.
+bool find_contractions(LoopProgram& program, Log& log);
+
+// Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
+bool use_templates(LoopProgram& program, const Target& target, Log& log);
 
 // Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
 bool collapse_loops(LoopProgram& program, Log& log);
 
-// Binds axes to items and lanes.
-bool bind_axes(LoopProgram& program, const Machine& machine, Log& log);
+// Binds axes to items and lanes. From here on every kernel has a schedule.
+bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-// Sums of f32 outside of lanes are added up in f64. Does not look into templates.
+// Sums of f32 outside of lanes are added up in f64.
 bool widen_sums(LoopProgram& program, Log& log);
+
+// The order in which float sums are added up.
+bool order_sums(LoopProgram& program, Log& log);
+
+// The number of items of each kernel, and how many are worth a thread.
+bool count_items(LoopProgram& program, Log& log);
 
 // The flat address (in elements) of an access: sum of index times stride, simplified.
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);

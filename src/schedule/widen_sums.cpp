@@ -99,7 +99,7 @@ bool widen_block(Block& block) {
   bool changed = false;
   for (Item& item : block) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) {
-      if (kernel->use.name.empty()) changed |= SumWidener(*kernel).run();
+      changed |= SumWidener(*kernel).run();
     } else if (auto* cond = std::get_if<Cond>(&item.what)) {
       changed |= widen_block(*cond->then_block);
       changed |= widen_block(*cond->else_block);

@@ -66,7 +66,8 @@ class CompileLogs : public CompileObserver {
     for (const std::string& note : pass.notes) artifact("fusion", pass.name, [&] { return note; });
     for (const loops::Decision* decision : pass.decisions) {
       if (decision->verdict != "name") artifact("fusion", pass.name, [&] { return decision->text(); });
-      if (starts_with(decision->verdict, "mm template") || starts_with(decision->verdict, "no mm template"))
+      if (starts_with(decision->verdict, "mm template") || starts_with(decision->verdict, "no mm template") ||
+          starts_with(decision->verdict, "no contraction"))
         artifact("autotuning", pass.name, [&] { return str(decision->text(), " (by rule, not measured)"); });
     }
     if (pass.stage != "lower") return;

@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "base/settings.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 #include "graph/graph.h"
 #include "loop_passes/decisions.h"
 #include "loops/loops.h"
@@ -44,7 +44,7 @@ struct PassEvent {
 };
 
 struct CodeEvent {
-  const codegen::CpuTarget* target = nullptr;
+  const codegen::Target* target = nullptr;
   const codegen::GeneratedCode* code = nullptr;
   const loops::LoopProgram* loops = nullptr;
   const format::Plan* plan = nullptr;  // of the first target: the plan serves all

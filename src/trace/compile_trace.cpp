@@ -240,7 +240,8 @@ class CompileTrace : public CompileObserver {
     }
     for (const format::Output& output : plan.outputs) {
       Json one = Json::object();
-      one.set("name", output.name);
+      one.set("name", output.shown_name());
+      if (!output.key.empty()) one.set("value", output.name);
       one.set("type", output.buffer == format::none ? "number" : plan_buffer_type(plan, output.buffer));
       outputs.push(std::move(one));
     }

@@ -75,14 +75,15 @@ void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) 
 void add_kernel(const loops::Kernel& kernel, const CodeEvent& event, KernelFacts& facts) {
   facts.loops = loops::print(kernel, *event.loops);
   Axes axes;
-  if (!kernel.use.name.empty()) {
-    facts.schedule += str("template ", kernel.use.name);
-    for (const auto& [role, axis] : kernel.use.axes) facts.schedule += str(", ", role, " is ", axis);
-    for (const auto& [name, value] : kernel.use.parameters) facts.schedule += str(", ", name, " ", value);
-    facts.schedule += "\n";
+  const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
+  if (tiled) {
+    const loops::Contraction& names = *kernel.contraction;
+    facts.schedule += str("a contraction: rows ", join(names.rows, ", "), ", columns ", join(names.columns, ", "),
+                          ", summed over ", join(names.sums, ", "), "; in tiles of ", kernel.schedule->tile.rows,
+                          " rows by ", kernel.schedule->tile.vectors, " vectors\n");
   }
   describe(kernel.body, 0, facts.schedule, axes);
-  if (!kernel.use.name.empty() || !axes.loops) return;
+  if (tiled || !axes.loops) return;
   if (!axes.lanes && event.target->lanes > 1)
     facts.hints.push_back("not vectorised: no loop of it runs along neighbouring elements");
   if (!axes.items) facts.hints.push_back("runs on one thread: none of its loops is spread over items");

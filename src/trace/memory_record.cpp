@@ -52,6 +52,8 @@ Json memory_record(const format::Plan& plan, const std::map<std::string, SymbolI
     if (life.first < 0) continue;
     Json one = Json::object();
     one.set("name", buffer.name);
+    for (const format::Output& output : plan.outputs)
+      if (output.buffer == static_cast<int32_t>(b) && !output.key.empty()) one.set("output", output.key);
     one.set("role", buffer_role_name(buffer.role));
     one.set("type", plan_buffer_type(plan, static_cast<int32_t>(b)));
     one.set("first", life.first);

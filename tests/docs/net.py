@@ -39,6 +39,11 @@ class Keyed(nn.Module):
         return {"last_hidden_state": x + 1, "past": [x * 2, x - 1]}
 
 
+class WithNone(nn.Module):
+    def forward(self, x):
+        return {"hidden": x + 1, "attentions": None, "scale": x * 2}
+
+
 torch.manual_seed(0)
 x = torch.randn(3, 8)
 batch = {"x": {0: torch.export.Dim("batch", min=1, max=64)}}
@@ -49,3 +54,5 @@ torch.save([padded], here / "padded.pt")
 torch.save([torch.zeros(100, 8)], here / "large.pt")
 save_model(torch.export.export(Model().eval(), (torch.randn(8, 10),)), here / "model.pt2")
 save_model(torch.export.export(Keyed().eval(), (torch.randn(2, 3),)), here / "keyed.pt2")
+save_model(torch.export.export(WithNone().eval(), (torch.randn(2, 3),)), here / "with_none.pt2",
+           extra_files={"labels.txt": "cat dog"})

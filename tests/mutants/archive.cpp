@@ -1,10 +1,9 @@
 #include "archive.h"
 
-#include <zlib.h>
-
 #include <cstring>
 
 #include "base/crc32.h"
+#include "base/deflate_test.h"
 #include "base/inflate.h"
 #include "base/text.h"
 #include "base/zip.h"
@@ -12,20 +11,6 @@
 
 namespace kiln::mutants {
 namespace {
-
-std::string deflated(std::string_view contents) {
-  z_stream z{};
-  deflateInit2(&z, 9, Z_DEFLATED, -MAX_WBITS, 8, Z_DEFAULT_STRATEGY);
-  std::string out(deflateBound(&z, contents.size()), '\0');
-  z.next_in = reinterpret_cast<Bytef*>(const_cast<char*>(contents.data()));
-  z.avail_in = static_cast<uInt>(contents.size());
-  z.next_out = reinterpret_cast<Bytef*>(out.data());
-  z.avail_out = static_cast<uInt>(out.size());
-  deflate(&z, Z_FINISH);
-  out.resize(z.total_out);
-  deflateEnd(&z);
-  return out;
-}
 
 template <class T>
 void set(std::string& bytes, size_t at, T value) {

@@ -2,9 +2,11 @@
 #pragma once
 #include <string>
 
-#include "dice.h"
+#include "../campaign/dice.h"
 
 namespace kiln::mutants {
+
+using campaign::Dice;
 
 std::string mutate_bytes(std::string bytes, Dice& dice, std::string& what);
 // A number of the pickle becomes another: sizes, strides, offsets, lengths of storages.

@@ -2,9 +2,11 @@
 #pragma once
 #include <string>
 
-#include "dice.h"
+#include "../campaign/dice.h"
 
 namespace kiln::mutants {
+
+using campaign::Dice;
 
 // One change; `what` says which. What stands under different keys (sizes, strides, dtype, …) is chosen equally often,
 // however often the key comes.

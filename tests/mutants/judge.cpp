@@ -3,6 +3,7 @@
 #include <cmath>
 #include <set>
 
+#include "../campaign/arguments.h"
 #include "base/file.h"
 #include "base/zip.h"
 #include "driver/compare.h"
@@ -136,13 +137,8 @@ Comparison compare_calls(const CallResult& got, const CallResult& expected) {
 
 // Kernels of tiny tensors are not worth the optimiser's time; the cache makes equal ones cheap.
 CompileOptions compile_options() {
-  static const Settings settings = [] {
-    Settings made(Phase::compile);
-    if (const char* cache = std::getenv("KILN_CACHE_DIR")) made.set("cache_dir", cache);
-    return made;
-  }();
   CompileOptions options;
-  options.settings = &settings;
+  options.settings = &campaign::KernelCache::settings();
   options.extra_flags = {"-O1"};
   return options;
 }

@@ -12,9 +12,10 @@
 #include <iostream>
 #include <map>
 
+#include "../campaign/arguments.h"
+#include "../campaign/dice.h"
 #include "base/error.h"
 #include "base/file.h"
-#include "dice.h"
 #include "workers.h"
 
 #if defined(__SANITIZE_ADDRESS__)
@@ -33,60 +34,24 @@ constexpr size_t largest_model = 32 << 10;
 
 struct Options {
   std::vector<std::string> models;
-  size_t count = 500, first = 0, only = SIZE_MAX;
-  uint64_t seed = 1;
   bool packages = false;
-  std::string save, replay;
+  campaign::Piece piece;
   WorkerOptions workers;
 };
 
-[[noreturn]] void usage(const std::string& why) {
-  std::cerr << why
-            << "\nusage: kiln_mutants --models DIR [--models DIR ...] [--packages] [--seed S] [--count N] [--first I]\n"
-            << "                    [--jobs J] [--seconds T] [--cache DIR] [--save DIR] [--only I] [--replay SAVED]\n";
-  std::exit(2);
-}
-
 Options parse(int argc, char** argv) {
+  campaign::Arguments arguments(
+      argc, argv,
+      "usage: kiln_mutants --models DIR [--models DIR ...] [--packages] [--seed S] [--count N] [--first I]\n"
+      "                    [--jobs J] [--seconds T] [--cache DIR] [--save DIR] [--only I] [--replay SAVED]\n");
   Options out;
-  for (int i = 1; i < argc; ++i) {
-    const std::string name = argv[i];
-    if (name == "--packages") {
-      out.packages = true;
-      continue;
-    }
-    if (i + 1 >= argc) usage(name + " needs a value");
-    const std::string value = argv[++i];
-    auto number = [&]() -> size_t {
-      char* end = nullptr;
-      const unsigned long long n = std::strtoull(value.c_str(), &end, 10);
-      if (value.empty() || *end) usage(name + " needs a number");
-      return n;
-    };
-    if (name == "--models")
-      out.models.push_back(value);
-    else if (name == "--count")
-      out.count = number();
-    else if (name == "--first")
-      out.first = number();
-    else if (name == "--only")
-      out.only = number();
-    else if (name == "--seed")
-      out.seed = number();
-    else if (name == "--jobs")
-      out.workers.jobs = std::max<size_t>(number(), 1);
-    else if (name == "--seconds")
-      out.workers.seconds = static_cast<unsigned>(number());
-    else if (name == "--cache")
-      setenv("KILN_CACHE_DIR", value.c_str(), 1);
-    else if (name == "--save")
-      out.save = value;
-    else if (name == "--replay")
-      out.replay = value;
-    else
-      usage("unknown option " + name);
-  }
-  if (out.models.empty()) usage("no models");
+  out.piece.read(arguments);
+  arguments.texts("--models", out.models);
+  arguments.flag("--packages", out.packages);
+  arguments.number("--seconds", out.workers.seconds, 1);
+  arguments.no_others();
+  if (out.models.empty()) arguments.fail("no models");
+  out.workers.jobs = out.piece.jobs;
   return out;
 }
 
@@ -104,7 +69,7 @@ void find_bases(const std::string& directory, std::vector<Base>& out) {
     if (is_directory(join_path(directory, name))) find_bases(join_path(directory, name), out);
 }
 
-uint64_t mutant_seed(uint64_t seed, size_t index) { return Dice(seed * 1000003 + index).next(); }
+uint64_t mutant_seed(uint64_t seed, size_t index) { return campaign::Dice(seed * 1000003 + index).next(); }
 
 class Campaign {
  public:
@@ -116,23 +81,18 @@ class Campaign {
   }
 
   int run() {
-    if (!options_.replay.empty()) return replay();
-    std::vector<size_t> indices;
-    if (options_.only != SIZE_MAX)
-      indices = {options_.only};
-    else
-      for (size_t i = 0; i < options_.count; ++i) indices.push_back(options_.first + i);
+    if (!options_.piece.replay.empty()) return replay();
     auto judge = [this](size_t index, const std::string& directory) {
       return judge_one(mutant(index), base_of(index), directory);
     };
-    run_workers(indices, options_.workers, judge, [this](const Report& report) { add(report); });
+    run_workers(options_.piece.indices(), options_.workers, judge, [this](const Report& report) { add(report); });
     return summary();
   }
 
  private:
   const Base& base_of(size_t index) const { return bases_[index % bases_.size()]; }
   Mutant mutant(size_t index) const {
-    const uint64_t seed = mutant_seed(options_.seed, index);
+    const uint64_t seed = mutant_seed(options_.piece.seed, index);
     return options_.packages ? package_mutant(base_of(index), seed) : model_mutant(base_of(index), seed);
   }
 
@@ -181,26 +141,26 @@ class Campaign {
 
   void fail(const Report& report) {
     const Mutant bad = mutant(report.index);
-    const std::string text = str("seed ", options_.seed, " index ", report.index, " of ", base_of(report.index).name,
-                                 ": ", bad.what, "\n  ", report.verdict.message, "\n");
+    const std::string text = str("seed ", options_.piece.seed, " index ", report.index, " of ",
+                                 base_of(report.index).name, ": ", bad.what, "\n  ", report.verdict.message, "\n");
     std::printf("FAIL %s", text.c_str());
     std::fflush(stdout);
-    if (options_.save.empty()) return;
-    make_directories(options_.save);
-    const std::string name = str(base_of(report.index).name, "_", options_.seed, "_", report.index);
-    write_file_atomic(join_path(options_.save, name + (options_.packages ? ".kiln.pt2" : ".pt2")), bad.bytes);
-    write_file_atomic(join_path(options_.save, name + ".txt"), text);
+    if (options_.piece.save.empty()) return;
+    make_directories(options_.piece.save);
+    const std::string name = str(base_of(report.index).name, "_", options_.piece.seed, "_", report.index);
+    write_file_atomic(join_path(options_.piece.save, name + (options_.packages ? ".kiln.pt2" : ".pt2")), bad.bytes);
+    write_file_atomic(join_path(options_.piece.save, name + ".txt"), text);
   }
 
   // Files that were saved: <base>_<seed>_<index>.pt2 or .kiln.pt2.
   int replay() {
     std::vector<std::string> files;
-    for (const std::string& name : list_directory(options_.replay))
+    for (const std::string& name : list_directory(options_.piece.replay))
       if (ends_with(name, ".pt2") && ends_with(name, ".kiln.pt2") == options_.packages) files.push_back(name);
     std::vector<size_t> indices(files.size());
     for (size_t i = 0; i < files.size(); ++i) indices[i] = i;
     auto judge = [&](size_t index, const std::string& directory) {
-      Mutant mutant{read_file(join_path(options_.replay, files[index])), "", !options_.packages};
+      Mutant mutant{read_file(join_path(options_.piece.replay, files[index])), "", !options_.packages};
       const std::string name = files[index].substr(0, files[index].rfind('_', files[index].rfind('_') - 1));
       for (const Base& base : bases_)
         if (base.name == name) return judge_one(mutant, base, directory);
@@ -237,11 +197,8 @@ class Campaign {
 
 int main(int argc, char** argv) {
   try {
-    kiln::TemporaryDirectory cache("kiln-mutants");
-    setenv("KILN_CACHE_DIR", cache.path().c_str(), 1);
     const kiln::mutants::Options options = kiln::mutants::parse(argc, argv);
-    // Also what the C++ compiler leaves behind goes there.
-    setenv("TMPDIR", cache.path().c_str(), 1);
+    const kiln::campaign::KernelCache cache(options.piece.cache);
     return kiln::mutants::Campaign(options).run();
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";

@@ -2,6 +2,7 @@
 
 #include <poll.h>
 #include <sys/resource.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -29,6 +30,17 @@ std::string one_line(std::string text) {
 // What a sanitizer or the C library says last; the parent reads it when the child is gone.
 std::string complaints_path(const std::string& directory) { return join_path(directory, "stderr"); }
 
+// Processor time tells a loop without end from a machine with much to do; the clock is for what waits for ever (a child
+// process too: its time does not count here).
+constexpr size_t patience = 20;
+
+void limit_time(size_t seconds) {
+  itimerval timer{};
+  timer.it_value.tv_sec = static_cast<time_t>(seconds);
+  setitimer(ITIMER_PROF, &timer, nullptr);
+  alarm(static_cast<unsigned>(seconds * patience));
+}
+
 [[noreturn]] void child(const std::vector<size_t>& indices, const WorkerOptions& options, const JudgeMutant& judge,
                         const std::string& directory, int pipe) {
   FILE* out = fdopen(pipe, "w");
@@ -42,7 +54,7 @@ std::string complaints_path(const std::string& directory) { return join_path(dir
   for (size_t index : indices) {
     std::fprintf(out, "%zu\n", index);
     std::fflush(out);
-    alarm(options.seconds);
+    limit_time(options.seconds);
     Verdict verdict;
     try {
       verdict = judge(index, directory);
@@ -51,7 +63,7 @@ std::string complaints_path(const std::string& directory) { return join_path(dir
       std::fflush(stderr);
       _exit(4);
     }
-    alarm(0);
+    limit_time(0);
     std::fprintf(out, "%d\t%s\n", static_cast<int>(verdict.outcome), one_line(verdict.message).c_str());
     std::fflush(out);
   }
@@ -105,7 +117,9 @@ std::string complaint(const Worker& worker) {
 }
 
 std::string death(int status, const Worker& worker, const WorkerOptions& options) {
-  if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM) return str("HANG: over ", options.seconds, " s");
+  const int signal = WIFSIGNALED(status) ? WTERMSIG(status) : 0;
+  if (signal == SIGPROF) return str("HANG: over ", options.seconds, " s of processor time");
+  if (signal == SIGALRM) return str("HANG: over ", options.seconds * patience, " s of waiting");
   const std::string how = WIFSIGNALED(status) ? str("signal ", WTERMSIG(status), " (", strsignal(WTERMSIG(status)), ")")
                                               : str("exit ", WEXITSTATUS(status));
   return str("CRASH: ", how, "; ", complaint(worker));

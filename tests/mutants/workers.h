@@ -16,8 +16,8 @@ struct Report {
 
 struct WorkerOptions {
   size_t jobs = 1;
-  unsigned seconds = 120;  // for one mutant
-  size_t together = 200;   // mutants of one child
+  size_t seconds = 60;    // of processor time for one mutant
+  size_t together = 200;  // mutants of one child
 };
 
 // Judges the mutants with these numbers. `judge` is called in a child, with a directory of that child's own; `done` in

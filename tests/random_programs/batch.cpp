@@ -9,6 +9,7 @@
 #include <optional>
 #include <sstream>
 
+#include "../campaign/arguments.h"
 #include "base/text.h"
 #include "combine.h"
 
@@ -102,7 +103,9 @@ class Child {
     for (const Case* one : cases) combiner.add(one->random);
     CallResult result;
     try {
-      result = make_executable(combiner.program(), {})->call(combiner.given_inputs());
+      ExecutableOptions options;
+      options.settings = &campaign::KernelCache::settings();
+      result = make_executable(combiner.program(), options)->call(combiner.given_inputs());
     } catch (const std::exception& error) {
       if (cases.size() == 1) return thrown(*cases[0], "compiled", error);
       auto middle = cases.begin() + static_cast<std::ptrdiff_t>(cases.size() / 2);

@@ -1,10 +1,12 @@
 // Finds arguments for a sample's call among the values that a program already has.
 #pragma once
-#include "dice.h"
+#include "../campaign/dice.h"
 #include "ops/op_record.h"
 #include "program.h"
 
 namespace kiln::random_programs {
+
+using campaign::Dice;
 
 // A value that can be built on: all finite, between low and high (of complex numbers: their size).
 struct PoolValue {

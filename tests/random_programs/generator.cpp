@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "dice.h"
+#include "../campaign/dice.h"
 #include "fit.h"
 #include "interp/interp.h"
 

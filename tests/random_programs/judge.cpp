@@ -2,11 +2,13 @@
 
 #include <cmath>
 
-#include "dice.h"
+#include "../campaign/dice.h"
 #include "interp/interp.h"
 #include "ops/op_record.h"
 
 namespace kiln::random_programs {
+
+using campaign::Dice;
 
 namespace {
 

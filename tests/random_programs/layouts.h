@@ -1,9 +1,11 @@
 // Layouts that a caller's tensor may have, whatever the program was exported with.
 #pragma once
-#include "dice.h"
+#include "../campaign/dice.h"
 #include "types/tensor.h"
 
 namespace kiln::random_programs {
+
+using campaign::Dice;
 
 // The same values laid out in another way: dimensions in another order, gaps between elements, an offset, a beginning
 // that is not aligned. With `may_repeat` dimensions may also have stride 0, where the values must be equal: see

@@ -1,4 +1,5 @@
-// kiln_random_programs --count N --seed S --jobs J [--together T] [--save DIR] [--only INDEX] [--strided P]
+// kiln_random_programs --count N [--first I] --seed S --jobs J [--together T] [--cache DIR] [--save DIR] [--only I]
+//                      [--strided P]
 // kiln_random_programs --replay DIR [--jobs J]
 //
 // Draws N random programs (half of them with symbolic sizes), runs each through the reference in f32 and fp64, the
@@ -9,60 +10,35 @@
 #include <cstdlib>
 #include <iostream>
 
+#include "../campaign/arguments.h"
+#include "../campaign/dice.h"
 #include "base/file.h"
 #include "base/text.h"
 #include "batch.h"
-#include "dice.h"
 #include "shrink.h"
 
 namespace kiln::random_programs {
 namespace {
 
+using campaign::Dice;
+
 struct Options {
-  size_t count = 500, jobs = 2, together = 50, only = SIZE_MAX, shrink = 12, strided = 50;
-  uint64_t seed = 1;
-  std::string save, replay;
+  campaign::Piece piece;
+  size_t together = 50, shrink = 12, strided = 50;
 };
 
-[[noreturn]] void usage(const std::string& why) {
-  std::cerr << why << "\nusage: kiln_random_programs [--count N] [--seed S] [--jobs J] [--together T] [--save DIR] "
-            << "[--only INDEX] [--shrink N] [--strided PERCENT] [--replay DIR]\n";
-  std::exit(2);
-}
-
 Options parse(int argc, char** argv) {
+  campaign::Arguments arguments(
+      argc, argv,
+      "usage: kiln_random_programs [--count N] [--first I] [--seed S] [--jobs J] [--together T] [--cache DIR]\n"
+      "                            [--save DIR] [--only I] [--shrink N] [--strided PERCENT] [--replay DIR]\n");
   Options out;
-  for (int i = 1; i < argc; ++i) {
-    std::string name = argv[i];
-    if (i + 1 >= argc) usage(name + " needs a value");
-    std::string value = argv[++i];
-    auto number = [&]() -> size_t {
-      char* end = nullptr;
-      unsigned long long n = std::strtoull(value.c_str(), &end, 10);
-      if (value.empty() || *end) usage(name + " needs a number");
-      return n;
-    };
-    if (name == "--count")
-      out.count = number();
-    else if (name == "--seed")
-      out.seed = number();
-    else if (name == "--jobs")
-      out.jobs = std::max<size_t>(number(), 1);
-    else if (name == "--together")
-      out.together = std::max<size_t>(number(), 1);
-    else if (name == "--only")
-      out.only = number();
-    else if (name == "--shrink")
-      out.shrink = number();
-    else if (name == "--strided")
-      out.strided = number();
-    else if (name == "--save")
-      out.save = value;
-    else if (name == "--replay")
-      out.replay = value;
-    else
-      usage("unknown option " + name);
-  }
+  out.piece.jobs = 2;
+  out.piece.read(arguments);
+  arguments.number("--together", out.together, 1);
+  arguments.number("--shrink", out.shrink);
+  arguments.number("--strided", out.strided);
+  arguments.no_others();
   return out;
 }
 
@@ -170,12 +146,12 @@ void shrink_and_save(const Report& failure, const RandomProgram& random, const s
 int replay(const Options& options) {
   std::vector<std::string> files;
   std::vector<size_t> indices;
-  for (const std::string& name : list_directory(options.replay))
-    if (extension(name) == ".graph") files.push_back(join_path(options.replay, name));
+  for (const std::string& name : list_directory(options.piece.replay))
+    if (extension(name) == ".graph") files.push_back(join_path(options.piece.replay, name));
   for (size_t i = 0; i < files.size(); ++i) indices.push_back(i);
   size_t failed = 0;
   run_batches(
-      indices, [&](size_t i) { return load_text(read_file(files[i])); }, options.together, options.jobs,
+      indices, [&](size_t i) { return load_text(read_file(files[i])); }, options.together, options.piece.jobs,
       [&](const Report& report) {
         if (report.outcome == Outcome::good || report.outcome == Outcome::unstable) return;
         ++failed;
@@ -186,13 +162,11 @@ int replay(const Options& options) {
 }
 
 int run(const Options& options) {
-  if (!options.replay.empty()) return replay(options);
-  Source source(options.seed, options.strided);
-  std::vector<size_t> indices;
-  if (options.only != SIZE_MAX) indices = {options.only};
-  for (size_t i = 0; i < options.count && options.only == SIZE_MAX; ++i) indices.push_back(i);
+  if (!options.piece.replay.empty()) return replay(options);
+  Source source(options.piece.seed, options.strided);
+  const std::vector<size_t> indices = options.piece.indices();
   Summary summary;
-  run_batches(indices, source, options.together, options.jobs, [&](const Report& report) {
+  run_batches(indices, source, options.together, options.piece.jobs, [&](const Report& report) {
     summary.add(report);
     if (report.outcome == Outcome::failed)
       std::fprintf(stderr, "FAIL program %zu: %s\n", report.index, report.message.c_str());
@@ -204,7 +178,7 @@ int run(const Options& options) {
   for (const Report& failure : summary.failures)
     if (count < options.shrink && shown.insert(failure.message.substr(0, 60)).second) {
       ++count;
-      shrink_and_save(failure, source(failure.index), options.save);
+      shrink_and_save(failure, source(failure.index), options.piece.save);
     }
   summary.print(source.operators());
   return summary.failures.empty() ? 0 : 1;
@@ -215,10 +189,9 @@ int run(const Options& options) {
 
 int main(int argc, char** argv) {
   try {
-    // Compiled code of thousands of programs is of no use to anybody else.
-    kiln::TemporaryDirectory cache("kiln-random");
-    setenv("KILN_CACHE_DIR", cache.path().c_str(), 1);
-    return kiln::random_programs::run(kiln::random_programs::parse(argc, argv));
+    const kiln::random_programs::Options options = kiln::random_programs::parse(argc, argv);
+    const kiln::campaign::KernelCache cache(options.piece.cache);
+    return kiln::random_programs::run(options);
   } catch (const std::exception& error) {
     std::cerr << error.what() << "\n";
     return 2;

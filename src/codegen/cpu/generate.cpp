@@ -1,4 +1,6 @@
-#include "codegen/cpu/generate.h"
+#include "codegen/cpu/backend.h"
+#include "codegen/cpu/checked_access.h"
+#include "codegen/cpu/kernel_printer.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -10,12 +12,20 @@ constexpr size_t unit_bytes = 48 * 1024;
 
 }  // namespace
 
-std::string unit_text(const std::string& kernels, const CpuTarget& target) {
+std::string CpuBackend::unit_text(const std::string& kernels, const Target& target) const {
   PreludeRequest request;
   request.lanes = target.lanes;
-  request.level = target.level;
+  request.level = cpu_level(target);
   collect_prelude_names(kernels, request);
   return prelude(request) + "\n" + kernels;
+}
+
+std::string CpuBackend::with_checked_accesses(const std::string& unit, int lanes) const {
+  return codegen::with_checked_accesses(unit, lanes);
+}
+
+StepCode CpuBackend::step_code(const Kernel& kernel, const LoopProgram& program) const {
+  return KernelPrinter(kernel, program).print().step;
 }
 
 namespace {
@@ -55,7 +65,7 @@ std::string kernel_table(const std::vector<std::string>& symbols, const std::vec
 
 }  // namespace
 
-std::map<std::string, std::string> functions_of_unit(const std::string& unit) {
+std::map<std::string, std::string> CpuBackend::functions_of_unit(const std::string& unit) const {
   static const std::string head = "extern \"C\" __attribute__((visibility(\"default\"))) int ";
   std::map<std::string, std::string> out;
   for (size_t at = unit.find(head); at != std::string::npos;) {
@@ -68,54 +78,75 @@ std::map<std::string, std::string> functions_of_unit(const std::string& unit) {
   return out;
 }
 
-GeneratedCode generate_cpu(const LoopProgram& program, const CpuTarget& target, const FaultInjection& fault) {
+namespace {
+
+// A distinct function: its text, and what it takes.
+struct Function {
+  std::string text;
+  int lanes;
+  Taken taken;
+};
+
+PrintedKernel printed(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault) {
+  try {
+    PrintedKernel out = KernelPrinter(kernel, program).print();
+    add_fault(fault, program, kernel, out.text);
+    return out;
+  } catch (Error& error) {
+    Where where;
+    where.node = kernel.name;
+    where.pass = "codegen";
+    if (!kernel.origins.empty()) {
+      const Origin& origin = kernel.origins.back();
+      where.module_path = origin.module_path;
+      where.op = origin.op;
+      if (origin.line()) where.source = *origin.line();
+    }
+    error.locate(where);
+    throw;
+  }
+}
+
+}  // namespace
+
+GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& target,
+                                   const FaultInjection& fault) const {
   GeneratedCode code;
   std::map<std::string, int> by_text;
-  std::vector<std::string> texts;
-  std::vector<Taken> taken;
+  std::vector<Function> functions;
   auto visit = [&](const Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
-    StepCode step;
-    try {
-      step.kernel = KernelPrinter(*kernel, program, target.lanes).print();
-      add_fault(fault, program, *kernel, step.kernel.text);
-    } catch (Error& error) {
-      Where where;
-      where.node = kernel->name;
-      where.pass = "codegen";
-      if (!kernel->origins.empty()) {
-        const Origin& origin = kernel->origins.back();
-        where.module_path = origin.module_path;
-        where.op = origin.op;
-        if (origin.line()) where.source = *origin.line();
-      }
-      error.locate(where);
-      throw;
-    }
-    auto [found, inserted] = by_text.emplace(step.kernel.text, static_cast<int>(texts.size()));
+    PrintedKernel made = printed(*kernel, program, fault);
+    auto [found, inserted] = by_text.emplace(made.text, static_cast<int>(functions.size()));
     if (inserted) {
-      texts.push_back(replace_all(step.kernel.text, "$NAME", kernel->name));
+      functions.push_back({replace_all(made.text, "$NAME", kernel->name),
+                           kernel->schedule->lanes,
+                           {made.step.buffers.size(), made.step.ints.size()}});
       code.symbols.push_back(kernel->name);
-      taken.push_back({step.kernel.buffers.size(), step.kernel.ints.size()});
     }
-    step.function = found->second;
-    step.kernel.text.clear();
-    code.steps.emplace(kernel, std::move(step));
+    made.step.function = found->second;
+    code.steps.emplace(kernel, std::move(made.step));
   };
   for_each_item(program.init, visit);
   for_each_item(program.block, visit);
+  // A unit has one width of vectors.
   std::string unit;
-  for (const std::string& text : texts) {
-    if (!unit.empty() && unit.size() + text.size() > unit_bytes) {
-      code.sources.push_back(unit_text(unit, target));
-      unit.clear();
-    }
-    unit += text + "\n";
+  Target unit_target = target;
+  auto finish = [&](const std::string& last) {
+    if (!unit.empty()) code.sources.push_back(unit_text(unit + last, unit_target));
+    unit.clear();
+  };
+  std::vector<Taken> taken;
+  for (const Function& function : functions) {
+    if (unit.size() + function.text.size() > unit_bytes || function.lanes != unit_target.lanes) finish("");
+    unit_target.lanes = function.lanes;
+    unit += function.text + "\n";
+    code.texts.push_back(function.text);
+    taken.push_back(function.taken);
   }
-  if (!unit.empty()) code.sources.push_back(unit_text(unit + kernel_table(code.symbols, taken), target));
-  code.texts = std::move(texts);
-  code.flags = prelude_flags(target.level, target.lanes);
+  finish(kernel_table(code.symbols, taken));
+  code.flags = prelude_flags(cpu_level(target), target.lanes);
   code.flags.push_back("-fPIC");
   return code;
 }

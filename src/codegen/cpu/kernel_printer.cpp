@@ -1,6 +1,6 @@
 #include "codegen/cpu/kernel_printer.h"
 
-#include "codegen/cpu/mm_printer.h"
+#include "codegen/cpu/tile_printer.h"
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -15,12 +15,15 @@ const char* c_type(DType dtype) {
 }
 std::string vector_type(DType dtype) { return dtype == DType::boolean ? "vmask" : str("v", c_type(dtype)); }
 
-KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, int lanes)
+KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program)
     : kernel_(kernel),
       program_(program),
       value_types_(kernel.value_types),
       env_(kernel_ranges(kernel, program)),
-      lane_count_(lanes) {}
+      lane_count_(1) {
+  KILN_CHECK(kernel.schedule, str(kernel.name, " has no schedule"));
+  lane_count_ = kernel.schedule->lanes;
+}
 
 void KernelPrinter::line(const std::string& text) {
   out_ += std::string(static_cast<size_t>(depth_) * 2, ' ') + text + "\n";
@@ -53,19 +56,19 @@ std::string KernelPrinter::vector(ValueId v) {
 }
 
 int KernelPrinter::buffer_number(BufferId b, uint8_t access) {
-  for (size_t i = 0; i < result_.buffers.size(); ++i)
-    if (result_.buffers[i] == b) {
-      result_.access[i] |= access;
+  for (size_t i = 0; i < result_.step.buffers.size(); ++i)
+    if (result_.step.buffers[i] == b) {
+      result_.step.access[i] |= access;
       return static_cast<int>(i);
     }
-  result_.buffers.push_back(b);
-  result_.access.push_back(access);
-  return static_cast<int>(result_.buffers.size()) - 1;
+  result_.step.buffers.push_back(b);
+  result_.step.access.push_back(access);
+  return static_cast<int>(result_.step.buffers.size()) - 1;
 }
 
 int KernelPrinter::local_site(int site) {
-  auto [found, inserted] = site_numbers_.emplace(site, static_cast<int>(result_.sites.size()));
-  if (inserted) result_.sites.push_back(program_.sites.at(static_cast<size_t>(site)));
+  auto [found, inserted] = site_numbers_.emplace(site, static_cast<int>(result_.step.sites.size()));
+  if (inserted) result_.step.sites.push_back(program_.sites.at(static_cast<size_t>(site)));
   return found->second;
 }
 
@@ -74,48 +77,21 @@ PrintedKernel KernelPrinter::print() {
   std::string head =
       "extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* "
       "buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
-  for (size_t i = 0; i < result_.buffers.size(); ++i) {
-    const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.buffers[i])].dtype);
-    const char* constant = result_.access[i] == 1 ? "const " : "";
+  for (size_t i = 0; i < result_.step.buffers.size(); ++i) {
+    const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.step.buffers[i])].dtype);
+    const char* constant = result_.step.access[i] == 1 ? "const " : "";
     // Buffers of one kernel never overlap unless they are the same pointer for the same elements, so no restrict is
     // claimed for written ones.
     head += str("  ", constant, t, "* const b", i, " = (", constant, t, "*)buffers[", i, "];\n");
   }
-  for (size_t i = 0; i < result_.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
+  for (size_t i = 0; i < result_.step.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
   result_.text = head + "  (void)ctx; (void)buffers; (void)ints;\n" + out_ + "  return 0;\n}\n";
   return std::move(result_);
 }
 
-namespace {
-double work_of(const Body& body, const LoopProgram& program) {
-  double work = 0;
-  for (const Stmt& stmt : body) {
-    if (stmt.kind == StmtKind::loop)
-      work += std::max(1.0, estimate(stmt.loop->extent, program)) *
-              (work_of(stmt.loop->body, program) + work_of(stmt.loop->after, program) + 0.5);
-    else if (stmt.kind == StmtKind::op)
-      work += scalar_op_info(stmt.op).cost;
-    else if (stmt.kind != StmtKind::constant)
-      work += 1;
-  }
-  return work;
-}
-constexpr double worth_a_thread = 400000;  // statement-lanes, about 20 µs: below that waking a thread costs more
-}  // namespace
-
 void KernelPrinter::print_items() {
-  if (kernel_.use.name == "mm") return MmPrinter(*this).print();
-  std::vector<const Loop*> items;
-  const Body* body = &kernel_.body;
-  while (body->size() == 1 && body->front().kind == StmtKind::loop &&
-         body->front().loop->directives.binding == Binding::item) {
-    items.push_back(body->front().loop.get());
-    body = &body->front().loop->body;
-  }
-  result_.items = 1;
-  for (const Loop* loop : items) result_.items = result_.items * loop->extent;
-  double work = work_of(*body, program_);
-  result_.grain = std::max<int64_t>(1, static_cast<int64_t>(worth_a_thread / std::max(1.0, work)));
+  if (kernel_.schedule->tile.rows > 0) return TilePrinter(*this).print();
+  const auto [items, body] = item_loops(kernel_);
   open("for (i64 item = item_begin; item < item_end; ++item)");
   if (items.size() == 1) {
     line(str("const i64 ", items[0]->var, " = item;"));

@@ -5,32 +5,23 @@
 // where it meets a vector). The last, partial group of lanes is printed as a second copy of the body in which loads and
 // stores take the number of lanes that are left: the same arithmetic, no access outside.
 #pragma once
+#include "codegen/backend.h"
 #include "loops/loops.h"
 
 namespace kiln::codegen {
 
 struct PrintedKernel {
-  std::string text;                      // the function, with $NAME for its name
-  std::vector<loops::BufferId> buffers;  // b0, b1, … in the order of the argument
-  std::vector<uint8_t> access;           // per buffer: 1 read, 2 write, 3 both
-  std::vector<Expr> ints;          // what n0, n1, … are: symbols, or expressions over symbols (floats as their bits)
-  std::vector<loops::Site> sites;  // by the number the kernel raises with
-  Expr items, grain;
+  std::string text;  // the function, with $NAME for its name
+  StepCode step;     // what it is called with
 };
-
-// Long float sums are added up in blocks of so many terms, so that the rounding error does not grow with their length.
-// A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
-// tree.
-int64_t sum_block(const loops::Loop& loop);
-bool blocked(const loops::Loop& loop);
 
 class KernelPrinter {
  public:
-  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program, int lanes);
+  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program);  // the kernel is scheduled
   PrintedKernel print();
 
  private:
-  friend class MmPrinter;
+  friend class TilePrinter;
 
   // Where lanes run, while inside such a loop.
   struct Lanes {
@@ -57,7 +48,6 @@ class KernelPrinter {
   void print_serial_loop(const loops::Loop& loop);
   void print_lane_loop(const loops::Loop& loop);
   void print_reduction(const loops::Stmt& stmt);
-  void print_scalar_sum(const loops::Stmt& stmt);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
   void declare_accumulators(const loops::Stmt& stmt, std::vector<std::string>& names, bool vector);

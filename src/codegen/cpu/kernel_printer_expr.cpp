@@ -64,7 +64,7 @@ bool KernelPrinter::local(const Expr& e) const {
 
 std::string KernelPrinter::parameter(const Expr& e) {
   auto [found, inserted] = int_numbers_.emplace(e.text(), static_cast<int>(int_numbers_.size()));
-  if (inserted) result_.ints.push_back(e);
+  if (inserted) result_.step.ints.push_back(e);
   return str("n", found->second);
 }
 

@@ -3,28 +3,10 @@
 
 namespace kiln::codegen {
 using namespace loops;
-namespace {
-// A sum over products is accumulated with fused multiply-adds: one rounding less (docs/semantics.md).
-const Stmt* summed_product(const Loop& loop) {
-  if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || !kiln::is_float(loop.reduce_dtype) ||
-      loop.body.empty())
-    return nullptr;
-  const Stmt& last = loop.body.back();
-  bool product = last.kind == StmtKind::op && last.op == ScalarOp::mul && last.dtype == loop.reduce_dtype;
-  return product && last.results[0] == loop.yields[0] ? &last : nullptr;
-}
-}  // namespace
-
-int64_t sum_block(const Loop& loop) { return summed_product(loop) ? 256 : 64; }
-
-bool blocked(const Loop& loop) {
-  if (loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return false;
-  return !loop.extent.is_constant() || loop.extent.value() > sum_block(loop);
-}
 
 void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
-  bool lane = loop.directives.binding == Binding::lane && lane_count_ > 1 && !lanes_;
+  const bool lane = loop.directives.binding == Binding::lane;
   if (loop.role == AxisRole::parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
   return lane && loop.role == AxisRole::reduce ? print_lane_reduction(stmt) : print_reduction(stmt);
 }
@@ -117,7 +99,8 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
   auto operand = [&](size_t i) { return lanes_ ? vector(loop.yields[i]) : name(loop.yields[i]); };
   switch (loop.reduce) {
     case ReduceOp::sum:
-      if (const Stmt* product = summed_product(loop)) {
+      if (loop.order.fused) {
+        const Stmt* product = summed_product(loop);
         auto factor = [&](size_t i) { return lanes_ ? vector(product->args[i]) : name(product->args[i]); };
         return line(str(acc[0], " = k_madd(", factor(0), ", ", factor(1), ", ", acc[0], ");"));
       }
@@ -163,18 +146,18 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
 // A reduction (or scan) that runs one iteration after the other; inside lanes its accumulators are vectors.
 void KernelPrinter::print_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
-  if (!lanes_ && loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum && type(stmt.results[0]) == DType::f32)
-    return print_scalar_sum(stmt);
   std::vector<std::string> acc;
   declare_accumulators(stmt, acc, lanes_.has_value());
-  bool in_blocks = loop.role == AxisRole::reduce && blocked(loop);
+  const bool in_blocks = loop.order.block > 0;
   std::vector<std::string> target = acc;
-  // Blocks of f32 in lanes meet in f64: that is done once per block.
-  bool wide = in_blocks && lanes_ && loop.reduce_dtype == DType::f32;
+  const bool wide = in_blocks && loop.order.meet != loop.reduce_dtype;
+  const char* meet = c_type(loop.order.meet);
   std::string total = wide ? acc[0] + "_wide" : acc[0];
-  if (wide) line(str(vector_type(DType::f64), " ", total, " = k_splat_f64(0);"));
+  if (wide)
+    line(lanes_ ? str(vector_type(loop.order.meet), " ", total, " = k_splat_", meet, "(0);")
+                : str(meet, " ", total, " = 0;"));
   if (in_blocks) {
-    std::string block = str(loop.var, "_block"), step = str(sum_block(loop));
+    std::string block = str(loop.var, "_block"), step = str(loop.order.block);
     open(str("for (i64 ", block, " = 0; ", block, " < ", expr(loop.extent), "; ", block, " += ", step, ")"));
     ValueId v = stmt.results[0];
     target = {acc[0] + "_part"};
@@ -194,25 +177,9 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
   }
   close();
   if (!in_blocks) return;
-  line(str(total, " = k_add(", total, ", ", wide ? str("k_cast_f64(", target[0], ")") : target[0], ");"));
+  line(str(total, " = k_add(", total, ", ", wide ? str("k_cast_", meet, "(", target[0], ")") : target[0], ");"));
   close();
-  if (wide) line(str(acc[0], " = k_cast_f32(", total, ");"));
-}
-
-// One element after the other, f32 is summed in f64: it costs no more there and loses nothing.
-void KernelPrinter::print_scalar_sum(const Stmt& stmt) {
-  const Loop& loop = *stmt.loop;
-  ValueId v = stmt.results[0];
-  std::string sum = name(v) + "_sum";
-  line(str("f64 ", sum, " = 0;"));
-  open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
-  print_body(loop.body);
-  if (const Stmt* product = summed_product(loop))
-    line(str(sum, " += (f64)", name(product->args[0]), " * (f64)", name(product->args[1]), ";"));
-  else
-    line(str(sum, " += (f64)", name(loop.yields[0]), ";"));
-  close();
-  define(v, str("(f32)", sum), false);
+  if (wide) line(str(acc[0], " = k_cast_", c_type(loop.reduce_dtype), "(", total, ");"));
 }
 
 namespace {
@@ -246,15 +213,15 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   line(str(vector_type(type(v)), " ", acc, " = ", start, ";"));
   line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
   line(str("i64 ", loop.var, " = 0;"));
-  bool in_blocks = blocked(loop);
+  const bool in_blocks = loop.order.block > 0;
   std::string target = acc, end = extent;
   if (in_blocks) {
     std::string block = str(loop.var, "_block");
     end = block;
     target = acc + "_part";
     open(str("while (", loop.var, " + ", lane_count_, " <= ", extent, ")"));
-    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", sum_block(loop) * lane_count_, "), (i64)", extent,
-             ");"));
+    line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", loop.order.block * lane_count_, "), (i64)",
+             extent, ");"));
     line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
   }
   open(str("for (; ", loop.var, " + ", lane_count_, " <= ", end, "; ", loop.var, " += ", lane_count_, ")"));
@@ -275,8 +242,6 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     // Lanes that are off count as the identity.
     line(str("const ", vector_type(type(v)), " kept = k_select(k_first(left), ", vector(loop.yields[0]), ", ", start,
              ");"));
-    ValueId yield = loop.yields[0];
-    (void)yield;
     switch (loop.reduce) {
       case ReduceOp::any:
         line(str(acc, " = ", acc, " | kept;"));

@@ -2,7 +2,7 @@
 
 #include <gtest/gtest.h>
 
-#include "codegen/cpu/generate.h"
+#include "codegen/backend.h"
 
 namespace kiln::codegen {
 namespace {
@@ -21,6 +21,7 @@ init {
 }
 main {
   kernel groups ops [mv] {
+    schedule items [8] grain 1 lanes 16
     for i0 in [8] parallel @item {
       %0 = for r0 in [128] reduce sum.f32 @lane(16, exact) {
         %1 = load.f32 w[i0, r0]
@@ -34,7 +35,7 @@ main {
   }
 }
 )"));
-  const GeneratedCode code = generate_cpu(program, cpu_target("x86-64-v4"));
+  const GeneratedCode code = cpu_backend().generate(program, cpu_backend().target("x86-64-v4"));
   return join(code.texts, "\n");
 }
 

@@ -1,5 +1,5 @@
 #include "base/error.h"
-#include "codegen/cpu/generate.h"
+#include "codegen/cpu/backend.h"
 
 namespace kiln::codegen {
 namespace {
@@ -7,24 +7,30 @@ namespace {
 struct Row {
   const char* name;
   CpuLevel level;
-  int lanes;
+  int lanes, registers;
 };
 constexpr Row rows[] = {
-    {"x86-64-v4", CpuLevel::x86_64_v4, 16},
-    {"x86-64-v3", CpuLevel::x86_64_v3, 8},
-    {"x86-64-v2", CpuLevel::x86_64_v2, 4},
-    {"generic", CpuLevel::generic, 4},
+    {"x86-64-v4", CpuLevel::x86_64_v4, 16, 32},
+    {"x86-64-v3", CpuLevel::x86_64_v3, 8, 16},
+    {"x86-64-v2", CpuLevel::x86_64_v2, 4, 16},
+    {"generic", CpuLevel::generic, 4, 16},
 };
 
 }  // namespace
 
-std::vector<std::string> cpu_target_names() {
+std::vector<std::string> CpuBackend::target_names() const {
   std::vector<std::string> names;
   for (const Row& row : rows) names.push_back(row.name);
   return names;
 }
 
-CpuTarget cpu_target(const std::string& name, int simdlen_bits) {
+CpuLevel cpu_level(const Target& target) {
+  for (const Row& row : rows)
+    if (target.name == row.name) return row.level;
+  fail_bug(str(target.name, " is no target of the CPU"));
+}
+
+Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
   for (const Row& row : rows) {
     if (name != row.name) continue;
     // cpp.simdlen is in bits, as in PyTorch; 1 means scalar code.
@@ -32,12 +38,15 @@ CpuTarget cpu_target(const std::string& name, int simdlen_bits) {
                 : simdlen_bits == 1 ? 1
                                     : std::min(row.lanes, std::max(1, simdlen_bits / 32));
     while (lanes & (lanes - 1)) --lanes;
-    return {row.name, row.level, lanes};
+    Target out;
+    out.name = row.name, out.lanes = lanes, out.vector_registers = row.registers;
+    out.fused_multiply_add = row.level >= CpuLevel::x86_64_v3;
+    return out;
   }
-  fail_user("K0403", str("unknown target ", name, "; known are ", join(cpu_target_names(), ", ")));
+  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", ")));
 }
 
-std::string host_target_name() {
+std::string CpuBackend::host_target_name() const {
 #if defined(__x86_64__)
   __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&

@@ -124,7 +124,7 @@ views.guards = {
       : empty("None.")));
     main.append(el("div", {class: "grid"},
       panel("Inputs", table([{text: "name", mono: true}, {text: "type", mono: true}, {text: ""}], g.inputs.map((i) => [i.name, i.type, i.mutated ? el("span", {class: "tag no"}, "written") : ""]))),
-      panel("Outputs", table([{text: "name", mono: true}, {text: "type", mono: true}], g.outputs.map((i) => [i.name, i.type])))));
+      panel("Outputs", table([{text: "name", mono: true}, {text: "type", mono: true}, {text: "value", mono: true}], g.outputs.map((i) => [i.name, i.type, i.value || i.name])))));
   },
 };
 
@@ -143,6 +143,9 @@ function place(buffers) {
   return placed;
 }
 
+// What holds an output is known to the user by the output's name.
+const bufferName = (b) => b.output && b.output !== b.name ? b.output + " (" + b.name + ")" : b.name;
+
 function memoryDrawing(memory) {
   const own = memory.buffers.filter((b) => (b.role === "temp" || b.role === "output") && b.bytes > 0);
   if (!own.length) return empty("No memory beside inputs and weights.");
@@ -154,7 +157,7 @@ function memoryDrawing(memory) {
   for (let i = 0; i <= 4; i++)
     svg += `<line class="axis" x1="${L}" x2="${W - 8}" y1="${y(top * i / 4)}" y2="${y(top * i / 4)}"/><text x="${L - 6}" y="${y(top * i / 4) + 4}" text-anchor="end">${byteText(Math.round(top * i / 4))}</text>`;
   for (const b of boxes)
-    svg += `<rect class="b ${b.role} s${shade++ % 3}" x="${x(b.first).toFixed(1)}" y="${y(b.at + b.bytes).toFixed(1)}" width="${Math.max(1.5, x(b.last + 1) - x(b.first)).toFixed(1)}" height="${Math.max(1, y(b.at) - y(b.at + b.bytes)).toFixed(1)}" rx="1.5"><title>${escapeHtml(b.name + "  " + b.type + "  " + byteText(b.bytes) + "\nsteps " + b.first + " to " + b.last + ": " + memory.steps[b.first] + " … " + memory.steps[b.last])}</title></rect>`;
+    svg += `<rect class="b ${b.role} s${shade++ % 3}" x="${x(b.first).toFixed(1)}" y="${y(b.at + b.bytes).toFixed(1)}" width="${Math.max(1.5, x(b.last + 1) - x(b.first)).toFixed(1)}" height="${Math.max(1, y(b.at) - y(b.at + b.bytes)).toFixed(1)}" rx="1.5"><title>${escapeHtml(bufferName(b) + "  " + b.type + "  " + byteText(b.bytes) + "\nsteps " + b.first + " to " + b.last + ": " + memory.steps[b.first] + " … " + memory.steps[b.last])}</title></rect>`;
   const live = new Array(steps).fill(0);
   for (const b of own) for (let s = b.first; s <= b.last; s++) live[s] += b.bytes;
   svg += `<path class="live" d="${live.map((v, s) => `${s ? "L" : "M"}${x(s).toFixed(1)} ${y(v).toFixed(1)}L${x(s + 1).toFixed(1)} ${y(v).toFixed(1)}`).join("")}"/>`;
@@ -182,6 +185,6 @@ views.memory = {
     main.append(panel("Over the steps of a run", el("p", {class: "lead"}, "Sizes of the sample" + (sample ? " (" + sample + ")" : "") + ". Who is alive when comes from the plan; the runtime chooses addresses when it knows the sizes."), memoryDrawing(m)));
     const rows = [...m.buffers].sort((a, b) => (b.bytes || 0) - (a.bytes || 0));
     main.append(panel("Buffers", table([{text: "buffer", mono: true}, {text: "role"}, {text: "type", mono: true}, {text: "bytes", num: true}, {text: "steps", num: true}],
-      rows.map((b) => [b.name, el("span", {class: "tag" + (b.role === "output" ? " hot" : b.role === "temp" ? " blue" : "")}, b.role), b.type, byteText(b.bytes), b.first + " … " + b.last]), {step: 40})));
+      rows.map((b) => [bufferName(b), el("span", {class: "tag" + (b.role === "output" ? " hot" : b.role === "temp" ? " blue" : "")}, b.role), b.type, byteText(b.bytes), b.first + " … " + b.last]), {step: 40})));
   },
 };

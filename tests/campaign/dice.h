@@ -5,7 +5,7 @@
 #include <utility>
 #include <vector>
 
-namespace kiln::random_programs {
+namespace kiln::campaign {
 
 class Dice {
  public:
@@ -32,4 +32,4 @@ class Dice {
   uint64_t state_;
 };
 
-}  // namespace kiln::random_programs
+}  // namespace kiln::campaign

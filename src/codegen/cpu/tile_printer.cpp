@@ -1,0 +1,393 @@
+#include "codegen/cpu/tile_printer.h"
+
+namespace kiln::codegen {
+using namespace loops;
+
+TilePrinter::TilePrinter(KernelPrinter& printer)
+    : p_(printer),
+      nest_(contraction_nest(printer.kernel_)),
+      columns_(nest_.innermost_column()),
+      sum_(nest_.innermost_sum()),
+      tile_(printer.kernel_.schedule->tile),
+      rows_(printer.expr(nest_.row_count())),
+      width_(str(tile_.vectors * printer.lane_count_)),
+      row_values_(static_cast<size_t>(tile_.rows)) {}
+
+void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, Values& values) {
+  for (const Stmt* source : stmts) {
+    Stmt stmt = source->clone();
+    Substitution map = variables;
+    for (const auto& [var, value] : checked_indices_)
+      if (const auto copy = values.find(value); copy != values.end())
+        map[var] = Expr::symbol(str(var, "_", copy->second));
+    for (Expr& e : stmt.index) e = substitute(e, map);
+    stmt.expr = substitute(stmt.expr, map);
+    for (ValueId& v : stmt.args) v = renamed(v, values);
+    stmt.mask = renamed(stmt.mask, values);
+    // Each copy has an index variable of its own: those of several rows stand side by side.
+    if (stmt.kind == StmtKind::check_index) checked_indices_[stmt.index_var] = stmt.results[0];
+    for (ValueId& v : stmt.results) {
+      p_.value_types_.push_back(p_.type(v));
+      ValueId made = static_cast<ValueId>(p_.value_types_.size()) - 1;
+      values[v] = made;
+      v = made;
+    }
+    if (stmt.kind == StmtKind::check_index) {
+      const std::string made = str(stmt.index_var, "_", stmt.results[0]);
+      if (const auto range = p_.env_.ranges.find(stmt.index_var); range != p_.env_.ranges.end())
+        p_.env_.ranges[made] = range->second;
+      stmt.index_var = made;
+    }
+    p_.print_stmt(stmt);
+  }
+}
+
+ValueId TilePrinter::renamed(ValueId v, const Values& values) const {
+  auto found = values.find(v);
+  return found == values.end() ? v : found->second;
+}
+
+TilePrinter::Stmts TilePrinter::needed_by_factors(const Body& body) const {
+  Stmts out;
+  for (const Stmt& stmt : body) {
+    if (stmt.kind == StmtKind::loop) break;
+    out.push_back(&stmt);
+  }
+  // Backwards: keep what is used by what is kept.
+  std::set<ValueId> wanted;
+  for (const ContractionNest::Sum& sum : nest_.sums)
+    for (const Stmt& stmt : sum.stmt->loop->body) {
+      wanted.insert(stmt.args.begin(), stmt.args.end());
+      wanted.insert(stmt.mask);
+    }
+  // What stands further in, between the loops.
+  for (const auto* loops : {&nest_.rows, &nest_.columns})
+    for (const Loop* loop : *loops)
+      if (&loop->body != &body)
+        for (const Stmt& stmt : loop->body) {
+          if (stmt.kind == StmtKind::loop) break;
+          wanted.insert(stmt.args.begin(), stmt.args.end());
+          wanted.insert(stmt.mask);
+        }
+  Stmts kept;
+  for (size_t i = out.size(); i-- > 0;) {
+    bool needed = out[i]->kind == StmtKind::check_index;
+    for (ValueId v : out[i]->results) needed |= wanted.count(v) > 0;
+    if (!needed || out[i]->kind == StmtKind::store) continue;
+    wanted.insert(out[i]->args.begin(), out[i]->args.end());
+    wanted.insert(out[i]->mask);
+    kept.insert(kept.begin(), out[i]);
+  }
+  return kept;
+}
+
+Substitution TilePrinter::row_variables(int64_t r) const {
+  Substitution out;
+  for (const Loop* loop : nest_.rows) out[loop->var] = Expr::symbol(row(*loop, r));
+  return out;
+}
+
+// The rows' variables from their common number.
+void TilePrinter::decode_rows(const std::string& flat, const std::string& suffix) {
+  const std::vector<const Loop*>& rows = nest_.rows;
+  if (rows.size() == 1) return p_.line(str("const i64 ", rows[0]->var, suffix, " = ", flat, ";"));
+  std::string rest = str("rest", suffix);
+  p_.line(str("i64 ", rest, " = ", flat, ";"));
+  for (size_t i = rows.size(); i-- > 1;) {
+    const std::string extent = p_.expr(rows[i]->extent);
+    p_.line(str("const i64 ", rows[i]->var, suffix, " = ", rest, " % ", extent, "; ", rest, " /= ", extent, ";"));
+  }
+  p_.line(str("const i64 ", rows[0]->var, suffix, " = ", rest, ";"));
+}
+
+std::string TilePrinter::vector_type_of_sum() const { return vector_type(sum_.reduce_dtype); }
+std::string TilePrinter::zero() const {
+  const std::string scalar = c_type(sum_.reduce_dtype);
+  return str("k_splat_", scalar, "((", scalar, ")0)");
+}
+
+// ---- Items
+// -------------------------------------------------------------------------------------------------------------
+
+void TilePrinter::print() {
+  p_.open("for (i64 item = item_begin; item < item_end; ++item)");
+  p_.line("i64 rest = item;");
+  const int64_t height = tile_.rows * tile_.high;
+  p_.line(str("const i64 blocks = (", rows_, " + ", height - 1, ") / ", height, ";"));
+  p_.line(str("const i64 m_begin = (rest % blocks) * ", height, "; rest /= blocks;"));
+  p_.line(str("const i64 m_end = k_min((i64)(m_begin + ", height, "), (i64)", rows_, ");"));
+  const std::string columns = p_.expr(columns_.extent);
+  if (tile_.beside) {
+    p_.line(str("const i64 panels = (", columns, " + ", width_, " - 1) / ", width_, ";"));
+    p_.line(str("const i64 n_begin = (rest % panels) * ", width_, "; rest /= panels;"));
+    p_.line(str("const i64 n_end = k_min((i64)(n_begin + ", width_, "), (i64)", columns, ");"));
+  } else {
+    p_.line(str("const i64 n_begin = 0, n_end = ", columns, ";"));
+  }
+  for (size_t i = nest_.batch.size(); i-- > 0;) {
+    std::string extent = p_.expr(nest_.batch[i]->extent);
+    p_.line(str("const i64 ", nest_.batch[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
+  }
+  for (const Loop* loop : nest_.batch)
+    for (const Stmt& stmt : loop->body)
+      if (stmt.kind != StmtKind::loop) p_.print_stmt(stmt);
+  print_item();
+  p_.close();
+}
+
+// Where whole rows are needed the columns run inside of the tiles' rows; else a panel of columns stays in the cache
+// while the rows pass.
+void TilePrinter::print_item() {
+  const std::string next = str("for (i64 m0 = m_begin; m0 < m_end; m0 += ", tile_.rows, ")");
+  if (nest_.whole_rows()) {
+    p_.open(next);
+    print_rows_of_tile();
+    print_columns([&](int64_t vectors, const std::string& left) { print_tile(vectors, left); });
+    print_row_part();
+    p_.close();
+    return;
+  }
+  print_columns([&](int64_t vectors, const std::string& left) {
+    p_.open(next);
+    print_rows_of_tile();
+    print_tile(vectors, left);
+    p_.close();
+  });
+}
+
+void TilePrinter::print_columns(const std::function<void(int64_t, const std::string&)>& tile) {
+  p_.line("i64 column = n_begin;");
+  p_.open(str("for (; column + ", width_, " <= n_end; column += ", width_, ")"));
+  tile(tile_.vectors, "");
+  p_.close();
+  const bool exact = columns_.extent.is_constant() && columns_.extent.value() % (tile_.vectors * p_.lane_count_) == 0;
+  if (exact) return;
+  p_.open(str("for (; column < n_end; column += ", p_.lane_count_, ")"));
+  p_.line(str("const int left = (int)k_min((i64)", p_.lane_count_, ", n_end - column);"));
+  tile(1, "left");
+  p_.close();
+}
+
+// Rows beyond the last are computed again as the last one and not stored.
+void TilePrinter::print_rows_of_tile() {
+  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);"));
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    decode_rows(r == 0 ? "m0" : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"), str("_", r));
+    Values& values = row_values_[static_cast<size_t>(r)];
+    values.clear();
+    for (const Loop* loop : nest_.rows) p_.env_.ranges[row(*loop, r)] = p_.env_.ranges[loop->var];
+    for (const Loop* loop : nest_.rows) print_copy(needed_by_factors(loop->body), row_variables(r), values);
+  }
+}
+
+// ---- Tiles
+// -------------------------------------------------------------------------------------------------------------
+
+void TilePrinter::print_tile(int64_t vectors, const std::string& left) {
+  p_.line(str(vector_type_of_sum(), " tile[", tile_.rows * vectors, "];"));
+  p_.open("");
+  print_products(vectors, left);
+  p_.close();
+  print_epilogue(vectors, left);
+}
+
+void TilePrinter::print_products(int64_t vectors, const std::string& left) {
+  Copies copies;
+  copies.rows = row_values_;
+  // What stands in the loop over rows and is used by the columns' factor is the same for every row: any row's will do.
+  copies.shared = row_values_[0];
+  copies.columns.assign(static_cast<size_t>(vectors), row_values_[0]);
+  for (int64_t v = 0; v < vectors; ++v) {
+    p_.line(str("const i64 ", column(v), " = column + ", v * p_.lane_count_, ";"));
+    p_.env_.ranges[column(v)] = p_.env_.ranges[columns_.var];
+    p_.lanes_ = KernelPrinter::Lanes{column(v), left, true};
+    print_copy(needed_by_factors(columns_.body), {{columns_.var, Expr::symbol(column(v))}},
+               copies.columns[static_cast<size_t>(v)]);
+    p_.lanes_.reset();
+  }
+  auto each = [&](const std::function<void(int64_t, int64_t)>& f) {
+    for (int64_t r = 0; r < tile_.rows; ++r)
+      for (int64_t v = 0; v < vectors; ++v) f(r, v);
+  };
+  bool in_blocks = false;
+  for (const ContractionNest::Sum& sum : nest_.sums) in_blocks |= sum.stmt->loop->order.block > 0;
+  auto accumulators = [&] {
+    each([&](int64_t r, int64_t v) { p_.line(str(vector_type_of_sum(), " acc_", r, "_", v, " = ", zero(), ";")); });
+  };
+  if (in_blocks)
+    for (int64_t i = 0; i < tile_.rows * vectors; ++i) p_.line(str("tile[", i, "] = ", zero(), ";"));
+  else
+    accumulators();
+  print_sum(0, vectors, left, std::move(copies));
+  if (!in_blocks)
+    each([&](int64_t r, int64_t v) { p_.line(str("tile[", r * vectors + v, "] = acc_", r, "_", v, ";")); });
+}
+
+// One of the nested sums. Those that have no blocks go on adding to the accumulators of the one around them; one in
+// blocks adds up each of them from 0, and the tile holds the sum of those before.
+void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& left, Copies copies) {
+  const Loop& loop = *nest_.sums[level].stmt->loop;
+  const std::string& var = loop.var;
+  std::string from = "0", to = p_.expr(loop.extent);
+  const bool in_blocks = loop.order.block > 0, single = loop.order.block == 1;
+  auto accumulate = [&](bool store) {
+    for (int64_t r = 0; r < tile_.rows; ++r)
+      for (int64_t v = 0; v < vectors; ++v) {
+        const std::string tile = str("tile[", r * vectors + v, "]"), sum = str("acc_", r, "_", v);
+        p_.line(store ? str(tile, " = k_add(", tile, ", ", sum, ");")
+                      : str(vector_type_of_sum(), " ", sum, " = ", zero(), ";"));
+      }
+  };
+  if (in_blocks && !single) {
+    const std::string block = var + "_block", step = str(loop.order.block);
+    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", to, "; ", block, " += ", step, ")"));
+    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", step, "), (i64)", to, ");"));
+    from = block;
+    to = block + "_end";
+    accumulate(false);
+  }
+  const bool innermost = level + 1 == nest_.sums.size();
+  if (innermost)
+    for (const Stmt* load : nest_.sums[level].left)
+      if (by_pointer(*load))
+        for (int64_t r = 0; r < tile_.rows; ++r) print_pointer(*load, r, copies.rows[static_cast<size_t>(r)]);
+  p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
+  if (single) accumulate(false);
+  print_factors(level, vectors, left, copies);
+  if (innermost)
+    print_product(vectors, copies);
+  else
+    print_sum(level + 1, vectors, left, copies);
+  if (single) accumulate(true);
+  p_.close();
+  if (in_blocks && !single) {
+    accumulate(true);
+    p_.close();
+  }
+}
+
+void TilePrinter::print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies) {
+  const ContractionNest::Sum& sum = nest_.sums[level];
+  print_copy(sum.shared, {}, copies.shared);
+  for (int64_t v = 0; v < vectors; ++v) {
+    Values& values = copies.columns[static_cast<size_t>(v)];
+    values.insert(copies.shared.begin(), copies.shared.end());
+    p_.lanes_ = KernelPrinter::Lanes{column(v), left, true};
+    print_copy(sum.right, {{columns_.var, Expr::symbol(column(v))}}, values);
+    p_.lanes_.reset();
+  }
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    Values& values = copies.rows[static_cast<size_t>(r)];
+    values.insert(copies.shared.begin(), copies.shared.end());
+    for (const Stmt* stmt : sum.left) {
+      const auto pointer = pointers_.find({stmt, r});
+      if (level + 1 < nest_.sums.size() || pointer == pointers_.end()) {
+        print_copy({stmt}, row_variables(r), values);
+        continue;
+      }
+      p_.value_types_.push_back(p_.type(stmt->results[0]));
+      const auto made = static_cast<ValueId>(p_.value_types_.size()) - 1;
+      values[stmt->results[0]] = made;
+      const DType dtype = p_.program_.buffers[static_cast<size_t>(stmt->buffer)].dtype;
+      p_.define(made, str("k_get_", storage_suffix(dtype), "(", pointer->second, ")"), false);
+    }
+  }
+}
+
+void TilePrinter::print_product(int64_t vectors, const Copies& copies) {
+  const Contraction& names = *p_.kernel_.contraction;
+  const std::string type = vector_type_of_sum(), scalar = c_type(sum_.reduce_dtype);
+  for (int64_t v = 0; v < vectors; ++v) {
+    p_.lanes_ = KernelPrinter::Lanes{column(v), "", true};
+    p_.line(str("const ", type, " b_", v, " = ",
+                p_.vector(renamed(names.right, copies.columns[static_cast<size_t>(v)])), ";"));
+    p_.lanes_.reset();
+  }
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    p_.line(str("const ", type, " a_", r, " = k_splat_", scalar, "(",
+                p_.name(renamed(names.left, copies.rows[static_cast<size_t>(r)])), ");"));
+    for (int64_t v = 0; v < vectors; ++v)
+      p_.line(str("acc_", r, "_", v, " = k_madd(a_", r, ", b_", v, ", acc_", r, "_", v, ");"));
+  }
+}
+
+// ---- Masked rows
+// -------------------------------------------------------------------------------------------------------
+
+bool TilePrinter::by_pointer(const Stmt& stmt) const {
+  if (stmt.kind != StmtKind::load || stmt.mask == no_value || !sum_.extent.is_constant()) return false;
+  for (const Stmt& inner : sum_.body)
+    if (inner.results.size() == 1 && inner.results[0] == stmt.mask) return false;
+  const auto along = affine_in(p_.address(stmt), sum_.var);
+  return along && along->coefficient.is_constant() && along->coefficient.value() > 0 &&
+         !mentions(along->rest, sum_.var);
+}
+
+// A mask that the innermost sum does not change (padding) chooses between the row and zeros, once.
+void TilePrinter::print_pointer(const Stmt& load, int64_t r, const Values& values) {
+  Stmt access = load.clone();
+  Substitution map = row_variables(r);
+  for (const auto& [var, value] : checked_indices_)
+    if (const auto copy = values.find(value); copy != values.end())
+      map[var] = Expr::symbol(str(var, "_", copy->second));
+  for (Expr& e : access.index) e = substitute(e, map);
+  const auto along = affine_in(p_.address(access), sum_.var);
+  KILN_CHECK(along, "an address that is not affine any more");
+  const DType dtype = p_.program_.buffers[static_cast<size_t>(load.buffer)].dtype;
+  const char* type = storage_type(dtype);
+  const int buffer = p_.buffer_number(load.buffer, 1);
+  const int64_t distance = along->coefficient.value();
+  const std::string name = str("q", buffer, "_", pointer_count_++), mask = p_.name(renamed(load.mask, values));
+  // Zeros as long as the row where its elements are neighbours; else one zero that is read again and again.
+  const int64_t zeros = distance == 1 ? std::max<int64_t>(1, sum_.extent.value()) : 1;
+  p_.line(str("static const ", type, " ", name, "_zeros[", zeros, "] = {};"));
+  p_.line(str("const ", type, "* const ", name, " = ", mask, " ? b", buffer, " + ", p_.expr(along->rest), " : ", name,
+              "_zeros;"));
+  if (distance != 1) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
+  pointers_[{&load, r}] = distance == 1 ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
+}
+
+// ---- Epilogue and row part
+// ---------------------------------------------------------------------------------------------
+
+void TilePrinter::print_row_start() {
+  p_.open("for (int r = 0; r < rows; ++r)");
+  decode_rows("m0 + r", "");
+  for (const Loop* loop : nest_.rows)
+    for (const Stmt& stmt : loop->body) {
+      if (stmt.kind == StmtKind::loop) break;
+      p_.print_stmt(stmt);
+    }
+}
+
+void TilePrinter::print_epilogue(int64_t vectors, const std::string& left) {
+  print_row_start();
+  p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
+  p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
+  p_.lanes_ = KernelPrinter::Lanes{columns_.var, left, true};
+  std::set<std::string> outer_index = p_.varying_index_;
+  const Stmt* sum = nest_.sums.front().stmt;
+  for (const Stmt& stmt : columns_.body) {
+    if (&stmt == sum)
+      p_.define(stmt.results[0], str("tile[r * ", vectors, " + c]"), true);
+    else
+      p_.print_stmt(stmt);
+  }
+  p_.varying_index_ = outer_index;
+  p_.lanes_.reset();
+  p_.close();
+  p_.close();
+}
+
+// What follows the columns of a row: statistics over the row, and what uses them.
+void TilePrinter::print_row_part() {
+  print_row_start();
+  bool after = false;
+  for (const Stmt& stmt : nest_.innermost_row().body) {
+    if (after) p_.print_stmt(stmt);
+    after |= stmt.kind == StmtKind::loop && stmt.loop.get() == &columns_;
+  }
+  p_.close();
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,62 @@
+// Prints a kernel whose contraction runs in tiles, as its schedule says: so many rows by so many vectors of columns are
+// accumulated in registers while the sums run once. The statements in the holes (loads of both factors, the epilogue,
+// the row part) are printed by KernelPrinter itself.
+#pragma once
+#include "codegen/cpu/kernel_printer.h"
+
+namespace kiln::codegen {
+
+class TilePrinter {
+ public:
+  explicit TilePrinter(KernelPrinter& printer);
+  void print();
+
+ private:
+  using Values = std::map<loops::ValueId, loops::ValueId>;
+  using Stmts = std::vector<const loops::Stmt*>;
+  // What the copies of the rows and of the vectors of columns have computed so far.
+  struct Copies {
+    std::vector<Values> rows, columns;
+    Values shared;
+  };
+
+  // Prints a copy of the statements with variables replaced; gives the new number of each value.
+  void print_copy(const Stmts& stmts, const Substitution& variables, Values& values);
+  loops::ValueId renamed(loops::ValueId v, const Values& values) const;
+  // Of the statements in front of the loop `until`: those that the factors use, in order.
+  Stmts needed_by_factors(const loops::Body& body) const;
+
+  void print_item();
+  void print_rows_of_tile();
+  void print_columns(const std::function<void(int64_t vectors, const std::string& left)>& tile);
+  void print_tile(int64_t vectors, const std::string& left);
+  void print_products(int64_t vectors, const std::string& left);
+  void print_sum(size_t level, int64_t vectors, const std::string& left, Copies copies);
+  void print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies);
+  void print_product(int64_t vectors, const Copies& copies);
+  void print_epilogue(int64_t vectors, const std::string& left);
+  void print_row_part();
+  void print_row_start();
+  // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
+  bool by_pointer(const loops::Stmt& stmt) const;
+  void print_pointer(const loops::Stmt& load, int64_t row, const Values& values);
+
+  std::string row(const loops::Loop& loop, int64_t r) const { return str(loop.var, "_", r); }
+  std::string column(int64_t v) const { return str(columns_.var, "_", v); }
+  Substitution row_variables(int64_t r) const;
+  void decode_rows(const std::string& flat, const std::string& suffix);
+  std::string vector_type_of_sum() const;
+  std::string zero() const;
+
+  KernelPrinter& p_;
+  const loops::ContractionNest nest_;
+  const loops::Loop &columns_, &sum_;
+  const loops::Tile tile_;
+  const std::string rows_, width_;  // as C++: how many rows there are, how wide a tile is
+  std::vector<Values> row_values_;
+  std::map<std::string, loops::ValueId> checked_indices_;  // variables of check_index statements -> their results
+  std::map<std::pair<const loops::Stmt*, int64_t>, std::string> pointers_;  // load, row -> its pointer
+  int pointer_count_ = 0;
+};
+
+}  // namespace kiln::codegen

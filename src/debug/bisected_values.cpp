@@ -1,0 +1,182 @@
+// The values that a step computes: against the fp64 reference of its operators given the same inputs, or against its
+// own loops; and which operator is at fault.
+#include "debug/bisect_checks.h"
+#include "debug/bisected_call.h"
+#include "debug/step_copy.h"
+#include "debug/written_parts.h"
+#include "package/plan_builder.h"
+
+namespace kiln {
+
+// False: what it should be cannot be told.
+bool BisectedCall::check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
+  std::optional<Difference> first;
+  std::string first_value;
+  Truth first_truth;
+  for (const std::string& candidate : names_.candidates(buffer, step.loop_depth > 0)) {
+    // A custom operator's update of what it was given: nobody but its library can compute that.
+    if (const Node* node = truth_.producer(candidate); node && !node->op && node->target == step.name) {
+      names_.hold(step, buffer, candidate, value);
+      return false;
+    }
+    TruthRequest request{candidate, known_, symbols_of(step), 0};
+    std::optional<Truth> truth;
+    try {
+      truth = truth_.compute(request);
+    } catch (const Error&) {
+      continue;  // the reference refuses what the program itself would have refused
+    }
+    if (!truth || truth->fp64.sizes != value.sizes) continue;
+    if (complete(step, buffer) && blame_part(step, buffer, candidate, value, *truth)) return true;
+    if (partly_.count(buffer)) only_written(buffer, value, *truth);
+    auto difference = find_difference(value, truth->fp64, truth->nominal, options_.tolerance);
+    if (!difference) {
+      if (!partly_.count(buffer) || writers_left_[buffer] <= 0) names_.hold(step, buffer, candidate, value);
+      stored_[candidate] = value;
+      return true;
+    }
+    if (!first || (!names_.of_kernel(step, first_value) && names_.of_kernel(step, candidate)))
+      first = difference, first_value = candidate, first_truth = std::move(*truth);
+  }
+  if (!first) return false;
+  // On its way from one value of the graph to another: only its own loops can judge this step.
+  if (partly_.count(buffer) && writers_left_[buffer] > 0) return false;
+  stored_[first_value] = value;
+  // Of several outputs that are wrong the one that the others may have been computed from.
+  if (!wrong_ || truth_.order(first_value) < truth_.order(wrong_->value))
+    wrong_ = Wrong{buffer, first_value, *first, std::move(first_truth)};
+  return true;
+}
+
+// The last of several steps that write the buffer has done so.
+bool BisectedCall::complete(const kiln_step& step, const std::string& buffer) const {
+  const auto left = writers_left_.find(buffer);
+  return partly_.count(buffer) && step.loop_depth == 0 && left != writers_left_.end() && left->second == 0;
+}
+
+// Of a buffer that is complete and wrong: the step that gave the first wrong element its value, unless it is this
+// one.
+bool BisectedCall::blame_part(const kiln_step& step, const std::string& buffer, const std::string& value_name,
+                              const Tensor& value, const Truth& truth) {
+  const auto difference = find_difference(value, truth.fp64, truth.nominal, options_.tolerance);
+  if (!difference) return false;
+  int64_t linear = 0;
+  for (size_t d = 0; d < difference->index.size(); ++d) linear = linear * value.sizes[d] + difference->index[d];
+  const std::vector<Part>& parts = parts_[buffer];
+  size_t by = 0;
+  for (size_t p = 1; p < parts.size(); ++p)
+    if (parts[p].value.sizes != value.sizes || !same_bits(parts[p].value, parts[p - 1].value, linear)) by = p;
+  if (parts.empty() || parts[by].step == step.name) return false;
+  std::string text =
+      str("first divergence: kernel ", parts[by].step, " (step ", parts[by].number,
+          call_ > 1 ? str(", call ", call_) : "", ")\n  its part of ", buffer, " ", difference->text(),
+          "; expected: fp64 reference given the same inputs; seen when ", step.name, at(step), " had completed it");
+  KernelBlame found;
+  found.op = truth_.producer(value_name);
+  if (found.op) name_operator(found, text);
+  result_.difference = difference;
+  blame(FaultClass::kernel, step, buffer, text);
+  result_.text = text + "\n  the kernel:" + package_.origin_text(parts[by].number);
+  result_.step = parts[by].step;
+  return true;
+}
+
+// Where several steps write one buffer, each answers for the elements that it changed.
+// Before the last one they may also hold what the buffer is to be updated from.
+void BisectedCall::only_written(const std::string& buffer, const Tensor& value, Truth& truth) const {
+  const auto before = inputs_.find(buffer);
+  std::vector<Tensor> others;
+  const auto left = writers_left_.find(buffer);
+  if (left != writers_left_.end() && left->second > 0)
+    for (const auto& [name, tensor] : known_)
+      if (tensor.sizes == value.sizes && tensor.dtype == value.dtype) others.push_back(tensor);
+  const Tensor* was = before == inputs_.end() ? nullptr : &before->second;
+  for (Tensor* expected : {&truth.fp64, &truth.nominal}) *expected = with_unchanged(*expected, value, was, others);
+}
+
+void BisectedCall::blame_wrong(const kiln_step& step) {
+  KernelBlame found;
+  found.fault = FaultClass::kernel;
+  if (options_.inside)
+    found = blame_kernel({package_, truth_, step, inputs_, internal_, known_, stored_, wrong_->buffer, wrong_->truth,
+                          options_.tolerance, options_.rebuilt_source, options_.compiler, call_});
+  std::string text = str("first divergence: kernel ", step.name, at(step), "\n  output ", wrong_->buffer, " ",
+                         wrong_->difference.text(), "; expected: fp64 reference given the same inputs", found.notes);
+  name_operator(found, text);
+  result_.difference = wrong_->difference;
+  blame(found.fault, step, wrong_->buffer, text + "\n  the kernel:");
+}
+
+void BisectedCall::check_against_loops(const kiln_step& step) {
+  StepCopy copy(step, inputs_);
+  package_.steps().run(copy.step());
+  ++result_.against_loops;
+  for (const auto& [buffer, value] : outputs_) {
+    const auto difference = find_difference(value, copy.output(buffer), {}, options_.tolerance);
+    if (!difference) continue;
+    result_.difference = difference;
+    std::string notes;
+    const std::string name =
+        options_.inside ? first_differing_value(package_, step, inputs_, options_.tolerance, options_.compiler, notes)
+                        : "";
+    if (const Node* op = name.empty() ? nullptr : truth_.producer(name)) {
+      KernelBlame found;
+      found.op = op, found.method = "instrumented rebuild";
+      name_operator(found, notes);
+    }
+    return blame(FaultClass::code, step, buffer,
+                 str("first divergence: kernel ", step.name, at(step), "\n  output ", buffer, " ", difference->text(),
+                     "; expected: the kernel's own loops, interpreted on the same inputs", notes, "\n  the kernel:"));
+  }
+}
+
+// The step is known to end the process, never to end, or to write where it must not: what can be said without
+// running it.
+void BisectedCall::look_inside(const kiln_step& step) {
+  Truth most;  // of what it writes: the value that most of its operators are there for
+  const Node* near = nullptr;
+  for (size_t i = 0; i < step.arg_count; ++i) {
+    if (!(step.args[i].access & 2)) continue;
+    for (const std::string& candidate : names_.candidates(step.args[i].name, step.loop_depth > 0)) {
+      if (step.args[i].name == run_.suspect && !near) near = truth_.producer(candidate);
+      std::optional<Truth> truth;
+      try {
+        truth = truth_.compute({candidate, known_, symbols_of(step), 0});
+      } catch (const Error&) {
+        continue;  // the reference refuses what the program itself would have refused
+      }
+      if (truth && truth->nodes.size() > most.nodes.size()) most = std::move(*truth);
+    }
+  }
+  const std::string none;
+  const KernelBlame found =
+      blame_without_result({package_, truth_, step, inputs_, internal_, known_, stored_, none, most, options_.tolerance,
+                            options_.rebuilt_source, options_.compiler, call_},
+                           near);
+  std::string text = found.notes;
+  name_operator(found, text);
+  blame(found.fault, step, run_.suspect, text + "\n  the kernel:");
+}
+
+void BisectedCall::name_operator(const KernelBlame& found, std::string& text) {
+  const auto line_of = [](const Node& op) {
+    std::string line = str("operator ", op.target, " · value ", op.name);
+    if (op.origins.empty()) return line;
+    const std::string at = source_text(op.origins[0]);
+    return str(line, " · node ", op.origins[0].node, at.empty() ? "" : "\n  --> ", at);
+  };
+  if (const Node* op = found.op) {
+    if (!found.method.empty()) text += str("\n  first operator inside it (by the ", found.method, "):");
+    text += "\n  " + line_of(*op);
+    result_.op = op->target, result_.value = op->name, result_.method = found.method;
+    if (!op->origins.empty()) result_.node = op->origins[0].node;
+  } else if (!found.candidates.empty()) {
+    text += "\n  which operator inside it is uncertain; one of:";
+    for (const Node* candidate : found.candidates) {
+      text += "\n  " + line_of(*candidate);
+      result_.candidates.push_back(candidate->name);
+    }
+  }
+}
+
+}  // namespace kiln

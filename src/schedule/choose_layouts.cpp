@@ -1,0 +1,255 @@
+// Lays out what lies between the operators as the sums over products want it: the columns that are computed side by
+// side are neighbours in memory, and so are the terms that are summed first (channels last, where pictures are
+// concerned). What the user sees keeps its strides; temporaries that are read and written alike are laid out alike, and
+// the loops that write them run along their memory.
+#include <numeric>
+
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// That a dimension of a buffer should be its innermost one, and how much work says so.
+struct Wish {
+  BufferId buffer;
+  size_t dim;
+  double weight;
+};
+
+// The loops of a kernel that is one nest: parallel ones around sums.
+struct Nest {
+  std::vector<const Loop*> parallel, sums;
+  std::vector<const Stmt*> loads;
+  const Stmt* store = nullptr;
+};
+
+std::optional<Nest> nest_of(const Kernel& kernel) {
+  Nest nest;
+  for (const Body* body = &kernel.body;;) {
+    const Stmt* inner = nullptr;
+    for (const Stmt& stmt : *body) {
+      if (stmt.kind == StmtKind::loop && inner) return {};
+      if (stmt.kind == StmtKind::loop) inner = &stmt;
+      if (stmt.kind == StmtKind::load) nest.loads.push_back(&stmt);
+      if (stmt.kind == StmtKind::store && nest.store) return {};
+      if (stmt.kind == StmtKind::store) nest.store = &stmt;
+      if (stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::random) return {};
+    }
+    if (!inner) break;
+    const Loop& loop = *inner->loop;
+    if (loop.role == AxisRole::parallel && nest.sums.empty())
+      nest.parallel.push_back(&loop);
+    else if (loop.role == AxisRole::reduce)
+      nest.sums.push_back(&loop);
+    else
+      return {};
+    body = &loop.body;
+  }
+  if (!nest.store) return {};
+  return nest;
+}
+
+bool mentions_any(const Stmt& access, const std::string& var) {
+  return std::any_of(access.index.begin(), access.index.end(), [&](const Expr& e) { return mentions(e, var); });
+}
+
+class Layouts {
+ public:
+  Layouts(LoopProgram& program, Log& log) : program_(program), log_(log), class_of_(program.buffers.size()) {
+    std::iota(class_of_.begin(), class_of_.end(), 0);
+  }
+
+  bool run() {
+    pin();
+    for (Item& item : program_.block)
+      if (auto* kernel = std::get_if<Kernel>(&item.what)) {
+        wishes_of(*kernel);
+        relate(*kernel);
+      }
+    const std::set<BufferId> changed = choose();
+    if (changed.empty()) return false;
+    for (Item& item : program_.block)
+      if (auto* kernel = std::get_if<Kernel>(&item.what)) reorder_loops(*kernel, changed);
+    return true;
+  }
+
+ private:
+  const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
+
+  // What others than kernels of the main block touch stays as it is.
+  void pin() {
+    auto all = [&](const Item& item) {
+      const Accesses a = accesses(item);
+      pinned_.insert(a.reads.begin(), a.reads.end());
+      pinned_.insert(a.writes.begin(), a.writes.end());
+    };
+    for (const Item& item : program_.init) all(item);
+    for (const Item& item : program_.block)
+      if (!std::holds_alternative<Kernel>(item.what)) all(item);
+    for (const auto& output : program_.outputs)
+      if (const auto* id = std::get_if<BufferId>(&output.what)) pinned_.insert(*id);
+  }
+  bool free(BufferId id) const {
+    const Buffer& b = buffer(id);
+    if (b.role != BufferRole::temp || pinned_.count(id) || b.sizes.size() < 3 || !b.offset.is_constant(0)) return false;
+    Expr dense = 1;
+    for (size_t d = b.sizes.size(); d-- > 0;) {
+      if (!b.sizes[d].is_constant(1) && !(b.strides[d] == dense)) return false;
+      dense = dense * b.sizes[d];
+    }
+    return true;
+  }
+
+  // ---- Wishes
+  // -----------------------------------------------------------------------------------------------------------
+  bool fixed(BufferId id) const {
+    const Buffer& b = buffer(id);
+    return b.role == BufferRole::constant || b.role == BufferRole::derived;
+  }
+  static std::optional<size_t> dim_of(const Stmt& access, const std::string& var) {
+    for (size_t d = 0; d < access.index.size(); ++d)
+      if (access.index[d].is_symbol() && access.index[d].name() == var) return d;
+    return {};
+  }
+
+  // A sum over a window of a picture with weights: only there is another order of dimensions wanted.
+  void wishes_of(const Kernel& kernel) {
+    const auto nest = nest_of(kernel);
+    if (!nest || nest->sums.empty() || nest->sums.back()->reduce != ReduceOp::sum) return;
+    const Stmt *weight = nullptr, *input = nullptr;
+    for (const Stmt* load : nest->loads) {
+      const bool summed = std::any_of(nest->sums.begin(), nest->sums.end(),
+                                      [&](const Loop* sum) { return mentions_any(*load, sum->var); });
+      if (!summed) continue;
+      const Stmt*& to = fixed(load->buffer) ? weight : input;
+      if (to) return;
+      to = load;
+    }
+    if (!weight || !input || buffer(input->buffer).sizes.size() < 3) return;
+    double work = 1;
+    for (const auto* loops : {&nest->parallel, &nest->sums})
+      for (const Loop* loop : *loops) work *= std::max(1.0, estimate(loop->extent, program_));
+    // The axis that the weights vary with: the results' channels.
+    const Loop* channels = nullptr;
+    for (const Loop* loop : nest->parallel)
+      if (mentions_any(*weight, loop->var) &&
+          (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
+        channels = loop;
+    if (!channels || estimate(channels->extent, program_) < 8) return;
+    if (const auto d = dim_of(*nest->store, channels->var)) wishes_.push_back({nest->store->buffer, *d, work});
+    if (const auto d = dim_of(*input, channels->var)) wishes_.push_back({input->buffer, *d, work});  // one by one
+    for (const Loop* sum : nest->sums)
+      if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
+        wishes_.push_back({input->buffer, *d, work});
+  }
+
+  // ---- Buffers that are read and written alike
+  // -------------------------------------------------------------------------------
+  int find(int id) {
+    while (class_of_[static_cast<size_t>(id)] != id) id = class_of_[static_cast<size_t>(id)];
+    return id;
+  }
+  void relate(const Kernel& kernel) {
+    std::vector<const Stmt*> touching;
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      if ((stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) && free(stmt.buffer)) touching.push_back(&stmt);
+    });
+    for (const Stmt* a : touching)
+      for (const Stmt* b : touching) {
+        if (a->buffer >= b->buffer || a->index.size() != b->index.size()) continue;
+        // Index for index the same axis, a window's offset aside.
+        bool alike = true;
+        size_t varying = 0;
+        for (size_t d = 0; d < a->index.size(); ++d) {
+          std::set<std::string> x, y;
+          collect_symbols(a->index[d], x);
+          collect_symbols(b->index[d], y);
+          const bool share = std::any_of(x.begin(), x.end(), [&](const std::string& s) { return y.count(s) > 0; });
+          alike &= share || x.empty() || y.empty();
+          varying += share;
+        }
+        if (alike && varying > 0) class_of_[static_cast<size_t>(find(a->buffer))] = find(b->buffer);
+      }
+  }
+
+  std::set<BufferId> choose() {
+    std::map<int, std::map<size_t, double>> votes;
+    for (const Wish& wish : wishes_)
+      if (free(wish.buffer)) votes[find(wish.buffer)][wish.dim] += wish.weight;
+    std::set<BufferId> changed;
+    for (size_t i = 0; i < program_.buffers.size(); ++i) {
+      const auto id = static_cast<BufferId>(i);
+      if (!free(id)) continue;
+      const auto found = votes.find(find(id));
+      if (found == votes.end()) continue;
+      const size_t dim = std::max_element(found->second.begin(), found->second.end(), [](const auto& a, const auto& b) {
+                           return a.second < b.second;
+                         })->first;
+      if (make_innermost(program_.buffers[i], dim)) changed.insert(id);
+    }
+    return changed;
+  }
+
+  bool make_innermost(Buffer& b, size_t dim) {
+    if (dim + 1 >= b.sizes.size() || b.sizes[dim].is_constant(1)) return false;
+    Expr dense = b.sizes[dim];
+    b.strides[dim] = 1;
+    for (size_t d = b.sizes.size(); d-- > 0;) {
+      if (d == dim) continue;
+      b.strides[d] = dense;
+      dense = dense * b.sizes[d];
+    }
+    log_.add([&] {
+      return Decision{"lay out", b.name, "", "", str("dimension ", dim, " innermost, for the sums over products"),
+                      true,      ""};
+    });
+    return true;
+  }
+
+  // ---- Loops
+  // --------------------------------------------------------------------------------------------------------------
+  void reorder_loops(Kernel& kernel, const std::set<BufferId>& changed) {
+    std::vector<Loop*> chain;
+    for (Body* body = &kernel.body;
+         body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->role == AxisRole::parallel;
+         body = &body->front().loop->body)
+      chain.push_back(body->front().loop.get());
+    if (chain.size() < 2) return;
+    const Stmt* store = nullptr;
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store && changed.count(stmt.buffer)) store = &stmt;
+    });
+    if (!store) return;
+    for (const Loop* loop : chain)
+      for (const Loop* other : chain)
+        if (mentions(loop->extent, other->var)) return;
+    const RangeEnv env = kernel_ranges(kernel, program_);
+    const Expr address = address_of(*store, program_, env);
+    struct Axis {
+      std::string var;
+      Expr extent;
+      double distance;
+    };
+    std::vector<Axis> axes;
+    for (const Loop* loop : chain) {
+      const auto along = affine_in(address, loop->var);
+      if (!along) return;
+      axes.push_back({loop->var, loop->extent, estimate(along->coefficient, program_)});
+    }
+    std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.distance > b.distance; });
+    for (size_t i = 0; i < chain.size(); ++i) chain[i]->var = axes[i].var, chain[i]->extent = axes[i].extent;
+  }
+
+  LoopProgram& program_;
+  Log& log_;
+  std::vector<int> class_of_;
+  std::set<BufferId> pinned_;
+  std::vector<Wish> wishes_;
+};
+
+}  // namespace
+
+bool choose_layouts(LoopProgram& program, Log& log) { return Layouts(program, log).run(); }
+
+}  // namespace kiln::loops

@@ -1,0 +1,54 @@
+// Says into how many independent parts each kernel falls, and how many of them are worth waking a thread.
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr double worth_a_thread = 400000;  // statement-lanes, about 20 µs: below that waking a thread costs more
+constexpr double products_worth_a_thread = 600000;
+
+double work_of(const Body& body, const LoopProgram& program) {
+  double work = 0;
+  for (const Stmt& stmt : body) {
+    if (stmt.kind == StmtKind::loop)
+      work += std::max(1.0, estimate(stmt.loop->extent, program)) *
+              (work_of(stmt.loop->body, program) + work_of(stmt.loop->after, program) + 0.5);
+    else if (stmt.kind == StmtKind::op)
+      work += scalar_op_info(stmt.op).cost;
+    else if (stmt.kind != StmtKind::constant)
+      work += 1;
+  }
+  return work;
+}
+
+int64_t parts(double enough, double work) { return std::max<int64_t>(1, static_cast<int64_t>(enough / work)); }
+
+int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
+  const Tile& tile = kernel.schedule->tile;
+  if (tile.rows == 0) return parts(worth_a_thread, std::max(1.0, work_of(*item_loops(kernel).body, program)));
+  // An item costs its rows times columns times terms; where those are dynamic each is worth a thread.
+  const ContractionNest nest = contraction_nest(kernel);
+  const Expr columns = tile.beside ? Expr(tile.vectors * kernel.schedule->lanes) : nest.innermost_column().extent;
+  const Expr terms = nest.term_count();
+  if (!columns.is_constant() || !terms.is_constant()) return 1;
+  return parts(products_worth_a_thread, static_cast<double>(tile.rows * tile.high) *
+                                            static_cast<double>(std::max<int64_t>(1, columns.value())) *
+                                            static_cast<double>(std::max<int64_t>(1, terms.value())));
+}
+
+}  // namespace
+
+bool count_items(LoopProgram& program, Log&) {
+  auto each = [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!kernel) return;
+    kernel->schedule->items = item_count(*kernel);
+    kernel->schedule->grain = grain_of(*kernel, program);
+  };
+  for_each_item(program.init, each);
+  for_each_item(program.block, each);
+  return true;
+}
+
+}  // namespace kiln::loops

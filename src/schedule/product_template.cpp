@@ -1,0 +1,124 @@
+// The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+#include "schedule/template.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr double item_work = 400000;  // multiply-adds: more tiles are put into an item until it has so many
+
+double at_least_one(double x) { return std::max(1.0, x); }
+
+class Product : public Template {
+ public:
+  const char* name() const override { return "mm"; }
+
+  std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const override {
+    if (target.lanes == 1) return "scalar code has no vectors of columns";
+    const ContractionNest nest = contraction_nest(kernel);
+    const Loop& columns = nest.innermost_column();
+    if (estimate(columns.extent, program) < 8) return "fewer than 8 columns";
+    if (packed_load(kernel, program)) return "";
+    // Without neighbouring columns every load of the right factor would be gathered; summing in lanes is better then.
+    const RangeEnv env = kernel_ranges(kernel, program);
+    for (const ContractionNest::Sum& sum : nest.sums)
+      for (const Stmt* stmt : sum.right) {
+        if (stmt->kind != StmtKind::load) continue;
+        auto along = affine_in(address_of(*stmt, program, env), columns.var);
+        if (!along || !(along->coefficient.is_constant(1) || along->coefficient.is_constant(0)))
+          return str("columns of ", program.buffers[static_cast<size_t>(stmt->buffer)].name,
+                     " are not neighbours in memory");
+      }
+    return "";
+  }
+
+  std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program, const Tile& tile,
+                                 const Target& target) const override {
+    const Stmt* load = packed_load(kernel, program);
+    if (!load) return {};
+    const Contraction& names = *kernel.contraction;
+    return Packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes};
+  }
+
+  std::vector<Tile> candidates(const Kernel& kernel, const LoopProgram& program, const Target& target) const override {
+    const ContractionNest nest = contraction_nest(kernel);
+    const Expr rows = nest.row_count();
+    const auto most_rows = static_cast<int64_t>(rows.is_constant() ? std::max<int64_t>(1, rows.value()) : 64);
+    const double width = estimate(nest.innermost_column().extent, program);
+    std::vector<Tile> out;
+    for (int64_t vectors = 1; vectors <= 8; ++vectors) {
+      if (vectors > 1 && static_cast<double>((vectors - 1) * target.lanes) >= width) break;
+      // Accumulators, the columns' vectors, and one for the row's element.
+      const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
+      for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) out.push_back({high, vectors});
+    }
+    for (Tile& tile : out) spread(program, target, nest, tile);
+    return out;
+  }
+
+  // In cycles: two multiply-adds and two loads in each, every accumulator once in four; what an edge wastes counts.
+  double cost(const Kernel& kernel, const LoopProgram& program, const Target& target, const Tile& tile) const override {
+    const ContractionNest nest = contraction_nest(kernel);
+    const auto r = static_cast<double>(tile.rows), v = static_cast<double>(tile.vectors);
+    const double rows = at_least_one(estimate(nest.row_count(), program)),
+                 columns = at_least_one(estimate(nest.innermost_column().extent, program)),
+                 terms = at_least_one(estimate(nest.term_count(), program));
+    auto step = [](double high, double wide) { return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0}); };
+    const double width = v * target.lanes, whole = std::floor(columns / width),
+                 left = std::ceil((columns - whole * width) / target.lanes);
+    const double start = 20 + 3 * r;  // of a tile: addresses of its rows, its way through memory to the epilogue
+    return std::ceil(rows / r) *
+           (whole * (terms * step(r, v) + start + 3 * r * v) + left * (terms * step(r, 1) + start + 3 * r));
+  }
+
+ private:
+  // The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
+  static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {
+    const ContractionNest nest = contraction_nest(kernel);
+    const RangeEnv env = kernel_ranges(kernel, program);
+    const Loop& columns = nest.innermost_column();
+    const Stmt* load = nullptr;
+    for (const ContractionNest::Sum& sum : nest.sums)
+      for (const Stmt* stmt : sum.right)
+        if (stmt->kind == StmtKind::load && mentions(address_of(*stmt, program, env), columns.var)) {
+          if (load) return nullptr;
+          load = stmt;
+        }
+    if (!load || load->mask != no_value) return nullptr;
+    const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
+    const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+    if (!fixed || !columns.extent.is_constant()) return nullptr;
+    // Only columns and sums may appear: then the packed copy is the matrix itself.
+    std::set<std::string> symbols, known = {columns.var};
+    for (const ContractionNest::Sum& sum : nest.sums) {
+      if (!sum.stmt->loop->extent.is_constant()) return nullptr;
+      known.insert(sum.stmt->loop->var);
+    }
+    for (const Expr& e : load->index) collect_symbols(e, symbols);
+    for (const std::string& s : symbols)
+      if (!known.count(s)) return nullptr;
+    return load;
+  }
+
+  // Into items: columns beside one another where no row is needed whole, and enough tiles below one another.
+  static void spread(const LoopProgram& program, const Target& target, const ContractionNest& nest, Tile& tile) {
+    tile.beside = !nest.whole_rows();
+    const double columns = at_least_one(estimate(nest.innermost_column().extent, program)),
+                 terms = at_least_one(estimate(nest.term_count(), program)),
+                 tiles = std::ceil(at_least_one(estimate(nest.row_count(), program)) / static_cast<double>(tile.rows));
+    const double wide = tile.beside ? std::min(columns, static_cast<double>(tile.vectors * target.lanes)) : columns;
+    const double work = static_cast<double>(tile.rows) * wide * terms;
+    tile.high = static_cast<int64_t>(std::clamp(std::floor(item_work / work), 1.0, tiles));
+  }
+};
+
+}  // namespace
+
+const std::vector<const Template*>& templates() {
+  static const Product product;
+  static const std::vector<const Template*> list = {&product};
+  return list;
+}
+
+}  // namespace kiln::loops

@@ -1,0 +1,37 @@
+// Templates: ways to run a contraction. Each answers whether it takes a kernel (and why not), lists the schedules that
+// it could run it with on a target, says what each would cost, and how an operand would have to lie in memory. The
+// scheduler takes the cheapest; nothing else knows them.
+#pragma once
+#include "loops/loops.h"
+#include "schedule/target.h"
+
+namespace kiln::loops {
+
+// A constant operand laid out anew, once, when the weights are loaded: in panels of so many columns, of which each
+// holds its rows one after the other, as a tile reads them.
+struct Packing {
+  const Stmt* load = nullptr;      // of the operand, in the sum's body
+  std::vector<std::string> terms;  // variables of the sums, outermost first
+  std::string columns;             // variable of the columns
+  int64_t panel = 0;               // columns in a panel
+};
+
+class Template {
+ public:
+  virtual ~Template() = default;
+  virtual const char* name() const = 0;
+
+  // The empty text, or why not. What is refused for its layout only may be taken once it is packed.
+  virtual std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const = 0;
+  virtual std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program, const Tile& tile,
+                                         const Target& target) const = 0;
+  virtual std::vector<Tile> candidates(const Kernel& kernel, const LoopProgram& program,
+                                       const Target& target) const = 0;
+  // In multiply-adds of a vector, so that candidates can be compared.
+  virtual double cost(const Kernel& kernel, const LoopProgram& program, const Target& target,
+                      const Tile& tile) const = 0;
+};
+
+const std::vector<const Template*>& templates();
+
+}  // namespace kiln::loops
