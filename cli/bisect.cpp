@@ -45,12 +45,14 @@ Command bisect_command() {
       "Needs the debug section of the package, or its sidecar PKG.debug beside it; not the model. Exit code 1 when "
       "something differs.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false,
+       FileUse::read},
       {"--rtol", "", "R", "relative tolerance; default: the dtype's, and what rounding explains", false},
       {"--atol", "", "A", "absolute tolerance", false},
       {"--calls", "", "N", "calls on one instance, 2 by default", false},
       {"--hang", "", "S", "seconds after which a single step is taken to hang, 60 by default", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
+       FileUse::read},
   };
   spec.examples = {"kiln bisect model.kiln.pt2", "kiln bisect model.kiln.pt2 --inputs failing.pt --rtol 1e-3"};
   return {spec, run_bisect};

@@ -79,7 +79,7 @@ CaseResult check_watched(const std::string& path, const CaseOptions& options) {
   if (result.code.empty())
     dump.wrong_results();
   else
-    dump.failed();
+    dump.failed(result.code);
   return result;
 }
 
@@ -106,7 +106,6 @@ int check(const ParsedOptions& options) {
   check_options.run_case = [&](const std::string& path) { return check_watched(path, one_case); };
   check_options.keep_output = wants_output(settings);
   const auto json = options.value("--json");
-  if (json) check_output_folder(*json);
   const std::string json_place = json ? output_path(*json) : "";
   ProgressLine line;
   int failed = 0;
@@ -160,8 +159,8 @@ Command check_command() {
       {"--timeout", "", "S", "seconds after which a case is killed and failed (default: 120)", false},
       {"--rtol", "", "R", "relative tolerance for floats, over those of case and dtype", false},
       {"--atol", "", "A", "absolute tolerance for floats, over those of case and dtype", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
-      {"--json", "", "F", "writes everything about every case to this file", false},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
+      {"--json", "", "F", "writes everything about every case to this file", false, FileUse::written},
   };
   spec.examples = {"kiln check tests/cases --jobs 4", "kiln check model.pt2 --backend loops",
                    "kiln check cases/ops/add --rtol 1e-4 --json result.json"};

@@ -27,9 +27,8 @@ Command minify_command();
 
 Command settings_command();
 
-// A file that a command will write: its folder must be there, and it must be no folder itself. Throws K0191, before any
-// work.
-void check_output_folder(const std::string& path);
+// A pass that the command line names must exist: a typo would print nothing.
+void check_pass_name(const std::string& name);
 
 // Kiln, ABI, C++ compiler found, CPU features, NVRTC and driver if present.
 std::string version_text();

@@ -25,6 +25,10 @@ expect own-usage 2 err '^  usage: kiln run PKG' -- run
 expect help-command 0 out '^usage: kiln run PKG' -- help run
 expect help-unknown 2 err "error\[K0190\].*nearest is 'run'" -- help rnu
 expect far-command 2 err "there is no command 'xyzzyx'$" -- xyzzyx
+version_lines_are_current() { "$kiln" --version | head -2 | while read -r line; do grep -qxF "$line" "$source_dir/docs/commands.md" || return 1; done; }
+require version-in-the-document version_lines_are_current
+expect config-without-value 2 err "error\[K0190\]: --config takes KEY=VALUE, not 'nan_asserts'" -- run x --config nan_asserts
+expect sort-column 2 err 'error\[K0190\]: there is no column "foo" to sort by' -- profile x --sort-by foo
 expect bad-number 2 err '--jobs takes a whole number' -- check x --jobs many
 expect bad-backend 2 err '--backend takes compiled, loops or interpret' -- check "$source_dir" --backend fast
 
@@ -47,6 +51,14 @@ for assignment in cpp.threads=0 cpp.threads=-5 cpp.simdlen=7 check_inputs=2 aot_
   expect "bad-$assignment" 1 err 'error\[K0142\]' -- compile x --config "$assignment"
 done
 
+# ---- what is given and does nothing is said
+for assignment in aot_inductor.filtered_kernel_names=x intermediate_value_dir=x intermediate_value_style=table fault_values=0 TORCH_LOGS_OUT=x aot_inductor.repro_level=1; do
+  expect "idle-${assignment%%=*}" 1 err "note: setting ${assignment%%=*} does nothing without" -- inspect x --config "$assignment"
+done
+KILN_NO_SUCH_THING=1 expect unknown-variable 1 err 'note: environment variable KILN_NO_SUCH_THING is no setting of Kiln' -- inspect x
+expect metadata-no-object 1 err 'error\[K0142\]: aot_inductor.metadata is a JSON object' -- compile "$source_dir/tests/cases/mlp/model.pt2" -o "$work/x.pt2" --config 'aot_inductor.metadata=[1]'
+expect metadata-no-json 1 err 'error\[K0142\]: aot_inductor.metadata is a JSON object' -- compile "$source_dir/tests/cases/mlp/model.pt2" -o "$work/x.pt2" --config 'aot_inductor.metadata=author'
+
 # ---- files that are not there or not what they should be
 expect missing-model 1 err 'error\[K01[0-9][0-9]\]: .*nothing-here.pt2' -- compile "$work/nothing-here.pt2"
 echo "not a zip" >"$work/bad.pt2"
@@ -67,6 +79,7 @@ model=$cases/mlp/model.pt2
 if [[ -f $model ]]; then
   expect inspect-model 0 out '^symbols' -- inspect "$model"
   expect inspect-after 0 out '^graph main' -- inspect "$model" --after decompose
+  expect inspect-after-unknown 2 err "nearest is 'functionalize'" -- inspect "$model" --after functionalise
   expect interpret 0 out '^output 0: float32\[' -- interpret "$model"
   expect interpret-fp64 0 out '^output 0: float64\[' -- interpret "$model" --fp64
   expect dump 0 out '^# after functionalize' -- compile "$model" --dump-after all
@@ -75,6 +88,20 @@ if [[ -f $model ]]; then
   require package-path-is-last last_line_is "$work/out" "$work/mlp.kiln.pt2"
   require no-progress-without-a-terminal is_empty "$work/err"
   require package-exists test -s "$work/mlp.kiln.pt2"
+  expect generic 0 out 'kernel' -- compile "$model" -o "$work/generic.pt2" --target generic
+  expect generic-runs 0 out '^output 0: float32' -- run "$work/generic.pt2"
+  expect fault-meets-nothing 0 err 'note: the fault to inject met no operator: the program has no cos' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=crash:cos
+  expect fault-meets-nothing-loops 0 err 'note: the fault to inject met no operator' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=accuracy:cos
+  expect fault-meets-something 0 out kernel -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=accuracy:relu
+  require no-note-of-a-fault not grep -q 'met no operator' "$work/err"
+  expect strip 0 out kernel -- compile "$model" -o "$work/s.pt2" --strip-debug
+  expect debug-is-recognised 1 err 'K0162.*is the debug section of a package of Kiln.*give the package itself' -- inspect "$work/s.pt2.debug"
+  expect debug-to-run 1 err 'K0520.*is the debug section of a package of Kiln' -- run "$work/s.pt2.debug"
+  expect interpret-notes 0 err 'note: setting nan_asserts does nothing here: the reference interpreter runs no kernels' -- interpret "$model" --config nan_asserts=1
+  expect no-trace-once 0 err 'no trace: ' -- run "$work/mlp.kiln.pt2" --config TORCH_TRACE=/proc/none
+  require no-trace-said-once test "$(grep -c 'no trace: ' "$work/err")" = 1
+  expect dump-of-inputs 1 err 'Nothing to minify: K0616 is about the inputs' -- run "$work/mlp.kiln.pt2" --inputs "$cases/mlp/bad_inputs_0.pt" --config aot_inductor.dump_aoti_minifier=1 --config debug_dir_root="$work/refused"
+  require no-launcher-for-inputs not compgen -G "$work/refused/run_*/minifier/*.py"
   expect model-to-run 1 err 'K0520.*exported program.*kiln compile .*model.pt2' -- run "$model"
   expect package-to-compile 1 err 'K0162.*package of Kiln.*kiln run .*mlp.kiln.pt2' -- compile "$work/mlp.kiln.pt2"
   expect package-to-interpret 1 err 'K0162.*package of Kiln' -- interpret "$work/mlp.kiln.pt2"

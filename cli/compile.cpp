@@ -6,20 +6,12 @@
 #include "command.h"
 #include "console.h"
 #include "minify/dump.h"
+#include "output_files.h"
 #include "pt2/reader.h"
 #include "trace/compile_observer.h"
 
 namespace kiln::cli {
 namespace {
-
-// The passes named by --dump-after, --stop-after and the configuration must exist: a typo would print nothing.
-void check_pass_name(const std::string& name) {
-  try {
-    require_pass(name);
-  } catch (const Error& error) {
-    throw UsageError(error.message());
-  }
-}
 
 // --dump-after and --stop-after, or the keys of the same names.
 std::string pass_asked_for(const ParsedOptions& options, const Settings& settings, const char* option,
@@ -96,7 +88,8 @@ int compile_model(const ParsedOptions& options) {
   if (options.has("--generate") && options.has("--output"))
     throw UsageError("--generate makes no package: leave out --output");
   const std::string package = options.value_or("--output", default_package_path(model));
-  check_output_folder(package);
+  check_output_file(package, options);
+  if (compile_options.strip_debug) check_output_file(package + ".debug", options);
   const std::string place = output_path(package);
   compile_options.note = [&](const std::string& note) {
     line.clear();
@@ -112,8 +105,8 @@ int compile_model(const ParsedOptions& options) {
   CompileReport report;
   try {
     report = compile(model, place, compile_options);
-  } catch (const Error&) {
-    dump.failed();
+  } catch (const Error& error) {
+    dump.failed(error.code());
     throw;
   }
   line.clear();
@@ -146,12 +139,13 @@ Command compile_command() {
       "last "
       "line printed.";
   spec.options = {
-      {"--output", "-o", "PKG", "the package (default: MODEL.kiln.pt2)", false},
+      {"--output", "-o", "PKG", "the package (default: MODEL.kiln.pt2)", false, FileUse::written},
       {"--device", "", "D", "cpu or cuda (default: where the model was exported); another one moves the program there",
        false},
       {"--target", "", "T,…",
        "feature levels to make code for, e.g. x86-64-v3,x86-64-v4 (default: this machine's best)", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true,
+       FileUse::read},
       {"--strip-debug", "", "", "puts the debug section into PKG.debug", false},
       {"--debug", "", "", "writes the debug directory (torch_compile_debug/…)", false},
       {"--generate", "", "DIR",

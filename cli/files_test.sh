@@ -35,6 +35,82 @@ expect run-stdout 0 err '^output 0' -- run m.pt2 -o stdout
 cp out out.pt
 expect outputs-from-stdout 1 err 'Error: input_handles' -- run m.pt2 --inputs out.pt
 
+# ---- no command writes to what it reads, by whatever name
+mkdir inputs traced
+cp "$model" inputs/model.pt2
+cp m.pt2 inputs/package.pt2
+cp "$source_dir/tests/cases/mlp/inputs_0.pt" inputs/inputs_0.pt
+cp "$source_dir/tests/cases/mlp/expected_0.pt" inputs/expected_0.pt
+ln -s inputs/model.pt2 soft.pt2
+ln inputs/package.pt2 hard.json
+"$kiln" run m.pt2 --config TORCH_TRACE=traced >/dev/null 2>&1
+trace=$(echo traced/*.jsonl)
+sums() { cat inputs/* "$trace" | cksum; }
+before=$(sums)
+for arguments in "compile inputs/model.pt2 -o inputs/model.pt2" "compile inputs/model.pt2 -o soft.pt2" "compile soft.pt2 -o inputs/../inputs/model.pt2" \
+  "run inputs/package.pt2 --inputs inputs/inputs_0.pt -o inputs/inputs_0.pt" "interpret inputs/model.pt2 --inputs inputs/inputs_0.pt -o inputs/inputs_0.pt" \
+  "profile inputs/package.pt2 --json inputs/package.pt2" "profile inputs/package.pt2 --trace inputs/package.pt2" "profile inputs/package.pt2 --trace hard.json" \
+  "check inputs/model.pt2 --json inputs/model.pt2" "check inputs --json inputs/inputs_0.pt" "inspect inputs/model.pt2 --write inputs/model.pt2" \
+  "report traced -o $trace"; do
+  # shellcheck disable=SC2086
+  expect "an-input-stays: $arguments" 1 err 'error\[K0193\]: .*writing there would destroy it' -- $arguments
+  require "untouched-by: $arguments" test "$before" = "$(sums)"
+done
+expect two-outputs-in-one 2 err 'named by two options' -- profile m.pt2 --json one.json --trace one.json
+expect an-earlier-output-is-replaced 0 out '1 passed' -- check inputs/model.pt2 --backend interpret --json inputs/result.json
+expect an-earlier-output-is-replaced-again 0 out '1 passed' -- check inputs/model.pt2 --backend interpret --json inputs/result.json
+rm inputs/result.json
+
+# ---- a folder that is not there is said before any work, in the same words everywhere
+for arguments in "compile $model -o none/x.pt2" "run m.pt2 -o none/y.pt" "interpret $model -o none/y.pt" "profile m.pt2 --trace none/x.json" \
+  "profile m.pt2 --json none/x.json" "check $model --json none/x.json" "inspect $model --write none/x.pt2" "report traced -o none/r.html"; do
+  # shellcheck disable=SC2086
+  expect "no-folder: $arguments" 1 err 'error\[K0191\]: there is no directory none' -- $arguments
+  require "nothing-done: $arguments" is_empty out
+done
+
+# ---- the minifier replaces its own files only
+mkdir -p minify/mine minify/input
+cp "$model" minify/input/repro.pt2
+echo "mine" | tee minify/mine/repro.py >minify/mine/repro.sh
+fault="--config inject_fault_TESTING_ONLY=compile_error:relu"
+(cd minify/mine && "$kiln" minify "$model" $fault --save-dir "$work/minify/a" >../out 2>&1)
+require minify-keeps-my-files grep -qx mine minify/mine/repro.py
+require minify-says-its-name grep -q 'Wrote minimal repro out to repro_1.py' minify/out
+require minify-repro-runs grep -q "exported_program = 'repro_1.pt2'" minify/mine/repro_1.py
+(cd minify/mine && rm repro.py repro.sh && "$kiln" minify "$model" $fault --save-dir "$work/minify/b" >../out 2>&1)
+require minify-first-name grep -q 'Wrote minimal repro out to repro.py' minify/out
+(cd minify/mine && "$kiln" minify "$model" $fault --save-dir "$work/minify/c" >../out 2>&1)
+require minify-replaces-its-own grep -q 'Wrote minimal repro out to repro.py' minify/out
+(cd minify/input && "$kiln" minify repro.pt2 $fault --save-dir "$work/minify/d" >../out 2>&1)
+require minify-keeps-its-input cmp -s "$model" minify/input/repro.pt2
+require minify-input-name grep -q 'Wrote minimal repro out to repro_1.py' minify/out
+
+# ---- the programs of docs/embedding.md, built as it says
+mkdir -p embedding/kiln
+ln -s "$source_dir/include" embedding/kiln/include
+ln -s "$(dirname "$runtime")" embedding/kiln/lib
+cp m.pt2 embedding/model.kiln.pt2
+block() { awk -v begin="\`\`\`$1" '$0 == begin && !done {inside = 1; next} $0 == "```" {if (inside) done = 1; inside = 0} inside' "$source_dir/docs/embedding.md"; }
+block cpp >embedding/program.cpp
+block c >embedding/program.c
+block sh >embedding/build.sh
+require embedding-has-two-commands test "$(grep -c lkiln_runtime embedding/build.sh)" = 2
+while read -r build; do
+  require "builds: $build" env -C embedding KILN="$work/embedding/kiln" bash -c "$build"
+  require "runs: $build" env -C embedding ./program
+done <embedding/build.sh >embedding/out
+require embedding-prints test "$(grep -c '^0\.' embedding/out)" = 2
+
+# ---- what bisect could compare with nothing has its name
+custom=$(dirname "$runtime")/libkiln_example_custom_ops.so
+if [[ -f $custom ]]; then
+  expect compile-custom 0 out kernel -- compile "$source_dir/tests/cases/custom_op/model.pt2" -o custom.pt2 --custom-op-lib "$custom"
+  expect bisect-custom 0 out '^not compared with anything, for want of a reference: mylib\.' -- bisect custom.pt2
+fi
+expect bisect-plain 0 out '^no divergence' -- bisect m.pt2
+require bisect-names-nothing-else not grep -q 'not compared' out
+
 # ---- the standard output
 for command in "--help" "--version" "passes" "run --help" "inspect m.pt2" "run m.pt2" "interpret $model" "check $model --backend interpret" "cache stat"; do
   ran=$((ran + 1))

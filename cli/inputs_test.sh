@@ -42,9 +42,66 @@ expect constant 1 err 'unmatched value, expected: 1\.5' -- run "$work/nested.kil
 expect bisect 0 out '.' -- bisect "$work/nested.kiln.pt2" --inputs "$files/arguments.pt"
 expect profile 0 out '.' -- profile "$work/nested.kiln.pt2" --inputs "$files/names.npz" --runs 1
 
-# A case's inputs are lists: names there are not silently taken by position.
-cp -r "$source_dir/tests/cases/mlp" "$work/case"
-cp "$files/names.pt" "$work/case/inputs_0.pt"
-expect case-with-names 1 out 'is a dictionary; a case has flat lists' -- check "$work/case" --backend interpret
+# A case takes the same forms, and the outputs that `run -o` writes; names are never taken by position.
+mkdir "$work/case"
+cp "$model" "$work/case/model.pt2"
+cp "$work/expected.pt" "$work/case/expected_0.pt"
+for file in flat.pt names.pt arguments.pt args_and_kwargs.pt; do
+  cp "$files/$file" "$work/case/inputs_0.pt"
+  expect "case-$file" 0 out '1 passed' -- check "$work/case" --backend interpret
+done
+cp "$files/bad_name.pt" "$work/case/bad_inputs_0.pt"
+cp "$files/bad_form.pt" "$work/case/bad_inputs_1.pt"
+expect case-refused-by-name 0 out '1 passed' -- check "$work/case" --backend interpret
+cp "$files/bad_name.pt" "$work/case/inputs_0.pt"
+expect case-with-bad-names 1 out "K0155.*no input 'prats_left'" -- check "$work/case" --backend interpret
+keyed=$source_dir/tests/docs/keyed.pt2
+mkdir "$work/keyed"
+cp "$keyed" "$work/keyed/model.pt2"
+expect keyed-compile 0 out kernel -- compile "$keyed" -o "$work/keyed.kiln.pt2"
+expect keyed-run 0 out 'last_hidden_state' -- run "$work/keyed.kiln.pt2" -o "$work/keyed/expected_0.pt"
+unzip -p "$work/keyed.kiln.pt2" '*/data/sample_inputs/*.pt' >"$work/keyed/inputs_0.pt"
+expect keyed-case 0 out '1 passed' -- check "$work/keyed" --backend compiled
+cp "$work/keyed/inputs_0.pt" "$work/keyed/expected_0.pt"
+expect keyed-case-notices 1 out 'FAIL' -- check "$work/keyed" --backend interpret
+
+# Outputs that are constants come as what they are, through a package too; fields of a dataclass have their names.
+expect outputs-compile 0 out kernel -- compile "$files/outputs.pt2" -o "$work/outputs.kiln.pt2"
+for command in "run $work/outputs.kiln.pt2" "interpret $files/outputs.pt2"; do
+  # shellcheck disable=SC2086
+  expect "outputs-of-$command" 0 out '^output 0 result\.logits: float32' -- $command -o "$work/outputs.pt"
+  for line in 'result.loss: float32' 'mode: "hello"' 'count: 3' 'rate: 2.5' 'flag: True' 'nothing: None'; do
+    require "outputs-have-$line" grep -q "^output [1-6] $line" "$work/out"
+  done
+  require "text-in-the-file-of-$command" grep -aq hello "$work/outputs.pt"
+done
+expect outputs-inspect 0 out 'mode  *always "hello"' -- inspect "$work/outputs.kiln.pt2"
+expect outputs-text-npz 1 err 'K0152.*text' -- run "$work/outputs.kiln.pt2" -o "$work/y.npz"
+require outputs-before-the-run is_empty "$work/out"
+expect outputs-check 0 out '1 passed' -- check "$files/outputs.pt2"
+
+# nan_asserts looks at values of the program: what attention takes out again is none, what the program itself hides is.
+expect masked-compile 0 out kernel -- compile "$files/masked.pt2" -o "$work/masked.kiln.pt2"
+expect masked-row 0 out '^output 0' -- run "$work/masked.kiln.pt2" --config nan_asserts=1
+expect divides-compile 0 out kernel -- compile "$files/divides.pt2" -o "$work/divides.kiln.pt2"
+expect divides 1 err 'K0637.*argument div holds nan at \[1, 0\]' -- run "$work/divides.kiln.pt2" --config nan_asserts=1
+require culprit-first test "$(grep -m1 -A1 -e '-->' "$work/err" | grep -c 'operator aten.div')" = 1
+
+# A case that lacks what an input must be after the call says that, and nothing false about the program.
+cp -r "$source_dir/tests/cases/mutated_input" "$work/lacks"
+rm "$work"/lacks/mutated_*.pt
+expect mutated-is-missing 1 out 'was changed by the call, as the program says; the case lacks a mutated_<i>.pt' -- check "$work/lacks" --backend interpret
+
+# What a file of outputs cannot hold is said before the work.
+expect npy-of-several 1 err 'K0152.*holds one tensor' -- run "$work/keyed.kiln.pt2" -o "$work/y.npy"
+require npy-before-the-run is_empty "$work/out"
+expect npy-of-several-interpreted 1 err 'K0152.*holds one tensor' -- interpret "$keyed" -o "$work/y.npy"
+require npy-before-the-interpreter is_empty "$work/out"
+
+# An old file of torch.save is named as what it is.
+printf '\200\002\212\012l\374\234F\371 j\250P\031.\200\002M\351\003.' >"$work/old.pt"
+expect old-file 1 err 'K0151.*old format of torch.save' -- run "$work/nested.kiln.pt2" --inputs "$work/old.pt"
+echo "no tensors" >"$work/text.pt"
+expect no-file-of-torch 1 err 'K0151.*not written by torch.save' -- run "$work/nested.kiln.pt2" --inputs "$work/text.pt"
 
 finish

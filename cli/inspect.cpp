@@ -22,6 +22,7 @@ int inspect(const ParsedOptions& options) {
     fputs(inspect_file(options.positional[0]).c_str(), stdout);
     return 0;
   }
+  if (pass) check_pass_name(*pass);
   Program program = read_pt2(options.positional[0]);
   if (pass) program = program_after(program, *pass);
   if (written) write_pt2(program, *written, program.sample_inputs, read_extra_files(options.positional[0]));
@@ -41,7 +42,8 @@ Command inspect_command() {
       "Of a model: inputs, outputs, symbols with ranges, guards with reasons, weights, graph. Of a package also the "
       "steps of "
       "a run with the operators and source lines that each kernel comes from.";
-  spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path"},
+  spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path", false,
+                   FileUse::written},
                   {"--after", "", "PASS", "the graph as it is after this pass over it (kiln passes lists them)"},
                   {"--verify", "", "",
                    "reads every byte of a model, a package or its .debug file against its checksums; exit code 1 when "

@@ -12,8 +12,39 @@
 namespace kiln::cli {
 namespace {
 
+// A value of the kind and element type of each output, without elements.
+std::vector<Datum> output_stand_ins(const Program& program, bool fp64) {
+  std::vector<Datum> out;
+  for (size_t i = 0; i < program.graph.outputs.size(); ++i) {
+    const OutputKind kind = i < program.output_specs.size() ? program.output_specs[i].kind : OutputKind::user;
+    if (kind != OutputKind::user && kind != OutputKind::loss) continue;
+    const Argument& output = program.graph.outputs[i];
+    const Value* value = output.is_value() ? output.as_value() : nullptr;
+    const bool wide = fp64 && value && value->kind == ValueKind::tensor && is_float(value->type.dtype);
+    if (value && value->kind == ValueKind::tensor)
+      out.push_back({Tensor::empty(wide ? DType::f64 : value->type.dtype, {0})});
+    else if (output.is_none() || (value && value->kind == ValueKind::none))
+      out.emplace_back();
+    else if (const auto* text = std::get_if<std::string>(&output.value))
+      out.push_back({*text});
+    else
+      out.push_back({Scalar(int64_t{0})});
+  }
+  return out;
+}
+
+// Nothing that is given stays silently without effect: here nothing is compiled and no kernel runs.
+void note_settings_of_kernels(const Settings& settings) {
+  for (const Setting& setting : settings_table()) {
+    const bool off = settings.text(setting) == Settings(Phase::both).text(setting);
+    if (setting.phase != Phase::run || setting.use != SettingUse::acts || off) continue;
+    fprintf(stderr, "note: setting %s does nothing here: the reference interpreter runs no kernels (%s)\n", setting.key,
+            setting.meaning);
+  }
+}
+
 int interpret(const ParsedOptions& options) {
-  settings_of(options, Phase::both);
+  note_settings_of_kernels(settings_of(options, Phase::both));
   check_output_option(options);
   Program program = read_pt2(options.positional[0]);
   const bool moved = exported_device(program) != DeviceType::cpu;
@@ -21,6 +52,7 @@ int interpret(const ParsedOptions& options) {
     fprintf(stderr, "note: the model was exported on cuda; the reference interpreter computes on the CPU\n");
     program = moved_to_cpu(program);
   }
+  check_output_fits(output_stand_ins(program, options.has("--fp64")), output_keys(program.out_spec), options);
   ExecutableOptions executable;
   executable.backend = Backend::interpret;
   executable.fp64 = options.has("--fp64");
@@ -42,10 +74,11 @@ Command interpret_command() {
   spec.summary = "runs a model in the reference interpreter, operator by operator";
   spec.details = "Slow and simple: what every other way of running is compared with. Nothing is compiled.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
-      {"--output", "-o", "OUT", "writes the outputs to this file", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false,
+       FileUse::read},
+      {"--output", "-o", "OUT", "writes the outputs to this file", false, FileUse::written},
       {"--fp64", "", "", "computes all floats as float64; explicit casts keep their meaning", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
   };
   spec.examples = {"kiln interpret model.pt2", "kiln interpret model.pt2 --fp64 -o exact.pt"};
   return {spec, interpret};

@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "command.h"
 #include "console.h"
+#include "output_files.h"
 
 namespace kiln::cli {
 namespace {
@@ -76,7 +77,10 @@ int dispatch(const std::vector<std::string>& args) {
   const Command* command = find_command(all, name);
   if (!command) unknown_command(name);
   const ParsedOptions options = parse_options(command->spec, {args.begin() + 1, args.end()});
-  if (!options.has("--help")) return command->run(options);
+  if (!options.has("--help")) {
+    check_output_options(command->spec, options);
+    return command->run(options);
+  }
   fputs(command_help(command->spec).c_str(), stdout);
   return 0;
 }

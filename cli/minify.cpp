@@ -40,6 +40,7 @@ minify::MinifyOptions minify_options(const ParsedOptions& options, const Setting
   out.timeout_seconds = options.number("--timeout", 0.001).value_or(out.timeout_seconds);
   out.custom_op_libs = options.values("--custom-op-lib");
   out.settings = &settings;
+  out.inputs = options.input_files;
   return out;
 }
 
@@ -99,7 +100,8 @@ Command minify_command() {
       "the current directory, checkpoints in a debug directory or --save-dir. Ctrl-C leaves the best repro so far. "
       "docs/minifier.md shows it step by step.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs of the failing call (default: the model's sample inputs)", false},
+      {"--inputs", "", "F", "the inputs of the failing call (default: the model's sample inputs)", false,
+       FileUse::read},
       {"--accuracy", "", "", "compares the results with the reference; a value that fp64 shows to be rounding is right",
        false},
       {"--rtol", "", "R", "relative tolerance for floats, over the dtype's", false},
@@ -112,7 +114,7 @@ Command minify_command() {
       {"--jobs", "-j", "N", "candidates at a time (default: one per processor)", false},
       {"--timeout", "", "S", "seconds for the first compile, and for a comparison with the reference (default: 600)",
        false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
   };
   spec.examples = {"kiln minify model.pt2", "kiln minify model.pt2 --inputs failing.pt --accuracy --rtol 1e-3",
                    "kiln minify model.pt2 --config cpp.inject_relu_bug_TESTING_ONLY=compile_error"};

@@ -139,6 +139,10 @@ ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::s
       throw UsageError(str(option.name, " needs a value: ", option.name, " ", option.value));
     }
   }
+  parsed.input_files = parsed.positional;
+  for (const OptionSpec& option : command.options)
+    for (const std::string& path : parsed.values(option.name))
+      if (option.file == FileUse::read) parsed.input_files.push_back(path);
   if (parsed.has("--help")) return parsed;
   if (parsed.positional.size() < command.least)
     throw UsageError(str("'kiln ", command.name, "' needs ", command.positional));

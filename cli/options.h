@@ -14,12 +14,15 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
+enum class FileUse { none, read, written };
+
 struct OptionSpec {
   std::string name;        // "--device"
   std::string short_name;  // "-o"; may be empty
   std::string value;       // how the help calls its value: "PKG"; empty: the option is a flag
   std::string help;
   bool repeatable = false;
+  FileUse file = FileUse::none;  // whether the value names a file (or directory), and what is done with it
 };
 
 struct CommandSpec {
@@ -38,6 +41,7 @@ const std::vector<OptionSpec>& shared_options();
 class ParsedOptions {
  public:
   std::vector<std::string> positional;
+  std::vector<std::string> input_files;  // what the command line names to be read: positional arguments, options
   bool has(const std::string& name) const { return given_.count(name) > 0; }
   std::optional<std::string> value(const std::string& name) const;
   std::string value_or(const std::string& name, const std::string& otherwise) const;

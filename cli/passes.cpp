@@ -1,5 +1,6 @@
 #include <cstdio>
 
+#include "base/error.h"
 #include "command.h"
 #include "driver/pipeline.h"
 
@@ -17,6 +18,14 @@ int print_passes(const ParsedOptions&) {
 }
 
 }  // namespace
+
+void check_pass_name(const std::string& name) {
+  try {
+    require_pass(name);
+  } catch (const Error& error) {
+    throw UsageError(error.message());
+  }
+}
 
 Command passes_command() {
   CommandSpec spec;

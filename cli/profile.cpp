@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/error.h"
 #include "base/file.h"
 #include "command.h"
 #include "console.h"
@@ -10,6 +11,14 @@
 namespace kiln::cli {
 namespace {
 
+void check_sort_column(const std::string& column) {
+  try {
+    require_profile_column(column);
+  } catch (const Error& error) {
+    throw UsageError(error.message());
+  }
+}
+
 int run_profile(const ParsedOptions& options) {
   settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
@@ -17,6 +26,7 @@ int run_profile(const ParsedOptions& options) {
   profile_options.settings = options.values("--config");
   profile_options.custom_op_libs = options.values("--custom-op-lib");
   profile_options.sort_by = options.value_or("--sort-by", "time");
+  check_sort_column(profile_options.sort_by);
   profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
   const auto trace = options.value("--trace");
   const std::string trace_place = trace ? output_path(*trace) : "";
@@ -46,12 +56,15 @@ Command profile_command() {
       "the loops of the debug section), what it achieves and its share of what this machine was measured to do; where "
       "several modules call it, a line for each. The trace opens in chrome://tracing and Perfetto.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false,
+       FileUse::read},
       {"--sort-by", "", "C", "time, calls, share, bytes, flops, gflops, gbs, limit, name or order", false},
       {"--runs", "", "N", "runs to take the median of (20)", false},
-      {"--trace", "", "OUT.json", "writes a timeline of the last run", false},
-      {"--json", "", "F", "writes the numbers to this file; -: to standard output, instead of the table", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
+      {"--trace", "", "OUT.json", "writes a timeline of the last run", false, FileUse::written},
+      {"--json", "", "F", "writes the numbers to this file; -: to standard output, instead of the table", false,
+       FileUse::written},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
+       FileUse::read},
   };
   spec.examples = {"kiln profile model.kiln.pt2", "kiln profile model.kiln.pt2 --sort-by bytes --trace run.json"};
   return {spec, run_profile};

@@ -47,9 +47,9 @@ Command replay_command() {
       "compared with the saved ones. All settings of phase R apply, for instance --config check_bounds=1.";
   spec.options = {
       {"--kernel", "", "K", "the kernel's name", false},
-      {"--from", "", "DIR", "where mode 1 of the value printer saved", false},
-      {"--output", "-o", "OUT", "writes what the step wrote to this file", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators", true},
+      {"--from", "", "DIR", "where mode 1 of the value printer saved", false, FileUse::read},
+      {"--output", "-o", "OUT", "writes what the step wrote to this file", false, FileUse::written},
+      {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
   };
   spec.examples = {"kiln replay faults/fault_cpp_fused_log_0_4711_0.kiln.pt2",
                    "kiln replay model.kiln.pt2 --kernel cpp_fused_add_0 --from saved"};

@@ -6,6 +6,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "console.h"
+#include "output_files.h"
 
 namespace kiln::cli {
 namespace {
@@ -15,6 +16,7 @@ int make_report(const ParsedOptions& options) {
   ReportOptions report_options;
   report_options.redact = options.has("--redact");
   const std::string path = options.value_or("--output", "report.html"), place = output_path(path);
+  check_output_file(path, options);
   const Json report = report_data(options.positional[0], report_options);
   write_file_atomic(place, report_html(report));
   size_t kernels = 0;
@@ -40,7 +42,7 @@ Command report_command() {
       "timeline, graph at each stage, fusion decisions, kernels with their source, loops, operators and your lines, "
       "guards, memory, profiles of runs.";
   spec.options = {
-      {"--output", "-o", "F", "the page (default: report.html)", false},
+      {"--output", "-o", "F", "the page (default: report.html)", false, FileUse::written},
       {"--redact", "", "", "leaves out source, code, constants, paths; numbers for names of files, modules, weights",
        false},
   };

@@ -51,6 +51,8 @@ int run_watched(const ParsedOptions& options) {
       settings_of(options, Phase::run);  // refuses keys that come too late; the runtime has its own
   require_package(options.positional[0]);
   check_output_option(options);
+  check_output_fits(package_output_stand_ins(options.positional[0]), package_output_keys(options.positional[0]),
+                    options);
   for (const std::string& note : tell_of_package(options.positional[0], settings))
     fprintf(stderr, "note: %s\n", note.c_str());
   const std::string& path = options.positional[0];
@@ -61,7 +63,7 @@ int run_watched(const ParsedOptions& options) {
   try {
     return run_package(options, settings, dump);
   } catch (const Error& error) {
-    dump.failed();
+    dump.failed(error.code());
     trace_error(error, settings);
     throw;
   }
@@ -80,11 +82,13 @@ Command run_command() {
       ".safetensors: a list in the model's order, or names, which must all match the model's. A .pt may be nested as "
       "forward takes its arguments. Constant arguments may be left out.";
   spec.options = {
-      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false},
-      {"--output", "-o", "OUT", "writes the outputs to this file", false},
+      {"--inputs", "", "F", "the inputs: a list in the model's order, or by name (default: the samples)", false,
+       FileUse::read},
+      {"--output", "-o", "OUT", "writes the outputs to this file", false, FileUse::written},
       {"--repeat", "", "N", "calls it N more times and prints how long a call takes", false},
       {"--device-index", "", "I", "which device of the package's kind", false},
-      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true},
+      {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
+       FileUse::read},
   };
   spec.examples = {"kiln run model.kiln.pt2", "kiln run model.kiln.pt2 --inputs batch.npz -o result.pt --repeat 1000",
                    "kiln run model.kiln.pt2 --config aot_inductor.debug_intermediate_value_printer=2"};

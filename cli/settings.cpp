@@ -4,7 +4,7 @@
 #include <cstdlib>
 
 #include "base/error.h"
-#include "base/file.h"
+#include "base/idle_settings.h"
 #include "command.h"
 
 namespace kiln::cli {
@@ -66,21 +66,20 @@ int list_settings(const ParsedOptions& options) {
 
 Settings settings_of(const ParsedOptions& options, Phase phase) {
   Settings settings(phase);
-  for (const std::string& assignment : options.values("--config")) settings.set(assignment);
+  for (const std::string& assignment : options.values("--config")) {
+    if (assignment.find('=') == std::string::npos)
+      throw UsageError(str("--config takes KEY=VALUE, not '", assignment, "'"));
+    settings.set(assignment);
+  }
   settings.read_environment();
   // Errors may be made anywhere in the process, by the runtime's too: the environment is what all of it sees.
   if (settings.get_bool("TORCH_SHOW_CPP_STACKTRACES")) setenv("TORCH_SHOW_CPP_STACKTRACES", "1", 1);
   // Where a package is loaded, the runtime reads the same settings and says the same.
-  if (phase != Phase::run)
+  if (phase != Phase::run) {
     for (const std::string& note : settings.notes()) fprintf(stderr, "note: %s\n", note.c_str());
+    for (const std::string& note : idle_settings(settings)) fprintf(stderr, "note: %s\n", note.c_str());
+  }
   return settings;
-}
-
-void check_output_folder(const std::string& path) {
-  if (is_directory(path)) fail_user("K0191", str(path, " is a directory: give the path of a file to write"));
-  const std::string folder = parent_path(path);
-  if (!folder.empty() && !is_directory(folder))
-    fail_user("K0191", str("there is no directory ", folder, " to write ", file_name(path), " to"));
 }
 
 Command settings_command() {

@@ -1,6 +1,8 @@
 # What the tests of the command share. Sourced with $kiln and $source_dir set; ends with `finish`.
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
+# What the caller's environment has for Kiln, or looks as if, would be spoken of.
+for variable in $(compgen -e KILN_ || true); do unset "$variable"; done
 export KILN_CACHE_DIR="$work/cache"
 failures=0
 ran=0

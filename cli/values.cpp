@@ -10,15 +10,17 @@
 #include "tensor_text.h"
 
 namespace kiln::cli {
-
-void check_output_option(const ParsedOptions& options) {
-  const auto path = options.value("--output");
-  if (!path) return;
-  if (!is_stream(*path)) check_tensor_path(*path);
-  check_output_folder(*path);
-}
-
 namespace {
+
+// One without a key goes by its number, where others have one.
+TensorFile named_file(const std::vector<Datum>& outputs, const std::vector<std::string>& keys) {
+  TensorFile file;
+  file.items = outputs;
+  const bool keyed = std::any_of(keys.begin(), keys.end(), [](const std::string& key) { return !key.empty(); });
+  for (size_t i = 0; keyed && i < outputs.size(); ++i)
+    file.names.push_back(i >= keys.size() || keys[i].empty() ? str(i) : keys[i]);
+  return file;
+}
 
 // Only .pt holds None: what else there is goes into the file, under the names that it would have beside it. Gives the
 // note that says so; empty: there is nothing to say.
@@ -43,21 +45,32 @@ std::string leave_out_none(TensorFile& file, const std::string& path) {
 
 }  // namespace
 
+void check_output_option(const ParsedOptions& options) {
+  const auto path = options.value("--output");
+  if (!path) return;
+  if (!is_stream(*path)) check_tensor_path(*path);
+}
+
+void check_output_fits(const std::vector<Datum>& stand_ins, const std::vector<std::string>& keys,
+                       const ParsedOptions& options) {
+  const auto path = options.value("--output");
+  if (!path || is_stream(*path)) return;
+  TensorFile file = named_file(stand_ins, keys);
+  leave_out_none(file, *path);
+  check_tensor_file_holds(*path, file);
+}
+
 void deliver_outputs(const std::vector<Datum>& outputs, const std::vector<std::string>& keys,
                      const ParsedOptions& options) {
   const auto key = [&](size_t i) { return i < keys.size() ? keys[i] : std::string(); };
-  bool keyed = false;
   const auto path = options.value("--output");
   const std::string place = path ? output_path(*path) : "";
   for (size_t i = 0; i < outputs.size(); ++i) {
-    keyed |= !key(i).empty();
     const std::string name = str("output ", i, key(i).empty() ? "" : " ", key(i), ": ");
     printf("%s%s\n", name.c_str(), datum_text(outputs[i], name.size()).c_str());
   }
   if (!path) return;
-  TensorFile file;
-  file.items = outputs;
-  for (size_t i = 0; keyed && i < outputs.size(); ++i) file.names.push_back(key(i).empty() ? str(i) : key(i));
+  TensorFile file = named_file(outputs, keys);
   const std::string left_out = leave_out_none(file, *path);
   write_tensor_file(place, file, *path);
   printf("written to %s\n", path->c_str());

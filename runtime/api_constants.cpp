@@ -44,7 +44,9 @@ extern "C" {
 size_t kiln_constant_count(const kiln_model* model) { return model ? model->constants.size() : 0; }
 
 kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_constant* out) {
-  KILN_REQUIRE(model && out && index < model->constants.size() && out->struct_size >= sizeof(size_t));
+  KILN_NOT_NULL(model);
+  KILN_INDEX(index, model->constants.size());
+  KILN_STRUCT(out);
   int32_t c = model->constants[index];
   const format::Constant& constant = model->model->plan().constants[static_cast<size_t>(c)];
   const SpecText& text = model->constant_texts[index];
@@ -60,23 +62,28 @@ kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_const
 }
 
 kiln_status kiln_constant_read(kiln_instance* instance, const char* name, const DLTensor* to) {
-  KILN_REQUIRE(instance && name && to);
+  KILN_NOT_NULL(instance);
+  KILN_NOT_NULL(name);
+  KILN_NOT_NULL(to);
   return guarded([&] { instance->instance.read_constant(name, *to); });
 }
 
 kiln_status kiln_constant_write(kiln_instance* instance, const char* name, const DLTensor* value) {
-  KILN_REQUIRE(instance && name && value);
+  KILN_NOT_NULL(instance);
+  KILN_NOT_NULL(name);
+  KILN_NOT_NULL(value);
   return guarded([&] { instance->instance.write_constant(name, *value); });
 }
 
 kiln_status kiln_constants_update(kiln_model* model, const char* const* names, const DLTensor* const* values,
                                   size_t count, uint32_t flags) {
-  KILN_REQUIRE(model && ((names && values) || count == 0));
+  KILN_NOT_NULL(model);
+  KILN_REQUIRE((names && values) || count == 0, "names or values is NULL, and count is not 0");
   return guarded([&] { update_constants(*model->model, names, values, count, flags, model->constants); });
 }
 
 kiln_status kiln_constants_swap(kiln_model* model) {
-  KILN_REQUIRE(model);
+  KILN_NOT_NULL(model);
   return guarded([&] {
     model->model->weights().swap();
     model->model->runs().drop_weights_except(model->model->weights().version());

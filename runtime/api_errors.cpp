@@ -60,9 +60,8 @@ kiln_status report_current_exception() noexcept {
   }
 }
 
-kiln_status report_misuse(const char* condition) noexcept {
-  return remember(KILN_ERROR_ARGUMENT, str("error[K0660]: a call that makes no sense: ", condition, " does not hold"),
-                  "K0660");
+kiln_status report_misuse(const char* function, const char* what) noexcept {
+  return remember(KILN_ERROR_ARGUMENT, str("error[K0660]: ", function, ": ", what), "K0660");
 }
 
 }  // namespace kiln::runtime

@@ -46,7 +46,7 @@ namespace kiln::runtime {
 
 // Remembers the message for kiln_last_error of this thread. Called inside a catch block.
 kiln_status report_current_exception() noexcept;
-kiln_status report_misuse(const char* message) noexcept;
+kiln_status report_misuse(const char* function, const char* what) noexcept;
 
 template <class F>
 kiln_status guarded(F f) noexcept {
@@ -60,7 +60,14 @@ kiln_status guarded(F f) noexcept {
 
 }  // namespace kiln::runtime
 
-#define KILN_REQUIRE(condition)                                        \
-  do {                                                                 \
-    if (!(condition)) return kiln::runtime::report_misuse(#condition); \
+// What a call of the C interface must fulfil, else it returns K0660 with these words.
+#define KILN_REQUIRE(condition, words)                                      \
+  do {                                                                      \
+    if (!(condition)) return kiln::runtime::report_misuse(__func__, words); \
   } while (0)
+#define KILN_NOT_NULL(argument) KILN_REQUIRE((argument) != nullptr, #argument " is NULL")
+#define KILN_STRUCT(argument)                             \
+  KILN_NOT_NULL(argument);                                \
+  KILN_REQUIRE((argument)->struct_size >= sizeof(size_t), \
+               #argument "->struct_size is not set: it is sizeof of the struct")
+#define KILN_INDEX(index, count) KILN_REQUIRE((index) < (count), "there is none with this index")

@@ -3,6 +3,7 @@
 
 #include "base/error.h"
 #include "base/file_kind.h"
+#include "base/idle_settings.h"
 #include "base/native_stack.h"
 #include "base/settings.h"
 #include "runtime/api_handles.h"
@@ -75,6 +76,7 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.debug.name_faults = settings.given("name_faults") ? settings.get_bool("name_faults") : Tools::has_tools_inside();
   if (out.debug.separate_buffers && !options.allocator) out.allocator = guard_allocator();
   for (const std::string& note : settings.notes()) out.log.write(KILN_LOG_WARNING, note);
+  for (const std::string& note : idle_settings(settings)) out.log.write(KILN_LOG_WARNING, note);
   return out;
 }
 
@@ -212,7 +214,8 @@ void kiln_value_clear(kiln_value* value) {
 }
 
 kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_model** out) {
-  KILN_REQUIRE(path && out);
+  KILN_NOT_NULL(path);
+  KILN_NOT_NULL(out);
   *out = nullptr;
   return guarded([&] {
     if (is_directory(path)) fail_user("K0520", not_a_package_text(path, FileKind::directory));
@@ -222,7 +225,8 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
 }
 
 kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_options* options, kiln_model** out) {
-  KILN_REQUIRE(bytes && out);
+  KILN_NOT_NULL(bytes);
+  KILN_NOT_NULL(out);
   *out = nullptr;
   return guarded([&] {
     *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr}, "",
@@ -251,7 +255,9 @@ size_t kiln_input_count(const kiln_model* model) { return model ? model->inputs.
 size_t kiln_output_count(const kiln_model* model) { return model ? model->outputs.size() : 0; }
 
 kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* out) {
-  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < model->inputs.size());
+  KILN_NOT_NULL(model);
+  KILN_STRUCT(out);
+  KILN_INDEX(index, model->inputs.size());
   const format::Input& input = model->model->plan().inputs[index];
   kiln_spec spec{};
   spec.name = input.name.c_str();
@@ -264,9 +270,11 @@ kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* ou
 }
 
 kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* out) {
-  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < model->outputs.size());
+  KILN_NOT_NULL(model);
+  KILN_STRUCT(out);
+  KILN_INDEX(index, model->outputs.size());
   const format::Output& output = model->model->plan().outputs[index];
-  const int32_t kinds[] = {KILN_TENSOR, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_NONE};
+  const int32_t kinds[] = {KILN_TENSOR, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_NONE, KILN_STRING};
   kiln_spec spec{};
   spec.name = output.shown_name().c_str();
   spec.kind = kinds[static_cast<size_t>(output.what)];
@@ -278,7 +286,9 @@ kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* o
 
 size_t kiln_symbol_count(const kiln_model* model) { return model ? model->model->plan().symbols.size() : 0; }
 kiln_status kiln_symbol_spec(const kiln_model* model, size_t index, kiln_symbol* out) {
-  KILN_REQUIRE(model && out && out->struct_size >= sizeof(size_t) && index < kiln_symbol_count(model));
+  KILN_NOT_NULL(model);
+  KILN_STRUCT(out);
+  KILN_INDEX(index, kiln_symbol_count(model));
   const format::Symbol& s = model->model->plan().symbols[index];
   bool from_data = s.source == format::SymbolSource::step || s.source == format::SymbolSource::iteration;
   kiln_symbol symbol{0, s.name.c_str(), s.low, s.high, from_data, s.input, s.dim};

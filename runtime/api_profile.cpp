@@ -52,7 +52,7 @@ std::string chrome_trace(const Profiler& profiler) {
 extern "C" {
 
 kiln_status kiln_profile_start(kiln_instance* instance) {
-  KILN_REQUIRE(instance);
+  KILN_NOT_NULL(instance);
   return guarded([&] {
     std::shared_ptr<Tools> tools = instance->tools ? instance->tools : Tools::for_profile(instance->path);
     instance->instance.set_profiler(std::make_unique<Profiler>(std::move(tools)));
@@ -60,7 +60,8 @@ kiln_status kiln_profile_start(kiln_instance* instance) {
 }
 
 kiln_status kiln_profile_stop(kiln_instance* instance, kiln_profile** out) {
-  KILN_REQUIRE(instance && out);
+  KILN_NOT_NULL(instance);
+  KILN_NOT_NULL(out);
   *out = nullptr;
   return guarded([&] {
     std::unique_ptr<StepObserver> observer = instance->instance.set_profiler(nullptr);
@@ -80,7 +81,8 @@ void kiln_profile_free(kiln_profile* profile) { delete profile; }
 size_t kiln_profile_count(const kiln_profile* profile) { return profile ? profile->sorted.size() : 0; }
 
 kiln_status kiln_profile_total(const kiln_profile* profile, kiln_profile_summary* out) {
-  KILN_REQUIRE(profile && out && out->struct_size >= sizeof(size_t));
+  KILN_NOT_NULL(profile);
+  KILN_STRUCT(out);
   double seconds = 0;
   for (const KernelTimes* kernel : profile->sorted) seconds += kernel->seconds;
   give(kiln_profile_summary{0, profile->profiler->runs(), seconds, profile->profiler->overhead(), profile->gflops,
@@ -90,7 +92,9 @@ kiln_status kiln_profile_total(const kiln_profile* profile, kiln_profile_summary
 }
 
 kiln_status kiln_profile_kernel(const kiln_profile* profile, size_t index, kiln_kernel_profile* out) {
-  KILN_REQUIRE(profile && out && out->struct_size >= sizeof(size_t) && index < profile->sorted.size());
+  KILN_NOT_NULL(profile);
+  KILN_STRUCT(out);
+  KILN_INDEX(index, profile->sorted.size());
   const KernelTimes& k = *profile->sorted[index];
   give(kiln_kernel_profile{0, k.name.c_str(), k.kind.c_str(), k.origin.c_str(), k.calls, k.seconds, k.least, k.bytes,
                            k.flops},
@@ -99,7 +103,8 @@ kiln_status kiln_profile_kernel(const kiln_profile* profile, size_t index, kiln_
 }
 
 kiln_status kiln_profile_write_trace(const kiln_profile* profile, const char* path) {
-  KILN_REQUIRE(profile && path);
+  KILN_NOT_NULL(profile);
+  KILN_NOT_NULL(path);
   return guarded([&] { write_file_atomic(path, chrome_trace(*profile->profiler)); });
 }
 

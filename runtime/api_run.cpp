@@ -25,7 +25,10 @@ kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t i
   const kiln_status status = run(instance, inputs, input_count, outputs, output_count);
   if (status == KILN_OK) return status;
   // A hook that said stop is no failure.
-  if (dump && status != KILN_ERROR_STOPPED) dump->failed(inputs, input_count);
+  if (dump && status == KILN_ERROR_INPUT)
+    dump->refused(inputs, input_count);
+  else if (dump && status != KILN_ERROR_STOPPED)
+    dump->failed(inputs, input_count);
   if (Tools* tools = instance->tools.get())
     tools->library().failed(tools->handle(), kiln_last_error_code(), kiln_last_error());
   return status;
@@ -36,7 +39,8 @@ kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t i
 extern "C" {
 
 kiln_status kiln_instance_create(kiln_model* model, kiln_instance** out) {
-  KILN_REQUIRE(model && out);
+  KILN_NOT_NULL(model);
+  KILN_NOT_NULL(out);
   *out = nullptr;
   return guarded([&] { *out = new kiln_instance(*model); });
 }
@@ -45,24 +49,27 @@ void kiln_instance_free(kiln_instance* instance) { delete instance; }
 
 kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                      size_t output_count) {
-  KILN_REQUIRE(instance && (inputs || input_count == 0) && (outputs || output_count == 0));
+  KILN_NOT_NULL(instance);
+  KILN_REQUIRE(inputs || input_count == 0, "inputs is NULL, and input_count is not 0");
+  KILN_REQUIRE(outputs || output_count == 0, "outputs is NULL, and output_count is not 0");
   if (hooks_built && !instance->plain) [[unlikely]]
     return run_told(instance, inputs, input_count, outputs, output_count);
   return run(instance, inputs, input_count, outputs, output_count);
 }
 
 kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {
-  KILN_REQUIRE(instance);
+  KILN_NOT_NULL(instance);
   return guarded([&] { instance->instance.set_seed(seed); });
 }
 
 kiln_status kiln_set_threads(kiln_model* model, int32_t threads) {
-  KILN_REQUIRE(model);
+  KILN_NOT_NULL(model);
+  KILN_REQUIRE(threads >= 1 || threads == -1, "threads is at least 1, or -1 for all that the process may use");
   return guarded([&] { model->model->parallel().set_threads(threads); });
 }
 
 kiln_status kiln_set_hook(kiln_instance* instance, kiln_hook_fn hook, void* user) {
-  KILN_REQUIRE(instance);
+  KILN_NOT_NULL(instance);
   return guarded([&] { instance->instance.set_hook(hook, user); });
 }
 

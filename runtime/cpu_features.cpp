@@ -78,7 +78,9 @@ TargetCheck check_target(std::string_view target, const CpuFeatures& features) {
   auto need = [&](const std::string& feature) {
     if (!features.contains(feature)) check.missing.push_back(feature);
   };
-  if (parts[0] == "aarch64") {
+  if (parts[0] == "generic") {
+    check.known = true;  // what every processor of its kind has; of another kind, loading the code says so
+  } else if (parts[0] == "aarch64") {
     check.known = true;
     need("aarch64");
   } else if (starts_with(parts[0], "x86-64")) {
@@ -93,20 +95,32 @@ TargetCheck check_target(std::string_view target, const CpuFeatures& features) {
   return check;
 }
 
+namespace {
+
+// Levels order as their names do, and extensions make a name longer; code for every processor is the last choice.
+bool better(const std::string& one, const std::string& other) {
+  const bool generic = one == "generic", other_generic = other == "generic";
+  return generic == other_generic ? one > other : other_generic;
+}
+
+std::string reason(const std::string& target, const TargetCheck& check) {
+  const std::string missing = join(check.missing, ", ");
+  if (check.known) return str(target, " needs ", missing);
+  return str(target, " is not known to this runtime", missing.empty() ? "" : " and needs ", missing);
+}
+
+}  // namespace
+
 size_t choose_target(const std::vector<std::string>& targets, const CpuFeatures& features) {
   size_t best = targets.size();
   for (size_t i = 0; i < targets.size(); ++i) {
-    // Levels order as their names do, and extensions make a name longer.
-    if (check_target(targets[i], features).runs() && (best == targets.size() || targets[i] > targets[best])) best = i;
+    if (check_target(targets[i], features).runs() && (best == targets.size() || better(targets[i], targets[best])))
+      best = i;
   }
   if (best < targets.size()) return best;
   std::string message = "this package has no code that this processor can run";
   if (targets.empty()) message = "this package has no code";
-  for (const std::string& target : targets) {
-    TargetCheck check = check_target(target, features);
-    message += str("; ", target, check.known ? " needs " : " is not known to this runtime and may need ",
-                   join(check.missing, ", "));
-  }
+  for (const std::string& target : targets) message += "; " + reason(target, check_target(target, features));
   if (!targets.empty()) message += "; compile it again with --target naming a lower level";
   fail_user("K0511", message);
 }

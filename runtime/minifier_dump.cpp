@@ -120,9 +120,18 @@ void MinifierDump::before(const kiln_value* inputs, size_t count) noexcept {
   if (!failed_) write(inputs, count, true);
 }
 
+void MinifierDump::refused(const kiln_value* inputs, size_t count) noexcept {
+  const std::lock_guard lock(mutex_);
+  if (failed_ || refused_ || !directory_.empty()) return;
+  refused_ = true;
+  write(inputs, count, true);
+  directory_.clear();  // a call that fails gets the whole of it
+}
+
 void MinifierDump::failed(const kiln_value* inputs, size_t count) noexcept {
   const std::lock_guard lock(mutex_);
   if (failed_) return;
+  refused_ = false;
   failed_ = true;
   write(inputs, count, true);
 }
@@ -175,6 +184,10 @@ void MinifierDump::write_files(const std::string& inputs) {
     package = join_path(checkpoints, "package.kiln.pt2");
     write_file_atomic(package, bytes_, FileAccess::owner);
   }
+  if (refused_)
+    return log_.write(
+        KILN_LOG_WARNING,
+        str("nothing to minify: the inputs of this call do not fit the model. Writing them to ", checkpoints));
   if (level_ == 1) return log_.write(KILN_LOG_WARNING, str("Writing the inputs of the failing call to ", checkpoints));
   const std::string launcher = join_path(directory_, "minifier_launcher.py");
   const std::string script = join_path(directory_, "minifier_launcher.sh");

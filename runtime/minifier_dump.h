@@ -24,6 +24,8 @@ class MinifierDump {
 
   void before(const kiln_value* inputs, size_t count) noexcept;
   void failed(const kiln_value* inputs, size_t count) noexcept;
+  // Inputs that do not fit: they are written, without a launcher, for there is nothing to minify.
+  void refused(const kiln_value* inputs, size_t count) noexcept;
   void load_failed() noexcept;
 
  private:
@@ -42,6 +44,7 @@ class MinifierDump {
   std::mutex mutex_;
   std::string directory_;  // once something was written
   bool failed_ = false;    // the first failure stays
+  bool refused_ = false;   // what is written is about inputs that do not fit
 };
 
 }  // namespace kiln::runtime

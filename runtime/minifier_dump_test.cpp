@@ -1,6 +1,7 @@
 // What the library writes for the minifier when a call through the C interface fails.
 #include <sys/stat.h>
 
+#include <cmath>
 #include <cstdlib>
 
 #include "kiln/kiln.hpp"
@@ -41,10 +42,10 @@ class MinifierDumpTest : public testing::Test {
     return model;
   }
   // A call with `columns` columns: 10 are right.
-  kiln_status call(kiln_model* model, int64_t columns) {
+  kiln_status call(kiln_model* model, int64_t columns, float value = 0.5f) {
     kiln_instance* instance = nullptr;
     EXPECT_EQ(kiln_instance_create(model, &instance), KILN_OK);
-    std::vector<float> x(80, 0.5f);
+    std::vector<float> x(80, value);
     int64_t shape[] = {2, columns};
     DLTensor tensor{x.data(), {kDLCPU, 0}, 2, {kDLFloat, 32, 1}, shape, nullptr, 0};
     kiln_value in{}, out{};
@@ -74,8 +75,8 @@ TEST_F(MinifierDumpTest, PathsInLaunchersAreNoCode) {
   make_directories(odd);
   path = join_path(odd, "mlp.kiln.pt2");
   write_file_atomic(path, mlp.bytes());
-  kiln_model* model = load({"aot_inductor.dump_aoti_minifier=1"});
-  EXPECT_NE(call(model, 11), KILN_OK);
+  kiln_model* model = load({"aot_inductor.dump_aoti_minifier=1", "nan_asserts=1"});
+  EXPECT_NE(call(model, 10, NAN), KILN_OK);
   kiln_model_free(model);
   ASSERT_FALSE(launcher().empty()) << said;
   const std::string shell = replace_all(launcher(), ".py", ".sh"), shown = join_path(folder.path(), "shown");
@@ -92,7 +93,7 @@ TEST_F(MinifierDumpTest, AFailedCallLeavesItsInputsAndTheCommand) {
   kiln_model* model = load({"aot_inductor.dump_aoti_minifier=1", "nan_asserts=1"});
   EXPECT_EQ(call(model, 10), KILN_OK);
   EXPECT_EQ(said, "") << "nothing failed yet";
-  EXPECT_EQ(call(model, 9), KILN_ERROR_INPUT);
+  EXPECT_EQ(call(model, 10, NAN), KILN_ERROR_RUN);
   kiln_model_free(model);
   ASSERT_TRUE(ends_with(launcher(), "/minifier/minifier_launcher.py")) << said;
   const std::string directory = parent_path(launcher());
@@ -120,14 +121,26 @@ TEST_F(MinifierDumpTest, LevelThreeWritesBeforeTheCall) {
 
 TEST_F(MinifierDumpTest, APackageFromMemoryIsWrittenToo) {
   bytes = mlp.bytes();
-  kiln_model* model = load({"TORCHDYNAMO_REPRO_AFTER=inductor", "aot_inductor.repro_level=4"}, true);
-  EXPECT_EQ(call(model, 7), KILN_ERROR_INPUT);
+  kiln_model* model = load({"TORCHDYNAMO_REPRO_AFTER=inductor", "aot_inductor.repro_level=4", "nan_asserts=1"}, true);
+  EXPECT_EQ(call(model, 10, NAN), KILN_ERROR_RUN);
   kiln_model_free(model);
   ASSERT_FALSE(launcher().empty()) << said;
   EXPECT_EQ(read_file(join_path(parent_path(launcher()), "checkpoints/package.kiln.pt2")), bytes);
   const std::string shell = read_file(join_path(parent_path(launcher()), "minifier_launcher.sh"));
   EXPECT_NE(shell.find("--accuracy"), std::string::npos) << shell;
   EXPECT_NE(shell.find("--after inductor"), std::string::npos) << shell;
+}
+
+// A launcher would only meet the same refusal: what was given is kept, and said for what it is. A failure still gets
+// one.
+TEST_F(MinifierDumpTest, InputsThatDoNotFitAreNothingToMinify) {
+  kiln_model* model = load({"aot_inductor.dump_aoti_minifier=1", "nan_asserts=1"});
+  EXPECT_EQ(call(model, 9), KILN_ERROR_INPUT);
+  EXPECT_EQ(launcher(), "") << said;
+  EXPECT_NE(said.find("nothing to minify: the inputs of this call do not fit"), std::string::npos) << said;
+  EXPECT_EQ(call(model, 10, NAN), KILN_ERROR_RUN);
+  EXPECT_NE(launcher(), "") << said;
+  kiln_model_free(model);
 }
 
 TEST_F(MinifierDumpTest, NobodyAskedNothingIsWritten) {

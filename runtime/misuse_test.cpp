@@ -53,6 +53,63 @@ class Misuse : public testing::Test {
 
 #define EXPECT_SAYS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)
 
+TEST_F(Misuse, IsSaidInWords) {
+  const std::string bytes = mlp.bytes();
+  kiln::Model model(bytes.data(), bytes.size());
+  kiln_spec spec{};
+  EXPECT_EQ(kiln_input_spec(model.handle(), 0, nullptr), KILN_ERROR_ARGUMENT);
+  EXPECT_STREQ(kiln_last_error(), "error[K0660]: kiln_input_spec: out is NULL");
+  EXPECT_EQ(kiln_input_spec(model.handle(), 0, &spec), KILN_ERROR_ARGUMENT);
+  EXPECT_SAYS(kiln_last_error(), "kiln_input_spec: out->struct_size is not set");
+  spec.struct_size = sizeof spec;
+  EXPECT_EQ(kiln_input_spec(model.handle(), 7, &spec), KILN_ERROR_ARGUMENT);
+  EXPECT_SAYS(kiln_last_error(), "there is none with this index");
+  EXPECT_EQ(kiln_run(nullptr, nullptr, 0, nullptr, 0), KILN_ERROR_ARGUMENT);
+  EXPECT_SAYS(kiln_last_error(), "kiln_run: instance is NULL");
+}
+
+TEST_F(Misuse, ThreadsAreANumberThatMakesSense) {
+  const std::string bytes = mlp.bytes();
+  kiln::Model model(bytes.data(), bytes.size());
+  for (int threads : {0, -7, -2}) {
+    EXPECT_EQ(kiln_set_threads(model.handle(), threads), KILN_ERROR_ARGUMENT);
+    EXPECT_SAYS(kiln_last_error(), "kiln_set_threads: threads is at least 1, or -1");
+  }
+  for (int threads : {-1, 1, 3}) EXPECT_EQ(kiln_set_threads(model.handle(), threads), KILN_OK);
+}
+
+template <class F>
+std::string header_error(F f) {
+  try {
+    f();
+  } catch (const kiln::Exception& error) {
+    return str(error.code(), " ", error.what());
+  }
+  return "";
+}
+
+// The C++ header reads what it is given: lengths and kinds are looked at first.
+TEST_F(Misuse, TheHeaderLooksAtLengthsAndKinds) {
+  EXPECT_EQ(header_error([&] { kiln::tensor(x.data(), {8, 10}, {10, 1}); }), "");
+  EXPECT_EQ(header_error([&] { kiln::tensor(x.data(), {8, 10}); }), "");
+  for (const std::vector<int64_t>& strides : {std::vector<int64_t>{10}, {10, 1, 1}})
+    EXPECT_SAYS(header_error([&] {
+                  kiln::tensor(x.data(), {8, 10}, strides);
+                }),
+                "K0660 kiln::Value: not as many strides");
+  const kiln::Value number(int64_t{3}), none;
+  EXPECT_EQ(number.integer(), 3);
+  EXPECT_SAYS(header_error([&] { (void)number.tensor(); }), "no tensor");
+  EXPECT_SAYS(header_error([&] { (void)number.data<float>(); }), "no tensor");
+  EXPECT_SAYS(header_error([&] { (void)none.sizes(); }), "no tensor");
+  EXPECT_SAYS(header_error([&] { (void)number.floating(); }), "no floating-point number");
+  EXPECT_SAYS(header_error([&] { (void)number.boolean(); }), "no truth value");
+  EXPECT_SAYS(header_error([&] { (void)number.string(); }), "no string");
+  EXPECT_SAYS(header_error([&] { kiln::Value(static_cast<const char*>(nullptr)); }), "NULL");
+  EXPECT_STREQ(kiln::Value("sum").string(), "sum");
+  EXPECT_SAYS(header_error([&] { (void)kiln::tensor(x.data(), {80}).data<double>(); }), "another size");
+}
+
 TEST_F(Misuse, ListsOfOptionsMustBeThere) {
   EXPECT_EQ(load(options()), "");
   kiln_load_options bad = options();

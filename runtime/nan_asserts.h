@@ -1,5 +1,10 @@
 // Setting nan_asserts: before and after each kernel every floating-point argument is searched for NaN and infinities;
 // the first one ends the run with K0637, which says where it came from.
+//
+// Operators are computed in parts, and a part may hold such values although the operator's result has none: attention
+// makes -inf of what its mask forbids, and NaN of a row that it forbids altogether, before it takes them out again. So
+// what is known to be such a part (it is no value of the exported program, and nothing that it is a copy or an in-place
+// form of) ends no run by itself: whatever it spoils is a value of the program or an output, and is found there.
 #pragma once
 #include <functional>
 #include <memory>
@@ -9,7 +14,12 @@
 
 namespace kiln::runtime {
 
-// `origins_of` gives the source lines of a step by its name (of the kernel that made a bad input), or "".
-std::unique_ptr<StepObserver> make_nan_asserts(std::function<std::string(const char* step_name)> origins_of);
+struct NanAssertsNeeds {
+  // The source lines of a step by its name (of the kernel that made a bad input), or "".
+  std::function<std::string(const char* step_name)> origins_of;
+  std::string graph_text;   // of the exported program, from the debug section; "": every buffer counts as a value of it
+  std::string merged_text;  // lines of a value and, behind a tab, the buffer of an equal one that holds it too
+};
+std::unique_ptr<StepObserver> make_nan_asserts(NanAssertsNeeds needs);
 
 }  // namespace kiln::runtime

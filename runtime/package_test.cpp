@@ -245,6 +245,12 @@ TEST(CpuFeatures, ChooseTheBestTargetOrSayWhatIsMissing) {
   std::string text = error_of([&] { choose_target({"x86-64-v4"}, v3); });
   EXPECT_NE(text.find("x86-64-v4 needs avx512f, avx512bw, avx512cd, avx512dq, avx512vl"), std::string::npos) << text;
   EXPECT_FALSE(check_target("riscv64", v4).known);
+  // Code for every processor runs on every one, where there is nothing better; a text that nobody knows is said whole.
+  EXPECT_EQ(choose_target({"generic"}, {}), 0u);
+  EXPECT_EQ(choose_target({"generic", "aarch64"}, {"aarch64"}), 1u);
+  EXPECT_EQ(choose_target({"x86-64-v3", "generic"}, v3), 0u);
+  text = error_of([&] { choose_target({"riscv64"}, v4); });
+  EXPECT_NE(text.find("; riscv64 is not known to this runtime; compile"), std::string::npos) << text;
 }
 
 }  // namespace

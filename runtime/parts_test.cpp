@@ -10,6 +10,7 @@
 #include "runtime/expression.h"
 #include "runtime/placement.h"
 #include "runtime/processors.h"
+#include "runtime/step_text.h"
 #include "runtime/strided_copy.h"
 #include "runtime/tensor_statistics.h"
 
@@ -145,6 +146,35 @@ TEST(Statistics, CountAndIgnoreWhatIsNotFinite) {
   EXPECT_EQ(s.mean, 1);
   EXPECT_NEAR(s.deviation, std::sqrt(2.0), 1e-12);
   EXPECT_EQ(s.first.size(), 3u);
+}
+
+// Doubles have 53 bits: of integers every digit is kept beside them.
+TEST(Statistics, IntegersHaveAllTheirDigits) {
+  int64_t values[] = {INT64_MAX, INT64_MIN, 9007199254740993};
+  int64_t sizes[] = {3}, strides[] = {1};
+  TensorStatistics s = tensor_statistics({values, {kDLCPU, 0}, 1, dl_dtype(DType::i64), sizes, strides, 0}, 2);
+  EXPECT_EQ(s.minimum_text(), "-9223372036854775808");
+  EXPECT_EQ(s.maximum_text(), "9223372036854775807");
+  EXPECT_EQ(s.first_texts(), (std::vector<std::string>{"9223372036854775807", "-9223372036854775808"}));
+  EXPECT_EQ(json_text(number_json(s.maximum, s.exact_maximum)), "9223372036854775807");
+  uint64_t large[] = {UINT64_MAX, 7, 8};
+  s = tensor_statistics({large, {kDLCPU, 0}, 1, dl_dtype(DType::u64), sizes, strides, 0}, 1);
+  EXPECT_EQ(s.maximum_text(), "18446744073709551615");
+  EXPECT_EQ(s.minimum_text(), "7");
+  int8_t small[] = {-128, 5, 127};
+  s = tensor_statistics({small, {kDLCPU, 0}, 1, dl_dtype(DType::i8), sizes, strides, 0}, 3);
+  EXPECT_EQ(s.first_texts(), (std::vector<std::string>{"-128", "5", "127"}));
+}
+
+TEST(StepText, TheOperatorThatAValueIsNamedAfterComesFirst) {
+  const kiln_origin origins[] = {{"linear", "aten.linear.default", "", "a.py:1"},
+                                 {"div_", "aten.div_.Tensor", "", "a.py:2"}};
+  kiln_step step{};
+  step.origins = origins, step.origin_count = 2;
+  EXPECT_EQ(origins_text(step, "div").find("\n  --> a.py:2"), 0u);
+  EXPECT_EQ(origins_text(step, "linear_3").find("\n  --> a.py:1"), 0u);
+  EXPECT_EQ(origins_text(step, "exp").find("\n  --> a.py:1"), 0u);
+  EXPECT_EQ(origin_of(step, "exp"), nullptr);
 }
 
 // Blocks are looked at in lanes: the same numbers as one value after the other, whatever the strides, and bad values

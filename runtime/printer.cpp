@@ -67,12 +67,13 @@ class Printer : public StepObserver {
   static std::string values(const DLTensor& tensor, const std::string& indent) {
     const TensorStatistics s = tensor_statistics(tensor, shown_elements);
     if (s.count == 0) return "  (empty)";
-    auto field = [](const char* name, double value) { return str(name, " ", pad(number_text(value), 12), " "); };
+    auto field = [](const char* name, const std::string& value) { return str(name, " ", pad(value, 12), " "); };
     auto count = [](const char* name, int64_t value) { return str(name, " ", pad(std::to_string(value), 8), " "); };
     std::string more = static_cast<size_t>(s.count) > s.first.size() ? ", …]" : "]";
-    return str("\n", indent, field("min", s.minimum), field("max", s.maximum), field("mean", s.mean),
-               field("std", s.deviation), count("nan", s.nan), count("inf", s.infinite), count("zero", s.zero),
-               "checksum ", checksum_text(s.checksum), "\n", indent, "[", join_map(s.first, ", ", number_text), more);
+    return str("\n", indent, field("min", s.minimum_text()), field("max", s.maximum_text()),
+               field("mean", number_text(s.mean)), field("std", number_text(s.deviation)), count("nan", s.nan),
+               count("inf", s.infinite), count("zero", s.zero), "checksum ", checksum_text(s.checksum), "\n", indent,
+               "[", join(s.first_texts(), ", "), more);
   }
 
   bool names_only_, written_only_;
@@ -102,9 +103,8 @@ class ValueLines : public StepObserver {
 
  private:
   // Of the operators in the kernel the one that the value is named after, else the last.
-  static const kiln_origin* origin_of(const kiln_step& step, const kiln_step_arg& arg) {
-    for (size_t i = 0; i < step.origin_count; ++i)
-      if (std::string_view(step.origins[i].node) == arg.name) return &step.origins[i];
+  static const kiln_origin* shown_origin(const kiln_step& step, const kiln_step_arg& arg) {
+    if (const kiln_origin* own = origin_of(step, arg.name)) return own;
     return step.origin_count > 0 ? &step.origins[step.origin_count - 1] : nullptr;
   }
   static std::string type_of(const DLTensor& tensor) {
@@ -117,12 +117,12 @@ class ValueLines : public StepObserver {
   }
   static std::string row(const kiln_step& step, const kiln_step_arg& arg) {
     const TensorStatistics s = tensor_statistics(arg.tensor, 0);
-    auto number = [&](double value) { return pad(s.count == 0 ? "-" : number_text(value), 11); };
-    std::string text =
-        str(pad(str(step.run, iterations_text(step)), 4), pad(arg.name, 24), "  ", pad(type_of(arg.tensor), 22), "  ",
-            number(s.minimum), " ", number(s.maximum), " ", number(s.mean), " ", number(s.deviation), " ",
-            pad(std::to_string(s.nan), 6), " ", pad(std::to_string(s.infinite), 6), " ", step.name);
-    if (const kiln_origin* origin = origin_of(step, arg))
+    auto number = [&](const std::string& value) { return pad(s.count == 0 ? "-" : value, 11); };
+    std::string text = str(pad(str(step.run, iterations_text(step)), 4), pad(arg.name, 24), "  ",
+                           pad(type_of(arg.tensor), 22), "  ", number(s.minimum_text()), " ", number(s.maximum_text()),
+                           " ", number(number_text(s.mean)), " ", number(number_text(s.deviation)), " ",
+                           pad(std::to_string(s.nan), 6), " ", pad(std::to_string(s.infinite), 6), " ", step.name);
+    if (const kiln_origin* origin = shown_origin(step, arg))
       text += str(*origin->module ? "  " : "", origin->module, *origin->line ? "  " : "", origin->line);
     return text;
   }
@@ -132,17 +132,20 @@ class ValueLines : public StepObserver {
          first = Json::array();
     for (int32_t d = 0; d < arg.tensor.ndim; ++d) sizes.push(arg.tensor.shape[d]), strides.push(arg.tensor.strides[d]);
     for (size_t i = 0; i < step.loop_depth; ++i) iterations.push(step.iterations[i]);
-    for (double value : s.first) first.push(value);
+    for (double value : s.first)
+      if (s.exact_first.empty()) first.push(value);
+    for (const std::string& value : s.exact_first) first.push(Json::BigInteger{value});
     const auto dtype = dtype_of(arg.tensor.dtype);
     record.set("run", static_cast<int64_t>(step.run)), record.set("step", static_cast<int64_t>(step.number));
     record.set("iterations", std::move(iterations)), record.set("kernel", step.name), record.set("value", arg.name);
     record.set("dtype", dtype ? dtype_torch_name(*dtype) : "?");
     record.set("sizes", std::move(sizes)), record.set("strides", std::move(strides));
-    record.set("count", s.count), record.set("min", s.minimum), record.set("max", s.maximum);
+    record.set("count", s.count), record.set("min", number_json(s.minimum, s.exact_minimum));
+    record.set("max", number_json(s.maximum, s.exact_maximum));
     record.set("mean", s.mean), record.set("std", s.deviation), record.set("nan", s.nan), record.set("inf", s.infinite);
     record.set("zero", s.zero), record.set("checksum", checksum_text(s.checksum)),
         record.set("first", std::move(first));
-    if (const kiln_origin* origin = origin_of(step, arg)) {
+    if (const kiln_origin* origin = shown_origin(step, arg)) {
       record.set("module", origin->module), record.set("op", origin->op), record.set("node", origin->node);
       record.set("line", origin->line);
     }

@@ -220,7 +220,7 @@ void Run::finish_outputs() {
         strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
                      layout_->sizes(program_, b), dtype_bytes(static_cast<DType>(program_.buffer(b).dtype)));
       }
-    } else if (plan.outputs[i].what != OutputWhat::none) {
+    } else if (plan.outputs[i].expr != format::none) {
       static const PreparedStep caller;
       expr_value(plan.outputs[i].expr, caller);
     }
@@ -239,6 +239,11 @@ kiln_value Run::number_output(size_t index) const {
   const format::Output& output = program_.plan.outputs[index];
   kiln_value value{};
   if (output.what == OutputWhat::none) return value;
+  if (output.what == OutputWhat::string) {
+    value.kind = KILN_STRING;
+    value.as.string = output.text.c_str();  // the plan's: it lives as long as the instance
+    return value;
+  }
   int64_t bits = layout_->values[static_cast<size_t>(output.expr)];
   bool is_float = program_.plan.exprs[static_cast<size_t>(output.expr)].is_float;
   switch (output.what) {

@@ -206,10 +206,15 @@ TEST(Run, ReturnsTheSameTensorTwiceAndAnInputAsCopies) {
   format::Output size;
   size.name = "rows", size.what = format::OutputWhat::integer, size.expr = plan.symbol_expr(0);
   plan.plan.outputs.push_back(size);
+  format::Output text;
+  text.name = "mode", text.what = format::OutputWhat::string, text.text = "hello";
+  plan.plan.outputs.push_back(text);
   Call call(plan);
   TestTensor<float> x(DType::f32, {2, 4}, ramp(8));
-  kiln_value in[2] = {x.value(), x.value()}, out[4] = {};
-  call.instance.run(in, 2, out, 4);
+  kiln_value in[2] = {x.value(), x.value()}, out[5] = {};
+  call.instance.run(in, 2, out, 5);
+  EXPECT_EQ(out[4].kind, KILN_STRING);
+  EXPECT_STREQ(out[4].as.string, "hello");
   EXPECT_EQ(elements<float>(out[0]), elements<float>(out[1]));
   EXPECT_NE(out[0].as.tensor->data, out[1].as.tensor->data);
   EXPECT_EQ(elements<float>(out[2]), ramp(8));

@@ -68,8 +68,8 @@ class RunTrace : public StepObserver {
       one.set("when", "after");
       one.set("buffer", arg.name);
       one.set("type", tensor_text(arg.tensor));
-      one.set("min", s.minimum);
-      one.set("max", s.maximum);
+      one.set("min", number_json(s.minimum, s.exact_minimum));
+      one.set("max", number_json(s.maximum, s.exact_maximum));
       one.set("mean", s.mean);
       one.set("std", s.deviation);
       one.set("nan", s.nan);

@@ -22,10 +22,33 @@ std::string first_line(const kiln_step& step) {
   return "";
 }
 
-std::string origins_text(const kiln_step& step) {
+namespace {
+
+// "add_" and "add_3" are named after "add": in-place operators lose the underscore, names are made unique by numbers.
+std::string_view stem(std::string_view name) {
+  while (!name.empty() && (name.back() == '_' || (name.back() >= '0' && name.back() <= '9'))) name.remove_suffix(1);
+  return name;
+}
+
+}  // namespace
+
+const kiln_origin* origin_of(const kiln_step& step, std::string_view value) {
+  for (size_t i = 0; i < step.origin_count; ++i)
+    if (step.origins[i].node == value) return &step.origins[i];
+  for (size_t i = 0; i < step.origin_count && !stem(value).empty(); ++i)
+    if (stem(step.origins[i].node) == stem(value)) return &step.origins[i];
+  return nullptr;
+}
+
+std::string origins_text(const kiln_step& step, std::string_view value) {
+  std::vector<const kiln_origin*> order;
+  const kiln_origin* own = origin_of(step, value);
+  if (own) order.push_back(own);
+  for (size_t i = 0; i < step.origin_count; ++i)
+    if (&step.origins[i] != own) order.push_back(&step.origins[i]);
   std::string text;
-  for (size_t i = 0; i < step.origin_count; ++i) {
-    const kiln_origin& origin = step.origins[i];
+  for (const kiln_origin* one : order) {
+    const kiln_origin& origin = *one;
     if (*origin.line) text += str("\n  --> ", origin.line);
     std::vector<std::string> parts;
     if (*origin.module) parts.push_back(str("module ", origin.module));

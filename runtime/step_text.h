@@ -1,6 +1,7 @@
 // How messages speak about a step and its arguments: the same words in the printer, the NaN checks, fault reports.
 #pragma once
 #include <string>
+#include <string_view>
 
 #include "kiln/kiln.h"
 
@@ -10,8 +11,12 @@ const char* when_text(kiln_hook_when when);  // "before_launch", "after_launch":
 // " iteration 3", " iteration 1.3" in nested loops, or ""
 std::string iterations_text(const int64_t* iterations, size_t depth);
 std::string iterations_text(const kiln_step& step);
-std::string first_line(const kiln_step& step);    // the user's source line, or ""
-std::string origins_text(const kiln_step& step);  // "\n  --> model.py:42 …\n  module … · operator … · node …"
+std::string first_line(const kiln_step& step);  // the user's source line, or ""
+// "\n  --> model.py:42 …\n  module … · operator … · node …" of each operator; first the one that `value` is named
+// after.
+std::string origins_text(const kiln_step& step, std::string_view value = "");
+// Of the operators in the step the one that the value is named after; nullptr: none is.
+const kiln_origin* origin_of(const kiln_step& step, std::string_view value);
 // Memory that the kernel fills itself, seen before its launch: it holds what somebody left there.
 bool not_yet_written(const kiln_step_arg& arg);
 std::string source_of(const kiln_step_arg& arg);  // "from cpp_linear_0", "input", "constant", …

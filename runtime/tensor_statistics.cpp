@@ -321,6 +321,7 @@ TensorStatistics tensor_statistics(const DLTensor& tensor, size_t first_count) {
   Collector collector(s, first_count);
   collect(tensor, *dtype, collector);
   collector.finish();
+  add_exact_integers(tensor, *dtype, first_count, s);
   return s;
 }
 

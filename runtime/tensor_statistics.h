@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "kiln/dlpack.h"
 #include "types/dtype.h"
 
@@ -20,7 +21,16 @@ struct TensorStatistics {
   double minimum = 0, maximum = 0, mean = 0, deviation = 0;
   uint64_t checksum = 0;      // of the elements' bytes in row-major order: independent of strides
   std::vector<double> first;  // a few values
+  // Of integers, which doubles do not hold: minimum, maximum and first with all their digits. Empty for other types.
+  std::string exact_minimum, exact_maximum;
+  std::vector<std::string> exact_first;
+
+  std::string minimum_text() const;
+  std::string maximum_text() const;
+  std::vector<std::string> first_texts() const;
 };
+// Fills in what is exact; a part of what follows.
+void add_exact_integers(const DLTensor& tensor, DType dtype, size_t first_count, TensorStatistics& out);
 TensorStatistics tensor_statistics(const DLTensor& tensor, size_t first_count);
 
 // The checksum alone.
@@ -36,5 +46,9 @@ std::optional<BadElement> first_bad_element(const DLTensor& tensor);
 
 std::string index_text(const std::vector<int64_t>& index);  // "[0, 3]"
 std::string number_text(double value);                      // six significant digits
+// For records: the integer with all its digits, where there is one.
+inline Json number_json(double value, const std::string& exact) {
+  return exact.empty() ? Json(value) : Json(Json::BigInteger{exact});
+}
 
 }  // namespace kiln::runtime

@@ -74,6 +74,7 @@ struct MlpPackage {
   format::Plan plan;
   format::Origins origins;
   std::string kernels;
+  std::string graph_text;      // of the debug section; "": it has none
   std::vector<float> weights;  // w1 [16, 10], b1 [16], w2 [1, 16], b2 [1], each at a multiple of 16 floats
 
   MlpPackage() {
@@ -118,6 +119,7 @@ struct MlpPackage {
     zip.add("mlp/data/kiln/mlp/plan", format::write_plan(plan));
     zip.add("mlp/data/kiln/mlp/code/x86-64-v2/kernels.so", std::string_view(kernels));
     zip.add("mlp/data/kiln/mlp/debug/origins", format::write_origins(origins));
+    if (!graph_text.empty()) zip.add("mlp/data/kiln/mlp/debug/graph.txt", std::string_view(graph_text));
     zip.add("mlp/data/weights/weight_0",
             ByteSpan(reinterpret_cast<const std::byte*>(weights.data()), weights.size() * 4));
     zip.finish();

@@ -27,6 +27,16 @@ std::string lines_of(const Program& program, const format::Origins& origins, std
   return text;
 }
 
+// A text of the debug section; "": it is not there.
+std::string debug_text(const PackageFiles* files, const char* name) {
+  try {
+    const auto found = files ? files->entry(str("debug/", name)) : std::nullopt;
+    return found ? std::string(reinterpret_cast<const char*>(found->data()), found->size()) : "";
+  } catch (const Error&) {
+    return "";  // damaged: the checks do without, and are stricter
+  }
+}
+
 std::string origin_lines(const format::Origins& origins, int32_t number) {
   std::string text;
   for (const format::StepOrigin& step : origins.steps) {
@@ -55,7 +65,8 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
   if (options.printer_mode != 0) add_printer(options, program, log);
   if (options.nan_asserts)
     observers_.push_back(
-        make_nan_asserts([&program, &origins](const char* name) { return lines_of(program, origins, name); }));
+        make_nan_asserts({[&program, &origins](const char* name) { return lines_of(program, origins, name); },
+                          debug_text(files.get(), "graph.txt"), debug_text(files.get(), "merged_values.txt")}));
   if (options.check_bounds) {
     observers_.push_back(make_checked_steps(files.get()));
     checked_code_ = CheckedCode::make(files.get(), target, log);

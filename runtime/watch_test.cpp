@@ -131,6 +131,28 @@ TEST_F(Watched, NanAssertsSayWhoMadeIt) {
   EXPECT_HAS(made, "this kernel made it");
 }
 
+// What an operator computes on the way to its result may be NaN and never be seen again; where it is seen, it is found.
+TEST_F(Watched, NanAssertsLookAtValuesOfTheProgram) {
+  mlp.graph_text =
+      "graph main {\n  input %x: f32[8, 10]\n  %r: f32[8, 16] = aten.relu.default(self=%x)\n  output %r\n}\n";
+  mlp.origins.steps.push_back({0, {"act"}, {"aten.act.default"}, {""}, {"model.py:8 in forward:  a = act(x)"}});
+  x[13] = 3e38f, x[14] = -3e38f;
+  for (size_t row = 0; row < 16; ++row) mlp.weights[row * 10 + 3] = mlp.weights[row * 10 + 4] = row == 0 ? 100 : 0;
+  EXPECT_EQ(run({"nan_asserts=1"}), "") << "h is no value of the program, and r has no NaN: relu gives 0";
+  mlp.weights[4] = 0;  // h is infinite now, and so is r
+  const std::string seen = run({"nan_asserts=1"});
+  EXPECT_HAS(seen, "after kernel cpp_fused_relu_1 (step 1, run 1): argument r holds inf at [1, 0]");
+  EXPECT_HAS(seen, "its argument h, a part of an operator, held inf at [1, 0]");
+  EXPECT_HAS(seen, "cpp_linear_0 wrote it");
+  // In-place forms and copies are values of the program though the text names them otherwise.
+  mlp.origins.steps.back().nodes = {"h_"};
+  EXPECT_HAS(run({"nan_asserts=1"}), "argument h holds inf");
+  // Without a text nobody knows what a part is.
+  mlp.origins.steps.back().nodes = {"act"};
+  mlp.graph_text = "";
+  EXPECT_HAS(run({"nan_asserts=1"}), "argument h holds inf");
+}
+
 TEST_F(Watched, FaultBundleIsAPackageThatRunsTheStep) {
   x[13] = 3e38f;
   mlp.weights[3] = 100;

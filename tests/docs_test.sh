@@ -25,6 +25,8 @@ mkdir "$work/bin"
 printf '#!/bin/sh\nexec "%s/%s" "$@"\n' "$(cd "$(dirname "$kiln")" && pwd)" "$(basename "$kiln")" >"$work/bin/kiln"
 chmod +x "$work/bin/kiln"
 PATH=$work/bin:$PATH
+# What the caller's environment has for Kiln, or looks as if, would be spoken of.
+for variable in $(compgen -e KILN_ || true); do unset "$variable"; done
 export PATH KILN_CACHE_DIR="$work/cache" LC_ALL=C.UTF-8
 ran=0 failures=0 skipped=0
 

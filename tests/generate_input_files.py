@@ -5,9 +5,11 @@ The results are committed, so running the tests (cli/inputs_test.sh) needs no Py
 all files but those whose names begin with "bad_".
 """
 import collections
+import dataclasses
 import pathlib
 import shutil
 import sys
+import typing
 
 import numpy
 import torch
@@ -20,6 +22,39 @@ from save_model import save_model  # noqa: E402
 class Model(torch.nn.Module):
     def forward(self, x, parts, scale, *, bias):
         return (x * 2 + parts["left"] * 3 - parts["pair"][0] * 5 + parts["pair"][1] * 7) * scale + bias
+
+
+@dataclasses.dataclass
+class Result:
+    logits: torch.Tensor
+    hidden: typing.Optional[torch.Tensor] = None
+    loss: typing.Optional[torch.Tensor] = None
+
+
+torch.export.register_dataclass(Result, serialized_type_name="Result")
+
+
+class Outputs(torch.nn.Module):
+    """Constants of every kind, and a dataclass of which one field is None."""
+
+    def forward(self, x):
+        return {"result": Result(logits=x + 1, loss=x.mean()), "mode": "hello", "count": 3, "rate": 2.5, "flag": True,
+                "nothing": None}
+
+
+class Masked(torch.nn.Module):
+    """Of the last row of the second batch the mask forbids everything: safe softmax gives zeros for it."""
+
+    def forward(self, q, mask):
+        return torch.nn.functional.scaled_dot_product_attention(q, q, q, attn_mask=mask)
+
+
+class Divides(torch.nn.Module):
+    """The quotient is a value of the program, whatever becomes of it."""
+
+    def forward(self, x):
+        y = x / x.sum(-1, keepdim=True)
+        return torch.where(torch.isnan(y), 0.0, y), y.argmax(-1)
 
 
 def write_safetensors(path, tensors):
@@ -68,6 +103,14 @@ def main():
     torch.save({**flat, "more": x}, folder / "bad_one_more.pt")
     torch.save({"x": x, "parts": {"left": left, "pair": [first]}, "bias": bias}, folder / "bad_form.pt")
     torch.save({**flat, "scale": 2.5}, folder / "bad_constant.pt")
+
+    save_model(torch.export.export(Outputs(), (x,)), folder / "outputs.pt2", False)
+    q, mask = torch.randn(2, 2, 40, 16), torch.rand(2, 1, 40, 40) > 0.3
+    mask[1, :, -1] = False
+    save_model(torch.export.export(Masked(), (q, mask)), folder / "masked.pt2", False)
+    rows = torch.rand(3, 8)
+    rows[1] = 0
+    save_model(torch.export.export(Divides(), (rows,)), folder / "divides.pt2", False)
 
 
 main()

@@ -73,7 +73,7 @@ auto is_noted() { return says("not built yet"); }
 std::vector<Demonstration> demonstrations() {
   const std::string print = "aot_inductor.debug_intermediate_value_printer";
   const std::vector<std::string> root{"debug_dir_root=@"},
-      dump{"debug_dir_root=@", "aot_inductor.dump_aoti_minifier=1"};
+      dump{"debug_dir_root=@", "aot_inductor.dump_aoti_minifier=1"}, failing{"debug_dir_root=@", "nan_asserts=1"};
   return {
       {"check_inputs", "0", {}, Input::other_dtype, [](const Outcome& o) { return o.error.empty(); }},
       {"verify_weights", "0", {}, Input::damaged_weights, [](const Outcome& o) { return o.error.empty(); }},
@@ -100,9 +100,9 @@ std::vector<Demonstration> demonstrations() {
       {"triton.debug_sync_graph", "1", {}, Input::good, is_noted()},
       // That it is read at all; how many threads then run is looked at by the runtime's own tests.
       {"cpp.threads", "many", {}, Input::good, says("cpp.threads")},
-      {"aot_inductor.dump_aoti_minifier", "1", root, Input::other_dtype, writes("minifier_launcher.py")},
+      {"aot_inductor.dump_aoti_minifier", "1", failing, Input::nan, writes("minifier_launcher.py")},
       {"aot_inductor.repro_level", "3", root, Input::good, writes("minifier_launcher.py")},
-      {"TORCHDYNAMO_REPRO_AFTER", "inductor", root, Input::other_dtype, writes("minifier_launcher.py", "inductor")},
+      {"TORCHDYNAMO_REPRO_AFTER", "inductor", failing, Input::nan, writes("minifier_launcher.py", "inductor")},
       {"TORCH_SHOW_CPP_STACKTRACES", "1", {}, Input::other_dtype, says("native stack")},
       {"debug", "1", root, Input::good, writes("fx_graph_readable.py", "linear")},
       {"trace.enabled", "1", root, Input::good, writes("output_code.cpp", "cpp_")},

@@ -28,7 +28,7 @@
 extern "C" {
 #endif
 
-#define KILN_API_VERSION 3 /* 2: profiles; 3: kiln_load_options.verify_weights, fault */
+#define KILN_API_VERSION 4 /* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings */
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -57,7 +57,7 @@ typedef enum kiln_kind {
   KILN_INT = 2,
   KILN_FLOAT = 3,
   KILN_BOOL = 4,
-  KILN_STRING = 5, /* inputs only */
+  KILN_STRING = 5, /* of an output: lives as long as the instance */
 } kiln_kind;
 
 typedef struct kiln_value {
@@ -182,7 +182,8 @@ KILN_API kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs,
 
 /* Random numbers: two instances with the same seed give the same sequence of results. */
 KILN_API kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed);
-/* At most this many threads per run of this model; -1: all that the process may use. */
+/* At most this many threads per run of this model; -1: all that the process may use. Any other number below 1 is an
+ * error. */
 KILN_API kiln_status kiln_set_threads(kiln_model* model, int32_t threads);
 
 /* ---- Constants --------------------------------------------------------------------------------------------------- */

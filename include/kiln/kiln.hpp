@@ -31,6 +31,10 @@ class Exception : public std::runtime_error {
   std::string code_;
 };
 
+// A mistake of the caller's that this header itself sees.
+inline void require(bool condition, const char* what) {
+  if (!condition) throw Exception(KILN_ERROR_ARGUMENT, what, "K0660");
+}
 inline void check(kiln_status status) {
   if (status != KILN_OK) throw Exception(status, kiln_last_error(), kiln_last_error_code());
 }
@@ -64,9 +68,13 @@ class Value {
   Value(int v) : Value(int64_t{v}) {}
   Value(double v) : value_{} { value_.kind = KILN_FLOAT, value_.as.floating = v; }
   Value(bool v) : value_{} { value_.kind = KILN_BOOL, value_.as.boolean = v; }
-  Value(const char* v) : value_{} { value_.kind = KILN_STRING, value_.as.string = v; }
-  // A view of memory that the caller keeps; strides empty: row-major.
+  Value(const char* v) : value_{} {
+    require(v != nullptr, "kiln::Value: a string is NULL");
+    value_.kind = KILN_STRING, value_.as.string = v;
+  }
+  // A view of memory that the caller keeps; strides empty: row-major, else one for each size.
   Value(void* data, DLDataType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides = {}) : value_{} {
+    require(strides.empty() || strides.size() == sizes.size(), "kiln::Value: not as many strides as sizes");
     view_ = std::make_unique<View>();
     view_->sizes = std::move(sizes);
     view_->strides = std::move(strides);
@@ -87,13 +95,18 @@ class Value {
 
   kiln_kind kind() const { return static_cast<kiln_kind>(value_.kind); }
   bool is_tensor() const { return value_.kind == KILN_TENSOR; }
-  int64_t integer() const { return value_.as.integer; }
-  double floating() const { return value_.as.floating; }
-  bool boolean() const { return value_.as.boolean != 0; }
-  const DLTensor& tensor() const { return *value_.as.tensor; }
+  // Each throws when the value is of another kind.
+  int64_t integer() const { return of_kind(KILN_INT, "kiln::Value: no whole number").as.integer; }
+  double floating() const { return of_kind(KILN_FLOAT, "kiln::Value: no floating-point number").as.floating; }
+  bool boolean() const { return of_kind(KILN_BOOL, "kiln::Value: no truth value").as.boolean != 0; }
+  // Of an output: lives as long as its instance.
+  const char* string() const { return of_kind(KILN_STRING, "kiln::Value: no string").as.string; }
+  const DLTensor& tensor() const { return *of_kind(KILN_TENSOR, "kiln::Value: no tensor").as.tensor; }
   std::vector<int64_t> sizes() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
   template <class T>
   T* data() const {
+    require(sizeof(T) == 1 || sizeof(T) * 8 == size_t{tensor().dtype.bits} * tensor().dtype.lanes,
+            "kiln::Value: data<T>() with a T of another size than the elements");
     return reinterpret_cast<T*>(static_cast<char*>(tensor().data) + tensor().byte_offset);
   }
   kiln_value& raw() { return value_; }
@@ -106,6 +119,10 @@ class Value {
   }
 
  private:
+  const kiln_value& of_kind(kiln_kind kind, const char* otherwise) const {
+    require(value_.kind == kind, otherwise);
+    return value_;
+  }
   struct View {
     std::vector<int64_t> sizes, strides;
     DLTensor tensor;

@@ -77,6 +77,7 @@ void make_directories(const std::string& path, unsigned mode = 0777);  // existi
 void make_private_directory(const std::string& path);
 void remove_tree(const std::string& path);  // nothing there is fine
 bool file_exists(const std::string& path);
+bool same_file(const std::string& one, const std::string& other);  // both are there: the same device and number
 bool is_directory(const std::string& path);
 std::vector<std::string> list_directory(const std::string& path);  // names, sorted, without . and ..
 

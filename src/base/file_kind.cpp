@@ -32,6 +32,8 @@ const char* kind_text(FileKind kind) {
       return "an exported program (torch.export.save) that is not compiled yet";
     case FileKind::kiln_package:
       return "a package of Kiln: it is compiled already";
+    case FileKind::kiln_debug:
+      return "the debug section of a package of Kiln (--strip-debug), which tools read beside the package";
     case FileKind::aoti_package:
       return "a package of AOT Inductor, which holds machine code for libtorch and no program any more";
     case FileKind::torchscript:
@@ -58,14 +60,19 @@ const char* kind_text(FileKind kind) {
   return "neither an exported program nor a package of Kiln";
 }
 
+std::string package_of_debug(const std::string& label) {
+  return ends_with(label, ".debug") ? label.substr(0, label.size() - std::string_view(".debug").size()) : "PKG";
+}
+
 }  // namespace
 
 FileKind file_kind(const ZipReader& zip) {
-  bool aoti = false, code = false, pickle = false, program = false, arrays = false;
+  bool debug = false, aoti = false, code = false, pickle = false, program = false, arrays = false;
   for (const ZipEntry& entry : zip.entries()) {
     const std::string& name = entry.name;
     const auto has = [&](const char* part) { return name.find(part) != std::string::npos; };
     if (has("data/kiln/") && ends_with(name, "/plan")) return FileKind::kiln_package;
+    debug |= has("data/kiln/") && has("/debug/");
     const size_t models = name.rfind("models/");
     program |= name == "serialized_exported_program.json" ||
                (models != std::string::npos && (models == 0 || name[models - 1] == '/') && ends_with(name, ".json"));
@@ -74,6 +81,7 @@ FileKind file_kind(const ZipReader& zip) {
     pickle |= ends_with(name, "data.pkl");
     arrays |= ends_with(name, ".npy");
   }
+  if (debug) return FileKind::kiln_debug;
   if (program) return FileKind::exported_program;
   if (aoti) return FileKind::aoti_package;
   if (code) return FileKind::torchscript;
@@ -112,6 +120,9 @@ std::string not_a_model_text(const std::string& label, FileKind kind) {
   switch (kind) {
     case FileKind::kiln_package:
       return str(is, "; run it with 'kiln run ", label, "', or compile the .pt2 that it was made from");
+    case FileKind::kiln_debug:
+      return str(is, "; give the package itself, ", quote(package_of_debug(label)),
+                 ", or the .pt2 that it was made from");
     case FileKind::directory:
       return str(is, "; give the model.pt2 in it, or to compare a case directory 'kiln check ", label, "'");
     case FileKind::empty:
@@ -134,6 +145,8 @@ std::string not_a_package_text(const std::string& label, FileKind kind) {
                  "' (or run it as it is, slowly, with 'kiln interpret ", label, "')");
     case FileKind::aoti_package:
       return str(is, "; export the model with torch.export.save and compile that with 'kiln compile'");
+    case FileKind::kiln_debug:
+      return str(is, "; give the package itself: ", quote(package_of_debug(label)));
     case FileKind::directory:
       return str(is, "; give the package in it, or to compare a case directory 'kiln check ", label, "'");
     default:

@@ -11,6 +11,7 @@ namespace kiln {
 enum class FileKind : uint8_t {
   exported_program,  // torch.export.save
   kiln_package,
+  kiln_debug,    // the debug section of a stripped package
   aoti_package,  // torch._inductor.aoti_compile_and_package
   torchscript,   // torch.jit.save
   saved_values,  // torch.save: a state dict, tensors, a pickled module

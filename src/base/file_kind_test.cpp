@@ -62,6 +62,13 @@ TEST(FileKinds, CommonMistakesAreRecognised) {
   EXPECT_THROW(file_kind_of(directory.path() + "/nothing"), Error);
 }
 
+TEST(FileKinds, TheDebugSectionOfAPackage) {
+  const std::string bytes = archive({"m/data/kiln/m/debug/graph.txt", "m/data/kiln/m/debug/origins"});
+  EXPECT_EQ(file_kind(as_bytes(bytes)), FileKind::kiln_debug);
+  EXPECT_NE(not_a_package_text("p.pt2.debug", FileKind::kiln_debug).find("give the package itself: \"p.pt2\""),
+            std::string::npos);
+}
+
 TEST(FileKinds, DamagedArchivesAreLeftToTheirReader) {
   std::string bytes = archive({"m/models/model.json"});
   bytes.resize(bytes.size() / 2);

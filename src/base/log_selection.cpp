@@ -122,7 +122,16 @@ std::string component_of_module(std::string_view module) {
 }  // namespace
 
 LogSelection::LogSelection(const std::vector<std::string>& entries) {
-  for (const std::string& entry : entries) take(trim(entry));
+  // What an entry says of more than itself comes first, whatever the order: "-fusion,+inductor" is without fusion.
+  std::vector<std::string> sorted = entries;
+  const auto reach = [](std::string_view entry) {
+    entry = trim(entry);
+    if (!entry.empty() && (entry.front() == '+' || entry.front() == '-')) entry = trim(entry.substr(1));
+    return entry == "all" ? 0 : contains(artifacts, entry) ? 2 : 1;
+  };
+  std::stable_sort(sorted.begin(), sorted.end(),
+                   [&](const std::string& a, const std::string& b) { return reach(a) < reach(b); });
+  for (const std::string& entry : sorted) take(trim(entry));
 }
 
 void LogSelection::take(std::string_view entry) {

@@ -25,6 +25,10 @@ TEST(LogSelection, DebugOfInductorIncludesFusion) {
   EXPECT_TRUE(LogSelection({"+inductor"}).artifact("fusion"));
   EXPECT_FALSE(LogSelection({"inductor"}).artifact("fusion"));
   EXPECT_FALSE(LogSelection({"+inductor", "-fusion"}).artifact("fusion"));
+  EXPECT_FALSE(LogSelection({"-fusion", "+inductor"}).artifact("fusion")) << "in whatever order";
+  EXPECT_TRUE(LogSelection({"-fusion", "+inductor"}).artifact("schedule"));
+  EXPECT_FALSE(LogSelection({"-inductor", "all"}).wants("inductor", LogLevel::info));
+  EXPECT_TRUE(LogSelection({"-fusion", "fusion"}).artifact("fusion")) << "of one name the last";
   EXPECT_FALSE(LogSelection({"+inductor"}).artifact("output_code"));
   EXPECT_TRUE(LogSelection({"output_code"}).artifact("output_code"));
   EXPECT_TRUE(LogSelection({"+output_code"}).artifact("output_code"));

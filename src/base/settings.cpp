@@ -166,9 +166,9 @@ void Settings::note_unknown_variables(const std::vector<std::string>& variables)
     const bool inductors = begins("TORCHINDUCTOR_") || begins("AOT_INDUCTOR_") || begins("AOTINDUCTOR_") ||
                            begins("AOTI_") || begins("DUMP_AOTI_");
     // Programs around Kiln have variables of these kinds too: worth a word only where a setting may have been meant.
-    const bool may_be = begins("TORCH") || begins("KILN_") || begins("CUDA_") || begins("PYTORCH_");
+    const bool may_be = begins("TORCH") || begins("CUDA_") || begins("PYTORCH_");
     const std::string hint = nearest_hint(name, known);
-    if (inductors || (may_be && !hint.empty()))
+    if (inductors || begins("KILN_") || (may_be && !hint.empty()))
       note_once(name, str("environment variable ", name, " is no setting of Kiln and does nothing", hint));
   }
 }

@@ -37,6 +37,8 @@ class Bisect {
     planned.text = str("no divergence: ", planned.steps, " steps of ", options_.calls, " calls, ",
                        planned.against_graph, " compared with the fp64 reference of their operators, ",
                        planned.against_loops, " with their own loops only");
+    if (!planned.untold.empty())
+      planned.text += str("\nnot compared with anything, for want of a reference: ", join(planned.untold, ", "));
     return planned;
   }
 

@@ -38,6 +38,7 @@ struct BisectResult {
   std::string method;                   // how: "loop interpreter", "instrumented rebuild"; empty: there is only one
   std::optional<Difference> difference;
   int steps = 0, against_graph = 0, against_loops = 0;  // what was checked
+  std::vector<std::string> untold;                      // steps whose results nothing could be compared with, by name
   bool unexplained = false;                             // a buffer changed, and by whom is not known
   std::vector<std::vector<uint64_t>> output_sums;       // checksums, of each call
   std::string text;                                     // for people, complete

@@ -1,5 +1,7 @@
 #include "debug/bisected_call.h"
 
+#include <algorithm>
+
 #include "debug/bisect_checks.h"
 #include "driver/executable_dlpack.h"
 #include "package/step_plan.h"
@@ -134,6 +136,8 @@ void BisectedCall::after(const kiln_step& step) {
     ++result_.against_graph;
   else if (kernel)
     check_against_loops(step);
+  else if (std::find(result_.untold.begin(), result_.untold.end(), step.name) == result_.untold.end())
+    result_.untold.push_back(step.name);
   // Its results do not show it, or nobody can tell: it is wrong all the same.
   if (result_.fault == FaultClass::none && !reads_unwritten_.empty())
     blame(FaultClass::uninitialised, step, reads_unwritten_,

@@ -1,5 +1,7 @@
 #include "debug/bisection.h"
 
+#include <algorithm>
+
 #include "debug/bisect_checks.h"
 #include "debug/bisected_call.h"
 #include "driver/executable_package.h"
@@ -60,6 +62,9 @@ BisectResult run_bisection(PackageDebug& package, const std::string& path, const
     BisectResult& result = bisection.result();
     result.steps += whole.steps, result.against_graph += whole.against_graph;
     result.against_loops += whole.against_loops;
+    for (const std::string& name : whole.untold)
+      if (std::find(result.untold.begin(), result.untold.end(), name) == result.untold.end())
+        result.untold.push_back(name);
     result.output_sums.insert(result.output_sums.begin(), whole.output_sums.begin(), whole.output_sums.end());
     whole = std::move(result);
     if (!failure.empty()) {

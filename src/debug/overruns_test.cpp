@@ -95,6 +95,7 @@ Outcome run_package(const std::string& path, const std::vector<Datum>& inputs, c
     close(ends[0]), close(ends[1]);
     PackageOptions options;
     options.settings = {setting, "cpp.threads=1"};
+    options.ignore_environment = true;  // what the tests are given there would be spoken of
     try {
       PackageExecutable(path, options).call(inputs);
     } catch (const Error& error) {

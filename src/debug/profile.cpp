@@ -259,10 +259,14 @@ std::vector<ModulePart> by_module(const FunctionProfile& function) {
 
 }  // namespace
 
+void require_profile_column(const std::string& name) {
+  std::vector<KernelProfile> none;
+  sort_kernels(none, name, {});
+}
+
 Profile profile(const std::string& path, const std::vector<Datum>& inputs, const ProfileOptions& options) {
   Profile result;
-  std::vector<KernelProfile> none;
-  sort_kernels(none, options.sort_by, {});  // a wrong column is said before anything runs
+  require_profile_column(options.sort_by);  // before anything runs
   std::unique_ptr<PackageDebug> package;
   try {
     package = std::make_unique<PackageDebug>(path);

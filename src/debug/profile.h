@@ -16,6 +16,9 @@ struct ProfileOptions {
   std::string sort_by = "time";  // name, calls, time, share, bytes, flops, gflops, gbs, limit
 };
 
+// Throws K0679 where there is no such column to sort by.
+void require_profile_column(const std::string& name);
+
 struct MachineLimits {
   double gflops = 0;  // f32 multiply-adds on all threads
   double gbs = 0;     // reading memory that no cache holds

@@ -147,7 +147,9 @@ std::vector<std::string> tell_of_package(const std::string& path, const Settings
     // Whether the package runs is another question, and the run's to answer.
     notes.push_back(str("logs, debug directory and trace: ", error.message()));
   }
-  for (std::string& note : observers.notes()) notes.push_back(std::move(note));
+  // That there is no trace is the runtime's to say, which writes to it too.
+  for (std::string& note : observers.notes())
+    if (!starts_with(note, "no trace: ")) notes.push_back(std::move(note));
   return notes;
 }
 

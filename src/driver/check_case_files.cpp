@@ -3,6 +3,10 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/json.h"
+#include "pt2/input_files.h"
+#include "pt2/pt_archive.h"
+#include "pt2/pytree.h"
+#include "pt2/reader.h"
 #include "pt2/tensor_files.h"
 
 namespace kiln {
@@ -16,8 +20,7 @@ class CaseReader {
     files_.model = path_of("model.pt2");
     for (size_t i = 0; exists(numbered("inputs", i)); ++i) files_.calls.push_back(read_call(i));
     if (exists("expected_sequence.pt")) files_.sequence = read_sequence();
-    for (size_t j = 0; exists(numbered("bad_inputs", j)); ++j)
-      files_.bad_inputs.push_back({str("bad_inputs_", j), read_list(numbered("bad_inputs", j))});
+    for (size_t j = 0; exists(numbered("bad_inputs", j)); ++j) files_.bad_inputs.push_back(read_bad_inputs(j));
     if (exists("case.json")) read_case_json();
     check_names();
     return std::move(files_);
@@ -38,6 +41,69 @@ class CaseReader {
     if (!file.names.empty()) refuse(name, "is a dictionary; a case has flat lists in the order of the graph");
     return std::move(file.items);
   }
+  // Most cases are flat lists, for which nobody needs to know the model.
+  bool is_flat_list(const std::string& name) const {
+    const auto mapped = MappedFile::open(path_of(name));
+    const PtArchive archive({mapped->bytes(), mapped, path_of(name)});
+    const PickleValue& root = archive.root();
+    const auto is_sequence = [](const PickleValue& value) {
+      return value.is(PickleValue::Kind::list) || value.is(PickleValue::Kind::tuple);
+    };
+    return is_sequence(root) && std::none_of(root.items.begin(), root.items.end(), [&](const PickleValue* item) {
+             return is_sequence(*item) || PtArchive::is_dict(*item);
+           });
+  }
+  const Program& program() {
+    if (!program_) program_ = read_pt2(files_.model);
+    return *program_;
+  }
+  std::vector<Datum> read_inputs_of(const std::string& name) {
+    if (is_flat_list(name)) return read_list(name);
+    known_.push_back(name);
+    return read_inputs(path_of(name), input_form(program()));
+  }
+  CaseFiles::BadInputs read_bad_inputs(size_t j) {
+    const std::string name = str("bad_inputs_", j);
+    try {
+      return {name, read_inputs_of(name + ".pt"), ""};
+    } catch (const Error& error) {
+      if (error.code() != "K0155" && error.code() != "K0156") throw;
+      return {name, {}, error.message()};
+    }
+  }
+  // By the keys of the program's result, flat ("state.0") as `kiln run -o` writes them or nested as forward gives them.
+  std::vector<Datum> read_outputs_of(const std::string& name) {
+    if (is_flat_list(name)) return read_list(name);
+    known_.push_back(name);
+    const auto mapped = MappedFile::open(path_of(name));
+    PtArchive archive({mapped->bytes(), mapped, path_of(name)});
+    std::vector<std::string> keys = output_keys(program().out_spec);
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].empty()) keys[i] = std::to_string(i);
+    if (PtArchive::is_dict(archive.root())) {
+      if (auto ordered = by_keys(archive.root(), keys, archive)) return std::move(*ordered);
+    }
+    std::vector<Datum> nested;
+    if (!program().out_spec.empty() &&
+        flatten_pickled(parse_pytree(program().out_spec), archive.root(), archive, nested))
+      return nested;
+    if (!PtArchive::is_dict(archive.root())) return read_list(name);  // a list of values may hold lists
+    refuse(name, str("its keys are not those of the outputs: ", join(keys, ", ")));
+  }
+  static std::optional<std::vector<Datum>> by_keys(const PickleValue& dict, const std::vector<std::string>& keys,
+                                                   PtArchive& archive) {
+    if (dict.items.size() != 2 * keys.size()) return std::nullopt;
+    std::vector<Datum> out;
+    for (const std::string& key : keys) {
+      const PickleValue* found = nullptr;
+      for (size_t i = 0; i + 1 < dict.items.size(); i += 2)
+        if (dict.items[i]->is(PickleValue::Kind::string) && dict.items[i]->text == key) found = dict.items[i + 1];
+      if (!found || PtArchive::is_dict(*found)) return std::nullopt;
+      out.push_back(archive.datum(*found));
+    }
+    return out;
+  }
+
   std::map<std::string, Tensor> read_state(const std::string& name) {
     known_.push_back(name);
     const TensorFile file = read_file_of(name);
@@ -59,11 +125,11 @@ class CaseReader {
   }
   CaseFiles::Call read_call(size_t i) {
     CaseFiles::Call call;
-    call.inputs = read_list(numbered("inputs", i));
+    call.inputs = read_inputs_of(numbered("inputs", i));
     if (!exists(numbered("expected", i)))
       refuse(numbered("expected", i), str("is missing beside ", numbered("inputs", i)));
-    call.expected = read_list(numbered("expected", i));
-    if (exists(numbered("mutated", i))) call.mutated = read_list(numbered("mutated", i));
+    call.expected = read_outputs_of(numbered("expected", i));
+    if (exists(numbered("mutated", i))) call.mutated = read_inputs_of(numbered("mutated", i));
     if (exists(numbered("state", i))) call.state = read_state(numbered("state", i));
     return call;
   }
@@ -107,6 +173,7 @@ class CaseReader {
   std::string directory_;
   CaseFiles files_;
   std::vector<std::string> known_;
+  std::optional<Program> program_;
 };
 
 }  // namespace

@@ -22,6 +22,7 @@ struct CaseFiles {
   struct BadInputs {
     std::string name;  // "bad_inputs_0"
     std::vector<Datum> inputs;
+    std::string refusal;  // why they cannot even be put into the order of the inputs; "": they can
   };
   std::vector<BadInputs> bad_inputs;
   // case.json
@@ -30,8 +31,10 @@ struct CaseFiles {
   std::vector<std::string> needs;
 };
 
-// `path` is a case directory or a .pt2. Throws K0172 when a file that must be there is missing or is not what its name
-// says: inputs without expected values, a gap in the numbering, an unknown key in case.json.
+// Inputs may have the forms that `kiln run --inputs` takes, and outputs those that `kiln run -o` writes to a .pt: then
+// the model is read for their order. `path` is a case directory or a .pt2. Throws K0172 when a file that must be there
+// is missing or is not what its name says: inputs without expected values, a gap in the numbering, an unknown key in
+// case.json.
 CaseFiles read_case_files(const std::string& path);
 
 }  // namespace kiln

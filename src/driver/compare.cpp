@@ -318,7 +318,8 @@ Comparison compare_state(const std::map<std::string, Tensor>& got, const std::ma
   return result;
 }
 
-Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before) {
+Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before,
+                             const std::vector<bool>& written) {
   Comparison result;
   if (after.size() != before.size()) {
     result.failure = str("number of inputs after the call is ", after.size(), ", expected ", before.size());
@@ -327,7 +328,10 @@ Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<
   for (size_t i = 0; i < before.size(); ++i) {
     if (!before[i].is_tensor()) continue;
     if (after[i].is_tensor() && same_bits(after[i].tensor(), before[i].tensor())) continue;
-    result.failure = str("input ", i, ": was changed by the call, though the program does not write to it");
+    const bool meant = i < written.size() && written[i];
+    result.failure = str("input ", i, ": was changed by the call",
+                         meant ? ", as the program says; the case lacks a mutated_<i>.pt with what it must be then"
+                               : ", though the program does not write to it");
     return result;
   }
   return result;

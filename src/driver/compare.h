@@ -51,6 +51,8 @@ Comparison compare_state(const std::map<std::string, Tensor>& got, const std::ma
                          const CompareOptions& options,
                          const std::function<const Datum*(const std::string&)>& fp64 = {});
 // Inputs that a program must not write: bit for bit as they were.
-Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before);
+// `written`: the inputs that the program says it writes, for the message.
+Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before,
+                             const std::vector<bool>& written = {});
 
 }  // namespace kiln

@@ -165,12 +165,39 @@ void add_output_keys(const Program& program, format::Plan& plan) {
   for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
 }
 
+// A fault that was asked for and put in nowhere would make a test of a tool say that it finds nothing.
+std::string fault_note(const PipelineOptions& pipeline, PipelineResult& result) {
+  if (pipeline.fault.ops.empty()) return "";
+  bool put_in = false;
+  for (const PassReport& pass : result.passes) put_in |= starts_with(pass.name, "inject_") && pass.changed;
+  // Those that are a line of C++ come with the code of the kernel.
+  if (!loops::fault_line(pipeline.fault).empty())
+    loops::for_each_item(result.loops.block, [&](loops::Item& item) {
+      if (const auto* kernel = std::get_if<loops::Kernel>(&item.what))
+        put_in |= loops::fault_hits(pipeline.fault, result.loops, *kernel, true);
+    });
+  if (put_in) return "";
+  return str("the fault to inject met no operator: the program has no ", join(pipeline.fault.ops, " fused with "),
+             " where it could be put in");
+}
+
+Json metadata_object(const std::string& text) {
+  const char* wanted = "aot_inductor.metadata is a JSON object such as {\"author\": \"me\"}, not ";
+  try {
+    Json json = parse_json(text, "aot_inductor.metadata");
+    if (json.is_object()) return json;
+  } catch (const Error& error) {
+    fail_user("K0142", str(wanted, quote(text), " (", error.message(), ")"));
+  }
+  fail_user("K0142", str(wanted, quote(text)));
+}
+
 // The user's: files that torch.export.save took along, and the setting.
 void add_metadata(const std::string& model_path, const CompileOptions& options, format::Plan& plan) {
   std::map<std::string, std::string> metadata;
   if (!model_path.empty()) metadata = read_extra_files(model_path);
   if (const std::string text = setting(options, "aot_inductor.metadata"); !text.empty()) {
-    const Json json = parse_json(text, "aot_inductor.metadata");
+    const Json json = metadata_object(text);
     for (const auto& member : json.members())
       metadata[member.key] = member.value.is_string() ? member.value.as_string() : json_text(member.value);
   }
@@ -340,6 +367,7 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     pipeline.keep_record = first && options.goal == CompileGoal::package;
     pipeline.lowered = options.inject.lowered;
     PipelineResult result = run_pipeline(program, pipeline);
+    if (const std::string note = fault_note(pipeline, result); first && !note.empty()) report.notes.push_back(note);
     if (options.inject.loops) options.inject.loops(result.loops);
     report.schedule_seconds += watch.lap();
     codegen::GeneratedCode generated = backend.generate(result.loops, target, pipeline.fault);

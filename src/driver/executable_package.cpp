@@ -99,6 +99,8 @@ Datum datum_of(const kiln_value& value) {
       return Datum{Scalar(value.as.floating)};
     case KILN_BOOL:
       return Datum{Scalar(value.as.boolean != 0)};
+    case KILN_STRING:
+      return Datum{std::string(value.as.string)};
     default:
       fail_bug(str("the runtime gave an output of kind ", value.kind));
   }
@@ -272,6 +274,31 @@ std::vector<std::string> package_output_keys(const std::string& path) {
     for (const format::Output& output : format::read_plan(zip.read(entry).bytes).outputs) keys.push_back(output.key);
   });
   return keys;
+}
+
+std::vector<Datum> package_output_stand_ins(const std::string& path) {
+  std::vector<Datum> out;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (!ends_with(entry.name, "/plan")) return;
+    const format::Plan plan = format::read_plan(zip.read(entry).bytes);
+    for (const format::Output& output : plan.outputs) {
+      switch (output.what) {
+        case format::OutputWhat::tensor:
+          out.push_back(
+              {Tensor::empty(static_cast<DType>(plan.buffers[static_cast<size_t>(output.buffer)].dtype), {0})});
+          break;
+        case format::OutputWhat::string:
+          out.push_back({output.text});
+          break;
+        case format::OutputWhat::none:
+          out.emplace_back();
+          break;
+        default:
+          out.push_back({Scalar(int64_t{0})});
+      }
+    }
+  });
+  return out;
 }
 
 std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path) {

@@ -44,6 +44,8 @@ void require_package(const std::string& path);
 InputForm package_input_form(const std::string& path);
 // Names of the outputs in the program's result, as the plan has them; "" for one without.
 std::vector<std::string> package_output_keys(const std::string& path);
+// A value of the kind and element type of each output, without elements.
+std::vector<Datum> package_output_stand_ins(const std::string& path);
 class Settings;
 struct Setting;
 struct GivenSetting {

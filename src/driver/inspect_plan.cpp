@@ -145,6 +145,8 @@ class PlanText {
         return str("bool ", expr(output.expr));
       case format::OutputWhat::none:
         return "None";
+      case format::OutputWhat::string:
+        return str("always ", quote(output.text));
     }
     return "";
   }

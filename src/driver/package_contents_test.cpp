@@ -106,6 +106,18 @@ TEST_F(PackageContentsTest, OutputsCarryTheKeysOfTheResult) {
   EXPECT_EQ(output_keys(R"([1, {"type": "builtins.tuple", "context": "null", "children_spec": [
         {"type": null, "context": null, "children_spec": []}]}])"),
             std::vector<std::string>{""});
+  const std::string leaf = R"({"type": null, "context": null, "children_spec": []})";
+  // A dataclass: the fields that are there, and those that are None.
+  EXPECT_EQ(
+      output_keys(str(R"([1, {"type": "Out", "context": "[[\"logits\", \"loss\"], [\"hidden\"]]", "children_spec": [)",
+                      leaf, ", ", leaf, "]}]")),
+      (std::vector<std::string>{"logits", "loss"}));
+  EXPECT_EQ(output_keys(str(R"([1, {"type": "Out", "context": "[[\"a\"], [\"b\"]]", "children_spec": [)", leaf, "]}]")),
+            std::vector<std::string>{"a"});
+  EXPECT_EQ(
+      output_keys(str(R"([1, {"type": "collections.defaultdict", "context": "[\"list\", [\"a\"]]", "children_spec": [)",
+                      leaf, "]}]")),
+      std::vector<std::string>{"a"});
   EXPECT_EQ(output_keys(R"([1, {"type": "modeling.BaseModelOutput", "context": "[\"logits\"]", "children_spec": [
         {"type": null, "context": null, "children_spec": []}]}])"),
             std::vector<std::string>{"logits"});

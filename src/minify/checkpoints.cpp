@@ -70,13 +70,37 @@ void Checkpoints::offer(const Program& program) {
   write(program, {});
 }
 
+namespace {
+
+// Whether the script is one of ours, with the program beside it, and may be replaced by the next.
+bool is_repro_script(const std::string& path) { return read_file(path).find(repro_script_mark) != std::string::npos; }
+
+}  // namespace
+
+// "repro", or "repro_1" and so on where files of these names are the user's own or what is being minified.
+std::string Checkpoints::repro_name(const std::string& target) const {
+  for (int number = 0;; ++number) {
+    const std::string name = number == 0 ? "repro" : str("repro_", number), base = join_path(target, name);
+    bool there = false, input = false;
+    for (const char* kind : {".py", ".pt2", ".sh", "_kernel.cpp"}) {
+      there = there || file_exists(base + kind);
+      for (const std::string& path : options_.inputs) input = input || same_file(path, base + kind);
+    }
+    if (!there || (!input && file_exists(base + ".py") && is_repro_script(base + ".py"))) return name;
+  }
+}
+
 std::string Checkpoints::finish(const Program& program, const std::vector<std::string>& notes) {
   write(program, notes);
   const std::string target = absolute(options_.copy_to);
   ReproScript text = script(program, notes);
-  text.program = "repro.pt2";
-  const std::string python = join_path(target, "repro.py"), shell = join_path(target, "repro.sh");
-  write_pt2(program, join_path(target, "repro.pt2"));
+  const std::string name = repro_name(target), base = join_path(target, name);
+  if (name != "repro" && options_.say)
+    options_.say(str("note: repro.py, repro.pt2 or repro.sh in ", target,
+                     " was not written by the minifier, or is its input: it stays, and the repro is ", name, ".py"));
+  text.program = name + ".pt2";
+  const std::string python = base + ".py", shell = base + ".sh";
+  write_pt2(program, base + ".pt2");
   write_file_atomic(python, python_script(text));
   write_file_atomic(shell, shell_script(text));
   chmod(shell.c_str(), 0755);

@@ -15,6 +15,7 @@ class Checkpoints {
 
  private:
   void write(const Program& program, const std::vector<std::string>& notes);
+  std::string repro_name(const std::string& target) const;
   ReproScript script(const Program& program, const std::vector<std::string>& notes) const;
 
   const MinifyOptions& options_;

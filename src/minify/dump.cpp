@@ -13,6 +13,19 @@
 
 namespace kiln::minify {
 
+namespace {
+
+bool between(const std::string& code, const char* low, const char* high) { return code >= low && code <= high; }
+
+// Another number, kind, type or size of inputs than the program takes, or a file of them that is not there or does not
+// fit.
+bool is_input_error(const std::string& code) {
+  return between(code, "K0101", "K0107") || between(code, "K0150", "K0156") || between(code, "K0610", "K0622") ||
+         code == "K0674";
+}
+
+}  // namespace
+
 DumpOnFailure::DumpOnFailure(const Settings& settings, std::vector<std::string> custom_op_libs,
                              std::function<Program()> program, std::function<void(const std::string&)> say,
                              std::function<std::vector<std::string>()> compiled_with)
@@ -31,8 +44,9 @@ void DumpOnFailure::before() {
   if (level_ == 3) write(false);
 }
 
-void DumpOnFailure::failed() {
+void DumpOnFailure::failed(const std::string& code) {
   if (!wanted() || written_) return;
+  refused_for_ = is_input_error(code) ? code : "";
   write(false);
 }
 
@@ -64,7 +78,8 @@ void DumpOnFailure::write(bool accuracy) {
   written_ = true;
   try {
     Program program = program_();
-    if (inputs_) program.sample_inputs = *inputs_;
+    // Inputs that the program refuses are no sample of a call of it.
+    if (inputs_ && refused_for_.empty()) program.sample_inputs = *inputs_;
     std::string directory = join_path(debug_run_directory(settings_), "minifier");
     if (!starts_with(directory, "/")) {
       char here[4096];
@@ -75,10 +90,11 @@ void DumpOnFailure::write(bool accuracy) {
     make_directories(checkpoints, 0700);
     const std::string model = join_path(checkpoints, "exported_program.pt2");
     write_pt2(program, model);
-    if (level_ == 1) {
-      say_(str("Writing the failing program to ", model));
-      return;
-    }
+    if (!refused_for_.empty())
+      return say_(str("Nothing to minify: ", refused_for_,
+                      " is about the inputs of this call, which no operator has seen. ", "Writing the program to ",
+                      model));
+    if (level_ == 1) return say_(str("Writing the failing program to ", model));
     ReproScript script;
     script.command = "minify";
     script.program = model;

@@ -25,8 +25,10 @@ class DumpOnFailure {
   bool wanted() const { return level_ > 0; }
   // The inputs of the call, once they are known; until then the program's own.
   void set_inputs(std::vector<Datum> inputs) { inputs_ = std::move(inputs); }
-  void before();                             // level 3
-  void failed();                             // after an error; says why where the directory cannot be written
+  void before();  // level 3
+  // After an error; says why where the directory cannot be written. Of an error of the call's inputs the program is
+  // written without a launcher: there is nothing to minify.
+  void failed(const std::string& code = "");
   void wrong_results();                      // after a comparison that failed
   void finished(const CallResult& outputs);  // level 4: compares with the reference
 
@@ -42,6 +44,7 @@ class DumpOnFailure {
   std::optional<std::vector<Datum>> inputs_;
   int64_t level_ = 0;
   bool written_ = false;
+  std::string refused_for_;  // the code of an error of the inputs
 };
 
 }  // namespace kiln::minify

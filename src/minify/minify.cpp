@@ -239,11 +239,11 @@ class Minifier {
     result.seconds = elapsed();
     if (!proved.empty()) say(proved);
     say(minimal_note());
-    if (options_.after == "inductor") result.kernel_file = write_kernel_file();
+    if (options_.after == "inductor") result.kernel_file = write_kernel_file(stem(result.repro) + "_kernel.cpp");
     say(str(result.calls, result.calls == 1 ? " operator" : " operators", " left of ", count_calls(original_.graph),
             ", ", tried_, " candidates tried in ", static_cast<int>(result.seconds * 100) / 100.0, " s"));
-    say(result.minimal ? "Wrote minimal repro out to repro.py"
-                       : "Wrote repro out to repro.py, not shown to be minimal");
+    say(result.minimal ? str("Wrote minimal repro out to ", file_name(result.repro))
+                       : str("Wrote repro out to ", file_name(result.repro), ", not shown to be minimal"));
     result.program = std::move(*best_);
     return result;
   }
@@ -262,13 +262,13 @@ class Minifier {
   }
 
   // --after inductor: the kernels as a C++ file. The work is done in a child, as all that the failure may reach.
-  std::string write_kernel_file() {
-    const std::string path = join_path(options_.copy_to, "repro_kernel.cpp");
+  std::string write_kernel_file(const std::string& name) {
+    const std::string path = join_path(options_.copy_to, name);
     const TrialResult made = trials_.run([&](const auto& entering) {
       entering("compile");
       Failure out;
       try {
-        const KernelFile file = kernel_file(*best_, settings_, "repro_kernel.cpp");
+        const KernelFile file = kernel_file(*best_, settings_, name);
         write_file_atomic(path, file.text);
         out.message = file.command;
       } catch (const Error& error) {
@@ -278,10 +278,10 @@ class Minifier {
       return out;
     });
     if (made.failure.failed()) {
-      say(str("No repro_kernel.cpp: ", made.failure.message));
+      say(str("No ", name, ": ", made.failure.message));
       return "";
     }
-    say(str("Wrote the kernel to repro_kernel.cpp; build and run it with\n  ", made.failure.message));
+    say(str("Wrote the kernel to ", name, "; build and run it with\n  ", made.failure.message));
     return path;
   }
 

@@ -23,6 +23,8 @@ struct ReproScript {
   std::vector<std::string> notes;  // what was found and proved, shown on top
 };
 
+// Stands in every Python script of the minifier: what it wrote itself it may replace.
+inline constexpr const char* repro_script_mark = "def run_repro(exported_program, *, config_patches, ";
 std::string python_script(const ReproScript& script);
 std::string shell_script(const ReproScript& script);
 

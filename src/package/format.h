@@ -63,8 +63,8 @@ struct ExprInstruction {
   ExprCode code;
   int64_t operand;
 };
-// What an output is. Declared before the constant below, which its last name would shadow.
-enum class OutputWhat : uint8_t { tensor, integer, floating, boolean, none };
+// What an output is. Declared before the constant below, which one of its names would shadow.
+enum class OutputWhat : uint8_t { tensor, integer, floating, boolean, none, string };
 // Sizes, offsets, guards refer to expressions by index into Plan::exprs. Equal expressions are stored once.
 using ExprIndex = int32_t;
 inline constexpr int32_t none = -1;
@@ -108,6 +108,7 @@ struct Output {
   int32_t buffer = none;
   ExprIndex expr = none;  // integer, floating, boolean
   std::string key;        // its name in the program's result: "last_hidden_state"; empty: it has none
+  std::string text;       // string: a constant of the program
   const std::string& shown_name() const { return key.empty() ? name : key; }
 };
 struct Constant {
@@ -246,7 +247,7 @@ void fields(A& a, Input& v) {
 }
 template <class A>
 void fields(A& a, Output& v) {
-  a(v.name), a(v.what), a(v.buffer), a(v.expr), a(v.key);
+  a(v.name), a(v.what), a(v.buffer), a(v.expr), a(v.key), a(v.text);
 }
 template <class A>
 void fields(A& a, Constant& v) {

@@ -130,6 +130,33 @@ class PlanBuilder {
     }
   }
 
+  // What the program gives whatever its inputs. Left out, it would silently be None.
+  void constant_output(size_t index, const Argument& arg, format::Output& to) {
+    to.what = format::OutputWhat::none;
+    if (arg.is_none()) return;
+    if (const auto* text = std::get_if<std::string>(&arg.value); text && text->find('\0') == std::string::npos) {
+      to.what = format::OutputWhat::string;
+      to.text = *text;
+    } else if (arg.is_scalar() && !arg.as_scalar().is_complex()) {
+      const Scalar& scalar = arg.as_scalar();
+      to.what = scalar.is_bool()  ? format::OutputWhat::boolean
+                : scalar.is_int() ? format::OutputWhat::integer
+                                  : format::OutputWhat::floating;
+      to.expr = exprs_.add(scalar.is_float() ? Expr::float_constant(scalar.as_double()) : Expr(scalar.as_int()));
+    } else {
+      fail_unsupported("K0166", str("output ", index, " of the program is ", constant_text(arg),
+                                    ": packages hold tensors, whole and floating-point numbers, truth values, texts "
+                                    "without a zero byte, and None"));
+    }
+  }
+
+  static std::string constant_text(const Argument& arg) {
+    if (arg.is_scalar()) return str("the number ", arg.as_scalar().text());
+    if (arg.is_list()) return "a list of constants";
+    if (std::holds_alternative<std::string>(arg.value)) return "a text with a zero byte in it";
+    return "a constant such as an element type, a device or a layout";
+  }
+
   void add_outputs() {
     for (size_t i = 0; i < program_.outputs.size(); ++i) {
       const LoopProgram::Output& from = program_.outputs[i];
@@ -144,15 +171,7 @@ class PlanBuilder {
                   : expr->is_boolean() ? format::OutputWhat::boolean
                                        : format::OutputWhat::integer;
       } else {
-        const Argument& arg = std::get<Argument>(from.what);
-        to.what = format::OutputWhat::none;
-        if (arg.is_scalar()) {
-          const Scalar& scalar = arg.as_scalar();
-          to.what = scalar.is_bool()  ? format::OutputWhat::boolean
-                    : scalar.is_int() ? format::OutputWhat::integer
-                                      : format::OutputWhat::floating;
-          to.expr = exprs_.add(scalar.is_float() ? Expr::float_constant(scalar.as_double()) : Expr(scalar.as_int()));
-        }
+        constant_output(i, std::get<Argument>(from.what), to);
       }
       plan().outputs.push_back(std::move(to));
     }

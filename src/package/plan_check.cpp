@@ -135,9 +135,11 @@ class Checker {
     for (size_t i = 0; i < plan_.outputs.size(); ++i) {
       const Output& out = plan_.outputs[i];
       std::string what = str("output ", i);
-      require(out.what <= OutputWhat::none, what + " is of an unknown kind");
+      require(out.what <= OutputWhat::string, what + " is of an unknown kind");
       if (out.what == OutputWhat::tensor)
         index(out.buffer, plan_.buffers, what + ": buffer");
+      else if (out.what == OutputWhat::string)
+        require(out.text.find('\0') == std::string::npos, what + " is a text with a zero byte in it");
       else if (out.what != OutputWhat::none)
         expr(out.expr, what + ": expression");
     }

@@ -105,7 +105,8 @@ class HeaderReader {
     if (at_ < text_.size() && text_[at_] == '[') fail("arrays of records are not tensors");
     std::string code = read_string();
     if (!code.empty() && code[0] == '=') code[0] = '<';
-    if (!code.empty() && code[0] == '>') fail("it was written in big-endian byte order");
+    if (!code.empty() && code[0] == '>')
+      fail_unsupported("K0154", str(label_, " was written in big-endian byte order"));
     for (const Descr& row : descrs) {
       if (code != row.code) continue;
       dtype = row.dtype;

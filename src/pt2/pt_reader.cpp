@@ -1,4 +1,5 @@
 #include "base/error.h"
+#include "base/file_kind.h"
 #include "base/inflate.h"
 #include "pt2/pt_archive.h"
 #include "pt2/storage_names.h"
@@ -43,8 +44,26 @@ std::optional<Device> parse_device(std::string_view text) {
 
 }  // namespace
 
+namespace {
+
+// What torch.save wrote before PyTorch 1.6, and still does when asked: a few pickles in a row, of which the first is a
+// magic number.
+const FileBytes& not_legacy(const FileBytes& file) {
+  constexpr std::string_view magic = "\x80\x02\x8a\x0al\xfc\x9c\x46\xf9 j\xa8P\x19.";
+  if (starts_with(as_text(file.bytes), magic))
+    fail_unsupported("K0151", str(file.label,
+                                  " is in the old format of torch.save (before PyTorch 1.6, or with "
+                                  "_use_new_zipfile_serialization=False), which Kiln does not read; load it in PyTorch "
+                                  "and save it again: torch.save(torch.load(path), path)"));
+  if (!begins_like_zip(file.bytes))
+    fail_user("K0151", str(file.label, " was not written by torch.save: it is no zip archive"));
+  return file;
+}
+
+}  // namespace
+
 PtArchive::PtArchive(const FileBytes& file)
-    : file_(file),
+    : file_(not_legacy(file)),
       zip_(file.bytes, file.label, inflate_entry),
       prefix_(find_prefix(zip_)),
       tree_(read_tree(zip_, prefix_)) {}

@@ -141,7 +141,8 @@ size_t leaf_count(const Pytree& tree) {
 
 namespace {
 
-// Keys of a dict, or the field names that classes such as ModelOutput have as their context.
+// Keys of a dict, or the field names that classes such as ModelOutput have as their context. A dataclass
+// (torch.export.register_dataclass) has two lists: the fields that are there, and those that are None.
 std::vector<std::string> child_keys(const Json& json, size_t children) {
   std::vector<std::string> keys;
   const Json* context = json.find_value("context");
@@ -152,7 +153,11 @@ std::vector<std::string> child_keys(const Json& json, size_t children) {
   } catch (const Error&) {
     return keys;  // a class of the user's with a context of its own
   }
-  while (list.is_array() && list.items().size() == 2 && list.items()[1].is_array()) list = Json(list.items()[1]);
+  while (list.is_array() && list.items().size() == 2 && list.items()[1].is_array()) {
+    const bool fields = list.items()[0].is_array() && !is_dict_type(json.at("type").as_string());
+    list = Json(list.items()[fields ? 0 : 1]);
+    if (fields) break;
+  }
   if (!list.is_array() || list.items().size() != children) return keys;
   for (const Json& key : list.items()) keys.push_back(key_text(key));
   return keys;

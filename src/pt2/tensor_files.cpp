@@ -48,11 +48,10 @@ TensorFile read_tensor_file(const std::string& path) {
   fail_bug("unknown format of a tensor file");
 }
 
-void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name) {
+namespace {
+
+void write_as(Format format, const TensorFile& file, const ZipWriter::Sink& sink) {
   KILN_CHECK(file.names.empty() || file.names.size() == file.items.size(), "names and items differ in number");
-  const Format format = format_of(name.empty() ? path : name);
-  AtomicFile out(path);
-  const ZipWriter::Sink sink = [&out](ByteSpan bytes) { out.write(bytes); };
   switch (format) {
     case Format::pt:
       write_pt(file, sink);
@@ -67,6 +66,18 @@ void write_tensor_file(const std::string& path, const TensorFile& file, const st
       write_safetensors(file, sink);
       break;
   }
+}
+
+}  // namespace
+
+void check_tensor_file_holds(const std::string& path, const TensorFile& file) {
+  write_as(format_of(path), file, [](ByteSpan) {});
+}
+
+void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name) {
+  const Format format = format_of(name.empty() ? path : name);
+  AtomicFile out(path);
+  write_as(format, file, [&out](ByteSpan bytes) { out.write(bytes); });
   out.commit();
 }
 

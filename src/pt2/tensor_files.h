@@ -25,6 +25,8 @@ struct TensorFile {
 // By the extension: .pt (also .pth, .bin), .npy, .npz, .safetensors.
 TensorFile read_tensor_file(const std::string& path);
 void check_tensor_path(const std::string& path);  // throws K0150 for another extension
+// That the format by the path's extension holds items of these kinds and types: throws what writing them would.
+void check_tensor_file_holds(const std::string& path, const TensorFile& file);
 // To a device, pipe or descriptor without such an extension (/dev/null, /dev/stdout) as .pt. `name` has the extension
 // where the path is only where the user's name leads to.
 void write_tensor_file(const std::string& path, const TensorFile& file, const std::string& name = "");

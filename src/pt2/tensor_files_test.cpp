@@ -138,6 +138,9 @@ TEST(TensorFiles, DenseFormatsMakeDenseAndRefuseTheRest) {
   file.items = {{Scalar(1)}, {Scalar(2)}};
   EXPECT_EQ(code_of([&] { round_trip(file, ".npy"); }), "K0152");
   EXPECT_EQ(code_of([&] { round_trip(file, ".txt"); }), "K0150");
+  // The same is said before there are values.
+  EXPECT_EQ(code_of([&] { check_tensor_file_holds("y.npy", file); }), "K0152");
+  EXPECT_EQ(code_of([&] { check_tensor_file_holds("y.pt", file); }), "");
 }
 
 // Written by torch.save and numpy.save: tests/fuzz_seeds.
@@ -449,6 +452,19 @@ TEST(TensorFiles, ClassesOfPlainTensorsAreAClosedList) {
     const std::string message = message_of(pt_with_pickle(typed_pickle("mine", "Special", parameter)));
     EXPECT_EQ(message.substr(0, 5), "K0255") << message;
     EXPECT_NE(message.find("mine.Special"), std::string::npos) << message;
+  }
+}
+
+TEST(TensorFiles, AnotherByteOrderHasOneCode) {
+  std::string header = "{'descr': '>f4', 'fortran_order': False, 'shape': (1,), }";
+  header.resize(117, ' ');
+  header += '\n';
+  const std::string bytes = str(std::string("\x93NUMPY\x01\x00\x76\x00", 10), header, "abcd");
+  try {
+    read_npy({as_bytes(bytes), nullptr, "x.npy"});
+    FAIL() << "accepted";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0154") << error.what();
   }
 }
 

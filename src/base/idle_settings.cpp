@@ -1,0 +1,30 @@
+#include "base/idle_settings.h"
+
+#include "base/text.h"
+
+namespace kiln {
+
+std::vector<std::string> idle_settings(const Settings& settings) {
+  const int64_t printer = settings.get_int("aot_inductor.debug_intermediate_value_printer");
+  const bool dumps = settings.get_bool("aot_inductor.dump_aoti_minifier") ||
+                     settings.given("TORCHDYNAMO_REPRO_AFTER") || settings.get_int("aot_inductor.repro_level") >= 3;
+  const struct {
+    const char* key;
+    bool acts;
+    const char* needs;
+  } rows[] = {
+      {"aot_inductor.filtered_kernel_names", printer > 0, "aot_inductor.debug_intermediate_value_printer"},
+      {"intermediate_value_dir", printer == 1, "aot_inductor.debug_intermediate_value_printer=1"},
+      {"intermediate_value_style", printer == 2, "aot_inductor.debug_intermediate_value_printer=2"},
+      {"fault_values", settings.given("fault_dir"), "fault_dir (KILN_FAULT_DIR)"},
+      {"TORCH_LOGS_OUT", settings.given("TORCH_LOGS"), "TORCH_LOGS"},
+      {"aot_inductor.repro_level", dumps, "aot_inductor.dump_aoti_minifier (DUMP_AOTI_MINIFIER)"},
+  };
+  std::vector<std::string> notes;
+  for (const auto& row : rows)
+    if (!row.acts && settings.given(row.key))
+      notes.push_back(str("setting ", row.key, " does nothing without ", row.needs));
+  return notes;
+}
+
+}  // namespace kiln
