@@ -59,19 +59,32 @@ def pool_to_nothing(of):
     return of(forward, [(torch.randn(2, 3, 4),)], "adaptive pools to a size of 0")
 
 
-def odd_grids(of):
+ODD_PLACES = [NAN, INF, -INF, 1e10, -1e10, 3e38, -3e38, 1e5, -1e5, 2.5, -2.5, 0.3]
+
+
+def grids_of(of, modes, image, grid, alignments=(False, True)):
     """Positions that are no number, infinite or far away."""
-    def forward(self, image, grid, volume, places):
-        flat = [F.grid_sample(image, grid, mode, edge, corners) for mode in ("bilinear", "nearest", "bicubic")
-                for edge in ("zeros", "border", "reflection") for corners in (False, True)]
-        deep = [F.grid_sample(volume, places, mode, edge, corners) for mode in ("bilinear", "nearest")
-                for edge in ("zeros", "border", "reflection") for corners in (False, True)]
-        return flat + deep
-    odd = [NAN, INF, -INF, 1e10, -1e10, 3e38, -3e38, 1e5, -1e5, 2.5, -2.5, 0.3]
-    grid = torch.tensor([[x, 0.3] for x in odd] + [[0.3, x] for x in odd]).view(1, 2, 12, 2)
-    places = torch.tensor([[x, 0.3, 0.1] for x in odd]).view(1, 1, 1, 12, 3)
-    return of(forward, [(torch.randn(1, 2, 4, 5), grid, torch.randn(1, 2, 3, 4, 5), places)],
-              "grid_sample at NaN, infinite and huge positions")
+    def forward(self, image, grid):
+        return [F.grid_sample(image, grid, mode, edge, corners) for mode in modes
+                for edge in ("zeros", "border", "reflection") for corners in alignments]
+    return of(forward, [(image, grid)], "grid_sample at NaN, infinite and huge positions: " + ", ".join(modes))
+
+
+def flat_grid():
+    return torch.tensor([[x, 0.3] for x in ODD_PLACES] + [[0.3, x] for x in ODD_PLACES]).view(1, 2, 12, 2)
+
+
+def odd_grids(of):
+    return grids_of(of, ("bilinear", "nearest"), torch.randn(1, 2, 4, 5), flat_grid())
+
+
+def odd_grids_cubic(of):
+    return grids_of(of, ("bicubic",), torch.randn(1, 2, 4, 5), flat_grid(), (False,))  # large kernels: three are enough
+
+
+def odd_grids_deep(of):
+    places = torch.tensor([[x, 0.3, 0.1] for x in ODD_PLACES]).view(1, 1, 1, 12, 3)
+    return grids_of(of, ("bilinear", "nearest"), torch.randn(1, 2, 3, 4, 5), places)
 
 
 def odd_complex(of):
@@ -128,8 +141,8 @@ def add_cases(case, of):
             return make(of)
         made.__name__ = name
         case(made)
-    for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_complex,
-                 odd_values, one_hot_classes, bags_of_offsets):
+    for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
+                 odd_complex, odd_values, one_hot_classes, bags_of_offsets):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
