@@ -144,6 +144,14 @@ mkdir traces
 mkfifo traces/x.jsonl
 expect report-pipe 0 out '^0 compiles' -- report traces -o r.html
 
+# ---- the machine code of every kind of kernel can be checked: tiles, rows behind masks, lanes, chunks
+for name in mlp softmax picture picture_groups picture_channels_last quantised_int8_weights; do
+  "$kiln" compile "$source_dir/tests/cases/$name/model.pt2" -o checked.pt2 >out 2>&1
+  "$kiln" run checked.pt2 --config check_bounds=1 >out 2>&1
+  require "check-bounds-$name" test $? = 0
+  require "check-bounds-of-the-code-$name" test "$(grep -c 'machine code is not checked' out)" = 0
+done
+
 # ---- libraries are found from the real file, never in the current directory
 bin=$(dirname "$kiln")
 mkdir -p elsewhere links

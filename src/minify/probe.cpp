@@ -2,12 +2,21 @@
 
 #include <new>
 
-#include "base/file.h"
 #include "driver/compile.h"
 #include "driver/executable_package.h"
 #include "minify/accuracy.h"
 
 namespace kiln::minify {
+
+std::string compile_into(const TemporaryDirectory& directory, const Program& program, const ProbeOptions& options) {
+  const std::string path = join_path(directory.path(), "model.kiln.pt2");
+  CompileOptions compile_options;
+  compile_options.settings = options.settings;
+  compile_options.custom_op_libs = options.custom_op_libs;
+  compile(program, path, compile_options);
+  return path;
+}
+
 namespace {
 
 constexpr const char* mode_names[] = {"generated", "syntax", "loops", "compiled"};
@@ -38,11 +47,7 @@ Failure failure_of(const Error& error, const std::string& stage) {
 
 CallResult run_compiled(const Program& program, const ProbeOptions& options, const StageEntered& enter) {
   TemporaryDirectory directory;
-  const std::string path = join_path(directory.path(), "model.kiln.pt2");
-  CompileOptions compile_options;
-  compile_options.settings = options.settings;
-  compile_options.custom_op_libs = options.custom_op_libs;
-  compile(program, path, compile_options);
+  const std::string path = compile_into(directory, program, options);
   enter("load");
   PackageOptions package_options;
   package_options.ignore_environment = options.settings != nullptr;

@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 
+#include "base/file.h"
 #include "base/settings.h"
 #include "driver/executable.h"
 #include "graph/graph.h"
@@ -30,6 +31,9 @@ struct ProbeOptions {
 
 // Called with the name of what begins now: compile, load, run, compare.
 using StageEntered = std::function<void(const std::string& stage)>;
+
+// Compiles the program as a trial does; gives the package's path.
+std::string compile_into(const TemporaryDirectory& directory, const Program& program, const ProbeOptions& options);
 
 Failure probe(const Program& program, const ProbeOptions& options, const StageEntered& entering);
 

@@ -3,10 +3,8 @@
 #include <algorithm>
 #include <set>
 
-#include "base/file.h"
 #include "debug/bisect.h"
 #include "debug/package_debug.h"
-#include "driver/compile.h"
 #include "driver/executable_package.h"
 
 namespace kiln::minify {
@@ -81,11 +79,7 @@ void widen(std::vector<bool>& keep, size_t around) {
 Suspects find_suspects(const Program& program, const ProbeOptions& options, const StageEntered& entering) {
   entering("compile");
   TemporaryDirectory directory;
-  const std::string path = join_path(directory.path(), "model.kiln.pt2");
-  CompileOptions compile_options;
-  compile_options.settings = options.settings;
-  compile_options.custom_op_libs = options.custom_op_libs;
-  compile(program, path, compile_options);
+  const std::string path = compile_into(directory, program, options);
   entering("bisect");
   BisectOptions bisect_options;
   bisect_options.tolerance.rtol = options.rtol;

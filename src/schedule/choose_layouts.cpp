@@ -229,6 +229,7 @@ class Layouts {
         const BufferRole role = buffer(wish.buffer).role;
         if (wish.store ? role != BufferRole::output : role != BufferRole::input || buffer(wish.buffer).mutated)
           continue;
+        if (wish.store && !writes_whole(*kernel, wish.buffer)) continue;
         if (wish.store) {
           const BufferId own = copy_of(wish);
           replace(*kernel, StmtKind::store, wish.buffer, own);
@@ -247,6 +248,26 @@ class Layouts {
       if (after) out.push_back(Item{std::move(*after)});
     }
     program_.block = std::move(out);
+  }
+
+  // Every element, once, and nobody else writes any: only then may a copy of all of it follow.
+  bool writes_whole(const Kernel& kernel, BufferId id) const {
+    int writers = 0;
+    for (const Item& item : program_.block) writers += static_cast<int>(accesses(item).writes.count(id));
+    if (writers > 1) return false;
+    const auto nest = nest_of(kernel);
+    if (!nest || nest->store->buffer != id || nest->store->mode != StoreMode::plain || nest->store->mask != no_value)
+      return false;
+    std::set<std::string> used;
+    for (size_t d = 0; d < nest->store->index.size(); ++d) {
+      const Expr &at = nest->store->index[d], &size = buffer(id).sizes[d];
+      if (size.is_constant(1)) continue;
+      const auto along = std::find_if(nest->parallel.begin(), nest->parallel.end(), [&](const Loop* loop) {
+        return at.is_symbol() && at.name() == loop->var && loop->extent == size;
+      });
+      if (along == nest->parallel.end() || !used.insert(at.name()).second) return false;
+    }
+    return true;
   }
 
   BufferId copy_of(const Wish& wish) {

@@ -1,6 +1,5 @@
 // What a schedule is made for. The backends list theirs (codegen/backend.h).
 #pragma once
-#include <cstdint>
 #include <string>
 
 namespace kiln::loops {
@@ -9,8 +8,6 @@ struct Target {
   std::string name;           // "x86-64-v4"
   int lanes = 16;             // f32 elements of a vector; 1: scalar code
   int vector_registers = 32;  // that hold such vectors
-  bool fused_multiply_add = true;
-  int64_t first_cache = 32 << 10, second_cache = 1 << 20;  // bytes, of one core
 };
 
 }  // namespace kiln::loops

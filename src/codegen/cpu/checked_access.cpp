@@ -24,6 +24,8 @@ static __attribute__((noinline, unused)) bool kc_one(const kiln_kernel_context* 
   }
   return true;
 }
+template <class T, unsigned long N>
+static bool kc_zero(const T* p, const T (&zeros)[N]) { return p >= zeros && p < zeros + N; }
 template <class T>
 static bool kc_row(const kiln_kernel_context* ctx, i32 b, T* p, i64 stride, int count, i32 store) {
   for (int i = 0; i < count; ++i)
@@ -117,8 +119,9 @@ class Rewriting {
       while (end < kernels.size() && word(kernels[end])) ++end;
       const std::string name = kernels.substr(at, end - at);
       if (const auto access = parse(name)) {
-        out += rewrite(*access, name, kernels, end);
-      } else if (is_buffer(name) && !declared(kernels, end)) {
+        out += starts_with(std::string_view(kernels).substr(end), "(q") ? rewrite_row(*access, name, kernels, end)
+                                                                        : rewrite(*access, name, kernels, end);
+      } else if (is_buffer(name) && !declared(kernels, end) && !chosen(kernels, at)) {
         fail_unsupported("K0645", str("a kernel of this package uses its buffer ", name,
                                       " in a way that cannot be "
                                       "checked: ",
@@ -155,6 +158,27 @@ class Rewriting {
   }
   // "… * const b0 = (": where the kernel takes it from its arguments.
   static bool declared(const std::string& text, size_t end) { return text.compare(end, 4, " = (") == 0; }
+
+  // "const f32* const q0_1_3 = v5 ? b0 + … : q0_1_zeros;": a row of buffer 0 or zeros, by a mask (tile_printer.cpp).
+  // What is read through it is checked where it is read.
+  static bool chosen(const std::string& text, size_t at) {
+    const size_t begin = text.rfind('\n', at) + 1, name = text.find("* const q", begin);
+    return name < at && text.compare(at - 3, 3, " ? ") == 0;
+  }
+  std::string rewrite_row(const Access& access, const std::string& name, const std::string& text, size_t& end) {
+    size_t stop = end + 1;
+    while (stop < text.size() && word(text[stop])) ++stop;
+    const std::string pointer = text.substr(end + 1, stop - end - 1);
+    const size_t first = pointer.find('_'), last = pointer.rfind('_');
+    if (access.operation != "get" || first == std::string::npos || first == last)
+      fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
+    const std::string key = str("kcq", name.substr(1));
+    macros_.emplace(
+        key, str("#define ", key, "(B, Z, p) ({ const auto kc_p = (p); if (__builtin_expect(!kc_zero(kc_p, Z) && ",
+                 "kc_row(ctx, B, kc_p, 1, 1, 0), 0)) return 1; ", name, "(kc_p); })\n"));
+    end = stop;
+    return str(key, "(", pointer.substr(1, first - 1), ", ", pointer.substr(0, last), "_zeros, ", pointer);
+  }
 
   // `end`: behind the function's name; moved behind the buffer's.
   std::string rewrite(const Access& access, const std::string& name, const std::string& text, size_t& end) {

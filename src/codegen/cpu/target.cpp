@@ -40,7 +40,6 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
     while (lanes & (lanes - 1)) --lanes;
     Target out;
     out.name = row.name, out.lanes = lanes, out.vector_registers = row.registers;
-    out.fused_multiply_add = row.level >= CpuLevel::x86_64_v3;
     return out;
   }
   fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", ")));

@@ -2,6 +2,9 @@
 
 namespace kiln::codegen {
 using namespace loops;
+namespace {
+constexpr int64_t longest_zeros = 4096;  // elements
+}
 
 TilePrinter::TilePrinter(KernelPrinter& printer)
     : p_(printer),
@@ -246,8 +249,7 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   const bool innermost = level + 1 == nest_.sums.size();
   if (innermost)
     for (const Stmt* load : nest_.sums[level].left)
-      if (by_pointer(*load))
-        for (int64_t r = 0; r < tile_.rows; ++r) print_pointer(*load, r, copies.rows[static_cast<size_t>(r)]);
+      if (by_pointer(*load)) print_pointers(*load, copies);
   p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
   if (single) accumulate(false);
   print_factors(level, vectors, left, copies);
@@ -320,28 +322,34 @@ bool TilePrinter::by_pointer(const Stmt& stmt) const {
          !mentions(along->rest, sum_.var);
 }
 
-// A mask that the innermost sum does not change (padding) chooses between the row and zeros, once.
-void TilePrinter::print_pointer(const Stmt& load, int64_t r, const Values& values) {
-  Stmt access = load.clone();
-  Substitution map = row_variables(r);
-  for (const auto& [var, value] : checked_indices_)
-    if (const auto copy = values.find(value); copy != values.end())
-      map[var] = Expr::symbol(str(var, "_", copy->second));
-  for (Expr& e : access.index) e = substitute(e, map);
-  const auto along = affine_in(p_.address(access), sum_.var);
-  KILN_CHECK(along, "an address that is not affine any more");
+// A mask that the innermost sum does not change (padding) chooses between the row and zeros, once. The pointers' names
+// say which buffer they belong to and where their zeros are: checked_access.cpp reads them.
+void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
   const DType dtype = p_.program_.buffers[static_cast<size_t>(load.buffer)].dtype;
   const char* type = storage_type(dtype);
   const int buffer = p_.buffer_number(load.buffer, 1);
-  const int64_t distance = along->coefficient.value();
-  const std::string name = str("q", buffer, "_", pointer_count_++), mask = p_.name(renamed(load.mask, values));
+  const int64_t distance = affine_in(p_.address(load), sum_.var)->coefficient.value();
   // Zeros as long as the row where its elements are neighbours; else one zero that is read again and again.
-  const int64_t zeros = distance == 1 ? std::max<int64_t>(1, sum_.extent.value()) : 1;
-  p_.line(str("static const ", type, " ", name, "_zeros[", zeros, "] = {};"));
-  p_.line(str("const ", type, "* const ", name, " = ", mask, " ? b", buffer, " + ", p_.expr(along->rest), " : ", name,
-              "_zeros;"));
-  if (distance != 1) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
-  pointers_[{&load, r}] = distance == 1 ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
+  const int64_t length = std::max<int64_t>(1, sum_.extent.value());
+  const bool whole = distance == 1 && length <= longest_zeros;
+  const std::string group = str("q", buffer, "_", pointer_count_++);
+  p_.line(str("static const ", type, " ", group, "_zeros[", whole ? length : 1, "] = {};"));
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    const Values& values = copies.rows[static_cast<size_t>(r)];
+    Stmt access = load.clone();
+    Substitution map = row_variables(r);
+    for (const auto& [var, value] : checked_indices_)
+      if (const auto copy = values.find(value); copy != values.end())
+        map[var] = Expr::symbol(str(var, "_", copy->second));
+    for (Expr& e : access.index) e = substitute(e, map);
+    const auto along = affine_in(p_.address(access), sum_.var);
+    KILN_CHECK(along, "an address that is not affine any more");
+    const std::string name = str(group, "_", r), mask = p_.name(renamed(load.mask, values));
+    p_.line(str("const ", type, "* const ", name, " = ", mask, " ? b", buffer, " + ", p_.expr(along->rest), " : ",
+                group, "_zeros;"));
+    if (!whole) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
+    pointers_[{&load, r}] = whole ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
+  }
 }
 
 // ---- Epilogue and row part

@@ -39,7 +39,7 @@ class TilePrinter {
   void print_row_start();
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
   bool by_pointer(const loops::Stmt& stmt) const;
-  void print_pointer(const loops::Stmt& load, int64_t row, const Values& values);
+  void print_pointers(const loops::Stmt& load, const Copies& copies);
 
   std::string row(const loops::Loop& loop, int64_t r) const { return str(loop.var, "_", r); }
   std::string column(int64_t v) const { return str(columns_.var, "_", v); }
