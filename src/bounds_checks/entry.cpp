@@ -1,6 +1,7 @@
 // libkiln_debug.so: the checked run as the runtime opens it (kiln/debug_library.h).
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "bounds_checks/checked_build.h"
 #include "bounds_checks/step_interpreter.h"
 #include "kiln/debug_library.h"
@@ -51,8 +52,7 @@ void* build_checked(const char* const* units, const size_t* unit_bytes, size_t u
   try {
     std::vector<std::string> texts;
     for (size_t i = 0; i < unit_count; ++i) texts.emplace_back(units[i], unit_bytes[i]);
-    const char* compiler = std::getenv("KILN_CXX");
-    return new kiln::CheckedBuild(texts, {flags, flags + flag_count}, lanes, compiler ? compiler : "");
+    return new kiln::CheckedBuild(texts, {flags, flags + flag_count}, lanes, kiln::compiler_of_environment());
   } catch (...) {
     remember();
     return nullptr;

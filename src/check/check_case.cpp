@@ -11,6 +11,7 @@
 #include "interp/written_inputs.h"
 #include "ops/op_record.h"
 #include "pt2/reader.h"
+#include "types/device_names.h"
 
 namespace kiln {
 namespace {
@@ -240,7 +241,8 @@ std::string one_line(const Error& error) {
 std::string missing_need(const std::string& need, const CaseOptions& options) {
   if (need == "custom operators")
     return options.executable.custom_op_libs.empty() ? "needs custom operators: give --custom-op-lib" : "";
-  if (need == "cuda") return options.executable.device == "cuda" ? "" : "needs --device cuda";
+  if (device_type_from_name(need) == DeviceType::cuda)
+    return device_type_from_name(options.executable.device) == DeviceType::cuda ? "" : "needs --device cuda";
   return str("needs ", quote(need), ", which this Kiln does not know");
 }
 

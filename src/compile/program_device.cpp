@@ -1,6 +1,7 @@
 #include "compile/program_device.h"
 
 #include "base/error.h"
+#include "types/device_names.h"
 
 namespace kiln {
 namespace {
@@ -60,16 +61,18 @@ Program moved_to_cpu(const Program& program) {
 
 std::optional<Program> placed_program(const Program& program, const std::string& device,
                                       const std::function<void(const std::string&)>& note) {
-  if (!device.empty() && device != "cpu" && device != "cuda")
+  const auto wanted = device_type_from_name(device);
+  if (!device.empty() && (!wanted || *wanted == DeviceType::meta))
     fail_user("K0413", str("there is no device '", device, "'; Kiln compiles for cpu and cuda"));
-  const std::string exported = device_type_name(exported_device(program));
-  if (device == "cuda") fail_unsupported("K0404", "this build of Kiln compiles for cpu; cuda is not built yet");
-  if (device.empty() && exported != "cpu")
-    fail_unsupported("K0404", str("the model was exported on ", exported,
+  const DeviceType exported = exported_device(program);
+  if (wanted == DeviceType::cuda)
+    fail_unsupported("K0404", "this build of Kiln compiles for cpu; cuda is not built yet");
+  if (!wanted && exported != DeviceType::cpu)
+    fail_unsupported("K0404", str("the model was exported on ", device_type_name(exported),
                                   ", and its device type is fixed by the export; this build of Kiln compiles for cpu "
                                   "only. '--device cpu' moves the program there"));
-  if (exported == "cpu") return std::nullopt;
-  if (note) note(str("the model was exported on ", exported, "; --device cpu moves it to the CPU"));
+  if (exported == DeviceType::cpu) return std::nullopt;
+  if (note) note(str("the model was exported on ", device_type_name(exported), "; --device cpu moves it to the CPU"));
   return moved_to_cpu(program);
 }
 

@@ -1,11 +1,13 @@
-// Which processor features there are, and whether code for a named target ("x86-64-v3", "x86-64-v4+vnni") may run.
+// The levels of processors, known here alone: which features there are, which level asks for which, and whether code
+// for a named target ("x86-64-v3", "x86-64-v4+vnni") may run. The compiler chooses its default target by the same table
+// by which the runtime accepts it.
 #pragma once
 #include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
-namespace kiln::runtime {
+namespace kiln {
 
 using CpuFeatures = std::set<std::string, std::less<>>;
 
@@ -18,7 +20,9 @@ struct TargetCheck {
 };
 TargetCheck check_target(std::string_view target, const CpuFeatures& features);
 
+std::string best_cpu_level(const CpuFeatures& features);  // "x86-64-v3"; empty: a processor of another kind
+
 // The index of the best target that may run here. Throws K0511 naming what each one lacks.
 size_t choose_target(const std::vector<std::string>& targets, const CpuFeatures& features);
 
-}  // namespace kiln::runtime
+}  // namespace kiln

@@ -1,4 +1,4 @@
-#include "runtime/cpu_features.h"
+#include "base/cpu_levels.h"
 
 #if defined(__x86_64__)
 #include <cpuid.h>
@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 
-namespace kiln::runtime {
+namespace kiln {
 namespace {
 
 struct Level {
@@ -95,6 +95,13 @@ TargetCheck check_target(std::string_view target, const CpuFeatures& features) {
   return check;
 }
 
+std::string best_cpu_level(const CpuFeatures& features) {
+  std::string best;
+  for (const Level& level : levels())
+    if (check_target(level.name, features).runs()) best = level.name;
+  return best;
+}
+
 namespace {
 
 // Levels order as their names do, and extensions make a name longer; code for every processor is the last choice.
@@ -125,4 +132,4 @@ size_t choose_target(const std::vector<std::string>& targets, const CpuFeatures&
   fail_user("K0511", message);
 }
 
-}  // namespace kiln::runtime
+}  // namespace kiln
