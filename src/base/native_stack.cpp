@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -131,11 +132,7 @@ thread_local bool scope_wants = false;
 NativeStackScope::NativeStackScope(bool on) : before_(scope_wants) { scope_wants = before_ || on; }
 NativeStackScope::~NativeStackScope() { scope_wants = before_; }
 
-bool native_stacks_wanted() {
-  if (scope_wants) return true;
-  const char* wish = std::getenv("TORCH_SHOW_CPP_STACKTRACES");
-  return wish != nullptr && *wish != '\0' && strcmp(wish, "0") != 0;
-}
+bool native_stacks_wanted() { return scope_wants || native_stacks_of_environment(); }
 
 std::string native_stack_text(int skip) {
   void* addresses[most_frames];

@@ -9,8 +9,8 @@
 
 #include "base/file.h"
 #include "codegen/backend.h"
-#include "driver/compile.h"
-#include "driver/executable_package.h"
+#include "compile/compile.h"
+#include "executable/package_executable.h"
 #include "graph/graph.h"
 
 namespace kiln {

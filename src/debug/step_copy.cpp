@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "driver/executable_dlpack.h"
+#include "custom/dlpack.h"
 
 namespace kiln {
 namespace {
