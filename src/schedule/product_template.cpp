@@ -41,38 +41,57 @@ class Product : public Template {
     return Packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes};
   }
 
-  std::vector<Tile> candidates(const Kernel& kernel, const LoopProgram& program, const Target& target) const override {
+  std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
+                                    const Target& target) const override {
     const ContractionNest nest = contraction_nest(kernel);
     const Expr rows = nest.row_count();
     const auto most_rows = static_cast<int64_t>(rows.is_constant() ? std::max<int64_t>(1, rows.value()) : 64);
-    const double width = estimate(nest.innermost_column().extent, program);
-    std::vector<Tile> out;
+    const Extents extents{at_least_one(estimate(rows, program)),
+                          at_least_one(estimate(nest.innermost_column().extent, program)),
+                          at_least_one(estimate(nest.term_count(), program))};
+    std::vector<Candidate> out;
     for (int64_t vectors = 1; vectors <= 8; ++vectors) {
-      if (vectors > 1 && static_cast<double>((vectors - 1) * target.lanes) >= width) break;
+      if (vectors > 1 && static_cast<double>((vectors - 1) * target.lanes) >= extents.columns) break;
       // Accumulators, the columns' vectors, and one for the row's element.
       const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
-      for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) out.push_back({high, vectors});
+      for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
+        Tile tile{high, vectors};
+        spread(extents, target, nest, tile);
+        out.push_back({tile, cost(extents, target, tile)});
+      }
     }
-    for (Tile& tile : out) spread(program, target, nest, tile);
     return out;
   }
 
-  // In cycles: two multiply-adds and two loads in each, every accumulator once in four; what an edge wastes counts.
-  double cost(const Kernel& kernel, const LoopProgram& program, const Target& target, const Tile& tile) const override {
-    const ContractionNest nest = contraction_nest(kernel);
-    const auto r = static_cast<double>(tile.rows), v = static_cast<double>(tile.vectors);
-    const double rows = at_least_one(estimate(nest.row_count(), program)),
-                 columns = at_least_one(estimate(nest.innermost_column().extent, program)),
-                 terms = at_least_one(estimate(nest.term_count(), program));
-    auto step = [](double high, double wide) { return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0}); };
-    const double width = v * target.lanes, whole = std::floor(columns / width),
-                 left = std::ceil((columns - whole * width) / target.lanes);
-    const double start = 20 + 3 * r;  // of a tile: addresses of its rows, its way through memory to the epilogue
-    return std::ceil(rows / r) *
-           (whole * (terms * step(r, v) + start + 3 * r * v) + left * (terms * step(r, 1) + start + 3 * r));
+ private:
+  struct Extents {
+    double rows, columns, terms;
+  };
+
+  // Cycles for one term of a tile. In each: two multiply-adds, two loads, and every accumulator once in four; meanwhile
+  // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows.
+  static double step(const Extents& extents, const Target& target, double high, double wide) {
+    constexpr double element = 4;
+    const double vector = target.lanes * element, panel = extents.terms * wide * vector;
+    double moved = 0;
+    if (panel > target.near_cache / 2) moved += wide * vector;
+    if (extents.rows * extents.terms * element > target.near_cache / 2) moved += high * element;
+    const double rate = panel > target.second_cache * 0.7 ? target.memory_rate
+                        : panel > target.page_reach       ? target.far_rate
+                                                          : target.second_rate;
+    return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0, moved / rate});
   }
 
- private:
+  // What an edge wastes counts.
+  static double cost(const Extents& extents, const Target& target, const Tile& tile) {
+    const auto r = static_cast<double>(tile.rows), v = static_cast<double>(tile.vectors);
+    const double width = v * target.lanes, whole = std::floor(extents.columns / width),
+                 left = std::ceil((extents.columns - whole * width) / target.lanes);
+    const double start = 20 + 3 * r;  // of a tile: addresses of its rows, its way through memory to the epilogue
+    return std::ceil(extents.rows / r) * (whole * (extents.terms * step(extents, target, r, v) + start + 3 * r * v) +
+                                          left * (extents.terms * step(extents, target, r, 1) + start + 3 * r));
+  }
+
   // The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {
     const ContractionNest nest = contraction_nest(kernel);
@@ -102,11 +121,10 @@ class Product : public Template {
   }
 
   // Into items: columns beside one another where no row is needed whole, and enough tiles below one another.
-  static void spread(const LoopProgram& program, const Target& target, const ContractionNest& nest, Tile& tile) {
+  static void spread(const Extents& extents, const Target& target, const ContractionNest& nest, Tile& tile) {
     tile.beside = !nest.whole_rows();
-    const double columns = at_least_one(estimate(nest.innermost_column().extent, program)),
-                 terms = at_least_one(estimate(nest.term_count(), program)),
-                 tiles = std::ceil(at_least_one(estimate(nest.row_count(), program)) / static_cast<double>(tile.rows));
+    const double columns = extents.columns, terms = extents.terms,
+                 tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
     const double wide = tile.beside ? std::min(columns, static_cast<double>(tile.vectors * target.lanes)) : columns;
     const double work = static_cast<double>(tile.rows) * wide * terms;
     // Where an item runs through all columns, the columns' factor passes once for it: the more rows the better, as long

@@ -8,6 +8,10 @@ struct Target {
   std::string name;           // "x86-64-v4"
   int lanes = 16;             // f32 elements of a vector; 1: scalar code
   int vector_registers = 32;  // that hold such vectors
+  // Bytes of a core's caches and of the pages whose addresses are at hand, and bytes a cycle that come: from the second
+  // cache, from more of its pages than that, from beyond it. Of the usual processor: a package runs on others too.
+  double near_cache = 32 << 10, page_reach = 192 << 10, second_cache = 1 << 20;
+  double second_rate = 24, far_rate = 14, memory_rate = 6;
 };
 
 }  // namespace kiln::loops

@@ -25,11 +25,12 @@ class Template {
   virtual std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const = 0;
   virtual std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program, const Tile& tile,
                                          const Target& target) const = 0;
-  virtual std::vector<Tile> candidates(const Kernel& kernel, const LoopProgram& program,
-                                       const Target& target) const = 0;
-  // In multiply-adds of a vector, so that candidates can be compared.
-  virtual double cost(const Kernel& kernel, const LoopProgram& program, const Target& target,
-                      const Tile& tile) const = 0;
+  struct Candidate {
+    Tile tile;
+    double cost = 0;  // in cycles, about: so that candidates can be compared
+  };
+  virtual std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
+                                            const Target& target) const = 0;
 };
 
 const std::vector<const Template*>& templates();

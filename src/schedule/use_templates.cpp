@@ -7,11 +7,9 @@ namespace {
 
 // The cheapest of the template's candidates.
 Tile cheapest(const Template& way, const Kernel& kernel, const LoopProgram& program, const Target& target) {
-  const std::vector<Tile> tiles = way.candidates(kernel, program, target);
-  KILN_CHECK(!tiles.empty(), str(way.name(), " accepted ", kernel.name, " but has no schedule for it"));
-  return *std::min_element(tiles.begin(), tiles.end(), [&](const Tile& a, const Tile& b) {
-    return way.cost(kernel, program, target, a) < way.cost(kernel, program, target, b);
-  });
+  const std::vector<Template::Candidate> all = way.candidates(kernel, program, target);
+  KILN_CHECK(!all.empty(), str(way.name(), " accepted ", kernel.name, " but has no schedule for it"));
+  return std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; })->tile;
 }
 
 bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Log& log) {
