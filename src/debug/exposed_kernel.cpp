@@ -237,12 +237,11 @@ class SharedObject {
 };
 
 Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
-  codegen::GeneratedCode generated = codegen::cpu_backend().generate(code.program, request.target);
+  const Compilation& compilation = request.package.compilation();
+  codegen::GeneratedCode generated = compilation.generate(code.program, request.package.target());
   if (request.source)
     for (std::string& unit : generated.sources) request.source(unit);
-  BuildRequest build;
-  build.functions = generated.symbols;
-  build.sources = generated.sources, build.flags = generated.flags;
+  const BuildRequest build = compilation.build_request(generated);
   const KernelCache cache(KernelCache::default_directory());
   const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
   const codegen::StepCode& printed = generated.steps.at(&code.kernel());
