@@ -2,6 +2,7 @@
 // item touches.
 #pragma once
 #include "loops/loops.h"
+#include "loops/statements.h"
 
 namespace kiln::loops {
 
@@ -36,8 +37,6 @@ class Copier {
 
 // Rewrites variables in the places of a kernel's named values.
 void rename_in_names(Kernel& kernel, const Substitution& variables);
-
-ValueId new_value(Kernel& kernel, DType dtype);
 
 // Replaces uses of values (operands, masks, yields), everywhere in the body.
 void replace_values(Body& body, const std::map<ValueId, ValueId>& map);

@@ -1,5 +1,6 @@
 #include "loop_passes/contraction.h"
 #include "loop_passes/rewrite.h"
+#include "loops/walk.h"
 #include "schedule/merge_loops.h"
 #include "schedule/schedule.h"
 
@@ -33,7 +34,7 @@ class Merger {
   bool run(Block& block) {
     bool changed = false;
     for (size_t i = 0; i < block.size(); ++i) {
-      for_nested(block[i], [&](Block& nested) { changed |= run(nested); });
+      for_each_block(block[i], [&](Block& nested) { changed |= run(nested); });
       if (!std::holds_alternative<Kernel>(block[i].what)) continue;
       if (merge_upwards(block, i)) {
         changed = true;
@@ -44,12 +45,6 @@ class Merger {
   }
 
  private:
-  template <class F>
-  static void for_nested(Item& item, F f) {
-    if (auto* cond = std::get_if<Cond>(&item.what)) f(*cond->then_block), f(*cond->else_block);
-    if (auto* loop = std::get_if<While>(&item.what)) f(*loop->condition_block), f(*loop->body_block);
-  }
-
   // Tries to merge block[i] with an earlier kernel; on success block[i] is gone.
   bool merge_upwards(Block& block, size_t i) {
     Accesses mine = accesses(block[i]);
