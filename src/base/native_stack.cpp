@@ -22,7 +22,7 @@ extern "C" __attribute__((weak)) char* __cxa_demangle(const char* name, char* bu
 namespace kiln {
 namespace {
 
-constexpr int deepest = 64;
+constexpr int most_frames = 64;
 
 struct Module {
   std::string path;
@@ -135,8 +135,8 @@ NativeStackScope::~NativeStackScope() { scope_wants = before_; }
 bool native_stacks_wanted() { return scope_wants || native_stacks_of_environment(); }
 
 std::string native_stack_text(int skip) {
-  void* addresses[deepest];
-  const int count = backtrace(addresses, deepest);
+  void* addresses[most_frames];
+  const int count = backtrace(addresses, most_frames);
   std::map<std::string, SymbolTable> tables;
   std::string out;
   for (int i = 1 + skip, number = 0; i < count; ++i, ++number) {

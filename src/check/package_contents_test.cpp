@@ -17,7 +17,7 @@
 namespace kiln {
 namespace {
 
-std::string case_path(const char* name) {
+std::string contents_case_path(const char* name) {
   const char* source = std::getenv("KILN_SOURCE_DIR");
   return join_path(join_path(join_path(source ? source : ".", "tests/cases"), name), "model.pt2");
 }
@@ -71,7 +71,7 @@ class PackageContentsTest : public testing::Test {
 
 TEST_F(PackageContentsTest, KeepsTheUsersMetadata) {
   const std::string model =
-      edited(case_path("relu"), "", "", {{"extra/author", "me"}, {"extra/notes/readme.txt", "one\ntwo"}});
+      edited(contents_case_path("relu"), "", "", {{"extra/author", "me"}, {"extra/notes/readme.txt", "one\ntwo"}});
   EXPECT_NE(inspect_file(model).find("metadata author = me"), std::string::npos);
   compile_with(model, {R"(aot_inductor.metadata={"stage": "test", "author": "you", "n": 3})"});
   const std::string text = inspect_file(in("p.pt2"));
@@ -82,7 +82,8 @@ TEST_F(PackageContentsTest, KeepsTheUsersMetadata) {
 }
 
 TEST_F(PackageContentsTest, KeepsSettingsOfRunsAsDefaults) {
-  const CompileReport report = compile_with(case_path("relu"), {"nan_asserts=1", "cpp.threads=1", "check_bounds=0"});
+  const CompileReport report =
+      compile_with(contents_case_path("relu"), {"nan_asserts=1", "cpp.threads=1", "check_bounds=0"});
   EXPECT_NE(join(report.notes, "\n").find("the package keeps nan_asserts=1, cpp.threads=1 for its runs"),
             std::string::npos)
       << join(report.notes, "\n");
@@ -121,15 +122,15 @@ TEST_F(PackageContentsTest, OutputsCarryTheKeysOfTheResult) {
   EXPECT_EQ(output_keys(R"([1, {"type": "modeling.BaseModelOutput", "context": "[\"logits\"]", "children_spec": [
         {"type": null, "context": null, "children_spec": []}]}])"),
             std::vector<std::string>{"logits"});
-  compile_with(join_path(parent_path(parent_path(parent_path(case_path("mlp")))), "docs/keyed.pt2"));
+  compile_with(join_path(parent_path(parent_path(parent_path(contents_case_path("mlp")))), "docs/keyed.pt2"));
   EXPECT_EQ(package_output_keys(in("p.pt2")), (std::vector<std::string>{"last_hidden_state", "past.0", "past.1"}));
   EXPECT_NE(inspect_file(in("p.pt2")).find("\n  1  past.0 "), std::string::npos);
-  compile_with(case_path("mlp"));
+  compile_with(contents_case_path("mlp"));
   EXPECT_EQ(package_output_keys(in("p.pt2")), std::vector<std::string>{""});
 }
 
 TEST_F(PackageContentsTest, AnIndexOutOfRangeNamesItsElement) {
-  const Program program = read_pt2(case_path("embedding"));
+  const Program program = read_pt2(contents_case_path("embedding"));
   compile(program, in("p.pt2"), {});
   std::vector<Datum> inputs = copy_inputs(program.sample_inputs);
   size_t which = 0;
@@ -145,7 +146,7 @@ TEST_F(PackageContentsTest, AnIndexOutOfRangeNamesItsElement) {
 
 TEST_F(PackageContentsTest, ErrorsOfTheCompilerNameOperatorLineModuleAndPass) {
   const std::string text =
-      error_of([&] { compile_with(case_path("mlp"), {"cpp.inject_relu_bug_TESTING_ONLY=compile_error"}); });
+      error_of([&] { compile_with(contents_case_path("mlp"), {"cpp.inject_relu_bug_TESTING_ONLY=compile_error"}); });
   for (const char* part :
        {"error[K0411]", "aten.relu.default", "generate_cases.py:", "module ", "node cpp_", "pass compile kernels"})
     EXPECT_NE(text.find(part), std::string::npos) << part << " in: " << text;
@@ -153,7 +154,7 @@ TEST_F(PackageContentsTest, ErrorsOfTheCompilerNameOperatorLineModuleAndPass) {
 
 TEST_F(PackageContentsTest, TheDeviceIsThatOfTheExport) {
   const std::string model =
-      edited(case_path("mlp"), R"("type": "cpu", "index": null)", R"("type": "cuda", "index": 0)");
+      edited(contents_case_path("mlp"), R"("type": "cpu", "index": null)", R"("type": "cuda", "index": 0)");
   ASSERT_EQ(exported_device(read_pt2(model)), DeviceType::cuda);
   const std::string refused = error_of([&] { compile_with(model); });
   EXPECT_NE(refused.find("K0404"), std::string::npos) << refused;
@@ -175,7 +176,7 @@ TEST_F(PackageContentsTest, TheDeviceIsThatOfTheExport) {
 }
 
 TEST_F(PackageContentsTest, APackageThatSaysAnotherDeviceIsRefused) {
-  compile_with(case_path("relu"));
+  compile_with(contents_case_path("relu"));
   const std::string other = edited(in("p.pt2"), R"("device": "cpu")", R"("device": "cuda")");
   EXPECT_NE(error_of([&] { PackageExecutable(other, {}); }).find("K0522"), std::string::npos);
 }

@@ -25,13 +25,6 @@ void check(kiln_status status) {
   throw Error(kind, code, starts_with(text, prefix) ? text.substr(prefix.size()) : text);
 }
 
-struct ModelFree {
-  void operator()(kiln_model* model) const { kiln_model_free(model); }
-};
-struct InstanceFree {
-  void operator()(kiln_instance* instance) const { kiln_instance_free(instance); }
-};
-
 std::vector<const char*> c_strings(const std::vector<std::string>& texts) {
   std::vector<const char*> out;
   for (const std::string& text : texts) out.push_back(text.c_str());
@@ -109,6 +102,13 @@ Datum datum_of(const kiln_value& value) {
 }  // namespace
 
 struct PackageExecutable::State {
+  struct ModelFree {
+    void operator()(kiln_model* model) const { kiln_model_free(model); }
+  };
+  struct InstanceFree {
+    void operator()(kiln_instance* instance) const { kiln_instance_free(instance); }
+  };
+
   std::function<void(const std::string&)> fault;
   std::unique_ptr<kiln_model, ModelFree> model;
   std::unique_ptr<kiln_instance, InstanceFree> instance;

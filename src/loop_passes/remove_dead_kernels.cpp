@@ -15,6 +15,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     for (const Item& item : block)
       for (BufferId r : accesses(item).reads) needed.insert(r);
   bool removed = false;
+  std::vector<bool> dead(block.size());
   for (size_t i = block.size(); i-- > 0;) {
     Item& item = block[i];
     bool alive = contains_raise(item) || std::holds_alternative<BindSymbol>(item.what) ||
@@ -24,8 +25,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     Accesses a = accesses(item);
     for (BufferId w : a.writes) alive |= needed.count(w) || observable(program, w);
     if (!alive) {
-      block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
-      removed = true;
+      removed = dead[i] = true;
       continue;
     }
     if (auto* cond = std::get_if<Cond>(&item.what)) {
@@ -43,6 +43,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     }
     for (BufferId r : accesses(item).reads) needed.insert(r);
   }
+  erase_items(block, dead);
   return removed;
 }
 

@@ -13,6 +13,16 @@ std::set<std::string> variables_of(const Kernel& kernel) {
   return names;
 }
 
+void erase_items(Block& block, const std::vector<bool>& marked) {
+  size_t kept = 0;
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (marked[i]) continue;
+    if (kept != i) block[kept] = std::move(block[i]);
+    ++kept;
+  }
+  block.resize(kept);
+}
+
 std::string Copier::fresh(const std::string& like) {
   char prefix = like.empty() ? 'i' : like[0];
   for (size_t n = 0;; ++n) {

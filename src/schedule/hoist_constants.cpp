@@ -14,7 +14,8 @@ bool hoist_constants(LoopProgram& program, Log& log) {
     return (b.role == BufferRole::constant && !b.mutated) || b.role == BufferRole::derived;
   };
   bool changed = false;
-  for (size_t i = 0; i < program.block.size();) {
+  std::vector<bool> moved(program.block.size());
+  for (size_t i = 0; i < program.block.size(); ++i) {
     auto* kernel = std::get_if<Kernel>(&program.block[i].what);
     bool movable = kernel != nullptr && !raises(kernel->body);
     if (movable) {
@@ -32,16 +33,13 @@ bool hoist_constants(LoopProgram& program, Log& log) {
       });
       for (const std::string& s : symbols) movable &= !program.symbols.count(s);  // sizes known only when running
     }
-    if (!movable) {
-      ++i;
-      continue;
-    }
+    if (!movable) continue;
     for (BufferId w : accesses(kernel->body).writes) program.buffers[static_cast<size_t>(w)].role = BufferRole::derived;
     log.add([&] { return Decision{"hoist", kernel->name, "", "", "it reads weights only", true, ""}; });
     program.init.push_back(std::move(program.block[i]));
-    program.block.erase(program.block.begin() + static_cast<std::ptrdiff_t>(i));
-    changed = true;
+    changed = moved[i] = true;
   }
+  erase_items(program.block, moved);
   return changed;
 }
 

@@ -31,16 +31,17 @@ class Merger {
  public:
   Merger(LoopProgram& program, Log& log) : program_(program), log_(log), ranges_(program.ranges()) {}
 
+  // Items move over one by one, so that one which is gone leaves a gap only among the last few.
   bool run(Block& block) {
     bool changed = false;
-    for (size_t i = 0; i < block.size(); ++i) {
-      for_each_block(block[i], [&](Block& nested) { changed |= run(nested); });
-      if (!std::holds_alternative<Kernel>(block[i].what)) continue;
-      if (merge_upwards(block, i)) {
-        changed = true;
-        --i;
-      }
+    Block merged;
+    merged.reserve(block.size());
+    for (Item& item : block) {
+      for_each_block(item, [&](Block& nested) { changed |= run(nested); });
+      merged.push_back(std::move(item));
+      if (std::holds_alternative<Kernel>(merged.back().what)) changed |= merge_upwards(merged, merged.size() - 1);
     }
+    block = std::move(merged);
     return changed;
   }
 
