@@ -4,6 +4,8 @@
 #include <cstdio>
 
 #include "command.h"
+#include "compile/compilation.h"
+#include "compile/program_device.h"
 #include "console.h"
 #include "minify/dump.h"
 #include "output_files.h"
@@ -23,33 +25,45 @@ void tell_notes(const std::vector<std::string>& notes) {
   for (const std::string& note : notes) fprintf(stderr, "note: %s\n", note.c_str());
 }
 
-// Prints the IR after passes instead of making a package.
+// The targets of --target; none: this machine's best.
+std::vector<std::string> targets_asked_for(const ParsedOptions& options) {
+  std::vector<std::string> out;
+  if (const auto targets = options.value("--target"))
+    for (const std::string& target : split(*targets, ',')) out.emplace_back(trim(target));
+  return out;
+}
+
+// Prints the IR after passes instead of making a package: as a compile with the same options has it.
 int dump_passes(const ParsedOptions& options, const Settings& settings) {
-  PipelineOptions pipeline;
-  pipeline.keep_texts = true;
-  pipeline.disabled = settings.get_list("disable_pass");
-  pipeline.stop_after = pass_asked_for(options, settings, "--stop-after", "stop_after");
+  CompilationOptions compilation_options;
+  compilation_options.keep_texts = true;
+  compilation_options.settings = &settings;
+  compilation_options.targets = targets_asked_for(options);
+  compilation_options.custom_op_libs = options.values("--custom-op-lib");
+  compilation_options.stop_after = pass_asked_for(options, settings, "--stop-after", "stop_after");
   std::string wanted = pass_asked_for(options, settings, "--dump-after", "dump_after");
-  if (wanted.empty()) wanted = pipeline.stop_after;
-  if (!pipeline.stop_after.empty()) check_pass_name(pipeline.stop_after);
+  if (wanted.empty()) wanted = compilation_options.stop_after;
+  if (!compilation_options.stop_after.empty()) check_pass_name(compilation_options.stop_after);
   if (wanted != "all") check_pass_name(wanted);
-  const Program program = read_pt2(options.positional[0]);
+  const Program read = read_model(options.positional[0], &settings);
+  const auto moved =
+      placed_program(read, options.value_or("--device", ""), [](const std::string& note) { tell_notes({note}); });
+  const Program& program = moved ? *moved : read;
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
     observers.started({options.positional[0], "", "cpu", {}, &program, {}});
-    pipeline.observer = &observers;
+    compilation_options.observer = &observers;
   }
-  const PipelineResult result = [&] {
-    try {
-      return run_pipeline(program, pipeline);
-    } catch (const Error& error) {
-      observers.failed(error);
-      tell_notes(observers.notes());
-      throw;
-    }
-  }();
+  Compilation compilation(program, std::move(compilation_options));
+  try {
+    compilation.passes();
+  } catch (const Error& error) {
+    observers.failed(error);
+    tell_notes(observers.notes());
+    throw;
+  }
   tell_notes(observers.notes());
-  for (const PassReport& pass : result.passes) {
+  for (const PassReport& pass : compilation.passes().passes()) {
     if (wanted != "all" && pass.name != wanted) continue;
     printf("# after %s (%.2f ms)%s\n", pass.name.c_str(), pass.milliseconds, pass.changed ? "" : ": unchanged");
     if (pass.changed || wanted != "all") printf("%s\n", pass.text.c_str());
@@ -66,8 +80,7 @@ int compile_model(const ParsedOptions& options) {
     return dump_passes(options, settings);
   CompileOptions compile_options;
   compile_options.device = options.value_or("--device", "");
-  if (const auto targets = options.value("--target"))
-    for (const std::string& target : split(*targets, ',')) compile_options.targets.emplace_back(trim(target));
+  compile_options.targets = targets_asked_for(options);
   compile_options.custom_op_libs = options.values("--custom-op-lib");
   compile_options.strip_debug = options.has("--strip-debug");
   compile_options.settings = &settings;

@@ -1,17 +1,21 @@
-// The messages for inputs that do not fit, with PyTorch's wording where users look for it. Same codes and texts as the
-// reference interpreter's (src/interp/bind_symbols.cpp).
-//   K0610 number of inputs   K0611 kind      K0612 constant   K0613 device   K0614 dtype   K0615 number of dimensions
-//   K0616 static size        K0617 range     K0618 size that follows from others            K0619 relation
-//   K0620 overlap            K0621 output tensor             K0622 no tensor that can be
-//   K0684 a layout that cannot hold it
+// Inputs that do not fit the plan, refused with the words of base/input_messages.h. Beside the codes there:
+//   K0620 overlap   K0621 output tensor   K0622 no tensor that can be   K0684 a layout that cannot hold it
 #pragma once
 #include <string>
 #include <vector>
 
+#include "base/input_messages.h"
+#include "kiln/kiln.h"
 #include "runtime/bound_plan.h"
 
 namespace kiln::runtime {
 
+InputPlace input_place(const Program& program, size_t input, int64_t dim = -1);
+// What the size that gives the symbol its value is of the program's symbols.
+const format::ExprProgram* size_expression(const Program& program, const format::Symbol& symbol);
+[[noreturn]] void refuse_count(const Program& program, size_t got);
+[[noreturn]] void refuse_kind(const Program& program, size_t input, const char* expected, const kiln_value& got);
+void check_constant(const Program& program, size_t input, const kiln_value& got);
 [[noreturn]] void refuse_input(const Program& program, const char* code, size_t input, const std::string& text);
 [[noreturn]] void refuse_output(const Program& program, size_t output, const std::string& text);
 

@@ -18,75 +18,6 @@ using format::none;
 
 namespace {
 
-const char* kind_text(int32_t kind) {
-  switch (kind) {
-    case KILN_NONE:
-      return "None";
-    case KILN_TENSOR:
-      return "a tensor";
-    case KILN_INT:
-      return "an integer";
-    case KILN_FLOAT:
-      return "a float";
-    case KILN_BOOL:
-      return "a bool";
-    case KILN_STRING:
-      return "a string";
-    default:
-      return "an unknown kind of value";
-  }
-}
-
-std::string value_text(const kiln_value& value) {
-  switch (value.kind) {
-    case KILN_INT:
-      return str(value.as.integer);
-    case KILN_FLOAT:
-      return float_text(value.as.floating);
-    case KILN_BOOL:
-      return value.as.boolean ? "True" : "False";
-    case KILN_STRING:
-      return value.as.string ? quote(value.as.string) : "a NULL string";
-    default:
-      return kind_text(value.kind);
-  }
-}
-
-bool same_constant(const format::Input& input, const kiln_value& value) {
-  switch (input.constant_kind) {
-    case 0:
-      return value.kind == KILN_NONE;
-    case 1:
-      return (value.kind == KILN_INT && value.as.integer == input.constant_int) ||
-             (value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0) &&
-              input.constant_int >> 1 == 0);
-    case 2:
-      if (value.kind == KILN_INT) return static_cast<double>(value.as.integer) == input.constant_float;
-      return value.kind == KILN_FLOAT &&
-             (value.as.floating == input.constant_float ||
-              std::bit_cast<uint64_t>(value.as.floating) == std::bit_cast<uint64_t>(input.constant_float));
-    case 3:
-      return value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0);
-    default:
-      return value.kind == KILN_STRING && value.as.string && input.constant_string == value.as.string;
-  }
-}
-
-std::string constant_text(const format::Input& input) {
-  switch (input.constant_kind) {
-    case 0:
-      return "None";
-    case 1:
-      return str(input.constant_int);
-    case 2:
-      return float_text(input.constant_float);
-    case 3:
-      return input.constant_int ? "True" : "False";
-    default:
-      return quote(input.constant_string);
-  }
-}
-
 bool row_major_strides(const DLTensor& tensor, Dims expected) {
   Dims sizes(tensor.shape, static_cast<size_t>(tensor.ndim));
   return is_row_major(sizes, expected);
@@ -96,10 +27,8 @@ bool row_major_strides(const DLTensor& tensor, Dims expected) {
 
 void Run::take_inputs(const kiln_value* inputs, size_t count) {
   const format::Plan& plan = program_.plan;
-  if (count != plan.inputs.size())
-    fail_user("K0610",
-              str("Error: expected ", plan.inputs.size(), " inputs (",
-                  join_map(plan.inputs, ", ", [](const format::Input& in) { return in.name; }), "), but got ", count));
+  if (count != plan.inputs.size()) [[unlikely]]
+    refuse_count(program_, count);
   bool check = model_.options().check_inputs;
   for (size_t i = 0; i < count; ++i) {
     switch (plan.inputs[i].what) {
@@ -125,21 +54,16 @@ void Run::take_inputs(const kiln_value* inputs, size_t count) {
 }
 
 void Run::check_tensor(size_t index, const kiln_value& value) const {
-  if (value.kind != KILN_TENSOR || !value.as.tensor)
-    refuse_input(program_, "K0611", index,
-                 str("expected: a tensor, but got: ", value.kind == KILN_TENSOR ? "NULL" : value_text(value)));
+  if (value.kind != KILN_TENSOR || !value.as.tensor) refuse_kind(program_, index, "a tensor", value);
   const DLTensor& tensor = *value.as.tensor;
   const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
   if (tensor.device.device_type != kDLCPU && !is_host(tensor.device.device_type)) [[unlikely]]
-    refuse_input(program_, "K0613", index,
-                 str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
+    refuse_input_device(input_place(program_, index), device_text(kDLCPU), device_text(tensor.device.device_type));
   DLDataType expected = dl_dtype(static_cast<DType>(buffer.dtype));
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0) [[unlikely]]
-    refuse_input(program_, "K0614", index,
-                 str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
+    refuse_input_dtype(input_place(program_, index), dtype_text(expected), dtype_text(tensor.dtype));
   if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size())) [[unlikely]]
-    refuse_input(program_, "K0615", index,
-                 str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
+    refuse_input_rank(input_place(program_, index), buffer.sizes.size(), tensor.ndim);
   const char* fault = tensor_fault(tensor, dtype_bytes(static_cast<DType>(buffer.dtype)));
   if (fault) [[unlikely]]
     refuse_input(program_, "K0622", index, str("the tensor makes no sense: ", fault));
@@ -149,14 +73,11 @@ void Run::check_number(size_t index, const kiln_value& value) {
   const format::Input& input = program_.plan.inputs[index];
   int64_t bits = 0;
   if (input.what == InputWhat::sym_float) {
-    if (value.kind != KILN_FLOAT && value.kind != KILN_INT)
-      refuse_input(program_, "K0611", index, str("expected: a number, but got: ", value_text(value)));
+    if (value.kind != KILN_FLOAT && value.kind != KILN_INT) refuse_kind(program_, index, "a number", value);
     bits = std::bit_cast<int64_t>(value.kind == KILN_FLOAT ? value.as.floating : static_cast<double>(value.as.integer));
   } else {
     if (value.kind != KILN_INT && value.kind != KILN_BOOL)
-      refuse_input(program_, "K0611", index,
-                   str("expected: ", input.what == InputWhat::sym_bool ? "a bool" : "an integer",
-                       ", but got: ", value_text(value)));
+      refuse_kind(program_, index, input.what == InputWhat::sym_bool ? "a bool" : "an integer", value);
     bits = value.kind == KILN_INT ? value.as.integer : value.as.boolean != 0;
     if (input.what == InputWhat::sym_bool) bits = bits != 0;
   }
@@ -176,17 +97,13 @@ void Run::check_shared_symbols(const kiln_value* inputs) const {
     int64_t got = inputs[i].kind == KILN_INT ? inputs[i].as.integer : inputs[i].as.boolean != 0;
     int64_t expected = symbols_[static_cast<size_t>(input.symbol)];
     if (got != expected)
-      refuse_input(program_, "K0618", i,
-                   str("unmatched value, expected: ", expected, " (", symbols_text(program_, {input.symbol}, symbols_),
-                       "), but got: ", got));
+      refuse_input_size(input_place(program_, i), expected, got, symbol.name,
+                        symbols_text(program_, {input.symbol}, symbols_));
   }
 }
 
 void Run::check_constant(size_t index, const kiln_value& value) const {
-  const format::Input& input = program_.plan.inputs[index];
-  if (model_.options().check_inputs && !same_constant(input, value))
-    refuse_input(program_, "K0612", index,
-                 str("unmatched value, expected: ", constant_text(input), ", but got: ", value_text(value)));
+  if (model_.options().check_inputs) kiln::runtime::check_constant(program_, index, value);
 }
 
 void Run::solve_symbols(const kiln_value* inputs) {
@@ -197,13 +114,13 @@ void Run::solve_symbols(const kiln_value* inputs) {
     int64_t size = inputs[symbol.input].as.tensor->shape[symbol.dim];
     if (symbol.scale != 1 || symbol.rest != none) [[unlikely]] {
       int64_t rest = 0;
-      if (symbol.rest != none) {
-        ExprResult result = evaluate(program_.plan.exprs[static_cast<size_t>(symbol.rest)], symbols_, rest);
-        if (result != ExprResult::ok || __builtin_sub_overflow(size, rest, &size))
-          refuse_input(program_, "K0616", static_cast<size_t>(symbol.input),
-                       str("the size at ", symbol.dim, " gives no value for ", symbol.name));
-      }
-      size /= symbol.scale;
+      ExprResult known = ExprResult::ok;
+      if (symbol.rest != none) known = evaluate(program_.plan.exprs[static_cast<size_t>(symbol.rest)], symbols_, rest);
+      const auto solved = solve_symbol(size, symbol.scale, rest);
+      if (known != ExprResult::ok || !solved)
+        refuse_unsolved(input_place(program_, static_cast<size_t>(symbol.input), symbol.dim),
+                        size_expression(program_, symbol)->text, symbol.name, size);
+      size = *solved;
     }
     symbols_[static_cast<size_t>(slot)] = size;
   }

@@ -257,10 +257,10 @@ TEST(Run, ANumberThatIsAlsoASizeMustAgreeWithIt) {
   Call call(t);
   TestTensor<float> x(DType::f32, {4}, ramp(4));
   EXPECT_EQ(refuse(call, {x.value(), int_value(4)}, {}), "");
-  EXPECT_NE(
-      refuse(call, {x.value(), int_value(5)}, {})
-          .find("input_handles[1]: unmatched value, expected: 4 (s0 = 4 from input_handles[0] 'x' dim 0), but got: 5"),
-      std::string::npos);
+  EXPECT_NE(refuse(call, {x.value(), int_value(5)}, {})
+                .find("input_handles[1]: unmatched value, expected: 4 (s0; s0 = 4 from input_handles[0] 'x' dim 0), "
+                      "but got: 5"),
+            std::string::npos);
 }
 
 TEST(Run, TakesNegativeStridesAndSeesTheirOverlap) {

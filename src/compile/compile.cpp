@@ -3,20 +3,17 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
-#include <future>
 
 #include "base/file.h"
 #include "base/given_settings.h"
 #include "base/json.h"
 #include "base/version.h"
 #include "codegen/backend.h"
+#include "compile/compilation.h"
 #include "compile/program_device.h"
 #include "compile/source_paths.h"
-#include "custom/custom_operators.h"
-#include "package/plan_builder.h"
 #include "package/plan_io.h"
 #include "package/writer.h"
-#include "pt2/pytree.h"
 #include "pt2/reader.h"
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
@@ -47,21 +44,17 @@ std::string setting(const CompileOptions& options, const char* key) {
   return options.settings ? options.settings->get_string(key) : std::string();
 }
 
-int simdlen(const CompileOptions& options) {
-  if (!options.settings) return 0;
-  return static_cast<int>(options.settings->get_optional_int("cpp.simdlen").value_or(0));
-}
-
-PipelineOptions pipeline_options(const CompileOptions& options, const codegen::Target& target) {
-  PipelineOptions pipeline;
-  pipeline.target = target;
-  if (options.settings) {
-    pipeline.disabled = options.settings->get_list("disable_pass");
-    pipeline.fault = fault_of(*options.settings);
-  }
-  if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).declared();
-  if (options.progress) pipeline.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
-  return pipeline;
+CompilationOptions compilation_options(const CompileOptions& options, CompileObservers& observers) {
+  CompilationOptions out;
+  out.targets = options.targets;
+  out.settings = options.settings;
+  out.custom_op_libs = options.custom_op_libs;
+  out.extra_flags = options.extra_flags;
+  out.inject = options.inject;
+  out.keep_record = options.goal == CompileGoal::package;
+  if (!observers.empty()) out.observer = &observers;
+  if (options.progress) out.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
+  return out;
 }
 
 // What a compile was told about runs: the package carries it, and its runs start with it.
@@ -88,12 +81,9 @@ std::string sample_inputs_file(const Program& program) {
   return bytes;
 }
 
-BuildRequest build_request(const codegen::GeneratedCode& generated, const CompileOptions& options) {
-  BuildRequest request;
-  request.sources = generated.sources;
-  request.flags = generated.flags;
-  request.functions = generated.symbols;
-  request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
+BuildRequest build_request(const Compilation& compilation, const codegen::GeneratedCode& generated,
+                           const CompileOptions& options) {
+  BuildRequest request = compilation.build_request(generated);
   if (options.progress)
     request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
   return request;
@@ -159,25 +149,21 @@ auto located(const codegen::GeneratedCode& generated, Work work) {
   }
 }
 
-// The names that the program's result has them under: {"last_hidden_state": …}.
-void add_output_keys(const Program& program, format::Plan& plan) {
-  const std::vector<std::string> keys = output_keys(program.out_spec);
-  for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
-}
-
 // A fault that was asked for and put in nowhere would make a test of a tool say that it finds nothing.
-std::string fault_note(const PipelineOptions& pipeline, PipelineResult& result) {
-  if (pipeline.fault.ops.empty()) return "";
+std::string fault_note(Compilation& compilation) {
+  const loops::FaultInjection& fault = compilation.fault();
+  if (fault.ops.empty()) return "";
   bool put_in = false;
-  for (const PassReport& pass : result.passes) put_in |= starts_with(pass.name, "inject_") && pass.changed;
+  for (const PassReport& pass : compilation.passes().passes())
+    put_in |= starts_with(pass.name, "inject_") && pass.changed;
   // Those that are a line of C++ come with the code of the kernel.
-  if (!loops::fault_line(pipeline.fault).empty())
-    loops::for_each_item(result.loops.block, [&](loops::Item& item) {
+  if (!loops::fault_line(fault).empty())
+    loops::for_each_item(compilation.scheduled().block, [&](const loops::Item& item) {
       if (const auto* kernel = std::get_if<loops::Kernel>(&item.what))
-        put_in |= loops::fault_hits(pipeline.fault, result.loops, *kernel, true);
+        put_in |= loops::fault_hits(fault, compilation.scheduled(), *kernel, true);
     });
   if (put_in) return "";
-  return str("the fault to inject met no operator: the program has no ", join(pipeline.fault.ops, " fused with "),
+  return str("the fault to inject met no operator: the program has no ", join(fault.ops, " fused with "),
              " where it could be put in");
 }
 
@@ -207,17 +193,18 @@ void add_metadata(const std::string& model_path, const CompileOptions& options, 
   }
 }
 
-std::string build_code(const codegen::GeneratedCode& generated, const codegen::Target& target,
-                       const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
-                       CompileReport& report) {
+std::string build_code(Compilation& compilation, size_t target, const CompileOptions& options,
+                       CompileObservers& observers, const Stopwatch& clock, CompileReport& report) {
+  const codegen::GeneratedCode& generated = compilation.code(target);
+  const std::string& target_name = compilation.targets()[target].name;
   Compiler compiler = find_compiler(setting(options, "compiler"));
   std::string directory = setting(options, "cache_dir");
   KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
-  BuildRequest request = build_request(generated, options);
+  BuildRequest request = build_request(compilation, generated, options);
   const double began_ms = clock.since_start() * 1000;
   if (!observers.empty())
     request.job = [&](const std::string& name, double start_ms, double run_ms) {
-      observers.job_done({name, target.name, began_ms + start_ms, run_ms, name == "from the cache"});
+      observers.job_done({name, target_name, began_ms + start_ms, run_ms, name == "from the cache"});
     };
   BuildResult built = located(generated, [&] { return build_shared_object(compiler, request, cache); });
   report.from_cache = built.from_cache;
@@ -267,11 +254,11 @@ int count_kernels(const loops::LoopProgram& program) {
   return count;
 }
 
-std::vector<RecordedPass> recorded_passes(const PipelineResult& result) {
+std::vector<RecordedPass> recorded_passes(const Pipeline& passes) {
   std::vector<RecordedPass> out;
-  for (const PassReport& pass : result.passes) {
+  for (const PassReport& pass : passes.passes()) {
     out.push_back({pass.name, pass.stage, pass.changed, pass.notes, {}});
-    for (const loops::Decision& decision : result.decisions)
+    for (const loops::Decision& decision : passes.log().decisions())
       if (decision.pass == pass.name) out.back().decisions.push_back(decision);
   }
   return out;
@@ -307,12 +294,16 @@ std::string default_package_path(const std::string& model_path) {
   return base + ".kiln.pt2";
 }
 
+Program read_model(const std::string& path, const Settings* settings) {
+  Program program = read_pt2(path);
+  if (!settings || !settings->get_bool("full_source_paths")) shorten_source_paths(program, parent_path(path));
+  return program;
+}
+
 CompileReport compile(const std::string& model_path, const std::string& package_path, const CompileOptions& options) {
   return watched(options, [&](CompileObservers& observers) {
     if (options.progress) options.progress("read", 0, 0);
-    Program program = read_pt2(model_path);
-    if (!options.settings || !options.settings->get_bool("full_source_paths"))
-      shorten_source_paths(program, parent_path(model_path));
+    const Program program = read_model(model_path, options.settings);
     return compile_program(program, model_path, package_path, options, observers);
   });
 }
@@ -326,14 +317,41 @@ CompileReport compile(const Program& program, const std::string& package_path, c
 namespace {
 
 // What does not depend on the target: the constants, and what the passes did.
-void keep_result(PipelineResult result, const CompileOptions& options, PackageContents& contents) {
-  contents.debug["passes.json"] = pass_record(recorded_passes(result));
-  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
-  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
-  for (const auto& [value, buffer] : result.merged)
+void keep_result(Compilation& compilation, const CompileOptions& options, PackageContents& contents) {
+  const Pipeline& passes = compilation.passes();
+  contents.debug["passes.json"] = pass_record(recorded_passes(passes));
+  contents.debug["loops_lowered.txt"] = passes.lowered_text();
+  // Whose values the buffers hold: the truth for bisecting.
+  contents.debug["lowered_graph.txt"] = print(compilation.graph());
+  for (const auto& [value, buffer] : passes.log().merges())
     contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
-  contents.constants = std::move(result.constants);
+  contents.constants = compilation.graph().constants;
   if (options.inject.constants) options.inject.constants(contents.constants);
+}
+
+// The part of a package that is a target's own.
+PackageContents::Variant make_variant(Compilation& compilation, size_t target, const std::string& model_path,
+                                      const CompileOptions& options, std::string code) {
+  PackageContents::Variant variant;
+  variant.target = compilation.targets()[target].name;
+  variant.code = std::move(code);
+  variant.plan = compilation.plan(target).plan;
+  if (options.inject.plan) options.inject.plan(variant.plan);
+  variant.plan.kiln_version = version_text;
+  variant.plan.torch_version = compilation.program().torch_version;
+  add_metadata(model_path, options, variant.plan);
+  variant.origins = compilation.plan(target).origins;
+  variant.debug["loops.txt"] = loops::print(compilation.scheduled(target));
+  return variant;
+}
+
+void keep_sources(Compilation& compilation, size_t target, PackageContents& contents) {
+  const codegen::GeneratedCode& code = compilation.code(target);
+  const std::string name = str("output_code_", compilation.targets()[target].name);
+  for (size_t i = 0; i < code.sources.size(); ++i) contents.debug[str(name, "_", i, ".cpp")] = code.sources[i];
+  if (!code.sources.empty())
+    contents.debug[name + ".flags"] = str("lanes ", compilation.targets()[target].lanes, "\n",
+                                          join(compilation.build_request(code).flags, "\n"), "\n");
 }
 
 CompileReport compile_program(const Program& read, const std::string& model_path, const std::string& package_path,
@@ -349,69 +367,45 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   const Program& program = moved ? *moved : read;
   report.package_path = package_path;
   PackageContents contents;
-  const codegen::Backend& backend = codegen::cpu_backend();
-  std::vector<std::string> names = options.targets;
-  if (names.empty()) names.push_back(backend.host_target_name());
-  std::vector<codegen::Target> targets;
-  for (const std::string& name : names) {
-    targets.push_back(backend.target(name, simdlen(options)));
-    if (const int wanted = simdlen(options); wanted > targets.back().lanes * 32)
-      report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", name, " have ", targets.back().lanes * 32,
+  Compilation compilation(program, compilation_options(options, observers));
+  std::vector<std::string> names;
+  for (const codegen::Target& target : compilation.targets()) {
+    names.push_back(target.name);
+    if (const int wanted = simdlen_of(options.settings); wanted > target.lanes * 32)
+      report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", target.name, " have ", target.lanes * 32,
                                  " bits, and those are used"));
   }
   tell_start(program, model_path, package_path, names, observers);
-  for (const codegen::Target& target : targets) {
-    const bool first = &target == &targets.front();
-    PipelineOptions pipeline = pipeline_options(options, target);
-    if (first && !observers.empty()) pipeline.observer = &observers;
-    pipeline.keep_record = first && options.goal == CompileGoal::package;
-    pipeline.lowered = options.inject.lowered;
-    PipelineResult result = run_pipeline(program, pipeline);
-    if (const std::string note = fault_note(pipeline, result); first && !note.empty()) report.notes.push_back(note);
-    if (options.inject.loops) options.inject.loops(result.loops);
+  for (size_t target = 0; target < names.size(); ++target) {
+    compilation.scheduled(target);
+    if (const std::string note = target == 0 ? fault_note(compilation) : ""; !note.empty())
+      report.notes.push_back(note);
     report.schedule_seconds += watch.lap();
-    codegen::GeneratedCode generated = backend.generate(result.loops, target, pipeline.fault);
-    if (options.inject.source)
-      for (std::string& unit : generated.sources) options.inject.source(unit);
-    BuiltPlan built = build_plan(result.loops, generated);
-    add_output_keys(program, built.plan);
-    if (!observers.empty())
-      observers.code_made({&target, &generated, &result.loops, &built.plan, &built.origins, &result.merged, false});
+    const codegen::GeneratedCode& generated = compilation.code(target);
+    const format::Plan& plan = compilation.plan(target).plan;
     if (!options.generated_to.empty())
-      write_generated(options.generated_to, result.loops, generated, target, built.plan);
+      write_generated(options.generated_to, compilation.scheduled(target), generated, compilation.targets()[target],
+                      plan);
     if (options.goal == CompileGoal::syntax)
       located(generated, [&] {
-        check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+        check_syntax(find_compiler(setting(options, "compiler")), build_request(compilation, generated, options));
         return true;
       });
     if (options.goal == CompileGoal::package) {
-      PackageContents::Variant variant;
-      variant.target = target.name;
+      std::string code;
       if (!generated.sources.empty()) {
-        variant.code = build_code(generated, target, options, observers, total, report);
-        if (options.inject.code) options.inject.code(variant.code);
+        code = build_code(compilation, target, options, observers, total, report);
+        if (options.inject.code) options.inject.code(code);
       }
-      variant.plan = std::move(built.plan);
-      if (options.inject.plan) options.inject.plan(variant.plan);
-      variant.plan.kiln_version = version_text;
-      variant.plan.torch_version = program.torch_version;
-      add_metadata(model_path, options, variant.plan);
-      variant.origins = std::move(built.origins);
-      for (size_t i = 0; i < generated.sources.size(); ++i)
-        contents.debug[str("output_code_", target.name, "_", i, ".cpp")] = generated.sources[i];
-      if (!generated.sources.empty())
-        contents.debug[str("output_code_", target.name, ".flags")] =
-            str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
-      variant.debug["loops.txt"] = loops::print(result.loops);
-      contents.variants.push_back(std::move(variant));
+      contents.variants.push_back(make_variant(compilation, target, model_path, options, std::move(code)));
+      keep_sources(compilation, target, contents);
     }
     report.toolchain_seconds += watch.lap();
-    if (!first) continue;
-    report.kernels = count_kernels(result.loops);
-    report.kernels_compiled = static_cast<int>(generated.symbols.size());
-    if (options.goal == CompileGoal::package) keep_result(std::move(result), options, contents);
   }
+  report.kernels = count_kernels(compilation.scheduled());
+  report.kernels_compiled = static_cast<int>(compilation.code().symbols.size());
   if (options.goal != CompileGoal::package) return report;
+  keep_result(compilation, options, contents);
   contents.debug["graph.txt"] = print(program);
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())

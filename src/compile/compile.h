@@ -2,7 +2,7 @@
 #pragma once
 #include "base/settings.h"
 #include "compile/fault_injector.h"
-#include "compile/pipeline.h"
+#include "graph/graph.h"
 
 namespace kiln {
 
@@ -36,6 +36,9 @@ struct CompileReport {
   uint64_t package_bytes = 0;
   std::vector<std::string> notes;
 };
+
+// The program of a .pt2 as compile() takes it: with its source files named as packages name them.
+Program read_model(const std::string& path, const Settings* settings);
 
 // Default output path: MODEL.pt2 -> MODEL.kiln.pt2
 std::string default_package_path(const std::string& model_path);

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "compile/compile.h"
+#include "compile/pipeline.h"
 #include "trace/report.h"
 
 namespace kiln {

@@ -1,7 +1,7 @@
 #include "compile/program_after.h"
 
 #include "base/error.h"
-#include "compile/pipeline.h"
+#include "compile/compilation.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -22,11 +22,12 @@ Program program_after(const Program& program, const std::string& pass) {
   for (const PassListing& listed : list_passes())
     if (listed.name == pass && listed.stage != "graph")
       fail_user("K0221", str("the pass ", pass, " is none over the graph: it makes or changes loops"));
-  PipelineOptions options;
+  CompilationOptions options;
   options.stop_after = pass;
   collect_unknown(program.graph, options.custom_ops);
-  const PipelineResult result = run_pipeline(program, options);
-  Program after = parse_program(result.graph_text, result.constants);
+  Compilation compilation(program, std::move(options));
+  const Program& graph = compilation.graph();
+  Program after = parse_program(print(graph), graph.constants);
   after.sample_inputs = program.sample_inputs;
   return after;
 }

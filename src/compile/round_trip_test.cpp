@@ -5,7 +5,7 @@
 #include <cstdlib>
 
 #include "base/file.h"
-#include "compile/pipeline.h"
+#include "compile/compilation.h"
 #include "ops/op_record.h"
 #include "pt2/reader.h"
 
@@ -66,11 +66,11 @@ TEST(RoundTrip, GraphsLoopsAndSchedules) {
     Program program = read_pt2(model);
     std::string graph = print(program);
     EXPECT_EQ(print(parse_program(graph, program.constants)), graph);
-    PipelineOptions options;
+    CompilationOptions options;
     collect_custom_ops(program.graph, options.custom_ops);
-    for (bool schedule : {false, true}) {
-      options.schedule = schedule;
-      std::string text = loops::print(run_pipeline(program, options).loops);
+    Compilation compilation(program, std::move(options));
+    for (const loops::LoopProgram* made : {&compilation.loops(), &compilation.scheduled()}) {
+      const std::string text = loops::print(*made);
       EXPECT_EQ(loops::print(loops::parse_loops(text)), text);
     }
   }

@@ -132,9 +132,7 @@ class ExposedKernel {
     loops::Buffer buffer;
     buffer.name = str("exposed_", value);
     buffer.dtype = kernel_.value_types[static_cast<size_t>(value)];
-    loops::Stmt stmt;
-    stmt.kind = loops::StmtKind::store;
-    stmt.args = {value}, stmt.dtype = buffer.dtype;
+    std::vector<Expr> index;
     int64_t elements = 1;
     for (const loops::Loop* loop : around) {
       // The first of several parts is the longest.
@@ -142,7 +140,7 @@ class ExposedKernel {
       for (const loops::Loop* outer : around) first[outer->var] = 0;
       made.sizes.push_back(std::max<int64_t>(0, evaluate(substitute(loop->extent, first), symbols_)));
       made.vars.push_back(original_var(loop->var));
-      stmt.index.push_back(Expr::symbol(loop->var));
+      index.push_back(Expr::symbol(loop->var));
       elements *= std::max<int64_t>(1, std::min<int64_t>(made.sizes.back(), most_bytes));
       if (elements > most_bytes) return;
     }
@@ -153,8 +151,8 @@ class ExposedKernel {
       buffer.sizes.insert(buffer.sizes.begin(), Expr(made.sizes[i]));
       buffer.strides.insert(buffer.strides.begin(), Expr(stride));
     }
-    made.buffer = stmt.buffer = program.add_buffer(buffer);
-    out.push_back(std::move(stmt));
+    made.buffer = program.add_buffer(buffer);
+    append(out, loops::store_stmt(buffer.dtype, made.buffer, std::move(index), value));
     stores.push_back(std::move(made));
   }
 
@@ -237,12 +235,11 @@ class SharedObject {
 };
 
 Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
-  codegen::GeneratedCode generated = codegen::cpu_backend().generate(code.program, request.target);
+  const Compilation& compilation = request.package.compilation();
+  codegen::GeneratedCode generated = compilation.generate(code.program, request.package.target());
   if (request.source)
     for (std::string& unit : generated.sources) request.source(unit);
-  BuildRequest build;
-  build.functions = generated.symbols;
-  build.sources = generated.sources, build.flags = generated.flags;
+  const BuildRequest build = compilation.build_request(generated);
   const KernelCache cache(KernelCache::default_directory());
   const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
   const codegen::StepCode& printed = generated.steps.at(&code.kernel());

@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-#include "codegen/backend.h"
+#include "debug/package_debug.h"
 #include "kiln/kiln.h"
 #include "loops/loops.h"
 #include "types/tensor.h"
@@ -18,7 +18,7 @@ namespace kiln {
 struct ExposeRequest {
   const loops::LoopProgram& program;
   const loops::Kernel& kernel;
-  codegen::Target target;
+  PackageDebug& package;                        // whose compile its code is made by again
   const kiln_step& step;                        // symbols, seed, arguments
   const std::map<std::string, Tensor>& inputs;  // arguments as they were before the launch
   std::function<void(std::string&)> source;     // tests of faults in the printer: done to the printed text

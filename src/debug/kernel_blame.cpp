@@ -35,17 +35,6 @@ BitDifference differing_bits(const Tensor& a, const Tensor& b) {
   return out;
 }
 
-codegen::Target target_of(PackageDebug& package) {
-  std::string name = codegen::cpu_backend().host_target_name();
-  const auto& code = package.plan().code;
-  const auto same = [&](const format::CodeObject& object) { return object.target == name; };
-  if (!code.empty() && std::none_of(code.begin(), code.end(), same)) name = code.front().target;
-  int simdlen = 0;
-  for (const std::string& line : split(package.entry("debug/settings.txt").value_or(""), '\n'))
-    if (starts_with(line, "cpp.simdlen=")) simdlen = std::atoi(line.c_str() + std::strlen("cpp.simdlen="));
-  return codegen::cpu_backend().target(name, simdlen);
-}
-
 class Blame {
  public:
   explicit Blame(const BlameRequest& request)
@@ -202,7 +191,7 @@ class Blame {
   }
 
   ExposeRequest expose_request() const {
-    return {steps_.program(), kernel_, target_of(r_.package), r_.step, r_.inputs, r_.source, r_.compiler, r_.call};
+    return {steps_.program(), kernel_, r_.package, r_.step, r_.inputs, r_.source, r_.compiler, r_.call};
   }
 
   // Values of the graph that it reads from memory.
@@ -331,7 +320,7 @@ std::string first_differing_value(PackageDebug& package, const kiln_step& step,
   const loops::Kernel* kernel = package.steps().kernel(step.name);
   if (!kernel) return "";
   try {
-    const ExposeRequest request{package.steps().program(), *kernel, target_of(package), step, inputs, {}, compiler, 1};
+    const ExposeRequest request{package.steps().program(), *kernel, package, step, inputs, {}, compiler, 1};
     const Exposed by_loops = expose_by_loops(request), by_code = expose_by_code(request);
     for (const loops::NamedValue& named : kernel->named) {
       const auto expected = by_loops.values.find(named.value), got = by_code.values.find(named.value);

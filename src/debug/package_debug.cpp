@@ -1,6 +1,8 @@
 #include "debug/package_debug.h"
 
+#include "base/cpu_levels.h"
 #include "base/inflate.h"
+#include "base/json.h"
 #include "codegen/backend.h"
 #include "executable/package_executable.h"
 #include "ops/op_record.h"
@@ -14,6 +16,12 @@ namespace {
 std::vector<int64_t> fixed(const std::vector<Expr>& exprs) {
   std::vector<int64_t> out;
   for (const Expr& e : exprs) out.push_back(evaluate(e, {}));
+  return out;
+}
+
+std::vector<std::string> lines_of(const std::optional<std::string>& text) {
+  std::vector<std::string> out = split(text.value_or(""), '\n');
+  std::erase(out, "");
   return out;
 }
 
@@ -52,23 +60,32 @@ PackageDebug::PackageDebug(const std::string& path) {
   if (const auto origins = entry("debug/origins")) origins_ = format::read_origins(as_bytes(*origins));
   steps_ = std::make_unique<StepInterpreter>(*loops);
   for (const loops::Buffer& buffer : steps_->program().buffers) buffers_[buffer.name] = &buffer;
+  compile_settings_ = lines_of(entry("debug/settings.txt"));
   read_constants(path);
   read_merges();
 }
 
 // The target whose code the runtime takes on this machine: its plan and its part of the debug section are meant.
 void PackageDebug::choose_target() {
-  const std::vector<std::string> names = codegen::cpu_backend().target_names();  // the widest first
-  const auto host = std::find(names.begin(), names.end(), codegen::cpu_backend().host_target_name());
-  for (auto name = host; name != names.end(); ++name)
-    for (const format::CodeObject& code : plan_.code) {
-      if (code.target != *name) continue;
-      if (code.plan.empty()) return;
-      own_debug_ = str("debug/", code.target, "/");
-      format::Plan own = format::read_plan(as_bytes(*entry(code.plan)));
-      plan_ = std::move(own);
-      return;
-    }
+  for (const format::CodeObject& object : plan_.code) {
+    targets_.push_back(object.target);
+    plan_entries_.push_back(object.plan.empty() ? "plan" : object.plan);
+  }
+  if (targets_.empty()) {
+    targets_.push_back(codegen::cpu_backend().host_target_name());
+    plan_entries_.emplace_back("plan");
+    return;
+  }
+  try {
+    target_ = kiln::choose_target(targets_, processor_features());
+  } catch (const Error&) {
+    target_ = 0;  // none of them runs here: the first is looked at all the same
+  }
+  plan_ = plan_of_target(target_);
+}
+
+format::Plan PackageDebug::plan_of_target(size_t target) const {
+  return format::read_plan(as_bytes(*find(plan_entries_.at(target))));
 }
 
 const loops::Buffer* PackageDebug::buffer(const std::string& name) const {
@@ -77,9 +94,14 @@ const loops::Buffer* PackageDebug::buffer(const std::string& name) const {
 }
 
 std::optional<std::string> PackageDebug::entry(const std::string& name) const {
-  if (!own_debug_.empty() && starts_with(name, "debug/"))
-    if (auto own = find(own_debug_ + name.substr(6))) return own;
+  if (starts_with(name, "debug/"))
+    if (auto own = entry_of_target(target_, name.substr(6))) return own;
   return find(name);
+}
+
+// The first target's lie in the section itself, another's in a folder of its own.
+std::optional<std::string> PackageDebug::entry_of_target(size_t target, const std::string& name) const {
+  return find(target == 0 ? "debug/" + name : str("debug/", targets_.at(target), "/", name));
 }
 
 std::optional<std::string> PackageDebug::find(const std::string& name) const {
@@ -124,11 +146,36 @@ const Program& PackageDebug::graph() {
     fail_user("K0540",
               "the debug section of this package has no debug/lowered_graph.txt: it was written by an older "
               "Kiln; compile the model again");
+  // Without the weights: what they hold may be what is wrong with the package.
   graph_ = std::make_unique<Program>(parse_program(*text));
+  if (const auto manifest = entry("manifest.json")) {
+    const Json json = parse_json(*manifest, "manifest.json");
+    if (const Json* spec = json.find_value("out_spec")) graph_->out_spec = spec->as_string();
+  }
   std::vector<std::string> custom;
   collect_custom(graph_->graph, custom);
   resolve_operators(graph_->graph, custom);
   return *graph_;
+}
+
+Compilation& PackageDebug::compilation() {
+  if (compilation_) return *compilation_;
+  settings_ = std::make_unique<Settings>(Phase::compile);
+  for (const std::string& assignment : compile_settings_) settings_->set(assignment);
+  CompilationOptions options;
+  options.targets = targets_;
+  options.settings = settings_.get();
+  options.graph_is_final = true;
+  std::vector<std::string> custom;
+  collect_custom(graph().graph, custom);
+  for (const std::string& name : custom) options.custom_ops.push_back({name, {}});
+  // What the C++ compiler was given beyond the target's own flags; the first line has the lanes.
+  const std::vector<std::string> flags = lines_of(find(str("debug/output_code_", targets_[0], ".flags")));
+  const codegen::Target target = codegen::cpu_backend().target(targets_[0], simdlen_of(settings_.get()));
+  const size_t own = 1 + codegen::cpu_backend().generate({}, target).flags.size();
+  if (flags.size() > own) options.extra_flags.assign(flags.begin() + static_cast<std::ptrdiff_t>(own), flags.end());
+  compilation_ = std::make_unique<Compilation>(graph(), std::move(options));
+  return *compilation_;
 }
 
 std::string PackageDebug::origin_text(int32_t step_number) const {

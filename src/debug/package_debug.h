@@ -8,6 +8,7 @@
 
 #include "base/zip.h"
 #include "bounds_checks/step_interpreter.h"
+#include "compile/compilation.h"
 #include "graph/graph.h"
 #include "package/format.h"
 
@@ -30,6 +31,17 @@ class PackageDebug {
   std::optional<std::string> entry(const std::string& name) const;  // of the plan's folder, or by its whole name
   std::string origin_text(int32_t step_number) const;               // "\n  --> model.py:42 …" lines
 
+  // The targets that the package has code for, in its order (none: this machine's best, for library kernels alone), and
+  // which of them the runtime takes here.
+  const std::vector<std::string>& targets() const { return targets_; }
+  size_t target() const { return target_; }
+  std::optional<std::string> entry_of_target(size_t target, const std::string& name) const;  // of its debug section
+  format::Plan plan_of_target(size_t target) const;
+  const std::vector<std::string>& compile_settings() const { return compile_settings_; }  // "key=value"
+  // The compile that made it, gone through again from the graph that was lowered, with its targets and settings. A
+  // package of this version gets the very loops and sources it has (package_debug_test.cpp).
+  Compilation& compilation();
+
  private:
   void read_constants(const std::string& path);
   void read_merges();
@@ -38,7 +50,10 @@ class PackageDebug {
 
   std::shared_ptr<const MappedFile> file_, sidecar_file_;
   std::unique_ptr<ZipReader> zip_, sidecar_;
-  std::string folder_, own_debug_;  // own_debug_: what of the debug section is of the chosen target
+  std::string folder_;
+  std::vector<std::string> targets_, compile_settings_;
+  std::vector<std::string> plan_entries_;  // by target
+  size_t target_ = 0;
   format::Plan plan_;
   format::Origins origins_;
   std::unique_ptr<StepInterpreter> steps_;
@@ -46,6 +61,8 @@ class PackageDebug {
   std::unique_ptr<Program> graph_;
   std::map<std::string, std::string> merged_;
   std::map<std::string, const loops::Buffer*> buffers_;
+  std::unique_ptr<Settings> settings_;
+  std::unique_ptr<Compilation> compilation_;
 };
 
 }  // namespace kiln

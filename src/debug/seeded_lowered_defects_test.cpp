@@ -4,7 +4,7 @@
 #include <set>
 
 #include "check/compare.h"
-#include "compile/pipeline.h"
+#include "compile/compilation.h"
 #include "debug/seeded_defects.h"
 #include "debug/seeded_mutations.h"
 #include "debug/tensor_difference.h"
@@ -29,12 +29,12 @@ void collect_nodes(const Graph& graph, std::set<std::string>& names) {
 
 Lowered lower_model(const Program& program) {
   Lowered out;
-  PipelineOptions options;
-  options.schedule = false;
-  options.lowered = [&](loops::LoopProgram& p) { out.loops = p.clone(); };
-  PipelineResult result = run_pipeline(program, options);
-  out.constants = std::move(result.constants);
-  collect_nodes(parse_program(result.graph_text).graph, out.nodes);
+  CompilationOptions options;
+  options.inject.lowered = [&](loops::LoopProgram& p) { out.loops = p.clone(); };
+  Compilation compilation(program, std::move(options));
+  compilation.loops();
+  out.constants = compilation.graph().constants;
+  collect_nodes(compilation.graph().graph, out.nodes);
   return out;
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "loops/loops.h"
+#include "loops/statements.h"
 #include "package/format.h"
 
 namespace kiln::seeded {
@@ -85,10 +86,8 @@ class Surgery {
     for (size_t i = 0; i < body.size(); ++i) {
       if (std::count(body[i].results.begin(), body[i].results.end(), value) > 0) {
         for (size_t j = i + 1; j < body.size(); ++j) use(body[j], value, made);
-        loops::Stmt cast;
-        cast.kind = loops::StmtKind::op, cast.op = loops::ScalarOp::cast, cast.dtype = dtype;
-        cast.args = {value}, cast.results = {made};
-        body.insert(body.begin() + static_cast<int64_t>(i) + 1, std::move(cast));
+        body.insert(body.begin() + static_cast<int64_t>(i) + 1,
+                    loops::op_stmt_to(made, loops::ScalarOp::cast, dtype, {value}));
         return true;
       }
       if (!body[i].loop) continue;

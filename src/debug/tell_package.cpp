@@ -6,6 +6,7 @@
 #include "base/trace_file.h"
 #include "codegen/backend.h"
 #include "debug/package_debug.h"
+#include "package/plan_io.h"
 #include "trace/compile_logs.h"
 #include "trace/compile_observer.h"
 #include "trace/compile_trace.h"
@@ -21,19 +22,6 @@ Program exported_program(const PackageDebug& package) {
   for (auto& [name, tensor] : program.constants)
     if (const auto found = package.constants().find(name); found != package.constants().end()) tensor = found->second;
   return program;
-}
-
-std::vector<std::string> lines_of(const std::optional<std::string>& text) {
-  std::vector<std::string> out = split(text.value_or(""), '\n');
-  std::erase(out, "");
-  return out;
-}
-
-// The vectors that the package was compiled for: --config cpp.simdlen decides beside the target.
-codegen::Target recorded_target(const std::string& name, const std::vector<std::string>& settings) {
-  Settings compiled(Phase::compile);
-  for (const std::string& setting : settings) compiled.set(setting);
-  return codegen::cpu_backend().target(name, static_cast<int>(compiled.get_optional_int("cpp.simdlen").value_or(0)));
 }
 
 // What the passes did, as it was recorded. False: this package has no record of it.
@@ -65,26 +53,26 @@ bool replay_passes(const PackageDebug& package, CompileObservers& observers) {
   return true;
 }
 
-// The code as it was compiled. False: this package has no record of it.
-bool replay_code(const PackageDebug& package, const std::vector<std::string>& settings, CompileObservers& observers) {
-  const format::Plan& plan = package.plan();
-  const auto loops_text = package.entry("debug/loops.txt");
-  if (!loops_text) return false;
-  const loops::LoopProgram loops = loops::parse_loops(*loops_text);
+// The code as it was compiled, of every target. False: this package has no record of it.
+bool replay_code(PackageDebug& package, CompileObservers& observers) {
   const std::vector<std::pair<std::string, std::string>> merged(package.merged().begin(), package.merged().end());
-  bool all = true, first = true;
-  std::vector<std::string> names;
-  for (const format::CodeObject& object : plan.code) names.push_back(object.target);
-  if (names.empty()) names.push_back(codegen::cpu_backend().host_target_name());  // nothing but library kernels
-  for (const std::string& name : names) {
-    const codegen::Target target = recorded_target(name, settings);
+  bool all = true;
+  for (size_t target = 0; target < package.targets().size(); ++target) {
+    const std::string& name = package.targets()[target];
+    const auto loops_text = package.entry_of_target(target, "loops.txt");
+    if (!loops_text) return false;
+    const loops::LoopProgram loops = loops::parse_loops(*loops_text);
+    const format::Plan plan = package.plan_of_target(target);
+    format::Origins origins;
+    if (const auto bytes = package.entry_of_target(target, "origins")) origins = format::read_origins(as_bytes(*bytes));
     codegen::GeneratedCode code;
     std::map<std::string, std::string> functions;
     while (const auto unit = package.entry(str("debug/output_code_", name, "_", code.sources.size(), ".cpp"))) {
       functions.merge(codegen::cpu_backend().functions_of_unit(*unit));
       code.sources.push_back(*unit);
     }
-    code.flags = lines_of(package.entry(str("debug/output_code_", name, ".flags")));
+    code.flags = split(package.entry(str("debug/output_code_", name, ".flags")).value_or(""), '\n');
+    std::erase(code.flags, "");
     if (!code.flags.empty()) code.flags.erase(code.flags.begin());  // the lanes
     for (const format::Kernel& kernel : plan.kernels) {
       const auto found = functions.find(kernel.symbol);
@@ -92,25 +80,24 @@ bool replay_code(const PackageDebug& package, const std::vector<std::string>& se
       code.symbols.push_back(kernel.symbol);
       code.texts.push_back(found == functions.end() ? "// not recorded\n" : found->second);
     }
-    observers.code_made({&target, &code, &loops, first ? &plan : nullptr, &package.origins(), &merged, true});
-    first = false;
+    const codegen::Target& made_for = package.compilation().targets()[target];
+    observers.code_made({&made_for, &code, &loops, &plan, &origins, &merged, true});
   }
   return all;
 }
 
 void tell(const std::string& path, CompileObservers& observers, std::vector<std::string>& notes) {
-  const PackageDebug package(path);
+  PackageDebug package(path);
   const Program program = exported_program(package);
   CompileStart start{path, path, "cpu", {}, &program, {}};
-  for (const format::CodeObject& object : package.plan().code) start.targets.push_back(object.target);
-  const std::vector<std::string> settings = lines_of(package.entry("debug/settings.txt"));
-  start.recorded = {package.plan().kiln_version, settings};
+  if (!package.plan().code.empty()) start.targets = package.targets();
+  start.recorded = {package.plan().kiln_version, package.compile_settings()};
   observers.started(start);
   if (!replay_passes(package, observers))
     notes.push_back(
         "passes, fusion and the loops before it are not told: this package did not record them (another "
         "version of Kiln made it)");
-  if (!replay_code(package, settings, observers))
+  if (!replay_code(package, observers))
     notes.push_back("the code of some kernels is not told: this package did not record it");
 }
 

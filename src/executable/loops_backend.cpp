@@ -1,5 +1,4 @@
-#include "base/settings.h"
-#include "compile/pipeline.h"
+#include "compile/compilation.h"
 #include "custom/custom_operators.h"
 #include "executable/backends.h"
 #include "loops/interpreter.h"
@@ -131,14 +130,12 @@ class CallRunner {
 class LoopsExecutable : public Executable {
  public:
   LoopsExecutable(const Program& program, const ExecutableOptions& options) : custom_(options.custom_op_libs) {
-    PipelineOptions pipeline;
-    pipeline.schedule = options.schedule;
-    pipeline.custom_ops = custom_.declared();
-    if (options.settings) {
-      pipeline.disabled = options.settings->get_list("disable_pass");
-      pipeline.fault = fault_of(*options.settings);
-    }
-    compiled_ = run_pipeline(program, pipeline);
+    CompilationOptions compilation_options;
+    compilation_options.settings = options.settings;
+    compilation_options.custom_ops = custom_.declared();
+    Compilation compilation(program, std::move(compilation_options));
+    loops_ = (options.schedule ? compilation.scheduled() : compilation.loops()).clone();
+    constants_ = compilation.graph().constants;
     reset();
   }
 
@@ -150,14 +147,15 @@ class LoopsExecutable : public Executable {
   void reset() override {
     loops::LoopRunOptions options;
     options.call = [this](const loops::Call& call, loops::CallFrame& frame) {
-      CallRunner(compiled_.loops, custom_).run(call, frame);
+      CallRunner(loops_, custom_).run(call, frame);
     };
-    interpreter_ = std::make_unique<loops::LoopInterpreter>(compiled_.loops, compiled_.constants, options);
+    interpreter_ = std::make_unique<loops::LoopInterpreter>(loops_, constants_, options);
   }
 
  private:
   CustomOperators custom_;
-  PipelineResult compiled_;
+  loops::LoopProgram loops_;
+  std::map<std::string, Tensor> constants_;
   std::unique_ptr<loops::LoopInterpreter> interpreter_;
 };
 

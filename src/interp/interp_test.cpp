@@ -96,7 +96,7 @@ TEST(BindSymbols, MessagesNameTheInput) {
   EXPECT_EQ(message_of(program, {x, y, Datum{Scalar(7)}, k}),
             "Error: the inputs do not satisfy s1 % 2 == 0 (even; s1 = 7 from input_handles[2] 'n')");
   EXPECT_EQ(message_of(program, {x, y, n, Datum{Scalar(4)}}),
-            "Error: input_handles[3]: unmatched value, expected: 3, but got: the number 4 (input 'k')");
+            "Error: input_handles[3]: unmatched value, expected: 3, but got: 4 (input 'k')");
   EXPECT_EQ(message_of(program, {Datum{}, y, n, k}),
             "Error: input_handles[0]: expected: a tensor, but got: None (input 'x')");
   EXPECT_EQ(message_of(program, {x, y, x, k}),

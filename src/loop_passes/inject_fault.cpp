@@ -3,6 +3,9 @@
 #include <algorithm>
 #include <limits>
 
+#include "loops/statements.h"
+#include "loops/walk.h"
+
 namespace kiln::loops {
 namespace {
 
@@ -70,34 +73,15 @@ class BodyEdit {
   }
 
  private:
-  ValueId new_value(DType dtype) {
-    kernel_.value_types.push_back(dtype);
-    return static_cast<ValueId>(kernel_.value_types.size()) - 1;
-  }
-
-  Stmt constant(DType dtype, Scalar value) {
-    Stmt stmt;
-    stmt.kind = StmtKind::constant;
-    stmt.dtype = dtype;
-    stmt.constant = value;
-    stmt.results = {new_value(dtype)};
-    return stmt;
-  }
-
   Body raise() {
     Body out;
-    out.push_back(constant(DType::boolean, Scalar(true)));
-    Stmt stmt;
-    stmt.kind = StmtKind::raise_if;
-    stmt.dtype = DType::boolean;
-    stmt.args = {out.back().results[0]};
+    const ValueId always = append(out, constant_stmt(kernel_, DType::boolean, Scalar(true)));
     if (site_ < 0) {
       Origin origin = kernel_.origins.empty() ? Origin{} : kernel_.origins.back();
       program_.sites.push_back({str("injected runtime error in ", join(fault_.ops, " and ")), std::move(origin)});
       site_ = static_cast<int>(program_.sites.size()) - 1;
     }
-    stmt.site = site_;
-    out.push_back(std::move(stmt));
+    append(out, raise_stmt(always, site_));
     return out;
   }
 
@@ -106,17 +90,11 @@ class BodyEdit {
     const bool nan = fault_.kind == FaultKind::nan;
     Body out;
     if (dtype == DType::boolean || is_complex(dtype) || (nan && is_integral(dtype))) return out;
-    out.push_back(constant(dtype, nan                  ? Scalar(std::numeric_limits<double>::quiet_NaN())
-                                  : is_integral(dtype) ? Scalar(int64_t{1})
-                                                       : Scalar(1.0)));
-    Stmt stmt;
-    stmt.kind = StmtKind::op;
-    stmt.op = ScalarOp::add;
-    stmt.dtype = dtype;
-    stmt.args = {store.args[0], out.back().results[0]};
-    stmt.results = {new_value(dtype)};
-    store.args[0] = stmt.results[0];
-    out.push_back(std::move(stmt));
+    const Scalar term = nan                  ? Scalar(std::numeric_limits<double>::quiet_NaN())
+                        : is_integral(dtype) ? Scalar(int64_t{1})
+                                             : Scalar(1.0);
+    const ValueId added = append(out, constant_stmt(kernel_, dtype, term));
+    store.args[0] = append(out, op_stmt(kernel_, ScalarOp::add, dtype, {store.args[0], added}));
     return out;
   }
 
@@ -130,14 +108,7 @@ class BodyEdit {
 void for_each_kernel(Block& block, bool nested, const std::function<void(Kernel&, bool)>& f) {
   for (Item& item : block) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) f(*kernel, nested);
-    if (auto* cond = std::get_if<Cond>(&item.what)) {
-      if (cond->then_block) for_each_kernel(*cond->then_block, true, f);
-      if (cond->else_block) for_each_kernel(*cond->else_block, true, f);
-    }
-    if (auto* loop = std::get_if<While>(&item.what)) {
-      if (loop->condition_block) for_each_kernel(*loop->condition_block, true, f);
-      if (loop->body_block) for_each_kernel(*loop->body_block, true, f);
-    }
+    for_each_block(item, [&](Block& inner) { for_each_kernel(inner, true, f); });
   }
 }
 

@@ -3,6 +3,7 @@
 #include "loop_passes/pointwise_form.h"
 #include "loop_passes/rewrite.h"
 #include "loop_passes/roundings.h"
+#include "loops/walk.h"
 
 namespace kiln::loops {
 namespace {
@@ -67,10 +68,7 @@ class Inliner {
         index_.writes[w].push_back({id, static_cast<int>(i)});
         if (auto* kernel = std::get_if<Kernel>(&item.what)) index_.producers[w] = {kernel, id, static_cast<int>(i)};
       }
-      if (auto* cond = std::get_if<Cond>(&item.what))
-        index_block(*cond->then_block, next_block), index_block(*cond->else_block, next_block);
-      if (auto* loop = std::get_if<While>(&item.what))
-        index_block(*loop->condition_block, next_block), index_block(*loop->body_block, next_block);
+      for_each_block(item, [&](Block& inner) { index_block(inner, next_block); });
     }
   }
 
@@ -78,10 +76,7 @@ class Inliner {
     int id = next_block++;
     for (size_t i = 0; i < block.size(); ++i) {
       if (auto* kernel = std::get_if<Kernel>(&block[i].what)) visit_kernel(*kernel, id, static_cast<int>(i));
-      if (auto* cond = std::get_if<Cond>(&block[i].what))
-        visit_block(*cond->then_block, next_block), visit_block(*cond->else_block, next_block);
-      if (auto* loop = std::get_if<While>(&block[i].what))
-        visit_block(*loop->condition_block, next_block), visit_block(*loop->body_block, next_block);
+      for_each_block(block[i], [&](Block& inner) { visit_block(inner, next_block); });
     }
   }
 
@@ -235,20 +230,11 @@ class Inliner {
     // gives 0, whatever the producer computes from zeros.
     DType have = consumer.value_types[static_cast<size_t>(stored)];
     if (load.mask != no_value) {
-      Stmt zero;
-      zero.kind = StmtKind::constant;
-      zero.dtype = have;
-      zero.constant = have == DType::boolean ? Scalar(false) : kiln::is_float(have) ? Scalar(0.0) : Scalar(int64_t{0});
-      zero.results = {new_value(consumer, have)};
-      Stmt pick;
-      pick.kind = StmtKind::op;
-      pick.op = ScalarOp::select;
-      pick.dtype = have;
-      pick.args = {load.mask, stored, zero.results[0]};
-      pick.results = {new_value(consumer, have)};
-      stored = pick.results[0];
-      out.push_back(std::move(zero));
-      out.push_back(std::move(pick));
+      const Scalar nothing = have == DType::boolean ? Scalar(false)
+                             : kiln::is_float(have) ? Scalar(0.0)
+                                                    : Scalar(int64_t{0});
+      const ValueId zero = append(out, constant_stmt(consumer, have, nothing));
+      stored = append(out, op_stmt(consumer, ScalarOp::select, have, {load.mask, stored, zero}));
     }
     out.push_back(roundings_.forwarded(load, stored, consumer));
     for (const Origin& origin : producer.origins) consumer.origins.push_back(origin);

@@ -1,5 +1,7 @@
 #include "loop_passes/rewrite.h"
 
+#include "loops/walk.h"
+
 namespace kiln::loops {
 
 std::set<std::string> variables_of(const Kernel& kernel) {
@@ -21,11 +23,6 @@ void erase_items(Block& block, const std::vector<bool>& marked) {
   block.resize(kept);
 }
 
-ValueId new_value(Kernel& kernel, DType dtype) {
-  kernel.value_types.push_back(dtype);
-  return static_cast<ValueId>(kernel.value_types.size()) - 1;
-}
-
 std::string Copier::fresh(const std::string& like) {
   char prefix = like.empty() ? 'i' : like[0];
   for (size_t n = 0;; ++n) {
@@ -43,14 +40,7 @@ ValueId Copier::value(ValueId v) {
 
 ValueId Copier::both(ValueId a, ValueId b, Body& out) {
   if (a == no_value || b == no_value || a == b) return a == no_value ? b : a;
-  Stmt both;
-  both.kind = StmtKind::op;
-  both.op = ScalarOp::logical_and;
-  both.dtype = DType::boolean;
-  both.args = {a, b};
-  both.results = {new_value(to_, DType::boolean)};
-  out.push_back(std::move(both));
-  return out.back().results[0];
+  return append(out, op_stmt(to_, ScalarOp::logical_and, DType::boolean, {a, b}));
 }
 
 void Copier::copy_names(Body& out) {
@@ -149,10 +139,6 @@ void add(Accesses& to, const Accesses& from) {
   to.writes.insert(from.writes.begin(), from.writes.end());
 }
 
-void add_block(Accesses& out, const Block& block) {
-  for (const Item& item : block) add(out, accesses(item));
-}
-
 struct ItemAccesses {
   Accesses out;
   void operator()(const Kernel& kernel) { out = accesses(kernel.body); }
@@ -170,13 +156,9 @@ struct ItemAccesses {
   void operator()(const AssertThat&) {}
   void operator()(const Cond& cond) {
     if (auto* id = std::get_if<BufferId>(&cond.predicate)) out.reads.insert(*id);
-    add_block(out, *cond.then_block);
-    add_block(out, *cond.else_block);
   }
   void operator()(const While& loop) {
     if (auto* id = std::get_if<BufferId>(&loop.predicate)) out.reads.insert(*id);
-    add_block(out, *loop.condition_block);
-    add_block(out, *loop.body_block);
   }
 };
 }  // namespace
@@ -184,6 +166,9 @@ struct ItemAccesses {
 Accesses accesses(const Item& item) {
   ItemAccesses visitor;
   std::visit(visitor, item.what);
+  for_each_block(item, [&](const Block& inner) {
+    for (const Item& inside : inner) add(visitor.out, accesses(inside));
+  });
   return visitor.out;
 }
 

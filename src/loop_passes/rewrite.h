@@ -2,6 +2,7 @@
 // item touches.
 #pragma once
 #include "loops/loops.h"
+#include "loops/statements.h"
 
 namespace kiln::loops {
 
@@ -39,8 +40,6 @@ void rename_in_names(Kernel& kernel, const Substitution& variables);
 
 // Takes the marked items out of a block, in one go.
 void erase_items(Block& block, const std::vector<bool>& marked);
-
-ValueId new_value(Kernel& kernel, DType dtype);
 
 // Replaces uses of values (operands, masks, yields), everywhere in the body.
 void replace_values(Body& body, const std::map<ValueId, ValueId>& map);

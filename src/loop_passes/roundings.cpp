@@ -125,14 +125,9 @@ Stmt Roundings::forwarded(const Stmt& load, ValueId stored, Kernel& kernel) cons
   const DType buffer_dtype = dtype(load.buffer);
   DType have = kernel.value_types[static_cast<size_t>(stored)];
   bool keep = have == buffer_dtype || may_skip(kernel.body, load.results[0], buffer_dtype);
-  Stmt alias;
-  alias.kind = StmtKind::op;
-  alias.op = ScalarOp::cast;
-  alias.dtype = keep ? have : buffer_dtype;
-  alias.args = {stored};
-  alias.results = load.results;
-  kernel.value_types[static_cast<size_t>(load.results[0])] = alias.dtype;
-  return alias;
+  const DType made = keep ? have : buffer_dtype;
+  kernel.value_types[static_cast<size_t>(load.results[0])] = made;
+  return op_stmt_to(load.results[0], ScalarOp::cast, made, {stored});
 }
 
 }  // namespace kiln::loops

@@ -1,34 +1,19 @@
 #include "loops/builder.h"
 
+#include "loops/statements.h"
+
 namespace kiln::loops {
 
-ValueId KernelBuilder::new_value(DType dtype) {
-  kernel_.value_types.push_back(dtype);
-  return static_cast<ValueId>(kernel_.value_types.size() - 1);
-}
-
-ValueId KernelBuilder::emit_value(Stmt stmt, DType dtype) {
-  ValueId result = new_value(dtype);
-  stmt.results = {result};
-  stmt.dtype = dtype;
-  emit(std::move(stmt));
-  return result;
-}
+ValueId KernelBuilder::emit(Stmt stmt) { return append(*bodies_.back(), std::move(stmt)); }
 
 ValueId KernelBuilder::constant(DType dtype, Scalar value) {
-  Stmt stmt;
-  stmt.kind = StmtKind::constant;
-  stmt.constant = value;
-  ValueId result = emit_value(std::move(stmt), dtype);
+  const ValueId result = emit(constant_stmt(kernel_, dtype, value));
   if (is_integral(dtype)) known_[result] = cell_of(dtype, value).i;
   return result;
 }
 
 ValueId KernelBuilder::index_value(const Expr& expr, DType dtype) {
-  Stmt stmt;
-  stmt.kind = StmtKind::index_value;
-  stmt.expr = expr;
-  ValueId result = emit_value(std::move(stmt), dtype);
+  const ValueId result = emit(index_stmt(kernel_, dtype, expr));
   if (dtype == DType::i64 && !expr.is_float()) known_[result] = expr;
   return result;
 }
@@ -68,38 +53,19 @@ ValueId KernelBuilder::op_v(ScalarOp op, std::vector<ValueId> args) {
                  (info.rule != TypeRule::boolean || operand == DType::boolean),
              str(info.name, " does not take ", dtype_name(operand)));
   if (divides(op) && is_integer(operand)) refuse_zero_divisor(args[1]);
-  Stmt stmt;
-  stmt.kind = StmtKind::op;
-  stmt.op = op;
-  stmt.args = std::move(args);
-  return emit_value(std::move(stmt), dtype);
+  return emit(op_stmt(kernel_, op, dtype, std::move(args)));
 }
 
-ValueId KernelBuilder::cast(DType dtype, ValueId v) {
-  Stmt stmt;
-  stmt.kind = StmtKind::op;
-  stmt.op = ScalarOp::cast;
-  stmt.args = {v};
-  return emit_value(std::move(stmt), dtype);
-}
+ValueId KernelBuilder::cast(DType dtype, ValueId v) { return emit(op_stmt(kernel_, ScalarOp::cast, dtype, {v})); }
 
 ValueId KernelBuilder::as(DType dtype, ValueId v) { return type(v) == dtype ? v : cast(dtype, v); }
 
 ValueId KernelBuilder::bitcast(DType dtype, ValueId v) {
   KILN_CHECK(dtype_bytes(dtype) == dtype_bytes(type(v)), "bitcast between different widths");
-  Stmt stmt;
-  stmt.kind = StmtKind::op;
-  stmt.op = ScalarOp::bitcast;
-  stmt.args = {v};
-  return emit_value(std::move(stmt), dtype);
+  return emit(op_stmt(kernel_, ScalarOp::bitcast, dtype, {v}));
 }
 
-ValueId KernelBuilder::random(DType dtype, const Expr& counter) {
-  Stmt stmt;
-  stmt.kind = StmtKind::random;
-  stmt.expr = counter;
-  return emit_value(std::move(stmt), dtype);
-}
+ValueId KernelBuilder::random(DType dtype, const Expr& counter) { return emit(random_stmt(kernel_, dtype, counter)); }
 
 // ---- Memory
 // ------------------------------------------------------------------------------------------------------------
@@ -107,12 +73,7 @@ ValueId KernelBuilder::random(DType dtype, const Expr& counter) {
 ValueId KernelBuilder::load(BufferId b, std::vector<Expr> index, ValueId mask) {
   KILN_CHECK(index.size() == buffer(b).sizes.size(),
              str("load of ", buffer(b).name, " with another number of indices"));
-  Stmt stmt;
-  stmt.kind = StmtKind::load;
-  stmt.buffer = b;
-  stmt.index = std::move(index);
-  stmt.mask = mask;
-  return emit_value(std::move(stmt), buffer(b).dtype);
+  return emit(load_stmt(kernel_, buffer(b).dtype, b, std::move(index), mask));
 }
 
 ValueId KernelBuilder::load_compute(BufferId b, std::vector<Expr> index, ValueId mask) {
@@ -124,42 +85,22 @@ void KernelBuilder::store(BufferId b, std::vector<Expr> index, ValueId v, StoreM
              str("store to ", buffer(b).name, " with another number of indices"));
   const DType dtype = buffer(b).dtype;
   if (type(v) != dtype) v = as(compute_dtype(dtype), v);
-  Stmt stmt;
-  stmt.kind = StmtKind::store;
-  stmt.dtype = dtype;
-  stmt.buffer = b;
-  stmt.index = std::move(index);
-  stmt.args = {v};
-  stmt.mode = mode;
-  stmt.mask = mask;
-  emit(std::move(stmt));
+  emit(store_stmt(dtype, b, std::move(index), v, mode, mask));
 }
 
 // ---- Errors
 // ------------------------------------------------------------------------------------------------------------
 
 Expr KernelBuilder::check_index(ValueId v, const Expr& extent, int site, ValueId mask) {
-  Stmt stmt;
-  stmt.kind = StmtKind::check_index;
-  stmt.args = {as(DType::i64, v)};
-  stmt.expr = extent;
-  stmt.index_var = str("j", next_index_++);
-  stmt.site = site;
-  stmt.mask = mask;
-  Expr symbol = Expr::symbol(stmt.index_var);
-  emit_value(std::move(stmt), DType::i64);
-  return symbol;
+  const std::string var = str("j", next_index_++);
+  const ValueId number = as(DType::i64, v);
+  emit(check_index_stmt(kernel_, number, extent, var, site, mask));
+  return Expr::symbol(var);
 }
 
 void KernelBuilder::raise_if(ValueId condition, int site, ValueId mask) {
   KILN_CHECK(type(condition) == DType::boolean, "raise_if takes a bool");
-  Stmt stmt;
-  stmt.kind = StmtKind::raise_if;
-  stmt.dtype = DType::boolean;
-  stmt.args = {condition};
-  stmt.site = site;
-  stmt.mask = mask;
-  emit(std::move(stmt));
+  emit(raise_stmt(condition, site, mask));
 }
 
 int KernelBuilder::site(std::string message, Origin origin) {
@@ -170,23 +111,13 @@ int KernelBuilder::site(std::string message, Origin origin) {
 // ---- Loops
 // -------------------------------------------------------------------------------------------------------------
 
-static Stmt loop_stmt(std::string var, const Expr& extent, AxisRole role) {
-  Stmt stmt;
-  stmt.kind = StmtKind::loop;
-  stmt.loop = std::make_unique<Loop>();
-  stmt.loop->var = std::move(var);
-  stmt.loop->extent = extent;
-  stmt.loop->role = role;
-  return stmt;
-}
-
 void KernelBuilder::nest(const std::vector<Expr>& extents, Binding binding, const IndexFn& f) {
   std::vector<Expr> index;
   for (const Expr& extent : extents) {
     std::string var = str("i", next_parallel_++);
     while (dtype_from_name(var)) var = str("i", next_parallel_++);  // i64 is a type in generated code
     index.push_back(Expr::symbol(var));
-    Stmt stmt = loop_stmt(std::move(var), extent, AxisRole::parallel);
+    Stmt stmt = loop_stmt(std::move(var), extent);
     stmt.loop->directives.binding = binding;
     Body* inner = &stmt.loop->body;
     emit(std::move(stmt));
@@ -201,7 +132,8 @@ void KernelBuilder::serial(const std::vector<Expr>& extents, const IndexFn& f) {
 
 std::vector<ValueId> KernelBuilder::new_accumulators(const Loop& loop) {
   std::vector<ValueId> out;
-  for (int i = 0; i < reduce_info(loop.reduce).accumulators; ++i) out.push_back(new_value(loop.accumulator_dtype(i)));
+  for (int i = 0; i < reduce_info(loop.reduce).accumulators; ++i)
+    out.push_back(new_value(kernel_, loop.accumulator_dtype(i)));
   return out;
 }
 
@@ -222,16 +154,13 @@ std::vector<ValueId> KernelBuilder::reduce_level(ReduceOp op, DType dtype, const
     return yields;
   }
   std::string var = str("r", next_reduce_++);
-  Stmt stmt = loop_stmt(var, extents[index.size()], AxisRole::reduce);
+  Stmt stmt = reduction_stmt(var, extents[index.size()], AxisRole::reduce, op, dtype);
   Loop* loop = stmt.loop.get();
-  loop->reduce = op;
-  loop->reduce_dtype = dtype;
   index.push_back(Expr::symbol(var));
   bodies_.push_back(&loop->body);
   loop->yields = reduce_level(op, dtype, extents, index, f);
   bodies_.pop_back();
   index.pop_back();
-  stmt.dtype = dtype;
   stmt.results = new_accumulators(*loop);
   std::vector<ValueId> results = stmt.results;
   emit(std::move(stmt));
@@ -257,10 +186,8 @@ void KernelBuilder::scan(ReduceOp op, DType dtype, const Expr& extent,
                          const std::function<void(const Expr&, const std::vector<ValueId>&)>& after) {
   std::string var = str("r", next_reduce_++);
   Expr index = Expr::symbol(var);
-  Stmt stmt = loop_stmt(std::move(var), extent, AxisRole::scan);
+  Stmt stmt = reduction_stmt(std::move(var), extent, AxisRole::scan, op, dtype);
   Loop* loop = stmt.loop.get();
-  loop->reduce = op;
-  loop->reduce_dtype = dtype;
   bodies_.push_back(&loop->body);
   loop->yields = f(index);
   if (!loop->yields.empty()) loop->yields[0] = as(dtype, loop->yields[0]);
@@ -268,7 +195,6 @@ void KernelBuilder::scan(ReduceOp op, DType dtype, const Expr& extent,
   bodies_.back() = &loop->after;
   after(index, loop->running);
   bodies_.pop_back();
-  stmt.dtype = dtype;
   stmt.results = new_accumulators(*loop);
   emit(std::move(stmt));
 }

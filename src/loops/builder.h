@@ -64,9 +64,7 @@ class KernelBuilder {
             const std::function<void(const Expr&, const std::vector<ValueId>&)>& after);
 
  private:
-  ValueId new_value(DType dtype);
-  void emit(Stmt stmt) { bodies_.back()->push_back(std::move(stmt)); }
-  ValueId emit_value(Stmt stmt, DType dtype);
+  ValueId emit(Stmt stmt);  // gives its first result
   void nest(const std::vector<Expr>& extents, Binding binding, const IndexFn& f);
   std::vector<ValueId> reduce_level(ReduceOp op, DType dtype, const std::vector<Expr>& extents,
                                     std::vector<Expr>& index, const ReduceFn& f);

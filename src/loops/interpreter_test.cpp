@@ -138,7 +138,7 @@ TEST(LoopInterpreter, ChecksInputs) {
             "K0615 Error: input_handles[0]: unmatched number of dimensions, expected: 2, but got: 1 (input 'x')");
   EXPECT_EQ(with(0, {tensor(DType::f32, {600, 4}, {})}).substr(0, 5), "K0619");
   EXPECT_EQ(with(3, {std::string("slow")}),
-            "K0612 Error: input_handles[3]: unmatched value, expected: \"fast\", but got: a string (input 'mode')");
+            "K0612 Error: input_handles[3]: unmatched value, expected: \"fast\", but got: \"slow\" (input 'mode')");
   EXPECT_EQ(with(2, {}).substr(0, 5), "K0611");
   auto few = sample_inputs();
   few.pop_back();

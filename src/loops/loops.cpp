@@ -2,6 +2,8 @@
 
 #include <array>
 
+#include "loops/walk.h"
+
 namespace kiln::loops {
 
 static constexpr std::array<ReduceInfo, 9> reductions = {{
@@ -184,13 +186,7 @@ template <class B, class F>
 static void walk_block(B& block, const F& f) {
   for (auto& item : block) {
     f(item);
-    if (auto* cond = std::get_if<Cond>(&item.what)) {
-      if (cond->then_block) walk_block(*cond->then_block, f);
-      if (cond->else_block) walk_block(*cond->else_block, f);
-    } else if (auto* loop = std::get_if<While>(&item.what)) {
-      if (loop->condition_block) walk_block(*loop->condition_block, f);
-      if (loop->body_block) walk_block(*loop->body_block, f);
-    }
+    for_each_block(item, [&](auto& inner) { walk_block(inner, f); });
   }
 }
 void for_each_item(Block& block, const std::function<void(Item&)>& f) { walk_block(block, f); }

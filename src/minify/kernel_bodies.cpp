@@ -4,9 +4,7 @@
 
 #include "base/sha256.h"
 #include "base/text.h"
-#include "codegen/backend.h"
-#include "compile/pipeline.h"
-#include "custom/custom_operators.h"
+#include "compile/compilation.h"
 
 namespace kiln::minify {
 namespace {
@@ -23,16 +21,11 @@ std::map<std::string, std::string> by_hash(const std::string& text) {
 
 std::string kernel_bodies(const Program& program, const Settings& settings,
                           const std::vector<std::string>& custom_op_libs) {
-  const codegen::Target target =
-      codegen::cpu_backend().target(codegen::cpu_backend().host_target_name(),
-                                    static_cast<int>(settings.get_optional_int("cpp.simdlen").value_or(0)));
-  PipelineOptions options;
-  options.target = target;
-  options.disabled = settings.get_list("disable_pass");
-  options.fault = fault_of(settings);
-  options.custom_ops = CustomOperators(custom_op_libs).declared();
-  const PipelineResult result = run_pipeline(program, options);
-  const codegen::GeneratedCode code = codegen::cpu_backend().generate(result.loops, target, options.fault);
+  CompilationOptions options;
+  options.settings = &settings;
+  options.custom_op_libs = custom_op_libs;
+  Compilation compilation(program, std::move(options));
+  const codegen::GeneratedCode& code = compilation.code();
   std::string out;
   for (size_t i = 0; i < code.texts.size() && i < code.symbols.size(); ++i)
     out += str(sha256_hex(replace_all(code.texts[i], code.symbols[i], "")).substr(0, 16), " ", code.symbols[i], "\n");

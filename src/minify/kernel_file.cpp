@@ -4,8 +4,7 @@
 
 #include "base/error.h"
 #include "base/script_text.h"
-#include "codegen/backend.h"
-#include "compile/pipeline.h"
+#include "compile/compilation.h"
 #include "executable/executable.h"
 #include "interp/interp.h"
 
@@ -22,36 +21,38 @@ const char* item_format(DType dtype) {
 
 class Writer {
  public:
-  Writer(const Program& program, const Settings& settings) : program_(program) {
-    PipelineOptions options;
-    target_ = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name(),
-                                            static_cast<int>(settings.get_optional_int("cpp.simdlen").value_or(0)));
-    options.target = target_;
-    options.disabled = settings.get_list("disable_pass");
-    options.fault = fault_of(settings);
-    result_ = run_pipeline(program, options);
-    code_ = codegen::cpu_backend().generate(result_.loops, target_, options.fault);
-    symbols_ = bind_symbols(program, program.sample_inputs);
-  }
+  Writer(const Program& program, const Settings& settings)
+      : program_(program),
+        compilation_(program, options_of(settings)),
+        loops_(compilation_.scheduled()),
+        code_(compilation_.code()),
+        constants_(compilation_.graph().constants),
+        symbols_(bind_symbols(program, program.sample_inputs)) {}
 
   KernelFile write(const std::string& name) {
     std::vector<std::string> calls;
-    for (const loops::Block* block : {&result_.loops.init, &result_.loops.block})
+    for (const loops::Block* block : {&loops_.init, &loops_.block})
       for (const loops::Item& item : *block) calls.push_back(call(item));
     KernelFile file;
     file.command = str("g++ ", join(code_.flags, " "), " ", name, " -o repro_kernel && ./repro_kernel");
     file.text =
         str("// The kernels of a minimal repro, the values they run on, and a main. Build and run:\n//   ",
             file.command, "\n#include <math.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n\n",
-            codegen::cpu_backend().unit_text(join(code_.texts, "\n"), target_), "\n");
+            codegen::cpu_backend().unit_text(join(code_.texts, "\n"), compilation_.targets()[0]), "\n");
     file.text += "// ---- Values\n";
-    for (size_t i = 0; i < result_.loops.buffers.size(); ++i) file.text += buffer_text(static_cast<loops::BufferId>(i));
+    for (size_t i = 0; i < loops_.buffers.size(); ++i) file.text += buffer_text(static_cast<loops::BufferId>(i));
     file.text += expected_text();
     file.text += main_text(calls);
     return file;
   }
 
  private:
+  static CompilationOptions options_of(const Settings& settings) {
+    CompilationOptions options;
+    options.settings = &settings;
+    return options;
+  }
+
   int64_t number(const Expr& expr) const {
     if (expr.is_float()) {
       const double value = evaluate_float(expr, symbols_);
@@ -83,8 +84,8 @@ class Writer {
       return sample.is_tensor() ? &sample.tensor() : nullptr;
     }
     if (buffer.role != loops::BufferRole::constant) return nullptr;
-    const auto found = result_.constants.find(buffer.constant);
-    return found == result_.constants.end() ? nullptr : &found->second;
+    const auto found = constants_.find(buffer.constant);
+    return found == constants_.end() ? nullptr : &found->second;
   }
 
   static std::string words(const std::byte* data, int64_t bytes) {
@@ -101,7 +102,7 @@ class Writer {
   }
 
   std::string buffer_text(loops::BufferId id) const {
-    const loops::Buffer& buffer = result_.loops.buffers[static_cast<size_t>(id)];
+    const loops::Buffer& buffer = loops_.buffers[static_cast<size_t>(id)];
     std::vector<int64_t> sizes, strides;
     for (const Expr& size : buffer.sizes) sizes.push_back(number(size));
     for (const Expr& stride : buffer.strides) strides.push_back(number(stride));
@@ -132,10 +133,10 @@ class Writer {
       return "";  // no reference: the values are printed all the same
     }
     std::string out;
-    for (size_t i = 0; i < result_.loops.outputs.size() && i < outputs.size(); ++i) {
-      const auto* id = std::get_if<loops::BufferId>(&result_.loops.outputs[i].what);
+    for (size_t i = 0; i < loops_.outputs.size() && i < outputs.size(); ++i) {
+      const auto* id = std::get_if<loops::BufferId>(&loops_.outputs[i].what);
       if (!id || !outputs[i].is_tensor()) continue;
-      const Tensor dense = own_layout(outputs[i].tensor(), result_.loops.buffers[static_cast<size_t>(*id)]);
+      const Tensor dense = own_layout(outputs[i].tensor(), loops_.buffers[static_cast<size_t>(*id)]);
       const int64_t bytes = storage_bytes_needed(dense.dtype, dense.sizes, dense.strides, 0);
       const std::string format = item_format(dense.dtype);
       if (bytes > most_bytes || format.empty()) continue;
@@ -185,9 +186,10 @@ static void run(const char* name, int (*kernel)(const kiln_kernel_context*, void
   }
 
   const Program& program_;
-  codegen::Target target_;
-  PipelineResult result_;
-  codegen::GeneratedCode code_;
+  Compilation compilation_;
+  const loops::LoopProgram& loops_;
+  const codegen::GeneratedCode& code_;
+  const std::map<std::string, Tensor>& constants_;
   SymbolValues symbols_;
   std::string checks_;
 };

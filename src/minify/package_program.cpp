@@ -28,9 +28,9 @@ Program program_of_package(const std::string& path) {
 std::vector<std::string> settings_of_package(const std::string& path) {
   std::vector<std::string> out;
   const PackageDebug package(path);
-  for (const char* name : {"debug/settings.txt", "settings"})  // of the compile, and its defaults for runs
-    for (const std::string& line : split(package.entry(name).value_or(""), '\n'))
-      if (!line.empty()) out.push_back(line);
+  out = package.compile_settings();
+  for (const std::string& line : split(package.entry("settings").value_or(""), '\n'))  // and its defaults for runs
+    if (!line.empty()) out.push_back(line);
   return out;
 }
 

@@ -189,14 +189,10 @@ class Binder {
   }
 
   Stmt item_loop(const Expr& extent) {
-    Stmt stmt;
-    stmt.kind = StmtKind::loop;
-    stmt.loop = std::make_unique<Loop>();
     std::set<std::string> used = variables_of(kernel_);
     int n = 0;
     while (used.count(str("o", n))) ++n;
-    stmt.loop->var = str("o", n);
-    stmt.loop->extent = extent;
+    Stmt stmt = loop_stmt(str("o", n), extent);
     stmt.loop->directives.binding = Binding::item;
     return stmt;
   }

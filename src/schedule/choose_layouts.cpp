@@ -291,28 +291,12 @@ class Layouts {
     copy.name = str("copy_", buffer(to).name);
     copy.op_names = {"layout"};
     copy.origins = like.origins;
-    Stmt load, store;
-    load.kind = StmtKind::load, store.kind = StmtKind::store;
-    load.dtype = store.dtype = buffer(from).dtype;
-    load.buffer = from, store.buffer = to;
-    load.results = {new_value(copy, load.dtype)};
-    store.args = load.results;
-    for (size_t d = 0; d < buffer(from).sizes.size(); ++d) load.index.push_back(Expr::symbol(str("i", d)));
-    store.index = load.index;
+    const std::vector<Expr>& sizes = buffer(from).sizes;
+    const DType dtype = buffer(from).dtype;
     Body body;
-    body.push_back(std::move(load));
-    body.push_back(std::move(store));
-    for (size_t d = buffer(from).sizes.size(); d-- > 0;) {
-      Stmt loop;
-      loop.kind = StmtKind::loop;
-      loop.loop = std::make_unique<Loop>();
-      loop.loop->var = str("i", d);
-      loop.loop->extent = buffer(from).sizes[d];
-      loop.loop->body = std::move(body);
-      body = Body();
-      body.push_back(std::move(loop));
-    }
-    copy.body = std::move(body);
+    const ValueId value = append(body, load_stmt(copy, dtype, from, nest_index(sizes.size())));
+    append(body, store_stmt(dtype, to, nest_index(sizes.size()), value));
+    copy.body = nest_of(sizes, std::move(body));
     reorder_loops(copy, {to});
     return copy;
   }

@@ -1,5 +1,6 @@
 #include "loop_passes/contraction.h"
 #include "loop_passes/rewrite.h"
+#include "loops/walk.h"
 #include "schedule/merge_loops.h"
 #include "schedule/schedule.h"
 
@@ -36,7 +37,7 @@ class Merger {
     Block merged;
     merged.reserve(block.size());
     for (Item& item : block) {
-      for_nested(item, [&](Block& nested) { changed |= run(nested); });
+      for_each_block(item, [&](Block& nested) { changed |= run(nested); });
       merged.push_back(std::move(item));
       if (std::holds_alternative<Kernel>(merged.back().what)) changed |= merge_upwards(merged, merged.size() - 1);
     }
@@ -45,12 +46,6 @@ class Merger {
   }
 
  private:
-  template <class F>
-  static void for_nested(Item& item, F f) {
-    if (auto* cond = std::get_if<Cond>(&item.what)) f(*cond->then_block), f(*cond->else_block);
-    if (auto* loop = std::get_if<While>(&item.what)) f(*loop->condition_block), f(*loop->body_block);
-  }
-
   // Tries to merge block[i] with an earlier kernel; on success block[i] is gone.
   bool merge_upwards(Block& block, size_t i) {
     Accesses mine = accesses(block[i]);

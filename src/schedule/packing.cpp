@@ -21,37 +21,11 @@ const Loop* find_loop(const Body& body, const std::string& var) {
   return found;
 }
 
-Stmt loop_over(const std::string& var, const Expr& extent, Body body) {
-  Stmt stmt;
-  stmt.kind = StmtKind::loop;
-  stmt.loop = std::make_unique<Loop>();
-  stmt.loop->var = var;
-  stmt.loop->extent = extent;
-  stmt.loop->body = std::move(body);
-  return stmt;
-}
-
 // value < limit, as a value of the kernel
 ValueId below(Kernel& kernel, const Expr& value, const Expr& limit, Body& body) {
-  std::vector<ValueId> sides;
-  for (const Expr& e : {value, limit}) {
-    Stmt side;
-    side.kind = StmtKind::index_value;
-    side.dtype = DType::i64;
-    side.expr = e;
-    side.results = {new_value(kernel, DType::i64)};
-    sides.push_back(side.results[0]);
-    body.push_back(std::move(side));
-  }
-  Stmt compare;
-  compare.kind = StmtKind::op;
-  compare.op = ScalarOp::lt;
-  compare.dtype = DType::boolean;
-  compare.args = sides;
-  compare.results = {new_value(kernel, DType::boolean)};
-  const ValueId out = compare.results[0];
-  body.push_back(std::move(compare));
-  return out;
+  const ValueId left = append(body, index_stmt(kernel, DType::i64, value));
+  const ValueId right = append(body, index_stmt(kernel, DType::i64, limit));
+  return append(body, op_stmt(kernel, ScalarOp::lt, DType::boolean, {left, right}));
 }
 
 }  // namespace
@@ -96,31 +70,17 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   copy.name = "pack_" + source.name;
   copy.op_names = {"pack"};
   copy.origins = kernel.origins;
-  Stmt read;
-  read.kind = StmtKind::load;
-  read.dtype = source.dtype;
-  read.buffer = load->buffer;
-  read.results = {new_value(copy, source.dtype)};
-  for (const Expr& e : load->index) read.index.push_back(substitute(e, rename));
+  std::vector<Expr> from;
+  for (const Expr& e : load->index) from.push_back(substitute(e, rename));
+  Stmt read = load_stmt(copy, source.dtype, load->buffer, std::move(from));
   Body body;
   const bool whole = columns.is_constant() && columns.value() % packing.panel == 0;
   if (!whole) read.mask = below(copy, copied, columns, body);
-  Stmt write;
-  write.kind = StmtKind::store;
-  write.dtype = source.dtype;
-  write.buffer = program.add_buffer(std::move(packed));
-  write.index = place;
-  write.args = read.results;
-  load->buffer = write.buffer;
+  load->buffer = program.add_buffer(std::move(packed));
   load->index = where;
-  body.push_back(std::move(read));
-  body.push_back(std::move(write));
-  for (size_t d = sizes.size(); d-- > 0;) {
-    Stmt loop = loop_over(str("i", d), sizes[d], std::move(body));
-    body = Body();
-    body.push_back(std::move(loop));
-  }
-  copy.body = std::move(body);
+  const ValueId value = append(body, std::move(read));
+  append(body, store_stmt(source.dtype, load->buffer, place, value));
+  copy.body = nest_of(sizes, std::move(body));
   program.init.push_back(Item{std::move(copy)});
 }
 

@@ -67,15 +67,8 @@ class Splitter {
     const ValueId mean = op(ScalarOp::div, {sum, number}, out);
     const ValueId squares = sum_of(levels, mean, out);
     const ValueId made[] = {mean, squares, number};
-    for (size_t i = 0; i < stmt.results.size(); ++i) {
-      Stmt result;
-      result.kind = StmtKind::op;
-      result.op = ScalarOp::cast;
-      result.dtype = dtype;
-      result.args = {made[i]};
-      result.results = {stmt.results[i]};
-      out.push_back(std::move(result));
-    }
+    for (size_t i = 0; i < stmt.results.size(); ++i)
+      append(out, op_stmt_to(stmt.results[i], ScalarOp::cast, dtype, {made[i]}));
     return true;
   }
 
@@ -94,17 +87,11 @@ class Splitter {
 
   ValueId level(const std::vector<const Loop*>& levels, size_t depth, ValueId mean, Copier& copier, Body& out) {
     const Loop& source = *levels[depth];
-    Stmt stmt;
-    stmt.kind = StmtKind::loop;
-    stmt.dtype = DType::f64;
-    stmt.results = {new_value(kernel_, DType::f64)};
-    stmt.loop = std::make_unique<Loop>();
+    const ValueId result = new_value(kernel_, DType::f64);
+    Stmt stmt =
+        reduction_stmt(fresh(source.var), copier.expr(source.extent), AxisRole::reduce, ReduceOp::sum, DType::f64);
+    stmt.results = {result};
     Loop& loop = *stmt.loop;
-    loop.var = fresh(source.var);
-    loop.extent = copier.expr(source.extent);
-    loop.role = AxisRole::reduce;
-    loop.reduce = ReduceOp::sum;
-    loop.reduce_dtype = DType::f64;
     copier.variables[source.var] = Expr::symbol(loop.var);
     for (const Stmt& s : source.body)
       if (s.kind != StmtKind::loop) loop.body.push_back(copier.copy(s, loop.body));
@@ -118,9 +105,7 @@ class Splitter {
       }
       loop.yields = {term};
     }
-    const ValueId result = stmt.results[0];
-    out.push_back(std::move(stmt));
-    return result;
+    return append(out, std::move(stmt));
   }
 
   std::string fresh(const std::string& like) {
@@ -130,34 +115,12 @@ class Splitter {
   }
   ValueId cast(ValueId v, Body& out) {
     if (kernel_.value_types[static_cast<size_t>(v)] == DType::f64) return v;
-    Stmt stmt;
-    stmt.kind = StmtKind::op;
-    stmt.op = ScalarOp::cast;
-    stmt.dtype = DType::f64;
-    stmt.args = {v};
-    stmt.results = {new_value(kernel_, DType::f64)};
-    out.push_back(std::move(stmt));
-    return out.back().results[0];
+    return append(out, op_stmt(kernel_, ScalarOp::cast, DType::f64, {v}));
   }
   ValueId op(ScalarOp which, std::vector<ValueId> args, Body& out) {
-    Stmt stmt;
-    stmt.kind = StmtKind::op;
-    stmt.op = which;
-    stmt.dtype = DType::f64;
-    stmt.args = std::move(args);
-    stmt.results = {new_value(kernel_, DType::f64)};
-    out.push_back(std::move(stmt));
-    return out.back().results[0];
+    return append(out, op_stmt(kernel_, which, DType::f64, std::move(args)));
   }
-  ValueId index(const Expr& e, Body& out) {
-    Stmt stmt;
-    stmt.kind = StmtKind::index_value;
-    stmt.dtype = DType::f64;
-    stmt.expr = e;
-    stmt.results = {new_value(kernel_, DType::f64)};
-    out.push_back(std::move(stmt));
-    return out.back().results[0];
-  }
+  ValueId index(const Expr& e, Body& out) { return append(out, index_stmt(kernel_, DType::f64, e)); }
 
   Kernel& kernel_;
   RangeEnv ranges_;

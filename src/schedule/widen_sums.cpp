@@ -38,7 +38,7 @@ class SumWidener {
       std::vector<ValueId> wide = stmt.results;
       out.push_back(std::move(stmt));
       for (size_t i = 0; i < narrow.size(); ++i) {
-        out.push_back(cast(narrow[i], wide[i], DType::f32));
+        out.push_back(op_stmt_to(narrow[i], ScalarOp::cast, DType::f32, {wide[i]}));
         wide_of_[narrow[i]] = wide[i];
       }
     }
@@ -97,31 +97,12 @@ class SumWidener {
       if (stmt.kind == StmtKind::op && stmt.results[0] == narrow && stmt.op == ScalarOp::mul) made = &stmt;
     if (!made) return append_cast(body, narrow);
     ValueId a = made->args[0], b = made->args[1];
-    Stmt product;
-    product.kind = StmtKind::op;
-    product.op = ScalarOp::mul;
-    product.dtype = DType::f64;
-    ValueId wide_a = append_cast(body, a);
-    product.args = {wide_a, a == b ? wide_a : append_cast(body, b)};
-    product.results = {new_value(kernel_, DType::f64)};
-    body.push_back(std::move(product));
-    return body.back().results[0];
+    const ValueId wide_a = append_cast(body, a), wide_b = a == b ? wide_a : append_cast(body, b);
+    return append(body, op_stmt(kernel_, ScalarOp::mul, DType::f64, {wide_a, wide_b}));
   }
 
   ValueId append_cast(Body& body, ValueId narrow) {
-    ValueId wide = new_value(kernel_, DType::f64);
-    body.push_back(cast(wide, narrow, DType::f64));
-    return wide;
-  }
-
-  static Stmt cast(ValueId to, ValueId from, DType dtype) {
-    Stmt out;
-    out.kind = StmtKind::op;
-    out.op = ScalarOp::cast;
-    out.dtype = dtype;
-    out.args = {from};
-    out.results = {to};
-    return out;
+    return append(body, op_stmt(kernel_, ScalarOp::cast, DType::f64, {narrow}));
   }
 
   Kernel& kernel_;
@@ -130,27 +111,16 @@ class SumWidener {
   bool changed_ = false;
 };
 
-bool widen_block(Block& block, const LoopProgram& program) {
-  bool changed = false;
-  for (Item& item : block) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) {
-      changed |= SumWidener(*kernel, program).run();
-    } else if (auto* cond = std::get_if<Cond>(&item.what)) {
-      changed |= widen_block(*cond->then_block, program);
-      changed |= widen_block(*cond->else_block, program);
-    } else if (auto* loop = std::get_if<While>(&item.what)) {
-      changed |= widen_block(*loop->condition_block, program);
-      changed |= widen_block(*loop->body_block, program);
-    }
-  }
-  return changed;
-}
-
 }  // namespace
 
 bool widen_sums(LoopProgram& program, Log&) {
-  bool init = widen_block(program.init, program), main = widen_block(program.block, program);
-  return init || main;
+  bool changed = false;
+  const auto each = [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= SumWidener(*kernel, program).run();
+  };
+  for_each_item(program.init, each);
+  for_each_item(program.block, each);
+  return changed;
 }
 
 }  // namespace kiln::loops

@@ -1,0 +1,114 @@
+#include "compile/compilation.h"
+
+#include "custom/custom_operators.h"
+#include "pt2/pytree.h"
+#include "trace/compile_observer.h"
+
+namespace kiln {
+namespace {
+
+PipelineOptions pipeline_options(const CompilationOptions& options, const loops::FaultInjection& fault) {
+  PipelineOptions out;
+  if (options.settings) out.disabled = options.settings->get_list("disable_pass");
+  out.fault = fault;
+  out.custom_ops = options.custom_ops;
+  if (!options.custom_op_libs.empty())
+    for (CustomOp& op : CustomOperators(options.custom_op_libs).declared()) out.custom_ops.push_back(std::move(op));
+  out.graph_is_final = options.graph_is_final;
+  out.lowered = options.inject.lowered;
+  out.stop_after = options.stop_after;
+  out.keep_texts = options.keep_texts;
+  out.keep_record = options.keep_record;
+  out.observer = options.observer;
+  out.progress = options.progress;
+  return out;
+}
+
+// The names that the program's result has them under: {"last_hidden_state": …}.
+void add_output_keys(const Program& program, format::Plan& plan) {
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
+}
+
+}  // namespace
+
+int simdlen_of(const Settings* settings) {
+  return settings ? static_cast<int>(settings->get_optional_int("cpp.simdlen").value_or(0)) : 0;
+}
+
+Compilation::Compilation(const Program& program, CompilationOptions options)
+    : program_(program), options_(std::move(options)) {
+  if (options_.settings) fault_ = fault_of(*options_.settings);
+  const codegen::Backend& backend = codegen::cpu_backend();
+  if (options_.targets.empty()) options_.targets.push_back(backend.host_target_name());
+  for (const std::string& name : options_.targets)
+    targets_.push_back(backend.target(name, simdlen_of(options_.settings)));
+  results_.resize(targets_.size());
+}
+
+Pipeline& Compilation::through(PassStage stage) {
+  if (!shared_) shared_ = std::make_unique<Pipeline>(program_, pipeline_options(options_, fault_));
+  shared_->run_to(stage);
+  return *shared_;
+}
+
+const Program& Compilation::graph() { return through(PassStage::graph).graph(); }
+
+const loops::LoopProgram& Compilation::loops() { return through(PassStage::loops).loops(); }
+
+const Pipeline& Compilation::passes(size_t target) {
+  ForTarget& result = results_.at(target);
+  if (!result.passes) {
+    Pipeline pipeline = through(PassStage::loops).for_target(targets_[target]);
+    if (target != 0) pipeline.watched_by(nullptr);
+    pipeline.run_to(PassStage::schedule);
+    result.passes = std::make_unique<Pipeline>(std::move(pipeline));
+  }
+  return *result.passes;
+}
+
+const loops::LoopProgram& Compilation::scheduled(size_t target) {
+  ForTarget& result = results_.at(target);
+  if (!result.scheduled) {
+    passes(target);
+    result.scheduled = std::make_unique<loops::LoopProgram>(result.passes->take_loops());
+    if (options_.inject.loops) options_.inject.loops(*result.scheduled);
+  }
+  return *result.scheduled;
+}
+
+const codegen::GeneratedCode& Compilation::code(size_t target) {
+  ForTarget& result = results_.at(target);
+  if (!result.code) result.code = generate(scheduled(target), target);
+  return *result.code;
+}
+
+const BuiltPlan& Compilation::plan(size_t target) {
+  ForTarget& result = results_.at(target);
+  if (!result.plan) {
+    result.plan = build_plan(scheduled(target), code(target));
+    add_output_keys(program_, result.plan->plan);
+    if (options_.observer)
+      options_.observer->code_made({&targets_[target], &*result.code, result.scheduled.get(), &result.plan->plan,
+                                    &result.plan->origins, &result.passes->log().merges(), false});
+  }
+  return *result.plan;
+}
+
+codegen::GeneratedCode Compilation::generate(const loops::LoopProgram& loops, size_t target) const {
+  codegen::GeneratedCode code = codegen::cpu_backend().generate(loops, targets_.at(target), fault_);
+  if (options_.inject.source)
+    for (std::string& unit : code.sources) options_.inject.source(unit);
+  return code;
+}
+
+BuildRequest Compilation::build_request(const codegen::GeneratedCode& code) const {
+  BuildRequest request;
+  request.sources = code.sources;
+  request.flags = code.flags;
+  request.functions = code.symbols;
+  request.flags.insert(request.flags.end(), options_.extra_flags.begin(), options_.extra_flags.end());
+  return request;
+}
+
+}  // namespace kiln
