@@ -100,7 +100,7 @@ TEST_F(Package, RefusesWhatIsNoPackageOrDoesNotFit) {
   zip.finish();
   EXPECT_TRUE(contains(refuse(empty), "kiln compile"));
   MlpPackage cuda = mlp, newer = mlp, other = mlp, lacking = mlp;
-  cuda.plan.device_type = 1;
+  cuda.plan.device = DeviceType::cuda;
   EXPECT_TRUE(contains(refuse(cuda.bytes()), "1(cuda)"));
   newer.plan.kernel_abi = 99;
   EXPECT_TRUE(contains(refuse(newer.bytes()), "newer runtime"));

@@ -13,6 +13,7 @@
 
 namespace kiln::runtime {
 
+using format::ConstantKind;
 using format::InputWhat;
 using format::none;
 
@@ -54,18 +55,18 @@ std::string value_text(const kiln_value& value) {
 
 bool same_constant(const format::Input& input, const kiln_value& value) {
   switch (input.constant_kind) {
-    case 0:
+    case ConstantKind::none:
       return value.kind == KILN_NONE;
-    case 1:
+    case ConstantKind::integer:
       return (value.kind == KILN_INT && value.as.integer == input.constant_int) ||
              (value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0) &&
               input.constant_int >> 1 == 0);
-    case 2:
+    case ConstantKind::floating:
       if (value.kind == KILN_INT) return static_cast<double>(value.as.integer) == input.constant_float;
       return value.kind == KILN_FLOAT &&
              (value.as.floating == input.constant_float ||
               std::bit_cast<uint64_t>(value.as.floating) == std::bit_cast<uint64_t>(input.constant_float));
-    case 3:
+    case ConstantKind::boolean:
       return value.kind == KILN_BOOL && (value.as.boolean != 0) == (input.constant_int != 0);
     default:
       return value.kind == KILN_STRING && value.as.string && input.constant_string == value.as.string;
@@ -74,13 +75,13 @@ bool same_constant(const format::Input& input, const kiln_value& value) {
 
 std::string constant_text(const format::Input& input) {
   switch (input.constant_kind) {
-    case 0:
+    case ConstantKind::none:
       return "None";
-    case 1:
+    case ConstantKind::integer:
       return str(input.constant_int);
-    case 2:
+    case ConstantKind::floating:
       return float_text(input.constant_float);
-    case 3:
+    case ConstantKind::boolean:
       return input.constant_int ? "True" : "False";
     default:
       return quote(input.constant_string);
@@ -130,17 +131,18 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
                  str("expected: a tensor, but got: ", value.kind == KILN_TENSOR ? "NULL" : value_text(value)));
   const DLTensor& tensor = *value.as.tensor;
   const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
-  if (tensor.device.device_type != kDLCPU && !is_host(tensor.device.device_type)) [[unlikely]]
+  if ((!host_ || tensor.device.device_type != kDLCPU) && !model_.device().holds(tensor.device)) [[unlikely]]
     refuse_input(program_, "K0613", index,
-                 str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
-  DLDataType expected = dl_dtype(static_cast<DType>(buffer.dtype));
+                 str("unmatched device type, expected: ", device_text(model_.device().id().device_type),
+                     ", but got: ", device_text(tensor.device.device_type)));
+  DLDataType expected = dl_dtype(buffer.dtype);
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0) [[unlikely]]
     refuse_input(program_, "K0614", index,
                  str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
   if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size())) [[unlikely]]
     refuse_input(program_, "K0615", index,
                  str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
-  const char* fault = tensor_fault(tensor, dtype_bytes(static_cast<DType>(buffer.dtype)));
+  const char* fault = tensor_fault(tensor, dtype_bytes(buffer.dtype));
   if (fault) [[unlikely]]
     refuse_input(program_, "K0622", index, str("the tensor makes no sense: ", fault));
 }
@@ -294,11 +296,12 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   std::vector<int64_t> from = strides_of(tensor);
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
   state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
-  const int64_t item = dtype_bytes(static_cast<DType>(buffer.dtype));
-  strided_copy(state.copy.data(), strides, state.data, from, sizes, item);
+  const int64_t item = dtype_bytes(buffer.dtype);
+  queue_->copy(state.copy.data(), strides, state.data, from, sizes, item);
   state.copied = any_copied_ = true;
   // Compilers before this one asked for the strides of an expanded example.
-  if (overlaps_itself(sizes, strides) && !copy_kept(sizes, state.copy.data(), strides, state.data, from, item))
+  if (overlaps_itself(sizes, strides) &&
+      (!host_ || !copy_kept(sizes, state.copy.data(), strides, state.data, from, item)))
     refuse_input(program_, "K0684", index,
                  "the package was compiled for a layout in which several elements share memory, and those of this "
                  "tensor differ: compile the model again");
@@ -308,9 +311,9 @@ void Run::write_back_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const format::Input& input = program_.plan.inputs[i];
     if (input.what != InputWhat::tensor || !inputs_[i].copied || !input.mutated) continue;
-    strided_copy(inputs_[i].data, strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
+    queue_->copy(inputs_[i].data, strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
                  layout_->strides(program_, input.buffer), layout_->sizes(program_, input.buffer),
-                 dtype_bytes(static_cast<DType>(program_.buffer(input.buffer).dtype)));
+                 dtype_bytes(program_.buffer(input.buffer).dtype));
   }
 }
 

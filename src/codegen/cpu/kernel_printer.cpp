@@ -55,15 +55,16 @@ std::string KernelPrinter::vector(ValueId v) {
   return str("k_splat_", c_type(type(v)), "(", name(v), ")");
 }
 
-int KernelPrinter::buffer_number(BufferId b, uint8_t access) {
-  for (size_t i = 0; i < result_.step.buffers.size(); ++i)
-    if (result_.step.buffers[i] == b) {
-      result_.step.access[i] |= access;
-      return static_cast<int>(i);
-    }
-  result_.step.buffers.push_back(b);
-  result_.step.access.push_back(access);
-  return static_cast<int>(result_.step.buffers.size()) - 1;
+std::string KernelPrinter::buffer_name(BufferId b, Access access) {
+  StepCode& step = result_.step;
+  const bool scratch = program_.buffers[static_cast<size_t>(b)].role == BufferRole::scratch;
+  std::vector<BufferId>& known = scratch ? step.scratch : step.buffers;
+  const size_t at = static_cast<size_t>(std::find(known.begin(), known.end(), b) - known.begin());
+  if (at == known.size()) known.push_back(b);
+  if (scratch) return str("scratch", at);
+  if (at == step.access.size()) step.access.push_back(access);
+  step.access[at] = step.access[at] | access;
+  return str("b", at);
 }
 
 int KernelPrinter::local_site(int site) {
@@ -79,14 +80,31 @@ PrintedKernel KernelPrinter::print() {
       "buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
   for (size_t i = 0; i < result_.step.buffers.size(); ++i) {
     const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.step.buffers[i])].dtype);
-    const char* constant = result_.step.access[i] == 1 ? "const " : "";
+    const char* constant = result_.step.access[i] == Access::read ? "const " : "";
     // Buffers of one kernel never overlap unless they are the same pointer for the same elements, so no restrict is
     // claimed for written ones.
     head += str("  ", constant, t, "* const b", i, " = (", constant, t, "*)buffers[", i, "];\n");
   }
+  const std::string scratch = declare_scratch();
   for (size_t i = 0; i < result_.step.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
-  result_.text = head + "  (void)ctx; (void)buffers; (void)ints;\n" + out_ + "  return 0;\n}\n";
+  result_.text = head + scratch + "  (void)ctx; (void)buffers; (void)ints;\n" + out_ + "  return 0;\n}\n";
   return std::move(result_);
+}
+
+// Where each scratch buffer of the kernel begins in the memory of the thread, which the runtime aligns to 64 bytes, and
+// how long it is, which is for checked_access.cpp.
+std::string KernelPrinter::declare_scratch() {
+  std::string text;
+  for (size_t i = 0; i < result_.step.scratch.size(); ++i) {
+    const Buffer& buffer = program_.buffers[static_cast<size_t>(result_.step.scratch[i])];
+    const char* t = storage_type(buffer.dtype);
+    const Expr bytes = buffer_bytes(buffer);
+    text += str("  ", t, "* const scratch", i, " = (", t, "*)((char*)ctx->scratch + ",
+                parameter_or_constant(result_.step.scratch_bytes), ");\n", "  const i64 scratch", i,
+                "_bytes = ", parameter_or_constant(bytes), "; (void)scratch", i, "_bytes;\n");
+    result_.step.scratch_bytes = result_.step.scratch_bytes + floordiv(bytes + 63, 64) * 64;
+  }
+  return text;
 }
 
 void KernelPrinter::print_items() {
@@ -193,7 +211,7 @@ std::string KernelPrinter::mask_and_left(ValueId mask) {
 
 void KernelPrinter::print_load(const Stmt& stmt) {
   DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
-  std::string suffix = storage_suffix(dtype), b = str("b", buffer_number(stmt.buffer, 1));
+  std::string suffix = storage_suffix(dtype), b = buffer_name(stmt.buffer, Access::read);
   Expr where = address(stmt);
   bool mask_varies = stmt.mask != no_value && varying(stmt.mask);
   if (!lanes_ || (!varies(where) && !mask_varies)) {
@@ -242,7 +260,7 @@ const char* combine_function(StoreMode mode) {
 void KernelPrinter::print_store(const Stmt& stmt) {
   DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
   bool combines = stmt.mode != StoreMode::plain;
-  std::string suffix = storage_suffix(dtype), b = str("b", buffer_number(stmt.buffer, combines ? 3 : 2));
+  std::string suffix = storage_suffix(dtype), b = buffer_name(stmt.buffer, combines ? Access::update : Access::write);
   Expr where = address(stmt);
   ValueId v = stmt.args[0];
   if (!lanes_) {

@@ -30,6 +30,7 @@ class KernelPrinter {
     bool aligned = false;  // the variable of the first lane is a multiple of the number of lanes
   };
 
+  std::string declare_scratch();
   void print_items();
   void print_body(const loops::Body& body);
   void print_stmt(const loops::Stmt& stmt);
@@ -57,8 +58,9 @@ class KernelPrinter {
   std::string expr(const Expr& e);         // scalar i64
   std::string vector_expr(const Expr& e);  // vi64 over the lanes
   std::string parameter(const Expr& e);    // n3: computed by the host
-  bool local(const Expr& e) const;         // mentions a variable of this kernel
-  Expr by_lane(const Expr& e) const;       // with quotients that all lanes share as symbols of their own
+  std::string parameter_or_constant(const Expr& e);
+  bool local(const Expr& e) const;    // mentions a variable of this kernel
+  Expr by_lane(const Expr& e) const;  // with quotients that all lanes share as symbols of their own
   std::optional<Affine> lane_affine(const Expr& address) const;  // where the lanes of an access are equally far apart
   bool varies(const Expr& e) const;  // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
@@ -71,7 +73,7 @@ class KernelPrinter {
   std::string vector(loops::ValueId v);            // splat if uniform
   std::string mask_and_left(loops::ValueId mask);  // vmask text of the lanes in use; empty: all
   void define(loops::ValueId v, const std::string& text, bool is_varying);
-  int buffer_number(loops::BufferId b, uint8_t access);
+  std::string buffer_name(loops::BufferId b, Access access);  // b0; of scratch: scratch0
   int local_site(int site);
   void line(const std::string& text);
   void open(const std::string& text);

@@ -68,6 +68,8 @@ std::string KernelPrinter::parameter(const Expr& e) {
   return str("n", found->second);
 }
 
+std::string KernelPrinter::parameter_or_constant(const Expr& e) { return e.is_constant() ? expr(e) : parameter(e); }
+
 std::string KernelPrinter::expr(const Expr& e) {
   auto all = [&](const char* separator) {
     return "(" + join_map(e.args(), separator, [&](const Expr& a) { return expr(a); }) + ")";
