@@ -7,7 +7,7 @@
 #include "runtime/package_loader.h"
 #include "runtime/test_package.h"
 
-namespace kiln::runtime {
+namespace kiln::runtime::device_tests {
 namespace {
 
 using format::StepKind;
@@ -367,4 +367,4 @@ TEST(Device, PlansThatMixDevicesAreRefused) {
 }
 
 }  // namespace
-}  // namespace kiln::runtime
+}  // namespace kiln::runtime::device_tests

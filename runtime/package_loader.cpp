@@ -8,6 +8,7 @@
 #include "package/plan_io.h"
 #include "runtime/element.h"
 #include "runtime/kernel_table.h"
+#include "types/device_names.h"
 
 namespace kiln::runtime {
 namespace {
@@ -91,7 +92,7 @@ class Loader {
     const size_t open = text.find('"', colon), close = text.find('"', open + 1);
     if (open == std::string_view::npos || close == std::string_view::npos) return;
     const std::string_view device = text.substr(open + 1, close - open - 1);
-    if (device != device_type_name(parts_.plan.device))
+    if (device_type_from_name(device) != parts_.plan.device)
       fail_user("K0522", str("the manifest of ", source_.label, " says that it was compiled for ", device,
                              ", and this runtime loads it for ", device_text(source_.device->id().device_type),
                              ": the device types of compiling and loading must agree"));
