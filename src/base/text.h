@@ -28,25 +28,27 @@ struct Part {
   Part(const char& value) : kind(Kind::text), text(&value, 1) {}
   // Nothing but a bool is one: a pointer would convert to it and read "true".
   template <class T>
-  requires std::is_same_v<T, bool>
-  Part(T value) : kind(Kind::text), text(value ? "true" : "false") {}
+  requires std::is_same_v<T, bool> Part(T value) : kind(Kind::text), text(value ? "true" : "false") {}
   template <class T>
   Part(const T* value) = delete;
   Part(double value) : kind(Kind::floating), floating(value) {}
   Part(float value) : kind(Kind::floating), floating(value) {}
   template <class T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && std::is_signed_v<T>)
-  Part(T value) : kind(Kind::integer), integer(value) {}
+      Part(T value)
+      : kind(Kind::integer), integer(value) {}
   template <class T>
   requires(std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && std::is_unsigned_v<T>)
-  Part(T value) : kind(Kind::natural), natural(value) {}
+      Part(T value)
+      : kind(Kind::natural), natural(value) {}
 };
 std::string joined(const Part* parts, size_t count);
 }  // namespace text_detail
 
 template <class... Parts>
 std::string str(const Parts&... parts) {
-  if constexpr (sizeof...(parts) == 0) return {};
+  if constexpr (sizeof...(parts) == 0)
+    return {};
   else {
     const text_detail::Part list[] = {parts...};
     return text_detail::joined(list, sizeof...(parts));

@@ -160,7 +160,8 @@ class PlanText {
   std::string step_text(const format::Step& step) const {
     switch (step.kind) {
       case format::StepKind::kernel:
-        return str(step.name, "  items ", expr(step.items));
+        return str(step.name, "  items ", expr(step.items),
+                   step.scratch == format::none ? "" : str("  scratch ", expr(step.scratch)));
       case format::StepKind::library:
         return str(step.name, "  library ", step.target);
       case format::StepKind::custom:

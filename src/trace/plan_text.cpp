@@ -104,6 +104,8 @@ std::string plan_step_call(const format::Plan& plan, const format::Step& step) {
   for (int32_t symbol : step.defines) text += str(" gives ", plan.symbols.at(static_cast<size_t>(symbol)).name);
   if (step.condition != none) text += str(" if ", plan_expr(plan, step.condition));
   if (step.items != none) text += str("  over ", plan_expr(plan, step.items), " items");
+  if (step.scratch != none) text += str("  scratch ", plan_expr(plan, step.scratch), " bytes a thread");
+  if (step.device != DeviceType::cpu) text += str("  on ", device_type_name(step.device));
   if (!step.message.empty()) text += str("  ", quote(step.message));
   return text;
 }

@@ -1,4 +1,5 @@
-// Prints one scheduled kernel as a C++ function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order
+// Prints one scheduled kernel as a function, in a language of the C family (codegen/dialect.h): for the CPU a C++
+// function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order
 // of first use, so that two kernels that do the same print the same text and are compiled once.
 //
 // Inside a loop bound to lanes a value is either varying (a vector, one element per lane) or uniform (a scalar, splat
@@ -6,6 +7,7 @@
 // stores take the number of lanes that are left: the same arithmetic, no access outside.
 #pragma once
 #include "codegen/backend.h"
+#include "codegen/dialect.h"
 #include "loops/loops.h"
 
 namespace kiln::codegen {
@@ -17,7 +19,9 @@ struct PrintedKernel {
 
 class KernelPrinter {
  public:
-  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program);  // the kernel is scheduled
+  // The kernel is scheduled.
+  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program,
+                const Dialect& dialect = simd_dialect());
   PrintedKernel print();
 
  private:
@@ -41,6 +45,7 @@ class KernelPrinter {
   void print_store(const loops::Stmt& stmt);
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
+  SimdDialect::Lanes lanes_of(const Affine& affine, loops::ValueId mask);
   const loops::Stmt* load_of(loops::ValueId v);
   std::string element_text(loops::ValueId v, const std::string& lane);
   void raise(const std::string& condition, int site, loops::ValueId v, const std::string& mask);
@@ -48,6 +53,7 @@ class KernelPrinter {
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
   void print_lane_loop(const loops::Loop& loop);
+  void print_shared_reduction(const loops::Stmt& stmt);
   void print_reduction(const loops::Stmt& stmt);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
@@ -81,6 +87,7 @@ class KernelPrinter {
 
   const loops::Kernel& kernel_;
   const loops::LoopProgram& program_;
+  const Dialect& dialect_;
   std::vector<DType> value_types_;  // the kernel's, and those of copies that a template prints
   RangeEnv env_;
   int lane_count_;
@@ -96,9 +103,6 @@ class KernelPrinter {
   PrintedKernel result_;
 };
 
-const char* c_type(DType dtype);          // f32 for f16, bf16, f8: how values are held
-const char* storage_type(DType dtype);    // bool8, bf16: how memory is typed
-const char* storage_suffix(DType dtype);  // "bool", "bf16": k_load_bool
-std::string vector_type(DType dtype);     // vf32, vmask
+std::string vector_type(DType dtype);  // vf32, vmask
 
 }  // namespace kiln::codegen
