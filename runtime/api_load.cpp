@@ -168,7 +168,7 @@ kiln_model* load(PackageSource source, const std::string& path, const kiln_load_
 void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& text, kiln_spec& spec) {
   const format::Buffer& b = program.buffer(buffer);
   spec.kind = KILN_TENSOR;
-  spec.dtype = dl_dtype(static_cast<DType>(b.dtype));
+  spec.dtype = dl_dtype(b.dtype);
   spec.device = kDLCPU;
   spec.rank = static_cast<int32_t>(b.sizes.size());
   spec.sizes = text.sizes.data();
@@ -186,7 +186,7 @@ int32_t input_kind(const format::Input& input) {
       return KILN_BOOL;
     case format::InputWhat::constant: {
       const int32_t kinds[] = {KILN_NONE, KILN_INT, KILN_FLOAT, KILN_BOOL, KILN_STRING};
-      return kinds[input.constant_kind];
+      return kinds[static_cast<size_t>(input.constant_kind)];
     }
     default:
       return KILN_NONE;

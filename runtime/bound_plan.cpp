@@ -12,6 +12,8 @@ namespace {
 using format::BufferRole;
 using format::none;
 
+constexpr int64_t most_scratch = int64_t{1} << 40;  // for each thread
+
 bool checked_span(Dims sizes, Dims strides, int64_t item, int64_t& bytes) {
   int64_t last = 0, count = 1;
   for (size_t i = 0; i < sizes.size(); ++i) {
@@ -120,6 +122,9 @@ class Binder {
       if (step.items != none) bound_->layout.value(program_, step.items, out.items, why);
       if (step.grain != none) bound_->layout.value(program_, step.grain, out.grain, why);
       out.grain = std::max<int64_t>(out.grain, 1);
+      if (step.scratch != none) bound_->layout.value(program_, step.scratch, out.scratch, why);
+      if (out.scratch < 0 || out.scratch > most_scratch)
+        why = str("step ", step.name, " wants ", out.scratch, " bytes of scratch");
       int64_t condition = 0;
       if (step.condition != none) bound_->layout.value(program_, step.condition, condition, why);
     }
@@ -165,7 +170,7 @@ bool Layout::value(const Program& program, format::ExprIndex e, int64_t& out, st
 
 bool Layout::lay_out(const Program& program, int32_t index, std::string& why) {
   const format::Buffer& buffer = program.buffer(index);
-  auto dtype = static_cast<DType>(buffer.dtype);
+  auto dtype = buffer.dtype;
   BufferLayout& out = buffers[static_cast<size_t>(index)];
   out.known = false;
   int64_t* at = dims.data() + program.dims_at[static_cast<size_t>(index)];

@@ -43,7 +43,8 @@ struct Layout {
 struct BoundStep {
   const int64_t* ints = nullptr;
   int64_t items = 0, grain = 1;
-  int32_t error = -1;  // into BoundPlan::errors
+  int64_t scratch = 0;  // bytes for each thread
+  int32_t error = -1;   // into BoundPlan::errors
 };
 
 struct BoundPlan {

@@ -16,7 +16,11 @@ class CheckedSteps : public StepObserver {
 
   kiln_hook_answer observe(kiln_hook_when when, const kiln_step& step) override {
     if (when == KILN_AFTER_STEP) return KILN_HOOK_CONTINUE;
-    const int32_t done = library_.run(checked_, &step);
+    kiln_step here = step;
+    std::vector<kiln_step_arg> args(step.args, step.args + step.arg_count);
+    for (size_t i = 0; i < args.size(); ++i) args[i].tensor = host_tensor(step, step.args[i]);
+    here.args = args.data();
+    const int32_t done = library_.run(checked_, &here);
     if (done < 0)
       throw Error(ErrorKind::user, library_.error_code(),
                   str(library_.error(), "\n  step ", step.name, ", run ", step.run, iterations_text(step)));

@@ -37,9 +37,9 @@ TEST(ControlFlow, CondTakesOneBranch) {
   TestPlan t;
   int32_t predicate = t.input("p", DType::boolean, {}), out = t.output("out", DType::i64, {t.number(2)});
   format::Step cond = t.step(StepKind::cond, "cond_0");
-  cond.args = {{predicate, 1}};
-  cond.blocks = {{t.kernel("then", k_fill, {{out, 2}}, t.number(2), {t.number(1)})},
-                 {t.kernel("else", k_fill, {{out, 2}}, t.number(2), {t.number(2)})}};
+  cond.args = {{predicate, Access::read}};
+  cond.blocks = {{t.kernel("then", k_fill, {{out, Access::write}}, t.number(2), {t.number(1)})},
+                 {t.kernel("else", k_fill, {{out, Access::write}}, t.number(2), {t.number(2)})}};
   t.plan.steps = {cond};
   Instance instance(t.build());
   TestTensor<uint8_t> yes(DType::boolean, {}, {1}), no(DType::boolean, {}, {0});
@@ -55,16 +55,16 @@ TEST(ControlFlow, LoopCarriesValuesAndCounts) {
   int32_t predicate = t.temp("predicate", DType::boolean, {});
   int32_t counter = t.symbol("i", SymbolSource::iteration);
   int32_t one = t.number(1), zero = t.number(0);
-  t.plan.steps.push_back(t.kernel("start", k_copy_add, {{start, 1}, {x, 2}}, one, {zero}));
+  t.plan.steps.push_back(t.kernel("start", k_copy_add, {{start, Access::read}, {x, Access::write}}, one, {zero}));
   format::Step loop = t.step(StepKind::while_loop, "while_0");
-  loop.args = {{predicate, 1}};
+  loop.args = {{predicate, Access::read}};
   loop.iteration_symbol = counter;
   int32_t counted = t.symbol_expr(counter);
-  loop.blocks = {{t.kernel("less", k_less, {{x, 1}, {predicate, 2}}, one, {t.number(20)})},
-                 {t.kernel("add", k_copy_add, {{x, 1}, {step, 2}}, one, {counted}),
-                  t.kernel("carry", k_copy_add, {{step, 1}, {x, 2}}, one, {t.number(1)})}};
+  loop.blocks = {{t.kernel("less", k_less, {{x, Access::read}, {predicate, Access::write}}, one, {t.number(20)})},
+                 {t.kernel("add", k_copy_add, {{x, Access::read}, {step, Access::write}}, one, {counted}),
+                  t.kernel("carry", k_copy_add, {{step, Access::read}, {x, Access::write}}, one, {t.number(1)})}};
   t.plan.steps.push_back(loop);
-  t.plan.steps.push_back(t.kernel("end", k_copy_add, {{x, 1}, {out, 2}}, one, {zero}));
+  t.plan.steps.push_back(t.kernel("end", k_copy_add, {{x, Access::read}, {out, Access::write}}, one, {zero}));
   Instance instance(t.build());
   TestTensor<int64_t> from(DType::i64, {1}, {3}), past(DType::i64, {1}, {100});
   int64_t expected = 3;
@@ -79,13 +79,13 @@ TEST(ControlFlow, CarriedTempsLiveThroughTheLoopAndLocalOnesDoNot) {
   int32_t carried = t.temp("carried", DType::i64, {one}), a = t.temp("a", DType::i64, {one}),
           b = t.temp("b", DType::i64, {one});
   int32_t predicate = t.temp("predicate", DType::boolean, {});
-  t.plan.steps.push_back(t.kernel("k0", k_copy_add, {{x, 1}, {carried, 2}}, one, {zero}));
+  t.plan.steps.push_back(t.kernel("k0", k_copy_add, {{x, Access::read}, {carried, Access::write}}, one, {zero}));
   format::Step loop = t.step(StepKind::while_loop, "while_0");
-  loop.args = {{predicate, 1}};
-  loop.blocks = {{t.kernel("k1", k_less, {{carried, 1}, {predicate, 2}}, one, {zero})},
-                 {t.kernel("k2", k_copy_add, {{carried, 1}, {a, 2}}, one, {zero}),
-                  t.kernel("k3", k_copy_add, {{a, 1}, {b, 2}}, one, {zero}),
-                  t.kernel("k4", k_copy_add, {{b, 1}, {carried, 2}}, one, {zero})}};
+  loop.args = {{predicate, Access::read}};
+  loop.blocks = {{t.kernel("k1", k_less, {{carried, Access::read}, {predicate, Access::write}}, one, {zero})},
+                 {t.kernel("k2", k_copy_add, {{carried, Access::read}, {a, Access::write}}, one, {zero}),
+                  t.kernel("k3", k_copy_add, {{a, Access::read}, {b, Access::write}}, one, {zero}),
+                  t.kernel("k4", k_copy_add, {{b, Access::read}, {carried, Access::write}}, one, {zero})}};
   t.plan.steps.push_back(loop);
   auto model = t.build();
   const auto& life = model->program().lifetime;
@@ -106,8 +106,9 @@ TestPlan nonzero_plan() {
   int32_t found = t.temp("found", DType::i64, {count, one}), out = t.output("out", DType::i64, {count, one});
   format::Step step = t.step(StepKind::library, "lib_nonzero_0");
   step.target = "nonzero", step.outputs = {found}, step.defines = {u0};
-  step.call_args.push_back({"self", 1, {x}, 0, ""});
-  t.plan.steps = {step, t.kernel("shift", k_copy_add, {{found, 1}, {out, 2}}, count, {t.number(100)})};
+  step.call_args.push_back({"self", format::ArgKind::buffer, {x}, 0, ""});
+  t.plan.steps = {step,
+                  t.kernel("shift", k_copy_add, {{found, Access::read}, {out, Access::write}}, count, {t.number(100)})};
   format::Output size;
   size.name = "u0", size.what = format::OutputWhat::integer, size.expr = count;
   t.plan.outputs.push_back(size);
@@ -150,11 +151,11 @@ TEST(ControlFlow, SymbolsReadFromDataAndAssertions) {
   int32_t n = t.input("n", DType::i64, {}), u0 = t.symbol("u0", SymbolSource::step);
   int32_t count = t.symbol_expr(u0), out = t.output("out", DType::i64, {count});
   format::Step bind = t.step(StepKind::bind_symbol, "item"), assertion = t.step(StepKind::assert_that, "assert");
-  bind.args = {{n, 1}}, bind.defines = {u0};
+  bind.args = {{n, Access::read}}, bind.defines = {u0};
   assertion.condition =
       t.expr({{TestPlan::Code::symbol, u0}, {TestPlan::Code::constant, 4}, {TestPlan::Code::lt, 0}}, "u0 < 4");
   assertion.message = "Runtime assertion failed";
-  t.plan.steps = {bind, assertion, t.kernel("fill", k_fill, {{out, 2}}, count, {count})};
+  t.plan.steps = {bind, assertion, t.kernel("fill", k_fill, {{out, Access::write}}, count, {count})};
   t.origins.steps.push_back({assertion.number,
                              {"_assert_scalar"},
                              {"aten._assert_scalar.default"},
@@ -190,8 +191,8 @@ TEST(ControlFlow, CustomOperatorsMayFindTheSizesOfTheirResults) {
     int32_t count = t.symbol_expr(u0), out = t.output("out", DType::i64, {count});
     format::Step step = t.step(StepKind::custom, "mylib::foo");
     step.target = "mylib.foo.default", step.outputs = {out}, step.defines = {u0};
-    step.call_args.push_back({"a", 1, {a}, 0, ""});
-    if (given) step.call_args.push_back({"n", 3, {t.number(3)}, 0, ""});
+    step.call_args.push_back({"a", format::ArgKind::buffer, {a}, 0, ""});
+    if (given) step.call_args.push_back({"n", format::ArgKind::expr, {t.number(3)}, 0, ""});
     t.plan.steps = {step};
     Instance instance(t.build());
     TestTensor<int64_t> x(DType::i64, {4}, {5, 6, 7, 8});
@@ -206,7 +207,7 @@ TEST(ControlFlow, CustomOperatorErrorsCarryTheirMessage) {
   int32_t a = t.input("a", DType::i64, {t.number(4)}), out = t.output("out", DType::i64, {t.number(3)});
   format::Step step = t.step(StepKind::custom, "mylib::foo");
   step.target = "mylib.foo.default", step.outputs = {out};
-  step.call_args = {{"a", 1, {a}, 0, ""}, {"n", 3, {t.number(9)}, 0, ""}};
+  step.call_args = {{"a", format::ArgKind::buffer, {a}, 0, ""}, {"n", format::ArgKind::expr, {t.number(9)}, 0, ""}};
   t.plan.steps = {step};
   auto fail_with = [&](int64_t n) {
     TestPlan copy;
@@ -222,19 +223,6 @@ TEST(ControlFlow, CustomOperatorErrorsCarryTheirMessage) {
   TestPlan missing;
   missing.plan = t.plan;
   EXPECT_NE(error_of([&] { missing.build(); }).find("needs the custom operator mylib::foo"), std::string::npos);
-}
-
-TEST(ControlFlow, CopyStepsTakeAnyStrides) {
-  TestPlan t;
-  int32_t x = t.input("x", DType::i64, {t.number(2), t.number(3)}),
-          out = t.output("out", DType::i64, {t.number(2), t.number(3)});
-  t.plan.buffers[static_cast<size_t>(out)].strides = {t.number(1), t.number(2)};
-  format::Step copy = t.step(StepKind::copy, "copy_0");
-  copy.args = {{x, 1}, {out, 2}};
-  t.plan.steps = {copy};
-  Instance instance(t.build());
-  TestTensor<int64_t> tensor(DType::i64, {2, 3}, {1, 2, 3, 4, 5, 6});
-  EXPECT_EQ(run_ints(instance, {tensor.value()}), (std::vector<int64_t>{1, 4, 2, 5, 3, 6}));
 }
 
 }  // namespace

@@ -59,7 +59,7 @@ std::string FaultWriter::fault_json(const kiln_step& step, const std::string& me
     const kiln_step_arg& arg = step.args[i];
     text += str(i ? "," : "", "\n    {\"name\": ", json_text(arg.name), ", \"access\": ", arg.access,
                 ", \"source\": ", json_text(source_of(arg)), ", \"type\": ", json_text(tensor_text(arg.tensor)),
-                ", \"checksum\": ", json_text(hex(tensor_checksum(arg.tensor))), "}");
+                ", \"checksum\": ", json_text(hex(tensor_checksum(host_tensor(step, arg)))), "}");
   }
   return text + "\n  ]\n}\n";
 }
@@ -70,7 +70,7 @@ std::string FaultWriter::sample_inputs(const format::Plan& plan, const kiln_step
     SavedItem item;
     if (input.what == format::InputWhat::tensor) {
       for (size_t i = 0; i < step.arg_count; ++i)
-        if (input.name == step.args[i].name) item.tensor = &step.args[i].tensor;
+        if (input.name == step.args[i].name) item.tensor = &host_tensor(step, step.args[i]);
       if (!item.tensor) return "";
     } else {
       for (size_t i = 0; i < step.symbol_count; ++i)

@@ -50,10 +50,10 @@ GuardedArguments::~GuardedArguments() { put_back(); }
 
 void GuardedArguments::keep_results() {
   for (const Argument& a : arguments_) {
-    if ((a.access & 2) == 0 || run_.pointer(a.buffer) != a.copy) continue;
+    if (!writes(a.access) || run_.pointer(a.buffer) != a.copy) continue;
     const Dims strides = run_.layout().strides(run_.program(), a.buffer);
     strided_copy(a.own, strides, a.copy, strides, run_.layout().sizes(run_.program(), a.buffer),
-                 dtype_bytes(static_cast<DType>(run_.program().buffer(a.buffer).dtype)));
+                 dtype_bytes(run_.program().buffer(a.buffer).dtype));
   }
 }
 
@@ -77,6 +77,7 @@ void Run::launch_guarded(const PreparedStep& prepared, const BoundStep& bound) {
   for (const GuardRegion::Flush flush : {GuardRegion::Flush::end, GuardRegion::Flush::start}) {
     GuardedArguments arguments(*this, prepared, flush);
     arguments.use();
+    fresh_scratch_ = true;  // as large as it must be, full of NaNs, and a guard behind it
     launch(prepared, bound);
     arguments.check_beside();
     const bool last = flush == GuardRegion::Flush::start || prepared.custom.has_value();
@@ -97,24 +98,27 @@ void Run::launch_checked_code(const PreparedStep& prepared, const BoundStep& bou
     argv_[ranges.size() - 1] = pointer(b);
   }
   kiln_checked_access failed{};
+  kiln_error_slot slot{};  // what the program itself raises is the loops' to say: they have run before
   kiln_checked_context context{};
-  context.context = {KILN_KERNEL_ABI_VERSION, 0, scratch_.data(), prepared.scratch_bytes, &error_, step_seed(prepared)};
+  context.context = {KILN_KERNEL_ABI_VERSION, 0, nullptr, bound.scratch, &slot, step_seed(prepared)};
+  const Block scratch(model_.allocator(), bound.scratch);
+  context.context.scratch = scratch.data();
   context.ranges = ranges.data(), context.failed = &failed;
   const bool stopped = checked(&context.context, argv_.data(), bound.ints, 0, bound.items) != 0;
   if (stopped && failed.happened) {
-    const int32_t b = prepared.args[static_cast<size_t>(failed.buffer)];
-    const kiln_checked_range& range = ranges[static_cast<size_t>(failed.buffer)];
     const auto* at = static_cast<const char*>(failed.address);
-    const bool before = at < static_cast<const char*>(range.begin);
-    const int64_t distance = before ? static_cast<const char*>(range.begin) - at
-                                    : std::max<int64_t>(0, at - static_cast<const char*>(range.end));
+    const bool before = at < static_cast<const char*>(failed.range.begin);
+    const int64_t distance = before ? static_cast<const char*>(failed.range.begin) - at
+                                    : std::max<int64_t>(0, at - static_cast<const char*>(failed.range.end));
+    std::string what = str("scratch", failed.buffer - static_cast<int32_t>(prepared.args.size()));
+    if (static_cast<size_t>(failed.buffer) < prepared.args.size()) {
+      const int32_t b = prepared.args[static_cast<size_t>(failed.buffer)];
+      what = str("buffer ", program_.buffer(b).name, " (", tensor_text(view(b)), ")");
+    }
     fail_step("K0644", prepared,
               str("the code of kernel ", prepared.step->name, failed.store ? " writes " : " reads ", failed.bytes,
-                  " bytes of buffer ", program_.buffer(b).name, " (", tensor_text(view(b)), ") that begin ",
-                  outside_text(before, distance)));
+                  " bytes of ", what, " that begin ", outside_text(before, distance)));
   }
-  // What the program itself raises is the loops' to say: they have run before.
-  error_ = {};
   arguments.put_back();
 }
 

@@ -24,7 +24,7 @@ class GuardedArguments {
  private:
   struct Argument {
     int32_t buffer;
-    uint8_t access;
+    Access access;
     std::byte* own;
     int64_t bytes;
     std::byte* copy;

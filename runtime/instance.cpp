@@ -1,6 +1,7 @@
 #include <algorithm>
 
 #include "base/error.h"
+#include "runtime/element.h"
 #include "runtime/model.h"
 
 namespace kiln::runtime {
@@ -79,7 +80,8 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
     auto alignment = std::max(memory_alignment, model_->constant_alignment(index));
     int64_t bytes = model_->constant_span(index);
     auto block = std::make_shared<Block>(model_->allocator(), bytes, alignment);
-    std::copy_n(weights->constants[c].data, bytes, block->data());
+    const int64_t one = 1;
+    model_->device().copy(block->data(), true, {&one, 1}, weights->constants[c].data, true, {&one, 1}, {&bytes, 1}, 1);
     own_[c] = {block->data(), block};
   }
 }
@@ -126,8 +128,9 @@ void Instance::read_constant(std::string_view name, const DLTensor& to) {
   std::lock_guard lock(mutex_);
   std::shared_ptr<const Weights> weights = model_->weights().active();
   const std::byte* from = model_->plan().constants[c].mutated ? own_[c].data : weights->constants[c].data;
-  strided_copy(static_cast<std::byte*>(to.data) + to.byte_offset, strides_of(to), from, model_->constant_strides(index),
-               model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
+  model_->device().copy(static_cast<std::byte*>(to.data) + to.byte_offset, !is_host(to.device.device_type),
+                        strides_of(to), from, true, model_->constant_strides(index), model_->constant_sizes(index),
+                        dtype_bytes(model_->constant_dtype(index)));
 }
 
 void Instance::write_constant(std::string_view name, const DLTensor& from) {
@@ -137,9 +140,9 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
     fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
   model_->check_constant_tensor(index, from);
   std::lock_guard lock(mutex_);
-  strided_copy(own_[c].data, model_->constant_strides(index),
-               static_cast<const std::byte*>(from.data) + from.byte_offset, strides_of(from),
-               model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
+  model_->device().copy(own_[c].data, true, model_->constant_strides(index),
+                        static_cast<const std::byte*>(from.data) + from.byte_offset, !is_host(from.device.device_type),
+                        strides_of(from), model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
 }
 
 }  // namespace kiln::runtime

@@ -55,7 +55,7 @@ class Walk {
     }
     for (const format::KernelArg& arg : buffers_used(*step.step)) {
       auto owner = static_cast<size_t>(program_.owner[static_cast<size_t>(arg.buffer)]);
-      bool starts = arg.access == 2 && branches_ == 0 && !loop;
+      bool starts = arg.access == Access::write && branches_ == 0 && !loop;
       uses_[owner].push_back({step.index, arg.buffer, starts, loops_});
       // A loop's predicate is read again after each iteration.
       if (loop) uses_[owner].push_back({ranges_.back()->last, arg.buffer, false, loops_});

@@ -211,7 +211,7 @@ TEST(OverlappingLayouts, AreNeverForcedOnDataThatTheyCannotHold) {
   int32_t two = t.number(2), three = t.number(3), zero = t.number(0);
   int32_t in = t.input("x", DType::f32, {two, three}), out = t.output("out", DType::f32, {two, three});
   t.plan.buffers[static_cast<size_t>(in)].strides[0] = zero;
-  t.plan.steps = {t.kernel("add_one", k_add_one, {{in, 1}, {out, 2}}, three)};
+  t.plan.steps = {t.kernel("add_one", k_add_one, {{in, Access::read}, {out, Access::write}}, three)};
   auto model = t.build();
   Instance instance(model);
   auto run = [&](std::vector<float> values, std::vector<int64_t> strides) {
@@ -300,9 +300,7 @@ TEST_F(Misuse, APlanMustFitItsCode) {
   EXPECT_SAYS(refuse([](format::Plan& p) { p.steps[1].ints.push_back(p.steps[1].ints[0]); }), "K0525");
   EXPECT_SAYS(refuse([](format::Plan& p) { std::swap(p.kernels[1], p.kernels[2]); }),
               "kernel 1 is k_square in the plan and k_relu in the code");
-  EXPECT_SAYS(refuse([](format::Plan& p) {
-                p.kernels.push_back({"k_relu", 0});
-              }),
+  EXPECT_SAYS(refuse([](format::Plan& p) { p.kernels.push_back({"k_relu"}); }),
               "the plan names 4 kernels, the code has 3");
   EXPECT_SAYS(refuse([](format::Plan& p) { p.kernel_abi = 1; }), "compile the model again");
   MlpPackage silent = mlp;

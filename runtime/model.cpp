@@ -12,6 +12,8 @@ namespace kiln::runtime {
 Model::Model(ModelParts parts, ModelOptions options)
     : options_(std::move(options)),
       target_(std::move(parts.target)),
+      device_(std::move(parts.device)),
+      allocator_(device_->allocator(options_.allocator)),
       keep_(std::move(parts.keep)),
       code_(std::move(parts.code)),
       custom_code_(std::move(parts.custom_code)),
@@ -25,10 +27,22 @@ Model::Model(ModelParts parts, ModelOptions options)
   check_constant_extents();
   make_origins();
   watch_ = std::make_unique<Watch>(options_.debug, program_, origins_, std::move(parts.files), target_, options_.log);
-  weights_.start(std::move(parts.constants));
+  weights_.start(on_device(std::move(parts.constants)));
 }
 
 Model::~Model() = default;
+
+std::vector<ConstantData> Model::on_device(std::vector<ConstantData> constants) const {
+  if (device_->is_host()) return constants;
+  for (size_t c = 0; c < constants.size(); ++c) {
+    const int64_t bytes = plan().constants[c].bytes;
+    const size_t alignment = std::max(memory_alignment, constant_alignment(static_cast<int32_t>(c)));
+    auto block = std::make_shared<Block>(allocator(), bytes, alignment);
+    device_->copy_in(block->data(), constants[c].data, bytes);
+    constants[c] = {block->data(), block};
+  }
+  return constants;
+}
 
 void Model::check_constant_extents() const {
   for (size_t b = 0; b < plan().buffers.size(); ++b) {
@@ -107,7 +121,7 @@ Dims Model::constant_strides(int32_t c) const {
   return fixed_->layout.strides(program_, constant_buffers_[static_cast<size_t>(c)]);
 }
 DType Model::constant_dtype(int32_t c) const {
-  return static_cast<DType>(program_.buffer(constant_buffers_[static_cast<size_t>(c)]).dtype);
+  return program_.buffer(constant_buffers_[static_cast<size_t>(c)]).dtype;
 }
 int64_t Model::constant_span(int32_t c) const {
   return fixed_->layout.buffers[static_cast<size_t>(constant_buffers_[static_cast<size_t>(c)])].span_bytes;
@@ -126,8 +140,9 @@ void Model::check_constant_tensor(int32_t constant, const DLTensor& value, bool 
   auto list = [](Dims dims) {
     return str("[", join_map(dims, ", ", [](int64_t d) { return std::to_string(d); }), "]");
   };
-  if (!is_host(value.device.device_type))
-    refuse(str("unmatched device type, expected: 0(cpu), but got: ", device_text(value.device.device_type)));
+  if (!is_host(value.device.device_type) && !device_->holds(value.device))
+    refuse(str("unmatched device type, expected: ", device_text(device_->id().device_type),
+               ", but got: ", device_text(value.device.device_type)));
   DLDataType expected = dl_dtype(constant_dtype(constant));
   if (dtype_of(value.dtype) != constant_dtype(constant))
     refuse(str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(value.dtype)));
@@ -151,8 +166,9 @@ ConstantData Model::copy_constant(int32_t constant, const DLTensor& value) const
   std::vector<int64_t> from = strides_of(value);
   const std::byte* data = static_cast<const std::byte*>(value.data) + value.byte_offset;
   const int64_t item = dtype_bytes(constant_dtype(constant));
-  strided_copy(block->data(), strides, data, from, sizes, item);
-  if (overlaps_itself(sizes, strides) && !copy_kept(sizes, block->data(), strides, data, from, item))
+  device_->copy(block->data(), true, strides, data, !is_host(value.device.device_type), from, sizes, item);
+  if (overlaps_itself(sizes, strides) &&
+      (!device_->is_host() || !copy_kept(sizes, block->data(), strides, data, from, item)))
     fail_user("K0641", str("constant ", plan().constants[static_cast<size_t>(constant)].name,
                            ": it was exported with strides that put several elements in one place (an expanded "
                            "tensor), and the given values of those elements differ"));
@@ -163,6 +179,8 @@ ConstantData Model::borrow_constant(int32_t constant, const DLTensor& value) con
   check_constant_tensor(constant, value);
   const std::string& name = plan().constants[static_cast<size_t>(constant)].name;
   auto* data = static_cast<std::byte*>(value.data) + value.byte_offset;
+  if (!device_->holds(value.device))
+    fail_user("K0641", str("constant ", name, ": borrowed memory must be the device's; let Kiln copy it"));
   if (!same_layout(constant_sizes(constant), constant_strides(constant), strides_of(value)))
     fail_user("K0641",
               str("constant ", name, ": borrowed memory must have the constant's own strides; let Kiln copy it"));

@@ -11,6 +11,7 @@
 
 #include "kiln/kiln.h"
 #include "runtime/bound_plan.h"
+#include "runtime/device.h"
 #include "runtime/log.h"
 #include "runtime/memory.h"
 #include "runtime/observer.h"
@@ -45,10 +46,11 @@ struct ModelParts {
   format::Plan plan;
   format::Origins origins;
   std::string target;
+  std::shared_ptr<const Device> device = cpu_device();  // that the plan is for
   std::unique_ptr<CodeModule> code;
   std::vector<std::unique_ptr<CodeModule>> custom_code;
   CustomOps custom_ops;
-  std::vector<ConstantData> constants;        // by constant; aligned as their buffers ask
+  std::vector<ConstantData> constants;        // by constant; aligned as their buffers ask; on the host
   std::shared_ptr<const void> keep;           // the mapped file
   std::shared_ptr<const PackageFiles> files;  // nullptr: made by hand
 };
@@ -75,7 +77,8 @@ class Model {
   const format::Plan& plan() const { return program_.plan; }
   const ModelOptions& options() const { return options_; }
   const std::string& target() const { return target_; }
-  const Allocator& allocator() const { return options_.allocator; }
+  const Device& device() const { return *device_; }
+  const Allocator& allocator() const { return allocator_; }  // of buffers, in the device's memory
   const Log& log() const { return options_.log; }
   Parallel& parallel() { return parallel_; }
   WeightStore& weights() { return weights_; }
@@ -100,11 +103,14 @@ class Model {
 
  private:
   void derive(Weights& weights, const InitSlice& slice);
+  std::vector<ConstantData> on_device(std::vector<ConstantData> constants) const;
   void make_origins();
   void check_constant_extents() const;
 
   ModelOptions options_;
   std::string target_;
+  std::shared_ptr<const Device> device_;
+  Allocator allocator_;
   std::shared_ptr<const void> keep_;
   std::unique_ptr<CodeModule> code_;
   std::vector<std::unique_ptr<CodeModule>> custom_code_;

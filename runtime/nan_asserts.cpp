@@ -44,7 +44,7 @@ class NanAsserts : public StepObserver {
       if (when == KILN_BEFORE_STEP ? not_yet_written(arg) : arg.access == 1) continue;
       // What a part of an operator holds does not count; who wrote it was asked whether it is one.
       if (when == KILN_BEFORE_STEP ? *arg.producer && !named_in_program(arg) : is_part(step, arg)) continue;
-      if (const auto bad = first_bad_element(arg.tensor)) fail(when, step, arg, *bad);
+      if (const auto bad = first_bad_element(host_tensor(step, arg))) fail(when, step, arg, *bad);
     }
     return KILN_HOOK_CONTINUE;
   }
@@ -63,7 +63,7 @@ class NanAsserts : public StepObserver {
     const bool before = when == KILN_BEFORE_STEP;
     std::string text = str("NaN or Inf ", before ? "before" : "after", " kernel ", step.name, " (step ", step.number,
                            ", run ", step.run, iterations_text(step), "): argument ", arg.name, " holds ",
-                           bad_text(bad, tensor_statistics(arg.tensor, 0)));
+                           bad_text(bad, tensor_statistics(host_tensor(step, arg), 0)));
     text += before ? already_bad(arg) : made_here(step);
     fail_user("K0637", text + origins_text(step, arg.name));
   }
@@ -73,9 +73,9 @@ class NanAsserts : public StepObserver {
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
       if (arg.access != 1 || named_in_program(arg)) continue;
-      if (const auto bad = first_bad_element(arg.tensor))
+      if (const auto bad = first_bad_element(host_tensor(step, arg)))
         return str("\n  its argument ", arg.name, ", a part of an operator, held ",
-                   bad_text(*bad, tensor_statistics(arg.tensor, 0)), " before: ", arg.producer, " wrote it",
+                   bad_text(*bad, tensor_statistics(host_tensor(step, arg), 0)), " before: ", arg.producer, " wrote it",
                    origins_of_(arg.producer));
     }
     return "\n  the kernel's inputs held none: this kernel made it";

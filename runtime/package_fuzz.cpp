@@ -54,7 +54,7 @@ bool make_inputs(const format::Plan& plan, Inputs& out) {
       continue;
     }
     const format::Buffer& buffer = plan.buffers.at(static_cast<size_t>(input.buffer));
-    auto dtype = static_cast<DType>(buffer.dtype);
+    auto dtype = buffer.dtype;
     int64_t total = dtype_bytes(dtype);
     out.sizes.emplace_back();
     for (int32_t size : buffer.sizes) {

@@ -6,6 +6,7 @@
 #include "base/file_kind.h"
 #include "base/zip.h"
 #include "package/plan_io.h"
+#include "runtime/element.h"
 #include "runtime/kernel_table.h"
 #include "types/device_names.h"
 
@@ -47,6 +48,7 @@ class Loader {
     if (weights != VerifyWeights::never) verify_weights(weights == VerifyWeights::always);
     for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
     parts_.keep = source_.keep;
+    parts_.device = source_.device;
     parts_.files = files_;
     return std::move(parts_);
   }
@@ -72,11 +74,11 @@ class Loader {
                 str("the kernels of ", source_.label, " have interface version ", plan.kernel_abi,
                     ", this runtime has ", KILN_KERNEL_ABI_VERSION, ": ",
                     plan.kernel_abi > KILN_KERNEL_ABI_VERSION ? "use a newer runtime" : "compile the model again"));
-    if (plan.device_type != 0)
-      fail_user("K0522",
-                str("the package was compiled for ",
-                    plan.device_type == 1 ? "1(cuda)" : str("device type ", int{plan.device_type}),
-                    ", and this runtime loads it for 0(cpu): the device types of compiling and loading must agree"));
+    const std::string here = device_text(source_.device->id().device_type);
+    const std::string compiled = str(static_cast<int>(plan.device), "(", device_type_name(plan.device), ")");
+    if (compiled != here)
+      fail_user("K0522", str("the package was compiled for ", compiled, ", and this runtime loads it for ", here,
+                             ": the device types of compiling and loading must agree"));
     check_manifest();
   }
 
@@ -90,10 +92,10 @@ class Loader {
     const size_t open = text.find('"', colon), close = text.find('"', open + 1);
     if (open == std::string_view::npos || close == std::string_view::npos) return;
     const std::string_view device = text.substr(open + 1, close - open - 1);
-    if (device_type_from_name(device) != DeviceType::cpu)
+    if (device_type_from_name(device) != parts_.plan.device)
       fail_user("K0522", str("the manifest of ", source_.label, " says that it was compiled for ", device,
-                             ", and this runtime loads it for 0(cpu): the device types of compiling and loading must "
-                             "agree"));
+                             ", and this runtime loads it for ", device_text(source_.device->id().device_type),
+                             ": the device types of compiling and loading must agree"));
   }
 
   // Entries are named by their whole path, or from the folder of the plan.
@@ -106,16 +108,18 @@ class Loader {
   void load_code(const CpuFeatures& features) {
     if (parts_.plan.kernels.empty()) return;
     std::vector<std::string> targets;
-    for (const format::CodeObject& code : parts_.plan.code) targets.push_back(code.target);
-    const format::CodeObject code = parts_.plan.code[choose_target(targets, features)];
+    std::vector<format::CodeObject> objects;
+    for (const format::CodeObject& code : parts_.plan.code)
+      if (code.device == parts_.plan.device) objects.push_back(code), targets.push_back(code.target);
+    const format::CodeObject code = objects[choose_target(targets, features)];
     const ZipEntry& object = entry(code.entry);
     zip_.check_crc(object);
     parts_.target = code.target;
     if (!code.plan.empty()) load_plan_of(code);
     const std::string label = str(source_.label, ":", code.entry);
     const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
-    parts_.code = source_.code_dir.empty() ? load_shared_object(zip_.stored(object), label)
-                                           : load_kept_object(zip_.stored(object), join_path(source_.code_dir, name));
+    parts_.code = source_.device->load_code(zip_.stored(object), label,
+                                            source_.code_dir.empty() ? "" : join_path(source_.code_dir, name));
     check_kernels(parts_.plan, *parts_.code, label);
   }
 
@@ -127,7 +131,7 @@ class Loader {
     const format::Plan& first = parts_.plan;
     if (plan.build_id != first.build_id || plan.inputs.size() != first.inputs.size() ||
         plan.outputs.size() != first.outputs.size() || plan.kernel_abi != first.kernel_abi ||
-        plan.device_type != first.device_type || plan.kernels.empty())
+        plan.device != first.device || plan.kernels.empty())
       fail_user("K0503", str("the plan for ", code.target, " of ", source_.label, " is of another program"));
     parts_.plan = std::move(plan);
     files_->set_target(code.target);

@@ -100,7 +100,7 @@ TEST_F(Package, RefusesWhatIsNoPackageOrDoesNotFit) {
   zip.finish();
   EXPECT_TRUE(contains(refuse(empty), "kiln compile"));
   MlpPackage cuda = mlp, newer = mlp, other = mlp, lacking = mlp;
-  cuda.plan.device_type = 1;
+  cuda.plan.device = DeviceType::cuda;
   EXPECT_TRUE(contains(refuse(cuda.bytes()), "1(cuda)"));
   newer.plan.kernel_abi = 99;
   EXPECT_TRUE(contains(refuse(newer.bytes()), "newer runtime"));
@@ -251,6 +251,19 @@ TEST(CpuFeatures, ChooseTheBestTargetOrSayWhatIsMissing) {
   EXPECT_EQ(choose_target({"x86-64-v3", "generic"}, v3), 0u);
   text = error_of([&] { choose_target({"riscv64"}, v4); });
   EXPECT_NE(text.find("; riscv64 is not known to this runtime; compile"), std::string::npos) << text;
+}
+
+// A package that an earlier Kiln made: it is not read, and says what to do.
+TEST(Package, VersionOneIsRefused) {
+  const char* root = std::getenv("KILN_SOURCE_DIR");
+  if (!root) GTEST_SKIP() << "KILN_SOURCE_DIR is not set";
+  const auto file = MappedFile::open(join_path(root, "tests/packages/version_1.kiln.pt2"));
+  PackageSource source;
+  source.bytes = file->bytes(), source.label = "version_1.kiln.pt2";
+  const Log log;
+  const std::string text = error_of([&] { load_package(source, {}, system_allocator(), log, processor_features()); });
+  for (const char* part : {"K0502", "the package has format 1.2, this Kiln reads 2.x: compile the model again"})
+    EXPECT_NE(text.find(part), std::string::npos) << text;
 }
 
 }  // namespace

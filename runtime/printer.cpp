@@ -59,7 +59,7 @@ class Printer : public StepObserver {
       text += str("\n  ", pad(arg.name, name_width), "  ", pad(access_text(arg.access), 7), "  ",
                   pad(source_of(arg), source_width), "  ", tensor_text(arg.tensor));
       const bool unwritten = when == KILN_BEFORE_STEP && not_yet_written(arg);
-      text += unwritten ? "  (not yet written)" : values(arg.tensor, std::string(name_width + 4, ' '));
+      text += unwritten ? "  (not yet written)" : values(host_tensor(step, arg), std::string(name_width + 4, ' '));
     }
     return text;
   }
@@ -116,7 +116,7 @@ class ValueLines : public StepObserver {
                pad("mean", 11), " ", pad("std", 11), " ", pad("nan", 6), " ", pad("inf", 6), " from");
   }
   static std::string row(const kiln_step& step, const kiln_step_arg& arg) {
-    const TensorStatistics s = tensor_statistics(arg.tensor, 0);
+    const TensorStatistics s = tensor_statistics(host_tensor(step, arg), 0);
     auto number = [&](const std::string& value) { return pad(s.count == 0 ? "-" : value, 11); };
     std::string text = str(pad(str(step.run, iterations_text(step)), 4), pad(arg.name, 24), "  ",
                            pad(type_of(arg.tensor), 22), "  ", number(s.minimum_text()), " ", number(s.maximum_text()),
@@ -127,7 +127,7 @@ class ValueLines : public StepObserver {
     return text;
   }
   static std::string json_line(const kiln_step& step, const kiln_step_arg& arg) {
-    const TensorStatistics s = tensor_statistics(arg.tensor, shown_elements);
+    const TensorStatistics s = tensor_statistics(host_tensor(step, arg), shown_elements);
     Json record = Json::object(), sizes = Json::array(), strides = Json::array(), iterations = Json::array(),
          first = Json::array();
     for (int32_t d = 0; d < arg.tensor.ndim; ++d) sizes.push(arg.tensor.shape[d]), strides.push(arg.tensor.strides[d]);

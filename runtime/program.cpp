@@ -26,6 +26,22 @@ std::string custom_name(const std::string& target) {
 
 }  // namespace
 
+// One run has one queue: what a plan has on the host beside another device's kernels are library kernels and custom
+// operators, which get copies.
+void Program::check_devices() const {
+  auto refuse = [&](const std::string& what, DeviceType device) {
+    fail_unsupported("K0527", str(what, " is for ", device_type_name(device), " in a plan for ",
+                                  device_type_name(plan.device), ": this runtime runs a plan on one device"));
+  };
+  for (const format::Buffer& b : plan.buffers)
+    if (b.device != plan.device) refuse(str("buffer ", b.name), b.device);
+  for (const PreparedStep& step : steps) {
+    const format::Step& s = *step.step;
+    if (step.kernel && s.device != plan.device) refuse(str("kernel ", s.name), s.device);
+    if (step.library && s.device != DeviceType::cpu) refuse(str("library kernel ", s.name), s.device);
+  }
+}
+
 Program::Program(format::Plan given, const CodeModule* code, const CustomOps& custom) : plan(std::move(given)) {
   classify_symbols();
   init = add_steps(plan.init, code, custom);
@@ -37,6 +53,7 @@ Program::Program(format::Plan given, const CodeModule* code, const CustomOps& cu
     dims_at.push_back(dims_count);
     dims_count += static_cast<uint32_t>(2 * b.sizes.size());
   }
+  check_devices();
   lifetime = find_lifetimes(*this);
   check_sections(init_steps);
   for (const format::Constant& c : plan.constants) stateful = stateful || c.mutated;
@@ -152,7 +169,7 @@ void Program::index_late_symbols() {
 
 bool Program::step_is_late(const format::Step& step) const {
   auto late = [&](format::ExprIndex e) { return e != none && expr_late[static_cast<size_t>(e)]; };
-  if (late(step.items) || late(step.grain) || late(step.condition)) return true;
+  if (late(step.items) || late(step.grain) || late(step.scratch) || late(step.condition)) return true;
   return std::any_of(step.ints.begin(), step.ints.end(), late);
 }
 
@@ -168,7 +185,6 @@ std::vector<int32_t> Program::add_steps(const std::vector<format::Step>& block, 
     prepared.late = step_is_late(step);
     for (const format::KernelArg& arg : step.args) prepared.args.push_back(arg.buffer);
     resolve(prepared, code, custom);
-    scratch_bytes = std::max(scratch_bytes, prepared.scratch_bytes);
     max_args = std::max(max_args, step.args.size());
     max_ints = std::max(max_ints, step.ints.size());
     for (const auto& inner : step.blocks) {
@@ -184,8 +200,7 @@ void Program::resolve(PreparedStep& prepared, const CodeModule* code, const Cust
   switch (step.kind) {
     case format::StepKind::kernel: {
       const format::Kernel& kernel = plan.kernels[static_cast<size_t>(step.kernel)];
-      prepared.scratch_bytes = kernel.scratch_bytes;
-      prepared.kernel = code ? reinterpret_cast<kiln_kernel>(code->symbol(kernel.symbol)) : nullptr;
+      prepared.kernel = code ? code->symbol(kernel.symbol) : nullptr;
       prepared.visible = true;
       if (!prepared.kernel) fail_user("K0514", str("the code of this package lacks the kernel ", kernel.symbol));
       break;
@@ -207,9 +222,6 @@ void Program::resolve(PreparedStep& prepared, const CodeModule* code, const Cust
       prepared.visible = true;
       break;
     }
-    case format::StepKind::copy:
-      prepared.visible = true;
-      break;
     default:
       break;
   }

@@ -24,9 +24,8 @@ namespace kiln::runtime {
 
 struct PreparedStep {
   const format::Step* step = nullptr;
-  int32_t index = 0;  // position in execution order, loops and branches counted once
-  kiln_kernel kernel = nullptr;
-  int64_t scratch_bytes = 0;
+  int32_t index = 0;             // position in execution order, loops and branches counted once
+  const void* kernel = nullptr;  // what the device launches
   const LibraryKernel* library = nullptr;
   std::optional<kiln_custom_op> custom;
   bool late = false;                         // some expression of its own mentions a late symbol
@@ -70,8 +69,7 @@ class Program {
   std::vector<std::vector<int32_t>> late_symbols;  // owner -> late symbols that its group's layouts mention
   std::vector<uint32_t> dims_at;                   // where its sizes, then its strides, stand in Layout::dims
   uint32_t dims_count = 0;
-  bool stateful = false;      // some constant is mutated
-  int64_t scratch_bytes = 0;  // the most any kernel wants per thread
+  bool stateful = false;  // some constant is mutated
   size_t max_args = 0, max_ints = 0;
 
   const format::Buffer& buffer(int32_t b) const { return plan.buffers[static_cast<size_t>(b)]; }
@@ -85,6 +83,7 @@ class Program {
   void group_buffers();
   void index_late_symbols();
   void check_sections(size_t init_steps);
+  void check_devices() const;
   std::vector<int32_t> add_steps(const std::vector<format::Step>& block, const CodeModule* code,
                                  const CustomOps& custom);
   void resolve(PreparedStep& step, const CodeModule* code, const CustomOps& custom) const;

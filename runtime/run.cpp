@@ -12,7 +12,11 @@ namespace kiln::runtime {
 using format::BufferRole;
 using format::none;
 
-Run::Run(Model& model) : model_(model), program_(model.program()) {
+Run::Run(Model& model)
+    : model_(model),
+      program_(model.program()),
+      host_(model.device().is_host()),
+      queue_(model.device().new_queue(model.parallel(), model.options().allocator)) {
   const format::Plan& plan = program_.plan;
   symbols_.resize(plan.symbols.size());
   defined_.resize(plan.symbols.size());
@@ -22,7 +26,6 @@ Run::Run(Model& model) : model_(model), program_(model.program()) {
   late_memory_.resize(program_.has_late ? plan.symbols.size() : 0);
   inputs_.resize(plan.inputs.size());
   outputs_.resize(plan.outputs.size());
-  scratch_stride_ = (program_.scratch_bytes + 63) / 64 * 64;
 }
 
 void Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
@@ -30,8 +33,6 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   hook_ = state.hook;
   seed_ = state.seed;
   iteration_ = 0;
-  threads_ = model_.parallel().threads();
-  if (scratch_stride_ > 0) scratch_.grow(model_.allocator(), scratch_stride_ * threads_);
   take_inputs(inputs, input_count);
   pin_weights(state);
   if (model_.options().debug.separate_buffers) [[unlikely]]
@@ -49,13 +50,13 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   } else {
     block<false>(program_.main);
   }
+  synchronise();
   finish_outputs();
   if (any_copied_) write_back_inputs();
+  synchronise();
 }
 
 void Run::derive(const Weights& weights, const InitSlice& slice) {
-  threads_ = model_.parallel().threads();
-  if (scratch_stride_ > 0) scratch_.grow(model_.allocator(), scratch_stride_ * threads_);
   std::shared_ptr<const BoundPlan> fixed = bind_fixed(program_);
   bound_ = fixed.get();
   layout_ = &fixed->layout;
@@ -71,6 +72,7 @@ void Run::derive(const Weights& weights, const InitSlice& slice) {
   } else {
     block<false>(slice.steps);
   }
+  synchronise();
   bound_ = nullptr;
 }
 
@@ -107,7 +109,7 @@ std::byte* Run::own_memory(size_t owner, const BufferLayout& layout) {
 // What an earlier run left in temps must not look as if this one had written it.
 void Run::forget_temps() {
   for (const Block& memory : own_memory_)
-    if (memory.data()) std::fill_n(memory.data(), memory.bytes(), std::byte{0xff});
+    if (memory.data() && host_) std::fill_n(memory.data(), memory.bytes(), std::byte{0xff});
 }
 
 void Run::set_group(int32_t owner, std::byte* memory) {
@@ -203,6 +205,7 @@ void Run::place_late(int32_t slot) {
   int64_t bytes = place_owners(program_, late_layout_, temps, alignment);
   Block& memory = late_memory_[static_cast<size_t>(slot)];
   const bool separate = model_.options().debug.separate_buffers;
+  synchronise();  // what is under way may use the memory that there was
   if (!temps.empty() && !separate) memory.grow(model_.allocator(), bytes, alignment);
   for (int32_t owner : temps) {
     const BufferLayout& layout = late_layout_.buffers[static_cast<size_t>(owner)];
@@ -222,13 +225,46 @@ DLTensor Run::view(int32_t buffer) {
   const format::Buffer& b = program_.buffer(buffer);
   DLTensor tensor{};
   tensor.data = pointer(buffer);
-  tensor.device = {kDLCPU, 0};
+  tensor.device = model_.device().id();
   tensor.ndim = static_cast<int32_t>(b.sizes.size());
-  tensor.dtype = dl_dtype(static_cast<DType>(b.dtype));
+  tensor.dtype = dl_dtype(b.dtype);
   // DLPack has no const; whoever gets the view does not write to these.
   tensor.shape = const_cast<int64_t*>(layout_->sizes(program_, buffer).data());
   tensor.strides = const_cast<int64_t*>(layout_->strides(program_, buffer).data());
   return tensor;
+}
+
+void Run::wait() {
+  if (!queue_->synchronise()) raise();
+}
+
+void* Run::host_pointer(int32_t buffer) {
+  if (host_) return pointer(buffer);
+  const auto [found, fresh] = host_copies_.try_emplace(buffer);
+  if (!fresh) return found->second.data();
+  synchronise();
+  const int64_t bytes = layout_->buffers[static_cast<size_t>(buffer)].span_bytes;
+  found->second = Block(system_allocator(), bytes);
+  if (bytes > 0) model_.device().copy_out(found->second.data(), pointer(buffer), bytes);
+  return found->second.data();
+}
+
+DLTensor Run::host_view(int32_t buffer) {
+  DLTensor tensor = view(buffer);
+  tensor.data = host_pointer(buffer);
+  if (!host_) tensor.device = {kDLCPU, 0};
+  return tensor;
+}
+
+void Run::keep_host_copies(const format::Step& step) {
+  if (host_) return;
+  for (const format::KernelArg& used : buffers_used(step)) {
+    const auto found = host_copies_.find(used.buffer);
+    if (found == host_copies_.end() || !writes(used.access)) continue;
+    model_.device().copy_in(pointer(used.buffer), found->second.data(),
+                            layout_->buffers[static_cast<size_t>(used.buffer)].span_bytes);
+  }
+  host_copies_.clear();
 }
 
 void Run::fail_step(const char* code, const PreparedStep& prepared, const std::string& message) const {

@@ -5,12 +5,14 @@
 // Invariant between calls: temps point into arena_ as bound_ says, constants as weights_ says. Inputs, outputs and what
 // shares their memory are set anew in each call.
 #pragma once
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
 
 #include "kiln/kiln.h"
 #include "runtime/bound_plan.h"
+#include "runtime/device.h"
 #include "runtime/memory.h"
 #include "runtime/observer.h"
 #include "runtime/weights.h"
@@ -61,7 +63,15 @@ class Run {
   bool buffer_known(int32_t buffer) const { return layout_->buffers[static_cast<size_t>(buffer)].known; }
   void define(int32_t slot, int64_t value, const PreparedStep& by);
   int64_t expr_value(format::ExprIndex e, const PreparedStep& step) const;
-  DLTensor view(int32_t buffer);  // shape and strides point into the layout
+  DLTensor view(int32_t buffer);  // on the device; shape and strides point into the layout
+  // What the host may look at: the buffer's memory, or a copy of it, made when it is first asked for. Copies that the
+  // step writes go back to the device with keep_host_copies; then, or when they are forgotten, they are gone.
+  void* host_pointer(int32_t buffer);
+  DLTensor host_view(int32_t buffer);
+  void keep_host_copies(const format::Step& step);
+  void forget_host_copies() {
+    if (!host_) host_copies_.clear();
+  }
   [[noreturn]] void fail_step(const char* code, const PreparedStep& step, const std::string& message) const;
 
  private:
@@ -98,13 +108,18 @@ class Run {
   uint64_t step_seed(const PreparedStep& prepared) const;
   template <bool observed>
   void control(const PreparedStep& prepared);
-  bool predicate(const PreparedStep& prepared) const;
+  bool predicate(const PreparedStep& prepared);
+  const void* scalar(int32_t buffer);
   void bind_symbol(const PreparedStep& prepared);
   void assert_that(const PreparedStep& prepared) const;
-  void copy_step(const PreparedStep& prepared);
   BoundStep late_step(const PreparedStep& prepared);
   void check_known(const PreparedStep& prepared) const;
-  [[noreturn]] void raise(const PreparedStep& prepared);
+  [[noreturn]] void raise();
+  void wait();
+  void synchronise() {
+    if (!host_) [[unlikely]]
+      wait();  // the CPU's launches are done when they return
+  }
   [[noreturn]] void fail_bound(const PreparedStep& prepared, const BoundStep& bound) const;
 
   // run_observed.cpp
@@ -141,6 +156,11 @@ class Run {
 
   Model& model_;
   const Program& program_;
+  const bool host_;  // the device's memory is the host's
+  const std::unique_ptr<Queue> queue_;
+  std::map<int32_t, Block> host_copies_;  // by buffer
+  std::byte scalar_[16];
+  bool fresh_scratch_ = false;
   std::vector<std::shared_ptr<const BoundPlan>> recent_;  // most recently used first
   const BoundPlan* bound_ = nullptr;
   Layout late_layout_;
@@ -153,13 +173,10 @@ class Run {
   std::vector<void*> pointers_;
   std::vector<void*> argv_;
   std::vector<int64_t> late_ints_;
-  Block arena_, scratch_;
+  Block arena_;
   std::vector<Block> own_memory_;   // by owner, where every buffer has an allocation of its own
   std::vector<Block> late_memory_;  // by symbol
-  int64_t scratch_stride_ = 0;
-  int threads_ = 1;
-  kiln_error_slot error_{};
-  uint64_t seed_ = 0;  // of the call; inside a loop mixed with its iteration
+  uint64_t seed_ = 0;               // of the call; inside a loop mixed with its iteration
   int64_t iteration_ = 0;
   StepObserver* hook_ = nullptr;
   // What a fault handler wants to know.

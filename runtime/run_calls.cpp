@@ -13,20 +13,9 @@
 namespace kiln::runtime {
 namespace {
 
+using format::ArgKind;
 using format::CallArg;
 using format::none;
-
-enum CallArgKind : uint8_t {
-  arg_none,
-  arg_buffer,
-  arg_buffers,
-  arg_expr,
-  arg_exprs,
-  arg_float,
-  arg_bool,
-  arg_string,
-  arg_dtype
-};
 
 class LibraryStep : public LibraryCall {
  public:
@@ -34,40 +23,40 @@ class LibraryStep : public LibraryCall {
 
   bool has(std::string_view name) const override {
     const CallArg* arg = find(name);
-    return arg && arg->kind != arg_none;
+    return arg && arg->kind != ArgKind::none;
   }
   TensorView tensor(std::string_view name) const override {
     const CallArg* arg = find(name);
-    if (!arg || arg->kind != arg_buffer) fail(str("argument ", name, " is no tensor"));
+    if (!arg || arg->kind != ArgKind::buffer) fail(str("argument ", name, " is no tensor"));
     return view(arg->items[0]);
   }
   std::vector<TensorView> tensors(std::string_view name) const override {
     const CallArg* arg = find(name);
-    if (!arg || arg->kind != arg_buffers) fail(str("argument ", name, " is no list of tensors"));
+    if (!arg || arg->kind != ArgKind::buffers) fail(str("argument ", name, " is no list of tensors"));
     std::vector<TensorView> views;
     for (int32_t b : arg->items) views.push_back(b == none ? TensorView{} : view(b));
     return views;
   }
   int64_t integer(std::string_view name, int64_t otherwise) const override {
     const CallArg* arg = find(name);
-    if (!arg || arg->kind == arg_none) return otherwise;
-    if (arg->kind == arg_dtype) return arg->items[0];
-    if (arg->kind == arg_float || arg->kind == arg_bool) return static_cast<int64_t>(arg->floating);
-    if (arg->kind != arg_expr) fail(str("argument ", name, " is no integer"));
+    if (!arg || arg->kind == ArgKind::none) return otherwise;
+    if (arg->kind == ArgKind::dtype) return arg->items[0];
+    if (arg->kind == ArgKind::floating || arg->kind == ArgKind::boolean) return static_cast<int64_t>(arg->floating);
+    if (arg->kind != ArgKind::expr) fail(str("argument ", name, " is no integer"));
     return run_.expr_value(arg->items[0], step_);
   }
   std::vector<int64_t> integers(std::string_view name) const override {
     const CallArg* arg = find(name);
     std::vector<int64_t> values;
-    if (arg && (arg->kind == arg_expr || arg->kind == arg_exprs))
+    if (arg && arg->is_integers())
       for (int32_t e : arg->items) values.push_back(run_.expr_value(e, step_));
     return values;
   }
   double floating(std::string_view name, double otherwise) const override {
     const CallArg* arg = find(name);
-    if (!arg || arg->kind == arg_none) return otherwise;
-    if (arg->kind == arg_float) return arg->floating;
-    if (arg->kind == arg_expr && run_.program().plan.exprs[static_cast<size_t>(arg->items[0])].is_float)
+    if (!arg || arg->kind == ArgKind::none) return otherwise;
+    if (arg->kind == ArgKind::floating) return arg->floating;
+    if (arg->kind == ArgKind::expr && run_.program().plan.exprs[static_cast<size_t>(arg->items[0])].is_float)
       return std::bit_cast<double>(run_.expr_value(arg->items[0], step_));
     return static_cast<double>(integer(name, 0));
   }
@@ -109,8 +98,8 @@ class LibraryStep : public LibraryCall {
   }
   TensorView view(int32_t b) const {
     if (!run_.buffer_known(b)) fail(str("the sizes of buffer ", run_.program().buffer(b).name, " are not known"));
-    return {static_cast<DType>(run_.program().buffer(b).dtype), run_.layout().sizes(run_.program(), b),
-            run_.layout().strides(run_.program(), b), static_cast<std::byte*>(run_.pointer(b))};
+    return {run_.program().buffer(b).dtype, run_.layout().sizes(run_.program(), b),
+            run_.layout().strides(run_.program(), b), static_cast<std::byte*>(run_.host_pointer(b))};
   }
 
   Run& run_;
@@ -127,11 +116,11 @@ class CustomCall : public kiln_op_call {
     views_.resize(step.step->call_args.size());
     for (size_t a = 0; a < views_.size(); ++a) {
       const CallArg& arg = step.step->call_args[a];
-      if (arg.kind != arg_buffer && arg.kind != arg_buffers) continue;
+      if (!arg.is_tensors()) continue;
       for (int32_t b : arg.items) {
         if (b != none && !run.buffer_known(b))
           run.fail_step("K0632", step, str("the sizes of argument ", arg.name, " are not known"));
-        views_[a].push_back(b == none ? DLTensor{} : run.view(b));
+        views_[a].push_back(b == none ? DLTensor{} : view(b));
       }
     }
   }
@@ -151,6 +140,8 @@ class CustomCall : public kiln_op_call {
   static CustomCall& self(const kiln_op_call* call) {
     return const_cast<CustomCall&>(static_cast<const CustomCall&>(*call));
   }
+  // On the device that the operator runs on.
+  DLTensor view(int32_t b) { return step_.step->device == DeviceType::cpu ? run_.host_view(b) : run_.view(b); }
   const CallArg* arg(int32_t index) {
     const auto& args = step_.step->call_args;
     if (index >= 0 && static_cast<size_t>(index) < args.size()) return &args[static_cast<size_t>(index)];
@@ -175,26 +166,25 @@ class CustomCall : public kiln_op_call {
   int64_t integer(int32_t index, int64_t element) {
     const CallArg* a = arg(index);
     if (!a) return 0;
-    if (a->kind == arg_dtype) return a->items[0];
-    if (a->kind == arg_float || a->kind == arg_bool) return static_cast<int64_t>(a->floating);
+    if (a->kind == ArgKind::dtype) return a->items[0];
+    if (a->kind == ArgKind::floating || a->kind == ArgKind::boolean) return static_cast<int64_t>(a->floating);
     bool in_range = element >= 0 && static_cast<size_t>(element) < a->items.size();
-    if ((a->kind == arg_expr || a->kind == arg_exprs) && in_range)
-      return run_.expr_value(a->items[static_cast<size_t>(element)], step_);
+    if (a->is_integers() && in_range) return run_.expr_value(a->items[static_cast<size_t>(element)], step_);
     return note(str("argument ", a->name, " has no integer ", element)), 0;
   }
 
   double floating(int32_t index) {
     const CallArg* a = arg(index);
     if (!a) return 0;
-    if (a->kind == arg_float) return a->floating;
+    if (a->kind == ArgKind::floating) return a->floating;
     int64_t bits = integer(index, 0);
-    bool is_float = a->kind == arg_expr && run_.program().plan.exprs[static_cast<size_t>(a->items[0])].is_float;
+    bool is_float = a->kind == ArgKind::expr && run_.program().plan.exprs[static_cast<size_t>(a->items[0])].is_float;
     return is_float ? std::bit_cast<double>(bits) : static_cast<double>(bits);
   }
 
   const DLTensor* tensor(int32_t index, int64_t element) {
     const CallArg* a = arg(index);
-    if (!a || a->kind == arg_none) return nullptr;
+    if (!a || a->kind == ArgKind::none) return nullptr;
     auto& views = views_[static_cast<size_t>(index)];
     if (element < 0 || static_cast<size_t>(element) >= views.size())
       return note(str("argument ", a->name, " has no tensor ", element)), nullptr;
@@ -219,7 +209,7 @@ class CustomCall : public kiln_op_call {
         return note(str("output ", index, ": dimension ", d, " is ", expected[d], " in the program, not ", sizes[d])),
                nullptr;
     out.given = true;
-    out.tensor = run_.view(b);
+    out.tensor = view(b);
     return &out.tensor;
   }
 
@@ -263,15 +253,16 @@ const kiln_op_functions& CustomCall::table() {
       [](const kiln_op_call* c, int32_t i) {
         return self(c).guarded([&] {
           const CallArg* a = self(c).arg(i);
-          return a ? int32_t{a->kind == arg_dtype ? uint8_t{KILN_ARG_INT} : a->kind} : int32_t{KILN_ARG_NONE};
+          if (!a) return int32_t{KILN_ARG_NONE};
+          return a->kind == ArgKind::dtype ? int32_t{KILN_ARG_INT} : static_cast<int32_t>(a->kind);
         });
       },
       [](const kiln_op_call* c, int32_t i) {
         return self(c).guarded([&] {
           const CallArg* a = self(c).arg(i);
-          return !a || a->kind == arg_none                        ? int64_t{0}
-                 : a->kind == arg_buffers || a->kind == arg_exprs ? static_cast<int64_t>(a->items.size())
-                                                                  : int64_t{1};
+          return !a || a->kind == ArgKind::none                             ? int64_t{0}
+                 : a->kind == ArgKind::buffers || a->kind == ArgKind::exprs ? static_cast<int64_t>(a->items.size())
+                                                                            : int64_t{1};
         });
       },
       [](const kiln_op_call* c, int32_t i, int64_t element) {
@@ -284,7 +275,7 @@ const kiln_op_functions& CustomCall::table() {
       [](const kiln_op_call* c, int32_t i) {
         return self(c).guarded([&] {
           const CallArg* a = self(c).arg(i);
-          return a && a->kind == arg_string ? a->string.c_str() : nullptr;
+          return a && a->kind == ArgKind::string ? a->string.c_str() : nullptr;
         });
       },
       [](const kiln_op_call* c) { return static_cast<int32_t>(self(c).outputs_.size()); },
@@ -302,6 +293,7 @@ void Run::library_step(const PreparedStep& prepared) {
   LibraryStep call(*this, prepared);
   if (prepared.library->sizes) prepared.library->sizes(call);
   prepared.library->run(call);
+  keep_host_copies(*prepared.step);
 }
 
 void Run::custom_step(const PreparedStep& prepared) {
@@ -315,6 +307,7 @@ void Run::custom_step(const PreparedStep& prepared) {
     fail_step("K0632", prepared, str("custom operator ", prepared.custom->name, " threw an exception"));
   }
   call.finish(rc);
+  keep_host_copies(*prepared.step);
 }
 
 }  // namespace kiln::runtime

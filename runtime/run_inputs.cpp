@@ -13,6 +13,7 @@
 
 namespace kiln::runtime {
 
+using format::ConstantKind;
 using format::InputWhat;
 using format::none;
 
@@ -57,14 +58,15 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
   if (value.kind != KILN_TENSOR || !value.as.tensor) refuse_kind(program_, index, "a tensor", value);
   const DLTensor& tensor = *value.as.tensor;
   const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
-  if (tensor.device.device_type != kDLCPU && !is_host(tensor.device.device_type)) [[unlikely]]
-    refuse_input_device(input_place(program_, index), device_text(kDLCPU), device_text(tensor.device.device_type));
-  DLDataType expected = dl_dtype(static_cast<DType>(buffer.dtype));
+  if ((!host_ || tensor.device.device_type != kDLCPU) && !model_.device().holds(tensor.device)) [[unlikely]]
+    refuse_input_device(input_place(program_, index), device_text(model_.device().id().device_type),
+                        device_text(tensor.device.device_type));
+  DLDataType expected = dl_dtype(buffer.dtype);
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0) [[unlikely]]
     refuse_input_dtype(input_place(program_, index), dtype_text(expected), dtype_text(tensor.dtype));
   if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size())) [[unlikely]]
     refuse_input_rank(input_place(program_, index), buffer.sizes.size(), tensor.ndim);
-  const char* fault = tensor_fault(tensor, dtype_bytes(static_cast<DType>(buffer.dtype)));
+  const char* fault = tensor_fault(tensor, dtype_bytes(buffer.dtype));
   if (fault) [[unlikely]]
     refuse_input(program_, "K0622", index, str("the tensor makes no sense: ", fault));
 }
@@ -211,11 +213,12 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   std::vector<int64_t> from = strides_of(tensor);
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
   state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
-  const int64_t item = dtype_bytes(static_cast<DType>(buffer.dtype));
-  strided_copy(state.copy.data(), strides, state.data, from, sizes, item);
+  const int64_t item = dtype_bytes(buffer.dtype);
+  queue_->copy(state.copy.data(), strides, state.data, from, sizes, item);
   state.copied = any_copied_ = true;
   // Compilers before this one asked for the strides of an expanded example.
-  if (overlaps_itself(sizes, strides) && !copy_kept(sizes, state.copy.data(), strides, state.data, from, item))
+  if (overlaps_itself(sizes, strides) &&
+      (!host_ || !copy_kept(sizes, state.copy.data(), strides, state.data, from, item)))
     refuse_input(program_, "K0684", index,
                  "the package was compiled for a layout in which several elements share memory, and those of this "
                  "tensor differ: compile the model again");
@@ -225,9 +228,9 @@ void Run::write_back_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const format::Input& input = program_.plan.inputs[i];
     if (input.what != InputWhat::tensor || !inputs_[i].copied || !input.mutated) continue;
-    strided_copy(inputs_[i].data, strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
+    queue_->copy(inputs_[i].data, strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
                  layout_->strides(program_, input.buffer), layout_->sizes(program_, input.buffer),
-                 dtype_bytes(static_cast<DType>(program_.buffer(input.buffer).dtype)));
+                 dtype_bytes(program_.buffer(input.buffer).dtype));
   }
 }
 

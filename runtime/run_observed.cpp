@@ -3,6 +3,7 @@
 #include <signal.h>
 
 #include <algorithm>
+#include <optional>
 
 #include "base/error.h"
 #include "runtime/element.h"
@@ -24,10 +25,8 @@ const char* kind_name(StepKind kind) {
       return "kernel";
     case StepKind::library:
       return "library";
-    case StepKind::custom:
-      return "custom";
     default:
-      return "copy";
+      return "custom";
   }
 }
 
@@ -123,17 +122,20 @@ class Run::ObservedStep : public RunningStep {
   std::string_view text() const override { return text_; }
 
   const kiln_step& view() {
-    args_.clear(), names_.clear(), values_.clear();
+    args_.clear(), buffers_.clear(), hosts_.clear(), names_.clear(), values_.clear();
+    run_.forget_host_copies();
     for (const format::KernelArg& used : buffers_used(*prepared_.step)) {
       // Sizes that the step itself will find are not there yet.
       if (!run_.buffer_known(used.buffer)) continue;
       const format::Buffer& buffer = run_.program_.buffer(used.buffer);
       kiln_step_arg arg{};
-      arg.name = buffer.name.c_str(), arg.tensor = run_.view(used.buffer), arg.access = used.access;
+      arg.name = buffer.name.c_str(), arg.tensor = run_.view(used.buffer),
+      arg.access = static_cast<int32_t>(used.access);
       arg.is_output = buffer.role == format::BufferRole::output, arg.role = static_cast<int32_t>(buffer.role);
       arg.producer = run_.writer_name(used.buffer);
-      args_.push_back(arg);
+      args_.push_back(arg), buffers_.push_back(used.buffer);
     }
+    hosts_.resize(args_.size());
     const auto& symbols = run_.program_.plan.symbols;
     for (size_t s = 0; s < symbols.size(); ++s) {
       if (run_.program_.has_late ? !run_.defined_[s] : run_.program_.symbol_late[s] != 0) continue;
@@ -151,27 +153,30 @@ class Run::ObservedStep : public RunningStep {
     step_.run = run_.run_number_, step_.seed = run_.step_seed(prepared_);
     step_.iterations = iterations_.data(), step_.loop_depth = iterations_.size();
     step_.symbol_names = names_.data(), step_.symbol_values = values_.data(), step_.symbol_count = names_.size();
+    step_.host_context = this;
+    step_.host = [](void* self, size_t arg) { return static_cast<ObservedStep*>(self)->host(arg); };
     return step_;
   }
 
   // Arguments that the step changes, as they were: a bundle has to begin where the step began.
   void keep_arguments() {
     view();
-    for (const kiln_step_arg& arg : args_) {
-      if (arg.access != 3) continue;
-      const auto* begin = static_cast<const std::byte*>(arg.tensor.data);
-      int64_t bytes = tensor_span(arg.tensor);
-      kept_[arg.name] = std::vector<std::byte>(begin, begin + bytes);
+    for (size_t i = 0; i < args_.size(); ++i) {
+      if (args_[i].access != 3) continue;
+      const auto* begin = static_cast<const std::byte*>(run_.host_pointer(buffers_[i]));
+      kept_[args_[i].name] = std::vector<std::byte>(begin, begin + tensor_span(args_[i].tensor));
     }
+    run_.forget_host_copies();
   }
 
   void write_bundle(const std::string& message) {
     const FaultWriter* faults = run_.model_.watch().faults();
     if (!faults) return;
     view();
-    for (kiln_step_arg& arg : args_)
-      if (auto kept = kept_.find(arg.name); kept != kept_.end()) arg.tensor.data = kept->second.data();
     try {
+      for (size_t i = 0; i < args_.size(); ++i)
+        if (auto kept = kept_.find(args_[i].name); kept != kept_.end() && host(i))
+          hosts_[i]->data = kept->second.data();
       run_.model_.log().write(KILN_LOG_ERROR, str("fault bundle written to ", faults->write(step_, message)));
     } catch (const Error& error) {
       run_.model_.log().write(KILN_LOG_ERROR, str("no fault bundle: ", error.message()));
@@ -185,12 +190,25 @@ class Run::ObservedStep : public RunningStep {
     self.write_bundle(str(signal_name(signal), " inside ", text_, where.empty() ? "" : "\n", where));
   }
 
+  // What an observer asks for; nullptr: it cannot be had.
+  const DLTensor* host(size_t arg) noexcept {
+    if (arg >= args_.size()) return nullptr;
+    try {
+      if (!hosts_[arg]) hosts_[arg] = run_.host_view(buffers_[arg]);
+      return &*hosts_[arg];
+    } catch (const std::exception&) {
+      return nullptr;
+    }
+  }
+
  private:
   Run& run_;
   const PreparedStep& prepared_;
   const BoundStep& bound_;
   std::vector<int64_t> iterations_;
   std::vector<kiln_step_arg> args_;
+  std::vector<int32_t> buffers_;                // of args_
+  std::vector<std::optional<DLTensor>> hosts_;  // of args_, where somebody has asked
   std::vector<const char*> names_;
   std::vector<int64_t> values_;
   std::map<std::string_view, std::vector<std::byte>> kept_;
@@ -220,20 +238,21 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
     // Copies of the arguments as they are now: the loops come first, because they say more of what they find.
     const kiln_kernel checked = watch.checked_code(prepared);
     std::optional<GuardedArguments> copies;
-    if (checked) copies.emplace(*this, prepared, GuardRegion::Flush::end);
+    if (checked && host_) copies.emplace(*this, prepared, GuardRegion::Flush::end);
     const bool replaced = wanted && notify(KILN_BEFORE_STEP, prepared, observed);
     {
       StepMark mark(watch.any() ? &observed : nullptr);
       running_ = watch.any() ? &observed : nullptr;
-      if (checked) launch_checked_code(prepared, bound, *copies, checked);
-      if (!replaced && model_.options().debug.separate_buffers)
+      if (copies) launch_checked_code(prepared, bound, *copies, checked);
+      if (!replaced && model_.options().debug.separate_buffers && host_)
         launch_guarded(prepared, bound);
       else if (!replaced)
         launch(prepared, bound);
+      synchronise();
     }
     running_ = nullptr;
     for (const format::KernelArg& used : buffers_used(*prepared.step))
-      if (used.access & 2)
+      if (writes(used.access))
         writers_[static_cast<size_t>(program_.owner[static_cast<size_t>(used.buffer)])] = prepared.index;
     if (wanted) notify(KILN_AFTER_STEP, prepared, observed);
   } catch (const Error& error) {
@@ -254,6 +273,8 @@ bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, ObservedStep
   };
   for (const auto& observer : model_.watch().observers()) ask(*observer);
   if (hook_) ask(*hook_);
+  if (replaced) keep_host_copies(*prepared.step);
+  forget_host_copies();
   return replaced;
 }
 

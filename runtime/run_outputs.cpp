@@ -68,7 +68,7 @@ void Run::check_output_itself(size_t index, const DLTensor& tensor) const {
   if (tensor.ndim != static_cast<int64_t>(buffer.sizes.size()))
     refuse_output(program_, index,
                   str("unmatched number of dimensions, expected: ", buffer.sizes.size(), ", but got: ", tensor.ndim));
-  if (const char* fault = tensor_fault(tensor, dtype_bytes(static_cast<DType>(buffer.dtype))))
+  if (const char* fault = tensor_fault(tensor, dtype_bytes(buffer.dtype)))
     refuse_output(program_, index, str("the tensor makes no sense: ", fault));
   const Dims sizes(tensor.shape, buffer.sizes.size());
   if (tensor.strides && !is_row_major(sizes, {tensor.strides, sizes.size()}) &&
@@ -78,11 +78,12 @@ void Run::check_output_itself(size_t index, const DLTensor& tensor) const {
 
 void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   int32_t b = program_.plan.outputs[index].buffer;
-  DLDataType expected = dl_dtype(static_cast<DType>(program_.buffer(b).dtype));
+  DLDataType expected = dl_dtype(program_.buffer(b).dtype);
   Dims sizes = layout_->sizes(program_, b);
-  if (!is_host(tensor.device.device_type))
+  if (!model_.device().holds(tensor.device))
     refuse_output(program_, index,
-                  str("unmatched device type, expected: 0(cpu), but got: ", device_text(tensor.device.device_type)));
+                  str("unmatched device type, expected: ", device_text(model_.device().id().device_type),
+                      ", but got: ", device_text(tensor.device.device_type)));
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
     refuse_output(program_, index,
                   str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
@@ -128,8 +129,7 @@ void Run::set_output(size_t index) {
 void Run::check_overlaps() const {
   const format::Plan& plan = program_.plan;
   auto input_range = [&](size_t i) {
-    return range_of(*inputs_[i].tensor, inputs_[i].data,
-                    static_cast<DType>(program_.buffer(plan.inputs[i].buffer).dtype));
+    return range_of(*inputs_[i].tensor, inputs_[i].data, program_.buffer(plan.inputs[i].buffer).dtype);
   };
   for (size_t i = 0; i < plan.inputs.size(); ++i) {
     if (plan.inputs[i].what != format::InputWhat::tensor) continue;
@@ -141,7 +141,7 @@ void Run::check_overlaps() const {
     }
     for (size_t o = 0; o < outputs_.size(); ++o) {
       if (!outputs_[o].caller || plan.outputs[o].what != OutputWhat::tensor) continue;
-      auto dtype = static_cast<DType>(program_.buffer(plan.outputs[o].buffer).dtype);
+      auto dtype = program_.buffer(plan.outputs[o].buffer).dtype;
       if (here.meets(range_of(*outputs_[o].caller, outputs_[o].caller_data, dtype)))
         refuse_output(program_, o, str("it shares memory with input '", plan.inputs[i].name, "'"));
     }
@@ -150,10 +150,10 @@ void Run::check_overlaps() const {
     for (size_t b = a + 1; b < outputs_.size(); ++b) {
       if (!outputs_[a].caller || !outputs_[b].caller) continue;
       if (plan.outputs[a].what != OutputWhat::tensor || plan.outputs[b].what != OutputWhat::tensor) continue;
-      Range first = range_of(*outputs_[a].caller, outputs_[a].caller_data,
-                             static_cast<DType>(program_.buffer(plan.outputs[a].buffer).dtype));
-      Range second = range_of(*outputs_[b].caller, outputs_[b].caller_data,
-                              static_cast<DType>(program_.buffer(plan.outputs[b].buffer).dtype));
+      Range first =
+          range_of(*outputs_[a].caller, outputs_[a].caller_data, program_.buffer(plan.outputs[a].buffer).dtype);
+      Range second =
+          range_of(*outputs_[b].caller, outputs_[b].caller_data, program_.buffer(plan.outputs[b].buffer).dtype);
       if (first.meets(second)) refuse_output(program_, b, str("it shares memory with output ", a));
     }
   }
@@ -165,19 +165,19 @@ void Run::copy_output(size_t index) {
   int32_t b = program_.plan.outputs[index].buffer;
   if (!buffer_known(b)) fail_user("K0635", str("the sizes of output ", index, " are not known"));
   Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
-  int64_t item = dtype_bytes(static_cast<DType>(program_.buffer(b).dtype));
+  int64_t item = dtype_bytes(program_.buffer(b).dtype);
   if (state.caller) {
     check_output_tensor(index, *state.caller);
-    return strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), strides, sizes, item);
+    return queue_->copy(state.caller_data, strides_of(*state.caller), pointer(b), strides, sizes, item);
   }
   state.owned = std::make_unique<OwnedTensor>();
   state.owned->memory = Block(model_.allocator(), layout_->buffers[static_cast<size_t>(b)].span_bytes);
   // Overlapping strides (an expanded input) cannot be written: such an output is made whole, with its own strides kept.
   if (overlaps_itself(sizes, strides)) {
-    std::copy_n(static_cast<const std::byte*>(pointer(b)), layout_->buffers[static_cast<size_t>(b)].span_bytes,
-                state.owned->memory.data());
+    const int64_t one = 1, bytes = layout_->buffers[static_cast<size_t>(b)].span_bytes;
+    queue_->copy(state.owned->memory.data(), {&one, 1}, pointer(b), {&one, 1}, {&bytes, 1}, 1);
   } else {
-    strided_copy(state.owned->memory.data(), strides, pointer(b), strides, sizes, item);
+    queue_->copy(state.owned->memory.data(), strides, pointer(b), strides, sizes, item);
   }
 }
 
@@ -190,9 +190,9 @@ void Run::hand_over(size_t index) {
   owned->dims.insert(owned->dims.end(), strides.begin(), strides.end());
   DLTensor& tensor = owned->managed.dl_tensor;
   tensor.data = owned->memory.data() + (state.primary ? layout_->buffers[static_cast<size_t>(b)].offset_bytes : 0);
-  tensor.device = {kDLCPU, 0};
+  tensor.device = model_.device().id();
   tensor.ndim = static_cast<int32_t>(sizes.size());
-  tensor.dtype = dl_dtype(static_cast<DType>(program_.buffer(b).dtype));
+  tensor.dtype = dl_dtype(program_.buffer(b).dtype);
   tensor.shape = owned->dims.data();
   tensor.strides = owned->dims.data() + sizes.size();
   owned->managed.version = {DLPACK_MAJOR_VERSION, DLPACK_MINOR_VERSION};
@@ -217,8 +217,8 @@ void Run::finish_outputs() {
         fail_user("K0635", str("output ", i, " ('", plan.outputs[i].shown_name(),
                                "') was not computed: its sizes are not known"));
       } else if (state.copy) {
-        strided_copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
-                     layout_->sizes(program_, b), dtype_bytes(static_cast<DType>(program_.buffer(b).dtype)));
+        queue_->copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
+                     layout_->sizes(program_, b), dtype_bytes(program_.buffer(b).dtype));
       }
     } else if (plan.outputs[i].expr != format::none) {
       static const PreparedStep caller;

@@ -1,6 +1,5 @@
 // The walk over the steps of a call.
 #include <algorithm>
-#include <atomic>
 #include <bit>
 #include <utility>
 
@@ -24,33 +23,6 @@ uint64_t mixed_seed(uint64_t seed, int32_t number, int64_t iteration) {
   uint64_t z = seed ^ (static_cast<uint64_t>(static_cast<uint32_t>(number)) << 32 | static_cast<uint32_t>(iteration));
   z = (z ^ (z >> 32)) * 0xd6e8feb86659fd93u;
   return z ^ (z >> 32);
-}
-
-struct Launch {
-  kiln_kernel kernel;
-  kiln_kernel_context context;
-  void* const* buffers;
-  const int64_t* ints;
-  std::byte* scratch;
-  int64_t scratch_stride;
-  const RunningStep* running;  // what a fault handler names; nullptr: nobody watches
-  std::atomic<bool> failed{false};
-};
-
-void launch_piece(void* data, int slot, int64_t begin, int64_t end) {
-  auto* launch = static_cast<Launch*>(data);
-  if (launch->failed.load(std::memory_order_relaxed)) return;
-  kiln_kernel_context context = launch->context;
-  context.thread = static_cast<uint32_t>(slot);
-  context.scratch = launch->scratch + slot * launch->scratch_stride;
-  if (hooks_built && launch->running) [[unlikely]] {
-    StepMark mark(launch->running);
-    if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
-      launch->failed.store(true, std::memory_order_relaxed);
-    return;
-  }
-  if (launch->kernel(&context, launch->buffers, launch->ints, begin, end) != 0)
-    launch->failed.store(true, std::memory_order_relaxed);
 }
 
 }  // namespace
@@ -94,8 +66,7 @@ void Run::launch(const PreparedStep& prepared, const BoundStep& bound) {
   if (prepared.kernel) [[likely]]
     return launch_kernel(prepared, bound);
   if (prepared.library) return library_step(prepared);
-  if (prepared.custom) return custom_step(prepared);
-  copy_step(prepared);
+  custom_step(prepared);
 }
 
 void Run::launch_kernel(const PreparedStep& prepared, const BoundStep& bound) {
@@ -105,18 +76,20 @@ void Run::launch_kernel(const PreparedStep& prepared, const BoundStep& bound) {
   for (size_t i = 0; i < n; ++i) argv_[i] = pointers_[static_cast<size_t>(args[i])];
   if (layout_ == &late_layout_) [[unlikely]]
     check_known(prepared);
-  kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0,       scratch_.data(),
-                              prepared.scratch_bytes,  &error_, step_seed(prepared)};
-  bool failed;
-  if (bound.items <= bound.grain || threads_ == 1) {
-    failed = prepared.kernel(&context, argv_.data(), bound.ints, 0, bound.items) != 0;
-  } else {
-    Launch launch{prepared.kernel, context, argv_.data(), bound.ints, scratch_.data(), scratch_stride_, running_};
-    model_.parallel().run(bound.items, bound.grain, threads_, launch_piece, &launch);
-    failed = launch.failed.load(std::memory_order_relaxed);
-  }
-  if (failed) [[unlikely]]
-    raise(prepared);
+  const Launch launch{prepared.kernel,
+                      argv_.data(),
+                      bound.ints,
+                      n,
+                      prepared.step->ints.size(),
+                      bound.items,
+                      bound.grain,
+                      bound.scratch,
+                      step_seed(prepared),
+                      prepared.index,
+                      fresh_scratch_,
+                      running_};
+  if (!queue_->launch(launch)) [[unlikely]]
+    raise();
 }
 
 void Run::check_known(const PreparedStep& prepared) const {
@@ -130,8 +103,10 @@ void Run::check_known(const PreparedStep& prepared) const {
   }
 }
 
-void Run::raise(const PreparedStep& prepared) {
-  kiln_error_slot slot = std::exchange(error_, {});
+void Run::raise() {
+  const Failure failure = queue_->take_failure();
+  const PreparedStep& prepared = program_.steps[static_cast<size_t>(failure.step)];
+  const kiln_error_slot& slot = failure.slot;
   const auto& sites = prepared.step->sites;
   if (slot.site < 0 || static_cast<size_t>(slot.site) >= sites.size() || !slot.raised)
     fail_step("K0630", prepared, "a kernel failed without saying why");
@@ -160,6 +135,8 @@ BoundStep Run::late_step(const PreparedStep& prepared) {
   now.ints = late_ints_.data();
   if (step.items != none) now.items = expr_value(step.items, prepared);
   if (step.grain != none) now.grain = std::max<int64_t>(expr_value(step.grain, prepared), 1);
+  if (step.scratch != none) now.scratch = expr_value(step.scratch, prepared);
+  if (now.scratch < 0) fail_step("K0635", prepared, str("it wants ", now.scratch, " bytes of scratch"));
   return now;
 }
 
@@ -192,12 +169,20 @@ void Run::control(const PreparedStep& prepared) {
   if constexpr (observed) iterations_.pop_back();
 }
 
-bool Run::predicate(const PreparedStep& prepared) const {
+// One element, where the host can read it.
+const void* Run::scalar(int32_t buffer) {
+  if (host_) return pointer(buffer);
+  synchronise();
+  model_.device().copy_out(scalar_, pointer(buffer), dtype_bytes(program_.buffer(buffer).dtype));
+  return scalar_;
+}
+
+bool Run::predicate(const PreparedStep& prepared) {
   if (prepared.step->condition != none) return expr_value(prepared.step->condition, prepared) != 0;
   int32_t b = prepared.args[0];
   if (!buffer_known(b) || element_count(layout_->sizes(program_, b)) != 1)
     fail_step("K0635", prepared, str("the predicate ", program_.buffer(b).name, " is not one element"));
-  return element_is_nonzero(static_cast<DType>(program_.buffer(b).dtype), pointer(b));
+  return element_is_nonzero(program_.buffer(b).dtype, scalar(b));
 }
 
 void Run::bind_symbol(const PreparedStep& prepared) {
@@ -208,9 +193,9 @@ void Run::bind_symbol(const PreparedStep& prepared) {
               str("the tensor ", program_.buffer(b).name, " that gives ",
                   program_.plan.symbols[static_cast<size_t>(slot)].name, " is not one element"));
   // Of a floating tensor the symbol is a float, and its slot holds the bits of the double.
-  auto dtype = static_cast<DType>(program_.buffer(b).dtype);
-  if (is_float(dtype)) return define(slot, std::bit_cast<int64_t>(element_value(dtype, pointer(b))), prepared);
-  if (!element_integer(dtype, pointer(b), value))
+  auto dtype = program_.buffer(b).dtype;
+  if (is_float(dtype)) return define(slot, std::bit_cast<int64_t>(element_value(dtype, scalar(b))), prepared);
+  if (!element_integer(dtype, scalar(b), value))
     fail_step("K0634", prepared,
               str("the value of ", program_.plan.symbols[static_cast<size_t>(slot)].name, " is no 64-bit integer"));
   define(slot, value, prepared);
@@ -223,20 +208,6 @@ void Run::assert_that(const PreparedStep& prepared) const {
   std::string text = step.message.empty() ? "an assertion of the program does not hold" : step.message;
   const std::string& condition = program_.plan.exprs[static_cast<size_t>(step.condition)].text;
   fail_step("K0631", prepared, str(text, ": ", condition, values.empty() ? "" : " with ", values));
-}
-
-void Run::copy_step(const PreparedStep& prepared) {
-  int32_t from = prepared.args[0], to = prepared.args[1];
-  check_known(prepared);
-  Dims sizes = layout_->sizes(program_, from), to_sizes = layout_->sizes(program_, to);
-  if (program_.buffer(from).dtype != program_.buffer(to).dtype ||
-      !std::equal(sizes.begin(), sizes.end(), to_sizes.begin(), to_sizes.end()))
-    fail_step("K0635", prepared, "a copy between tensors of different dtype or sizes");
-  if (pointer(from) == pointer(to) &&
-      same_layout(sizes, layout_->strides(program_, from), layout_->strides(program_, to)))
-    return;
-  strided_copy(pointer(to), layout_->strides(program_, to), pointer(from), layout_->strides(program_, from), sizes,
-               dtype_bytes(static_cast<DType>(program_.buffer(from).dtype)));
 }
 
 }  // namespace kiln::runtime

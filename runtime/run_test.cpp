@@ -33,8 +33,10 @@ TestPlan add_plan() {
   int32_t x = t.input("x", DType::f32, {rows, cols}), y = t.input("y", DType::f32, {rows, cols});
   int32_t sum = t.temp("sum", DType::f32, {rows, cols}), out = t.output("out", DType::f32, {rows, cols});
   int32_t items = t.product({rows, cols});
-  t.plan.steps.push_back(t.kernel("cpp_fused_add_0", k_add, {{x, 1}, {y, 1}, {sum, 2}}, items));
-  t.plan.steps.push_back(t.kernel("cpp_fused_mul_1", k_scale, {{sum, 1}, {out, 2}}, items, {t.number(3)}));
+  t.plan.steps.push_back(
+      t.kernel("cpp_fused_add_0", k_add, {{x, Access::read}, {y, Access::read}, {sum, Access::write}}, items));
+  t.plan.steps.push_back(
+      t.kernel("cpp_fused_mul_1", k_scale, {{sum, Access::read}, {out, Access::write}}, items, {t.number(3)}));
   return t;
 }
 
@@ -174,7 +176,7 @@ TEST(Run, SolvesSymbolsFromAffineSizes) {
                          {TestPlan::Code::add, 0}},
                         "2*s0 + 1");
   int32_t x = t.input("x", DType::f32, {size}), out = t.output("out", DType::f32, {size});
-  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, 1}, {out, 2}}, size, {t.symbol_expr(s0)}));
+  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, Access::read}, {out, Access::write}}, size, {t.symbol_expr(s0)}));
   Call call(t);
   TestTensor<float> odd(DType::f32, {5}, ramp(5)), even(DType::f32, {4}, ramp(4));
   kiln_value in = odd.value(), result{};
@@ -187,7 +189,7 @@ TEST(Run, SolvesSymbolsFromAffineSizes) {
 TEST(Run, WritesMutatedInputsBackThroughTheirStrides) {
   TestPlan t;
   int32_t x = t.input("x", DType::f32, {t.number(2), t.number(3)}, true);
-  t.plan.steps.push_back(t.kernel("inc", k_increment, {{x, 3}}, t.number(6)));
+  t.plan.steps.push_back(t.kernel("inc", k_increment, {{x, Access::update}}, t.number(6)));
   Call call(t);
   TestTensor<float> strided(DType::f32, {2, 3}, ramp(6), {1, 2}), expanded(DType::f32, {2, 3}, {1, 1, 1}, {0, 1});
   kiln_value in = strided.value();
@@ -232,7 +234,8 @@ TEST(Run, NumbersThatDecideNoSizesDoNotBindAgain) {
   factor.symbol = t.symbol("s1", format::SymbolSource::input_value, 1, -1, 0, 50);
   t.plan.inputs.push_back(factor);
   int32_t out = t.output("out", DType::f32, {t.number(4)});
-  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, 1}, {out, 2}}, t.number(4), {t.symbol_expr(factor.symbol)}));
+  t.plan.steps.push_back(
+      t.kernel("k", k_scale, {{x, Access::read}, {out, Access::write}}, t.number(4), {t.symbol_expr(factor.symbol)}));
   Call call(t);
   TestTensor<float> tensor(DType::f32, {4}, ramp(4));
   for (int64_t f : {3, 5, 7}) {
@@ -285,10 +288,12 @@ TEST(Run, TempsWhoseLivesDoNotMeetShareMemory) {
   int32_t last = x;
   for (int i = 0; i < 6; ++i) {
     int32_t next = t.temp(str("t", i), DType::f32, {n});
-    t.plan.steps.push_back(t.kernel(str("k", i), k_scale, {{last, 1}, {next, 2}}, items, {t.number(1)}));
+    t.plan.steps.push_back(
+        t.kernel(str("k", i), k_scale, {{last, Access::read}, {next, Access::write}}, items, {t.number(1)}));
     last = next;
   }
-  t.plan.steps.push_back(t.kernel("k_out", k_scale, {{last, 1}, {out, 2}}, items, {t.number(2)}));
+  t.plan.steps.push_back(
+      t.kernel("k_out", k_scale, {{last, Access::read}, {out, Access::write}}, items, {t.number(2)}));
   Call call(t);
   EXPECT_LE(bind_plan(call.model->program(), {}, true)->arena_bytes, 2 * 4032);
   TestTensor<float> tensor(DType::f32, {1000}, ramp(1000));
@@ -304,8 +309,8 @@ TEST(Run, InPlaceBuffersLiveInTheOutput) {
   int32_t x = t.input("x", DType::f32, {n}), sum = t.temp("sum", DType::f32, {n}),
           out = t.output("out", DType::f32, {n});
   t.plan.buffers[static_cast<size_t>(out)].same_memory_as = sum;
-  t.plan.steps.push_back(t.kernel("add", k_add, {{x, 1}, {x, 1}, {sum, 2}}, n));
-  t.plan.steps.push_back(t.kernel("inc", k_increment, {{out, 3}}, n));
+  t.plan.steps.push_back(t.kernel("add", k_add, {{x, Access::read}, {x, Access::read}, {sum, Access::write}}, n));
+  t.plan.steps.push_back(t.kernel("inc", k_increment, {{out, Access::update}}, n));
   Call call(t);
   TestTensor<float> tensor(DType::f32, {4}, ramp(4)), mine(DType::f32, {4}, std::vector<float>(4));
   kiln_value in = tensor.value(), result = mine.value();
@@ -318,7 +323,7 @@ TEST(Run, KernelErrorsSayWhatWhereAndWhichLine) {
   int32_t x = t.input("x", DType::f32, {t.number(4)});
   t.plan.sites.push_back({"index out of range in aten.embedding", "aten.embedding.default", "embedding_2",
                           "model.py:42 in forward:  y = self.emb(x)"});
-  t.plan.steps.push_back(t.kernel("cpp_fused_embedding_0", k_raise, {{x, 1}}, t.number(1)));
+  t.plan.steps.push_back(t.kernel("cpp_fused_embedding_0", k_raise, {{x, Access::read}}, t.number(1)));
   t.plan.steps[0].sites = {0};
   Call call(t);
   TestTensor<float> tensor(DType::f32, {4}, ramp(4));
@@ -334,7 +339,7 @@ TEST(Run, EmptyTensorsNeedNoData) {
   TestPlan t;
   int32_t s0 = t.symbol("s0", format::SymbolSource::input_size, 0, 0);
   int32_t n = t.symbol_expr(s0), x = t.input("x", DType::f32, {n}), out = t.output("out", DType::f32, {n});
-  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, 1}, {out, 2}}, n, {t.number(2)}));
+  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, Access::read}, {out, Access::write}}, n, {t.number(2)}));
   Call call(t);
   TestTensor<float> empty(DType::f32, {0}, {});
   empty.tensor.data = nullptr;
@@ -350,7 +355,7 @@ TEST(Run, AnExpressionThatFailsIsAnErrorOnlyWhereItIsUsed) {
   int32_t n = t.symbol_expr(s0), x = t.input("x", DType::f32, {n}), out = t.output("out", DType::f32, {n});
   int32_t divides =
       t.expr({{TestPlan::Code::constant, 6}, {TestPlan::Code::symbol, s0}, {TestPlan::Code::floordiv, 0}}, "6 // s0");
-  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, 1}, {out, 2}}, n, {divides}));
+  t.plan.steps.push_back(t.kernel("k", k_scale, {{x, Access::read}, {out, Access::write}}, n, {divides}));
   Call call(t);
   TestTensor<float> three(DType::f32, {3}, ramp(3)), empty(DType::f32, {0}, {});
   EXPECT_EQ(refuse(call, {three.value()}), "");

@@ -62,7 +62,7 @@ class RunTrace : public StepObserver {
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
       if ((arg.access & 2) == 0) continue;
-      const TensorStatistics s = tensor_statistics(arg.tensor, 0);
+      const TensorStatistics s = tensor_statistics(host_tensor(step, arg), 0);
       Json one = Json::object();
       one.set("kernel", step.name);
       one.set("when", "after");

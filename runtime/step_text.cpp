@@ -1,5 +1,6 @@
 #include "runtime/step_text.h"
 
+#include "base/error.h"
 #include "base/text.h"
 #include "runtime/element.h"
 #include "runtime/strided_copy.h"
@@ -63,6 +64,14 @@ bool not_yet_written(const kiln_step_arg& arg) {
   const bool from_outside =
       arg.role == KILN_ROLE_INPUT || arg.role == KILN_ROLE_CONSTANT || arg.role == KILN_ROLE_DERIVED;
   return arg.access == 2 || (arg.access == 3 && !*arg.producer && !from_outside);
+}
+
+const DLTensor& host_tensor(const kiln_step& step, const kiln_step_arg& arg) {
+  if (!step.host) return arg.tensor;
+  const DLTensor* tensor = step.host(step.host_context, static_cast<size_t>(&arg - step.args));
+  if (!tensor)
+    fail_user("K0528", str("the values of ", arg.name, " cannot be copied from ", device_name(arg.tensor.device)));
+  return *tensor;
 }
 
 std::string source_of(const kiln_step_arg& arg) {

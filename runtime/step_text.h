@@ -19,6 +19,8 @@ std::string origins_text(const kiln_step& step, std::string_view value = "");
 const kiln_origin* origin_of(const kiln_step& step, std::string_view value);
 // Memory that the kernel fills itself, seen before its launch: it holds what somebody left there.
 bool not_yet_written(const kiln_step_arg& arg);
+// An argument's values, where the host can read them. Throws K0528.
+const DLTensor& host_tensor(const kiln_step& step, const kiln_step_arg& arg);
 std::string source_of(const kiln_step_arg& arg);  // "from cpp_linear_0", "input", "constant", …
 std::string dims_text(const int64_t* dims, int32_t count);
 std::string tensor_text(const DLTensor& tensor);  // "float32 [8, 16] strides [16, 1] cpu"

@@ -97,12 +97,16 @@ struct MlpPackage {
     int32_t w2 = weight("l2.weight", {one, sixteen}, 16), b2 = weight("l2.bias", {one}, 1);
     int32_t h = t.temp("h", DType::f32, {n, sixteen}), r = t.temp("r", DType::f32, {n, sixteen}),
             y = t.temp("y", DType::f32, {n, one});
-    t.plan.steps = {t.kernel("cpp_linear_0", nullptr, {{x, 1}, {w1, 1}, {b1, 1}, {h, 2}}, n, {ten, sixteen}, 64),
-                    t.kernel("cpp_fused_relu_1", nullptr, {{h, 1}, {r, 2}}, n, {sixteen}, 64),
-                    t.kernel("cpp_linear_2", nullptr, {{r, 1}, {w2, 1}, {b2, 1}, {y, 2}}, n, {sixteen, one}, 64),
-                    t.kernel("cpp_fused_square_3", nullptr, {{y, 1}, {out, 2}}, n, {one}, 64)};
+    t.plan.steps = {t.kernel("cpp_linear_0", nullptr,
+                             {{x, Access::read}, {w1, Access::read}, {b1, Access::read}, {h, Access::write}}, n,
+                             {ten, sixteen}, 64),
+                    t.kernel("cpp_fused_relu_1", nullptr, {{h, Access::read}, {r, Access::write}}, n, {sixteen}, 64),
+                    t.kernel("cpp_linear_2", nullptr,
+                             {{r, Access::read}, {w2, Access::read}, {b2, Access::read}, {y, Access::write}}, n,
+                             {sixteen, one}, 64),
+                    t.kernel("cpp_fused_square_3", nullptr, {{y, Access::read}, {out, Access::write}}, n, {one}, 64)};
     plan = std::move(t.plan);
-    plan.kernels = {{"k_linear", 0}, {"k_relu", 0}, {"k_square", 0}};
+    plan.kernels = {{"k_linear"}, {"k_relu"}, {"k_square"}};
     const int32_t used[] = {0, 1, 0, 2};
     for (size_t i = 0; i < 4; ++i) plan.steps[i].kernel = used[i];
     plan.build_id = "b1";

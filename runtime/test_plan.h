@@ -27,6 +27,7 @@ struct TestPlan {
   std::vector<ConstantData> constants;
   CustomOps custom;
   ModelOptions options;
+  std::shared_ptr<const Device> device = cpu_device();
   int next_number = 0;
 
   TestPlan() { plan.model_name = "test", plan.kernel_abi = KILN_KERNEL_ABI_VERSION, options.threads = 1; }
@@ -62,8 +63,7 @@ struct TestPlan {
   int32_t buffer(std::string name, DType dtype, format::BufferRole role, std::vector<int32_t> sizes,
                  int32_t position = -1) {
     format::Buffer b;
-    b.name = std::move(name), b.dtype = static_cast<uint8_t>(dtype), b.role = role, b.position = position,
-    b.sizes = sizes;
+    b.name = std::move(name), b.dtype = dtype, b.role = role, b.position = position, b.sizes = sizes;
     b.alignment = 4;
     for (size_t i = 0; i < sizes.size(); ++i)
       b.strides.push_back(product(std::vector<int32_t>(sizes.begin() + static_cast<long>(i) + 1, sizes.end())));
@@ -108,7 +108,7 @@ struct TestPlan {
     s.kind = format::StepKind::kernel, s.name = name, s.number = next_number++, s.args = std::move(args);
     s.items = items, s.ints = std::move(ints), s.grain = number(grain);
     s.kernel = static_cast<int32_t>(plan.kernels.size());
-    plan.kernels.push_back({name, 0});
+    plan.kernels.push_back({name});
     code->kernels[name] = function;
     return s;
   }
@@ -124,6 +124,7 @@ struct TestPlan {
     parts.plan = format::read_plan(as_bytes(bytes));
     parts.origins = origins;
     parts.code = std::move(code);
+    parts.device = device;
     parts.custom_ops = custom;
     parts.constants = constants;
     return std::make_shared<Model>(std::move(parts), options);

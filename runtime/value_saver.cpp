@@ -65,7 +65,7 @@ class ValueSaver : public StepObserver {
       if (when == KILN_BEFORE_STEP && arg.access == 2) continue;  // holds what somebody left there
       const std::string name =
           str(when_text(when), "_", kernel, "_", file_part(arg.name), "_", device_name(arg.tensor.device), ".pt");
-      write_file_atomic(join_path(folder, name), tensor_file(arg.tensor), FileAccess::owner);
+      write_file_atomic(join_path(folder, name), tensor_file(host_tensor(step, arg)), FileAccess::owner);
     }
   }
 

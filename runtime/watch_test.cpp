@@ -418,9 +418,9 @@ TEST(Watch, IterationsAreNamed) {
   TestPlan t;
   int32_t x = t.input("x", DType::i64, {t.number(1)}, true), go = t.temp("go", DType::boolean, {});
   format::Step loop = t.step(format::StepKind::while_loop, "loop_0");
-  loop.args = {{go, 1}};
-  loop.blocks = {{t.kernel("test", k_below_three, {{x, 1}, {go, 2}}, t.number(1))},
-                 {t.kernel("add", k_watched_add, {{x, 3}}, t.number(1))}};
+  loop.args = {{go, Access::read}};
+  loop.blocks = {{t.kernel("test", k_below_three, {{x, Access::read}, {go, Access::write}}, t.number(1))},
+                 {t.kernel("add", k_watched_add, {{x, Access::update}}, t.number(1))}};
   t.plan.steps = {loop};
   Logged log;
   t.options.debug.printer_mode = 3;

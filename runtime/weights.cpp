@@ -28,11 +28,11 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
   for (int32_t i : program.init) {
     collect(program, program.steps[static_cast<size_t>(i)], used.emplace_back());
     bool reads_dirty = std::any_of(used.back().begin(), used.back().end(), [&](const format::KernelArg& a) {
-      return (a.access & 1) && dirty.contains(owner(a.buffer));
+      return reads(a.access) && dirty.contains(owner(a.buffer));
     });
     if (!reads_dirty) continue;
     for (const format::KernelArg& a : used.back())
-      if (a.access & 2) dirty.insert(owner(a.buffer));
+      if (writes(a.access)) dirty.insert(owner(a.buffer));
   }
   InitSlice slice;
   std::set<int32_t> needed;
@@ -42,12 +42,12 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
   // rewritten.
   for (size_t k = program.init.size(); k-- > 0;) {
     bool writes_needed = std::any_of(used[k].begin(), used[k].end(), [&](const format::KernelArg& a) {
-      return (a.access & 2) && needed.contains(owner(a.buffer));
+      return writes(a.access) && needed.contains(owner(a.buffer));
     });
     if (!writes_needed) continue;
     slice.steps.insert(slice.steps.begin(), program.init[k]);
     for (const format::KernelArg& a : used[k])
-      if ((a.access & 1) && program.buffer(owner(a.buffer)).role == BufferRole::temp) needed.insert(owner(a.buffer));
+      if (reads(a.access) && program.buffer(owner(a.buffer)).role == BufferRole::temp) needed.insert(owner(a.buffer));
   }
   return slice;
 }

@@ -33,9 +33,9 @@ TestPlan derived_plan() {
   int32_t dv = t.buffer("dv", DType::f32, format::BufferRole::derived, {two}),
           dw = t.buffer("dw", DType::f32, format::BufferRole::derived, {two});
   int32_t out = t.output("out", DType::f32, {two});
-  t.plan.init = {t.kernel("pack_v", k_double, {{v, 1}, {dv, 2}}, two),
-                 t.kernel("pack_w", k_double, {{w, 1}, {dw, 2}}, two)};
-  t.plan.steps = {t.kernel("combine", k_combine, {{dv, 1}, {dw, 1}, {out, 2}}, two)};
+  t.plan.init = {t.kernel("pack_v", k_double, {{v, Access::read}, {dv, Access::write}}, two),
+                 t.kernel("pack_w", k_double, {{w, Access::read}, {dw, Access::write}}, two)};
+  t.plan.steps = {t.kernel("combine", k_combine, {{dv, Access::read}, {dw, Access::read}, {out, Access::write}}, two)};
   return t;
 }
 
@@ -124,7 +124,7 @@ TEST(Weights, MutableBuffersBelongToTheInstance) {
   TestPlan t;
   int32_t counter = t.constant<float>("counter", DType::f32, {10}, true),
           out = t.output("out", DType::f32, {t.number(1)});
-  t.plan.steps = {t.kernel("count", k_count, {{counter, 3}, {out, 2}}, t.number(1))};
+  t.plan.steps = {t.kernel("count", k_count, {{counter, Access::update}, {out, Access::write}}, t.number(1))};
   auto model = t.build();
   EXPECT_TRUE(model->program().stateful);
   Instance first(model), second(model);

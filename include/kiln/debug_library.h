@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define KILN_DEBUG_LIBRARY_VERSION 2 /* 2: kernels with checked accesses */
+#define KILN_DEBUG_LIBRARY_VERSION 3 /* 3: a failed access says which range it left */
 
 /* What a kernel with checked accesses is given: its context is the first member of a kiln_checked_context. Generated
  * code repeats these lines (src/codegen/cpu/checked_access.cpp). */
@@ -20,10 +20,11 @@ typedef struct kiln_checked_range {
 } kiln_checked_range;
 typedef struct kiln_checked_access {
   int32_t happened; /* 1: an access outside its buffer was about to happen; it did not, and the kernel returned 1 */
-  int32_t buffer;   /* number among the kernel's arguments */
+  int32_t buffer;   /* number among the kernel's arguments, then among its scratch buffers */
   int32_t store;
   int32_t bytes;
   const void* address;
+  kiln_checked_range range; /* of the buffer */
 } kiln_checked_access;
 typedef struct kiln_checked_context {
   kiln_kernel_context context;

@@ -235,7 +235,7 @@ typedef enum kiln_buffer_role {
 
 typedef struct kiln_step_arg {
   const char* name;  /* of the buffer */
-  DLTensor tensor;   /* a view; a hook may write to what the step writes */
+  DLTensor tensor;   /* a view, where the buffer is; a hook may write to what the step writes */
   int32_t access;    /* 1 read, 2 written, 3 both */
   int32_t is_output; /* of the model */
   int32_t role;      /* kiln_buffer_role */
@@ -260,7 +260,7 @@ typedef struct kiln_step {
   size_t arg_count;
   const kiln_origin* origins; /* empty when the package was stripped */
   size_t origin_count;
-  const char* kind; /* "kernel", "library", "custom", "copy" */
+  const char* kind; /* "kernel", "library", "custom" */
   uint64_t run;     /* number of the run among those of its model that are watched, from 1; 0: weights are prepared */
   uint64_t seed;    /* of the random numbers of this launch */
   const int64_t* iterations; /* of the loops around it, outermost first */
@@ -268,11 +268,16 @@ typedef struct kiln_step {
   const char* const* symbol_names; /* the symbols that have a value at this step */
   const int64_t* symbol_values;
   size_t symbol_count;
+  /* An argument where the host can read it, whatever device it is on: call it with `host_context`. The tensor is the
+   * argument's own, or a copy that lives until the hook returns; what a hook that answers KILN_HOOK_REPLACE has written
+   * to a copy goes to the device. NULL: it could not be copied. */
+  const DLTensor* (*host)(void* host_context, size_t arg);
+  void* host_context;
 } kiln_step;
 
 typedef kiln_hook_answer (*kiln_hook_fn)(void* user, kiln_hook_when when, const kiln_step* step);
 
-/* One hook per instance, for kernels, library steps, custom operators and copies; NULL removes it. Without one a run
+/* One hook per instance, for kernels, library steps and custom operators; NULL removes it. Without one a run
  * pays a single branch. It must not be changed while the instance runs. */
 KILN_API kiln_status kiln_set_hook(kiln_instance* instance, kiln_hook_fn hook, void* user);
 

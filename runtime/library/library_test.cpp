@@ -17,10 +17,10 @@ std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType
   int32_t index = t.output("indices", DType::i64, {t.number(out_sizes[0]), t.number(out_sizes[1])});
   format::Step step = t.step(format::StepKind::library, str("lib_", target, "_0"));
   step.target = target, step.outputs = {out, index};
-  step.call_args = {{"self", 1, {x}, 0, ""},
-                    {"k", 3, {t.number(k)}, 0, ""},
-                    {"dim", 3, {t.number(dim)}, 0, ""},
-                    {flag_name, 6, {}, flag ? 1.0 : 0.0, ""}};
+  step.call_args = {{"self", format::ArgKind::buffer, {x}, 0, ""},
+                    {"k", format::ArgKind::expr, {t.number(k)}, 0, ""},
+                    {"dim", format::ArgKind::expr, {t.number(dim)}, 0, ""},
+                    {flag_name, format::ArgKind::boolean, {}, flag ? 1.0 : 0.0, ""}};
   t.plan.steps = {step};
   Instance instance(t.build());
   TestTensor<T> tensor(dtype, {2, 4}, values);

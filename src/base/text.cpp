@@ -54,6 +54,25 @@ std::string float_text(double value) {
   return sign + digits.insert(static_cast<size_t>(lead) + 1, ".");
 }
 
+std::string text_detail::joined(const Part* parts, size_t count) {
+  std::string out;
+  for (const Part* part = parts; part != parts + count; ++part) switch (part->kind) {
+      case Part::Kind::text:
+        out += part->text;
+        break;
+      case Part::Kind::integer:
+        out += std::to_string(part->integer);
+        break;
+      case Part::Kind::natural:
+        out += std::to_string(part->natural);
+        break;
+      case Part::Kind::floating:
+        out += float_text(part->floating);
+        break;
+    }
+  return out;
+}
+
 std::string join(const std::vector<std::string>& parts, std::string_view separator) {
   return join_map(parts, separator, [](const std::string& part) { return part; });
 }

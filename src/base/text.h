@@ -12,28 +12,47 @@ namespace kiln {
 std::string float_text(double value);
 
 namespace text_detail {
-inline void append(std::string& out, std::string_view part) { out += part; }
-inline void append(std::string& out, const char* part) { out += part; }
-inline void append(std::string& out, char part) { out += part; }
-// Nothing but a bool is one: a pointer would convert to it and read "true".
-template <class T>
-requires std::is_same_v<T, bool>
-void append(std::string& out, T part) { out += part ? "true" : "false"; }
-template <class T>
-void append(std::string& out, const T* part) = delete;
-inline void append(std::string& out, double part) { out += float_text(part); }
-inline void append(std::string& out, float part) { out += float_text(part); }
-template <class T>
-requires(std::is_integral_v<T> && !std::is_same_v<T, bool>) void append(std::string& out, T part) {
-  out += std::to_string(part);
-}
+// One part of a text. Numbers are written by the one function below, not where the text is made: messages are in
+// every file, and what each of their parts costs there adds up.
+struct Part {
+  enum class Kind : uint8_t { text, integer, natural, floating } kind;
+  union {
+    std::string_view text;
+    int64_t integer;
+    uint64_t natural;
+    double floating;
+  };
+  Part(std::string_view value) : kind(Kind::text), text(value) {}
+  Part(const std::string& value) : kind(Kind::text), text(value) {}
+  Part(const char* value) : kind(Kind::text), text(value) {}
+  Part(const char& value) : kind(Kind::text), text(&value, 1) {}
+  // Nothing but a bool is one: a pointer would convert to it and read "true".
+  template <class T>
+  requires std::is_same_v<T, bool> Part(T value) : kind(Kind::text), text(value ? "true" : "false") {}
+  template <class T>
+  Part(const T* value) = delete;
+  Part(double value) : kind(Kind::floating), floating(value) {}
+  Part(float value) : kind(Kind::floating), floating(value) {}
+  template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && std::is_signed_v<T>)
+      Part(T value)
+      : kind(Kind::integer), integer(value) {}
+  template <class T>
+  requires(std::is_integral_v<T> && !std::is_same_v<T, bool> && !std::is_same_v<T, char> && std::is_unsigned_v<T>)
+      Part(T value)
+      : kind(Kind::natural), natural(value) {}
+};
+std::string joined(const Part* parts, size_t count);
 }  // namespace text_detail
 
 template <class... Parts>
 std::string str(const Parts&... parts) {
-  std::string out;
-  (text_detail::append(out, parts), ...);
-  return out;
+  if constexpr (sizeof...(parts) == 0)
+    return {};
+  else {
+    const text_detail::Part list[] = {parts...};
+    return text_detail::joined(list, sizeof...(parts));
+  }
 }
 
 std::string join(const std::vector<std::string>& parts, std::string_view separator);

@@ -8,6 +8,7 @@
 #include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
 #include "schedule/target.h"
+#include "types/access.h"
 #include "types/device.h"
 
 namespace kiln::codegen {
@@ -18,9 +19,12 @@ using loops::Target;
 struct StepCode {
   int function = 0;                      // index into GeneratedCode::symbols
   std::vector<loops::BufferId> buffers;  // b0, b1, … in the order of the argument
-  std::vector<uint8_t> access;           // per buffer: 1 read, 2 write, 3 both
+  std::vector<Access> access;            // per buffer
   std::vector<Expr> ints;          // what n0, n1, … are: symbols, or expressions over symbols (floats as their bits)
   std::vector<loops::Site> sites;  // by the number the kernel raises with
+  // Memory of the thread that runs an item: scratch0, scratch1, … one behind the other, each at a multiple of 64 bytes.
+  std::vector<loops::BufferId> scratch;
+  Expr scratch_bytes = 0;
 };
 
 struct GeneratedCode {

@@ -224,7 +224,7 @@ TEST_F(Bisect, FindsOverlappingLifetimes) {
   compile_with({}, [&](format::Plan& plan) {
     const auto writes = [&](const format::Step& step, const std::string& name) {
       for (const format::KernelArg& arg : format::buffers_used(step))
-        if ((arg.access & 2) && plan.buffers[static_cast<size_t>(arg.buffer)].name == name) return true;
+        if (kiln::writes(arg.access) && plan.buffers[static_cast<size_t>(arg.buffer)].name == name) return true;
       return false;
     };
     auto late = std::find_if(plan.steps.begin(), plan.steps.end(),
@@ -256,7 +256,7 @@ TEST_F(Bisect, FindsAMissingDependency) {
     for (size_t i = 0; i + 1 < plan.steps.size() && !swapped; ++i)
       for (const format::KernelArg& written : format::buffers_used(plan.steps[i]))
         for (const format::KernelArg& read : format::buffers_used(plan.steps[i + 1]))
-          if (!swapped && written.buffer == read.buffer && (written.access & 2) && read.access == 1) {
+          if (!swapped && written.buffer == read.buffer && writes(written.access) && read.access == Access::read) {
             std::swap(plan.steps[i], plan.steps[i + 1]);
             swapped = true;
           }

@@ -41,7 +41,7 @@ void BisectedCall::find_parts(const std::vector<format::Step>& block) {
   for (const format::Step& step : block) {
     for (const format::KernelArg& used : format::buffers_used(step)) {
       const std::string& name = package_.plan().buffers[static_cast<size_t>(used.buffer)].name;
-      if (!(used.access & 2)) continue;
+      if (!writes(used.access)) continue;
       ++writers_left_[name];
       if (++writers[name] > 1) partly_.insert(name);
     }

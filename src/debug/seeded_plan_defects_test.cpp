@@ -32,16 +32,17 @@ std::vector<Defect> plan_defects() {
   std::vector<Defect> d;
   d.push_back(in_plan("overlapping lifetimes", transformer, FaultClass::overlap, "q",
                       [](format::Plan& plan) { buffer_named(plan, "k").same_memory_as = number_of(plan, "q"); }));
-  d.push_back(in_plan(
-      "missing dependency (steps swapped)", transformer, FaultClass::missing_dependency, "div", [](format::Plan& plan) {
-        const int32_t written = number_of(plan, "div");
-        auto writes = [&](const format::Step& step) {
-          return std::any_of(step.args.begin(), step.args.end(),
-                             [&](const format::KernelArg& arg) { return (arg.access & 2) && arg.buffer == written; });
-        };
-        const auto at = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
-        std::iter_swap(at, at + 1);
-      }));
+  d.push_back(in_plan("missing dependency (steps swapped)", transformer, FaultClass::missing_dependency, "div",
+                      [](format::Plan& plan) {
+                        const int32_t written = number_of(plan, "div");
+                        auto writes = [&](const format::Step& step) {
+                          return std::any_of(step.args.begin(), step.args.end(), [&](const format::KernelArg& arg) {
+                            return kiln::writes(arg.access) && arg.buffer == written;
+                          });
+                        };
+                        const auto at = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
+                        std::iter_swap(at, at + 1);
+                      }));
   d.push_back(in_plan("buffer too small in the plan", transformer, FaultClass::layout, "q",
                       [](format::Plan& plan) { buffer_named(plan, "q").sizes[1] = buffer_named(plan, "q").sizes[0]; }));
   d.push_back(in_plan("wrong symbol given to a kernel", dynamic, FaultClass::layout, "", [](format::Plan& plan) {

@@ -67,6 +67,7 @@ class Counting {
     for (const auto& reached : {reads_, writes_})
       for (const auto& [id, elements] : reached) {
         const loops::Buffer& buffer = buffers_.at(static_cast<size_t>(id));
+        if (buffer.role == loops::BufferRole::scratch) continue;  // stays in the thread's cache
         work.bytes += std::min(elements, size_of(buffer)) * static_cast<double>(dtype_bytes(buffer.dtype));
       }
     return work;

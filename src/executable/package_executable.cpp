@@ -222,16 +222,16 @@ InputSlot input_slot(const format::Input& input) {
   if (input.what == What::ignored) slot.constant = Datum{};
   if (input.what != What::constant) return slot;
   switch (input.constant_kind) {
-    case 1:
+    case format::ConstantKind::integer:
       slot.constant = Datum{Scalar(input.constant_int)};
       break;
-    case 2:
+    case format::ConstantKind::floating:
       slot.constant = Datum{Scalar(input.constant_float)};
       break;
-    case 3:
+    case format::ConstantKind::boolean:
       slot.constant = Datum{Scalar(input.constant_int != 0)};
       break;
-    case 4:
+    case format::ConstantKind::string:
       slot.constant = Datum{input.constant_string};
       break;
     default:

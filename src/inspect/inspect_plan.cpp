@@ -19,7 +19,7 @@ class PlanText {
     std::string text = str(label, ": package of '", plan_.model_name, "' by Kiln ", plan_.kiln_version, "\n");
     text += str("  build ", plan_.build_id, ", kernel ABI ", plan_.kernel_abi, ", exported by torch ",
                 plan_.torch_version, "\n");
-    text += str("  device ", device_type_name(static_cast<DeviceType>(plan_.device_type)), ", code for ",
+    text += str("  device ", device_type_name(plan_.device), ", code for ",
                 join_map(plan_.code, ", ", [](const format::CodeObject& code) { return code.target; }), "\n");
     for (const format::CustomLibrary& library : plan_.custom_libraries)
       text += str("  custom operators from ", library.name, "\n");
@@ -121,13 +121,13 @@ class PlanText {
         break;
     }
     switch (input.constant_kind) {
-      case 1:
+      case format::ConstantKind::integer:
         return str("always ", input.constant_int);
-      case 2:
+      case format::ConstantKind::floating:
         return str("always ", input.constant_float);
-      case 3:
+      case format::ConstantKind::boolean:
         return str("always ", input.constant_int != 0);
-      case 4:
+      case format::ConstantKind::string:
         return str("always ", quote(input.constant_string));
       default:
         return "always None";
@@ -160,13 +160,12 @@ class PlanText {
   std::string step_text(const format::Step& step) const {
     switch (step.kind) {
       case format::StepKind::kernel:
-        return str(step.name, "  items ", expr(step.items));
+        return str(step.name, "  items ", expr(step.items),
+                   step.scratch == format::none ? "" : str("  scratch ", expr(step.scratch)));
       case format::StepKind::library:
         return str(step.name, "  library ", step.target);
       case format::StepKind::custom:
         return str(step.name, "  custom ", step.target);
-      case format::StepKind::copy:
-        return str(step.name.empty() ? "copy" : step.name);
       case format::StepKind::bind_symbol:
         return "bind symbol";
       case format::StepKind::assert_that:

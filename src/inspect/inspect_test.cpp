@@ -59,7 +59,7 @@ format::Plan small_plan() {
   plan.outputs = {output};
   plan.buffers.resize(2);
   for (format::Buffer& buffer : plan.buffers) {
-    buffer.dtype = static_cast<uint8_t>(DType::f32);
+    buffer.dtype = DType::f32;
     buffer.sizes = {0, 1};
   }
   plan.guards = {{0, "s0 <= 1024", "range of s0 in the export"}};

@@ -42,7 +42,10 @@ ScalarFunction store_operator(StoreMode mode, DType dtype) {
 
 class Translator {
  public:
-  explicit Translator(KernelCode& code) : code_(code) {}
+  explicit Translator(KernelCode& code) : code_(code) {
+    const ItemLoops items = item_loops(code.kernel);
+    if (!items.loops.empty()) innermost_item_ = items.loops.back();
+  }
 
   std::vector<Instruction> body(const Body& statements) {
     std::vector<Instruction> out;
@@ -120,9 +123,11 @@ class Translator {
     i.kind = kind;
     i.dtype = code_.program.buffers[static_cast<size_t>(s.buffer)].dtype;
     i.bytes = dtype_bytes(i.dtype);
-    auto found = std::find(code_.buffers.begin(), code_.buffers.end(), s.buffer);
-    i.buffer = static_cast<int>(found - code_.buffers.begin());
-    if (found == code_.buffers.end()) code_.buffers.push_back(s.buffer);
+    i.scratch = code_.program.buffers[static_cast<size_t>(s.buffer)].role == BufferRole::scratch;
+    std::vector<BufferId>& known = i.scratch ? code_.scratch : code_.buffers;
+    auto found = std::find(known.begin(), known.end(), s.buffer);
+    i.buffer = static_cast<int>(found - known.begin());
+    if (found == known.end()) known.push_back(s.buffer);
     for (const Expr& e : s.index) i.index.emplace_back(e, code_.slots);
   }
 
@@ -132,6 +137,7 @@ class Translator {
     out->slot = code_.slots.slot(l.var);
     out->extent = IndexCode(l.extent, code_.slots);
     out->source = &l;
+    out->starts_item = &l == innermost_item_;
     out->results = s.results;
     if (l.role != AxisRole::parallel) out->update = reduction_operator(l.reduce, l.reduce_dtype);
     if (l.role == AxisRole::reduce && l.reduce == ReduceOp::sum)
@@ -144,6 +150,7 @@ class Translator {
   }
 
   KernelCode& code_;
+  const Loop* innermost_item_ = nullptr;
 };
 
 }  // namespace

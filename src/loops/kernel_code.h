@@ -33,7 +33,8 @@ struct Instruction {
   DType dtype = DType::f32, operand = DType::f32;
   ScalarFunction function = nullptr;  // operators; store: how the old value and the new one are combined (or null)
   ValueId result = no_value, a = no_value, b = no_value, c = no_value, mask = no_value;
-  int buffer = -1;               // place in KernelCode::buffers
+  int buffer = -1;               // place in KernelCode::buffers, or in KernelCode::scratch
+  bool scratch = false;          // the latter
   int64_t bytes = 0;             // of an element
   int slot = -1;                 // check_index: of its variable
   std::vector<IndexCode> index;  // load, store: per dimension; others: one expression
@@ -43,6 +44,7 @@ struct Instruction {
 
 struct LoopCode {
   int slot = 0;
+  bool starts_item = false;  // each iteration is an item: what an earlier one left in scratch is gone
   IndexCode extent;
   const Loop* source = nullptr;
   ScalarFunction update = nullptr;  // one accumulator: the operator
@@ -57,7 +59,8 @@ struct KernelCode {
   const LoopProgram& program;
   SlotTable slots;
   std::vector<int> symbols;       // slots of the program's symbols; the others are the kernel's variables
-  std::vector<BufferId> buffers;  // that the kernel touches
+  std::vector<BufferId> buffers;  // that the kernel touches, scratch aside
+  std::vector<BufferId> scratch;  // whose memory is made while it runs
   std::vector<std::pair<ValueId, Cell>> constants;
   std::vector<Instruction> body;
 };

@@ -12,6 +12,20 @@ class Machine {
     for (const auto& [value, cell] : code.constants) cells_[static_cast<size_t>(value)] = cell;
   }
 
+  // Scratch has the sizes that the symbols give it. Nothing of it is written when an item begins.
+  void make_scratch(const SymbolValues& symbols) {
+    for (BufferId id : code_.scratch) {
+      const Buffer& buffer = code_.program.buffers[static_cast<size_t>(id)];
+      Scratch& made = scratch_.emplace_back();
+      for (const Expr& e : buffer.sizes) made.sizes.push_back(evaluate(e, symbols));
+      for (const Expr& e : buffer.strides) made.strides.push_back(evaluate(e, symbols));
+      made.memory.resize(static_cast<size_t>(evaluate(buffer_bytes(buffer), symbols)), std::byte{0xff});
+      made.written.resize(made.memory.size() / static_cast<size_t>(dtype_bytes(buffer.dtype)));
+    }
+    for (Scratch& made : scratch_)
+      scratch_views_.push_back({made.memory.data(), made.sizes.data(), made.strides.data()});
+  }
+
   void set(int slot, int64_t value) { slots_[static_cast<size_t>(slot)] = value; }
 
   void run(const std::vector<Instruction>& body) {
@@ -72,15 +86,27 @@ class Machine {
     i.function(&raw, cell(i.result));
   }
 
+  const BufferView& view_of(const Instruction& i) const {
+    return (i.scratch ? scratch_views_ : views_)[static_cast<size_t>(i.buffer)];
+  }
+
   std::byte* address(const Instruction& i) {
-    const BufferView& view = views_[static_cast<size_t>(i.buffer)];
+    const BufferView& view = view_of(i);
     int64_t offset = 0;
     for (size_t d = 0; d < i.index.size(); ++d) {
       int64_t at = i.index[d].evaluate(slots_.data());
       if (at < 0 || at >= view.sizes[d]) out_of_bounds(i, d);
       offset += at * view.strides[d];
     }
+    if (i.scratch) visit_scratch(i, static_cast<size_t>(offset));
     return view.data + offset * i.bytes;
+  }
+
+  void visit_scratch(const Instruction& i, size_t offset) {
+    uint8_t& written = scratch_[static_cast<size_t>(i.buffer)].written[offset];
+    const bool reads = i.kind == Instruction::Kind::load || i.function;
+    if (reads && !written) never_written(i);
+    written = written || i.kind == Instruction::Kind::store;
   }
 
   void store(const Instruction& i) {
@@ -118,6 +144,7 @@ class Machine {
     if (reduces) start_accumulators(source.reduce, source.reduce_dtype, accumulators);
     for (int64_t v = 0; v < extent; ++v) {
       set(l.slot, v);
+      if (l.starts_item) forget_scratch();
       run(l.body);
       if (!reduces) continue;
       if (wide) {
@@ -142,6 +169,10 @@ class Machine {
     for (size_t k = 0; k < l.results.size(); ++k) cell(l.results[k]) = accumulators[k];
   }
 
+  void forget_scratch() {
+    for (Scratch& made : scratch_) std::fill(made.written.begin(), made.written.end(), uint8_t{0});
+  }
+
   // ---- Errors
   // ----------------------------------------------------------------------------------------------------------
   std::string variables_text() const {
@@ -150,8 +181,18 @@ class Machine {
     return text.empty() ? "outside of loops" : "at " + text;
   }
 
+  [[noreturn]] void never_written(const Instruction& i) {
+    const std::string index =
+        join_map(i.index, ", ", [&](const IndexCode& e) { return str(e.evaluate(slots_.data())); });
+    throw Error(
+        ErrorKind::bug, "K0526",
+        str("kernel ", code_.kernel.name, " reads ", code_.program.buffers[static_cast<size_t>(i.source->buffer)].name,
+            "[", index, "], scratch that this item has not written, ", variables_text()),
+        where_of(code_.kernel.origins));
+  }
+
   [[noreturn]] void out_of_bounds(const Instruction& i, size_t dim) {
-    const BufferView& view = views_[static_cast<size_t>(i.buffer)];
+    const BufferView& view = view_of(i);
     const Buffer& buffer = code_.program.buffers[static_cast<size_t>(i.source->buffer)];
     std::vector<std::string> index, sizes;
     for (size_t d = 0; d < i.index.size(); ++d) {
@@ -178,6 +219,13 @@ class Machine {
   std::vector<int64_t> slots_;
   std::vector<Cell> cells_;
   std::vector<int> active_;  // slots of the loops around the current statement
+  struct Scratch {
+    std::vector<std::byte> memory;
+    std::vector<uint8_t> written;  // by element
+    std::vector<int64_t> sizes, strides;
+  };
+  std::vector<Scratch> scratch_;
+  std::vector<BufferView> scratch_views_;
 };
 
 }  // namespace
@@ -190,6 +238,7 @@ void run_kernel(const KernelCode& code, const std::vector<BufferView>& views, co
     if (found == symbols.end()) fail_user("K0211", str("the value of symbol ", code.slots.name(slot), " is not known"));
     machine.set(slot, found->second);
   }
+  machine.make_scratch(symbols);
   machine.run(code.body);
 }
 

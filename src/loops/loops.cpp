@@ -156,6 +156,28 @@ BufferId LoopProgram::add_buffer(Buffer buffer) {
   return static_cast<BufferId>(buffers.size() - 1);
 }
 
+// Whether the strides, in whatever order, leave no gap.
+static bool dense(const Buffer& buffer) {
+  std::vector<bool> taken(buffer.sizes.size(), false);
+  Expr reach = 1;
+  for (size_t placed = 0; placed < taken.size(); ++placed) {
+    size_t d = 0;
+    while (d < taken.size() && (taken[d] || !(buffer.strides[d] == reach || buffer.sizes[d].is_constant(1)))) ++d;
+    if (d == taken.size()) return false;
+    taken[d] = true;
+    reach = reach * buffer.sizes[d];
+  }
+  return true;
+}
+
+Expr buffer_bytes(const Buffer& buffer) {
+  const Expr element = dtype_bytes(buffer.dtype);
+  if (buffer.offset.is_constant(0) && dense(buffer)) return product(buffer.sizes) * element;
+  Expr last = buffer.offset;
+  for (size_t d = 0; d < buffer.sizes.size(); ++d) last = last + (buffer.sizes[d] - 1) * buffer.strides[d];
+  return max_expr(last + 1, Expr(0)) * element;
+}
+
 Where where_of(const std::vector<Origin>& origins) {
   Where where;
   if (origins.empty()) return where;

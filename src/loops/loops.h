@@ -53,6 +53,9 @@ enum class BufferRole : uint8_t {
   derived,   // computed once from constants by the init section
   output,    // a user output
   temp,
+  // Memory of whoever runs an item of the one kernel that uses it: undefined when the item begins, gone when it ends.
+  // Every element that is read was written before in the same item (loops/verify_scratch.cpp says how that is shown).
+  scratch,
 };
 
 struct Buffer {
@@ -323,6 +326,8 @@ struct ItemLoops {
 ItemLoops item_loops(const Kernel& kernel);
 // How many items there are: the product of those loops' extents, in groups of the factor where there is one.
 Expr item_count(const Kernel& kernel);
+// From the start of the buffer's memory to the end of its last element: strides may leave gaps, which nobody reads.
+Expr buffer_bytes(const Buffer& buffer);
 // A sum whose body ends with the product that it yields, of the sum's own type; else nullptr.
 const Stmt* summed_product(const Loop& loop);
 

@@ -98,7 +98,7 @@ void Parser::buffer(Cursor& line) {
   made.strides = line.exprs();
   if (line.accept("offset")) made.offset = line.expr();
   auto role = roles.find(line.name());
-  if (!role) line.fail("expected a role: input, constant, derived, output or temp");
+  if (!role) line.fail("expected a role: input, constant, derived, output, temp or scratch");
   made.role = *role;
   if (line.accept("position")) made.position = static_cast<int>(line.integer(0, INT32_MAX));
   if (line.accept("named")) made.constant = line.quoted();

@@ -11,9 +11,9 @@ using enum ScalarOp;
 
 static constexpr std::array<ScalarOpInfo, scalar_op_count> table = {{
     // op, name, arity, rule, floats only, C++, CUDA, cost
-    {add, "add", 2, TypeRule::same, false, "+", "+", 1},
-    {sub, "sub", 2, TypeRule::same, false, "-", "-", 1},
-    {mul, "mul", 2, TypeRule::same, false, "*", "*", 1},
+    {add, "add", 2, TypeRule::same, false, "k_add", "+", 1},
+    {sub, "sub", 2, TypeRule::same, false, "k_sub", "-", 1},
+    {mul, "mul", 2, TypeRule::same, false, "k_mul", "*", 1},
     {div, "div", 2, TypeRule::same, false, "k_div", "k_div", 5},
     {floordiv, "floordiv", 2, TypeRule::same, false, "k_floordiv", "k_floordiv", 10},
     {mod, "mod", 2, TypeRule::same, false, "k_mod", "k_mod", 10},

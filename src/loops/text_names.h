@@ -19,7 +19,7 @@ struct Words {
   }
 };
 
-inline constexpr Words<BufferRole, 5> roles{{"input", "constant", "derived", "output", "temp"}};
+inline constexpr Words<BufferRole, 6> roles{{"input", "constant", "derived", "output", "temp", "scratch"}};
 inline constexpr Words<AxisRole, 3> axis_roles{{"parallel", "reduce", "scan"}};
 inline constexpr Words<Binding, 5> bindings{{"none", "item", "lane", "unroll", "serial"}};
 inline constexpr Words<Tail, 3> tails{{"exact", "mask", "peel"}};

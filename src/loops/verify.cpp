@@ -2,6 +2,7 @@
 #include <set>
 
 #include "loops/loops.h"
+#include "loops/verify_scratch.h"
 
 namespace kiln::loops {
 namespace {
@@ -24,6 +25,7 @@ class KernelVerifier {
     }
     if (kernel_.contraction) contraction_nest(kernel_);
     if (kernel_.schedule) schedule(*kernel_.schedule);
+    verify_scratch(program_, kernel_);
   }
 
  private:
@@ -289,6 +291,7 @@ class ProgramVerifier {
     }
     block(program_.init);
     block(program_.block);
+    verify_scratch_users(program_);
   }
 
  private:

@@ -1,19 +1,23 @@
 // The plan: the host side of a compiled model, as data. Written by the compiler, read by the runtime, described for
-// people in docs/package-format.md. It depends on nothing else; beside it the two sides share plan_io.h, which reads
-// and writes it, and step_plan.h.
+// people in docs/package-format.md. It depends on nothing but three enums of types/; beside it the two sides share
+// plan_io.h, which reads and writes it, and step_plan.h.
 //
 // On disk: 8 bytes "KILNPLAN", u32 major, u32 minor, u64 payload bytes, then the payload: the fields of Plan in the
 // order of `fields` below, little-endian; vectors and strings are a u64 count and their items; every struct is preceded
-// by its u32 byte length, so that a reader of an older minor version skips fields that were appended later. A newer
+// by its u32 byte length, so that a reader of an older minor version skips fields that were appended later. Another
 // major is refused.
 #pragma once
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "types/access.h"
+#include "types/device.h"
+#include "types/dtype.h"
+
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 1, plan_minor = 2;
+inline constexpr uint32_t plan_major = 2, plan_minor = 0;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -63,8 +67,11 @@ struct ExprInstruction {
   ExprCode code;
   int64_t operand;
 };
-// What an output is. Declared before the constant below, which one of its names would shadow.
+// What an output is, a constant input, an argument of a call (the first eight are KILN_ARG_* of kiln/custom_op.h).
+// Declared before the constant below, which one of their names would shadow.
 enum class OutputWhat : uint8_t { tensor, integer, floating, boolean, none, string };
+enum class ConstantKind : uint8_t { none, integer, floating, boolean, string };
+enum class ArgKind : uint8_t { none, buffer, buffers, expr, exprs, floating, boolean, string, dtype };
 // Sizes, offsets, guards refer to expressions by index into Plan::exprs. Equal expressions are stored once.
 using ExprIndex = int32_t;
 inline constexpr int32_t none = -1;
@@ -92,9 +99,9 @@ enum class InputWhat : uint8_t { tensor, sym_int, sym_float, sym_bool, constant 
 struct Input {
   std::string name;
   InputWhat what = InputWhat::tensor;
-  int32_t buffer = none;      // tensor
-  int32_t symbol = none;      // sym_*
-  uint8_t constant_kind = 0;  // constant: 0 None, 1 int, 2 float, 3 bool, 4 string
+  int32_t buffer = none;                            // tensor
+  int32_t symbol = none;                            // sym_*
+  ConstantKind constant_kind = ConstantKind::none;  // constant
   int64_t constant_int = 0;
   double constant_float = 0;
   std::string constant_string;
@@ -124,53 +131,59 @@ struct Constant {
 enum class BufferRole : uint8_t { input, constant, derived, output, temp };
 struct Buffer {
   std::string name;
-  uint8_t dtype = 0;  // kiln::DType
+  DType dtype = DType::boolean;
   BufferRole role = BufferRole::temp;
-  int32_t position = none;  // input/output position, or index into constants
+  DeviceType device = DeviceType::cpu;  // whose memory it is in
+  int32_t position = none;              // input/output position, or index into constants
   std::vector<ExprIndex> sizes, strides;
   // In elements, from the start of the memory to the element [0, …, 0]; none: 0. Kernels get the address of that
   // element (they do not add the offset); for inputs and constants that is the data pointer itself.
   ExprIndex offset = none;
-  ExprIndex bytes = none;  // temp, derived, output: of the allocation
-  // temp: the numbers of the first and last step that use it, for people and tools. The runtime, which places temps in
-  // its arena, works out lifetimes from the steps themselves (loops lengthen them).
-  int32_t first_use = none, last_use = none;
-  int32_t same_memory_as = none;  // temp, output: lives where that buffer lives (in-place)
-  int32_t alignment = 64;         // assumed by the kernels
+  // temp, derived, output: of the allocation, from its start to the end of the last element (strides may leave gaps).
+  ExprIndex bytes = none;
+  // temp, output: lives where that buffer lives. The compiler updates in place in the loops already and does not write
+  // it; plans made by hand do, and so do the tests that plant two values in one place.
+  int32_t same_memory_as = none;
+  int32_t alignment = 64;  // assumed by the kernels
 };
 
 // ---- Steps ----------------------------------------------------------------------------------------------------------
-enum class StepKind : uint8_t { kernel, library, custom, copy, bind_symbol, assert_that, cond, while_loop };
+enum class StepKind : uint8_t { kernel, library, custom, bind_symbol, assert_that, cond, while_loop };
 struct KernelArg {
   int32_t buffer = none;
-  // 1 read, 2 write, 3 both. 2 promises that everything read later is written here (an update of a part is 3): inside a
-  // loop the memory of a buffer that starts with 2 need not survive from one iteration to the next.
-  uint8_t access = 1;
+  Access access = Access::read;
 };
 struct CallArg {
   std::string name;
-  uint8_t kind = 0;            // 0 none, 1 buffer, 2 buffers, 3 expr, 4 exprs, 5 float, 6 bool, 7 string, 8 dtype
+  ArgKind kind = ArgKind::none;
   std::vector<int32_t> items;  // buffers (none: a None element), ExprIndex, {kiln::DType}
-  double floating = 0;         // float; bool: 0 or 1
+  double floating = 0;         // floating; boolean: 0 or 1
   std::string string;
+  bool is_tensors() const { return kind == ArgKind::buffer || kind == ArgKind::buffers; }
+  bool is_integers() const { return kind == ArgKind::expr || kind == ArgKind::exprs; }
 };
 struct Step {
   StepKind kind = StepKind::kernel;
   std::string name;    // cpp_fused_add_relu_3
   int32_t number = 0;  // block-order number, unique in the plan; the key into the debug section
+  // Where it runs. A kernel's arguments are all in this device's memory; what a library kernel or a custom operator of
+  // the host is given of another device's is copied for it.
+  DeviceType device = DeviceType::cpu;
   // kernel
   int32_t kernel = none;  // index into Plan::kernels
   std::vector<KernelArg> args;
   std::vector<ExprIndex> ints;
   ExprIndex items = none;  // item count
   ExprIndex grain = none;  // items that are worth one thread's while
+  // Bytes that each thread wants for itself while it runs items, aligned to 64; none: nothing. What is in them is
+  // undefined when an item begins.
+  ExprIndex scratch = none;
   // library, custom
   std::string target;  // "topk", "mylib.foo.default"
   std::vector<CallArg> call_args;
   std::vector<int32_t> outputs;  // buffers
   std::vector<int32_t> defines;  // symbol slots that it gives (library: size phase; custom: from output sizes)
   std::vector<int32_t> mutates;
-  // copy: args[0] -> args[1], any strides, same dtype and sizes
   // bind_symbol: args[0] is the buffer, defines[0] the symbol
   // assert_that, cond (symbolic predicate), while_loop: condition expression; cond with a tensor: args[0]
   ExprIndex condition = none;
@@ -183,8 +196,7 @@ struct Step {
 };
 
 struct Kernel {
-  std::string symbol;         // exported by the code object
-  int64_t scratch_bytes = 0;  // per thread
+  std::string symbol;  // exported by the code object of its steps' device
 };
 struct Site {
   std::string message, op, node, source;  // source: "model.py:42 in forward:  y = …"
@@ -197,6 +209,7 @@ struct CodeObject {
   std::string target;     // "x86-64-v4"
   std::string entry;      // archive entry
   std::string plan = "";  // archive entry of the plan that was scheduled for it; empty: this one
+  DeviceType device = DeviceType::cpu;
 };
 struct CustomLibrary {
   std::string name, entry;
@@ -207,7 +220,7 @@ struct Plan {
   std::string build_id;  // hash over everything the package says
   std::string kiln_version, torch_version;
   uint32_t kernel_abi = 0;
-  uint8_t device_type = 0;  // PyTorch's number
+  DeviceType device = DeviceType::cpu;  // that the program was compiled for: inputs and outputs are there
   std::vector<Symbol> symbols;
   std::vector<ExprProgram> exprs;
   std::vector<Guard> guards;
@@ -255,8 +268,8 @@ void fields(A& a, Constant& v) {
 }
 template <class A>
 void fields(A& a, Buffer& v) {
-  a(v.name), a(v.dtype), a(v.role), a(v.position), a(v.sizes), a(v.strides), a(v.offset), a(v.bytes), a(v.first_use),
-      a(v.last_use), a(v.same_memory_as), a(v.alignment);
+  a(v.name), a(v.dtype), a(v.role), a(v.device), a(v.position), a(v.sizes), a(v.strides), a(v.offset), a(v.bytes),
+      a(v.same_memory_as), a(v.alignment);
 }
 template <class A>
 void fields(A& a, KernelArg& v) {
@@ -268,13 +281,13 @@ void fields(A& a, CallArg& v) {
 }
 template <class A>
 void fields(A& a, Step& v) {
-  a(v.kind), a(v.name), a(v.number), a(v.kernel), a(v.args), a(v.ints), a(v.items), a(v.grain), a(v.target),
-      a(v.call_args), a(v.outputs), a(v.defines), a(v.mutates), a(v.condition), a(v.message), a(v.blocks),
-      a(v.iteration_symbol), a(v.sites);
+  a(v.kind), a(v.name), a(v.number), a(v.device), a(v.kernel), a(v.args), a(v.ints), a(v.items), a(v.grain),
+      a(v.scratch), a(v.target), a(v.call_args), a(v.outputs), a(v.defines), a(v.mutates), a(v.condition), a(v.message),
+      a(v.blocks), a(v.iteration_symbol), a(v.sites);
 }
 template <class A>
 void fields(A& a, Kernel& v) {
-  a(v.symbol), a(v.scratch_bytes);
+  a(v.symbol);
 }
 template <class A>
 void fields(A& a, Site& v) {
@@ -286,7 +299,7 @@ void fields(A& a, Guard& v) {
 }
 template <class A>
 void fields(A& a, CodeObject& v) {
-  a(v.target), a(v.entry), a(v.plan);
+  a(v.target), a(v.entry), a(v.plan), a(v.device);
 }
 template <class A>
 void fields(A& a, CustomLibrary& v) {
@@ -294,9 +307,9 @@ void fields(A& a, CustomLibrary& v) {
 }
 template <class A>
 void fields(A& a, Plan& v) {
-  a(v.model_name), a(v.build_id), a(v.kiln_version), a(v.torch_version), a(v.kernel_abi), a(v.device_type),
-      a(v.symbols), a(v.exprs), a(v.guards), a(v.inputs), a(v.outputs), a(v.constants), a(v.buffers), a(v.kernels),
-      a(v.sites), a(v.init), a(v.steps), a(v.code), a(v.custom_libraries), a(v.metadata_keys), a(v.metadata_values),
+  a(v.model_name), a(v.build_id), a(v.kiln_version), a(v.torch_version), a(v.kernel_abi), a(v.device), a(v.symbols),
+      a(v.exprs), a(v.guards), a(v.inputs), a(v.outputs), a(v.constants), a(v.buffers), a(v.kernels), a(v.sites),
+      a(v.init), a(v.steps), a(v.code), a(v.custom_libraries), a(v.metadata_keys), a(v.metadata_values),
       a(v.uses_random);
 }
 

@@ -17,8 +17,8 @@ class PlanBuilder {
     plan().model_name = program_.name;
     plan().kernel_abi = KILN_KERNEL_ABI_VERSION;
     add_symbols();
-    for (const std::string& symbol : code_.symbols) plan().kernels.push_back({symbol, 0});
-    for (size_t b = 0; b < program_.buffers.size(); ++b) add_buffer(program_.buffers[b]);
+    for (const std::string& symbol : code_.symbols) plan().kernels.push_back({symbol});
+    for (const Buffer& buffer : program_.buffers) add_buffer(buffer);
     add_inputs();
     add_outputs();
     for (const Guard& guard : program_.guards)
@@ -58,13 +58,23 @@ class PlanBuilder {
     }
   }
 
+  // The plan does not list scratch: a step says how much of it there is.
+  int32_t place(BufferId id) const { return id == no_buffer ? format::none : places_[static_cast<size_t>(id)]; }
+  std::vector<int32_t> places(const std::vector<BufferId>& ids) const {
+    std::vector<int32_t> out;
+    for (BufferId id : ids) out.push_back(place(id));
+    return out;
+  }
+
   void add_buffer(const Buffer& from) {
+    places_.push_back(from.role == BufferRole::scratch ? format::none : static_cast<int32_t>(plan().buffers.size()));
+    if (from.role == BufferRole::scratch) return;
     format::Buffer to;
     to.name = from.name;
-    to.dtype = static_cast<uint8_t>(from.dtype);
+    to.dtype = from.dtype;
     to.sizes = exprs_.add_all(from.sizes);
     to.strides = exprs_.add_all(from.strides);
-    to.bytes = exprs_.add(product(from.sizes) * dtype_bytes(from.dtype));
+    to.bytes = exprs_.add(buffer_bytes(from));
     to.position = from.position;
     switch (from.role) {
       case BufferRole::input:
@@ -77,6 +87,7 @@ class PlanBuilder {
         to.role = format::BufferRole::output;
         break;
       case BufferRole::temp:
+      case BufferRole::scratch:
         to.role = format::BufferRole::temp;
         break;
       case BufferRole::constant:
@@ -103,7 +114,7 @@ class PlanBuilder {
       format::Input to;
       to.name = from.name;
       if (auto* buffer = std::get_if<BufferId>(&from.what)) {
-        to.buffer = *buffer;
+        to.buffer = place(*buffer);
         to.mutated = program_.buffers[static_cast<size_t>(*buffer)].mutated;
       } else if (auto* symbol = std::get_if<std::string>(&from.what)) {
         to.what = format::InputWhat::sym_int;
@@ -118,11 +129,13 @@ class PlanBuilder {
   static void constant_input(const Argument& arg, format::Input& to) {
     to.what = format::InputWhat::constant;
     if (auto* text = std::get_if<std::string>(&arg.value)) {
-      to.constant_kind = 4;
+      to.constant_kind = format::ConstantKind::string;
       to.constant_string = *text;
     } else if (arg.is_scalar()) {
       const Scalar& scalar = arg.as_scalar();
-      to.constant_kind = scalar.is_bool() ? 3 : scalar.is_int() ? 1 : 2;
+      to.constant_kind = scalar.is_bool()  ? format::ConstantKind::boolean
+                         : scalar.is_int() ? format::ConstantKind::integer
+                                           : format::ConstantKind::floating;
       to.constant_int = scalar.is_float() ? 0 : scalar.as_int();
       to.constant_float = scalar.as_double();
     } else if (!arg.is_none()) {
@@ -163,7 +176,7 @@ class PlanBuilder {
       format::Output to;
       to.name = str("output_", i);
       if (auto* buffer = std::get_if<BufferId>(&from.what)) {
-        to.buffer = *buffer;
+        to.buffer = place(*buffer);
         to.name = program_.buffers[static_cast<size_t>(*buffer)].name;
       } else if (auto* expr = std::get_if<Expr>(&from.what)) {
         to.expr = exprs_.add(*expr);
@@ -207,10 +220,11 @@ class PlanBuilder {
     step.kind = format::StepKind::kernel;
     step.name = kernel.name;
     step.kernel = code.function;
-    for (size_t i = 0; i < code.buffers.size(); ++i) step.args.push_back({code.buffers[i], code.access[i]});
+    for (size_t i = 0; i < code.buffers.size(); ++i) step.args.push_back({place(code.buffers[i]), code.access[i]});
     for (const Expr& value : code.ints) step.ints.push_back(exprs_.add(value));
     step.items = exprs_.add(kernel.schedule->items);
     step.grain = exprs_.add(Expr(kernel.schedule->grain));
+    if (!code.scratch.empty()) step.scratch = exprs_.add(code.scratch_bytes);
     for (const Site& site : code.sites) {
       step.sites.push_back(static_cast<int32_t>(plan().sites.size()));
       plan().sites.push_back({site.message, site.origin.op, site.origin.node, source_text(site.origin)});
@@ -223,8 +237,8 @@ class PlanBuilder {
     step.name = call.name;
     step.target = call.custom ? call.target : call.library;
     for (const Call::Arg& arg : call.args) step.call_args.push_back(call_arg(arg));
-    step.outputs.assign(call.outputs.begin(), call.outputs.end());
-    step.mutates.assign(call.mutates.begin(), call.mutates.end());
+    step.outputs = places(call.outputs);
+    step.mutates = places(call.mutates);
     for (const std::string& symbol : call.defines) step.defines.push_back(exprs_.slot(symbol));
     add_origins(step.number, call.origins);
   }
@@ -233,25 +247,25 @@ class PlanBuilder {
     format::CallArg out;
     out.name = arg.name;
     if (auto* id = std::get_if<BufferId>(&arg.value)) {
-      out.kind = 1;
-      out.items = {*id};
+      out.kind = format::ArgKind::buffer;
+      out.items = {place(*id)};
     } else if (auto* ids = std::get_if<std::vector<BufferId>>(&arg.value)) {
-      out.kind = 2;
-      out.items.assign(ids->begin(), ids->end());
+      out.kind = format::ArgKind::buffers;
+      out.items = places(*ids);
     } else if (auto* expr = std::get_if<Expr>(&arg.value)) {
-      out.kind = 3;
+      out.kind = format::ArgKind::expr;
       out.items = {exprs_.add(*expr)};
     } else if (auto* list = std::get_if<std::vector<Expr>>(&arg.value)) {
-      out.kind = 4;
+      out.kind = format::ArgKind::exprs;
       out.items = exprs_.add_all(*list);
     } else if (auto* scalar = std::get_if<Scalar>(&arg.value)) {
-      out.kind = scalar->is_bool() ? 6 : 5;
+      out.kind = scalar->is_bool() ? format::ArgKind::boolean : format::ArgKind::floating;
       out.floating = scalar->as_double();
     } else if (auto* text = std::get_if<std::string>(&arg.value)) {
-      out.kind = 7;
+      out.kind = format::ArgKind::string;
       out.string = *text;
     } else if (auto* dtype = std::get_if<DType>(&arg.value)) {
-      out.kind = 8;
+      out.kind = format::ArgKind::dtype;
       out.items = {static_cast<int32_t>(*dtype)};
     }
     return out;
@@ -260,7 +274,7 @@ class PlanBuilder {
   void fill(format::Step& step, const BindSymbol& bind) {
     step.kind = format::StepKind::bind_symbol;
     step.name = "bind_" + bind.symbol;
-    step.args = {{bind.buffer, 1}};
+    step.args = {{place(bind.buffer), Access::read}};
     step.defines = {exprs_.slot(bind.symbol)};
     add_origins(step.number, bind.origins);
   }
@@ -275,7 +289,7 @@ class PlanBuilder {
 
   void predicate(format::Step& step, const std::variant<BufferId, Expr>& predicate) {
     if (auto* buffer = std::get_if<BufferId>(&predicate))
-      step.args = {{*buffer, 1}};
+      step.args = {{place(*buffer), Access::read}};
     else
       step.condition = exprs_.add(std::get<Expr>(predicate));
   }
@@ -303,6 +317,7 @@ class PlanBuilder {
   const codegen::GeneratedCode& code_;
   BuiltPlan built_;
   ExprTable exprs_;
+  std::vector<int32_t> places_;  // by BufferId: its number in the plan
   int next_number_ = 0;
 };
 

@@ -8,7 +8,9 @@
 namespace kiln::format {
 namespace {
 
-constexpr int dtypes = 20;  // kiln::DType; runtime/element.cpp has a static_assert that this is its count
+bool known(DType dtype) { return static_cast<int>(dtype) < dtype_count; }
+bool known(DeviceType device) { return device == DeviceType::cpu || device == DeviceType::cuda; }
+bool known(Access access) { return access >= Access::read && access <= Access::update; }
 
 class Checker {
  public:
@@ -25,9 +27,8 @@ class Checker {
               str("constant ", c.name, " has a negative offset or size"));
     for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer(i);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) alias(i);  // of any other, once all are known to be good
-    for (const Kernel& k : plan_.kernels)
-      require(k.scratch_bytes >= 0 && k.scratch_bytes < (int64_t{1} << 40),
-              str("kernel ", k.symbol, " wants absurd scratch"));
+    require(known(plan_.device), "it is for an unknown device");
+    for (const CodeObject& c : plan_.code) require(known(c.device), str("the code for ", c.target, " is for none"));
     require(plan_.metadata_keys.size() == plan_.metadata_values.size(), "metadata keys and values differ in number");
     steps(plan_.init, 0);
     steps(plan_.steps, 0);
@@ -119,7 +120,8 @@ class Checker {
     for (size_t i = 0; i < plan_.inputs.size(); ++i) {
       const Input& in = plan_.inputs[i];
       std::string what = str("input ", i, " (", in.name, ")");
-      require(in.what <= InputWhat::ignored && in.constant_kind <= 4, what + " is of an unknown kind");
+      require(in.what <= InputWhat::ignored && in.constant_kind <= ConstantKind::string,
+              what + " is of an unknown kind");
       if (in.what == InputWhat::tensor) {
         index(in.buffer, plan_.buffers, what + ": buffer");
         const Buffer& b = plan_.buffers[static_cast<size_t>(in.buffer)];
@@ -148,7 +150,8 @@ class Checker {
   void buffer(size_t i) const {
     const Buffer& b = plan_.buffers[i];
     std::string what = str("buffer ", b.name);
-    require(b.dtype < dtypes && b.role <= BufferRole::temp, what + " has an unknown dtype or role");
+    require(known(b.dtype) && b.role <= BufferRole::temp && known(b.device),
+            what + " has an unknown dtype, role or device");
     require(b.sizes.size() == b.strides.size() && b.sizes.size() <= 64, what + " has a wrong number of strides");
     for (ExprIndex e : b.sizes) expr(e, what + ": size");
     for (ExprIndex e : b.strides) expr(e, what + ": stride");
@@ -178,6 +181,9 @@ class Checker {
     if (b.same_memory_as == none) return;
     require(b.role == BufferRole::temp || b.role == BufferRole::output,
             str("buffer ", b.name, " may not share memory"));
+    index(b.same_memory_as, plan_.buffers, str("buffer ", b.name, ": same_memory_as"));
+    require(plan_.buffers[static_cast<size_t>(b.same_memory_as)].device == b.device,
+            str("buffer ", b.name, " shares memory with one of another device"));
     size_t at = i, hops = 0;
     while (plan_.buffers[at].same_memory_as != none) {
       index(plan_.buffers[at].same_memory_as, plan_.buffers, str("buffer ", b.name, ": same_memory_as"));
@@ -205,14 +211,20 @@ class Checker {
     std::string what = str("step ", s.name);
     require(s.kind <= StepKind::while_loop, what + " is of an unknown kind");
     require(numbers_.insert(s.number).second, what + " has a number that another step has");
+    require(known(s.device), what + " runs nowhere");
     for (const KernelArg& a : s.args) {
       index(a.buffer, plan_.buffers, what + ": argument");
-      require(a.access >= 1 && a.access <= 3, what + " has an argument without access");
-      if (a.access & 2) writable(a.buffer, what);
+      require(known(a.access), what + " has an argument without access");
+      require(s.kind != StepKind::kernel || plan_.buffers[static_cast<size_t>(a.buffer)].device == s.device,
+              str(what, " and its argument ", plan_.buffers[static_cast<size_t>(a.buffer)].name,
+                  " are on different devices"));
+      if (writes(a.access)) writable(a.buffer, what);
     }
     for (ExprIndex e : s.ints) expr(e, what + ": integer");
     expr(s.items, what + ": item count", s.kind != StepKind::kernel);
     expr(s.grain, what + ": grain", true);
+    expr(s.scratch, what + ": scratch", true);
+    require(s.scratch == none || s.kind == StepKind::kernel, what + " wants scratch and is no kernel");
     expr(s.condition, what + ": condition", true);
     for (int32_t b : s.outputs) index(b, plan_.buffers, what + ": output"), writable(b, what);
     for (int32_t b : s.mutates) index(b, plan_.buffers, what + ": mutated argument"), writable(b, what);
@@ -232,9 +244,6 @@ class Checker {
     switch (s.kind) {
       case StepKind::kernel:
         index(s.kernel, plan_.kernels, what + ": kernel");
-        break;
-      case StepKind::copy:
-        require(args == 2, what + ": a copy has two arguments");
         break;
       case StepKind::bind_symbol:
         require(args == 1 && s.defines.size() == 1, what + ": a binding has one buffer, one symbol");
@@ -276,13 +285,13 @@ class Checker {
 
   void call_arg(const CallArg& a, const std::string& what) const {
     std::string arg = str(what, ": argument ", a.name);
-    require(a.kind <= 8, arg + " is of an unknown kind");
-    bool single = a.kind == 1 || a.kind == 3 || a.kind == 8;
+    require(a.kind <= ArgKind::dtype, arg + " is of an unknown kind");
+    bool single = a.kind == ArgKind::buffer || a.kind == ArgKind::expr || a.kind == ArgKind::dtype;
     if (single) require(a.items.size() == 1, arg + " has not one item");
     for (int32_t item : a.items) {
-      if (a.kind == 1 || a.kind == 2) index(item, plan_.buffers, arg, a.kind == 2);
-      if (a.kind == 3 || a.kind == 4) expr(item, arg);
-      if (a.kind == 8) require(item >= 0 && item < dtypes, arg + " is no dtype");
+      if (a.is_tensors()) index(item, plan_.buffers, arg, a.kind == ArgKind::buffers);
+      if (a.is_integers()) expr(item, arg);
+      if (a.kind == ArgKind::dtype) require(item >= 0 && item < dtype_count, arg + " is no dtype");
     }
   }
 

@@ -13,7 +13,7 @@ namespace {
 // Something of everything, consistent.
 Plan sample() {
   Plan plan;
-  plan.model_name = "m", plan.build_id = "id", plan.kernel_abi = 1;
+  plan.model_name = "m", plan.build_id = "id", plan.kernel_abi = 2;
   plan.exprs = {{{{ExprCode::symbol, 0}}, false, "s0"},
                 {{{ExprCode::constant, 4}}, false, "4"},
                 {{{ExprCode::symbol, 0}, {ExprCode::constant, 4}, {ExprCode::mul, 0}}, false, "s0*4"}};
@@ -29,17 +29,19 @@ Plan sample() {
   out.name = "y", out.buffer = 1;
   plan.outputs = {out};
   Buffer x, y, t;
-  x.name = "x", x.dtype = 15, x.role = BufferRole::input, x.position = 0, x.sizes = {0}, x.strides = {1};
+  x.name = "x", x.dtype = DType::f32, x.role = BufferRole::input, x.position = 0, x.sizes = {0}, x.strides = {1};
   y = x, y.name = "y", y.role = BufferRole::output, y.bytes = 2;
   t = y, t.name = "t", t.role = BufferRole::temp, t.position = none;
   plan.buffers = {x, y, t};
-  plan.kernels = {{"k", 64}};
+  plan.kernels = {{"k"}};
   plan.sites = {{"out of range", "aten.x", "n", "f.py:1"}};
   Step kernel, library, loop, inner;
-  kernel.name = "k", kernel.number = 1, kernel.kernel = 0, kernel.args = {{0, 1}, {2, 2}}, kernel.ints = {0, 1},
-  kernel.items = 0;
+  kernel.name = "k", kernel.number = 1, kernel.kernel = 0, kernel.args = {{0, Access::read}, {2, Access::write}},
+  kernel.ints = {0, 1}, kernel.items = 0, kernel.scratch = 2;
   library.kind = StepKind::library, library.name = "lib", library.number = 2, library.target = "topk";
-  library.call_args = {{"self", 1, {0}, 0, ""}, {"f", 5, {}, 2.5, ""}, {"s", 7, {}, 0, "text"}};
+  library.call_args = {{"self", ArgKind::buffer, {0}, 0, ""},
+                       {"f", ArgKind::floating, {}, 2.5, ""},
+                       {"s", ArgKind::string, {}, 0, "text"}};
   library.outputs = {1}, library.defines = {1};
   inner = kernel, inner.number = 4;
   loop.kind = StepKind::while_loop, loop.name = "w", loop.number = 3, loop.condition = 0, loop.blocks = {{}, {inner}};
@@ -80,12 +82,44 @@ TEST(PlanIo, TruncatedAndChangedBytesNeverCrash) {
 }
 
 TEST(PlanIo, RefusesAnotherMajorAndTakesANewerMinor) {
-  std::string bytes = write_plan(sample()), major = bytes, minor = bytes;
-  uint32_t two = 2, many = 77;
-  std::memcpy(major.data() + 8, &two, 4);
-  std::memcpy(minor.data() + 12, &many, 4);
-  EXPECT_EQ(code_of(major), "K0502");
-  EXPECT_EQ(code_of(minor), "");
+  const std::string bytes = write_plan(sample());
+  auto with = [&](size_t at, uint32_t number) {
+    std::string changed = bytes;
+    std::memcpy(changed.data() + at, &number, 4);
+    return changed;
+  };
+  EXPECT_EQ(code_of(with(8, plan_major + 1)), "K0502");
+  EXPECT_EQ(code_of(with(12, 77)), "");
+  try {
+    read_plan(as_bytes(with(8, 1)));
+    FAIL() << "a plan of version 1 was read";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.message(), "the package has format 1.0, this Kiln reads 2.x: compile the model again (plan)");
+  }
+}
+
+TEST(PlanIo, EnumsAndDevicesAreChecked) {
+  auto refused = [](auto change) {
+    Plan plan = sample();
+    change(plan);
+    return code_of(write_plan(plan)) == "K0503";
+  };
+  EXPECT_TRUE(refused([](Plan& p) { p.inputs[0].constant_kind = static_cast<ConstantKind>(9); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.buffers[0].dtype = static_cast<DType>(99); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.buffers[0].device = DeviceType::meta; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.device = static_cast<DeviceType>(7); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.code[0].device = static_cast<DeviceType>(7); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.steps[0].device = static_cast<DeviceType>(7); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.steps[0].device = DeviceType::cuda; }));  // its arguments are the host's
+  EXPECT_TRUE(refused([](Plan& p) { p.steps[0].args[0].access = static_cast<Access>(0); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.steps[1].call_args[0].kind = static_cast<ArgKind>(9); }));
+  EXPECT_TRUE(refused([](Plan& p) { p.steps[0].scratch = 50; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.steps[1].scratch = 0; }));  // no kernel
+  // All of it on another device is a plan; that this runtime cannot run it is not the plan's fault.
+  EXPECT_FALSE(refused([](Plan& p) {
+    p.device = p.code[0].device = p.steps[0].device = p.steps[2].blocks[1][0].device = DeviceType::cuda;
+    for (Buffer& b : p.buffers) b.device = DeviceType::cuda;
+  }));
 }
 
 TEST(PlanIo, SkipsFieldsThatALaterMinorAppended) {
@@ -114,7 +148,8 @@ TEST(PlanIo, InconsistentPlansAreRefused) {
   EXPECT_TRUE(refused([](Plan& p) { p.buffers[2].same_memory_as = 0; }));  // the input is not mutated
   EXPECT_TRUE(refused([](Plan& p) { p.buffers[2].bytes = none; }));
   EXPECT_TRUE(refused([](Plan& p) { p.steps[0].args[0].buffer = -1; }));
-  EXPECT_TRUE(refused([](Plan& p) { p.steps[0].args[0].access = 2; }));  // writes an input that is not mutated
+  EXPECT_TRUE(
+      refused([](Plan& p) { p.steps[0].args[0].access = Access::write; }));  // writes an input that is not mutated
   EXPECT_TRUE(refused([](Plan& p) { p.steps[0].kernel = 1; }));
   EXPECT_TRUE(refused([](Plan& p) { p.steps[1].number = 1; }));
   EXPECT_TRUE(refused([](Plan& p) { p.steps[1].defines = {0}; }));

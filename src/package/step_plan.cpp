@@ -24,7 +24,7 @@ class Extractor {
     Plan& out = result_.plan;
     out.model_name = plan_.model_name, out.build_id = plan_.build_id;
     out.kiln_version = plan_.kiln_version, out.torch_version = plan_.torch_version;
-    out.kernel_abi = plan_.kernel_abi, out.device_type = plan_.device_type;
+    out.kernel_abi = plan_.kernel_abi, out.device = plan_.device;
     out.exprs = plan_.exprs, out.kernels = plan_.kernels, out.sites = plan_.sites, out.code = plan_.code;
     out.custom_libraries = plan_.custom_libraries, out.uses_random = plan_.uses_random;
     out.symbols = plan_.symbols;
@@ -46,9 +46,9 @@ class Extractor {
     for (ExprIndex e : buffer.sizes) need(e);
     for (ExprIndex e : buffer.strides) need(e);
     const auto place = static_cast<int32_t>(result_.plan.buffers.size());
-    buffer.same_memory_as = buffer.first_use = buffer.last_use = none;
+    buffer.same_memory_as = none;
     // A buffer without memory of its own to allocate (an input that is overwritten) stays an input.
-    if (used.access == 2 && buffer.bytes != none) {
+    if (used.access == Access::write && buffer.bytes != none) {
       need(buffer.offset), need(buffer.bytes);
       buffer.role = BufferRole::output;
       buffer.position = static_cast<int32_t>(result_.plan.outputs.size());
@@ -61,7 +61,7 @@ class Extractor {
       buffer.role = BufferRole::input;
       buffer.position = static_cast<int32_t>(result_.plan.inputs.size());
       Input input;
-      input.name = buffer.name, input.buffer = place, input.mutated = (used.access & 2) != 0;
+      input.name = buffer.name, input.buffer = place, input.mutated = writes(used.access);
       result_.plan.inputs.push_back(input);
       result_.inputs.push_back(used.buffer);
     }
@@ -71,9 +71,9 @@ class Extractor {
 
   void add_symbols() {
     for (ExprIndex e : step_.ints) need(e);
-    need(step_.items), need(step_.grain);
+    need(step_.items), need(step_.grain), need(step_.scratch);
     for (const CallArg& arg : step_.call_args)
-      if (arg.kind == 3 || arg.kind == 4)
+      if (arg.is_integers())
         for (int32_t e : arg.items) need(e);
     for (size_t s = 0; s < plan_.symbols.size(); ++s) {
       const auto slot = static_cast<int32_t>(s);
@@ -98,7 +98,7 @@ class Extractor {
     Step step = step_;
     for (KernelArg& arg : step.args) arg.buffer = places_.at(arg.buffer);
     for (CallArg& arg : step.call_args)
-      if (arg.kind == 1 || arg.kind == 2)
+      if (arg.is_tensors())
         for (int32_t& b : arg.items)
           if (b != none) b = places_.at(b);
     for (int32_t& b : step.outputs) b = places_.at(b);
@@ -117,18 +117,18 @@ class Extractor {
 
 std::vector<KernelArg> buffers_used(const Step& step) {
   std::vector<KernelArg> used;
-  auto add = [&](int32_t buffer, int access) {
+  auto add = [&](int32_t buffer, Access access) {
     if (buffer == none) return;
     for (KernelArg& arg : used)
-      if (arg.buffer == buffer) return void(arg.access = static_cast<uint8_t>(arg.access | access));
-    used.push_back({buffer, static_cast<uint8_t>(access)});
+      if (arg.buffer == buffer) return void(arg.access = arg.access | access);
+    used.push_back({buffer, access});
   };
   for (const KernelArg& arg : step.args) add(arg.buffer, arg.access);
   for (const CallArg& arg : step.call_args)
-    if (arg.kind == 1 || arg.kind == 2)
-      for (int32_t b : arg.items) add(b, 1);
-  for (int32_t b : step.mutates) add(b, 3);
-  for (int32_t b : step.outputs) add(b, 2);
+    if (arg.is_tensors())
+      for (int32_t b : arg.items) add(b, Access::read);
+  for (int32_t b : step.mutates) add(b, Access::update);
+  for (int32_t b : step.outputs) add(b, Access::write);
   return used;
 }
 

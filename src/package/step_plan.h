@@ -6,7 +6,7 @@
 
 namespace kiln::format {
 
-// Every buffer that a step itself touches, with its access (1 read, 2 write, 3 both).
+// Every buffer that a step itself touches, with its access.
 std::vector<KernelArg> buffers_used(const Step& step);
 
 // By number, in `init`, `steps` and the blocks inside; nullptr: none.
@@ -18,7 +18,7 @@ struct StepPlan {
   std::vector<int32_t> outputs;  // the same for the outputs
   std::vector<int32_t> symbols;  // slots whose values follow the tensors as inputs
 };
-// The step must be a kernel, a library or custom call, or a copy.
+// The step must be a kernel, or a library or custom call.
 StepPlan step_plan(const Plan& plan, const Step& step);
 
 }  // namespace kiln::format

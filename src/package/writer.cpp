@@ -87,13 +87,13 @@ std::string manifest(const PackageContents& contents) {
   root.set("torch", plan.torch_version);
   root.set("plan_version", str(format::plan_major, ".", format::plan_minor));
   root.set("kernel_abi", static_cast<int64_t>(plan.kernel_abi));
-  root.set("device", plan.device_type == 0 ? "cpu" : "cuda");
+  root.set("device", device_type_name(plan.device));
   auto tensor_spec = [&](const std::string& name, int32_t buffer) {
     Json spec = Json::object();
     spec.set("name", name);
     if (buffer >= 0) {
       const format::Buffer& b = plan.buffers[static_cast<size_t>(buffer)];
-      spec.set("dtype", dtype_torch_name(static_cast<DType>(b.dtype)));
+      spec.set("dtype", dtype_torch_name(b.dtype));
       spec.set("sizes", dims_text(plan, b.sizes));
     }
     return spec;

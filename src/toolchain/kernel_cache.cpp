@@ -1,5 +1,6 @@
 #include "toolchain/kernel_cache.h"
 
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -31,7 +32,8 @@ std::string KernelCache::default_directory() {
   return root.empty() ? "" : root + "/kiln";
 }
 
-KernelCache::KernelCache(std::string directory) : directory_(std::move(directory)) {
+KernelCache::KernelCache(std::string directory, uint64_t most_bytes)
+    : directory_(std::move(directory)), most_bytes_(most_bytes) {
   if (directory_.empty()) return;
   try {
     make_directories(directory_, 0700);
@@ -64,6 +66,7 @@ std::optional<std::string> KernelCache::get(const std::string& key) const {
     if (contents.size() < hash_characters) return std::nullopt;
     std::string bytes = contents.substr(hash_characters);
     if (sha256_hex(std::string_view(bytes)) != contents.substr(0, hash_characters)) return std::nullopt;
+    utimensat(AT_FDCWD, path.c_str(), nullptr, 0);  // used now
     return bytes;
   } catch (const Error&) {
     return std::nullopt;
@@ -91,10 +94,24 @@ std::vector<CacheEntry> KernelCache::clear() const {
   return removed;
 }
 
+// Down to three quarters, so that not every entry after that looks through all of them. Others may do the same at the
+// same time: what is gone already is gone.
+void KernelCache::make_room() const {
+  std::vector<CacheEntry> all = entries();
+  uint64_t bytes = 0;
+  for (const CacheEntry& entry : all) bytes += entry.bytes;
+  if (bytes <= most_bytes_) return;
+  for (size_t i = all.size(); i-- > 1 && bytes > most_bytes_ / 4 * 3;) {
+    unlink(join_path(directory_, all[i].name).c_str());
+    bytes -= all[i].bytes;
+  }
+}
+
 std::string KernelCache::put(const std::string& key, std::string_view bytes) const {
   if (!usable_) return "";
   try {
     write_file_atomic(join_path(directory_, key), sha256_hex(bytes) + std::string(bytes), FileAccess::owner);
+    make_room();
   } catch (const Error& error) {
     return error.message();  // a full or read-only disk makes the next compile slower, nothing else
   }

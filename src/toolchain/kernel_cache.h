@@ -1,6 +1,7 @@
 // Compiled code on disk, found by content: the key is the hash of source, flags, compiler identity and ABI. The
 // directory is private (0700, owner checked); entries are written by rename and carry a hash that is checked when they
-// are read, so a damaged or foreign entry is a miss, never wrong code.
+// are read, so a damaged or foreign entry is a miss, never wrong code. It does not grow for ever: past its limit, those
+// that were not used for longest go.
 #pragma once
 #include <cstdint>
 #include <optional>
@@ -20,7 +21,7 @@ struct CacheEntry {
 class KernelCache {
  public:
   // Empty path: no cache. A directory that is not ours or not private is not used; `problem` says why.
-  explicit KernelCache(std::string directory);
+  explicit KernelCache(std::string directory, uint64_t most_bytes = uint64_t{2} << 30);
   static std::string default_directory();  // $XDG_CACHE_HOME/kiln or ~/.cache/kiln; empty when there is no home
   bool usable() const { return usable_; }
   const std::string& problem() const { return problem_; }
@@ -33,7 +34,9 @@ class KernelCache {
   std::vector<CacheEntry> clear() const;  // removes them; gives those that were removed
 
  private:
+  void make_room() const;
   std::string directory_, problem_;
+  uint64_t most_bytes_;
   bool usable_ = false;
 };
 

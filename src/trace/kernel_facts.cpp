@@ -15,8 +15,6 @@ const char* kind_name(format::StepKind kind) {
       return "library";
     case format::StepKind::custom:
       return "custom";
-    case format::StepKind::copy:
-      return "copy";
     case format::StepKind::bind_symbol:
       return "bind";
     case format::StepKind::assert_that:

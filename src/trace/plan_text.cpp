@@ -19,19 +19,19 @@ std::string buffer_name(const format::Plan& plan, int32_t buffer) {
 
 std::string call_argument(const format::Plan& plan, const format::CallArg& arg) {
   switch (arg.kind) {
-    case 1:
-    case 2:
+    case format::ArgKind::buffer:
+    case format::ArgKind::buffers:
       return join_map(arg.items, " ", [&](int32_t b) { return buffer_name(plan, b); });
-    case 3:
-    case 4:
+    case format::ArgKind::expr:
+    case format::ArgKind::exprs:
       return join_map(arg.items, " ", [&](int32_t e) { return plan_expr(plan, e); });
-    case 5:
+    case format::ArgKind::floating:
       return float_text(arg.floating);
-    case 6:
+    case format::ArgKind::boolean:
       return arg.floating != 0 ? "true" : "false";
-    case 7:
+    case format::ArgKind::string:
       return quote(arg.string);
-    case 8:
+    case format::ArgKind::dtype:
       return arg.items.empty() ? "" : dtype_name(static_cast<DType>(arg.items[0]));
     default:
       return "None";
@@ -97,13 +97,15 @@ std::string plan_step_call(const format::Plan& plan, const format::Step& step) {
   std::vector<std::string> args;
   static constexpr const char* access[] = {"", "read", "write", "read and write"};
   for (const format::KernelArg& arg : step.args)
-    args.push_back(str(buffer_name(plan, arg.buffer), ": ", access[arg.access & 3]));
+    args.push_back(str(buffer_name(plan, arg.buffer), ": ", access[static_cast<size_t>(arg.access)]));
   for (const format::CallArg& arg : step.call_args) args.push_back(str(arg.name, "=", call_argument(plan, arg)));
   for (int32_t out : step.outputs) args.push_back(str(buffer_name(plan, out), ": write"));
   std::string text = str(step.name.empty() ? "step" : step.name, "(", join(args, ", "), ")");
   for (int32_t symbol : step.defines) text += str(" gives ", plan.symbols.at(static_cast<size_t>(symbol)).name);
   if (step.condition != none) text += str(" if ", plan_expr(plan, step.condition));
   if (step.items != none) text += str("  over ", plan_expr(plan, step.items), " items");
+  if (step.scratch != none) text += str("  scratch ", plan_expr(plan, step.scratch), " bytes a thread");
+  if (step.device != DeviceType::cpu) text += str("  on ", device_type_name(step.device));
   if (!step.message.empty()) text += str("  ", quote(step.message));
   return text;
 }
@@ -148,9 +150,9 @@ std::vector<StepAccess> step_accesses(const format::Step& step) {
     if (buffer != none) out.push_back({buffer, writes});
   };
   auto one = [&](const format::Step& s, int) {
-    for (const format::KernelArg& arg : s.args) add(arg.buffer, (arg.access & 2) != 0);
+    for (const format::KernelArg& arg : s.args) add(arg.buffer, writes(arg.access));
     for (const format::CallArg& arg : s.call_args)
-      if (arg.kind == 1 || arg.kind == 2)
+      if (arg.is_tensors())
         for (int32_t b : arg.items) add(b, false);
     for (int32_t b : s.outputs) add(b, true);
     for (int32_t b : s.mutates) add(b, true);

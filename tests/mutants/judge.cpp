@@ -267,8 +267,7 @@ bool runs_kernels(const std::string& path) {
   const ZipReader zip(file->bytes(), path);
   for (const ZipEntry& entry : zip.entries())
     if (ends_with(entry.name, "/plan"))
-      for (const format::Step& step : format::read_plan(zip.stored(entry)).init)
-        if (step.kind != format::StepKind::copy) return true;
+      if (!format::read_plan(zip.stored(entry)).init.empty()) return true;
   return false;
 }
 

@@ -13,7 +13,7 @@ namespace {
 // the prelude's functions there are depends on the kernels.
 constexpr const char* checks = R"(
 struct kc_range { const void *begin, *end; };
-struct kc_access { i32 happened, buffer, store, bytes; const void* address; };
+struct kc_access { i32 happened, buffer, store, bytes; const void* address; kc_range range; };
 struct kc_context { kiln_kernel_context context; const kc_range* ranges; kc_access* failed; };
 static __attribute__((noinline, unused)) bool kc_one(const kiln_kernel_context* ctx, i32 b, const void* p, i32 bytes, i32 store) {
   const kc_context* c = (const kc_context*)ctx;
@@ -21,6 +21,7 @@ static __attribute__((noinline, unused)) bool kc_one(const kiln_kernel_context* 
   if (at >= begin && at <= end && end - at >= (u64)bytes) return false;
   if (__atomic_exchange_n(&c->failed->happened, 1, __ATOMIC_ACQ_REL) == 0) {
     c->failed->buffer = b, c->failed->store = store, c->failed->bytes = bytes, c->failed->address = p;
+    c->failed->range = c->ranges[b];
   }
   return true;
 }
@@ -106,9 +107,33 @@ std::string macro(const std::string& key, const std::string& name, const Form& f
              ", 0)) return 1; ", name, "(kc_p", more, "); })\n");
 }
 
+constexpr const char* head = "extern \"C\" __attribute__((visibility(\"default\"))) int ";
+
 class Rewriting {
  public:
   std::string run(const std::string& kernels) {
+    std::string out;
+    for (size_t at = 0; at < kernels.size();) {
+      const size_t next = std::min(kernels.find(head, at + 1), kernels.size());
+      out += function(kernels.substr(at, next - at));
+      at = next;
+    }
+    return out;
+  }
+  std::string macros() const {
+    std::string out;
+    for (const auto& [key, text] : macros_) out += text;
+    return out;
+  }
+
+ private:
+  struct Access {
+    std::string operation, variant;
+  };
+
+  std::string function(const std::string& kernels) {
+    buffers_ = declarations(kernels, "b");
+    const int scratch = declarations(kernels, "scratch");
     std::string out;
     for (size_t at = 0; at < kernels.size();) {
       if (!word(kernels[at]) || (at > 0 && word(kernels[at - 1]))) {
@@ -131,18 +156,27 @@ class Rewriting {
       }
       at = end;
     }
-    return out;
+    return with_scratch(std::move(out), scratch);
   }
-  std::string macros() const {
-    std::string out;
-    for (const auto& [key, text] : macros_) out += text;
-    return out;
+  // "… * const b3 = (": so many of these.
+  static int declarations(const std::string& text, const std::string& prefix) {
+    int count = 0;
+    while (text.find(str("* const ", prefix, count, " = (")) != std::string::npos) ++count;
+    return count;
   }
-
- private:
-  struct Access {
-    std::string operation, variant;
-  };
+  // Scratch is the thread's: its ranges are known where the kernel has found it, and stand behind the buffers'.
+  std::string with_scratch(std::string text, int scratch) const {
+    if (scratch == 0) return text;
+    std::string more = str("  kc_range kc_ranges[", buffers_ + scratch, "];\n  for (int i = 0; i < ", buffers_,
+                           "; ++i) kc_ranges[i] = ((const kc_context*)ctx)->ranges[i];\n");
+    for (int i = 0; i < scratch; ++i)
+      more +=
+          str("  kc_ranges[", buffers_ + i, "] = {scratch", i, ", (char*)scratch", i, " + scratch", i, "_bytes};\n");
+    more += "  kc_context kc_own = *(const kc_context*)ctx;\n  kc_own.ranges = kc_ranges;\n  ctx = &kc_own.context;\n";
+    const size_t at = text.find("  (void)ctx;");
+    KILN_CHECK(at != std::string::npos, "a printed kernel that does not mention its context");
+    return text.insert(at, more);
+  }
   static std::optional<Access> parse(const std::string& name) {
     for (const char* operation : {"load", "store", "gather", "scatter", "get", "set", "atomic_add"}) {
       const std::string prefix = str("k_", operation, "_");
@@ -153,8 +187,11 @@ class Rewriting {
     }
     return std::nullopt;
   }
+  static bool numbered(const std::string& name, size_t prefix) {
+    return name.size() > prefix && name.find_first_not_of("0123456789", prefix) == std::string::npos;
+  }
   static bool is_buffer(const std::string& name) {
-    return name.size() > 1 && name[0] == 'b' && name.find_first_not_of("0123456789", 1) == std::string::npos;
+    return name[0] == 'b' ? numbered(name, 1) : starts_with(name, "scratch") && numbered(name, 7);
   }
   // "… * const b0 = (": where the kernel takes it from its arguments.
   static bool declared(const std::string& text, size_t end) { return text.compare(end, 4, " = (") == 0; }
@@ -182,17 +219,18 @@ class Rewriting {
 
   // `end`: behind the function's name; moved behind the buffer's.
   std::string rewrite(const Access& access, const std::string& name, const std::string& text, size_t& end) {
-    size_t digits = end + 2;
-    while (digits < text.size() && std::isdigit(static_cast<unsigned char>(text[digits]))) ++digits;
-    if (text.compare(end, 2, "(b") != 0 || digits == end + 2)
+    size_t stop = end + 1;
+    while (stop < text.size() && word(text[stop])) ++stop;
+    const std::string pointer = text.substr(end + 1, stop - end - 1);
+    if (pointer.empty() || !is_buffer(pointer))
       fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
-    const std::string number = text.substr(end + 2, digits - end - 2);
+    const int number = pointer[0] == 'b' ? std::stoi(pointer.substr(1)) : buffers_ + std::stoi(pointer.substr(7));
     // A masked scatter is the same name with one argument more.
     std::string variant = access.variant, key = str("kc", name.substr(1));
     if (access.operation == "scatter" && arguments(text, end) == 4) variant = "m", key += "_m";
     macros_.emplace(key, macro(key, name, form_of(name, access.operation, variant)));
-    end = digits;
-    return str(key, "(", number, ", b", number);
+    end = stop;
+    return str(key, "(", number, ", ", pointer);
   }
   static int arguments(const std::string& text, size_t open) {
     int depth = 0, count = 1;
@@ -203,13 +241,14 @@ class Rewriting {
     }
     return count;
   }
+  int buffers_ = 0;  // of the current function
   std::map<std::string, std::string> macros_;
 };
 
 }  // namespace
 
 std::string with_checked_accesses(const std::string& unit, int lanes) {
-  const size_t begin = unit.find("extern \"C\" __attribute__((visibility(\"default\"))) int ");
+  const size_t begin = unit.find(head);
   if (begin == std::string::npos) return unit;
   Rewriting rewriting;
   const std::string kernels = rewriting.run(unit.substr(begin));

@@ -7,17 +7,12 @@
 namespace kiln::codegen {
 using namespace loops;
 
-const char* storage_suffix(DType dtype) { return dtype_name(dtype); }
-const char* storage_type(DType dtype) { return dtype == DType::boolean ? "bool8" : dtype_name(dtype); }
-const char* c_type(DType dtype) {
-  if (is_float(dtype)) return dtype_name(compute_dtype(dtype));
-  return dtype_name(dtype);
-}
-std::string vector_type(DType dtype) { return dtype == DType::boolean ? "vmask" : str("v", c_type(dtype)); }
+std::string vector_type(DType dtype) { return SimdDialect::type(dtype); }
 
-KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program)
+KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, const Dialect& dialect)
     : kernel_(kernel),
       program_(program),
+      dialect_(dialect),
       value_types_(kernel.value_types),
       env_(kernel_ranges(kernel, program)),
       lane_count_(1) {
@@ -52,18 +47,19 @@ void KernelPrinter::define(ValueId v, const std::string& text, bool is_varying) 
 
 std::string KernelPrinter::vector(ValueId v) {
   if (varying(v)) return name(v);
-  return str("k_splat_", c_type(type(v)), "(", name(v), ")");
+  return SimdDialect::splat(type(v), name(v));
 }
 
-int KernelPrinter::buffer_number(BufferId b, uint8_t access) {
-  for (size_t i = 0; i < result_.step.buffers.size(); ++i)
-    if (result_.step.buffers[i] == b) {
-      result_.step.access[i] |= access;
-      return static_cast<int>(i);
-    }
-  result_.step.buffers.push_back(b);
-  result_.step.access.push_back(access);
-  return static_cast<int>(result_.step.buffers.size()) - 1;
+std::string KernelPrinter::buffer_name(BufferId b, Access access) {
+  StepCode& step = result_.step;
+  const bool scratch = program_.buffers[static_cast<size_t>(b)].role == BufferRole::scratch;
+  std::vector<BufferId>& known = scratch ? step.scratch : step.buffers;
+  const size_t at = static_cast<size_t>(std::find(known.begin(), known.end(), b) - known.begin());
+  if (at == known.size()) known.push_back(b);
+  if (scratch) return str("scratch", at);
+  if (at == step.access.size()) step.access.push_back(access);
+  step.access[at] = step.access[at] | access;
+  return str("b", at);
 }
 
 int KernelPrinter::local_site(int site) {
@@ -74,25 +70,34 @@ int KernelPrinter::local_site(int site) {
 
 PrintedKernel KernelPrinter::print() {
   print_items();
-  std::string head =
-      "extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* "
-      "buffers, const i64* ints, i64 item_begin, i64 item_end) {\n";
-  for (size_t i = 0; i < result_.step.buffers.size(); ++i) {
-    const char* t = storage_type(program_.buffers[static_cast<size_t>(result_.step.buffers[i])].dtype);
-    const char* constant = result_.step.access[i] == 1 ? "const " : "";
-    // Buffers of one kernel never overlap unless they are the same pointer for the same elements, so no restrict is
-    // claimed for written ones.
-    head += str("  ", constant, t, "* const b", i, " = (", constant, t, "*)buffers[", i, "];\n");
-  }
-  for (size_t i = 0; i < result_.step.ints.size(); ++i) head += str("  const i64 n", i, " = ints[", i, "];\n");
-  result_.text = head + "  (void)ctx; (void)buffers; (void)ints;\n" + out_ + "  return 0;\n}\n";
+  std::string head = dialect_.head();
+  for (size_t i = 0; i < result_.step.buffers.size(); ++i)
+    head += dialect_.buffer(program_.buffers[static_cast<size_t>(result_.step.buffers[i])].dtype,
+                            result_.step.access[i] == Access::read, i);
+  const std::string scratch = declare_scratch();
+  for (size_t i = 0; i < result_.step.ints.size(); ++i) head += dialect_.integer(i);
+  result_.text = head + scratch + dialect_.begin() + out_ + dialect_.end();
   return std::move(result_);
+}
+
+// Where each scratch buffer of the kernel begins in the memory of the thread, which the runtime aligns to 64 bytes, and
+// how long it is, which is for checked_access.cpp.
+std::string KernelPrinter::declare_scratch() {
+  std::string text;
+  for (size_t i = 0; i < result_.step.scratch.size(); ++i) {
+    const Buffer& buffer = program_.buffers[static_cast<size_t>(result_.step.scratch[i])];
+    const Expr bytes = buffer_bytes(buffer);
+    text += dialect_.scratch(buffer.dtype, i, parameter_or_constant(result_.step.scratch_bytes));
+    text += str("  const i64 scratch", i, "_bytes = ", parameter_or_constant(bytes), "; (void)scratch", i, "_bytes;\n");
+    result_.step.scratch_bytes = result_.step.scratch_bytes + floordiv(bytes + 63, 64) * 64;
+  }
+  return text;
 }
 
 void KernelPrinter::print_items() {
   if (kernel_.schedule->tile.rows > 0) return TilePrinter(*this).print();
   const auto [items, body] = item_loops(kernel_);
-  open("for (i64 item = item_begin; item < item_end; ++item)");
+  open(dialect_.items());
   if (items.size() == 1) {
     line(str("const i64 ", items[0]->var, " = item;"));
   } else if (items.size() > 1) {
@@ -130,8 +135,7 @@ void KernelPrinter::print_stmt(const Stmt& stmt) {
     case StmtKind::loop:
       return print_loop(stmt);
     case StmtKind::random:
-      return define(stmt.results[0],
-                    str("k_random_", storage_suffix(stmt.dtype), "(ctx->seed, (i64)", expr(stmt.expr), ")"), false);
+      return define(stmt.results[0], dialect_.random(stmt.dtype, expr(stmt.expr)), false);
   }
 }
 
@@ -143,24 +147,12 @@ void KernelPrinter::print_op(const Stmt& stmt) {
   bool vary = false;
   for (ValueId v : stmt.args) vary |= varying(v);
   auto operand = [&](size_t i) { return vary ? vector(stmt.args[i]) : name(stmt.args[i]); };
-  std::string text;
-  if (stmt.op == ScalarOp::cast) {
-    text = str("k_cast_", storage_suffix(stmt.dtype), "(", operand(0), ")");
-  } else if (stmt.op == ScalarOp::bitcast) {
-    // Narrow floats are held as f32: their bits are made and taken apart by functions of their own.
-    DType from = type(stmt.args[0]), to = stmt.dtype;
-    text = name(stmt.args[0]);
-    if (vary) text = vector(stmt.args[0]);
-    if (compute_dtype(from) != from) text = str("k_bits_", storage_suffix(from), "(", text, ")");
-    if (compute_dtype(to) != to)
-      text = str("k_from_bits_", storage_suffix(to), "(", text, ")");
-    else
-      text = str("k_bitcast_", c_type(to), "(", text, ")");
-  } else {
-    std::vector<std::string> operands;
-    for (size_t i = 0; i < stmt.args.size(); ++i) operands.push_back(operand(i));
-    text = str("k_", scalar_op_info(stmt.op).name, "(", join(operands, ", "), ")");
-  }
+  std::vector<std::string> operands;
+  for (size_t i = 0; i < stmt.args.size(); ++i) operands.push_back(operand(i));
+  const std::string text = stmt.op == ScalarOp::cast ? dialect_.cast(stmt.dtype, operands[0])
+                           : stmt.op == ScalarOp::bitcast
+                               ? dialect_.bitcast(type(stmt.args[0]), stmt.dtype, operands[0])
+                               : dialect_.op(stmt.op, operands);
   define(stmt.results[0], text, vary);
 }
 
@@ -172,32 +164,40 @@ void KernelPrinter::print_index_value(const Stmt& stmt) {
       fail_unsupported("K0402", str("the expression ", stmt.expr.text(), " cannot be computed inside a kernel"));
     std::string real = str("__builtin_bit_cast(f64, ", parameter(stmt.expr), ")");
     return define(stmt.results[0],
-                  type(stmt.results[0]) == DType::f64
-                      ? real
-                      : str("k_cast_", storage_suffix(type(stmt.results[0])), "(", real, ")"),
-                  false);
+                  type(stmt.results[0]) == DType::f64 ? real : dialect_.cast(type(stmt.results[0]), real), false);
   }
   std::string text = vary ? vector_expr(stmt.expr) : expr(stmt.expr);
   if (type(stmt.results[0]) != DType::i64)
-    text = str("k_cast_", storage_suffix(type(stmt.results[0])), "(", vary ? text : str("(i64)(", text, ")"), ")");
+    text = dialect_.cast(type(stmt.results[0]), vary ? text : str("(i64)(", text, ")"));
   define(stmt.results[0], text, vary);
 }
 
 std::string KernelPrinter::mask_and_left(ValueId mask) {
   std::string text;
-  if (mask != no_value) text = varying(mask) ? name(mask) : str("k_splat_bool(", name(mask), ")");
+  if (mask != no_value) text = varying(mask) ? name(mask) : SimdDialect::splat(DType::boolean, name(mask));
   if (lanes_->left.empty()) return text;
-  std::string left = str("k_first(", lanes_->left, ")");
+  std::string left = SimdDialect::first(lanes_->left);
   return text.empty() ? left : str("(", text, " & ", left, ")");
+}
+
+// Which lanes an access to neighbours, or to elements equally far apart, takes.
+SimdDialect::Lanes KernelPrinter::lanes_of(const Affine& affine, ValueId mask) {
+  SimdDialect::Lanes lanes;
+  if (!affine.coefficient.is_constant(1)) lanes.stride = expr(affine.coefficient);
+  if (mask != no_value)
+    lanes.mask = mask_and_left(mask);
+  else
+    lanes.count = lanes_->left;
+  return lanes;
 }
 
 void KernelPrinter::print_load(const Stmt& stmt) {
   DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
-  std::string suffix = storage_suffix(dtype), b = str("b", buffer_number(stmt.buffer, 1));
+  const std::string b = buffer_name(stmt.buffer, Access::read);
   Expr where = address(stmt);
   bool mask_varies = stmt.mask != no_value && varying(stmt.mask);
   if (!lanes_ || (!varies(where) && !mask_varies)) {
-    std::string get = str("k_get_", suffix, "(", b, " + ", expr(where), ")");
+    std::string get = dialect_.get(dtype, str(b, " + ", expr(where)));
     if (stmt.mask != no_value) get = str(name(stmt.mask), " ? ", get, " : (", c_type(dtype), ")0");
     return define(stmt.results[0], get, false);
   }
@@ -205,36 +205,24 @@ void KernelPrinter::print_load(const Stmt& stmt) {
   std::string text;
   if (affine) {
     std::string p = str(b, " + ", expr(where));  // the variable's own value is that of the first lane
-    bool next = affine->coefficient.is_constant(1);
-    std::string stride = next ? "" : str(", ", expr(affine->coefficient));
-    std::string s = next ? "" : "s";
-    if (stmt.mask != no_value)
-      text = str("k_load_", suffix, "_", s, "m(", p, stride, ", ", mask_and_left(stmt.mask), ")");
-    else if (!lanes_->left.empty())
-      text = str("k_load_", suffix, "_", s, "n(", p, stride, ", ", lanes_->left, ")");
-    else
-      text = str("k_load_", suffix, next ? "" : "_s", "(", p, stride, ")");
+    text = SimdDialect::load(dtype, p, lanes_of(*affine, stmt.mask));
   } else {
-    std::string mask = mask_and_left(stmt.mask);
-    text = mask.empty() ? str("k_gather_", suffix, "(", b, ", ", vector_expr(where), ")")
-                        : str("k_gather_", suffix, "_m(", b, ", ", vector_expr(where), ", ", mask, ")");
+    text = SimdDialect::gather(dtype, b, vector_expr(where), mask_and_left(stmt.mask));
   }
   define(stmt.results[0], text, true);
 }
 
 namespace {
-const char* combine_function(StoreMode mode) {
+ScalarOp combining(StoreMode mode) {
   switch (mode) {
-    case StoreMode::add:
-      return "k_add";
     case StoreMode::min:
-      return "k_min";
+      return ScalarOp::min;
     case StoreMode::max:
-      return "k_max";
+      return ScalarOp::max;
     case StoreMode::prod:
-      return "k_mul";
+      return ScalarOp::mul;
     default:
-      return nullptr;
+      return ScalarOp::add;
   }
 }
 }  // namespace
@@ -242,44 +230,33 @@ const char* combine_function(StoreMode mode) {
 void KernelPrinter::print_store(const Stmt& stmt) {
   DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
   bool combines = stmt.mode != StoreMode::plain;
-  std::string suffix = storage_suffix(dtype), b = str("b", buffer_number(stmt.buffer, combines ? 3 : 2));
+  const std::string b = buffer_name(stmt.buffer, combines ? Access::update : Access::write);
   Expr where = address(stmt);
   ValueId v = stmt.args[0];
   if (!lanes_) {
     std::string p = str(b, " + ", expr(where));
     std::string guard = stmt.mask == no_value ? "" : str("if (", name(stmt.mask), ") ");
     if (stmt.mode == StoreMode::atomic_add)
-      line(str(guard, "k_atomic_add_", suffix, "(", p, ", ", name(v), ");"));
+      line(guard + dialect_.atomic_add(dtype, p, name(v)));
     else if (combines && dtype == DType::boolean)
-      line(str(guard, "k_set_bool(", p, ", k_get_bool(", p,
-               stmt.mode == StoreMode::add || stmt.mode == StoreMode::max ? ") || " : ") && ", name(v), ");"));
+      line(guard +
+           dialect_.set(dtype, p,
+                        str(dialect_.get(dtype, p),
+                            stmt.mode == StoreMode::add || stmt.mode == StoreMode::max ? " || " : " && ", name(v))));
     else if (combines)
-      line(str(guard, "k_set_", suffix, "(", p, ", ", combine_function(stmt.mode), "(k_get_", suffix, "(", p, "), ",
-               name(v), "));"));
+      line(guard + dialect_.set(dtype, p, dialect_.op(combining(stmt.mode), {dialect_.get(dtype, p), name(v)})));
     else
-      line(str(guard, "k_set_", suffix, "(", p, ", ", name(v), ");"));
+      line(guard + dialect_.set(dtype, p, name(v)));
     return;
   }
   KILN_CHECK(!combines, "an accumulating store was bound to lanes");
   const auto affine = lane_affine(where);
   if (affine) {
     KILN_CHECK(!affine->coefficient.is_constant(0), str("all lanes of ", kernel_.name, " store to one element"));
-    std::string p = str(b, " + ", expr(where));
-    bool next = affine->coefficient.is_constant(1);
-    std::string stride = next ? "" : str(", ", expr(affine->coefficient));
-    std::string s = next ? "" : "s";
-    // Arguments: pointer, value, then stride, lanes or mask, as the loads have them.
-    if (stmt.mask != no_value)
-      line(str("k_store_", suffix, "_", s, "m(", p, ", ", vector(v), stride, ", ", mask_and_left(stmt.mask), ");"));
-    else if (!lanes_->left.empty())
-      line(str("k_store_", suffix, "_", s, "n(", p, ", ", vector(v), stride, ", ", lanes_->left, ");"));
-    else
-      line(str("k_store_", suffix, next ? "" : "_s", "(", p, ", ", vector(v), stride, ");"));
-    return;
+    return line(SimdDialect::store(dtype, str(b, " + ", expr(where)), vector(v), lanes_of(*affine, stmt.mask)));
   }
-  std::string mask = mask_and_left(stmt.mask);
-  line(str("k_scatter_", suffix, "(", b, ", ", vector_expr(where), ", ", vector(v), mask.empty() ? "" : ", " + mask,
-           ");"));
+  const std::string index = vector_expr(where), value = vector(v);
+  line(SimdDialect::scatter(dtype, b, index, value, mask_and_left(stmt.mask)));
 }
 
 // The load that a value comes from, conversions aside; nullptr: it is computed.
@@ -317,7 +294,7 @@ void KernelPrinter::raise(const std::string& condition, int site, ValueId v, con
                mask.empty() ? str("(i64)", name(v))
                : varying(v) ? str("k_lane(k_cast_i64(", vector(v), "), ", lane, ")")
                             : str("(i64)", name(v)));
-  line(str("if (", condition, ") return k_raise(ctx, ", site, ", ", told, ");"));
+  line(str("if (", condition, ") ", dialect_.raise(site, told)));
 }
 
 void KernelPrinter::print_check_index(const Stmt& stmt) {

@@ -1,4 +1,5 @@
-// Prints one scheduled kernel as a C++ function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order
+// Prints one scheduled kernel as a function, in a language of the C family (codegen/dialect.h): for the CPU a C++
+// function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order
 // of first use, so that two kernels that do the same print the same text and are compiled once.
 //
 // Inside a loop bound to lanes a value is either varying (a vector, one element per lane) or uniform (a scalar, splat
@@ -6,6 +7,7 @@
 // stores take the number of lanes that are left: the same arithmetic, no access outside.
 #pragma once
 #include "codegen/backend.h"
+#include "codegen/dialect.h"
 #include "loops/loops.h"
 
 namespace kiln::codegen {
@@ -17,7 +19,9 @@ struct PrintedKernel {
 
 class KernelPrinter {
  public:
-  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program);  // the kernel is scheduled
+  // The kernel is scheduled.
+  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program,
+                const Dialect& dialect = simd_dialect());
   PrintedKernel print();
 
  private:
@@ -30,6 +34,7 @@ class KernelPrinter {
     bool aligned = false;  // the variable of the first lane is a multiple of the number of lanes
   };
 
+  std::string declare_scratch();
   void print_items();
   void print_body(const loops::Body& body);
   void print_stmt(const loops::Stmt& stmt);
@@ -40,6 +45,7 @@ class KernelPrinter {
   void print_store(const loops::Stmt& stmt);
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
+  SimdDialect::Lanes lanes_of(const Affine& affine, loops::ValueId mask);
   const loops::Stmt* load_of(loops::ValueId v);
   std::string element_text(loops::ValueId v, const std::string& lane);
   void raise(const std::string& condition, int site, loops::ValueId v, const std::string& mask);
@@ -47,6 +53,7 @@ class KernelPrinter {
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
   void print_lane_loop(const loops::Loop& loop);
+  void print_shared_reduction(const loops::Stmt& stmt);
   void print_reduction(const loops::Stmt& stmt);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
@@ -57,8 +64,9 @@ class KernelPrinter {
   std::string expr(const Expr& e);         // scalar i64
   std::string vector_expr(const Expr& e);  // vi64 over the lanes
   std::string parameter(const Expr& e);    // n3: computed by the host
-  bool local(const Expr& e) const;         // mentions a variable of this kernel
-  Expr by_lane(const Expr& e) const;       // with quotients that all lanes share as symbols of their own
+  std::string parameter_or_constant(const Expr& e);
+  bool local(const Expr& e) const;    // mentions a variable of this kernel
+  Expr by_lane(const Expr& e) const;  // with quotients that all lanes share as symbols of their own
   std::optional<Affine> lane_affine(const Expr& address) const;  // where the lanes of an access are equally far apart
   bool varies(const Expr& e) const;  // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
@@ -71,7 +79,7 @@ class KernelPrinter {
   std::string vector(loops::ValueId v);            // splat if uniform
   std::string mask_and_left(loops::ValueId mask);  // vmask text of the lanes in use; empty: all
   void define(loops::ValueId v, const std::string& text, bool is_varying);
-  int buffer_number(loops::BufferId b, uint8_t access);
+  std::string buffer_name(loops::BufferId b, Access access);  // b0; of scratch: scratch0
   int local_site(int site);
   void line(const std::string& text);
   void open(const std::string& text);
@@ -79,6 +87,7 @@ class KernelPrinter {
 
   const loops::Kernel& kernel_;
   const loops::LoopProgram& program_;
+  const Dialect& dialect_;
   std::vector<DType> value_types_;  // the kernel's, and those of copies that a template prints
   RangeEnv env_;
   int lane_count_;
@@ -94,9 +103,6 @@ class KernelPrinter {
   PrintedKernel result_;
 };
 
-const char* c_type(DType dtype);          // f32 for f16, bf16, f8: how values are held
-const char* storage_type(DType dtype);    // bool8, bf16: how memory is typed
-const char* storage_suffix(DType dtype);  // "bool", "bf16": k_load_bool
-std::string vector_type(DType dtype);     // vf32, vmask
+std::string vector_type(DType dtype);  // vf32, vmask
 
 }  // namespace kiln::codegen

@@ -68,6 +68,8 @@ std::string KernelPrinter::parameter(const Expr& e) {
   return str("n", found->second);
 }
 
+std::string KernelPrinter::parameter_or_constant(const Expr& e) { return e.is_constant() ? expr(e) : parameter(e); }
+
 std::string KernelPrinter::expr(const Expr& e) {
   auto all = [&](const char* separator) {
     return "(" + join_map(e.args(), separator, [&](const Expr& a) { return expr(a); }) + ")";
@@ -120,7 +122,7 @@ std::string KernelPrinter::expr(const Expr& e) {
 }
 
 std::string KernelPrinter::vector_expr(const Expr& e) {
-  if (!varies(e)) return str("k_splat_i64(", expr(e), ")");
+  if (!varies(e)) return SimdDialect::splat(DType::i64, expr(e));
   auto fold = [&](const char* function) {
     std::string text = vector_expr(e.args()[0]);
     for (size_t i = 1; i < e.args().size(); ++i) text = str(function, "(", text, ", ", vector_expr(e.args()[i]), ")");
@@ -131,7 +133,7 @@ std::string KernelPrinter::vector_expr(const Expr& e) {
   };
   switch (e.op()) {
     case ExprOp::symbol:
-      if (e.name() == lanes_->var) return str("(k_splat_i64(", e.name(), ") + k_iota_i64())");
+      if (e.name() == lanes_->var) return SimdDialect::iota(e.name());
       return e.name();  // an index variable that differs by lane
     case ExprOp::add:
       return infix(" + ");

@@ -7,6 +7,7 @@ using namespace loops;
 void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
   const bool lane = loop.directives.binding == Binding::lane;
+  if (lane && !dialect_.has_vectors() && loop.role == AxisRole::reduce) return print_shared_reduction(stmt);
   if (loop.role == AxisRole::parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
   return lane && loop.role == AxisRole::reduce ? print_lane_reduction(stmt) : print_reduction(stmt);
 }
@@ -17,7 +18,25 @@ void KernelPrinter::print_serial_loop(const Loop& loop) {
   close();
 }
 
+// Lanes are threads: each takes every so many-th iteration, and sees scalars.
+void KernelPrinter::print_shared_reduction(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  std::vector<std::string> acc;
+  declare_accumulators(stmt, acc, false);
+  KILN_CHECK(acc.size() == 1, "a reduction to several values is not shared out over threads");
+  open(dialect_.shared_loop(loop.var, expr(loop.extent)));
+  print_body(loop.body);
+  print_update(loop, acc);
+  close();
+  line(str(acc[0], " = ", dialect_.over_threads(loop.reduce, acc[0]), ";"));
+}
+
 void KernelPrinter::print_lane_loop(const Loop& loop) {
+  if (!dialect_.has_vectors()) {
+    open(dialect_.shared_loop(loop.var, expr(loop.extent)));
+    print_body(loop.body);
+    return close();
+  }
   std::string extent = str("e_", loop.var);
   open("");
   line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
@@ -102,15 +121,15 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
       if (loop.order.fused) {
         const Stmt* product = summed_product(loop);
         auto factor = [&](size_t i) { return lanes_ ? vector(product->args[i]) : name(product->args[i]); };
-        return line(str(acc[0], " = k_madd(", factor(0), ", ", factor(1), ", ", acc[0], ");"));
+        return line(str(acc[0], " = ", dialect_.fused(factor(0), factor(1), acc[0]), ";"));
       }
-      return line(str(acc[0], " = k_add(", acc[0], ", ", operand(0), ");"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::add, {acc[0], operand(0)}), ";"));
     case ReduceOp::prod:
-      return line(str(acc[0], " = k_mul(", acc[0], ", ", operand(0), ");"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::mul, {acc[0], operand(0)}), ";"));
     case ReduceOp::max:
-      return line(str(acc[0], " = k_max(", acc[0], ", ", operand(0), ");"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::max, {acc[0], operand(0)}), ";"));
     case ReduceOp::min:
-      return line(str(acc[0], " = k_min(", acc[0], ", ", operand(0), ");"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::min, {acc[0], operand(0)}), ";"));
     case ReduceOp::any:
       return line(str(acc[0], " = ", acc[0], " | ", operand(0), ";"));
     case ReduceOp::all:
@@ -182,25 +201,6 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
   if (wide) line(str(acc[0], " = k_cast_", c_type(loop.reduce_dtype), "(", total, ");"));
 }
 
-namespace {
-const char* horizontal(ReduceOp op) {
-  switch (op) {
-    case ReduceOp::sum:
-      return "k_hsum";
-    case ReduceOp::prod:
-      return "k_hprod";
-    case ReduceOp::max:
-      return "k_hmax";
-    case ReduceOp::min:
-      return "k_hmin";
-    case ReduceOp::any:
-      return "k_hany";
-    default:
-      return "k_hall";
-  }
-}
-}  // namespace
-
 // Lanes run along the reduced axis: a vector of partial results, combined at the end in a fixed order.
 void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
@@ -266,7 +266,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   }
   lanes_.reset();
   varying_index_ = outer_index;
-  line(str(name(v), " = ", horizontal(loop.reduce), "(", acc, ");"));
+  line(str(name(v), " = ", SimdDialect::across(loop.reduce, acc), ";"));
   close();
 }
 

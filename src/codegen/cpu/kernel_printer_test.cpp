@@ -58,5 +58,241 @@ TEST(KernelPrinter, ARemainderThatCountsUpInTheLanesIsOneVector) {
   EXPECT_NE(printed(0, "(r0 // 32) * 3 + r0 % 8").find("k_gather"), std::string::npos);
 }
 
+// ---- Text in, text out: every construct once
+// ----------------------------------------------------------------------------
+
+loops::LoopProgram program_of(const std::string& body, int lanes) {
+  return loops::parse_loops(str(R"(loops constructs
+symbol s0 in [1, 64] hint 8
+buffer x f32[8, s0] strides [s0, 1] input position 0
+buffer h bf16[8, s0] strides [s0, 1] input position 1
+buffer m bool[s0] strides [1] input position 2
+buffer idx i64[s0] strides [1] input position 3
+buffer half f16[s0] strides [1] input position 4
+buffer row f32[s0] strides [1] scratch
+buffer y f32[8, s0] strides [s0, 1] output position 0
+buffer n i64[8] strides [1] output position 1
+buffer b bool[8] strides [1] output position 2
+buffer bits i16[s0] strides [1] output position 3
+input x = buffer x
+input h = buffer h
+input m = buffer m
+input idx = buffer idx
+input half = buffer half
+output buffer y
+output buffer n
+output buffer b
+output buffer bits
+site "out of range"
+main {
+  kernel t {
+    schedule items [8] grain 1 lanes )",
+                                lanes, R"(
+    for i0 in [8] parallel @item {
+)",
+                                body, R"(
+    }
+  }
+}
+)"));
+}
+
+std::string text_of(const std::string& body, int lanes = 1, const Dialect& dialect = simd_dialect()) {
+  const loops::LoopProgram program = program_of(body, lanes);
+  loops::verify(program);
+  return KernelPrinter(std::get<loops::Kernel>(program.block[0].what), program, dialect).print().text;
+}
+
+// The parts stand in the text in this order.
+void expect_text(const std::string& text, const std::vector<std::string>& parts) {
+  size_t at = 0;
+  for (const std::string& part : parts) {
+    const size_t found = text.find(part, at);
+    ASSERT_NE(found, std::string::npos) << part << "\nis not (there) in\n" << text;
+    at = found + part.size();
+  }
+}
+
+std::string over_row(const std::string& loop, const std::string& statements) {
+  return str("for i1 in [s0] parallel", loop, " {\n", statements, "\n}");
+}
+const char* const lane = " @lane(16, mask)";
+
+TEST(KernelPrinter, TheFunctionAroundIt) {
+  expect_text(
+      text_of(over_row("", "%0 = load.f32 x[i0, i1]\nstore y[i0, i1] = %0")),
+      {"extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* "
+       "buffers, const i64* ints, i64 item_begin, i64 item_end) {\n",
+       "  const f32* const b0 = (const f32*)buffers[0];\n", "  f32* const b1 = (f32*)buffers[1];\n",
+       "  const i64 n0 = ints[0];\n", "  (void)ctx; (void)buffers; (void)ints;\n",
+       "  for (i64 item = item_begin; item < item_end; ++item) {\n", "    const i64 i0 = item;\n",
+       "for (i64 i1 = 0; i1 < n0; ++i1) {\n", "const f32 v0 = k_get_f32(b0 + (i1 + (i0 * n0)));\n",
+       "k_set_f32(b1 + (i1 + (i0 * n0)), v0);\n", "  return 0;\n}\n"});
+}
+
+TEST(KernelPrinter, Operators) {
+  expect_text(text_of(over_row("", R"(%0 = load.f32 x[i0, i1]
+%1 = constant.f32 0.5
+%2 = add.f32 %0, %1
+%3 = exp.f32 %2
+%4 = lt.bool %3, %1
+%5 = select.f32 %4, %3, %1
+%6 = cast.bf16 %5
+%7 = index.i64 [i1*2]
+%8 = index.f32 [i1]
+%9 = random.f32 [i1]
+%10 = load.f16 half[i1]
+%11 = bitcast.i16 %10
+store bits[i1] = %11
+store y[i0, i1] = %5)")),
+              {"const f32 v1 = 0x1p-1f;", "= k_add(v0, v1);", "= k_exp(", "const bool ", "= k_lt(", "= k_select(",
+               "= k_cast_bf16(", "k_random_f32(ctx->seed, (i64)i1)", "= k_bitcast_i16(k_bits_f16("});
+}
+
+TEST(KernelPrinter, MemoryInLanes) {
+  // Neighbours; a partial vector; another distance; a mask; any place.
+  expect_text(text_of(over_row(lane, "%0 = load.f32 x[i0, i1]\nstore y[i0, i1] = %0"), 16),
+              {"for (; i1 + 16 <= e_i1; i1 += 16) {", "= k_load_f32(b0 + (i1 + (i0 * n0)));",
+               "k_store_f32(b1 + (i1 + (i0 * n0)), v0);", "const int left = (int)(e_i1 - i1);",
+               "= k_load_f32_n(b0 + (i1 + (i0 * n0)), left);", "k_store_f32_n(b1 + (i1 + (i0 * n0)), v0, left);"});
+  const std::string strided =
+      text_of("for i1 in [8] parallel @lane(16, mask) {\n%0 = load.f32 x[i1, 0]\nstore y[i1, 0] = %0\n}", 16);
+  expect_text(strided, {"= k_load_f32_s(b0 + (i1 * n0), n0);", "k_store_f32_s(b1 + (i1 * n0), v0, n0);",
+                        "k_load_f32_sn(", ", n0, left);"});
+  expect_text(
+      text_of(over_row(lane, "%0 = load.bool m[i1]\n%1 = load.f32 x[i0, i1] mask %0\nstore y[i0, i1] = %1 mask %0"),
+              16),
+      {"const vmask v0 = k_load_bool(", "k_load_f32_m(b1 + (i1 + (i0 * n0)), v0)",
+       "k_store_f32_m(b2 + (i1 + (i0 * n0)), v1, v0);", "(v0 & k_first(left))"});
+  expect_text(text_of(over_row(lane, "%0 = load.f32 x[i0, (i1*i1) % s0]\nstore y[i0, (i1*i1) % s0] = %0"), 16),
+              {"k_gather_f32(b0, ", "k_splat_i64(i1) + k_iota_i64()", "k_scatter_f32(b1, ", "k_gather_f32_m(b0, ",
+               "k_first(left));"});
+  // A masked scalar, and a value that all lanes share.
+  expect_text(
+      text_of(over_row(
+          "",
+          "%0 = load.bool m[i1]\n%1 = load.bf16 h[i0, i1] mask %0\n%2 = cast.f32 %1\nstore y[i0, i1] = %2 mask %0")),
+      {"= v0 ? k_get_bf16(", " : (f32)0;", "if (v0) k_set_f32("});
+}
+
+TEST(KernelPrinter, StoresThatCombine) {
+  for (const auto& [mode, call] : {std::pair<const char*, const char*>{"add", "k_add(k_get_f32("},
+                                   {"min", "k_min("},
+                                   {"max", "k_max("},
+                                   {"prod", "k_mul("}})
+    expect_text(text_of(over_row("", str("%0 = load.f32 x[i0, i1]\nstore.", mode, " y[i0, 0] = %0"))),
+                {"k_set_f32(b1 + (i0 * n0), ", call});
+  expect_text(text_of(over_row("", "%0 = load.f32 x[i0, i1]\nstore.atomic_add y[i0, 0] = %0")),
+              {"k_atomic_add_f32(b1 + (i0 * n0), v0);"});
+  expect_text(text_of(over_row("", "%0 = load.bool m[i1]\nstore.add b[i0] = %0")),
+              {"k_set_bool(b1 + i0, k_get_bool(b1 + i0) || v0);"});
+}
+
+TEST(KernelPrinter, WhatMayRaise) {
+  const char* const picks =
+      "%0 = load.i64 idx[i1]\n%1 = check_index %0 in [s0] as j site 0\n%2 = load.f32 x[i0, j]\nstore y[i0, i1] = %2";
+  expect_text(
+      text_of(over_row("", picks)),
+      {"i64 j = (i64)v0;", "if ((u64)(j += j < 0 ? n0 : 0) >= (u64)(n0)) return k_raise(ctx, 0, i1, (i64)v0);"});
+  expect_text(text_of(over_row(lane, picks), 16),
+              {"const vi64 j_given = k_cast_i64(v0);",
+               "j_wrapped = k_select(k_lt(j_given, k_splat_i64(0)), j_given + k_splat_i64(n0), j_given);",
+               "if (k_hany(j_bad)) return k_raise(ctx, 0, ", "k_gather_f32("});
+  expect_text(
+      text_of(over_row("", "%0 = load.i64 idx[i1]\n%1 = constant.i64 0\n%2 = lt.bool %0, %1\nraise_if %2 site 0")),
+      {"if (v2) return k_raise(ctx, 0, i1, (i64)v0);"});
+}
+
+TEST(KernelPrinter, Reductions) {
+  const auto reduce = [](const std::string& kind, const std::string& result, const std::string& directives = "") {
+    return str(result, " = for r0 in [s0] reduce ", kind, directives,
+               " {\n%10 = load.f32 x[i0, r0]\nyield %10\n}\nstore y[i0, 0] = %0");
+  };
+  expect_text(text_of(reduce("sum.f32", "%0")),
+              {"f32 v0 = 0x0p+0f;", "for (i64 r0 = 0; r0 < n0; ++r0) {", "v0 = k_add(v0, v1);"});
+  expect_text(text_of(reduce("max.f32", "%0")), {"f32 v0 = -__builtin_inff();", "v0 = k_max(v0, v1);"});
+  expect_text(text_of(reduce("prod.f32", "%0")), {"v0 = k_mul(v0, v1);"});
+  expect_text(text_of(reduce("sum.f32", "%0", " blocks(8, f64)")),
+              {"f64 v0_wide = 0;", "r0_block += 8)", "v0_part = k_add(v0_part, v1);",
+               "v0_wide = k_add(v0_wide, k_cast_f64(v0_part));", "v0 = k_cast_f32(v0_wide);"});
+  expect_text(text_of(reduce("sum.f32", "%0", " @lane(16, mask)"), 16),
+              {"vf32 v0_lanes = k_splat_f32(0x0p+0f);", "v0_lanes = k_add(v0_lanes, v1);",
+               "const vf32 kept = k_select(k_first(left), v1, ", "v0 = k_hsum(v0_lanes);"});
+  expect_text(text_of(reduce("argmax.f32", "%0, %1")),
+              {"i64 v1 = 9223372036854775807l;", "|| v2 != v2)", "{ v0 = v2; v1 = r0; }"});
+  expect_text(text_of(reduce("welford.f32", "%0, %1, %2")),
+              {"v2 += 1; { const f32 d = v3 - v0; v0 += d / (f32)v2; v1 += d * (v3 - v0); }"});
+  expect_text(text_of("%0 = for r0 in [s0] reduce sum.f32 fused {\n%1 = load.f32 x[i0, r0]\n%2 = mul.f32 %1, %1\nyield "
+                      "%2\n}\nstore y[i0, 0] = %0"),
+              {"v0 = k_madd(v1, v1, v0);"});
+  expect_text(text_of("%0 = for r0 in [s0] reduce any.bool {\n%1 = load.bool m[r0]\nyield %1\n}\nstore b[i0] = %0"),
+              {"bool v0 = false;", "v0 = v0 | v1;"});
+  expect_text(text_of("%0 = for r0 in [s0] scan sum.f32 {\n%1 = load.f32 x[i0, r0]\nyield %1\n} after %2 {\nstore "
+                      "y[i0, r0] = %2\n}"),
+              {"v0 = k_add(v0, v1);", "const f32 v2 = v0;", "k_set_f32(b1 + (r0 + (i0 * n0)), v2);"});
+}
+
+TEST(KernelPrinter, ScratchIsTheThreads) {
+  expect_text(text_of(over_row(lane, "%0 = load.f32 x[i0, i1]\nstore row[i1] = %0") +
+                          "\nfor i2 in [s0] parallel {\n%1 = load.f32 row[i2]\nstore y[i0, i2] = %1\n}",
+                      16),
+              {"f32* const scratch0 = (f32*)((char*)ctx->scratch + 0l);", "const i64 scratch0_bytes = n",
+               "k_store_f32(scratch0 + i1, v0);", "k_get_f32(scratch0 + i2)"});
+}
+
+// ---- A language of threads
+// ---------------------------------------------------------------------------------------------
+
+// As a printer for CUDA would have it: the same statements, scalars in threads instead of vectors.
+class Threads : public Dialect {
+ public:
+  bool has_vectors() const override { return false; }
+  std::string head() const override { return "extern \"C\" __global__ void $NAME(kiln_args args, i64 items) {\n"; }
+  std::string buffer(DType dtype, bool constant, size_t number) const override {
+    return str("  ", constant ? "const " : "", storage_type(dtype), "* const b", number, " = args.get(", number,
+               ");\n");
+  }
+  std::string integer(size_t number) const override {
+    return str("  const i64 n", number, " = args.ints[", number, "];\n");
+  }
+  std::string scratch(DType dtype, size_t number, const std::string& offset) const override {
+    return str("  ", storage_type(dtype), "* const scratch", number, " = shared_memory(", offset, ");\n");
+  }
+  std::string end() const override { return "}\n"; }
+  std::string items() const override { return "for (i64 item = blockIdx.x; item < items; item += gridDim.x)"; }
+  std::string seed() const override { return "args.seed"; }
+  std::string raise(int site, const std::string& told) const override {
+    return str("{ k_raise(args, ", site, ", ", told, "); return; }");
+  }
+  const char* spelling(const loops::ScalarOpInfo& info) const override { return info.cuda; }
+  std::string shared_loop(const std::string& var, const std::string& extent) const override {
+    return str("for (i64 ", var, " = threadIdx.x; ", var, " < ", extent, "; ", var, " += blockDim.x)");
+  }
+  std::string over_threads(loops::ReduceOp op, const std::string& value) const override {
+    return str("k_block_", loops::reduce_info(op).name, "(", value, ")");
+  }
+};
+
+TEST(KernelPrinter, ALanguageOfThreadsNeedsADialectAndNoOtherPrinter) {
+  const std::string text = text_of(R"(%0 = for r0 in [s0] reduce max.f32 @lane(16, mask) {
+%1 = load.f32 x[i0, r0]
+yield %1
+}
+for i1 in [s0] parallel @lane(16, mask) {
+%2 = load.f32 x[i0, i1]
+%3 = sub.f32 %2, %0
+%4 = exp.f32 %3
+store y[i0, i1] = %4
+})",
+                                   16, Threads());
+  expect_text(
+      text, {"__global__ void $NAME", "for (i64 item = blockIdx.x; item < items; item += gridDim.x) {",
+             "f32 v0 = -__builtin_inff();", "for (i64 r0 = threadIdx.x; r0 < n0; r0 += blockDim.x) {",
+             "v0 = k_max(v0, v1);", "v0 = k_block_max(v0);", "for (i64 i1 = threadIdx.x; i1 < n0; i1 += blockDim.x) {",
+             "const f32 v3 = (v2 - v0);", "const f32 v4 = exp(v3);", "k_set_f32(b1 + (i1 + (i0 * n0)), v4);", "}\n"});
+  for (const char* part : {"vf32", "k_load_", "k_splat", "ctx"})
+    EXPECT_EQ(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 }  // namespace
 }  // namespace kiln::codegen

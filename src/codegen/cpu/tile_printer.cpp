@@ -327,12 +327,12 @@ bool TilePrinter::by_pointer(const Stmt& stmt) const {
 void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
   const DType dtype = p_.program_.buffers[static_cast<size_t>(load.buffer)].dtype;
   const char* type = storage_type(dtype);
-  const int buffer = p_.buffer_number(load.buffer, 1);
+  const std::string buffer = p_.buffer_name(load.buffer, Access::read);
   const int64_t distance = affine_in(p_.address(load), sum_.var)->coefficient.value();
   // Zeros as long as the row where its elements are neighbours; else one zero that is read again and again.
   const int64_t length = std::max<int64_t>(1, sum_.extent.value());
   const bool whole = distance == 1 && length <= longest_zeros;
-  const std::string group = str("q", buffer, "_", pointer_count_++);
+  const std::string group = str("q", buffer.substr(1), "_", pointer_count_++);
   p_.line(str("static const ", type, " ", group, "_zeros[", whole ? length : 1, "] = {};"));
   for (int64_t r = 0; r < tile_.rows; ++r) {
     const Values& values = copies.rows[static_cast<size_t>(r)];
@@ -345,8 +345,8 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
     const auto along = affine_in(p_.address(access), sum_.var);
     KILN_CHECK(along, "an address that is not affine any more");
     const std::string name = str(group, "_", r), mask = p_.name(renamed(load.mask, values));
-    p_.line(str("const ", type, "* const ", name, " = ", mask, " ? b", buffer, " + ", p_.expr(along->rest), " : ",
-                group, "_zeros;"));
+    p_.line(str("const ", type, "* const ", name, " = ", mask, " ? ", buffer, " + ", p_.expr(along->rest), " : ", group,
+                "_zeros;"));
     if (!whole) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
     pointers_[{&load, r}] = whole ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
   }

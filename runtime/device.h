@@ -1,0 +1,77 @@
+// What holds a plan's memory and runs its kernels. The CPU is the first (runtime/cpu_device.cpp).
+//
+// Two rules make another one possible:
+// - Nobody but the device touches a buffer's memory. Who wants to look at it (an observer, a library kernel, a
+//   predicate) asks Run for a host pointer: the memory itself where the device's memory is the host's, else a copy.
+// - Work is queued. What Queue::launch and Queue::copy begin may still be under way when they return (the lists that
+//   they were given may not be used any more); before the host looks at memory, gives some back, or the call returns,
+//   it synchronises.
+#pragma once
+#include <memory>
+
+#include "kiln/kernel_abi.h"
+#include "runtime/code_loader.h"
+#include "runtime/memory.h"
+#include "runtime/strided_copy.h"
+
+namespace kiln::runtime {
+
+class Parallel;
+class RunningStep;
+
+struct Launch {
+  const void* kernel;  // what the code object's symbol gave
+  void* const* buffers;
+  const int64_t* ints;
+  size_t buffer_count, int_count;
+  int64_t items, grain;
+  int64_t scratch;  // bytes for each thread
+  uint64_t seed;
+  int32_t step;                // its position
+  bool fresh_scratch;          // new memory, in which nothing of an earlier launch is left
+  const RunningStep* running;  // what a fault handler names; nullptr: nobody watches
+};
+
+// What a kernel raised, and in which step.
+struct Failure {
+  int32_t step = -1;
+  kiln_error_slot slot{};
+};
+
+// The work of one run, in order.
+class Queue {
+ public:
+  virtual ~Queue() = default;
+  // False: a kernel has raised, this one or one before it.
+  virtual bool launch(const Launch& launch) = 0;
+  // Both in the device's memory; elements of `item` bytes, strides in elements.
+  virtual void copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item) = 0;
+  virtual bool synchronise() = 0;      // waits for all that was begun; false: as launch
+  virtual Failure take_failure() = 0;  // of the first kernel that raised
+};
+
+class Device {
+ public:
+  virtual ~Device() = default;
+  virtual DLDevice id() const = 0;
+  virtual bool is_host() const = 0;                      // its memory is the host's
+  virtual bool holds(const DLDevice& tensor) const = 0;  // whether kernels can use a tensor that says it is there
+  // Where its buffers come from. `host`: the embedder's allocator, for a device whose memory is the host's.
+  virtual Allocator allocator(const Allocator& host) const = 0;
+  // Between host and device; done when they return. Nothing that is queued may use the memory.
+  virtual void copy_in(void* to, const void* from, int64_t bytes) const = 0;
+  virtual void copy_out(void* to, const void* from, int64_t bytes) const = 0;
+  // `keep_as`: the path of a file that the code is kept in; empty: nowhere.
+  virtual std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label,
+                                                const std::string& keep_as) const = 0;
+  virtual std::unique_ptr<Queue> new_queue(const Parallel& parallel, const Allocator& host) const = 0;
+
+  // Copies between tensors, each on this device or on the host, by way of the host; what lies between the elements of
+  // the destination stays.
+  void copy(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides, Dims sizes,
+            int64_t item) const;
+};
+
+std::shared_ptr<const Device> cpu_device();
+
+}  // namespace kiln::runtime

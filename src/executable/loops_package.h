@@ -1,0 +1,99 @@
+// For tests: Loops written by hand as a package that the runtime loads, with the debug section that checked runs need,
+// and the same program run by the loop interpreter.
+#pragma once
+#include <gtest/gtest.h>
+
+#include "base/file.h"
+#include "codegen/backend.h"
+#include "executable/package_executable.h"
+#include "loops/interpreter.h"
+#include "package/plan_builder.h"
+#include "package/writer.h"
+#include "toolchain/compiler.h"
+
+namespace kiln {
+
+class LoopsPackage {
+ public:
+  // `edit`: the generated sources, before they are compiled.
+  explicit LoopsPackage(const std::string& text, std::map<std::string, Tensor> constants = {},
+                        const std::function<void(std::string&)>& edit = {})
+      : program_(loops::parse_loops(text)), constants_(std::move(constants)) {
+    loops::verify(program_);
+    const codegen::Target target = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name());
+    code_ = codegen::cpu_backend().generate(program_, target);
+    for (std::string& source : code_.sources)
+      if (edit) edit(source);
+    PackageContents::Variant variant;
+    variant.target = target.name;
+    variant.code =
+        build_shared_object(find_compiler(), {code_.sources, code_.flags, code_.symbols, {}, {}}, KernelCache(""))
+            .shared_object;
+    BuiltPlan built = build_plan(program_, code_);
+    variant.plan = plan_ = std::move(built.plan);
+    variant.origins = std::move(built.origins);
+    variant.debug["loops.txt"] = loops::print(program_);
+    PackageContents contents;
+    for (size_t i = 0; i < code_.sources.size(); ++i)
+      contents.debug[str("output_code_", target.name, "_", i, ".cpp")] = code_.sources[i];
+    contents.debug[str("output_code_", target.name, ".flags")] =
+        str("lanes ", target.lanes, "\n", join(code_.flags, "\n"), "\n");
+    contents.variants.push_back(std::move(variant));
+    contents.constants = constants_;
+    path_ = join_path(folder_.path(), "loops.kiln.pt2");
+    write_package(path_, std::move(contents));
+  }
+
+  const format::Plan& plan() const { return plan_; }
+  const std::string& source() const { return code_.sources.at(0); }
+  const std::string& path() const { return path_; }
+  const std::string& folder() const { return folder_.path(); }
+
+  std::vector<Datum> interpreted(const std::vector<Datum>& inputs) const {
+    return loops::LoopInterpreter(program_, constants_, {}).run(inputs).outputs;
+  }
+  std::vector<Datum> run(const std::vector<Datum>& inputs, std::vector<std::string> settings = {}) const {
+    PackageOptions options;
+    options.settings = std::move(settings);
+    options.ignore_environment = true;
+    return PackageExecutable(path_, options).call(inputs).outputs;
+  }
+  // The message of the error; "": there was none.
+  std::string refused(const std::vector<Datum>& inputs, std::vector<std::string> settings = {}) const {
+    try {
+      run(inputs, std::move(settings));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  }
+
+  static Tensor filled(DType dtype, std::vector<int64_t> sizes, int seed) {
+    Tensor tensor = Tensor::empty(dtype, std::move(sizes));
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      int64_t v = (i * 7919 + seed * 104729) % 211 - 105;
+      tensor.set_item(i, is_float(dtype) ? Scalar(static_cast<double>(v) / 64.0) : Scalar(v));
+    }
+    return tensor;
+  }
+
+ private:
+  loops::LoopProgram program_;
+  std::map<std::string, Tensor> constants_;
+  codegen::GeneratedCode code_;
+  format::Plan plan_;
+  TemporaryDirectory folder_{"kiln-loops-package"};
+  std::string path_;
+};
+
+inline void expect_near(const std::vector<Datum>& have, const std::vector<Datum>& want, double tolerance) {
+  ASSERT_EQ(have.size(), want.size());
+  for (size_t o = 0; o < want.size(); ++o) {
+    ASSERT_EQ(have[o].tensor().sizes, want[o].tensor().sizes);
+    for (int64_t i = 0; i < want[o].tensor().numel(); ++i)
+      ASSERT_NEAR(have[o].tensor().item(i).as_double(), want[o].tensor().item(i).as_double(), tolerance)
+          << "output " << o << ", element " << i;
+  }
+}
+
+}  // namespace kiln

@@ -1,0 +1,173 @@
+// How it is shown that what is read of scratch was written before. A store that ran earlier in the item counts, unless
+// it is masked. Loops around both the store and the load are in one iteration; loops around the store alone have run to
+// their end. The store covers the load if in each dimension
+// - both have the same index, made of what both know, or
+// - the store's index is the variable of a loop that has run to its end, and that loop runs through the dimension, or
+//   as far as the load's own loop does.
+#include "loops/verify_scratch.h"
+
+namespace kiln::loops {
+namespace {
+
+bool is_scratch(const LoopProgram& program, BufferId id) {
+  return id >= 0 && static_cast<size_t>(id) < program.buffers.size() &&
+         program.buffers[static_cast<size_t>(id)].role == BufferRole::scratch;
+}
+
+class ScratchVerifier {
+ public:
+  ScratchVerifier(const LoopProgram& program, const Kernel& kernel) : program_(program), kernel_(kernel) {}
+
+  void run() {
+    const ItemLoops items = item_loops(kernel_);
+    for (const Loop* loop : items.loops) item_variables_.insert(loop->var);
+    size_t everywhere = 0;
+    for_each_stmt(kernel_.body, [&](const Stmt& s) { everywhere += is_scratch(program_, s.buffer); });
+    if (everywhere == 0) return;
+    if (kernel_.schedule && kernel_.schedule->tile.rows > 0)
+      fail("scratch in a kernel with a tile, whose rows run at once");
+    size_t inside = 0;
+    for_each_stmt(*items.body, [&](const Stmt& s) { inside += is_scratch(program_, s.buffer); });
+    if (inside != everywhere) fail("scratch outside of the loops that items run");
+    walk(*items.body);
+  }
+
+ private:
+  using Loops = std::vector<const Loop*>;
+  struct Written {
+    const Stmt* store;
+    Loops around;  // inside of the item
+  };
+
+  [[noreturn]] void fail(const std::string& what) const {
+    fail_bug(str("kernel ", kernel_.name, ": ", what), where_of(kernel_.origins));
+  }
+  std::string text(const Stmt& s) const {
+    return str(program_.buffers[static_cast<size_t>(s.buffer)].name, "[",
+               join_map(s.index, ", ", [](const Expr& e) { return e.text(); }), "]");
+  }
+
+  void walk(const Body& body) {
+    for (const Stmt& s : body) {
+      if (is_scratch(program_, s.buffer)) {
+        if (s.kind == StmtKind::load || s.mode != StoreMode::plain) read(s);
+        if (s.kind == StmtKind::store) write(s);
+      }
+      if (!s.loop) continue;
+      around_.push_back(s.loop.get());
+      walk(s.loop->body);
+      walk(s.loop->after);
+      around_.pop_back();
+    }
+  }
+
+  void write(const Stmt& s) {
+    for (const Loop* loop : around_) {
+      const bool at_once = loop->directives.binding == Binding::lane ||
+                           (loop->role == AxisRole::parallel && loop->directives.binding != Binding::serial);
+      const bool named =
+          std::any_of(s.index.begin(), s.index.end(), [&](const Expr& e) { return mentions(e, loop->var); });
+      if (at_once && !named) fail(str("iterations of ", loop->var, " write ", text(s), " at once"));
+    }
+    if (s.mask == no_value) written_.push_back({&s, around_});
+  }
+
+  void read(const Stmt& s) const {
+    for (const Written& w : written_)
+      if (w.store->buffer == s.buffer && covers(w, s)) return;
+    fail(str("reads ", text(s), ", scratch of which it is not seen that the item has written it before"));
+  }
+
+  bool covers(const Written& w, const Stmt& load) const {
+    size_t common = 0;
+    while (common < w.around.size() && common < around_.size() && w.around[common] == around_[common]) ++common;
+    std::set<std::string> shared = item_variables_;
+    for (size_t i = 0; i < common; ++i) shared.insert(around_[i]->var);
+    std::set<const Loop*> used;
+    for (size_t d = 0; d < load.index.size(); ++d) {
+      const Expr &stored = w.store->index[d], &loaded = load.index[d];
+      if (stored == loaded && knows_all(stored, shared)) continue;
+      const Loop* through = variable_of(stored, w.around, common);
+      if (!through || !used.insert(through).second || !knows_all(through->extent, shared)) return false;
+      const Loop* along = variable_of(loaded, around_, common);
+      const bool whole = through->extent == program_.buffers[static_cast<size_t>(load.buffer)].sizes[d];
+      if (!whole && !(along && along->extent == through->extent)) return false;
+    }
+    return true;
+  }
+  // The loop, among those from `first` on, that the expression is the plain variable of.
+  static const Loop* variable_of(const Expr& e, const Loops& loops, size_t first) {
+    for (size_t i = first; i < loops.size(); ++i)
+      if (e.is_symbol() && e.name() == loops[i]->var) return loops[i];
+    return nullptr;
+  }
+  bool knows_all(const Expr& e, const std::set<std::string>& shared) const {
+    std::set<std::string> names;
+    collect_symbols(e, names);
+    return std::all_of(names.begin(), names.end(),
+                       [&](const std::string& name) { return shared.count(name) || program_.symbols.count(name); });
+  }
+
+  const LoopProgram& program_;
+  const Kernel& kernel_;
+  std::set<std::string> item_variables_;
+  Loops around_;
+  std::vector<Written> written_;
+};
+
+class Users {
+ public:
+  explicit Users(const LoopProgram& program) : program_(program) {}
+
+  void run() {
+    for (const Buffer& b : program_.buffers)
+      if (b.role == BufferRole::scratch &&
+          (b.position >= 0 || b.mutated || !b.constant.empty() || !b.offset.is_constant(0)))
+        fail_bug(str("scratch ", b.name, " is an input, an output or a constant, or does not begin at its start"));
+    for (const Block* block : {&program_.init, &program_.block})
+      for_each_item(*block, [&](const Item& item) { std::visit([&](const auto& what) { user(what); }, item.what); });
+    for (const LoopProgram::Input& in : program_.inputs)
+      if (auto* id = std::get_if<BufferId>(&in.what)) refuse(*id, "an input");
+    for (const LoopProgram::Output& out : program_.outputs)
+      if (auto* id = std::get_if<BufferId>(&out.what)) refuse(*id, "an output");
+  }
+
+ private:
+  void refuse(BufferId id, const std::string& who) const {
+    if (is_scratch(program_, id))
+      fail_bug(str(who, " uses the scratch ", program_.buffers[static_cast<size_t>(id)].name, " of a kernel"));
+  }
+  void user(const Kernel& kernel) {
+    for_each_stmt(kernel.body, [&](const Stmt& s) {
+      if (!is_scratch(program_, s.buffer)) return;
+      const auto [found, first] = owner_.emplace(s.buffer, &kernel);
+      if (!first && found->second != &kernel) refuse(s.buffer, str("kernel ", kernel.name));
+    });
+  }
+  void user(const Call& call) const {
+    for (const Call::Arg& arg : call.args) {
+      if (auto* id = std::get_if<BufferId>(&arg.value)) refuse(*id, call.name);
+      if (auto* ids = std::get_if<std::vector<BufferId>>(&arg.value))
+        for (BufferId id : *ids) refuse(id, call.name);
+    }
+    for (const auto* list : {&call.outputs, &call.mutates})
+      for (BufferId id : *list) refuse(id, call.name);
+  }
+  void user(const BindSymbol& bind) const { refuse(bind.buffer, bind.symbol); }
+  void user(const AssertThat&) const {}
+  void predicate(const std::variant<BufferId, Expr>& predicate) const {
+    if (auto* id = std::get_if<BufferId>(&predicate)) refuse(*id, "a predicate");
+  }
+  void user(const Cond& cond) const { predicate(cond.predicate); }
+  void user(const While& loop) const { predicate(loop.predicate); }
+
+  const LoopProgram& program_;
+  std::map<BufferId, const Kernel*> owner_;
+};
+
+}  // namespace
+
+void verify_scratch(const LoopProgram& program, const Kernel& kernel) { ScratchVerifier(program, kernel).run(); }
+void verify_scratch_users(const LoopProgram& program) { Users(program).run(); }
+
+}  // namespace kiln::loops
