@@ -28,7 +28,7 @@ struct PipelineOptions {
   std::string stop_after;             // a pass's name; empty: run all
   bool keep_texts = false;            // fill PassReport::text
   bool keep_record = false;           // fill PassReport::notes and PipelineResult::lowered_text
-  bool schedule = true;               // false: stop after lowering (the plain Loops)
+  bool schedule = true;               // false: the plain Loops, right after lowering and before any pass on Loops
   bool constant_folding = true;
   loops::Target target;                              // that the schedule is for
   std::vector<CustomOp> custom_ops;                  // operators that a custom library provides

@@ -207,6 +207,8 @@ void register_statistics(Registry& r) {
   register_means(r);
   register_vandermonde(r);
   register_renorm(r);
+  r.describe({"linalg_vander"}, complex_by(ComplexRule::native));
+  r.describe({"poisson_nll_loss"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln
