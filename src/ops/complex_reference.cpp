@@ -371,9 +371,12 @@ bool is_numeric_argument(std::string_view name) {
 
 std::string_view cast_source(const Schema& schema) { return schema.find("src") >= 0 ? "src" : "self"; }
 
-const ComplexForm& complex_form(std::string_view op) {
+const ComplexForm& complex_form(const OpCall& call) {
   static const ComplexForm none;
-  const OpRecord* record = Registry::instance().find(op);
+  const OpRecord* record = call.node().op;
+  if (record && record->functional) record = record->functional;
+  // A node that a rule looks at by itself has no record yet.
+  if (!record || record->name() != call.schema().name) record = Registry::instance().find(call.schema().name);
   return record ? record->facts.complex : none;
 }
 

@@ -17,8 +17,8 @@ std::string_view cast_source(const Schema& schema);
 Tensor complex_part_view(const Tensor& tensor, int which);
 Tensor join_parts(const Tensor& real, const Tensor& imag, DType dtype, const std::vector<int64_t>& strides);
 
-// The complex form of a declared operator.
-const ComplexForm& complex_form(std::string_view op);
+// The complex form of the operator that a call is read as (of an in-place variant: of the functional operator).
+const ComplexForm& complex_form(const OpCall& call);
 
 // A record's reference that also takes complex tensors, by the operator's rule.
 ReferenceFn with_complex_reference(const OpRecord& record);

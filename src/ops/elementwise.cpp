@@ -85,7 +85,7 @@ ComputeTypes types_of(const OpCall& call, const Row& row) {
   check_takes(call, row.row.takes, promoted);
   if (is_complex(promoted)) {
     if (row.row.rule == ResultRule::boolean) return {promoted, DType::boolean};
-    return {promoted, complex_form(row.schema.name).gives_real ? complex_part(promoted) : promoted};
+    return {promoted, complex_form(call).gives_real ? complex_part(promoted) : promoted};
   }
   if (row.row.types) return row.row.types(call, promoted);
   if (row.row.rule == ResultRule::floating) return {to_float(promoted), to_float(promoted)};
