@@ -27,9 +27,9 @@ CaseOptions case_options(const ParsedOptions& options, const Settings& settings)
   const auto known = backend_from_name(backend);
   if (!known) throw UsageError(str("--backend takes compiled, loops or interpret, not '", backend, "'"));
   out.executable.backend = *known;
-  out.executable.schedule = !options.has("--unscheduled");
-  if (options.has("--unscheduled") && *known != Backend::loops)
-    throw UsageError("--unscheduled belongs to --backend loops");
+  out.executable.schedule = options.has("--scheduled");
+  if (options.has("--scheduled") && *known != Backend::loops)
+    throw UsageError("--scheduled belongs to --backend loops");
   out.executable.device = options.value_or("--device", "");
   out.executable.custom_op_libs = options.values("--custom-op-lib");
   out.executable.settings = &settings;
@@ -153,7 +153,7 @@ Command check_command() {
       "or a folder searched for case directories. Each case runs in a process of its own.";
   spec.options = {
       {"--backend", "", "B", "compiled (default), loops or interpret", false},
-      {"--unscheduled", "", "", "with --backend loops: the loops as they were lowered", false},
+      {"--scheduled", "", "", "with --backend loops: after all passes, not right after lowering", false},
       {"--device", "", "D", "cpu or cuda (default: where each model was exported)", false},
       {"--jobs", "-j", "N", "processes at a time (default: one per processor)", false},
       {"--timeout", "", "S", "seconds after which a case is killed and failed (default: 120)", false},

@@ -514,6 +514,28 @@ def dtype_views():
 
 
 @case
+def log_sigmoid_gradient():
+    def forward(self, grad, x):
+        value, buffer = torch.ops.aten.log_sigmoid_forward(x)
+        return value, torch.ops.aten.log_sigmoid_backward(grad, x, buffer)
+
+    return of(forward, [(randn(3, 4), randn(3, 4) * 3)], "the gradient takes what the function kept")
+
+
+@case
+def complex_as_bool():
+    def forward(self, z):
+        kept = torch.zeros(4, dtype=torch.bool)
+        kept.copy_(z)
+        fills = [torch.ones_like(z, dtype=torch.bool), torch.full_like(z, 1, dtype=torch.bool),
+                 z.new_zeros(3, dtype=torch.bool), torch.empty_like(z, dtype=torch.bool).fill_(True)]
+        return kept, z.to(torch.bool), torch.ops.aten._to_copy.default(z, dtype=torch.bool), *fills, torch.atleast_2d(z)
+
+    z = torch.tensor([0 + 0j, 0 + 1j, 2 + 0j, -1 + 3j])
+    return of(forward, [(z,), (-z,)], "complex numbers as bools: both parts count; fills look at neither")
+
+
+@case
 def shared_outputs():
     class Shared(torch.nn.Module):
         def __init__(self):

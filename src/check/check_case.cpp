@@ -8,7 +8,7 @@
 #include "base/json.h"
 #include "check/check_case_files.h"
 #include "compile/program_device.h"
-#include "interp/written_inputs.h"
+#include "graph_passes/written_inputs.h"
 #include "ops/op_record.h"
 #include "pt2/reader.h"
 #include "types/device_names.h"

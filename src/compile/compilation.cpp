@@ -54,6 +54,14 @@ Pipeline& Compilation::through(PassStage stage) {
 
 const Program& Compilation::graph() { return through(PassStage::graph).graph(); }
 
+const loops::LoopProgram& Compilation::lowered() {
+  if (!lowered_) {
+    KILN_CHECK(!shared_ || !shared_->past(PassStage::lower), "the loops were changed already");
+    lowered_ = std::make_unique<loops::LoopProgram>(through(PassStage::lower).loops().clone());
+  }
+  return *lowered_;
+}
+
 const loops::LoopProgram& Compilation::loops() { return through(PassStage::loops).loops(); }
 
 const Pipeline& Compilation::passes(size_t target) {

@@ -41,6 +41,7 @@ class Compilation {
   const loops::FaultInjection& fault() const { return fault_; }
 
   const Program& graph();                     // after its passes, with the constants that folding made
+  const loops::LoopProgram& lowered();        // the plain Loops: as lowering made them. To be asked for before what follows
   const loops::LoopProgram& loops();          // lowered and inlined, for no target yet
   const Pipeline& passes(size_t target = 0);  // all of them at the end: reports, decisions, merged values
   const loops::LoopProgram& scheduled(size_t target = 0);
@@ -65,6 +66,7 @@ class Compilation {
   loops::FaultInjection fault_;
   std::vector<codegen::Target> targets_;
   std::unique_ptr<Pipeline> shared_;  // what all targets have in common
+  std::unique_ptr<loops::LoopProgram> lowered_;
   std::vector<ForTarget> results_;
 };
 

@@ -81,7 +81,7 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
          in.loops = lower(in.program);
          return true;
        }},
-      {"inject_fault", PassStage::loops,
+      {"inject_fault", PassStage::lower,
        "does nothing unless a testing setting asks for a fault; while kernels are operators",
        [](PassInput& in) {
          if (in.options.lowered) in.options.lowered(in.loops);
@@ -134,7 +134,11 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"order_sums", PassStage::schedule, "on the sums as they are bound and typed", loop_pass<loops::order_sums>},
       {"count_items", PassStage::schedule, "after everything that makes the work of an item larger or smaller",
        loop_pass<loops::count_items>},
-      {"name_kernels", PassStage::schedule, "last: names say what is fused", loop_pass<loops::name_kernels>},
+      {"name_kernels", PassStage::schedule, "last: names say what is fused",
+       [](PassInput& in) {
+         static const loops::OperatorNames moves = short_names_with(&OpFacts::moves_data);
+         return loops::name_kernels(in.loops, in.log, moves);
+       }},
   };
   return passes;
 }
@@ -235,7 +239,7 @@ void Pipeline::run(const Pass& pass) {
   report.milliseconds = now_ms() - start;
   log_.close_pass(pass.name);
   if (options_.keep_record) report.notes = notes_;
-  if (options_.keep_record && pass.stage == PassStage::lower) lowered_text_ = loops::print(loops_);
+  if (options_.keep_record && std::string_view(pass.name) == "lower") lowered_text_ = loops::print(loops_);
   if (options_.observer) tell(pass, report);
   notes_.clear();
   if (options_.keep_texts) report.text = pass.stage == PassStage::graph ? print(*program_) : loops::print(loops_);

@@ -1,6 +1,7 @@
 // A program made runnable, by any of three backends that must agree:
 //   compiled   compile() into a temporary package, loaded through the C ABI (include/kiln/kiln.h), as users do
-//   loops      the pipeline up to Loops, run by the bounds-checked loop interpreter; scheduled or as lowered
+//   loops      the pipeline up to Loops, run by the bounds-checked loop interpreter: plain (right after lowering,
+//              before any pass on Loops) or scheduled
 //   interpret  the reference interpreter ("eager")
 //
 // An Executable behaves like a module: its mutable buffers live on between calls until reset(). Refused inputs and
@@ -41,11 +42,11 @@ class Executable {
 
 struct ExecutableOptions {
   Backend backend = Backend::compiled;
-  std::string device;                            // cpu, cuda; empty: where the program was exported
-  bool schedule = true;                          // loops: false runs the loops as they were lowered
-  bool fp64 = false;                             // interpret: floats computed as f64
-  std::vector<std::string> custom_op_libs;       // shared libraries with the user's operators
-  const Settings* settings = nullptr;            // of both phases; may be null
+  std::string device;                       // cpu, cuda; empty: where the program was exported
+  bool schedule = true;                     // loops: false runs them right after lowering, before any pass on Loops
+  bool fp64 = false;                        // interpret: floats computed as f64
+  std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
+  const Settings* settings = nullptr;       // of both phases; may be null
   std::function<void(const std::string&)> note;  // compiled: what the compile has to say; may be empty
   // interpret: called as InterpretOptions says (interp/interp.h); may be empty.
   std::function<void(const Node&, const std::vector<Datum>&)> after_node;

@@ -134,7 +134,7 @@ class LoopsExecutable : public Executable {
     compilation_options.settings = options.settings;
     compilation_options.custom_ops = custom_.declared();
     Compilation compilation(program, std::move(compilation_options));
-    loops_ = (options.schedule ? compilation.scheduled() : compilation.loops()).clone();
+    loops_ = (options.schedule ? compilation.scheduled() : compilation.lowered()).clone();
     constants_ = compilation.graph().constants;
     reset();
   }

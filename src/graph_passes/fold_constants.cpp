@@ -4,6 +4,7 @@
 #include <unordered_map>
 
 #include "graph_passes/node_kinds.h"
+#include "ops/common_operators.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -41,10 +42,9 @@ class Folder {
 
   // Fills are better left to fusion; they take part in folding only as arguments of something else.
   static bool is_fill(const Node& node) {
-    std::string name = op_short_name(node.target);
-    for (std::string_view fill : {"full", "zeros", "ones", "scalar_tensor"})
-      if (name == fill) return true;
-    return false;
+    const auto is_tensor = [](const SchemaArg& arg) { return arg.type == SchemaType::tensor; };
+    const auto& args = node.op->schema.args;
+    return node.op->facts.fills && std::none_of(args.begin(), args.end(), is_tensor);
   }
 
   bool small_static(const Value& value) const {
@@ -147,10 +147,9 @@ class Folder {
   }
 
   Value* add_fill(const Value& old, const Tensor& tensor) {
-    const OpRecord* record = Registry::instance().find("aten.full.default");
-    if (!record) return nullptr;
-    Node* node = graph_.add_node("aten.full.default", graph_.unique_name("full"), old.producer);
-    node->op = record;
+    const OpRecord& fill = common_operators::fill();
+    Node* node = graph_.add_node(fill.name(), graph_.unique_name(op_short_name(fill.name())), old.producer);
+    node->op = &fill;
     node->origins = old.producer->origins;
     Argument::List sizes;
     for (int64_t size : tensor.sizes) sizes.emplace_back(Scalar(size));

@@ -4,12 +4,12 @@
 #include "graph_passes/alias_tracking.h"
 #include "graph_passes/memory_overlap.h"
 #include "graph_passes/node_kinds.h"
-#include "graph_passes/put_back.h"
 #include "graph_passes/view_layout.h"
-#include "interp/written_inputs.h"
+#include "graph_passes/written_inputs.h"
+#include "ops/common_operators.h"
 #include "ops/custom_ops.h"
 #include "ops/decompose_call.h"
-#include "ops/op_record.h"
+#include "ops/view_inverse.h"
 
 namespace kiln {
 
@@ -159,8 +159,8 @@ class Functionalizer {
     if (!parent) return false;
     Proof shares = shares_memory(node, ranges_, parent->base->layout_open);
     if (shares == Proof::no) return false;
-    // as_strided sees the whole storage of its argument, not only the argument's own elements.
-    bool whole_storage = node.target == "aten.as_strided.default";
+    // Some see the whole storage of its argument, not only the argument's own elements.
+    bool whole_storage = node.op->facts.sees_storage;
     if (whole_storage) {
       state_offset(node, parent->type.offset);
       parent = parent->base->root;
@@ -220,7 +220,7 @@ class Functionalizer {
     made->args.at(0).name = functional->schema.args[0].name;  // self, or input
     infer_types(*made, graph_, ranges_);
     Value* value = fitted(made->results.at(0), *self, node);
-    write(*self, value, is_fill(functional->name()));
+    write(*self, value, functional->facts.fills);
     for (Value* result : node.results) table_.set(result, self);
     removed_.push_back(&node);
     changed_ = true;
@@ -344,9 +344,8 @@ class Functionalizer {
   // output. Its offset is the base's business.
   Value* fitted(Value* value, const Alias& self, const Node& node) {
     if (value->type.dtype != self.type.dtype) {
-      Node* cast = add_node("aten._to_copy.default", "cast");
-      cast->op = Registry::instance().find(cast->target);
-      if (!cast->op) fail_bug("aten._to_copy.default is not declared");
+      Node* cast = add_node(common_operators::cast().name(), "cast");
+      cast->op = &common_operators::cast();
       cast->origins = node.origins;
       cast->args = {{"self", Argument(value)}, {"dtype", Argument(self.type.dtype)}};
       infer_types(*cast, graph_, ranges_);
@@ -359,10 +358,6 @@ class Functionalizer {
     return value;
   }
 
-  static bool is_fill(const std::string& functional) {
-    return op_short_name(functional) == "zero" || functional == "aten.fill.Scalar";
-  }
-
   // `same`: every element of the value is the same number.
   void write(Alias& alias, Value* value, bool same = false) {
     std::vector<Alias*> fresh;
@@ -373,15 +368,11 @@ class Functionalizer {
       at->now = replacement;
       if (!at->parent) break;
       if (!at->view->certain) refuse_uncertain(*at);
-      std::optional<InverseCall> inverse;
-      const bool same_dtype = at->parent->type.dtype == at->type.dtype;
-      if (same_dtype) inverse = inverse_of_view(*at, renew(*at->parent), replacement);
-      Value* converted = same_dtype ? nullptr : convert_back(*at, replacement);
-      if (converted) {
-        replacement = converted;
-        at = at->parent;
-      } else if (inverse) {
-        replacement = inverse->op.empty() ? replacement : insert(*inverse, at->parent->type, *at->view->node);
+      if (at->parent->type.dtype == at->type.dtype) renew(*at->parent);
+      AliasWrite inverse(*this, *at, *at->parent, replacement);
+      const InverseViewFn put_back = at->view->node->op->facts.inverse_view;
+      if (Value* viewed = put_back ? put_back(inverse) : nullptr) {
+        replacement = viewed;
         at = at->parent;
       } else {
         replacement = write_by_strides(*at, replacement, same);
@@ -390,24 +381,6 @@ class Functionalizer {
     }
     int version = ++alias.base->version;
     for (Alias* one : fresh) one->version = version;
-  }
-
-  // The parent's new value, of a view that sees its memory as another dtype; nullptr: not such a view.
-  Value* convert_back(const Alias& alias, Value* replacement) {
-    const Node& view = *alias.view->node;
-    const TensorType& type = alias.parent->type;
-    const std::string name = op_short_name(view.target);
-    if (name == "view_as_real") return insert({"aten.view_as_complex.default", {Argument(replacement)}}, type, view);
-    if (name == "view_as_complex") return insert({"aten.view_as_real.default", {Argument(replacement)}}, type, view);
-    if (view.target == "aten.view.dtype")
-      return insert({"aten.view.dtype", {Argument(replacement), Argument(type.dtype)}}, type, view);
-    const bool real = name == "real";
-    if (!real && name != "imag") return nullptr;
-    // The other part stays as it is.
-    Value* parent = renew(*alias.parent);
-    Value* kept = insert({real ? "aten.imag.default" : "aten.real.default", {Argument(parent)}}, alias.type, view);
-    if (!real) std::swap(replacement, kept);
-    return insert({"aten.complex.default", {Argument(replacement), Argument(kept)}}, type, view);
   }
 
   Value* write_by_strides(const Alias& alias, Value* replacement, bool same) {
@@ -423,16 +396,32 @@ class Functionalizer {
     if (root.type.dtype != alias.type.dtype)
       fail_unsupported("K0230", str("a write through ", view.target, ", which sees the memory as another dtype"),
                        located(view));
-    return insert(inverse_by_strides(alias, root.now, replacement), root.type, view);
+    AliasWrite through(*this, alias, *alias.base->root, replacement);
+    return write_through_strides(through);
   }
 
-  Value* insert(const InverseCall& call, const TensorType& type, const Node& view) {
-    const OpRecord* record = Registry::instance().find(call.op);
-    if (!record) fail_unsupported("K0230", str("a write through ", view.target, " needs ", call.op), located(view));
-    Node* made = add_node(call.op, op_short_name(call.op));
+  // What an inverse of a view works with: values and nodes of this graph.
+  class AliasWrite : public ViewWrite {
+   public:
+    AliasWrite(Functionalizer& pass, const Alias& alias, Alias& viewed, Value* new_value)
+        : ViewWrite(*alias.view->node, viewed.type, alias.type, new_value), pass_(pass), viewed_(viewed) {}
+    Value* viewed() override { return pass_.renew(viewed_); }
+    Value* insert(std::string_view op, std::vector<Argument> args, const TensorType& type) override {
+      return pass_.insert(op, args, type, node());
+    }
+
+   private:
+    Functionalizer& pass_;
+    Alias& viewed_;
+  };
+
+  Value* insert(std::string_view op, const std::vector<Argument>& args, const TensorType& type, const Node& view) {
+    const OpRecord* record = Registry::instance().find(op);
+    if (!record) fail_unsupported("K0230", str("a write through ", view.target, " needs ", op), located(view));
+    Node* made = add_node(record->name(), op_short_name(op));
     made->op = record;
     made->origins = here_ ? here_->origins : view.origins;
-    for (size_t i = 0; i < call.args.size(); ++i) made->args.push_back({record->schema.args[i].name, call.args[i]});
+    for (size_t i = 0; i < args.size(); ++i) made->args.push_back({record->schema.args[i].name, args[i]});
     infer_types(*made, graph_, ranges_);
     made->results[0]->type = type;
     return made->results[0];

@@ -1,7 +1,7 @@
 #include "graph_passes/inline_wrappers.h"
 
-#include "ops/effect_tokens.h"
-#include "ops/wrappers.h"
+#include "graph_passes/effect_tokens.h"
+#include "graph_passes/wrappers.h"
 
 namespace kiln {
 

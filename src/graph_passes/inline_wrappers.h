@@ -6,7 +6,7 @@
 // becomes
 //   %b: f32[2] = aten.relu.default(self=%x)
 //
-// Under autocast, the casts that it makes while running are written out as aten._to_copy nodes (ops/wrappers.h).
+// Under autocast, the casts that it makes while running are written out as aten._to_copy nodes (wrappers.h).
 #pragma once
 #include "graph_passes/pass.h"
 

@@ -4,9 +4,7 @@
 
 namespace kiln {
 
-bool is_random(const Node& node) {
-  return (node.op && node.op->random) || op_short_name(node.target).find("empty") != std::string::npos;
-}
+bool is_random(const Node& node) { return node.op && (node.op->random || node.op->facts.uninitialised); }
 
 bool has_subgraph(const Node& node) {
   for (const auto& named : node.args)

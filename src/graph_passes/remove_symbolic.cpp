@@ -60,7 +60,7 @@ class SymbolicRemover {
 
   // Proven, or made a guard.
   bool is_settled(const Node& node) {
-    if (node.target == "aten._assert_tensor_metadata.default") return metadata_holds(node);
+    if (node.op->facts.types_hold) return node.op->facts.types_hold(OpCall(node, node.op->schema));
     const Argument* condition = node.find("self");
     if (!condition || !condition->is_value() || condition->as_value()->kind != ValueKind::sym_bool) return false;
     const Expr& expr = condition->as_value()->expr;
@@ -85,26 +85,6 @@ class SymbolicRemover {
     return true;
   }
 
-  static bool metadata_holds(const Node& node) {
-    OpCall call(node, node.op->schema);
-    const Argument* tensor = node.find("a");
-    if (!tensor || !tensor->is_value() || tensor->as_value()->kind != ValueKind::tensor) return false;
-    const TensorType& type = tensor->as_value()->type;
-    if (const Argument* wanted = node.find("dtype"))
-      if (const auto* dtype = std::get_if<DType>(&wanted->value); dtype && *dtype != type.dtype) return false;
-    for (std::string_view list : {"size", "stride"}) {
-      const Argument* wanted = node.find(list);
-      if (wanted && !wanted->is_none()) {
-        std::vector<Expr> numbers = call.integers(list);
-        const auto& actual = list == "size" ? type.sizes : type.strides;
-        if (numbers.size() != actual.size()) return false;
-        for (size_t i = 0; i < numbers.size(); ++i)
-          if (!numbers[i].same(actual[i])) return false;
-      }
-    }
-    return true;
-  }
-
   // Symbolic nodes that nobody uses any more, last ones first; those that read a tensor's data stay.
   bool remove_unused() {
     std::unordered_map<const Value*, int> uses;
@@ -120,7 +100,7 @@ class SymbolicRemover {
     bool changed = false;
     for (size_t i = nodes.size(); i-- > 0;) {
       Node& node = *nodes[i];
-      if (!node.op || node.op->kind != OpKind::symbolic || reads_data(node)) continue;
+      if (!node.op || node.op->kind != OpKind::symbolic || node.op->reads_data) continue;
       bool needed = false;
       for (const Value* result : node.results) needed |= uses[result] > 0;
       if (needed) continue;
@@ -129,11 +109,6 @@ class SymbolicRemover {
       changed = true;
     }
     return changed;
-  }
-
-  static bool reads_data(const Node& node) {
-    std::string name = op_short_name(node.target);
-    return name == "item" || name == "_local_scalar_dense";
   }
 
   Program& program_;

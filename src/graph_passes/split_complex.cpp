@@ -2,10 +2,10 @@
 
 #include <unordered_map>
 
-#include "graph_passes/complex_formulas.h"
 #include "graph_passes/decompose.h"
 #include "graph_passes/node_kinds.h"
-#include "ops/complex_rules.h"
+#include "ops/complex_formulas.h"
+#include "ops/complex_reference.h"
 
 namespace kiln {
 
@@ -75,7 +75,7 @@ class ComplexSplitter {
   void visit(Node& node) {
     bool complex = is_complex_node(node);
     bool keeps = !node.op || node.op->kind != OpKind::plain || !node.op->library.empty();
-    ComplexRule rule = node.op ? complex_rule(node.op->name()) : ComplexRule::native;
+    const ComplexRule rule = node.op ? node.op->facts.complex.rule : ComplexRule::native;
     // nonzero has a library kernel, but none for complex numbers.
     if (!complex || (keeps && rule != ComplexRule::truth)) {
       for (auto& named : node.args) named.arg = whole(named.arg);
@@ -169,7 +169,7 @@ class ComplexSplitter {
     Argument now = whole(arg);
     if (!numeric || which == 0) return now;
     if (value->kind != ValueKind::tensor) return Argument(Scalar(0.0));
-    return Argument(b("zeros_like", {now}));
+    return Argument(ComplexBuild(b).zeros_like(now));
   }
 
   Pair pair(Build& b, const Argument& arg) {
@@ -183,7 +183,7 @@ class ComplexSplitter {
 
   // The value with the sizes and type that the graph says; layouts only where this rewriting has made it.
   Value* fitted(Build& b, Value* value, const TensorType& type) {
-    if (value->type.sizes != type.sizes) value = b("expand", {value, b.ints(type.sizes)});
+    if (value->type.sizes != type.sizes) value = ComplexBuild(b).expanded(value, type.sizes);
     value = b.to(value, type.dtype);
     if (b.call().made(value->producer)) value->type = type;
     return value;
@@ -194,7 +194,7 @@ class ComplexSplitter {
     Value* real = re.as_value();
     TensorType type = real_type(result->type);
     Value* imag = im.is_value() ? im.as_value() : nullptr;
-    if (!imag) imag = b("full_like", {real, im.is_scalar() ? Argument(im) : Argument(Scalar(0.0))});
+    if (!imag) imag = ComplexBuild(b).full_like(real, im.is_scalar() ? im : Argument(Scalar(0.0)));
     Parts& parts = parts_[result];
     parts.part[0] = fitted(b, real, type);
     parts.part[1] = fitted(b, imag, type);
@@ -221,10 +221,15 @@ class ComplexSplitter {
       if (result->kind == ValueKind::tensor_list) lists_.insert(result);
     switch (rule) {
       case ComplexRule::parts:
+      case ComplexRule::mean:
+      case ComplexRule::cast:
+      case ComplexRule::fill:
       case ComplexRule::real_unit:
-        return rewrite_parts(node, b, rule == ComplexRule::real_unit);
+        return rewrite_parts(node, b, rule);
       case ComplexRule::formula:
         return rewrite_formula(node, b);
+      case ComplexRule::conjugate_moves:
+        return rewrite_conjugate(node, b);
       case ComplexRule::bilinear:
         return rewrite_bilinear(node, b);
       case ComplexRule::magnitude: {
@@ -239,10 +244,11 @@ class ComplexSplitter {
       case ComplexRule::root_squares:
         return rewrite_squares(node, b, rule == ComplexRule::root_squares);
       case ComplexRule::product:
-        return rewrite_product(node, b);
+      case ComplexRule::running_product:
+        return rewrite_product(node, b, rule == ComplexRule::running_product);
+      case ComplexRule::bytes:
+        return rewrite_bytes(node, b);
       case ComplexRule::native:
-        if (node.target == "kiln.view_bytes.default") return rewrite_bytes(node, b);
-        refuse(node);
       case ComplexRule::none:
         refuse(node);
     }
@@ -283,7 +289,7 @@ class ComplexSplitter {
     return flat;
   }
 
-  void rewrite_parts(Node& node, Build& b, bool real_unit) {
+  void rewrite_parts(Node& node, Build& b, ComplexRule rule) {
     std::vector<Value*> results = flat_results(node);
     auto run = [&](int which) {
       return call_with(node, b, [&](const Node::NamedArgument& named) {
@@ -291,36 +297,37 @@ class ComplexSplitter {
       });
     };
     if (!is_complex_tensor(results[0])) {
-      // What is cast to bool asks for both parts.
-      if (results[0]->type.dtype == DType::boolean && op_short_name(node.target) != "zeros_like") {
-        ComplexBuild c(b);
-        return set_real(b, results[0], c.is_true(pair(b, *node.find("self"))));
+      const bool gives_bool = results[0]->type.dtype == DType::boolean;
+      if (gives_bool && rule == ComplexRule::cast) {  // asks for both parts
+        const std::string_view source = cast_source(node.op->schema);
+        Value* truth = ComplexBuild(b).is_true(pair(b, *node.find(source)));
+        if (source == "self") return set_real(b, results[0], truth);
+        return set_real(b, results[0], call_with(node, b, [&](const Node::NamedArgument& named) {
+                          return named.name == source ? Argument(truth) : part(b, named.arg, 0, false);
+                        })[0]);
       }
+      // What would be done with real parts alone is not what a bool of a complex number is.
+      if (gives_bool && rule == ComplexRule::parts) refuse(node);
       std::vector<Value*> real = run(0);
       for (size_t i = 0; i < results.size(); ++i) set_real(b, results[i], real[i]);
       return;
     }
     std::vector<Value*> real = run(0);
-    std::vector<Value*> imag = real_unit ? std::vector<Value*>{b("zeros_like", {real[0]})} : run(1);
-    if (op_short_name(node.target) == "mean") {
-      // Eager divides the sum by the complex number of elements, whose imaginary 0 times an infinity is NaN.
-      Value* re = b.add(real[0], b.mul(imag[0], Scalar(0.0)));
-      imag = {b.sub(imag[0], b.mul(real[0], Scalar(0.0)))};
-      real = {re};
+    std::vector<Value*> imag =
+        rule == ComplexRule::real_unit ? std::vector<Value*>{ComplexBuild(b).zeros_like(Argument(real[0]))} : run(1);
+    if (rule == ComplexRule::mean) {
+      const Pair mean = ComplexBuild(b).mean_of_parts({Argument(real[0]), Argument(imag[0])});
+      real = {mean.re.as_value()};
+      imag = {mean.im.as_value()};
     }
     for (size_t i = 0; i < results.size(); ++i) set_complex(b, results[i], Argument(real[i]), Argument(imag[i]));
   }
 
   void rewrite_formula(Node& node, Build& b) {
-    std::string name = op_short_name(node.target);
-    if (name == "mH" || name == "adjoint" || name == "matrix_H") {
-      auto run = [&](int which) {
-        return call_with(node, b, [&](const auto& named) { return part(b, named.arg, which, true); })[0];
-      };
-      return set_complex(b, node.results[0], Argument(run(0)), Argument(b("neg", {run(1)})));
-    }
+    const ComplexFormula& formula = *node.op->facts.complex.formula;
     std::vector<Pair> x;
-    for (std::string_view operand : formula_operands(name)) {
+    for (std::string_view operand : formula.operands) {
+      if (operand.empty()) break;
       const Argument* given = node.find(operand);
       if (given) {
         x.push_back(pair(b, *given));
@@ -329,14 +336,21 @@ class ComplexSplitter {
       }
     }
     ComplexBuild c(b);
-    std::optional<Pair> out = complex_formula(c, name, x);
-    if (!out) refuse(node);
-    if (is_complex_tensor(node.results[0])) return set_complex(b, node.results[0], out->re, out->im);
-    set_real(b, node.results[0], out->re.as_value());
+    const Pair out = formula.build(c, x);
+    if (is_complex_tensor(node.results[0])) return set_complex(b, node.results[0], out.re, out.im);
+    set_real(b, node.results[0], out.re.as_value());
+  }
+
+  void rewrite_conjugate(Node& node, Build& b) {
+    auto run = [&](int which) {
+      return call_with(node, b, [&](const auto& named) { return part(b, named.arg, which, true); })[0];
+    };
+    Value* imag = ComplexBuild(b).negated(run(1));
+    set_complex(b, node.results[0], Argument(run(0)), Argument(imag));
   }
 
   void rewrite_bilinear(Node& node, Build& b) {
-    BilinearArgs args = *bilinear_args(node.target);
+    const BilinearArgs& args = node.op->facts.complex.factors;
     bool scales = false;
     for (const char* factor : {"alpha", "beta"})
       if (const Argument* given = node.find(factor)) scales |= mentions_complex(*given);
@@ -349,7 +363,7 @@ class ComplexSplitter {
         if (named.name == args.b) return part(b, named.arg, second, true);
         if (named.name != args.addend || named.arg.is_none()) return part(b, named.arg, 0, false);
         Argument value = part(b, named.arg, std::max(addend, 0), true);
-        return addend < 0 ? Argument(b("zeros_like", {value})) : value;
+        return addend < 0 ? Argument(ComplexBuild(b).zeros_like(value)) : value;
       })[0];
     };
     Value *rr = run(0, 0, 0), *ii = run(1, 1, -1), *ri = run(0, 1, 1), *ir = run(1, 0, -1);
@@ -380,7 +394,7 @@ class ComplexSplitter {
       return call_with(node, b, [&](const auto& named) { return part(b, named.arg, which, named.name == "self"); })[0];
     };
     Value *real = run(0), *imag = run(1);
-    set_real(b, node.results[0], root ? b("hypot", {real, imag}) : b.add(real, imag));
+    set_real(b, node.results[0], root ? ComplexBuild(b).abs({Argument(real), Argument(imag)}) : b.add(real, imag));
   }
 
   // The same bytes as another type: between a complex type and that of its parts.
@@ -388,34 +402,21 @@ class ComplexSplitter {
     Value *self = node.find("self")->as_value(), *result = node.results[0];
     Sizes sizes = self->type.sizes;
     if (complex_part(self->type.dtype) == result->type.dtype) {
-      Pair x = pair(b, Argument(self));
-      Value* pairs = b("stack", {Argument(Argument::List{x.re, x.im}), Scalar(-1)});
+      Value* pairs = ComplexBuild(b).interleaved(pair(b, Argument(self)));
       return set_real(b, result, b.view(pairs, result->type.sizes));
     }
     if (complex_part(result->type.dtype) != self->type.dtype) refuse(node);
     sizes.back() = result->type.sizes.back();
     sizes.push_back(Expr(2));
     Value* pairs = b.view(whole(Argument(self)).as_value(), sizes);
-    set_complex(b, result, Argument(b("select.int", {pairs, Scalar(-1), Scalar(0)})),
-                Argument(b("select.int", {pairs, Scalar(-1), Scalar(1)})));
+    const Pair parts = ComplexBuild(b).from_interleaved(Argument(pairs));
+    set_complex(b, result, parts.re, parts.im);
   }
 
-  // In polar form: absolute values multiply, angles add. In f64, so that angles keep enough digits.
-  void rewrite_product(Node& node, Build& b) {
-    Pair self = pair(b, *node.find("self"));
-    Pair wide = {Argument(b.to(self.re.as_value(), DType::f64)), Argument(b.to(self.im.as_value(), DType::f64))};
-    ComplexBuild c(b);
-    bool running = op_short_name(node.target) == "cumprod";
-    auto run = [&](Value* x, bool angles) {
-      Argument dim = node.find("dim") ? *node.find("dim") : Argument();
-      Argument keep = node.find("keepdim") ? *node.find("keepdim") : Argument(Scalar(false));
-      if (running) return b(angles ? "cumsum" : "cumprod", {x, dim});
-      if (!node.find("dim")) return b(angles ? "sum" : "prod", {x});
-      if (!angles) return b("prod.dim_int", {x, dim, keep});
-      return b("sum.dim_IntList", {x, Argument(Argument::List{dim}), keep});
-    };
-    Value *size = run(c.abs(wide), false), *angle = run(c.angle(wide), true);
-    set_complex(b, node.results[0], Argument(b.mul(size, b("cos", {angle}))), Argument(b.mul(size, b("sin", {angle}))));
+  void rewrite_product(Node& node, Build& b, bool running) {
+    const Pair self = pair(b, *node.find("self"));
+    const Pair out = ComplexBuild(b).product_along(self, node.find("dim"), node.find("keepdim"), running);
+    set_complex(b, node.results[0], out.re, out.im);
   }
 
   Graph& graph_;

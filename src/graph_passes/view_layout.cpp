@@ -31,12 +31,6 @@ Proof same_sizes(const TensorType& a, const TensorType& b, const RangeEnv& range
   return out;
 }
 
-bool is_one_of(std::string_view name, std::initializer_list<std::string_view> names) {
-  for (std::string_view other : names)
-    if (name == other) return true;
-  return false;
-}
-
 }  // namespace
 
 // As at::detail::computeStride: dimensions of the old tensor that lie one after another in memory form a block; the new
@@ -91,27 +85,27 @@ Proof can_view(const std::vector<Expr>& sizes, const std::vector<Expr>& strides,
 Proof shares_memory(const Node& node, const RangeEnv& ranges, bool layout_open) {
   auto by_layout = [&](Proof shares) { return layout_open && shares == Proof::no ? Proof::unknown : shares; };
   OpCall call(node, node.op->schema);
-  std::string name = op_short_name(node.target);
   if (node.results.size() != 1 || node.results[0]->kind != ValueKind::tensor) return Proof::yes;
   const TensorType& result = node.results[0]->type;
-  if (is_one_of(name, {"contiguous", "to", "type_as"})) {
-    const TensorType& self = call.tensor("self")->type;
-    if (self.dtype != result.dtype || self.device.type != result.device.type) return Proof::no;
-    if (node.op->schema.find("copy") >= 0 && call.boolean("copy")) return Proof::no;
-    return by_layout(same_layout(self, result, ranges));
-  }
-  if (name == "ravel") {
-    TensorType dense = call.tensor("self")->type;
-    dense.strides = contiguous_strides(dense.sizes);
-    return same_layout(call.tensor("self")->type, dense, ranges);
-  }
-  if (is_one_of(name, {"reshape", "flatten", "reshape_as"})) {
-    const TensorType& self = call.tensor("self")->type;
-    return by_layout(can_view(self.sizes, self.strides, result.sizes, ranges));
-  }
-  if (name == "sum_to_size") {  // the argument itself where there is nothing to sum
-    const TensorType& self = call.tensor("self")->type;
-    return self.sizes.size() == result.sizes.size() ? same_sizes(self, result, ranges) : Proof::no;
+  const Sharing sharing = node.op->facts.shares;
+  if (sharing == Sharing::always) return Proof::yes;
+  const TensorType& self = call.tensor("self")->type;
+  switch (sharing) {
+    case Sharing::always:
+      return Proof::yes;
+    case Sharing::same_layout:
+      if (self.dtype != result.dtype || self.device.type != result.device.type) return Proof::no;
+      if (node.op->schema.find("copy") >= 0 && call.boolean("copy")) return Proof::no;
+      return by_layout(same_layout(self, result, ranges));
+    case Sharing::dense: {
+      TensorType dense = self;
+      dense.strides = contiguous_strides(dense.sizes);
+      return same_layout(self, dense, ranges);
+    }
+    case Sharing::viewable:
+      return by_layout(can_view(self.sizes, self.strides, result.sizes, ranges));
+    case Sharing::same_sizes:
+      return self.sizes.size() == result.sizes.size() ? same_sizes(self, result, ranges) : Proof::no;
   }
   return Proof::yes;
 }

@@ -195,7 +195,7 @@ void GraphRun::run_node(const Node& node, uint64_t position) {
 }
 
 void GraphRun::keep_conjugates(const Node& node, const std::vector<Datum>& results) {
-  if (node.target == "aten._conj.default" || node.target == "aten.conj.default") {
+  if (node.op && node.op->facts.conjugate_view) {
     const Datum self = node.args.empty() ? Datum{} : evaluate_argument(node.args[0].arg);
     if (self.is_tensor() && !results.empty() && results[0].is_tensor())
       conjugates_.add(self.tensor(), results[0].tensor());

@@ -1,12 +1,12 @@
 #include "interp/interp.h"
 
 #include "base/self_overlap.h"
+#include "graph_passes/effect_tokens.h"
+#include "graph_passes/wrappers.h"
+#include "graph_passes/written_inputs.h"
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"
-#include "interp/written_inputs.h"
 #include "ops/declared_types.h"
-#include "ops/effect_tokens.h"
-#include "ops/wrappers.h"
 
 namespace kiln {
 

@@ -3,6 +3,7 @@
 #include "minify/edits.h"
 #include "minify/graph_places.h"
 #include "minify/higher_order.h"
+#include "ops/common_operators.h"
 #include "ops/op_record.h"
 
 namespace kiln::minify {
@@ -53,11 +54,10 @@ std::vector<Argument> copy_nodes(Graph& into, Node* before, const Graph& from, c
   return outputs;
 }
 
-Node* add_call(Graph& graph, Node* before, const std::string& target, std::vector<Node::NamedArgument> args,
+Node* add_call(Graph& graph, Node* before, const OpRecord& op, std::vector<Node::NamedArgument> args,
                const RangeEnv& ranges) {
-  Node* node = graph.add_node(target, graph.unique_name("inlined"), before);
-  node->op = Registry::instance().find(target);
-  if (!node->op) fail_bug(str("no operator ", target));
+  Node* node = graph.add_node(op.name(), graph.unique_name("inlined"), before);
+  node->op = &op;
   node->args = std::move(args);
   infer_types(*node, graph, ranges);
   return node;
@@ -84,7 +84,7 @@ std::vector<Argument> operands_of_a_round(Graph& graph, Node& node, const Higher
         out.push_back(arg);
         continue;
       }
-      Node* slice = add_call(graph, &node, "aten.select.int",
+      Node* slice = add_call(graph, &node, common_operators::select(),
                              {{"self", arg}, {"dim", Argument(Scalar(0))}, {"index", Argument(Scalar(0))}}, ranges);
       out.emplace_back(slice->results[0]);
     }
@@ -107,7 +107,7 @@ bool inline_round(Program& program, Graph& graph, Node& node, size_t which) {
     const Expr& length = results[i]->type.sizes[0];
     repeats.push_back(length.is_constant() ? Argument(Scalar(length.value())) : Argument(length));
     for (size_t d = 1; d < results[i]->type.sizes.size(); ++d) repeats.emplace_back(Scalar(1));
-    Node* repeat = add_call(graph, &node, "aten.repeat.default",
+    Node* repeat = add_call(graph, &node, common_operators::repeat(),
                             {{"self", values[i]}, {"repeats", Argument(std::move(repeats))}}, ranges);
     values[i] = Argument(repeat->results[0]);
   }

@@ -6,6 +6,7 @@
 #include <cstring>
 
 #include "base/error.h"
+#include "ops/op_record.h"
 
 namespace kiln::minify {
 namespace {
@@ -41,7 +42,8 @@ std::string_view telling_line(std::string_view message) {
 std::string normalised_word(std::string_view word) {
   if (starts_with(word, "cpp_") || starts_with(word, "cuda_") || starts_with(word, "lib_")) return "KERNEL";
   // An operator's full name tells something, even with digits in it (aten.conv2d.default).
-  if (starts_with(word, "aten.") || starts_with(word, "higher_order.")) return std::string(word);
+  const size_t last = word.find_last_not_of(".,:;)'\"");
+  if (last != std::string_view::npos && Registry::instance().find(word.substr(0, last + 1))) return std::string(word);
   for (const char c : word)
     if (c >= '0' && c <= '9') return "#";
   return std::string(word);

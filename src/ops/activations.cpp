@@ -1,6 +1,7 @@
 // Activation functions: pointwise operators of one tensor with a few numbers.
 #include <cmath>
 
+#include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
 
 namespace kiln {
@@ -207,6 +208,7 @@ void register_activations(Registry& registry) {
   register_smooth(registry);
   register_exponential_units(registry);
   register_piecewise(registry);
+  registry.describe({"silu"}, complex_by(complex_formulas::silu));
 }
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <limits>
 
+#include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
 
 namespace kiln {
@@ -491,6 +492,13 @@ void register_arithmetic(Registry& registry) {
   register_extremes(registry);
   register_clamps(registry);
   register_powers(registry);
+  registry.describe({"add"}, complex_by(complex_formulas::add));
+  registry.describe({"div.Scalar", "div.Tensor", "divide.Scalar", "divide.Tensor", "true_divide"},
+                    complex_by(complex_formulas::div));
+  registry.describe({"mul", "multiply"}, complex_by(complex_formulas::mul));
+  registry.describe({"pow"}, complex_by(complex_formulas::pow));
+  registry.describe({"rsub"}, complex_by(complex_formulas::rsub));
+  registry.describe({"sub"}, complex_by(complex_formulas::sub));
 }
 
 }  // namespace kiln

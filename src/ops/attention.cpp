@@ -197,6 +197,7 @@ void register_attention(Registry& r) {
                                 {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4})}},
                                 {{spec({3, 4}), spec({5, 4}), spec({5, 4})}, true}}});
   register_gates(r);
+  r.describe({"prelu", "scaled_dot_product_attention"}, autocast_to(AutocastRule::lower));
 }
 
 }  // namespace kiln

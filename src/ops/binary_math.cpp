@@ -3,6 +3,7 @@
 #include <limits>
 #include <numeric>
 
+#include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
 #include "ops/special_functions.h"
 
@@ -289,6 +290,9 @@ void register_binary_math(Registry& registry) {
   register_steps(registry);
   register_integers(registry);
   register_logit(registry);
+  registry.describe({"addcdiv"}, complex_by(complex_formulas::addcdiv));
+  registry.describe({"addcmul"}, complex_by(complex_formulas::addcmul));
+  registry.describe({"lerp"}, complex_by(complex_formulas::lerp));
 }
 
 }  // namespace kiln

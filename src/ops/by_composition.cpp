@@ -287,6 +287,14 @@ void register_by_composition(Registry& r) {
   register_older_norms(r);
   register_tensor_equations(r);
   register_histograms(r);
+  r.describe({"linalg_tensorinv", "linalg_tensorsolve"}, complex_by(ComplexRule::native));
+  r.describe({"where"}, complex_by(ComplexRule::parts));
+  r.describe({"baddbmm"}, complex_product({"batch1", "batch2", "self"}));
+  r.describe({"addmm"}, complex_product({"mat1", "mat2", "self"}));
+  r.describe({"bmm", "mm"}, complex_product({"self", "mat2", ""}));
+  r.describe({"addmm", "baddbmm", "bmm", "mm"}, autocast_to(AutocastRule::lower));
+  r.describe({"linalg_tensorinv", "linalg_tensorsolve"}, autocast_to(AutocastRule::single));
+  r.describe({"addmm", "bmm", "mm"}, {.matrix_product = true});
 }
 
 }  // namespace kiln

@@ -3,6 +3,7 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"
+#include "ops/view_inverse.h"
 
 namespace kiln {
 
@@ -183,6 +184,11 @@ void register_casts(Registry& r) {
                .default_format = MemoryFormat::contiguous,
                .samples = plain});
   add_cast(r, {.schema = "lift_fresh_copy(Tensor self) -> Tensor", .samples = plain});
+  r.describe({"_to_copy", "to", "type_as"}, complex_by(ComplexRule::cast));
+  r.describe({"clone", "contiguous", "lift_fresh_copy"}, complex_by(ComplexRule::parts));
+  r.describe({"contiguous", "to"}, {.inverse_view = view_inverse::itself});
+  r.describe({"clone", "contiguous"}, {.moves_data = true});
+  r.describe({"contiguous", "to"}, {.shares = Sharing::same_layout});
 }
 
 }  // namespace kiln

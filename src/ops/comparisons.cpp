@@ -1,6 +1,7 @@
 // Comparisons, logical and bitwise operators, choice by a condition.
 #include <cmath>
 
+#include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
 
 namespace kiln {
@@ -126,6 +127,12 @@ void register_comparisons(Registry& r) {
       formula<2>([](auto a, auto b) { return (a != 0) != (b != 0); }));
   register_bitwise(r);
   register_choices(r);
+  r.describe({"masked_fill", "where"}, complex_by(ComplexRule::parts));
+  r.describe({"eq"}, complex_by(complex_formulas::eq));
+  r.describe({"logical_and"}, complex_by(complex_formulas::logical_and));
+  r.describe({"logical_or"}, complex_by(complex_formulas::logical_or));
+  r.describe({"logical_xor"}, complex_by(complex_formulas::logical_xor));
+  r.describe({"ne"}, complex_by(complex_formulas::ne));
 }
 
 }  // namespace kiln

@@ -1,8 +1,10 @@
 // Making complex numbers and taking them apart. Real and imaginary parts and the views as pairs share memory with their
 // argument in the reference; in Loops they are whatever split_complex made of the argument.
-#include "ops/complex_rules.h"
+#include "ops/complex_formulas.h"
+#include "ops/complex_reference.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"
+#include "ops/view_inverse.h"
 
 namespace kiln {
 
@@ -179,6 +181,7 @@ void add_boundary(Registry& r) {
     call.results = {Datum{out}};
   };
   copy.samples = {{{spec({2, 3}, DType::c64)}}};
+  for (OpRecord* record : {&parts, &join, &copy}) record->facts = complex_by(ComplexRule::native);
   r.add(std::move(parts));
   r.add(std::move(join));
   r.add(std::move(copy));
@@ -213,6 +216,19 @@ void register_complex(Registry& r) {
                     .emit = [](Emit& e) { return e.x[0]; },
                     .formula = formula<1>([](auto x) { return x; }),
                     .samples = {{{spec({2, 3}, DType::c64)}}}});
+  r.describe({"angle"}, complex_by(complex_formulas::angle, true));
+  r.describe({"conj_physical"}, complex_by(complex_formulas::conj));
+  r.describe({"complex"}, complex_by(complex_formulas::from_parts));
+  r.describe({"imag"}, complex_by(complex_formulas::imag, true));
+  r.describe({"polar"}, complex_by(complex_formulas::polar));
+  r.describe({"real"}, complex_by(complex_formulas::real, true));
+  r.describe({"view_as_complex"}, complex_by(complex_formulas::view_as_complex));
+  r.describe({"view_as_real"}, complex_by(complex_formulas::view_as_real));
+  r.describe({"view_as_complex"}, {.inverse_view = view_inverse::as_complex});
+  r.describe({"polar", "view_as_complex"}, autocast_to(AutocastRule::single));
+  r.describe({"view_as_real"}, {.inverse_view = view_inverse::as_real});
+  r.describe({"imag"}, {.inverse_view = view_inverse::imaginary_part});
+  r.describe({"real"}, {.inverse_view = view_inverse::real_part});
 }
 
 }  // namespace kiln

@@ -1,7 +1,8 @@
-// References of complex calls (see complex_rules.h).
+#include "ops/complex_reference.h"
+
 #include <cmath>
 
-#include "ops/complex_rules.h"
+#include "ops/complex_formulas.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 
@@ -129,7 +130,20 @@ bool gives_complex(const ReferenceCall& call) {
   return false;
 }
 
-void evaluate_parts(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference, bool real_unit) {
+// Eager divides the sum by the complex number of elements: its imaginary 0 times an infinity is NaN.
+void divide_by_complex_count(Tensor re, Tensor im) {
+  std::vector<double> x = read_dense<double>(re), y = read_dense<double>(im);
+  for (size_t i = 0; i < x.size(); ++i) {
+    const double a = x[i], b = y[i];
+    x[i] = a + b * 0.0;
+    y[i] = b - a * 0.0;
+  }
+  write_dense(re, x);
+  write_dense(im, y);
+}
+
+void evaluate_parts(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference) {
+  const ComplexRule rule = record.facts.complex.rule;
   auto run = [&](int which) {
     return evaluate_real(call, record, reference, [&](const std::string& name, const Datum& value) {
       return part_of(value, is_numeric_argument(name) ? which : 0);
@@ -141,19 +155,8 @@ void evaluate_parts(ReferenceCall& call, const OpRecord& record, const Reference
     return;
   }
   std::vector<Datum> imag = run(1);
-  if (real_unit) imag = {Datum{zeros_of(real[0].tensor())}};
-  if (op_short_name(record.name()) == "mean") {
-    // The sum is divided by a complex number: its imaginary 0 times an infinity is NaN.
-    Tensor re = real[0].tensor(), im = imag[0].tensor();
-    std::vector<double> x = read_dense<double>(re), y = read_dense<double>(im);
-    for (size_t i = 0; i < x.size(); ++i) {
-      const double a = x[i], b = y[i];
-      x[i] = a + b * 0.0;
-      y[i] = b - a * 0.0;
-    }
-    write_dense(re, x);
-    write_dense(im, y);
-  }
+  if (rule == ComplexRule::real_unit) imag = {Datum{zeros_of(real[0].tensor())}};
+  if (rule == ComplexRule::mean) divide_by_complex_count(real[0].tensor(), imag[0].tensor());
   join_results(call, real, imag);
 }
 
@@ -179,7 +182,7 @@ Tensor scaled_sum(ReferenceCall& call, const Tensor& product, const Tensor& adde
 }
 
 void evaluate_bilinear(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference) {
-  BilinearArgs args = *bilinear_args(record.name());
+  const BilinearArgs& args = record.facts.complex.factors;
   bool scales =
       record.schema.find("alpha") >= 0 && (call.scalar("alpha").is_complex() || call.scalar("beta").is_complex());
   auto run = [&](int a, int b, int addend) {
@@ -202,11 +205,11 @@ void evaluate_bilinear(ReferenceCall& call, const OpRecord& record, const Refere
   call.results = {Datum{scales ? scaled_sum(call, out, call.tensor(args.addend)) : out}};
 }
 
-// The real reference on one real tensor made from self.
+// The real reference on one real tensor made from self, or from another argument.
 void evaluate_on(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference, DType dtype,
-                 double (*of)(Complex)) {
+                 double (*of)(Complex), std::string_view argument = "self") {
   call.results = evaluate_real(call, record, reference, [&](const std::string& name, const Datum& value) {
-    if (name != "self" || !value.is_tensor()) return value;
+    if (name != argument || !value.is_tensor()) return value;
     Tensor wide = as_wide(value.tensor());
     Tensor out = Tensor::empty_strided(dtype, wide.sizes, wide.strides);
     std::vector<double> numbers;
@@ -234,7 +237,7 @@ void evaluate_squares(ReferenceCall& call, const OpRecord& record, const Referen
 // prod over all or one dimension, cumprod: element by element in complex<double>.
 void evaluate_product(ReferenceCall& call, const OpRecord& record) {
   Tensor self = as_wide(call.tensor("self"));
-  bool running = record.name().find("cumprod") != std::string::npos;
+  const bool running = record.facts.complex.rule == ComplexRule::running_product;
   bool all = record.schema.find("dim") < 0;
   int64_t rank = self.rank(), dim = all ? 0 : call.integer("dim");
   if (dim < 0) dim += std::max<int64_t>(rank, 1);
@@ -266,151 +269,10 @@ void evaluate_product(ReferenceCall& call, const OpRecord& record) {
 
 // ---- Formulas ----
 
-struct ComplexFormula {
-  std::string_view name;
-  std::vector<std::string> operands;
-  Complex (*value)(const Complex* x);
-  Complex (*narrow)(const Complex* x) = nullptr;  // of complex64, where it overflows or rounds in another way
-};
-
-// Products and quotients in eager's steps and type: std::complex repairs infinities, which eager does not.
-template <class T>
-Complex times(Complex x, Complex y) {
-  const T a = static_cast<T>(x.real()), b = static_cast<T>(x.imag()), c = static_cast<T>(y.real()),
-          d = static_cast<T>(y.imag());
-  return {a * c - b * d, a * d + b * c};
-}
-template <class T>
-Complex over(Complex x, Complex y) {
-  const T a = static_cast<T>(x.real()), b = static_cast<T>(x.imag()), c = static_cast<T>(y.real()),
-          d = static_cast<T>(y.imag());
-  if (std::fabs(c) >= std::fabs(d)) {
-    if (c == 0 && d == 0) return {a / std::fabs(c), b / std::fabs(d)};
-    const T ratio = d / c, scale = 1 / (c + d * ratio);
-    return {(a + b * ratio) * scale, (b - a * ratio) * scale};
-  }
-  const T ratio = c / d, scale = 1 / (c * ratio + d);
-  return {(a * ratio + b) * scale, (b * ratio - a) * scale};
-}
-template <class T>
-Complex direction(Complex z) {
-  const T a = static_cast<T>(z.real()), b = static_cast<T>(z.imag()), size = std::hypot(a, b);
-  return size == 0 ? Complex(0) : Complex(a / size, b / size);
-}
-template <class T>
-Complex power(Complex z, Complex w) {
-  if (w == Complex(2)) return times<T>(z, z);
-  if (w == Complex(3)) return times<T>(times<T>(z, z), z);
-  if (w == Complex(0.5)) return std::sqrt(z);
-  if (w == Complex(-0.5)) return over<T>(1, std::sqrt(z));
-  if (w == Complex(-1)) return over<T>(1, z);
-  if (w == Complex(-2)) return over<T>(1, times<T>(z, z));
-  return std::pow(z, w);
-}
-
-Complex truth(bool b) { return b ? 1.0 : 0.0; }
-bool is_true(Complex z) { return z != Complex(0); }
-Complex logistic(Complex z) { return 1.0 / (1.0 + std::exp(-z)); }
-double nan_or(Complex z, double otherwise) {
-  return std::isnan(z.real()) || std::isnan(z.imag()) ? std::nan("") : otherwise;
-}
-
-const std::vector<ComplexFormula>& formulas() {
-  using P = const Complex*;
-  const std::vector<std::string> self = {"self"}, both = {"self", "other"}, scaled = {"self", "other", "alpha"};
-  static const std::vector<ComplexFormula> rows = {
-      {"add", scaled, [](P x) { return x[0] + x[2] * x[1]; }},
-      {"sub", scaled, [](P x) { return x[0] - x[2] * x[1]; }},
-      {"rsub", scaled, [](P x) { return x[1] - x[2] * x[0]; }},
-      {"mul", both, [](P x) { return times<double>(x[0], x[1]); }, [](P x) { return times<float>(x[0], x[1]); }},
-      {"multiply", both, [](P x) { return times<double>(x[0], x[1]); }, [](P x) { return times<float>(x[0], x[1]); }},
-      {"div", both, [](P x) { return over<double>(x[0], x[1]); }, [](P x) { return over<float>(x[0], x[1]); }},
-      {"true_divide", both, [](P x) { return over<double>(x[0], x[1]); }, [](P x) { return over<float>(x[0], x[1]); }},
-      {"divide", both, [](P x) { return over<double>(x[0], x[1]); }, [](P x) { return over<float>(x[0], x[1]); }},
-      {"pow",
-       {"self", "exponent"},
-       [](P x) { return power<double>(x[0], x[1]); },
-       [](P x) { return power<float>(x[0], x[1]); }},
-      {"eq", both, [](P x) { return truth(x[0] == x[1]); }},
-      {"ne", both, [](P x) { return truth(x[0] != x[1]); }},
-      {"logical_and", both, [](P x) { return truth(is_true(x[0]) && is_true(x[1])); }},
-      {"logical_or", both, [](P x) { return truth(is_true(x[0]) || is_true(x[1])); }},
-      {"logical_xor", both, [](P x) { return truth(is_true(x[0]) != is_true(x[1])); }},
-      {"logical_not", self, [](P x) { return truth(!is_true(x[0])); }},
-      {"addcmul", {"self", "tensor1", "tensor2", "value"}, [](P x) { return x[0] + x[3] * times<double>(x[1], x[2]); }},
-      {"addcdiv", {"self", "tensor1", "tensor2", "value"}, [](P x) { return x[0] + x[3] * over<double>(x[1], x[2]); }},
-      {"lerp", {"self", "end", "weight"}, [](P x) { return x[0] + x[2] * (x[1] - x[0]); }},
-      {"complex", {"real", "imag"}, [](P x) { return Complex(x[0].real(), x[1].real()); }},
-      {"polar",
-       {"abs", "angle"},
-       [](P x) { return Complex(x[0].real() * std::cos(x[1].real()), x[0].real() * std::sin(x[1].real())); }},
-      {"neg", self, [](P x) { return -x[0]; }},
-      {"negative", self, [](P x) { return -x[0]; }},
-      {"exp", self, [](P x) { return std::exp(x[0]); }},
-      {"exp2", self, [](P x) { return std::exp(x[0] * std::log(2.0)); }},
-      {"expm1", self,
-       [](P x) {
-         // exp(a)cos(b) - 1 without cancellation.
-         double a = x[0].real(), b = x[0].imag(), h = std::sin(b / 2);
-         return Complex(std::expm1(a) * std::cos(b) - 2 * h * h, std::exp(a) * std::sin(b));
-       }},
-      {"log", self, [](P x) { return std::log(x[0]); }},
-      {"log2", self, [](P x) { return std::log(x[0]) / std::log(2.0); }},
-      {"log10", self, [](P x) { return std::log(x[0]) / std::log(10.0); }},
-      {"log1p", self,
-       [](P x) {
-         double a = x[0].real(), b = x[0].imag();
-         return Complex(std::log1p(a * (2 + a) + b * b) / 2, std::atan2(b, 1 + a));
-       }},
-      {"sqrt", self, [](P x) { return std::sqrt(x[0]); }},
-      {"rsqrt", self, [](P x) { return over<double>(1, std::sqrt(x[0])); },
-       [](P x) { return over<float>(1, std::sqrt(x[0])); }},
-      {"reciprocal", self, [](P x) { return over<double>(1, x[0]); }, [](P x) { return over<float>(1, x[0]); }},
-      {"square", self, [](P x) { return times<double>(x[0], x[0]); }, [](P x) { return times<float>(x[0], x[0]); }},
-      {"sin", self, [](P x) { return std::sin(x[0]); }},
-      {"cos", self, [](P x) { return std::cos(x[0]); }},
-      {"tan", self, [](P x) { return std::tan(x[0]); }},
-      {"sinh", self, [](P x) { return std::sinh(x[0]); }},
-      {"cosh", self, [](P x) { return std::cosh(x[0]); }},
-      {"tanh", self, [](P x) { return std::tanh(x[0]); }},
-      {"sigmoid", self, [](P x) { return logistic(x[0]); }},
-      {"silu", self, [](P x) { return x[0] * logistic(x[0]); }},
-      {"asin", self, [](P x) { return std::asin(x[0]); }},
-      {"acos", self, [](P x) { return std::acos(x[0]); }},
-      {"atan", self, [](P x) { return std::atan(x[0]); }},
-      {"asinh", self, [](P x) { return std::asinh(x[0]); }},
-      {"acosh", self, [](P x) { return std::acosh(x[0]); }},
-      {"atanh", self, [](P x) { return std::atanh(x[0]); }},
-      {"arcsin", self, [](P x) { return std::asin(x[0]); }},
-      {"arccos", self, [](P x) { return std::acos(x[0]); }},
-      {"arctan", self, [](P x) { return std::atan(x[0]); }},
-      {"arcsinh", self, [](P x) { return std::asinh(x[0]); }},
-      {"arccosh", self, [](P x) { return std::acosh(x[0]); }},
-      {"arctanh", self, [](P x) { return std::atanh(x[0]); }},
-      {"abs", self, [](P x) { return Complex(std::abs(x[0])); }},
-      {"absolute", self, [](P x) { return Complex(std::abs(x[0])); }},
-      {"angle", self, [](P x) { return Complex(nan_or(x[0], std::atan2(x[0].imag(), x[0].real()))); }},
-      {"sgn", self, [](P x) { return direction<double>(x[0]); }, [](P x) { return direction<float>(x[0]); }},
-      {"isnan", self, [](P x) { return truth(std::isnan(x[0].real()) || std::isnan(x[0].imag())); }},
-      {"isinf", self, [](P x) { return truth(std::isinf(x[0].real()) || std::isinf(x[0].imag())); }},
-      {"isfinite", self, [](P x) { return truth(std::isfinite(x[0].real()) && std::isfinite(x[0].imag())); }},
-      {"isreal", self, [](P x) { return truth(x[0].imag() == 0); }},
-      {"conj", self, [](P x) { return std::conj(x[0]); }},
-      {"_conj", self, [](P x) { return std::conj(x[0]); }},
-      {"conj_physical", self, [](P x) { return std::conj(x[0]); }}};
-  return rows;
-}
-
-const ComplexFormula* find_formula(std::string_view op) {
-  std::string name = op_short_name(op);
-  for (const ComplexFormula& row : formulas())
-    if (row.name == name) return &row;
-  return nullptr;
-}
-
 void evaluate_formula(ReferenceCall& call, const ComplexFormula& row) {
   std::vector<Tensor> operands, tensors;
-  for (const std::string& name : row.operands) {
+  for (const std::string_view name : row.operands) {
+    if (name.empty()) break;
     auto found = call.values.find(name);
     if (found == call.values.end() || found->second.is_none()) {
       operands.push_back(Tensor::scalar(DType::c128, Scalar(1)));  // alpha of an overload without it
@@ -434,10 +296,13 @@ void evaluate_formula(ReferenceCall& call, const ComplexFormula& row) {
   call.results = {Datum{out}};
 }
 
-// Transposing views of a real tensor that conjugate a complex one.
-bool conjugates(const OpRecord& record) {
-  std::string name = op_short_name(record.name());
-  return name == "mH" || name == "adjoint" || name == "matrix_H";
+void conjugate_result(ReferenceCall& call) {
+  Tensor out = call.results[0].tensor().clone();
+  Tensor imag = complex_part_view(out, 1);
+  std::vector<double> values = read_dense<double>(imag);
+  for (double& value : values) value = -value;
+  write_dense(imag, values);
+  call.results = {Datum{out}};
 }
 
 // A reference that reads real numbers would take the real parts without a word; the operator's rule knows better.
@@ -451,39 +316,42 @@ void refuse_by_rule(const ReferenceCall& call, const OpRecord& record) {
   }
 }
 
+double truth(Complex z) { return z != Complex(0) ? 1.0 : 0.0; }
+
 void evaluate_complex(ReferenceCall& call, const OpRecord& record, const ReferenceFn& reference) {
-  ComplexRule rule = complex_rule(record.name());
+  const ComplexForm& form = record.facts.complex;
   DType part = DType::f64;
-  switch (rule) {
+  switch (form.rule) {
     case ComplexRule::parts:
+    case ComplexRule::mean:
+    case ComplexRule::cast:
+    case ComplexRule::fill:
     case ComplexRule::real_unit:
       // A view is a view whatever the elements are.
       if (record.schema.is_view()) return reference(call);
-      return evaluate_parts(call, record, reference, rule == ComplexRule::real_unit);
+      if (form.rule == ComplexRule::cast && call.nominal_dtype() == DType::boolean)
+        return evaluate_on(call, record, reference, part, truth, cast_source(record.schema));
+      return evaluate_parts(call, record, reference);
     case ComplexRule::formula:
-      if (const ComplexFormula* row = find_formula(record.name())) return evaluate_formula(call, *row);
+      if (form.formula->value) return evaluate_formula(call, *form.formula);
+      return reference(call);
+    case ComplexRule::conjugate_moves:
       reference(call);
-      if (conjugates(record)) {
-        Tensor out = call.results[0].tensor().clone();
-        Tensor imag = complex_part_view(out, 1);
-        std::vector<double> values = read_dense<double>(imag);
-        for (double& value : values) value = -value;
-        write_dense(imag, values);
-        call.results = {Datum{out}};
-      }
-      return;
+      return conjugate_result(call);
     case ComplexRule::bilinear:
       return evaluate_bilinear(call, record, reference);
     case ComplexRule::magnitude:
       if (!call.fp64) part = complex_part(nominal_argument_dtype(call, "self"));
       return evaluate_on(call, record, reference, part, [](Complex z) { return std::abs(z); });
     case ComplexRule::truth:
-      return evaluate_on(call, record, reference, part, [](Complex z) { return z != Complex(0) ? 1.0 : 0.0; });
+      return evaluate_on(call, record, reference, part, truth);
     case ComplexRule::squares:
     case ComplexRule::root_squares:
-      return evaluate_squares(call, record, reference, rule == ComplexRule::root_squares);
+      return evaluate_squares(call, record, reference, form.rule == ComplexRule::root_squares);
     case ComplexRule::product:
+    case ComplexRule::running_product:
       return evaluate_product(call, record);
+    case ComplexRule::bytes:
     case ComplexRule::native:
       return reference(call);
     case ComplexRule::none:
@@ -493,6 +361,24 @@ void evaluate_complex(ReferenceCall& call, const OpRecord& record, const Referen
 }
 
 }  // namespace
+
+bool is_numeric_argument(std::string_view name) {
+  for (std::string_view numeric : {"self", "other", "tensors", "src", "values", "value", "fill_value", "source",
+                                   "input", "weight", "bias", "s", "pad_value"})
+    if (name == numeric) return true;
+  return false;
+}
+
+std::string_view cast_source(const Schema& schema) { return schema.find("src") >= 0 ? "src" : "self"; }
+
+const ComplexForm& complex_form(const OpCall& call) {
+  static const ComplexForm none;
+  const OpRecord* record = call.node().op;
+  if (record && record->functional) record = record->functional;
+  // A node that a rule looks at by itself has no record yet.
+  if (!record || record->name() != call.schema().name) record = Registry::instance().find(call.schema().name);
+  return record ? record->facts.complex : none;
+}
 
 Tensor complex_part_view(const Tensor& tensor, int which) {
   Tensor view = tensor;

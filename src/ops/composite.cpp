@@ -197,9 +197,20 @@ void infer_composite(InferCall& call, const CompositeFn& build) {
 
 }  // namespace
 
+namespace {
+
+// A type with a name, so that add_composite can tell such a reference from one that stands on its own.
+struct ReferenceByParts {
+  CompositeFn build;
+  std::shared_ptr<const Schema> schema;
+  void operator()(ReferenceCall& call) const { reference_composite(call, build, *schema); }
+};
+
+}  // namespace
+
 ReferenceFn reference_by(CompositeFn build, const std::string& schema_text, std::string_view name_space) {
   auto schema = std::make_shared<const Schema>(parse_schema(schema_text, std::string(name_space)));
-  return [build = std::move(build), schema](ReferenceCall& call) { reference_composite(call, build, *schema); };
+  return ReferenceByParts{std::move(build), std::move(schema)};
 }
 
 void add_composite(Registry& registry, CompositeRow row) {
@@ -209,6 +220,7 @@ void add_composite(Registry& registry, CompositeRow row) {
   record.inplace = row.inplace;
   record.early = row.early;
   record.random = row.random;
+  record.facts = row.facts;
   record.samples = std::move(row.samples);
   record.infer = [build = row.build](InferCall& call) { infer_composite(call, build); };
   record.decompose = [build = row.build](DecomposeCall& call) {
@@ -216,6 +228,7 @@ void add_composite(Registry& registry, CompositeRow row) {
     build(b);
   };
   record.reference = row.reference ? row.reference : reference_by(row.build, row.schema, row.name_space);
+  record.reference_by_parts = record.reference.target<ReferenceByParts>() != nullptr;
   registry.add(std::move(record));
 }
 

@@ -57,6 +57,7 @@ struct CompositeRow {
   bool random = false;         // draws random numbers
   ReferenceFn reference = {};  // empty: through the parts
   std::string name_space = "aten";
+  OpFacts facts = {};
 };
 void add_composite(Registry& registry, CompositeRow row);
 // A reference that runs another decomposition than the one that is compiled (steps unrolled instead of a loop).

@@ -431,6 +431,10 @@ void register_convolution(Registry& r) {
                       .samples = {{{spec(image), spec(back), spec({4})}},
                                   {{spec(image), spec(back), Argument::None{}, List(spatial, 2), ones, ones}}}});
   }
+  r.describe({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"},
+             complex_product({"input", "weight", "bias"}));
+  r.describe({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"},
+             autocast_to(AutocastRule::lower));
 }
 
 }  // namespace kiln

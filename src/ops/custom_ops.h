@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "ops/called_operator.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -42,13 +43,5 @@ CustomUpdates custom_updates(const Node& node);
 Argument names_argument(const std::vector<std::string>& names);
 // The tensors of an argument, one by one: of a tensor, a list, a tensor_list value. None is left out.
 std::vector<Value*> argument_tensors(const Argument& arg);
-
-// ---- higher_order.auto_functionalized and auto_functionalized_v2
-// -----------------------------------------------------
-
-bool is_auto_functionalized(const Node& node);
-std::string functionalized_target(const Node& node);  // the operator that it calls
-// Replaces the call by what it stands for: copies of the bases, views of them, and the operator that writes to these.
-void expand_auto_functionalized(Graph& graph, Node& call, const RangeEnv& ranges);
 
 }  // namespace kiln

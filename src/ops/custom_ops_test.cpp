@@ -2,8 +2,6 @@
 
 #include <gtest/gtest.h>
 
-#include "ops/wrappers.h"
-
 namespace kiln {
 namespace {
 
@@ -65,28 +63,6 @@ TEST(CustomOps, TheMissingOperatorOfAFunctionalizedCallIsNamed) {
   EXPECT_EQ(code_of([&] { resolve_with_custom(program.graph, {}); }, message), "K0200");
   EXPECT_NE(message.find("mylib.inc_.default"), std::string::npos) << message;
   EXPECT_NE(message.find("--custom-op-lib"), std::string::npos) << message;
-}
-
-TEST(CustomOps, AFunctionalizedCallIsExpanded) {
-  Program program = program_of(on_one_line(functionalized));
-  resolve_with_custom(program.graph, undeclared({"mylib.inc_.default"}));
-  EXPECT_TRUE(inline_wrapper_calls(program.graph, program.ranges()));
-  verify(program);
-  const std::string text = print(program.graph);
-  EXPECT_NE(text.find("aten.clone.default(self=%x)"), std::string::npos) << text;
-  EXPECT_NE(text.find("aten.slice.Tensor(self=%clone, dim=0, start=1, end=3)"), std::string::npos) << text;
-  EXPECT_NE(text.find("mylib.inc_.default(k=2, x=%slice, _kiln_writes=[\"x\"])"), std::string::npos) << text;
-  EXPECT_NE(text.find("output %clone"), std::string::npos) << text;
-}
-
-TEST(CustomOps, ABaseThatIsNotThere) {
-  std::string body = on_one_line(functionalized);
-  body.replace(body.find("_x_base_index=0"), 15, "_x_base_index=7");
-  Program program = program_of(body);
-  resolve_with_custom(program.graph, undeclared({"mylib.inc_.default"}));
-  std::string message;
-  EXPECT_EQ(code_of([&] { inline_wrapper_calls(program.graph, program.ranges()); }, message), "K0235");
-  EXPECT_NE(message.find("7 of 1 bases"), std::string::npos) << message;
 }
 
 }  // namespace

@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include "ops/op_record.h"
-#include "ops/wrappers.h"
 
 namespace kiln {
 namespace {
@@ -70,7 +69,7 @@ class TypeCheck {
       for (const Value* result : node->results)
         if (!asks) note(*result);
       note_assertion(*node);
-      if (is_wrapper(*node)) continue;
+      if (node->op && node->op->facts.wraps) continue;
       for (auto& named : node->args)
         if (named.arg.is_graph() && named.arg.as_graph()) TypeCheck(*this).check(*named.arg.as_graph());
     }

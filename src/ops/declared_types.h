@@ -10,7 +10,7 @@ namespace kiln {
 // makes of its argument's; a new tensor may be laid out in any order (that is the choice of eager's kernel), without
 // gaps or shared elements. What the ranges of the symbols leave open must hold at their values of the export, and gets
 // an assertion before its node, which looks again at every call. Operators must be resolved; what stands inside of
-// wrappers (wrappers.h) is left for the time when they are inlined.
+// wrappers (graph_passes/wrappers.h) is left for the time when they are inlined.
 void check_declared_types(Program& program);
 
 }  // namespace kiln

@@ -123,6 +123,7 @@ void register_distances(Registry& r) {
                                 {{spec({3, 4}, DType::bf16), Scalar(3), Scalar(1), Scalar(0.5)}},
                                 {{spec({3}), Scalar(2), Scalar(0), Scalar(1)}, true}},
                     .inplace = true});
+  r.describe({"cdist"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

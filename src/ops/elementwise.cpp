@@ -2,7 +2,7 @@
 
 #include <limits>
 
-#include "ops/complex_rules.h"
+#include "ops/complex_reference.h"
 #include "ops/dense.h"
 #include "ops/layout.h"
 
@@ -85,7 +85,7 @@ ComputeTypes types_of(const OpCall& call, const Row& row) {
   check_takes(call, row.row.takes, promoted);
   if (is_complex(promoted)) {
     if (row.row.rule == ResultRule::boolean) return {promoted, DType::boolean};
-    return {promoted, complex_gives_real(row.schema.name) ? complex_part(promoted) : promoted};
+    return {promoted, complex_form(call).gives_real ? complex_part(promoted) : promoted};
   }
   if (row.row.types) return row.row.types(call, promoted);
   if (row.row.rule == ResultRule::floating) return {to_float(promoted), to_float(promoted)};
@@ -275,6 +275,7 @@ void add_pointwise(Registry& registry, Pointwise row) {
   OpRecord record;
   record.schema_text = row.schema;
   record.inplace = row.inplace;
+  record.facts = row.facts;
   bool operands_first = true;
   for (size_t i = 0; i < ready->operands.size(); ++i)
     operands_first &=

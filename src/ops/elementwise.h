@@ -104,6 +104,7 @@ struct Pointwise {
   std::vector<Sample::SampleArg> trailing = {};  // of every sample, after the operands
   std::vector<Sample> samples = {};              // beside the generated ones
   TypesFn types = {};
+  OpFacts facts = {};
 };
 
 void add_pointwise(Registry& registry, Pointwise row);

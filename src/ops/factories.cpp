@@ -299,6 +299,12 @@ void register_factories(Registry& r) {
               {{Scalar(5), Scalar(0), Scalar(-2)}},
               {{Scalar(0), Scalar(1), Scalar(0.1)}},
               {{Scalar(0), Scalar(5), Scalar(0)}, true}});
+  r.describe({"empty", "empty_like", "empty_strided", "full", "full_like", "new_empty", "new_empty_strided", "new_full",
+              "new_zeros", "scalar_tensor", "zeros", "zeros_like"},
+             complex_by(ComplexRule::fill));
+  r.describe({"new_ones", "ones", "ones_like"}, complex_by(ComplexRule::real_unit));
+  r.describe({"full", "ones", "scalar_tensor", "zeros"}, {.fills = true});
+  r.describe({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}, {.uninitialised = true});
 }
 
 }  // namespace kiln

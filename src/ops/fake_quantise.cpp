@@ -137,6 +137,7 @@ void register_fake_quantise(Registry& r) {
   add_composite(r, {.schema = "fake_quantize_per_channel_affine_cachemask" + channels + both,
                     .build = [](Build& b) { by_channel(b, true); },
                     .samples = per_channel});
+  r.describe({"fake_quantize_per_tensor_affine"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -68,7 +68,7 @@ double scale_of(int64_t normalization, double elements) {
   return normalization == 0 ? 1.0 : normalization == 1 ? 1 / std::sqrt(elements) : 1 / elements;
 }
 
-// The definition, one dimension at a time.
+// The definition, one dimension at a time, in long double.
 Tensor dft(const Tensor& from, size_t dim, int64_t outputs, double sign) {
   std::vector<int64_t> sizes = from.sizes;
   int64_t n = sizes[dim], inner = 1;
@@ -76,17 +76,19 @@ Tensor dft(const Tensor& from, size_t dim, int64_t outputs, double sign) {
   sizes[dim] = outputs;
   Tensor out = Tensor::empty(DType::c128, sizes);
   if (out.numel() == 0) return out;
-  std::vector<Complex> roots;
+  using Long = std::complex<long double>;
+  std::vector<Long> roots;
   for (int64_t k = 0; k < n; ++k)
-    roots.push_back(std::polar(1.0, sign * 2 * std::numbers::pi * static_cast<double>(k) / static_cast<double>(n)));
+    roots.push_back(std::polar(
+        1.0L, sign * 2 * std::numbers::pi_v<long double> * static_cast<long double>(k) / static_cast<long double>(n)));
   const Complex* x = from.as<Complex>();
   Complex* y = out.as<Complex>();
   for (int64_t o = 0; o < out.numel() / (outputs * inner); ++o)
     for (int64_t k = 0; k < outputs; ++k)
       for (int64_t i = 0; i < inner; ++i) {
-        Complex sum = 0;
-        for (int64_t j = 0; j < n; ++j) sum += x[(o * n + j) * inner + i] * roots[static_cast<size_t>(j * k % n)];
-        y[(o * outputs + k) * inner + i] = sum;
+        Long sum = 0;
+        for (int64_t j = 0; j < n; ++j) sum += Long(x[(o * n + j) * inner + i]) * roots[static_cast<size_t>(j * k % n)];
+        y[(o * outputs + k) * inner + i] = Complex(sum);
       }
   return out;
 }
@@ -478,6 +480,10 @@ void register_fourier(Registry& r) {
   add_frequencies(r);
   add_short_time(r);
   register_windows(r);
+  r.describe({"_fft_c2c", "_fft_c2r", "_fft_r2c"}, complex_by(ComplexRule::native));
+  r.describe({"fft_fft", "fft_fft2", "fft_fftn", "fft_hfft", "fft_ifft", "fft_ifft2", "fft_ifftn", "fft_ihfft",
+              "fft_irfft", "fft_irfft2", "fft_irfftn", "fft_rfft", "fft_rfft2", "fft_rfftn", "stft"},
+             autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

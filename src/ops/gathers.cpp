@@ -272,6 +272,7 @@ void add_take(Registry& r) {
 void add_masked_take(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
+  record.facts = complex_by(ComplexRule::parts);
   record.schema_text = "masked_take(Tensor self, Tensor mask, Tensor index) -> Tensor";
   record.infer = infer_take;
   record.lower = [](LowerCall& call) {
@@ -320,6 +321,7 @@ void register_gathers(Registry& registry) {
   add_embedding(registry);
   add_take(registry);
   add_masked_take(registry);
+  registry.describe({"embedding", "gather", "index_select", "take"}, complex_by(ComplexRule::parts));
 }
 
 }  // namespace kiln

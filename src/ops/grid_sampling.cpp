@@ -446,6 +446,7 @@ void register_grid_sampling(Registry& r) {
   add_sampler(
       r, "grid_sampler_3d", [](const OpCall&) { return size_t{3}; }, deep);
   add_sampler(r, "grid_sampler", spatial_of, {flat[0], deep[0]});
+  r.describe({"grid_sampler", "grid_sampler_2d", "grid_sampler_3d"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -412,6 +412,7 @@ void register_index(Registry& r) {
   register_gathers(r);
   register_scatters(r);
   register_searches(r);
+  r.describe({"_unsafe_index_put", "index", "index_put"}, complex_by(ComplexRule::parts));
 }
 
 }  // namespace kiln

@@ -124,8 +124,7 @@ void reference_inplace(const OpRecord& functional, ReferenceCall& call) {
                   tensor_type_text(self)),
               call.node().where());
   }
-  const bool fills = op_short_name(functional.name()) == "zero" || functional.name() == "aten.fill.Scalar";
-  if (!fills && overlaps_itself(self.sizes, self.strides)) {
+  if (!functional.facts.fills && overlaps_itself(self.sizes, self.strides)) {
     fail_user("K0683",
               str(call.node().target, ": more than one element of ", tensor_type_text(self), " refers to one place"),
               call.node().where());

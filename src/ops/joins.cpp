@@ -321,6 +321,8 @@ void register_joins(Registry& registry) {
   register_cats(registry);
   register_stack(registry);
   register_pad(registry);
+  registry.describe({"cat", "concat", "concatenate", "constant_pad_nd", "stack"}, complex_by(ComplexRule::parts));
+  registry.describe({"cat", "stack"}, autocast_to(AutocastRule::promote));
 }
 
 }  // namespace kiln

@@ -83,6 +83,7 @@ void add_inverse(Registry& r) {
 void add_solve(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
+  record.facts = complex_by(ComplexRule::native);
   record.schema_text =
       "linalg_solve(Tensor A, Tensor B, bool left, bool check_errors, bool vector) -> (Tensor result, "
       "Tensor LU, Tensor pivots, Tensor info)";
@@ -338,6 +339,7 @@ void add_svd(Registry& r) {
 void add_eigh(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
+  record.facts = complex_by(ComplexRule::native);
   record.schema_text =
       "linalg_eigh(Tensor A, bool compute_v=True, bool upper=False) -> (Tensor eigenvalues, Tensor eigenvectors)";
   record.library = "linalg_eigh";
@@ -380,6 +382,10 @@ void register_linalg(Registry& r) {
   add_qr(r);
   add_svd(r);
   add_eigh(r);
+  r.describe({"_linalg_svd", "linalg_cholesky_ex", "linalg_inv_ex", "linalg_lu_factor_ex", "linalg_lu_solve",
+              "linalg_qr", "linalg_solve_triangular"},
+             complex_by(ComplexRule::native));
+  r.describe({"linalg_cholesky_ex", "linalg_inv_ex", "linalg_qr"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

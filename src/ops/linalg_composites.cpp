@@ -121,9 +121,16 @@ struct Determinant {
   Value *diagonal, *sign, *lu, *pivots;
 };
 
+// What eager factorises for a determinant: of a row-major real matrix the transposed one, which lies in memory as
+// LAPACK wants it. It shows in LU and pivots, and in the rounding of what is made of them.
+Value* as_eager_factorises(Build& b, Value* a) {
+  const bool transposes = !is_complex(a->type.dtype) && is_contiguous(a->type.sizes, a->type.strides);
+  return transposes ? b("mT", {a}) : a;
+}
+
 // The sign of the exchanges as a number of the matrix's type.
 Determinant factored(Build& b, Value* a) {
-  auto parts = b.all("linalg_lu_factor_ex", {a});
+  auto parts = b.all("linalg_lu_factor_ex", {as_eager_factorises(b, a)});
   Value* diagonal = b("diagonal", {parts[0], Scalar(0), Scalar(-2), Scalar(-1)});
   Value* own = b("cumsum", {b("ones_like", {parts[1]}), Scalar(-1)});
   Value* exchanges = b.sum(b("ne.Tensor", {parts[1], own}), {-1}, false);
@@ -435,6 +442,17 @@ void register_linalg_composites(Registry& r) {
   add_spectral(r);
   add_ranks(r);
   add_products(r);
+  r.describe({"_linalg_det",      "_linalg_eigh",    "_linalg_slogdet",   "_linalg_solve_ex",    "linalg_cholesky",
+              "linalg_det",       "linalg_diagonal", "linalg_eigh",       "linalg_eigvalsh",     "linalg_inv",
+              "linalg_lu_factor", "linalg_matmul",   "linalg_matrix_exp", "linalg_matrix_power", "linalg_matrix_rank",
+              "linalg_multi_dot", "linalg_pinv",     "linalg_slogdet",    "linalg_solve",        "linalg_solve_ex",
+              "linalg_svd",       "linalg_svdvals",  "linalg_vecdot"},
+             complex_by(ComplexRule::native));
+  r.describe({"linalg_multi_dot", "linalg_vecdot"}, autocast_to(AutocastRule::lower));
+  r.describe(
+      {"cholesky_solve", "inverse", "linalg_cholesky", "linalg_eigh", "linalg_eigvalsh", "linalg_inv",
+       "linalg_matrix_rank", "linalg_solve", "linalg_svd", "linalg_svdvals", "pinverse", "svd", "triangular_solve"},
+      autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

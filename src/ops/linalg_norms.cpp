@@ -187,6 +187,8 @@ void add_conditions(Registry& r) {
 void register_linalg_norms(Registry& r) {
   add_norms(r);
   add_conditions(r);
+  r.describe({"linalg_cond", "linalg_matrix_norm", "linalg_norm"}, complex_by(ComplexRule::native));
+  r.describe({"linalg_cond"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -374,6 +374,11 @@ void register_losses(Registry& registry) {
   register_entropy(registry);
   register_class_losses(registry);
   register_distance_losses(registry);
+  registry.describe(
+      {"binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy_loss",
+       "hinge_embedding_loss", "huber_loss", "kl_div", "l1_loss", "margin_ranking_loss", "mse_loss", "nll_loss",
+       "nll_loss2d", "nll_loss_nd", "smooth_l1_loss", "soft_margin_loss", "triplet_margin_loss"},
+      autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

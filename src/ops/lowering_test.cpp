@@ -146,12 +146,14 @@ void expect_close(const OpRecord& record, const Tensor& expected, const Tensor& 
   ASSERT_EQ(expected.dtype, got.dtype);
   ASSERT_EQ(expected.sizes, got.sizes);
   if (record.random) return;  // every way to run it draws numbers of its own
-  auto [relative, absolute] = tolerance(expected.dtype);
+  auto [relative, absolute] = tolerance(complex_part(expected.dtype));
   for (int64_t i = 0; i < expected.numel(); ++i) {
-    double a = expected.item(i).as_double(), b = got.item(i).as_double();
-    if (a == b || (std::isnan(a) && std::isnan(b))) continue;
-    EXPECT_LE(std::fabs(a - b), absolute + relative * std::fabs(a))
-        << "element " << i << ": expected " << a << ", got " << b;
+    const std::complex<double> first = expected.item(i).as_complex(), second = got.item(i).as_complex();
+    for (auto [a, b] : {std::pair{first.real(), second.real()}, std::pair{first.imag(), second.imag()}}) {
+      if (a == b || (std::isnan(a) && std::isnan(b))) continue;
+      EXPECT_LE(std::fabs(a - b), absolute + relative * std::fabs(a))
+          << "element " << i << ": expected " << a << ", got " << b;
+    }
   }
 }
 

@@ -124,6 +124,8 @@ void register_lu(Registry& r) {
                           call.result(b("cholesky_solve", {unit, factor, call.arg("upper")}));
                         },
                     .samples = {{{spec({3, 3}, DType::f32, 1, 2)}}}});
+  r.describe({"linalg_lu"}, complex_by(ComplexRule::native));
+  r.describe({"cholesky_inverse", "lu_solve"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

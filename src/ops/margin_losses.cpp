@@ -150,6 +150,8 @@ void register_margin_losses(Registry& r) {
                     .samples = {{{rows, weight, labels, Argument::None{}, spec({4}, DType::f32, 0.1, 1), Scalar(1),
                                   Scalar(1), std::string("compact"), DType::f32}}},
                     .name_space = "torch_nn"});
+  r.describe({"multi_margin_loss", "multilabel_margin_loss", "multilabel_margin_loss_forward"},
+             autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

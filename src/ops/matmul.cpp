@@ -24,6 +24,7 @@ struct MatmulRow {
   bool widens = false;         // _int_mm: i8 times i8 gives i32
   bool scales = true;          // has alpha and beta
   std::vector<Sample> samples = {};
+  bool conjugates = false;  // a complex first factor: vdot
 };
 
 // How the sizes of both operands fall into batch, m, k and n.
@@ -208,6 +209,7 @@ void add_matmul(Registry& registry, MatmulRow row, bool inplace = false) {
   record.schema_text = shared->schema;
   record.samples = shared->samples;
   record.inplace = inplace;
+  if (!shared->widens) record.facts = complex_product({shared->a, shared->b, shared->addend, shared->conjugates});
   record.infer = [shared](InferCall& call) { infer_matmul(call, *shared); };
   record.lower = [shared](LowerCall& call) { lower_matmul(call, *shared); };
   record.reference = [shared, schema](ReferenceCall& call) {
@@ -286,7 +288,8 @@ void register_matrix_products(Registry& r) {
                  .b = "other",
                  .a_rank = 1,
                  .b_rank = 1,
-                 .samples = pairs({7}, {7})});
+                 .samples = pairs({7}, {7}),
+                 .conjugates = true});
 }
 
 void register_sums_of_products(Registry& r) {
@@ -359,6 +362,8 @@ void register_sums_of_products(Registry& r) {
 void register_matmul(Registry& registry) {
   register_matrix_products(registry);
   register_sums_of_products(registry);
+  registry.describe({"addbmm", "addmm", "baddbmm", "bmm", "linear", "matmul", "mm"}, autocast_to(AutocastRule::lower));
+  registry.describe({"addmm", "bmm", "linear", "mm"}, {.matrix_product = true});
 }
 
 }  // namespace kiln

@@ -228,6 +228,9 @@ void build_batch_norm_functional(Build& b) {
   call.result(4, moved(b, call.tensor("running_var"), unbiased, call.arg("momentum")));
 }
 
+// What other backends keep for the gradient: on the CPU nothing, as bytes.
+Value* no_reserve(Build& b) { return b("new_empty", {b.call().tensor("input"), b.ints(Sizes{Expr(0)}), DType::u8}); }
+
 // Training with running statistics: they are written.
 void build_batch_norm_update(Build& b, std::vector<int> saved, int reserved = -1) {
   DecomposeCall& call = b.call();
@@ -240,7 +243,7 @@ void build_batch_norm_update(Build& b, std::vector<int> saved, int reserved = -1
   b("copy_", {variance, parts[4]});
   call.result(0, parts[0]);
   for (size_t i = 0; i < saved.size(); ++i) call.result(saved[i], parts[i + 1]);
-  if (reserved >= 0) call.result(reserved, b("new_empty", {call.tensor("input"), b.ints(Sizes{Expr(0)}), DType::u8}));
+  if (reserved >= 0) call.result(reserved, no_reserve(b));
 }
 
 // batch_norm and native_batch_norm: with running statistics it evaluates or updates them, without it uses the batch's.
@@ -362,7 +365,8 @@ void register_batch_norms(Registry& r) {
                               "float momentum, float eps) -> (Tensor, Tensor, Tensor, Tensor)",
                     .build =
                         [](Build& b) {
-                          build_batch_norm_eval(b, {1, 2, 3});
+                          build_batch_norm_eval(b, {1, 2});
+                          b.call().result(3, no_reserve(b));
                         },
                     .samples = {{{image, channel, channel, channel, positive, Scalar(0.1), Scalar(1e-5)}}}});
   // PyTorch's schemas do not say that these two write; they do when training with running statistics.

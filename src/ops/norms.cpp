@@ -175,6 +175,7 @@ void register_log_sum_exp(Registry& r) {
   auto schema = std::make_shared<const Schema>(parse_schema(record.schema_text));
   auto by_parts =
       reference_by([decompose = record.decompose](Build& b) { decompose(b.call()); }, record.schema_text, "aten");
+  record.reference_by_parts = true;  // of complex numbers
   record.reference = [schema, by_parts](ReferenceCall& call) {
     if (is_complex(call.tensor("self").dtype)) return by_parts(call);
     OpCall typed(call.node(), *schema);
@@ -235,6 +236,7 @@ void register_norms(Registry& r) {
                true,
                {{{spec({2, 3}), Scalar(2), DType::f64}}}});
   register_log_sum_exp(r);
+  r.describe({"linalg_vector_norm", "norm"}, complex_by(ComplexRule::magnitude));
 }
 
 }  // namespace kiln

@@ -8,11 +8,13 @@
 #pragma once
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "graph/graph.h"
+#include "ops/op_facts.h"
 
 namespace kiln {
 
@@ -183,6 +185,12 @@ struct OpRecord {
   ReferenceFn reference;
   std::vector<Sample> samples;
   std::string name_space = "aten";
+  OpFacts facts = {};  // complex numbers, autocast, views: what others ask about it
+
+  // A composite's reference may be its decomposition over again, run through the references of the parts: it shows that
+  // the parts are compiled right, and says nothing about the decomposition. Then PyTorch itself is the oracle: a case
+  // made by it must exist (tests/operator_cases.txt; a test looks).
+  bool reference_by_parts = false;
 
   // Derived when registered.
   Schema schema;
@@ -197,9 +205,18 @@ class Registry {
   std::vector<const OpRecord*> all() const;           // sorted by name
 
   void add(OpRecord record);  // used by the families while building; throws on a second declaration
+  void finish();              // after the last family: references of operators that take complex numbers do so
+  // Facts about operators declared by now, for families that state them together: "mul" means all overloads,
+  // "div.Tensor" one. In-place variants follow from the functional operator and have none of their own.
+  void describe(std::initializer_list<std::string_view> names, const OpFacts& facts);
+
  private:
   std::map<std::string, std::unique_ptr<OpRecord>, std::less<>> records_;
 };
+
+// Names without name space and overload ("mm") of the operators that have a fact: what a kernel's list of operators
+// has.
+std::set<std::string, std::less<>> short_names_with(bool OpFacts::*fact);
 
 // Fills Node::op of the whole graph (subgraphs too). Unknown operators outside `custom` are collected and reported in
 // one error (K0200) that lists every one of them with its first source line.

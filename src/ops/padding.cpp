@@ -126,6 +126,16 @@ void build_pad(Build& b) {
       b(str(mode == "reflect" ? "reflection_pad" : "replication_pad", pad.size() / 2, "d"), {self, b.ints(pad)}));
 }
 
+// pad hands reflecting and replicating over to operators that autocast casts for; there is none for reflecting three
+// dimensions.
+AutocastRule pad_autocast(const OpCall& call) {
+  const Argument &mode = call.arg("mode"), &pad = call.arg("pad");
+  const auto* name = std::get_if<std::string>(&mode.value);
+  if (!name || !pad.is_list()) return AutocastRule::none;
+  const bool cast = *name == "replicate" || (*name == "reflect" && pad.as_list().size() <= 4);
+  return cast ? AutocastRule::single : AutocastRule::none;
+}
+
 }  // namespace
 
 void register_padding(Registry& r) {
@@ -143,6 +153,12 @@ void register_padding(Registry& r) {
                                 {{spec({2, 3, 4}), pad, std::string("circular")}},
                                 {{spec({2, 5, 4}), List{-1, 1, -2, 1}, std::string("circular")}},
                                 {{spec({2, 3, 4}), pad, std::string("mirror")}, true}}});
+  r.describe({"pad"}, {.autocast = {.by_arguments = pad_autocast}});
+  r.describe({"pad", "reflection_pad1d", "reflection_pad2d", "reflection_pad3d", "replication_pad1d",
+              "replication_pad2d", "replication_pad3d"},
+             complex_by(ComplexRule::parts));
+  r.describe({"reflection_pad1d", "reflection_pad2d", "replication_pad1d", "replication_pad2d", "replication_pad3d"},
+             autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

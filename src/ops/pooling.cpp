@@ -421,6 +421,8 @@ void register_for(Registry& r, size_t spatial) {
 
 void register_pooling(Registry& registry) {
   for (size_t spatial : {size_t{1}, size_t{2}, size_t{3}}) register_for(registry, spatial);
+  registry.describe({"adaptive_avg_pool3d", "adaptive_max_pool3d", "avg_pool3d", "max_pool3d"},
+                    autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

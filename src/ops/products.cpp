@@ -391,6 +391,10 @@ void register_contractions(Registry& r) {
 void register_products_of_tensors(Registry& registry) {
   register_vector_products(registry);
   register_contractions(registry);
+  registry.describe({"linalg_cross"}, complex_by(ComplexRule::native));
+  registry.describe({"ger", "outer"}, complex_product({"self", "vec2", ""}));
+  registry.describe({"addr"}, complex_product({"vec1", "vec2", "self"}));
+  registry.describe({"einsum", "tensordot"}, autocast_to(AutocastRule::lower));
 }
 
 }  // namespace kiln

@@ -1,6 +1,6 @@
 #include "ops/promotion.h"
 
-#include "ops/complex_rules.h"
+#include "ops/complex_reference.h"
 
 namespace kiln {
 
@@ -81,7 +81,7 @@ void refuse_dtype(const OpCall& call, DType dtype) {
 }
 
 void refuse_complex(const OpCall& call, DType dtype) {
-  if (is_complex(dtype) && !takes_complex(call.schema().name)) refuse_dtype(call, dtype);
+  if (is_complex(dtype) && complex_form(call).rule == ComplexRule::none) refuse_dtype(call, dtype);
 }
 
 }  // namespace kiln

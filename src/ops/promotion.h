@@ -39,7 +39,7 @@ DType to_float(DType dtype);
 
 // Throws K0203 "aten.exp.default does not take complex64".
 [[noreturn]] void refuse_dtype(const OpCall& call, DType dtype);
-// The same for a complex type, unless ops/complex_rules.h says what the operator makes of it.
+// The same for a complex type, unless its record says what the operator makes of it.
 void refuse_complex(const OpCall& call, DType dtype);
 
 }  // namespace kiln

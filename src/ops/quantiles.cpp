@@ -218,6 +218,7 @@ void register_quantile_family(Registry& r) {
                                 {{spec({4, 5}), Scalar(4), Scalar(-1), Scalar(1)}},
                                 {{spec({3}), Scalar(0)}, true},
                                 {{spec({3}), Scalar(4), Scalar(2), Scalar(1)}, true}}});
+  r.describe({"nanquantile", "quantile"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -496,6 +496,10 @@ void register_rearrangements(Registry& registry) {
   add_triangle(registry, false);
   register_diagonals(registry);
   register_shuffles(registry);
+  registry.describe({"diag", "diag_embed", "flip", "pixel_shuffle", "pixel_unshuffle", "repeat", "repeat_interleave",
+                     "roll", "rot90", "tile", "trace", "tril", "triu"},
+                    complex_by(ComplexRule::parts));
+  registry.describe({"trace"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -3,40 +3,11 @@
 #include <gtest/gtest.h>
 
 #include "ops/sample_program.h"
+#include "ops/test_lists.h"
+#include "ops/test_reference.h"
 
 namespace kiln {
 namespace {
-
-Datum datum_of(const Argument& arg, const Program& program) {
-  if (arg.is_value()) {
-    for (size_t i = 0; i < program.graph.inputs.size(); ++i)
-      if (program.graph.inputs[i] == arg.as_value()) return program.sample_inputs[i];
-    ADD_FAILURE() << "argument is not an input";
-    return {};
-  }
-  if (!arg.is_list()) return constant_datum(arg);
-  std::vector<Datum> list;
-  for (const Argument& element : arg.as_list()) list.push_back(datum_of(element, program));
-  return Datum{std::move(list)};
-}
-
-std::vector<Datum> run_reference(const OpRecord& record, const Program& program) {
-  const Node& node = *program.graph.nodes.front();
-  ReferenceCall call(node, record.schema);
-  OpCall access(node, record.schema);
-  for (const SchemaArg& declared : record.schema.args)
-    call.values[declared.name] = datum_of(access.arg(declared.name), program);
-  record.reference(call);
-  std::vector<Datum> flat;
-  for (const Datum& result : call.results) {
-    if (result.is_list()) {
-      flat.insert(flat.end(), result.list().begin(), result.list().end());
-    } else {
-      flat.push_back(result);
-    }
-  }
-  return flat;
-}
 
 // Sizes that depend on data (symbols of the operator's own) are not known before it runs.
 void expect_type(const TensorType& type, const Tensor& tensor, const Program& program) {
@@ -100,12 +71,19 @@ TEST_P(Records, SamplesAgree) {
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
     }
-    // With symbolic sizes a rule may say that it cannot decide, but it must not get it wrong or crash.
+    // With symbolic sizes a rule may say that it cannot decide, where the list says so.
+    const auto listed = symbolic_refusals().find(str(record.name(), "/", i));
+    const std::string expected = listed == symbolic_refusals().end() ? "" : listed->second;
+    std::string refused;
     try {
       check_record_sample(record, sample, true, i);
     } catch (const Error& error) {
       EXPECT_NE(error.kind(), ErrorKind::bug) << error.what();
+      refused = error.code();
+      EXPECT_EQ(refused, expected) << "with symbolic sizes: " << error.what();
     }
+    if (refused.empty() && !expected.empty())
+      ADD_FAILURE() << "is not refused with symbolic sizes any more: take it off tests/symbolic_refusals.txt";
   }
 }
 
@@ -125,6 +103,47 @@ INSTANTIATE_TEST_SUITE_P(All, Records, testing::ValuesIn(records_with_samples())
                              if (c == '.') c = '_';
                            return name;
                          });
+
+TEST(SymbolicRefusals, NameSamplesThatExist) {
+  for (const auto& [name, code] : symbolic_refusals()) {
+    const size_t slash = name.find('/');
+    ASSERT_NE(slash, std::string::npos) << name;
+    const OpRecord* record = Registry::instance().find(name.substr(0, slash));
+    ASSERT_NE(record, nullptr) << name;
+    const size_t sample = std::stoul(name.substr(slash + 1));
+    ASSERT_LT(sample, record->samples.size()) << name;
+    EXPECT_FALSE(record->samples[sample].refused) << name;
+  }
+}
+
+// A reference that is the decomposition over again says nothing about it: then PyTorch must have been asked. Numbers
+// drawn at random cannot be compared with PyTorch's; src/executable/random_test.cpp looks at their distributions.
+TEST(References, ADecompositionIsCheckedByItselfOnlyWhereACaseOfPyTorchIs) {
+  const auto covered = read_test_list("operator_coverage.txt"), without = read_test_list("operators_without_case.txt");
+  std::set<std::string> seen;
+  for (const auto& [name, where] : covered) {
+    seen.insert(name);
+    const OpRecord* record = Registry::instance().find(name);
+    if (record && record->functional) seen.insert(record->functional->name());
+  }
+  for (const OpRecord* record : Registry::instance().all()) {
+    const bool excused = without.contains(record->name());
+    if (!record->reference_by_parts || record->random) {
+      EXPECT_FALSE(excused) << record->name() << " has a reference of its own: take it off operators_without_case.txt";
+      continue;
+    }
+    if (seen.contains(record->name()))
+      EXPECT_FALSE(excused) << record->name() << " has a case: take it off tests/operators_without_case.txt";
+    else
+      EXPECT_TRUE(excused) << record->name()
+                           << ": its reference is its decomposition, and no case of PyTorch calls it. Give it a "
+                              "reference of its own, or add a call to tests/operator_calls.txt (tests/README.md)";
+  }
+  for (const auto& [name, reason] : without) {
+    EXPECT_NE(Registry::instance().find(name), nullptr) << name << " is no operator";
+    EXPECT_FALSE(reason.empty()) << name << " has no reason";
+  }
+}
 
 TEST(Registry, RecordsAreComplete) {
   std::vector<std::string> missing = incomplete_records(Registry::instance());

@@ -233,6 +233,7 @@ void register_cells(Registry& r) {
 void register_recurrent(Registry& registry) {
   register_networks(registry);
   register_cells(registry);
+  registry.describe({"lstm"}, autocast_to(AutocastRule::lower));
 }
 
 }  // namespace kiln

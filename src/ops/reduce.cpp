@@ -396,6 +396,11 @@ void register_reduce(Registry& registry) {
   register_norms(registry);
   register_softmax(registry);
   register_scans(registry);
+  registry.describe({"mean"}, complex_by(ComplexRule::mean));
+  registry.describe({"sum"}, complex_by(ComplexRule::parts));
+  registry.describe({"prod"}, complex_by(ComplexRule::product));
+  registry.describe({"all", "any", "count_nonzero"}, complex_by(ComplexRule::truth));
+  registry.describe({"prod"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

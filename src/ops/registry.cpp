@@ -1,4 +1,4 @@
-#include "ops/complex_rules.h"
+#include "ops/complex_reference.h"
 #include "ops/families.h"
 #include "ops/inplace.h"
 #include "ops/op_record.h"
@@ -71,6 +71,7 @@ const Registry& Registry::instance() {
     register_quantized_decomposed(all);
     register_affine_quantisation(all);
     register_fake_quantise(all);
+    all.finish();
     return all;
   }();
   return registry;
@@ -92,7 +93,6 @@ void Registry::add(OpRecord record) {
   std::string name = record.schema.name;
   if (records_.contains(name)) fail_bug(str("operator ", name, " is declared twice"));
   auto stored = std::make_unique<OpRecord>(std::move(record));
-  if (stored->reference && takes_complex(name)) stored->reference = with_complex_reference(*stored);
   const OpRecord* functional = stored.get();
   records_.emplace(name, std::move(stored));
   if (functional->inplace) {
@@ -101,6 +101,12 @@ void Registry::add(OpRecord record) {
     if (records_.contains(variant_name)) fail_bug(str("operator ", variant_name, " is declared twice"));
     records_.emplace(variant_name, std::make_unique<OpRecord>(std::move(variant)));
   }
+}
+
+void Registry::finish() {
+  for (const auto& [name, record] : records_)
+    if (record->reference && !record->functional && record->facts.complex.rule != ComplexRule::none)
+      record->reference = with_complex_reference(*record);
 }
 
 std::vector<std::string> incomplete_records(const Registry& registry) {

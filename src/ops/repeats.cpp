@@ -301,6 +301,7 @@ void register_repeat_family(Registry& r) {
                     .samples = {{{spec({2, 2, 3}), List{2, 1, 3, 4}, Scalar(false)}},
                                 {{spec({1, 3, 4}), List{1, 2, 2, 3, 1}, Scalar(true)}},
                                 {{spec({2, 2, 3}), List{2, 3}, Scalar(true)}, true}}});
+  r.describe({"repeat_interleave"}, complex_by(ComplexRule::parts));
 }
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
 // Views with other sizes and the same elements: view, reshape, flatten, squeeze, unsqueeze.
 #include "ops/elementwise.h"
+#include "ops/view_inverse.h"
 #include "ops/view_table.h"
 
 namespace kiln {
@@ -198,6 +199,12 @@ void register_unit_dims(Registry& r) {
 void register_reshapes(Registry& registry) {
   register_resizings(registry);
   register_unit_dims(registry);
+  registry.describe({"_unsafe_view", "flatten", "ravel", "reshape", "reshape_as", "squeeze", "unflatten", "unsqueeze",
+                     "view.default", "view_as"},
+                    {.inverse_view = view_inverse::reshape});
+  registry.describe({"flatten", "reshape", "squeeze", "unsqueeze", "view.default"}, {.moves_data = true});
+  registry.describe({"ravel"}, {.shares = Sharing::dense});
+  registry.describe({"flatten", "reshape", "reshape_as"}, {.shares = Sharing::viewable});
 }
 
 }  // namespace kiln

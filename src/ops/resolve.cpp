@@ -1,9 +1,7 @@
 #include <algorithm>
 
 #include "ops/custom_ops.h"
-#include "ops/effect_tokens.h"
 #include "ops/op_record.h"
-#include "ops/out_dtype.h"
 
 namespace kiln {
 
@@ -20,12 +18,6 @@ void name_arguments(Node& node) {
   const auto& declared = node.op->schema.args;
   for (size_t i = 0; i < node.args.size() && i < declared.size(); ++i)
     if (node.args[i].name.empty() || node.op->schema.find(node.args[i].name) < 0) node.args[i].name = declared[i].name;
-}
-
-// The operator itself, of calls that name one.
-std::string called_operator(const Node& node) {
-  if (is_auto_functionalized(node) || is_out_dtype(node)) return functionalized_target(node);
-  return node.target == "higher_order.with_effects" ? effect_target(node) : node.target;
 }
 
 bool is_number(SchemaType type) {

@@ -223,6 +223,8 @@ void register_scans(Registry& r) {
                    out[0][i] = x[i] != x[i] ? NAN : std::log(sum) + shift;
                  }
                }}});
+  r.describe({"cumsum"}, complex_by(ComplexRule::parts));
+  r.describe({"cumprod"}, complex_by(ComplexRule::running_product));
 }
 
 }  // namespace kiln

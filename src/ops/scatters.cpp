@@ -382,6 +382,8 @@ void register_scatters(Registry& r) {
   add_scatter(r, {"index_reduce(Tensor self, int dim, Tensor index, Tensor source, str reduce, *, bool "
                   "include_self=True) -> Tensor",
                   true, "source", named_mode, false, index_reduces});
+  r.describe({"index_add", "index_copy", "index_fill", "scatter", "scatter_add"}, complex_by(ComplexRule::parts));
+  r.describe({"index_copy"}, autocast_to(AutocastRule::promote));
 }
 
 }  // namespace kiln

@@ -187,6 +187,7 @@ void register_searches(Registry& r) {
       r,
       "sort.stable(Tensor self, *, bool? stable, int dim=-1, bool descending=False) -> (Tensor values, Tensor indices)",
       {{{spec({3, 7}), Scalar(true)}}, {{spec({5, 3}, DType::i64, -9, 9), Scalar(true), Scalar(0), Scalar(true)}}});
+  r.describe({"nonzero"}, complex_by(ComplexRule::truth));
 }
 
 }  // namespace kiln

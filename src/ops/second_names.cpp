@@ -1,5 +1,6 @@
 // Operators that stand for others: second names, overloads for lists and numbers, and in-place forms of views, which
 // change how a tensor is seen but not what it holds: their result is the view itself.
+#include "ops/complex_formulas.h"
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -96,6 +97,12 @@ void register_second_names(Registry& r) {
   register_functions(r);
   register_lists(r);
   register_inplace_views(r);
+  r.describe({"arccos"}, complex_by(complex_formulas::acos));
+  r.describe({"arccosh"}, complex_by(complex_formulas::acosh));
+  r.describe({"arcsin"}, complex_by(complex_formulas::asin));
+  r.describe({"arcsinh"}, complex_by(complex_formulas::asinh));
+  r.describe({"arctan"}, complex_by(complex_formulas::atan));
+  r.describe({"arctanh"}, complex_by(complex_formulas::atanh));
 }
 
 }  // namespace kiln

@@ -288,6 +288,8 @@ void register_selection(Registry& registry) {
   register_membership(registry);
   register_indexing(registry);
   register_calculus(registry);
+  registry.describe({"_unsafe_index", "diff", "masked_scatter", "masked_select", "put"},
+                    complex_by(ComplexRule::parts));
 }
 
 }  // namespace kiln

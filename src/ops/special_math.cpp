@@ -224,6 +224,7 @@ void register_sequences(Registry& r) {
 void register_special_math(Registry& registry) {
   register_special_functions(registry);
   register_sequences(registry);
+  registry.describe({"eye"}, complex_by(ComplexRule::real_unit));
 }
 
 }  // namespace kiln

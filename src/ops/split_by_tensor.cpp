@@ -89,6 +89,7 @@ void register_split_by_tensor(Registry& r) {
                     {{spec({3, 4}), spec({3}, DType::i64, -4, 4), Scalar(-1)}},
                     {{spec({}), spec({2}, DType::i64, 0, 5)}, true}};
   r.add(std::move(record));
+  r.describe({"tensor_split"}, complex_by(ComplexRule::parts));
 }
 
 }  // namespace kiln

@@ -2,6 +2,7 @@
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/view_inverse.h"
 
 namespace kiln {
 
@@ -178,6 +179,9 @@ void register_stacking(Registry& registry) {
   register_stacks(registry);
   register_broadcasts(registry);
   register_arrangements(registry);
+  registry.describe({"column_stack", "dstack", "hstack", "sum_to_size", "vstack"}, complex_by(ComplexRule::parts));
+  registry.describe({"sum_to_size"}, {.inverse_view = view_inverse::itself});
+  registry.describe({"sum_to_size"}, {.shares = Sharing::same_sizes});
 }
 
 }  // namespace kiln

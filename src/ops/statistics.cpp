@@ -1,6 +1,7 @@
 // Statistics that PyTorch itself defines in terms of other operators: covariance, mean without NaN, Vandermonde
 // matrices, a loss for counts, rows of an embedding kept short.
 #include <cmath>
+#include <complex>
 
 #include "ops/composite.h"
 #include "ops/elementwise.h"
@@ -62,6 +63,52 @@ void build_correlation(Build& b) {
   b.call().result(scaled);
 }
 
+// The definition, in complex<double>. Weighted: the count of an observation times its importance.
+void reference_covariance(ReferenceCall& call, bool correlation) {
+  using Number = std::complex<double>;
+  const Tensor self = call.tensor("self");
+  const bool matrix = self.rank() == 2;
+  const int64_t rows = matrix ? self.sizes[0] : 1, columns = matrix ? self.sizes[1] : self.numel();
+  const double correction = correlation ? 1 : static_cast<double>(call.integer("correction"));
+  const auto weight_of = [&](const char* name, int64_t i) {
+    const std::optional<Tensor> given = correlation ? std::nullopt : call.tensor_or_none(name);
+    return given ? given->item(i).as_double() : 1.0;
+  };
+  double total = 0, weighted = 0;
+  std::vector<double> weights;
+  for (int64_t i = 0; i < columns; ++i) {
+    const double importance = weight_of("aweights", i);
+    weights.push_back(weight_of("fweights", i) * importance);
+    total += weights.back();
+    weighted += weights.back() * importance;
+  }
+  const bool important = !correlation && call.given("aweights");
+  const double divisor = std::max(important ? total - correction * weighted / total : total - correction, 0.0);
+  std::vector<std::vector<Number>> x(static_cast<size_t>(rows));
+  for (int64_t r = 0; r < rows; ++r) {
+    Number mean = 0;
+    for (int64_t i = 0; i < columns; ++i) {
+      x[static_cast<size_t>(r)].push_back(self.item(r * columns + i).as_complex());
+      mean += x[static_cast<size_t>(r)].back() * weights[static_cast<size_t>(i)];
+    }
+    for (Number& value : x[static_cast<size_t>(r)]) value -= mean / total;
+  }
+  const auto covariance_of = [&](int64_t r, int64_t c) {
+    Number sum = 0;
+    for (size_t i = 0; i < weights.size(); ++i)
+      sum += weights[i] * x[static_cast<size_t>(r)][i] * std::conj(x[static_cast<size_t>(c)][i]);
+    return sum / divisor;
+  };
+  Tensor out = Tensor::empty(call.result_dtype(), matrix ? std::vector<int64_t>{rows, rows} : std::vector<int64_t>{});
+  for (int64_t r = 0; r < rows; ++r)
+    for (int64_t c = 0; c < rows; ++c) {
+      Number value = covariance_of(r, c);
+      if (correlation) value /= std::sqrt(covariance_of(r, r).real() * covariance_of(c, c).real());
+      out.set_item(r * rows + c, is_complex(out.dtype) ? Scalar(value) : Scalar(value.real()));
+    }
+  call.results = {Datum{out}};
+}
+
 void register_covariance(Registry& r) {
   add_composite(r, {.schema = "cov(Tensor self, *, int correction=1, Tensor? fweights=None, Tensor? aweights=None) -> "
                               "Tensor",
@@ -76,10 +123,13 @@ void register_covariance(Registry& r) {
                                 {{spec({3, 5}), Scalar(1), spec({5}, DType::i64, 1, 4)}},
                                 {{spec({3, 5}), Scalar(1), spec({5}, DType::i64, 1, 4), spec({5}, DType::f32, 0.5, 2)}},
                                 {{spec({3, 5}, DType::i64, -5, 5)}},
-                                {{spec({2, 3, 4})}, true}}});
+                                {{spec({2, 5}, DType::c64)}},
+                                {{spec({2, 3, 4})}, true}},
+                    .reference = [](ReferenceCall& call) { reference_covariance(call, false); }});
   add_composite(r, {.schema = "corrcoef(Tensor self) -> Tensor",
                     .build = build_correlation,
-                    .samples = {{{spec({3, 6})}}, {{spec({6})}}}});
+                    .samples = {{{spec({3, 6})}}, {{spec({6})}}, {{spec({2, 5}, DType::c64)}}},
+                    .reference = [](ReferenceCall& call) { reference_covariance(call, true); }});
 }
 
 // ---- Means and losses ----
@@ -207,6 +257,8 @@ void register_statistics(Registry& r) {
   register_means(r);
   register_vandermonde(r);
   register_renorm(r);
+  r.describe({"linalg_vander"}, complex_by(ComplexRule::native));
+  r.describe({"poisson_nll_loss"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -202,8 +202,10 @@ void register_sizes(Registry& r) {
 
 // ---- Assertions ----
 
-void add_assertion(Registry& r, const char* schema, std::function<void(ReferenceCall&)> check, LowerFn lower = {}) {
+void add_assertion(Registry& r, const char* schema, std::function<void(ReferenceCall&)> check, LowerFn lower = {},
+                   OpFacts facts = {}) {
   OpRecord record;
+  record.facts = facts;
   record.schema_text = schema;
   record.kind = OpKind::assertion;
   record.infer = [](InferCall&) {};
@@ -240,6 +242,25 @@ void lower_assert_tensor(LowerCall& call) {
   });
 }
 
+// Whether the types of the graph are what _assert_tensor_metadata demands.
+bool metadata_holds(const OpCall& call) {
+  const Argument* tensor = call.node().find("a");
+  if (!tensor || !tensor->is_value() || tensor->as_value()->kind != ValueKind::tensor) return false;
+  const TensorType& type = tensor->as_value()->type;
+  if (const Argument* wanted = call.node().find("dtype"))
+    if (const auto* dtype = std::get_if<DType>(&wanted->value); dtype && *dtype != type.dtype) return false;
+  for (std::string_view list : {"size", "stride"}) {
+    const Argument* wanted = call.node().find(list);
+    if (!wanted || wanted->is_none()) continue;
+    std::vector<Expr> numbers = call.integers(list);
+    const auto& actual = list == "size" ? type.sizes : type.strides;
+    if (numbers.size() != actual.size()) return false;
+    for (size_t i = 0; i < numbers.size(); ++i)
+      if (!numbers[i].same(actual[i])) return false;
+  }
+  return true;
+}
+
 void register_assertions(Registry& r) {
   add_assertion(r, "_assert_scalar(Scalar self, str assert_msg) -> ()", [](ReferenceCall& call) {
     if (call.scalar("self").as_double() == 0) assertion_failed(call, call.string("assert_msg"));
@@ -263,7 +284,8 @@ void register_assertions(Registry& r) {
       [](ReferenceCall& call) {
         Tensor a = call.tensor("a");
         if (call.given("size") && call.integers("size") != a.sizes) assertion_failed(call, "Tensor sizes mismatch!");
-      });
+      },
+      {}, {.types_hold = metadata_holds});
   add_assertion(r, "sym_constrain_range(Scalar size, *, int? min=None, int? max=None) -> ()", check_range);
   add_assertion(r, "sym_constrain_range_for_size(Scalar size, *, int? min=None, int? max=None) -> ()", check_range);
 }

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <numbers>
 
+#include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
 #include "ops/special_functions.h"
 
@@ -279,6 +280,38 @@ void register_unary_math(Registry& registry) {
   register_rounding(registry);
   register_signs(registry);
   register_classification(registry);
+  registry.describe({"abs", "absolute"}, complex_by(complex_formulas::abs, true));
+  registry.describe({"acos"}, complex_by(complex_formulas::acos));
+  registry.describe({"acosh"}, complex_by(complex_formulas::acosh));
+  registry.describe({"asin"}, complex_by(complex_formulas::asin));
+  registry.describe({"asinh"}, complex_by(complex_formulas::asinh));
+  registry.describe({"atan"}, complex_by(complex_formulas::atan));
+  registry.describe({"atanh"}, complex_by(complex_formulas::atanh));
+  registry.describe({"cos"}, complex_by(complex_formulas::cos));
+  registry.describe({"cosh"}, complex_by(complex_formulas::cosh));
+  registry.describe({"exp"}, complex_by(complex_formulas::exp));
+  registry.describe({"exp2"}, complex_by(complex_formulas::exp2));
+  registry.describe({"expm1"}, complex_by(complex_formulas::expm1));
+  registry.describe({"isfinite"}, complex_by(complex_formulas::isfinite));
+  registry.describe({"isinf"}, complex_by(complex_formulas::isinf));
+  registry.describe({"isnan"}, complex_by(complex_formulas::isnan));
+  registry.describe({"isreal"}, complex_by(complex_formulas::isreal));
+  registry.describe({"log"}, complex_by(complex_formulas::log));
+  registry.describe({"log10"}, complex_by(complex_formulas::log10));
+  registry.describe({"log1p"}, complex_by(complex_formulas::log1p));
+  registry.describe({"log2"}, complex_by(complex_formulas::log2));
+  registry.describe({"logical_not"}, complex_by(complex_formulas::logical_not));
+  registry.describe({"neg", "negative"}, complex_by(complex_formulas::neg));
+  registry.describe({"reciprocal"}, complex_by(complex_formulas::reciprocal));
+  registry.describe({"rsqrt"}, complex_by(complex_formulas::rsqrt));
+  registry.describe({"sgn"}, complex_by(complex_formulas::sgn));
+  registry.describe({"sigmoid"}, complex_by(complex_formulas::sigmoid));
+  registry.describe({"sin"}, complex_by(complex_formulas::sin));
+  registry.describe({"sinh"}, complex_by(complex_formulas::sinh));
+  registry.describe({"sqrt"}, complex_by(complex_formulas::sqrt));
+  registry.describe({"square"}, complex_by(complex_formulas::square));
+  registry.describe({"tan"}, complex_by(complex_formulas::tan));
+  registry.describe({"tanh"}, complex_by(complex_formulas::tanh));
 }
 
 }  // namespace kiln

@@ -233,6 +233,8 @@ void register_unfolding(Registry& r) {
        .build = [](Build& b) { build_unpool(b, 3); },
        .samples = {{{spec({1, 1, 1, 1, 1}), spec({1, 1, 1, 1, 1}, DType::i64, 0, 7), List{2, 2, 2}, List{2, 2, 2},
                      List{0, 0, 0}}}}});
+  r.describe({"col2im", "im2col"}, complex_by(ComplexRule::parts));
+  r.describe({"max_unpool2d", "max_unpool3d"}, autocast_to(AutocastRule::single));
 }
 
 }  // namespace kiln

@@ -231,6 +231,12 @@ void register_inplace_copy(Registry& r) {
   add_fill(r, {"fill.Tensor(Tensor self, Tensor value) -> Tensor", "value", {{{spec({2, 3}), spec({}, DType::i64)}}}});
   add_fill(r, {"zero(Tensor self) -> Tensor", "", {{{spec({2, 3})}}, {{spec({3}, DType::i32)}}}});
   register_scatters_of_views(r);
+  r.describe({"copy"}, complex_by(ComplexRule::cast));
+  r.describe({"zero"}, complex_by(ComplexRule::fill));
+  r.describe({"as_strided_scatter", "diagonal_scatter", "fill", "select_scatter", "slice_scatter"},
+             complex_by(ComplexRule::parts));
+  r.describe({"fill.Scalar", "zero"}, {.fills = true});
+  r.describe({"copy"}, {.moves_data = true});
 }
 
 }  // namespace kiln

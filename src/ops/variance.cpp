@@ -101,6 +101,8 @@ void register_variance(Registry& registry) {
   add_family<true, false>(registry, "std");
   add_family<false, true>(registry, "var_mean");
   add_family<true, true>(registry, "std_mean");
+  registry.describe({"std"}, {.complex = {.rule = ComplexRule::root_squares, .gives_real = true}});
+  registry.describe({"var"}, {.complex = {.rule = ComplexRule::squares, .gives_real = true}});
 }
 
 }  // namespace kiln

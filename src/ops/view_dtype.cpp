@@ -4,6 +4,7 @@
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/layout.h"
+#include "ops/view_inverse.h"
 
 namespace kiln {
 
@@ -162,8 +163,11 @@ void register_view_dtype(Registry& r) {
   bytes.schema_text = "view_bytes(Tensor self, ScalarType dtype) -> Tensor";
   bytes.decompose = nullptr;
   bytes.lower = lower_view_dtype;
+  bytes.facts = complex_by(ComplexRule::bytes);
   r.add(std::move(record));
   r.add(std::move(bytes));
+  r.describe({"view.dtype"}, complex_by(ComplexRule::native));
+  r.describe({"view.dtype"}, {.inverse_view = view_inverse::as_dtype});
 }
 
 }  // namespace kiln

@@ -1,5 +1,6 @@
 // Views of a part of a tensor: slice, narrow, select, diagonal, unfold, as_strided.
 #include "ops/elementwise.h"
+#include "ops/view_inverse.h"
 #include "ops/view_table.h"
 
 namespace kiln {
@@ -239,6 +240,11 @@ void register_view_parts(Registry& registry) {
   for (const ViewRow& row : {slice_view(), narrow_view(), select_view(), diagonal_view()}) add_view(registry, row);
   register_unfold(registry);
   register_strided(registry);
+  registry.describe({"narrow"}, {.inverse_view = view_inverse::narrow});
+  registry.describe({"select"}, {.inverse_view = view_inverse::select});
+  registry.describe({"slice"}, {.inverse_view = view_inverse::slice});
+  registry.describe({"select", "slice"}, {.moves_data = true});
+  registry.describe({"as_strided"}, {.sees_storage = true});
 }
 
 }  // namespace kiln

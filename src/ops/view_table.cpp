@@ -190,6 +190,8 @@ OpRecord make_view_record(const ViewRow& row, const std::string& schema_text, bo
   OpRecord record;
   record.schema_text = schema_text;
   record.samples = row.samples;
+  record.facts.complex = row.facts.complex;
+  if (!copy || row.always_copies) record.facts = row.facts;
   record.infer = [layout = row.layout, copy](InferCall& call) {
     SymbolicViewArgs args(call, call.ranges());
     call.results = {type_of(layout(args), args.self(), copy)};
@@ -267,6 +269,7 @@ void add_split(Registry& registry, const SplitRow& row) {
   OpRecord record;
   record.schema_text = row.schema;
   record.samples = row.samples;
+  record.facts = row.facts;
   record.infer = [shared](InferCall& call) {
     SymbolicViewArgs args(call, call.ranges());
     size_t dim = split_dim(args, *shared);

@@ -67,6 +67,7 @@ struct ViewRow {
   std::vector<Sample> samples = {};
   std::string copy_schema = {};  // also declare the variant that copies ("permute_copy(…) -> Tensor")
   bool always_copies = false;    // the row itself gives a new tensor
+  OpFacts facts = complex_by(ComplexRule::parts);  // of the view; a copying variant has its complex form alone
 };
 void add_view(Registry& registry, const ViewRow& row);
 
@@ -86,6 +87,7 @@ struct SplitRow {
   bool selects = false;                              // unbind: the dimension goes away
   bool copies = false;
   std::vector<Sample> samples = {};
+  OpFacts facts = complex_by(ComplexRule::parts);
 };
 void add_split(Registry& registry, const SplitRow& row);
 

@@ -1,8 +1,10 @@
 // Views: another layout over the same storage.
 #include <numeric>
 
+#include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
+#include "ops/view_inverse.h"
 #include "ops/view_table.h"
 
 namespace kiln {
@@ -74,8 +76,10 @@ std::vector<size_t> moved(const ViewArgs& args) {
   return order;
 }
 
-void reordering(Registry& r, std::string schema, OrderFn order, std::vector<Sample> samples, std::string copy = {}) {
+void reordering(Registry& r, std::string schema, OrderFn order, std::vector<Sample> samples, std::string copy = {},
+                OpFacts facts = complex_by(ComplexRule::parts)) {
   ViewRow row;
+  row.facts = facts;
   row.schema = std::move(schema);
   row.copy_schema = std::move(copy);
   row.samples = std::move(samples);
@@ -126,9 +130,10 @@ void register_reorderings(Registry& r) {
                                    },
                                    true}};
   reordering(r, "mT(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices);
-  reordering(r, "mH(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices);
-  reordering(r, "adjoint(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices);
-  reordering(r, "matrix_H(Tensor(a) self) -> Tensor(a)", flat_t, {{{spec({2, 3})}}, {{t234}, true}});
+  const OpFacts conjugates = complex_by(ComplexRule::conjugate_moves);
+  reordering(r, "mH(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices, {}, conjugates);
+  reordering(r, "adjoint(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices, {}, conjugates);
+  reordering(r, "matrix_H(Tensor(a) self) -> Tensor(a)", flat_t, {{{spec({2, 3})}}, {{t234}, true}}, {}, conjugates);
   reordering(
       r, "permute(Tensor(a) self, int[] dims) -> Tensor(a)", permuted,
       {{{t234, List{2, 0, -2}}}, {{spec({}), List{}}}, {{t234, List{0, 1}}, true}, {{t234, List{0, 1, 1}}, true}},
@@ -207,8 +212,8 @@ void register_expansions(Registry& r) {
 
 void register_identities(Registry& r) {
   std::vector<Sample> samples = {{{spec({2, 3})}}, {{spec({}, DType::i64)}}, {{spec({0})}}};
-  auto identity = [&](std::string schema, std::string copy = {}) {
-    add_view(r, ViewRow{std::move(schema), whole_view, same_index, samples, std::move(copy)});
+  auto identity = [&](std::string schema, std::string copy = {}, OpFacts facts = complex_by(ComplexRule::parts)) {
+    add_view(r, ViewRow{std::move(schema), whole_view, same_index, samples, std::move(copy), false, facts});
   };
   identity("alias(Tensor(a) self) -> Tensor(a)", "alias_copy(Tensor self) -> Tensor");
   identity("detach(Tensor(a) self) -> Tensor(a)", "detach_copy(Tensor self) -> Tensor");
@@ -219,8 +224,10 @@ void register_identities(Registry& r) {
   identity("positive(Tensor(a) self) -> Tensor(a)");
   // Of a real tensor these are itself. Tensors have no conjugate bit here: conj of a complex one is a new tensor.
   samples.push_back({{spec({2, 3}, DType::c64)}});
-  for (const char* name : {"conj", "_conj", "resolve_conj", "resolve_neg"})
-    identity(str(name, "(Tensor(a) self) -> Tensor(a)"));
+  for (const char* name : {"resolve_conj", "resolve_neg"}) identity(str(name, "(Tensor(a) self) -> Tensor(a)"));
+  OpFacts conjugate = complex_by(complex_formulas::conj);
+  conjugate.conjugate_view = true;
+  for (const char* name : {"conj", "_conj"}) identity(str(name, "(Tensor(a) self) -> Tensor(a)"), {}, conjugate);
 }
 
 }  // namespace
@@ -232,6 +239,11 @@ void register_views(Registry& registry) {
   register_expansions(registry);
   register_view_parts(registry);
   register_splits(registry);
+  registry.describe({"alias", "detach", "lift", "lift_fresh", "positive"}, {.inverse_view = view_inverse::itself});
+  registry.describe({"permute"}, {.inverse_view = view_inverse::permute});
+  registry.describe({"_conj", "conj", "t"}, {.inverse_view = view_inverse::same_view});
+  registry.describe({"transpose"}, {.inverse_view = view_inverse::transpose});
+  registry.describe({"alias", "detach", "expand", "permute", "t", "transpose"}, {.moves_data = true});
 }
 
 }  // namespace kiln

@@ -64,10 +64,11 @@ Value* zeta(Build& b, Value* s, Value* q) {
   return b.call().call("kiln.special_zeta.default", {dense(s), dense(q)});
 }
 
-Value* wide(Build& b, const char* name, Value* like) {
+// In f64, after it was rounded to the type that the operands promote to.
+Value* wide(Build& b, const char* name, Value* like, DType dtype) {
   DecomposeCall& call = b.call();
   const Argument& arg = call.arg(name);
-  if (arg.is_value() && arg.as_value()->kind == ValueKind::tensor) return b.to(arg.as_value(), DType::f64);
+  if (arg.is_value() && arg.as_value()->kind == ValueKind::tensor) return b.to(b.to(arg.as_value(), dtype), DType::f64);
   return b("full_like", {b.to(like, DType::f64), arg});
 }
 
@@ -79,15 +80,21 @@ void register_zetas(Registry& r) {
     std::vector<Sample> samples;
   };
   for (const Row& row :
-       {Row{"special_zeta(Tensor self, Tensor other) -> Tensor", "self", {{{s, q}}}},
+       {Row{"special_zeta(Tensor self, Tensor other) -> Tensor",
+            "self",
+            {{{s, q}}, {{spec({2, 3}, DType::i64, 2, 5), spec({3}, DType::f64, 0.3, 9)}}}},
         Row{"special_zeta.other_scalar(Tensor self, Scalar other) -> Tensor", "self", {{{s, Scalar(1.5)}}}},
         Row{"special_zeta.self_scalar(Scalar self, Tensor other) -> Tensor", "other", {{{Scalar(2), q}}}}})
     add_composite(r, {.schema = row.schema,
                       .build =
                           [tensor = row.tensor](Build& b) {
                             Value* like = b.call().tensor(tensor);
-                            Value* value = zeta(b, wide(b, "self", like), wide(b, "other", like));
-                            b.call().result(b.to(value, zeta_dtype(like)));
+                            Promotion promotion;
+                            for (const char* name : {"self", "other"}) add_operand(promotion, operand(b.call(), name));
+                            const DType dtype = to_float(promotion.result());
+                            if (is_complex(dtype)) refuse_dtype(b.call(), dtype);
+                            Value *first = wide(b, "self", like, dtype), *second = wide(b, "other", like, dtype);
+                            b.call().result(b.to(zeta(b, first, second), dtype));
                           },
                       .samples = row.samples});
   for (const char* name : {"polygamma", "special_polygamma"})

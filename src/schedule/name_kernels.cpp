@@ -4,14 +4,11 @@ namespace kiln::loops {
 namespace {
 
 // What is fused, shortest telling form: repeated and pure data-movement names are dropped, long lists end in a count.
-std::string fused_name(const Kernel& kernel) {
-  static const std::set<std::string> moves = {"view",   "reshape",   "expand",     "transpose", "permute", "slice",
-                                              "select", "unsqueeze", "squeeze",    "t",         "clone",   "copy",
-                                              "alias",  "detach",    "contiguous", "flatten"};
+std::string fused_name(const Kernel& kernel, const OperatorNames& moves) {
   std::vector<std::string> names;
   for (bool keep_moves : {false, true}) {
     for (const std::string& name : kernel.op_names)
-      if ((keep_moves || !moves.count(name)) && std::find(names.begin(), names.end(), name) == names.end())
+      if ((keep_moves || !moves.contains(name)) && std::find(names.begin(), names.end(), name) == names.end())
         names.push_back(name);
     if (!names.empty()) break;
   }
@@ -26,12 +23,12 @@ std::string fused_name(const Kernel& kernel) {
 
 }  // namespace
 
-bool name_kernels(LoopProgram& program, Log& log) {
+bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves) {
   int number = 0;
   auto name = [&](Item& item) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) {
       const std::string kind = kernel->schedule && kernel->schedule->tile.rows > 0 ? "mm" : "fused";
-      std::string fresh = str("cpp_", kind, "_", fused_name(*kernel), "_", number++);
+      std::string fresh = str("cpp_", kind, "_", fused_name(*kernel, moves), "_", number++);
       log.add([&] { return Decision{"name", kernel->name, "as", fresh, "", true, ""}; });
       kernel->name = std::move(fresh);
     }

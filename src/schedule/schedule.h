@@ -17,8 +17,10 @@ bool merge_kernels(LoopProgram& program, Log& log);
 // store t[i] = v; … load t[i]   becomes   … v            inside a kernel; then stores nobody reads go away.
 bool forward_stores(LoopProgram& program, Log& log);
 
-// cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order.
-bool name_kernels(LoopProgram& program, Log& log);
+// cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order. `moves`: operators that only move data and are left
+// out where others are fused with them.
+using OperatorNames = std::set<std::string, std::less<>>;
+bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves = {});
 
 // Statements that do not change inside a loop move in front of it.
 bool hoist_invariants(LoopProgram& program, Log& log);

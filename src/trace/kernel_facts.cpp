@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "ops/op_record.h"
 #include "trace/plan_text.h"
 
 namespace kiln {
@@ -85,8 +86,9 @@ void add_kernel(const loops::Kernel& kernel, const CodeEvent& event, KernelFacts
   if (!axes.lanes && event.target->lanes > 1)
     facts.hints.push_back("not vectorised: no loop of it runs along neighbouring elements");
   if (!axes.items) facts.hints.push_back("runs on one thread: none of its loops is spread over items");
+  static const auto products = short_names_with(&OpFacts::matrix_product);
   for (const std::string& name : kernel.op_names)
-    if (name == "mm" || name == "addmm" || name == "bmm" || name == "linear") {
+    if (products.contains(name)) {
       facts.hints.push_back("a matrix product without the template: the fusion log has the reason");
       break;
     }
