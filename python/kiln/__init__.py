@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import sys as _sys
 import types as _types
-from typing import TYPE_CHECKING, Any
 
 from . import config
 from ._kiln import Tensor
@@ -33,7 +32,10 @@ from .errors import (
     UnsupportedError,
 )
 
+TYPE_CHECKING = False  # typing itself is not imported: importing kiln stays quick
 if TYPE_CHECKING:
+    from typing import Any
+
     from ._check import CorrectnessReport, check_correctness
     from ._deprecated import aot_compile, aot_load
     from ._profile import Profile, profile

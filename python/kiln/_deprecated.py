@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from typing import Any, Mapping, Optional
+from typing import TYPE_CHECKING, Any, Mapping, Optional
 
 from . import errors
-from ._package import AOTICompiledModel, PathLike, _is_path, _read_manifest, aoti_compile_and_package, aoti_load_package
+from ._package import AOTICompiledModel, _is_path, _read_manifest, aoti_compile_and_package, aoti_load_package
+
+if TYPE_CHECKING:
+    from ._package import PathLike
 
 
 def aot_compile(

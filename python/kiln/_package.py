@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import copy as _copy
-import json
 import os
-import tempfile
-import warnings
-from typing import Any, Mapping, Optional, Sequence, Union
+from collections.abc import Mapping, Sequence
 
-from . import _command, _kiln, _python_ops, _trees, config, errors
+from . import _kiln, _python_ops, _trees, config, errors
 
-PathLike = Union[str, "os.PathLike[str]"]
+TYPE_CHECKING = False  # typing itself is not imported: importing kiln stays quick
+if TYPE_CHECKING:
+    import tempfile
+    from typing import Any, Optional, Union
+
+    PathLike = Union[str, "os.PathLike[str]"]
 
 
 def _is_path(value: Any) -> bool:
@@ -33,6 +34,9 @@ class ExportedFile:
             )
             error.code = "K0711"
             raise error
+        import tempfile
+        import warnings
+
         import torch
 
         self._directory = tempfile.TemporaryDirectory(prefix="kiln_export_")
@@ -63,6 +67,8 @@ def compile_package(
     options: Sequence[str] = (),
 ) -> str:
     """Compiles a program (an ExportedProgram or a path). The settings win over those of ``kiln.config``."""
+    from . import _command
+
     given = {**config._for_compile(), **{key: config._text(value) for key, value in settings.items()}}
     with ExportedFile(program) as file:
         arguments = ["compile", file.path, "--output", package_path, *options]
@@ -87,6 +93,8 @@ def aoti_compile_and_package(
     ``package_path`` is where it goes: by default beside the ``.pt2``, or a new temporary file for a program in memory.
     ``inductor_configs`` are settings by their names, as in PyTorch's Inductor; ``kiln.config`` holds those of the
     process. ``target`` names processors to compile for ("x86-64-v3,x86-64-v4"; by default this machine's)."""
+    import tempfile
+
     if package_path is None:
         if _is_path(exported_program):
             path = os.fsdecode(exported_program)
@@ -112,6 +120,7 @@ def aoti_compile_and_package(
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
+    import json
     import zipfile
 
     try:
@@ -290,10 +299,15 @@ class AOTICompiledModel(_kiln.Model):
         return _reload(self._path, self._device_index, self._explicit, self._libraries, self._state())
 
     def __deepcopy__(self, memo: Any) -> "AOTICompiledModel":
-        return _copy.copy(self)
+        return self.__copy__()
 
     def __repr__(self) -> str:
         return f"<kiln.AOTICompiledModel {self._path}>"
+
+
+def _tensor(values: bytes, dtype: str, shape: Sequence[int]) -> _kiln.Tensor:
+    """A kiln.Tensor that was pickled."""
+    return _kiln.tensor_from_bytes(values, dtype, list(shape))
 
 
 def _native(tensor: Any) -> Any:

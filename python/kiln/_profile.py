@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import Any, Optional
+from typing import TYPE_CHECKING, Any, Optional
 
 from . import _kiln, errors
-from ._package import AOTICompiledModel, PathLike
+from ._package import AOTICompiledModel
+
+if TYPE_CHECKING:
+    from ._package import PathLike
 
 # Columns by the names that torch.profiler and `kiln profile` give them.
 _sorted_by = {

@@ -5,15 +5,14 @@ where there is a Python with that operator registered."""
 from __future__ import annotations
 
 import os
-import re
-import shutil
-import subprocess
 import sys
-from typing import Any, Callable, Optional, Sequence
 
 from . import _kiln, config, errors
 
-_unknown = re.compile(r"^  (\w+)\.(\w+)\.(\w+)(?:,| \()", re.MULTILINE)
+TYPE_CHECKING = False  # typing itself is not imported: importing kiln stays quick
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, Sequence
+
 _builtin = ("aten", "prims", "prim")
 
 _source = r"""// Calls operators that are defined in Python, where the process has Kiln's Python package.
@@ -36,7 +35,9 @@ def unknown_operators(error: errors.Error) -> list[str]:
     """The operators that a failed compile did not know, as "mylib::foo.default": those of users alone."""
     if error.code != "K0200":
         return []
-    found = [match for match in _unknown.findall(str(error))]
+    import re
+
+    found = re.findall(r"^  (\w+)\.(\w+)\.(\w+)(?:,| \()", str(error), re.MULTILINE)
     if any(namespace in _builtin for namespace, _, _ in found):
         return []
     return [f"{namespace}::{name}.{overload}" for namespace, name, overload in found]
@@ -60,6 +61,9 @@ def _quoted(text: str) -> str:
 
 def build_library(names: Sequence[str], directory: str) -> Optional[str]:
     """A library for these operators, or nothing where PyTorch does not know them all."""
+    import shutil
+    import subprocess
+
     operators = [_operator(name) for name in names]
     if not names or any(operator is None for operator in operators):
         return None

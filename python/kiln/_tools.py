@@ -6,12 +6,15 @@ import json
 import os
 import sys
 import tempfile
-from typing import Any, Mapping, Optional, Sequence, Union
+from typing import TYPE_CHECKING, Any, Mapping, Optional, Sequence, Union
 
 from . import _command, _inputs, _kiln, _trees, config, errors
-from ._package import AOTICompiledModel, ExportedFile, PathLike
+from ._package import AOTICompiledModel, ExportedFile
 
-Inputs = Union[None, PathLike, Sequence[Any]]
+if TYPE_CHECKING:
+    from ._package import PathLike
+
+    Inputs = Union[None, PathLike, Sequence[Any]]
 
 
 class _File(ExportedFile):

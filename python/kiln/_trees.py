@@ -4,13 +4,13 @@
 from __future__ import annotations
 
 import collections
-import dataclasses
-import importlib
-import json
 import sys
-from typing import Any, Callable, Optional, Tuple
 
 from . import errors
+
+TYPE_CHECKING = False  # typing itself is not imported: importing kiln stays quick
+if TYPE_CHECKING:
+    from typing import Any, Callable, Optional, Tuple
 
 # What a user registered, by the name that the export gave the type.
 _registered: dict[str, Tuple[type, Callable[[Any], Any], Callable[[Any], Any]]] = {}
@@ -65,6 +65,8 @@ def _find_class(name: str) -> Optional[type]:
     for split in range(len(parts) - 1, 0, -1):
         module = sys.modules.get(".".join(parts[:split]))
         if module is None:
+            import importlib
+
             try:
                 module = importlib.import_module(".".join(parts[:split]))
             except Exception:  # whatever a module does when it is imported
@@ -80,6 +82,8 @@ def _find_class(name: str) -> Optional[type]:
 def _context(text: Any) -> Any:
     if not isinstance(text, str):
         return text
+    import json
+
     try:
         return json.loads(text)
     except ValueError:
@@ -111,7 +115,7 @@ def _custom(name: str, text: Any, children: list[Any]) -> Tuple[Any, ...]:
     lists = isinstance(context, list) and len(context) == 2 and all(isinstance(part, list) for part in context)
     if lists and len(context[0]) == len(children):  # torch.export.register_dataclass: fields, and those that are None
         return ("fields", children, context[0], context[1], cls_found or _missing_class(name), name)
-    if isinstance(context, list) and len(context) == len(children) and dataclasses.is_dataclass(cls_found):
+    if isinstance(context, list) and len(context) == len(children) and hasattr(cls_found, "__dataclass_fields__"):
         return ("fields", children, context, [], cls_found, name)
     return ("custom", children, lambda v: None, _missing_class(name), name)
 
@@ -145,6 +149,8 @@ def _read(node: Any) -> Tuple[Any, ...]:
 
 def read(text: str) -> Tuple[Any, ...]:
     """What ``torch.utils._pytree.treespec_dumps`` wrote, for ``Model._set_structure``."""
+    import json
+
     try:
         version, root = json.loads(text)
         if version != 1:

@@ -14,14 +14,17 @@ loaded. The names come from Kiln's one table (docs/settings.md); a name that nob
 
 from __future__ import annotations
 
-import functools
 import sys
 import types
-from typing import Any, Callable, Iterator, Mapping, Optional, TypeVar
+from collections.abc import Mapping
 
 from . import _kiln, errors
 
-_Function = TypeVar("_Function", bound=Callable[..., Any])
+TYPE_CHECKING = False  # typing itself is not imported: importing kiln stays quick
+if TYPE_CHECKING:
+    from typing import Any, Callable, Iterator, Optional, TypeVar
+
+    _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 _table: dict[str, dict[str, Any]] = {row["key"]: row for row in _kiln.settings_table()}
 _ignored: frozenset[str] = frozenset(_kiln.ignored_settings())
@@ -144,6 +147,8 @@ class _Patch:
                 _given.pop(key, None)
 
     def __call__(self, function: _Function) -> _Function:
+        import functools
+
         @functools.wraps(function)
         def patched(*args: Any, **kwargs: Any) -> Any:
             with _Patch(self._changes):

@@ -409,7 +409,7 @@ void bind_tensor(nb::module_& module) {
            })
       .def("__reduce__", [](nb::handle self) {
         const Tensor& t = *nb::inst_ptr<Tensor>(self);
-        return nb::make_tuple(nb::module_::import_("kiln._kiln").attr("tensor_from_bytes"),
+        return nb::make_tuple(nb::module_::import_("kiln._package").attr("_tensor"),
                               nb::make_tuple(to_bytes(t), dtype_name(t.dl().dtype), self.attr("shape")));
       });
   module.def("tensor_from_bytes", from_bytes, nb::arg("bytes"), nb::arg("dtype"), nb::arg("shape"));
