@@ -166,7 +166,7 @@ class AOTICompiledModel(_kiln.Model):
         manifest = self._manifest
         inputs = manifest.get("inputs", [])
         in_spec, out_spec = manifest.get("in_spec"), manifest.get("out_spec")
-        empty_dict = ("dict", [], [], None)
+        empty_dict: Any = ("dict", [], [], None)
         in_tree = _trees.read(in_spec) if in_spec else ("tuple", [_trees.leaves(len(self._inputs)), empty_dict])
         out_tree = _trees.read(out_spec) if out_spec else _trees.leaves(len(self._outputs))
         constants = {i: spec["constant"] for i, spec in enumerate(inputs) if "constant" in spec}
