@@ -253,11 +253,15 @@ class AOTICompiledModel(_kiln.Model):
         flags |= _kiln.UPDATE_INACTIVE if use_inactive else 0
         self._update_constants(dict(constants_map), flags)
         self._changed.update(constants_map)
-        for name, value in constants_map.items():
-            if user_managed:
-                self._kept.setdefault(name, []).append(value)  # runs that began before may still read the old one
-            else:
-                self._kept.pop(name, None)
+        if user_managed:
+            for name, value in constants_map.items():
+                self._kept.setdefault(name, []).append(value)
+        if self._idle and not use_inactive:  # nobody reads the values before these any more
+            for name in list(self._kept):
+                if not user_managed and name in constants_map:
+                    del self._kept[name]
+                else:
+                    del self._kept[name][:-1]
 
     def swap_constant_buffer(self) -> None:
         self._swap_constants()

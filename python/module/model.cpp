@@ -575,6 +575,7 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("build_id", [](const Model& self) { return kiln_model_build_id(self.model()); })
       .def_prop_ro("target", [](const Model& self) { return kiln_model_target(self.model()); })
       .def_prop_ro("stateful", [](const Model& self) { return kiln_model_is_stateful(self.model()) != 0; })
+      .def_prop_ro("_idle", &Model::idle)
       .def("_update_constants", update_constants)
       .def("_swap_constants", [](Model& self) { guarded([&] { check(kiln_constants_swap(self.model())); }); })
       .def("_read_constant", read_constant)

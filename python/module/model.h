@@ -24,6 +24,7 @@ class Model {
   Object call(PyObject* args, PyObject* kwargs);
   Object run_flat(PyObject* inputs);  // a sequence of flat inputs; gives the list of flat outputs
 
+  bool idle() const { return running_ == 0; }  // no call is running
   kiln_model* model() const { return model_; }
   kiln_instance* instance() const { return instance_; }
 
