@@ -19,6 +19,7 @@ import threading
 import time
 
 import torch
+import torch._inductor
 
 import kiln
 
@@ -75,8 +76,6 @@ def calls(options):
             systems["kiln, numpy arrays"] = lambda: ours(a)
         except ImportError:
             print("numpy is not installed: left out")
-        import torch._inductor
-
         theirs = torch._inductor.aoti_load_package(
             torch._inductor.aoti_compile_and_package(program, package_path=os.path.join(directory, "mlp.pt2"))
         )
@@ -84,8 +83,8 @@ def calls(options):
         systems["eager"] = lambda: model(x)
         try:
             session = onnx_session(model, directory)
-            name = session.get_inputs()[0].name
-            systems["onnxruntime, numpy arrays"] = lambda: session.run(None, {name: a})
+            feed = {session.get_inputs()[0].name: a}
+            systems["onnxruntime, numpy arrays"] = lambda: session.run(None, feed)
         except ImportError:
             print("onnxruntime is not installed: left out")
         torch.testing.assert_close(ours(x), model(x))
@@ -120,8 +119,8 @@ def throughput(model, x, threads, seconds):
 
 
 def two_threads(options):
-    net = torch.nn.Sequential(*[torch.nn.Linear(512, 512) for _ in range(8)]).eval()
-    x = torch.randn(64, 512)
+    net = torch.nn.Sequential(*[torch.nn.Linear(256, 256) for _ in range(8)]).eval()
+    x = torch.randn(128, 256)
     program = torch.export.export(net, (x,))
     model = kiln.aoti_load_package(kiln.aoti_compile_and_package(program), settings={"cpp.threads": 1})
     model(x)

@@ -7,7 +7,8 @@ set -uo pipefail
 source_dir=$(cd "$1" && pwd)
 build_dir=$(cd "$2" && pwd)
 python=${KILN_TEST_PYTHON:-$(command -v python3 || true)}
-unset KILN_TEST_PYTHON KILN_SOURCE_DIR KILN_BINARY_DIR
+# What the caller's environment has for Kiln, or looks as if, would be spoken of.
+for variable in $(compgen -e KILN_ || true); do unset "$variable"; done
 work=$build_dir/python_test
 skip() {
   echo "skipped: $*"
