@@ -55,7 +55,7 @@ void check_setting(const std::string& key, const std::string& value) {
 // The value as the environment has it now, or None.
 nb::object from_environment(const std::string& key) {
   Settings settings(Phase::both);
-  settings.read_environment([](const char* name) -> const char* { return std::getenv(name); });
+  settings.read_environment();
   if (!settings.given(key)) return nb::none();
   for (const Setting& setting : settings_table())
     if (key == setting.key) return nb::str(settings.text(setting).c_str());

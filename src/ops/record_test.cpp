@@ -63,7 +63,7 @@ void expect_type(const TensorType& type, const Tensor& tensor, const Program& pr
   }
 }
 
-void check_sample(const OpRecord& record, const Sample& sample, bool symbolic, uint64_t seed) {
+void check_record_sample(const OpRecord& record, const Sample& sample, bool symbolic, uint64_t seed) {
   Program program = program_from_sample(record, sample, symbolic, seed);
   verify(program);
   std::string text = print(program);
@@ -96,13 +96,13 @@ TEST_P(Records, SamplesAgree) {
       continue;
     }
     try {
-      check_sample(record, sample, false, i);
+      check_record_sample(record, sample, false, i);
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
     }
     // With symbolic sizes a rule may say that it cannot decide, but it must not get it wrong or crash.
     try {
-      check_sample(record, sample, true, i);
+      check_record_sample(record, sample, true, i);
     } catch (const Error& error) {
       EXPECT_NE(error.kind(), ErrorKind::bug) << error.what();
     }

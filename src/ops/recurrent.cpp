@@ -10,10 +10,6 @@ namespace {
 
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0232", str(call.schema().name, ": ", why), call.where());
-}
-
 enum class Cell : uint8_t { lstm, gru, tanh, relu };
 
 struct Weights {
@@ -52,7 +48,7 @@ State step(Build& b, Cell cell, Value* from_input, const State& state, const Wei
   return {w.projection ? product_with(b, h, w.projection, nullptr) : h, c};
 }
 
-Argument list_of(const std::vector<Value*>& values) {
+Argument tensor_list_of(const std::vector<Value*>& values) {
   Argument::List list;
   for (Value* value : values) list.push_back(Argument(value));
   return Argument(std::move(list));
@@ -71,7 +67,7 @@ Value* unroll_layer(Build& b, Cell cell, Value* from_input, State& state, const 
     state = step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
     outputs[static_cast<size_t>(at)] = state.h;
   }
-  return b("stack", {list_of(outputs), Scalar(0)});
+  return b("stack", {tensor_list_of(outputs), Scalar(0)});
 }
 
 Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const Weights& w, bool backwards) {
@@ -101,7 +97,7 @@ Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const We
 // One layer in one direction over [T, N, F].
 Value* run_layer(Build& b, Steps steps, Cell cell, Value* sequence, State& state, const Weights& w, bool backwards) {
   const Expr& length = sequence->type.sizes[0];
-  if (length.is_constant(0)) refuse(b.call(), "expected sequence length to be larger than 0");
+  if (length.is_constant(0)) refuse(b.call(), "K0232", "expected sequence length to be larger than 0");
   Value* from_input = product_with(b, sequence, w.input, w.input_bias);
   bool unroll = length.is_constant() && (steps == Steps::unrolled || length.value() <= longest_unrolled);
   return (unroll ? unroll_layer : loop_layer)(b, cell, from_input, state, w, backwards);
@@ -124,10 +120,11 @@ void build_network(Build& b, Steps steps, const Network& n) {
                      call.where());
   int64_t layers = call.constant_integer("num_layers"), directions = both ? 2 : 1;
   size_t each = layers > 0 ? params.size() / static_cast<size_t>(layers * directions) : 0, plain = biases ? 4 : 2;
-  if (each != plain && each != plain + 1) refuse(call, "the number of parameters does not fit the number of layers");
+  if (each != plain && each != plain + 1)
+    refuse(call, "K0232", "the number of parameters does not fit the number of layers");
   Value* sequence = call.tensor("input");
   bool batched = rank_of(sequence) == 3;
-  if (!batched) refuse(call, "expects an input with 3 dimensions");
+  if (!batched) refuse(call, "K0232", "expects an input with 3 dimensions");
   if (batch_first) sequence = b("transpose.int", {sequence, Scalar(0), Scalar(1)});
   std::vector<Value*> last_h, last_c;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -147,11 +144,11 @@ void build_network(Build& b, Steps steps, const Network& n) {
       last_h.push_back(state.h);
       if (n.c0) last_c.push_back(state.c);
     }
-    sequence = outputs.size() == 1 ? outputs[0] : b("cat", {list_of(outputs), Scalar(-1)});
+    sequence = outputs.size() == 1 ? outputs[0] : b("cat", {tensor_list_of(outputs), Scalar(-1)});
   }
   call.result(0, batch_first ? b("transpose.int", {sequence, Scalar(0), Scalar(1)}) : sequence);
-  call.result(1, b("stack", {list_of(last_h), Scalar(0)}));
-  if (n.c0) call.result(2, b("stack", {list_of(last_c), Scalar(0)}));
+  call.result(1, b("stack", {tensor_list_of(last_h), Scalar(0)}));
+  if (n.c0) call.result(2, b("stack", {tensor_list_of(last_c), Scalar(0)}));
 }
 
 const char* const tail =
@@ -185,7 +182,7 @@ void register_networks(Registry& r) {
   };
   auto build_lstm = [](Build& b, Steps steps) {
     auto state = b.call().tensors("hx");
-    if (state.size() != 2) refuse(b.call(), "expects two hidden states");
+    if (state.size() != 2) refuse(b.call(), "K0232", "expects two hidden states");
     build_network(b, steps, {Cell::lstm, state[0], state[1]});
   };
   add(str("lstm.input(Tensor input, Tensor[] hx, ", tail, "(Tensor, Tensor, Tensor)"), build_lstm,
@@ -205,7 +202,7 @@ void register_cells(Registry& r) {
     State state;
     if (cell == Cell::lstm) {
       auto hx = call.tensors("hx");
-      if (hx.size() != 2) refuse(call, "expects two hidden states");
+      if (hx.size() != 2) refuse(call, "K0232", "expects two hidden states");
       state = {hx[0], hx[1]};
     } else {
       state = {call.tensor("hx")};
