@@ -74,15 +74,24 @@ std::string heading(const std::string& package) {
              "\n# CPU: ", comment_text(processor_name()), ", ", sysconf(_SC_NPROCESSORS_ONLN), " processors\n\n");
 }
 
-constexpr const char* python_body = R"(import os
+constexpr const char* python_body = R"(import importlib.util
+import os
+import shutil
 import subprocess
 import sys
+
+
+def find_kiln():
+    """The command: $KILN, the one in the path, or that of the Python package."""
+    found = os.environ.get('KILN') or shutil.which('kiln')
+    package = None if found else importlib.util.find_spec('kiln')
+    return os.path.join(os.path.dirname(package.origin), 'bin', 'kiln') if package else found or 'kiln'
 
 
 def run_repro(package, inputs, *, config_patches, accuracy, command, save_dir, check_str):
     """Compiles, loads and runs the package's program in a process of its own (command='run'), or finds the smallest
     one that fails the same way (command='minify')."""
-    arguments = [os.environ.get('KILN', 'kiln'), 'minify', package, '--command', command]
+    arguments = [find_kiln(), 'minify', package, '--command', command]
     if inputs is not None:
         arguments += ['--inputs', inputs]
     if accuracy:

@@ -113,7 +113,7 @@ Problems check_tree(const fs::path& root) {
   Problems problems;
   const Rules rules = read_rules(root / "tools/dependencies.txt", problems);
   std::vector<fs::path> files;
-  for (const char* top : {"src", "include", "runtime", "cli"}) {
+  for (const char* top : {"src", "include", "runtime", "cli", "python"}) {
     if (!fs::exists(root / top)) continue;
     for (const auto& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string kind = entry.path().extension().string();

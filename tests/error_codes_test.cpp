@@ -55,18 +55,21 @@ bool compared(const std::string& line, size_t at) {
 Codes read_sources(const fs::path& root) {
   Codes codes;
   const std::regex literal(R"re((?:"|error\[)(K0\d{3})["\]])re");
-  for (const char* top : {"src", "runtime", "cli"}) {
+  const std::regex python_literal(R"re((?:code = "|error\[)(K0\d{3})["\]])re");  // others are compared with
+  for (const char* top : {"src", "runtime", "cli", "python"}) {
     if (!fs::exists(root / top)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string name = entry.path().filename().string();
-      const bool source = entry.path().extension() == ".cpp" || entry.path().extension() == ".h";
+      const std::string kind = entry.path().extension().string();
+      const bool source = kind == ".cpp" || kind == ".h" || kind == ".py";
       if (!source || name.find("_test.") != std::string::npos) continue;
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
         // A code that is only compared with is not thrown there.
         if (line.find("between(") != std::string::npos) continue;
         const std::string code = line.substr(0, line.find("//"));
-        for (std::sregex_iterator at(code.begin(), code.end(), literal), end; at != end; ++at)
+        for (std::sregex_iterator at(code.begin(), code.end(), kind == ".py" ? python_literal : literal), end;
+             at != end; ++at)
           if (!compared(code, static_cast<size_t>(at->position())))
             codes[(*at)[1]].insert(folder_of(fs::relative(entry.path(), root)));
       }

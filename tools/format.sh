@@ -12,7 +12,7 @@ if ! "$program" --version 2>/dev/null | grep -q 'version 14\.'; then
   exit 77
 fi
 
-mapfile -t files < <(find src include runtime cli tests bench examples -type f \
+mapfile -t files < <(find src include runtime cli python tests bench examples -type f \
   \( -name '*.cpp' -o -name '*.h' -o -name '*.hpp' -o -name '*.c' -o -name '*.cu' \) 2>/dev/null | sort)
 if [ "${1:-}" != --check ]; then
   "$program" -i "${files[@]}"

@@ -150,6 +150,7 @@ void Settings::note_unknown_variables(const std::vector<std::string>& variables)
   for (const std::string& variable : variables) {
     const std::string name = variable.substr(0, variable.find('='));
     if (std::find(known.begin(), known.end(), name) != known.end()) continue;
+    if (name == "TORCHINDUCTOR_CACHE_DIR") continue;  // PyTorch sets it itself, in every process that imports Inductor
     const auto begins = [&](const char* prefix) { return starts_with(name, prefix); };
     const bool inductors = begins("TORCHINDUCTOR_") || begins("AOT_INDUCTOR_") || begins("AOTINDUCTOR_") ||
                            begins("AOTI_") || begins("DUMP_AOTI_");

@@ -1,5 +1,7 @@
 #include "package/writer.h"
 
+#include <cmath>
+
 #include "base/error.h"
 #include "base/json.h"
 #include "base/leftovers.h"
@@ -77,6 +79,15 @@ std::string dims_text(const format::Plan& plan, const std::vector<format::ExprIn
   return "[" + join_map(dims, ", ", [&](format::ExprIndex e) { return plan.exprs[static_cast<size_t>(e)].text; }) + "]";
 }
 
+// The value that an argument always has. JSON has no infinities and no NaN: they stay out.
+void set_constant(const format::Input& input, Json& spec) {
+  if (input.constant_kind == 0) spec.set("constant", Json());
+  if (input.constant_kind == 1) spec.set("constant", input.constant_int);
+  if (input.constant_kind == 2 && std::isfinite(input.constant_float)) spec.set("constant", input.constant_float);
+  if (input.constant_kind == 3) spec.set("constant", input.constant_int != 0);
+  if (input.constant_kind == 4) spec.set("constant", input.constant_string);
+}
+
 // For people and other tools; the runtime reads the plan.
 std::string manifest(const PackageContents& contents) {
   const format::Plan& plan = contents.variants.front().plan;
@@ -99,7 +110,11 @@ std::string manifest(const PackageContents& contents) {
     return spec;
   };
   Json inputs = Json::array(), outputs = Json::array(), targets = Json::array(), kernels = Json::array();
-  for (const format::Input& input : plan.inputs) inputs.push(tensor_spec(input.name, input.buffer));
+  for (const format::Input& input : plan.inputs) {
+    Json spec = tensor_spec(input.name, input.buffer);
+    if (input.what == format::InputWhat::constant) set_constant(input, spec);
+    inputs.push(std::move(spec));
+  }
   for (const format::Output& output : plan.outputs) outputs.push(tensor_spec(output.shown_name(), output.buffer));
   for (const format::CodeObject& code : plan.code) targets.push(code.target);
   for (const format::Kernel& kernel : plan.kernels) kernels.push(kernel.symbol);

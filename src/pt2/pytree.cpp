@@ -38,8 +38,11 @@ Pytree read_tree(const Json& json) {
   }
   if (tree.type == named_tuple_type)
     if (const Json* context = json.find_value("context"); context != nullptr && context->is_string()) {
-      const Json name = parse_json(context->as_string(), "pytree");
-      if (name.is_string()) tree.context = name.as_string();
+      // The name of its class: as it is (PyTorch 2.15, _register_namedtuple), or as JSON.
+      tree.context = context->as_string();
+      if (!starts_with(tree.context, "\"")) return tree;
+      const Json name = parse_json(tree.context, "pytree");
+      tree.context = name.is_string() ? name.as_string() : "";
     }
   return tree;
 }

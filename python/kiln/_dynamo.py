@@ -1,0 +1,128 @@
+"""``torch.compile(f, backend="kiln")``: what Dynamo captures, compiled by Kiln.
+
+AOT Autograd makes each captured graph functional and deals with aliases and mutated inputs; Kiln compiles the graphs
+that come out of it, when they are first called, with the sizes of that call. Sizes that Dynamo made dynamic stay dynamic
+where the export allows it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+import threading
+from typing import Any, Callable, Mapping, Optional, Sequence
+
+from . import config, errors
+from ._package import AOTICompiledModel, aoti_compile_and_package
+
+# The directory of packages that this process compiled for torch.compile.
+_packages: Optional[tempfile.TemporaryDirectory[str]] = None
+_lock = threading.Lock()
+_numbers = iter(range(1 << 62))
+
+
+def _package_path() -> str:
+    global _packages
+    with _lock:
+        if _packages is None:
+            _packages = tempfile.TemporaryDirectory(prefix="kiln_torch_compile_")
+        return os.path.join(_packages.name, f"graph_{next(_numbers)}.kiln.pt2")
+
+
+def _plain(value: Any) -> Any:
+    """A tensor as the export should see it: with values of its own kind, outside of any computation of gradients."""
+    import torch
+
+    return value.detach() if isinstance(value, torch.Tensor) else value
+
+
+def _dynamic_dims(example: Any) -> Any:
+    """Which sizes Dynamo left open, as torch.export takes them."""
+    import torch
+
+    if isinstance(example, torch.Tensor):
+        dims = {i: torch.export.Dim.AUTO for i, size in enumerate(example.shape) if isinstance(size, torch.SymInt)}
+        return dims or None
+    return torch.export.Dim.AUTO if isinstance(example, torch.SymInt) else None
+
+
+class CompiledGraph:
+    """One graph of Dynamo's. Compiled when it is first called; again where sizes come that it was not compiled for."""
+
+    def __init__(self, graph: Any, examples: Sequence[Any], settings: Mapping[str, Any]) -> None:
+        self._graph = graph
+        self._settings = settings
+        self._dynamic = tuple(_dynamic_dims(example) for example in examples)
+        self._models: list[AOTICompiledModel] = []
+        self._lock = threading.Lock()
+
+    def _export(self, inputs: Sequence[Any], dynamic: bool) -> Any:
+        import torch
+
+        graph = self._graph
+
+        class Captured(torch.nn.Module):
+            def __init__(self) -> None:
+                super().__init__()
+                self.graph = graph
+
+            def forward(self, *values: Any) -> Any:
+                return self.graph(*values)
+
+        shapes = (self._dynamic,) if dynamic else None
+        with torch.no_grad():
+            return torch.export.export(Captured(), tuple(map(_plain, inputs)), dynamic_shapes=shapes, strict=False)
+
+    def _compile(self, inputs: Sequence[Any]) -> AOTICompiledModel:
+        dynamic = any(dims is not None for dims in self._dynamic) and not self._models
+        try:
+            try:
+                program = self._export(inputs, dynamic)
+            except Exception:
+                if not dynamic:
+                    raise
+                program = self._export(inputs, False)  # sizes that cannot stay open: compiled for these
+        except Exception as problem:
+            error = errors.UnsupportedError(
+                f"torch.compile(backend='kiln'): the captured graph cannot be exported for Kiln: {problem}"
+            )
+            error.code = "K0716"
+            raise error from problem
+        path = _package_path()
+        with config.patch(self._settings):
+            aoti_compile_and_package(program, package_path=path)
+            return AOTICompiledModel(path)
+
+    def __call__(self, inputs: list[Any]) -> list[Any]:
+        values = list(inputs)
+        inputs.clear()
+        for model in self._models:
+            try:
+                return model._run_flat(values)
+            except errors.InputError as error:
+                # Compiled for other sizes: the next one may fit. What else is wrong with an input is the caller's.
+                if error.code not in ("K0612", "K0615", "K0616", "K0617", "K0618", "K0619"):
+                    raise
+        with self._lock:
+            model = self._compile(values)
+            self._models.append(model)
+        return model._run_flat(values)
+
+
+def backend(graph: Any, examples: Sequence[Any], **given: Any) -> Callable[..., Any]:
+    """The backend that PyTorch finds by its entry point (torch_dynamo_backends). ``options`` of torch.compile are
+    settings of Kiln's, by their names."""
+    from torch._dynamo.backends.common import aot_autograd
+
+    settings = dict(given.get("options") or {})
+    config.patch(settings)  # raises now for a name that does not exist
+
+    def compiler(captured: Any, captured_examples: Sequence[Any]) -> Callable[..., Any]:
+        compiled = CompiledGraph(captured, captured_examples, settings)
+
+        def run(inputs: list[Any]) -> list[Any]:
+            return compiled(inputs)
+
+        run._boxed_call = True  # type: ignore[attr-defined]
+        return run
+
+    return aot_autograd(fw_compiler=compiler)(graph, examples)  # type: ignore[no-any-return]

@@ -1,0 +1,356 @@
+"""Compiling programs into packages and loading them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+
+from . import _kiln, _python_ops, _trees, config, errors
+
+TYPE_CHECKING = False  # typing itself is not imported: importing kiln stays quick
+if TYPE_CHECKING:
+    import tempfile
+    from typing import Any, Optional, Union
+
+    PathLike = Union[str, "os.PathLike[str]"]
+
+
+def _is_path(value: Any) -> bool:
+    return isinstance(value, (str, bytes, os.PathLike))
+
+
+class ExportedFile:
+    """An exported program as a file: the path it was given as, or a temporary one it is saved to."""
+
+    def __init__(self, program: Any) -> None:
+        self._directory: Optional[tempfile.TemporaryDirectory[str]] = None
+        if _is_path(program):
+            self.path = os.fsdecode(program)
+            return
+        if not (hasattr(program, "graph_signature") and hasattr(program, "module_call_graph")):
+            error = errors.ArgumentError(
+                f"expected a torch.export.ExportedProgram or the path of a .pt2, but got a {type(program).__name__}"
+                + ("; export it first: torch.export.export(module, args)" if hasattr(program, "forward") else "")
+            )
+            error.code = "K0711"
+            raise error
+        import tempfile
+        import warnings
+
+        import torch
+
+        self._directory = tempfile.TemporaryDirectory(prefix="kiln_export_")
+        self.path = os.path.join(self._directory.name, "model.pt2")
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                torch.export.save(program, self.path)
+        except BaseException:
+            self._directory.cleanup()
+            raise
+
+    def __enter__(self) -> "ExportedFile":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._directory is not None:
+            self._directory.cleanup()
+
+
+def compile_package(
+    program: Any,
+    package_path: str,
+    settings: Mapping[str, Any],
+    *,
+    custom_op_libraries: Sequence[PathLike] = (),
+    target: Optional[str] = None,
+    options: Sequence[str] = (),
+) -> str:
+    """Compiles a program (an ExportedProgram or a path). The settings win over those of ``kiln.config``."""
+    from . import _command
+
+    given = {**config._for_compile(), **{key: config._text(value) for key, value in settings.items()}}
+    with ExportedFile(program) as file:
+        arguments = ["compile", file.path, "--output", package_path, *options]
+        for library in custom_op_libraries:
+            arguments += ["--custom-op-lib", os.fspath(library)]
+        if target is not None:
+            arguments += ["--target", target]
+        _command.checked(arguments + _command.settings_arguments(given), kind=errors.CompileError)
+    return package_path
+
+
+def aoti_compile_and_package(
+    exported_program: Any,
+    *,
+    package_path: Optional[PathLike] = None,
+    inductor_configs: Optional[Mapping[str, Any]] = None,
+    custom_op_libraries: Sequence[PathLike] = (),
+    target: Optional[str] = None,
+) -> str:
+    """Compiles an exported program, or the ``.pt2`` of that path, into a package and gives the package's path.
+
+    ``package_path`` is where it goes: by default beside the ``.pt2``, or a new temporary file for a program in memory.
+    ``inductor_configs`` are settings by their names, as in PyTorch's Inductor; ``kiln.config`` holds those of the
+    process. ``target`` names processors to compile for ("x86-64-v3,x86-64-v4"; by default this machine's)."""
+    import tempfile
+
+    if package_path is None:
+        if _is_path(exported_program):
+            path = os.fsdecode(exported_program)
+            package_path = (path[: -len(".pt2")] if path.endswith(".pt2") else path) + ".kiln.pt2"
+        else:
+            package_path = os.path.join(tempfile.mkdtemp(prefix="kiln_package_"), "model.kiln.pt2")
+    place = os.fspath(package_path)
+    if not place.endswith(".pt2"):
+        error = errors.ArgumentError(f"the path of a package ends in .pt2, and {place!r} does not")
+        error.code = "K0711"
+        raise error
+    with ExportedFile(exported_program) as file:
+        settings = inductor_configs or {}
+        try:
+            return compile_package(file.path, place, settings, custom_op_libraries=custom_op_libraries, target=target)
+        except errors.CompileError as error:
+            with tempfile.TemporaryDirectory(prefix="kiln_ops_") as directory:
+                library = _python_ops.build_library(_python_ops.unknown_operators(error), directory)
+                if library is None:
+                    raise
+                libraries = [*custom_op_libraries, library]
+                return compile_package(file.path, place, settings, custom_op_libraries=libraries, target=target)
+
+
+def _read_manifest(path: str) -> dict[str, Any]:
+    import json
+    import zipfile
+
+    try:
+        with zipfile.ZipFile(path) as archive:
+            for name in archive.namelist():
+                parts = name.split("/")
+                if len(parts) == 5 and parts[1:3] == ["data", "kiln"] and parts[4] == "manifest.json":
+                    return json.loads(archive.read(name))  # type: ignore[no-any-return]
+    except (OSError, ValueError, zipfile.BadZipFile) as problem:
+        error = errors.FileError(f"{path}: the package's manifest cannot be read: {problem}")
+        error.code = "K0700"
+        raise error from None
+    return {}
+
+
+class AOTICompiledModel(_kiln.Model):
+    """A loaded package. Call it as the exported module: the same structures of arguments, positional and by keyword, and
+    the same structure of results. Tensors are torch's, numpy's, or of anything that speaks DLPack; results come as what
+    the arguments were. Nothing is copied, and other Python threads run meanwhile."""
+
+    _path: str
+    _device_index: int
+
+    def __init__(
+        self,
+        path: PathLike,
+        device_index: int = -1,
+        *,
+        settings: Optional[Mapping[str, Any]] = None,
+        custom_op_libraries: Sequence[PathLike] = (),
+    ) -> None:
+        place = os.path.abspath(os.fsdecode(path))
+        _python_ops.ready()
+        explicit = {key: config._text(value) for key, value in (settings or {}).items()}
+        given = [f"{key}={value}" for key, value in {**config._for_run(), **explicit}.items()]
+        libraries = [os.fsdecode(library) for library in custom_op_libraries]
+        super().__init__(place, given, device_index, libraries)
+        self._path, self._device_index = place, device_index
+        self._explicit, self._libraries = dict(settings or {}), libraries
+        self._changed: set[str] = set()
+        self._kept: dict[str, Any] = {}
+        self._manifest = _read_manifest(place)
+        manifest = self._manifest
+        inputs = manifest.get("inputs", [])
+        in_spec, out_spec = manifest.get("in_spec"), manifest.get("out_spec")
+        empty_dict: Any = ("dict", [], [], None)
+        in_tree = _trees.read(in_spec) if in_spec else ("tuple", [_trees.leaves(len(self._inputs)), empty_dict])
+        out_tree = _trees.read(out_spec) if out_spec else _trees.leaves(len(self._outputs))
+        constants = {i: spec["constant"] for i, spec in enumerate(inputs) if "constant" in spec}
+        self._set_structure(in_tree, out_tree, manifest.get("argument_names", []), constants)
+
+    @property
+    def path(self) -> str:
+        return self._path
+
+    @property
+    def loader(self) -> "AOTICompiledModel":
+        """The object that PyTorch's documents call the loader: this one has its methods."""
+        return self
+
+    # ---- Calls
+    def run_flat(self, inputs: Sequence[Any]) -> list[Any]:
+        """Runs on the flat list of inputs, in the order of the exported graph, and gives the flat list of outputs."""
+        return self._run_flat(inputs)
+
+    def run(self, inputs: Sequence[Any]) -> list[Any]:
+        return self._run_flat(inputs)
+
+    def boxed_run(self, inputs: list[Any]) -> list[Any]:
+        """As ``run_flat``, and takes the tensors out of the list: what nobody else holds is freed early."""
+        given = list(inputs)
+        if isinstance(inputs, list):
+            inputs.clear()
+        return self._run_flat(given)
+
+    # ---- What it is
+    def get_metadata(self) -> dict[str, str]:
+        """What the user put into the package, beside what Kiln says of it (the keys that begin with AOTI_)."""
+        device = str(self._manifest.get("device", "cpu"))
+        own = {"AOTI_DEVICE_KEY": device, "AOTI_PLATFORM": "linux", "KILN_VERSION": str(self._manifest.get("kiln", ""))}
+        return {**own, **self._user_metadata}
+
+    @property
+    def inputs(self) -> list[dict[str, Any]]:
+        """The flat inputs: name, kind, dtype, shape (names of dynamic sizes as text), whether runs write to them."""
+        return self._inputs
+
+    @property
+    def outputs(self) -> list[dict[str, Any]]:
+        return self._outputs
+
+    @property
+    def symbols(self) -> list[dict[str, Any]]:
+        """The dynamic sizes with their ranges."""
+        return self._symbols
+
+    # ---- Weights
+    def get_constant_fqns(self) -> list[str]:
+        """The names of weights and buffers, as in the module's state_dict."""
+        return [constant["name"] for constant in self._constants]
+
+    def constant(self, name: str) -> Any:
+        """The value of a weight or buffer: a torch tensor where torch is imported, else a numpy array where numpy is,
+        else a kiln.Tensor."""
+        return _native(self._read_constant(name))
+
+    def load_constants(
+        self,
+        constants_map: Mapping[str, Any],
+        *,
+        check_full_update: bool,
+        user_managed: bool = False,
+        allow_h2d_copy: bool = False,
+    ) -> None:
+        """Gives weights and buffers new values, by name. ``check_full_update``: an error unless all are given.
+        ``user_managed``: the tensors' memory is used as it is, without a copy; the model keeps them alive."""
+        del allow_h2d_copy  # on the CPU there is nothing to copy to
+        self.update_constant_buffer(constants_map, False, check_full_update, user_managed)
+
+    def update_constant_buffer(
+        self,
+        constants_map: Mapping[str, Any],
+        use_inactive: bool = False,
+        validate_full_updates: bool = False,
+        user_managed: bool = False,
+    ) -> None:
+        """As ``load_constants``; with ``use_inactive`` into the set that ``swap_constant_buffer`` makes active."""
+        flags = _kiln.UPDATE_ALL if validate_full_updates else 0
+        flags |= _kiln.UPDATE_BORROW if user_managed else 0
+        flags |= _kiln.UPDATE_INACTIVE if use_inactive else 0
+        self._update_constants(dict(constants_map), flags)
+        self._changed.update(constants_map)
+        if user_managed:
+            for name, value in constants_map.items():
+                self._kept.setdefault(name, []).append(value)
+        if self._idle and not use_inactive:  # nobody reads the values before these any more
+            for name in list(self._kept):
+                if not user_managed and name in constants_map:
+                    del self._kept[name]
+                else:
+                    del self._kept[name][:-1]
+
+    def swap_constant_buffer(self) -> None:
+        self._swap_constants()
+
+    def load_state_dict(self, state_dict: Mapping[str, Any], strict: bool = True) -> None:
+        """Weights from a module's ``state_dict()``. ``strict``: every weight of the model must be there; names that the
+        compiled program does not use (PyTorch keeps some) are left out either way."""
+        known = {constant["name"] for constant in self._constants}
+        used = {name: value for name, value in state_dict.items() if name in known}
+        missing = sorted(known - set(used))
+        unknown = sorted(set(state_dict) - known)
+        parameters = {constant["name"] for constant in self._constants if constant["name"] in state_dict}
+        if strict and missing:
+            # Constants that are no part of a state dict (tensors in the code) keep their values.
+            lacking = [name for name in missing if not name.startswith(("lifted_tensor_", "_tensor_constant"))]
+            if lacking:
+                error = errors.ArgumentError(f"the state dict lacks {', '.join(lacking)}")
+                error.code = "K0705"
+                raise error
+        if not parameters and known:
+            error = errors.ArgumentError(
+                f"the state dict has none of the model's names ({', '.join(sorted(known)[:3])}, …)"
+                + (f", but {', '.join(unknown[:3])}, …" if unknown else "")
+            )
+            error.code = "K0705"
+            raise error
+        self.update_constant_buffer(used)
+
+    # ---- Copies: by the path, with the weights and buffers that were changed since it was loaded
+    def _state(self) -> dict[str, Any]:
+        names = set(self._changed)
+        names.update(constant["name"] for constant in self._constants if constant["mutable"])
+        return {name: self._read_constant(name) for name in sorted(names)}
+
+    def __reduce__(self) -> Any:
+        return _reload, (self._path, self._device_index, self._explicit, self._libraries, self._state())
+
+    def __copy__(self) -> "AOTICompiledModel":
+        return _reload(self._path, self._device_index, self._explicit, self._libraries, self._state())
+
+    def __deepcopy__(self, memo: Any) -> "AOTICompiledModel":
+        return self.__copy__()
+
+    def __repr__(self) -> str:
+        return f"<kiln.AOTICompiledModel {self._path}>"
+
+
+def _tensor(values: bytes, dtype: str, shape: Sequence[int]) -> _kiln.Tensor:
+    """A kiln.Tensor that was pickled."""
+    return _kiln.tensor_from_bytes(values, dtype, list(shape))
+
+
+def _native(tensor: Any) -> Any:
+    import sys
+
+    if "torch" in sys.modules:
+        return sys.modules["torch"].from_dlpack(tensor)
+    if "numpy" in sys.modules:
+        try:
+            return sys.modules["numpy"].asarray(tensor) if _has_buffer(tensor) else tensor
+        except Exception:
+            return tensor
+    return tensor
+
+
+def _has_buffer(tensor: Any) -> bool:
+    try:
+        memoryview(tensor)
+    except BufferError:
+        return False
+    return True
+
+
+def _reload(
+    path: str, device_index: int, settings: Mapping[str, Any], libraries: Sequence[str], state: Mapping[str, Any]
+) -> AOTICompiledModel:
+    model = AOTICompiledModel(path, device_index, settings=settings, custom_op_libraries=libraries)
+    if state:
+        model.update_constant_buffer(state)
+    return model
+
+
+def aoti_load_package(
+    path: PathLike,
+    device_index: int = -1,
+    *,
+    settings: Optional[Mapping[str, Any]] = None,
+    custom_op_libraries: Sequence[PathLike] = (),
+) -> AOTICompiledModel:
+    """Loads a package. ``settings`` are those that act while running, for this model alone; ``kiln.config`` holds those
+    of the process. The device type is the package's; ``device_index`` chooses among devices of that type."""
+    return AOTICompiledModel(path, device_index, settings=settings, custom_op_libraries=custom_op_libraries)

@@ -1,0 +1,598 @@
+#include "model.h"
+
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <chrono>
+#include <memory>
+#include <thread>
+
+#include "errors.h"
+#include "tensor.h"
+#include "torch_profiler.h"
+
+namespace nb = nanobind;
+
+namespace kiln::python {
+namespace {
+
+// Lets other Python threads work meanwhile.
+class WithoutLock {
+ public:
+  WithoutLock() : state_(PyEval_SaveThread()) {}
+  ~WithoutLock() { PyEval_RestoreThread(state_); }
+  WithoutLock(const WithoutLock&) = delete;
+
+ private:
+  PyThreadState* state_;
+};
+
+template <typename T>
+T sized() {
+  T out{};
+  out.struct_size = sizeof out;
+  return out;
+}
+
+std::string utf8(PyObject* text) {
+  Py_ssize_t size = 0;
+  const char* bytes = PyUnicode_AsUTF8AndSize(text, &size);
+  require(bytes != nullptr);
+  return {bytes, static_cast<size_t>(size)};
+}
+
+// Arrays of a few on the stack, of more on the heap: nearly every call has few tensors.
+template <typename T, size_t few>
+class Some {
+ public:
+  explicit Some(size_t count) : many_(count > few ? std::make_unique<T[]>(count) : nullptr) {}
+  T* get() { return many_ ? many_.get() : few_; }
+  T& operator[](size_t i) { return get()[i]; }
+
+ private:
+  T few_[few]{};
+  std::unique_ptr<T[]> many_;
+};
+
+// A number, None or text as the program takes it. Numbers of numpy's kinds count as what they are.
+bool take_plain(PyObject* object, int32_t expected, kiln_value& out) {
+  if (object == Py_None) {
+    out.kind = KILN_NONE;
+  } else if (PyBool_Check(object)) {
+    out.kind = KILN_BOOL;
+    out.as.boolean = object == Py_True;
+  } else if (PyLong_Check(object) || (expected == KILN_INT && PyIndex_Check(object))) {
+    const Object number = Object::checked(PyNumber_Index(object));
+    int overflow = 0;
+    out.kind = KILN_INT;
+    out.as.integer = PyLong_AsLongLongAndOverflow(number.get(), &overflow);
+    if (overflow) raise(ErrorClass::input, "K0703", "an integer of the call is beyond 64 bits");
+  } else if (PyFloat_Check(object)) {
+    out.kind = KILN_FLOAT;
+    out.as.floating = PyFloat_AsDouble(object);
+  } else if (PyUnicode_Check(object)) {
+    out.kind = KILN_STRING;
+    out.as.string = PyUnicode_AsUTF8AndSize(object, nullptr);
+    require(out.as.string != nullptr);
+  } else {
+    return false;
+  }
+  return true;
+}
+
+Object plain_output(const kiln_value& value) {
+  switch (value.kind) {
+    case KILN_INT:
+      return Object::checked(PyLong_FromLongLong(value.as.integer));
+    case KILN_FLOAT:
+      return Object::checked(PyFloat_FromDouble(value.as.floating));
+    case KILN_BOOL:
+      return Object::checked(PyBool_FromLong(value.as.boolean));
+    case KILN_STRING:
+      return Object::checked(PyUnicode_FromString(value.as.string));
+    default:
+      return Object::borrowed(Py_None);
+  }
+}
+
+// What a run gave, until it is Python's.
+struct Outputs {
+  explicit Outputs(size_t n) : values(n), count(n) {}
+  ~Outputs() {
+    for (size_t i = 0; i < count; ++i) kiln_value_clear(&values[i]);
+  }
+  Some<kiln_value, 8> values;
+  size_t count;
+};
+
+size_t all_leaves(const Tree& tree) {
+  for (const Tree& child : tree.children)
+    if (child.kind != Tree::Kind::leaf) return SIZE_MAX;
+  return tree.children.size();
+}
+
+}  // namespace
+
+Model::Model(const std::string& path, const std::vector<std::string>& settings, int device_index,
+             const std::vector<std::string>& custom_op_libraries) {
+  std::vector<const char*> texts, libraries;
+  for (const std::string& text : settings) texts.push_back(text.c_str());
+  for (const std::string& text : custom_op_libraries) libraries.push_back(text.c_str());
+  auto options = sized<kiln_load_options>();
+  options.settings = texts.data();
+  options.setting_count = texts.size();
+  options.device_index = device_index;
+  options.custom_op_libraries = libraries.data();
+  options.custom_op_library_count = libraries.size();
+  kiln_status status;
+  {
+    const WithoutLock unlocked;
+    status = kiln_load(path.c_str(), &options, &model_);
+    if (status == KILN_OK) status = kiln_instance_create(model_, &instance_);
+  }
+  if (status != KILN_OK) {
+    kiln_model_free(model_);
+    model_ = nullptr;
+  }
+  check(status);
+  for (size_t i = 0; i < kiln_input_count(model_); ++i) {
+    auto spec = sized<kiln_spec>();
+    check(kiln_input_spec(model_, i, &spec));
+    inputs_.push_back({spec.name, spec.kind, spec.mutated != 0});
+  }
+  output_count_ = kiln_output_count(model_);
+}
+
+Model::~Model() {
+  kiln_instance_free(instance_);
+  kiln_model_free(model_);
+}
+
+void Model::set_structure(PyObject* in_tree, PyObject* out_tree, PyObject* names, PyObject* constants) {
+  Tree in = read_tree(in_tree);
+  out_ = read_tree(out_tree);
+  if (in.children.size() != 2 || in.children[1].kind != Tree::Kind::dict || leaf_count(in) != inputs_.size() ||
+      leaf_count(out_) != output_count_)
+    raise(ErrorClass::file, "K0700", "the package's description of its arguments does not fit its plan");
+  args_ = std::move(in.children[0]);
+  kwargs_ = std::move(in.children[1]);
+  argument_names_.clear();
+  const Py_ssize_t count = PySequence_Size(names);
+  require(count >= 0);
+  for (Py_ssize_t i = 0; i < count; ++i) argument_names_.push_back(Object::checked(PySequence_GetItem(names, i)));
+  constants_ = Object::borrowed(constants);
+  plain_args_ = kwargs_.children.empty() ? all_leaves(args_) : SIZE_MAX;
+  structured_ = true;
+}
+
+// Arguments that always have one value may be left out.
+bool Model::fill_constants(const Tree& tree, size_t first, std::vector<Object>& leaves) const {
+  std::vector<Object> found;
+  for (size_t i = 0; i < leaf_count(tree); ++i) {
+    const Object place = Object::checked(PyLong_FromSize_t(first + i));
+    PyObject* value = PyDict_GetItemWithError(constants_.get(), place.get());
+    if (!value) return false;
+    found.push_back(Object::borrowed(value));
+  }
+  for (Object& value : found) leaves.push_back(std::move(value));
+  return true;
+}
+
+void Model::bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>& leaves) const {
+  const auto given = static_cast<size_t>(PyTuple_Size(args));
+  const size_t expected = args_.children.size();
+  if (given > expected)
+    raise(ErrorClass::input, "K0701",
+          "the model takes " + std::to_string(expected) + " positional arguments, as in the export, but " +
+              std::to_string(given) + " were given");
+  size_t used = 0;
+  const auto take_keyword = [&](PyObject* name) -> PyObject* {
+    if (!kwargs) return nullptr;
+    PyObject* value = PyDict_GetItemWithError(kwargs, name);
+    require(value || !PyErr_Occurred());
+    used += value ? 1 : 0;
+    return value;
+  };
+  const auto take = [&](const Tree& tree, PyObject* value, const std::string& name) {
+    const size_t first = leaves.size();
+    if (value) return flatten(tree, value, name, leaves);
+    if (!fill_constants(tree, first, leaves))
+      raise(ErrorClass::input, "K0701", "the argument '" + name + "' is missing");
+  };
+  for (size_t i = 0; i < expected; ++i) {
+    const bool named = i < argument_names_.size();
+    PyObject* value = i < given ? PyTuple_GetItem(args, static_cast<Py_ssize_t>(i)) : nullptr;
+    if (!value && named) value = take_keyword(argument_names_[i].get());
+    take(args_.children[i], value, named ? utf8(argument_names_[i].get()) : "argument " + std::to_string(i));
+  }
+  for (size_t i = 0; i < kwargs_.children.size(); ++i)
+    take(kwargs_.children[i], take_keyword(kwargs_.keys[i].get()), utf8(kwargs_.keys[i].get()));
+  if (!kwargs || used == static_cast<size_t>(PyDict_Size(kwargs))) return;
+  std::string takes;
+  const auto add = [&](const Object& name) { takes += (takes.empty() ? "" : ", ") + utf8(name.get()); };
+  for (size_t i = 0; i < expected && i < argument_names_.size(); ++i) add(argument_names_[i]);
+  for (const Object& name : kwargs_.keys) add(name);
+  const Object names = Object::checked(PyDict_Keys(kwargs));
+  const Object text = Object::checked(PyObject_Str(names.get()));
+  raise(
+      ErrorClass::input, "K0701",
+      "the keyword arguments " + utf8(text.get()) +
+          " do not fit the export's, or repeat a positional one; the model takes: " + (takes.empty() ? "none" : takes));
+}
+
+std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
+  if (count != inputs_.size()) {
+    // The runtime's own message names what it takes.
+    kiln_value nothing{};
+    check(kiln_run(instance_, &nothing, count, nullptr, output_count_ ? 0 : 1));
+  }
+  Some<kiln_value, 8> values(count);
+  Some<BorrowedTensor, 8> tensors(count);
+  ResultStyle style;
+  for (size_t i = 0; i < count; ++i) {
+    const Input& input = inputs_[i];
+    if (input.kind != KILN_TENSOR && take_plain(inputs[i], input.kind, values[i])) continue;
+    if (tensors[i].borrow(inputs[i], input.mutated, input.name.c_str())) {
+      values[i].kind = KILN_TENSOR;
+      values[i].as.tensor = tensors[i].tensor();
+      style.see(tensors[i]);
+    } else if (!take_plain(inputs[i], input.kind, values[i])) {
+      const Object type =
+          Object::checked(PyObject_GetAttrString(reinterpret_cast<PyObject*>(Py_TYPE(inputs[i])), "__name__"));
+      raise(ErrorClass::input, "K0703",
+            "input '" + input.name + "' is a " + utf8(type.get()) +
+                ", which is neither a tensor (torch, numpy, DLPack, a buffer) nor a number");
+    }
+  }
+  Outputs outputs(output_count_);
+  check(run_unlocked(values.get(), count, outputs.values.get()));
+  std::vector<Object> out;
+  out.reserve(output_count_);
+  for (size_t i = 0; i < output_count_; ++i) {
+    kiln_value& value = outputs.values[i];
+    if (value.kind == KILN_TENSOR) {
+      value.kind = KILN_NONE;  // its owner is to_python's now
+      out.push_back(to_python(std::exchange(value.owner, nullptr), style, i));
+    } else {
+      out.push_back(plain_output(value));
+    }
+  }
+  return out;
+}
+
+void Model::wait_until(bool (Model::*ready)() const) const {
+  while (!(this->*ready)()) {
+    const WithoutLock unlocked;
+    std::this_thread::sleep_for(std::chrono::microseconds(50));
+  }
+}
+
+kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs) {
+  const bool watch = torch_profiler_is_on();
+  if (watch || watched_) [[unlikely]]
+    wait_until(watch ? &Model::nobody_runs : &Model::nobody_watches);
+  if (watch) {
+    watched_ = true;
+    kiln_set_hook(instance_, record_for_torch, nullptr);
+  }
+  ++running_;
+  kiln_status status;
+  {
+    const WithoutLock unlocked;
+    status = kiln_run(instance_, inputs, count, outputs, output_count_);
+  }
+  --running_;
+  if (watch) {
+    kiln_set_hook(instance_, nullptr, nullptr);
+    watched_ = false;
+  }
+  return status;
+}
+
+Object Model::call(PyObject* args, PyObject* kwargs) {
+  if (!structured_) raise(ErrorClass::file, "K0700", "the package does not say how its arguments are structured");
+  std::vector<Object> results;
+  if (plain_args_ == static_cast<size_t>(PyTuple_Size(args)) && (!kwargs || PyDict_Size(kwargs) == 0)) {
+    Some<PyObject*, 8> leaves(plain_args_);
+    for (size_t i = 0; i < plain_args_; ++i) leaves[i] = PyTuple_GetItem(args, static_cast<Py_ssize_t>(i));
+    results = run(leaves.get(), plain_args_);
+  } else {
+    std::vector<Object> leaves;
+    bind_arguments(args, kwargs, leaves);
+    std::vector<PyObject*> pointers;
+    for (const Object& leaf : leaves) pointers.push_back(leaf.get());
+    results = run(pointers.data(), pointers.size());
+  }
+  Object* next = results.data();
+  return unflatten(out_, next);
+}
+
+Object Model::run_flat(PyObject* inputs) {
+  std::vector<Object> kept;
+  std::vector<PyObject*> pointers;
+  const Py_ssize_t count = PySequence_Size(inputs);
+  require(count >= 0);
+  for (Py_ssize_t i = 0; i < count; ++i) {
+    kept.push_back(Object::checked(PySequence_GetItem(inputs, i)));
+    pointers.push_back(kept.back().get());
+  }
+  std::vector<Object> results = run(pointers.data(), pointers.size());
+  Object list = Object::checked(PyList_New(static_cast<Py_ssize_t>(results.size())));
+  for (size_t i = 0; i < results.size(); ++i)
+    PyList_SetItem(list.get(), static_cast<Py_ssize_t>(i), results[i].release());
+  return list;
+}
+
+// ---- Python's view --------------------------------------------------------------------------------------------------
+
+namespace {
+
+template <typename Work>
+auto guarded(Work&& work) {
+  try {
+    return work();
+  } catch (const PythonError&) {
+    nb::raise_python_error();
+  }
+}
+
+PyObject* call_model(PyObject* self, PyObject* args, PyObject* kwargs) {
+  try {
+    return nb::inst_ptr<Model>(nb::handle(self))->call(args, kwargs).release();
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyType_Slot model_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_model)}, {0, nullptr}};
+
+const char* kind_name(int32_t kind) {
+  constexpr const char* names[] = {"none", "tensor", "int", "float", "bool", "string"};
+  return kind >= 0 && kind < 6 ? names[kind] : "unknown";
+}
+
+nb::dict spec_dict(const kiln_spec& spec) {
+  nb::dict out;
+  out["name"] = spec.name ? spec.name : "";
+  out["kind"] = kind_name(spec.kind);
+  if (spec.kind != KILN_TENSOR) return out;
+  out["dtype"] = dtype_name(spec.dtype);
+  nb::list sizes, strides;
+  for (int32_t d = 0; d < spec.rank; ++d) {
+    if (spec.sizes[d] >= 0)
+      sizes.append(spec.sizes[d]);
+    else
+      sizes.append(spec.size_texts[d]);
+    if (spec.strides[d] >= 0)
+      strides.append(spec.strides[d]);
+    else
+      strides.append(nb::none());
+  }
+  out["shape"] = nb::tuple(sizes);
+  out["strides"] = nb::tuple(strides);
+  out["mutated"] = spec.mutated != 0;
+  return out;
+}
+
+nb::list inputs_of(const Model& model) {
+  nb::list out;
+  for (size_t i = 0; i < kiln_input_count(model.model()); ++i) {
+    auto spec = sized<kiln_spec>();
+    guarded([&] { check(kiln_input_spec(model.model(), i, &spec)); });
+    out.append(spec_dict(spec));
+  }
+  return out;
+}
+
+nb::list outputs_of(const Model& model) {
+  nb::list out;
+  for (size_t i = 0; i < kiln_output_count(model.model()); ++i) {
+    auto spec = sized<kiln_spec>();
+    guarded([&] { check(kiln_output_spec(model.model(), i, &spec)); });
+    out.append(spec_dict(spec));
+  }
+  return out;
+}
+
+nb::list symbols_of(const Model& model) {
+  nb::list out;
+  for (size_t i = 0; i < kiln_symbol_count(model.model()); ++i) {
+    auto symbol = sized<kiln_symbol>();
+    guarded([&] { check(kiln_symbol_spec(model.model(), i, &symbol)); });
+    nb::dict entry;
+    entry["name"] = symbol.name;
+    entry["low"] = symbol.low;
+    entry["high"] = symbol.high;
+    entry["from_data"] = symbol.from_data != 0;
+    out.append(entry);
+  }
+  return out;
+}
+
+nb::list constants_of(const Model& model) {
+  nb::list out;
+  for (size_t i = 0; i < kiln_constant_count(model.model()); ++i) {
+    auto constant = sized<kiln_constant>();
+    guarded([&] { check(kiln_constant_spec(model.model(), i, &constant)); });
+    nb::dict entry;
+    entry["name"] = constant.name;
+    entry["mutable"] = constant.mutable_buffer != 0;
+    entry["dtype"] = dtype_name(constant.dtype);
+    nb::list sizes;
+    for (int32_t d = 0; d < constant.rank; ++d) sizes.append(constant.sizes[d]);
+    entry["shape"] = nb::tuple(sizes);
+    out.append(entry);
+  }
+  return out;
+}
+
+nb::dict metadata_of(const Model& model) {
+  nb::dict out;
+  for (size_t i = 0; i < kiln_metadata_count(model.model()); ++i) {
+    const char* key = kiln_metadata_key(model.model(), i);
+    out[key] = kiln_metadata(model.model(), key);
+  }
+  return out;
+}
+
+void update_constants(Model& model, nb::dict values, uint32_t flags) {
+  guarded([&] {
+    const size_t count = nb::len(values);
+    std::vector<std::string> names;
+    std::vector<const char*> name_pointers;
+    std::vector<const DLTensor*> tensors;
+    const auto borrowed = std::make_unique<BorrowedTensor[]>(count);
+    size_t i = 0;
+    for (auto [key, value] : values) {
+      names.push_back(utf8(key.ptr()));
+      // What needs a gradient may be given as a weight: only its values are taken.
+      Object plain = Object::borrowed(value.ptr());
+      if (const Object detach = find_attribute(value.ptr(), "detach"))
+        plain = Object::checked(PyObject_CallObject(detach.get(), nullptr));
+      if (!borrowed[i].borrow(plain.get(), false, names.back().c_str()))
+        raise(ErrorClass::argument, "K0703", "the value of '" + names.back() + "' is no tensor");
+      tensors.push_back(borrowed[i].tensor());
+      ++i;
+    }
+    for (const std::string& name : names) name_pointers.push_back(name.c_str());
+    kiln_status status;
+    {
+      const WithoutLock unlocked;
+      status = kiln_constants_update(model.model(), name_pointers.data(), tensors.data(), count, flags);
+    }
+    check(status);
+    // The instance's own copies of what runs write.
+    for (size_t c = 0; (flags & KILN_UPDATE_INACTIVE) == 0 && c < kiln_constant_count(model.model()); ++c) {
+      auto constant = sized<kiln_constant>();
+      check(kiln_constant_spec(model.model(), c, &constant));
+      for (size_t n = 0; constant.mutable_buffer && n < count; ++n)
+        if (names[n] == constant.name) check(kiln_constant_write(model.instance(), constant.name, tensors[n]));
+    }
+  });
+}
+
+nb::object read_constant(Model& model, const std::string& name) {
+  return guarded([&] {
+    for (size_t i = 0; i < kiln_constant_count(model.model()); ++i) {
+      auto constant = sized<kiln_constant>();
+      check(kiln_constant_spec(model.model(), i, &constant));
+      if (name != constant.name) continue;
+      DLManagedTensorVersioned* owned = allocate(constant.dtype, constant.sizes, constant.rank);
+      if (!owned) throw std::bad_alloc();
+      Object tensor = wrap(owned);
+      check(kiln_constant_read(model.instance(), name.c_str(), &owned->dl_tensor));
+      return nb::steal(tensor.release());
+    }
+    raise(ErrorClass::argument, "K0705", "the model has no constant '" + name + "'");
+  });
+}
+
+// What a profiled time of runs gave.
+class Profile {
+ public:
+  explicit Profile(Model& model) {
+    guarded([&] {
+      kiln_profile* out = nullptr;
+      kiln_status status;
+      {
+        const WithoutLock unlocked;  // the machine is measured, which takes half a second
+        status = kiln_profile_stop(model.instance(), &out);
+      }
+      check(status);
+      profile_.reset(out);
+    });
+  }
+  nb::dict summary() const;
+  nb::list kernels() const;
+  void write_trace(const std::string& path) const {
+    guarded([&] { check(kiln_profile_write_trace(profile_.get(), path.c_str())); });
+  }
+
+ private:
+  std::unique_ptr<kiln_profile, void (*)(kiln_profile*)> profile_{nullptr, kiln_profile_free};
+};
+
+nb::dict Profile::summary() const {
+  auto total = sized<kiln_profile_summary>();
+  guarded([&] { check(kiln_profile_total(profile_.get(), &total)); });
+  nb::dict out;
+  out["runs"] = total.runs;
+  out["kernel_seconds"] = total.kernel_seconds;
+  out["overhead_seconds"] = total.overhead_seconds;
+  out["machine_gflops"] = total.machine_gflops;
+  out["machine_gbs"] = total.machine_gbs;
+  return out;
+}
+
+nb::list Profile::kernels() const {
+  nb::list out;
+  for (size_t i = 0; i < kiln_profile_count(profile_.get()); ++i) {
+    auto kernel = sized<kiln_kernel_profile>();
+    guarded([&] { check(kiln_profile_kernel(profile_.get(), i, &kernel)); });
+    nb::dict entry;
+    entry["name"] = kernel.name;
+    entry["kind"] = kernel.kind;
+    entry["origin"] = kernel.origin;
+    entry["calls"] = kernel.calls;
+    entry["seconds"] = kernel.seconds;
+    entry["least_seconds"] = kernel.least_seconds;
+    entry["bytes"] = kernel.bytes;
+    entry["flops"] = kernel.flops;
+    out.append(entry);
+  }
+  return out;
+}
+
+}  // namespace
+
+void bind_model(nb::module_& module) {
+  nb::class_<Model>(module, "Model", nb::type_slots(model_slots), nb::dynamic_attr(), nb::is_weak_referenceable())
+      .def(
+          "__init__",
+          [](Model* self, const std::string& path, const std::vector<std::string>& settings, int device_index,
+             const std::vector<std::string>& libraries) {
+            guarded([&] { new (self) Model(path, settings, device_index, libraries); });
+          },
+          nb::arg("path"), nb::arg("settings"), nb::arg("device_index"), nb::arg("custom_op_libraries"))
+      .def("_set_structure",
+           [](Model& self, nb::handle in, nb::handle out, nb::handle names, nb::handle constants) {
+             guarded([&] { self.set_structure(in.ptr(), out.ptr(), names.ptr(), constants.ptr()); });
+           })
+      .def("_run_flat",
+           [](Model& self, nb::handle inputs) {
+             return guarded([&] { return nb::steal(self.run_flat(inputs.ptr()).release()); });
+           })
+      .def_prop_ro("_inputs", inputs_of)
+      .def_prop_ro("_outputs", outputs_of)
+      .def_prop_ro("_symbols", symbols_of)
+      .def_prop_ro("_constants", constants_of)
+      .def_prop_ro("_user_metadata", metadata_of)
+      .def_prop_ro("build_id", [](const Model& self) { return kiln_model_build_id(self.model()); })
+      .def_prop_ro("target", [](const Model& self) { return kiln_model_target(self.model()); })
+      .def_prop_ro("stateful", [](const Model& self) { return kiln_model_is_stateful(self.model()) != 0; })
+      .def_prop_ro("_idle", &Model::idle)
+      .def("_update_constants", update_constants)
+      .def("_swap_constants", [](Model& self) { guarded([&] { check(kiln_constants_swap(self.model())); }); })
+      .def("_read_constant", read_constant)
+      .def(
+          "set_seed", [](Model& self, uint64_t seed) { guarded([&] { check(kiln_set_seed(self.instance(), seed)); }); },
+          nb::arg("seed"))
+      .def(
+          "set_threads",
+          [](Model& self, int threads) { guarded([&] { check(kiln_set_threads(self.model(), threads)); }); },
+          nb::arg("threads"))
+      .def("_start_profile", [](Model& self) { guarded([&] { check(kiln_profile_start(self.instance())); }); })
+      .def(
+          "_stop_profile", [](Model& self) { return new Profile(self); }, nb::rv_policy::take_ownership);
+  nb::class_<Profile>(module, "Profile")
+      .def("summary", &Profile::summary)
+      .def("kernels", &Profile::kernels)
+      .def("write_trace", &Profile::write_trace);
+}
+
+}  // namespace kiln::python
