@@ -35,7 +35,8 @@ GivenValue given(const kiln_value& value) {
 
 GivenValue wanted(const format::Input& input) {
   constexpr Kind kinds[] = {Kind::none, Kind::integer, Kind::floating, Kind::boolean, Kind::string};
-  return {kinds[static_cast<size_t>(input.constant_kind)], input.constant_int, input.constant_float, input.constant_string};
+  return {kinds[static_cast<size_t>(input.constant_kind)], input.constant_int, input.constant_float,
+          input.constant_string};
 }
 
 }  // namespace

@@ -40,9 +40,9 @@ class Compilation {
   const std::vector<codegen::Target>& targets() const { return targets_; }
   const loops::FaultInjection& fault() const { return fault_; }
 
-  const Program& graph();                     // after its passes, with the constants that folding made
-  const loops::LoopProgram& lowered();        // the plain Loops: as lowering made them. To be asked for before what follows
-  const loops::LoopProgram& loops();          // lowered and inlined, for no target yet
+  const Program& graph();               // after its passes, with the constants that folding made
+  const loops::LoopProgram& lowered();  // the plain Loops: as lowering made them. To be asked for before what follows
+  const loops::LoopProgram& loops();    // lowered and inlined, for no target yet
   const Pipeline& passes(size_t target = 0);  // all of them at the end: reports, decisions, merged values
   const loops::LoopProgram& scheduled(size_t target = 0);
   const codegen::GeneratedCode& code(size_t target = 0);  // its steps are the kernels of scheduled(target)

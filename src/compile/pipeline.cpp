@@ -21,8 +21,6 @@
 #include "trace/compile_observer.h"
 
 namespace kiln {
-namespace {
-
 // What a pass works on.
 struct PassInput {
   Program& program;
@@ -32,6 +30,8 @@ struct PassInput {
   loops::Log& log;
   const PipelineOptions& options;
 };
+
+namespace {
 
 template <bool (*pass)(Program&, PassContext&)>
 bool graph_pass(PassInput& in) {
@@ -200,6 +200,8 @@ Pipeline::Pipeline(const Program& program, PipelineOptions options) : options_(s
   if (!options_.graph_is_final) check_declared_types(*program_);
   while (options_.graph_is_final && list()[next_].stage == PassStage::graph) ++next_;
 }
+
+bool Pipeline::past(PassStage stage) const { return next_ > 0 && list()[next_ - 1].stage > stage; }
 
 void Pipeline::run_to(PassStage stage) {
   for (; next_ < list().size() && list()[next_].stage <= stage; ++next_) {

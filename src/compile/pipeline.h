@@ -57,7 +57,7 @@ class Pipeline {
   // Runs the passes that are left up to the end of this stage; none after the one to stop at. Throws Error with the
   // pass's name filled in.
   void run_to(PassStage stage);
-  bool past(PassStage stage) const { return next_ > 0 && list()[next_ - 1].stage > stage; }  // some pass after it ran
+  bool past(PassStage stage) const;  // some pass of a later stage ran
   // Another one that goes on from here, on a copy of the loops, for this target. Passes before it are done.
   Pipeline for_target(const loops::Target& target) const;
   void watched_by(CompileObserver* observer) { options_.observer = observer; }

@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-const std::vector<Backend> every = {Backend::interpret, Backend::loops, Backend::compiled};
+const std::vector<Backend> refusing_backends = {Backend::interpret, Backend::loops, Backend::compiled};
 
 Datum zeros(const std::vector<int64_t>& sizes, DType dtype = DType::f32) { return {Tensor::empty(dtype, sizes)}; }
 Datum number(int64_t value) { return {Scalar(value)}; }
@@ -19,7 +19,7 @@ class InputRefusals : public testing::Test {
     program_ = parse_program(str("program \"refusals\"\n", head, "graph main {\n", body, "}\n"));
     resolve_operators(program_.graph, {});
     executables_.clear();
-    for (Backend backend : every) {
+    for (Backend backend : refusing_backends) {
       ExecutableOptions options;
       options.backend = backend;
       executables_.push_back(make_executable(program_, options));
@@ -28,7 +28,7 @@ class InputRefusals : public testing::Test {
   // What they all say, "K0614 Error: …"; "" where they accept.
   std::string refusal(const std::vector<Datum>& inputs) {
     std::string first;
-    for (size_t i = 0; i < every.size(); ++i) {
+    for (size_t i = 0; i < refusing_backends.size(); ++i) {
       std::string text;
       try {
         executables_[i]->call(inputs);
@@ -36,7 +36,7 @@ class InputRefusals : public testing::Test {
         text = str(error.code(), " ", error.message());
       }
       if (i == 0) first = text;
-      EXPECT_EQ(text, first) << backend_name(every[i]);
+      EXPECT_EQ(text, first) << backend_name(refusing_backends[i]);
     }
     return first;
   }
@@ -168,7 +168,7 @@ TEST_F(InputRefusals, Devices) {
   for (size_t i = 0; i < 2; ++i) {
     try {
       executables_[i]->call({Datum{elsewhere}});
-      ADD_FAILURE() << backend_name(every[i]);
+      ADD_FAILURE() << backend_name(refusing_backends[i]);
     } catch (const Error& error) {
       EXPECT_EQ(error.message(),
                 "Error: input_handles[0]: unmatched device type, expected: 0(cpu), but got: 1(cuda) (input 'x')");

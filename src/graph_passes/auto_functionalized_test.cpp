@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-Program program_of(const std::string& body) { return parse_program("program \"test\"\ngraph main {\n" + body + "}\n"); }
+Program functionalized_program_of(const std::string& body) { return parse_program("program \"test\"\ngraph main {\n" + body + "}\n"); }
 
 const char* const functionalized = R"(
   input %x: f32[4] = user
@@ -33,7 +33,7 @@ std::string code_of(const std::function<void()>& f, std::string& message) {
 }
 
 TEST(AutoFunctionalized, AFunctionalizedCallIsExpanded) {
-  Program program = program_of(on_one_line(functionalized));
+  Program program = functionalized_program_of(on_one_line(functionalized));
   resolve_with_custom(program.graph, undeclared({"mylib.inc_.default"}));
   EXPECT_TRUE(inline_wrapper_calls(program.graph, program.ranges()));
   verify(program);
@@ -47,7 +47,7 @@ TEST(AutoFunctionalized, AFunctionalizedCallIsExpanded) {
 TEST(AutoFunctionalized, ABaseThatIsNotThere) {
   std::string body = on_one_line(functionalized);
   body.replace(body.find("_x_base_index=0"), 15, "_x_base_index=7");
-  Program program = program_of(body);
+  Program program = functionalized_program_of(body);
   resolve_with_custom(program.graph, undeclared({"mylib.inc_.default"}));
   std::string message;
   EXPECT_EQ(code_of([&] { inline_wrapper_calls(program.graph, program.ranges()); }, message), "K0235");

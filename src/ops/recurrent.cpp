@@ -30,7 +30,7 @@ Value* product_with(Build& b, Value* x, Value* weight, Value* bias) {
 
 // `from_input` is the input's part of the gates: it does not depend on the state, so it is computed for all steps at
 // once.
-State step(Build& b, Cell cell, Value* from_input, const State& state, const Weights& w) {
+State cell_step(Build& b, Cell cell, Value* from_input, const State& state, const Weights& w) {
   Value* from_state = product_with(b, state.h, w.hidden, w.hidden_bias);
   if (cell == Cell::gru) {
     auto x = pieces(b, from_input, 3), h = pieces(b, from_state, 3);
@@ -64,7 +64,7 @@ Value* unroll_layer(Build& b, Cell cell, Value* from_input, State& state, const 
   std::vector<Value*> outputs(static_cast<size_t>(length));
   for (int64_t i = 0; i < length; ++i) {
     int64_t at = backwards ? length - 1 - i : i;
-    state = step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
+    state = cell_step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
     outputs[static_cast<size_t>(at)] = state.h;
   }
   return b("stack", {tensor_list_of(outputs), Scalar(0)});
@@ -86,7 +86,7 @@ Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const We
         Weights own{nullptr, *next++};
         if (w.hidden_bias) own.hidden_bias = *next++;
         if (w.projection) own.projection = *next++;
-        State after = step(inner, cell, slice, now, own);
+        State after = cell_step(inner, cell, slice, now, own);
         return now.c ? std::vector<Value*>{after.h, after.c, after.h} : std::vector<Value*>{after.h, after.h};
       });
   state.h = results[0];
@@ -151,7 +151,7 @@ void build_network(Build& b, Steps steps, const Network& n) {
   if (n.c0) call.result(2, b("stack", {tensor_list_of(last_c), Scalar(0)}));
 }
 
-const char* const tail =
+const char* const lstm_tail =
     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
     "batch_first) -> ";
 
@@ -185,12 +185,12 @@ void register_networks(Registry& r) {
     if (state.size() != 2) refuse(b.call(), "K0232", "expects two hidden states");
     build_network(b, steps, {Cell::lstm, state[0], state[1]});
   };
-  add(str("lstm.input(Tensor input, Tensor[] hx, ", tail, "(Tensor, Tensor, Tensor)"), build_lstm,
+  add(str("lstm.input(Tensor input, Tensor[] hx, ", lstm_tail, "(Tensor, Tensor, Tensor)"), build_lstm,
       {sample(4, 5, false, false, true), sample(4, 11, true, true, true)});
   for (auto [name, cell, gates] : std::vector<std::tuple<const char*, Cell, int64_t>>{
            {"gru", Cell::gru, 3}, {"rnn_tanh", Cell::tanh, 1}, {"rnn_relu", Cell::relu, 1}}) {
     auto build = [cell = cell](Build& b, Steps steps) { build_network(b, steps, {cell, b.call().tensor("hx")}); };
-    add(str(name, ".input(Tensor input, Tensor hx, ", tail, "(Tensor, Tensor)"), build,
+    add(str(name, ".input(Tensor input, Tensor hx, ", lstm_tail, "(Tensor, Tensor)"), build,
         {sample(gates, 5, false, false, false), sample(gates, 11, true, true, false)});
   }
 }
@@ -207,7 +207,7 @@ void register_cells(Registry& r) {
     } else {
       state = {call.tensor("hx")};
     }
-    State next = step(b, cell, product_with(b, call.tensor("input"), w.input, w.input_bias), state, w);
+    State next = cell_step(b, cell, product_with(b, call.tensor("input"), w.input, w.input_bias), state, w);
     call.result(0, next.h);
     if (cell == Cell::lstm) call.result(1, next.c);
   };

@@ -81,11 +81,13 @@ std::string dims_text(const format::Plan& plan, const std::vector<format::ExprIn
 
 // The value that an argument always has. JSON has no infinities and no NaN: they stay out.
 void set_constant(const format::Input& input, Json& spec) {
-  if (input.constant_kind == 0) spec.set("constant", Json());
-  if (input.constant_kind == 1) spec.set("constant", input.constant_int);
-  if (input.constant_kind == 2 && std::isfinite(input.constant_float)) spec.set("constant", input.constant_float);
-  if (input.constant_kind == 3) spec.set("constant", input.constant_int != 0);
-  if (input.constant_kind == 4) spec.set("constant", input.constant_string);
+  using Kind = format::ConstantKind;
+  if (input.constant_kind == Kind::none) spec.set("constant", Json());
+  if (input.constant_kind == Kind::integer) spec.set("constant", input.constant_int);
+  if (input.constant_kind == Kind::floating && std::isfinite(input.constant_float))
+    spec.set("constant", input.constant_float);
+  if (input.constant_kind == Kind::boolean) spec.set("constant", input.constant_int != 0);
+  if (input.constant_kind == Kind::string) spec.set("constant", input.constant_string);
 }
 
 // For people and other tools; the runtime reads the plan.
