@@ -8,7 +8,7 @@
 #include "executable/executable.h"
 #include "ops/op_record.h"
 #include "ops/sample_program.h"
-#include "ops/test_lists.h"
+#include "ops/lists_test.h"
 
 namespace kiln {
 namespace {

@@ -56,8 +56,8 @@ const Program& Compilation::graph() { return through(PassStage::graph).graph(); 
 
 const loops::LoopProgram& Compilation::lowered() {
   if (!lowered_) {
-    KILN_CHECK(!shared_ || !shared_->past(PassStage::lower), "the loops were changed already");
-    lowered_ = std::make_unique<loops::LoopProgram>(through(PassStage::lower).loops().clone());
+    KILN_CHECK(through(PassStage::graph).run_lowering(), "passes have changed the loops already");
+    lowered_ = std::make_unique<loops::LoopProgram>(shared_->loops().clone());
   }
   return *lowered_;
 }

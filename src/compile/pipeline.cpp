@@ -81,7 +81,7 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
          in.loops = lower(in.program);
          return true;
        }},
-      {"inject_fault", PassStage::lower,
+      {"inject_fault", PassStage::loops,
        "does nothing unless a testing setting asks for a fault; while kernels are operators",
        [](PassInput& in) {
          if (in.options.lowered) in.options.lowered(in.loops);
@@ -201,15 +201,22 @@ Pipeline::Pipeline(const Program& program, PipelineOptions options) : options_(s
   while (options_.graph_is_final && list()[next_].stage == PassStage::graph) ++next_;
 }
 
-bool Pipeline::past(PassStage stage) const { return next_ > 0 && list()[next_ - 1].stage > stage; }
+// A fault that a test asks for is part of the lowering, as the passes behind it see it.
+bool Pipeline::run_lowering() {
+  run_to(PassStage::lower);
+  if (next_ < list().size() && std::string_view(list()[next_].name) == "inject_fault") run_next();
+  return std::string_view(list()[next_ - 1].name) == "inject_fault" || !options_.stop_after.empty();
+}
+
+void Pipeline::run_next() {
+  const Pass& pass = list()[next_++];
+  if (std::find(options_.disabled.begin(), options_.disabled.end(), pass.name) != options_.disabled.end()) return;
+  run(pass);
+  if (options_.stop_after == pass.name) next_ = list().size();
+}
 
 void Pipeline::run_to(PassStage stage) {
-  for (; next_ < list().size() && list()[next_].stage <= stage; ++next_) {
-    const Pass& pass = list()[next_];
-    if (std::find(options_.disabled.begin(), options_.disabled.end(), pass.name) != options_.disabled.end()) continue;
-    run(pass);
-    if (options_.stop_after == pass.name) next_ = list().size() - 1;
-  }
+  while (next_ < list().size() && list()[next_].stage <= stage) run_next();
 }
 
 Pipeline Pipeline::for_target(const loops::Target& target) const {

@@ -57,7 +57,7 @@ class Pipeline {
   // Runs the passes that are left up to the end of this stage; none after the one to stop at. Throws Error with the
   // pass's name filled in.
   void run_to(PassStage stage);
-  bool past(PassStage stage) const;  // some pass of a later stage ran
+  bool run_lowering();  // up to the plain Loops; false: passes over them ran already
   // Another one that goes on from here, on a copy of the loops, for this target. Passes before it are done.
   Pipeline for_target(const loops::Target& target) const;
   void watched_by(CompileObserver* observer) { options_.observer = observer; }
@@ -73,6 +73,7 @@ class Pipeline {
   Pipeline() = default;
   struct Pass;
   static const std::vector<Pass>& list();
+  void run_next();
   void run(const Pass& pass);
   void tell(const Pass& pass, const PassReport& report);
   friend std::vector<PassListing> list_passes();

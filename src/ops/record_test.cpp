@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "ops/sample_program.h"
-#include "ops/test_lists.h"
+#include "ops/lists_test.h"
 #include "ops/test_reference.h"
 
 namespace kiln {
