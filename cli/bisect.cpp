@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "command.h"
 #include "package_inputs.h"
 
@@ -19,7 +20,7 @@ int run_bisect(const ParsedOptions& options) {
   bisect_options.tolerance.atol = options.number("--atol", 0);
   if (const auto calls = options.number("--calls", 1)) bisect_options.calls = static_cast<int>(*calls);
   if (const auto seconds = options.number("--hang", 0)) bisect_options.hang_seconds = *seconds;
-  if (const char* compiler = std::getenv("KILN_CXX")) bisect_options.compiler = compiler;
+  bisect_options.compiler = compiler_of_environment();
   const BisectResult result = bisect(path, package_inputs(path, options), bisect_options);
   printf("%s\n", result.text.c_str());
   return result.fault == FaultClass::none ? 0 : 1;

@@ -1,4 +1,4 @@
-#include "driver/check.h"
+#include "check/check.h"
 
 #include <sched.h>
 
@@ -6,9 +6,9 @@
 #include <map>
 
 #include "base/file.h"
+#include "check/check_case_files.h"
 #include "command.h"
 #include "console.h"
-#include "driver/check_case_files.h"
 #include "minify/dump.h"
 #include "pt2/reader.h"
 

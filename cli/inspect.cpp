@@ -1,9 +1,9 @@
-#include "driver/inspect.h"
+#include "inspect/inspect.h"
 
 #include <cstdio>
 
 #include "command.h"
-#include "driver/program_after.h"
+#include "compile/program_after.h"
 #include "pt2/reader.h"
 #include "pt2/writer.h"
 

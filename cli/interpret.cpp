@@ -2,8 +2,8 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "driver/executable.h"
-#include "driver/program_device.h"
+#include "compile/program_device.h"
+#include "executable/executable.h"
 #include "pt2/input_files.h"
 #include "pt2/pytree.h"
 #include "pt2/reader.h"

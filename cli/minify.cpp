@@ -4,11 +4,12 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/given_settings.h"
 #include "base/inflate.h"
 #include "base/zip.h"
 #include "command.h"
 #include "console.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "minify/package_program.h"
 #include "pt2/input_files.h"
 #include "pt2/reader.h"

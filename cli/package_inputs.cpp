@@ -1,7 +1,7 @@
 #include "package_inputs.h"
 
 #include "base/error.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "pt2/input_files.h"
 
 namespace kiln::cli {

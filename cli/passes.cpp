@@ -2,7 +2,7 @@
 
 #include "base/error.h"
 #include "command.h"
-#include "driver/pipeline.h"
+#include "compile/pipeline.h"
 
 namespace kiln::cli {
 namespace {

@@ -6,7 +6,7 @@
 #include "console.h"
 #include "debug/package_debug.h"
 #include "debug/tell_package.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "minify/dump.h"
 #include "minify/package_program.h"
 #include "package_inputs.h"

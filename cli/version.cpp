@@ -1,5 +1,6 @@
 #include <dlfcn.h>
 
+#include "base/cpu_levels.h"
 #include "base/error.h"
 #include "command.h"
 #include "kiln/kernel_abi.h"
@@ -21,30 +22,13 @@ std::string compiler_text() {
 }
 
 std::string cpu_text() {
-  std::string level = "x86-64", features;
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("x86-64-v2")) level = "x86-64-v2";
-  if (__builtin_cpu_supports("x86-64-v3")) level = "x86-64-v3";
-  if (__builtin_cpu_supports("x86-64-v4")) level = "x86-64-v4";
-#define KILN_FEATURE(name) \
-  if (__builtin_cpu_supports(name)) features += " " name
-  KILN_FEATURE("sse4.2");
-  KILN_FEATURE("avx");
-  KILN_FEATURE("avx2");
-  KILN_FEATURE("fma");
-  KILN_FEATURE("f16c");
-  KILN_FEATURE("avx512f");
-  KILN_FEATURE("avx512bw");
-  KILN_FEATURE("avx512dq");
-  KILN_FEATURE("avx512vl");
-  KILN_FEATURE("avx512vnni");
-  KILN_FEATURE("avx512bf16");
-#undef KILN_FEATURE
-#else
-  level = "not x86-64";
-#endif
-  return str(level, features.empty() ? "" : ":", features);
+  const CpuFeatures found = processor_features();
+  const std::string level = best_cpu_level(found);
+  std::string features;
+  for (const char* name : {"sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl",
+                           "avx512vnni", "avx512bf16"})
+    if (found.contains(name)) features += str(" ", name);
+  return str(level.empty() ? "not x86-64" : level, features.empty() ? "" : ":", features);
 }
 
 // A shared library that may be there; nothing of it is needed to build or to start.

@@ -1,5 +1,7 @@
 // What the opaque handles of kiln.h are, and how exceptions become status codes.
 #pragma once
+#include <algorithm>
+#include <cstring>
 #include <memory>
 #include <string>
 #include <vector>
@@ -56,6 +58,14 @@ kiln_status guarded(F f) noexcept {
   } catch (...) {
     return report_current_exception();
   }
+}
+
+// As much of a struct as the caller, who may know an older one, has room for.
+template <class T>
+void give(const T& from, T* to) {
+  const size_t size = to->struct_size;
+  std::memcpy(to, &from, std::min(size, sizeof from));
+  to->struct_size = size;
 }
 
 }  // namespace kiln::runtime

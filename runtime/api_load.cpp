@@ -193,13 +193,6 @@ int32_t input_kind(const format::Input& input) {
   }
 }
 
-template <class T>
-void give(const T& from, T* to) {
-  size_t size = to->struct_size;
-  std::memcpy(to, &from, std::min(size, sizeof from));
-  to->struct_size = size;
-}
-
 }  // namespace
 
 extern "C" {

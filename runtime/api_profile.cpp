@@ -20,13 +20,6 @@ struct kiln_profile {
 
 namespace {
 
-template <class T>
-void give(const T& from, T* to) {
-  const size_t size = to->struct_size;
-  std::memcpy(to, &from, std::min(size, sizeof from));
-  to->struct_size = size;
-}
-
 std::string microseconds(double seconds) {
   char text[40];
   std::snprintf(text, sizeof text, "%.3f", seconds * 1e6);

@@ -7,6 +7,7 @@
 #include <cstring>
 #include <optional>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/script_text.h"
@@ -164,11 +165,7 @@ void MinifierDump::write(const kiln_value* inputs, size_t count, bool has_inputs
 void MinifierDump::write_files(const std::string& inputs) {
   const bool first = directory_.empty();
   if (first) {
-    // As everything else finds its debug directory: the environment names the folder above it.
-    std::string root = settings_.get_string("debug_dir_root");
-    const char* environment = std::getenv("TORCH_COMPILE_DEBUG_DIR");
-    if (environment && root == trim(environment)) root = join_path(root, "torch_compile_debug");
-    const std::string run = join_path(absolute(root.empty() ? "torch_compile_debug" : root), "run_" + process_stamp());
+    const std::string run = join_path(absolute(debug_directory_root(settings_)), "run_" + process_stamp());
     directory_ = join_path(run, "minifier");
     // Of another model in this process.
     for (int i = 2; file_exists(join_path(directory_, "checkpoints")); ++i)

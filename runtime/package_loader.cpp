@@ -7,6 +7,7 @@
 #include "base/zip.h"
 #include "package/plan_io.h"
 #include "runtime/kernel_table.h"
+#include "types/device_names.h"
 
 namespace kiln::runtime {
 namespace {
@@ -89,7 +90,7 @@ class Loader {
     const size_t open = text.find('"', colon), close = text.find('"', open + 1);
     if (open == std::string_view::npos || close == std::string_view::npos) return;
     const std::string_view device = text.substr(open + 1, close - open - 1);
-    if (device != "cpu")
+    if (device_type_from_name(device) != DeviceType::cpu)
       fail_user("K0522", str("the manifest of ", source_.label, " says that it was compiled for ", device,
                              ", and this runtime loads it for 0(cpu): the device types of compiling and loading must "
                              "agree"));

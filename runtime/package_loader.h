@@ -1,9 +1,9 @@
 // A package file into the parts of a model: plan, the best code for this processor, origins, custom operators,
 // constants in place in the mapped file.
 #pragma once
+#include "base/cpu_levels.h"
 #include "base/file.h"
 #include "base/zip.h"
-#include "runtime/cpu_features.h"
 #include "runtime/model.h"
 
 namespace kiln::runtime {

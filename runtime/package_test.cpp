@@ -1,6 +1,6 @@
 // Whole packages through the C interface and its C++ header.
+#include "base/cpu_levels.h"
 #include "kiln/kiln.hpp"
-#include "runtime/cpu_features.h"
 #include "runtime/package_loader.h"
 #include "runtime/test_package.h"
 

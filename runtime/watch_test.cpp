@@ -61,7 +61,7 @@ enum Fault { too_far, too_deep, no_instruction, no_memory, no_quotient };
 struct Logged {
   std::string text;
 };
-void collect(void* user, kiln_log_level, const char* text) {
+void collect_watched(void* user, kiln_log_level, const char* text) {
   static_cast<Logged*>(user)->text += std::string(text) + "\n";
 }
 
@@ -85,7 +85,7 @@ class Watched : public testing::Test {
     std::string bytes = mlp.bytes();
     kiln::LoadOptions options;
     options.settings = std::move(settings), options.ignore_environment = true;
-    options.log = collect, options.log_user = &log;
+    options.log = collect_watched, options.log_user = &log;
     kiln::Model model(bytes.data(), bytes.size(), options);
     kiln::Instance instance(model);
     return error_of([&] {
@@ -388,7 +388,7 @@ TEST(GuardMemory, BlocksAreWholeAlignedAndFreed) {
   }
 }
 
-int32_t k_add(const kiln_kernel_context*, void* const* b, const int64_t*, int64_t begin, int64_t end) {
+int32_t k_watched_add(const kiln_kernel_context*, void* const* b, const int64_t*, int64_t begin, int64_t end) {
   for (int64_t i = begin; i < end; ++i) static_cast<int64_t*>(b[0])[i] += 1;
   return 0;
 }
@@ -420,11 +420,11 @@ TEST(Watch, IterationsAreNamed) {
   format::Step loop = t.step(format::StepKind::while_loop, "loop_0");
   loop.args = {{go, 1}};
   loop.blocks = {{t.kernel("test", k_below_three, {{x, 1}, {go, 2}}, t.number(1))},
-                 {t.kernel("add", k_add, {{x, 3}}, t.number(1))}};
+                 {t.kernel("add", k_watched_add, {{x, 3}}, t.number(1))}};
   t.plan.steps = {loop};
   Logged log;
   t.options.debug.printer_mode = 3;
-  t.options.log = {collect, &log};
+  t.options.log = {collect_watched, &log};
   Instance instance(t.build());
   TestTensor<int64_t> in(DType::i64, {1}, {1});
   std::vector<kiln_value> inputs{in.value()};

@@ -1,5 +1,6 @@
 // Checks that includes point the allowed way: every #include "…" (and <kiln/…>) under src/, include/, runtime/ and cli/
-// against tools/dependencies.txt. The check itself is tested on small trees made here.
+// against tools/dependencies.txt; and that docs/architecture.md lists the folders that there are. The checks themselves
+// are tested on small trees made here.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -132,6 +133,28 @@ Problems check_tree(const fs::path& root) {
   return problems;
 }
 
+// The list in docs/architecture.md: lines that begin with a folder, "src/types/   dtypes, …", against the folders of
+// the rules and of the tree.
+Problems check_listed_folders(const fs::path& root) {
+  Problems problems;
+  std::set<std::string> listed;
+  std::ifstream in(root / "docs/architecture.md");
+  static const std::regex entry(R"re(^((?:src/)?([a-z_0-9]+))/(?:[a-z]+/)? +\S)re");
+  std::smatch match;
+  for (std::string line; std::getline(in, line);) {
+    if (!std::regex_search(line, match, entry)) continue;
+    listed.insert(match[2]);
+    if (!fs::is_directory(root / match[1].str()))
+      problems.push_back("docs/architecture.md lists " + match[1].str() + "/, which does not exist");
+  }
+  for (const std::string& folder : read_rules(root / "tools/dependencies.txt", problems).order) {
+    if (!listed.count(folder)) problems.push_back("docs/architecture.md does not list the folder " + folder);
+    if (!fs::is_directory(root / "src" / folder) && !fs::is_directory(root / folder))
+      problems.push_back("tools/dependencies.txt lists the folder " + folder + ", which does not exist");
+  }
+  return problems;
+}
+
 std::string joined(const Problems& problems) {
   std::string text;
   for (const std::string& problem : problems) text += "\n  " + problem;
@@ -142,6 +165,13 @@ TEST(Dependencies, EveryIncludePointsTheAllowedWay) {
   const char* root = std::getenv("KILN_SOURCE_DIR");
   ASSERT_NE(root, nullptr) << "set KILN_SOURCE_DIR to the repository (ctest does)";
   const Problems problems = check_tree(root);
+  EXPECT_TRUE(problems.empty()) << joined(problems);
+}
+
+TEST(Dependencies, TheDocumentListsTheFoldersThatThereAre) {
+  const char* root = std::getenv("KILN_SOURCE_DIR");
+  ASSERT_NE(root, nullptr) << "set KILN_SOURCE_DIR to the repository (ctest does)";
+  const Problems problems = check_listed_folders(root);
   EXPECT_TRUE(problems.empty()) << joined(problems);
 }
 
@@ -204,6 +234,13 @@ TEST_F(SmallTree, MissingFileIsNamed) {
 TEST_F(SmallTree, RulesMayOnlyPointUp) {
   write("tools/dependencies.txt", "include:\nbase: types\ntypes: base\n");
   EXPECT_EQ(check_tree(root_).front(), "dependencies.txt:2: base may not name types, which is not listed above it");
+}
+
+TEST_F(SmallTree, FoldersThatTheDocumentLacksOrInventsAreNamed) {
+  write("docs/architecture.md", "src/base/   errors\nsrc/old/    gone\nruntime/    loads\ninclude/kiln/   headers\n");
+  write("runtime/load.cpp", "");
+  EXPECT_EQ(check_listed_folders(root_), (Problems{"docs/architecture.md lists src/old/, which does not exist",
+                                                   "docs/architecture.md does not list the folder types"}));
 }
 
 }  // namespace

@@ -9,11 +9,13 @@
 # expected lines only the exit code counts. Between fences:
 #   <!-- docs-test: run COMMAND -->     run before the next block, not shown to readers
 #   <!-- docs-test: skip REASON -->     the next block is not run; it is listed with the reason
-# A block that has commands of Kiln without "$ " fails the test: it would go stale unnoticed.
+# A block that has commands of Kiln without "$ " fails the test: it would go stale unnoticed. Run over all documents, the
+# test also compares the commands that `kiln help` lists with the sections of docs/commands.md and what it refers to.
 set -uo pipefail
 kiln=$1
 source_dir=$(cd "$2" && pwd)
 shift 2
+all=$(($# == 0))
 if [[ $# -gt 0 ]]; then
   documents=("$@")
 else
@@ -111,7 +113,7 @@ for document in "${documents[@]}"; do
       elif [[ ${#block[@]} == 1 && ${block[0]} =~ ^[A-Z_]+$ ]]; then
         echo "FAIL $name:$began: ${block[0]} stands where something is to be filled in"
         failures=$((failures + 1))
-      elif [[ -z $language ]] && printf '%s\n' "${block[@]}" | grep -Eq '^(([A-Z_]+=[^ ]* )*(build/[a-z]+/bin/)?kiln |tools/)'; then
+      elif [[ -z $language ]] && printf '%s\n' "${block[@]}" | grep -Eq '^(([A-Z_]+=[^ ]* )*(build/[a-z]+/bin/)?kiln |tools/[a-z_]+[.]sh)'; then
         echo "FAIL $name:$began: commands are written as '\$ command'"
         failures=$((failures + 1))
       fi
@@ -121,5 +123,22 @@ for document in "${documents[@]}"; do
     fi
   done <"$document"
 done
+# Every command has its section, here or in the document named for it; no section is of a command that is gone.
+if ((all)); then
+  mapfile -t commands < <("$kiln" help | sed -n '/^commands:/,/^$/s/^  \([a-z]*\) .*/\1/p')
+  [[ ${#commands[@]} -gt 5 ]] || { echo "FAIL 'kiln help' lists no commands"; failures=$((failures + 1)); }
+  for command in "${commands[@]}"; do
+    ran=$((ran + 1))
+    grep -Eqx "##+ .*kiln $command.*" "$source_dir"/docs/*.md && continue
+    echo "FAIL docs/: no section '## kiln $command'"
+    failures=$((failures + 1))
+  done
+  while read -r section; do
+    ran=$((ran + 1))
+    [[ " ${commands[*]} --version " == *" $section "* ]] && continue
+    echo "FAIL docs/commands.md: there is no command '$section'"
+    failures=$((failures + 1))
+  done < <(sed -n 's/^## kiln //p' "$source_dir/docs/commands.md")
+fi
 echo "$((ran - failures)) passed, $failures failed, $skipped skipped"
 [[ $failures == 0 ]]

@@ -84,7 +84,7 @@ std::vector<int64_t> kept(const LibraryCall& call) {
 // ---- Regions ----
 
 template <class T>
-struct Region {
+struct BoxRegion {
   int64_t image = 0;
   T left = 0, top = 0, width = 0, height = 0;
 };
@@ -99,9 +99,9 @@ int64_t image_of(const LibraryCall& call, const TensorView& rois, int64_t row, i
 
 // A region's corners on the feature map; `shift` is half a pixel where pixels are points.
 template <class T>
-Region<T> region_at(const LibraryCall& call, const TensorView& rois, int64_t row, int64_t images, T shift) {
+BoxRegion<T> region_at(const LibraryCall& call, const TensorView& rois, int64_t row, int64_t images, T shift) {
   const T scale = static_cast<T>(call.floating("spatial_scale", 1));
-  Region<T> r;
+  BoxRegion<T> r;
   r.image = image_of<T>(call, rois, row, images);
   r.left = read<T>(rois, {row, 1}) * scale - shift;
   r.top = read<T>(rois, {row, 2}) * scale - shift;
@@ -164,7 +164,7 @@ Bins bins_of(const TensorView& out) { return {out.sizes[2], out.sizes[3]}; }
 
 // Adds the mean of a bin's samples of the channels [first, first + sums.size()) into sums.
 template <class T>
-void bin_means(const LibraryCall& call, const TensorView& input, const Region<T>& r, const Bins& bins, int64_t row,
+void bin_means(const LibraryCall& call, const TensorView& input, const BoxRegion<T>& r, const Bins& bins, int64_t row,
                int64_t column, int64_t first, bool at_least_one, std::vector<T>& sums) {
   const T high = r.height / static_cast<T>(bins.rows), wide = r.width / static_cast<T>(bins.columns);
   const int64_t down = samples(call, r.height, bins.rows), across = samples(call, r.width, bins.columns);
@@ -190,7 +190,7 @@ void align(LibraryCall& call) {
   call.parallel(out.sizes[0], 1, [&](int64_t begin, int64_t end) {
     std::vector<T> means(static_cast<size_t>(input.sizes[1]));
     for (int64_t n = begin; n < end; ++n) {
-      Region<T> r = region_at<T>(call, rois, n, input.sizes[0], aligned ? T(0.5) : T(0));
+      BoxRegion<T> r = region_at<T>(call, rois, n, input.sizes[0], aligned ? T(0.5) : T(0));
       if (!aligned) {
         r.width = std::max(r.width, T(1));
         r.height = std::max(r.height, T(1));
@@ -212,7 +212,7 @@ void align_by_place(LibraryCall& call) {
   call.parallel(out.sizes[0], 1, [&](int64_t begin, int64_t end) {
     std::vector<T> mean(1);
     for (int64_t n = begin; n < end; ++n) {
-      Region<T> r = region_at<T>(call, rois, n, input.sizes[0], T(0.5));
+      BoxRegion<T> r = region_at<T>(call, rois, n, input.sizes[0], T(0.5));
       for (int64_t c = 0; c < out.sizes[1]; ++c)
         for (int64_t row = 0; row < bins.rows; ++row)
           for (int64_t column = 0; column < bins.columns; ++column) {

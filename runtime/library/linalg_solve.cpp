@@ -9,15 +9,6 @@ namespace kiln::runtime {
 namespace {
 
 // f(index, T{}) for every element of a batch, on the pool.
-template <class F>
-void for_batch(LibraryCall& call, DType dtype, std::span<const int64_t> batch, F f) {
-  with_scalar(dtype, [&](auto zero) {
-    call.parallel(batch_count(batch), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) f(i, zero);
-    });
-  });
-}
-
 void store_integers(const TensorView& to, std::span<const int64_t> batch, int64_t index,
                     const std::vector<int64_t>& numbers, int64_t add) {
   Matrix<double> out(static_cast<int64_t>(numbers.size()), 1);

@@ -11,15 +11,6 @@
 namespace kiln::runtime {
 namespace {
 
-template <class F>
-void for_batch(LibraryCall& call, DType dtype, std::span<const int64_t> batch, F f) {
-  with_scalar(dtype, [&](auto zero) {
-    call.parallel(batch_count(batch), 1, [&](int64_t begin, int64_t end) {
-      for (int64_t i = begin; i < end; ++i) f(i, zero);
-    });
-  });
-}
-
 // Rounding of the tensor's own type.
 double unit_of(DType dtype) { return dtype == DType::f32 || dtype == DType::c64 ? 0x1p-24 : 0x1p-53; }
 

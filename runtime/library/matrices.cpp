@@ -21,7 +21,7 @@ void write_as(std::byte* at, S value) {
 }
 
 template <class T>
-T read_element(DType dtype, const std::byte* at) {
+T read_matrix_element(DType dtype, const std::byte* at) {
   if constexpr (std::is_same_v<T, Complex>) {
     if (dtype == DType::c64) return Complex(read_as<std::complex<float>>(at));
     if (dtype == DType::c128) return read_as<Complex>(at);
@@ -98,7 +98,7 @@ Matrix<T> load_matrix(const TensorView& tensor, std::span<const int64_t> batch, 
   Matrix<T> out(steps.rows, steps.columns);
   for (int64_t i = 0; i < steps.rows; ++i)
     for (int64_t j = 0; j < steps.columns; ++j)
-      out(i, j) = read_element<T>(tensor.dtype, data + i * steps.row_step + j * steps.column_step);
+      out(i, j) = read_matrix_element<T>(tensor.dtype, data + i * steps.row_step + j * steps.column_step);
   return out;
 }
 

@@ -31,6 +31,16 @@ void with_scalar(DType dtype, F f) {
     f(double{});
 }
 
+// Calls f(index, zero) for every matrix of a batch, in parallel.
+template <class F>
+void for_batch(LibraryCall& call, DType dtype, std::span<const int64_t> batch, F f) {
+  with_scalar(dtype, [&](auto zero) {
+    call.parallel(batch_count(batch), 1, [&](int64_t begin, int64_t end) {
+      for (int64_t i = begin; i < end; ++i) f(i, zero);
+    });
+  });
+}
+
 // Factors in place with partial pivoting: unit lower and upper triangle. pivots[i]: the row that row i was exchanged
 // with. Gives the number of the first zero on the diagonal, counted from 1; 0 where there is none.
 template <class T>

@@ -328,11 +328,6 @@ std::vector<std::string> list_directory(const std::string& path) {
   return names;
 }
 
-std::string temporary_root() {
-  const char* root = std::getenv("TMPDIR");
-  return root != nullptr && *root != '\0' ? root : "/tmp";
-}
-
 namespace {
 
 constexpr std::string_view kept_prefix = "kiln-kept";

@@ -13,7 +13,7 @@
 namespace kiln {
 namespace {
 
-std::string code_of(const std::function<void()>& f) {
+std::string access_code_of(const std::function<void()>& f) {
   try {
     f();
   } catch (const Error& error) {
@@ -64,16 +64,16 @@ TEST_F(FileAccessTest, LinksAreFollowedAndStay) {
   EXPECT_TRUE(is_link(in("dangling")));
   EXPECT_EQ(read_file(in("not-yet")), "made");
   ASSERT_EQ(symlink("round", in("round").c_str()), 0);
-  EXPECT_EQ(code_of([&] { write_file_atomic(in("round"), ""); }), "K0104");
-  EXPECT_EQ(code_of([&] { write_file_atomic(directory_.path(), ""); }), "K0104");
-  EXPECT_EQ(code_of([&] { write_file_atomic("", ""); }), "K0104");
+  EXPECT_EQ(access_code_of([&] { write_file_atomic(in("round"), ""); }), "K0104");
+  EXPECT_EQ(access_code_of([&] { write_file_atomic(directory_.path(), ""); }), "K0104");
+  EXPECT_EQ(access_code_of([&] { write_file_atomic("", ""); }), "K0104");
 }
 
 TEST_F(FileAccessTest, WhatIsNoFileIsWrittenThrough) {
   ASSERT_EQ(mkfifo(in("pipe").c_str(), 0600), 0);
   EXPECT_TRUE(is_stream(in("pipe")));
-  EXPECT_EQ(code_of([&] { read_file(in("pipe")); }), "K0101");  // and does not wait for a writer
-  EXPECT_EQ(code_of([&] { MappedFile::open(in("pipe")); }), "K0101");
+  EXPECT_EQ(access_code_of([&] { read_file(in("pipe")); }), "K0101");  // and does not wait for a writer
+  EXPECT_EQ(access_code_of([&] { MappedFile::open(in("pipe")); }), "K0101");
   const pid_t writer = fork();
   if (writer == 0) {
     write_file_atomic(in("pipe"), "through");
@@ -92,7 +92,7 @@ TEST_F(FileAccessTest, WhatIsNoFileIsWrittenThrough) {
   write_file_atomic("/dev/null", "nothing");
   ASSERT_EQ(stat("/dev/null", &info), 0);
   EXPECT_TRUE(S_ISCHR(info.st_mode));
-  EXPECT_EQ(code_of([&] { write_file_atomic("/dev/full", "x"); }), "K0104");
+  EXPECT_EQ(access_code_of([&] { write_file_atomic("/dev/full", "x"); }), "K0104");
 }
 
 TEST_F(FileAccessTest, ADescriptorIsWrittenToAndItsFileStays) {
@@ -136,12 +136,12 @@ TEST_F(FileAccessTest, PrivateDirectoriesAreOurs) {
   make_private_directory(in("a/b"));
   EXPECT_EQ(mode_of(in("a/b")), 0700u);
   ASSERT_EQ(symlink("a", in("link").c_str()), 0);
-  EXPECT_EQ(code_of([&] { make_private_directory(in("link")); }), "K0145");
-  EXPECT_EQ(code_of([&] { make_private_directory(in("link/")); }), "K0145");
+  EXPECT_EQ(access_code_of([&] { make_private_directory(in("link")); }), "K0145");
+  EXPECT_EQ(access_code_of([&] { make_private_directory(in("link/")); }), "K0145");
   if (geteuid() != 0) GTEST_SKIP() << "what belongs to others is made by root";
   ASSERT_EQ(mkdir(in("other").c_str(), 0777), 0);
   ASSERT_EQ(chown(in("other").c_str(), other_user, other_user), 0);
-  EXPECT_EQ(code_of([&] { make_private_directory(in("other")); }), "K0145");
+  EXPECT_EQ(access_code_of([&] { make_private_directory(in("other")); }), "K0145");
 }
 
 TEST_F(FileAccessTest, NothingPlantedInAnOpenDirectoryIsFollowed) {
@@ -154,13 +154,13 @@ TEST_F(FileAccessTest, NothingPlantedInAnOpenDirectoryIsFollowed) {
   plant("tmp/link");
   ASSERT_EQ(mkfifo(in("tmp/pipe").c_str(), 0666), 0);
   plant("tmp/pipe");
-  EXPECT_EQ(code_of([&] { write_file_atomic(in("tmp/link"), "bad"); }), "K0104");
-  EXPECT_EQ(code_of([&] { write_file_atomic(in("tmp/pipe"), "bad"); }), "K0104");
+  EXPECT_EQ(access_code_of([&] { write_file_atomic(in("tmp/link"), "bad"); }), "K0104");
+  EXPECT_EQ(access_code_of([&] { write_file_atomic(in("tmp/pipe"), "bad"); }), "K0104");
   EXPECT_EQ(read_file(in("victim")), "mine");
   // The trace's file, whose name can be known.
   const std::string trace = str("tmp/kiln_trace_", process_stamp(), ".jsonl");
   ASSERT_EQ(symlink("../victim", in(trace).c_str()), 0);
-  EXPECT_EQ(code_of([&] { TraceFile file(in("tmp")); }), "K0101");
+  EXPECT_EQ(access_code_of([&] { TraceFile file(in("tmp")); }), "K0101");
   EXPECT_EQ(read_file(in("victim")), "mine");
 }
 

@@ -97,7 +97,7 @@ bool contains(const Table& table, std::string_view name) {
   return std::any_of(std::begin(table), std::end(table), [&](const Name& row) { return name == row.name; });
 }
 
-[[noreturn]] void fail_unknown(std::string_view entry) {
+[[noreturn]] void fail_unknown_log(std::string_view entry) {
   std::vector<std::string> names;
   for (const Name& row : components) names.emplace_back(row.name);
   for (const Name& row : artifacts) names.emplace_back(row.name);
@@ -149,7 +149,7 @@ void LogSelection::take(std::string_view entry) {
   } else {
     std::string component(entry);
     if (!contains(components, entry)) {
-      if (!starts_with(entry, "torch.") && !starts_with(entry, "kiln.")) fail_unknown(whole);
+      if (!starts_with(entry, "torch.") && !starts_with(entry, "kiln.")) fail_unknown_log(whole);
       component = component_of_module(entry);
     }
     components_[component] = level;

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <ctime>
 
+#include "base/environment.h"
 #include "base/error.h"
 
 namespace kiln {
@@ -56,10 +57,7 @@ std::string stamp(LogLevel level) {
 
 }  // namespace
 
-LogWriter::LogWriter(FILE* stream) : stream_(stream) {
-  const char* plain = std::getenv("NO_COLOR");
-  coloured_ = isatty(fileno(stream)) == 1 && (plain == nullptr || *plain == '\0');
-}
+LogWriter::LogWriter(FILE* stream) : stream_(stream) { coloured_ = isatty(fileno(stream)) == 1 && !colours_refused(); }
 
 LogWriter::LogWriter(const std::string& path) : stream_(fopen(path.c_str(), "ae")), owned_(true) {
   if (stream_ == nullptr) fail_user("K0101", str("cannot write ", path, ": ", strerror(errno)));

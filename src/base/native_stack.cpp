@@ -11,6 +11,7 @@
 #include <optional>
 #include <vector>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
 
@@ -21,7 +22,7 @@ extern "C" __attribute__((weak)) char* __cxa_demangle(const char* name, char* bu
 namespace kiln {
 namespace {
 
-constexpr int deepest = 64;
+constexpr int most_frames = 64;
 
 struct Module {
   std::string path;
@@ -131,15 +132,11 @@ thread_local bool scope_wants = false;
 NativeStackScope::NativeStackScope(bool on) : before_(scope_wants) { scope_wants = before_ || on; }
 NativeStackScope::~NativeStackScope() { scope_wants = before_; }
 
-bool native_stacks_wanted() {
-  if (scope_wants) return true;
-  const char* wish = std::getenv("TORCH_SHOW_CPP_STACKTRACES");
-  return wish != nullptr && *wish != '\0' && strcmp(wish, "0") != 0;
-}
+bool native_stacks_wanted() { return scope_wants || native_stacks_of_environment(); }
 
 std::string native_stack_text(int skip) {
-  void* addresses[deepest];
-  const int count = backtrace(addresses, deepest);
+  void* addresses[most_frames];
+  const int count = backtrace(addresses, most_frames);
   std::map<std::string, SymbolTable> tables;
   std::string out;
   for (int i = 1 + skip, number = 0; i < count; ++i, ++number) {

@@ -9,7 +9,7 @@ namespace {
 
 using Kind = PickleValue::Kind;
 
-std::string error_of(std::string_view bytes) {
+std::string pickle_error_of(std::string_view bytes) {
   try {
     parse_pickle(as_bytes(bytes), "input");
   } catch (const Error& error) {
@@ -80,32 +80,32 @@ TEST(Pickle, SharedValuesAreOneValue) {
 }
 
 TEST(Pickle, HostileInputIsRefused) {
-  EXPECT_NE(error_of(""), "");
-  EXPECT_NE(error_of("\x80\x02"), "");
-  EXPECT_NE(error_of("."), "");
-  EXPECT_NE(error_of("NN."), "");      // values left over
-  EXPECT_NE(error_of("e."), "");       // no mark
-  EXPECT_NE(error_of("(N."), "");      // a mark left over
-  EXPECT_NE(error_of("Nh\x05."), "");  // memo that was never stored
-  EXPECT_NE(error_of("N)R."), "");     // a call of None
-  EXPECT_NE(error_of("X\xff\xff\xff\xff"
-                     "abc."),
+  EXPECT_NE(pickle_error_of(""), "");
+  EXPECT_NE(pickle_error_of("\x80\x02"), "");
+  EXPECT_NE(pickle_error_of("."), "");
+  EXPECT_NE(pickle_error_of("NN."), "");      // values left over
+  EXPECT_NE(pickle_error_of("e."), "");       // no mark
+  EXPECT_NE(pickle_error_of("(N."), "");      // a mark left over
+  EXPECT_NE(pickle_error_of("Nh\x05."), "");  // memo that was never stored
+  EXPECT_NE(pickle_error_of("N)R."), "");     // a call of None
+  EXPECT_NE(pickle_error_of("X\xff\xff\xff\xff"
+                            "abc."),
             "");  // a string longer than the file
-  EXPECT_NE(error_of("\x8e\xff\xff\xff\xff\xff\xff\xff\xff"
-                     "."),
+  EXPECT_NE(pickle_error_of("\x8e\xff\xff\xff\xff\xff\xff\xff\xff"
+                            "."),
             "");
-  EXPECT_NE(error_of("iposix\nsystem\n."), "");  // INST, an opcode outside the list
-  EXPECT_NE(error_of("]q\x01h\x01"
-                     "a.")
+  EXPECT_NE(pickle_error_of("iposix\nsystem\n."), "");  // INST, an opcode outside the list
+  EXPECT_NE(pickle_error_of("]q\x01h\x01"
+                            "a.")
                 .find("contains itself"),
             std::string::npos);
-  EXPECT_NE(error_of("](K\x01K\x02u.").find("added to"), std::string::npos);
+  EXPECT_NE(pickle_error_of("](K\x01K\x02u.").find("added to"), std::string::npos);
 }
 
 TEST(Pickle, NestingIsLimited) {
   std::string deep = "N";
   for (int i = 0; i < 1000; ++i) deep += '\x85';
-  EXPECT_NE(error_of(deep + ".").find("deeper"), std::string::npos);
+  EXPECT_NE(pickle_error_of(deep + ".").find("deeper"), std::string::npos);
 }
 
 TEST(Pickle, MemoBombsAreRefused) {
@@ -117,7 +117,7 @@ TEST(Pickle, MemoBombsAreRefused) {
     for (int i = 0; i < 10; ++i) bomb += std::string("h") + static_cast<char>(level);
     bomb += std::string("tq") + static_cast<char>(level + 1);
   }
-  EXPECT_NE(error_of(bomb + ".").find("expand"), std::string::npos);
+  EXPECT_NE(pickle_error_of(bomb + ".").find("expand"), std::string::npos);
 }
 
 }  // namespace

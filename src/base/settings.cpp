@@ -4,10 +4,9 @@
 #include <charconv>
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/suggest.h"
-
-extern char** environ;
 
 namespace kiln {
 namespace {
@@ -22,15 +21,6 @@ bool is_ignored(std::string_view key) {
   const auto keys = ignored_inductor_keys();
   return std::binary_search(keys.begin(), keys.end(), key,
                             [](std::string_view a, std::string_view b) { return a < b; });
-}
-
-std::optional<bool> read_bool(std::string_view value) {
-  const std::string word = lower_case(value);
-  for (const char* yes : {"1", "true", "yes", "on"})
-    if (word == yes) return true;
-  for (const char* no : {"0", "false", "no", "off", "none", ""})
-    if (word == no) return false;
-  return std::nullopt;
 }
 
 std::optional<int64_t> read_int(std::string_view value) {
@@ -76,7 +66,7 @@ void check_value(const Setting& setting, std::string_view value) {
 std::string canonical(const Setting& setting, std::string_view value) {
   value = trim(value);
   if (setting.type == SettingType::boolean) {
-    const auto read = read_bool(value);
+    const auto read = parse_bool(value);
     if (!read) fail_user("K0142", str(setting.key, " is on or off (1 or 0), not ", quote(value)));
     return *read ? "1" : "0";
   }
@@ -150,9 +140,7 @@ void Settings::read_environment(const Environment& lookup) {
 
 void Settings::read_environment() {
   read_environment([](const char* name) -> const char* { return std::getenv(name); });
-  std::vector<std::string> variables;
-  for (char** variable = environ; variable && *variable; ++variable) variables.emplace_back(*variable);
-  note_unknown_variables(variables);
+  note_unknown_variables(environment_assignments());
 }
 
 void Settings::note_unknown_variables(const std::vector<std::string>& variables) {

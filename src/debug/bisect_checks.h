@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-#include "checked/step_interpreter.h"
+#include "bounds_checks/step_interpreter.h"
 #include "kiln/kiln.h"
 #include "types/tensor.h"
 

@@ -8,10 +8,10 @@
 #include <cmath>
 
 #include "base/file.h"
+#include "compile/compile.h"
 #include "debug/profile.h"
 #include "debug/replay.h"
-#include "driver/compile.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "package/step_plan.h"
 
 namespace kiln {

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
+#include "custom/dlpack.h"
 #include "debug/bisect_checks.h"
-#include "driver/executable_dlpack.h"
 #include "package/step_plan.h"
 
 namespace kiln {

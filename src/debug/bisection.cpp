@@ -4,7 +4,7 @@
 
 #include "debug/bisect_checks.h"
 #include "debug/bisected_call.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 
 namespace kiln {
 namespace {

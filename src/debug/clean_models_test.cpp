@@ -6,10 +6,10 @@
 #include <cstdlib>
 
 #include "base/file.h"
+#include "check/check_case_files.h"
+#include "compile/compile.h"
 #include "debug/bisect.h"
 #include "debug/seeded_processes.h"
-#include "driver/check_case_files.h"
-#include "driver/compile.h"
 #include "ops/op_record.h"
 #include "ops/sample_program.h"
 

@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/file.h"
+#include "custom/dlpack.h"
 #include "debug/bisect_checks.h"
 #include "debug/step_copy.h"
-#include "driver/executable_dlpack.h"
 #include "kiln/kernel_abi.h"
 #include "loop_passes/rewrite.h"
 #include "loops/kernel_code.h"

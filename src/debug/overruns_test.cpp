@@ -9,8 +9,8 @@
 
 #include "base/file.h"
 #include "codegen/backend.h"
-#include "driver/compile.h"
-#include "driver/executable_package.h"
+#include "compile/compile.h"
+#include "executable/package_executable.h"
 #include "graph/graph.h"
 
 namespace kiln {
@@ -80,13 +80,13 @@ int shift_accesses(std::string& unit, const std::map<std::string, int>& numbers,
   return shifted;
 }
 
-struct Outcome {
+struct OverrunOutcome {
   int status = 0;
   std::string text;
 };
 
 // In a process of its own: it may die.
-Outcome run_package(const std::string& path, const std::vector<Datum>& inputs, const std::string& setting) {
+OverrunOutcome run_package(const std::string& path, const std::vector<Datum>& inputs, const std::string& setting) {
   int ends[2];
   EXPECT_EQ(pipe(ends), 0);
   const pid_t child = fork();
@@ -105,7 +105,7 @@ Outcome run_package(const std::string& path, const std::vector<Datum>& inputs, c
     _exit(0);
   }
   close(ends[1]);
-  Outcome run;
+  OverrunOutcome run;
   char buffer[4096];
   while (const ssize_t n = read(ends[0], buffer, sizeof buffer)) {
     if (n < 0) break;
@@ -157,7 +157,7 @@ class Overruns : public testing::Test {
 TEST_F(Overruns, NoneIsFoundInARightPackage) {
   compile_with(nullptr);
   for (const char* setting : {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "check_bounds=1"}) {
-    const Outcome run = run_package(path(), model().sample_inputs, setting);
+    const OverrunOutcome run = run_package(path(), model().sample_inputs, setting);
     EXPECT_EQ(run.status, 0) << setting << "\n" << run.text;
     EXPECT_EQ(run.text, "") << setting;
   }
@@ -168,7 +168,7 @@ TEST_F(Overruns, EveryOneIsFoundAndNamed) {
     SCOPED_TRACE(overrun.what);
     ASSERT_GT(compile_with(&overrun), 0) << "the defect has no place";
     for (const char* setting : {"PYTORCH_NO_CUDA_MEMORY_CACHING=1", "check_bounds=1"}) {
-      const Outcome run = run_package(path(), model().sample_inputs, setting);
+      const OverrunOutcome run = run_package(path(), model().sample_inputs, setting);
       EXPECT_NE(run.status, 0) << setting << "\n" << run.text;
       for (const std::string& part :
            {std::string("kernel cpp_"), str("buffer ", overrun.buffer, " ("), std::string("--> model.py:1")})

@@ -2,7 +2,7 @@
 
 #include "base/inflate.h"
 #include "codegen/backend.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "ops/op_record.h"
 #include "package/plan_io.h"
 #include "pt2/tensor_files.h"

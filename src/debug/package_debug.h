@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/zip.h"
-#include "checked/step_interpreter.h"
+#include "bounds_checks/step_interpreter.h"
 #include "graph/graph.h"
 #include "package/format.h"
 

@@ -10,7 +10,7 @@
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
 #include "debug/work_count.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "package/plan_io.h"
 #include "trace/plan_text.h"
 

@@ -1,10 +1,10 @@
 // For tests only: defects of different kinds, each put into one compiled model through the fault injector, with what
 // bisect is to say about it.
 #pragma once
+#include "compile/fault_injector.h"
 #include "debug/fault_class.h"
 #include "debug/seeded_more_models.h"
 #include "debug/seeded_surgery.h"
-#include "driver/fault_injector.h"
 
 namespace kiln::seeded {
 

@@ -11,11 +11,11 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "compile/compile.h"
 #include "debug/bisect.h"
 #include "debug/bisect_report.h"
 #include "debug/seeded_processes.h"
-#include "driver/compile.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 
 namespace kiln::seeded {
 

@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <set>
 
+#include "check/compare.h"
+#include "compile/pipeline.h"
 #include "debug/seeded_defects.h"
 #include "debug/seeded_mutations.h"
 #include "debug/tensor_difference.h"
-#include "driver/compare.h"
-#include "driver/pipeline.h"
 #include "loops/interpreter.h"
 
 namespace kiln::seeded {

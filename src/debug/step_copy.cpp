@@ -2,7 +2,7 @@
 
 #include <cstring>
 
-#include "driver/executable_dlpack.h"
+#include "custom/dlpack.h"
 
 namespace kiln {
 namespace {
@@ -16,7 +16,7 @@ void point_at(kiln_step_arg& arg, Tensor& tensor) {
   arg.tensor.strides = tensor.strides.data();
 }
 
-std::vector<int64_t> fixed(const std::vector<Expr>& exprs) {
+std::vector<int64_t> fixed_sizes(const std::vector<Expr>& exprs) {
   std::vector<int64_t> out;
   for (const Expr& e : exprs) out.push_back(evaluate(e, {}));
   return out;
@@ -74,7 +74,7 @@ std::map<std::string, Tensor> run_init(StepInterpreter& steps, const std::map<st
         if (buffer->role == loops::BufferRole::constant && constant == constants.end()) return {};
         tensor = buffer->role == loops::BufferRole::constant
                      ? constant->second
-                     : poisoned_tensor(buffer->dtype, fixed(buffer->sizes), fixed(buffer->strides), 0xff);
+                     : poisoned_tensor(buffer->dtype, fixed_sizes(buffer->sizes), fixed_sizes(buffer->strides), 0xff);
       }
       kiln_step_arg arg{};
       arg.name = buffer->name.c_str(), arg.access = 3, arg.producer = "";

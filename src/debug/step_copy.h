@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "checked/step_interpreter.h"
+#include "bounds_checks/step_interpreter.h"
 #include "types/tensor.h"
 
 namespace kiln {

@@ -6,7 +6,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
-#include "driver/compile.h"
+#include "compile/compile.h"
 #include "trace/report.h"
 
 namespace kiln {

@@ -4,7 +4,7 @@
 #include <limits>
 
 #include "base/text.h"
-#include "driver/compare.h"
+#include "check/compare.h"
 
 namespace kiln {
 namespace {

@@ -1,5 +1,6 @@
 #include "graph/graph_text.h"
 #include "graph/text_reader.h"
+#include "types/device_names.h"
 
 namespace kiln {
 
@@ -14,15 +15,9 @@ constexpr int64_t max_rank = 256;
 using OriginRefs = std::vector<std::pair<Node*, std::vector<size_t>>>;
 
 Device read_device(TextReader& in) {
-  std::string type = in.word();
-  Device device;
-  if (type == "cuda") {
-    device.type = DeviceType::cuda;
-  } else if (type == "meta") {
-    device.type = DeviceType::meta;
-  } else if (type != "cpu") {
-    in.fail("cpu, cuda or meta before this");
-  }
+  const auto type = device_type_from_name(in.word());
+  if (!type) in.fail("cpu, cuda or meta before this");
+  Device device{*type, -1};
   if (in.take(':')) device.index = static_cast<int>(in.count(65536));
   return device;
 }

@@ -1,5 +1,5 @@
 // What every graph pass is given. A pass is `bool name(Program&, PassContext&)` in a header of its own; it returns
-// whether it changed anything. driver/pipeline.cpp lists the passes in order and says why.
+// whether it changed anything. compile/pipeline.cpp lists the passes in order and says why.
 #pragma once
 #include <string>
 #include <vector>

@@ -7,7 +7,7 @@
 namespace kiln {
 namespace {
 
-Program program_of(const std::string& body) {
+Program mapped_program_of(const std::string& body) {
   Program program = parse_program("program \"test\"\ngraph main {\n" + body + "}\n");
   resolve_operators(program.graph, {});
   return program;
@@ -24,7 +24,7 @@ std::string code_of(Program& program, std::string& message) {
 }
 
 TEST(VmapRegions, BecomeMaps) {
-  Program program = program_of(R"(
+  Program program = mapped_program_of(R"(
   input %x: f32[3, 4] = user
   input %w: f32[3] = user
   torch._functorch.predispatch.lazy_load_decompositions() named lazy
@@ -46,7 +46,7 @@ TEST(VmapRegions, BecomeMaps) {
 }
 
 TEST(VmapRegions, InsideEachOther) {
-  Program program = program_of(R"(
+  Program program = mapped_program_of(R"(
   input %x: f32[2, 3] = user
   torch._functorch.predispatch._vmap_increment_nesting(2, "error") named begin1
   %a: f32[3] = torch._functorch.predispatch._add_batch_dim(%x, 0, 1)
@@ -74,14 +74,14 @@ TEST(VmapRegions, WhatCannotBecomeAMapIsRefused) {
   %a: f32[3] = torch._functorch.predispatch._add_batch_dim(%x, 0, 1)
 )";
   std::string message;
-  Program open = program_of(begin + "  output %a = user\n");
+  Program open = mapped_program_of(begin + "  output %a = user\n");
   EXPECT_EQ(code_of(open, message), "K0236");
   EXPECT_NE(message.find("does not end"), std::string::npos) << message;
-  Program escapes =
-      program_of(begin + "  torch._functorch.predispatch._vmap_decrement_nesting() named end\n  output %a = user\n");
+  Program escapes = mapped_program_of(
+      begin + "  torch._functorch.predispatch._vmap_decrement_nesting() named end\n  output %a = user\n");
   EXPECT_EQ(code_of(escapes, message), "K0236");
   EXPECT_NE(message.find("a leaves the function"), std::string::npos) << message;
-  Program random = program_of(begin + R"(  %r: f32[3] = aten.rand_like.default(self=%a)
+  Program random = mapped_program_of(begin + R"(  %r: f32[3] = aten.rand_like.default(self=%a)
   %y: f32[4, 3] = torch._functorch.predispatch._remove_batch_dim(%r, 1, 4, 0)
   torch._functorch.predispatch._vmap_decrement_nesting() named end
   output %y = user

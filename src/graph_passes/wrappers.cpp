@@ -7,6 +7,7 @@
 #include "ops/called_operator.h"
 #include "ops/common_operators.h"
 #include "ops/op_record.h"
+#include "types/device_names.h"
 
 namespace kiln {
 
@@ -46,7 +47,7 @@ Autocast autocast_inside(const Node& node, const Autocast& around) {
   if (node.target != "higher_order.wrap_with_autocast") return around;
   // (device type, dtype, enabled, cache enabled, subgraph, …). Other devices' autocast leaves CPU tensors alone.
   const auto* device = node.args.empty() ? nullptr : std::get_if<std::string>(&node.args[0].arg.value);
-  if (device && *device != "cpu") return around;
+  if (device && device_type_from_name(*device) != DeviceType::cpu) return around;
   Autocast out;
   if (node.args.size() > 1)
     if (const auto* dtype = std::get_if<DType>(&node.args[1].arg.value)) out.dtype = *dtype;

@@ -5,9 +5,6 @@
 
 namespace kiln::lapack {
 
-inline double rough(double x) { return std::fabs(x); }
-inline double rough(Complex x) { return std::fabs(x.real()) + std::fabs(x.imag()); }
-
 // The last row at or above i, down to l, whose entry left of the diagonal is negligible; l: there is none.
 template <class T>
 int64_t small_below(const Matrix<T>& h, const Balance& balance, double ulp, int64_t i, int64_t l) {

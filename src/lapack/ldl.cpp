@@ -5,9 +5,6 @@
 namespace kiln::lapack {
 namespace {
 
-double rough(double x) { return std::fabs(x); }
-double rough(Complex x) { return std::fabs(x.real()) + std::fabs(x.imag()); }
-
 template <class T>
 class Ldl {
  public:

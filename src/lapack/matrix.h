@@ -28,6 +28,9 @@ inline double real_part(double x) { return x; }
 inline double real_part(Complex x) { return x.real(); }
 inline double imag_part(double) { return 0; }
 inline double imag_part(Complex x) { return x.imag(); }
+// A size that costs no square root.
+inline double rough(double x) { return std::fabs(x); }
+inline double rough(Complex x) { return std::fabs(x.real()) + std::fabs(x.imag()); }
 
 template <class T>
 Matrix<T> identity(int64_t n) {

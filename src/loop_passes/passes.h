@@ -1,5 +1,6 @@
-// The passes over Loops. Each returns whether it changed anything; driver/pipeline.cpp lists them in order and says
-// why. `log` receives each decision with its reason (decisions.h).
+// The passes over Loops of the stage `loops`; those of the stage `schedule` stand in schedule/. Each returns whether it
+// changed anything; compile/pipeline.cpp lists them in order and says why. `log` receives each decision with its reason
+// (decisions.h).
 #pragma once
 #include "loop_passes/decisions.h"
 #include "loops/loops.h"
@@ -16,20 +17,11 @@ bool update_in_place(LoopProgram& program, Log& log);
 // t = f(x); y = g(t)   becomes   y = g(f(x))     for producers that are one pointwise nest.
 bool inline_producers(LoopProgram& program, Log& log);
 
-// for i { a }; for i { b }   becomes   for i { a; b }     across kernels of one block.
-bool merge_kernels(LoopProgram& program, Log& log);
-
-// store t[i] = v; … load t[i]   becomes   … v            inside a kernel; then stores nobody reads go away.
-bool forward_stores(LoopProgram& program, Log& log);
-
 // Equal statements of one scope are computed once; unused ones are removed; casts of casts, selects of constants
 // folded.
 bool simplify_bodies(LoopProgram& program, Log& log);
 
 // Kernels whose results nobody reads are removed, and buffers that nobody mentions are dropped.
 bool remove_dead_kernels(LoopProgram& program, Log& log);
-
-// Kernels that read constants only move to the init section; their results become derived constants.
-bool hoist_constants(LoopProgram& program, Log& log);
 
 }  // namespace kiln::loops

@@ -3,55 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include "loop_passes/pass_test.h"
 #include "loop_passes/rewrite.h"
 
 namespace kiln::loops {
 namespace {
-
-std::string main_of(const LoopProgram& program) {
-  std::string text = print(program);
-  size_t begin = text.find("main {");
-  return text.substr(begin, text.find("\n}\n", begin) + 3 - begin);
-}
-
-LoopProgram parsed(const std::string& text) {
-  LoopProgram program = parse_loops(text);
-  verify(program);
-  return program;
-}
-
-// x -> relu -> exp over [s0, 4], each its own kernel.
-const std::string chain = R"(loops chain
-symbol s0 in [1, 64] hint 8
-buffer x f32[s0, 4] strides [4, 1] input position 0
-buffer t f32[s0, 4] strides [4, 1] temp
-buffer y f32[s0, 4] strides [4, 1] output position 0
-input x = buffer x
-output buffer y
-init {
-}
-main {
-  kernel relu ops [relu] {
-    for i0 in [s0] parallel {
-      for i1 in [4] parallel {
-        %0 = load.f32 x[i0, i1]
-        %1 = constant.f32 0.0
-        %2 = max.f32 %0, %1
-        store t[i0, i1] = %2
-      }
-    }
-  }
-  kernel exp ops [exp] {
-    for i0 in [s0] parallel {
-      for i1 in [4] parallel {
-        %0 = load.f32 t[i0, i1]
-        %1 = exp.f32 %0
-        store y[i0, i1] = %1
-      }
-    }
-  }
-}
-)";
 
 TEST(InlineProducers, PutsAPointwiseProducerIntoItsOnlyReader) {
   LoopProgram program = parsed(chain);
@@ -63,89 +19,6 @@ TEST(InlineProducers, PutsAPointwiseProducerIntoItsOnlyReader) {
   EXPECT_EQ(program.block.size(), 1u);
   EXPECT_EQ(main_of(program).find("load.f32 t"), std::string::npos) << main_of(program);
   EXPECT_EQ(log.decisions()[0].text(), "inline t into exp: it is read once");
-}
-
-TEST(MergeKernels, SharesLoopsAndForwardsTheStore) {
-  LoopProgram program = parsed(chain);
-  Log log;
-  EXPECT_TRUE(merge_kernels(program, log));
-  EXPECT_TRUE(forward_stores(program, log));
-  simplify_bodies(program, log);
-  verify(program);
-  EXPECT_EQ(main_of(program), R"(main {
-  kernel relu ops [relu, exp] {
-    for i0 in [s0] parallel {
-      for i1 in [4] parallel {
-        %0 = load.f32 x[i0, i1]
-        %1 = constant.f32 0.0
-        %2 = max.f32 %0, %1
-        %4 = exp.f32 %2
-        store y[i0, i1] = %4
-      }
-    }
-  }
-}
-)");
-}
-
-TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
-  std::string transposed = replace_all(chain, "load.f32 t[i0, i1]", "load.f32 t[i1, i0]");
-  transposed = replace_all(transposed, "[s0, 4]", "[4, 4]");
-  transposed =
-      replace_all(replace_all(transposed, "for i0 in [s0]", "for i0 in [4]"), "symbol s0 in [1, 64] hint 8\n", "");
-  LoopProgram program = parsed(transposed);
-  Log log;
-  EXPECT_FALSE(merge_kernels(program, log));
-  const std::string last = log.decisions().back().text();
-  EXPECT_NE(last.find("iterations of one need other iterations"), std::string::npos) << last;
-}
-
-// The two kernels of `text` as one, with what the first stored kept in registers.
-std::string merged_main(const std::string& text) {
-  Log log;
-  LoopProgram program = parsed(text);
-  merge_kernels(program, log);
-  forward_stores(program, log);
-  simplify_bodies(program, log);
-  verify(program);
-  return main_of(program);
-}
-
-TEST(ForwardStores, SkipsTheRoundingOfAStoreButNotOfACast) {
-  std::string text = replace_all(replace_all(chain, "buffer t f32", "buffer t bf16"), "buffer y f32", "buffer y bf16");
-  text = replace_all(
-      text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
-      "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
-  const std::string stored = merged_main(text);
-  EXPECT_EQ(stored.find("bf16"), std::string::npos) << stored;
-  const std::string cast =
-      merged_main(replace_all(text, "store t[i0, i1] = %2", "%3 = cast.bf16 %2\n        store t[i0, i1] = %3"));
-  EXPECT_NE(cast.find("cast.bf16"), std::string::npos) << cast;
-}
-
-// A wider result would show the digits that eager rounds away between the two operators.
-TEST(ForwardStores, KeepsTheRoundingBeforeAWiderResult) {
-  std::string text = replace_all(chain, "buffer t f32", "buffer t bf16");
-  text = replace_all(
-      text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
-      "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        store y[i0, i1] = %2");
-  const std::string merged = merged_main(text);
-  EXPECT_NE(merged.find("cast.bf16"), std::string::npos) << merged;
-}
-
-// Quantising shows a skipped rounding as a whole step, however far from the load it stands.
-TEST(ForwardStores, KeepsTheRoundingBeforeAStep) {
-  const std::string widened = "%0 = load.bf16 t[i0, i1]\n        %1 = cast.f32 %0\n        %2 = exp.f32 %1\n        ";
-  for (const char* step :
-       {"%3 = cast.i32 %2\n        %4 = cast.f32 %3", "%3 = cast.f8e4m3fn %2\n        %4 = cast.f32 %3",
-        "%3 = floor.f32 %2\n        %4 = abs.f32 %3"}) {
-    std::string text =
-        replace_all(replace_all(chain, "buffer t f32", "buffer t bf16"), "buffer y f32", "buffer y bf16");
-    text = replace_all(text, "%0 = load.f32 t[i0, i1]\n        %1 = exp.f32 %0\n        store y[i0, i1] = %1",
-                       str(widened, step, "\n        store y[i0, i1] = %4"));
-    const std::string merged = merged_main(text);
-    EXPECT_NE(merged.find("cast.bf16"), std::string::npos) << merged;
-  }
 }
 
 // Three kernels: the rounding between the first two shows in the comparison of the third, which is inlined last.
@@ -281,19 +154,6 @@ main {
   Log log;
   EXPECT_FALSE(update_in_place(program, log));
   EXPECT_EQ(program.block.size(), 3u);
-}
-
-TEST(HoistConstants, MovesWorkOnWeightsToTheInitSection) {
-  std::string text = replace_all(chain, "buffer x f32[s0, 4] strides [4, 1] input position 0",
-                                 "buffer x f32[8, 4] strides [4, 1] constant named \"w\"");
-  text = replace_all(text, "input x = buffer x\n", "");
-  text = replace_all(replace_all(text, "[s0, 4]", "[8, 4]"), "for i0 in [s0]", "for i0 in [8]");
-  LoopProgram program = parsed(replace_all(text, "symbol s0 in [1, 64] hint 8\n", ""));
-  Log log;
-  EXPECT_TRUE(hoist_constants(program, log));
-  verify(program);
-  EXPECT_EQ(program.init.size(), 1u);  // relu(w); exp writes an output and stays
-  EXPECT_EQ(program.block.size(), 1u);
 }
 
 TEST(SimplifyBodies, DropsLoopsThatRunOnceAndEqualLoads) {

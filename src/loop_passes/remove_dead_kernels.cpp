@@ -15,6 +15,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     for (const Item& item : block)
       for (BufferId r : accesses(item).reads) needed.insert(r);
   bool removed = false;
+  std::vector<bool> dead(block.size());
   for (size_t i = block.size(); i-- > 0;) {
     Item& item = block[i];
     bool alive = contains_raise(item) || std::holds_alternative<BindSymbol>(item.what) ||
@@ -24,8 +25,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     Accesses a = accesses(item);
     for (BufferId w : a.writes) alive |= needed.count(w) || observable(program, w);
     if (!alive) {
-      block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
-      removed = true;
+      removed = dead[i] = true;
       continue;
     }
     if (auto* cond = std::get_if<Cond>(&item.what)) {
@@ -43,6 +43,7 @@ bool sweep(const LoopProgram& program, Block& block, std::set<BufferId>& needed,
     }
     for (BufferId r : accesses(item).reads) needed.insert(r);
   }
+  erase_items(block, dead);
   return removed;
 }
 
@@ -53,48 +54,6 @@ bool remove_dead_kernels(LoopProgram& program, Log&) {
   bool removed = sweep(program, program.block, needed, false);
   removed |= sweep(program, program.init, needed, false);
   return removed;
-}
-
-bool hoist_constants(LoopProgram& program, Log& log) {
-  std::map<BufferId, int> writers;
-  for_each_item(program.block, [&](const Item& item) {
-    if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
-    for (BufferId w : accesses(item).writes) ++writers[w];
-  });
-  auto fixed = [&](BufferId id) {
-    const Buffer& b = program.buffers[static_cast<size_t>(id)];
-    return (b.role == BufferRole::constant && !b.mutated) || b.role == BufferRole::derived;
-  };
-  bool changed = false;
-  for (size_t i = 0; i < program.block.size();) {
-    auto* kernel = std::get_if<Kernel>(&program.block[i].what);
-    bool movable = kernel != nullptr && !raises(kernel->body);
-    if (movable) {
-      Accesses a = accesses(kernel->body);
-      movable = !a.reads.empty();  // fills and ranges are cheaper to make than to keep
-      for (BufferId r : a.reads) movable &= fixed(r);
-      for (BufferId w : a.writes)
-        movable &= program.buffers[static_cast<size_t>(w)].role == BufferRole::temp && writers[w] == 1;
-      std::set<std::string> symbols;
-      for_each_stmt(kernel->body, [&](const Stmt& stmt) {
-        movable &= stmt.kind != StmtKind::random;
-        if (stmt.loop) collect_symbols(stmt.loop->extent, symbols);
-        for (const Expr& e : stmt.index) collect_symbols(e, symbols);
-        collect_symbols(stmt.expr, symbols);
-      });
-      for (const std::string& s : symbols) movable &= !program.symbols.count(s);  // sizes known only when running
-    }
-    if (!movable) {
-      ++i;
-      continue;
-    }
-    for (BufferId w : accesses(kernel->body).writes) program.buffers[static_cast<size_t>(w)].role = BufferRole::derived;
-    log.add([&] { return Decision{"hoist", kernel->name, "", "", "it reads weights only", true, ""}; });
-    program.init.push_back(std::move(program.block[i]));
-    program.block.erase(program.block.begin() + static_cast<std::ptrdiff_t>(i));
-    changed = true;
-  }
-  return changed;
 }
 
 }  // namespace kiln::loops

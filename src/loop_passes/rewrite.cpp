@@ -11,6 +11,16 @@ std::set<std::string> variables_of(const Kernel& kernel) {
   return names;
 }
 
+void erase_items(Block& block, const std::vector<bool>& marked) {
+  size_t kept = 0;
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (marked[i]) continue;
+    if (kept != i) block[kept] = std::move(block[i]);
+    ++kept;
+  }
+  block.resize(kept);
+}
+
 ValueId new_value(Kernel& kernel, DType dtype) {
   kernel.value_types.push_back(dtype);
   return static_cast<ValueId>(kernel.value_types.size()) - 1;

@@ -37,6 +37,9 @@ class Copier {
 // Rewrites variables in the places of a kernel's named values.
 void rename_in_names(Kernel& kernel, const Substitution& variables);
 
+// Takes the marked items out of a block, in one go.
+void erase_items(Block& block, const std::vector<bool>& marked);
+
 ValueId new_value(Kernel& kernel, DType dtype);
 
 // Replaces uses of values (operands, masks, yields), everywhere in the body.

@@ -143,12 +143,13 @@ RangeEnv LoopProgram::ranges() const {
 }
 
 BufferId LoopProgram::add_buffer(Buffer buffer) {
-  auto taken = [&](const std::string& wish) {
-    return std::any_of(buffers.begin(), buffers.end(), [&](const Buffer& b) { return b.name == wish; });
-  };
+  if (buffer_names.size() != buffers.size()) {
+    buffer_names.clear();
+    for (const Buffer& b : buffers) buffer_names.insert(b.name);
+  }
   if (buffer.name.empty()) buffer.name = "buffer";
   std::string wish = buffer.name;
-  for (size_t n = buffers.size(); taken(buffer.name); ++n) buffer.name = str(wish, "_", n);
+  for (size_t n = buffers.size(); !buffer_names.insert(buffer.name).second; ++n) buffer.name = str(wish, "_", n);
   buffers.push_back(std::move(buffer));
   return static_cast<BufferId>(buffers.size() - 1);
 }

@@ -32,6 +32,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <unordered_set>
 #include <variant>
 #include <vector>
 
@@ -300,6 +301,8 @@ struct LoopProgram {
   RangeEnv ranges() const;
   BufferId add_buffer(Buffer buffer);  // makes the name unique
   LoopProgram clone() const;
+
+  std::unordered_set<std::string> buffer_names;  // for add_buffer, which brings it up to date
 };
 
 // ---- Walking

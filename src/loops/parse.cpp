@@ -1,6 +1,7 @@
 // The head of the text form: symbols, guards, buffers, signature, sites, origins. Items and statements have own files.
 #include "loops/text_names.h"
 #include "loops/text_parser.h"
+#include "types/device_names.h"
 
 namespace kiln::loops::text {
 
@@ -127,13 +128,9 @@ Argument Parser::argument(Cursor& line) {
   }
   if (line.accept("memory_format")) return Argument(static_cast<MemoryFormat>(line.integer(1, 4)));
   if (line.accept("device")) {
-    std::vector<std::string> parts = split(line.quoted(), ':');
-    Device device;
-    auto type = parts[0] == "cpu" ? 0 : parts[0] == "cuda" ? 1 : parts[0] == "meta" ? 14 : -1;
-    if (type < 0 || parts.size() > 2) line.fail("no such device");
-    device.type = static_cast<DeviceType>(type);
-    if (parts.size() == 2) device.index = static_cast<int>(Cursor(parts[1], line.number()).integer(0, 1 << 20));
-    return Argument(device);
+    const auto device = device_from_text(line.quoted());
+    if (!device) line.fail("no such device");
+    return Argument(*device);
   }
   line.expect("list");
   Argument::List items;

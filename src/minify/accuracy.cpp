@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-#include "driver/compare.h"
+#include "check/compare.h"
 #include "minify/rounding_noise.h"
 
 namespace kiln::minify {

@@ -4,7 +4,7 @@
 #pragma once
 #include <optional>
 
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "minify/failure.h"
 
 namespace kiln::minify {

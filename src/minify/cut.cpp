@@ -14,10 +14,6 @@ bool is_number(ValueKind kind) {
   return kind == ValueKind::sym_int || kind == ValueKind::sym_float || kind == ValueKind::sym_bool;
 }
 
-bool takes_sample(const InputSpec& spec) {
-  return spec.kind == InputKind::user || spec.kind == InputKind::constant_value;
-}
-
 class NoSuchProgram : public std::exception {};
 
 // Builds the new program from the old one's kept nodes; the cost goes with what is kept.

@@ -9,6 +9,11 @@
 
 namespace kiln::minify {
 
+// Whether the input has one of the program's sample inputs.
+inline bool takes_sample(const InputSpec& spec) {
+  return spec.kind == InputKind::user || spec.kind == InputKind::constant_value;
+}
+
 // `keep`: by the node's position. Kept values that dropped nodes use become outputs, beside the outputs that are kept.
 // Nothing: no such program (no node or nothing to give back, a list or an object would have to be an input).
 std::optional<Program> cut(const Program& program, const std::vector<bool>& keep, const RecordedValues& recorded);

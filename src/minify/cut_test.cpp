@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "base/error.h"
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "minify/edits.h"
 #include "minify/specialise.h"
 

@@ -5,7 +5,8 @@
 
 #include "base/error.h"
 #include "base/file.h"
-#include "driver/executable_package.h"
+#include "base/given_settings.h"
+#include "executable/package_executable.h"
 #include "minify/accuracy.h"
 #include "minify/repro_files.h"
 #include "pt2/writer.h"

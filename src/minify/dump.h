@@ -10,7 +10,7 @@
 #include <optional>
 
 #include "base/settings.h"
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "graph/graph.h"
 
 namespace kiln::minify {

@@ -13,10 +13,6 @@ bool same_type(const Value& a, const Value& b) {
 }
 
 // The only result of a node, if it is a tensor.
-Value* only_tensor(const Node& node) {
-  return node.results.size() == 1 && node.results[0]->kind == ValueKind::tensor ? node.results[0] : nullptr;
-}
-
 void replace_and_erase(Graph& graph, Node& node, Value* by) {
   graph.replace_uses(node.results[0], by);
   graph.erase(&node);

@@ -129,10 +129,6 @@ bool is_cond(const Node& node) {
   return form && node.target == "higher_order.cond";
 }
 
-Value* only_tensor(const Node& node) {
-  return node.results.size() == 1 && node.results[0]->kind == ValueKind::tensor ? node.results[0] : nullptr;
-}
-
 // A value of a subgraph becomes an operand of its operator, and so an input of the program.
 bool lift_to_operand(Program& program, Node& node, size_t which, const std::string& inner, const Tensor& sample) {
   const HigherOrder* form = higher_order(node);

@@ -3,16 +3,13 @@
 #include <set>
 
 #include "base/error.h"
+#include "minify/cut.h"
 #include "minify/edits.h"
 #include "minify/infer_program.h"
 #include "ops/op_record.h"
 
 namespace kiln::minify {
 namespace {
-
-bool takes_sample(const InputSpec& spec) {
-  return spec.kind == InputKind::user || spec.kind == InputKind::constant_value;
-}
 
 // Calls f(value, tensor) for every input that has one: constants and sample inputs.
 void for_each_input(Program& program, const std::function<void(Value&, Tensor&)>& f) {

@@ -5,8 +5,8 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "codegen/backend.h"
-#include "driver/executable_custom.h"
-#include "driver/pipeline.h"
+#include "compile/pipeline.h"
+#include "custom/custom_operators.h"
 
 namespace kiln::minify {
 namespace {

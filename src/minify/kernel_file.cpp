@@ -5,8 +5,8 @@
 #include "base/error.h"
 #include "base/script_text.h"
 #include "codegen/backend.h"
-#include "driver/executable.h"
-#include "driver/pipeline.h"
+#include "compile/pipeline.h"
+#include "executable/executable.h"
 #include "interp/interp.h"
 
 namespace kiln::minify {

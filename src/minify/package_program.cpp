@@ -3,7 +3,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "debug/package_debug.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 
 namespace kiln::minify {
 

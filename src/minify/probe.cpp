@@ -2,8 +2,9 @@
 
 #include <new>
 
-#include "driver/compile.h"
-#include "driver/executable_package.h"
+#include "base/given_settings.h"
+#include "compile/compile.h"
+#include "executable/package_executable.h"
 #include "minify/accuracy.h"
 
 namespace kiln::minify {

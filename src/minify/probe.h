@@ -10,7 +10,7 @@
 
 #include "base/file.h"
 #include "base/settings.h"
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "graph/graph.h"
 #include "minify/failure.h"
 

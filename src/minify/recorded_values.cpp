@@ -4,7 +4,7 @@
 #include <unordered_map>
 
 #include "base/error.h"
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "interp/interp.h"
 #include "ops/op_record.h"
 

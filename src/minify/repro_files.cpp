@@ -4,10 +4,11 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/given_settings.h"
 #include "base/script_text.h"
 #include "base/version.h"
 #include "codegen/backend.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 #include "toolchain/compiler.h"
 #include "trace/graph_python.h"
 #include "trace/python_text.h"

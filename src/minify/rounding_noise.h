@@ -2,7 +2,7 @@
 // operator's float results off by a random part of their dtype's epsilon. A program that magnifies rounding (a norm of
 // nearly equal numbers, long chains) shows it here, also where the operators of the plain reference round only once.
 #pragma once
-#include "driver/executable.h"
+#include "executable/executable.h"
 
 namespace kiln::minify {
 

@@ -3,9 +3,10 @@
 #include <algorithm>
 #include <set>
 
+#include "base/given_settings.h"
 #include "debug/bisect.h"
 #include "debug/package_debug.h"
-#include "driver/executable_package.h"
+#include "executable/package_executable.h"
 
 namespace kiln::minify {
 namespace {

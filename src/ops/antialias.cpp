@@ -14,10 +14,6 @@ using List = std::vector<int64_t>;
 
 enum class Filter : uint8_t { linear, cubic };
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 std::optional<double> given_scale(const OpCall& call, size_t d) {
   bool list = call.schema().find("scale_factors") >= 0;
   Argument arg = call.arg(list ? "scale_factors" : d == 0 ? "scales_h" : "scales_w");
@@ -31,11 +27,11 @@ std::optional<double> given_scale(const OpCall& call, size_t d) {
 Expr result_size(const OpCall& call, const Expr& in, size_t d) {
   if (call.given("output_size")) {
     Sizes wanted = call.integers("output_size");
-    if (wanted.size() != 2) refuse(call, "output_size needs two values");
+    if (wanted.size() != 2) refuse(call, "K0201", "output_size needs two values");
     return wanted[d];
   }
   auto scale = given_scale(call, d);
-  if (!scale) refuse(call, "needs output_size or scale_factors");
+  if (!scale) refuse(call, "K0201", "needs output_size or scale_factors");
   if (in.is_constant()) return Expr(static_cast<int64_t>(std::floor(static_cast<double>(in.value()) * *scale)));
   Expr scaled = Expr::make(ExprOp::mul, {Expr::make(ExprOp::to_float, {in}), Expr::float_constant(*scale)});
   return Expr::make(ExprOp::floor_to_int, {scaled});
@@ -100,7 +96,7 @@ void build_antialiased(Build& b, Filter filter) {
   Value* input = call.tensor(call.schema().find("input") >= 0 ? "input" : "self");
   DType dtype = input->type.dtype;
   if (!is_float(dtype) && dtype != DType::u8) refuse_dtype(call, dtype);
-  if (rank_of(input) != 4) refuse(call, "expected 4 dimensions");
+  if (rank_of(input) != 4) refuse(call, "K0201", "expected 4 dimensions");
   const Sizes& sizes = input->type.sizes;
   Expr height = result_size(call, sizes[2], 0), width = result_size(call, sizes[3], 1);
   DType real = dtype == DType::f64 || dtype == DType::u8 ? DType::f64 : DType::f32;

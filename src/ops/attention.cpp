@@ -9,10 +9,6 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0217", str(call.schema().name, ": ", why), call.where());
-}
-
 // softmax(q @ k^T * scale + mask) @ v, computed in f32 for narrow floats. Each side takes the square root of the scale,
 // as eager's kernel does, so that products of narrow floats do not overflow.
 struct Attention {
@@ -48,7 +44,8 @@ Attended attend(Build& b) {
   Attention a{call.tensor("query"), call.tensor("key"), call.tensor("value")};
   DType dtype = a.query->type.dtype;
   if (!is_float(dtype)) refuse_dtype(call, dtype);
-  if (a.query->type.sizes.size() < 2 || a.key->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  if (a.query->type.sizes.size() < 2 || a.key->type.sizes.size() < 2)
+    refuse(call, "K0217", "needs at least 2 dimensions");
   DType compute = compute_dtype(dtype);
   Value *q = b.to(a.query, compute), *k = b.to(a.key, compute), *v = b.to(a.value, compute);
   // The kernel behind the operator shares keys among heads whenever there are fewer of them.
@@ -70,7 +67,8 @@ Attended attend(Build& b) {
   }
   Value* scores = b.mul(b("matmul", {q, b("transpose.int", {k, Scalar(-2), Scalar(-1)})}), scale);
   Value* mask = call.tensor_or_null("attn_mask");
-  if (mask && call.boolean("is_causal")) refuse(call, "explicit attn_mask should not be set when is_causal=True");
+  if (mask && call.boolean("is_causal"))
+    refuse(call, "K0217", "explicit attn_mask should not be set when is_causal=True");
   const Expr &rows = q->type.sizes[q->type.sizes.size() - 2], &columns = k->type.sizes[k->type.sizes.size() - 2];
   if (call.boolean("is_causal")) mask = causal_mask(b, scores, rows, columns);
   Value* allowed = mask && mask->type.dtype == DType::boolean ? mask : nullptr;
@@ -108,7 +106,7 @@ void build_attention_math(Build& b) {
 
 void build_flash_attention(Build& b) {
   DecomposeCall& call = b.call();
-  if (rank_of(call.tensor("query")) != 4) refuse(call, "Accept only 4 dims inputs shape of {B, H, T, K}");
+  if (rank_of(call.tensor("query")) != 4) refuse(call, "K0217", "Accept only 4 dims inputs shape of {B, H, T, K}");
   Attended a = attend(b);
   call.result(0, b.to(a.output, call.tensor("query")->type.dtype));
   // The kernel keeps it as (batch, rows, heads).
@@ -123,10 +121,11 @@ void register_gates(Registry& r) {
               [](Build& b) {
                 DecomposeCall& call = b.call();
                 Value* self = call.tensor("self");
-                if (rank_of(self) == 0) refuse(call, "does not support 0-dimensional tensors");
+                if (rank_of(self) == 0) refuse(call, "K0217", "does not support 0-dimensional tensors");
                 int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(self));
                 Expr size = self->type.sizes[static_cast<size_t>(dim)], half = floordiv(size, Expr(2));
-                if (size.is_constant() && size.value() % 2 != 0) refuse(call, "halving dimension must be even");
+                if (size.is_constant() && size.value() % 2 != 0)
+                  refuse(call, "K0217", "halving dimension must be even");
                 auto bound = [](const Expr& e) { return e.is_constant() ? Argument(Scalar(e.value())) : Argument(e); };
                 Value* a = b("slice.Tensor", {self, Scalar(dim), Scalar(0), bound(half)});
                 Value* gate = b("slice.Tensor", {self, Scalar(dim), bound(half), bound(size)});

@@ -12,11 +12,7 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
-Value* wide(Build& b, Value* x) { return b.to(x, compute_dtype(x->type.dtype)); }
+Value* computed(Build& b, Value* x) { return b.to(x, compute_dtype(x->type.dtype)); }
 Argument list_of(const List& values) {
   Argument::List list;
   for (int64_t value : values) list.push_back(Argument(Scalar(value)));
@@ -25,7 +21,7 @@ Argument list_of(const List& values) {
 
 bool wanted(const OpCall& call, size_t which) {
   const Argument& mask = call.arg("output_mask");
-  if (!mask.is_list() || mask.as_list().size() != 3) refuse(call, "output_mask needs three values");
+  if (!mask.is_list() || mask.as_list().size() != 3) refuse(call, "K0201", "output_mask needs three values");
   return mask.as_list()[which].as_scalar().as_double() != 0;
 }
 // The gradient if it is asked for.
@@ -52,13 +48,13 @@ class ConvolutionGradient {
         transposed_(b.call().boolean("transposed")) {
     DecomposeCall& call = b.call();
     if (rank_of(input_) < 3 || rank_of(grad_) != rank_of(input_) || rank_of(weight_) != rank_of(input_))
-      refuse(call, "gradient, input and weight need the same number of dimensions, at least 3");
+      refuse(call, "K0201", "gradient, input and weight need the same number of dimensions, at least 3");
     spatial_ = input_->type.sizes.size() - 2;
     stride_ = spatial_argument(call, "stride", spatial_);
     padding_ = spatial_argument(call, "padding", spatial_);
     dilation_ = spatial_argument(call, "dilation", spatial_);
     groups_ = call.constant_integer("groups");
-    if (groups_ <= 0) refuse(call, "groups must be positive");
+    if (groups_ <= 0) refuse(call, "K0201", "groups must be positive");
   }
 
   // The other kind of convolution with the same weight. What a stride skipped at the end comes back by output padding:
@@ -224,9 +220,9 @@ Value* pooled_gradient(Build& b, size_t spatial) {
   Value *grad = call.tensor("grad_output"), *self = call.tensor("self");
   size_t rank = self->type.sizes.size();
   if (rank < spatial + 1 || rank > spatial + 2 || grad->type.sizes.size() != rank)
-    refuse(call, str("gradient and input need ", spatial + 1, " or ", spatial + 2, " dimensions"));
+    refuse(call, "K0201", str("gradient and input need ", spatial + 1, " or ", spatial + 2, " dimensions"));
   if (!is_float(grad->type.dtype)) refuse_dtype(call, grad->type.dtype);
-  return wide(b, grad);
+  return computed(b, grad);
 }
 
 void build_average(Build& b, size_t spatial) {
@@ -236,7 +232,8 @@ void build_average(Build& b, size_t spatial) {
   List stride = call.constant_integers("stride").empty() ? kernel : spatial_argument(call, "stride", spatial);
   bool overridden = call.given("divisor_override");
   for (size_t d = 0; d < spatial; ++d) {
-    if (kernel[d] <= 0 || stride[d] <= 0 || padding[d] < 0) refuse(call, "kernel size and stride must be positive");
+    if (kernel[d] <= 0 || stride[d] <= 0 || padding[d] < 0)
+      refuse(call, "K0201", "kernel size and stride must be positive");
     size_t dim = self->type.sizes.size() - spatial + d;
     x = spread_windows(b, x, static_cast<int64_t>(dim), self->type.sizes[dim],
                        {kernel[d], stride[d], padding[d], call.boolean("count_include_pad"), !overridden});
@@ -329,16 +326,16 @@ Value* summed(Build& b, Value* x, const Argument& dims, bool any) {
 
 void build_layer_norm(Build& b) {
   DecomposeCall& call = b.call();
-  Value *input = call.tensor("input"), *grad = wide(b, call.tensor("grad_out"));
+  Value *input = call.tensor("input"), *grad = computed(b, call.tensor("grad_out"));
   Value* weight = call.tensor_or_null("weight");
   auto rank = rank_of(input), outer = rank - static_cast<int64_t>(call.integers("normalized_shape").size());
-  if (outer < 0) refuse(call, "normalized_shape has more dimensions than the input");
-  Value* rstd = wide(b, call.tensor("rstd"));
-  Value* x_hat = b.mul(b.sub(wide(b, input), wide(b, call.tensor("mean"))), rstd);
+  if (outer < 0) refuse(call, "K0201", "normalized_shape has more dimensions than the input");
+  Value* rstd = computed(b, call.tensor("rstd"));
+  Value* x_hat = b.mul(b.sub(computed(b, input), computed(b, call.tensor("mean"))), rstd);
   DType dtype = weight ? weight->type.dtype : input->type.dtype;
   Argument before = dims_from(b, 0, outer);
   give(b, 0, grad, [&] {
-    Value* g = weight ? b.mul(grad, wide(b, weight)) : grad;
+    Value* g = weight ? b.mul(grad, computed(b, weight)) : grad;
     return b.to(normalised_gradient(b, g, x_hat, rstd, dims_from(b, outer, rank)), input->type.dtype);
   });
   give(b, 1, grad, [&] { return b.to(summed(b, b.mul(grad, x_hat), before, outer > 0), dtype); });
@@ -350,11 +347,12 @@ void build_group_norm(Build& b) {
   Value *input = call.tensor("input"), *weight = call.tensor_or_null("weight");
   Expr n = call.integer("N"), c = call.integer("C"), hw = call.integer("HxW");
   int64_t groups = call.constant_integer("group");
-  if (groups <= 0 || (c.is_constant() && c.value() % groups)) refuse(call, "channels must be divisible by groups");
+  if (groups <= 0 || (c.is_constant() && c.value() % groups))
+    refuse(call, "K0201", "channels must be divisible by groups");
   Expr per_group = floordiv(c, Expr(groups));
-  auto grouped = [&](Value* x) { return b.view(wide(b, x), {n, Expr(groups), per_group, hw}); };
+  auto grouped = [&](Value* x) { return b.view(computed(b, x), {n, Expr(groups), per_group, hw}); };
   auto one_per_group = [&](const char* arg) {
-    return b.view(wide(b, call.tensor(arg)), {n, Expr(groups), Expr(1), Expr(1)});
+    return b.view(computed(b, call.tensor(arg)), {n, Expr(groups), Expr(1), Expr(1)});
   };
   Value *grad = grouped(call.tensor("grad_out")), *rstd = one_per_group("rstd");
   Value* x_hat = b.mul(b.sub(grouped(input), one_per_group("mean")), rstd);
@@ -364,7 +362,7 @@ void build_group_norm(Build& b) {
   };
   give(b, 0, grad, [&] {
     Value* g = grad;
-    if (weight) g = b.mul(g, b.view(wide(b, weight), {Expr(1), Expr(groups), per_group, Expr(1)}));
+    if (weight) g = b.mul(g, b.view(computed(b, weight), {Expr(1), Expr(groups), per_group, Expr(1)}));
     Value* out = normalised_gradient(b, g, x_hat, rstd, dims_from(b, 2, 4));
     return b.to(b.view(out, input->type.sizes), input->type.dtype);
   });
@@ -375,21 +373,21 @@ void build_group_norm(Build& b) {
 void build_batch_norm(Build& b) {
   DecomposeCall& call = b.call();
   Value *input = call.tensor("input"), *weight = call.tensor_or_null("weight");
-  if (rank_of(input) < 2) refuse(call, "input needs at least two dimensions");
+  if (rank_of(input) < 2) refuse(call, "K0201", "input needs at least two dimensions");
   bool train = call.boolean("train");
   const char *mean_name = train ? "save_mean" : "running_mean", *spread = train ? "save_invstd" : "running_var";
-  if (!call.given(mean_name) || !call.given(spread)) refuse(call, str("needs ", mean_name, " and ", spread));
+  if (!call.given(mean_name) || !call.given(spread)) refuse(call, "K0201", str("needs ", mean_name, " and ", spread));
   Sizes shape(input->type.sizes.size(), Expr(1)), dims = {Expr(0)};
   shape[1] = input->type.sizes[1];
   for (int64_t d = 2; d < rank_of(input); ++d) dims.push_back(Expr(d));
-  Value *grad = wide(b, call.tensor("grad_out")), *mean = b.view(wide(b, call.tensor(mean_name)), shape);
-  Value* rstd = b.view(wide(b, call.tensor(spread)), shape);
+  Value *grad = computed(b, call.tensor("grad_out")), *mean = b.view(computed(b, call.tensor(mean_name)), shape);
+  Value* rstd = b.view(computed(b, call.tensor(spread)), shape);
   if (!train) rstd = b("rsqrt", {b.add(rstd, call.arg("eps"))});
-  Value* x_hat = b.mul(b.sub(wide(b, input), mean), rstd);
+  Value* x_hat = b.mul(b.sub(computed(b, input), mean), rstd);
   DType dtype = weight ? weight->type.dtype : input->type.dtype;
   auto per_channel = [&](Value* x) { return b.to(b("sum.dim_IntList", {x, b.ints(dims), Scalar(false)}), dtype); };
   give(b, 0, grad, [&] {
-    Value* g = weight ? b.mul(grad, b.view(wide(b, weight), shape)) : grad;
+    Value* g = weight ? b.mul(grad, b.view(computed(b, weight), shape)) : grad;
     Value* out = train ? normalised_gradient(b, g, x_hat, rstd, b.ints(dims)) : b.mul(g, rstd);
     return b.to(out, input->type.dtype);
   });
@@ -438,11 +436,12 @@ void register_normalization_backward(Registry& r) {
 void build_embedding(Build& b) {
   DecomposeCall& call = b.call();
   Value *grad = call.tensor("grad_output"), *indices = call.tensor("indices");
-  if (!is_float(grad->type.dtype) || grad->type.sizes.empty()) refuse(call, "the gradient must be a float tensor");
+  if (!is_float(grad->type.dtype) || grad->type.sizes.empty())
+    refuse(call, "K0201", "the gradient must be a float tensor");
   Expr rows(1), count = call.integer("num_weights");
   for (const Expr& size : indices->type.sizes) rows = rows * size;
   Value* index = b.to(b.view(indices, {rows}), DType::i64);
-  Value* g = b.view(wide(b, grad), {rows, grad->type.sizes.back()});
+  Value* g = b.view(computed(b, grad), {rows, grad->type.sizes.back()});
   if (call.boolean("scale_grad_by_freq")) {
     Value* none = b("new_zeros", {g, b.ints(Sizes{count})});
     Value* often = b("index_add", {none, Scalar(0), index, b("new_ones", {g, b.ints(Sizes{rows})})});

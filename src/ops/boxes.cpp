@@ -14,13 +14,9 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0206", str(call.schema().name, ": ", why), call.where());
-}
-
 void check_dtypes(const OpCall& call, const TensorType& a, const TensorType& b) {
   if (a.dtype != DType::f32 && a.dtype != DType::f64) refuse_dtype(call, a.dtype);
-  if (a.dtype != b.dtype) refuse(call, "both tensors must have the same dtype");
+  if (a.dtype != b.dtype) refuse(call, "K0206", "both tensors must have the same dtype");
 }
 
 // ---- nms ----
@@ -28,11 +24,12 @@ void check_dtypes(const OpCall& call, const TensorType& a, const TensorType& b) 
 void infer_nms(InferCall& call) {
   const TensorType &boxes = call.tensor("dets")->type, &scores = call.tensor("scores")->type;
   check_dtypes(call, boxes, scores);
-  if (boxes.sizes.size() != 2) refuse(call, "boxes should be a 2d tensor");
-  if (prove_eq(boxes.sizes[1], Expr(4), call.ranges()) == Proof::no) refuse(call, "boxes should have 4 elements");
-  if (scores.sizes.size() != 1) refuse(call, "scores should be a 1d tensor");
+  if (boxes.sizes.size() != 2) refuse(call, "K0206", "boxes should be a 2d tensor");
+  if (prove_eq(boxes.sizes[1], Expr(4), call.ranges()) == Proof::no)
+    refuse(call, "K0206", "boxes should have 4 elements");
+  if (scores.sizes.size() != 1) refuse(call, "K0206", "scores should be a 1d tensor");
   if (prove_eq(boxes.sizes[0], scores.sizes[0], call.ranges()) == Proof::no)
-    refuse(call, "boxes and scores should have the same number of elements");
+    refuse(call, "K0206", "boxes and scores should have the same number of elements");
   const auto& results = call.node().results;
   bool typed = !results.empty() && results[0]->type.sizes.size() == 1;
   Expr count = typed ? results[0]->type.sizes[0] : Expr::symbol(str("u_", call.node().name));
@@ -98,14 +95,14 @@ void register_nms(Registry& r) {
 void infer_regions(InferCall& call, bool by_place, bool places) {
   const TensorType &input = call.tensor("input")->type, &rois = call.tensor("rois")->type;
   check_dtypes(call, input, rois);
-  if (input.sizes.size() != 4) refuse(call, "the input must have 4 dimensions");
+  if (input.sizes.size() != 4) refuse(call, "K0206", "the input must have 4 dimensions");
   if (rois.sizes.size() != 2 || prove_eq(rois.sizes[1], Expr(5), call.ranges()) == Proof::no)
-    refuse(call, "rois must have shape as Tensor[K, 5]");
+    refuse(call, "K0206", "rois must have shape as Tensor[K, 5]");
   Expr rows = call.integer("pooled_height"), columns = call.integer("pooled_width");
   Expr channels = input.sizes[1];
   if (by_place) {
     if (prove_eq(mod(channels, rows * columns), Expr(0), call.ranges()) == Proof::no)
-      refuse(call, "input channels must be a multiple of pooling height * pooling width");
+      refuse(call, "K0206", "input channels must be a multiple of pooling height * pooling width");
     channels = floordiv(channels, rows * columns);
   }
   const Sizes sizes = {rois.sizes[0], channels, rows, columns};

@@ -12,10 +12,6 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 // ---- Positions ----
 
 // nonzero with the number of rows that the program says, where it says one.
@@ -117,7 +113,8 @@ void register_older_norms(Registry& r) {
                     .build =
                         [](Build& b) {
                           DecomposeCall& call = b.call();
-                          if (call.constant_integers("dim").size() > 2) refuse(call, "Expected at most 2 dimensions");
+                          if (call.constant_integers("dim").size() > 2)
+                            refuse(call, "K0201", "Expected at most 2 dimensions");
                           call.result(b("linalg_vector_norm",
                                         {call.tensor("self"), Scalar(2.0), call.arg("dim"), call.arg("keepdim")}));
                         },
@@ -155,11 +152,11 @@ void build_tensorsolve(Build& b) {
     }
     a = b("movedim.intlist", {a, b.ints(from), b.ints(to)});
   }
-  if (rank < known) refuse(call, "self must have at least as many dimensions as other");
+  if (rank < known) refuse(call, "K0201", "self must have at least as many dimensions as other");
   auto middle = a->type.sizes.begin() + known;
   Expr rows = product(a->type.sizes.begin(), middle), columns = product(middle, a->type.sizes.end());
   if (prove_eq(rows, columns, call.ranges()) == Proof::no)
-    refuse(call, "prod(self.shape[other.ndim:]) must equal prod(self.shape[:other.ndim])");
+    refuse(call, "K0201", "prod(self.shape[other.ndim:]) must equal prod(self.shape[:other.ndim])");
   Sizes out(middle, a->type.sizes.end());
   Value* solved = b("linalg_solve", {b.view(a, {columns, columns}), b.view(right, {columns})});
   call.result(b.view(solved, out));
@@ -169,11 +166,11 @@ void build_tensorinv(Build& b) {
   DecomposeCall& call = b.call();
   Value* a = call.tensor("self");
   int64_t ind = call.constant_integer("ind");
-  if (ind <= 0 || ind > rank_of(a)) refuse(call, "Expected a strictly positive integer for 'ind'");
+  if (ind <= 0 || ind > rank_of(a)) refuse(call, "K0201", "Expected a strictly positive integer for 'ind'");
   auto middle = a->type.sizes.begin() + ind;
   Expr rows = product(a->type.sizes.begin(), middle), columns = product(middle, a->type.sizes.end());
   if (prove_eq(rows, columns, call.ranges()) == Proof::no)
-    refuse(call, "self.shape[ind:] and self.shape[:ind] must have the same product");
+    refuse(call, "K0201", "self.shape[ind:] and self.shape[:ind] must have the same product");
   Sizes out(middle, a->type.sizes.end());
   out.insert(out.end(), a->type.sizes.begin(), middle);
   call.result(b.view(b("linalg_inv_ex", {b.view(a, {rows, rows}), Scalar(true)}), out));
@@ -205,7 +202,7 @@ void finish_histogram(Build& b, Value* self, Value* edges) {
   Value* weight = b.to(inside, dtype);
   if (call.given("weight")) {
     Value* given = b("reshape", {call.tensor("weight"), b.ints({-1})});
-    if (given->type.dtype != dtype) refuse(call, "weight must have the same dtype as the input");
+    if (given->type.dtype != dtype) refuse(call, "K0201", "weight must have the same dtype as the input");
     weight = b("where.ScalarOther", {inside, given, Scalar(0.0)});
   }
   Value* sums = b("index_add", {b("new_zeros", {x, b.ints(Sizes{bins})}), Scalar(0), place, weight});
@@ -217,13 +214,13 @@ void finish_histogram(Build& b, Value* self, Value* edges) {
 Value* counted_edges(Build& b, Value* self) {
   DecomposeCall& call = b.call();
   int64_t bins = call.constant_integer("bins");
-  if (bins <= 0) refuse(call, "bins must be > 0");
+  if (bins <= 0) refuse(call, "K0201", "bins must be > 0");
   Value *low, *high;
   if (call.given("range")) {
     const Argument& range = call.arg("range");
-    if (!range.is_list() || range.as_list().size() != 2) refuse(call, "range should have 2 elements");
+    if (!range.is_list() || range.as_list().size() != 2) refuse(call, "K0201", "range should have 2 elements");
     double from = range.as_list()[0].as_scalar().as_double(), to = range.as_list()[1].as_scalar().as_double();
-    if (from > to) refuse(call, "min should not exceed max");
+    if (from > to) refuse(call, "K0201", "min should not exceed max");
     low = b("new_full", {self, b.ints(Sizes{}), Scalar(from)});
     high = b("new_full", {self, b.ints(Sizes{}), Scalar(to)});
   } else if (is_zero_numel(self->type.sizes)) {
@@ -263,9 +260,9 @@ void register_histograms(Registry& r) {
                     .build =
                         [](Build& b) {
                           Value *self = histogram_input(b), *edges = b.call().tensor("bins");
-                          if (rank_of(edges) != 1) refuse(b.call(), "bins must be a 1-d tensor");
+                          if (rank_of(edges) != 1) refuse(b.call(), "K0201", "bins must be a 1-d tensor");
                           if (edges->type.dtype != self->type.dtype)
-                            refuse(b.call(), "bins must have the same dtype as the input");
+                            refuse(b.call(), "K0201", "bins must have the same dtype as the input");
                           finish_histogram(b, self, b("clone", {edges}));
                         },
                     .samples = {{{spec({3, 4}), spec({2}, DType::f32, 0, 0)}}, {{spec({3}), spec({2, 2})}, true}}});

@@ -43,6 +43,9 @@ class Build {
   DecomposeCall& call_;
 };
 
+inline const Sizes& sizes_of(const Value* value) { return value->type.sizes; }
+inline Value* singular_values(Build& b, Value* a) { return b.all("_linalg_svd", {a, Scalar(false), Scalar(false)})[1]; }
+
 using CompositeFn = std::function<void(Build&)>;
 
 struct CompositeRow {

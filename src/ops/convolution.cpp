@@ -36,13 +36,9 @@ namespace {
 using List = std::vector<int64_t>;
 using Index = std::vector<Expr>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0215", str(call.schema().name, ": ", why), call.where());
-}
-
 ConvGeometry geometry_of(const OpCall& call) {
   size_t rank = call.tensor("input")->type.sizes.size();
-  if (rank < 3 || rank > 5) refuse(call, str("the input has ", rank, " dimensions; 3 to 5 are supported"));
+  if (rank < 3 || rank > 5) refuse(call, "K0215", str("the input has ", rank, " dimensions; 3 to 5 are supported"));
   size_t spatial = rank - 2;
   ConvGeometry g;
   g.stride = spatial_argument(call, "stride", spatial);
@@ -51,10 +47,10 @@ ConvGeometry geometry_of(const OpCall& call) {
   g.output_padding = spatial_argument(call, "output_padding", spatial);
   g.groups = call.constant_integer("groups");
   g.transposed = call.boolean("transposed");
-  if (g.groups <= 0) refuse(call, "groups must be positive");
+  if (g.groups <= 0) refuse(call, "K0215", "groups must be positive");
   for (size_t d = 0; d < spatial; ++d) {
-    if (g.stride[d] <= 0 || g.dilation[d] <= 0) refuse(call, "stride and dilation must be positive");
-    if (g.padding[d] < 0) refuse(call, "negative padding is not supported");
+    if (g.stride[d] <= 0 || g.dilation[d] <= 0) refuse(call, "K0215", "stride and dilation must be positive");
+    if (g.padding[d] < 0) refuse(call, "K0215", "negative padding is not supported");
   }
   return g;
 }
@@ -62,15 +58,16 @@ ConvGeometry geometry_of(const OpCall& call) {
 void check_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight,
                  const RangeEnv& ranges) {
   if (weight.size() != input.size())
-    refuse(call, str("the weight has ", weight.size(), " dimensions, the input ", input.size()));
+    refuse(call, "K0215", str("the weight has ", weight.size(), " dimensions, the input ", input.size()));
   Expr channels = g.transposed ? weight[0] : weight[1] * Expr(g.groups);
   if (prove_eq(input[1], channels, ranges) == Proof::no) {
-    refuse(call, str("given groups=", g.groups, " and weight of size [", shape_text(weight),
-                     "], expected input to have ", channels.text(), " channels, but got ", input[1].text()));
+    refuse(call, "K0215",
+           str("given groups=", g.groups, " and weight of size [", shape_text(weight), "], expected input to have ",
+               channels.text(), " channels, but got ", input[1].text()));
   }
   const Expr& first = weight[0];
   if (first.is_constant() && first.value() % g.groups != 0)
-    refuse(call, "the weight's first size must be divisible by groups");
+    refuse(call, "K0215", "the weight's first size must be divisible by groups");
 }
 
 Sizes result_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input, const Sizes& weight,
@@ -80,7 +77,7 @@ Sizes result_sizes(const OpCall& call, const ConvGeometry& g, const Sizes& input
   for (size_t d = 0; d < g.spatial(); ++d) {
     out.push_back(simplify(conv_output_size(g, d, input[d + 2], weight[d + 2]), ranges));
     if (out.back().is_constant() && out.back().value() < 0)
-      refuse(call, "calculated padded input size per channel is smaller than the kernel size");
+      refuse(call, "K0215", "calculated padded input size per channel is smaller than the kernel size");
   }
   return out;
 }
@@ -328,8 +325,9 @@ Batched batched(Build& b, size_t spatial) {
   Value* input = b.call().tensor("input");
   if (input->type.sizes.size() == spatial + 2) return {input, false};
   if (input->type.sizes.size() != spatial + 1)
-    refuse(b.call(), str("expected ", spatial + 1, "D (unbatched) or ", spatial + 2, "D (batched) input, but got ",
-                         input->type.sizes.size(), "D"));
+    refuse(b.call(), "K0215",
+           str("expected ", spatial + 1, "D (unbatched) or ", spatial + 2, "D (batched) input, but got ",
+               input->type.sizes.size(), "D"));
   return {b("unsqueeze", {input, Scalar(0)}), true};
 }
 
@@ -363,13 +361,13 @@ void build_conv_padding(Build& b, size_t spatial) {
   auto stride = spatial_argument(call, "stride", spatial), dilation = spatial_argument(call, "dilation", spatial);
   std::vector<int64_t> padding(spatial, 0);
   std::string how = call.string("padding");
-  if (how != "same" && how != "valid") refuse(call, "padding must be 'same' or 'valid'");
+  if (how != "same" && how != "valid") refuse(call, "K0215", "padding must be 'same' or 'valid'");
   if (how == "same") {
     std::vector<int64_t> extra(2 * spatial, 0);
     bool any = false;
     for (size_t d = 0; d < spatial; ++d) {
       const Expr& kernel = call.tensor("weight")->type.sizes.at(d + 2);
-      if (stride[d] != 1) refuse(call, "padding='same' is not supported for strided convolutions");
+      if (stride[d] != 1) refuse(call, "K0215", "padding='same' is not supported for strided convolutions");
       if (!kernel.is_constant())
         fail_unsupported("K0202", "a convolution with padding='same' needs a kernel of known size", call.where());
       int64_t total = dilation[d] * (kernel.value() - 1);

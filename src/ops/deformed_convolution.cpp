@@ -15,10 +15,6 @@ using loops::BufferId;
 using loops::KernelBuilder;
 using loops::ReduceOp;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0206", str(call.schema().name, ": ", why), call.where());
-}
-
 // The sizes that everything follows from.
 struct Shape {
   explicit Shape(const OpCall& call)
@@ -47,11 +43,11 @@ struct Shape {
 
 void check_ranks(const OpCall& call) {
   for (const char* name : {"input", "weight", "offset"})
-    if (call.tensor(name)->type.sizes.size() != 4) refuse(call, str(name, " must have 4 dimensions"));
+    if (call.tensor(name)->type.sizes.size() != 4) refuse(call, "K0206", str(name, " must have 4 dimensions"));
   const DType dtype = call.tensor("input")->type.dtype;
   if (dtype != DType::f32 && dtype != DType::f64) refuse_dtype(call, dtype);
   for (const char* name : {"weight", "offset", "bias"})
-    if (call.tensor(name)->type.dtype != dtype) refuse(call, str(name, " must have the input's dtype"));
+    if (call.tensor(name)->type.dtype != dtype) refuse(call, "K0206", str(name, " must have the input's dtype"));
 }
 
 void infer_deformed(InferCall& call) {
@@ -59,7 +55,7 @@ void infer_deformed(InferCall& call) {
   const Shape s(call);
   auto expect = [&](const Expr& a, const Expr& b, std::string_view what) {
     if (prove_eq(a, b, call.ranges()) == Proof::no)
-      refuse(call, str(what, " is ", a.text(), " where ", b.text(), " is needed"));
+      refuse(call, "K0206", str(what, " is ", a.text(), " where ", b.text(), " is needed"));
   };
   const Sizes& offset = call.tensor("offset")->type.sizes;
   const Expr taps = s.offset_groups * s.kernel_h * s.kernel_w;
@@ -70,7 +66,8 @@ void infer_deformed(InferCall& call) {
   expect(offset[3], s.out_w, "the offset's width");
   if (call.boolean("use_mask")) {
     const TensorType& mask = call.tensor("mask")->type;
-    if (mask.sizes.size() != 4 || mask.dtype != call.tensor("input")->type.dtype) refuse(call, "the mask does not fit");
+    if (mask.sizes.size() != 4 || mask.dtype != call.tensor("input")->type.dtype)
+      refuse(call, "K0206", "the mask does not fit");
     expect(mask.sizes[1], taps, "mask.size(1)");
   }
   const TensorType& input = call.tensor("input")->type;

@@ -10,10 +10,6 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 double constant_number(const OpCall& call, std::string_view arg) {
   auto number = call.scalar(arg);
   const auto* known = std::get_if<Scalar>(&number);
@@ -43,10 +39,10 @@ void build_cdist(Build& b, double p) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("x1"), *y = call.tensor("x2");
   if (!is_float(x->type.dtype)) refuse_dtype(call, x->type.dtype);
-  if (rank_of(x) < 2 || rank_of(y) < 2) refuse(call, "needs at least two dimensions");
-  if (p < 0) refuse(call, "only supports non-negative p values");
+  if (rank_of(x) < 2 || rank_of(y) < 2) refuse(call, "K0201", "needs at least two dimensions");
+  if (p < 0) refuse(call, "K0201", "only supports non-negative p values");
   if (prove_eq(x->type.sizes.back(), y->type.sizes.back(), call.ranges()) == Proof::no)
-    refuse(call, "X1 and X2 must have the same number of columns");
+    refuse(call, "K0201", "X1 and X2 must have the same number of columns");
   Promotion promotion;
   promotion.add_tensor(x->type.dtype, true);
   promotion.add_tensor(y->type.dtype, true);
@@ -60,8 +56,8 @@ void build_pdist(Build& b) {
   Value* x = call.tensor("self");
   double p = constant_number(call, "p");
   if (!is_float(x->type.dtype)) refuse_dtype(call, x->type.dtype);
-  if (rank_of(x) != 2) refuse(call, "only supports 2D tensors");
-  if (p < 0) refuse(call, "only supports non-negative p values");
+  if (rank_of(x) != 2) refuse(call, "K0201", "only supports 2D tensors");
+  if (p < 0) refuse(call, "K0201", "only supports non-negative p values");
   Expr rows = x->type.sizes[0], pairs = simplify(floordiv(rows * (rows - Expr(1)), Expr(2)), call.ranges());
   Value* ones = b("new_ones", {x, b.ints(Sizes{rows, rows}), DType::boolean});
   Value* found = call.call_as("aten.nonzero.default", {b("triu", {ones, Scalar(1)})},
@@ -77,10 +73,10 @@ void build_renorm(Build& b) {
   DecomposeCall& call = b.call();
   Value* x = call.tensor("self");
   if (!is_float(x->type.dtype)) refuse_dtype(call, x->type.dtype);
-  if (rank_of(x) < 2) refuse(call, "needs at least 2 dimensions");
+  if (rank_of(x) < 2) refuse(call, "K0201", "needs at least 2 dimensions");
   double p = constant_number(call, "p"), largest = constant_number(call, "maxnorm");
-  if (p <= 0) refuse(call, "non-positive-norm not supported");
-  if (largest < 0) refuse(call, "expected maxnorm to be >= 0");
+  if (p <= 0) refuse(call, "K0201", "non-positive-norm not supported");
+  if (largest < 0) refuse(call, "K0201", "expected maxnorm to be >= 0");
   int64_t kept = wrap_dim(call, call.constant_integer("dim"), rank_of(x));
   std::vector<int64_t> dims;
   for (int64_t d = 0; d < rank_of(x); ++d)

@@ -13,10 +13,6 @@ namespace {
 
 enum class BagMode : uint8_t { sum = 0, mean = 1, max = 2 };
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 struct Bags {
   Value *weight = nullptr, *indices = nullptr, *offsets = nullptr, *per_sample = nullptr;
   BagMode mode = BagMode::sum;
@@ -35,11 +31,12 @@ Bags bags_of(DecomposeCall& call) {
     if (x->type.dtype != DType::i64 && x->type.dtype != DType::i32) refuse_dtype(call, x->type.dtype);
   if (!is_float(out.weight->type.dtype)) refuse_dtype(call, out.weight->type.dtype);
   if (rank_of(out.weight) != 2 || rank_of(out.indices) != 1 || rank_of(out.offsets) != 1)
-    refuse(call, "expected a matrix of weights, a vector of indices and a vector of offsets");
+    refuse(call, "K0201", "expected a matrix of weights, a vector of indices and a vector of offsets");
   int64_t mode = call.constant_integer("mode");
-  if (mode < 0 || mode > 2) refuse(call, "mode must be 0 (sum), 1 (mean) or 2 (max)");
+  if (mode < 0 || mode > 2) refuse(call, "K0201", "mode must be 0 (sum), 1 (mean) or 2 (max)");
   out.mode = static_cast<BagMode>(mode);
-  if (out.per_sample && out.mode != BagMode::sum) refuse(call, "per_sample_weights only supported with mode='sum'");
+  if (out.per_sample && out.mode != BagMode::sum)
+    refuse(call, "K0201", "per_sample_weights only supported with mode='sum'");
   out.include_last = call.boolean("include_last_offset");
   if (call.schema().find("padding_idx") >= 0 && call.given("padding_idx")) {
     int64_t padding = call.constant_integer("padding_idx");

@@ -11,14 +11,10 @@ namespace {
 using List = std::vector<int64_t>;
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 // Pieces of one dimension, counted from either end.
-class Axis {
+class GradientAxis {
  public:
-  Axis(Build& b, Value* x, int64_t dim) : b_(b), x_(x), dim_(dim) {}
+  GradientAxis(Build& b, Value* x, int64_t dim) : b_(b), x_(x), dim_(dim) {}
   Value* from(int64_t first, int64_t left_out) {  // x[first : size - left_out]
     Expr size = x_->type.sizes[static_cast<size_t>(dim_)];
     return b_("slice.Tensor", {x_, Scalar(dim_), Scalar(first), number(size - Expr(left_out))});
@@ -41,7 +37,7 @@ Value* joined(Build& b, Value* first, Value* middle, Value* last, int64_t dim) {
 }
 
 Value* evenly_spaced(Build& b, Value* x, int64_t dim, const Argument& spacing, int64_t edge_order) {
-  Axis at(b, x, dim);
+  GradientAxis at(b, x, dim);
   auto per_step = [&](Value* v) { return b.div(v, spacing); };
   Value* middle = b.div(per_step(b.sub(at.from(2, 0), at.from(0, 2))), Scalar(2));
   Value *start, *end;
@@ -71,9 +67,9 @@ Value* sum_of_products(Build& b, const std::vector<std::pair<Value*, Value*>>& t
 Value* unevenly_spaced(Build& b, Value* x, int64_t dim, Value* places, int64_t edge_order) {
   Sizes shape(x->type.sizes.size(), Expr(1));
   shape[static_cast<size_t>(dim)] = places->type.sizes[0];
-  Axis at(b, x, dim), place(b, b.view(places, shape), dim);
+  GradientAxis at(b, x, dim), place(b, b.view(places, shape), dim);
   Value* steps = b.sub(place.from(1, 0), place.from(0, 1));
-  Axis step(b, steps, dim);
+  GradientAxis step(b, steps, dim);
   Value *d = step.from(0, 1), *e = step.from(1, 0), *both = b.add(d, e);
   Value* middle = sum_of_products(b, {{b("neg", {b.div(e, b.mul(d, both))}), at.from(0, 2)},
                                       {b.div(b.sub(e, d), b.mul(d, e)), at.from(1, 1)},
@@ -111,18 +107,18 @@ void build_gradient(Build& b) {
   refuse_complex(call, x->type.dtype);
   if (x->type.dtype == DType::u8) refuse_dtype(call, x->type.dtype);
   int64_t order = call.constant_integer("edge_order");
-  if (order != 1 && order != 2) refuse(call, "only supports edge_order=1 and edge_order=2");
+  if (order != 1 && order != 2) refuse(call, "K0201", "only supports edge_order=1 and edge_order=2");
   List dims = dims_of(call, rank_of(x));
   bool given = call.schema().find("spacing") >= 0 && call.given("spacing");
   bool places =
       given && call.schema().args[static_cast<size_t>(call.schema().find("spacing"))].type == SchemaType::tensor_list;
   const Argument* list = given && !places && call.arg("spacing").is_list() ? &call.arg("spacing") : nullptr;
   size_t spacings = places ? call.tensors("spacing").size() : list ? list->as_list().size() : dims.size();
-  if (spacings != dims.size()) refuse(call, "expected one spacing per dimension");
+  if (spacings != dims.size()) refuse(call, "K0201", "expected one spacing per dimension");
   for (size_t i = 0; i < dims.size(); ++i) {
     const Expr& size = x->type.sizes[static_cast<size_t>(dims[i])];
     if (prove_le(Expr(order + 1), size, call.ranges()) == Proof::no)
-      refuse(call, "each dimension must have at least edge_order + 1 elements");
+      refuse(call, "K0201", "each dimension must have at least edge_order + 1 elements");
     if (places) {
       call.result(static_cast<int>(i), unevenly_spaced(b, x, dims[i], call.tensors("spacing")[i], order));
     } else {

@@ -11,10 +11,6 @@ namespace {
 using loops::KernelBuilder;
 using Index = std::vector<Expr>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0219", str(call.schema().name, ": ", why), call.where());
-}
-
 enum class Interpolation : int64_t { bilinear = 0, nearest = 1, bicubic = 2 };
 enum class Border : int64_t { zeros = 0, border = 1, reflection = 2 };
 
@@ -34,7 +30,7 @@ class GridSampler {
         align_(call_.boolean("align_corners")) {
     const Sizes &x = input_->type.sizes, &g = grid_->type.sizes;
     if (x.size() != spatial + 2 || g.size() != spatial + 2 || !g.back().is_constant(static_cast<int64_t>(spatial)))
-      refuse(call_, "input and grid do not fit");
+      refuse(call_, "K0219", "input and grid do not fit");
     dtype_ = input_->type.dtype;
     if (!is_float(dtype_)) refuse_dtype(call_, dtype_);
     input_ = b.to(input_, compute_dtype(dtype_));
@@ -382,15 +378,16 @@ void infer_grid_sampler(InferCall& call, size_t spatial) {
   const Sizes &x = input.sizes, &g = grid.sizes;
   if (x.size() != spatial + 2 || g.size() != spatial + 2 ||
       prove_eq(g.back(), Expr(static_cast<int64_t>(spatial)), call.ranges()) == Proof::no)
-    refuse(call, "input and grid do not fit");
-  if (prove_eq(x[0], g[0], call.ranges()) == Proof::no) refuse(call, "expected grid and input to have same batch size");
+    refuse(call, "K0219", "input and grid do not fit");
+  if (prove_eq(x[0], g[0], call.ranges()) == Proof::no)
+    refuse(call, "K0219", "expected grid and input to have same batch size");
   for (size_t d = 2; d < x.size(); ++d)
-    if (x[d].is_constant(0)) refuse(call, "expected input to have non-empty spatial dimensions");
+    if (x[d].is_constant(0)) refuse(call, "K0219", "expected input to have non-empty spatial dimensions");
   if (!is_float(input.dtype)) refuse_dtype(call, input.dtype);
-  if (input.dtype != grid.dtype) refuse(call, "expected input and grid to have same dtype");
+  if (input.dtype != grid.dtype) refuse(call, "K0219", "expected input and grid to have same dtype");
   for (auto [name, most] : {std::pair("interpolation_mode", 2), std::pair("padding_mode", 2)}) {
     int64_t given = call.constant_integer(name);
-    if (given < 0 || given > most) refuse(call, str(name, " ", given, " is not known"));
+    if (given < 0 || given > most) refuse(call, "K0219", str(name, " ", given, " is not known"));
   }
   Sizes sizes = {x[0], x[1]};
   sizes.insert(sizes.end(), g.begin() + 1, g.end() - 1);

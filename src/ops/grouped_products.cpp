@@ -21,17 +21,13 @@ using loops::ReduceOp;
 // Which dimension is cut into groups follows from the ranks of both operands.
 enum class Grouped : uint8_t { rows, columns, sum, batch };
 
-struct Names {
+struct GroupNames {
   const char *a, *b;
 };
 
 Grouped kind_of(size_t a_rank, size_t b_rank) {
   if (a_rank == 2) return b_rank == 2 ? Grouped::sum : Grouped::rows;
   return b_rank == 2 ? Grouped::columns : Grouped::batch;
-}
-
-[[noreturn]] void refuse(const OpCall& call, const std::string& why) {
-  fail_user("K0206", str(call.schema().name, ": ", why), call.where());
 }
 
 void check_operands(const OpCall& call, const TensorType& a, const TensorType& b) {
@@ -43,29 +39,30 @@ void check_operands(const OpCall& call, const TensorType& a, const TensorType& b
                   dtype_torch_name(a.dtype), " and ", dtype_torch_name(b.dtype)),
               call.where());
   for (const TensorType* operand : {&a, &b})
-    if (operand->sizes.size() != 2 && operand->sizes.size() != 3) refuse(call, "operands must have 2 or 3 dimensions");
+    if (operand->sizes.size() != 2 && operand->sizes.size() != 3)
+      refuse(call, "K0206", "operands must have 2 or 3 dimensions");
 }
 
 void check_ends(const InferCall& call, const Value* ends, const Expr* groups) {
-  if (!ends) refuse(call, "offs is needed when an operand has 2 dimensions");
+  if (!ends) refuse(call, "K0206", "offs is needed when an operand has 2 dimensions");
   if (ends->type.dtype != DType::i32 && ends->type.dtype != DType::i64) refuse_dtype(call, ends->type.dtype);
-  if (ends->type.sizes.size() != 1) refuse(call, "offs must have 1 dimension");
+  if (ends->type.sizes.size() != 1) refuse(call, "K0206", "offs must have 1 dimension");
   if (groups && prove_eq(ends->type.sizes[0], *groups, call.ranges()) == Proof::no)
-    refuse(call, "offs must have one element per group");
+    refuse(call, "K0206", "offs must have one element per group");
 }
 
-void infer_grouped(InferCall& call, const Names& names) {
+void infer_grouped(InferCall& call, const GroupNames& names) {
   const TensorType &a = call.tensor(names.a)->type, &b = call.tensor(names.b)->type;
   check_operands(call, a, b);
   const Value* ends = call.tensor_or_null("offs");
   const Grouped kind = kind_of(a.sizes.size(), b.sizes.size());
   if (prove_eq(a.sizes.back(), b.sizes[b.sizes.size() - 2], call.ranges()) == Proof::no)
-    refuse(call, "contraction dimension of the operands must match");
+    refuse(call, "K0206", "contraction dimension of the operands must match");
   const Expr m = a.sizes[a.sizes.size() - 2], n = b.sizes.back();
   Sizes sizes = {m, n};
   if (kind == Grouped::batch) {
-    if (ends) refuse(call, "offs is not taken when both operands have 3 dimensions");
-    if (prove_eq(a.sizes[0], b.sizes[0], call.ranges()) == Proof::no) refuse(call, "batch sizes must match");
+    if (ends) refuse(call, "K0206", "offs is not taken when both operands have 3 dimensions");
+    if (prove_eq(a.sizes[0], b.sizes[0], call.ranges()) == Proof::no) refuse(call, "K0206", "batch sizes must match");
     sizes = {a.sizes[0], m, n};
   } else {
     check_ends(call, ends, kind == Grouped::rows ? &b.sizes[0] : kind == Grouped::columns ? &a.sizes[0] : nullptr);
@@ -137,7 +134,7 @@ void lower_parts_of_sum(LowerCall& call, const Product& p) {
   });
 }
 
-void lower_grouped(LowerCall& call, const Names& names) {
+void lower_grouped(LowerCall& call, const GroupNames& names) {
   const TensorType &a = call.tensor(names.a)->type, &b = call.tensor(names.b)->type;
   const Product p{call.input(names.a), call.input(names.b), compute_dtype(a.dtype), a.sizes.back()};
   switch (kind_of(a.sizes.size(), b.sizes.size())) {
@@ -182,7 +179,7 @@ std::vector<double> cut(const double* matrix, int64_t width, std::pair<int64_t, 
   return out;
 }
 
-void reference_grouped(ReferenceCall& call, const Names& names) {
+void reference_grouped(ReferenceCall& call, const GroupNames& names) {
   Tensor a = call.tensor(names.a), b = call.tensor(names.b);
   const Grouped kind = kind_of(a.sizes.size(), b.sizes.size());
   const int64_t m = a.sizes[a.sizes.size() - 2], inner = a.sizes.back(), n = b.sizes.back();
@@ -214,7 +211,7 @@ void reference_grouped(ReferenceCall& call, const Names& names) {
   call.results = {Datum{result}};
 }
 
-OpRecord grouped(std::string schema, std::string name_space, Names names, std::vector<Sample> samples) {
+OpRecord grouped(std::string schema, std::string name_space, GroupNames names, std::vector<Sample> samples) {
   OpRecord record;
   record.schema_text = std::move(schema);
   record.name_space = std::move(name_space);
@@ -257,9 +254,9 @@ void register_grouped_products(Registry& r) {
       "Tensor",
       "aten", {"self", "mat2"}, std::move(samples));
   torch.infer = [](InferCall& call) {
-    if (call.given("bias")) refuse(call, "a bias is not supported, as in PyTorch");
+    if (call.given("bias")) refuse(call, "K0206", "a bias is not supported, as in PyTorch");
     if (auto dtype = call.dtype("out_dtype"); dtype && *dtype != call.tensor("self")->type.dtype)
-      refuse(call, "out_dtype must be the operands' dtype");
+      refuse(call, "K0206", "out_dtype must be the operands' dtype");
     infer_grouped(call, {"self", "mat2"});
   };
   r.add(std::move(torch));

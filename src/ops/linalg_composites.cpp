@@ -14,7 +14,6 @@ namespace {
 Value* kiln_call(Build& b, const char* op, std::vector<Argument> args, int result = 0) {
   return b.call().call_all(op, std::move(args))[static_cast<size_t>(result)];
 }
-const Sizes& sizes_of(const Value* value) { return value->type.sizes; }
 Value* adjoint(Build& b, Value* x) { return b(is_complex(x->type.dtype) ? "mH" : "mT", {x}); }
 
 // ---- Solving ----
@@ -194,8 +193,6 @@ void add_determinants(Registry& r) {
 }
 
 // ---- Singular values and what follows from them ----
-
-Value* singular_values(Build& b, Value* a) { return b.all("_linalg_svd", {a, Scalar(false), Scalar(false)})[1]; }
 
 void add_spectral(Registry& r) {
   std::vector<Sample> any = {{{spec({4, 3})}}, {{spec({2, 3, 4}, DType::f64)}}};

@@ -13,10 +13,6 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-const Sizes& sizes_of(const Value* value) { return value->type.sizes; }
-
-Value* singular_values(Build& b, Value* a) { return b.all("_linalg_svd", {a, Scalar(false), Scalar(false)})[1]; }
-
 double order_of(DecomposeCall& call) {
   auto number = call.scalar("ord");
   const auto* constant = std::get_if<Scalar>(&number);

@@ -11,10 +11,6 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 Argument number(double value) { return Argument(Scalar(value)); }
 
 double constant(const OpCall& call, std::string_view name) {
@@ -49,7 +45,7 @@ void register_regression(Registry& r) {
   elementwise_loss(r, "l1_loss", "", [](Build& b, Value* x, Value* y) { return b("abs", {b.sub(x, y)}); });
   elementwise_loss(r, "smooth_l1_loss", ", float beta=1.0", [](Build& b, Value* x, Value* y) {
     double beta = constant(b.call(), "beta");
-    if (beta < 0) refuse(b.call(), "beta must not be negative");
+    if (beta < 0) refuse(b.call(), "K0201", "beta must not be negative");
     Value* size = b("abs", {b.sub(x, y)});
     if (beta == 0) return size;
     Value* small = b.mul(b.mul(size, size), number(0.5 / beta));
@@ -57,7 +53,7 @@ void register_regression(Registry& r) {
   });
   elementwise_loss(r, "huber_loss", ", float delta=1.0", [](Build& b, Value* x, Value* y) {
     double delta = constant(b.call(), "delta");
-    if (delta <= 0) refuse(b.call(), "delta must be positive");
+    if (delta <= 0) refuse(b.call(), "K0201", "delta must be positive");
     // One kernel in eager: narrow floats are rounded once, before the reduction.
     Promotion promotion;
     for (const Value* v : {x, y}) promotion.add_tensor(v->type.dtype, !v->type.sizes.empty());
@@ -178,7 +174,7 @@ Value* reduce_picked(Build& b, const Picked& picked) {
 void build_nll(Build& b, bool forward) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("self"), *target = call.tensor("target");
-  if (rank_of(x) == 0) refuse(call, "expects at least one dimension");
+  if (rank_of(x) == 0) refuse(call, "K0201", "expects at least one dimension");
   int64_t dim = rank_of(x) == 1 ? 0 : 1;
   Picked picked = pick(b, x, target, dim);
   call.result(0, reduce_picked(b, picked));
@@ -214,7 +210,7 @@ void build_soft_cross_entropy(Build& b, Value* logs, int64_t dim, double smoothi
 void build_cross_entropy(Build& b) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("self"), *target = call.tensor("target");
-  if (rank_of(x) == 0) refuse(call, "expects at least one dimension");
+  if (rank_of(x) == 0) refuse(call, "K0201", "expects at least one dimension");
   int64_t dim = rank_of(x) == 1 ? 0 : 1;
   double smoothing = constant(call, "label_smoothing");
   Value* logs = b("log_softmax.int", {x, Scalar(dim)});
@@ -242,7 +238,7 @@ void build_cross_entropy(Build& b) {
       b.add(b.mul(nll, number(1 - smoothing)), b.mul(even, number(smoothing / static_cast<double>(classes.value())))));
 }
 
-void register_classification(Registry& r) {
+void register_class_losses(Registry& r) {
   Sample::TensorSpec x = spec({4, 3}), target = spec({4}, DType::i64, 0, 2), image = spec({2, 3, 2, 2}),
                      pixels = spec({2, 2, 2}, DType::i64, 0, 2);
   std::vector<Sample> samples = {{{x, target}},
@@ -376,7 +372,7 @@ void register_distance_losses(Registry& r) {
 void register_losses(Registry& registry) {
   register_regression(registry);
   register_entropy(registry);
-  register_classification(registry);
+  register_class_losses(registry);
   register_distance_losses(registry);
   registry.describe(
       {"binary_cross_entropy", "binary_cross_entropy_with_logits", "cosine_embedding_loss", "cross_entropy_loss",

@@ -11,8 +11,6 @@ namespace kiln {
 
 namespace {
 
-const Sizes& sizes_of(const Value* value) { return value->type.sizes; }
-
 void add_permutation(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";

@@ -7,10 +7,6 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 Value* classes(Build& b, const Expr& count) { return b("arange", {number(count)}); }
 Value* last(Build& b, Value* x) { return b("unsqueeze", {x, Scalar(-1)}); }
 
@@ -23,14 +19,14 @@ Rows rows_of(Build& b, int64_t target_rank) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("self"), *target = call.tensor("target");
   if (!is_float(x->type.dtype)) refuse_dtype(call, x->type.dtype);
-  if (rank_of(x) > 2) refuse(call, "expected a vector or a matrix");
+  if (rank_of(x) > 2) refuse(call, "K0201", "expected a vector or a matrix");
   bool single = rank_of(x) < 2;
   if (rank_of(x) == 0) x = b("unsqueeze", {x, Scalar(0)});
   x = b.to(x, compute_dtype(x->type.dtype));
   if (single) x = b("unsqueeze", {x, Scalar(0)});
   while (rank_of(target) < target_rank) target = b("unsqueeze", {target, Scalar(0)});
   if (rank_of(target) != target_rank || prove_eq(target->type.sizes[0], x->type.sizes[0], call.ranges()) == Proof::no)
-    refuse(call, "inconsistent target size");
+    refuse(call, "K0201", "inconsistent target size");
   return {x, target, single};
 }
 
@@ -47,7 +43,7 @@ void build_multi_margin(Build& b) {
   Expr count = rows.x->type.sizes[1];
   auto p = call.scalar("p");
   double power = std::holds_alternative<Scalar>(p) ? std::get<Scalar>(p).as_double() : 0;
-  if (power != 1 && power != 2) refuse(call, "only p == 1 and p == 2 supported");
+  if (power != 1 && power != 2) refuse(call, "K0201", "only p == 1 and p == 2 supported");
   Value* target = last(b, rows.target);
   Value* own = b("gather", {rows.x, Scalar(1), target});
   Value* margin = b("clamp_min", {b.add(b.sub(rows.x, own), call.arg("margin")), Scalar(0)});
@@ -64,7 +60,8 @@ void build_multilabel_margin(Build& b, bool with_labels) {
   DecomposeCall& call = b.call();
   Rows rows = rows_of(b, 2);
   Expr count = rows.x->type.sizes[1];
-  if (prove_eq(rows.target->type.sizes[1], count, call.ranges()) == Proof::no) refuse(call, "inconsistent target size");
+  if (prove_eq(rows.target->type.sizes[1], count, call.ranges()) == Proof::no)
+    refuse(call, "K0201", "inconsistent target size");
   Value* ends = b("cumsum", {b("lt.Scalar", {rows.target, Scalar(0)}), Scalar(1)});
   Value* listed = b("eq.Scalar", {ends, Scalar(0)});
   Value* label = b("masked_fill.Scalar", {rows.target, b("logical_not", {listed}), Scalar(0)});
@@ -100,7 +97,7 @@ Value* linear_cross_entropy(Build& b, int64_t reduction, Argument smoothing) {
 void build_linear_cross_entropy(Build& b) {
   DecomposeCall& call = b.call();
   std::string how = call.string("reduction");
-  if (how != "mean" && how != "sum") refuse(call, str("reduction ", how, " is not mean or sum"));
+  if (how != "mean" && how != "sum") refuse(call, "K0201", str("reduction ", how, " is not mean or sum"));
   for (const char* grad : {"compute_input_grad", "compute_linear_weight_grad", "compute_linear_bias_grad"})
     if (call.boolean(grad))
       fail_unsupported("K0202", str(call.schema().name, ": ", grad, " is for training; export under no_grad"),

@@ -232,7 +232,7 @@ std::vector<Sample> pairs(std::vector<int64_t> a, std::vector<int64_t> b) {
   return out;
 }
 
-void register_products(Registry& r) {
+void register_matrix_products(Registry& r) {
   std::vector<Sample> mm = pairs({3, 4}, {4, 5});
   mm.push_back({{spec({3, 0}), spec({0, 2})}});
   mm.push_back({{spec({0, 4}), spec({4, 2})}});
@@ -292,7 +292,7 @@ void register_products(Registry& r) {
                  .conjugates = true});
 }
 
-void register_sums(Registry& r) {
+void register_sums_of_products(Registry& r) {
   add_matmul(r, {.schema = "linear(Tensor input, Tensor weight, Tensor? bias=None) -> Tensor",
                  .a = "input",
                  .b = "weight",
@@ -360,8 +360,8 @@ void register_sums(Registry& r) {
 }  // namespace
 
 void register_matmul(Registry& registry) {
-  register_products(registry);
-  register_sums(registry);
+  register_matrix_products(registry);
+  register_sums_of_products(registry);
   registry.describe({"addbmm", "addmm", "baddbmm", "bmm", "linear", "matmul", "mm"}, autocast_to(AutocastRule::lower));
   registry.describe({"addmm", "bmm", "linear", "mm"}, {.matrix_product = true});
 }

@@ -10,10 +10,6 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0216", str(call.schema().name, ": ", why), call.where());
-}
-
 DType float_type(const OpCall& call, const Value* input) {
   if (!is_float(input->type.dtype)) refuse_dtype(call, input->type.dtype);
   return input->type.dtype;
@@ -42,7 +38,7 @@ Value* affine(Build& b, Value* x, Value* weight, Value* bias) {
 
 Sizes last_dims(const OpCall& call, const Value* input, const Sizes& shape) {
   const Sizes& sizes = input->type.sizes;
-  if (shape.empty() || shape.size() > sizes.size()) refuse(call, "normalized_shape does not fit the input");
+  if (shape.empty() || shape.size() > sizes.size()) refuse(call, "K0216", "normalized_shape does not fit the input");
   Sizes dims;
   for (size_t d = sizes.size() - shape.size(); d < sizes.size(); ++d) dims.push_back(Expr(static_cast<int64_t>(d)));
   return dims;
@@ -53,8 +49,9 @@ void check_shape(DecomposeCall& call, const Value* input, const Sizes& shape) {
   size_t lead = sizes.size() - shape.size();
   for (size_t d = 0; d < shape.size(); ++d)
     if (prove_eq(sizes[lead + d], shape[d], call.ranges()) == Proof::no)
-      refuse(call, str("given normalized_shape=[", shape_text(shape), "], but the input has sizes [", shape_text(sizes),
-                       "]"));
+      refuse(
+          call, "K0216",
+          str("given normalized_shape=[", shape_text(shape), "], but the input has sizes [", shape_text(sizes), "]"));
 }
 
 void build_layer_norm(Build& b, bool native) {
@@ -103,10 +100,11 @@ void build_group_norm(Build& b, bool native) {
   Value* input = call.tensor("input");
   DType dtype = float_type(call, input);
   const Sizes& sizes = input->type.sizes;
-  if (sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  if (sizes.size() < 2) refuse(call, "K0216", "needs at least 2 dimensions");
   int64_t groups = call.constant_integer(native ? "group" : "num_groups");
   if (groups <= 0 || (sizes[1].is_constant() && sizes[1].value() % groups != 0))
-    refuse(call, str("the number of channels (", sizes[1].text(), ") must be divisible by num_groups (", groups, ")"));
+    refuse(call, "K0216",
+           str("the number of channels (", sizes[1].text(), ") must be divisible by num_groups (", groups, ")"));
   Sizes rest(sizes.begin() + 1, sizes.end());
   Sizes grouped = {sizes[0], Expr(groups), floordiv(product(rest), Expr(groups))};
   Value* x = b.view(b.to(input, compute_dtype(dtype)), grouped);
@@ -164,7 +162,7 @@ void build_batch_norm_eval(Build& b, std::vector<int> empty_results) {
   Value* input = call.tensor("input");
   float_type(call, input);
   if (Value* empty = empty_batch(b, input); empty && empty_results.empty()) return call.result(empty);
-  if (input->type.sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  if (input->type.sizes.size() < 2) refuse(call, "K0216", "needs at least 2 dimensions");
   Value *mean = call.tensor("running_mean"), *variance = call.tensor("running_var");
   Value* rstd = b("rsqrt", {b.add(b.to(variance, compute_dtype(variance->type.dtype)), call.arg("eps"))});
   call.result(0, batch_normalised(b, input, mean, rstd));
@@ -173,7 +171,7 @@ void build_batch_norm_eval(Build& b, std::vector<int> empty_results) {
 
 BatchStatistics batch_statistics(Build& b, Value* input, Argument eps) {
   const Sizes& sizes = input->type.sizes;
-  if (sizes.size() < 2) refuse(b.call(), "needs at least 2 dimensions");
+  if (sizes.size() < 2) refuse(b.call(), "K0216", "needs at least 2 dimensions");
   Value* x = b.to(input, compute_dtype(input->type.dtype));
   auto moments = b.all("var_mean.correction", {x, b.ints(all_but_channels(sizes)), Scalar(0), Scalar(false)});
   return {moments[1], b("rsqrt", {b.add(moments[0], std::move(eps))}), moments[0]};
@@ -277,7 +275,7 @@ void build_instance_norm(Build& b) {
   Value* input = call.tensor("input");
   DType dtype = float_type(call, input);
   const Sizes& sizes = input->type.sizes;
-  if (sizes.size() < 2) refuse(call, "needs at least 2 dimensions");
+  if (sizes.size() < 2) refuse(call, "K0216", "needs at least 2 dimensions");
   if (!call.boolean("use_input_stats")) {
     build_batch_norm_eval(b, {});
     return;

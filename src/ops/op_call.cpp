@@ -29,6 +29,10 @@ std::optional<Expr> number_of(const Argument& arg) {
 
 }  // namespace
 
+void refuse(const OpCall& call, const char* code, std::string_view why) {
+  fail_user(code, str(call.schema().name, ": ", why), call.where());
+}
+
 std::string op_short_name(std::string_view target) {
   auto parts = split(target, '.');
   return parts.size() >= 2 ? parts[1] : std::string(target);

@@ -88,6 +88,9 @@ class OpCall {
   const Schema& schema_;
 };
 
+// The call is one that eager refuses too: K0201 and the like, named by the operator and the user's line.
+[[noreturn]] void refuse(const OpCall& call, const char* code, std::string_view why);
+
 // Shape-and-dtype rule: sets the types of the node's results from its arguments. It uses the program's ranges to decide
 // questions about symbolic sizes and never specialises silently.
 class InferCall : public OpCall {

@@ -8,10 +8,6 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 int64_t known_size(const OpCall& call, const Expr& size) {
   if (!size.is_constant())
     fail_unsupported("K0202", str(call.schema().name, ": the weight's sizes must be known"), call.where());
@@ -27,7 +23,8 @@ void build_int8(Build& b) {
   Value *x = call.tensor("self"), *weight = call.tensor("mat2"), *scales = call.tensor("scales");
   if (!is_float(x->type.dtype)) refuse_dtype(call, x->type.dtype);
   if (weight->type.dtype != DType::i8) refuse_dtype(call, weight->type.dtype);
-  if (rank_of(x) != 2 || rank_of(weight) != 2 || rank_of(scales) != 1) refuse(call, "expected matrices and a vector");
+  if (rank_of(x) != 2 || rank_of(weight) != 2 || rank_of(scales) != 1)
+    refuse(call, "K0201", "expected matrices and a vector");
   DType wide = compute_dtype(x->type.dtype);
   Value* sums = product(b, b.to(x, wide), b.to(weight, wide));
   call.result(b.to(b.mul(sums, b.to(scales, wide)), x->type.dtype));
@@ -77,9 +74,9 @@ Value* bytes_of(Build& b, Value* low, Value* high) {
 void build_pack(Build& b) {
   DecomposeCall& call = b.call();
   Value* weight = call.tensor("self");
-  if (rank_of(weight) != 2 || weight->type.dtype != DType::i32) refuse(call, "expected a matrix of int32");
+  if (rank_of(weight) != 2 || weight->type.dtype != DType::i32) refuse(call, "K0201", "expected a matrix of int32");
   int64_t rows = known_size(call, weight->type.sizes[0]), columns = known_size(call, weight->type.sizes[1]);
-  if (rows % 16 != 0 || columns % 2 != 0) refuse(call, "rows must be a multiple of 16 and columns even");
+  if (rows % 16 != 0 || columns % 2 != 0) refuse(call, "K0201", "rows must be a multiple of 16 and columns even");
   int64_t blocks = rows / block_rows, rest = rows % block_rows;
   Value* numbers = b.to(weight, DType::u8);
   std::vector<Value*> parts;
@@ -96,7 +93,7 @@ void build_pack(Build& b) {
         bytes_of(b, b("select.int", {last, Scalar(1), Scalar(0)}), b("select.int", {last, Scalar(1), Scalar(1)}));
     parts.push_back(b("reshape", {b("t", {bytes}), b.ints({-1})}));
   }
-  if (parts.empty()) refuse(call, "the weight has no rows");
+  if (parts.empty()) refuse(call, "K0201", "the weight has no rows");
   call.result(b("reshape", {join(b, "cat", parts, 0), b.ints({rows, columns / 2})}));
 }
 
@@ -107,10 +104,11 @@ void build_int4(Build& b) {
   if (!is_float(x->type.dtype)) refuse_dtype(call, x->type.dtype);
   if (packed->type.dtype != DType::u8) refuse_dtype(call, packed->type.dtype);
   if (rank_of(x) != 2 || rank_of(packed) != 2 || rank_of(pairs) != 3)
-    refuse(call, "expected two matrices and [groups, rows, 2]");
+    refuse(call, "K0201", "expected two matrices and [groups, rows, 2]");
   int64_t rows = known_size(call, packed->type.sizes[0]), columns = 2 * known_size(call, packed->type.sizes[1]);
   int64_t group = call.constant_integer("qGroupSize");
-  if (group <= 0 || columns % group != 0 || rows % 16 != 0 || rows == 0) refuse(call, "sizes do not fit the groups");
+  if (group <= 0 || columns % group != 0 || rows % 16 != 0 || rows == 0)
+    refuse(call, "K0201", "sizes do not fit the groups");
   DType wide = compute_dtype(x->type.dtype);
   auto spread = [&](int64_t which) {  // [groups, rows] -> [rows, columns]
     Value* one = b.to(b("t", {b("select.int", {pairs, Scalar(2), Scalar(which)})}), wide);
@@ -135,7 +133,7 @@ Value* quantised(Build& b, Value* x, Value* scale, Value* zero, double low, doub
 void build_quantised_linear(Build& b) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("X"), *weight = call.tensor("W");
-  if (rank_of(weight) != 2 || rank_of(x) < 1) refuse(call, "expected a matrix of weights");
+  if (rank_of(weight) != 2 || rank_of(x) < 1) refuse(call, "K0201", "expected a matrix of weights");
   Value* rows = quantised(b, x, call.tensor("X_scale"), call.tensor("X_zero_point"), 0, 255);
   Value* table = quantised(b, weight, call.tensor("W_scale"), call.tensor("W_zero_point"), -128, 127);
   Value* unit = b.mul(b.to(call.tensor("X_scale"), DType::f32), b.to(call.tensor("W_scale"), DType::f32));
@@ -160,7 +158,7 @@ void build_fp16_linear(Build& b) {
 
 // ---- f8 times f8, with a scale for each operand or for each row and column ----
 
-bool is_f8(DType dtype) { return is_float(dtype) && dtype_bytes(dtype) == 1; }
+bool is_narrow_f8(DType dtype) { return is_float(dtype) && dtype_bytes(dtype) == 1; }
 
 bool has_size(const DecomposeCall& call, const Value* value, const Expr& rows, const Expr& columns) {
   if (rank_of(value) != 2) return false;
@@ -177,19 +175,19 @@ void build_scaled(Build& b) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("self"), *y = call.tensor("mat2"), *a = call.tensor("scale_a"), *c = call.tensor("scale_b");
   for (const Value* operand : {x, y})
-    if (!is_f8(operand->type.dtype)) refuse_dtype(call, operand->type.dtype);
+    if (!is_narrow_f8(operand->type.dtype)) refuse_dtype(call, operand->type.dtype);
   for (const Value* scale : {a, c})
     if (scale->type.dtype != DType::f32) refuse_dtype(call, scale->type.dtype);
-  if (rank_of(x) != 2 || rank_of(y) != 2) refuse(call, "expected two matrices");
+  if (rank_of(x) != 2 || rank_of(y) != 2) refuse(call, "K0201", "expected two matrices");
   const bool single = is_single(a) && is_single(c);
   if (!single && !(has_size(call, a, x->type.sizes[0], Expr(1)) && has_size(call, c, Expr(1), y->type.sizes[1])))
-    refuse(call, "the scales must be one number each, or [rows, 1] and [1, columns]");
+    refuse(call, "K0201", "the scales must be one number each, or [rows, 1] and [1, columns]");
   if (single) a = b("reshape", {a, b.ints({})}), c = b("reshape", {c, b.ints({})});
   Value* sums = b("mm", {b.to(x, DType::f32), b.to(y, DType::f32)});
   Value* result = b.mul(b.mul(sums, a), c);
   if (call.given("bias")) result = b.add(result, b.to(call.tensor("bias"), DType::f32));
   const DType to = call.dtype("out_dtype").value_or(x->type.dtype);
-  if (call.given("scale_result") && is_f8(to))
+  if (call.given("scale_result") && is_narrow_f8(to))
     result = b.div(result, b("reshape", {call.tensor("scale_result"), b.ints({})}));
   call.result(b.to(result, to));
 }

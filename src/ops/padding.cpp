@@ -10,22 +10,18 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 enum class Edge : uint8_t { reflect, replicate };
 
 // The padding starts with the last dimension: (left, right, top, bottom, …).
 Sizes padded_sizes(const ViewArgs& args, size_t spatial) {
   Sizes sizes = args.self().sizes, pad = args.numbers("padding");
   if (pad.size() != 2 * spatial || (sizes.size() != spatial + 1 && sizes.size() != spatial + 2))
-    refuse(args.call(),
+    refuse(args.call(), "K0201",
            str("expects ", spatial + 1, " or ", spatial + 2, " dimensions and ", 2 * spatial, " pad values"));
   for (size_t i = 0; i < spatial; ++i) {
     Expr& size = sizes[sizes.size() - 1 - i];
     size = size + pad[2 * i] + pad[2 * i + 1];
-    if (size.is_constant() && size.value() < 1) refuse(args.call(), "the output would be empty");
+    if (size.is_constant() && size.value() < 1) refuse(args.call(), "K0201", "the output would be empty");
   }
   return sizes;
 }
@@ -120,12 +116,12 @@ void build_pad(Build& b) {
     auto value = call.scalar("value");
     const auto* constant = std::get_if<Scalar>(&value);
     if (!constant || constant->as_double() != 0)
-      refuse(call, str("padding mode \"", mode, "\" doesn't take in value argument"));
+      refuse(call, "K0201", str("padding mode \"", mode, "\" doesn't take in value argument"));
   }
   if (mode == "circular") return call.result(wrapped(b, self, pad));
-  if (mode != "reflect" && mode != "replicate") refuse(call, str("unknown padding mode \"", mode, "\""));
+  if (mode != "reflect" && mode != "replicate") refuse(call, "K0201", str("unknown padding mode \"", mode, "\""));
   if (pad.size() % 2 != 0 || pad.empty() || pad.size() > 6)
-    refuse(call, "2, 4 or 6 pad values are supported in this mode");
+    refuse(call, "K0201", "2, 4 or 6 pad values are supported in this mode");
   call.result(
       b(str(mode == "reflect" ? "reflection_pad" : "replication_pad", pad.size() / 2, "d"), {self, b.ints(pad)}));
 }

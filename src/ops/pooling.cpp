@@ -49,10 +49,6 @@ struct Axis {
   bool may_leave() const { return !adaptive && (padding > 0 || ceil_mode); }
 };
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0219", str(call.schema().name, ": ", why), call.where());
-}
-
 Expr pooled_size(const Axis& axis, const RangeEnv& ranges) {
   Expr reach = Expr(axis.dilation * (axis.kernel - 1) + 1);
   Expr room = axis.input + Expr(2 * axis.padding) - reach + Expr(axis.ceil_mode ? axis.stride - 1 : 0);
@@ -71,14 +67,14 @@ Expr pooled_size(const Axis& axis, const RangeEnv& ranges) {
 std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& sizes, const RangeEnv& ranges,
                           std::optional<Sizes> concrete = std::nullopt) {
   if (sizes.size() != row.spatial + 1 && sizes.size() != row.spatial + 2)
-    refuse(call,
+    refuse(call, "K0219",
            str("expected an input with ", row.spatial + 1, " or ", row.spatial + 2, " dimensions, not ", sizes.size()));
   std::vector<Axis> axes(row.spatial);
   size_t lead = sizes.size() - row.spatial;
   if (row.adaptive) {
     Sizes wanted = concrete ? *concrete : call.integers("output_size");
     if (wanted.size() == 1) wanted.resize(row.spatial, wanted[0]);
-    if (wanted.size() != row.spatial) refuse(call, "output_size has the wrong number of values");
+    if (wanted.size() != row.spatial) refuse(call, "K0219", "output_size has the wrong number of values");
     for (size_t d = 0; d < row.spatial; ++d) {
       axes[d].adaptive = true;
       axes[d].input = sizes[lead + d];
@@ -100,11 +96,11 @@ std::vector<Axis> axes_of(const OpCall& call, const PoolRow& row, const Sizes& s
     axis.ceil_mode = call.boolean("ceil_mode");
     axis.input = sizes[lead + d];
     if (axis.kernel <= 0 || axis.stride <= 0 || axis.dilation <= 0)
-      refuse(call, "kernel size, stride and dilation must be positive");
+      refuse(call, "K0219", "kernel size, stride and dilation must be positive");
     if (axis.padding < 0 || axis.padding > axis.kernel / 2)
-      refuse(call, "pad should be at most half of effective kernel size");
+      refuse(call, "K0219", "pad should be at most half of effective kernel size");
     axis.output = pooled_size(axis, ranges);
-    if (axis.output.is_constant() && axis.output.value() <= 0) refuse(call, "the output would be empty");
+    if (axis.output.is_constant() && axis.output.value() <= 0) refuse(call, "K0219", "the output would be empty");
   }
   return axes;
 }

@@ -12,10 +12,6 @@ namespace {
 using List = std::vector<int64_t>;
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0206", str(call.schema().name, ": ", why), call.where());
-}
-
 // A sum over labelled dimensions of a product of two tensors, as one batched matrix product. Labels of the result that
 // only one side has stay; labels that both have are batch dimensions if the result has them, and summed otherwise.
 struct Labelled {
@@ -112,7 +108,7 @@ std::string expand_dots(const OpCall& call, const std::string& text, int64_t dot
     } else if ((text[i] >= 'a' && text[i] <= 'z') || (text[i] >= 'A' && text[i] <= 'Z')) {
       out += text[i];
     } else {
-      refuse(call, str("bad equation: '", text, "'"));
+      refuse(call, "K0206", str("bad equation: '", text, "'"));
     }
   }
   return out;
@@ -127,11 +123,11 @@ int64_t label_count(const std::string& text) {
 Equation parse_equation(const OpCall& call, const std::string& text, const std::vector<Value*>& tensors) {
   size_t arrow = text.find("->");
   std::vector<std::string> inputs = split(text.substr(0, arrow), ',');
-  if (inputs.size() != tensors.size()) refuse(call, "the equation has another number of operands than given");
+  if (inputs.size() != tensors.size()) refuse(call, "K0206", "the equation has another number of operands than given");
   int64_t dots = 0;
   for (size_t i = 0; i < inputs.size(); ++i)
     if (inputs[i].find("...") != std::string::npos) dots = std::max(dots, rank_of(tensors[i]) - label_count(inputs[i]));
-  if (dots > 30) refuse(call, "too many dimensions");
+  if (dots > 30) refuse(call, "K0206", "too many dimensions");
   Equation out;
   std::map<char, int> seen;
   for (size_t i = 0; i < inputs.size(); ++i) {
@@ -145,14 +141,14 @@ Equation parse_equation(const OpCall& call, const std::string& text, const std::
       labels = kept;
     }
     if (static_cast<int64_t>(labels.size()) != rank_of(tensors[i]))
-      refuse(call, str("operand ", i, " has another number of dimensions than its labels"));
+      refuse(call, "K0206", str("operand ", i, " has another number of dimensions than its labels"));
     for (char c : labels) ++seen[c];
     out.operands.push_back(labels);
   }
   if (arrow != std::string::npos) {
     out.result = expand_dots(call, text.substr(arrow + 2), dots);
     for (char c : out.result)
-      if (!seen.contains(c)) refuse(call, "the result has a label that no operand has");
+      if (!seen.contains(c)) refuse(call, "K0206", "the result has a label that no operand has");
   } else {
     for (auto [label, count] : seen)
       if (label <= 30) out.result += label;
@@ -181,7 +177,7 @@ Labelled without_repeats(Build& b, Labelled x) {
 void build_einsum(Build& b) {
   DecomposeCall& call = b.call();
   auto tensors = call.tensors("tensors");
-  if (tensors.empty()) refuse(call, "must provide at least one operand");
+  if (tensors.empty()) refuse(call, "K0206", "must provide at least one operand");
   Equation equation = parse_equation(call, call.string("equation"), tensors);
   std::vector<Labelled> rest;
   for (size_t i = 0; i < tensors.size(); ++i) rest.push_back(without_repeats(b, {tensors[i], equation.operands[i]}));
@@ -201,17 +197,17 @@ void build_tensordot(Build& b) {
   DecomposeCall& call = b.call();
   Value *self = call.tensor("self"), *other = call.tensor("other");
   auto left = call.constant_integers("dims_self"), right = call.constant_integers("dims_other");
-  if (left.size() != right.size()) refuse(call, "both dimension lists should have same length");
+  if (left.size() != right.size()) refuse(call, "K0206", "both dimension lists should have same length");
   Labelled a{self, {}}, c{other, {}};
   for (int64_t d = 0; d < rank_of(self); ++d) a.labels += static_cast<char>('A' + d);
   for (int64_t d = 0; d < rank_of(other); ++d) c.labels += static_cast<char>('a' + d);
-  if (a.labels.size() > 20 || c.labels.size() > 20) refuse(call, "too many dimensions");
+  if (a.labels.size() > 20 || c.labels.size() > 20) refuse(call, "K0206", "too many dimensions");
   for (size_t i = 0; i < left.size(); ++i) {
     size_t x = static_cast<size_t>(wrap_dim(call, left[i], rank_of(self))),
            y = static_cast<size_t>(wrap_dim(call, right[i], rank_of(other)));
     const Expr &a_size = self->type.sizes.at(x), &c_size = other->type.sizes.at(y);
     if (!is_one(a_size) && !is_one(c_size) && prove_eq(a_size, c_size, call.ranges()) == Proof::no)
-      refuse(call, "contracted dimensions need to match");
+      refuse(call, "K0206", "contracted dimensions need to match");
     c.labels[y] = a.labels[x];
   }
   std::string result;
@@ -223,7 +219,7 @@ void build_tensordot(Build& b) {
 }
 
 Value* outer(Build& b, Value* a, Value* c) {
-  if (rank_of(a) != 1 || rank_of(c) != 1) refuse(b.call(), "expects vectors");
+  if (rank_of(a) != 1 || rank_of(c) != 1) refuse(b.call(), "K0206", "expects vectors");
   return b.mul(b("unsqueeze", {a, Scalar(1)}), c);
 }
 
@@ -280,9 +276,10 @@ void build_kron(Build& b) {
 void build_cross(Build& b, int64_t dim) {
   DecomposeCall& call = b.call();
   Value *a = call.tensor("self"), *c = call.tensor("other");
-  if (rank_of(a) != rank_of(c)) refuse(call, "inputs must have the same number of dimensions");
+  if (rank_of(a) != rank_of(c)) refuse(call, "K0206", "inputs must have the same number of dimensions");
   Sizes sizes = broadcast_sizes(call, {a->type.sizes, c->type.sizes}, call.ranges());
-  if (!sizes[static_cast<size_t>(dim)].is_constant(3)) refuse(call, str("dimension ", dim, " does not have size 3"));
+  if (!sizes[static_cast<size_t>(dim)].is_constant(3))
+    refuse(call, "K0206", str("dimension ", dim, " does not have size 3"));
   auto rolled = [&](Value* x, int64_t by) {
     return b("roll", {b("expand", {x, b.ints(sizes)}), b.ints({by}), b.ints({dim})});
   };
@@ -316,7 +313,7 @@ void register_vector_products(Registry& r) {
                           for (int64_t d = 0; d < rank_of(c); ++d) y.labels += static_cast<char>('a' + d);
                           x.labels.back() = y.labels.back() = 'z';
                           if (prove_eq(a->type.sizes.back(), c->type.sizes.back(), b.call().ranges()) == Proof::no)
-                            refuse(b.call(), "last dimensions must match");
+                            refuse(b.call(), "K0206", "last dimensions must match");
                           std::string result =
                               x.labels.substr(0, x.labels.size() - 1) + y.labels.substr(0, y.labels.size() - 1);
                           b.call().result(contracted(b, x, y, result).value);
@@ -335,7 +332,7 @@ void register_vector_products(Registry& r) {
                           // The first dimension of size 3.
                           for (int64_t d = 0; d < rank_of(self); ++d)
                             if (self->type.sizes[static_cast<size_t>(d)].is_constant(3)) return build_cross(b, d);
-                          refuse(call, "no dimension of size 3 in input");
+                          refuse(call, "K0206", "no dimension of size 3 in input");
                         },
                     .samples = {{{spec({2, 3}), spec({2, 3})}},
                                 {{spec({3, 2}), spec({3, 2}), Scalar(0)}},
@@ -374,7 +371,7 @@ void register_contractions(Registry& r) {
                           DecomposeCall& call = b.call();
                           Value *x = call.tensor("input1"), *y = call.tensor("input2"), *w = call.tensor("weight");
                           if (rank_of(w) != 3 || rank_of(x) != rank_of(y) || rank_of(x) == 0)
-                            refuse(call, "sizes do not fit");
+                            refuse(call, "K0206", "sizes do not fit");
                           Sizes lead(x->type.sizes.begin(), x->type.sizes.end() - 1);
                           Expr rows = product(lead);
                           Labelled a{b.view(x, {rows, x->type.sizes.back()}), "bi"},

@@ -10,10 +10,6 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 // ---- quantile ----
 
 enum class Between : uint8_t { linear, lower, higher, midpoint, nearest };
@@ -25,7 +21,7 @@ Between interpolation(const OpCall& call) {
   if (name == "higher") return Between::higher;
   if (name == "midpoint") return Between::midpoint;
   if (name == "nearest") return Between::nearest;
-  refuse(call, str("unknown interpolation ", name));
+  refuse(call, "K0201", str("unknown interpolation ", name));
 }
 
 // Where the quantiles stand in sorted rows, as numbers between 0 and the last position. A NaN is last in its row: with
@@ -87,8 +83,8 @@ void build_quantile(Build& b, bool skips, bool scalar) {
   bool keep = call.boolean("keepdim");
   Value* sorted = b.all("sort", {rows, Scalar(-1)})[0];
   Value* q = scalar ? b("full", {b.ints({1}), call.arg("q"), x->type.dtype}) : call.tensor("q");
-  if (!scalar && q->type.dtype != x->type.dtype) refuse(call, "q must have the dtype of the input");
-  if (rank_of(q) > 1) refuse(call, "q must be a scalar or 1D tensor");
+  if (!scalar && q->type.dtype != x->type.dtype) refuse(call, "K0201", "q must have the dtype of the input");
+  if (rank_of(q) > 1) refuse(call, "K0201", "q must be a scalar or 1D tensor");
   bool single = scalar || rank_of(q) == 0;
   if (rank_of(q) == 0) q = b.view(q, {Expr(1)});
   Value* found = quantiles(b, sorted, ranks_of(b, sorted, q, skips));
@@ -174,11 +170,11 @@ void build_histc(Build& b) {
   Value* self = call.tensor("self");
   if (!is_float(self->type.dtype)) refuse_dtype(call, self->type.dtype);
   int64_t bins = call.constant_integer("bins");
-  if (bins <= 0) refuse(call, "bins must be > 0");
+  if (bins <= 0) refuse(call, "K0201", "bins must be > 0");
   auto low = call.scalar("min"), high = call.scalar("max");
   const auto *from = std::get_if<Scalar>(&low), *to = std::get_if<Scalar>(&high);
   if (!from || !to) fail_unsupported("K0202", "histc: symbolic bounds are not supported", call.where());
-  if (from->as_double() > to->as_double()) refuse(call, "max must be larger than min");
+  if (from->as_double() > to->as_double()) refuse(call, "K0201", "max must be larger than min");
   Value* x = b("reshape", {b.to(self, compute_dtype(self->type.dtype)), b.ints({-1})});
   Value *least, *most;
   if (from->as_double() == to->as_double() && !is_zero_numel(x->type.sizes)) {

@@ -316,7 +316,7 @@ void convert(Build& b) { b.call().result(b("_to_copy", {b.call().tensor("input")
 
 // ---- Records ----
 
-void add(Registry& r, std::string schema, CompositeFn build, std::vector<Sample> samples) {
+void add_decomposed(Registry& r, std::string schema, CompositeFn build, std::vector<Sample> samples) {
   add_composite(r, {.schema = std::move(schema),
                     .build = std::move(build),
                     .samples = std::move(samples),
@@ -338,38 +338,38 @@ void add_per_tensor(Registry& r) {
       ".tensor2(Tensor input, Tensor scale, Tensor zero_point, Tensor quant_min, Tensor quant_max, ScalarType dtype";
   const std::string quantise = "quantize_per_tensor", dequantise = "dequantize_per_tensor";
   const std::string to = ") -> Tensor", from = ", *, ScalarType? out_dtype=None) -> Tensor";
-  add(r, quantise + numbers + to, quantise_numbers,
-      {{{x, step, zero, low, high, DType::i8}},
-       {{spec({3, 4}, DType::bf16), step, zero, none_below, all_above, DType::u8}},
-       {{spec({0, 4}, DType::f16), step, zero, low, high, DType::i32}},
-       {{spec({5}), Scalar(0.0001), Scalar(0), Scalar(0), Scalar(65535), DType::u16}},
-       {{x, step, Scalar(0), Scalar(-448), Scalar(448), DType::f8e4m3fn}},
-       {{x, step, zero, low, Scalar(128), DType::i8}, true},
-       {{x, step, zero, low, high, DType::i64}, true},
-       {{spec({3}, DType::f64), step, zero, low, high, DType::i8}, true}});
-  add(r, quantise + tensors + to, quantise_tensors,
-      {{{x, scale, one_zero, low, high, DType::i8}},
-       {{spec({2, 3}, DType::bf16), wide_scale, long_zero, none_below, all_above, DType::u8}},
-       {{spec({}), wide_scale, one_zero, low, high, DType::i16}},
-       {{x, spec({2}), one_zero, low, high, DType::i8}, true}});
-  add(r, quantise + ranges + to, quantise_tensor_range,
-      {{{x, scale, one_zero, minimum, maximum, DType::i8}},
-       {{spec({3}, DType::f16), wide_scale, long_zero, minimum, maximum, DType::i16}},
-       {{x, scale, one_zero, spec({2}, DType::i64), maximum, DType::i8}, true}});
-  add(r, dequantise + numbers + from, dequantise_numbers,
-      {{{bytes, step, zero, none_below, all_above, DType::u8}},
-       {{spec({3, 4}, DType::i8, -128, 127), step, zero, low, high, DType::i8, DType::bf16}},
-       {{spec({2}, DType::f8e4m3fn), step, Scalar(0), low, high, DType::f8e4m3fn}},
-       {{bytes, step, zero, low, high, DType::i8}, true}});
-  add(r, dequantise + tensors + from, dequantise_tensors,
-      {{{bytes, scale, one_zero, none_below, all_above, DType::u8}},
-       {{spec({3}, DType::i16, -900, 900), wide_scale, long_zero, low, high, DType::i16, DType::f16}},
-       {{spec({}, DType::i8, -9, 9), wide_scale, one_zero, low, high, DType::i8}},
-       {{bytes, spec({3}), one_zero, none_below, all_above, DType::u8}, true}});
-  add(r, dequantise + ranges + from, dequantise_tensors,
-      {{{bytes, scale, one_zero, minimum, maximum, DType::u8}},
-       {{bytes, wide_scale, long_zero, minimum, maximum, DType::u8, DType::bf16}},
-       {{bytes, scale, one_zero, minimum, maximum, DType::i8}, true}});
+  add_decomposed(r, quantise + numbers + to, quantise_numbers,
+                 {{{x, step, zero, low, high, DType::i8}},
+                  {{spec({3, 4}, DType::bf16), step, zero, none_below, all_above, DType::u8}},
+                  {{spec({0, 4}, DType::f16), step, zero, low, high, DType::i32}},
+                  {{spec({5}), Scalar(0.0001), Scalar(0), Scalar(0), Scalar(65535), DType::u16}},
+                  {{x, step, Scalar(0), Scalar(-448), Scalar(448), DType::f8e4m3fn}},
+                  {{x, step, zero, low, Scalar(128), DType::i8}, true},
+                  {{x, step, zero, low, high, DType::i64}, true},
+                  {{spec({3}, DType::f64), step, zero, low, high, DType::i8}, true}});
+  add_decomposed(r, quantise + tensors + to, quantise_tensors,
+                 {{{x, scale, one_zero, low, high, DType::i8}},
+                  {{spec({2, 3}, DType::bf16), wide_scale, long_zero, none_below, all_above, DType::u8}},
+                  {{spec({}), wide_scale, one_zero, low, high, DType::i16}},
+                  {{x, spec({2}), one_zero, low, high, DType::i8}, true}});
+  add_decomposed(r, quantise + ranges + to, quantise_tensor_range,
+                 {{{x, scale, one_zero, minimum, maximum, DType::i8}},
+                  {{spec({3}, DType::f16), wide_scale, long_zero, minimum, maximum, DType::i16}},
+                  {{x, scale, one_zero, spec({2}, DType::i64), maximum, DType::i8}, true}});
+  add_decomposed(r, dequantise + numbers + from, dequantise_numbers,
+                 {{{bytes, step, zero, none_below, all_above, DType::u8}},
+                  {{spec({3, 4}, DType::i8, -128, 127), step, zero, low, high, DType::i8, DType::bf16}},
+                  {{spec({2}, DType::f8e4m3fn), step, Scalar(0), low, high, DType::f8e4m3fn}},
+                  {{bytes, step, zero, low, high, DType::i8}, true}});
+  add_decomposed(r, dequantise + tensors + from, dequantise_tensors,
+                 {{{bytes, scale, one_zero, none_below, all_above, DType::u8}},
+                  {{spec({3}, DType::i16, -900, 900), wide_scale, long_zero, low, high, DType::i16, DType::f16}},
+                  {{spec({}, DType::i8, -9, 9), wide_scale, one_zero, low, high, DType::i8}},
+                  {{bytes, spec({3}), one_zero, none_below, all_above, DType::u8}, true}});
+  add_decomposed(r, dequantise + ranges + from, dequantise_tensors,
+                 {{{bytes, scale, one_zero, minimum, maximum, DType::u8}},
+                  {{bytes, wide_scale, long_zero, minimum, maximum, DType::u8, DType::bf16}},
+                  {{bytes, scale, one_zero, minimum, maximum, DType::i8}, true}});
 }
 
 void add_per_channel(Registry& r) {
@@ -378,14 +378,15 @@ void add_per_channel(Registry& r) {
   const Sample::TensorSpec wide = spec({4}, DType::f64, 0.03, 0.06), narrow_zeros = spec({4}, DType::i8, -9, 9);
   const Argument::None none;
   const std::string parts = "Tensor scales, Tensor zero_points, int axis, int quant_min, int quant_max";
-  add(r, "quantize_per_channel(Tensor input, " + parts + ", ScalarType dtype) -> Tensor", quantise_channels,
-      {{{x, scales, zeros, Scalar(1), low, high, DType::i8}},
-       {{spec({2, 4}, DType::bf16), wide, zeros, Scalar(-1), none_below, all_above, DType::u8}},
-       {{spec({4, 0}), scales, zeros, Scalar(0), low, high, DType::i8}},
-       {{x, scales, zeros, Scalar(0), low, high, DType::i8}, true},
-       {{x, scales, zeros, Scalar(3), low, high, DType::i8}, true},
-       {{x, scales, zeros, Scalar(1), low, all_above, DType::i8}, true}});
-  add(r,
+  add_decomposed(r, "quantize_per_channel(Tensor input, " + parts + ", ScalarType dtype) -> Tensor", quantise_channels,
+                 {{{x, scales, zeros, Scalar(1), low, high, DType::i8}},
+                  {{spec({2, 4}, DType::bf16), wide, zeros, Scalar(-1), none_below, all_above, DType::u8}},
+                  {{spec({4, 0}), scales, zeros, Scalar(0), low, high, DType::i8}},
+                  {{x, scales, zeros, Scalar(0), low, high, DType::i8}, true},
+                  {{x, scales, zeros, Scalar(3), low, high, DType::i8}, true},
+                  {{x, scales, zeros, Scalar(1), low, all_above, DType::i8}, true}});
+  add_decomposed(
+      r,
       "dequantize_per_channel(Tensor input, Tensor scales, Tensor? zero_points, int axis, int quant_min, int "
       "quant_max, "
       "ScalarType dtype, *, ScalarType? out_dtype=None) -> Tensor",
@@ -395,10 +396,10 @@ void add_per_channel(Registry& r) {
        {{bytes, scales, none, Scalar(1), low, high, DType::i8}},
        {{bytes, scales, zeros, Scalar(1), low, high, DType::u8}, true},
        {{bytes, scales, zeros, Scalar(2), low, high, DType::i8}, true}});
-  add(r, "fake_quant_per_channel(Tensor input, " + parts + ") -> Tensor", fake_quantise_channels,
-      {{{x, scales, zeros, Scalar(1), low, high}},
-       {{x, wide, narrow_zeros, Scalar(1), Scalar(-8), Scalar(7)}},
-       {{spec({4}, DType::f16), scales, zeros, Scalar(0), low, high}, true}});
+  add_decomposed(r, "fake_quant_per_channel(Tensor input, " + parts + ") -> Tensor", fake_quantise_channels,
+                 {{{x, scales, zeros, Scalar(1), low, high}},
+                  {{x, wide, narrow_zeros, Scalar(1), Scalar(-8), Scalar(7)}},
+                  {{spec({4}, DType::f16), scales, zeros, Scalar(0), low, high}, true}});
 }
 
 void add_per_row(Registry& r) {
@@ -406,14 +407,16 @@ void add_per_row(Registry& r) {
   const Sample::TensorSpec scales = spec({2, 3, 1}, DType::f64, 0.03, 0.06), zeros = spec({2, 3, 1}, DType::i64, -9, 9);
   const Sample::TensorSpec flat = spec({3, 1}, DType::f32, 0.03, 0.06), flat_zeros = spec({3, 1}, DType::f32, 0, 0);
   const Argument::None none;
-  add(r,
+  add_decomposed(
+      r,
       "quantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType "
       "dtype) -> Tensor",
       quantise_tokens,
       {{{x, scales, zeros, low, high, DType::i8}},
        {{spec({3, 4}, DType::bf16), flat, flat_zeros, low, high, DType::i8}},
        {{x, flat, flat_zeros, low, high, DType::i8}, true}});
-  add(r,
+  add_decomposed(
+      r,
       "dequantize_per_token(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, ScalarType "
       "dtype, ScalarType output_dtype) -> Tensor",
       dequantise_tokens,
@@ -423,7 +426,8 @@ void add_per_row(Registry& r) {
   const Sample::TensorSpec rows = spec({3, 8}), row_bytes = spec({3, 8}, DType::i8, -8, 7);
   const Sample::TensorSpec groups = spec({3, 2}, DType::f32, 0.2, 0.4), group_zeros = spec({3, 2}, DType::i32, -3, 3);
   const Scalar four(4), least(-8), most(7);
-  add(r,
+  add_decomposed(
+      r,
       "quantize_per_channel_group(Tensor input, Tensor scales, Tensor zero_points, int quant_min, int quant_max, "
       "ScalarType dtype, int group_size) -> Tensor",
       quantise_groups,
@@ -432,7 +436,8 @@ void add_per_row(Registry& r) {
        {{rows, groups, group_zeros, least, most, DType::i8, Scalar(3)}, true},
        {{rows, groups, group_zeros, least, most, DType::i8, Scalar(1)}, true},
        {{spec({2, 3, 8}), groups, group_zeros, least, most, DType::i8, four}, true}});
-  add(r,
+  add_decomposed(
+      r,
       "dequantize_per_channel_group(Tensor input, Tensor scales, Tensor? zero_points, int quant_min, int quant_max, "
       "ScalarType dtype, int group_size, ScalarType output_dtype) -> Tensor",
       dequantise_groups,
@@ -451,23 +456,23 @@ void add_choices(Registry& r) {
                                           {{spec({3}, DType::f32, 0, 0), low, high, eps, DType::i8}},
                                           {{spec({3}), Scalar(1), high, eps, DType::i8}, true},
                                           {{spec({3}, DType::f64), low, high, eps, DType::i8}, true}};
-  add(
+  add_decomposed(
       r, "choose_qparams" + arguments, [](Build& b) { choose_per_tensor(b, false); }, per_tensor);
-  add(
+  add_decomposed(
       r, "choose_qparams_symmetric" + arguments, [](Build& b) { choose_per_tensor(b, true); }, per_tensor);
-  add(r, "choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", choose_per_token,
-      {{{spec({2, 3, 4}), DType::i8}},
-       {{spec({3, 4}, DType::f16), DType::i8}},
-       {{spec({3, 4}, DType::bf16), DType::i8}},
-       {{spec({3, 4}), DType::u8}, true}});
+  add_decomposed(r, "choose_qparams_per_token(Tensor input, ScalarType dtype) -> (Tensor, Tensor)", choose_per_token,
+                 {{{spec({2, 3, 4}), DType::i8}},
+                  {{spec({3, 4}, DType::f16), DType::i8}},
+                  {{spec({3, 4}, DType::bf16), DType::i8}},
+                  {{spec({3, 4}), DType::u8}, true}});
   for (const char* name : {"choose_qparams_per_token_asymmetric", "_choose_qparams_per_token_asymmetric_impl"})
-    add(r, str(name, "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"), choose_per_token_asymmetric,
-        {{{spec({2, 3, 4}), DType::i8}},
-         {{spec({3, 4}, DType::bf16, 0, 2), DType::i8}},
-         {{spec({3, 4}, DType::f16, -2, 0), DType::i8}},
-         {{spec({3, 4}, DType::i64), DType::i8}, true}});
-  add(r, "convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor", convert,
-      {{{spec({3, 4}), DType::bf16}}, {{spec({3, 4}, DType::bf16), DType::f32}}, {{spec({2}), DType::f32}}});
+    add_decomposed(r, str(name, "(Tensor input, ScalarType dtype) -> (Tensor, Tensor)"), choose_per_token_asymmetric,
+                   {{{spec({2, 3, 4}), DType::i8}},
+                    {{spec({3, 4}, DType::bf16, 0, 2), DType::i8}},
+                    {{spec({3, 4}, DType::f16, -2, 0), DType::i8}},
+                    {{spec({3, 4}, DType::i64), DType::i8}, true}});
+  add_decomposed(r, "convert_element_type.no_fuse(Tensor input, ScalarType dtype) -> Tensor", convert,
+                 {{{spec({3, 4}), DType::bf16}}, {{spec({3, 4}, DType::bf16), DType::f32}}, {{spec({2}), DType::f32}}});
 }
 
 }  // namespace

@@ -17,10 +17,6 @@ namespace {
 using loops::KernelBuilder;
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 void add_random(Registry& r, CompositeRow row) {
   row.random = true;
   add_composite(r, std::move(row));
@@ -128,7 +124,8 @@ Value* to_integers(Build& b, Value* u, Argument low, Argument span) {
 }
 
 Value* integers_between(Build& b, Value* u, const Expr& low, const Expr& high) {
-  if (prove_lt(low, high, b.call().ranges()) == Proof::no) refuse(b.call(), "'from' must be smaller than 'to'");
+  if (prove_lt(low, high, b.call().ranges()) == Proof::no)
+    refuse(b.call(), "K0201", "'from' must be smaller than 'to'");
   return to_integers(b, u, number(low), number(simplify(high - low, b.call().ranges())));
 }
 
@@ -339,7 +336,7 @@ void register_whole_fills(Registry& r) {
                  auto p = b.call().scalar("p");
                  if (const auto* known = std::get_if<Scalar>(&p);
                      known && !(known->as_double() > 0 && known->as_double() < 1))
-                   refuse(b.call(), "p must be in (0, 1)");
+                   refuse(b.call(), "K0201", "p must be in (0, 1)");
                  Value* u = uniform_like(b, self, DType::f64);
                  Value* failure = b("log1p", {b("neg", {b("full_like", {u, b.call().arg("p")})})});
                  Value* trials = b("ceil", {b.div(b("log1p", {b("neg", {u})}), failure)});
@@ -353,7 +350,7 @@ void register_whole_fills(Registry& r) {
 Value* coin(Build& b, Value* shape, Argument p) {
   bool tensor = p.is_value() && p.as_value()->kind == ValueKind::tensor;
   if (p.is_scalar() && !(p.as_scalar().as_double() >= 0 && p.as_scalar().as_double() <= 1))
-    refuse(b.call(), "bernoulli expects p to be in [0, 1]");
+    refuse(b.call(), "K0201", "bernoulli expects p to be in [0, 1]");
   if (tensor)
     require_all(b.call(), b("logical_and", {b("ge.Scalar", {p, Scalar(0)}), b("le.Scalar", {p, Scalar(1)})}),
                 "bernoulli: expects p to be in [0, 1]");
@@ -393,14 +390,14 @@ double dropout_rate(const OpCall& call) {
   const auto* known = std::get_if<Scalar>(&p);
   if (!known) fail_unsupported("K0202", str(call.schema().name, ": p is symbolic"), call.where());
   double rate = known->as_double();
-  if (!(rate >= 0 && rate <= 1)) refuse(call, "dropout probability has to be between 0 and 1");
+  if (!(rate >= 0 && rate <= 1)) refuse(call, "K0201", "dropout probability has to be between 0 and 1");
   return rate;
 }
 
 // What is kept: per element, or per (sample, channel).
 Value* kept(Build& b, Value* x, double rate, bool features) {
   if (!features) return coin(b, x, Scalar(1 - rate));
-  if (rank_of(x) < 2) refuse(b.call(), "Feature dropout requires at least 2 dimensions in the input");
+  if (rank_of(x) < 2) refuse(b.call(), "K0201", "Feature dropout requires at least 2 dimensions in the input");
   Sizes sizes(x->type.sizes.size(), Expr(1));
   sizes[0] = x->type.sizes[0];
   sizes[1] = x->type.sizes[1];
@@ -500,7 +497,7 @@ void build_multinomial(Build& b) {
   DecomposeCall& call = b.call();
   Value* self = call.tensor("self");
   check_float(call, self->type.dtype);
-  if (rank_of(self) != 1 && rank_of(self) != 2) refuse(call, "prob_dist must be 1 or 2 dim");
+  if (rank_of(self) != 1 && rank_of(self) != 2) refuse(call, "K0201", "prob_dist must be 1 or 2 dim");
   Expr wanted = call.integer("num_samples"), classes = self->type.sizes.back();
   bool replacement = call.boolean("replacement");
   if (!replacement)

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ops/sample_program.h"
-#include "ops/test_lists.h"
-#include "ops/test_reference.h"
+#include "ops/record_lists_test.h"
+#include "ops/sample_reference_test.h"
 
 namespace kiln {
 namespace {
@@ -34,7 +34,7 @@ void expect_type(const TensorType& type, const Tensor& tensor, const Program& pr
   }
 }
 
-void check_sample(const OpRecord& record, const Sample& sample, bool symbolic, uint64_t seed) {
+void check_record_sample(const OpRecord& record, const Sample& sample, bool symbolic, uint64_t seed) {
   Program program = program_from_sample(record, sample, symbolic, seed);
   verify(program);
   std::string text = print(program);
@@ -67,7 +67,7 @@ TEST_P(Records, SamplesAgree) {
       continue;
     }
     try {
-      check_sample(record, sample, false, i);
+      check_record_sample(record, sample, false, i);
     } catch (const Error& error) {
       ADD_FAILURE() << error.what();
     }
@@ -76,7 +76,7 @@ TEST_P(Records, SamplesAgree) {
     const std::string expected = listed == symbolic_refusals().end() ? "" : listed->second;
     std::string refused;
     try {
-      check_sample(record, sample, true, i);
+      check_record_sample(record, sample, true, i);
     } catch (const Error& error) {
       EXPECT_NE(error.kind(), ErrorKind::bug) << error.what();
       refused = error.code();

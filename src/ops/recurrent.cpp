@@ -10,10 +10,6 @@ namespace {
 
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0232", str(call.schema().name, ": ", why), call.where());
-}
-
 enum class Cell : uint8_t { lstm, gru, tanh, relu };
 
 struct Weights {
@@ -34,7 +30,7 @@ Value* product_with(Build& b, Value* x, Value* weight, Value* bias) {
 
 // `from_input` is the input's part of the gates: it does not depend on the state, so it is computed for all steps at
 // once.
-State step(Build& b, Cell cell, Value* from_input, const State& state, const Weights& w) {
+State cell_step(Build& b, Cell cell, Value* from_input, const State& state, const Weights& w) {
   Value* from_state = product_with(b, state.h, w.hidden, w.hidden_bias);
   if (cell == Cell::gru) {
     auto x = pieces(b, from_input, 3), h = pieces(b, from_state, 3);
@@ -52,7 +48,7 @@ State step(Build& b, Cell cell, Value* from_input, const State& state, const Wei
   return {w.projection ? product_with(b, h, w.projection, nullptr) : h, c};
 }
 
-Argument list_of(const std::vector<Value*>& values) {
+Argument tensor_list_of(const std::vector<Value*>& values) {
   Argument::List list;
   for (Value* value : values) list.push_back(Argument(value));
   return Argument(std::move(list));
@@ -68,10 +64,10 @@ Value* unroll_layer(Build& b, Cell cell, Value* from_input, State& state, const 
   std::vector<Value*> outputs(static_cast<size_t>(length));
   for (int64_t i = 0; i < length; ++i) {
     int64_t at = backwards ? length - 1 - i : i;
-    state = step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
+    state = cell_step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
     outputs[static_cast<size_t>(at)] = state.h;
   }
-  return b("stack", {list_of(outputs), Scalar(0)});
+  return b("stack", {tensor_list_of(outputs), Scalar(0)});
 }
 
 Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const Weights& w, bool backwards) {
@@ -90,7 +86,7 @@ Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const We
         Weights own{nullptr, *next++};
         if (w.hidden_bias) own.hidden_bias = *next++;
         if (w.projection) own.projection = *next++;
-        State after = step(inner, cell, slice, now, own);
+        State after = cell_step(inner, cell, slice, now, own);
         return now.c ? std::vector<Value*>{after.h, after.c, after.h} : std::vector<Value*>{after.h, after.h};
       });
   state.h = results[0];
@@ -101,7 +97,7 @@ Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const We
 // One layer in one direction over [T, N, F].
 Value* run_layer(Build& b, Steps steps, Cell cell, Value* sequence, State& state, const Weights& w, bool backwards) {
   const Expr& length = sequence->type.sizes[0];
-  if (length.is_constant(0)) refuse(b.call(), "expected sequence length to be larger than 0");
+  if (length.is_constant(0)) refuse(b.call(), "K0232", "expected sequence length to be larger than 0");
   Value* from_input = product_with(b, sequence, w.input, w.input_bias);
   bool unroll = length.is_constant() && (steps == Steps::unrolled || length.value() <= longest_unrolled);
   return (unroll ? unroll_layer : loop_layer)(b, cell, from_input, state, w, backwards);
@@ -124,10 +120,11 @@ void build_network(Build& b, Steps steps, const Network& n) {
                      call.where());
   int64_t layers = call.constant_integer("num_layers"), directions = both ? 2 : 1;
   size_t each = layers > 0 ? params.size() / static_cast<size_t>(layers * directions) : 0, plain = biases ? 4 : 2;
-  if (each != plain && each != plain + 1) refuse(call, "the number of parameters does not fit the number of layers");
+  if (each != plain && each != plain + 1)
+    refuse(call, "K0232", "the number of parameters does not fit the number of layers");
   Value* sequence = call.tensor("input");
   bool batched = rank_of(sequence) == 3;
-  if (!batched) refuse(call, "expects an input with 3 dimensions");
+  if (!batched) refuse(call, "K0232", "expects an input with 3 dimensions");
   if (batch_first) sequence = b("transpose.int", {sequence, Scalar(0), Scalar(1)});
   std::vector<Value*> last_h, last_c;
   for (int64_t layer = 0; layer < layers; ++layer) {
@@ -147,14 +144,14 @@ void build_network(Build& b, Steps steps, const Network& n) {
       last_h.push_back(state.h);
       if (n.c0) last_c.push_back(state.c);
     }
-    sequence = outputs.size() == 1 ? outputs[0] : b("cat", {list_of(outputs), Scalar(-1)});
+    sequence = outputs.size() == 1 ? outputs[0] : b("cat", {tensor_list_of(outputs), Scalar(-1)});
   }
   call.result(0, batch_first ? b("transpose.int", {sequence, Scalar(0), Scalar(1)}) : sequence);
-  call.result(1, b("stack", {list_of(last_h), Scalar(0)}));
-  if (n.c0) call.result(2, b("stack", {list_of(last_c), Scalar(0)}));
+  call.result(1, b("stack", {tensor_list_of(last_h), Scalar(0)}));
+  if (n.c0) call.result(2, b("stack", {tensor_list_of(last_c), Scalar(0)}));
 }
 
-const char* const tail =
+const char* const network_tail =
     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
     "batch_first) -> ";
 
@@ -185,15 +182,15 @@ void register_networks(Registry& r) {
   };
   auto build_lstm = [](Build& b, Steps steps) {
     auto state = b.call().tensors("hx");
-    if (state.size() != 2) refuse(b.call(), "expects two hidden states");
+    if (state.size() != 2) refuse(b.call(), "K0232", "expects two hidden states");
     build_network(b, steps, {Cell::lstm, state[0], state[1]});
   };
-  add(str("lstm.input(Tensor input, Tensor[] hx, ", tail, "(Tensor, Tensor, Tensor)"), build_lstm,
+  add(str("lstm.input(Tensor input, Tensor[] hx, ", network_tail, "(Tensor, Tensor, Tensor)"), build_lstm,
       {sample(4, 5, false, false, true), sample(4, 11, true, true, true)});
   for (auto [name, cell, gates] : std::vector<std::tuple<const char*, Cell, int64_t>>{
            {"gru", Cell::gru, 3}, {"rnn_tanh", Cell::tanh, 1}, {"rnn_relu", Cell::relu, 1}}) {
     auto build = [cell = cell](Build& b, Steps steps) { build_network(b, steps, {cell, b.call().tensor("hx")}); };
-    add(str(name, ".input(Tensor input, Tensor hx, ", tail, "(Tensor, Tensor)"), build,
+    add(str(name, ".input(Tensor input, Tensor hx, ", network_tail, "(Tensor, Tensor)"), build,
         {sample(gates, 5, false, false, false), sample(gates, 11, true, true, false)});
   }
 }
@@ -205,12 +202,12 @@ void register_cells(Registry& r) {
     State state;
     if (cell == Cell::lstm) {
       auto hx = call.tensors("hx");
-      if (hx.size() != 2) refuse(call, "expects two hidden states");
+      if (hx.size() != 2) refuse(call, "K0232", "expects two hidden states");
       state = {hx[0], hx[1]};
     } else {
       state = {call.tensor("hx")};
     }
-    State next = step(b, cell, product_with(b, call.tensor("input"), w.input, w.input_bias), state, w);
+    State next = cell_step(b, cell, product_with(b, call.tensor("input"), w.input, w.input_bias), state, w);
     call.result(0, next.h);
     if (cell == Cell::lstm) call.result(1, next.c);
   };

@@ -65,7 +65,7 @@ std::vector<Sample> list_samples(std::vector<DType> more = {}) {
 
 const std::vector<DType> whole_types = {DType::i64, DType::i32, DType::u8, DType::boolean};
 
-void register_sums(Registry& r) {
+void register_reduced_sums(Registry& r) {
   auto types = [](const OpCall& call, DType self) -> ReduceTypes {
     DType dtype = sum_dtype(call, self);
     return {dtype, {dtype}};
@@ -129,7 +129,7 @@ void register_sums(Registry& r) {
           .samples = list_samples()});
 }
 
-void register_products(Registry& r) {
+void register_reduced_products(Registry& r) {
   auto types = [](const OpCall& call, DType self) -> ReduceTypes {
     DType dtype = sum_dtype(call, self);
     return {dtype, {dtype}};
@@ -202,7 +202,7 @@ GroupFormula extreme_both() {
 }
 
 template <bool largest>
-void register_extremes(Registry& r) {
+void register_reduced_extremes(Registry& r) {
   auto same = [](const OpCall&, DType self) -> ReduceTypes { return {self, {self}}; };
   auto index = [](const OpCall&, DType self) -> ReduceTypes { return {self, {DType::i64}}; };
   auto both = [](const OpCall&, DType self) -> ReduceTypes { return {self, {self, DType::i64}}; };
@@ -386,10 +386,10 @@ void register_logical(Registry& r) {
 }  // namespace
 
 void register_reduce(Registry& registry) {
-  register_sums(registry);
-  register_products(registry);
-  register_extremes<true>(registry);
-  register_extremes<false>(registry);
+  register_reduced_sums(registry);
+  register_reduced_products(registry);
+  register_reduced_extremes<true>(registry);
+  register_reduced_extremes<false>(registry);
   register_aminmax(registry);
   register_logical(registry);
   register_variance(registry);

@@ -12,10 +12,6 @@ namespace {
 using List = std::vector<int64_t>;
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 // ---- repeat_interleave ----
 
 // Position i as often as repeats[i] says: a library kernel, since the length depends on data.
@@ -27,7 +23,7 @@ void add_repeated_positions(Registry& r) {
   record.infer = [](InferCall& call) {
     const TensorType& repeats = call.tensor("repeats")->type;
     if (repeats.dtype != DType::i64 && repeats.dtype != DType::i32) refuse_dtype(call, repeats.dtype);
-    if (repeats.sizes.size() != 1) refuse(call, "only accept 1D vector as repeat");
+    if (repeats.sizes.size() != 1) refuse(call, "K0201", "only accept 1D vector as repeat");
     const auto& results = call.node().results;
     bool typed = !results.empty() && results[0]->type.sizes.size() == 1;
     Expr length = call.given("output_size") ? call.integer("output_size")
@@ -72,11 +68,11 @@ void build_repeat_by_tensor(Build& b) {
   Repeated x = repeated_dim(b);
   Value* repeats = call.tensor("repeats");
   const Expr& size = x.self->type.sizes[static_cast<size_t>(x.dim)];
-  if (rank_of(repeats) > 1) refuse(call, "repeats must be 0-dim or 1-dim tensor");
+  if (rank_of(repeats) > 1) refuse(call, "K0201", "repeats must be 0-dim or 1-dim tensor");
   if (rank_of(repeats) == 0 || is_one(repeats->type.sizes[0])) {
     repeats = b("expand", {b.view(repeats, {Expr(1)}), b.ints(Sizes{size})});
   } else if (prove_eq(repeats->type.sizes[0], size, call.ranges()) == Proof::no) {
-    refuse(call, "repeats must have the same size as input along dim");
+    refuse(call, "K0201", "repeats must have the same size as input along dim");
   }
   // The length is asked for, or the file's symbol for what depends on data.
   const auto& results = call.node().results;
@@ -93,7 +89,7 @@ void build_repeat_by_tensor(Build& b) {
   call.result(b("index_select", {x.self, Scalar(x.dim), positions}));
 }
 
-void register_repeats(Registry& r) {
+void register_counted_repeats(Registry& r) {
   add_repeated_positions(r);
   add_composite(r, {.schema = "repeat_interleave.self_Tensor(Tensor self, Tensor repeats, int? dim=None, *, SymInt? "
                               "output_size=None) -> Tensor",
@@ -116,7 +112,7 @@ void build_triangle(Build& b, bool upper) {
   DecomposeCall& call = b.call();
   int64_t rows = call.constant_integer("row"), columns = call.constant_integer("col"),
           offset = call.constant_integer("offset"), count = 0;
-  if (rows < 0 || columns < 0) refuse(call, "row and col must be non-negative");
+  if (rows < 0 || columns < 0) refuse(call, "K0201", "row and col must be non-negative");
   for (int64_t i = 0; i < rows; ++i) {
     int64_t below = std::min(std::max<int64_t>(i + offset + (upper ? 0 : 1), 0), columns);
     count += upper ? columns - below : below;
@@ -142,8 +138,8 @@ void build_combinations(Build& b) {
   DecomposeCall& call = b.call();
   Value* self = call.tensor("self");
   int64_t r = call.constant_integer("r");
-  if (rank_of(self) != 1) refuse(call, "Expect a 1D vector");
-  if (r < 0) refuse(call, "Expect a non-negative number");
+  if (rank_of(self) != 1) refuse(call, "K0201", "Expect a 1D vector");
+  if (r < 0) refuse(call, "K0201", "Expect a non-negative number");
   if (r > 12) fail_unsupported("K0202", "combinations of more than 12 elements are not supported", call.where());
   if (r == 0) return call.result(b("new_zeros", {self, b.ints({0})}));
   bool repeats = call.boolean("with_replacement");
@@ -169,7 +165,7 @@ void build_nonzero_static(Build& b) {
   DecomposeCall& call = b.call();
   Value* self = call.tensor("self");
   Expr size = call.integer("size"), elements(1);
-  if (size.is_constant() && size.value() < 0) refuse(call, "size must be non-negative");
+  if (size.is_constant() && size.value() < 0) refuse(call, "K0201", "size must be non-negative");
   for (const Expr& s : self->type.sizes) elements = elements * s;
   int64_t rank = rank_of(self);
   if (rank == 0) return call.result(b("full", {b.ints(Sizes{size, Expr(0)}), call.arg("fill_value"), DType::i64}));
@@ -195,7 +191,7 @@ void build_nonzero_static(Build& b) {
   call.result(b("masked_fill.Scalar", {table, missing, call.arg("fill_value")}));
 }
 
-void register_positions(Registry& r) {
+void register_repeat_positions(Registry& r) {
   for (bool upper : {false, true})
     add_composite(r, {.schema = str(upper ? "triu_indices" : "tril_indices",
                                     "(int row, int col, int offset=0, *, ScalarType? dtype=long, Layout? layout=None, "
@@ -229,12 +225,12 @@ void build_chunk_cat(Build& b) {
   DecomposeCall& call = b.call();
   auto tensors = call.tensors("tensors");
   int64_t chunks = call.constant_integer("num_chunks");
-  if (tensors.empty()) refuse(call, "expects a non-empty list of tensors");
-  if (chunks < 1) refuse(call, "num_chunks must be positive");
+  if (tensors.empty()) refuse(call, "K0201", "expects a non-empty list of tensors");
+  if (chunks < 1) refuse(call, "K0201", "num_chunks must be positive");
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(tensors[0]));
   Argument::List parts;
   for (Value* x : tensors) {
-    if (rank_of(x) <= dim) refuse(call, "dim is out of range for one of the tensors");
+    if (rank_of(x) <= dim) refuse(call, "K0201", "dim is out of range for one of the tensors");
     const Sizes& sizes = x->type.sizes;
     size_t at = static_cast<size_t>(dim);
     Expr step = ceildiv(sizes[at], Expr(chunks)), missing = simplify(step * Expr(chunks) - sizes[at], call.ranges());
@@ -267,7 +263,7 @@ void build_affine_grid(Build& b) {
   DecomposeCall& call = b.call();
   Value* theta = call.tensor("theta");
   Sizes size = call.integers("size");
-  if (size.size() != 4 && size.size() != 5) refuse(call, "needs 4 or 5 sizes");
+  if (size.size() != 4 && size.size() != 5) refuse(call, "K0201", "needs 4 or 5 sizes");
   if (!is_float(theta->type.dtype)) refuse_dtype(call, theta->type.dtype);
   bool align = call.boolean("align_corners");
   size_t spatial = size.size() - 2;
@@ -293,8 +289,8 @@ void build_affine_grid(Build& b) {
 }  // namespace
 
 void register_repeat_family(Registry& r) {
-  register_repeats(r);
-  register_positions(r);
+  register_counted_repeats(r);
+  register_repeat_positions(r);
   add_composite(r, {.schema = "_chunk_cat(Tensor[] tensors, int dim, int num_chunks) -> Tensor",
                     .build = build_chunk_cat,
                     .samples = {{{Specs{spec({3, 2}), spec({3})}, Scalar(0), Scalar(2)}},

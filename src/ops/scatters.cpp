@@ -18,28 +18,28 @@ using loops::KernelBuilder;
 using loops::StoreMode;
 using Index = std::vector<Expr>;
 
-enum class Mode : uint8_t { plain, sum, prod, amax, amin, mean };
+enum class ScatterMode : uint8_t { plain, sum, prod, amax, amin, mean };
 
 struct ScatterRow {
   std::string schema;
   bool vector_index = false;  // index is one-dimensional: index_add and the like
   std::string source;         // tensor or number
-  std::function<Mode(const OpCall&)> mode;
+  std::function<ScatterMode(const OpCall&)> mode;
   bool alpha = false;  // source is multiplied by the argument alpha
   std::vector<Sample> samples = {};
 };
 
-Mode named_mode(const OpCall& call) {
+ScatterMode named_mode(const OpCall& call) {
   std::string name = call.string("reduce");
-  if (name == "sum" || name == "add") return Mode::sum;
-  if (name == "prod" || name == "multiply") return Mode::prod;
-  if (name == "amax") return Mode::amax;
-  if (name == "amin") return Mode::amin;
-  if (name == "mean") return Mode::mean;
+  if (name == "sum" || name == "add") return ScatterMode::sum;
+  if (name == "prod" || name == "multiply") return ScatterMode::prod;
+  if (name == "amax") return ScatterMode::amax;
+  if (name == "amin") return ScatterMode::amin;
+  if (name == "mean") return ScatterMode::mean;
   fail_user("K0201", str(call.schema().name, ": reduce must be sum, prod, mean, amax or amin, not '", name, "'"),
             call.where());
 }
-std::function<Mode(const OpCall&)> always(Mode mode) {
+std::function<ScatterMode(const OpCall&)> always(ScatterMode mode) {
   return [mode](const OpCall&) { return mode; };
 }
 
@@ -93,21 +93,21 @@ class ScatterLowering {
       visited_[dim_] = index_->type.sizes.empty() ? Expr(1) : index_->type.sizes[0];
   }
 
-  void run(Mode mode) {
+  void run(ScatterMode mode) {
     bool include = includes_self(call_);
     DType compute = compute_dtype(self_.dtype);
-    bool apart = mode == Mode::mean || (mode != Mode::plain && compute != self_.dtype);
+    bool apart = mode == ScatterMode::mean || (mode != ScatterMode::plain && compute != self_.dtype);
     BufferId to = apart ? call_.temp(compute, self_.sizes, "sums") : call_.output();
     fill(to, [&](KernelBuilder& k, const Index& i) { return k.load_compute(call_.input("self"), i); });
-    if (mode != Mode::plain && !include)
+    if (mode != ScatterMode::plain && !include)
       visit(to, StoreMode::plain,
             [&](KernelBuilder& k, const Index&) { return k.constant(compute, start(mode, compute)); });
     visit(to, store_mode(mode), [&](KernelBuilder& k, const Index& i) { return source(k, i, compute); });
     if (!apart) return;
-    BufferId counts = mode == Mode::mean ? count(include) : loops::no_buffer;
+    BufferId counts = mode == ScatterMode::mean ? count(include) : loops::no_buffer;
     fill(call_.output(), [&](KernelBuilder& k, const Index& i) {
       ValueId sum = k.load(to, i);
-      return mode == Mode::mean ? divided(k, sum, k.load(counts, i)) : sum;
+      return mode == ScatterMode::mean ? divided(k, sum, k.load(counts, i)) : sum;
     });
   }
 
@@ -169,11 +169,11 @@ class ScatterLowering {
     return k.op(is_float(dtype) ? ScalarOp::div : ScalarOp::floordiv, sum, k.as(dtype, at_least_one));
   }
 
-  static Scalar start(Mode mode, DType dtype) {
-    if (mode == Mode::prod) return scalar_as(Scalar(1), dtype);
-    if (mode == Mode::sum || mode == Mode::mean || dtype == DType::boolean)
-      return scalar_as(Scalar(mode == Mode::amin ? 1 : 0), dtype);
-    bool lowest = mode == Mode::amax;
+  static Scalar start(ScatterMode mode, DType dtype) {
+    if (mode == ScatterMode::prod) return scalar_as(Scalar(1), dtype);
+    if (mode == ScatterMode::sum || mode == ScatterMode::mean || dtype == DType::boolean)
+      return scalar_as(Scalar(mode == ScatterMode::amin ? 1 : 0), dtype);
+    bool lowest = mode == ScatterMode::amax;
     if (is_float(dtype)) return Scalar(lowest ? -INFINITY : INFINITY);
     int64_t bits = dtype_bytes(dtype) * 8;
     if (!is_signed(dtype)) return Scalar(lowest ? int64_t{0} : bits == 64 ? int64_t{-1} : (int64_t{1} << bits) - 1);
@@ -181,15 +181,15 @@ class ScatterLowering {
     return Scalar(lowest ? low : ~low);
   }
 
-  static StoreMode store_mode(Mode mode) {
+  static StoreMode store_mode(ScatterMode mode) {
     switch (mode) {
-      case Mode::plain:
+      case ScatterMode::plain:
         return StoreMode::plain;
-      case Mode::prod:
+      case ScatterMode::prod:
         return StoreMode::prod;
-      case Mode::amax:
+      case ScatterMode::amax:
         return StoreMode::max;
-      case Mode::amin:
+      case ScatterMode::amin:
         return StoreMode::min;
       default:
         return StoreMode::add;
@@ -208,15 +208,15 @@ class ScatterLowering {
 // ---- Reference ----
 
 template <class T>
-T combined(Mode mode, T a, T b) {
+T combined(ScatterMode mode, T a, T b) {
   switch (mode) {
-    case Mode::plain:
+    case ScatterMode::plain:
       return b;
-    case Mode::prod:
+    case ScatterMode::prod:
       return static_cast<T>(a * b);
-    case Mode::amax:
+    case ScatterMode::amax:
       return a != a ? a : b != b || b > a ? b : a;
-    case Mode::amin:
+    case ScatterMode::amin:
       return a != a ? a : b != b || b < a ? b : a;
     default:
       return static_cast<T>(a + b);
@@ -224,7 +224,7 @@ T combined(Mode mode, T a, T b) {
 }
 
 template <class T>
-void evaluate(ReferenceCall& call, const ScatterRow& row, Mode mode) {
+void evaluate(ReferenceCall& call, const ScatterRow& row, ScatterMode mode) {
   Tensor self = call.tensor("self"), index = call.tensor("index");
   int64_t given = call.integer("dim");
   size_t dim = static_cast<size_t>(given < 0 ? given + std::max<int64_t>(self.rank(), 1) : given);
@@ -251,11 +251,11 @@ void evaluate(ReferenceCall& call, const ScatterRow& row, Mode mode) {
     int64_t to = 0;
     for (size_t d = 0; d < self.sizes.size(); ++d) to += (d == dim ? position : at[d]) * strides[d];
     T& place = out[static_cast<size_t>(to)];
-    bool first = counts[static_cast<size_t>(to)]++ == 0 && !include && mode != Mode::plain;
+    bool first = counts[static_cast<size_t>(to)]++ == 0 && !include && mode != ScatterMode::plain;
     place = first ? values[i] * alpha : combined<T>(mode, place, values[i] * alpha);
     next_index(at, visited);
   }
-  if (mode == Mode::mean) {
+  if (mode == ScatterMode::mean) {
     const std::vector<T> total = out;
     for (size_t i = 0; i < out.size(); ++i) {
       int64_t n = counts[i] + (include ? 1 : 0);
@@ -281,7 +281,7 @@ void add_scatter(Registry& r, ScatterRow row) {
   record.lower = [shared](LowerCall& call) { ScatterLowering(call, *shared).run(shared->mode(call)); };
   record.reference = [shared, schema](ReferenceCall& call) {
     OpCall typed(call.node(), *schema);
-    Mode mode = shared->mode(typed);
+    ScatterMode mode = shared->mode(typed);
     if (reference_compute(call, nominal_argument_dtype(call, "self")) == DType::i64)
       evaluate<int64_t>(call, *shared, mode);
     else
@@ -299,7 +299,7 @@ void register_scatters(Registry& r) {
   add_scatter(r, {"scatter.src(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
                   false,
                   "src",
-                  always(Mode::plain),
+                  always(ScatterMode::plain),
                   false,
                   {{{self, zero, spec({1, 4}, DType::i64, 0, 2), source}},
                    {{spec({3, 5}), Scalar(-1), spec({3, 1}, DType::i64, 0, 4), spec({3, 2})}},
@@ -308,7 +308,7 @@ void register_scatters(Registry& r) {
   add_scatter(r, {"scatter.value(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
                   false,
                   "value",
-                  always(Mode::plain),
+                  always(ScatterMode::plain),
                   false,
                   {{{self, zero, index, Scalar(1.5)}},
                    {{spec({3, 5}, DType::i64), Scalar(1), spec({3, 2}, DType::i64, 0, 4), Scalar(7)}}}});
@@ -328,7 +328,7 @@ void register_scatters(Registry& r) {
   add_scatter(r, {"scatter_add(Tensor self, int dim, Tensor index, Tensor src) -> Tensor",
                   false,
                   "src",
-                  always(Mode::sum),
+                  always(ScatterMode::sum),
                   false,
                   {{{self, zero, index, source}},
                    {{spec({3, 5}, DType::bf16), zero, index, spec({2, 4}, DType::bf16)}},
@@ -349,7 +349,7 @@ void register_scatters(Registry& r) {
   add_scatter(r, {"index_add(Tensor self, int dim, Tensor index, Tensor source, *, Scalar alpha=1) -> Tensor",
                   true,
                   "source",
-                  always(Mode::sum),
+                  always(ScatterMode::sum),
                   true,
                   {{{self, zero, rows, many}},
                    {{self, Scalar(1), spec({2}, DType::i64, 0, 4), spec({3, 2}), Scalar(0.5)}},
@@ -358,7 +358,7 @@ void register_scatters(Registry& r) {
   add_scatter(r, {"index_copy(Tensor self, int dim, Tensor index, Tensor source) -> Tensor",
                   true,
                   "source",
-                  always(Mode::plain),
+                  always(ScatterMode::plain),
                   false,
                   {{{self, zero, spec({1}, DType::i64, 0, 2), spec({1, 5})}},
                    {{self, Scalar(1), spec({}, DType::i64, 0, 4), spec({3, 1})}}}});
@@ -366,13 +366,13 @@ void register_scatters(Registry& r) {
               {"index_fill.int_Scalar(Tensor self, int dim, Tensor index, Scalar value) -> Tensor",
                true,
                "value",
-               always(Mode::plain),
+               always(ScatterMode::plain),
                false,
                {{{self, zero, rows, Scalar(1.5)}}, {{spec({3}, DType::i64), zero, spec({0}, DType::i64), Scalar(2)}}}});
   add_scatter(r, {"index_fill.int_Tensor(Tensor self, int dim, Tensor index, Tensor value) -> Tensor",
                   true,
                   "value",
-                  always(Mode::plain),
+                  always(ScatterMode::plain),
                   false,
                   {{{self, Scalar(1), rows, spec({})}}}});
   std::vector<Sample> index_reduces;

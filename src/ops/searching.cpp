@@ -9,7 +9,7 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+[[noreturn]] void refuse_search(const OpCall& call, std::string_view why) {
   fail_user("K0213", str(op_short_name(call.schema().name), ": ", why), call.where());
 }
 
@@ -18,12 +18,12 @@ namespace {
 void infer_search(InferCall& call) {
   const TensorType &rows = call.tensor("rows")->type, &values = call.tensor("values")->type;
   refuse_complex(call, rows.dtype);
-  if (rows.sizes.empty()) refuse(call, "boundaries tensor should have at least one dimension");
+  if (rows.sizes.empty()) refuse_search(call, "boundaries tensor should have at least one dimension");
   if (rows.sizes.size() > 1) {
     bool same = values.sizes.size() == rows.sizes.size();
     for (size_t d = 0; same && d + 1 < values.sizes.size(); ++d)
       same = prove_eq(values.sizes[d], rows.sizes[d], call.ranges()) != Proof::no;
-    if (!same) refuse(call, "boundaries tensor should be 1 dimension or the first N-1 dimensions must match");
+    if (!same) refuse_search(call, "boundaries tensor should be 1 dimension or the first N-1 dimensions must match");
   }
   DType dtype = call.boolean("out_int32") ? DType::i32 : DType::i64;
   call.results = {contiguous_type(dtype, values.sizes, values.device)};
@@ -77,8 +77,8 @@ bool searches_right(const OpCall& call) {
   bool right = call.boolean("right");
   if (call.schema().find("side") < 0 || !call.given("side")) return right;
   std::string side = call.string("side");
-  if (side != "left" && side != "right") refuse(call, "side can only be 'left' or 'right'");
-  if (right && side == "left") refuse(call, "side and right can't be set to opposites");
+  if (side != "left" && side != "right") refuse_search(call, "side can only be 'left' or 'right'");
+  if (right && side == "left") refuse_search(call, "side and right can't be set to opposites");
   return side == "right";
 }
 
@@ -100,9 +100,9 @@ void build_search(Build& b, const SearchRow& row) {
       values.tensor ? b.to(call.tensor(row.values), common) : b("scalar_tensor", {call.arg(row.values), common});
   if (call.schema().find("sorter") >= 0 && call.given("sorter")) {
     Value* sorter = call.tensor("sorter");
-    if (sorter->type.dtype != DType::i64) refuse(call, "sorter must be a tensor of long dtype");
+    if (sorter->type.dtype != DType::i64) refuse_search(call, "sorter must be a tensor of long dtype");
     if (sorter->type.sizes.size() != rows->type.sizes.size())
-      refuse(call, "boundary and sorter must have the same size");
+      refuse_search(call, "boundary and sorter must have the same size");
     rows = b("gather", {rows, Scalar(-1), sorter});
   }
   call.result(call.call("kiln.search_sorted.default", {b.to(rows, common), searched, Scalar(searches_right(call)),

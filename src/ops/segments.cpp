@@ -10,10 +10,6 @@ namespace kiln {
 
 namespace {
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 struct Reduction {
   const char* scatter;  // the name that scatter_reduce has for it
   double start;
@@ -25,7 +21,7 @@ Reduction reduction_of(const OpCall& call) {
   if (name == "prod") return {"prod", 1};
   if (name == "max") return {"amax", -INFINITY};
   if (name == "min") return {"amin", INFINITY};
-  refuse(call, str("unsupported reduction given: ", name));
+  refuse(call, "K0201", str("unsupported reduction given: ", name));
 }
 
 // Ends of the segments and their lengths, along the last dimension.
@@ -35,7 +31,7 @@ struct Segments {
 
 Segments segments_of(Build& b) {
   DecomposeCall& call = b.call();
-  if (call.given("indices")) refuse(call, "indices based reduction is not supported yet.");
+  if (call.given("indices")) refuse(call, "K0201", "indices based reduction is not supported yet.");
   if (call.given("offsets")) {
     Value* offsets = b.to(call.tensor("offsets"), DType::i64);
     const Expr& size = offsets->type.sizes.back();
@@ -43,7 +39,7 @@ Segments segments_of(Build& b) {
     Value* ends = b("slice.Tensor", {offsets, Scalar(-1), Scalar(1), number(size)});
     return {ends, b.sub(ends, starts), b("slice.Tensor", {offsets, Scalar(-1), Scalar(0), Scalar(1)})};
   }
-  if (!call.given("lengths")) refuse(call, "Either lengths or offsets must be defined.");
+  if (!call.given("lengths")) refuse(call, "K0201", "Either lengths or offsets must be defined.");
   Value* lengths = b.to(call.tensor("lengths"), DType::i64);
   return {b("cumsum", {lengths, Scalar(-1)}), lengths, nullptr};
 }
@@ -56,7 +52,7 @@ void build_segment_reduce(Build& b) {
   Segments segments = segments_of(b);
   auto axis = static_cast<size_t>(wrap_dim(call, call.constant_integer("axis"), rank_of(data)));
   if (segments.lengths->type.sizes.size() != axis + 1)
-    refuse(call, "Expected lengths and axis to fit: as many dimensions of lengths as up to the axis of data");
+    refuse(call, "K0201", "Expected lengths and axis to fit: as many dimensions of lengths as up to the axis of data");
   if (!is_float(data->type.dtype)) refuse_dtype(call, data->type.dtype);
   const Sizes& sizes = data->type.sizes;
   const Expr count = segments.lengths->type.sizes.back();
@@ -88,7 +84,7 @@ void build_segment_reduce(Build& b) {
 // Bit by bit: the parity of how often it is set. Floats count with the bits of the double they are.
 void build_hash(Build& b) {
   DecomposeCall& call = b.call();
-  if (call.constant_integer("mode") != 0) refuse(call, "Only mode 0 (exclusive or) is known");
+  if (call.constant_integer("mode") != 0) refuse(call, "K0201", "Only mode 0 (exclusive or) is known");
   Value* self = call.tensor("self");
   if (is_complex(self->type.dtype)) refuse_dtype(call, self->type.dtype);
   Value* word = is_float(self->type.dtype) ? b("view.dtype", {b.contiguous(b.to(self, DType::f64)), DType::i64})

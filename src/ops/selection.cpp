@@ -14,16 +14,12 @@ namespace {
 using List = std::vector<int64_t>;
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 // ---- Membership ----
 
 void build_isclose(Build& b) {
   DecomposeCall& call = b.call();
   Value *x = call.tensor("self"), *y = call.tensor("other");
-  if (x->type.dtype != y->type.dtype) refuse(call, "both tensors must have the same dtype");
+  if (x->type.dtype != y->type.dtype) refuse(call, "K0201", "both tensors must have the same dtype");
   Value* close = b("eq.Tensor", {x, y});
   if (is_float(x->type.dtype) && call.boolean("equal_nan"))
     close = b("logical_or", {close, b("logical_and", {b("isnan", {x}), b("isnan", {y})})});
@@ -115,7 +111,8 @@ void build_take_along(Build& b) {
     return call.result(b("gather", {flat, Scalar(0), index}));
   }
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(self));
-  if (rank_of(self) != rank_of(indices)) refuse(call, "input and indices should have the same number of dimensions");
+  if (rank_of(self) != rank_of(indices))
+    refuse(call, "K0201", "input and indices should have the same number of dimensions");
   Sizes from = self->type.sizes, at = indices->type.sizes;
   for (size_t d = 0; d < from.size(); ++d) {
     if (static_cast<int64_t>(d) == dim) continue;
@@ -130,7 +127,7 @@ void build_masked_scatter(Build& b) {
   DecomposeCall& call = b.call();
   Value *self = call.tensor("self"), *mask = call.tensor("mask"), *source = call.tensor("source");
   if (mask->type.dtype != DType::boolean) refuse_dtype(call, mask->type.dtype);
-  if (self->type.dtype != source->type.dtype) refuse(call, "self and source must have the same dtype");
+  if (self->type.dtype != source->type.dtype) refuse(call, "K0201", "self and source must have the same dtype");
   Sizes sizes = broadcast_sizes(call, {self->type.sizes, mask->type.sizes}, call.ranges());
   Value *wide_self = b("expand", {self, b.ints(sizes)}), *wide_mask = b("expand", {mask, b.ints(sizes)});
   Value* flat = b("reshape", {wide_mask, b.ints({-1})});
@@ -184,7 +181,7 @@ void register_indexing(Registry& r) {
                           DecomposeCall& call = b.call();
                           Value* self = call.tensor("self");
                           if (self->type.dtype != call.tensor("source")->type.dtype)
-                            refuse(call, "self and source must have the same dtype");
+                            refuse(call, "K0201", "self and source must have the same dtype");
                           Argument::List list = {Argument(b("reshape", {call.tensor("index"), b.ints({-1})}))};
                           Value* flat = b("reshape", {self, b.ints({-1})});
                           Value* changed = b("index_put", {flat, Argument(std::move(list)),
@@ -212,9 +209,9 @@ Value* neighbours(Build& b, Value* x, int64_t dim, std::string_view op) {
 void build_diff(Build& b) {
   DecomposeCall& call = b.call();
   Value* x = call.tensor("self");
-  if (rank_of(x) == 0) refuse(call, "expects at least one dimension");
+  if (rank_of(x) == 0) refuse(call, "K0201", "expects at least one dimension");
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(x)), times = call.constant_integer("n");
-  if (times < 0) refuse(call, "order must be non-negative");
+  if (times < 0) refuse(call, "K0201", "order must be non-negative");
   // Without a difference nothing is put before or after either.
   if (times == 0) return call.result(b("clone", {x, MemoryFormat::contiguous}));
   Argument::List list;
@@ -247,7 +244,7 @@ Value* widths(Build& b, Value* x, Value* y, int64_t dim) {
 void build_trapezoid(Build& b, bool with_x, bool cumulative) {
   DecomposeCall& call = b.call();
   Value* y = call.tensor("y");
-  if (rank_of(y) == 0) refuse(call, "expects at least one dimension");
+  if (rank_of(y) == 0) refuse(call, "K0201", "expects at least one dimension");
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(y));
   Value* sums = neighbours(b, y, dim, "add.Tensor");
   Value* areas = with_x ? b.mul(widths(b, call.tensor("x"), y, dim), sums) : sums;

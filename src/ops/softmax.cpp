@@ -38,16 +38,16 @@ void infer_softmax(InferCall& call) {
   call.results = {contiguous_type(dtype, self.sizes, self.device)};
 }
 
-Value* converted(DecomposeCall& call, Value* value, DType dtype) {
+Value* converted_input(DecomposeCall& call, Value* value, DType dtype) {
   return value->type.dtype == dtype ? value : call.call("aten._to_copy.default", {value, dtype});
 }
 
 void decompose_softmax(DecomposeCall& call, const SoftmaxRow& row) {
   DType dtype = result_type(call);
-  Value* x = converted(call, converted(call, call.tensor("self"), dtype), compute_dtype(dtype));
+  Value* x = converted_input(call, converted_input(call, call.tensor("self"), dtype), compute_dtype(dtype));
   int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(x));
   if (is_zero_numel(x->type.sizes)) {
-    Value* empty = converted(call, x, dtype);
+    Value* empty = converted_input(call, x, dtype);
     call.result(call.call("aten.clone.default", {empty, MemoryFormat::contiguous}));
     return;
   }
@@ -58,7 +58,7 @@ void decompose_softmax(DecomposeCall& call, const SoftmaxRow& row) {
   Value* sum = call.call("aten.sum.dim_IntList", {powers, dims, Scalar(true)});
   Value* out = row.logarithm ? call.call("aten.sub.Tensor", {shifted, call.call("aten.log.default", {sum})})
                              : call.call("aten.div.Tensor", {powers, sum});
-  out = converted(call, out, dtype);
+  out = converted_input(call, out, dtype);
   if (!is_contiguous(out->type.sizes, out->type.strides))
     out = call.call("aten.clone.default", {out, MemoryFormat::contiguous});
   call.result(out);

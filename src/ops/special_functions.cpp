@@ -2,11 +2,12 @@
 
 #include <cmath>
 #include <limits>
+#include <numbers>
 
 namespace kiln {
 
 namespace {
-constexpr double pi = 3.14159265358979323846;
+using std::numbers::pi;
 }
 
 double erfinv(double x) {

@@ -3,6 +3,7 @@
 // the operators of PyTorch convert to it and back. References use other methods than the kernels: the standard
 // library's functions, sums of integrals, series from the other end.
 #include <cmath>
+#include <numbers>
 
 #include "ops/composite.h"
 #include "ops/dense.h"
@@ -13,7 +14,7 @@ namespace kiln {
 
 namespace {
 
-constexpr double pi = 3.14159265358979323846;
+using std::numbers::pi;
 
 // ---- References ----
 

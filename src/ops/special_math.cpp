@@ -58,7 +58,7 @@ ValueId emit_i0(Emit& e) {
   return e.op(ScalarOp::mul, e.op(ScalarOp::exp, x), scaled);
 }
 
-void register_functions(Registry& r) {
+void register_special_functions(Registry& r) {
   for (const char* name : {"i0", "special_i0"})
     add_pointwise(r, {.schema = str(name, "(Tensor self) -> Tensor"),
                       .operands = "self",
@@ -222,7 +222,7 @@ void register_sequences(Registry& r) {
 }  // namespace
 
 void register_special_math(Registry& registry) {
-  register_functions(registry);
+  register_special_functions(registry);
   register_sequences(registry);
   registry.describe({"eye"}, complex_by(ComplexRule::real_unit));
 }

@@ -11,26 +11,22 @@ namespace {
 using List = std::vector<int64_t>;
 using Specs = std::vector<Sample::TensorSpec>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0201", str(call.schema().name, ": ", why), call.where());
-}
-
 std::vector<Value*> given_tensors(Build& b) {
   auto tensors = b.call().tensors("tensors");
-  if (tensors.empty()) refuse(b.call(), "expects a non-empty list of tensors");
+  if (tensors.empty()) refuse(b.call(), "K0201", "expects a non-empty list of tensors");
   for (const Value* tensor : tensors)
-    if (!tensor) refuse(b.call(), "the list must hold tensors only");
+    if (!tensor) refuse(b.call(), "K0201", "the list must hold tensors only");
   return tensors;
 }
 
-Argument list_of(const std::vector<Value*>& values) {
+Argument stacked_list_of(const std::vector<Value*>& values) {
   Argument::List list;
   for (Value* value : values) list.push_back(Argument(value));
   return Argument(std::move(list));
 }
 
 Value* joined(Build& b, const std::vector<Value*>& tensors, int64_t dim) {
-  return b("cat", {list_of(tensors), Scalar(dim)});
+  return b("cat", {stacked_list_of(tensors), Scalar(dim)});
 }
 
 void register_stacks(Registry& r) {
@@ -79,7 +75,7 @@ void register_broadcasts(Registry& r) {
     if (swapped && tensors.size() > 1) std::swap(tensors[0], tensors[1]);
     Sizes sizes;
     for (const Value* tensor : tensors) {
-      if (rank_of(tensor) > 1) refuse(b.call(), "expects scalars or vectors");
+      if (rank_of(tensor) > 1) refuse(b.call(), "K0201", "expects scalars or vectors");
       sizes.push_back(product(tensor->type.sizes));
     }
     std::vector<Value*> grids;
@@ -99,7 +95,7 @@ void register_broadcasts(Registry& r) {
                     .build =
                         [meshgrid](Build& b) {
                           std::string how = b.call().string("indexing");
-                          if (how != "ij" && how != "xy") refuse(b.call(), "indexing must be 'ij' or 'xy'");
+                          if (how != "ij" && how != "xy") refuse(b.call(), "K0201", "indexing must be 'ij' or 'xy'");
                           meshgrid(b, how == "xy");
                         },
                     .samples = {{{Specs{spec({2}), spec({3})}, std::string("ij")}},
@@ -115,7 +111,7 @@ void build_block_diag(Build& b) {
   std::vector<Value*> blocks;
   Expr columns(0);
   for (Value* tensor : tensors) {
-    if (rank_of(tensor) > 2) refuse(b.call(), "expects at most 2 dimensions");
+    if (rank_of(tensor) > 2) refuse(b.call(), "K0201", "expects at most 2 dimensions");
     promotion.add_tensor(tensor->type.dtype, !tensor->type.sizes.empty());
     blocks.push_back(b("atleast_2d", {tensor}));
     columns = columns + blocks.back()->type.sizes[1];
@@ -133,7 +129,7 @@ void build_block_diag(Build& b) {
 void build_cartesian(Build& b) {
   auto tensors = given_tensors(b);
   for (const Value* tensor : tensors)
-    if (rank_of(tensor) != 1) refuse(b.call(), "expects vectors");
+    if (rank_of(tensor) != 1) refuse(b.call(), "K0201", "expects vectors");
   if (tensors.size() == 1) return b.call().result(b("alias", {tensors[0]}));
   Sizes sizes;
   for (const Value* tensor : tensors) sizes.push_back(tensor->type.sizes[0]);
@@ -143,7 +139,7 @@ void build_cartesian(Build& b) {
     own[i] = sizes[i];
     columns.push_back(b.view(b("expand", {b.view(tensors[i], own), b.ints(sizes)}), {product(sizes)}));
   }
-  b.call().result(b("stack", {list_of(columns), Scalar(1)}));
+  b.call().result(b("stack", {stacked_list_of(columns), Scalar(1)}));
 }
 
 void register_arrangements(Registry& r) {
@@ -162,14 +158,14 @@ void register_arrangements(Registry& r) {
                 Value* self = b.call().tensor("self");
                 Sizes want = b.call().integers("size"), dims;
                 const Sizes& have = self->type.sizes;
-                if (want.size() > have.size()) refuse(b.call(), "more sizes than the tensor has dimensions");
+                if (want.size() > have.size()) refuse(b.call(), "K0201", "more sizes than the tensor has dimensions");
                 if (want.empty()) return b.call().result(b("sum", {self}));
                 size_t lead = have.size() - want.size();
                 for (size_t d = 0; d < have.size(); ++d) {
                   if (d < lead || (is_one(want[d - lead]) && !is_one(have[d])))
                     dims.push_back(Expr(static_cast<int64_t>(d)));
                   else if (prove_eq(want[d - lead], have[d], b.call().ranges()) == Proof::no)
-                    refuse(b.call(), "sizes do not fit");
+                    refuse(b.call(), "K0201", "sizes do not fit");
                 }
                 Value* out = dims.empty() ? self : b("sum.dim_IntList", {self, b.ints(dims), Scalar(true)});
                 b.call().result(lead > 0 ? b.view(out, want) : out == self ? b("alias", {self}) : out);

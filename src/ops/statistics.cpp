@@ -13,21 +13,21 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
+[[noreturn]] void refuse_statistic(const OpCall& call, std::string_view why) {
   fail_user("K0201", str(op_short_name(call.schema().name), ": ", why), call.where());
 }
 
 Value* floating(Build& b, Value* x) {
   return is_float(x->type.dtype) || is_complex(x->type.dtype) ? x : b.to(x, default_float);
 }
-Value* adjoint(Build& b, Value* x) { return b(is_complex(x->type.dtype) ? "mH" : "mT", {x}); }
+Value* conjugate_transpose(Build& b, Value* x) { return b(is_complex(x->type.dtype) ? "mH" : "mT", {x}); }
 
 // ---- Covariance ----
 
 // Observations are columns. Weights multiply; aweights also change what is divided by.
 Value* covariance(Build& b, Value* self, int64_t correction, Value* counts, Value* importances) {
   DecomposeCall& call = b.call();
-  if (rank_of(self) > 2) refuse(call, "expected input to have two or fewer dimensions");
+  if (rank_of(self) > 2) refuse_statistic(call, "expected input to have two or fewer dimensions");
   Value* x = floating(b, rank_of(self) < 2 ? b("reshape", {self, b.ints({1, -1})}) : self);
   DType real = complex_part(x->type.dtype);
   Value* weights = counts ? b.to(counts, real) : nullptr;
@@ -35,13 +35,13 @@ Value* covariance(Build& b, Value* self, int64_t correction, Value* counts, Valu
   Value *centred, *product, *divisor;
   if (!weights) {
     centred = b.sub(x, b("mean.dim", {x, b.ints({1}), Scalar(true)}));
-    product = b("matmul", {centred, adjoint(b, centred)});
+    product = b("matmul", {centred, conjugate_transpose(b, centred)});
     divisor = b("scalar_tensor", {number(x->type.sizes[1] - Expr(correction)), real});
   } else {
     Value* total = b("sum", {weights});
     Value* sums = b.sum(b.mul(x, weights), {1}, true);
     centred = b.sub(x, b.div(sums, total));
-    product = b("matmul", {b.mul(centred, weights), adjoint(b, centred)});
+    product = b("matmul", {b.mul(centred, weights), conjugate_transpose(b, centred)});
     if (correction == 0)
       divisor = total;
     else if (!importances)
@@ -182,7 +182,7 @@ void register_means(Registry& r) {
 // ---- Powers in columns ----
 
 Value* powers(Build& b, Value* x, const Expr& count) {
-  if (count.is_constant() && count.value() < 1) refuse(b.call(), "N must be positive");
+  if (count.is_constant() && count.value() < 1) refuse_statistic(b.call(), "N must be positive");
   Sizes sizes = x->type.sizes, first = sizes;
   sizes.push_back(count - Expr(1));
   first.push_back(Expr(1));
@@ -209,7 +209,7 @@ void register_vandermonde(Registry& r) {
                         [](Build& b) {
                           DecomposeCall& call = b.call();
                           Value* x = call.tensor("x");
-                          if (rank_of(x) != 1) refuse(call, "x must be a one-dimensional tensor");
+                          if (rank_of(x) != 1) refuse_statistic(call, "x must be a one-dimensional tensor");
                           Value* all = powers(b, x, call.given("N") ? call.integer("N") : x->type.sizes[0]);
                           call.result(call.boolean("increasing") ? all : b("flip", {all, b.ints({1})}));
                         },
@@ -222,7 +222,7 @@ void register_vandermonde(Registry& r) {
 Value* renormed(Build& b) {
   DecomposeCall& call = b.call();
   Value *self = call.tensor("self"), *indices = call.tensor("indices");
-  if (rank_of(self) != 2) refuse(call, "'self' must have 2 dimensions");
+  if (rank_of(self) != 2) refuse_statistic(call, "'self' must have 2 dimensions");
   Value* flat = b("reshape", {indices, b.ints({-1})});
   Value* none = b("zeros", {b.ints(Sizes{self->type.sizes[0], Expr(1)}), DType::boolean});
   Value* used = b("index_fill.int_Scalar", {none, Scalar(0), b.to(flat, DType::i64), Scalar(true)});

@@ -1,5 +1,6 @@
 // Pointwise operators of one operand: mathematics, rounding, signs, classification.
 #include <cmath>
+#include <numbers>
 
 #include "ops/complex_formulas.h"
 #include "ops/elementwise.h"
@@ -68,7 +69,7 @@ T whole(T x, Round round) {
     return round(x);
 }
 
-constexpr double pi = 3.14159265358979323846;
+using std::numbers::pi;
 
 void register_exponentials(Registry& r) {
   floating(r, "exp", ScalarOp::exp, float_formula<1>([](auto x) { return std::exp(x); }));

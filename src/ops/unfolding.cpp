@@ -16,10 +16,6 @@ using loops::ReduceOp;
 using List = std::vector<int64_t>;
 using Index = std::vector<Expr>;
 
-[[noreturn]] void refuse(const OpCall& call, std::string_view why) {
-  fail_user("K0219", str(call.schema().name, ": ", why), call.where());
-}
-
 // ---- im2col and col2im ----
 
 struct Unfold {
@@ -40,9 +36,10 @@ Unfold unfold_of(const OpCall& call, const Sizes& image) {
   g.dilation = u.dilation;
   for (size_t d = 0; d < 2; ++d) {
     if (u.kernel[d] <= 0 || u.stride[d] <= 0 || u.dilation[d] <= 0)
-      refuse(call, "kernel size, stride and dilation must be positive");
+      refuse(call, "K0219", "kernel size, stride and dilation must be positive");
     u.blocks.push_back(conv_output_size(g, d, image[d], Expr(u.kernel[d])));
-    if (u.blocks[d].is_constant() && u.blocks[d].value() <= 0) refuse(call, "the windows do not fit the image");
+    if (u.blocks[d].is_constant() && u.blocks[d].value() <= 0)
+      refuse(call, "K0219", "the windows do not fit the image");
   }
   return u;
 }
@@ -67,7 +64,7 @@ void add_im2col(Registry& r) {
       "im2col(Tensor self, int[2] kernel_size, int[2] dilation, int[2] padding, int[2] stride) -> Tensor";
   auto schema = std::make_shared<const Schema>(parse_schema(record.schema_text));
   auto plan = [](const OpCall& call, const Sizes& sizes) {
-    if (sizes.size() != 3 && sizes.size() != 4) refuse(call, "expected 3D or 4D input");
+    if (sizes.size() != 3 && sizes.size() != 4) refuse(call, "K0219", "expected 3D or 4D input");
     return unfold_of(call, Sizes(sizes.end() - 2, sizes.end()));
   };
   record.infer = [plan](InferCall& call) {
@@ -135,12 +132,12 @@ void add_col2im(Registry& r) {
   record.infer = [](InferCall& call) {
     const TensorType& self = call.tensor("self")->type;
     refuse_complex(call, self.dtype);
-    if (self.sizes.size() != 2 && self.sizes.size() != 3) refuse(call, "expected 2D or 3D input");
+    if (self.sizes.size() != 2 && self.sizes.size() != 3) refuse(call, "K0219", "expected 2D or 3D input");
     Unfold u = unfold_of(call, call.integers("output_size"));
     Expr rows = self.sizes[self.sizes.size() - 2], blocks = u.blocks[0] * u.blocks[1];
     if ((rows.is_constant() && rows.value() % places(u) != 0) ||
         prove_eq(self.sizes.back(), blocks, call.ranges()) == Proof::no)
-      refuse(call, "the input does not fit the windows");
+      refuse(call, "K0219", "the input does not fit the windows");
     Sizes out(self.sizes.begin(), self.sizes.end() - 2);
     out.push_back(floordiv(rows, Expr(places(u))));
     out.insert(out.end(), u.image.begin(), u.image.end());
@@ -206,7 +203,7 @@ void build_unpool(Build& b, size_t spatial) {
   const Sizes& sizes = self->type.sizes;
   Sizes wanted = call.integers("output_size");
   if (wanted.size() != spatial || (sizes.size() != spatial + 1 && sizes.size() != spatial + 2))
-    refuse(call, "sizes do not fit");
+    refuse(call, "K0219", "sizes do not fit");
   Sizes lead(sizes.begin(), sizes.end() - static_cast<std::ptrdiff_t>(spatial)), out = lead, rows = lead, flat = lead;
   out.insert(out.end(), wanted.begin(), wanted.end());
   rows.push_back(product(wanted));

@@ -39,7 +39,7 @@ namespace {
 using List = std::vector<int64_t>;
 
 // A write to a part of self: the layout of the part (rule and reference) and where an index of src goes (lowering).
-struct ScatterRow {
+struct ScatterUpdateRow {
   std::string schema;
   LayoutFn layout;
   IndexMapFn index;
@@ -69,8 +69,8 @@ void check_source(const OpCall& call, const Sizes& part, const Sizes& source, co
   }
 }
 
-void add_scatter(Registry& r, ScatterRow row) {
-  auto shared = std::make_shared<const ScatterRow>(std::move(row));
+void add_scatter_update(Registry& r, ScatterUpdateRow row) {
+  auto shared = std::make_shared<const ScatterUpdateRow>(std::move(row));
   auto schema = std::make_shared<const Schema>(parse_schema(shared->schema));
   OpRecord record;
   record.schema_text = shared->schema;
@@ -111,22 +111,22 @@ void add_scatter(Registry& r, ScatterRow row) {
 // The rows of the views with the same arguments.
 void register_scatters_of_views(Registry& r) {
   auto slice = slice_view(), select = select_view(), diagonal = diagonal_view();
-  add_scatter(r,
-              {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) "
-               "-> Tensor",
-               slice.layout,
-               slice.index,
-               {{{spec({5, 4}), spec({2, 4}), Scalar(0), Scalar(1), Scalar(3)}},
-                {{spec({5, 4}), spec({5, 2}), Scalar(-1), Argument::None{}, Argument::None{}, Scalar(2)}},
-                {{spec({5}, DType::i64), spec({0}, DType::i64), Scalar(0), Scalar(4), Scalar(2)}},
-                {{spec({5}), spec({3}), Scalar(0), Scalar(0), Scalar(2)}, true}}});
-  add_scatter(r, {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
-                  select.layout,
-                  select.index,
-                  {{{spec({3, 4}), spec({4}), Scalar(0), Scalar(-1)}},
-                   {{spec({3, 4}), spec({3}), Scalar(1), Scalar(2)}},
-                   {{spec({3, 4}), spec({3}), Scalar(0), Scalar(0)}, true}}});
-  add_scatter(
+  add_scatter_update(
+      r, {"slice_scatter(Tensor self, Tensor src, int dim=0, SymInt? start=None, SymInt? end=None, SymInt step=1) "
+          "-> Tensor",
+          slice.layout,
+          slice.index,
+          {{{spec({5, 4}), spec({2, 4}), Scalar(0), Scalar(1), Scalar(3)}},
+           {{spec({5, 4}), spec({5, 2}), Scalar(-1), Argument::None{}, Argument::None{}, Scalar(2)}},
+           {{spec({5}, DType::i64), spec({0}, DType::i64), Scalar(0), Scalar(4), Scalar(2)}},
+           {{spec({5}), spec({3}), Scalar(0), Scalar(0), Scalar(2)}, true}}});
+  add_scatter_update(r, {"select_scatter(Tensor self, Tensor src, int dim, SymInt index) -> Tensor",
+                         select.layout,
+                         select.index,
+                         {{{spec({3, 4}), spec({4}), Scalar(0), Scalar(-1)}},
+                          {{spec({3, 4}), spec({3}), Scalar(1), Scalar(2)}},
+                          {{spec({3, 4}), spec({3}), Scalar(0), Scalar(0)}, true}}});
+  add_scatter_update(
       r, {"diagonal_scatter(Tensor self, Tensor src, int offset=0, int dim1=0, int dim2=1) -> Tensor",
           diagonal.layout,
           diagonal.index,
@@ -146,7 +146,7 @@ void register_scatters_of_views(Registry& r) {
     for (size_t d = 0; d < i.size(); ++d) address = address + i[d] * layout.strides[d];
     return index_of_address(args.call(), args.self(), address, with_indices(args.ranges(), i, sizes));
   };
-  add_scatter(
+  add_scatter_update(
       r, {"as_strided_scatter(Tensor self, Tensor src, SymInt[] size, SymInt[] stride, SymInt? storage_offset=None) "
           "-> Tensor",
           address_layout,
@@ -157,13 +157,13 @@ void register_scatters_of_views(Registry& r) {
           true});
 }
 
-struct FillRow {
+struct FillUpdateRow {
   std::string schema;
   std::string source;  // argument with the new values: a tensor that broadcasts, a number, or "" for zero
   std::vector<Sample> samples;
 };
 
-void add_fill(Registry& r, FillRow row) {
+void add_fill(Registry& r, FillUpdateRow row) {
   OpRecord record;
   record.schema_text = row.schema;
   record.samples = row.samples;

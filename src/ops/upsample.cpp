@@ -147,9 +147,9 @@ struct Tap {
   ValueId weight = loops::no_value;  // no_value: 1
 };
 
-class Taps {
+class ScaleTaps {
  public:
-  Taps(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, DType compute, int site)
+  ScaleTaps(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, DType compute, int site)
       : call_(call), k_(k), row_(row), site_(site) {
     whole_ = whole_weights(row, call.tensor(input_name(row))->type.dtype);
     real_ = compute == DType::f64 || whole_ ? DType::f64 : DType::f32;
@@ -307,7 +307,7 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   const Sizes& sizes = call.output_type().sizes;
   call.kernel([&](KernelBuilder& k) {
     k.parallel(sizes, [&](const Index& i) {
-      Taps taps(call, k, row, compute, site);
+      ScaleTaps taps(call, k, row, compute, site);
       std::vector<Direction> all;
       for (size_t d = 0; d < row.spatial; ++d)
         all.push_back({taps.along(d, i[d + 2], input.sizes[d + 2], sizes[d + 2]),

@@ -23,7 +23,7 @@ DType unsigned_of(DType dtype) {
   }
 }
 
-[[noreturn]] void refuse(const OpCall& call, const std::string& why) {
+[[noreturn]] void refuse_view(const OpCall& call, const std::string& why) {
   fail_user("K0208", str("view(dtype): ", why), call.where());
 }
 
@@ -37,10 +37,11 @@ void infer_view_dtype(InferCall& call) {
     call.results = {type};
     return;
   }
-  if (self.sizes.empty()) refuse(call, "self.dim() cannot be 0 to view a tensor as one with elements of another size");
+  if (self.sizes.empty())
+    refuse_view(call, "self.dim() cannot be 0 to view a tensor as one with elements of another size");
   Expr &size = type.sizes.back(), &stride = type.strides.back();
   if (prove_eq(stride, Expr(1), call.ranges()) == Proof::no && !is_one(size))
-    refuse(call, "self.stride(-1) must be 1 to view as elements of another size");
+    refuse_view(call, "self.stride(-1) must be 1 to view as elements of another size");
   size_t outer = type.sizes.size() - 1;
   if (from_bytes > to_bytes) {
     Expr ratio(from_bytes / to_bytes);
@@ -50,7 +51,7 @@ void infer_view_dtype(InferCall& call) {
   } else {
     Expr ratio(to_bytes / from_bytes);
     if (prove_eq(mod(size, ratio), Expr(0), call.ranges()) == Proof::no)
-      refuse(call, str("self.size(-1) must be divisible by ", ratio.text()));
+      refuse_view(call, str("self.size(-1) must be divisible by ", ratio.text()));
     size = floordiv(size, ratio);
     for (size_t d = 0; d < outer; ++d) type.strides[d] = floordiv(type.strides[d], ratio);
     type.offset = floordiv(type.offset, ratio);

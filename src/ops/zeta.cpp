@@ -11,7 +11,7 @@ namespace kiln {
 
 namespace {
 
-DType result_dtype(const Value* x) { return is_float(x->type.dtype) ? x->type.dtype : default_float; }
+DType zeta_dtype(const Value* x) { return is_float(x->type.dtype) ? x->type.dtype : default_float; }
 
 Value* infinite_where(Build& b, Value* condition, Value* x, double value) {
   return b("masked_fill.Scalar", {x, condition, Scalar(value)});
@@ -36,7 +36,7 @@ double reference_zeta(double s, double q) {
   return static_cast<double>(sum);
 }
 
-void register_kernel(Registry& r) {
+void register_zeta_kernel(Registry& r) {
   OpRecord record;
   record.name_space = "kiln";
   record.schema_text = "special_zeta(Tensor x, Tensor y) -> Tensor";
@@ -109,7 +109,7 @@ void register_zetas(Registry& r) {
                             Value* x = b.to(self, DType::f64);
                             double sign = n % 2 ? 1 : -1, factorial = std::tgamma(static_cast<double>(n) + 1);
                             Value* order = b("full_like", {x, Scalar(static_cast<double>(n) + 1)});
-                            call.result(b.to(b.mul(zeta(b, order, x), Scalar(sign * factorial)), result_dtype(self)));
+                            call.result(b.to(b.mul(zeta(b, order, x), Scalar(sign * factorial)), zeta_dtype(self)));
                           },
                       .samples = {{{Scalar(1), q}}, {{Scalar(3), q}}, {{Scalar(0), q}}, {{Scalar(-1), q}, true}}});
 }
@@ -120,7 +120,7 @@ void register_normal(Registry& r) {
                       .build =
                           [f](Build& b) {
                             Value* self = b.call().tensor("self");
-                            b.call().result(b.to(f(b, b.to(self, DType::f64)), result_dtype(self)));
+                            b.call().result(b.to(f(b, b.to(self, DType::f64)), zeta_dtype(self)));
                           },
                       .samples = {{{spec({2, 3}, DType::f32, low, high)}}, {{spec({4}, DType::f64, low, high)}}}});
   };
@@ -145,7 +145,7 @@ void register_normal(Registry& r) {
 }  // namespace
 
 void register_zeta(Registry& r) {
-  register_kernel(r);
+  register_zeta_kernel(r);
   register_zetas(r);
   register_normal(r);
 }

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "pt2/node_metadata.h"
 #include "pt2/sympy_text.h"
+#include "types/device_names.h"
 
 namespace kiln {
 namespace {
@@ -102,14 +103,10 @@ Expr SymbolTable::sym_bool(const Json& json) {
 }
 
 Device read_device(const Json& json) {
-  Device device;
-  const std::string& type = json.at("type").as_string();
-  if (type == "cuda")
-    device.type = DeviceType::cuda;
-  else if (type == "meta")
-    device.type = DeviceType::meta;
-  else if (type != "cpu")
-    fail_unsupported("K0174", str("the device ", quote(type), " is not supported"));
+  const std::string& name = json.at("type").as_string();
+  const auto type = device_type_from_name(name);
+  if (!type) fail_unsupported("K0174", str("the device ", quote(name), " is not supported"));
+  Device device{*type, -1};
   if (const Json* index = json.find_value("index")) {
     if (index->as_int() < -1 || index->as_int() > 1000) fail_user("K0160", "a device index is out of range");
     device.index = static_cast<int>(index->as_int());

@@ -3,6 +3,7 @@
 #include "base/inflate.h"
 #include "pt2/pt_archive.h"
 #include "pt2/storage_names.h"
+#include "types/device_names.h"
 
 namespace kiln {
 namespace {
@@ -22,24 +23,6 @@ PickleTree read_tree(const ZipReader& zip, const std::string& prefix) {
       fail_unsupported("K0154", str(zip.label(), " was written on a big-endian machine"));
   const SharedBytes pickle = zip.read(zip.at(prefix + "data.pkl"));
   return parse_pickle(pickle.bytes, zip.label());
-}
-
-std::optional<Device> parse_device(std::string_view text) {
-  const std::vector<std::string> parts = split(text, ':');
-  Device device;
-  if (parts[0] == "cuda")
-    device.type = DeviceType::cuda;
-  else if (parts[0] == "meta")
-    device.type = DeviceType::meta;
-  else if (parts[0] != "cpu")
-    return std::nullopt;
-  if (parts.size() > 1) {
-    if (parts.size() > 2 || parts[1].empty() || parts[1].size() > 3) return std::nullopt;
-    for (char c : parts[1])
-      if (c < '0' || c > '9') return std::nullopt;
-    device.index = std::stoi(parts[1]);
-  }
-  return device;
 }
 
 }  // namespace
@@ -97,7 +80,7 @@ PtArchive::StorageRef PtArchive::storage(const PickleValue& id) {
   const StorageName* name = find_storage_name(fields[1]->text);
   if (name == nullptr) fail(str("a storage of the type ", fields[1]->text, ", which Kiln does not have"));
   ref.dtype = name->dtype;
-  const auto device = parse_device(fields[3]->text);
+  const auto device = device_from_text(fields[3]->text);
   if (!device) fail(str("a storage on the device ", quote(fields[3]->text), ", which Kiln does not have"));
   ref.device = *device;
   const std::string& key = fields[2]->text;

@@ -8,7 +8,7 @@
 namespace kiln {
 namespace {
 
-constexpr int deepest = 200;
+constexpr int deepest_call = 200;
 
 class SreprReader {
  public:
@@ -78,7 +78,7 @@ class SreprReader {
   }
 
   Expr read(int depth) {
-    if (depth > deepest) fail("nested too deep");
+    if (depth > deepest_call) fail("nested too deep");
     skip();
     if (at_ < text_.size() && (text_[at_] == '-' || (text_[at_] >= '0' && text_[at_] <= '9'))) return integer();
     const std::string_view full = name();

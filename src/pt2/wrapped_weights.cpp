@@ -102,9 +102,9 @@ class Unwrapper {
   void drop_unused_parts() {
     std::set<std::string> used;
     for (const InputSpec& spec : program_.input_specs) used.insert(spec.target);
-    for (const auto& [name, class_name] : wrappers_)
+    for (const auto& wrapper : wrappers_)
       std::erase_if(program_.constants, [&](const auto& constant) {
-        return starts_with(constant.first, name + ".") && !used.contains(constant.first);
+        return starts_with(constant.first, wrapper.first + ".") && !used.contains(constant.first);
       });
   }
 

@@ -17,7 +17,7 @@ namespace {
 constexpr int schema_major = 8, schema_minor = 20, newest_opset = 10;
 constexpr const char* unknown_torch = "2.9.0";
 
-Json one(const char* key, Json value) { return Json(Json::Object{JsonMember{key, std::move(value)}}); }
+Json one_member(const char* key, Json value) { return Json(Json::Object{JsonMember{key, std::move(value)}}); }
 
 bool is_user(const InputSpec& spec) { return spec.kind == InputKind::user || spec.kind == InputKind::constant_value; }
 bool is_result(const OutputSpec& spec) { return spec.kind == OutputKind::user || spec.kind == OutputKind::loss; }
@@ -126,7 +126,7 @@ class ProgramWriter {
     module.set("treespec_namedtuple_fields", Json::object());
     Json out = Json::object();
     out.set("graph_module", std::move(module));
-    out.set("opset_version", one("aten", program_.opset_version > 0 ? program_.opset_version : newest_opset));
+    out.set("opset_version", one_member("aten", program_.opset_version > 0 ? program_.opset_version : newest_opset));
     out.set("range_constraints", range_constraints());
     Json version = Json::object();
     version.set("major", schema_major);
@@ -148,26 +148,26 @@ class ProgramWriter {
     if (spec.kind == InputKind::constant_value) {
       body.set("name", name);
       body.set("value", graph.argument(spec.constant));
-      return one("constant_input", std::move(body));
+      return one_member("constant_input", std::move(body));
     }
     if (spec.kind == InputKind::user) {
       body.set("arg", graph.input(i));
-      return one("user_input", std::move(body));
+      return one_member("user_input", std::move(body));
     }
-    body.set("arg", one("name", name));
+    body.set("arg", one_member("name", name));
     switch (spec.kind) {
       case InputKind::parameter:
         body.set("parameter_name", spec.target);
-        return one("parameter", std::move(body));
+        return one_member("parameter", std::move(body));
       case InputKind::buffer:
         body.set("buffer_name", spec.target);
         body.set("persistent", spec.persistent);
-        return one("buffer", std::move(body));
+        return one_member("buffer", std::move(body));
       case InputKind::constant_tensor:
         body.set("tensor_constant_name", spec.target);
-        return one("tensor_constant", std::move(body));
+        return one_member("tensor_constant", std::move(body));
       case InputKind::token:
-        return one("token", std::move(body));
+        return one_member("token", std::move(body));
       default:
         fail_unsupported("K0168",
                          str("the input ", quote(name), " is a custom object, which a .pt2 of Kiln cannot hold"));
@@ -180,24 +180,24 @@ class ProgramWriter {
     Json body = Json::object();
     if (spec.kind == OutputKind::user) {
       body.set("arg", graph.argument(output));
-      return one("user_output", std::move(body));
+      return one_member("user_output", std::move(body));
     }
     if (!output.is_value() || output.as_value()->kind != ValueKind::tensor)
       fail_unsupported("K0168", "an output of the signature that is no tensor");
-    body.set("arg", one("name", graph.name_of(output.as_value())));
-    if (spec.kind == OutputKind::loss) return one("loss_output", std::move(body));
+    body.set("arg", one_member("name", graph.name_of(output.as_value())));
+    if (spec.kind == OutputKind::loss) return one_member("loss_output", std::move(body));
     if (spec.kind == OutputKind::user_input_mutation) {
       const Value* target = program_.graph.find_value(spec.target);
       body.set("user_input_name", target != nullptr ? graph.name_of(target) : spec.target);
-      return one("user_input_mutation", std::move(body));
+      return one_member("user_input_mutation", std::move(body));
     }
-    if (spec.kind == OutputKind::token) return one("token", std::move(body));
+    if (spec.kind == OutputKind::token) return one_member("token", std::move(body));
     const auto is_parameter = [&spec](const InputSpec& input) {
       return input.kind == InputKind::parameter && input.target == spec.target;
     };
     const bool parameter = std::any_of(program_.input_specs.begin(), program_.input_specs.end(), is_parameter);
     body.set(parameter ? "parameter_name" : "buffer_name", spec.target);
-    return one(parameter ? "parameter_mutation" : "buffer_mutation", std::move(body));
+    return one_member(parameter ? "parameter_mutation" : "buffer_mutation", std::move(body));
   }
 
   Json signature(GraphWriter& graph) {

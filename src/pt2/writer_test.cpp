@@ -18,10 +18,10 @@ std::string bytes_of(const Program& program, const std::vector<Datum>& samples) 
   write_pt2(program, samples, [&out](ByteSpan bytes) { out += as_text(bytes); });
   return out;
 }
-Program read_bytes(const std::string& bytes) { return read_pt2(as_bytes(bytes), nullptr, "input"); }
-Program again(const Program& program) { return read_bytes(bytes_of(program, program.sample_inputs)); }
+Program read_written(const std::string& bytes) { return read_pt2(as_bytes(bytes), nullptr, "input"); }
+Program again(const Program& program) { return read_written(bytes_of(program, program.sample_inputs)); }
 
-Tensor numbers(std::vector<int64_t> sizes) {
+Tensor integers(std::vector<int64_t> sizes) {
   Tensor tensor = Tensor::empty(DType::f32, std::move(sizes));
   for (int64_t i = 0; i < tensor.numel(); ++i) tensor.set_item(i, static_cast<double>(i));
   return tensor;
@@ -55,7 +55,7 @@ TEST(Pt2Writer, ReadsBackAsTheSameProgram) {
     SCOPED_TRACE(path);
     const Program program = read_pt2(path);
     const std::string bytes = bytes_of(program, program.sample_inputs);
-    const Program back = read_bytes(bytes);
+    const Program back = read_written(bytes);
     verify(back);
     EXPECT_EQ(print(back), print(program));
     ASSERT_EQ(back.sample_inputs.size(), program.sample_inputs.size());
@@ -117,10 +117,10 @@ TEST(Pt2Writer, MutationsComeFirstAndNamesBecomeIdentifiers) {
 
 TEST(Pt2Writer, SampleInputsNeedOneForEachInput) {
   const Program program = program_with("  output %x = user\n");
-  const Program back = read_bytes(bytes_of(program, {Datum{numbers({5, 3})}}));
+  const Program back = read_written(bytes_of(program, {Datum{integers({5, 3})}}));
   ASSERT_EQ(back.sample_inputs.size(), 1u);
   EXPECT_EQ(back.sample_inputs[0].tensor().item(14).as_double(), 14.0);
-  EXPECT_THROW(bytes_of(program, {Datum{numbers({5, 3})}, Datum{}}), Error);
+  EXPECT_THROW(bytes_of(program, {Datum{integers({5, 3})}, Datum{}}), Error);
 }
 
 TEST(Pt2Writer, TreesOfPythonsOwnTypesKeepTheirSamplesFlat) {
@@ -130,7 +130,7 @@ TEST(Pt2Writer, TreesOfPythonsOwnTypesKeepTheirSamplesFlat) {
                     R"({"type": "somewhere.Cache", "context": "[]", "children_spec": [)"
                     R"({"type": null, "context": null, "children_spec": []}]}]}, )"
                     R"({"type": "builtins.dict", "context": "[]", "children_spec": []}]}])";
-  const Program back = read_bytes(bytes_of(program, {Datum{numbers({5, 3})}}));
+  const Program back = read_written(bytes_of(program, {Datum{integers({5, 3})}}));
   EXPECT_EQ(back.in_spec, program.in_spec);
   EXPECT_EQ(back.sample_inputs.size(), 1u);
 }

@@ -1,11 +1,21 @@
-// Decides how each kernel runs: names, templates, which axis is spread over items and which over lanes. Everything is
-// written into the Loops as directives (or as an explicit split of an axis); the printers decide nothing.
+// The passes of the stage `schedule`: what is merged into one kernel, and how each kernel runs: names, templates, which
+// axis is spread over items and which over lanes. Everything is written into the Loops as directives (or as an explicit
+// split of an axis); the printers decide nothing.
 #pragma once
 #include "loop_passes/passes.h"
 #include "loops/loops.h"
 #include "schedule/target.h"
 
 namespace kiln::loops {
+
+// Kernels that read constants only move to the init section; their results become derived constants.
+bool hoist_constants(LoopProgram& program, Log& log);
+
+// for i { a }; for i { b }   becomes   for i { a; b }     across kernels of one block.
+bool merge_kernels(LoopProgram& program, Log& log);
+
+// store t[i] = v; … load t[i]   becomes   … v            inside a kernel; then stores nobody reads go away.
+bool forward_stores(LoopProgram& program, Log& log);
 
 // cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order. `moves`: operators that only move data and are left
 // out where others are fused with them.

@@ -7,6 +7,7 @@
 #include <cctype>
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "base/sha256.h"
@@ -26,9 +27,8 @@ std::string kind_of(const std::string& name) {
 }  // namespace
 
 std::string KernelCache::default_directory() {
-  if (const char* xdg = std::getenv("XDG_CACHE_HOME"); xdg && xdg[0] == '/') return std::string(xdg) + "/kiln";
-  if (const char* home = std::getenv("HOME"); home && home[0] == '/') return std::string(home) + "/.cache/kiln";
-  return "";
+  const std::string root = user_cache_root();
+  return root.empty() ? "" : root + "/kiln";
 }
 
 KernelCache::KernelCache(std::string directory) : directory_(std::move(directory)) {

@@ -10,17 +10,15 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/leftovers.h"
-
-extern char** environ;
 
 namespace kiln {
 
 std::string find_program(const std::string& name) {
   if (name.find('/') != std::string::npos) return access(name.c_str(), X_OK) == 0 ? name : "";
-  const char* path = std::getenv("PATH");
-  for (const std::string& directory : split(path ? path : "", ':')) {
+  for (const std::string& directory : program_directories()) {
     if (directory.empty()) continue;
     std::string candidate = directory + "/" + name;
     if (access(candidate.c_str(), X_OK) == 0) return candidate;
@@ -30,11 +28,11 @@ std::string find_program(const std::string& name) {
 
 namespace {
 
-// The environment of this process with another TMPDIR.
+// The environment of this process, with another TMPDIR where one is given.
 std::vector<std::string> environment_with(const std::string& temporary) {
-  std::vector<std::string> out;
-  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
-    if (!starts_with(*entry, "TMPDIR=")) out.emplace_back(*entry);
+  std::vector<std::string> out = environment_assignments();
+  if (temporary.empty()) return out;
+  std::erase_if(out, [](const std::string& entry) { return starts_with(entry, "TMPDIR="); });
   out.push_back("TMPDIR=" + temporary);
   return out;
 }
@@ -59,10 +57,9 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& t
   posix_spawn_file_actions_adddup2(&actions, ends[1], 1);
   posix_spawn_file_actions_adddup2(&actions, ends[1], 2);
   const std::vector<char*> argv = pointers(arguments);
-  const std::vector<std::string> changed = temporary.empty() ? std::vector<std::string>() : environment_with(temporary);
-  const std::vector<char*> environment = pointers(changed);
-  int error = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(),
-                          temporary.empty() ? environ : environment.data());
+  const std::vector<std::string> assignments = environment_with(temporary);
+  const std::vector<char*> environment = pointers(assignments);
+  int error = posix_spawn(&pid_, program.c_str(), &actions, nullptr, argv.data(), environment.data());
   posix_spawn_file_actions_destroy(&actions);
   close(ends[1]);
   if (error != 0) {

@@ -2,6 +2,7 @@
 
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/trace_file.h"
 #include "base/version.h"
@@ -12,7 +13,6 @@ namespace kiln {
 namespace {
 
 constexpr const char* values_file = "fx_graph_runnable.pt";
-constexpr const char* folder_name = "torch_compile_debug";
 
 // A model's name is the user's: it must stay one folder below the run's.
 std::string folder_for(const CompileStart& start) {
@@ -86,11 +86,7 @@ bool debug_directory_wanted(const Settings& settings) {
 }
 
 std::string debug_run_directory(const Settings& settings) {
-  std::string root = settings.get_string("debug_dir_root");
-  const char* environment = std::getenv("TORCH_COMPILE_DEBUG_DIR");
-  if (environment != nullptr && root == trim(environment)) root = join_path(root, folder_name);
-  if (root.empty()) root = folder_name;
-  return join_path(root, "run_" + process_stamp());
+  return join_path(debug_directory_root(settings), "run_" + process_stamp());
 }
 
 std::unique_ptr<CompileObserver> make_debug_directory(const std::string& run_directory) {

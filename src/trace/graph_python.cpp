@@ -307,7 +307,7 @@ void write_runnable_values(const Program& program, const std::string& path) {
   for (const auto& [name, tensor] : program.constants) {
     if (!tensor.defined()) continue;
     file.names.push_back("weights/" + name);
-    file.items.emplace_back(tensor);
+    file.items.push_back(Datum{tensor});
   }
   for (size_t i = 0; i < program.sample_inputs.size(); ++i) {
     file.names.push_back(str("inputs/", i));

@@ -8,7 +8,7 @@ namespace {
 
 using format::none;
 
-std::string bound(int64_t value) {
+std::string bound_text(int64_t value) {
   if (value == INT64_MIN) return "-oo";
   return value == INT64_MAX ? "oo" : str(value);
 }
@@ -112,7 +112,8 @@ std::string plan_text(const format::Plan& plan) {
   std::string out = str("plan of ", plan.model_name, "\n");
   if (!plan.symbols.empty()) out += "symbols\n";
   for (const format::Symbol& s : plan.symbols)
-    out += str("  ", s.name, " in [", bound(s.low), ", ", bound(s.high), "] = ", symbol_source_text(plan, s), "\n");
+    out += str("  ", s.name, " in [", bound_text(s.low), ", ", bound_text(s.high), "] = ", symbol_source_text(plan, s),
+               "\n");
   if (!plan.guards.empty()) out += "guards\n";
   for (const format::Guard& guard : plan.guards) out += str("  ", guard.text, "  because ", guard.reason, "\n");
   out += "buffers\n";

@@ -43,11 +43,6 @@ Json members_of(const Json& record) {
   return out;
 }
 
-std::string text_of(const Json& record, std::string_view key) {
-  const Json* value = record.find(key);
-  return value && value->is_string() ? value->as_string() : "";
-}
-
 // The parts of one compile that records are appended to.
 struct Compile {
   Json head = Json::object();

@@ -26,11 +26,6 @@ class Names {
   std::map<std::string, std::string> numbers_;
 };
 
-std::string text_of(const Json& object, std::string_view key) {
-  const Json* value = object.is_object() ? object.find(key) : nullptr;
-  return value && value->is_string() ? value->as_string() : "";
-}
-
 const Json::Array& items_of(const Json& object, std::string_view key) {
   static const Json::Array none;
   const Json* value = object.is_object() ? object.find(key) : nullptr;
@@ -203,6 +198,11 @@ class Redactor {
 };
 
 }  // namespace
+
+std::string text_of(const Json& object, std::string_view key) {
+  const Json* value = object.is_object() ? object.find(key) : nullptr;
+  return value && value->is_string() ? value->as_string() : "";
+}
 
 Json redacted_report(const Json& report) { return Redactor(report).run(); }
 

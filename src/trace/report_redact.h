@@ -11,4 +11,7 @@ namespace kiln {
 // `report` as report_data makes it; gives it without those.
 Json redacted_report(const Json& report);
 
+// The string under a key; "" where there is none, or something else.
+std::string text_of(const Json& object, std::string_view key);
+
 }  // namespace kiln

@@ -7,7 +7,7 @@
 
 namespace kiln {
 
-static int64_t float_to_int(double value) {
+static int64_t float_to_checked_int(double value) {
   // 2^63 is exact as a double; everything below it fits.
   if (!(value >= -9223372036854775808.0 && value < 9223372036854775808.0))
     fail_user("K0211", str("a symbolic float of ", value, " does not fit an integer"));
@@ -145,11 +145,11 @@ int64_t evaluate(const Expr& expr, const SymbolValues& values) {
     case ExprOp::ite:
       return evaluate(truth(args[0], values) ? args[1] : args[2], values);
     case ExprOp::to_int:
-      return float_to_int(std::trunc(evaluate_float(args[0], values)));
+      return float_to_checked_int(std::trunc(evaluate_float(args[0], values)));
     case ExprOp::floor_to_int:
-      return float_to_int(std::floor(evaluate_float(args[0], values)));
+      return float_to_checked_int(std::floor(evaluate_float(args[0], values)));
     case ExprOp::ceil_to_int:
-      return float_to_int(std::ceil(evaluate_float(args[0], values)));
+      return float_to_checked_int(std::ceil(evaluate_float(args[0], values)));
     default:
       fail_bug(str("evaluate: ", expr.text(), " is not an integer"));
   }

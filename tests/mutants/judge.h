@@ -10,7 +10,7 @@
 #include <memory>
 #include <string>
 
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "mutant.h"
 
 namespace kiln::mutants {

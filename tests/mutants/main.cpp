@@ -18,7 +18,7 @@
 #include "base/file.h"
 #include "workers.h"
 
-#if defined(__SANITIZE_ADDRESS__)
+#if KILN_ADDRESS_SANITIZER
 // A size that a file claims must be refused before memory is asked for; what is asked for all the same fails like in a
 // process with little memory.
 extern "C" const char* __asan_default_options() {

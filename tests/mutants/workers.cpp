@@ -16,7 +16,7 @@
 namespace kiln::mutants {
 namespace {
 
-constexpr rlim_t most_memory = rlim_t{6} << 30;
+[[maybe_unused]] constexpr rlim_t most_memory = rlim_t{6} << 30;
 
 std::string one_line(std::string text) {
   for (char& c : text)
@@ -45,7 +45,7 @@ void limit_time(size_t seconds) {
                         const std::string& directory, int pipe) {
   FILE* out = fdopen(pipe, "w");
   if (!freopen(complaints_path(directory).c_str(), "w", stderr)) _exit(3);
-#if !defined(__SANITIZE_ADDRESS__)  // which reserves a large part of the address space
+#if !KILN_ADDRESS_SANITIZER  // which reserves a large part of the address space
   const rlimit limit{most_memory, most_memory};
   setrlimit(RLIMIT_AS, &limit);
 #endif

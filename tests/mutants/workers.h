@@ -1,6 +1,18 @@
 // Child processes that judge mutants: a crash, a report of a sanitizer, an exhausted memory or a hang is one mutant's
 // failure, and the others go on.
 #pragma once
+// g++ and clang++ say it differently.
+#if defined(__SANITIZE_ADDRESS__)
+#define KILN_ADDRESS_SANITIZER 1
+#elif defined(__has_feature)
+#if __has_feature(address_sanitizer)
+#define KILN_ADDRESS_SANITIZER 1
+#endif
+#endif
+#ifndef KILN_ADDRESS_SANITIZER
+#define KILN_ADDRESS_SANITIZER 0
+#endif
+
 #include <functional>
 #include <string>
 #include <vector>

@@ -8,7 +8,7 @@
 #include <optional>
 #include <utility>
 
-#include "driver/executable.h"
+#include "executable/executable.h"
 #include "program.h"
 
 namespace kiln::random_programs {

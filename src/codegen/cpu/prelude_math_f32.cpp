@@ -7,7 +7,7 @@ namespace {
 
 // e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the clamps the result
 // is inf or 0 anyway. In the sum r is taken apart again (t is exact), which saves a rounding.
-constexpr const char* exp_text = R"(K_FN $F exp_f32($F x) {
+constexpr const char* expf_text = R"(K_FN $F exp_f32($F x) {
   x = lesser_f32($S(89.0f), x);
   x = greater_f32($S(-104.0f), x);
   $F n = fma_f32(x, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
@@ -16,7 +16,7 @@ constexpr const char* exp_text = R"(K_FN $F exp_f32($F x) {
   return ldexp_f32($S(1.0f) + (t + fma_f32(n, $S(-0x1.7f7d1cp-20f), r * r * q)), n);
 }
 )";
-constexpr const char* exp2_text = R"(K_FN $F exp2_f32($F x) {
+constexpr const char* exp2f_text = R"(K_FN $F exp2_f32($F x) {
   x = lesser_f32($S(129.0f), x);
   x = greater_f32($S(-151.0f), x);
   $F n = (x + $S(0x1.8p23f)) - $S(0x1.8p23f);
@@ -26,7 +26,7 @@ constexpr const char* exp2_text = R"(K_FN $F exp2_f32($F x) {
 }
 )";
 // 2^n ((1 - 2^-n) + (e^r - 1)), with the rounding errors of r and of the leading sum kept.
-constexpr const char* expm1_text = R"(K_FN $F expm1_f32($F x) {
+constexpr const char* expm1f_text = R"(K_FN $F expm1_f32($F x) {
   $F c = lesser_f32($S(89.0f), x);
   c = greater_f32($S(-18.0f), c);
   $F n = fma_f32(c, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
@@ -41,7 +41,7 @@ constexpr const char* expm1_text = R"(K_FN $F expm1_f32($F x) {
 }
 )";
 // x = 2^e m with sqrt(1/2) <= m < sqrt(2); log m = f - f^2/2 + f^3 P(f).
-constexpr const char* log_text = R"(K_FN $F log_f32($F x) {
+constexpr const char* logf_text = R"(K_FN $F log_f32($F x) {
   $M tiny = x < $S(0x1p-126f);
   $F a = tiny ? x * $S(0x1p23f) : x;
   $U b = __builtin_bit_cast($U, a), t = b - $SU(0x3f3504f3u);
@@ -60,7 +60,7 @@ constexpr const char* log_text = R"(K_FN $F log_f32($F x) {
   return x < $S(0.0f) ? $S(__builtin_nanf("")) : r;
 }
 )";
-constexpr const char* tanh_text = R"(K_FN $F tanh_f32($F x) {
+constexpr const char* tanhf_text = R"(K_FN $F tanh_f32($F x) {
   $F a = abs_f32(x), z = x * x;
   $F p = $POLY{z; -0.333333332f, 0.13333305f, -0.0539595463f, 0.0217709541f, -0.00834985317f, 0.0022987523f};
   $F near = fma_f32(a * z, p, a);
@@ -69,13 +69,13 @@ constexpr const char* tanh_text = R"(K_FN $F tanh_f32($F x) {
 }
 )";
 // Either numerator keeps its relative accuracy: e^-|x| for negative x, 1 for positive.
-constexpr const char* sigmoid_text = R"(K_FN $F sigmoid_$e($F x) {
+constexpr const char* sigmoidf_text = R"(K_FN $F sigmoid_$e($F x) {
   $F t = exp_$e(-abs_$e(x));
   return ratio_$e(x < $S(0) ? t : $S(1), $S(1), t);
 }
 )";
 // x / (y + z), with the rounding errors of the sum and the quotient taken back where fma is fused.
-constexpr const char* ratio_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
+constexpr const char* ratiof_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
   $F d = y + z, b = d - y, low = (y - (d - b)) + (z - b), i = $S(1) / d, q = x * i;
 #ifdef __FMA__
   return fma_$e(fma_$e(-q, d, x) - q * low, i, q);
@@ -85,7 +85,7 @@ constexpr const char* ratio_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
 }
 )";
 // Near 0 a polynomial, else 1 - e^-Q with Q = -log erfc; from 4 on that is 1.
-constexpr const char* erf_text = R"(K_FN $F erf_f32($F x) {
+constexpr const char* erff_text = R"(K_FN $F erf_f32($F x) {
   $F a = abs_f32(x), z = x * x;
   $F p = $POLY{z; 0.128379167f, -0.376126385f, 0.112837827f, -0.0268654425f, 0.00522106447f, -0.000848454361f,
       0.000112692143f, -9.67602505e-06f};
@@ -97,30 +97,30 @@ constexpr const char* erf_text = R"(K_FN $F erf_f32($F x) {
   return copysign_f32(a < $S(1.0f) ? near : far, x);
 }
 )";
-constexpr const char* sin_text = R"(K_FN $F sin_f32($F x) { return cvt_$D_$F(sin_short_f64(cvt_$F_$D(x))); }
+constexpr const char* sinf_text = R"(K_FN $F sin_f32($F x) { return cvt_$D_$F(sin_short_f64(cvt_$F_$D(x))); }
 )";
-constexpr const char* cos_text = R"(K_FN $F cos_f32($F x) { return cvt_$D_$F(cos_short_f64(cvt_$F_$D(x))); }
+constexpr const char* cosf_text = R"(K_FN $F cos_f32($F x) { return cvt_$D_$F(cos_short_f64(cvt_$F_$D(x))); }
 )";
-constexpr const char* pow_text =
+constexpr const char* powf_text =
     R"(K_FN $F pow_f32($F x, $F y) { return cvt_$D_$F(pow_short_f64(cvt_$F_$D(x), cvt_$F_$D(y))); }
 )";
 // log of a number rounded to f64 is good to f32's last bit even after the multiplication.
-constexpr const char* log2_text = R"(K_FN $F log2_f32($F x) { return cvt_$D_$F(log2_short_f64(cvt_$F_$D(x))); }
+constexpr const char* log2f_text = R"(K_FN $F log2_f32($F x) { return cvt_$D_$F(log2_short_f64(cvt_$F_$D(x))); }
 )";
-constexpr const char* log10_text = R"(K_FN $F log10_f32($F x) { return cvt_$D_$F(log10_short_f64(cvt_$F_$D(x))); }
+constexpr const char* log10f_text = R"(K_FN $F log10_f32($F x) { return cvt_$D_$F(log10_short_f64(cvt_$F_$D(x))); }
 )";
 
 }  // namespace
 
 std::vector<MathPiece> math_f32_pieces() {
   std::vector<MathPiece> out = {
-      {"exp", 's', 1, false, exp_text},     {"exp2", 's', 1, false, exp2_text},
-      {"expm1", 's', 1, false, expm1_text}, {"log", 's', 1, false, log_text},
-      {"tanh", 's', 1, false, tanh_text},   {"sigmoid", 'f', 1, false, sigmoid_text},
-      {"ratio", 'f', 0, false, ratio_text}, {"erf", 's', 1, false, erf_text},
-      {"sin", 's', 1, false, sin_text},     {"cos", 's', 1, false, cos_text},
-      {"pow", 's', 2, false, pow_text},     {"log2", 's', 1, false, log2_text},
-      {"log10", 's', 1, false, log10_text},
+      {"exp", 's', 1, false, expf_text},     {"exp2", 's', 1, false, exp2f_text},
+      {"expm1", 's', 1, false, expm1f_text}, {"log", 's', 1, false, logf_text},
+      {"tanh", 's', 1, false, tanhf_text},   {"sigmoid", 'f', 1, false, sigmoidf_text},
+      {"ratio", 'f', 0, false, ratiof_text}, {"erf", 's', 1, false, erff_text},
+      {"sin", 's', 1, false, sinf_text},     {"cos", 's', 1, false, cosf_text},
+      {"pow", 's', 2, false, powf_text},     {"log2", 's', 1, false, log2f_text},
+      {"log10", 's', 1, false, log10f_text},
   };
   for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc",
                            "erfinv", "lgamma", "digamma"}) {

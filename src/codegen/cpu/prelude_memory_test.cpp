@@ -125,7 +125,7 @@ TEST_P(PreludeMemory, EveryFormTouchesWhatItShould) {
   }
 }
 
-std::string build_name(const testing::TestParamInfo<Build>& info) {
+std::string memory_build_name(const testing::TestParamInfo<Build>& info) {
   const Build& s = info.param;
   return str(s.compiler == "g++" ? "gcc" : "clang", "_level", static_cast<int>(s.level), "_lanes", s.lanes,
              s.mask_bits == 64 ? "_mask64" : "");
@@ -136,7 +136,7 @@ INSTANTIATE_TEST_SUITE_P(Builds, PreludeMemory,
                                          Build{"g++", CpuLevel::x86_64_v4, 16},
                                          Build{"g++", CpuLevel::x86_64_v4, 8, 64}, Build{"g++", CpuLevel::x86_64_v4, 4},
                                          Build{"clang++", CpuLevel::x86_64_v4, 16}),
-                         build_name);
+                         memory_build_name);
 
 // All halves to f32 and back, and f32 numbers around every half and bfloat: as types/tensor.h does it.
 TEST(PreludeHalves, AgreeWithScalarConversions) {

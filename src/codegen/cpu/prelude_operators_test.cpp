@@ -274,7 +274,7 @@ TEST_P(PreludeOperators, RandomNumbersAgreeWithTheInterpreter) {
   }
 }
 
-std::string build_name(const testing::TestParamInfo<Build>& info) {
+std::string operators_build_name(const testing::TestParamInfo<Build>& info) {
   const Build& b = info.param;
   return str(b.compiler == "g++" ? "gcc" : "clang", "_level", static_cast<int>(b.level), "_lanes", b.lanes,
              b.mask_bits == 64 ? "_mask64" : "");
@@ -284,7 +284,7 @@ INSTANTIATE_TEST_SUITE_P(Builds, PreludeOperators,
                                          Build{"g++", CpuLevel::x86_64_v3, 8}, Build{"g++", CpuLevel::x86_64_v4, 16},
                                          Build{"g++", CpuLevel::x86_64_v4, 8, 64},
                                          Build{"clang++", CpuLevel::x86_64_v4, 16}),
-                         build_name);
+                         operators_build_name);
 
 }  // namespace
 }  // namespace kiln::codegen

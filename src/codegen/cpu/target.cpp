@@ -1,3 +1,4 @@
+#include "base/cpu_levels.h"
 #include "base/error.h"
 #include "codegen/cpu/backend.h"
 
@@ -46,16 +47,10 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
 }
 
 std::string CpuBackend::host_target_name() const {
-#if defined(__x86_64__)
-  __builtin_cpu_init();
-  if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512cd") &&
-      __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))
-    return "x86-64-v4";
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2"))
-    return "x86-64-v3";
-  if (__builtin_cpu_supports("sse4.2") && __builtin_cpu_supports("popcnt")) return "x86-64-v2";
-#endif
-  return "generic";
+  const CpuFeatures features = processor_features();
+  for (const Row& row : rows)  // the best first; what the last asks for every processor has
+    if (check_target(row.name, features).runs()) return row.name;
+  return rows[std::size(rows) - 1].name;
 }
 
 }  // namespace kiln::codegen

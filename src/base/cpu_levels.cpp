@@ -1,0 +1,135 @@
+#include "base/cpu_levels.h"
+
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
+#include "base/error.h"
+
+namespace kiln {
+namespace {
+
+struct Level {
+  const char* name;
+  std::vector<std::string> adds;  // beyond the level before
+};
+
+const std::vector<Level>& levels() {
+  static const std::vector<Level> table = {
+      {"x86-64", {}},
+      {"x86-64-v2", {"cmpxchg16b", "popcnt", "sse3", "ssse3", "sse4.1", "sse4.2"}},
+      {"x86-64-v3", {"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"}},
+      {"x86-64-v4", {"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"}},
+  };
+  return table;
+}
+
+std::string extension_feature(std::string_view name) {
+  if (name == "vnni") return "avx512vnni";
+  if (name == "bf16") return "avx512bf16";
+  if (name == "fp16") return "avx512fp16";
+  return std::string(name);
+}
+
+}  // namespace
+
+CpuFeatures processor_features() {
+  CpuFeatures found;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  found.insert("x86-64");
+#define KILN_FEATURE(name) \
+  if (__builtin_cpu_supports(name)) found.insert(name)
+  KILN_FEATURE("popcnt");
+  KILN_FEATURE("sse3");
+  KILN_FEATURE("ssse3");
+  KILN_FEATURE("sse4.1");
+  KILN_FEATURE("sse4.2");
+  KILN_FEATURE("avx");
+  KILN_FEATURE("avx2");
+  KILN_FEATURE("bmi");
+  KILN_FEATURE("bmi2");
+  KILN_FEATURE("fma");
+  KILN_FEATURE("avx512f");
+  KILN_FEATURE("avx512bw");
+  KILN_FEATURE("avx512cd");
+  KILN_FEATURE("avx512dq");
+  KILN_FEATURE("avx512vl");
+  KILN_FEATURE("avx512vnni");
+  KILN_FEATURE("avx512bf16");
+#undef KILN_FEATURE
+  // Asked of the processor itself: not every compiler's __builtin_cpu_supports knows these names.
+  unsigned a = 0, b = 0, basic = 0, extended = 0, d = 0;
+  __get_cpuid(1, &a, &b, &basic, &d);
+  __get_cpuid(0x80000001, &a, &b, &extended, &d);
+  if (basic & bit_CMPXCHG16B) found.insert("cmpxchg16b");
+  if (basic & bit_MOVBE) found.insert("movbe");
+  if ((basic & bit_F16C) && found.count("avx")) found.insert("f16c");  // its registers are saved where avx's are
+  if (extended & bit_LZCNT) found.insert("lzcnt");
+#elif defined(__aarch64__)
+  found.insert("aarch64");
+#endif
+  return found;
+}
+
+TargetCheck check_target(std::string_view target, const CpuFeatures& features) {
+  TargetCheck check;
+  std::vector<std::string> parts = split(target, '+');
+  auto need = [&](const std::string& feature) {
+    if (!features.contains(feature)) check.missing.push_back(feature);
+  };
+  if (parts[0] == "generic") {
+    check.known = true;  // what every processor of its kind has; of another kind, loading the code says so
+  } else if (parts[0] == "aarch64") {
+    check.known = true;
+    need("aarch64");
+  } else if (starts_with(parts[0], "x86-64")) {
+    need("x86-64");
+    for (const Level& level : levels()) {
+      for (const std::string& feature : level.adds) need(feature);
+      check.known = parts[0] == level.name;
+      if (check.known) break;
+    }
+  }
+  for (size_t i = 1; i < parts.size(); ++i) need(extension_feature(parts[i]));
+  return check;
+}
+
+std::string best_cpu_level(const CpuFeatures& features) {
+  std::string best;
+  for (const Level& level : levels())
+    if (check_target(level.name, features).runs()) best = level.name;
+  return best;
+}
+
+namespace {
+
+// Levels order as their names do, and extensions make a name longer; code for every processor is the last choice.
+bool better(const std::string& one, const std::string& other) {
+  const bool generic = one == "generic", other_generic = other == "generic";
+  return generic == other_generic ? one > other : other_generic;
+}
+
+std::string reason(const std::string& target, const TargetCheck& check) {
+  const std::string missing = join(check.missing, ", ");
+  if (check.known) return str(target, " needs ", missing);
+  return str(target, " is not known to this runtime", missing.empty() ? "" : " and needs ", missing);
+}
+
+}  // namespace
+
+size_t choose_target(const std::vector<std::string>& targets, const CpuFeatures& features) {
+  size_t best = targets.size();
+  for (size_t i = 0; i < targets.size(); ++i) {
+    if (check_target(targets[i], features).runs() && (best == targets.size() || better(targets[i], targets[best])))
+      best = i;
+  }
+  if (best < targets.size()) return best;
+  std::string message = "this package has no code that this processor can run";
+  if (targets.empty()) message = "this package has no code";
+  for (const std::string& target : targets) message += "; " + reason(target, check_target(target, features));
+  if (!targets.empty()) message += "; compile it again with --target naming a lower level";
+  fail_user("K0511", message);
+}
+
+}  // namespace kiln

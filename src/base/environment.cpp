@@ -1,0 +1,63 @@
+#include "base/environment.h"
+
+#include <cstdlib>
+
+#include "base/file.h"
+#include "base/settings.h"
+#include "base/text.h"
+
+extern char** environ;
+
+namespace kiln {
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value ? value : "";
+}
+
+}  // namespace
+
+std::optional<bool> parse_bool(std::string_view text) {
+  const std::string word = lower_case(text);
+  for (const char* yes : {"1", "true", "yes", "on"})
+    if (word == yes) return true;
+  for (const char* no : {"0", "false", "no", "off", "none", ""})
+    if (word == no) return false;
+  return std::nullopt;
+}
+
+std::string temporary_root() {
+  const std::string root = variable("TMPDIR");
+  return root.empty() ? "/tmp" : root;
+}
+
+std::vector<std::string> program_directories() { return split(variable("PATH"), ':'); }
+
+std::string user_cache_root() {
+  // A relative path would be another place for every directory that a command is run in.
+  if (const std::string xdg = variable("XDG_CACHE_HOME"); starts_with(xdg, "/")) return xdg;
+  if (const std::string home = variable("HOME"); starts_with(home, "/")) return home + "/.cache";
+  return "";
+}
+
+std::string compiler_of_environment() { return variable("KILN_CXX"); }
+
+bool colours_refused() { return !variable("NO_COLOR").empty(); }
+
+bool native_stacks_of_environment() { return parse_bool(variable("TORCH_SHOW_CPP_STACKTRACES")) != false; }
+
+std::vector<std::string> environment_assignments() {
+  std::vector<std::string> out;
+  for (char** entry = environ; entry && *entry; ++entry) out.emplace_back(*entry);
+  return out;
+}
+
+std::string debug_directory_root(const Settings& settings) {
+  const std::string folder = "torch_compile_debug", root = settings.get_string("debug_dir_root");
+  const std::string above(trim(variable("TORCH_COMPILE_DEBUG_DIR")));
+  if (!above.empty() && root == above) return join_path(root, folder);
+  return root.empty() ? folder : root;
+}
+
+}  // namespace kiln

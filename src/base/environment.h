@@ -1,0 +1,27 @@
+// The environment of this process: it is read here and by Settings (settings.h), nowhere else
+// (tests/source_rules_test.cpp checks that). What is a setting is asked of a Settings object; here stands what is none,
+// and what must be known where there is no such object; temporary_root() (TMPDIR) is declared in file.h.
+#pragma once
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace kiln {
+
+class Settings;
+
+std::optional<bool> parse_bool(std::string_view text);  // 1, true, yes, on; 0, false, no, off, none, nothing
+
+std::vector<std::string> program_directories();      // PATH
+std::string user_cache_root();                       // XDG_CACHE_HOME, else ~/.cache; "" where there is neither
+std::string compiler_of_environment();               // KILN_CXX; "": not said
+bool colours_refused();                              // NO_COLOR is set to something
+bool native_stacks_of_environment();                 // TORCH_SHOW_CPP_STACKTRACES, as the setting reads it
+std::vector<std::string> environment_assignments();  // every "NAME=value"
+
+// Where debug directories are made: the key debug_dir_root names the folder itself, TORCH_COMPILE_DEBUG_DIR the one
+// above it, as in PyTorch.
+std::string debug_directory_root(const Settings& settings);
+
+}  // namespace kiln

@@ -1,0 +1,189 @@
+#include "check/check_case_files.h"
+
+#include "base/error.h"
+#include "base/file.h"
+#include "base/json.h"
+#include "pt2/input_files.h"
+#include "pt2/pt_archive.h"
+#include "pt2/pytree.h"
+#include "pt2/reader.h"
+#include "pt2/tensor_files.h"
+
+namespace kiln {
+namespace {
+
+class CaseReader {
+ public:
+  explicit CaseReader(std::string directory) : directory_(std::move(directory)) {}
+
+  CaseFiles read() {
+    files_.model = path_of("model.pt2");
+    for (size_t i = 0; exists(numbered("inputs", i)); ++i) files_.calls.push_back(read_call(i));
+    if (exists("expected_sequence.pt")) files_.sequence = read_sequence();
+    for (size_t j = 0; exists(numbered("bad_inputs", j)); ++j) files_.bad_inputs.push_back(read_bad_inputs(j));
+    if (exists("case.json")) read_case_json();
+    check_names();
+    return std::move(files_);
+  }
+
+ private:
+  static std::string numbered(const char* what, size_t i) { return str(what, "_", i, ".pt"); }
+  std::string path_of(const std::string& name) const { return join_path(directory_, name); }
+  bool exists(const std::string& name) const { return file_exists(path_of(name)); }
+  [[noreturn]] void refuse(const std::string& name, const std::string& why) const {
+    fail_user("K0172", str(path_of(name), ": ", why));
+  }
+
+  TensorFile read_file_of(const std::string& name) const { return read_tensor_file(path_of(name)); }
+  std::vector<Datum> read_list(const std::string& name) {
+    known_.push_back(name);
+    TensorFile file = read_file_of(name);
+    if (!file.names.empty()) refuse(name, "is a dictionary; a case has flat lists in the order of the graph");
+    return std::move(file.items);
+  }
+  // Most cases are flat lists, for which nobody needs to know the model.
+  bool is_flat_list(const std::string& name) const {
+    const auto mapped = MappedFile::open(path_of(name));
+    const PtArchive archive({mapped->bytes(), mapped, path_of(name)});
+    const PickleValue& root = archive.root();
+    const auto is_sequence = [](const PickleValue& value) {
+      return value.is(PickleValue::Kind::list) || value.is(PickleValue::Kind::tuple);
+    };
+    return is_sequence(root) && std::none_of(root.items.begin(), root.items.end(), [&](const PickleValue* item) {
+             return is_sequence(*item) || PtArchive::is_dict(*item);
+           });
+  }
+  const Program& program() {
+    if (!program_) program_ = read_pt2(files_.model);
+    return *program_;
+  }
+  std::vector<Datum> read_inputs_of(const std::string& name) {
+    if (is_flat_list(name)) return read_list(name);
+    known_.push_back(name);
+    return read_inputs(path_of(name), input_form(program()));
+  }
+  CaseFiles::BadInputs read_bad_inputs(size_t j) {
+    const std::string name = str("bad_inputs_", j);
+    try {
+      return {name, read_inputs_of(name + ".pt"), ""};
+    } catch (const Error& error) {
+      if (error.code() != "K0155" && error.code() != "K0156") throw;
+      return {name, {}, error.message()};
+    }
+  }
+  // By the keys of the program's result, flat ("state.0") as `kiln run -o` writes them or nested as forward gives them.
+  std::vector<Datum> read_outputs_of(const std::string& name) {
+    if (is_flat_list(name)) return read_list(name);
+    known_.push_back(name);
+    const auto mapped = MappedFile::open(path_of(name));
+    PtArchive archive({mapped->bytes(), mapped, path_of(name)});
+    std::vector<std::string> keys = output_keys(program().out_spec);
+    for (size_t i = 0; i < keys.size(); ++i)
+      if (keys[i].empty()) keys[i] = std::to_string(i);
+    if (PtArchive::is_dict(archive.root())) {
+      if (auto ordered = by_keys(archive.root(), keys, archive)) return std::move(*ordered);
+    }
+    std::vector<Datum> nested;
+    if (!program().out_spec.empty() &&
+        flatten_pickled(parse_pytree(program().out_spec), archive.root(), archive, nested))
+      return nested;
+    if (!PtArchive::is_dict(archive.root())) return read_list(name);  // a list of values may hold lists
+    refuse(name, str("its keys are not those of the outputs: ", join(keys, ", ")));
+  }
+  static std::optional<std::vector<Datum>> by_keys(const PickleValue& dict, const std::vector<std::string>& keys,
+                                                   PtArchive& archive) {
+    if (dict.items.size() != 2 * keys.size()) return std::nullopt;
+    std::vector<Datum> out;
+    for (const std::string& key : keys) {
+      const PickleValue* found = nullptr;
+      for (size_t i = 0; i + 1 < dict.items.size(); i += 2)
+        if (dict.items[i]->is(PickleValue::Kind::string) && dict.items[i]->text == key) found = dict.items[i + 1];
+      if (!found || PtArchive::is_dict(*found)) return std::nullopt;
+      out.push_back(archive.datum(*found));
+    }
+    return out;
+  }
+
+  std::map<std::string, Tensor> read_state(const std::string& name) {
+    known_.push_back(name);
+    const TensorFile file = read_file_of(name);
+    if (file.names.size() != file.items.size()) refuse(name, "is not a dictionary of tensors by name");
+    std::map<std::string, Tensor> state;
+    for (size_t i = 0; i < file.items.size(); ++i) {
+      if (!file.items[i].is_tensor()) refuse(name, str(file.names[i], " is not a tensor"));
+      state.emplace(file.names[i], file.items[i].tensor());
+    }
+    return state;
+  }
+  std::vector<std::vector<Datum>> read_sequence() {
+    std::vector<std::vector<Datum>> sequence;
+    for (const Datum& call : read_list("expected_sequence.pt")) {
+      if (!call.is_list()) refuse("expected_sequence.pt", "is not a list of lists of outputs");
+      sequence.push_back(call.list());
+    }
+    return sequence;
+  }
+  CaseFiles::Call read_call(size_t i) {
+    CaseFiles::Call call;
+    call.inputs = read_inputs_of(numbered("inputs", i));
+    if (!exists(numbered("expected", i)))
+      refuse(numbered("expected", i), str("is missing beside ", numbered("inputs", i)));
+    call.expected = read_outputs_of(numbered("expected", i));
+    if (exists(numbered("mutated", i))) call.mutated = read_inputs_of(numbered("mutated", i));
+    if (exists(numbered("state", i))) call.state = read_state(numbered("state", i));
+    return call;
+  }
+
+  void read_case_json() {
+    known_.push_back("case.json");
+    const Json json = parse_json(read_file(path_of("case.json")), path_of("case.json"));
+    for (const JsonMember& member : json.members()) {
+      if (member.key == "about") continue;
+      if (member.key == "tolerance") {
+        if (const Json* rtol = member.value.find_value("rtol")) files_.rtol = rtol->as_double();
+        if (const Json* atol = member.value.find_value("atol")) files_.atol = atol->as_double();
+      } else if (member.key == "compare") {
+        if (member.value.as_string() != "shapes")
+          refuse("case.json", str("compare: ", quote(member.value.as_string()), " is not known"));
+        files_.shapes_only = true;
+      } else if (member.key == "needs") {
+        read_needs(member.value);
+      } else {
+        refuse("case.json", str("the key ", quote(member.key), " is not known"));
+      }
+    }
+  }
+  void read_needs(const Json& needs) {
+    if (needs.is_string()) files_.needs.push_back(needs.as_string());
+    if (needs.is_array())
+      for (const Json& need : needs.items()) files_.needs.push_back(need.as_string());
+  }
+
+  // A file of the case's naming that was not read is a mistake in the case (a gap in the numbering): not silently less
+  // checked.
+  void check_names() const {
+    for (const std::string& name : list_directory(directory_)) {
+      if (!ends_with(name, ".pt")) continue;
+      if (std::find(known_.begin(), known_.end(), name) == known_.end())
+        refuse(name, "belongs to no call of this case (are the numbers without a gap?)");
+    }
+    if (files_.calls.empty() && files_.bad_inputs.empty()) refuse("inputs_0.pt", "is missing");
+  }
+
+  std::string directory_;
+  CaseFiles files_;
+  std::vector<std::string> known_;
+  std::optional<Program> program_;
+};
+
+}  // namespace
+
+CaseFiles read_case_files(const std::string& path) {
+  if (is_directory(path)) return CaseReader(path).read();
+  CaseFiles files;
+  files.model = path;
+  files.bare = true;
+  return files;
+}
+
+}  // namespace kiln

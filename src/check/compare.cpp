@@ -1,0 +1,340 @@
+#include "check/compare.h"
+
+#include <charconv>
+#include <cmath>
+#include <complex>
+
+#include "base/text.h"
+
+namespace kiln {
+namespace {
+
+std::string list_text(const std::vector<int64_t>& numbers) {
+  return str("[", join_map(numbers, ", ", [](int64_t n) { return std::to_string(n); }), "]");
+}
+
+// Three digits: how far something is off.
+std::string distance_text(double value) {
+  char text[32];
+  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 3).ptr;
+  return std::string(text, end);
+}
+
+// The shortest text that reads back as the same float of that width.
+std::string real_text(DType dtype, double value) {
+  char text[64];
+  const auto end = dtype == DType::f64 || dtype == DType::c128
+                       ? std::to_chars(text, text + sizeof text, value).ptr
+                       : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
+  return std::string(text, end);
+}
+
+const char* kind_name(const Datum& datum) {
+  if (datum.is_none()) return "None";
+  if (datum.is_tensor()) return "a tensor";
+  if (datum.is_list()) return "a list";
+  if (!datum.is_scalar()) return "a string";
+  const Scalar& scalar = datum.scalar();
+  return scalar.is_bool() ? "a bool" : scalar.is_int() ? "an int" : scalar.is_float() ? "a float" : "a complex number";
+}
+
+// Visits the elements of a tensor in row-major order without a division per element.
+class ElementWalk {
+ public:
+  explicit ElementWalk(const Tensor& tensor)
+      : tensor_(tensor),
+        index_(tensor.sizes.size(), 0),
+        bytes_(dtype_bytes(tensor.dtype)),
+        at_(tensor.numel() == 0 ? nullptr : tensor.data()) {}
+  const std::byte* at() const { return at_; }
+  const std::vector<int64_t>& index() const { return index_; }
+  void next() {
+    for (size_t dim = index_.size(); dim-- > 0;) {
+      at_ += tensor_.strides[dim] * bytes_;
+      if (++index_[dim] < tensor_.sizes[dim]) return;
+      at_ -= tensor_.strides[dim] * bytes_ * tensor_.sizes[dim];
+      index_[dim] = 0;
+    }
+  }
+
+ private:
+  const Tensor& tensor_;
+  std::vector<int64_t> index_;
+  int64_t bytes_;
+  const std::byte* at_;
+};
+
+// How one pair of numbers compares. torch.isclose with equal_nan.
+struct Closeness {
+  bool close = false;
+  double error = 0, allowed = 0;
+};
+Closeness closeness(std::complex<double> got, std::complex<double> expected, const Tolerance& tolerance) {
+  Closeness result;
+  result.allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
+  result.error = std::abs(got - expected);
+  const bool got_nan = std::isnan(got.real()) || std::isnan(got.imag());
+  const bool expected_nan = std::isnan(expected.real()) || std::isnan(expected.imag());
+  if (got == expected || (got_nan && expected_nan)) {
+    result.close = true;
+    result.error = 0;
+  } else {
+    result.close = std::isfinite(result.allowed) && result.error <= result.allowed;
+  }
+  return result;
+}
+
+bool rescued_by(std::complex<double> reference, std::complex<double> got, std::complex<double> expected,
+                const Tolerance& tolerance) {
+  const double allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
+  const double expected_error = std::abs(expected - reference);
+  const double got_error = std::abs(got - reference);
+  // Written so that a NaN anywhere says no.
+  return std::isfinite(allowed) && expected_error <= 10 * allowed && got_error <= 2 * expected_error;
+}
+
+Tolerance effective_tolerance(DType dtype, const CompareOptions& options) {
+  Tolerance tolerance = default_tolerance(dtype);
+  const bool exact = is_integral(dtype) || dtype_bytes(dtype) == 1;
+  if (!exact && options.rtol) tolerance.rtol = *options.rtol;
+  if (!exact && options.atol) tolerance.atol = *options.atol;
+  return tolerance;
+}
+
+std::string compare_layout(const Tensor& got, const Tensor& expected) {
+  if (got.dtype != expected.dtype)
+    return str("dtype is ", dtype_torch_name(got.dtype), ", expected ", dtype_torch_name(expected.dtype));
+  if (got.sizes != expected.sizes)
+    return str("sizes are ", list_text(got.sizes), ", expected ", list_text(expected.sizes));
+  if (!dense_and_not_overlapping(expected.sizes, expected.strides)) return "";
+  for (size_t dim = 0; dim < expected.sizes.size(); ++dim)
+    if (expected.sizes[dim] != 1 && got.strides[dim] != expected.strides[dim])
+      return str("strides are ", list_text(got.strides), ", expected ", list_text(expected.strides), " (sizes ",
+                 list_text(expected.sizes), ")");
+  return "";
+}
+
+std::string number_text(DType dtype, const Scalar& value) {
+  if (dtype == DType::u64) return std::to_string(static_cast<uint64_t>(value.as_int()));
+  if (is_integral(dtype)) return value.text();
+  if (!is_complex(dtype)) return real_text(dtype, value.as_double());
+  const std::complex<double> z = value.as_complex();
+  return str(real_text(dtype, z.real()), z.imag() < 0 ? "" : "+", real_text(dtype, z.imag()), "j");
+}
+
+// The fp64 reference's tensor, if it exists and has the expected sizes.
+class LazyReference {
+ public:
+  LazyReference(const Fp64Lookup& lookup, const std::vector<int64_t>& sizes) : lookup_(lookup), sizes_(sizes) {}
+  const Tensor* get() {
+    if (!asked_) {
+      asked_ = true;
+      const Datum* datum = lookup_ ? lookup_() : nullptr;
+      if (datum && datum->is_tensor() && datum->tensor().sizes == sizes_) tensor_ = &datum->tensor();
+    }
+    return tensor_;
+  }
+
+ private:
+  const Fp64Lookup& lookup_;
+  const std::vector<int64_t>& sizes_;
+  bool asked_ = false;
+  const Tensor* tensor_ = nullptr;
+};
+
+// The worst of the values that differ, for the message.
+struct WorstValue {
+  int64_t count = 0;
+  double ratio = -1;
+  std::vector<int64_t> index;
+  Scalar got, expected, reference;
+  bool has_reference = false;
+  double error = 0, allowed = 0;
+};
+
+std::string worst_text(const WorstValue& worst, int64_t total, DType dtype) {
+  std::string text = str(worst.count, " of ", total, total == 1 ? " value differs" : " values differ");
+  if (!worst.index.empty()) text += str(", worst at ", list_text(worst.index));
+  text += str(": got ", number_text(dtype, worst.got), ", expected ", number_text(dtype, worst.expected));
+  if (!is_integral(dtype) && std::isfinite(worst.error))
+    text += str(", off by ", distance_text(worst.error), ", allowed ", distance_text(worst.allowed));
+  if (worst.has_reference)
+    text += str(", fp64 reference ", number_text(is_complex(dtype) ? DType::c128 : DType::f64, worst.reference));
+  return text;
+}
+
+Comparison compare_values(const Tensor& got, const Tensor& expected, const Tolerance& tolerance,
+                          const Fp64Lookup& fp64) {
+  Comparison result;
+  WorstValue worst;
+  LazyReference reference(fp64, expected.sizes);
+  const DType dtype = expected.dtype;
+  const bool exact = is_integral(dtype);
+  const int64_t total = expected.numel();
+  ElementWalk got_at(got), expected_at(expected);
+  for (int64_t i = 0; i < total; ++i, got_at.next(), expected_at.next()) {
+    const Scalar g = load_scalar(dtype, got_at.at()), e = load_scalar(dtype, expected_at.at());
+    Closeness close;
+    if (exact) {
+      close.close = g.as_int() == e.as_int();
+      close.error = std::abs(g.as_double() - e.as_double());
+    } else {
+      close = closeness(g.as_complex(), e.as_complex(), tolerance);
+    }
+    if (close.close) {
+      if (close.error > 0) result.worst = std::max(result.worst, close.error / close.allowed);
+      continue;
+    }
+    const Tensor* fp64_tensor = exact ? nullptr : reference.get();
+    const Scalar r = fp64_tensor ? fp64_tensor->item(i) : Scalar();
+    if (fp64_tensor && rescued_by(r.as_complex(), g.as_complex(), e.as_complex(), tolerance)) {
+      ++result.rescued;
+      continue;
+    }
+    ++worst.count;
+    double ratio = close.error / std::max(close.allowed, 1e-300);
+    if (std::isnan(ratio)) ratio = HUGE_VAL;
+    if (ratio <= worst.ratio) continue;
+    worst = {worst.count, ratio, expected_at.index(), g, e, r, fp64_tensor != nullptr, close.error, close.allowed};
+  }
+  if (worst.count > 0) result.failure = worst_text(worst, total, dtype);
+  return result;
+}
+
+Comparison compare_scalars(const Scalar& got, const Scalar& expected, const CompareOptions& options,
+                           const Fp64Lookup& fp64) {
+  Comparison result;
+  if (options.shapes_only) return result;
+  if (expected.is_bool() || expected.is_int()) {
+    if (!(got == expected)) result.failure = str("got ", got.text(), ", expected ", expected.text());
+    return result;
+  }
+  const Tolerance tolerance = effective_tolerance(DType::f64, options);
+  const Closeness close = closeness(got.as_complex(), expected.as_complex(), tolerance);
+  if (close.close) return result;
+  const Datum* reference = fp64 ? fp64() : nullptr;
+  if (reference && reference->is_scalar() &&
+      rescued_by(reference->scalar().as_complex(), got.as_complex(), expected.as_complex(), tolerance)) {
+    result.rescued = 1;
+    return result;
+  }
+  result.failure = str("got ", got.text(), ", expected ", expected.text(), ", off by ", distance_text(close.error),
+                       ", allowed ", distance_text(close.allowed));
+  return result;
+}
+
+bool same_bits(const Tensor& a, const Tensor& b) {
+  if (a.dtype != b.dtype || a.sizes != b.sizes) return false;
+  const size_t bytes = static_cast<size_t>(dtype_bytes(a.dtype));
+  ElementWalk x(a), y(b);
+  for (int64_t i = 0, n = a.numel(); i < n; ++i, x.next(), y.next())
+    if (std::memcmp(x.at(), y.at(), bytes) != 0) return false;
+  return true;
+}
+
+}  // namespace
+
+Tolerance default_tolerance(DType dtype) {
+  switch (dtype) {
+    case DType::f16:
+    case DType::c32:
+      return {1e-3, 1e-5};
+    case DType::bf16:
+      return {1.6e-2, 1e-5};
+    case DType::f32:
+    case DType::c64:
+      return {1.3e-6, 1e-5};
+    case DType::f64:
+    case DType::c128:
+      return {1e-7, 1e-7};
+    default:
+      return {0, 0};
+  }
+}
+
+void Comparison::add(const Comparison& other) {
+  if (failure.empty()) failure = other.failure;
+  rescued += other.rescued;
+  worst = std::max(worst, other.worst);
+}
+
+Comparison compare(const std::string& what, const Datum& got, const Datum& expected, const CompareOptions& options,
+                   const Fp64Lookup& fp64) {
+  Comparison result;
+  const auto named = [&](Comparison comparison) {
+    if (!comparison.ok()) comparison.failure = str(what, ": ", comparison.failure);
+    return comparison;
+  };
+  if (std::string_view(kind_name(got)) != kind_name(expected)) {
+    result.failure = str("is ", kind_name(got), ", expected ", kind_name(expected));
+    return named(result);
+  }
+  if (expected.is_tensor()) {
+    result.failure = compare_layout(got.tensor(), expected.tensor());
+    if (!result.ok() || options.shapes_only) return named(result);
+    return named(
+        compare_values(got.tensor(), expected.tensor(), effective_tolerance(expected.tensor().dtype, options), fp64));
+  }
+  if (expected.is_scalar()) return named(compare_scalars(got.scalar(), expected.scalar(), options, fp64));
+  if (expected.is_list()) {
+    return compare_lists(what, got.list(), expected.list(), options, [&](size_t i) -> const Datum* {
+      const Datum* list = fp64 ? fp64() : nullptr;
+      return list && list->is_list() && i < list->list().size() ? &list->list()[i] : nullptr;
+    });
+  }
+  if (!expected.is_none() && std::get<std::string>(got.value) != std::get<std::string>(expected.value))
+    result.failure = str("got ", quote(std::get<std::string>(got.value)), ", expected ",
+                         quote(std::get<std::string>(expected.value)));
+  return named(result);
+}
+
+Comparison compare_lists(const std::string& what, const std::vector<Datum>& got, const std::vector<Datum>& expected,
+                         const CompareOptions& options, const std::function<const Datum*(size_t)>& fp64) {
+  Comparison result;
+  if (got.size() != expected.size()) {
+    result.failure = str("number of ", what, "s is ", got.size(), ", expected ", expected.size());
+    return result;
+  }
+  for (size_t i = 0; i < expected.size(); ++i)
+    result.add(compare(str(what, " ", i), got[i], expected[i], options,
+                       [&]() -> const Datum* { return fp64 ? fp64(i) : nullptr; }));
+  return result;
+}
+
+Comparison compare_state(const std::map<std::string, Tensor>& got, const std::map<std::string, Tensor>& expected,
+                         const CompareOptions& options, const std::function<const Datum*(const std::string&)>& fp64) {
+  Comparison result;
+  for (const auto& [name, tensor] : expected) {
+    const auto found = got.find(name);
+    if (found == got.end()) {
+      Comparison missing;
+      missing.failure = str("state ", name, ": there is no such buffer after the call");
+      result.add(missing);
+      continue;
+    }
+    result.add(compare(str("state ", name), Datum{found->second}, Datum{tensor}, options,
+                       [&, &wanted = name]() -> const Datum* { return fp64 ? fp64(wanted) : nullptr; }));
+  }
+  return result;
+}
+
+Comparison compare_unchanged(const std::vector<Datum>& after, const std::vector<Datum>& before,
+                             const std::vector<bool>& written) {
+  Comparison result;
+  if (after.size() != before.size()) {
+    result.failure = str("number of inputs after the call is ", after.size(), ", expected ", before.size());
+    return result;
+  }
+  for (size_t i = 0; i < before.size(); ++i) {
+    if (!before[i].is_tensor()) continue;
+    if (after[i].is_tensor() && same_bits(after[i].tensor(), before[i].tensor())) continue;
+    const bool meant = i < written.size() && written[i];
+    result.failure = str("input ", i, ": was changed by the call",
+                         meant ? ", as the program says; the case lacks a mutated_<i>.pt with what it must be then"
+                               : ", though the program does not write to it");
+    return result;
+  }
+  return result;
+}
+
+}  // namespace kiln

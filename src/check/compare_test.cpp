@@ -1,0 +1,229 @@
+#include "check/compare.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <limits>
+
+namespace kiln {
+namespace {
+
+Tensor filled(DType dtype, std::vector<int64_t> sizes, const std::vector<double>& values) {
+  Tensor tensor = Tensor::empty(dtype, std::move(sizes));
+  for (size_t i = 0; i < values.size(); ++i) {
+    if (is_integral(dtype))
+      tensor.set_item(static_cast<int64_t>(i), Scalar(static_cast<int64_t>(values[i])));
+    else
+      tensor.set_item(static_cast<int64_t>(i), Scalar(values[i]));
+  }
+  return tensor;
+}
+
+Datum one(DType dtype, double value) { return Datum{filled(dtype, {1}, {value})}; }
+
+bool same(const Datum& got, const Datum& expected, const CompareOptions& options = {}, const Fp64Lookup& fp64 = {}) {
+  return compare("output 0", got, expected, options, fp64).ok();
+}
+
+TEST(Compare, CountsOutputs) {
+  const Comparison result = compare_lists("output", {one(DType::f32, 1)}, {}, {});
+  EXPECT_EQ(result.failure, "number of outputs is 1, expected 0");
+}
+
+TEST(Compare, ChecksTheKind) {
+  EXPECT_FALSE(same(Datum{Scalar(1)}, Datum{Scalar(true)}));
+  EXPECT_FALSE(same(Datum{Scalar(1)}, Datum{Scalar(1.0)}));
+  EXPECT_FALSE(same(Datum{}, one(DType::f32, 1)));
+  EXPECT_TRUE(same(Datum{}, Datum{}));
+}
+
+TEST(Compare, ChecksTheDtype) {
+  const Comparison result = compare("output 0", one(DType::f64, 1), one(DType::f32, 1), {});
+  EXPECT_EQ(result.failure, "output 0: dtype is float64, expected float32");
+}
+
+TEST(Compare, ChecksTheSizes) {
+  EXPECT_FALSE(same(Datum{Tensor::empty(DType::f32, {2, 3})}, Datum{Tensor::empty(DType::f32, {3, 2})}));
+  EXPECT_FALSE(same(Datum{Tensor::empty(DType::f32, {0, 3})}, Datum{Tensor::empty(DType::f32, {0, 2})}));
+}
+
+TEST(Compare, ChecksStridesOfDenseTensors) {
+  const Datum rows{Tensor::empty(DType::f32, {2, 3})};
+  const Datum columns{Tensor::empty_strided(DType::f32, {2, 3}, {1, 2})};
+  EXPECT_FALSE(same(rows, columns));
+  EXPECT_FALSE(same(columns, rows));
+}
+
+TEST(Compare, IgnoresStridesOfDimensionsOfSizeOne) {
+  const Datum a{Tensor::empty_strided(DType::f32, {2, 1, 3}, {3, 3, 1})};
+  const Datum b{Tensor::empty_strided(DType::f32, {2, 1, 3}, {3, 77, 1})};
+  EXPECT_TRUE(same(a, b));
+}
+
+TEST(Compare, IgnoresStridesWhereTheExpectedTensorIsNotDenseOrOverlaps) {
+  const Datum dense{Tensor::empty(DType::f32, {2, 3})};
+  EXPECT_TRUE(same(dense, Datum{Tensor::empty_strided(DType::f32, {2, 3}, {0, 1})}));
+  EXPECT_TRUE(same(dense, Datum{Tensor::empty_strided(DType::f32, {2, 3}, {6, 2})}));
+}
+
+TEST(Compare, KnowsDenseLayouts) {
+  EXPECT_TRUE(dense_and_not_overlapping({2, 3}, {3, 1}));
+  EXPECT_TRUE(dense_and_not_overlapping({2, 3, 4}, {3, 1, 6}));
+  EXPECT_TRUE(dense_and_not_overlapping({}, {}));
+  EXPECT_FALSE(dense_and_not_overlapping({2, 3}, {0, 1}));
+  EXPECT_FALSE(dense_and_not_overlapping({2, 3}, {4, 1}));
+  EXPECT_FALSE(dense_and_not_overlapping({4}, {2}));
+}
+
+// One pair of values inside and one outside of each tolerance of torch.testing.assert_close.
+TEST(Compare, UsesTheTolerancesOfTheDtype) {
+  EXPECT_TRUE(same(one(DType::f16, 1.0009765625), one(DType::f16, 1)));
+  EXPECT_FALSE(same(one(DType::f16, 1.001953125), one(DType::f16, 1)));
+  EXPECT_TRUE(same(one(DType::bf16, 1.015625), one(DType::bf16, 1)));
+  EXPECT_FALSE(same(one(DType::bf16, 1.0234375), one(DType::bf16, 1)));
+  EXPECT_TRUE(same(one(DType::f32, 1.00001), one(DType::f32, 1)));
+  EXPECT_FALSE(same(one(DType::f32, 1.00002), one(DType::f32, 1)));
+  EXPECT_TRUE(same(one(DType::f64, 1 + 1.9e-7), one(DType::f64, 1)));
+  EXPECT_FALSE(same(one(DType::f64, 1 + 2.1e-7), one(DType::f64, 1)));
+  EXPECT_EQ(default_tolerance(DType::c32), (Tolerance{1e-3, 1e-5}));
+  EXPECT_EQ(default_tolerance(DType::c64), (Tolerance{1.3e-6, 1e-5}));
+  EXPECT_EQ(default_tolerance(DType::c128), (Tolerance{1e-7, 1e-7}));
+  EXPECT_EQ(default_tolerance(DType::i32), (Tolerance{0, 0}));
+}
+
+TEST(Compare, IntegersAreExactWhateverTheTolerance) {
+  CompareOptions loose;
+  loose.rtol = loose.atol = 10;
+  EXPECT_FALSE(same(one(DType::i64, 3), one(DType::i64, 4), loose));
+  EXPECT_FALSE(same(one(DType::boolean, 1), one(DType::boolean, 0), loose));
+  EXPECT_FALSE(same(Datum{Scalar(3)}, Datum{Scalar(4)}, loose));
+  EXPECT_TRUE(same(one(DType::i64, 4), one(DType::i64, 4)));
+  // Neighbours that are the same as doubles.
+  Tensor a = Tensor::empty(DType::i64, {1}), b = Tensor::empty(DType::i64, {1});
+  *a.as<int64_t>() = (int64_t{1} << 62) + 1;
+  *b.as<int64_t>() = int64_t{1} << 62;
+  EXPECT_FALSE(same(Datum{a}, Datum{b}));
+}
+
+TEST(Compare, NanEqualsNanOnly) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(same(one(DType::f32, nan), one(DType::f32, nan)));
+  EXPECT_FALSE(same(one(DType::f32, nan), one(DType::f32, 0)));
+  EXPECT_FALSE(same(one(DType::f32, 0), one(DType::f32, nan)));
+  EXPECT_TRUE(same(Datum{Scalar(nan)}, Datum{Scalar(nan)}));
+}
+
+TEST(Compare, InfinitiesMustMatch) {
+  const double inf = std::numeric_limits<double>::infinity();
+  EXPECT_TRUE(same(one(DType::f32, inf), one(DType::f32, inf)));
+  EXPECT_FALSE(same(one(DType::f32, inf), one(DType::f32, -inf)));
+  EXPECT_FALSE(same(one(DType::f32, 3e38), one(DType::f32, inf)));
+  EXPECT_FALSE(same(one(DType::f32, inf), one(DType::f32, 3e38)));
+}
+
+TEST(Compare, ComplexByDistance) {
+  const auto complex_tensor = [](std::complex<double> value) {
+    Tensor tensor = Tensor::empty(DType::c64, {1});
+    tensor.set_item(0, Scalar(value));
+    return Datum{tensor};
+  };
+  EXPECT_TRUE(same(complex_tensor({1, 2}), complex_tensor({1, 2.00001})));
+  EXPECT_FALSE(same(complex_tensor({1, 2}), complex_tensor({1, 2.001})));
+}
+
+TEST(Compare, ToleranceOfTheCaseReplacesTheDtypes) {
+  CompareOptions options;
+  options.atol = 0.1;
+  options.rtol = 0;
+  EXPECT_TRUE(same(one(DType::f32, 1.05), one(DType::f32, 1), options));
+  EXPECT_FALSE(same(one(DType::f32, 1.2), one(DType::f32, 1), options));
+  options.atol = 0;
+  EXPECT_FALSE(same(one(DType::f32, 1.000001), one(DType::f32, 1), options));
+}
+
+TEST(Compare, ShapesOnlyIgnoresValues) {
+  CompareOptions options;
+  options.shapes_only = true;
+  EXPECT_TRUE(same(one(DType::f32, 1), one(DType::f32, 2), options));
+  EXPECT_FALSE(same(one(DType::f64, 1), one(DType::f32, 1), options));
+  EXPECT_FALSE(same(Datum{Tensor::empty(DType::f32, {2})}, one(DType::f32, 1), options));
+}
+
+TEST(Compare, ReadsElementsThroughStridesAndOffsets) {
+  Tensor base = filled(DType::f32, {2, 4}, {0, 1, 2, 3, 4, 5, 6, 7});
+  Tensor view = base;
+  view.sizes = {2, 2};
+  view.strides = {1, 4};
+  view.offset = 1;
+  EXPECT_TRUE(same(Datum{view}, Datum{[&] {
+                     Tensor expected = Tensor::empty_strided(DType::f32, {2, 2}, {4, 1});
+                     expected.set_item(0, Scalar(1.0)), expected.set_item(1, Scalar(5.0));
+                     expected.set_item(2, Scalar(2.0)), expected.set_item(3, Scalar(6.0));
+                     return expected;
+                   }()}));
+}
+
+// expected 1, tolerance about 1.13e-5.
+class Rescue : public ::testing::Test {
+ protected:
+  Comparison rescue(double got, double reference) {
+    const Datum fp64 = one(DType::f64, reference);
+    return compare("output 0", one(DType::f32, got), one(DType::f32, 1), {}, [&] { return &fp64; });
+  }
+};
+
+TEST_F(Rescue, PassesWhenTheExpectedValueIsItselfAsFarOff) {
+  const Comparison result = rescue(1.0001, 1.00005);
+  EXPECT_TRUE(result.ok()) << result.failure;
+  EXPECT_EQ(result.rescued, 1);
+}
+
+TEST_F(Rescue, NotWhenTheReferenceIsFurtherThanTenTolerances) { EXPECT_FALSE(rescue(1.0004, 1.0003).ok()); }
+
+TEST_F(Rescue, NotWhenTheResultIsMoreThanTwiceAsFar) { EXPECT_FALSE(rescue(1.0002, 1.00005).ok()); }
+
+TEST_F(Rescue, NotOnTheOtherSide) { EXPECT_FALSE(rescue(0.9999, 1.00005).ok()); }
+
+TEST_F(Rescue, NotWithNan) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_FALSE(rescue(nan, 1.00005).ok());
+  EXPECT_FALSE(rescue(1.0001, nan).ok());
+}
+
+TEST_F(Rescue, IsNotAskedForWhenNothingIsOff) {
+  bool asked = false;
+  EXPECT_TRUE(compare("output 0", one(DType::f32, 1), one(DType::f32, 1), {}, [&]() -> const Datum* {
+                asked = true;
+                return nullptr;
+              }).ok());
+  EXPECT_FALSE(asked);
+}
+
+TEST(Compare, NeverRescuesIntegers) {
+  const Datum fp64 = one(DType::f64, 3.5);
+  EXPECT_FALSE(compare("output 0", one(DType::i64, 3), one(DType::i64, 4), {}, [&] { return &fp64; }).ok());
+}
+
+TEST(Compare, SaysWhatWhereAndHowFar) {
+  const Datum got{filled(DType::f32, {2, 2}, {1, 2, 3, 4.5})};
+  const Datum expected{filled(DType::f32, {2, 2}, {1, 2.25, 3, 4})};
+  EXPECT_EQ(compare("output 0", got, expected, {}).failure,
+            "output 0: 2 of 4 values differ, worst at [1, 1]: got 4.5, expected 4, off by 0.5, allowed 1.52e-05");
+}
+
+TEST(Compare, StateByName) {
+  const std::map<std::string, Tensor> expected{{"pos", filled(DType::i64, {}, {1})}};
+  EXPECT_TRUE(
+      compare_state({{"pos", filled(DType::i64, {}, {1})}, {"other", filled(DType::i64, {}, {1})}}, expected, {}).ok());
+  EXPECT_FALSE(compare_state({{"pos", filled(DType::i64, {}, {2})}}, expected, {}).ok());
+  EXPECT_EQ(compare_state({}, expected, {}).failure, "state pos: there is no such buffer after the call");
+}
+
+TEST(Compare, UnchangedInputsBitForBit) {
+  const double nan = std::numeric_limits<double>::quiet_NaN();
+  EXPECT_TRUE(compare_unchanged({one(DType::f32, nan)}, {one(DType::f32, nan)}).ok());
+  EXPECT_FALSE(compare_unchanged({one(DType::f32, -0.0)}, {one(DType::f32, 0.0)}).ok());
+}
+
+}  // namespace
+}  // namespace kiln

@@ -1,0 +1,444 @@
+#include "compile/compile.h"
+
+#include <algorithm>
+#include <chrono>
+#include <cstdlib>
+#include <future>
+
+#include "base/file.h"
+#include "base/given_settings.h"
+#include "base/json.h"
+#include "base/version.h"
+#include "codegen/backend.h"
+#include "compile/program_device.h"
+#include "compile/source_paths.h"
+#include "custom/custom_operators.h"
+#include "package/plan_builder.h"
+#include "package/plan_io.h"
+#include "package/writer.h"
+#include "pt2/pytree.h"
+#include "pt2/reader.h"
+#include "pt2/tensor_files.h"
+#include "toolchain/compiler.h"
+#include "trace/compile_observer.h"
+#include "trace/pass_record.h"
+#include "trace/plan_text.h"
+
+namespace kiln {
+namespace {
+
+class Stopwatch {
+ public:
+  double since_start() const {
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - began_).count();
+  }
+  double lap() {
+    auto now = std::chrono::steady_clock::now();
+    double seconds = std::chrono::duration<double>(now - last_).count();
+    last_ = now;
+    return seconds;
+  }
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now(), last_ = began_;
+};
+
+std::string setting(const CompileOptions& options, const char* key) {
+  return options.settings ? options.settings->get_string(key) : std::string();
+}
+
+int simdlen(const CompileOptions& options) {
+  if (!options.settings) return 0;
+  return static_cast<int>(options.settings->get_optional_int("cpp.simdlen").value_or(0));
+}
+
+PipelineOptions pipeline_options(const CompileOptions& options, const codegen::Target& target) {
+  PipelineOptions pipeline;
+  pipeline.target = target;
+  if (options.settings) {
+    pipeline.disabled = options.settings->get_list("disable_pass");
+    pipeline.fault = fault_of(*options.settings);
+  }
+  if (!options.custom_op_libs.empty()) pipeline.custom_ops = CustomOperators(options.custom_op_libs).declared();
+  if (options.progress) pipeline.progress = [&options](const std::string& pass) { options.progress(pass, 0, 0); };
+  return pipeline;
+}
+
+// What a compile was told about runs: the package carries it, and its runs start with it.
+std::vector<std::string> run_defaults(const CompileOptions& options) {
+  std::vector<std::string> out;
+  if (!options.settings || options.settings->phase() != Phase::compile) return out;
+  for (const GivenSetting& given : given_settings(*options.settings))
+    if (given.setting->phase == Phase::run && given.text != Settings(Phase::run).text(*given.setting))
+      out.push_back(str(given.setting->key, "=", given.text));
+  return out;
+}
+
+// These end a compile before there is a package: `kiln compile` looks at them itself.
+void refuse_partial_compile(const CompileOptions& options) {
+  for (const char* key : {"stop_after", "dump_after"})
+    if (!setting(options, key).empty())
+      fail_user("K0131", str(key, " prints the program and makes no package: give it to 'kiln compile'"));
+}
+
+std::string sample_inputs_file(const Program& program) {
+  if (program.sample_inputs.empty()) return "";
+  std::string bytes;
+  write_pt({program.sample_inputs, {}}, [&](ByteSpan piece) { bytes.append(as_text(piece)); });
+  return bytes;
+}
+
+BuildRequest build_request(const codegen::GeneratedCode& generated, const CompileOptions& options) {
+  BuildRequest request;
+  request.sources = generated.sources;
+  request.flags = generated.flags;
+  request.functions = generated.symbols;
+  request.flags.insert(request.flags.end(), options.extra_flags.begin(), options.extra_flags.end());
+  if (options.progress)
+    request.progress = [&](int done, int total) { options.progress("compile kernels", done, total); };
+  return request;
+}
+
+// Where the first error of the C++ compiler lies ("kernels_0.cpp:123:…"): the unit, and the offset of the line's end in
+// it. Nothing: it does not say.
+std::optional<std::pair<size_t, size_t>> failing_place(const codegen::GeneratedCode& generated,
+                                                       const std::string& message) {
+  const std::string file = "kernels_";
+  for (size_t at = message.find(file); at != std::string::npos; at = message.find(file, at + 1)) {
+    char* end = nullptr;
+    const size_t unit = std::strtoul(message.c_str() + at + file.size(), &end, 10);
+    if (unit >= generated.sources.size() || !starts_with(end, ".cpp:")) continue;
+    const size_t line = std::strtoul(end + 5, nullptr, 10);
+    size_t position = 0;
+    for (size_t n = 0; n < line && position != std::string::npos; ++n)
+      position = generated.sources[unit].find('\n', position + (n > 0));
+    if (line > 0) return std::pair(unit, position);
+  }
+  return std::nullopt;
+}
+
+// The kernel in which the C++ compiler found an error; nullptr: not known.
+const loops::Kernel* failing_kernel(const codegen::GeneratedCode& generated, const std::string& message) {
+  const auto place = failing_place(generated, message);
+  if (!place) return nullptr;
+  const std::string& source = generated.sources[place->first];
+  const size_t position = place->second;
+  int function = -1;
+  size_t begin = 0;
+  for (size_t s = 0; s < generated.symbols.size(); ++s) {
+    const size_t defined = source.find(str(" ", generated.symbols[s], "("));
+    if (defined == std::string::npos || defined > position || defined < begin) continue;
+    begin = defined;
+    function = static_cast<int>(s);
+  }
+  for (const auto& [kernel, step] : generated.steps)
+    if (step.function == function && kernel->name == generated.symbols[static_cast<size_t>(function)]) return kernel;
+  return nullptr;
+}
+
+// Runs the C++ compiler; an error of it names what the kernel that it lies in was made from.
+template <class Work>
+auto located(const codegen::GeneratedCode& generated, Work work) {
+  try {
+    return work();
+  } catch (Error& error) {
+    Where where;
+    where.pass = "compile kernels";
+    if (const loops::Kernel* kernel = failing_kernel(generated, error.message())) {
+      where.node = kernel->name;
+      std::vector<std::string> ops;
+      for (const Origin& origin : kernel->origins) {
+        if (std::find(ops.begin(), ops.end(), origin.op) == ops.end()) ops.push_back(origin.op);
+        if (!origin.module_path.empty()) where.module_path = origin.module_path;
+        if (origin.line()) where.source = *origin.line();
+      }
+      where.op = join(ops, ", ");
+    }
+    error.locate(where);
+    throw;
+  }
+}
+
+// The names that the program's result has them under: {"last_hidden_state": …}.
+void add_output_keys(const Program& program, format::Plan& plan) {
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
+}
+
+// A fault that was asked for and put in nowhere would make a test of a tool say that it finds nothing.
+std::string fault_note(const PipelineOptions& pipeline, PipelineResult& result) {
+  if (pipeline.fault.ops.empty()) return "";
+  bool put_in = false;
+  for (const PassReport& pass : result.passes) put_in |= starts_with(pass.name, "inject_") && pass.changed;
+  // Those that are a line of C++ come with the code of the kernel.
+  if (!loops::fault_line(pipeline.fault).empty())
+    loops::for_each_item(result.loops.block, [&](loops::Item& item) {
+      if (const auto* kernel = std::get_if<loops::Kernel>(&item.what))
+        put_in |= loops::fault_hits(pipeline.fault, result.loops, *kernel, true);
+    });
+  if (put_in) return "";
+  return str("the fault to inject met no operator: the program has no ", join(pipeline.fault.ops, " fused with "),
+             " where it could be put in");
+}
+
+Json metadata_object(const std::string& text) {
+  const char* wanted = "aot_inductor.metadata is a JSON object such as {\"author\": \"me\"}, not ";
+  try {
+    Json json = parse_json(text, "aot_inductor.metadata");
+    if (json.is_object()) return json;
+  } catch (const Error& error) {
+    fail_user("K0142", str(wanted, quote(text), " (", error.message(), ")"));
+  }
+  fail_user("K0142", str(wanted, quote(text)));
+}
+
+// The user's: files that torch.export.save took along, and the setting.
+void add_metadata(const std::string& model_path, const CompileOptions& options, format::Plan& plan) {
+  std::map<std::string, std::string> metadata;
+  if (!model_path.empty()) metadata = read_extra_files(model_path);
+  if (const std::string text = setting(options, "aot_inductor.metadata"); !text.empty()) {
+    const Json json = metadata_object(text);
+    for (const auto& member : json.members())
+      metadata[member.key] = member.value.is_string() ? member.value.as_string() : json_text(member.value);
+  }
+  for (const auto& [key, value] : metadata) {
+    plan.metadata_keys.push_back(key);
+    plan.metadata_values.push_back(value);
+  }
+}
+
+std::string build_code(const codegen::GeneratedCode& generated, const codegen::Target& target,
+                       const CompileOptions& options, CompileObservers& observers, const Stopwatch& clock,
+                       CompileReport& report) {
+  Compiler compiler = find_compiler(setting(options, "compiler"));
+  std::string directory = setting(options, "cache_dir");
+  KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
+  BuildRequest request = build_request(generated, options);
+  const double began_ms = clock.since_start() * 1000;
+  if (!observers.empty())
+    request.job = [&](const std::string& name, double start_ms, double run_ms) {
+      observers.job_done({name, target.name, began_ms + start_ms, run_ms, name == "from the cache"});
+    };
+  BuildResult built = located(generated, [&] { return build_shared_object(compiler, request, cache); });
+  report.from_cache = built.from_cache;
+  if (!built.not_kept.empty())
+    report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
+  if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
+  return std::move(built.shared_object);
+}
+
+void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
+                const std::vector<std::string>& targets, CompileObservers& observers) {
+  if (observers.empty()) return;
+  observers.started({model_path, package_path, "cpu", targets, &program, {}});
+}
+
+void tell_end(const CompileReport& report, CompileObservers& observers) {
+  if (observers.empty()) return;
+  CompileEnd end;
+  end.seconds = report.seconds;
+  end.schedule_seconds = report.schedule_seconds;
+  end.toolchain_seconds = report.toolchain_seconds;
+  end.package_seconds = report.package_seconds;
+  end.kernels = report.kernels;
+  end.kernels_compiled = report.kernels_compiled;
+  end.from_cache = report.from_cache;
+  end.package_bytes = report.package_bytes;
+  observers.finished(end);
+}
+
+// What a package would be made from, one file each: a change of the compiler is seen as a difference of them.
+void write_generated(const std::string& directory, const loops::LoopProgram& program,
+                     const codegen::GeneratedCode& generated, const codegen::Target& target, const format::Plan& plan) {
+  const std::string folder = join_path(directory, target.name);
+  make_directories(folder);
+  write_file_atomic(join_path(folder, "loops.txt"), loops::print(program));
+  write_file_atomic(join_path(folder, "plan.txt"), plan_text(plan));
+  write_file_atomic(join_path(folder, "plan"), format::write_plan(plan));
+  for (size_t i = 0; i < generated.sources.size(); ++i)
+    write_file_atomic(join_path(folder, str("kernels_", i, ".cpp")), generated.sources[i]);
+  write_file_atomic(join_path(folder, "flags.txt"), join(generated.flags, "\n") + "\n");
+}
+
+int count_kernels(const loops::LoopProgram& program) {
+  int count = 0;
+  loops::for_each_item(program.block,
+                       [&](const loops::Item& item) { count += std::holds_alternative<loops::Kernel>(item.what); });
+  return count;
+}
+
+std::vector<RecordedPass> recorded_passes(const PipelineResult& result) {
+  std::vector<RecordedPass> out;
+  for (const PassReport& pass : result.passes) {
+    out.push_back({pass.name, pass.stage, pass.changed, pass.notes, {}});
+    for (const loops::Decision& decision : result.decisions)
+      if (decision.pass == pass.name) out.back().decisions.push_back(decision);
+  }
+  return out;
+}
+
+CompileReport compile_program(const Program& program, const std::string& model_path, const std::string& package_path,
+                              const CompileOptions& options, CompileObservers& observers);
+
+CompileObservers observers_of(const CompileOptions& options) {
+  return options.settings ? compile_observers(*options.settings) : CompileObservers();
+}
+
+// Runs the compile and lets those who watch it know when it fails.
+template <class Work>
+CompileReport watched(const CompileOptions& options, Work work) {
+  CompileObservers observers = observers_of(options);
+  try {
+    CompileReport report = work(observers);
+    for (std::string& note : observers.notes()) report.notes.push_back(std::move(note));
+    return report;
+  } catch (const Error& error) {
+    observers.failed(error);
+    if (options.note)
+      for (const std::string& note : observers.notes()) options.note(note);
+    throw;
+  }
+}
+
+}  // namespace
+
+std::string default_package_path(const std::string& model_path) {
+  std::string base = ends_with(model_path, ".pt2") ? model_path.substr(0, model_path.size() - 4) : model_path;
+  return base + ".kiln.pt2";
+}
+
+CompileReport compile(const std::string& model_path, const std::string& package_path, const CompileOptions& options) {
+  return watched(options, [&](CompileObservers& observers) {
+    if (options.progress) options.progress("read", 0, 0);
+    Program program = read_pt2(model_path);
+    if (!options.settings || !options.settings->get_bool("full_source_paths"))
+      shorten_source_paths(program, parent_path(model_path));
+    return compile_program(program, model_path, package_path, options, observers);
+  });
+}
+
+CompileReport compile(const Program& program, const std::string& package_path, const CompileOptions& options) {
+  return watched(options, [&](CompileObservers& observers) {
+    return compile_program(program, "", package_path, options, observers);
+  });
+}
+
+namespace {
+
+// What does not depend on the target: the constants, and what the passes did.
+void keep_result(PipelineResult result, const CompileOptions& options, PackageContents& contents) {
+  contents.debug["passes.json"] = pass_record(recorded_passes(result));
+  contents.debug["loops_lowered.txt"] = std::move(result.lowered_text);
+  contents.debug["lowered_graph.txt"] = result.graph_text;  // whose values the buffers hold: the truth for bisecting
+  for (const auto& [value, buffer] : result.merged)
+    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
+  contents.constants = std::move(result.constants);
+  if (options.inject.constants) options.inject.constants(contents.constants);
+}
+
+CompileReport compile_program(const Program& read, const std::string& model_path, const std::string& package_path,
+                              const CompileOptions& options, CompileObservers& observers) {
+  refuse_partial_compile(options);
+  if (options.strip_debug && is_stream(package_path))
+    fail_user("K0147", str("the debug section cannot lie beside ", package_path,
+                           ", which is no file: leave out --strip-debug or name a file"));
+  Stopwatch total, watch;
+  CompileReport report;
+  const std::optional<Program> moved =
+      placed_program(read, options.device, [&](const std::string& note) { report.notes.push_back(note); });
+  const Program& program = moved ? *moved : read;
+  report.package_path = package_path;
+  PackageContents contents;
+  const codegen::Backend& backend = codegen::cpu_backend();
+  std::vector<std::string> names = options.targets;
+  if (names.empty()) names.push_back(backend.host_target_name());
+  std::vector<codegen::Target> targets;
+  for (const std::string& name : names) {
+    targets.push_back(backend.target(name, simdlen(options)));
+    if (const int wanted = simdlen(options); wanted > targets.back().lanes * 32)
+      report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", name, " have ", targets.back().lanes * 32,
+                                 " bits, and those are used"));
+  }
+  tell_start(program, model_path, package_path, names, observers);
+  for (const codegen::Target& target : targets) {
+    const bool first = &target == &targets.front();
+    PipelineOptions pipeline = pipeline_options(options, target);
+    if (first && !observers.empty()) pipeline.observer = &observers;
+    pipeline.keep_record = first && options.goal == CompileGoal::package;
+    pipeline.lowered = options.inject.lowered;
+    PipelineResult result = run_pipeline(program, pipeline);
+    if (const std::string note = fault_note(pipeline, result); first && !note.empty()) report.notes.push_back(note);
+    if (options.inject.loops) options.inject.loops(result.loops);
+    report.schedule_seconds += watch.lap();
+    codegen::GeneratedCode generated = backend.generate(result.loops, target, pipeline.fault);
+    if (options.inject.source)
+      for (std::string& unit : generated.sources) options.inject.source(unit);
+    BuiltPlan built = build_plan(result.loops, generated);
+    add_output_keys(program, built.plan);
+    if (!observers.empty())
+      observers.code_made({&target, &generated, &result.loops, &built.plan, &built.origins, &result.merged, false});
+    if (!options.generated_to.empty())
+      write_generated(options.generated_to, result.loops, generated, target, built.plan);
+    if (options.goal == CompileGoal::syntax)
+      located(generated, [&] {
+        check_syntax(find_compiler(setting(options, "compiler")), build_request(generated, options));
+        return true;
+      });
+    if (options.goal == CompileGoal::package) {
+      PackageContents::Variant variant;
+      variant.target = target.name;
+      if (!generated.sources.empty()) {
+        variant.code = build_code(generated, target, options, observers, total, report);
+        if (options.inject.code) options.inject.code(variant.code);
+      }
+      variant.plan = std::move(built.plan);
+      if (options.inject.plan) options.inject.plan(variant.plan);
+      variant.plan.kiln_version = version_text;
+      variant.plan.torch_version = program.torch_version;
+      add_metadata(model_path, options, variant.plan);
+      variant.origins = std::move(built.origins);
+      for (size_t i = 0; i < generated.sources.size(); ++i)
+        contents.debug[str("output_code_", target.name, "_", i, ".cpp")] = generated.sources[i];
+      if (!generated.sources.empty())
+        contents.debug[str("output_code_", target.name, ".flags")] =
+            str("lanes ", target.lanes, "\n", join(build_request(generated, options).flags, "\n"), "\n");
+      variant.debug["loops.txt"] = loops::print(result.loops);
+      contents.variants.push_back(std::move(variant));
+    }
+    report.toolchain_seconds += watch.lap();
+    if (!first) continue;
+    report.kernels = count_kernels(result.loops);
+    report.kernels_compiled = static_cast<int>(generated.symbols.size());
+    if (options.goal == CompileGoal::package) keep_result(std::move(result), options, contents);
+  }
+  if (options.goal != CompileGoal::package) return report;
+  contents.debug["graph.txt"] = print(program);
+  if (options.settings)
+    if (const auto given = compile_assignments(*options.settings); !given.empty())
+      contents.debug["settings.txt"] = join(given, "\n") + "\n";
+  for (const std::string& library : options.custom_op_libs)
+    contents.custom_libraries.push_back({file_name(library), read_file(library)});
+  contents.sample_inputs = sample_inputs_file(program);
+  contents.run_settings = run_defaults(options);
+  if (!contents.run_settings.empty())
+    report.notes.push_back(str("the package keeps ", join(contents.run_settings, ", "),
+                               " for its runs; environment, options and calls of a run override it"));
+  contents.in_spec = program.in_spec;
+  contents.out_spec = program.out_spec;
+  contents.argument_names = program.forward_arg_names;
+  contents.strip_debug = options.strip_debug;
+  if (options.progress) options.progress("write package", 0, 0);
+  PackageWritten written = write_package(package_path, std::move(contents));
+  report.package_seconds = watch.lap();
+  report.package_bytes = written.bytes;
+  if (!written.debug_path.empty()) report.notes.push_back(str("debug section written to ", written.debug_path));
+  if (options.settings)
+    report.notes.insert(report.notes.end(), options.settings->notes().begin(), options.settings->notes().end());
+  report.seconds = total.lap();
+  tell_end(report, observers);
+  return report;
+}
+
+}  // namespace
+
+}  // namespace kiln

@@ -1,0 +1,79 @@
+#include "compile/program_device.h"
+
+#include "base/error.h"
+#include "types/device_names.h"
+
+namespace kiln {
+namespace {
+
+// Calls f for every device that the graph mentions.
+template <class F>
+void for_each_device(const Graph& graph, const F& f);
+
+template <class F>
+void for_each_device(Argument& argument, const F& f) {
+  if (auto* device = std::get_if<Device>(&argument.value)) f(*device);
+  if (auto* list = std::get_if<Argument::List>(&argument.value))
+    for (Argument& item : *list) for_each_device(item, f);
+  if (argument.is_graph()) for_each_device(*argument.as_graph(), f);
+}
+
+template <class F>
+void for_each_device(Value& value, const F& f) {
+  if (value.kind == ValueKind::tensor) f(value.type.device);
+  for (Value* item : value.items)
+    if (item) for_each_device(*item, f);
+}
+
+template <class F>
+void for_each_device(const Graph& graph, const F& f) {
+  for (Value* input : graph.inputs) for_each_device(*input, f);
+  for (const auto& node : graph.nodes) {
+    for (auto& named : node->args) for_each_device(named.arg, f);
+    for (Value* result : node->results) for_each_device(*result, f);
+  }
+}
+
+}  // namespace
+
+DeviceType exported_device(const Program& program) {
+  DeviceType type = DeviceType::cpu;
+  for_each_device(program.graph, [&](const Device& device) {
+    if (device.type == DeviceType::cuda) type = DeviceType::cuda;
+  });
+  return type;
+}
+
+void move_to_cpu(std::vector<Datum>& values) {
+  for (Datum& value : values)
+    if (auto* tensor = std::get_if<Tensor>(&value.value)) tensor->device = {};
+}
+
+Program moved_to_cpu(const Program& program) {
+  Program moved = program.clone();
+  for_each_device(moved.graph, [](Device& device) {
+    if (device.type == DeviceType::cuda) device = {};
+  });
+  for (auto& [name, tensor] : moved.constants) tensor.device = {};
+  move_to_cpu(moved.sample_inputs);
+  return moved;
+}
+
+std::optional<Program> placed_program(const Program& program, const std::string& device,
+                                      const std::function<void(const std::string&)>& note) {
+  const auto wanted = device_type_from_name(device);
+  if (!device.empty() && (!wanted || *wanted == DeviceType::meta))
+    fail_user("K0413", str("there is no device '", device, "'; Kiln compiles for cpu and cuda"));
+  const DeviceType exported = exported_device(program);
+  if (wanted == DeviceType::cuda)
+    fail_unsupported("K0404", "this build of Kiln compiles for cpu; cuda is not built yet");
+  if (!wanted && exported != DeviceType::cpu)
+    fail_unsupported("K0404", str("the model was exported on ", device_type_name(exported),
+                                  ", and its device type is fixed by the export; this build of Kiln compiles for cpu "
+                                  "only. '--device cpu' moves the program there"));
+  if (exported == DeviceType::cpu) return std::nullopt;
+  if (note) note(str("the model was exported on ", device_type_name(exported), "; --device cpu moves it to the CPU"));
+  return moved_to_cpu(program);
+}
+
+}  // namespace kiln

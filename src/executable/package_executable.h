@@ -1,0 +1,53 @@
+// A compiled package, loaded and called through the C ABI (include/kiln/kiln.h) exactly as an embedder would: no
+// compiler is involved. `kiln run` and the compiled backend stand on it.
+#pragma once
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "executable/executable.h"
+#include "kiln/kiln.h"
+#include "pt2/input_files.h"
+
+namespace kiln {
+
+struct PackageOptions {
+  std::vector<std::string> settings;        // "key=value"
+  bool ignore_environment = false;          // settings come from the list above only
+  std::vector<std::string> custom_op_libs;  // beside those that the package carries
+  int device_index = -1;                    // -1: the package's
+  // Told of a signal inside a step, before the process ends (kiln_load_options.fault).
+  std::function<void(const std::string& text)> fault;
+};
+
+class PackageExecutable : public Executable {
+ public:
+  PackageExecutable(const std::string& path, const PackageOptions& options);
+  ~PackageExecutable() override;
+
+  CallResult call(const std::vector<Datum>& inputs) override;
+  void reset() override;
+  // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
+  std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
+  std::vector<std::string> input_names() const;
+  void set_hook(kiln_hook_fn hook, void* user);  // of this instance, as kiln_set_hook; gone after reset()
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+// Throws K0520, with what the file is and the next step, for one that is no package of Kiln.
+void require_package(const std::string& path);
+// What its plan and its manifest say about inputs; no code is loaded.
+InputForm package_input_form(const std::string& path);
+// Names of the outputs in the program's result, as the plan has them; "" for one without.
+std::vector<std::string> package_output_keys(const std::string& path);
+// A value of the kind and element type of each output, without elements.
+std::vector<Datum> package_output_stand_ins(const std::string& path);
+
+// The sample inputs that the package carries (<model>/data/sample_inputs/); nothing when there are none.
+std::optional<std::vector<Datum>> package_sample_inputs(const std::string& path);
+
+}  // namespace kiln

@@ -1,0 +1,212 @@
+#include "inspect/inspect.h"
+
+#include <set>
+
+#include "base/file_kind.h"
+#include "base/inflate.h"
+#include "base/zip.h"
+#include "inspect/inspect_table.h"
+#include "package/plan_io.h"
+#include "pt2/pytree.h"
+#include "pt2/reader.h"
+
+namespace kiln {
+namespace {
+
+std::string type_text(const TensorType& type) {
+  std::string text = str(dtype_torch_name(type.dtype), "[", shape_text(type.sizes), "]");
+  if (!(type.strides == contiguous_strides(type.sizes))) text += str(" strides [", shape_text(type.strides), "]");
+  return text;
+}
+
+std::string value_text(const Value& value) {
+  switch (value.kind) {
+    case ValueKind::tensor:
+      return type_text(value.type);
+    case ValueKind::tensor_list:
+      return "list of tensors";
+    case ValueKind::sym_int:
+      return str("int ", value.expr.text());
+    case ValueKind::sym_float:
+      return str("float ", value.expr.text());
+    case ValueKind::sym_bool:
+      return str("bool ", value.expr.text());
+    case ValueKind::none:
+      return "None";
+    case ValueKind::object:
+      return "object";
+  }
+  return "";
+}
+
+std::string argument_text(const Argument& argument) {
+  if (argument.is_none()) return "None";
+  if (argument.is_value()) return value_text(*argument.as_value());
+  if (argument.is_scalar()) return argument.as_scalar().text();
+  if (const auto* text = std::get_if<std::string>(&argument.value)) return quote(*text);
+  if (const auto* expr = std::get_if<Expr>(&argument.value)) return expr->text();
+  return "constant";
+}
+
+std::string bound_text(int64_t bound, int64_t unbounded, const char* infinity) {
+  return bound == unbounded ? infinity : std::to_string(bound);
+}
+
+std::string range_text(int64_t low, int64_t high) {
+  return str(bound_text(low, INT64_MIN, "-∞"), " … ", bound_text(high, INT64_MAX, "∞"));
+}
+
+const char* weight_kind(InputKind kind) {
+  return kind == InputKind::parameter ? "parameter" : kind == InputKind::buffer ? "buffer" : "constant";
+}
+
+std::set<std::string> devices_of(const Graph& graph) {
+  std::set<std::string> devices;
+  const auto add = [&](const Value* value) {
+    if (value->kind == ValueKind::tensor) devices.insert(device_text(value->type.device));
+  };
+  for (const Value* input : graph.inputs) add(input);
+  for (const auto& node : graph.nodes)
+    for (const Value* result : node->results) add(result);
+  return devices;
+}
+
+TextTable input_rows(const Program& program) {
+  TextTable table;
+  size_t position = 0;
+  for (size_t i = 0; i < program.input_specs.size(); ++i) {
+    const InputSpec& spec = program.input_specs[i];
+    const Value& value = *program.graph.inputs[i];
+    if (spec.kind == InputKind::user)
+      table.row({std::to_string(position++), value.name, value_text(value)});
+    else if (spec.kind == InputKind::constant_value)
+      table.row({std::to_string(position++), value.name, str("always ", argument_text(spec.constant))});
+  }
+  return table;
+}
+
+TextTable output_rows(const Program& program, TextTable& mutations) {
+  TextTable table;
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  size_t position = 0;
+  for (size_t i = 0; i < program.output_specs.size(); ++i) {
+    const OutputSpec& spec = program.output_specs[i];
+    const Argument& output = program.graph.outputs[i];
+    if (spec.kind == OutputKind::buffer_mutation) mutations.row({"buffer", spec.target});
+    if (spec.kind == OutputKind::user_input_mutation) mutations.row({"input", spec.target});
+    if (spec.kind != OutputKind::user && spec.kind != OutputKind::loss) continue;
+    const std::string name = position < keys.size() && !keys[position].empty() ? keys[position]
+                             : output.is_value()                               ? output.as_value()->name
+                                                                               : "-";
+    table.row({std::to_string(position++), name, argument_text(output)});
+  }
+  return table;
+}
+
+// Where each symbol's value comes from: the first user input that has it as a size.
+std::string symbol_source(const Program& program, const std::string& symbol, const SymbolInfo& info) {
+  if (info.unbacked) return "from data, while running";
+  for (size_t i = 0; i < program.input_specs.size(); ++i) {
+    if (program.input_specs[i].kind != InputKind::user) continue;
+    const Value& value = *program.graph.inputs[i];
+    if (value.kind == ValueKind::sym_int && mentions(value.expr, symbol)) return str("input ", value.name);
+    if (value.kind != ValueKind::tensor) continue;
+    for (size_t dim = 0; dim < value.type.sizes.size(); ++dim)
+      if (value.type.sizes[dim].is_symbol() && value.type.sizes[dim].name() == symbol)
+        return str(value.name, ".size(", dim, ")");
+  }
+  return "from an expression of input sizes";
+}
+
+TextTable symbol_rows(const Program& program) {
+  TextTable table;
+  for (const auto& [name, info] : program.symbols)
+    table.row({name, range_text(info.range.low, info.range.high), info.hint ? str("hint ", *info.hint) : "",
+               symbol_source(program, name, info)});
+  return table;
+}
+
+TextTable weight_rows(const Program& program, uint64_t& bytes) {
+  TextTable table;
+  std::set<std::string> listed;
+  for (const InputSpec& spec : program.input_specs) {
+    const auto found = program.constants.find(spec.target);
+    if (spec.target.empty() || found == program.constants.end() || !listed.insert(spec.target).second) continue;
+    const Tensor& tensor = found->second;
+    const uint64_t size = static_cast<uint64_t>(tensor.numel() * dtype_bytes(tensor.dtype));
+    bytes += size;
+    table.row({spec.target,
+               str(dtype_torch_name(tensor.dtype), "[",
+                   join_map(tensor.sizes, ", ", [](int64_t n) { return std::to_string(n); }), "]"),
+               bytes_text(size), weight_kind(spec.kind)});
+  }
+  return table;
+}
+
+const ZipEntry* find_plan(const ZipReader& zip) {
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name.find("data/kiln/") != std::string::npos && ends_with(entry.name, "/plan")) return &entry;
+  return nullptr;
+}
+
+std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
+  const format::Plan plan = format::read_plan(zip.read(plan_entry).bytes);
+  const std::string folder = plan_entry.name.substr(0, plan_entry.name.size() - std::string_view("plan").size());
+  std::string text;
+  if (const ZipEntry* origins_entry = zip.find(folder + "debug/origins")) {
+    const format::Origins origins = format::read_origins(zip.read(*origins_entry).bytes);
+    text = inspect_plan(plan, &origins, zip.label());
+  } else {
+    text = inspect_plan(plan, nullptr, zip.label());
+  }
+  if (const ZipEntry* settings = zip.find(folder + "settings"))
+    text += str("\nsettings that its runs start with\n  ",
+                replace_all(std::string(trim(as_text(zip.read(*settings).bytes))), "\n", "\n  "), "\n");
+  if (const ZipEntry* graph = zip.find(folder + "debug/graph.txt"))
+    text += str("\ngraph\n", print(parse_program(as_text(zip.read(*graph).bytes)).graph));
+  else
+    text += "\ngraph\n  not in this package: its debug section was stripped\n";
+  return text;
+}
+
+}  // namespace
+
+std::string metadata_line(const std::string& key, const std::string& value) {
+  constexpr size_t most = 100;
+  const bool whole = value.size() <= most && value.find('\n') == std::string::npos;
+  return str("  metadata ", key, " = ",
+             whole ? value : str(quote(std::string_view(value).substr(0, most)), ", ", value.size(), " bytes"), "\n");
+}
+
+std::string inspect_program(const Program& program, const std::string& label,
+                            const std::map<std::string, std::string>& metadata) {
+  const std::set<std::string> devices = devices_of(program.graph);
+  std::string text = str(label, ": exported program '", program.name, "', ", program.graph.nodes.size(), " nodes\n");
+  text += str("  torch ", program.torch_version, ", schema ", program.schema_major, ".", program.schema_minor, "\n");
+  text += str("  device ", join({devices.begin(), devices.end()}, ", "), "\n");
+  for (const auto& [key, value] : metadata) text += metadata_line(key, value);
+  text += text_section("inputs", input_rows(program), "none");
+  TextTable mutations;
+  text += text_section("outputs", output_rows(program, mutations), "none");
+  text += text_section("mutates", mutations);
+  text += text_section("symbols", symbol_rows(program), "none: every size is fixed");
+  TextTable guards;
+  for (const Guard& guard : program.guards) guards.row({guard.condition.text(), str("because: ", guard.reason)});
+  text += text_section("guards", guards, "none");
+  uint64_t bytes = 0;
+  const TextTable weights = weight_rows(program, bytes);
+  text += text_section(str("weights, ", bytes_text(bytes), " in all"), weights);
+  return text + "\ngraph\n" + print(program.graph);
+}
+
+std::string inspect_file(const std::string& path) {
+  if (const FileKind kind = file_kind_of(path); kind != FileKind::kiln_package && kind != FileKind::exported_program)
+    return read_pt2(path).name;  // says what it is instead
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  if (const ZipEntry* plan = find_plan(zip)) return inspect_package(zip, *plan);
+  const Program program = read_pt2(path, true);
+  return inspect_program(program, path, read_extra_files(path));
+}
+
+}  // namespace kiln

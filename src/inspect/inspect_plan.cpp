@@ -1,0 +1,218 @@
+#include "inspect/inspect.h"
+#include "inspect/inspect_table.h"
+
+namespace kiln {
+namespace {
+
+using format::none;
+
+std::string plural(size_t count, const char* what) { return str(count, " ", what, count == 1 ? "" : "s"); }
+
+class PlanText {
+ public:
+  PlanText(const format::Plan& plan, const format::Origins* origins) : plan_(plan) {
+    if (origins)
+      for (const format::StepOrigin& origin : origins->steps) origins_[origin.number] = &origin;
+  }
+
+  std::string heading(const std::string& label) const {
+    std::string text = str(label, ": package of '", plan_.model_name, "' by Kiln ", plan_.kiln_version, "\n");
+    text += str("  build ", plan_.build_id, ", kernel ABI ", plan_.kernel_abi, ", exported by torch ",
+                plan_.torch_version, "\n");
+    text += str("  device ", device_type_name(static_cast<DeviceType>(plan_.device_type)), ", code for ",
+                join_map(plan_.code, ", ", [](const format::CodeObject& code) { return code.target; }), "\n");
+    for (const format::CustomLibrary& library : plan_.custom_libraries)
+      text += str("  custom operators from ", library.name, "\n");
+    for (size_t i = 0; i < plan_.metadata_keys.size() && i < plan_.metadata_values.size(); ++i)
+      text += metadata_line(plan_.metadata_keys[i], plan_.metadata_values[i]);
+    return text;
+  }
+
+  TextTable inputs() const {
+    TextTable table;
+    for (size_t i = 0; i < plan_.inputs.size(); ++i) {
+      const format::Input& input = plan_.inputs[i];
+      table.row({std::to_string(i), input.name, input_text(input), input.mutated ? "mutated" : ""});
+    }
+    return table;
+  }
+
+  TextTable outputs() const {
+    TextTable table;
+    for (size_t i = 0; i < plan_.outputs.size(); ++i) {
+      const format::Output& output = plan_.outputs[i];
+      table.row({std::to_string(i), output.shown_name(), output_text(output)});
+    }
+    return table;
+  }
+
+  TextTable symbols() const {
+    TextTable table;
+    for (const format::Symbol& symbol : plan_.symbols) {
+      const std::string low = symbol.low == INT64_MIN ? "-∞" : std::to_string(symbol.low);
+      const std::string high = symbol.high == INT64_MAX ? "∞" : std::to_string(symbol.high);
+      table.row({symbol.name, str(low, " … ", high), source_text(symbol)});
+    }
+    return table;
+  }
+
+  TextTable guards() const {
+    TextTable table;
+    for (const format::Guard& guard : plan_.guards) table.row({guard.text, str("because: ", guard.reason)});
+    return table;
+  }
+
+  TextTable weights(uint64_t& bytes) const {
+    TextTable table;
+    for (size_t i = 0; i < plan_.constants.size(); ++i) {
+      const format::Constant& constant = plan_.constants[i];
+      bytes += static_cast<uint64_t>(constant.bytes);
+      table.row({constant.name, constant_type(static_cast<int32_t>(i)),
+                 bytes_text(static_cast<uint64_t>(constant.bytes)), constant.mutated ? "mutable buffer" : ""});
+    }
+    return table;
+  }
+
+  std::string steps(const std::vector<format::Step>& steps, size_t depth = 0) const {
+    std::string text;
+    const std::string indent(2 + 2 * depth, ' ');
+    for (const format::Step& step : steps) {
+      text += str(indent, step.number, "  ", step_text(step), "\n");
+      text += origin_text(step, indent);
+      for (size_t b = 0; b < step.blocks.size(); ++b) {
+        static constexpr const char* cond_names[] = {"then", "else"};
+        static constexpr const char* while_names[] = {"condition", "body"};
+        const auto& names = step.kind == format::StepKind::cond ? cond_names : while_names;
+        text += str(indent, "  ", b < 2 ? names[b] : "block", "\n", this->steps(step.blocks[b], depth + 2));
+      }
+    }
+    return text;
+  }
+
+ private:
+  std::string expr(format::ExprIndex index) const {
+    return index == none ? "?" : plan_.exprs.at(static_cast<size_t>(index)).text;
+  }
+  std::string buffer_type(int32_t index) const {
+    if (index == none) return "";
+    const format::Buffer& buffer = plan_.buffers.at(static_cast<size_t>(index));
+    return str(dtype_torch_name(static_cast<DType>(buffer.dtype)), "[",
+               join_map(buffer.sizes, ", ", [&](format::ExprIndex size) { return expr(size); }), "]");
+  }
+  std::string constant_type(int32_t constant) const {
+    for (size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (plan_.buffers[i].role == format::BufferRole::constant && plan_.buffers[i].position == constant)
+        return buffer_type(static_cast<int32_t>(i));
+    return "";
+  }
+  std::string input_text(const format::Input& input) const {
+    switch (input.what) {
+      case format::InputWhat::tensor:
+        return buffer_type(input.buffer);
+      case format::InputWhat::sym_int:
+        return "int";
+      case format::InputWhat::sym_float:
+        return "float";
+      case format::InputWhat::sym_bool:
+        return "bool";
+      case format::InputWhat::ignored:
+        return "ignored";
+      case format::InputWhat::constant:
+        break;
+    }
+    switch (input.constant_kind) {
+      case 1:
+        return str("always ", input.constant_int);
+      case 2:
+        return str("always ", input.constant_float);
+      case 3:
+        return str("always ", input.constant_int != 0);
+      case 4:
+        return str("always ", quote(input.constant_string));
+      default:
+        return "always None";
+    }
+  }
+  std::string output_text(const format::Output& output) const {
+    switch (output.what) {
+      case format::OutputWhat::tensor:
+        return buffer_type(output.buffer);
+      case format::OutputWhat::integer:
+        return str("int ", expr(output.expr));
+      case format::OutputWhat::floating:
+        return str("float ", expr(output.expr));
+      case format::OutputWhat::boolean:
+        return str("bool ", expr(output.expr));
+      case format::OutputWhat::none:
+        return "None";
+      case format::OutputWhat::string:
+        return str("always ", quote(output.text));
+    }
+    return "";
+  }
+  std::string source_text(const format::Symbol& symbol) const {
+    if (symbol.source == format::SymbolSource::iteration) return "iteration of a loop";
+    if (symbol.source == format::SymbolSource::step || symbol.input == none) return "from data, while running";
+    const std::string& name = plan_.inputs.at(static_cast<size_t>(symbol.input)).name;
+    return symbol.source == format::SymbolSource::input_size ? str(name, ".size(", symbol.dim, ")")
+                                                             : str("input ", name);
+  }
+  std::string step_text(const format::Step& step) const {
+    switch (step.kind) {
+      case format::StepKind::kernel:
+        return str(step.name, "  items ", expr(step.items));
+      case format::StepKind::library:
+        return str(step.name, "  library ", step.target);
+      case format::StepKind::custom:
+        return str(step.name, "  custom ", step.target);
+      case format::StepKind::copy:
+        return str(step.name.empty() ? "copy" : step.name);
+      case format::StepKind::bind_symbol:
+        return "bind symbol";
+      case format::StepKind::assert_that:
+        return str("assert ", expr(step.condition), "  ", step.message);
+      case format::StepKind::cond:
+        return str(step.name.empty() ? "cond" : step.name);
+      case format::StepKind::while_loop:
+        return str(step.name.empty() ? "while" : step.name);
+    }
+    return "";
+  }
+  std::string origin_text(const format::Step& step, const std::string& indent) const {
+    const auto found = origins_.find(step.number);
+    if (found == origins_.end()) return "";
+    const format::StepOrigin& origin = *found->second;
+    std::string text;
+    for (size_t i = 0; i < origin.ops.size(); ++i) {
+      text += str(indent, "     ", origin.ops[i]);
+      if (i < origin.nodes.size() && !origin.nodes[i].empty()) text += str(" (", origin.nodes[i], ")");
+      if (i < origin.modules.size() && !origin.modules[i].empty()) text += str(" in ", origin.modules[i]);
+      if (i < origin.lines.size() && !origin.lines[i].empty()) text += str("  at ", origin.lines[i]);
+      text += "\n";
+    }
+    return text;
+  }
+
+  const format::Plan& plan_;
+  std::map<int32_t, const format::StepOrigin*> origins_;
+};
+
+}  // namespace
+
+std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label) {
+  const PlanText view(plan, origins);
+  std::string text = view.heading(label);
+  text += text_section("inputs", view.inputs(), "none");
+  text += text_section("outputs", view.outputs(), "none");
+  text += text_section("symbols", view.symbols(), "none: every size is fixed");
+  text += text_section("guards", view.guards(), "none");
+  uint64_t bytes = 0;
+  const TextTable weights = view.weights(bytes);
+  text += text_section(str("weights, ", bytes_text(bytes), " in all"), weights);
+  if (!plan.init.empty()) text += str("\nsteps when weights are loaded\n", view.steps(plan.init));
+  text += str("\nsteps of a run (", plural(plan.kernels.size(), "distinct kernel"), ")\n", view.steps(plan.steps));
+  if (!origins) text += "  (no origins: the debug section was stripped)\n";
+  return text;
+}
+
+}  // namespace kiln
