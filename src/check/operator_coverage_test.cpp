@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "ops/called_operator.h"
 #include "ops/op_record.h"
-#include "ops/lists_test.h"
+#include "ops/record_lists_test.h"
 #include "pt2/reader.h"
 
 namespace kiln {

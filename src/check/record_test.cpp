@@ -7,8 +7,8 @@
 #include "compile/compilation.h"
 #include "executable/executable.h"
 #include "ops/op_record.h"
+#include "ops/record_lists_test.h"
 #include "ops/sample_program.h"
-#include "ops/lists_test.h"
 
 namespace kiln {
 namespace {

@@ -8,7 +8,9 @@
 namespace kiln {
 namespace {
 
-Program functionalized_program_of(const std::string& body) { return parse_program("program \"test\"\ngraph main {\n" + body + "}\n"); }
+Program unresolved_program(const std::string& body) {
+  return parse_program("program \"test\"\ngraph main {\n" + body + "}\n");
+}
 
 const char* const functionalized = R"(
   input %x: f32[4] = user
@@ -22,7 +24,7 @@ std::string on_one_line(std::string text) {
   return text;
 }
 
-std::string code_of(const std::function<void()>& f, std::string& message) {
+std::string refusal_of(const std::function<void()>& f, std::string& message) {
   try {
     f();
   } catch (const Error& error) {
@@ -33,7 +35,7 @@ std::string code_of(const std::function<void()>& f, std::string& message) {
 }
 
 TEST(AutoFunctionalized, AFunctionalizedCallIsExpanded) {
-  Program program = functionalized_program_of(on_one_line(functionalized));
+  Program program = unresolved_program(on_one_line(functionalized));
   resolve_with_custom(program.graph, undeclared({"mylib.inc_.default"}));
   EXPECT_TRUE(inline_wrapper_calls(program.graph, program.ranges()));
   verify(program);
@@ -47,10 +49,10 @@ TEST(AutoFunctionalized, AFunctionalizedCallIsExpanded) {
 TEST(AutoFunctionalized, ABaseThatIsNotThere) {
   std::string body = on_one_line(functionalized);
   body.replace(body.find("_x_base_index=0"), 15, "_x_base_index=7");
-  Program program = functionalized_program_of(body);
+  Program program = unresolved_program(body);
   resolve_with_custom(program.graph, undeclared({"mylib.inc_.default"}));
   std::string message;
-  EXPECT_EQ(code_of([&] { inline_wrapper_calls(program.graph, program.ranges()); }, message), "K0235");
+  EXPECT_EQ(refusal_of([&] { inline_wrapper_calls(program.graph, program.ranges()); }, message), "K0235");
   EXPECT_NE(message.find("7 of 1 bases"), std::string::npos) << message;
 }
 

@@ -6,7 +6,7 @@
 #include <complex>
 #include <numbers>
 
-#include "ops/test_reference.h"
+#include "ops/sample_reference_test.h"
 
 namespace kiln {
 namespace {

@@ -3,8 +3,8 @@
 #include <gtest/gtest.h>
 
 #include "ops/sample_program.h"
-#include "ops/lists_test.h"
-#include "ops/test_reference.h"
+#include "ops/record_lists_test.h"
+#include "ops/sample_reference_test.h"
 
 namespace kiln {
 namespace {
@@ -117,7 +117,7 @@ TEST(SymbolicRefusals, NameSamplesThatExist) {
 }
 
 // A reference that is the decomposition over again says nothing about it: then PyTorch must have been asked. Numbers
-// drawn at random cannot be compared with PyTorch's; src/executable/random_test.cpp looks at their distributions.
+// drawn at random cannot be compared with PyTorch's; src/driver/random_test.cpp looks at their distributions.
 TEST(References, ADecompositionIsCheckedByItselfOnlyWhereACaseOfPyTorchIs) {
   const auto covered = read_test_list("operator_coverage.txt"), without = read_test_list("operators_without_case.txt");
   std::set<std::string> seen;

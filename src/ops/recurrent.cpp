@@ -151,7 +151,7 @@ void build_network(Build& b, Steps steps, const Network& n) {
   if (n.c0) call.result(2, b("stack", {tensor_list_of(last_c), Scalar(0)}));
 }
 
-const char* const lstm_tail =
+const char* const network_tail =
     "Tensor[] params, bool has_biases, int num_layers, float dropout, bool train, bool bidirectional, bool "
     "batch_first) -> ";
 
@@ -185,12 +185,12 @@ void register_networks(Registry& r) {
     if (state.size() != 2) refuse(b.call(), "K0232", "expects two hidden states");
     build_network(b, steps, {Cell::lstm, state[0], state[1]});
   };
-  add(str("lstm.input(Tensor input, Tensor[] hx, ", lstm_tail, "(Tensor, Tensor, Tensor)"), build_lstm,
+  add(str("lstm.input(Tensor input, Tensor[] hx, ", network_tail, "(Tensor, Tensor, Tensor)"), build_lstm,
       {sample(4, 5, false, false, true), sample(4, 11, true, true, true)});
   for (auto [name, cell, gates] : std::vector<std::tuple<const char*, Cell, int64_t>>{
            {"gru", Cell::gru, 3}, {"rnn_tanh", Cell::tanh, 1}, {"rnn_relu", Cell::relu, 1}}) {
     auto build = [cell = cell](Build& b, Steps steps) { build_network(b, steps, {cell, b.call().tensor("hx")}); };
-    add(str(name, ".input(Tensor input, Tensor hx, ", lstm_tail, "(Tensor, Tensor)"), build,
+    add(str(name, ".input(Tensor input, Tensor hx, ", network_tail, "(Tensor, Tensor)"), build,
         {sample(gates, 5, false, false, false), sample(gates, 11, true, true, false)});
   }
 }

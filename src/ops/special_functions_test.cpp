@@ -15,7 +15,7 @@
 #include <boost/math/special_functions/zeta.hpp>
 #include <cmath>
 
-#include "ops/test_reference.h"
+#include "ops/sample_reference_test.h"
 
 namespace kiln {
 namespace {
