@@ -155,6 +155,17 @@ Problems check_listed_folders(const fs::path& root) {
   return problems;
 }
 
+// Files and folders in `backticks`: a document that names what is gone leads nowhere.
+Problems check_named_files(const fs::path& root, const std::string& document) {
+  Problems problems;
+  std::ifstream in(root / document);
+  static const std::regex named(R"re(`((?:src|runtime|cli|tests|tools|docs|include)/[A-Za-z0-9_./]*)`)re");
+  for (std::string line; std::getline(in, line);)
+    for (std::sregex_iterator at(line.begin(), line.end(), named), end; at != end; ++at)
+      if (!fs::exists(root / (*at)[1].str())) problems.push_back(document + " names " + (*at)[1].str());
+  return problems;
+}
+
 std::string joined(const Problems& problems) {
   std::string text;
   for (const std::string& problem : problems) text += "\n  " + problem;
@@ -173,6 +184,15 @@ TEST(Dependencies, TheDocumentListsTheFoldersThatThereAre) {
   ASSERT_NE(root, nullptr) << "set KILN_SOURCE_DIR to the repository (ctest does)";
   const Problems problems = check_listed_folders(root);
   EXPECT_TRUE(problems.empty()) << joined(problems);
+}
+
+TEST(Dependencies, TheFilesThatTheDocumentNamesExist) {
+  const char* root = std::getenv("KILN_SOURCE_DIR");
+  ASSERT_NE(root, nullptr) << "set KILN_SOURCE_DIR to the repository (ctest does)";
+  for (const char* document : {"docs/architecture.md", "docs/adding-an-operator.md", "tests/README.md"}) {
+    const Problems problems = check_named_files(root, document);
+    EXPECT_TRUE(problems.empty()) << joined(problems);
+  }
 }
 
 // A small repository in a temporary directory.
@@ -234,6 +254,11 @@ TEST_F(SmallTree, MissingFileIsNamed) {
 TEST_F(SmallTree, RulesMayOnlyPointUp) {
   write("tools/dependencies.txt", "include:\nbase: types\ntypes: base\n");
   EXPECT_EQ(check_tree(root_).front(), "dependencies.txt:2: base may not name types, which is not listed above it");
+}
+
+TEST_F(SmallTree, FilesThatAreGoneAreNamed) {
+  write("docs/architecture.md", "`src/base/text.h` and `src/base/gone.h`\n");
+  EXPECT_EQ(check_named_files(root_, "docs/architecture.md"), Problems{"docs/architecture.md names src/base/gone.h"});
 }
 
 TEST_F(SmallTree, FoldersThatTheDocumentLacksOrInventsAreNamed) {

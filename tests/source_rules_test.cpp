@@ -37,6 +37,11 @@ const std::vector<Rule>& rules() {
        std::regex(R"re("x86-64(-v[0-9])?")re"),
        {"src/base/cpu_levels.cpp", "src/codegen/cpu/target.cpp", "runtime/test_package.h"},
        "levels of processors are known to src/base/cpu_levels.cpp and the targets of src/codegen/cpu/target.cpp"},
+      {{"Stmt "},
+       std::regex(R"re(\bStmt [a-z_, ]+;)re"),
+       {"src/loops/loops.cpp", "src/loops/statements.cpp", "src/loops/parse_statements.cpp",
+        "src/loop_passes/rewrite.cpp"},
+       "statements are made by src/loops/statements.h"},
   };
   return list;
 }

@@ -2,18 +2,17 @@
 
 #include "base/error.h"
 #include "compile/compilation.h"
+#include "graph/walk.h"
 #include "ops/op_record.h"
 
 namespace kiln {
 namespace {
 
 void collect_unknown(const Graph& graph, std::vector<CustomOp>& names) {
-  for (const auto& node : graph.nodes) {
-    const std::string target = is_auto_functionalized(*node) ? functionalized_target(*node) : node->target;
+  for_each_node(graph, [&](const Node& node) {
+    const std::string target = is_auto_functionalized(node) ? functionalized_target(node) : node.target;
     if (Registry::instance().find(target) == nullptr) names.push_back({target, {}});
-    for (const Node::NamedArgument& arg : node->args)
-      if (arg.arg.is_graph()) collect_unknown(*arg.arg.as_graph(), names);
-  }
+  });
 }
 
 }  // namespace

@@ -1,21 +1,17 @@
 #include "compile/program_device.h"
 
 #include "base/error.h"
+#include "graph/walk.h"
 #include "types/device_names.h"
 
 namespace kiln {
 namespace {
-
-// Calls f for every device that the graph mentions.
-template <class F>
-void for_each_device(const Graph& graph, const F& f);
 
 template <class F>
 void for_each_device(Argument& argument, const F& f) {
   if (auto* device = std::get_if<Device>(&argument.value)) f(*device);
   if (auto* list = std::get_if<Argument::List>(&argument.value))
     for (Argument& item : *list) for_each_device(item, f);
-  if (argument.is_graph()) for_each_device(*argument.as_graph(), f);
 }
 
 template <class F>
@@ -25,13 +21,16 @@ void for_each_device(Value& value, const F& f) {
     if (item) for_each_device(*item, f);
 }
 
+// Calls f for every device that the graph mentions.
 template <class F>
-void for_each_device(const Graph& graph, const F& f) {
-  for (Value* input : graph.inputs) for_each_device(*input, f);
-  for (const auto& node : graph.nodes) {
-    for (auto& named : node->args) for_each_device(named.arg, f);
-    for (Value* result : node->results) for_each_device(*result, f);
-  }
+void for_each_device(const Graph& whole, const F& f) {
+  for_each_graph(whole, [&](const Graph& graph) {
+    for (Value* input : graph.inputs) for_each_device(*input, f);
+    for (const auto& node : graph.nodes) {
+      for (auto& named : node->args) for_each_device(named.arg, f);
+      for (Value* result : node->results) for_each_device(*result, f);
+    }
+  });
 }
 
 }  // namespace

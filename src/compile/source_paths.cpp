@@ -4,6 +4,7 @@
 
 #include "base/file.h"
 #include "base/text.h"
+#include "graph/walk.h"
 
 namespace kiln {
 namespace {
@@ -20,20 +21,11 @@ std::string from_folder(const std::string& path, std::string_view start) {
   return at == std::string::npos || path.find('/', at + 1) == std::string::npos ? "" : path.substr(at + 1);
 }
 
-void shorten(Graph& graph, const std::vector<std::string>& bases);
-
-void shorten(const Argument& argument, const std::vector<std::string>& bases) {
-  if (argument.is_list())
-    for (const Argument& item : argument.as_list()) shorten(item, bases);
-  if (argument.is_graph() && argument.as_graph()) shorten(*argument.as_graph(), bases);
-}
-
 void shorten(Graph& graph, const std::vector<std::string>& bases) {
-  for (const auto& node : graph.nodes) {
-    for (Origin& origin : node->origins)
+  for_each_node(graph, [&](Node& node) {
+    for (Origin& origin : node.origins)
       for (SourceLine& line : origin.stack) line.file = short_source_path(line.file, bases);
-    for (const auto& named : node->args) shorten(named.arg, bases);
-  }
+  });
 }
 
 }  // namespace

@@ -5,6 +5,8 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "debug/bisect_checks.h"
+#include "loops/walk.h"
+#include "trace/plan_text.h"
 
 namespace kiln {
 namespace {
@@ -16,10 +18,9 @@ const std::string* name_of(const loops::Item& item) {
 }
 
 bool has_step(const std::vector<format::Step>& steps, const std::string& name) {
-  return std::any_of(steps.begin(), steps.end(), [&](const format::Step& step) {
-    return step.name == name || std::any_of(step.blocks.begin(), step.blocks.end(),
-                                            [&](const auto& block) { return has_step(block, name); });
-  });
+  bool found = false;
+  for_each_step(steps, [&](const format::Step& step, int) { found = found || step.name == name; });
+  return found;
 }
 
 }  // namespace
@@ -30,17 +31,12 @@ void ControlWatch::index(const loops::Block& block, const std::vector<Place>& pa
   for (const loops::Item& item : block) {
     if (const std::string* name = name_of(item))
       if (!paths_.emplace(*name, path).second) repeated_names_.insert(*name);
-    const auto inner = [&](const std::unique_ptr<loops::Block>& inside, int which) {
-      if (!inside) return;
+    int which = 0;
+    loops::for_each_block(item, [&](const loops::Block& inside) {
       std::vector<Place> longer = path;
-      longer.push_back({&item, which});
-      index(*inside, longer);
-    };
-    if (const auto* cond = std::get_if<loops::Cond>(&item.what)) {
-      inner(cond->then_block, 0), inner(cond->else_block, 1);
-    } else if (const auto* loop = std::get_if<loops::While>(&item.what)) {
-      inner(loop->condition_block, 0), inner(loop->body_block, 1);
-    }
+      longer.push_back({&item, which++});
+      index(inside, longer);
+    });
   }
 }
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <set>
 
+#include "graph/walk.h"
 #include "interp/graph_run.h"
 #include "interp/tensor_sharing.h"
 #include "ops/op_record.h"
@@ -155,8 +156,7 @@ void GraphTruth::index(const Graph& graph, int order, std::map<const Value*, Pla
       add(result, order);
       for (const Value* item : result->items) add(item, order);
     }
-    for (const auto& named : node->args)
-      if (named.arg.is_graph()) index(*named.arg.as_graph(), order, places);
+    for_each_subgraph(*node, [&](const Graph& inner) { index(inner, order, places); });
   }
 }
 

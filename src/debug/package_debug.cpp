@@ -5,6 +5,7 @@
 #include "base/json.h"
 #include "codegen/backend.h"
 #include "executable/package_executable.h"
+#include "graph/walk.h"
 #include "ops/op_record.h"
 #include "package/plan_io.h"
 #include "pt2/tensor_files.h"
@@ -27,11 +28,9 @@ std::vector<std::string> lines_of(const std::optional<std::string>& text) {
 
 // Operators of the user's own, subgraphs included.
 void collect_custom(const Graph& graph, std::vector<std::string>& names) {
-  for (const auto& node : graph.nodes) {
-    if (!Registry::instance().find(node->target)) names.push_back(node->target);
-    for (const auto& named : node->args)
-      if (named.arg.is_graph()) collect_custom(*named.arg.as_graph(), names);
-  }
+  for_each_node(graph, [&](const Node& node) {
+    if (!Registry::instance().find(node.target)) names.push_back(node.target);
+  });
 }
 
 }  // namespace

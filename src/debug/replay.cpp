@@ -10,6 +10,7 @@
 #include "package/plan_io.h"
 #include "package/step_plan.h"
 #include "pt2/tensor_files.h"
+#include "trace/plan_text.h"
 
 namespace kiln {
 namespace {
@@ -122,19 +123,15 @@ std::vector<Datum> run_step(const std::string& path, const std::vector<Datum>& i
 }
 
 const format::Step* find_named(const std::vector<format::Step>& block, const std::string& name) {
-  for (const format::Step& step : block) {
-    if (step.name == name) return &step;
-    for (const auto& inner : step.blocks)
-      if (const format::Step* found = find_named(inner, name)) return found;
-  }
-  return nullptr;
+  const format::Step* found = nullptr;
+  for_each_step(block, [&](const format::Step& step, int) {
+    if (!found && step.name == name) found = &step;
+  });
+  return found;
 }
 
 void names_in(const std::vector<format::Step>& block, std::vector<std::string>& names) {
-  for (const format::Step& step : block) {
-    names.push_back(step.name);
-    for (const auto& inner : step.blocks) names_in(inner, names);
-  }
+  for_each_step(block, [&](const format::Step& step, int) { names.push_back(step.name); });
 }
 
 // The step cut out of its package, as a package of its own.

@@ -4,6 +4,7 @@
 #include <unordered_set>
 
 #include "base/error.h"
+#include "graph/walk.h"
 #include "minify/specialise.h"
 #include "ops/op_record.h"
 
@@ -371,11 +372,7 @@ void tidy(Program& program, const SymbolValues& values) {
 
 int count_calls(const Graph& graph) {
   int count = 0;
-  for (const auto& node : graph.nodes) {
-    ++count;
-    for (const auto& named : node->args)
-      if (named.arg.is_graph() && named.arg.as_graph()) count += count_calls(*named.arg.as_graph());
-  }
+  for_each_node(graph, [&](const Node&) { ++count; });
   return count;
 }
 

@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/walk.h"
 #include "minify/cut.h"
 #include "minify/edits.h"
 #include "minify/infer_program.h"
@@ -36,11 +37,9 @@ void for_each_argument(Argument& arg, const std::function<void(Argument&)>& f) {
 }
 
 void for_each_argument(Graph& graph, const std::function<void(Argument&)>& f) {
-  for (auto& node : graph.nodes)
-    for (auto& named : node->args) {
-      for_each_argument(named.arg, f);
-      if (named.arg.is_graph() && named.arg.as_graph()) for_each_argument(*named.arg.as_graph(), f);
-    }
+  for_each_node(graph, [&](Node& node) {
+    for (auto& named : node.args) for_each_argument(named.arg, f);
+  });
 }
 
 Edit fill(const std::string& constant, const std::string& how, std::function<Tensor(const Tensor&)> make) {

@@ -8,6 +8,7 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "graph/walk.h"
 #include "minify/baseline.h"
 #include "minify/checkpoints.h"
 #include "minify/cut.h"
@@ -43,11 +44,9 @@ Settings quiet_settings(const MinifyOptions& options) {
 
 // The graph of a package has no origins any more: its nodes are where errors and bisecting are to point to.
 void name_origins(Graph& graph) {
-  for (auto& node : graph.nodes) {
-    if (node->origins.empty()) node->origins.push_back({node->name, node->target, "", {}});
-    for (const auto& named : node->args)
-      if (named.arg.is_graph() && named.arg.as_graph()) name_origins(*named.arg.as_graph());
-  }
+  for_each_node(graph, [](Node& node) {
+    if (node.origins.empty()) node.origins.push_back({node.name, node.target, "", {}});
+  });
 }
 
 class Minifier {

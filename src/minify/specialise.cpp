@@ -3,6 +3,7 @@
 #include <set>
 
 #include "base/error.h"
+#include "graph/walk.h"
 #include "ops/op_record.h"
 
 namespace kiln::minify {
@@ -16,13 +17,6 @@ std::optional<Scalar> constant_of(const Expr& expr, ValueKind kind) {
   if (expr.is_constant()) return kind == ValueKind::sym_bool ? Scalar(expr.value() != 0) : Scalar(expr.value());
   if (expr.op() == ExprOp::float_constant) return Scalar(expr.float_value());
   return std::nullopt;
-}
-
-void for_each_graph(Graph& graph, const std::function<void(Graph&)>& f) {
-  f(graph);
-  for (auto& node : graph.nodes)
-    for (auto& named : node->args)
-      if (named.arg.is_graph() && named.arg.as_graph()) for_each_graph(*named.arg.as_graph(), f);
 }
 
 // Every value that the graph defines or mentions.

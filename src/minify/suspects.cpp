@@ -7,6 +7,7 @@
 #include "debug/bisect.h"
 #include "debug/package_debug.h"
 #include "executable/package_executable.h"
+#include "graph/walk.h"
 
 namespace kiln::minify {
 namespace {
@@ -46,11 +47,11 @@ std::vector<std::string> nodes_of_value(PackageDebug& package, const std::string
 // Itself, or inside one of its subgraphs.
 bool holds(const Node& node, const std::vector<std::string>& names) {
   if (std::find(names.begin(), names.end(), node.name) != names.end()) return true;
-  for (const auto& named : node.args)
-    if (named.arg.is_graph() && named.arg.as_graph())
-      for (const auto& inner : named.arg.as_graph()->nodes)
-        if (holds(*inner, names)) return true;
-  return false;
+  bool found = false;
+  for_each_subgraph(node, [&](const Graph& graph) {
+    for (const auto& inner : graph.nodes) found = found || holds(*inner, names);
+  });
+  return found;
 }
 
 void use_neighbours(const Program& program, std::vector<bool>& keep) {

@@ -1,6 +1,7 @@
 #include "trace/compile_trace.h"
 
 #include "base/trace_file.h"
+#include "graph/walk.h"
 #include "package/plan_builder.h"
 #include "trace/graph_python.h"
 #include "trace/kernel_facts.h"
@@ -137,12 +138,10 @@ class CompileTrace : public CompileObserver {
 
   // Where each value of the lowered graph comes from, the subgraphs of control flow included.
   void remember_values(const Graph& graph) {
-    for (const auto& node : graph.nodes) {
-      Origin origin = node->origins.empty() ? Origin{} : node->origins.front();
-      for (const Value* value : node->results) values_.push_back({value->name, node->target, std::move(origin)});
-      for (const auto& named : node->args)
-        if (named.arg.is_graph()) remember_values(*named.arg.as_graph());
-    }
+    for_each_node(graph, [&](const Node& node) {
+      const Origin origin = node.origins.empty() ? Origin{} : node.origins.front();
+      for (const Value* value : node.results) values_.push_back({value->name, node.target, origin});
+    });
   }
 
   // The buffer that holds it and the step that writes it; neither for a value that only exists inside a kernel.
