@@ -12,9 +12,7 @@ namespace {
 
 // What str() takes. A pointer once read "true".
 template <class T>
-concept has_text = requires(std::string& out, const T& part) {
-  text_detail::append(out, part);
-};
+concept has_text = std::is_constructible_v<text_detail::Part, const T&>;
 static_assert(has_text<bool> && has_text<int> && has_text<char> && has_text<double> && has_text<std::string>);
 static_assert(has_text<const char*> && has_text<char*> && has_text<char[4]>);
 static_assert(!has_text<int*> && !has_text<const void*> && !has_text<void (*)()>);

@@ -47,7 +47,7 @@ class Printer {
   template <class... Parts>
   void line(const Parts&... parts) {
     out_.append(static_cast<size_t>(indent_) * 2, ' ');
-    (text_detail::append(out_, parts), ...);
+    out_ += str(parts...);
     out_ += '\n';
   }
 

@@ -253,7 +253,8 @@ void KernelPrinter::print_store(const Stmt& stmt) {
   const auto affine = lane_affine(where);
   if (affine) {
     KILN_CHECK(!affine->coefficient.is_constant(0), str("all lanes of ", kernel_.name, " store to one element"));
-    return line(SimdDialect::store(dtype, str(b, " + ", expr(where)), vector(v), lanes_of(*affine, stmt.mask)));
+    const std::string p = str(b, " + ", expr(where));
+    return line(SimdDialect::store(dtype, p, vector(v), lanes_of(*affine, stmt.mask)));
   }
   const std::string index = vector_expr(where), value = vector(v);
   line(SimdDialect::scatter(dtype, b, index, value, mask_and_left(stmt.mask)));
