@@ -80,7 +80,7 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
     int64_t bytes = model_->constant_span(index);
     auto block = std::make_shared<Block>(model_->allocator(), bytes, alignment);
     std::copy_n(weights->constants[c].data, bytes, block->data());
-    own_[c] = {block->data(), block};
+    own_[c] = {block->data(), block, weights->constants[c].missing};
   }
 }
 
@@ -137,6 +137,7 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
     fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
   model_->check_constant_tensor(index, from);
   std::lock_guard lock(mutex_);
+  own_[c].missing = false;
   strided_copy(own_[c].data, model_->constant_strides(index),
                static_cast<const std::byte*>(from.data) + from.byte_offset, strides_of(from),
                model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));

@@ -270,22 +270,18 @@ class AOTICompiledModel(_kiln.Model):
         """Weights from a module's ``state_dict()``. ``strict``: every weight of the model must be there; names that the
         compiled program does not use (PyTorch keeps some) are left out either way."""
         known = {constant["name"] for constant in self._constants}
+        # Tensors in the code and buffers that are not persistent are constants of the program, and in no state dict.
+        wanted = known & set(self._manifest.get("state", known))
         used = {name: value for name, value in state_dict.items() if name in known}
-        missing = sorted(known - set(used))
-        unknown = sorted(set(state_dict) - known)
-        parameters = {constant["name"] for constant in self._constants if constant["name"] in state_dict}
-        if strict and missing:
-            # Constants that are no part of a state dict (tensors in the code) keep their values.
-            lacking = [name for name in missing if not name.startswith(("lifted_tensor_", "_tensor_constant"))]
-            if lacking:
-                error = errors.ArgumentError(f"the state dict lacks {', '.join(lacking)}")
-                error.code = "K0705"
-                raise error
-        if not parameters and known:
-            error = errors.ArgumentError(
-                f"the state dict has none of the model's names ({', '.join(sorted(known)[:3])}, …)"
-                + (f", but {', '.join(unknown[:3])}, …" if unknown else "")
-            )
+        lacking = sorted(wanted - set(used))
+        problem = ""
+        if strict and lacking:
+            problem = f"the state dict lacks {', '.join(lacking)}"
+        elif not used and known:
+            problem = f"the state dict has none of the model's names ({', '.join(sorted(known)[:3])}, …)"
+        if problem:
+            unknown = sorted(set(state_dict) - known)
+            error = errors.ArgumentError(problem + (f"; it has {', '.join(unknown[:3])}, …" if unknown else ""))
             error.code = "K0705"
             raise error
         self.update_constant_buffer(used)
