@@ -106,17 +106,32 @@ def aoti_compile_and_package(
         error = errors.ArgumentError(f"the path of a package ends in .pt2, and {place!r} does not")
         error.code = "K0711"
         raise error
-    with ExportedFile(exported_program) as file:
-        settings = inductor_configs or {}
+    return compile_with_callbacks(exported_program, place, inductor_configs or {}, custom_op_libraries, target)
+
+
+def compile_with_callbacks(
+    program: Any,
+    place: str,
+    settings: Mapping[str, Any],
+    libraries: Sequence[PathLike] = (),
+    target: Optional[str] = None,
+    pytorchs_too: bool = False,
+) -> str:
+    """As ``compile_package``; operators that Kiln does not know and PyTorch in this process does are called back."""
+    import tempfile
+
+    with ExportedFile(program) as file:
         try:
-            return compile_package(file.path, place, settings, custom_op_libraries=custom_op_libraries, target=target)
+            return compile_package(file.path, place, settings, custom_op_libraries=libraries, target=target)
         except errors.CompileError as error:
             with tempfile.TemporaryDirectory(prefix="kiln_ops_") as directory:
-                library = _python_ops.build_library(_python_ops.unknown_operators(error), directory)
+                names = _python_ops.unknown_operators(error, pytorchs_too)
+                library = _python_ops.build_library(names, directory)
                 if library is None:
                     raise
-                libraries = [*custom_op_libraries, library]
-                return compile_package(file.path, place, settings, custom_op_libraries=libraries, target=target)
+                return compile_package(
+                    file.path, place, settings, custom_op_libraries=[*libraries, library], target=target
+                )
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
