@@ -87,6 +87,10 @@ if [[ -f $model ]]; then
   expect compile 0 out 'kernel' -- compile "$model" -o "$work/mlp.kiln.pt2"
   require package-path-is-last last_line_is "$work/out" "$work/mlp.kiln.pt2"
   require no-progress-without-a-terminal is_empty "$work/err"
+  expect compile-without-weights 0 out 'kernel' -- compile "$model" -o "$work/bare.kiln.pt2" --config aot_inductor.package_constants_in_so=0
+  expect run-without-weights 1 err 'K0720.*fc1.weight, fc1.bias, fc2.weight, fc2.bias' -- run "$work/bare.kiln.pt2"
+  expect inspect-without-weights 0 out 'fc1.weight' -- inspect "$work/bare.kiln.pt2"
+  expect bisect-without-weights 1 err 'error\[K' -- bisect "$work/bare.kiln.pt2"
   require package-exists test -s "$work/mlp.kiln.pt2"
   expect generic 0 out 'kernel' -- compile "$model" -o "$work/generic.pt2" --target generic
   expect generic-runs 0 out '^output 0: float32' -- run "$work/generic.pt2"

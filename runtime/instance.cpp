@@ -82,7 +82,7 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
     auto block = std::make_shared<Block>(model_->allocator(), bytes, alignment);
     const int64_t one = 1;
     model_->device().copy(block->data(), true, {&one, 1}, weights->constants[c].data, true, {&one, 1}, {&bytes, 1}, 1);
-    own_[c] = {block->data(), block};
+    own_[c] = {block->data(), block, weights->constants[c].missing};
   }
 }
 
@@ -140,6 +140,7 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
     fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
   model_->check_constant_tensor(index, from);
   std::lock_guard lock(mutex_);
+  own_[c].missing = false;
   model_->device().copy(own_[c].data, true, model_->constant_strides(index),
                         static_cast<const std::byte*>(from.data) + from.byte_offset, !is_host(from.device.device_type),
                         strides_of(from), model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));

@@ -198,7 +198,12 @@ class Loader {
   }
 
   ConstantData load_constant(const format::Constant& constant) const {
-    if (constant.entry.empty() && constant.bytes == 0) return aligned_copy({}, constant);
+    if (constant.entry.empty()) {
+      auto block =
+          std::make_shared<Block>(allocator_, constant.bytes, std::max(memory_alignment, alignment_of(constant)));
+      std::fill_n(block->data(), constant.bytes, std::byte{0});
+      return {block->data(), block, constant.bytes > 0};
+    }
     ByteSpan bytes = zip_.stored(entry(constant.entry));
     auto offset = static_cast<uint64_t>(constant.storage_offset), size = static_cast<uint64_t>(constant.bytes);
     if (offset > bytes.size() || size > bytes.size() - offset)

@@ -126,11 +126,32 @@ void Run::set_constants(const Weights& weights) {
   }
 }
 
+namespace {
+
+std::string missing_constants(const Program& program, const Weights& weights) {
+  std::string names;
+  size_t more = 0;
+  for (size_t c = 0; c < weights.constants.size(); ++c) {
+    if (!weights.constants[c].missing) continue;
+    if (names.size() < 200)
+      names += str(names.empty() ? "" : ", ", program.plan.constants[c].name);
+    else
+      ++more;
+  }
+  return more == 0 ? names : str(names, " and ", more, " more");
+}
+
+}  // namespace
+
 void Run::pin_weights(const CallState& state) {
   uint64_t version = model_.weights().version();
   if (version != weights_version_ || !weights_) {
     weights_ = model_.weights().active();
     weights_version_ = version;
+    if (const std::string missing = missing_constants(program_, *weights_); !missing.empty()) {
+      weights_ = nullptr;
+      fail_user("K0720", str("the package was made without weights, and these are not given yet: ", missing));
+    }
     set_constants(*weights_);
   }
   if (!state.own_constants) return;
@@ -138,7 +159,11 @@ void Run::pin_weights(const CallState& state) {
     const format::Buffer& buffer = program_.plan.buffers[b];
     if (buffer.role != BufferRole::constant || !program_.plan.constants[static_cast<size_t>(buffer.position)].mutated)
       continue;
-    std::byte* element = (*state.own_constants)[static_cast<size_t>(buffer.position)].data;
+    const ConstantData& own = (*state.own_constants)[static_cast<size_t>(buffer.position)];
+    if (own.missing) [[unlikely]]
+      fail_user("K0720", str("the instance was made before the package's weights were given: buffer ", buffer.name,
+                             " has no value; make it afterwards, or use kiln_constant_write"));
+    std::byte* element = own.data;
     if (program_.members[b].size() > 1) set_group(static_cast<int32_t>(b), element - layout_->buffers[b].offset_bytes);
     pointers_[b] = element;
   }

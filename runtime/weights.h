@@ -16,6 +16,7 @@ namespace kiln::runtime {
 struct ConstantData {
   std::byte* data = nullptr;         // written by nobody once the version is out, except an instance's own copies
   std::shared_ptr<const void> keep;  // empty: the package's or the user's memory
+  bool missing = false;              // not in the package, and not given yet
 };
 
 struct Weights {

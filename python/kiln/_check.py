@@ -93,7 +93,8 @@ def compare_tensors(
     name: str, got: Any, expected: Any, exact: Any, rtol: Optional[float], atol: Optional[float]
 ) -> OutputDifference:
     """As `kiln check` compares: the tolerance of the dtype; a value further away passes only if the fp64 truth lies
-    within ten tolerances of eager's value, and the result is at most twice as far from it as eager's is."""
+    within ten tolerances of eager's value, and the result is at most twice as far from it as eager's is; or if no value
+    of the tensor is further from the truth than four times what eager's furthest is."""
     import torch
 
     def wrong(problem: str) -> OutputDifference:
@@ -133,6 +134,8 @@ def compare_tensors(
             near = (truth - e).abs() <= 10 * allowed
             as_good = (g - truth).abs() <= 2 * (e - truth).abs()
             rescued = bool((~far | (near & as_good)).all())
+            # Of a deep model every value is off by what rounding did on the way; a single one may be near the truth by luck.
+            rescued = rescued or bool((g - truth).abs().max() <= 4 * (e - truth).abs().max())
         if not rescued:
             place = list(torch.unravel_index(torch.tensor(worst), expected.shape)) if expected.dim() else []
             at = [int(i) for i in place]

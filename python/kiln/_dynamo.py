@@ -12,7 +12,7 @@ import threading
 from typing import Any, Callable, Mapping, Optional, Sequence
 
 from . import config, errors
-from ._package import AOTICompiledModel, aoti_compile_and_package
+from ._package import AOTICompiledModel, compile_with_callbacks
 
 # The directory of packages that this process compiled for torch.compile.
 _packages: Optional[tempfile.TemporaryDirectory[str]] = None
@@ -89,7 +89,7 @@ class CompiledGraph:
             raise error from problem
         path = _package_path()
         with config.patch(self._settings):
-            aoti_compile_and_package(program, package_path=path)
+            compile_with_callbacks(program, path, {}, pytorchs_too=True)
             return AOTICompiledModel(path)
 
     def __call__(self, inputs: list[Any]) -> list[Any]:

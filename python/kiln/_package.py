@@ -106,17 +106,32 @@ def aoti_compile_and_package(
         error = errors.ArgumentError(f"the path of a package ends in .pt2, and {place!r} does not")
         error.code = "K0711"
         raise error
-    with ExportedFile(exported_program) as file:
-        settings = inductor_configs or {}
+    return compile_with_callbacks(exported_program, place, inductor_configs or {}, custom_op_libraries, target)
+
+
+def compile_with_callbacks(
+    program: Any,
+    place: str,
+    settings: Mapping[str, Any],
+    libraries: Sequence[PathLike] = (),
+    target: Optional[str] = None,
+    pytorchs_too: bool = False,
+) -> str:
+    """As ``compile_package``; operators that Kiln does not know and PyTorch in this process does are called back."""
+    import tempfile
+
+    with ExportedFile(program) as file:
         try:
-            return compile_package(file.path, place, settings, custom_op_libraries=custom_op_libraries, target=target)
+            return compile_package(file.path, place, settings, custom_op_libraries=libraries, target=target)
         except errors.CompileError as error:
             with tempfile.TemporaryDirectory(prefix="kiln_ops_") as directory:
-                library = _python_ops.build_library(_python_ops.unknown_operators(error), directory)
+                names = _python_ops.unknown_operators(error, pytorchs_too)
+                library = _python_ops.build_library(names, directory)
                 if library is None:
                     raise
-                libraries = [*custom_op_libraries, library]
-                return compile_package(file.path, place, settings, custom_op_libraries=libraries, target=target)
+                return compile_package(
+                    file.path, place, settings, custom_op_libraries=[*libraries, library], target=target
+                )
 
 
 def _read_manifest(path: str) -> dict[str, Any]:
@@ -270,22 +285,18 @@ class AOTICompiledModel(_kiln.Model):
         """Weights from a module's ``state_dict()``. ``strict``: every weight of the model must be there; names that the
         compiled program does not use (PyTorch keeps some) are left out either way."""
         known = {constant["name"] for constant in self._constants}
+        # Tensors in the code and buffers that are not persistent are constants of the program, and in no state dict.
+        wanted = known & set(self._manifest.get("state", known))
         used = {name: value for name, value in state_dict.items() if name in known}
-        missing = sorted(known - set(used))
-        unknown = sorted(set(state_dict) - known)
-        parameters = {constant["name"] for constant in self._constants if constant["name"] in state_dict}
-        if strict and missing:
-            # Constants that are no part of a state dict (tensors in the code) keep their values.
-            lacking = [name for name in missing if not name.startswith(("lifted_tensor_", "_tensor_constant"))]
-            if lacking:
-                error = errors.ArgumentError(f"the state dict lacks {', '.join(lacking)}")
-                error.code = "K0705"
-                raise error
-        if not parameters and known:
-            error = errors.ArgumentError(
-                f"the state dict has none of the model's names ({', '.join(sorted(known)[:3])}, …)"
-                + (f", but {', '.join(unknown[:3])}, …" if unknown else "")
-            )
+        lacking = sorted(wanted - set(used))
+        problem = ""
+        if strict and lacking:
+            problem = f"the state dict lacks {', '.join(lacking)}"
+        elif not used and known:
+            problem = f"the state dict has none of the model's names ({', '.join(sorted(known)[:3])}, …)"
+        if problem:
+            unknown = sorted(set(state_dict) - known)
+            error = errors.ArgumentError(problem + (f"; it has {', '.join(unknown[:3])}, …" if unknown else ""))
             error.code = "K0705"
             raise error
         self.update_constant_buffer(used)

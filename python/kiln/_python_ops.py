@@ -31,14 +31,15 @@ static int32_t call_python(const char* name, kiln_op_call* call) {
 """
 
 
-def unknown_operators(error: errors.Error) -> list[str]:
-    """The operators that a failed compile did not know, as "mylib::foo.default": those of users alone."""
+def unknown_operators(error: errors.Error, pytorchs_too: bool = False) -> list[str]:
+    """The operators that a failed compile did not know, as "mylib::foo.default". Those of PyTorch itself only where the
+    program runs in a process with PyTorch in any case."""
     if error.code != "K0200":
         return []
     import re
 
     found = re.findall(r"^  (\w+)\.(\w+)\.(\w+)(?:,| \()", str(error), re.MULTILINE)
-    if any(namespace in _builtin for namespace, _, _ in found):
+    if not pytorchs_too and any(namespace in _builtin for namespace, _, _ in found):
         return []
     return [f"{namespace}::{name}.{overload}" for namespace, name, overload in found]
 

@@ -31,6 +31,7 @@ class _aot_inductor:
     dump_aoti_minifier: bool  # on any error in compile, load or run: write the minifier's directory and say where
     repro_level: int  # 1 graph only, 2 launcher on failure, 3 always, 4 on accuracy failure
     package: bool  # what is compiled is a package
+    package_constants_in_so: bool  # weights are in the package; 0: it is loaded without parameters and persistent buffers, and given them
     metadata: str | None  # what the package says of itself to its users: a JSON object, {"author": "me"}
     def __getattr__(self, name: str) -> Any: ...
 

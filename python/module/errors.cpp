@@ -3,7 +3,11 @@
 namespace kiln::python {
 namespace {
 
-Object classes[static_cast<size_t>(ErrorClass::count)];
+// Never freed: the interpreter is gone before this module's own memory.
+Object* classes() {
+  static auto* const list = new Object[static_cast<size_t>(ErrorClass::count)];
+  return list;
+}
 
 ErrorClass class_of(kiln_status status) {
   switch (status) {
@@ -30,11 +34,11 @@ ErrorClass class_of(kiln_status status) {
 
 void set_error_classes(PyObject* sequence) {
   for (size_t i = 0; i < static_cast<size_t>(ErrorClass::count); ++i)
-    classes[i] = Object::checked(PySequence_GetItem(sequence, static_cast<Py_ssize_t>(i)));
+    classes()[i] = Object::checked(PySequence_GetItem(sequence, static_cast<Py_ssize_t>(i)));
 }
 
 void raise(ErrorClass kind, const char* code, const std::string& message) {
-  const Object& type = classes[static_cast<size_t>(kind)];
+  const Object& type = classes()[static_cast<size_t>(kind)];
   PyObject* given = type ? type.get() : PyExc_RuntimeError;
   const Object text =
       Object::checked(PyUnicode_DecodeUTF8(message.data(), static_cast<Py_ssize_t>(message.size()), "surrogateescape"));

@@ -85,23 +85,30 @@ TensorType examine(PyTypeObject* of) {
   return out;
 }
 
+// Never freed: the interpreter, which owns the types, is gone before this module's own memory.
+std::unordered_map<PyTypeObject*, std::unique_ptr<TensorType>>& known_types() {
+  static auto* const known = new std::unordered_map<PyTypeObject*, std::unique_ptr<TensorType>>;
+  return *known;
+}
+
 const TensorType& type_of(PyObject* object) {
-  static std::unordered_map<PyTypeObject*, std::unique_ptr<TensorType>> known;
   static PyTypeObject* last = nullptr;
   static const TensorType* last_known = nullptr;
   PyTypeObject* type = Py_TYPE(object);
   if (type == last) return *last_known;
-  std::unique_ptr<TensorType>& entry = known[type];
-  if (!entry) {
-    TensorType found = examine(type);
-    if (found.way == Way::none && tensor_of(object)) found.way = Way::own, found.family = Family::none;
-    if (found.way == Way::capsule && tensor_of(object)) found.way = Way::own, found.family = Family::none;
-    if (found.way == Way::none && PyObject_CheckBuffer(object) && !PyBytes_Check(object)) found.way = Way::buffer;
-    entry = std::make_unique<TensorType>(std::move(found));
+  const auto found = known_types().find(type);
+  if (found != known_types().end()) {
+    last_known = found->second.get();
+  } else {
+    TensorType examined = examine(type);  // may run Python, and so come here again
+    if (tensor_of(object)) examined.way = Way::own, examined.family = Family::none;
+    if (examined.way == Way::none && PyObject_CheckBuffer(object) && !PyBytes_Check(object)) examined.way = Way::buffer;
+    std::unique_ptr<TensorType>& entry = known_types()[type];
+    if (!entry) entry = std::make_unique<TensorType>(std::move(examined));
+    last_known = entry.get();
   }
   last = type;
-  last_known = entry.get();
-  return *entry;
+  return *last_known;
 }
 
 std::string told(const char* name) { return std::string("input '") + name + "' "; }
@@ -353,6 +360,18 @@ Object numpy_array(DLManagedTensorVersioned* owned, size_t output) {
 }
 
 }  // namespace
+
+void ResultStyle::choose_without_tensors() {
+  if (type) return;
+  static const TensorType* torch_type = nullptr;
+  if (!torch_type)
+    if (const Object torch_tensor = attribute_of_module("torch", "Tensor"))
+      torch_type = new TensorType(examine(reinterpret_cast<PyTypeObject*>(torch_tensor.get())));
+  if (torch_type)
+    family = Family::torch, type = torch_type;
+  else if (imported_module("numpy"))
+    family = Family::numpy;
+}
 
 Object to_python(DLManagedTensorVersioned* owned, const ResultStyle& style, size_t output) {
   if (style.family == Family::torch || (style.type && style.type->table)) {

@@ -55,6 +55,8 @@ struct ResultStyle {
     if (tensor.family() > family || !type) family = tensor.family(), type = tensor.type();
     if (family == Family::other && !example) example = Object::borrowed(tensor.object());
   }
+  // A call without any tensor: torch's where torch is imported, else numpy's where numpy is.
+  void choose_without_tensors();
 };
 
 // Takes ownership of the tensor.

@@ -246,6 +246,7 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   }
   Outputs outputs(output_count_);
   check(run_unlocked(values.get(), count, outputs.values.get()));
+  style.choose_without_tensors();
   std::vector<Object> out;
   out.reserve(output_count_);
   for (size_t i = 0; i < output_count_; ++i) {

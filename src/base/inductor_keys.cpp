@@ -17,7 +17,7 @@ constexpr const char* keys[] = {
     "aot_inductor.embed_kernel_binary", "aot_inductor.emit_multi_arch_kernel", "aot_inductor.enable_frame_pointer",
     "aot_inductor.enable_line_tables", "aot_inductor.enable_lto", "aot_inductor.force_mmap_weights",
     "aot_inductor.link_libtorch", "aot_inductor.model_name_for_generated_files",
-    "aot_inductor.output_path", "aot_inductor.package_constants_in_so",
+    "aot_inductor.output_path",
     "aot_inductor.package_constants_on_disk_format", "aot_inductor.package_cpp_only",
     "aot_inductor.precompile_headers", "aot_inductor.presets", "aot_inductor.raise_error_on_ignored_optimization",
     "aot_inductor.serialized_in_spec", "aot_inductor.serialized_out_spec", "aot_inductor.use_consts_asm_build",

@@ -79,6 +79,8 @@ constexpr Setting table[] = {
     {"cpp_wrapper", "", C, boolean, "1", "no Python between the kernels", always_so},
     {"generate_intermediate_hooks", "", C, boolean, "1", "a hook can look at every step of a run", always_so},
     {"aot_inductor.package", "", C, boolean, "1", "what is compiled is a package", always_so},
+    {"aot_inductor.package_constants_in_so", "", C, boolean, "1",
+     "weights are in the package; 0: it is loaded without parameters and persistent buffers, and given them"},
     {"aot_inductor.metadata", "", C, text, "None",
      "what the package says of itself to its users: a JSON object, {\"author\": \"me\"}"},
     {"float32_matmul_precision", "", C, text, "highest",

@@ -412,6 +412,10 @@ CompileReport compile_program(const Program& read, const std::string& model_path
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
   for (const std::string& library : options.custom_op_libs)
     contents.custom_libraries.push_back({file_name(library), read_file(library)});
+  for (const InputSpec& input : program.input_specs)
+    if (input.kind == InputKind::parameter || (input.kind == InputKind::buffer && input.persistent))
+      contents.state.insert(input.target);
+  contents.without_state = options.settings && !options.settings->get_bool("aot_inductor.package_constants_in_so");
   contents.sample_inputs = sample_inputs_file(program);
   contents.run_settings = run_defaults(options);
   if (!contents.run_settings.empty())

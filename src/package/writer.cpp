@@ -40,16 +40,20 @@ Json weight_config(const std::string& file, const Tensor& tensor) {
                            {"tensor_meta", std::move(meta)}});
 }
 
-StoredWeights store_weights(const std::string& root, format::Plan& plan,
-                            const std::map<std::string, Tensor>& constants) {
+StoredWeights store_weights(const std::string& root, format::Plan& plan, const PackageContents& contents) {
   StoredWeights stored;
   std::map<std::pair<const std::byte*, int64_t>, std::string> by_storage;
   for (format::Constant& constant : plan.constants) {
-    auto found = constants.find(constant.name);
-    KILN_CHECK(found != constants.end() && found->second.defined(), str("no values for the constant ", constant.name));
+    auto found = contents.constants.find(constant.name);
+    KILN_CHECK(found != contents.constants.end() && found->second.defined(),
+               str("no values for the constant ", constant.name));
     const Tensor& tensor = found->second;
     int64_t element = dtype_bytes(tensor.dtype);
     int64_t span = storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0);
+    if (contents.without_state && contents.state.contains(constant.name)) {
+      constant.bytes = span;
+      continue;
+    }
     auto key = std::make_pair(static_cast<const std::byte*>(tensor.storage->data), tensor.storage->bytes);
     auto [entry, inserted] = by_storage.emplace(key, str("weight_", by_storage.size()));
     if (inserted)
@@ -126,6 +130,10 @@ std::string manifest(const PackageContents& contents) {
   root.set("kernels", std::move(kernels));
   if (!contents.in_spec.empty()) root.set("in_spec", contents.in_spec);
   if (!contents.out_spec.empty()) root.set("out_spec", contents.out_spec);
+  Json state = Json::array();
+  for (const format::Constant& constant : plan.constants)
+    if (contents.state.contains(constant.name)) state.push(constant.name);
+  root.set("state", std::move(state));
   Json arguments = Json::array();
   for (const std::string& name : contents.argument_names) arguments.push(name);
   root.set("argument_names", std::move(arguments));
@@ -160,7 +168,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   }
   StoredWeights weights;
   for (PackageContents::Variant& variant : contents.variants) {
-    StoredWeights stored = store_weights(root, variant.plan, contents.constants);
+    StoredWeights stored = store_weights(root, variant.plan, contents);
     if (folder(variant).empty()) weights = std::move(stored);
     variant.plan.code = objects;
     variant.plan.custom_libraries.clear();

@@ -21,6 +21,8 @@ struct PackageContents {
   };
   std::vector<Library> custom_libraries;
   std::map<std::string, Tensor> constants;  // by name: at least those of the plan
+  std::set<std::string> state;              // those of the module's state dict: parameters, persistent buffers
+  bool without_state = false;               // their values stay out: whoever loads the package gives them
   std::string sample_inputs;                // a .pt archive; empty: none
   std::vector<std::string> run_settings;    // "key=value": what runs of it start with
   // How forward takes and gives what the flat inputs and outputs are: pytrees and argument names, as the export has

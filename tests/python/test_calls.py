@@ -146,6 +146,24 @@ class Calls(unittest.TestCase):
             model(x, {"left": left, "pair": [first, second]}, 2.5, bias=bias)
         self.assertEqual(caught.exception.code, "K0612")
 
+    def test_registered_classes(self):
+        class Box:
+            def __init__(self, parts):
+                self.parts = list(parts)
+
+        leaf = '{"type": null, "context": null, "children_spec": []}'
+        text = f'[1, {{"type": "somewhere.Box", "context": "null", "children_spec": [{leaf}, {leaf}]}}]'
+        with self.assertRaises(kiln.UnsupportedError) as caught:
+            kiln._kiln.unflatten(kiln._trees.read(text), [1, 2])
+        self.assertEqual(caught.exception.code, "K0708")
+        kiln.register_pytree_node(Box, lambda box: box.parts, Box, serialized_type_name="somewhere.Box")
+        box = kiln._kiln.unflatten(kiln._trees.read(text), [1, 2])
+        self.assertEqual((type(box), box.parts), (Box, [1, 2]))
+        with self.assertRaises(kiln.FileError):
+            kiln._trees.read("[2, {}]")
+        with self.assertRaises(kiln.FileError):
+            kiln._trees.read("nonsense")
+
     def test_a_class_that_is_not_there(self):
         done = python(
             """

@@ -192,6 +192,14 @@ class TorchCalls(unittest.TestCase):
         with self.assertRaises(kiln.InputError):
             model(torch.ones(3), 1 << 70)
 
+    def test_no_tensors(self):
+        class Count(torch.nn.Module):
+            def forward(self, n: int):
+                return torch.arange(n)
+
+        model = compiled(Count(), (4,), dynamic_shapes=(torch.export.Dim.DYNAMIC,))
+        torch.testing.assert_close(model(6), torch.arange(6))
+
     def test_a_named_type_without_torch(self):
         """The same package in a process that has no torch: classes are found by their names."""
         import os

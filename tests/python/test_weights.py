@@ -105,6 +105,35 @@ class StateDicts(unittest.TestCase):
         with self.assertRaises(kiln.ArgumentError):
             model.load_state_dict({"module.fc.weight": second.fc.weight}, strict=False)
 
+    def test_without_weights(self):
+        class Net(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.fc = torch.nn.Linear(64, 64)
+                self.register_buffer("calls", torch.zeros(()))
+                self.register_buffer("scale", torch.tensor(3.0), persistent=False)
+
+            def forward(self, x):
+                self.calls.add_(1)
+                return self.fc(x) * self.scale + torch.tensor([1.0]) + self.calls
+
+        net, x = Net(), torch.randn(2, 64)
+        program = torch.export.export(net, (x,))
+        whole = kiln.aoti_compile_and_package(program)
+        path = kiln.aoti_compile_and_package(program, inductor_configs={"aot_inductor.package_constants_in_so": False})
+        self.assertLess(os.path.getsize(path), os.path.getsize(whole) - 64 * 64 * 4 + 4096)
+        model = kiln.aoti_load_package(path)
+        with self.assertRaisesRegex(kiln.Error, "fc.weight") as caught:
+            model(x)
+        self.assertEqual(caught.exception.code, "K0720")
+        model.load_constants({"fc.weight": net.fc.weight, "calls": net.calls}, check_full_update=False)
+        with self.assertRaisesRegex(kiln.Error, "not given yet: fc.bias$"):
+            model(x)
+        model.load_state_dict(net.state_dict())
+        reference = kiln.aoti_load_package(whole)
+        for _ in range(2):
+            torch.testing.assert_close(model(x), reference(x))
+
     def test_user_managed(self):
         class Scale(torch.nn.Module):
             def __init__(self):
