@@ -379,14 +379,16 @@ class Harness:
             self.results.put(model, setting.name, name, facts)
 
     def measure_machine(self, threads):
-        self.results.machine = machine.describe()
+        """Limits are kept beside the results of both commands: they take a while, and the best ever reached counts."""
+        self.results.machine, file = machine.describe(), self.out / "limits.json"
+        kept = json.loads(file.read_text()) if file.exists() else {}
         for count in sorted(threads):
-            self.progress.doing(f"this machine's limits on {count} of its processors")
             key = f"{self.results.machine['cpu']} {count}"
-            if key in self.results.peaks and not self.options.limits:
-                continue
-            self.results.peaks[key] = machine.better(self.results.peaks.get(key), machine.measure(self.out, count))
-            peak = self.results.peaks[key]
+            if key not in kept or self.options.limits:
+                self.progress.doing(f"this machine's limits on {count} of its processors")
+                kept[key] = machine.better(kept.get(key), machine.measure(self.out, count))
+                file.write_text(json.dumps(kept, indent=1) + "\n")
+            peak = self.results.peaks[key] = kept[key]
             bf16 = f", {peak['bf16']:.0f} GFLOP/s in bf16" if peak["bf16"] else ""
             self.progress.done(f"limits on {count} of {self.results.machine['processors']} processors: {peak['f32']:.0f} GFLOP/s in f32{bf16}, "
                                f"{peak['reading'][-1][1]:.1f} GB/s from memory")

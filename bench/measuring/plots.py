@@ -34,14 +34,14 @@ def bar_chart(title, groups, series, unit, logarithmic=False, mark=None):
         return LEFT + inner * max(0.0, min(1.0, part))
 
     keys = [key for key in series if any(group.get(key) for _, group in groups)]
-    per_row = max(1, (WIDTH - 20) // 175)
+    per_row = max(1, (WIDTH - 20) // 200)
     top = 40 + 18 * math.ceil(len(keys) / per_row)
     heights = [BAR * sum(1 for key in keys if group.get(key)) + GAP for _, group in groups]
     height = top + sum(heights) + 30
     parts = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{html.escape(title)}">', STYLE,
              f'<rect class="page" width="{WIDTH}" height="{height}"/>', f'<text class="title" x="10" y="22">{html.escape(title)}</text>']
     for i, key in enumerate(keys):
-        at, down = 10 + 175 * (i % per_row), 34 + 18 * (i // per_row)
+        at, down = 10 + 200 * (i % per_row), 34 + 18 * (i // per_row)
         parts.append(f'<rect x="{at}" y="{down}" width="10" height="10" fill="{colour(series, key)}"/>'
                      f'<text x="{at + 15}" y="{down + 9}">{html.escape(series[key])}</text>')
     for tick in ticks(low, high, logarithmic):
