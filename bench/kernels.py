@@ -1,0 +1,68 @@
+#!/usr/bin/env python3
+"""Measures single operators in the shapes that the models of bench/models.py have, against what the machine can do.
+
+    tools/build.sh release && python bench/kernels.py [--kernels linear,conv3x3] [--systems kiln,inductor] [--rounds 5]
+
+Each operator is exported alone, compiled and measured as a whole model is. --kernels takes beginnings of names (--list).
+"""
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "measuring"))
+import options as common  # noqa: E402
+from harness import Harness  # noqa: E402
+from kernel_list import KERNELS  # noqa: E402
+from systems import SYSTEMS  # noqa: E402
+from tables import seconds_text, share_of_limit, text_table  # noqa: E402
+
+COLUMNS = ["operator", "system", "median", "spread", "GFLOP/s", "GB/s", "of limit", "limited by", "right"]
+
+
+def rows_of(results, name, setting, systems):
+    rows, exported = [], results.exports.get(f"{name}/{setting.exported}", {})
+    for system in systems:
+        facts = results.get(name, setting.name, system)
+        if facts is None:
+            continue
+        if facts["status"] != "ok":
+            rows.append([name, SYSTEMS[system].label, "fails", "", "", "", "", "", facts["why"][:60]])
+            continue
+        share, limit = share_of_limit(results, name, setting.name, facts)
+        rows.append([name, SYSTEMS[system].label, seconds_text(facts["median"]), f"±{100 * facts['spread']:.1f} %",
+                     f"{exported['flops'] / facts['median'] * 1e-9:.1f}", f"{exported['bytes'] / facts['median'] * 1e-9:.1f}",
+                     "–" if share is None else f"{100 * share:.0f} %", limit, "yes" if facts["right"] else facts["verdict"]])
+    return rows
+
+
+def main():
+    parser = common.parser(__doc__ + "\n" + common.INTERPRETERS, "kiln")
+    parser.add_argument("--kernels", default="", help="beginnings of names, separated by commas (default: all)")
+    options = parser.parse_args()
+    if options.list:
+        for name, entry in KERNELS.items():
+            print(f"{name:36} {entry.about}")
+        return
+    settings = common.finish(options)
+    wanted = [part for part in options.kernels.split(",") if part]
+    for part in wanted:
+        if not any(name.startswith(part) for name in KERNELS):
+            sys.exit(f"no operator's name begins with '{part}'; --list shows them")
+    chosen = [name for name in KERNELS if not wanted or any(name.startswith(part) for part in wanted)]
+    harness = Harness(options, KERNELS, "kernels.json")
+    if not options.report:
+        systems = harness.find_systems(options.systems)
+        harness.measure_machine({setting.threads for setting in settings})
+        for i, (setting, name) in enumerate((s, k) for s in settings for k in chosen):
+            print(f"[{i + 1}/{len(chosen) * len(settings)}] {name}, {setting}", file=sys.stderr, flush=True)
+            harness.measure(name, setting, systems)
+    for setting in settings:
+        rows = [row for name in chosen for row in rows_of(harness.results, name, setting, options.systems)]
+        peak = harness.results.peak(setting.threads)
+        if rows and peak:
+            print(f"{setting}; this machine: {peak['f32']:.0f} GFLOP/s in f32, {peak['reading'][-1][1]:.1f} GB/s from memory")
+            print(text_table(COLUMNS, rows) + "\n")
+    print("GB/s: weights, inputs and outputs once each. of limit: the time that this machine needs at least over the time taken.")
+
+
+if __name__ == "__main__":
+    main()

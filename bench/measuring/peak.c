@@ -1,0 +1,187 @@
+/* What the processor can do at most: multiply-adds of f32 (and bf16 where there are instructions for it), and reading.
+ *
+ *   cc -O3 -march=native -ffp-contract=fast -pthread peak.c -o peak && ./peak THREADS
+ *
+ * Prints JSON: GFLOP/s of all threads together, and GB/s by the number of bytes that they read together over and over.
+ */
+#define _GNU_SOURCE
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__AVX512BF16__) || defined(__AMX_BF16__)
+#include <immintrin.h>
+#include <sys/syscall.h>
+#endif
+
+#if defined(__AVX512F__)
+#define VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define VECTOR_BYTES 32
+#else
+#define VECTOR_BYTES 16
+#endif
+typedef float Floats __attribute__((vector_size(VECTOR_BYTES)));
+typedef uint64_t Words __attribute__((vector_size(VECTOR_BYTES), may_alias));
+
+enum { ACCUMULATORS = 12, TRIES = 7, MOST_THREADS = 256 };
+
+static double now(void) {
+  struct timespec time;
+  clock_gettime(CLOCK_MONOTONIC, &time);
+  return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* Each kind of work does `rounds` rounds and says how much one round is: operations or bytes. */
+typedef struct {
+  int64_t rounds;
+  Words* memory;
+  size_t vectors;
+  double kept; /* keeps the work from being removed */
+} Share;
+typedef double (*Work)(Share*);
+
+static double multiply_add(Share* share) {
+  Floats a[ACCUMULATORS], b = (Floats){} + 0.999999f, c = (Floats){} + 1e-6f;
+  for (int i = 0; i < ACCUMULATORS; ++i) a[i] = (Floats){} + (float)i;
+  for (int64_t r = 0; r < share->rounds; ++r)
+    for (int i = 0; i < ACCUMULATORS; ++i) a[i] = a[i] * b + c;
+  for (int i = 0; i < ACCUMULATORS; ++i) share->kept += a[i][0];
+  return 2.0 * ACCUMULATORS * (VECTOR_BYTES / sizeof(float));
+}
+
+#if defined(__AVX512BF16__)
+static double multiply_add_bf16(Share* share) {
+  __m512 a[ACCUMULATORS];
+  const __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
+  for (int i = 0; i < ACCUMULATORS; ++i) a[i] = _mm512_set1_ps((float)i);
+  for (int64_t r = 0; r < share->rounds; ++r) {
+    for (int i = 0; i < ACCUMULATORS; ++i) a[i] = _mm512_dpbf16_ps(a[i], b, b);
+    __asm__ volatile("" : "+v"(a[0]));
+  }
+  for (int i = 0; i < ACCUMULATORS; ++i) share->kept += _mm512_cvtss_f32(a[i]);
+  return 2.0 * ACCUMULATORS * 32;
+}
+#endif
+
+#if defined(__AMX_BF16__)
+/* Tiles of 16 rows of 64 bytes: 16 × 16 sums of 32 products each. The system must allow their use first. */
+static int allow_tiles(void) { return syscall(SYS_arch_prctl, 0x1023, 18) == 0; }
+
+static double multiply_tiles(Share* share) {
+  struct {
+    uint8_t palette, start, zeros[14];
+    uint16_t bytes[16];
+    uint8_t rows[16];
+  } config = {.palette = 1};
+  for (int i = 0; i < 8; ++i) config.bytes[i] = 64, config.rows[i] = 16;
+  static const uint8_t zeros[1024];
+  __asm__ volatile("" : : "r"(&config) : "memory"); /* the compiler thinks that only its first bytes are read */
+  _tile_loadconfig(&config);
+  _tile_loadd(4, zeros, 64);
+  _tile_loadd(5, zeros, 64);
+  _tile_zero(0);
+  _tile_zero(1);
+  _tile_zero(2);
+  _tile_zero(3);
+  for (int64_t r = 0; r < share->rounds; ++r) {
+    _tile_dpbf16ps(0, 4, 5);
+    _tile_dpbf16ps(1, 4, 5);
+    _tile_dpbf16ps(2, 4, 5);
+    _tile_dpbf16ps(3, 4, 5);
+  }
+  _tile_release();
+  return 4 * 2.0 * 16 * 16 * 32;
+}
+#endif
+
+static double read_memory(Share* share) {
+  Words sums[8] = {};
+  for (int64_t r = 0; r < share->rounds; ++r) {
+    __asm__ volatile("" ::: "memory"); /* each round reads anew */
+    for (size_t i = 0; i + 8 <= share->vectors; i += 8)
+      for (size_t k = 0; k < 8; ++k) sums[k] += share->memory[i + k];
+  }
+  for (int k = 0; k < 8; ++k) share->kept += (double)sums[k][0];
+  return (double)(share->vectors / 8 * 8) * VECTOR_BYTES;
+}
+
+typedef struct {
+  Work work;
+  Share share;
+  pthread_barrier_t* together;
+  double of_a_round, begin, end;
+} Task;
+
+static void* run(void* given) {
+  Task* task = given;
+  pthread_barrier_wait(task->together);
+  task->begin = now();
+  task->of_a_round = task->work(&task->share);
+  task->end = now();
+  return NULL;
+}
+
+/* Operations or bytes per second of all threads together: the best of several tries, others use the machine too. */
+static double best_rate(Work work, int threads, int64_t rounds, Words** memory, size_t vectors) {
+  double best = 0;
+  for (int t = 0; t < TRIES; ++t) {
+    pthread_barrier_t together;
+    pthread_barrier_init(&together, NULL, (unsigned)threads);
+    pthread_t started[MOST_THREADS];
+    static Task tasks[MOST_THREADS];
+    for (int i = 0; i < threads; ++i) {
+      tasks[i] = (Task){work, {rounds, memory ? memory[i] : NULL, vectors, 0}, &together, 0, 0, 0};
+      if (pthread_create(&started[i], NULL, run, &tasks[i])) exit(1);
+    }
+    double total = 0, begin = 1e300, end = 0;
+    for (int i = 0; i < threads; ++i) {
+      pthread_join(started[i], NULL);
+      total += tasks[i].of_a_round * (double)rounds;
+      if (tasks[i].begin < begin) begin = tasks[i].begin;
+      if (tasks[i].end > end) end = tasks[i].end;
+    }
+    pthread_barrier_destroy(&together);
+    if (total / (end - begin) > best) best = total / (end - begin);
+  }
+  return best;
+}
+
+static double best_reading(int threads, size_t bytes) {
+  const size_t vectors = bytes / (size_t)threads / VECTOR_BYTES;
+  Words* memory[MOST_THREADS];
+  for (int i = 0; i < threads; ++i) {
+    memory[i] = aligned_alloc(4096, (vectors * VECTOR_BYTES + 4095) / 4096 * 4096);
+    if (!memory[i]) return 0;
+    memset(memory[i], i + 1, vectors * VECTOR_BYTES);
+  }
+  const int64_t rounds = (int64_t)(((size_t)1 << 28) / bytes) + 1;
+  const double rate = best_rate(read_memory, threads, rounds, memory, vectors);
+  for (int i = 0; i < threads; ++i) free(memory[i]);
+  return rate;
+}
+
+int main(int count, char** given) {
+  const int threads = count > 1 ? atoi(given[1]) : 1;
+  if (threads < 1 || threads > MOST_THREADS) return 2;
+  double bf16 = 0;
+#if defined(__AVX512BF16__)
+  if (__builtin_cpu_supports("avx512bf16")) bf16 = best_rate(multiply_add_bf16, threads, 2000000, NULL, 0);
+#endif
+#if defined(__AMX_BF16__)
+  if (allow_tiles()) {
+    const double tiles = best_rate(multiply_tiles, threads, 500000, NULL, 0);
+    if (tiles > bf16) bf16 = tiles;
+  }
+#endif
+  printf("{\"f32\": %.1f, \"bf16\": %.1f, \"reading\": [", 1e-9 * best_rate(multiply_add, threads, 5000000, NULL, 0),
+         1e-9 * bf16);
+  static const size_t sizes[] = {64u << 10, 2u << 20, 32u << 20, 128u << 20, 1024u << 20};
+  for (size_t i = 0; i < sizeof sizes / sizeof *sizes; ++i)
+    printf("%s[%zu, %.1f]", i ? ", " : "", sizes[i], 1e-9 * best_reading(threads, sizes[i]));
+  printf("]}\n");
+  return 0;
+}
