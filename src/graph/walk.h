@@ -21,6 +21,7 @@ void for_each_subgraph(const Node& node, const F& f) {
 
 // Every node, each before the nodes inside it. GraphType: Graph or const Graph.
 template <class GraphType, class F>
+requires std::is_same_v<std::remove_const_t<GraphType>, Graph>
 void for_each_node(GraphType& graph, const F& f) {
   for (const auto& node : graph.nodes) {
     f(*node);
@@ -30,6 +31,7 @@ void for_each_node(GraphType& graph, const F& f) {
 
 // The graph itself, then those inside it.
 template <class GraphType, class F>
+requires std::is_same_v<std::remove_const_t<GraphType>, Graph>
 void for_each_graph(GraphType& graph, const F& f) {
   f(graph);
   for (const auto& node : graph.nodes)
