@@ -7,8 +7,8 @@
 #include "compile/pipeline.h"
 #include "executable/executable.h"
 #include "ops/op_record.h"
-#include "ops/sample_program.h"
 #include "ops/record_lists_test.h"
+#include "ops/sample_program.h"
 
 namespace kiln {
 namespace {

@@ -2,8 +2,8 @@
 // reference, bad samples are refused, and the sample's graph survives its text.
 #include <gtest/gtest.h>
 
-#include "ops/sample_program.h"
 #include "ops/record_lists_test.h"
+#include "ops/sample_program.h"
 #include "ops/sample_reference_test.h"
 
 namespace kiln {
