@@ -254,12 +254,12 @@ TEST(CpuFeatures, ChooseTheBestTargetOrSayWhatIsMissing) {
 }
 
 // A package that an earlier Kiln made: it is not read, and says what to do.
-TEST(Package, VersionOneIsRefused) {
+TEST(OlderPackage, VersionOneIsRefused) {
   const char* root = std::getenv("KILN_SOURCE_DIR");
   if (!root) GTEST_SKIP() << "KILN_SOURCE_DIR is not set";
-  const auto file = MappedFile::open(join_path(root, "tests/packages/version_1.kiln.pt2"));
+  const auto file = MappedFile::open(join_path(root, "tests/packages/version_1.package"));
   PackageSource source;
-  source.bytes = file->bytes(), source.label = "version_1.kiln.pt2";
+  source.bytes = file->bytes(), source.label = "version_1.package";
   const Log log;
   const std::string text = error_of([&] { load_package(source, {}, system_allocator(), log, processor_features()); });
   for (const char* part : {"K0502", "the package has format 1.2, this Kiln reads 2.x: compile the model again"})

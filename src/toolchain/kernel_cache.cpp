@@ -96,12 +96,13 @@ std::vector<CacheEntry> KernelCache::clear() const {
 
 // Down to three quarters, so that not every entry after that looks through all of them. Others may do the same at the
 // same time: what is gone already is gone.
-void KernelCache::make_room() const {
+void KernelCache::make_room(const std::string& newest) const {
   std::vector<CacheEntry> all = entries();
   uint64_t bytes = 0;
   for (const CacheEntry& entry : all) bytes += entry.bytes;
   if (bytes <= most_bytes_) return;
-  for (size_t i = all.size(); i-- > 1 && bytes > most_bytes_ / 4 * 3;) {
+  for (size_t i = all.size(); i-- > 0 && bytes > most_bytes_ / 4 * 3;) {
+    if (all[i].name == newest) continue;  // its second may be others' too
     unlink(join_path(directory_, all[i].name).c_str());
     bytes -= all[i].bytes;
   }
@@ -111,7 +112,7 @@ std::string KernelCache::put(const std::string& key, std::string_view bytes) con
   if (!usable_) return "";
   try {
     write_file_atomic(join_path(directory_, key), sha256_hex(bytes) + std::string(bytes), FileAccess::owner);
-    make_room();
+    make_room(key);
   } catch (const Error& error) {
     return error.message();  // a full or read-only disk makes the next compile slower, nothing else
   }

@@ -34,7 +34,7 @@ class KernelCache {
   std::vector<CacheEntry> clear() const;  // removes them; gives those that were removed
 
  private:
-  void make_room() const;
+  void make_room(const std::string& newest) const;
   std::string directory_, problem_;
   uint64_t most_bytes_;
   bool usable_ = false;

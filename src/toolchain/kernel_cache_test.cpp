@@ -8,6 +8,7 @@
 #include <thread>
 
 #include "base/file.h"
+#include "base/text.h"
 
 namespace kiln {
 namespace {

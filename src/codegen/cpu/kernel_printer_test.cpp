@@ -83,7 +83,7 @@ output buffer y
 output buffer n
 output buffer b
 output buffer bits
-site "out of range"
+site "out of range" origin 0
 main {
   kernel t {
     schedule items [8] grain 1 lanes )",
@@ -94,6 +94,7 @@ main {
     }
   }
 }
+origin 0 node "n" op "o" module ""
 )"));
 }
 
@@ -126,8 +127,8 @@ TEST(KernelPrinter, TheFunctionAroundIt) {
        "  const f32* const b0 = (const f32*)buffers[0];\n", "  f32* const b1 = (f32*)buffers[1];\n",
        "  const i64 n0 = ints[0];\n", "  (void)ctx; (void)buffers; (void)ints;\n",
        "  for (i64 item = item_begin; item < item_end; ++item) {\n", "    const i64 i0 = item;\n",
-       "for (i64 i1 = 0; i1 < n0; ++i1) {\n", "const f32 v0 = k_get_f32(b0 + (i1 + (i0 * n0)));\n",
-       "k_set_f32(b1 + (i1 + (i0 * n0)), v0);\n", "  return 0;\n}\n"});
+       "for (i64 i1 = 0; i1 < n0; ++i1) {\n", "const f32 v0 = k_get_f32(b0 + ((i0 * n0) + i1));\n",
+       "k_set_f32(b1 + ((i0 * n0) + i1), v0);\n", "  return 0;\n}\n"});
 }
 
 TEST(KernelPrinter, Operators) {
@@ -152,9 +153,9 @@ store y[i0, i1] = %5)")),
 TEST(KernelPrinter, MemoryInLanes) {
   // Neighbours; a partial vector; another distance; a mask; any place.
   expect_text(text_of(over_row(lane, "%0 = load.f32 x[i0, i1]\nstore y[i0, i1] = %0"), 16),
-              {"for (; i1 + 16 <= e_i1; i1 += 16) {", "= k_load_f32(b0 + (i1 + (i0 * n0)));",
-               "k_store_f32(b1 + (i1 + (i0 * n0)), v0);", "const int left = (int)(e_i1 - i1);",
-               "= k_load_f32_n(b0 + (i1 + (i0 * n0)), left);", "k_store_f32_n(b1 + (i1 + (i0 * n0)), v0, left);"});
+              {"for (; i1 + 16 <= e_i1; i1 += 16) {", "= k_load_f32(b0 + ((i0 * n0) + i1));",
+               "k_store_f32(b1 + ((i0 * n0) + i1), v0);", "const int left = (int)(e_i1 - i1);",
+               "= k_load_f32_n(b0 + ((i0 * n0) + i1), left);", "k_store_f32_n(b1 + ((i0 * n0) + i1), v0, left);"});
   const std::string strided =
       text_of("for i1 in [8] parallel @lane(16, mask) {\n%0 = load.f32 x[i1, 0]\nstore y[i1, 0] = %0\n}", 16);
   expect_text(strided, {"= k_load_f32_s(b0 + (i1 * n0), n0);", "k_store_f32_s(b1 + (i1 * n0), v0, n0);",
@@ -162,8 +163,8 @@ TEST(KernelPrinter, MemoryInLanes) {
   expect_text(
       text_of(over_row(lane, "%0 = load.bool m[i1]\n%1 = load.f32 x[i0, i1] mask %0\nstore y[i0, i1] = %1 mask %0"),
               16),
-      {"const vmask v0 = k_load_bool(", "k_load_f32_m(b1 + (i1 + (i0 * n0)), v0)",
-       "k_store_f32_m(b2 + (i1 + (i0 * n0)), v1, v0);", "(v0 & k_first(left))"});
+      {"const vmask v0 = k_load_bool(", "k_load_f32_m(b1 + ((i0 * n0) + i1), v0)",
+       "k_store_f32_m(b2 + ((i0 * n0) + i1), v1, v0);", "(v0 & k_first(left))"});
   expect_text(text_of(over_row(lane, "%0 = load.f32 x[i0, (i1*i1) % s0]\nstore y[i0, (i1*i1) % s0] = %0"), 16),
               {"k_gather_f32(b0, ", "k_splat_i64(i1) + k_iota_i64()", "k_scatter_f32(b1, ", "k_gather_f32_m(b0, ",
                "k_first(left));"});
@@ -190,7 +191,7 @@ TEST(KernelPrinter, StoresThatCombine) {
 
 TEST(KernelPrinter, WhatMayRaise) {
   const char* const picks =
-      "%0 = load.i64 idx[i1]\n%1 = check_index %0 in [s0] as j site 0\n%2 = load.f32 x[i0, j]\nstore y[i0, i1] = %2";
+      "%0 = load.i64 idx[i1]\n%1 = check_index j = %0 in [s0] site 0\n%2 = load.f32 x[i0, j]\nstore y[i0, i1] = %2";
   expect_text(
       text_of(over_row("", picks)),
       {"i64 j = (i64)v0;", "if ((u64)(j += j < 0 ? n0 : 0) >= (u64)(n0)) return k_raise(ctx, 0, i1, (i64)v0);"});
@@ -229,7 +230,7 @@ TEST(KernelPrinter, Reductions) {
               {"bool v0 = false;", "v0 = v0 | v1;"});
   expect_text(text_of("%0 = for r0 in [s0] scan sum.f32 {\n%1 = load.f32 x[i0, r0]\nyield %1\n} after %2 {\nstore "
                       "y[i0, r0] = %2\n}"),
-              {"v0 = k_add(v0, v1);", "const f32 v2 = v0;", "k_set_f32(b1 + (r0 + (i0 * n0)), v2);"});
+              {"v0 = k_add(v0, v1);", "const f32 v2 = v0;", "k_set_f32(b1 + ((i0 * n0) + r0), v2);"});
 }
 
 TEST(KernelPrinter, ScratchIsTheThreads) {
@@ -289,7 +290,7 @@ store y[i0, i1] = %4
       text, {"__global__ void $NAME", "for (i64 item = blockIdx.x; item < items; item += gridDim.x) {",
              "f32 v0 = -__builtin_inff();", "for (i64 r0 = threadIdx.x; r0 < n0; r0 += blockDim.x) {",
              "v0 = k_max(v0, v1);", "v0 = k_block_max(v0);", "for (i64 i1 = threadIdx.x; i1 < n0; i1 += blockDim.x) {",
-             "const f32 v3 = (v2 - v0);", "const f32 v4 = exp(v3);", "k_set_f32(b1 + (i1 + (i0 * n0)), v4);", "}\n"});
+             "const f32 v3 = (v2 - v0);", "const f32 v4 = exp(v3);", "k_set_f32(b1 + ((i0 * n0) + i1), v4);", "}\n"});
   for (const char* part : {"vf32", "k_load_", "k_splat", "ctx"})
     EXPECT_EQ(text.find(part), std::string::npos) << part << "\n" << text;
 }
