@@ -4,7 +4,7 @@
 
 #include <filesystem>
 
-#include "executable/loops_package.h"
+#include "executable/loops_package_test.h"
 
 namespace kiln {
 namespace {

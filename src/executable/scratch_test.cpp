@@ -1,7 +1,7 @@
 // Memory of an item: a softmax over rows whose exponentials, and whose row of scores, never leave the thread.
 #include <gtest/gtest.h>
 
-#include "executable/loops_package.h"
+#include "executable/loops_package_test.h"
 
 namespace kiln {
 namespace {
