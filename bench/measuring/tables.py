@@ -99,7 +99,7 @@ def summary(results, setting, models, systems):
     """Columns and rows: each model's times, Kiln's first and the others as multiples of it, and their geometric means."""
     present = [name for name in systems if any(results.get(model, setting, name) for model in models)]
     columns = ["model"] + [SYSTEMS[name].label for name in present]
-    rows, ratios = [], {name: [] for name in present}
+    rows, ratios, apart = [], {name: [] for name in present}, {}
     for model in models:
         row = [model]
         for name in present:
@@ -118,12 +118,13 @@ def summary(results, setting, models, systems):
                 row.append(f"{ratio:.2f}{mark}{wrong}")
             if ratio is not None and facts.get("right"):
                 ratios[name].append(ratio)
+                apart[name] = apart.get(name) or mark
         if any(row[1:]):
             rows.append(row)
     means = ["geometric mean"]
     for name in present:
         values = ratios[name]
-        means.append(f"{math.exp(sum(map(math.log, values)) / len(values)):.2f} ({len(values)})" if values else "–")
+        means.append(f"{math.exp(sum(map(math.log, values)) / len(values)):.2f}{apart[name]} ({len(values)})" if values else "–")
     return columns, rows + [means] if rows else rows
 
 
