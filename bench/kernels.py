@@ -13,7 +13,7 @@ import options as common  # noqa: E402
 from harness import Harness  # noqa: E402
 from kernel_list import KERNELS  # noqa: E402
 from systems import SYSTEMS  # noqa: E402
-from tables import seconds_text, share_of_limit, text_table  # noqa: E402
+from tables import seconds_text, share_of_limit, share_text, text_table  # noqa: E402
 
 COLUMNS = ["operator", "system", "median", "spread", "GFLOP/s", "GB/s", "of limit", "limited by", "right"]
 
@@ -30,7 +30,7 @@ def rows_of(results, name, setting, systems):
         share, limit = share_of_limit(results, name, setting.name, facts)
         rows.append([name, SYSTEMS[system].label, seconds_text(facts["median"]), f"±{100 * facts['spread']:.1f} %",
                      f"{exported['flops'] / facts['median'] * 1e-9:.1f}", f"{exported['bytes'] / facts['median'] * 1e-9:.1f}",
-                     "–" if share is None else f"{100 * share:.0f} %", limit, "yes" if facts["right"] else facts["verdict"]])
+                     share_text(share), limit, "yes" if facts["right"] else facts["verdict"]])
     return rows
 
 
@@ -61,7 +61,8 @@ def main():
         if rows and peak:
             print(f"{setting}; this machine: {peak['f32']:.0f} GFLOP/s in f32, {peak['reading'][-1][1]:.1f} GB/s from memory")
             print(text_table(COLUMNS, rows) + "\n")
-    print("GB/s: weights, inputs and outputs once each. of limit: the time that this machine needs at least over the time taken.")
+    print("GB/s: weights, inputs and outputs once each. of limit: the time that this machine needs at least over the time taken (? above\n"
+          "it: the limits were measured while the machine was busy, --limits measures them again).")
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """Exports, compiles and measures: the systems of one model take turns, each in a process of its own that otherwise is stopped."""
 import dataclasses
+import fcntl
 import hashlib
 import json
 import os
@@ -136,6 +137,12 @@ class Harness:
         self.options, self.entries = options, entries
         self.out = pathlib.Path(options.out).resolve()
         self.out.mkdir(parents=True, exist_ok=True)
+        self.lock = open(self.out / "lock", "w")
+        if not options.report:
+            try:  # two at once would disturb each other's times and lose each other's results
+                fcntl.flock(self.lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                sys.exit(f"another run measures in {os.path.relpath(self.out)}; wait for it, or take another --out")
         self.results = Results(self.out / results_name)
         self.progress = Progress()
         self.run_id = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime())

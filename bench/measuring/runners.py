@@ -135,12 +135,8 @@ class OpenVino(Runner):
                 raw = numpy.frombuffer(data, numpy.uint8)
                 tensor.data.reshape(-1).view(numpy.uint8)[:] = raw
             self.request.set_input_tensor(i, tensor)
-        start, wait = self.request.start_async, self.request.wait
-
-        def call():
-            start()
-            wait()
-        self.call = call
+        infer = self.request.infer
+        self.call = lambda: infer(share_outputs=True)  # views of its outputs, not copies
 
     def save(self, to):
         results = []
@@ -155,7 +151,9 @@ class OpenVino(Runner):
 class ExecuTorch(TorchRunner):
     def start(self):
         super().start()
+        from executorch.extension.pybindings.portable_lib import _unsafe_reset_threadpool
         from executorch.runtime import Runtime
+        _unsafe_reset_threadpool(self.threads)  # the only way to say how many; before anything is loaded it is safe
         self.runtime = Runtime.get()
 
     def load(self):

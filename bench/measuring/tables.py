@@ -35,6 +35,11 @@ def share_of_limit(results, model, setting, facts):
     return least / facts["median"], limit
 
 
+def share_text(share):
+    """With "?" where it is more than can be."""
+    return "–" if share is None else f"{100 * share:.0f} %{' ?' if share > 1.05 else ''}"
+
+
 def ratio_to_reference(results, model, setting, facts):
     """Time over Kiln's, and "*" where the two did not take turns in one run."""
     reference = results.get(model, setting, REFERENCE)
@@ -68,7 +73,7 @@ def model_rows(results, model, setting, systems):
         share, _ = share_of_limit(results, model, setting, facts)
         held = facts["resident"] - facts["resident_before"]
         rows.append([SYSTEMS[name].label, seconds_text(facts["median"]), f"±{100 * facts['spread']:.1f} %",
-                     "–" if ratio is None else f"{ratio:.2f}{mark}", "–" if share is None else f"{100 * share:.0f} %",
+                     "–" if ratio is None else f"{ratio:.2f}{mark}", share_text(share),
                      f"{facts['difference']:.1e}" if "difference" in facts else "–", error_text(facts),
                      seconds_text(facts.get("compile")), seconds_text(facts["load"]), seconds_text(facts["first"]),
                      bytes_text(facts.get("size")), f"{bytes_text(facts['resident'])} ({bytes_text(held)})"])
@@ -94,7 +99,7 @@ def summary(results, setting, models, systems):
     """Columns and rows: each model's times, Kiln's first and the others as multiples of it, and their geometric means."""
     present = [name for name in systems if any(results.get(model, setting, name) for model in models)]
     columns = ["model"] + [SYSTEMS[name].label for name in present]
-    rows, ratios = [], {name: [] for name in present}
+    rows, ratios, apart = [], {name: [] for name in present}, {}
     for model in models:
         row = [model]
         for name in present:
@@ -113,16 +118,17 @@ def summary(results, setting, models, systems):
                 row.append(f"{ratio:.2f}{mark}{wrong}")
             if ratio is not None and facts.get("right"):
                 ratios[name].append(ratio)
+                apart[name] = apart.get(name) or mark
         if any(row[1:]):
             rows.append(row)
     means = ["geometric mean"]
     for name in present:
         values = ratios[name]
-        means.append(f"{math.exp(sum(map(math.log, values)) / len(values)):.2f} ({len(values)})" if values else "–")
+        means.append(f"{math.exp(sum(map(math.log, values)) / len(values)):.2f}{apart[name]} ({len(values)})" if values else "–")
     return columns, rows + [means] if rows else rows
 
 
 LEGEND = ("× Kiln: time over Kiln's, above 1 Kiln is quicker (* not measured in the same run). of limit: the time that this machine "
-          "needs at least, by its measured multiply-adds and memory, over the time taken. difference: the largest to eager. error: the "
+          "needs at least, by its measured multiply-adds and memory, over the time taken (? above it: the limits were measured while the machine was busy, --limits measures them again). difference: the largest to eager. error: the "
           "largest to float64, beside how many times eager's own it is (! more than rounding). compile: with empty caches; first call: the "
           "first after loading. memory: resident of the process, and how much of it came with the model.")
