@@ -48,7 +48,7 @@ def main():
         if not any(name.startswith(part) for name in KERNELS):
             sys.exit(f"no operator's name begins with '{part}'; --list shows them")
     chosen = [name for name in KERNELS if not wanted or any(name.startswith(part) for part in wanted)]
-    harness = Harness(options, KERNELS, "kernels.json")
+    harness = Harness(options, "kernels.json")
     if not options.report:
         systems = harness.find_systems(options.systems)
         harness.measure_machine({setting.threads for setting in settings})

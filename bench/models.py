@@ -45,7 +45,7 @@ def main():
         return list_all()
     settings = common.finish(options)
     models = common.names(options.models, MODELS, "model")
-    harness = Harness(options, MODELS)
+    harness = Harness(options)
     if not options.report:
         systems = harness.find_systems(options.systems)
         harness.measure_machine({setting.threads for setting in settings})

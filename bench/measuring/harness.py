@@ -133,8 +133,9 @@ class Worker:
 
 
 class Harness:
-    def __init__(self, options, entries, results_name="results.json"):
-        self.options, self.entries = options, entries
+    def __init__(self, options, results_name="results.json"):
+        signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # stopped workers must not be left behind
+        self.options = options
         self.out = pathlib.Path(options.out).resolve()
         self.out.mkdir(parents=True, exist_ok=True)
         self.lock = open(self.out / "lock", "w")
