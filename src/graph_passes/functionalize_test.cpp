@@ -348,5 +348,18 @@ TEST(Functionalize, CustomOperatorsWithSharedMemory) {
   }
 }
 
+// Files name arguments; nothing says that they stand in the order of the schema.
+TEST(Functionalize, ArgumentsMayStandInAnyOrder) {
+  Program program = program_of(
+      "  input %x: f32[4] = user\n  %y: f32[4] = aten.clone.default(self=%x)\n"
+      "  %z: f32[4] = aten.add_.Tensor(alpha=3, other=%x, self=%y)\n  output %z = user\n");
+  EXPECT_NE(print(program.graph).find("aten.add_.Tensor(self=%y, other=%x, alpha=3)"), std::string::npos);
+  Program before = program.clone();
+  PassContext context;
+  EXPECT_TRUE(functionalize(program, context));
+  verify(program);
+  expect_same_behaviour(before, program);
+}
+
 }  // namespace
 }  // namespace kiln

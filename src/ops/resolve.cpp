@@ -34,6 +34,17 @@ void check_names(const Node& node) {
       fail_user("K0201", str(node.target, ": argument ", named.name, " is given twice"), node.where());
 }
 
+// In the order of the schema: a file may give named arguments in any, and later passes look at the first.
+void order_arguments(Node& node) {
+  const Schema& schema = node.op->schema;
+  auto place = [&](const Node::NamedArgument& named) { return schema.find(named.name); };
+  for (const auto& named : node.args)
+    if (place(named) < 0) return;
+  auto before = [&](const auto& a, const auto& b) { return place(a) < place(b); };
+  if (!std::is_sorted(node.args.begin(), node.args.end(), before))
+    std::stable_sort(node.args.begin(), node.args.end(), before);
+}
+
 // What the file calls a result must be what the operator gives: a tensor is no number.
 void check_result_kinds(const Node& node) {
   if (node.op->kind == OpKind::control_flow) return;
@@ -74,6 +85,7 @@ void resolve_in(Graph& graph, const std::vector<std::string>& custom, std::map<s
     node->op = registry.find(node->target);
     if (node->op && node->op->kind != OpKind::control_flow) name_arguments(*node);
     check_names(*node);
+    if (node->op && node->op->kind != OpKind::control_flow) order_arguments(*node);
     if (node->op) check_result_kinds(*node);
     const std::string called = called_operator(*node);
     if (!registry.find(called) && std::find(custom.begin(), custom.end(), called) == custom.end()) {
