@@ -94,7 +94,7 @@ cp m.pt2 embedding/model.kiln.pt2
 block() { awk -v begin="\`\`\`$1" '$0 == begin && !done {inside = 1; next} $0 == "```" {if (inside) done = 1; inside = 0} inside' "$source_dir/docs/embedding.md"; }
 block cpp >embedding/program.cpp
 block c >embedding/program.c
-block sh >embedding/build.sh
+grep lkiln_runtime "$source_dir/docs/embedding.md" >embedding/build.sh
 require embedding-has-two-commands test "$(grep -c lkiln_runtime embedding/build.sh)" = 2
 while read -r build; do
   require "builds: $build" env -C embedding KILN="$work/embedding/kiln" bash -c "$build"
