@@ -13,6 +13,16 @@
 
 namespace kiln {
 
+// Values that differ from element to element and from seed to seed, exact in every dtype.
+inline Tensor filled(DType dtype, std::vector<int64_t> sizes, int seed) {
+  Tensor tensor = Tensor::empty(dtype, std::move(sizes));
+  for (int64_t i = 0; i < tensor.numel(); ++i) {
+    int64_t v = (i * 7919 + seed * 104729) % 211 - 105;
+    tensor.set_item(i, is_float(dtype) ? Scalar(static_cast<double>(v) / 64.0) : Scalar(v));
+  }
+  return tensor;
+}
+
 class LoopsPackage {
  public:
   // `edit`: the generated sources, before they are compiled.
@@ -66,15 +76,6 @@ class LoopsPackage {
       return error.what();
     }
     return "";
-  }
-
-  static Tensor filled(DType dtype, std::vector<int64_t> sizes, int seed) {
-    Tensor tensor = Tensor::empty(dtype, std::move(sizes));
-    for (int64_t i = 0; i < tensor.numel(); ++i) {
-      int64_t v = (i * 7919 + seed * 104729) % 211 - 105;
-      tensor.set_item(i, is_float(dtype) ? Scalar(static_cast<double>(v) / 64.0) : Scalar(v));
-    }
-    return tensor;
   }
 
  private:

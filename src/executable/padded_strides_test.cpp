@@ -69,9 +69,9 @@ main {
 )";
 
 struct Padded {
-  std::map<std::string, Tensor> constants{{"w", LoopsPackage::filled(DType::f32, {3, 5}, 3)}};
+  std::map<std::string, Tensor> constants{{"w", filled(DType::f32, {3, 5}, 3)}};
   LoopsPackage package{padded, constants};
-  std::vector<Datum> inputs{{LoopsPackage::filled(DType::f32, {7, 5}, 4)}};
+  std::vector<Datum> inputs{{filled(DType::f32, {7, 5}, 4)}};
 };
 
 TEST(PaddedStrides, ThePlanHasRoomForTheLastElement) {

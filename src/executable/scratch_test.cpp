@@ -61,7 +61,7 @@ main {
 int host_lanes() { return codegen::cpu_backend().target(codegen::cpu_backend().host_target_name()).lanes; }
 
 std::vector<Datum> inputs_of(int64_t rows, int64_t columns) {
-  return {{LoopsPackage::filled(DType::f32, {rows, 8}, 1)}, {LoopsPackage::filled(DType::f32, {columns, 8}, 2)}};
+  return {{filled(DType::f32, {rows, 8}, 1)}, {filled(DType::f32, {columns, 8}, 2)}};
 }
 
 TEST(Scratch, RunsAlikeInterpretedCompiledInThreadsAndChecked) {

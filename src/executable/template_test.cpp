@@ -3,10 +3,8 @@
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
-#include "base/file.h"
-#include "codegen/backend.h"
+#include "executable/loops_package_test.h"
 #include "kiln/kernel_abi.h"
-#include "loops/interpreter.h"
 #include "schedule/schedule.h"
 #include "toolchain/compiler.h"
 
@@ -15,13 +13,13 @@ namespace {
 
 using loops::LoopProgram;
 
-// Schedules the program, compiles its one kernel and runs it on the interpreter's inputs.
 std::string decisions_text(const loops::Log& log) {
   std::string out;
   for (const loops::Decision& decision : log.decisions()) out += decision.text() + "\n";
   return out;
 }
 
+// Schedules the program, compiles its one kernel and runs it on the interpreter's inputs.
 class Template : public testing::Test {
  protected:
   void plain(const char* text) {
@@ -105,15 +103,6 @@ class Template : public testing::Test {
         ASSERT_NEAR(have.item(i).as_double(), want.item(i).as_double(), tolerance) << target << " element " << i;
     }
     dlclose(library);
-  }
-
-  static Tensor filled(DType dtype, std::vector<int64_t> sizes, int seed) {
-    Tensor tensor = Tensor::empty(dtype, std::move(sizes));
-    for (int64_t i = 0; i < tensor.numel(); ++i) {
-      int64_t v = (i * 7919 + seed * 104729) % 211 - 105;
-      tensor.set_item(i, is_float(dtype) ? Scalar(static_cast<double>(v) / 64.0) : Scalar(v));
-    }
-    return tensor;
   }
 
   LoopProgram plain_, scheduled_;
