@@ -22,6 +22,7 @@ Command bisect_command();
 Command replay_command();
 Command profile_command();
 Command bench_command();
+Command compare_command();
 Command report_command();
 Command cache_command();
 Command minify_command();

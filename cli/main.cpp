@@ -16,7 +16,7 @@ namespace {
 std::vector<Command> commands() {
   return {compile_command(), run_command(),    check_command(),  interpret_command(), inspect_command(),
           passes_command(),  bisect_command(), replay_command(), profile_command(),   bench_command(),
-          report_command(),  cache_command(),  minify_command(), settings_command()};
+          compare_command(), report_command(), cache_command(),  minify_command(),    settings_command()};
 }
 
 std::string overall_help() {

@@ -339,6 +339,16 @@ std::vector<std::string> package_output_keys(const std::string& path) {
   return keys;
 }
 
+OutputForm package_output_form(const std::string& path) {
+  std::string out_spec;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (!ends_with(entry.name, "/manifest.json")) return;
+    const Json manifest = parse_json(as_text(zip.read(entry).bytes), entry.name);
+    if (const Json* spec = manifest.find_value("out_spec")) out_spec = spec->as_string();
+  });
+  return output_form(package_output_keys(path), std::move(out_spec));
+}
+
 std::vector<Datum> package_output_stand_ins(const std::string& path) {
   std::vector<Datum> out;
   const format::Plan plan = package_plan(path);

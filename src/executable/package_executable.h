@@ -10,6 +10,7 @@
 #include "kiln/kiln.h"
 #include "package/format.h"
 #include "pt2/input_files.h"
+#include "pt2/output_files.h"
 
 namespace kiln {
 
@@ -65,6 +66,8 @@ format::Plan package_plan(const std::string& path);
 Datum constant_input(const format::Input& input);  // the value that this constant input must have
 // What its plan and its manifest say about inputs; no code is loaded.
 InputForm package_input_form(const std::string& path);
+// What its plan and its manifest say about outputs in files.
+OutputForm package_output_form(const std::string& path);
 // Names of the outputs in the program's result, as the plan has them; "" for one without.
 std::vector<std::string> package_output_keys(const std::string& path);
 // A value of the kind and element type of each output, without elements.
