@@ -58,22 +58,22 @@ int run_bench(const ParsedOptions& options) {
   BenchResult result = bench(path, made.inputs, measured);
   result.inputs = made.source;
   Json root = bench_json(result);
-  std::string text = options.has("--quiet") ? bench_line(result) : bench_text(result);
+  std::string text = is_quiet() ? bench_line(result) : bench_text(result);
   if (options.has("--kernels")) {
     const Profile kernels = kernels_of(path, made.inputs, measured);
-    root.set("profile", parse_json(profile_json(kernels), "profile"));
+    root.set("profile", profile_json(kernels));
     text += str("\n", profile_table(kernels));
   }
   bool slower = false;
   if (against) {
     const BenchComparison comparison = compare_bench(base, *against, result, tolerance);
     slower = comparison.slower;
-    text += options.has("--quiet") ? comparison.verdict : comparison.text;
-    for (const std::string& note : comparison.notes) fprintf(stderr, "note: %s\n", note.c_str());
+    text += is_quiet() ? comparison.verdict : comparison.text;
+    tell_notes(comparison.notes);
     root.set("against", comparison.json);
   }
   if (!json.instead_of_text()) fputs(text.c_str(), stdout);
-  json.write(json_text(root, JsonStyle::pretty));
+  json.write(root);
   return slower ? 1 : 0;
 }
 
@@ -106,7 +106,6 @@ Command bench_command() {
       JsonOutput::option(),
       {"--against", "", "BASE.json", "compares with what an earlier --json wrote", false, FileUse::read},
       {"--tolerance", "", "P", "percent by which the median may be slower than there (10)", false},
-      {"--quiet", "-q", "", "one line", false},
       {"--device-index", "", "I", "which device of the package's kind", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},

@@ -57,7 +57,7 @@ Outputs call_package(const std::string& path, const std::vector<Datum>& inputs, 
   try {
     result = PackageExecutable(path, package_options).call(inputs);
   } catch (const Error&) {
-    fprintf(stderr, "note: this is of %s:\n", path.c_str());  // which of the two
+    tell_note(str("this is of ", path, ":"));  // which of the two
     throw;
   }
   Outputs out;
@@ -173,7 +173,7 @@ int run_compare(const ParsedOptions& options) {
   const std::vector<OutputDifference> differences = find_differences(paired.a, paired.b, limits);
   size_t different = paired.alone.size();
   std::string text;
-  Json list = Json::array(), alone = Json::array(), root = Json::object();
+  Json list = Json::array(), alone = Json::array(), root = JsonOutput::document("compare");
   for (const OutputDifference& difference : differences) {
     different += difference.ok() ? 0 : 1;
     text += difference_text(difference);
@@ -187,11 +187,11 @@ int run_compare(const ParsedOptions& options) {
   const std::string summary = different > 0 ? str(different, " of ", things, different == 1 ? " differs" : " differ")
                               : exact       ? str(things, ", equal")
                                             : str(things, ", equal within the tolerance");
-  root.set("kind", "kiln compare"), root.set("version", 1), root.set("a", a), root.set("b", b);
+  root.set("a", a), root.set("b", b);
   root.set("inputs", both.inputs.empty() ? Json() : Json(both.inputs)), root.set("equal", different == 0);
   root.set("outputs", std::move(list)), root.set("only_in_one", std::move(alone));
-  if (!json.instead_of_text()) printf("%s%s\n", options.has("--quiet") ? "" : text.c_str(), summary.c_str());
-  json.write(json_text(root, JsonStyle::pretty));
+  if (!json.instead_of_text()) printf("%s%s\n", is_quiet() ? "" : text.c_str(), summary.c_str());
+  json.write(root);
   return different == 0 ? 0 : 1;
 }
 
@@ -220,7 +220,6 @@ Command compare_command() {
       {"--values-only", "", "", "another dtype is no difference: a bfloat16 output against a saved float32", false},
       {"--top", "", "N", "places to list per output (3)", false},
       JsonOutput::option(),
-      {"--quiet", "-q", "", "the last line only", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the packages", true,
        FileUse::read},
   };

@@ -1,5 +1,7 @@
 #include "json_output.h"
 
+#include <unistd.h>
+
 #include "base/file.h"
 #include "base/text.h"
 #include "console.h"
@@ -10,13 +12,22 @@ JsonOutput::JsonOutput(const ParsedOptions& options) {
   const auto path = options.value("--json");
   if (!path) return;
   wanted_ = true;
-  instead_ = *path == "-" || named_descriptor(*path) == named_descriptor("/dev/stdout");
-  place_ = output_path(instead_ ? "/dev/stdout" : *path);
+  instead_ = named_descriptor(*path) == STDOUT_FILENO;
+  place_ = output_path(*path);
 }
 
-void JsonOutput::write(const std::string& text) const {
-  if (!wanted_) return;
-  write_file_atomic(place_, ends_with(text, "\n") ? text : text + "\n");
+Json JsonOutput::document(const char* command) {
+  Json root = Json::object();
+  root.set("kind", str("kiln ", command)), root.set("version", 1);
+  return root;
+}
+
+void JsonOutput::add(Json& document, const Json& facts) {
+  for (const JsonMember& member : facts.members()) document.set(member.key, member.value);
+}
+
+void JsonOutput::write(const Json& document) const {
+  if (wanted_) write_file_atomic(place_, json_text(document, JsonStyle::pretty));
 }
 
 OptionSpec JsonOutput::option() {

@@ -3,6 +3,7 @@
 #pragma once
 #include <string>
 
+#include "base/json.h"
 #include "options.h"
 
 namespace kiln::cli {
@@ -12,7 +13,10 @@ class JsonOutput {
   explicit JsonOutput(const ParsedOptions& options);  // before anything is printed
   bool wanted() const { return wanted_; }
   bool instead_of_text() const { return instead_; }  // the standard output is the JSON's
-  void write(const std::string& text) const;         // one document
+  // What a document begins with: "kind": "kiln run", "version": 1, which grows when what is there changes its meaning.
+  static Json document(const char* command);
+  static void add(Json& document, const Json& facts);  // the members of an object
+  void write(const Json& document) const;
 
   static OptionSpec option();
 

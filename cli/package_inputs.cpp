@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "base/text.h"
 #include "bench/random_inputs.h"
+#include "console.h"
 #include "executable/package_executable.h"
 #include "pt2/input_files.h"
 
@@ -55,7 +56,7 @@ MadeInputs given_or_random_inputs(const std::string& package, const ParsedOption
   RandomInputs made =
       random_inputs(package_plan(package), package_sample_inputs(package).value_or(std::vector<Datum>{}), sizes,
                     static_cast<uint64_t>(seed));
-  for (const std::string& note : made.notes) fprintf(stderr, "note: %s\n", note.c_str());
+  tell_notes(made.notes);
   return {std::move(made.inputs), str("random, seed ", seed)};
 }
 
