@@ -4,7 +4,10 @@
 #include <cstdlib>
 
 #include "base/environment.h"
+#include "base/text.h"
 #include "command.h"
+#include "console.h"
+#include "json_output.h"
 #include "package_inputs.h"
 
 namespace kiln::cli {
@@ -21,8 +24,13 @@ int run_bisect(const ParsedOptions& options) {
   if (const auto calls = options.number("--calls", 1)) bisect_options.calls = static_cast<int>(*calls);
   if (const auto seconds = options.number("--hang", 0)) bisect_options.hang_seconds = *seconds;
   bisect_options.compiler = compiler_of_environment();
+  const JsonOutput json(options);
   const BisectResult result = bisect(path, package_inputs(path, options), bisect_options);
-  printf("%s\n", result.text.c_str());
+  if (!json.instead_of_text()) printf("%s\n", is_quiet() ? split(result.text, '\n')[0].c_str() : result.text.c_str());
+  Json root = json.document("bisect");
+  root.set("package", path);
+  json.add(root, bisect_json(result));
+  json.write(root);
   return result.fault == FaultClass::none ? 0 : 1;
 }
 
@@ -52,6 +60,7 @@ Command bisect_command() {
       {"--atol", "", "A", "absolute tolerance", false},
       {"--calls", "", "N", "calls on one instance, 2 by default", false},
       {"--hang", "", "S", "seconds after which a single step is taken to hang, 60 by default", false},
+      JsonOutput::option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},
   };

@@ -58,6 +58,7 @@ Command cache_command() {
   CommandSpec spec;
   spec.name = "cache";
   spec.positional = "stat|ls|clear";
+  spec.takes_files = false;
   spec.least = spec.most = 1;
   spec.summary = "shows and clears the kernel and tuning caches";
   spec.details =

@@ -9,6 +9,7 @@
 #include "check/check_case_files.h"
 #include "command.h"
 #include "console.h"
+#include "json_output.h"
 #include "minify/dump.h"
 #include "pt2/reader.h"
 
@@ -90,7 +91,7 @@ void print_notes(const CheckSummary& summary) {
     for (const std::string& note : result.notes) by_text[note].push_back(result.path);
   for (const auto& [text, paths] : by_text) {
     const std::string who = paths.size() == 1 ? paths[0] : str(paths.size(), " cases");
-    fprintf(stderr, "note: %s: %s\n", who.c_str(), text.c_str());
+    tell_note(str(who, ": ", text));
   }
 }
 
@@ -105,15 +106,15 @@ int check(const ParsedOptions& options) {
   const CaseOptions one_case = case_options(options, settings);
   check_options.run_case = [&](const std::string& path) { return check_watched(path, one_case); };
   check_options.keep_output = wants_output(settings);
-  const auto json = options.value("--json");
-  const std::string json_place = json ? output_path(*json) : "";
+  const JsonOutput json(options);
+  const bool details = !is_quiet() && !json.instead_of_text();
   ProgressLine line;
   int failed = 0;
   check_options.progress = [&](const CaseResult& result, int done, int total) {
     if (result.status == CaseStatus::failed) {
       ++failed;
       line.clear();
-      print_failure(result);
+      if (!json.instead_of_text()) print_failure(result);
       fflush(stdout);
     }
     if (check_options.keep_output && !result.log.empty()) {
@@ -125,16 +126,19 @@ int check(const ParsedOptions& options) {
   const CheckSummary summary = check_cases(find_cases(options.positional), check_options);
   line.clear();
   for (const CaseResult& result : summary.cases) {
+    if (!details) break;
     if (result.status == CaseStatus::skipped) printf("skip %s: %s\n", result.path.c_str(), result.message.c_str());
     if (result.rescued > 0 && result.status == CaseStatus::passed)
       printf("rescued %s: %lld values pass only by the fp64 reference\n", result.path.c_str(),
              static_cast<long long>(result.rescued));
   }
   print_notes(summary);
-  if (json) write_file_atomic(json_place, summary_json(summary));
-  if (summary.rescued > 0)
+  Json root = json.document("check");
+  json.add(root, summary_json(summary));
+  json.write(root);
+  if (details && summary.rescued > 0)
     printf("%lld values rescued by the fp64 reference\n", static_cast<long long>(summary.rescued));
-  printf("%s\n", summary_line(summary).c_str());
+  if (!json.instead_of_text()) printf("%s\n", summary_line(summary).c_str());
   return summary.failed == 0 ? 0 : 1;
 }
 
@@ -160,7 +164,7 @@ Command check_command() {
       {"--rtol", "", "R", "relative tolerance for floats, over those of case and dtype", false},
       {"--atol", "", "A", "absolute tolerance for floats, over those of case and dtype", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
-      {"--json", "", "F", "writes everything about every case to this file", false, FileUse::written},
+      JsonOutput::option(),
   };
   spec.examples = {"kiln check tests/cases --jobs 4", "kiln check model.pt2 --backend loops",
                    "kiln check cases/ops/add --rtol 1e-4 --json result.json"};

@@ -21,6 +21,8 @@ Command passes_command();
 Command bisect_command();
 Command replay_command();
 Command profile_command();
+Command bench_command();
+Command compare_command();
 Command report_command();
 Command cache_command();
 Command minify_command();

@@ -21,10 +21,6 @@ std::string pass_asked_for(const ParsedOptions& options, const Settings& setting
   return options.value_or(option, settings.get_string(key));
 }
 
-void tell_notes(const std::vector<std::string>& notes) {
-  for (const std::string& note : notes) fprintf(stderr, "note: %s\n", note.c_str());
-}
-
 // The targets of --target; none: this machine's best.
 std::vector<std::string> targets_asked_for(const ParsedOptions& options) {
   std::vector<std::string> out;
@@ -100,13 +96,15 @@ int compile_model(const ParsedOptions& options) {
   const std::string& model = options.positional[0];
   if (options.has("--generate") && options.has("--output"))
     throw UsageError("--generate makes no package: leave out --output");
+  if (model == options.standard_input && !options.has("--output") && !options.has("--generate"))
+    throw UsageError("a model from the standard input has no name to call the package after: give --output");
   const std::string package = options.value_or("--output", default_package_path(model));
   check_output_file(package, options);
   if (compile_options.strip_debug) check_output_file(package + ".debug", options);
   const std::string place = output_path(package);
   compile_options.note = [&](const std::string& note) {
     line.clear();
-    fprintf(stderr, "note: %s\n", note.c_str());
+    tell_note(note);
   };
   minify::DumpOnFailure dump(
       settings, compile_options.custom_op_libs, [&] { return read_pt2(model); },
@@ -124,17 +122,19 @@ int compile_model(const ParsedOptions& options) {
   }
   line.clear();
   for (const std::string& note : report.notes) {
-    if (std::find(told.begin(), told.end(), note) == told.end()) fprintf(stderr, "note: %s\n", note.c_str());
+    if (std::find(told.begin(), told.end(), note) == told.end()) tell_note(note);
   }
   if (compile_options.goal == CompileGoal::generated) {
     printf("%s\n", compile_options.generated_to.c_str());
     return 0;
   }
-  printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, C++ %s, package %s\n", report.kernels,
-         report.kernels == 1 ? "" : "s", report.kernels_compiled, report.from_cache ? ", from the cache" : "",
-         bytes_text(report.package_bytes).c_str(), seconds_text(report.seconds).c_str(),
-         seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
-         seconds_text(report.package_seconds).c_str());
+  if (!is_quiet())
+    printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, C++ %s, %spackage %s\n", report.kernels,
+           report.kernels == 1 ? "" : "s", report.kernels_compiled, report.from_cache ? ", from the cache" : "",
+           bytes_text(report.package_bytes).c_str(), seconds_text(report.seconds).c_str(),
+           seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
+           report.packing_seconds > 0 ? str("weights packed ", seconds_text(report.packing_seconds), ", ").c_str() : "",
+           seconds_text(report.package_seconds).c_str());
   printf("%s\n", package.c_str());
   return 0;
 }

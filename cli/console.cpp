@@ -13,7 +13,21 @@
 
 namespace kiln::cli {
 
-ProgressLine::ProgressLine() : visible_(isatty(STDERR_FILENO) == 1) {
+namespace {
+bool quiet = false;
+}
+
+void be_quiet() { quiet = true; }
+bool is_quiet() { return quiet; }
+
+void tell_note(const std::string& text) {
+  if (!quiet) fprintf(stderr, "note: %s\n", text.c_str());
+}
+void tell_notes(const std::vector<std::string>& texts) {
+  for (const std::string& text : texts) tell_note(text);
+}
+
+ProgressLine::ProgressLine() : visible_(!quiet && isatty(STDERR_FILENO) == 1) {
   winsize size{};
   if (visible_ && ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 10) columns_ = size.ws_col;
 }

@@ -3,8 +3,16 @@
 #pragma once
 #include <chrono>
 #include <string>
+#include <vector>
 
 namespace kiln::cli {
+
+// --quiet: no notes and no progress from now on.
+void be_quiet();
+bool is_quiet();
+// "note: …" on stderr: what the user should know and did not ask for.
+void tell_note(const std::string& text);
+void tell_notes(const std::vector<std::string>& texts);
 
 class ProgressLine {
  public:

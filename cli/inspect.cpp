@@ -2,8 +2,11 @@
 
 #include <cstdio>
 
+#include "base/text.h"
 #include "command.h"
 #include "compile/program_after.h"
+#include "console.h"
+#include "json_output.h"
 #include "pt2/reader.h"
 #include "pt2/writer.h"
 
@@ -12,14 +15,28 @@ namespace {
 
 int inspect(const ParsedOptions& options) {
   settings_of(options, Phase::both);
+  const auto written = options.value("--write"), pass = options.value("--after");
+  if (options.has("--json") && (written || pass))
+    throw UsageError("--json is of what inspect shows, not of --write or --after");
+  const JsonOutput json(options);
+  Json root = json.document("inspect");
+  root.set("file", options.positional[0]);
+  const auto deliver = [&](const std::string& text, const Json& facts, size_t last_word) {
+    const std::vector<std::string> lines = split(trim(text), '\n');
+    if (!json.instead_of_text())
+      fputs(is_quiet() ? (lines[last_word < lines.size() ? last_word : lines.size() - 1] + "\n").c_str() : text.c_str(),
+            stdout);
+    if (!json.wanted()) return;
+    json.add(root, facts);
+    json.write(root);
+  };
   if (options.has("--verify")) {
     const Verified verified = verify_file(options.positional[0]);
-    fputs(verified.text.c_str(), stdout);
+    deliver(verified.text, verified.json, std::string::npos);
     return verified.sound ? 0 : 1;
   }
-  const auto written = options.value("--write"), pass = options.value("--after");
   if (!written && !pass) {
-    fputs(inspect_file(options.positional[0]).c_str(), stdout);
+    deliver(inspect_file(options.positional[0]), json.wanted() ? inspect_file_json(options.positional[0]) : Json(), 0);
     return 0;
   }
   if (pass) check_pass_name(*pass);
@@ -42,7 +59,8 @@ Command inspect_command() {
       "Of a model: inputs, outputs, symbols with ranges, guards with reasons, weights, graph. Of a package also the "
       "steps of "
       "a run with the operators and source lines that each kernel comes from.";
-  spec.options = {{"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path", false,
+  spec.options = {JsonOutput::option(),
+                  {"--write", "", "OUT.pt2", "reads the model, writes it again as a .pt2 and prints its path", false,
                    FileUse::written},
                   {"--after", "", "PASS", "the graph as it is after this pass over it (kiln passes lists them)"},
                   {"--verify", "", "",

@@ -3,6 +3,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "compile/program_device.h"
+#include "console.h"
 #include "executable/executable.h"
 #include "pt2/input_files.h"
 #include "pt2/pytree.h"
@@ -38,18 +39,19 @@ void note_settings_of_kernels(const Settings& settings) {
   for (const Setting& setting : settings_table()) {
     const bool off = settings.text(setting) == Settings(Phase::both).text(setting);
     if (setting.phase != Phase::run || setting.use != SettingUse::acts || off) continue;
-    fprintf(stderr, "note: setting %s does nothing here: the reference interpreter runs no kernels (%s)\n", setting.key,
-            setting.meaning);
+    tell_note(str("setting ", setting.key, " does nothing here: the reference interpreter runs no kernels (",
+                  setting.meaning, ")"));
   }
 }
 
 int interpret(const ParsedOptions& options) {
   note_settings_of_kernels(settings_of(options, Phase::both));
   check_output_option(options);
+  const JsonOutput json(options);
   Program program = read_pt2(options.positional[0]);
   const bool moved = exported_device(program) != DeviceType::cpu;
   if (moved) {
-    fprintf(stderr, "note: the model was exported on cuda; the reference interpreter computes on the CPU\n");
+    tell_note("the model was exported on cuda; the reference interpreter computes on the CPU");
     program = moved_to_cpu(program);
   }
   check_output_fits(output_stand_ins(program, options.has("--fp64")), output_keys(program.out_spec), options);
@@ -60,7 +62,14 @@ int interpret(const ParsedOptions& options) {
   std::vector<Datum> inputs = program.sample_inputs;
   if (const auto file = options.value("--inputs")) inputs = read_inputs(*file, input_form(program));
   if (moved) move_to_cpu(inputs);
-  deliver_outputs(make_executable(program, executable)->call(inputs).outputs, output_keys(program.out_spec), options);
+  const std::vector<Datum> outputs = make_executable(program, executable)->call(inputs).outputs;
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  deliver_outputs(outputs, keys, options, json);
+  if (!json.wanted()) return 0;
+  Json root = json.document("interpret");
+  root.set("model", options.positional[0]), root.set("inputs", options.value_or("--inputs", "samples"));
+  root.set("outputs", outputs_json(outputs, keys));
+  json.write(root);
   return 0;
 }
 
@@ -78,6 +87,7 @@ Command interpret_command() {
        FileUse::read},
       {"--output", "-o", "OUT", "writes the outputs to this file", false, FileUse::written},
       {"--fp64", "", "", "computes all floats as float64; explicit casts keep their meaning", false},
+      JsonOutput::option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
   };
   spec.examples = {"kiln interpret model.pt2", "kiln interpret model.pt2 --fp64 -o exact.pt"};

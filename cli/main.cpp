@@ -9,6 +9,7 @@
 #include "command.h"
 #include "console.h"
 #include "output_files.h"
+#include "standard_input.h"
 
 namespace kiln::cli {
 namespace {
@@ -70,9 +71,12 @@ int dispatch(const std::vector<std::string>& args) {
   const std::vector<Command> all = all_commands();
   const Command* command = find_command(all, name);
   if (!command) unknown_command(name);
-  const ParsedOptions options = parse_options(command->spec, {args.begin() + 1, args.end()});
+  ParsedOptions options = parse_options(command->spec, {args.begin() + 1, args.end()});
   if (!options.has("--help")) {
+    if (options.has("--quiet")) be_quiet();
     check_output_options(command->spec, options);
+    StandardInput standard_input;
+    standard_input.put_in_place(command->spec, options);
     return command->run(options);
   }
   fputs(command_help(command->spec).c_str(), stdout);

@@ -67,6 +67,8 @@ std::string wrapped(const std::string& text, size_t indent, size_t width) {
 const std::vector<OptionSpec>& shared_options() {
   static const std::vector<OptionSpec> options = {
       {"--config", "", "K=V", "sets a configuration key, as PyTorch spells it", true},
+      {"--quiet", "-q", "", "says no more than the result: no notes, no progress, and of text for people the last word",
+       false},
       {"--help", "-h", "", "shows this text", false},
   };
   return options;
@@ -107,6 +109,16 @@ std::optional<double> ParsedOptions::number(const std::string& name, double leas
   return number;
 }
 
+std::vector<std::string*> ParsedOptions::read_files(const CommandSpec& command) {
+  std::vector<std::string*> out;
+  if (command.takes_files)
+    for (std::string& path : positional) out.push_back(&path);
+  for (const OptionSpec& option : command.options)
+    if (const auto found = given_.find(option.name); option.file == FileUse::read && found != given_.end())
+      for (std::string& path : found->second) out.push_back(&path);
+  return out;
+}
+
 ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::string>& args) {
   ParsedOptions parsed;
   bool options_end = false;
@@ -126,20 +138,25 @@ ParsedOptions parse_options(const CommandSpec& command, const std::vector<std::s
     const std::string name = is_long ? arg.substr(0, equals) : short_name_of(command, arg);
     const OptionSpec option = find_option(command, name);
     if (parsed.has(option.name) && !option.repeatable) throw UsageError(str(option.name, " is given twice"));
+    const auto add = [&](const std::string& text) {
+      // "-" is the standard output where a file is written, and the standard input where one is read
+      // (standard_input.h).
+      parsed.add(option.name, option.file == FileUse::written && text == "-" ? "/dev/stdout" : text);
+    };
     if (option.value.empty()) {
       if (equals != std::string::npos) throw UsageError(str(option.name, " takes no value"));
       parsed.add(option.name, "");
     } else if (equals != std::string::npos) {
-      parsed.add(option.name, arg.substr(equals + 1));
+      add(arg.substr(equals + 1));
     } else if (name.size() < arg.size()) {
-      parsed.add(option.name, arg.substr(name.size()));
+      add(arg.substr(name.size()));
     } else if (i + 1 < args.size()) {
-      parsed.add(option.name, args[++i]);
+      add(args[++i]);
     } else {
       throw UsageError(str(option.name, " needs a value: ", option.name, " ", option.value));
     }
   }
-  parsed.input_files = parsed.positional;
+  if (command.takes_files) parsed.input_files = parsed.positional;
   for (const OptionSpec& option : command.options)
     for (const std::string& path : parsed.values(option.name))
       if (option.file == FileUse::read) parsed.input_files.push_back(path);

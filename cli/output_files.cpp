@@ -53,7 +53,6 @@ void check_output_options(const CommandSpec& command, const ParsedOptions& optio
   for (const OptionSpec& option : command.options) {
     if (option.file != FileUse::written) continue;
     for (const std::string& path : options.values(option.name)) {
-      if (option.name == "--json" && path == "-") continue;
       check_output_file(path, options);
       for (const std::string& other : paths)
         if (other == path || (!is_stream(path) && same_file(other, path)))

@@ -6,6 +6,7 @@
 #include "base/file.h"
 #include "command.h"
 #include "console.h"
+#include "json_output.h"
 #include "package_inputs.h"
 
 namespace kiln::cli {
@@ -30,16 +31,17 @@ int run_profile(const ParsedOptions& options) {
   profile_options.runs = static_cast<int>(options.integer("--runs", 1, 1'000'000).value_or(20));
   const auto trace = options.value("--trace");
   const std::string trace_place = trace ? output_path(*trace) : "";
+  const JsonOutput json(options);
   const Profile result = profile(path, package_inputs(path, options), profile_options);
-  const auto json = options.value("--json");
-  if (json && *json == "-") fputs(profile_json(result).c_str(), stdout);
-  if (json && *json != "-") write_file_atomic(output_path(*json), profile_json(result));
-  const bool text_out = !json || *json != "-";
-  if (text_out) fputs(profile_table(result).c_str(), stdout);
+  if (!json.instead_of_text()) fputs(is_quiet() ? profile_line(result).c_str() : profile_table(result).c_str(), stdout);
   if (trace) {
     write_file_atomic(trace_place, chrome_trace(result));
-    fprintf(text_out ? stdout : stderr, "trace of the last run written to %s\n", trace->c_str());
+    if (!is_quiet()) printf("trace of the last run written to %s\n", trace->c_str());
   }
+  Json root = json.document("profile");
+  root.set("package", path);
+  json.add(root, profile_json(result));
+  json.write(root);
   return 0;
 }
 
@@ -61,8 +63,7 @@ Command profile_command() {
       {"--sort-by", "", "C", "time, calls, share, bytes, flops, gflops, gbs, limit, name or order", false},
       {"--runs", "", "N", "runs to take the median of (20)", false},
       {"--trace", "", "OUT.json", "writes a timeline of the last run", false, FileUse::written},
-      {"--json", "", "F", "writes the numbers to this file; -: to standard output, instead of the table", false,
-       FileUse::written},
+      JsonOutput::option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},
   };

@@ -28,7 +28,7 @@ int run_replay(const ParsedOptions& options) {
                                    fflush(stdout);
                                  });
   fputs(replay.text.c_str(), stdout);
-  deliver_outputs(replay.outputs, {}, options);
+  deliver_outputs(replay.outputs, {}, options, JsonOutput(options));
   return 0;
 }
 

@@ -7,6 +7,7 @@
 #include "debug/package_debug.h"
 #include "debug/tell_package.h"
 #include "executable/package_executable.h"
+#include "json_output.h"
 #include "minify/dump.h"
 #include "minify/package_program.h"
 #include "package_inputs.h"
@@ -15,16 +16,29 @@
 namespace kiln::cli {
 namespace {
 
-void print_timing(std::vector<double> seconds) {
-  std::sort(seconds.begin(), seconds.end());
-  const double median = seconds[seconds.size() / 2];
-  const double p99 = seconds[std::min(seconds.size() - 1, seconds.size() * 99 / 100)];
-  printf("%zu calls: median %s, min %s, 99%% below %s\n", seconds.size(), seconds_text(median).c_str(),
-         seconds_text(seconds.front()).c_str(), seconds_text(p99).c_str());
-}
+struct Timing {
+  size_t calls = 0;
+  double median = 0, least = 0, p99 = 0;
+  explicit Timing(std::vector<double> seconds) : calls(seconds.size()) {
+    std::sort(seconds.begin(), seconds.end());
+    median = seconds[calls / 2], least = seconds.front();
+    p99 = seconds[std::min(calls - 1, calls * 99 / 100)];
+  }
+  std::string text() const {
+    return str(calls, " calls: median ", seconds_text(median), ", min ", seconds_text(least), ", 99% below ",
+               seconds_text(p99), "\n");
+  }
+  Json json() const {
+    Json out = Json::object();
+    out.set("calls", static_cast<int64_t>(calls)), out.set("median", median), out.set("min", least),
+        out.set("p99", p99);
+    return out;
+  }
+};
 
 // This command never starts a compiler: what it runs is in the package.
 int run_package(const ParsedOptions& options, const Settings& settings, minify::DumpOnFailure& dump) {
+  const JsonOutput json(options);
   const std::string& path = options.positional[0];
   PackageOptions package_options;
   package_options.settings = options.values("--config");
@@ -41,8 +55,17 @@ int run_package(const ParsedOptions& options, const Settings& settings, minify::
   PackageExecutable package(path, package_options);
   const CallResult result = package.call(inputs);
   dump.finished(result);
-  deliver_outputs(result.outputs, package_output_keys(path), options);
-  if (repeat > 0) print_timing(package.time_calls(inputs, static_cast<int>(repeat)));
+  const std::vector<std::string> keys = package_output_keys(path);
+  deliver_outputs(result.outputs, keys, options, json);
+  Json root = json.document("run");
+  root.set("package", path), root.set("inputs", options.value_or("--inputs", "samples"));
+  if (json.wanted()) root.set("outputs", outputs_json(result.outputs, keys));
+  if (repeat > 0) {
+    const Timing timing(package.time_calls(inputs, static_cast<int>(repeat)));
+    if (!json.instead_of_text()) fputs(timing.text().c_str(), stdout);
+    root.set("seconds", timing.json());
+  }
+  json.write(root);
   return 0;
 }
 
@@ -53,8 +76,7 @@ int run_watched(const ParsedOptions& options) {
   check_output_option(options);
   check_output_fits(package_output_stand_ins(options.positional[0]), package_output_keys(options.positional[0]),
                     options);
-  for (const std::string& note : tell_of_package(options.positional[0], settings))
-    fprintf(stderr, "note: %s\n", note.c_str());
+  tell_notes(tell_of_package(options.positional[0], settings));
   const std::string& path = options.positional[0];
   minify::DumpOnFailure dump(
       settings, options.values("--custom-op-lib"), [&] { return minify::program_of_package(path); },
@@ -86,6 +108,7 @@ Command run_command() {
        FileUse::read},
       {"--output", "-o", "OUT", "writes the outputs to this file", false, FileUse::written},
       {"--repeat", "", "N", "calls it N more times and prints how long a call takes", false},
+      JsonOutput::option(),
       {"--device-index", "", "I", "which device of the package's kind", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, beside those in the package", true,
        FileUse::read},

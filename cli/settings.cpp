@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/idle_settings.h"
 #include "command.h"
+#include "console.h"
 
 namespace kiln::cli {
 namespace {
@@ -76,8 +77,8 @@ Settings settings_of(const ParsedOptions& options, Phase phase) {
   if (settings.get_bool("TORCH_SHOW_CPP_STACKTRACES")) setenv("TORCH_SHOW_CPP_STACKTRACES", "1", 1);
   // Where a package is loaded, the runtime reads the same settings and says the same.
   if (phase != Phase::run) {
-    for (const std::string& note : settings.notes()) fprintf(stderr, "note: %s\n", note.c_str());
-    for (const std::string& note : idle_settings(settings)) fprintf(stderr, "note: %s\n", note.c_str());
+    tell_notes(settings.notes());
+    tell_notes(idle_settings(settings));
   }
   return settings;
 }
@@ -86,6 +87,7 @@ Command settings_command() {
   CommandSpec spec;
   spec.name = "settings";
   spec.positional = "[NAME]";
+  spec.takes_files = false;
   spec.most = 1;
   spec.summary = "lists the settings, or those with NAME in their name";
   spec.details =

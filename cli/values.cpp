@@ -45,6 +45,64 @@ std::string leave_out_none(TensorFile& file, const std::string& path) {
 
 }  // namespace
 
+namespace {
+
+Json number_json(DType dtype, const Scalar& value) {
+  if (dtype == DType::boolean) return Json(value.as_int() != 0);
+  if (dtype == DType::u64) return Json(static_cast<uint64_t>(value.as_int()));
+  if (is_integral(dtype)) return Json(value.as_int());
+  if (!is_complex(dtype)) return Json(value.as_double());
+  return Json(Json::Array{Json(value.as_complex().real()), Json(value.as_complex().imag())});
+}
+
+Json nested_values(const Tensor& tensor, size_t dim, int64_t& element) {
+  if (dim == tensor.sizes.size()) return number_json(tensor.dtype, tensor.item(element++));
+  Json list = Json::array();
+  for (int64_t i = 0; i < tensor.sizes[dim]; ++i) list.push(nested_values(tensor, dim + 1, element));
+  return list;
+}
+
+Json datum_json(const Datum& datum) {
+  Json out = Json::object();
+  if (datum.is_tensor()) {
+    const Tensor& tensor = datum.tensor();
+    Json sizes = Json::array();
+    for (const int64_t size : tensor.sizes) sizes.push(size);
+    int64_t element = 0;
+    out.set("kind", "tensor"), out.set("dtype", dtype_torch_name(tensor.dtype)), out.set("sizes", std::move(sizes));
+    out.set("values", nested_values(tensor, 0, element));
+  } else if (datum.is_none()) {
+    out.set("kind", "none");
+  } else if (datum.is_scalar()) {
+    const Scalar& number = datum.scalar();
+    out.set("kind", number.is_bool() ? "bool" : number.is_int() ? "int" : number.is_float() ? "float" : "complex");
+    const DType dtype = number.is_bool()    ? DType::boolean
+                        : number.is_int()   ? DType::i64
+                        : number.is_float() ? DType::f64
+                                            : DType::c128;
+    out.set("value", number_json(dtype, number));
+  } else if (datum.is_list()) {
+    Json items = Json::array();
+    for (const Datum& item : datum.list()) items.push(datum_json(item));
+    out.set("kind", "list"), out.set("items", std::move(items));
+  } else {
+    out.set("kind", "string"), out.set("value", std::get<std::string>(datum.value));
+  }
+  return out;
+}
+
+}  // namespace
+
+Json outputs_json(const std::vector<Datum>& outputs, const std::vector<std::string>& keys) {
+  Json list = Json::array();
+  for (size_t i = 0; i < outputs.size(); ++i) {
+    Json one = datum_json(outputs[i]);
+    one.set("key", i < keys.size() && !keys[i].empty() ? Json(keys[i]) : Json());
+    list.push(std::move(one));
+  }
+  return list;
+}
+
 void check_output_option(const ParsedOptions& options) {
   const auto path = options.value("--output");
   if (!path) return;
@@ -61,11 +119,12 @@ void check_output_fits(const std::vector<Datum>& stand_ins, const std::vector<st
 }
 
 void deliver_outputs(const std::vector<Datum>& outputs, const std::vector<std::string>& keys,
-                     const ParsedOptions& options) {
+                     const ParsedOptions& options, const JsonOutput& json) {
   const auto key = [&](size_t i) { return i < keys.size() ? keys[i] : std::string(); };
   const auto path = options.value("--output");
   const std::string place = path ? output_path(*path) : "";
-  for (size_t i = 0; i < outputs.size(); ++i) {
+  const bool shown = !is_quiet() && !json.instead_of_text();
+  for (size_t i = 0; shown && i < outputs.size(); ++i) {
     const std::string name = str("output ", i, key(i).empty() ? "" : " ", key(i), ": ");
     printf("%s%s\n", name.c_str(), datum_text(outputs[i], name.size()).c_str());
   }
@@ -73,8 +132,8 @@ void deliver_outputs(const std::vector<Datum>& outputs, const std::vector<std::s
   TensorFile file = named_file(outputs, keys);
   const std::string left_out = leave_out_none(file, *path);
   write_tensor_file(place, file, *path);
-  printf("written to %s\n", path->c_str());
-  if (!left_out.empty()) fprintf(stderr, "note: %s\n", left_out.c_str());
+  if (shown) printf("written to %s\n", path->c_str());
+  if (!left_out.empty()) tell_note(left_out);
 }
 
 }  // namespace kiln::cli

@@ -36,7 +36,7 @@ masked() {
   sed -E -e 's/run_[0-9_]+-pid_[0-9]+/RUN/g' -e 's/0x[0-9a-f]+/X/g' -e 's/-?[0-9]+[.][0-9]+(e[-+]?[0-9]+)?/N/g' \
     -e 's/[0-9a-f]{16,}/H/g' -e 's/(crc32 )[0-9a-f]{8}/\1H/' \
     -e 's/, from the cache//' -e 's/-?[0-9]+([.,][0-9]+)*(e[-+]?[0-9]+)?/N/g' \
-    -e 's/N ?(ns|µs|us|ms|s|B|kB|MB|GB|k|M|G|T)([^A-Za-z]|$)/N U\2/g' -e 's/[[:space:]]+/ /g' -e 's/ $//' -e 's/\[ N/[N/g' \
+    -e 's/[-+]?N %/N %/g' -e 's/N ?(ns|µs|us|ms|s|B|kB|MB|GB|k|M|G|T)([^A-Za-z]|$)/N U\2/g' -e 's/[[:space:]]+/ /g' -e 's/ $//' -e 's/\[ N/[N/g' \
     -e '/^$/d' -e '/^Segmentation fault$/d'
 }
 

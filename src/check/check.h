@@ -3,6 +3,7 @@
 #pragma once
 #include <functional>
 
+#include "base/json.h"
 #include "check/check_case.h"
 
 namespace kiln {
@@ -26,6 +27,6 @@ struct CheckSummary {
 
 CheckSummary check_cases(const std::vector<std::string>& cases, const CheckOptions& options);
 std::string summary_line(const CheckSummary& summary);  // "12 passed, 1 failed, 0 skipped"
-std::string summary_json(const CheckSummary& summary);  // everything
+Json summary_json(const CheckSummary& summary);         // everything
 
 }  // namespace kiln

@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "pt2/input_files.h"
-#include "pt2/pt_archive.h"
+#include "pt2/output_files.h"
 #include "pt2/pytree.h"
 #include "pt2/reader.h"
 #include "pt2/tensor_files.h"
@@ -14,7 +14,7 @@ namespace {
 
 class CaseReader {
  public:
-  explicit CaseReader(std::string directory) : directory_(std::move(directory)) {}
+  explicit CaseReader(const CaseSource& source) : source_(source) {}
 
   CaseFiles read() {
     files_.model = path_of("model.pt2");
@@ -28,13 +28,15 @@ class CaseReader {
 
  private:
   static std::string numbered(const char* what, size_t i) { return str(what, "_", i, ".pt"); }
-  std::string path_of(const std::string& name) const { return join_path(directory_, name); }
-  bool exists(const std::string& name) const { return file_exists(path_of(name)); }
+  std::string path_of(const std::string& name) const { return join_path(source_.label, name); }
+  bool exists(const std::string& name) const {
+    return std::find(source_.names.begin(), source_.names.end(), name) != source_.names.end();
+  }
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const {
     fail_user("K0172", str(path_of(name), ": ", why));
   }
 
-  TensorFile read_file_of(const std::string& name) const { return read_tensor_file(path_of(name)); }
+  TensorFile read_file_of(const std::string& name) const { return read_pt(source_.open(name)); }
   std::vector<Datum> read_list(const std::string& name) {
     known_.push_back(name);
     TensorFile file = read_file_of(name);
@@ -42,25 +44,17 @@ class CaseReader {
     return std::move(file.items);
   }
   // Most cases are flat lists, for which nobody needs to know the model.
-  bool is_flat_list(const std::string& name) const {
-    const auto mapped = MappedFile::open(path_of(name));
-    const PtArchive archive({mapped->bytes(), mapped, path_of(name)});
-    const PickleValue& root = archive.root();
-    const auto is_sequence = [](const PickleValue& value) {
-      return value.is(PickleValue::Kind::list) || value.is(PickleValue::Kind::tuple);
-    };
-    return is_sequence(root) && std::none_of(root.items.begin(), root.items.end(), [&](const PickleValue* item) {
-             return is_sequence(*item) || PtArchive::is_dict(*item);
-           });
-  }
-  const Program& program() {
+  bool is_flat_list(const std::string& name) const { return is_flat_pt_list(source_.open(name)); }
+  // For the order of what stands in this file.
+  const Program& program_for(const std::string& name) {
+    if (!exists("model.pt2")) refuse(name, "is not a flat list, and there is no model here that says in which order");
     if (!program_) program_ = read_pt2(files_.model);
     return *program_;
   }
   std::vector<Datum> read_inputs_of(const std::string& name) {
     if (is_flat_list(name)) return read_list(name);
     known_.push_back(name);
-    return read_inputs(path_of(name), input_form(program()));
+    return read_inputs(path_of(name), input_form(program_for(name)));
   }
   CaseFiles::BadInputs read_bad_inputs(size_t j) {
     const std::string name = str("bad_inputs_", j);
@@ -71,37 +65,13 @@ class CaseReader {
       return {name, {}, error.message()};
     }
   }
-  // By the keys of the program's result, flat ("state.0") as `kiln run -o` writes them or nested as forward gives them.
   std::vector<Datum> read_outputs_of(const std::string& name) {
     if (is_flat_list(name)) return read_list(name);
     known_.push_back(name);
-    const auto mapped = MappedFile::open(path_of(name));
-    PtArchive archive({mapped->bytes(), mapped, path_of(name)});
-    std::vector<std::string> keys = output_keys(program().out_spec);
-    for (size_t i = 0; i < keys.size(); ++i)
-      if (keys[i].empty()) keys[i] = std::to_string(i);
-    if (PtArchive::is_dict(archive.root())) {
-      if (auto ordered = by_keys(archive.root(), keys, archive)) return std::move(*ordered);
-    }
-    std::vector<Datum> nested;
-    if (!program().out_spec.empty() &&
-        flatten_pickled(parse_pytree(program().out_spec), archive.root(), archive, nested))
-      return nested;
-    if (!PtArchive::is_dict(archive.root())) return read_list(name);  // a list of values may hold lists
-    refuse(name, str("its keys are not those of the outputs: ", join(keys, ", ")));
-  }
-  static std::optional<std::vector<Datum>> by_keys(const PickleValue& dict, const std::vector<std::string>& keys,
-                                                   PtArchive& archive) {
-    if (dict.items.size() != 2 * keys.size()) return std::nullopt;
-    std::vector<Datum> out;
-    for (const std::string& key : keys) {
-      const PickleValue* found = nullptr;
-      for (size_t i = 0; i + 1 < dict.items.size(); i += 2)
-        if (dict.items[i]->is(PickleValue::Kind::string) && dict.items[i]->text == key) found = dict.items[i + 1];
-      if (!found || PtArchive::is_dict(*found)) return std::nullopt;
-      out.push_back(archive.datum(*found));
-    }
-    return out;
+    const std::string& spec = program_for(name).out_spec;
+    const OutputForm form = output_form(output_keys(spec), spec);
+    if (auto outputs = read_pt_outputs(source_.open(name), form)) return std::move(*outputs);
+    refuse(name, str("its keys are not those of the outputs: ", join(form.keys, ", ")));
   }
 
   std::map<std::string, Tensor> read_state(const std::string& name) {
@@ -136,7 +106,7 @@ class CaseReader {
 
   void read_case_json() {
     known_.push_back("case.json");
-    const Json json = parse_json(read_file(path_of("case.json")), path_of("case.json"));
+    const Json json = parse_json(as_text(source_.open("case.json").bytes), path_of("case.json"));
     for (const JsonMember& member : json.members()) {
       if (member.key == "about") continue;
       if (member.key == "tolerance") {
@@ -162,7 +132,7 @@ class CaseReader {
   // A file of the case's naming that was not read is a mistake in the case (a gap in the numbering): not silently less
   // checked.
   void check_names() const {
-    for (const std::string& name : list_directory(directory_)) {
+    for (const std::string& name : source_.names) {
       if (!ends_with(name, ".pt")) continue;
       if (std::find(known_.begin(), known_.end(), name) == known_.end())
         refuse(name, "belongs to no call of this case (are the numbers without a gap?)");
@@ -170,7 +140,7 @@ class CaseReader {
     if (files_.calls.empty() && files_.bad_inputs.empty()) refuse("inputs_0.pt", "is missing");
   }
 
-  std::string directory_;
+  const CaseSource& source_;
   CaseFiles files_;
   std::vector<std::string> known_;
   std::optional<Program> program_;
@@ -178,8 +148,16 @@ class CaseReader {
 
 }  // namespace
 
+CaseFiles read_case_files(const CaseSource& source) { return CaseReader(source).read(); }
+
 CaseFiles read_case_files(const std::string& path) {
-  if (is_directory(path)) return CaseReader(path).read();
+  if (is_directory(path)) {
+    const auto open = [&](const std::string& name) {
+      const auto mapped = MappedFile::open(join_path(path, name));
+      return FileBytes{mapped->bytes(), mapped, mapped->path()};
+    };
+    return read_case_files(CaseSource{path, list_directory(path), open});
+  }
   CaseFiles files;
   files.model = path;
   files.bare = true;

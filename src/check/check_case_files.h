@@ -1,10 +1,12 @@
 // The files of one case, read: see check_case.h and docs/commands.md for what each means.
 #pragma once
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "pt2/tensor_files.h"
 #include "types/tensor.h"
 
 namespace kiln {
@@ -31,10 +33,18 @@ struct CaseFiles {
   std::vector<std::string> needs;
 };
 
+// Where the files of a case are: a directory, or the entries of a package.
+struct CaseSource {
+  std::string label;               // of the directory, in messages
+  std::vector<std::string> names;  // of all files in it
+  std::function<FileBytes(const std::string& name)> open;
+};
+
 // Inputs may have the forms that `kiln run --inputs` takes, and outputs those that `kiln run -o` writes to a .pt: then
 // the model is read for their order. `path` is a case directory or a .pt2. Throws K0172 when a file that must be there
 // is missing or is not what its name says: inputs without expected values, a gap in the numbering, an unknown key in
 // case.json.
 CaseFiles read_case_files(const std::string& path);
+CaseFiles read_case_files(const CaseSource& source);  // of a case directory
 
 }  // namespace kiln

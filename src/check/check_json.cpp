@@ -52,7 +52,7 @@ CaseResult case_from_json(std::string_view text) {
   return result;
 }
 
-std::string summary_json(const CheckSummary& summary) {
+Json summary_json(const CheckSummary& summary) {
   Json json = Json::object();
   json.set("passed", summary.passed);
   json.set("failed", summary.failed);
@@ -62,7 +62,7 @@ std::string summary_json(const CheckSummary& summary) {
   Json cases = Json::array();
   for (const CaseResult& result : summary.cases) cases.push(case_to_json(result));
   json.set("cases", std::move(cases));
-  return json_text(json, JsonStyle::pretty);
+  return json;
 }
 
 }  // namespace kiln

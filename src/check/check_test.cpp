@@ -94,7 +94,7 @@ TEST(Check, ReportsProgress) {
 }
 
 TEST(Check, JsonHasEverything) {
-  const Json json = parse_json(summary_json(check_all({"a", "crash"})), "summary");
+  const Json json = summary_json(check_all({"a", "crash"}));
   EXPECT_EQ(json.at("passed").as_int(), 1);
   EXPECT_EQ(json.at("failed").as_int(), 1);
   ASSERT_EQ(json.at("cases").items().size(), 2u);

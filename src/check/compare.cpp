@@ -5,84 +5,10 @@
 #include <complex>
 
 #include "base/text.h"
+#include "check/elements.h"
 
 namespace kiln {
 namespace {
-
-std::string list_text(const std::vector<int64_t>& numbers) {
-  return str("[", join_map(numbers, ", ", [](int64_t n) { return std::to_string(n); }), "]");
-}
-
-// Three digits: how far something is off.
-std::string distance_text(double value) {
-  char text[32];
-  const auto end = std::to_chars(text, text + sizeof text, value, std::chars_format::general, 3).ptr;
-  return std::string(text, end);
-}
-
-// The shortest text that reads back as the same float of that width.
-std::string real_text(DType dtype, double value) {
-  char text[64];
-  const auto end = dtype == DType::f64 || dtype == DType::c128
-                       ? std::to_chars(text, text + sizeof text, value).ptr
-                       : std::to_chars(text, text + sizeof text, static_cast<float>(value)).ptr;
-  return std::string(text, end);
-}
-
-const char* kind_name(const Datum& datum) {
-  if (datum.is_none()) return "None";
-  if (datum.is_tensor()) return "a tensor";
-  if (datum.is_list()) return "a list";
-  if (!datum.is_scalar()) return "a string";
-  const Scalar& scalar = datum.scalar();
-  return scalar.is_bool() ? "a bool" : scalar.is_int() ? "an int" : scalar.is_float() ? "a float" : "a complex number";
-}
-
-// Visits the elements of a tensor in row-major order without a division per element.
-class ElementWalk {
- public:
-  explicit ElementWalk(const Tensor& tensor)
-      : tensor_(tensor),
-        index_(tensor.sizes.size(), 0),
-        bytes_(dtype_bytes(tensor.dtype)),
-        at_(tensor.numel() == 0 ? nullptr : tensor.data()) {}
-  const std::byte* at() const { return at_; }
-  const std::vector<int64_t>& index() const { return index_; }
-  void next() {
-    for (size_t dim = index_.size(); dim-- > 0;) {
-      at_ += tensor_.strides[dim] * bytes_;
-      if (++index_[dim] < tensor_.sizes[dim]) return;
-      at_ -= tensor_.strides[dim] * bytes_ * tensor_.sizes[dim];
-      index_[dim] = 0;
-    }
-  }
-
- private:
-  const Tensor& tensor_;
-  std::vector<int64_t> index_;
-  int64_t bytes_;
-  const std::byte* at_;
-};
-
-// How one pair of numbers compares. torch.isclose with equal_nan.
-struct Closeness {
-  bool close = false;
-  double error = 0, allowed = 0;
-};
-Closeness closeness(std::complex<double> got, std::complex<double> expected, const Tolerance& tolerance) {
-  Closeness result;
-  result.allowed = tolerance.atol + tolerance.rtol * std::abs(expected);
-  result.error = std::abs(got - expected);
-  const bool got_nan = std::isnan(got.real()) || std::isnan(got.imag());
-  const bool expected_nan = std::isnan(expected.real()) || std::isnan(expected.imag());
-  if (got == expected || (got_nan && expected_nan)) {
-    result.close = true;
-    result.error = 0;
-  } else {
-    result.close = std::isfinite(result.allowed) && result.error <= result.allowed;
-  }
-  return result;
-}
 
 bool rescued_by(std::complex<double> reference, std::complex<double> got, std::complex<double> expected,
                 const Tolerance& tolerance) {
@@ -91,14 +17,6 @@ bool rescued_by(std::complex<double> reference, std::complex<double> got, std::c
   const double got_error = std::abs(got - reference);
   // Written so that a NaN anywhere says no.
   return std::isfinite(allowed) && expected_error <= 10 * allowed && got_error <= 2 * expected_error;
-}
-
-Tolerance effective_tolerance(DType dtype, const CompareOptions& options) {
-  Tolerance tolerance = default_tolerance(dtype);
-  const bool exact = is_integral(dtype) || dtype_bytes(dtype) == 1;
-  if (!exact && options.rtol) tolerance.rtol = *options.rtol;
-  if (!exact && options.atol) tolerance.atol = *options.atol;
-  return tolerance;
 }
 
 std::string compare_layout(const Tensor& got, const Tensor& expected) {
@@ -112,14 +30,6 @@ std::string compare_layout(const Tensor& got, const Tensor& expected) {
       return str("strides are ", list_text(got.strides), ", expected ", list_text(expected.strides), " (sizes ",
                  list_text(expected.sizes), ")");
   return "";
-}
-
-std::string number_text(DType dtype, const Scalar& value) {
-  if (dtype == DType::u64) return std::to_string(static_cast<uint64_t>(value.as_int()));
-  if (is_integral(dtype)) return value.text();
-  if (!is_complex(dtype)) return real_text(dtype, value.as_double());
-  const std::complex<double> z = value.as_complex();
-  return str(real_text(dtype, z.real()), z.imag() < 0 ? "" : "+", real_text(dtype, z.imag()), "j");
 }
 
 // The fp64 reference's tensor, if it exists and has the expected sizes.
@@ -174,13 +84,7 @@ Comparison compare_values(const Tensor& got, const Tensor& expected, const Toler
   ElementWalk got_at(got), expected_at(expected);
   for (int64_t i = 0; i < total; ++i, got_at.next(), expected_at.next()) {
     const Scalar g = load_scalar(dtype, got_at.at()), e = load_scalar(dtype, expected_at.at());
-    Closeness close;
-    if (exact) {
-      close.close = g.as_int() == e.as_int();
-      close.error = std::abs(g.as_double() - e.as_double());
-    } else {
-      close = closeness(g.as_complex(), e.as_complex(), tolerance);
-    }
+    const Closeness close = closeness(dtype, g, e, tolerance);
     if (close.close) {
       if (close.error > 0) result.worst = std::max(result.worst, close.error / close.allowed);
       continue;

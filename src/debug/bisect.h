@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "debug/fault_class.h"
 #include "debug/tensor_difference.h"
 
@@ -46,5 +47,6 @@ struct BisectResult {
 
 // Forks: to be called while no other thread of the process runs.
 BisectResult bisect(const std::string& package, const std::vector<Datum>& inputs, const BisectOptions& options);
+Json bisect_json(const BisectResult& result);
 
 }  // namespace kiln

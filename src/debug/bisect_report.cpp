@@ -69,6 +69,31 @@ std::string report_text(const Error& error) {
                         {"kind", Json(static_cast<int>(error.kind()))}}));
 }
 
+Json bisect_json(const BisectResult& result) {
+  Json out = Json::object();
+  out.set("fault", fault_class_name(result.fault));
+  const auto text = [&](const char* key, const std::string& value) {
+    out.set(key, value.empty() ? Json() : Json(value));
+  };
+  text("step", result.step), text("buffer", result.buffer), text("operator", result.op), text("value", result.value);
+  text("node", result.node), text("method", result.method);
+  Json candidates = Json::array(), untold = Json::array();
+  for (const std::string& name : result.candidates) candidates.push(name);
+  for (const std::string& name : result.untold) untold.push(name);
+  out.set("uncertain_between", std::move(candidates));
+  out.set("steps", result.steps), out.set("compared_with_reference", result.against_graph);
+  out.set("compared_with_loops", result.against_loops), out.set("not_compared", std::move(untold));
+  if (const auto& difference = result.difference) {
+    Json one = Json::object(), index = Json::array();
+    for (const int64_t i : difference->index) index.push(i);
+    one.set("index", std::move(index)), one.set("got", difference->got), one.set("expected", difference->expected);
+    one.set("ulps", difference->ulps), one.set("count", difference->count), one.set("of", difference->of);
+    out.set("difference", std::move(one));
+  }
+  out.set("text", result.text);
+  return out;
+}
+
 BisectResult read_report(const std::string& text) {
   const Json json = parse_json(text, "the report of a child process");
   if (const Json* error = json.find("error"))

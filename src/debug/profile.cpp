@@ -316,6 +316,15 @@ double MachineLimits::gbs_for(double bytes) const {
   return gbs;
 }
 
+std::string profile_line(const Profile& profile) {
+  double total = 0;
+  for (const KernelProfile& k : profile.kernels) total += k.seconds;
+  return str(profile.runs, " runs, median ", time_text(profile.run_seconds), " without the profiler; its overhead: ",
+             profile.overhead > 0 ? str(time_text(profile.overhead), " a run")
+                                  : std::string("less than runs differ by themselves"),
+             "; steps together ", time_text(total), "\n");
+}
+
 std::string profile_table(const Profile& profile) {
   double total = 0;
   for (const KernelProfile& k : profile.kernels) total += k.seconds;
@@ -357,12 +366,8 @@ std::string profile_table(const Profile& profile) {
     text += line + "\n";
   }
   text +=
-      str("\n", profile.runs, " runs, median ", time_text(profile.run_seconds), " without the profiler; its overhead: ",
-          profile.overhead > 0 ? str(time_text(profile.overhead), " a run")
-                               : std::string("less than runs differ by themselves"),
-          "; steps together ", time_text(total),
-          "\nthis machine, measured: ", rate_text(profile.machine.gflops * 1e9, "FLOP/s"), " (f32), ",
-          rate_text(profile.machine.gbs * 1e9, "B/s"), " from memory");
+      str("\n", profile_line(profile), "this machine, measured: ", rate_text(profile.machine.gflops * 1e9, "FLOP/s"),
+          " (f32), ", rate_text(profile.machine.gbs * 1e9, "B/s"), " from memory");
   for (const MachineLimits::Level& level : profile.machine.caches)
     text += str(", ", rate_text(level.gbs * 1e9, "B/s"), " up to ", bytes_text(static_cast<uint64_t>(level.bytes)));
   text += "\n";
@@ -371,7 +376,7 @@ std::string profile_table(const Profile& profile) {
   return text;
 }
 
-std::string profile_json(const Profile& profile) {
+Json profile_json(const Profile& profile) {
   double total = 0;
   for (const KernelProfile& k : profile.kernels) total += k.seconds;
   const auto facts = [&](const KernelProfile& k) {
@@ -408,7 +413,7 @@ std::string profile_json(const Profile& profile) {
   root.set("profiled_run_seconds", profile.profiled_seconds);
   root.set("overhead_seconds", profile.overhead);  // 0: less than runs differ by themselves
   root.set("steps_seconds", total), root.set("machine", std::move(machine)), root.set("functions", std::move(list));
-  return json_text(root, JsonStyle::pretty) + "\n";
+  return root;
 }
 
 std::string chrome_trace(const Profile& profile) {

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "types/tensor.h"
 
 namespace kiln {
@@ -62,7 +63,8 @@ struct Profile {
 // Throws K0679 for a column that is not there.
 Profile profile(const std::string& package, const std::vector<Datum>& inputs, const ProfileOptions& options);
 std::string profile_table(const Profile& profile);
-std::string profile_json(const Profile& profile);  // the same numbers, with their units in the names
+std::string profile_line(const Profile& profile);  // the last word: how long a run takes
+Json profile_json(const Profile& profile);         // the same numbers, with their units in the names
 std::string chrome_trace(const Profile& profile);  // JSON for chrome://tracing and Perfetto
 
 }  // namespace kiln

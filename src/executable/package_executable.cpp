@@ -31,6 +31,8 @@ std::vector<const char*> c_strings(const std::vector<std::string>& texts) {
   return out;
 }
 
+}  // namespace
+
 // The values of one call in the form of the C interface. Tensors are passed as they are: strides, offset, alignment.
 class CallValues {
  public:
@@ -79,6 +81,8 @@ class OutputValues {
  private:
   std::vector<kiln_value> values_;
 };
+
+namespace {
 
 Datum datum_of(const kiln_value& value) {
   switch (value.kind) {
@@ -187,22 +191,80 @@ CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   return result;
 }
 
+std::string PackageExecutable::target() const { return kiln_model_target(state_->model.get()); }
+
+bool PackageExecutable::is_stateful() const { return kiln_model_is_stateful(state_->model.get()) != 0; }
+
+struct PackageCaller::Values {
+  Values(const std::vector<Datum>& given, size_t output_count)
+      : original(given), copies(copy_inputs(given)), inputs(copies), allocated(output_count) {}
+  const std::vector<Datum> original, copies;
+  const CallValues inputs;
+  OutputValues allocated;
+  std::vector<kiln_value> outputs;  // the allocated ones, as the caller's memory; empty: not allocated yet
+  bool sizes_vary = false;          // of outputs, from call to call: then each call allocates them
+  std::vector<size_t> written;      // inputs that calls change
+  std::unique_ptr<kiln_instance, PackageExecutable::State::InstanceFree> own;
+  kiln_instance* instance = nullptr;
+};
+
+PackageCaller::PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs) {
+  kiln_model* model = package.state_->model.get();
+  values_ = std::make_unique<Values>(inputs, kiln_output_count(model));
+  values_->instance = package.state_->instance.get();
+  if (package.is_stateful()) {
+    check(kiln_instance_create(model, &values_->instance));
+    values_->own.reset(values_->instance);
+  }
+  for (size_t i = 0; i < std::min(inputs.size(), kiln_input_count(model)); ++i) {
+    kiln_spec spec{};
+    spec.struct_size = sizeof spec;
+    check(kiln_input_spec(model, i, &spec));
+    if (spec.mutated && inputs[i].is_tensor()) values_->written.push_back(i);
+  }
+  for (size_t i = 0; i < kiln_symbol_count(model); ++i) {
+    kiln_symbol symbol{};
+    symbol.struct_size = sizeof symbol;
+    check(kiln_symbol_spec(model, i, &symbol));
+    values_->sizes_vary = values_->sizes_vary || symbol.from_data;
+  }
+}
+
+PackageCaller::~PackageCaller() = default;
+
+bool PackageCaller::writes_inputs() const { return !values_->written.empty(); }
+
+void PackageCaller::restore_inputs() {
+  for (const size_t i : values_->written) copy_into(values_->original[i].tensor(), values_->copies[i].tensor());
+}
+
+void PackageCaller::call() {
+  Values& v = *values_;
+  if (!v.outputs.empty())
+    return check(kiln_run(v.instance, v.inputs.data(), v.inputs.size(), v.outputs.data(), v.outputs.size()));
+  std::vector<kiln_value>& fresh = v.allocated.values();
+  for (kiln_value& value : fresh) kiln_value_clear(&value);
+  check(kiln_run(v.instance, v.inputs.data(), v.inputs.size(), fresh.data(), fresh.size()));
+  if (v.sizes_vary) return;
+  v.outputs = fresh;
+  for (kiln_value& value : v.outputs) value.owner = nullptr;
+}
+
 std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inputs, int count) {
-  const std::vector<Datum> copies = copy_inputs(inputs);
-  const CallValues values(copies);
-  OutputValues allocated(kiln_output_count(state_->model.get()));
-  check(kiln_run(state_->instance.get(), values.data(), values.size(), allocated.values().data(),
-                 allocated.values().size()));
-  std::vector<kiln_value> outputs = allocated.values();
-  for (kiln_value& value : outputs) value.owner = nullptr;  // as the caller's memory
+  PackageCaller caller(*this, inputs);
+  caller.call();
   std::vector<double> seconds;
   seconds.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
     const auto begin = std::chrono::steady_clock::now();
-    check(kiln_run(state_->instance.get(), values.data(), values.size(), outputs.data(), outputs.size()));
+    caller.call();
     seconds.push_back(std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count());
   }
   return seconds;
+}
+
+void PackageExecutable::read_constant(const std::string& name, const Tensor& to) const {
+  check(kiln_constant_read(state_->instance.get(), name.c_str(), DLPackView(to).get()));
 }
 
 void require_package(const std::string& path) {
@@ -220,23 +282,7 @@ InputSlot input_slot(const format::Input& input) {
   using What = format::InputWhat;
   slot.number = input.what == What::sym_int || input.what == What::sym_float || input.what == What::sym_bool;
   if (input.what == What::ignored) slot.constant = Datum{};
-  if (input.what != What::constant) return slot;
-  switch (input.constant_kind) {
-    case format::ConstantKind::integer:
-      slot.constant = Datum{Scalar(input.constant_int)};
-      break;
-    case format::ConstantKind::floating:
-      slot.constant = Datum{Scalar(input.constant_float)};
-      break;
-    case format::ConstantKind::boolean:
-      slot.constant = Datum{Scalar(input.constant_int != 0)};
-      break;
-    case format::ConstantKind::string:
-      slot.constant = Datum{input.constant_string};
-      break;
-    default:
-      slot.constant = Datum{};
-  }
+  if (input.what == What::constant) slot.constant = constant_input(input);
   return slot;
 }
 
@@ -251,6 +297,21 @@ void for_each_own_entry(const std::string& path, const F& f) {
 }
 
 }  // namespace
+
+Datum constant_input(const format::Input& input) {
+  switch (input.constant_kind) {
+    case format::ConstantKind::integer:
+      return Datum{Scalar(input.constant_int)};
+    case format::ConstantKind::floating:
+      return Datum{Scalar(input.constant_float)};
+    case format::ConstantKind::boolean:
+      return Datum{Scalar(input.constant_int != 0)};
+    case format::ConstantKind::string:
+      return Datum{input.constant_string};
+    default:
+      return Datum{};
+  }
+}
 
 InputForm package_input_form(const std::string& path) {
   InputForm form;
@@ -267,37 +328,49 @@ InputForm package_input_form(const std::string& path) {
   return form;
 }
 
+format::Plan package_plan(const std::string& path) {
+  std::optional<format::Plan> plan;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (ends_with(entry.name, "/plan")) plan = format::read_plan(zip.read(entry).bytes);
+  });
+  if (!plan) fail_user("K0520", str(path, " has no plan in it: it is no package of Kiln, or a damaged one"));
+  return std::move(*plan);
+}
+
 std::vector<std::string> package_output_keys(const std::string& path) {
   std::vector<std::string> keys;
-  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
-    if (!ends_with(entry.name, "/plan")) return;
-    for (const format::Output& output : format::read_plan(zip.read(entry).bytes).outputs) keys.push_back(output.key);
-  });
+  for (const format::Output& output : package_plan(path).outputs) keys.push_back(output.key);
   return keys;
+}
+
+OutputForm package_output_form(const std::string& path) {
+  std::string out_spec;
+  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
+    if (!ends_with(entry.name, "/manifest.json")) return;
+    const Json manifest = parse_json(as_text(zip.read(entry).bytes), entry.name);
+    if (const Json* spec = manifest.find_value("out_spec")) out_spec = spec->as_string();
+  });
+  return output_form(package_output_keys(path), std::move(out_spec));
 }
 
 std::vector<Datum> package_output_stand_ins(const std::string& path) {
   std::vector<Datum> out;
-  for_each_own_entry(path, [&](const ZipReader& zip, const ZipEntry& entry) {
-    if (!ends_with(entry.name, "/plan")) return;
-    const format::Plan plan = format::read_plan(zip.read(entry).bytes);
-    for (const format::Output& output : plan.outputs) {
-      switch (output.what) {
-        case format::OutputWhat::tensor:
-          out.push_back(
-              {Tensor::empty(static_cast<DType>(plan.buffers[static_cast<size_t>(output.buffer)].dtype), {0})});
-          break;
-        case format::OutputWhat::string:
-          out.push_back({output.text});
-          break;
-        case format::OutputWhat::none:
-          out.emplace_back();
-          break;
-        default:
-          out.push_back({Scalar(int64_t{0})});
-      }
+  const format::Plan plan = package_plan(path);
+  for (const format::Output& output : plan.outputs) {
+    switch (output.what) {
+      case format::OutputWhat::tensor:
+        out.push_back({Tensor::empty(plan.buffers[static_cast<size_t>(output.buffer)].dtype, {0})});
+        break;
+      case format::OutputWhat::string:
+        out.push_back({output.text});
+        break;
+      case format::OutputWhat::none:
+        out.emplace_back();
+        break;
+      default:
+        out.push_back({Scalar(int64_t{0})});
     }
-  });
+  }
   return out;
 }
 

@@ -8,7 +8,9 @@
 
 #include "executable/executable.h"
 #include "kiln/kiln.h"
+#include "package/format.h"
 #include "pt2/input_files.h"
+#include "pt2/output_files.h"
 
 namespace kiln {
 
@@ -31,17 +33,43 @@ class PackageExecutable : public Executable {
   // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
   std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
   std::vector<std::string> input_names() const;
+  // The values of a constant as the model has them now, whatever form the package keeps them in. `to` has its layout.
+  void read_constant(const std::string& name, const Tensor& to) const;
+  std::string target() const;                    // of the code that was chosen: a level of processors
+  bool is_stateful() const;                      // calls change buffers of the instance
   void set_hook(kiln_hook_fn hook, void* user);  // of this instance, as kiln_set_hook; gone after reset()
 
  private:
+  friend class PackageCaller;
   struct State;
   std::unique_ptr<State> state_;
 };
 
+// Who calls a package again and again, as a server would: with inputs that are his own copies, into outputs that are
+// allocated once. Several callers, each on a thread of its own, may call one package; where calls change its state,
+// each has an instance to himself.
+class PackageCaller {
+ public:
+  PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs);
+  ~PackageCaller();
+  PackageCaller(const PackageCaller&) = delete;
+  bool writes_inputs() const;  // calls change inputs
+  void restore_inputs();       // to what they were before the first call
+  void call();
+
+ private:
+  struct Values;
+  std::unique_ptr<Values> values_;
+};
+
 // Throws K0520, with what the file is and the next step, for one that is no package of Kiln.
 void require_package(const std::string& path);
+format::Plan package_plan(const std::string& path);
+Datum constant_input(const format::Input& input);  // the value that this constant input must have
 // What its plan and its manifest say about inputs; no code is loaded.
 InputForm package_input_form(const std::string& path);
+// What its plan and its manifest say about outputs in files.
+OutputForm package_output_form(const std::string& path);
 // Names of the outputs in the program's result, as the plan has them; "" for one without.
 std::vector<std::string> package_output_keys(const std::string& path);
 // A value of the kind and element type of each output, without elements.

@@ -149,6 +149,98 @@ const ZipEntry* find_plan(const ZipReader& zip) {
   return nullptr;
 }
 
+Json named_type_json(const std::string& name, const std::string& type, const Value* value) {
+  Json one = Json::object();
+  one.set("name", name), one.set("type", type);
+  if (!value || value->kind != ValueKind::tensor) return one;
+  Json sizes = Json::array();
+  for (const Expr& size : value->type.sizes) sizes.push(size_json(size.text()));
+  one.set("dtype", dtype_torch_name(value->type.dtype)), one.set("sizes", std::move(sizes));
+  return one;
+}
+
+Json weights_json(const Program& program) {
+  Json list = Json::array();
+  std::set<std::string> listed;
+  for (const InputSpec& spec : program.input_specs) {
+    const auto found = program.constants.find(spec.target);
+    if (spec.target.empty() || found == program.constants.end() || !listed.insert(spec.target).second) continue;
+    const Tensor& tensor = found->second;
+    Json one = Json::object(), sizes = Json::array();
+    for (const int64_t size : tensor.sizes) sizes.push(size);
+    one.set("name", spec.target), one.set("dtype", dtype_torch_name(tensor.dtype)), one.set("sizes", std::move(sizes));
+    one.set("bytes", tensor.numel() * dtype_bytes(tensor.dtype)), one.set("what", weight_kind(spec.kind));
+    list.push(std::move(one));
+  }
+  return list;
+}
+
+Json inspect_program_json(const Program& program, const std::map<std::string, std::string>& metadata) {
+  Json root = Json::object(), devices = Json::array(), extra = Json::object(), inputs = Json::array(),
+       outputs = Json::array(), mutates = Json::array(), symbols = Json::array(), guards = Json::array();
+  root.set("what", "exported program"), root.set("name", program.name), root.set("torch", program.torch_version);
+  root.set("schema", str(program.schema_major, ".", program.schema_minor));
+  for (const std::string& device : devices_of(program.graph)) devices.push(device);
+  root.set("devices", std::move(devices));
+  for (const auto& [key, value] : metadata) extra.set(key, value);
+  root.set("metadata", std::move(extra));
+  for (size_t i = 0; i < program.input_specs.size(); ++i) {
+    const InputSpec& spec = program.input_specs[i];
+    const Value& value = *program.graph.inputs[i];
+    if (spec.kind == InputKind::user) inputs.push(named_type_json(value.name, value_text(value), &value));
+    if (spec.kind == InputKind::constant_value)
+      inputs.push(named_type_json(value.name, str("always ", argument_text(spec.constant)), nullptr));
+  }
+  const std::vector<std::string> keys = output_keys(program.out_spec);
+  size_t position = 0;
+  for (size_t i = 0; i < program.output_specs.size(); ++i) {
+    const OutputSpec& spec = program.output_specs[i];
+    const Argument& output = program.graph.outputs[i];
+    if (spec.kind == OutputKind::buffer_mutation || spec.kind == OutputKind::user_input_mutation) {
+      Json one = Json::object();
+      one.set("what", spec.kind == OutputKind::buffer_mutation ? "buffer" : "input"), one.set("name", spec.target);
+      mutates.push(std::move(one));
+    }
+    if (spec.kind != OutputKind::user && spec.kind != OutputKind::loss) continue;
+    const std::string key = position < keys.size() ? keys[position] : "";
+    ++position;
+    const Value* value = output.is_value() ? output.as_value() : nullptr;
+    outputs.push(named_type_json(!key.empty() ? key : value ? value->name : "-", argument_text(output), value));
+  }
+  for (const auto& [name, info] : program.symbols) {
+    Json one = Json::object();
+    one.set("name", name), one.set("low", bound_json(info.range.low)), one.set("high", bound_json(info.range.high));
+    one.set("hint", info.hint ? Json(*info.hint) : Json()), one.set("source", symbol_source(program, name, info));
+    symbols.push(std::move(one));
+  }
+  for (const Guard& guard : program.guards) {
+    Json one = Json::object();
+    one.set("condition", guard.condition.text()), one.set("reason", guard.reason);
+    guards.push(std::move(one));
+  }
+  root.set("inputs", std::move(inputs)), root.set("outputs", std::move(outputs)),
+      root.set("mutates", std::move(mutates));
+  root.set("symbols", std::move(symbols)), root.set("guards", std::move(guards));
+  root.set("weights", weights_json(program)), root.set("graph", print(program.graph));
+  return root;
+}
+
+Json inspect_package_json(const ZipReader& zip, const ZipEntry& plan_entry) {
+  const format::Plan plan = format::read_plan(zip.read(plan_entry).bytes);
+  const std::string folder = plan_entry.name.substr(0, plan_entry.name.size() - std::string_view("plan").size());
+  std::optional<format::Origins> origins;
+  if (const ZipEntry* entry = zip.find(folder + "debug/origins"))
+    origins = format::read_origins(zip.read(*entry).bytes);
+  Json root = inspect_plan_json(plan, origins ? &*origins : nullptr);
+  Json settings = Json::array();
+  if (const ZipEntry* entry = zip.find(folder + "settings"))
+    for (const std::string& line : split(trim(as_text(zip.read(*entry).bytes)), '\n')) settings.push(line);
+  root.set("settings", std::move(settings));
+  const ZipEntry* graph = zip.find(folder + "debug/graph.txt");
+  root.set("graph", graph ? Json(print(parse_program(as_text(zip.read(*graph).bytes)).graph)) : Json());
+  return root;
+}
+
 std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
   const format::Plan plan = format::read_plan(zip.read(plan_entry).bytes);
   const std::string folder = plan_entry.name.substr(0, plan_entry.name.size() - std::string_view("plan").size());
@@ -197,6 +289,15 @@ std::string inspect_program(const Program& program, const std::string& label,
   const TextTable weights = weight_rows(program, bytes);
   text += text_section(str("weights, ", bytes_text(bytes), " in all"), weights);
   return text + "\ngraph\n" + print(program.graph);
+}
+
+Json inspect_file_json(const std::string& path) {
+  if (const FileKind kind = file_kind_of(path); kind != FileKind::kiln_package && kind != FileKind::exported_program)
+    return Json(read_pt2(path).name);  // says what it is instead
+  const auto file = MappedFile::open(path);
+  const ZipReader zip(file->bytes(), path, inflate_entry);
+  if (const ZipEntry* plan = find_plan(zip)) return inspect_package_json(zip, *plan);
+  return inspect_program_json(read_pt2(path, true), read_extra_files(path));
 }
 
 std::string inspect_file(const std::string& path) {

@@ -4,18 +4,21 @@
 #pragma once
 #include <string>
 
+#include "base/json.h"
 #include "graph/graph.h"
 #include "package/format.h"
 
 namespace kiln {
 
 std::string inspect_file(const std::string& path);
+Json inspect_file_json(const std::string& path);  // the same for programs
 
 // Reads every byte of every entry of a model, a package or a package's sidecar and compares it with the entry's
 // checksum.
 struct Verified {
   std::string text;  // what was verified, one line per entry, and what came of it
   bool sound = true;
+  Json json;
 };
 Verified verify_file(const std::string& path);
 
@@ -26,5 +29,10 @@ std::string inspect_program(const Program& program, const std::string& label,
 std::string metadata_line(const std::string& key, const std::string& value);
 // origins may be null: then kernels are listed without them.
 std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label);
+Json inspect_plan_json(const format::Plan& plan, const format::Origins* origins);
+// A bound of a symbol; null: there is none.
+Json bound_json(int64_t bound);
+// A size: a number, or the text of an expression over symbols.
+Json size_json(const std::string& text);
 
 }  // namespace kiln

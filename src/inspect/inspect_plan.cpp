@@ -1,3 +1,5 @@
+#include <charconv>
+
 #include "inspect/inspect.h"
 #include "inspect/inspect_table.h"
 
@@ -73,6 +75,51 @@ class PlanText {
     return table;
   }
 
+  Json json() const {
+    Json root = Json::object(), code = Json::array(), metadata = Json::object(), inputs = Json::array(),
+         outputs = Json::array(), symbols = Json::array(), guards = Json::array(), weights = Json::array();
+    root.set("what", "package"), root.set("name", plan_.model_name), root.set("kiln", plan_.kiln_version);
+    root.set("build_id", plan_.build_id), root.set("kernel_abi", static_cast<int64_t>(plan_.kernel_abi));
+    root.set("torch", plan_.torch_version), root.set("device", device_type_name(plan_.device));
+    for (const format::CodeObject& object : plan_.code) code.push(object.target);
+    root.set("targets", std::move(code));
+    for (size_t i = 0; i < plan_.metadata_keys.size() && i < plan_.metadata_values.size(); ++i)
+      metadata.set(plan_.metadata_keys[i], plan_.metadata_values[i]);
+    root.set("metadata", std::move(metadata));
+    for (const format::Input& input : plan_.inputs) {
+      Json one =
+          typed_json(input.name, input_text(input), input.what == format::InputWhat::tensor ? input.buffer : none);
+      one.set("mutated", input.mutated);
+      inputs.push(std::move(one));
+    }
+    for (const format::Output& output : plan_.outputs)
+      outputs.push(typed_json(output.shown_name(), output_text(output),
+                              output.what == format::OutputWhat::tensor ? output.buffer : none));
+    for (const format::Symbol& symbol : plan_.symbols) {
+      Json one = Json::object();
+      one.set("name", symbol.name), one.set("low", bound_json(symbol.low)), one.set("high", bound_json(symbol.high));
+      one.set("source", source_text(symbol));
+      symbols.push(std::move(one));
+    }
+    for (const format::Guard& guard : plan_.guards) {
+      Json one = Json::object();
+      one.set("condition", guard.text), one.set("reason", guard.reason);
+      guards.push(std::move(one));
+    }
+    for (size_t i = 0; i < plan_.constants.size(); ++i) {
+      const format::Constant& constant = plan_.constants[i];
+      Json one =
+          typed_json(constant.name, constant_type(static_cast<int32_t>(i)), constant_buffer(static_cast<int32_t>(i)));
+      one.set("bytes", constant.bytes), one.set("mutable", constant.mutated);
+      weights.push(std::move(one));
+    }
+    root.set("inputs", std::move(inputs)), root.set("outputs", std::move(outputs));
+    root.set("symbols", std::move(symbols)), root.set("guards", std::move(guards));
+    root.set("weights", std::move(weights));
+    root.set("steps_when_loaded", steps_json(plan_.init)), root.set("steps", steps_json(plan_.steps));
+    return root;
+  }
+
   std::string steps(const std::vector<format::Step>& steps, size_t depth = 0) const {
     std::string text;
     const std::string indent(2 + 2 * depth, ' ');
@@ -99,11 +146,47 @@ class PlanText {
     return str(dtype_torch_name(static_cast<DType>(buffer.dtype)), "[",
                join_map(buffer.sizes, ", ", [&](format::ExprIndex size) { return expr(size); }), "]");
   }
-  std::string constant_type(int32_t constant) const {
+  int32_t constant_buffer(int32_t constant) const {
     for (size_t i = 0; i < plan_.buffers.size(); ++i)
       if (plan_.buffers[i].role == format::BufferRole::constant && plan_.buffers[i].position == constant)
-        return buffer_type(static_cast<int32_t>(i));
-    return "";
+        return static_cast<int32_t>(i);
+    return none;
+  }
+  std::string constant_type(int32_t constant) const { return buffer_type(constant_buffer(constant)); }
+  // `type` as the text has it; of a tensor also its parts.
+  Json typed_json(const std::string& name, const std::string& type, int32_t buffer) const {
+    Json one = Json::object();
+    one.set("name", name), one.set("type", type);
+    if (buffer == none) return one;
+    const format::Buffer& tensor = plan_.buffers.at(static_cast<size_t>(buffer));
+    Json sizes = Json::array();
+    for (const format::ExprIndex size : tensor.sizes) sizes.push(size_json(expr(size)));
+    one.set("dtype", dtype_torch_name(tensor.dtype)), one.set("sizes", std::move(sizes));
+    return one;
+  }
+  Json steps_json(const std::vector<format::Step>& steps) const {
+    Json list = Json::array();
+    for (const format::Step& step : steps) {
+      Json one = Json::object(), origins = Json::array(), blocks = Json::array();
+      one.set("number", step.number), one.set("name", step.name), one.set("text", step_text(step));
+      if (const auto found = origins_.find(step.number); found != origins_.end()) {
+        const format::StepOrigin& origin = *found->second;
+        const auto at = [](const std::vector<std::string>& texts, size_t i) {
+          return i < texts.size() ? texts[i] : "";
+        };
+        for (size_t i = 0; i < origin.ops.size(); ++i) {
+          Json from = Json::object();
+          from.set("operator", origin.ops[i]), from.set("node", at(origin.nodes, i));
+          from.set("module", at(origin.modules, i)), from.set("line", at(origin.lines, i));
+          origins.push(std::move(from));
+        }
+      }
+      one.set("origins", std::move(origins));
+      for (const std::vector<format::Step>& block : step.blocks) blocks.push(steps_json(block));
+      if (!step.blocks.empty()) one.set("blocks", std::move(blocks));
+      list.push(std::move(one));
+    }
+    return list;
   }
   std::string input_text(const format::Input& input) const {
     switch (input.what) {
@@ -197,6 +280,18 @@ class PlanText {
 };
 
 }  // namespace
+
+Json bound_json(int64_t bound) { return bound == INT64_MIN || bound == INT64_MAX ? Json() : Json(bound); }
+
+Json size_json(const std::string& text) {
+  int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  return error == std::errc() && end == text.data() + text.size() ? Json(number) : Json(text);
+}
+
+Json inspect_plan_json(const format::Plan& plan, const format::Origins* origins) {
+  return PlanText(plan, origins).json();
+}
 
 std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label) {
   const PlanText view(plan, origins);

@@ -30,13 +30,20 @@ Verified verify_file(const std::string& path) {
   TextTable table;
   uint64_t bytes = 0;
   size_t damaged = 0;
+  Json entries = Json::array();
   for (const ZipEntry& entry : zip.entries()) {
     const std::string what = damage(zip, entry);
     bytes += entry.bytes;
     damaged += !what.empty();
+    Json one = Json::object();
+    one.set("name", entry.name), one.set("bytes", static_cast<int64_t>(entry.bytes)), one.set("crc32", hex(entry.crc));
+    one.set("damage", what.empty() ? Json() : Json(what));
+    entries.push(std::move(one));
     table.row({what.empty() ? "ok" : "DAMAGED", entry.name, bytes_text(entry.bytes), "crc32 " + hex(entry.crc), what});
   }
   out.sound = damaged == 0;
+  out.json = Json::object();
+  out.json.set("sound", out.sound), out.json.set("entries", std::move(entries));
   out.text = str(path, ": ", zip.entries().size(), " entries, ", bytes_text(bytes), " read\n", table.text());
   out.text += out.sound
                   ? "every entry has its checksum\n"
