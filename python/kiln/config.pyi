@@ -77,7 +77,7 @@ debug_dir_root: str  # where debug directories are made
 TORCH_LOGS: list[str] | None  # components and artifacts to log, with + and -
 TORCH_LOGS_OUT: str | None  # file that the log goes to; None: standard error
 TORCH_TRACE: str | None  # directory of the structured trace for the report
-freezing: bool  # fold and prepack weights at compile time
+freezing: bool  # fold and prepack weights at compile time: the package has them packed, and loading packs nothing
 max_autotune: bool  # measured choice of kernels
 max_autotune_gemm: bool  # measured choice of kernels for matrix products
 autotune_local_cache: bool  # keep measured choices on disk
