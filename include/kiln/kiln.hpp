@@ -183,6 +183,13 @@ class Model {
     check(kiln_constants_update(handle_, names.data(), tensors.data(), names.size(), flags));
   }
   void swap_constants() { check(kiln_constants_swap(handle_)); }
+  // The calls that the package carries for it, compared with what they must give: throws where one differs.
+  kiln_self_test_summary self_test() {
+    kiln_self_test_summary out{};
+    out.struct_size = sizeof out;
+    check(kiln_self_test(handle_, &out));
+    return out;
+  }
   kiln_model* handle() const { return handle_; }
 
  private:

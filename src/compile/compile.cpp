@@ -425,6 +425,7 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   contents.out_spec = program.out_spec;
   contents.argument_names = program.forward_arg_names;
   contents.strip_debug = options.strip_debug;
+  contents.test = options.test;
   if (options.progress) options.progress("write package", 0, 0);
   PackageWritten written = write_package(package_path, std::move(contents));
   report.package_seconds = watch.lap();
