@@ -157,7 +157,7 @@ Command check_command() {
       "files), a package with a test in it ('kiln compile --bundle'; run as it is, nothing is compiled), or a folder "
       "searched for case directories. Each case runs in a process of its own.";
   spec.options = {
-      {"--backend", "", "B", "compiled (default), loops or interpret", false},
+      {"--backend", "", "compiled|loops|interpret", "how to compute (default: compiled)", false},
       {"--scheduled", "", "", "with --backend loops: after all passes, not right after lowering", false},
       {"--device", "", "D", "cpu or cuda (default: where each model was exported)", false},
       {"--jobs", "-j", "N", "processes at a time (default: one per processor)", false},

@@ -1,6 +1,6 @@
-// The commands of `kiln`: each has a table of options and a function that does the work (one file each). main.cpp lists
-// them. A command's function throws UsageError (exit code 2) or kiln::Error (exit code 1); otherwise it gives the exit
-// code itself.
+// The commands of `kiln`: each has a table of options and a function that does the work (one file each). commands.cpp
+// lists them. A command's function throws UsageError (exit code 2) or kiln::Error (exit code 1); otherwise it gives the
+// exit code itself.
 #pragma once
 #include "base/settings.h"
 #include "options.h"
@@ -28,6 +28,9 @@ Command cache_command();
 Command minify_command();
 
 Command settings_command();
+Command completion_command();
+
+std::vector<Command> all_commands();
 
 // A pass that the command line names must exist: a typo would print nothing.
 void check_pass_name(const std::string& name);

@@ -14,17 +14,11 @@
 namespace kiln::cli {
 namespace {
 
-std::vector<Command> commands() {
-  return {compile_command(), run_command(),    check_command(),  interpret_command(), inspect_command(),
-          passes_command(),  bisect_command(), replay_command(), profile_command(),   bench_command(),
-          compare_command(), report_command(), cache_command(),  minify_command(),    settings_command()};
-}
-
 std::string overall_help() {
   std::string text =
       "kiln compiles exported PyTorch programs (.pt2) ahead of time and runs and examines the results.\n\n"
       "usage: kiln COMMAND [options]\n\ncommands:\n";
-  for (const Command& command : commands()) {
+  for (const Command& command : all_commands()) {
     std::string name = "  " + command.spec.name;
     name.resize(14, ' ');
     text += name + command.spec.summary + "\n";
@@ -46,7 +40,7 @@ const Command* find_command(const std::vector<Command>& all, const std::string& 
 
 [[noreturn]] void unknown_command(const std::string& name) {
   std::vector<std::string> names;
-  for (const Command& command : commands()) names.push_back(command.spec.name);
+  for (const Command& command : all_commands()) names.push_back(command.spec.name);
   throw UsageError(str("there is no command '", name, "'", nearest_hint(name, names)));
 }
 
@@ -56,7 +50,7 @@ int help(const std::vector<std::string>& args) {
     fputs(overall_help().c_str(), stdout);
     return 0;
   }
-  const std::vector<Command> all = commands();
+  const std::vector<Command> all = all_commands();
   const Command* command = find_command(all, args[1]);
   if (!command) unknown_command(args[1]);
   fputs(command_help(command->spec).c_str(), stdout);
@@ -74,7 +68,7 @@ int dispatch(const std::vector<std::string>& args) {
     fputs(version_text().c_str(), stdout);
     return 0;
   }
-  const std::vector<Command> all = commands();
+  const std::vector<Command> all = all_commands();
   const Command* command = find_command(all, name);
   if (!command) unknown_command(name);
   ParsedOptions options = parse_options(command->spec, {args.begin() + 1, args.end()});
@@ -91,7 +85,7 @@ int dispatch(const std::vector<std::string>& args) {
 
 // How the command is called, for one that was called wrongly.
 std::string usage_of(const std::vector<std::string>& args) {
-  const std::vector<Command> all = commands();
+  const std::vector<Command> all = all_commands();
   const Command* command = args.empty() ? nullptr : find_command(all, args[0]);
   if (!command) return "  'kiln help' lists the commands\n";
   return str("  usage: ", wrapped_usage(command->spec), "\n  'kiln help ", args[0], "' explains the options\n");

@@ -106,9 +106,25 @@ if [[ -f $library_dir/libkiln_tools.so ]]; then
     '^faulty.pt2: status 4, K0742, 0 calls, error.K0742.: the self-test failed: call 0: output 0: 8 of 8' '^plain.pt2: status 3, K0739' '^from memory: status 0$' '^damaged.pt2: status 3, K0(741|115)'; do
     require "c-says: $line" grep -Eq "$line" out
   done
+  cat >program.cpp <<'CPP'
+#include <cstdio>
+#include "kiln/kiln.hpp"
+int main(int, char** arguments) {
+  std::printf("%d calls\n", static_cast<int>(kiln::Model(arguments[1]).self_test().calls));
+  try {
+    kiln::Model(arguments[2]).self_test();
+  } catch (const kiln::Exception& error) {
+    std::printf("%s\n", error.what());
+  }
+}
+CPP
+  require cpp-builds c++ -std=c++17 -Wall -Werror program.cpp -I "$source_dir/include" -L "$library_dir" -lkiln_runtime -Wl,-rpath,"$library_dir" -o program_cpp
+  require cpp-runs eval './program_cpp mlp.pt2 faulty.pt2 >out 2>err'
+  require cpp-passes grep -Eq '^[1-9][0-9]* calls$' out
+  require cpp-throws grep -q 'K0742.*the self-test failed: call 0' out
   # Without the tools it says what is missing.
   mkdir alone
-  cp "$runtime" alone/
+  cp -a "$library_dir"/libkiln_runtime.so* alone/
   require c-alone-builds cc -std=c11 program.c -I "$source_dir/include" -L alone -lkiln_runtime -Wl,-rpath,"$work/alone" -o program_alone
   require c-alone eval './program_alone mlp.pt2 plain.pt2 >out 2>err'
   require c-alone-says grep -q 'mlp.pt2: status 5, K0743, .*needs libkiln_tools.so, which was not found' out

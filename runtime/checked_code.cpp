@@ -10,8 +10,7 @@ namespace kiln::runtime {
 
 const kiln_debug_library& open_debug_library() {
   std::vector<std::string> places;
-  const auto entry =
-      reinterpret_cast<kiln_debug_library_fn>(open_companion("libkiln_debug.so", "kiln_debug_entry", places));
+  const auto entry = reinterpret_cast<kiln_debug_library_fn>(open_companion("kiln_debug", "kiln_debug_entry", places));
   if (entry && entry()->version == KILN_DEBUG_LIBRARY_VERSION) return *entry();
   fail_user("K0639",
             str("check_bounds needs libkiln_debug.so of this version of Kiln, which was not found: looked for ",

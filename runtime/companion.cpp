@@ -62,7 +62,8 @@ std::vector<std::string> loader_folders() {
 
 }  // namespace
 
-void* open_companion(const char* library, const char* entry, std::vector<std::string>& looked) {
+void* open_companion(const char* name, const char* entry, std::vector<std::string>& looked) {
+  const std::string library = str("lib", name, ".so." KILN_SOVERSION_TEXT);
   if (const std::string file = file_of_this_code(); !file.empty()) {
     const std::string folder = parent_path(file);
     looked.push_back(join_path(folder, library));

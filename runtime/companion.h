@@ -7,7 +7,8 @@
 
 namespace kiln::runtime {
 
-// The function `entry` of the library, or nullptr; `looked` gets the places.
-void* open_companion(const char* library, const char* entry, std::vector<std::string>& looked);
+// The function `entry` of the library ("kiln_debug": libkiln_debug.so with this runtime's SOVERSION, which is the name
+// that is there with and without the links for linkers), or nullptr; `looked` gets the places.
+void* open_companion(const char* name, const char* entry, std::vector<std::string>& looked);
 
 }  // namespace kiln::runtime

@@ -32,8 +32,7 @@ Tools::Tools(const kiln_tools_library& library, const std::string& package, cons
 
 const kiln_tools_library* Tools::find_library(std::vector<std::string>& looked) {
   auto entry = kiln_tools_entry;
-  if (!entry)
-    entry = reinterpret_cast<kiln_tools_library_fn>(open_companion("libkiln_tools.so", "kiln_tools_entry", looked));
+  if (!entry) entry = reinterpret_cast<kiln_tools_library_fn>(open_companion("kiln_tools", "kiln_tools_entry", looked));
   return entry && entry()->version == KILN_TOOLS_LIBRARY_VERSION ? entry() : nullptr;
 }
 

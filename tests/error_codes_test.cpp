@@ -56,18 +56,18 @@ Codes read_sources(const fs::path& root) {
   Codes codes;
   const std::regex literal(R"re((?:"|error\[)(K0\d{3})["\]])re");
   const std::regex python_literal(R"re((?:code = "|error\[)(K0\d{3})["\]])re");  // others are compared with
-  for (const char* top : {"src", "runtime", "cli", "python"}) {
+  for (const char* top : {"src", "runtime", "cli", "python", "include"}) {
     if (!fs::exists(root / top)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
       const std::string name = entry.path().filename().string();
       const std::string kind = entry.path().extension().string();
-      const bool source = kind == ".cpp" || kind == ".h" || kind == ".py";
+      const bool source = kind == ".cpp" || kind == ".h" || kind == ".hpp" || kind == ".py";
       if (!source || name.find("_test.") != std::string::npos) continue;
       std::ifstream in(entry.path());
       for (std::string line; std::getline(in, line);) {
         // A code that is only compared with is not thrown there.
         if (line.find("between(") != std::string::npos) continue;
-        const std::string code = line.substr(0, line.find("//"));
+        const std::string code = line.substr(0, std::min(line.find("//"), line.find("/*")));
         for (std::sregex_iterator at(code.begin(), code.end(), kind == ".py" ? python_literal : literal), end;
              at != end; ++at)
           if (!compared(code, static_cast<size_t>(at->position())))

@@ -1,141 +1,28 @@
-// A thin C++ header over kiln.h: the same calls with ownership as types and errors as exceptions. Header-only; needs
-// C++17 and links against libkiln_runtime.so.
+// The C++ headers over kiln.h: the same calls with ownership as types, inputs and outputs by name, checked element
+// types, and errors as exceptions or as results (result.hpp). Header-only; needs C++17 and links against
+// libkiln_runtime.so.
 //
 //   kiln::Model model("model.kiln.pt2");
 //   kiln::Instance instance(model);
 //   std::vector<float> x(8 * 10);
-//   std::vector<kiln::Value> outputs = instance.run({kiln::tensor(x.data(), {8, 10})});
-//   const float* y = outputs[0].data<float>();
+//   std::vector<kiln::Value> outputs = instance.run({kiln::tensor(x, {8, 10})});
+//   for (float y : outputs[0].elements<float>()) …
+//
+//   kiln::Outputs named = instance.run_by_name({{"x", kiln::tensor(x, {8, 10})}});
+//   const float* y = named["y"].data<float>();
 #pragma once
 #include <cstdint>
 #include <initializer_list>
 #include <memory>
-#include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "kiln/kiln.h"
+#include "kiln/result.hpp"
+#include "kiln/value.hpp"
 
 namespace kiln {
-
-class Exception : public std::runtime_error {
- public:
-  Exception(kiln_status status, const char* message, const char* code)
-      : std::runtime_error(message), status_(status), code_(code) {}
-  kiln_status status() const { return status_; }
-  const std::string& code() const { return code_; }
-
- private:
-  kiln_status status_;
-  std::string code_;
-};
-
-// A mistake of the caller's that this header itself sees.
-inline void require(bool condition, const char* what) {
-  if (!condition) throw Exception(KILN_ERROR_ARGUMENT, what, "K0660");
-}
-inline void check(kiln_status status) {
-  if (status != KILN_OK) throw Exception(status, kiln_last_error(), kiln_last_error_code());
-}
-
-template <class T>
-struct DTypeOf;
-#define KILN_DTYPE(type, code_, bits_)                                           \
-  template <>                                                                    \
-  struct DTypeOf<type> {                                                         \
-    static constexpr DLDataType value = {static_cast<uint8_t>(code_), bits_, 1}; \
-  };
-KILN_DTYPE(float, kDLFloat, 32)
-KILN_DTYPE(double, kDLFloat, 64)
-KILN_DTYPE(int8_t, kDLInt, 8)
-KILN_DTYPE(int16_t, kDLInt, 16)
-KILN_DTYPE(int32_t, kDLInt, 32)
-KILN_DTYPE(int64_t, kDLInt, 64)
-KILN_DTYPE(uint8_t, kDLUInt, 8)
-KILN_DTYPE(uint16_t, kDLUInt, 16)
-KILN_DTYPE(uint32_t, kDLUInt, 32)
-KILN_DTYPE(uint64_t, kDLUInt, 64)
-KILN_DTYPE(bool, kDLBool, 8)
-#undef KILN_DTYPE
-
-// A tensor, a number, a bool, a string or None: what goes into a run and comes out of it. A tensor is a view of the
-// caller's memory (kiln::tensor) or an output that this value owns.
-class Value {
- public:
-  Value() : value_{} {}
-  Value(int64_t v) : value_{} { value_.kind = KILN_INT, value_.as.integer = v; }
-  Value(int v) : Value(int64_t{v}) {}
-  Value(double v) : value_{} { value_.kind = KILN_FLOAT, value_.as.floating = v; }
-  Value(bool v) : value_{} { value_.kind = KILN_BOOL, value_.as.boolean = v; }
-  Value(const char* v) : value_{} {
-    require(v != nullptr, "kiln::Value: a string is NULL");
-    value_.kind = KILN_STRING, value_.as.string = v;
-  }
-  // A view of memory that the caller keeps; strides empty: row-major, else one for each size.
-  Value(void* data, DLDataType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides = {}) : value_{} {
-    require(strides.empty() || strides.size() == sizes.size(), "kiln::Value: not as many strides as sizes");
-    view_ = std::make_unique<View>();
-    view_->sizes = std::move(sizes);
-    view_->strides = std::move(strides);
-    view_->tensor = {data,  {kDLCPU, 0},         static_cast<int32_t>(view_->sizes.size()),
-                     dtype, view_->sizes.data(), view_->strides.empty() ? nullptr : view_->strides.data(),
-                     0};
-    value_.kind = KILN_TENSOR;
-    value_.as.tensor = &view_->tensor;
-  }
-  explicit Value(kiln_value owned) : value_(owned) {}  // takes what kiln_run gave
-  Value(Value&& other) noexcept : value_(std::exchange(other.value_, kiln_value{})), view_(std::move(other.view_)) {}
-  Value& operator=(Value&& other) noexcept {
-    std::swap(value_, other.value_);
-    std::swap(view_, other.view_);
-    return *this;
-  }
-  ~Value() { kiln_value_clear(&value_); }
-
-  kiln_kind kind() const { return static_cast<kiln_kind>(value_.kind); }
-  bool is_tensor() const { return value_.kind == KILN_TENSOR; }
-  // Each throws when the value is of another kind.
-  int64_t integer() const { return of_kind(KILN_INT, "kiln::Value: no whole number").as.integer; }
-  double floating() const { return of_kind(KILN_FLOAT, "kiln::Value: no floating-point number").as.floating; }
-  bool boolean() const { return of_kind(KILN_BOOL, "kiln::Value: no truth value").as.boolean != 0; }
-  // Of an output: lives as long as its instance.
-  const char* string() const { return of_kind(KILN_STRING, "kiln::Value: no string").as.string; }
-  const DLTensor& tensor() const { return *of_kind(KILN_TENSOR, "kiln::Value: no tensor").as.tensor; }
-  std::vector<int64_t> sizes() const { return {tensor().shape, tensor().shape + tensor().ndim}; }
-  template <class T>
-  T* data() const {
-    require(sizeof(T) == 1 || sizeof(T) * 8 == size_t{tensor().dtype.bits} * tensor().dtype.lanes,
-            "kiln::Value: data<T>() with a T of another size than the elements");
-    return reinterpret_cast<T*>(static_cast<char*>(tensor().data) + tensor().byte_offset);
-  }
-  kiln_value& raw() { return value_; }
-  const kiln_value& raw() const { return value_; }
-  // Gives the memory of an output away, to be freed by its deleter (a DLPack consumer does that).
-  DLManagedTensorVersioned* release() {
-    DLManagedTensorVersioned* owner = value_.owner;
-    value_ = {};
-    return owner;
-  }
-
- private:
-  const kiln_value& of_kind(kiln_kind kind, const char* otherwise) const {
-    require(value_.kind == kind, otherwise);
-    return value_;
-  }
-  struct View {
-    std::vector<int64_t> sizes, strides;
-    DLTensor tensor;
-  };
-  kiln_value value_;
-  std::unique_ptr<View> view_;
-};
-
-template <class T>
-Value tensor(T* data, std::vector<int64_t> sizes, std::vector<int64_t> strides = {}) {
-  return Value(const_cast<std::remove_const_t<T>*>(data), DTypeOf<std::remove_const_t<T>>::value, std::move(sizes),
-               std::move(strides));
-}
 
 struct LoadOptions {
   std::vector<std::string> settings;  // "key=value"
@@ -151,17 +38,33 @@ struct LoadOptions {
   void* fault_user = nullptr;
 };
 
+// Of inputs and outputs; what `run_by_name` looks names up in.
+struct Names {
+  std::vector<std::string> inputs, outputs;
+  std::vector<bool> input_is_none;  // a place of the program's arguments where the export had None
+
+  static std::string list(const std::vector<std::string>& names) {
+    std::string text;
+    for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
+    return text.empty() ? "none" : text;
+  }
+};
+
 class Model {
  public:
-  explicit Model(const std::string& path, const LoadOptions& options = {}) {
-    with(options, [&](const kiln_load_options& o) { check(kiln_load(path.c_str(), &o, &handle_)); });
+  static Result<Model> try_load(const std::string& path, const LoadOptions& options = {}) {
+    return made(options,
+                [&](const kiln_load_options& o, kiln_model** out) { return kiln_load(path.c_str(), &o, out); });
   }
-  Model(const void* bytes, size_t size, const LoadOptions& options = {}) {
-    with(options, [&](const kiln_load_options& o) { check(kiln_load_memory(bytes, size, &o, &handle_)); });
+  // The bytes are used in place and must outlive the model and its instances.
+  static Result<Model> try_load(const void* bytes, size_t size, const LoadOptions& options = {}) {
+    return made(options,
+                [&](const kiln_load_options& o, kiln_model** out) { return kiln_load_memory(bytes, size, &o, out); });
   }
-  Model(Model&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)) {}
+  Model(Model&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), names_(std::move(other.names_)) {}
   Model& operator=(Model&& other) noexcept {
     std::swap(handle_, other.handle_);
+    std::swap(names_, other.names_);
     return *this;
   }
   ~Model() { kiln_model_free(handle_); }
@@ -171,30 +74,50 @@ class Model {
   bool stateful() const { return kiln_model_is_stateful(handle_) != 0; }
   size_t input_count() const { return kiln_input_count(handle_); }
   size_t output_count() const { return kiln_output_count(handle_); }
-  kiln_spec input(size_t index) const { return spec(kiln_input_spec, index); }
-  kiln_spec output(size_t index) const { return spec(kiln_output_spec, index); }
+  // Names in the order of `run`. An output is called by its key in what the program returns ("past.0"), else by the
+  // operator that computes it.
+  const std::vector<std::string>& input_names() const { return names_->inputs; }
+  const std::vector<std::string>& output_names() const { return names_->outputs; }
+  Result<kiln_spec> try_input(size_t index) const { return spec(kiln_input_spec, index); }
+  Result<kiln_spec> try_output(size_t index) const { return spec(kiln_output_spec, index); }
   const char* metadata(const std::string& key) const { return kiln_metadata(handle_, key.c_str()); }
-  void set_threads(int threads) { check(kiln_set_threads(handle_, threads)); }
-  void update_constants(const std::vector<std::pair<std::string, const DLTensor*>>& values,
-                        uint32_t flags = KILN_UPDATE_COPY) {
+  Result<void> try_set_threads(int threads) { return result_of(kiln_set_threads(handle_, threads)); }
+  Result<void> try_update_constants(const std::vector<std::pair<std::string, const DLTensor*>>& values,
+                                    uint32_t flags = KILN_UPDATE_COPY) {
     std::vector<const char*> names;
     std::vector<const DLTensor*> tensors;
     for (const auto& [name, value] : values) names.push_back(name.c_str()), tensors.push_back(value);
-    check(kiln_constants_update(handle_, names.data(), tensors.data(), names.size(), flags));
+    return result_of(kiln_constants_update(handle_, names.data(), tensors.data(), names.size(), flags));
   }
-  void swap_constants() { check(kiln_constants_swap(handle_)); }
-  // The calls that the package carries for it, compared with what they must give: throws where one differs.
-  kiln_self_test_summary self_test() {
+  Result<void> try_swap_constants() { return result_of(kiln_constants_swap(handle_)); }
+  // The calls that the package carries for it, compared with what they must give: an error where one differs.
+  Result<kiln_self_test_summary> try_self_test() {
     kiln_self_test_summary out{};
     out.struct_size = sizeof out;
-    check(kiln_self_test(handle_, &out));
+    if (const kiln_status status = kiln_self_test(handle_, &out); status != KILN_OK) return Failure::last(status);
     return out;
   }
   kiln_model* handle() const { return handle_; }
+#if KILN_EXCEPTIONS
+  explicit Model(const std::string& path, const LoadOptions& options = {}) : Model(try_load(path, options).value()) {}
+  Model(const void* bytes, size_t size, const LoadOptions& options = {})
+      : Model(try_load(bytes, size, options).value()) {}
+  kiln_spec input(size_t index) const { return try_input(index).value(); }
+  kiln_spec output(size_t index) const { return try_output(index).value(); }
+  void set_threads(int threads) { try_set_threads(threads).value(); }
+  void update_constants(const std::vector<std::pair<std::string, const DLTensor*>>& values,
+                        uint32_t flags = KILN_UPDATE_COPY) {
+    try_update_constants(values, flags).value();
+  }
+  void swap_constants() { try_swap_constants().value(); }
+  kiln_self_test_summary self_test() { return try_self_test().value(); }
+#endif
 
  private:
-  template <class F>
-  static void with(const LoadOptions& options, F f) {
+  friend class Instance;
+  explicit Model(kiln_model* owned) : handle_(owned) {}
+  template <class Load>
+  static Result<Model> made(const LoadOptions& options, Load load) {
     std::vector<const char*> settings, libraries;
     for (const auto& s : options.settings) settings.push_back(s.c_str());
     for (const auto& l : options.custom_op_libraries) libraries.push_back(l.c_str());
@@ -214,16 +137,33 @@ class Model {
     o.verify_weights = options.verify_weights;
     o.fault = options.fault;
     o.fault_user = options.fault_user;
-    f(o);
+    kiln_model* handle = nullptr;
+    if (const kiln_status status = load(o, &handle); status != KILN_OK) return Failure::last(status);
+    Model model(handle);
+    auto names = std::make_shared<Names>();
+    for (size_t i = 0; i < model.input_count(); ++i) {
+      const Result<kiln_spec> spec = model.try_input(i);
+      if (!spec) return spec.error();
+      names->inputs.emplace_back(spec->name);
+      names->input_is_none.push_back(spec->kind == KILN_NONE);
+    }
+    for (size_t i = 0; i < model.output_count(); ++i) {
+      const Result<kiln_spec> spec = model.try_output(i);
+      if (!spec) return spec.error();
+      names->outputs.emplace_back(spec->name);
+    }
+    model.names_ = std::move(names);
+    return model;
   }
   template <class F>
-  kiln_spec spec(F get, size_t index) const {
+  Result<kiln_spec> spec(F get, size_t index) const {
     kiln_spec out{};
     out.struct_size = sizeof out;
-    check(get(handle_, index, &out));
+    if (const kiln_status status = get(handle_, index, &out); status != KILN_OK) return Failure::last(status);
     return out;
   }
   kiln_model* handle_ = nullptr;
+  std::shared_ptr<const Names> names_;
 };
 
 // Where the time of an instance's runs went.
@@ -234,74 +174,192 @@ class Profile {
   Profile& operator=(Profile&&) = delete;
   ~Profile() { kiln_profile_free(handle_); }
 
-  kiln_profile_summary total() const {
+  Result<kiln_profile_summary> try_total() const {
     kiln_profile_summary out{};
     out.struct_size = sizeof out;
-    check(kiln_profile_total(handle_, &out));
+    if (const kiln_status status = kiln_profile_total(handle_, &out); status != KILN_OK) return Failure::last(status);
     return out;
   }
   // The one that took longest first. Texts live as long as the profile.
-  std::vector<kiln_kernel_profile> kernels() const {
+  Result<std::vector<kiln_kernel_profile>> try_kernels() const {
     std::vector<kiln_kernel_profile> out(kiln_profile_count(handle_), kiln_kernel_profile{});
     for (size_t i = 0; i < out.size(); ++i) {
       out[i].struct_size = sizeof out[i];
-      check(kiln_profile_kernel(handle_, i, &out[i]));
+      if (const kiln_status status = kiln_profile_kernel(handle_, i, &out[i]); status != KILN_OK)
+        return Failure::last(status);
     }
     return out;
   }
-  void write_trace(const std::string& path) const { check(kiln_profile_write_trace(handle_, path.c_str())); }
+  Result<void> try_write_trace(const std::string& path) const {
+    return result_of(kiln_profile_write_trace(handle_, path.c_str()));
+  }
+#if KILN_EXCEPTIONS
+  kiln_profile_summary total() const { return try_total().value(); }
+  std::vector<kiln_kernel_profile> kernels() const { return try_kernels().value(); }
+  void write_trace(const std::string& path) const { try_write_trace(path).value(); }
+#endif
 
  private:
   kiln_profile* handle_;
 };
 
+struct NamedValue {
+  std::string name;
+  Value value;
+};
+
+// What a run gave, by number and by name.
+class Outputs {
+ public:
+  Outputs(std::vector<Value> values, std::shared_ptr<const Names> names)
+      : values_(std::move(values)), names_(std::move(names)) {}
+
+  size_t size() const { return values_.size(); }
+  const std::vector<std::string>& names() const { return names_->outputs; }
+  Value& operator[](size_t index) { return values_[index]; }
+  const Value& operator[](size_t index) const { return values_[index]; }
+  std::vector<Value>::iterator begin() { return values_.begin(); }
+  std::vector<Value>::iterator end() { return values_.end(); }
+  // Fails where there is none of this name, or two that differ in nothing but their number.
+  Result<Value*> try_at(const std::string& name) {
+    Value* found = nullptr;
+    for (size_t i = 0; i < values_.size(); ++i) {
+      if (names_->outputs[i] != name) continue;
+      if (found) return mistake("K0754", "several outputs are called '" + name + "': ask for them by number");
+      found = &values_[i];
+    }
+    if (!found)
+      return mistake("K0754", "there is no output '" + name + "'; the model's are " + Names::list(names_->outputs));
+    return found;
+  }
+#if KILN_EXCEPTIONS
+  Value& at(const std::string& name) { return *try_at(name).value(); }
+  Value& operator[](const std::string& name) { return at(name); }
+#endif
+
+ private:
+  std::vector<Value> values_;
+  std::shared_ptr<const Names> names_;
+};
+
 class Instance {
  public:
-  explicit Instance(Model& model) : outputs_(model.output_count()) {
-    check(kiln_instance_create(model.handle(), &handle_));
+  static Result<Instance> try_create(const Model& model) {
+    kiln_instance* handle = nullptr;
+    if (const kiln_status status = kiln_instance_create(model.handle(), &handle); status != KILN_OK)
+      return Failure::last(status);
+    return Instance(handle, model.names_);
   }
-  Instance(Instance&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), outputs_(other.outputs_) {}
+  Instance(Instance&& other) noexcept : handle_(std::exchange(other.handle_, nullptr)), names_(other.names_) {}
   Instance& operator=(Instance&&) = delete;
   ~Instance() { kiln_instance_free(handle_); }
 
   // Outputs that Kiln allocates. May be called from several threads.
-  std::vector<Value> run(const std::vector<Value>& inputs) const {
-    std::vector<kiln_value> in, out(outputs_, kiln_value{});
-    for (const Value& value : inputs) in.push_back(value.raw());
-    check(kiln_run(handle_, in.data(), in.size(), out.data(), out.size()));
-    std::vector<Value> values;
-    for (const kiln_value& value : out) values.emplace_back(Value(value));
-    return values;
+  Result<std::vector<Value>> try_run(const std::vector<Value>& inputs) const {
+    return run_views(inputs.data(), inputs.size());
   }
-  template <size_t n>
-  std::vector<Value> run(Value (&&inputs)[n]) const {
-    std::vector<Value> list;
-    for (Value& value : inputs) list.push_back(std::move(value));
-    return run(list);
+  Result<std::vector<Value>> try_run(std::initializer_list<Value> inputs) const {
+    return run_views(inputs.begin(), inputs.size());
+  }
+  // Outputs that are tensors on entry (kiln::tensor) are the caller's memory and are written in place; the others, None
+  // on entry, are allocated.
+  Result<void> try_run_into(const std::vector<Value>& inputs, std::vector<Value>& outputs) const {
+    std::vector<kiln_value> in;
+    for (const Value& value : inputs) in.push_back(value.raw());
+    return run_raw(in, outputs);
+  }
+  // Every input once, in any order; those for which the export had None may be left out.
+  Result<Outputs> try_run_by_name(const std::vector<NamedValue>& inputs) const {
+    return run_named(inputs.data(), inputs.size());
+  }
+  Result<Outputs> try_run_by_name(std::initializer_list<NamedValue> inputs) const {
+    return run_named(inputs.begin(), inputs.size());
   }
   // The fastest way: plain arrays, the caller's output tensors. Nothing is allocated.
+  Result<void> try_run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) const {
+    return result_of(kiln_run(handle_, inputs, input_count, outputs, output_count));
+  }
+  Result<void> try_set_seed(uint64_t seed) { return result_of(kiln_set_seed(handle_, seed)); }
+  Result<void> try_set_hook(kiln_hook_fn hook, void* user) { return result_of(kiln_set_hook(handle_, hook, user)); }
+  Result<void> try_start_profile() { return result_of(kiln_profile_start(handle_)); }
+  Result<Profile> try_stop_profile() {
+    kiln_profile* profile = nullptr;
+    if (const kiln_status status = kiln_profile_stop(handle_, &profile); status != KILN_OK)
+      return Failure::last(status);
+    return Profile(profile);
+  }
+  Result<void> try_read_constant(const std::string& name, const DLTensor& to) {
+    return result_of(kiln_constant_read(handle_, name.c_str(), &to));
+  }
+  Result<void> try_write_constant(const std::string& name, const DLTensor& from) {
+    return result_of(kiln_constant_write(handle_, name.c_str(), &from));
+  }
+  kiln_instance* handle() const { return handle_; }
+#if KILN_EXCEPTIONS
+  explicit Instance(const Model& model) : Instance(try_create(model).value()) {}
+  std::vector<Value> run(const std::vector<Value>& inputs) const { return try_run(inputs).value(); }
+  std::vector<Value> run(std::initializer_list<Value> inputs) const { return try_run(inputs).value(); }
+  void run_into(const std::vector<Value>& inputs, std::vector<Value>& outputs) const {
+    try_run_into(inputs, outputs).value();
+  }
+  Outputs run_by_name(const std::vector<NamedValue>& inputs) const { return try_run_by_name(inputs).value(); }
+  Outputs run_by_name(std::initializer_list<NamedValue> inputs) const { return try_run_by_name(inputs).value(); }
   void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) const {
     check(kiln_run(handle_, inputs, input_count, outputs, output_count));
   }
-  void set_seed(uint64_t seed) { check(kiln_set_seed(handle_, seed)); }
-  void set_hook(kiln_hook_fn hook, void* user) { check(kiln_set_hook(handle_, hook, user)); }
-  void start_profile() { check(kiln_profile_start(handle_)); }
-  Profile stop_profile() {
-    kiln_profile* profile = nullptr;
-    check(kiln_profile_stop(handle_, &profile));
-    return Profile(profile);
-  }
-  void read_constant(const std::string& name, const DLTensor& to) {
-    check(kiln_constant_read(handle_, name.c_str(), &to));
-  }
-  void write_constant(const std::string& name, const DLTensor& from) {
-    check(kiln_constant_write(handle_, name.c_str(), &from));
-  }
-  kiln_instance* handle() const { return handle_; }
+  void set_seed(uint64_t seed) { try_set_seed(seed).value(); }
+  void set_hook(kiln_hook_fn hook, void* user) { try_set_hook(hook, user).value(); }
+  void start_profile() { try_start_profile().value(); }
+  Profile stop_profile() { return try_stop_profile().value(); }
+  void read_constant(const std::string& name, const DLTensor& to) { try_read_constant(name, to).value(); }
+  void write_constant(const std::string& name, const DLTensor& from) { try_write_constant(name, from).value(); }
+#endif
 
  private:
+  Instance(kiln_instance* owned, std::shared_ptr<const Names> names) : handle_(owned), names_(std::move(names)) {}
+  Result<void> run_raw(const std::vector<kiln_value>& inputs, std::vector<Value>& outputs) const {
+    std::vector<kiln_value> out;
+    for (Value& value : outputs) {
+      if (!value.is_tensor() || value.raw().owner) value = Value();  // what a run gave is not the caller's memory
+      out.push_back(value.raw());
+    }
+    const kiln_status status = kiln_run(handle_, inputs.data(), inputs.size(), out.data(), out.size());
+    if (status != KILN_OK) return Failure::last(status);
+    for (size_t i = 0; i < out.size(); ++i)
+      if (!outputs[i].is_tensor()) outputs[i] = Value(out[i]);
+    return {};
+  }
+  Result<std::vector<Value>> run_raw(const std::vector<kiln_value>& inputs) const {
+    std::vector<Value> outputs(names_->outputs.size());
+    if (const Result<void> done = run_raw(inputs, outputs); !done) return done.error();
+    return outputs;
+  }
+  Result<std::vector<Value>> run_views(const Value* inputs, size_t count) const {
+    std::vector<kiln_value> in;
+    for (size_t i = 0; i < count; ++i) in.push_back(inputs[i].raw());
+    return run_raw(in);
+  }
+  Result<Outputs> run_named(const NamedValue* inputs, size_t count) const {
+    const std::vector<std::string>& names = names_->inputs;
+    std::vector<kiln_value> in(names.size(), kiln_value{});
+    std::vector<bool> given(names.size(), false);
+    for (size_t i = 0; i < count; ++i) {
+      size_t at = 0;
+      while (at < names.size() && names[at] != inputs[i].name) ++at;
+      if (at == names.size())
+        return mistake("K0753", "there is no input '" + inputs[i].name + "'; the model's are " + Names::list(names));
+      if (given[at]) return mistake("K0753", "input '" + inputs[i].name + "' is given twice");
+      given[at] = true;
+      in[at] = inputs[i].value.raw();
+    }
+    for (size_t i = 0; i < names.size(); ++i)
+      if (!given[i] && !names_->input_is_none[i]) return mistake("K0753", "input '" + names[i] + "' is missing");
+    Result<std::vector<Value>> values = run_raw(in);
+    if (!values) return values.error();
+    return Outputs(std::move(*values), names_);
+  }
   kiln_instance* handle_ = nullptr;
-  size_t outputs_;
+  std::shared_ptr<const Names> names_;
 };
 
 }  // namespace kiln

@@ -380,7 +380,18 @@ def aoti_load_package(
     *,
     settings: Optional[Mapping[str, Any]] = None,
     custom_op_libraries: Sequence[PathLike] = (),
+    run_single_threaded: bool = False,
+    num_runners: int = 1,
+    use_stream_affinity: bool = False,
 ) -> AOTICompiledModel:
     """Loads a package. ``settings`` are those that act while running, for this model alone; ``kiln.config`` holds those
-    of the process. The device type is the package's; ``device_index`` chooses among devices of that type."""
+    of the process. The device type is the package's; ``device_index`` chooses among devices of that type.
+
+    ``run_single_threaded``, ``num_runners`` and ``use_stream_affinity`` are PyTorch's and change nothing: one loaded model
+    runs the calls of many threads at once, without a lock."""
+    del run_single_threaded, num_runners, use_stream_affinity
+    if isinstance(device_index, bool):
+        error = errors.ArgumentError("device_index is a number; PyTorch's second argument is run_single_threaded=…, by name")
+        error.code = "K0711"
+        raise error
     return AOTICompiledModel(path, device_index, settings=settings, custom_op_libraries=custom_op_libraries)

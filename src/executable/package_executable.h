@@ -35,6 +35,8 @@ class PackageExecutable : public Executable {
   // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
   std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
   std::vector<std::string> input_names() const;
+  // The values of a constant as the model has them now, whatever form the package keeps them in. `to` has its layout.
+  void read_constant(const std::string& name, const Tensor& to) const;
   std::string target() const;                           // of the code that was chosen: a level of processors
   std::vector<bool> written_inputs() const;             // which of the inputs calls write
   std::map<std::string, Tensor> all_constants() const;  // weights and buffers of this instance, by name

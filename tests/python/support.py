@@ -49,10 +49,17 @@ def load(name, **settings):
     return kiln.aoti_load_package(package(name, **settings))
 
 
-def python(script, *, directory=None, environment=None, check=True, arguments=()):
-    """Runs a script in a process of its own; gives its output and what it said on standard error."""
+def python(script, *, directory=None, environment=None, check=True, arguments=(), as_file=False):
+    """Runs a script in a process of its own; gives its output and what it said on standard error. ``as_file``: from a file,
+    which processes that it spawns can import."""
+    way = ["-c", textwrap.dedent(script)]
+    if as_file:
+        place = os.path.join(tempfile.mkdtemp(dir=scratch), "script.py")
+        with open(place, "w") as file:
+            file.write(textwrap.dedent(script))
+        way = [place]
     done = subprocess.run(
-        [sys.executable, "-c", textwrap.dedent(script), *arguments],
+        [sys.executable, *way, *arguments],
         cwd=directory or scratch,
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **(environment or {})},
         capture_output=True,

@@ -265,6 +265,13 @@ class Files(unittest.TestCase):
         with self.assertRaises(kiln.FileError):
             kiln.aoti_load_package(damaged)
 
+    def test_arguments_of_pytorchs_loader(self):
+        model = kiln.aoti_load_package(package("mlp"), run_single_threaded=True, num_runners=2, use_stream_affinity=False)
+        self.assertEqual(model.path, package("mlp"))
+        with self.assertRaises(kiln.ArgumentError) as caught:
+            kiln.aoti_load_package(package("mlp"), True)
+        self.assertEqual(caught.exception.code, "K0711")
+
     def test_what_cannot_be_compiled(self):
         with self.assertRaises(kiln.CompileError) as caught:
             kiln.aoti_compile_and_package(os.path.join(scratch, "nothing.pt2"))

@@ -235,14 +235,15 @@ class TorchCalls(unittest.TestCase):
                 def __getitem__(self, i): return self.model(torch.full((8, 10), float(i)))
             if __name__ == "__main__":
                 model = kiln.aoti_load_package(sys.argv[1])
-                for way in ("fork",):
+                for way in ("fork", "spawn", "forkserver"):
                     loader = torch.utils.data.DataLoader(Data(model), num_workers=2, multiprocessing_context=way)
                     got = [batch[0] for batch in loader]
                     print(all(torch.equal(got[i], model(torch.full((8, 10), float(i)))) for i in range(4)))
             """,
             arguments=[package("mlp")],
+            as_file=True,
         )
-        self.assertEqual(done.stdout.split(), ["True"])
+        self.assertEqual(done.stdout.split(), ["True"] * 3)
 
 
 def package_source(name):

@@ -32,12 +32,22 @@ pip() { "$work/venv/bin/pip" --disable-pip-version-check -q "$@"; }
 set -e
 cd "$source_dir"
 rm -rf "$work/wheel"
-KILN_PREBUILT=$build_dir pip wheel . --no-deps --no-build-isolation -w "$work/wheel" -C build-dir="$work/build"
+# What the build requires is there: no index is asked, neither to build nor to install.
+KILN_PREBUILT=$build_dir pip wheel . --no-deps --no-index --no-build-isolation -w "$work/wheel" -C build-dir="$work/build"
 size=$(stat -c %s "$work"/wheel/kiln-*.whl)
 echo "the wheel has $size bytes"
 [ "$size" -le 15000000 ] || { echo "more than 15 MB"; exit 1; }
-pip install --force-reinstall --no-deps "$work"/wheel/kiln-*.whl
+pip install --force-reinstall --no-deps --no-index "$work"/wheel/kiln-*.whl
 cd "$work"
+PATH=$work/venv/bin:$PATH kiln --help | grep -q '^usage: kiln COMMAND'
+# A program in C++ against what the wheel holds, as python -c 'import kiln' finds it.
+package=$("$work/venv/bin/python" -c 'import kiln, os; print(os.path.dirname(kiln.__file__))')
+if command -v c++ >/dev/null; then
+  awk '$0 == "```cpp" {on = 1; next} on && /^```/ {exit} on' "$source_dir/docs/embedding.md" >program.cpp
+  c++ -std=c++17 program.cpp -I "$package/include" -L "$package/lib" -lkiln_runtime -Wl,-rpath,"$package/lib" -o program
+  "$work/venv/bin/kiln" compile "$source_dir/tests/cases/mlp/model.pt2" -o model.kiln.pt2 >/dev/null 2>&1
+  ./program | grep -qE '^-?[0-9.]+$'
+fi
 [ "$("$work/venv/bin/kiln" --version | head -n 1)" = "kiln $("$work/venv/bin/python" -c 'import kiln; print(kiln.__version__)')" ]
 PYTHONPATH=$source_dir/tests/python "$work/venv/bin/python" -m unittest discover -s "$source_dir/tests/python" 2>&1 | tee "$work/log"
 grep -q '^OK' "$work/log"
