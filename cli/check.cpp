@@ -69,6 +69,7 @@ std::optional<std::vector<Datum>> failing_inputs(const CaseResult& result) {
 }
 
 CaseResult check_watched(const std::string& path, const CaseOptions& options) {
+  if (is_package_case(path)) return check_case(path, options);
   const std::string model = is_directory(path) ? join_path(path, "model.pt2") : path;
   minify::DumpOnFailure dump(
       *options.executable.settings, options.executable.custom_op_libs, [&] { return read_pt2(model); },
@@ -153,8 +154,8 @@ Command check_command() {
   spec.summary = "compiles and runs cases and compares the results";
   spec.details =
       "A PATH is a .pt2 (compared with the reference interpreter), a case directory (compared with the values in its "
-      "files), "
-      "or a folder searched for case directories. Each case runs in a process of its own.";
+      "files), a package with a test in it ('kiln compile --bundle'; run as it is, nothing is compiled), or a folder "
+      "searched for case directories. Each case runs in a process of its own.";
   spec.options = {
       {"--backend", "", "compiled|loops|interpret", "how to compute (default: compiled)", false},
       {"--scheduled", "", "", "with --backend loops: after all passes, not right after lowering", false},

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstdio>
 
+#include "check/bundle.h"
 #include "command.h"
 #include "compile/compilation.h"
 #include "compile/program_device.h"
@@ -84,6 +85,10 @@ int compile_model(const ParsedOptions& options) {
     compile_options.goal = CompileGoal::generated;
     compile_options.generated_to = *directory;
   }
+  if (const auto directory = options.value("--bundle")) {
+    if (options.has("--generate")) throw UsageError("--generate makes no package: leave out --bundle");
+    compile_options.test = bundle_files(*directory, read_pt2(options.positional[0]));
+  }
   ProgressLine line;
   const bool lines = settings.get_bool("verbose_progress");
   compile_options.progress = [&](const std::string& stage, int done, int total) {
@@ -159,6 +164,10 @@ Command compile_command() {
        "feature levels to make code for, e.g. x86-64-v3,x86-64-v4 (default: this machine's best)", false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true,
        FileUse::read},
+      {"--bundle", "", "DIR",
+       "puts the inputs and expected outputs of a case directory into the package: its self-test, for 'kiln check PKG' "
+       "and kiln_self_test",
+       false, FileUse::read},
       {"--strip-debug", "", "", "puts the debug section into PKG.debug", false},
       {"--debug", "", "", "writes the debug directory (torch_compile_debug/…)", false},
       {"--generate", "", "DIR",

@@ -22,8 +22,8 @@ kiln_status status_of(const Error& error) {
   if (error.kind() == ErrorKind::unsupported) return KILN_ERROR_UNSUPPORTED;
   if (between(code, "K0610", "K0622") || code == "K0684") return KILN_ERROR_INPUT;
   if (code == "K0636") return KILN_ERROR_STOPPED;
-  if (between(code, "K0630", "K0635") || code == "K0637" || code == "K0330") return KILN_ERROR_RUN;
-  if (code == "K0639") return KILN_ERROR_UNSUPPORTED;
+  if (between(code, "K0630", "K0635") || code == "K0637" || code == "K0330" || code == "K0742") return KILN_ERROR_RUN;
+  if (code == "K0639" || code == "K0743") return KILN_ERROR_UNSUPPORTED;
   if (code == "K0650") return KILN_ERROR_MEMORY;
   if (code == "K0244" || between(code, "K0140", "K0149") || between(code, "K0640", "K0669")) return KILN_ERROR_ARGUMENT;
   return KILN_ERROR_FILE;

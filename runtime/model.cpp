@@ -15,6 +15,7 @@ Model::Model(ModelParts parts, ModelOptions options)
       device_(std::move(parts.device)),
       allocator_(device_->allocator(options_.allocator)),
       keep_(std::move(parts.keep)),
+      files_(parts.files),
       code_(std::move(parts.code)),
       custom_code_(std::move(parts.custom_code)),
       program_(std::move(parts.plan), code_.get(), parts.custom_ops),

@@ -92,6 +92,7 @@ class Model {
   BoundCache& bounds() { return bounds_; }
   RunPool& runs() { return runs_; }
   Watch& watch() { return *watch_; }
+  const PackageFiles* files() const { return files_.get(); }  // nullptr: made by hand
   const std::vector<kiln_origin>& origins(int32_t step_number) const;
   std::string origin_text(int32_t step_number) const;  // "\n  --> model.py:42 …" lines, or nothing
 
@@ -123,6 +124,7 @@ class Model {
   std::shared_ptr<const Device> device_;
   Allocator allocator_;
   std::shared_ptr<const void> keep_;
+  std::shared_ptr<const PackageFiles> files_;
   std::unique_ptr<CodeModule> code_;
   std::vector<std::unique_ptr<CodeModule>> custom_code_;
   Program program_;

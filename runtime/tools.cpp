@@ -9,12 +9,6 @@ extern "C" __attribute__((weak, visibility("default"))) const kiln_tools_library
 namespace kiln::runtime {
 namespace {
 
-const kiln_tools_library* find_library(std::vector<std::string>& looked) {
-  auto entry = kiln_tools_entry;
-  if (!entry) entry = reinterpret_cast<kiln_tools_library_fn>(open_companion("kiln_tools", "kiln_tools_entry", looked));
-  return entry && entry()->version == KILN_TOOLS_LIBRARY_VERSION ? entry() : nullptr;
-}
-
 // The settings that cannot do without.
 std::string needing_tools(const Settings& settings) {
   std::vector<std::string> names;
@@ -34,6 +28,12 @@ Tools::Tools(const kiln_tools_library& library, const std::string& package, cons
              const Log& log)
     : library_(library), log_(log), handle_(library.open(package.c_str(), &options, write_log, &log_)) {
   if (!handle_) throw Error(ErrorKind::user, library.error_code(), library.error());
+}
+
+const kiln_tools_library* Tools::find_library(std::vector<std::string>& looked) {
+  auto entry = kiln_tools_entry;
+  if (!entry) entry = reinterpret_cast<kiln_tools_library_fn>(open_companion("kiln_tools", "kiln_tools_entry", looked));
+  return entry && entry()->version == KILN_TOOLS_LIBRARY_VERSION ? entry() : nullptr;
 }
 
 bool Tools::has_tools_inside() { return kiln_tools_entry != nullptr; }

@@ -4,6 +4,7 @@
 #pragma once
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/settings.h"
 #include "kiln/tools_library.h"
@@ -17,6 +18,8 @@ class Tools {
   // memory, which the tools cannot read.
   static std::shared_ptr<Tools> when_asked(const std::string& package, const kiln_load_options& options,
                                            const Settings& settings, const Log& log);
+  // nullptr when it is not there; `looked` gets the places.
+  static const kiln_tools_library* find_library(std::vector<std::string>& looked);
   static bool has_tools_inside();  // of this program itself
   // nullptr when the library is not there.
   static std::shared_ptr<Tools> for_profile(const std::string& package);

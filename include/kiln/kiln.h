@@ -28,7 +28,8 @@
 extern "C" {
 #endif
 
-#define KILN_API_VERSION 4 /* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings */
+/* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_self_test */
+#define KILN_API_VERSION 5
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -318,6 +319,20 @@ KILN_API size_t kiln_profile_count(const kiln_profile* profile); /* kernels that
 KILN_API kiln_status kiln_profile_kernel(const kiln_profile* profile, size_t index, kiln_kernel_profile* out);
 /* The launches as a timeline for chrome://tracing and Perfetto; the first 100,000 of them. */
 KILN_API kiln_status kiln_profile_write_trace(const kiln_profile* profile, const char* path);
+
+/* ---- Self-test ----------------------------------------------------------------------------------------------------
+ */
+typedef struct kiln_self_test_summary {
+  size_t struct_size;
+  int64_t calls; /* that were made and compared */
+  double worst;  /* largest error of a value, in units of its tolerance: at most 1 */
+} kiln_self_test_summary;
+
+/* Makes the calls that `kiln compile --bundle` put into the package, on instances of their own, and compares the
+ * results with the expected ones in it, as `kiln check` does. It is the model as it is now that is tested, with its
+ * settings and weights. KILN_OK: all are as expected. KILN_ERROR_RUN (K0742): one is not; kiln_last_error says which,
+ * where and how far. Needs libkiln_tools.so (K0743). out may be NULL. */
+KILN_API kiln_status kiln_self_test(kiln_model* model, kiln_self_test_summary* out);
 
 #ifdef __cplusplus
 }

@@ -90,6 +90,13 @@ class Model {
     return result_of(kiln_constants_update(handle_, names.data(), tensors.data(), names.size(), flags));
   }
   Result<void> try_swap_constants() { return result_of(kiln_constants_swap(handle_)); }
+  // The calls that the package carries for it, compared with what they must give: an error where one differs.
+  Result<kiln_self_test_summary> try_self_test() {
+    kiln_self_test_summary out{};
+    out.struct_size = sizeof out;
+    if (const kiln_status status = kiln_self_test(handle_, &out); status != KILN_OK) return Failure::last(status);
+    return out;
+  }
   kiln_model* handle() const { return handle_; }
 #if KILN_EXCEPTIONS
   explicit Model(const std::string& path, const LoadOptions& options = {}) : Model(try_load(path, options).value()) {}
@@ -103,6 +110,7 @@ class Model {
     try_update_constants(values, flags).value();
   }
   void swap_constants() { try_swap_constants().value(); }
+  kiln_self_test_summary self_test() { return try_self_test().value(); }
 #endif
 
  private:

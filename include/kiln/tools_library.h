@@ -11,7 +11,28 @@
 extern "C" {
 #endif
 
-#define KILN_TOOLS_LIBRARY_VERSION 2
+#define KILN_TOOLS_LIBRARY_VERSION 3
+
+/* The functions of kiln.h of the runtime whose model is tested: the tools have a copy of their own, which that model
+ * knows nothing of. */
+typedef struct kiln_runtime_calls {
+  const char* (*last_error)(void);
+  const char* (*last_error_code)(void);
+  void (*value_clear)(kiln_value* value);
+  size_t (*input_count)(const kiln_model* model);
+  size_t (*output_count)(const kiln_model* model);
+  kiln_status (*input_spec)(const kiln_model* model, size_t index, kiln_spec* out);
+  kiln_status (*instance_create)(kiln_model* model, kiln_instance** out);
+  void (*instance_free)(kiln_instance* instance);
+  kiln_status (*run)(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                     size_t output_count);
+  size_t (*constant_count)(const kiln_model* model);
+  kiln_status (*constant_spec)(const kiln_model* model, size_t index, kiln_constant* out);
+  kiln_status (*constant_read)(kiln_instance* instance, const char* name, const DLTensor* to);
+} kiln_runtime_calls;
+
+/* The bytes of a file of the package's test, which live as long as the model; NULL: there is none. */
+typedef const void* (*kiln_test_file_fn)(void* user, const char* name, size_t* size);
 
 typedef struct kiln_tools_library {
   uint32_t version;
@@ -25,6 +46,10 @@ typedef struct kiln_tools_library {
   int (*work)(void* tools, const kiln_step* step, double* operations, double* bytes);
   /* What this machine was measured to do, in units of 1e9 per second. */
   void (*limits)(double* operations, double* bytes);
+  /* Makes the calls of the package's test on the model. Returns 0 where one fails or nothing can be tested: see
+   * error(). `label` is the package's name in messages. */
+  int (*self_test)(kiln_model* model, const kiln_runtime_calls* runtime, kiln_test_file_fn file, void* user,
+                   const char* label, kiln_self_test_summary* out);
   const char* (*error)(void); /* of the calling thread's last failure */
   const char* (*error_code)(void);
 } kiln_tools_library;

@@ -87,12 +87,14 @@ def aoti_compile_and_package(
     inductor_configs: Optional[Mapping[str, Any]] = None,
     custom_op_libraries: Sequence[PathLike] = (),
     target: Optional[str] = None,
+    bundle: Optional[PathLike] = None,
 ) -> str:
     """Compiles an exported program, or the ``.pt2`` of that path, into a package and gives the package's path.
 
     ``package_path`` is where it goes: by default beside the ``.pt2``, or a new temporary file for a program in memory.
     ``inductor_configs`` are settings by their names, as in PyTorch's Inductor; ``kiln.config`` holds those of the
-    process. ``target`` names processors to compile for ("x86-64-v3,x86-64-v4"; by default this machine's)."""
+    process. ``target`` names processors to compile for ("x86-64-v3,x86-64-v4"; by default this machine's). ``bundle``
+    is a case directory (inputs_0.pt, expected_0.pt, …) that goes into the package: see ``self_test``."""
     import tempfile
 
     if package_path is None:
@@ -106,7 +108,10 @@ def aoti_compile_and_package(
         error = errors.ArgumentError(f"the path of a package ends in .pt2, and {place!r} does not")
         error.code = "K0711"
         raise error
-    return compile_with_callbacks(exported_program, place, inductor_configs or {}, custom_op_libraries, target)
+    options = [] if bundle is None else ["--bundle", os.fspath(bundle)]
+    return compile_with_callbacks(
+        exported_program, place, inductor_configs or {}, custom_op_libraries, target, options=options
+    )
 
 
 def compile_with_callbacks(
@@ -116,13 +121,16 @@ def compile_with_callbacks(
     libraries: Sequence[PathLike] = (),
     target: Optional[str] = None,
     pytorchs_too: bool = False,
+    options: Sequence[str] = (),
 ) -> str:
     """As ``compile_package``; operators that Kiln does not know and PyTorch in this process does are called back."""
     import tempfile
 
     with ExportedFile(program) as file:
         try:
-            return compile_package(file.path, place, settings, custom_op_libraries=libraries, target=target)
+            return compile_package(
+                file.path, place, settings, custom_op_libraries=libraries, target=target, options=options
+            )
         except errors.CompileError as error:
             with tempfile.TemporaryDirectory(prefix="kiln_ops_") as directory:
                 names = _python_ops.unknown_operators(error, pytorchs_too)
@@ -130,7 +138,12 @@ def compile_with_callbacks(
                 if library is None:
                     raise
                 return compile_package(
-                    file.path, place, settings, custom_op_libraries=[*libraries, library], target=target
+                    file.path,
+                    place,
+                    settings,
+                    custom_op_libraries=[*libraries, library],
+                    target=target,
+                    options=options,
                 )
 
 
@@ -210,6 +223,12 @@ class AOTICompiledModel(_kiln.Model):
         if isinstance(inputs, list):
             inputs.clear()
         return self._run_flat(given)
+
+    def self_test(self) -> dict[str, Any]:
+        """Makes the calls that were bundled with the package, on a state of their own, and compares the results with
+        the expected ones. Gives ``calls``, how many were made, and ``worst``, the largest error in units of its
+        tolerance; raises RunError where a result is another one, FileError where the package carries no test."""
+        return self._self_test()
 
     # ---- What it is
     def get_metadata(self) -> dict[str, str]:

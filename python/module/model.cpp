@@ -549,6 +549,23 @@ nb::list Profile::kernels() const {
   return out;
 }
 
+nb::dict self_test_of(Model& self) {
+  kiln_self_test_summary summary{};
+  summary.struct_size = sizeof summary;
+  guarded([&] {
+    kiln_status status;
+    {
+      const WithoutLock unlocked;
+      status = kiln_self_test(self.model(), &summary);
+    }
+    check(status);
+  });
+  nb::dict out;
+  out["calls"] = summary.calls;
+  out["worst"] = summary.worst;
+  return out;
+}
+
 }  // namespace
 
 void bind_model(nb::module_& module) {
@@ -587,6 +604,7 @@ void bind_model(nb::module_& module) {
           "set_threads",
           [](Model& self, int threads) { guarded([&] { check(kiln_set_threads(self.model(), threads)); }); },
           nb::arg("threads"))
+      .def("_self_test", self_test_of)
       .def("_start_profile", [](Model& self) { guarded([&] { check(kiln_profile_start(self.instance())); }); })
       .def(
           "_stop_profile", [](Model& self) { return new Profile(self); }, nb::rv_policy::take_ownership);

@@ -5,7 +5,11 @@
 #include <filesystem>
 
 #include "base/file.h"
+#include "base/file_kind.h"
+#include "base/given_settings.h"
 #include "base/json.h"
+#include "check/bundle.h"
+#include "check/case_calls.h"
 #include "check/check_case_files.h"
 #include "compile/program_device.h"
 #include "graph_passes/written_inputs.h"
@@ -15,11 +19,6 @@
 
 namespace kiln {
 namespace {
-
-// Thrown to leave a case at its first failure.
-struct CaseFailure {
-  std::string stage, message;
-};
 
 double seconds_since(std::chrono::steady_clock::time_point begin) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
@@ -56,11 +55,7 @@ class Fp64Reference {
 class CaseRun {
  public:
   CaseRun(const CaseFiles& files, const CaseOptions& options, CaseResult& result)
-      : files_(files), options_(options), result_(result) {
-    compare_.rtol = options.rtol ? options.rtol : files.rtol;
-    compare_.atol = options.atol ? options.atol : files.atol;
-    compare_.shapes_only = files.shapes_only;
-  }
+      : files_(files), options_(options), result_(result) {}
 
   void run() {
     result_.stage = "read";
@@ -70,51 +65,43 @@ class CaseRun {
       moved_ = true, program_ = moved_to_cpu(program_);  // the references are nowhere else
     if (auto placed = placed_program(program_, options_.executable.device, options_.executable.note))
       moved_ = true, program_ = std::move(*placed);
-    reference_.emplace(program_, options_.executable);
+    Fp64Reference reference(program_, options_.executable);
     result_.stage = options_.executable.backend == Backend::interpret ? "read" : "compile";
     const auto begin = std::chrono::steady_clock::now();
-    executable_ = make_executable(program_, options_.executable);
+    const std::unique_ptr<Executable> executable = make_executable(program_, options_.executable);
     result_.compile_seconds = seconds_since(begin);
-    if (files_.bare) return compare_with_interpreter();
-    for (size_t i = 0; i < files_.calls.size(); ++i) single_call(i);
-    sequence();
-    for (const CaseFiles::BadInputs& bad : files_.bad_inputs) refused(bad);
+    CaseCalls calls(files_, *executable, compare_options());
+    calls.reference = [&](const std::vector<const std::vector<Datum>*>& made) { return reference.after(made); };
+    calls.placed = [&](std::vector<Datum> inputs) { return on_device(std::move(inputs)); };
+    calls.written = [&] { return inputs_written(); };
+    // A backend lists the buffers that the program writes; any other is as in the file.
+    calls.whole_state = [&](std::map<std::string, Tensor> state) { return with_constants(std::move(state)); };
+    try {
+      files_.bare ? compare_with_interpreter(calls) : calls.run();
+    } catch (...) {
+      take(calls);
+      throw;
+    }
+    take(calls);
   }
 
  private:
-  void single_call(size_t i) {
-    const CaseFiles::Call& call = files_.calls[i];
-    result_.stage = str("call ", i);
-    executable_->reset();
-    const CallResult got = executable_->call(on_device(call.inputs));
-    compare_outputs(got, call.expected, {&call.inputs});
-    compare_inputs(got, call);
-    if (call.state) {
-      take(
-          compare_state(with_constants(got.state), *call.state, compare_, [&](const std::string& name) -> const Datum* {
-            const CallResult* reference = reference_->after({&call.inputs});
-            if (!reference || !reference->state.count(name)) return nullptr;
-            state_reference_ = Datum{reference->state.at(name)};
-            return &state_reference_;
-          }));
-    }
-    ++result_.calls;
+  CompareOptions compare_options() const {
+    CompareOptions out;
+    out.rtol = options_.rtol ? options_.rtol : files_.rtol;
+    out.atol = options_.atol ? options_.atol : files_.atol;
+    out.shapes_only = files_.shapes_only;
+    return out;
+  }
+
+  void take(const CaseCalls& calls) {
+    if (!calls.stage.empty()) result_.stage = calls.stage;
+    result_.calls = calls.calls, result_.rescued = calls.rescued, result_.worst = calls.worst;
   }
 
   std::vector<Datum> on_device(std::vector<Datum> inputs) const {
     if (moved_) move_to_cpu(inputs);
     return inputs;
-  }
-
-  void compare_inputs(const CallResult& got, const CaseFiles::Call& call) {
-    if (!call.mutated) {
-      const Comparison unchanged = compare_unchanged(got.inputs, call.inputs);
-      return take(unchanged.ok() ? unchanged : compare_unchanged(got.inputs, call.inputs, inputs_written()));
-    }
-    take(compare_lists("input after the call", got.inputs, *call.mutated, compare_, [&](size_t k) -> const Datum* {
-      const CallResult* reference = reference_->after({&call.inputs});
-      return reference && k < reference->inputs.size() ? &reference->inputs[k] : nullptr;
-    }));
   }
 
   // Which of the user's inputs the program writes to.
@@ -139,59 +126,21 @@ class CaseRun {
     return out;
   }
 
-  // inputs_0, inputs_1, …, inputs_0 in a row on one instance.
-  void sequence() {
-    if (!files_.sequence) return;
-    std::vector<const std::vector<Datum>*> all;
-    for (const CaseFiles::Call& call : files_.calls) all.push_back(&call.inputs);
-    if (!all.empty()) all.push_back(all.front());
-    result_.stage = "sequence";
-    if (files_.sequence->size() != all.size())
-      throw CaseFailure{"read", str("expected_sequence.pt has ", files_.sequence->size(),
-                                    " calls, the case has inputs for ", all.size())};
-    executable_->reset();
-    std::vector<const std::vector<Datum>*> made;
-    for (size_t i = 0; i < all.size(); ++i) {
-      result_.stage = str("sequence call ", i);
-      made.push_back(all[i]);
-      compare_outputs(executable_->call(on_device(*all[i])), (*files_.sequence)[i], made);
-      ++result_.calls;
-    }
-  }
-
-  void refused(const CaseFiles::BadInputs& bad) {
-    result_.stage = bad.name;
-    if (!bad.refusal.empty()) {
-      ++result_.calls;
-      return;
-    }
-    executable_->reset();
-    try {
-      executable_->call(bad.inputs);
-    } catch (const Error& error) {
-      if (error.kind() == ErrorKind::bug) throw;
-      ++result_.calls;
-      return;
-    }
-    throw CaseFailure{bad.name, "these inputs must be refused, but the call went through"};
-  }
-
-  void compare_with_interpreter() {
+  void compare_with_interpreter(CaseCalls& calls) const {
     if (program_.sample_inputs.empty() && has_user_inputs())
       throw CaseFailure{"read", "the model carries no sample inputs to run it on"};
     ExecutableOptions interpret = options_.executable;
     interpret.backend = Backend::interpret;
-    result_.stage = "reference interpreter";
+    calls.stage = "reference interpreter";
     const CallResult expected = make_executable(program_, interpret)->call(program_.sample_inputs);
-    result_.stage = "call on the sample inputs";
-    const CallResult got = executable_->call(program_.sample_inputs);
-    compare_outputs(got, expected.outputs, {&program_.sample_inputs});
-    take(compare_lists("input after the call", got.inputs, expected.inputs, compare_));
-    take(compare_state(with_constants(got.state), expected.state, compare_));
-    ++result_.calls;
+    calls.stage = "call on the sample inputs";
+    const CallResult got = calls.executable.call(program_.sample_inputs);
+    calls.compare_outputs(got, expected.outputs, {&program_.sample_inputs});
+    calls.take(compare_lists("input after the call", got.inputs, expected.inputs, calls.compare));
+    calls.take(compare_state(with_constants(got.state), expected.state, calls.compare));
+    ++calls.calls;
   }
 
-  // A backend lists the buffers that the program writes; any other is as in the file.
   std::map<std::string, Tensor> with_constants(std::map<std::string, Tensor> state) const {
     state.insert(program_.constants.begin(), program_.constants.end());
     return state;
@@ -202,29 +151,11 @@ class CaseRun {
                        [](const InputSpec& spec) { return spec.kind == InputKind::user; });
   }
 
-  void compare_outputs(const CallResult& got, const std::vector<Datum>& expected,
-                       const std::vector<const std::vector<Datum>*>& calls) {
-    take(compare_lists("output", got.outputs, expected, compare_, [&](size_t k) -> const Datum* {
-      const CallResult* reference = reference_->after(calls);
-      return reference && k < reference->outputs.size() ? &reference->outputs[k] : nullptr;
-    }));
-  }
-
-  void take(const Comparison& comparison) {
-    result_.rescued += comparison.rescued;
-    result_.worst = std::max(result_.worst, comparison.worst);
-    if (!comparison.ok()) throw CaseFailure{result_.stage, comparison.failure};
-  }
-
   const CaseFiles& files_;
   const CaseOptions& options_;
   CaseResult& result_;
-  CompareOptions compare_;
   Program program_;
-  std::optional<Fp64Reference> reference_;
-  Datum state_reference_;
   bool moved_ = false;  // to the CPU, where the inputs go too
-  std::unique_ptr<Executable> executable_;
 };
 
 // "mylib.foo needs …" in one line, with the user's source line where it is known.
@@ -246,6 +177,22 @@ std::string missing_need(const std::string& need, const CaseOptions& options) {
   return str("needs ", quote(need), ", which this Kiln does not know");
 }
 
+// A package that carries a test, as it is: no compiler, no model, no reference.
+void check_package(const std::string& path, const CaseOptions& options, CaseResult& result) {
+  if (options.executable.backend != Backend::compiled)
+    throw CaseFailure{"read", "a package is run as it is: --backend compiled"};
+  const CaseFiles files = read_package_bundle(path);
+  result.stage = "load";
+  PackageOptions package_options;
+  package_options.ignore_environment = options.executable.settings != nullptr;
+  if (options.executable.settings) package_options.settings = run_assignments(*options.executable.settings);
+  package_options.custom_op_libs = options.executable.custom_op_libs;
+  PackageExecutable package(path, package_options);
+  result.stage = "self-test";
+  const SelfTest test = self_test(files, package, options.rtol, options.atol);
+  result.calls = test.calls, result.worst = test.worst;
+}
+
 bool is_case_directory(const std::string& path) { return file_exists(join_path(path, "model.pt2")); }
 
 }  // namespace
@@ -254,12 +201,23 @@ const char* case_status_name(CaseStatus status) {
   return status == CaseStatus::passed ? "passed" : status == CaseStatus::failed ? "failed" : "skipped";
 }
 
+bool is_package_case(const std::string& path) {
+  return file_exists(path) && !is_directory(path) && file_kind_of(path) == FileKind::kiln_package;
+}
+
 CaseResult check_case(const std::string& path, const CaseOptions& options) {
   CaseResult result;
   result.path = path;
   result.stage = "read";
   const auto begin = std::chrono::steady_clock::now();
   try {
+    if (is_package_case(path)) {
+      check_package(path, options, result);
+      result.status = CaseStatus::passed;
+      result.stage.clear();
+      result.seconds = seconds_since(begin);
+      return result;
+    }
     const CaseFiles files = read_case_files(path);
     for (const std::string& need : files.needs) {
       const std::string missing = missing_need(need, options);
@@ -295,7 +253,8 @@ std::vector<std::string> find_cases(const std::vector<std::string>& paths) {
   for (const std::string& path : paths) {
     if (!is_directory(path)) {
       if (!file_exists(path)) fail_user("K0170", str(path, ": there is no such file or directory"));
-      if (extension(path) != ".pt2") fail_user("K0170", str(path, ": neither a .pt2 nor a directory with cases"));
+      if (extension(path) != ".pt2" && !is_package_case(path))
+        fail_user("K0170", str(path, ": neither a .pt2 nor a directory with cases"));
       cases.push_back(path);
       continue;
     }

@@ -37,8 +37,11 @@ struct CaseResult {
 // Never throws: what goes wrong is in the result. A signal or a hang is the caller's matter (check/check.h).
 CaseResult check_case(const std::string& path, const CaseOptions& options);
 
-// A path is a .pt2, a case directory (it has a model.pt2), or a folder that is searched for case directories. The
-// result is sorted within each path. Throws K0170 when a path does not exist or holds no case.
+// Whether the path is that of a package, which is run as it is on the test that it carries (check/bundle.h).
+bool is_package_case(const std::string& path);
+
+// A path is a .pt2, a package, a case directory (it has a model.pt2), or a folder that is searched for case
+// directories. The result is sorted within each path. Throws K0170 when a path does not exist or holds no case.
 std::vector<std::string> find_cases(const std::vector<std::string>& paths);
 
 }  // namespace kiln

@@ -47,6 +47,7 @@ class CaseReader {
   bool is_flat_list(const std::string& name) const { return is_flat_pt_list(source_.open(name)); }
   // For the order of what stands in this file.
   const Program& program_for(const std::string& name) {
+    if (source_.program) return *source_.program;
     if (!exists("model.pt2")) refuse(name, "is not a flat list, and there is no model here that says in which order");
     if (!program_) program_ = read_pt2(files_.model);
     return *program_;
@@ -150,13 +151,13 @@ class CaseReader {
 
 CaseFiles read_case_files(const CaseSource& source) { return CaseReader(source).read(); }
 
-CaseFiles read_case_files(const std::string& path) {
+CaseFiles read_case_files(const std::string& path, const Program* program) {
   if (is_directory(path)) {
     const auto open = [&](const std::string& name) {
       const auto mapped = MappedFile::open(join_path(path, name));
       return FileBytes{mapped->bytes(), mapped, mapped->path()};
     };
-    return read_case_files(CaseSource{path, list_directory(path), open});
+    return read_case_files(CaseSource{path, list_directory(path), open, program});
   }
   CaseFiles files;
   files.model = path;

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "graph/graph.h"
 #include "pt2/tensor_files.h"
 #include "types/tensor.h"
 
@@ -38,13 +39,15 @@ struct CaseSource {
   std::string label;               // of the directory, in messages
   std::vector<std::string> names;  // of all files in it
   std::function<FileBytes(const std::string& name)> open;
+  const Program* program = nullptr;  // for the order of named and nested values; otherwise the model.pt2 there
 };
 
 // Inputs may have the forms that `kiln run --inputs` takes, and outputs those that `kiln run -o` writes to a .pt: then
 // the model is read for their order. `path` is a case directory or a .pt2. Throws K0172 when a file that must be there
 // is missing or is not what its name says: inputs without expected values, a gap in the numbering, an unknown key in
 // case.json.
-CaseFiles read_case_files(const std::string& path);
+// `program`, where it is given, is the model instead of the one in the directory, which then need not be there.
+CaseFiles read_case_files(const std::string& path, const Program* program = nullptr);
 CaseFiles read_case_files(const CaseSource& source);  // of a case directory
 
 }  // namespace kiln

@@ -426,6 +426,7 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   contents.out_spec = program.out_spec;
   contents.argument_names = program.forward_arg_names;
   contents.strip_debug = options.strip_debug;
+  contents.test = options.test;
   if (options.settings && options.settings->get_bool("freezing")) {
     if (options.progress) options.progress("pack weights", 0, 0);
     watch.lap();

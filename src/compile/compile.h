@@ -15,6 +15,7 @@ struct CompileOptions {
   std::vector<std::string> targets;         // x86-64-v4, …; empty: the host's best
   std::vector<std::string> custom_op_libs;  // paths of shared libraries, embedded in the package
   bool strip_debug = false;                 // debug section goes to <package>.debug
+  std::map<std::string, std::string> test;  // files of the test that the package carries (check/bundle.h)
   const Settings* settings = nullptr;       // those of phase R become defaults of the package; may be null
   CompileGoal goal = CompileGoal::package;
   std::string generated_to;              // with `generated`: a directory that gets loops, plan and sources

@@ -15,13 +15,21 @@
 namespace kiln {
 namespace {
 
-void check(kiln_status status) {
+const kiln_runtime_calls& own_runtime() {
+  static const kiln_runtime_calls calls = {kiln_last_error,      kiln_last_error_code, kiln_value_clear,
+                                           kiln_input_count,     kiln_output_count,    kiln_input_spec,
+                                           kiln_instance_create, kiln_instance_free,   kiln_run,
+                                           kiln_constant_count,  kiln_constant_spec,   kiln_constant_read};
+  return calls;
+}
+
+void check(kiln_status status, const kiln_runtime_calls& runtime = own_runtime()) {
   if (status == KILN_OK) return;
   const ErrorKind kind = status == KILN_ERROR_BUG           ? ErrorKind::bug
                          : status == KILN_ERROR_UNSUPPORTED ? ErrorKind::unsupported
                                                             : ErrorKind::user;
   // The runtime's text has the code in front already, except where the contract fixes how it begins.
-  const std::string code = kiln_last_error_code(), text = kiln_last_error(), prefix = str("error[", code, "]: ");
+  const std::string code = runtime.last_error_code(), text = runtime.last_error(), prefix = str("error[", code, "]: ");
   throw Error(kind, code, starts_with(text, prefix) ? text.substr(prefix.size()) : text);
 }
 
@@ -71,15 +79,17 @@ class CallValues {
 // Outputs that Kiln allocates; freed here.
 class OutputValues {
  public:
-  explicit OutputValues(size_t count) : values_(count) {}
-  ~OutputValues() {
-    for (kiln_value& value : values_) kiln_value_clear(&value);
+  OutputValues(size_t count, const kiln_runtime_calls& runtime) : values_(count), runtime_(runtime) {}
+  ~OutputValues() { clear(); }
+  void clear() {
+    for (kiln_value& value : values_) runtime_.value_clear(&value);
   }
   OutputValues(const OutputValues&) = delete;
   std::vector<kiln_value>& values() { return values_; }
 
  private:
   std::vector<kiln_value> values_;
+  const kiln_runtime_calls& runtime_;
 };
 
 namespace {
@@ -106,27 +116,30 @@ Datum datum_of(const kiln_value& value) {
 }  // namespace
 
 struct PackageExecutable::State {
-  struct ModelFree {
-    void operator()(kiln_model* model) const { kiln_model_free(model); }
-  };
-  struct InstanceFree {
-    void operator()(kiln_instance* instance) const { kiln_instance_free(instance); }
-  };
+  explicit State(const kiln_runtime_calls& calls) : runtime(calls) {}
+  ~State() {
+    if (instance) runtime.instance_free(instance);
+    if (owned) kiln_model_free(model);
+  }
+  State(const State&) = delete;
 
+  const kiln_runtime_calls& runtime;
   std::function<void(const std::string&)> fault;
-  std::unique_ptr<kiln_model, ModelFree> model;
-  std::unique_ptr<kiln_instance, InstanceFree> instance;
+  kiln_model* model = nullptr;
+  bool owned = false;
+  kiln_instance* instance = nullptr;
 
-  std::map<std::string, Tensor> read_state() const {
+  // Of the buffers that calls write, or of all constants.
+  std::map<std::string, Tensor> read_state(bool all) const {
     std::map<std::string, Tensor> state;
-    for (size_t i = 0; i < kiln_constant_count(model.get()); ++i) {
+    for (size_t i = 0; i < runtime.constant_count(model); ++i) {
       kiln_constant spec{};
       spec.struct_size = sizeof spec;
-      check(kiln_constant_spec(model.get(), i, &spec));
-      if (!spec.mutable_buffer) continue;
+      check(runtime.constant_spec(model, i, &spec), runtime);
+      if (!all && !spec.mutable_buffer) continue;
       Tensor value = Tensor::empty_strided(dtype_from_dlpack(spec.dtype), {spec.sizes, spec.sizes + spec.rank},
                                            {spec.strides, spec.strides + spec.rank});
-      check(kiln_constant_read(instance.get(), spec.name, DLPackView(value).get()));
+      check(runtime.constant_read(instance, spec.name, DLPackView(value).get()), runtime);
       state.emplace(spec.name, std::move(value));
     }
     return state;
@@ -134,7 +147,7 @@ struct PackageExecutable::State {
 };
 
 PackageExecutable::PackageExecutable(const std::string& path, const PackageOptions& options)
-    : state_(std::make_unique<State>()) {
+    : state_(std::make_unique<State>(own_runtime())) {
   const std::vector<const char*> settings = c_strings(options.settings);
   const std::vector<const char*> libraries = c_strings(options.custom_op_libs);
   kiln_load_options load{};
@@ -150,78 +163,93 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
     load.fault_user = state_.get();
     load.fault = [](void* state, const char* text) { static_cast<State*>(state)->fault(text); };
   }
-  kiln_model* model = nullptr;
-  check(kiln_load(path.c_str(), &load, &model));
-  state_->model.reset(model);
+  check(kiln_load(path.c_str(), &load, &state_->model));
+  state_->owned = true;
+  reset();
+}
+
+PackageExecutable::PackageExecutable(kiln_model* model, const kiln_runtime_calls& runtime)
+    : state_(std::make_unique<State>(runtime)) {
+  state_->model = model;
   reset();
 }
 
 PackageExecutable::~PackageExecutable() = default;
 
 void PackageExecutable::reset() {
-  kiln_instance* instance = nullptr;
-  check(kiln_instance_create(state_->model.get(), &instance));
-  state_->instance.reset(instance);
+  kiln_instance* fresh = nullptr;
+  check(state_->runtime.instance_create(state_->model, &fresh), state_->runtime);
+  if (state_->instance) state_->runtime.instance_free(state_->instance);
+  state_->instance = fresh;
 }
 
 std::vector<std::string> PackageExecutable::input_names() const {
   std::vector<std::string> names;
-  for (size_t i = 0; i < kiln_input_count(state_->model.get()); ++i) {
-    kiln_spec spec{};
-    spec.struct_size = sizeof spec;
-    check(kiln_input_spec(state_->model.get(), i, &spec));
-    names.emplace_back(spec.name);
-  }
+  for (size_t i = 0; i < state_->runtime.input_count(state_->model); ++i) names.emplace_back(input_spec(i).name);
   return names;
 }
 
-void PackageExecutable::set_hook(kiln_hook_fn hook, void* user) {
-  check(kiln_set_hook(state_->instance.get(), hook, user));
+std::vector<bool> PackageExecutable::written_inputs() const {
+  std::vector<bool> written;
+  for (size_t i = 0; i < state_->runtime.input_count(state_->model); ++i) written.push_back(input_spec(i).mutated != 0);
+  return written;
 }
+
+kiln_spec PackageExecutable::input_spec(size_t index) const {
+  kiln_spec spec{};
+  spec.struct_size = sizeof spec;
+  check(state_->runtime.input_spec(state_->model, index, &spec), state_->runtime);
+  return spec;
+}
+
+std::map<std::string, Tensor> PackageExecutable::all_constants() const { return state_->read_state(true); }
+
+void PackageExecutable::set_hook(kiln_hook_fn hook, void* user) { check(kiln_set_hook(state_->instance, hook, user)); }
 
 CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
   CallResult result;
   result.inputs = copy_inputs(inputs);
+  const kiln_runtime_calls& runtime = state_->runtime;
   const CallValues values(result.inputs);
-  OutputValues outputs(kiln_output_count(state_->model.get()));
-  check(
-      kiln_run(state_->instance.get(), values.data(), values.size(), outputs.values().data(), outputs.values().size()));
+  OutputValues outputs(runtime.output_count(state_->model), runtime);
+  check(runtime.run(state_->instance, values.data(), values.size(), outputs.values().data(), outputs.values().size()),
+        runtime);
   for (const kiln_value& value : outputs.values()) result.outputs.push_back(datum_of(value));
-  result.state = state_->read_state();
+  result.state = state_->read_state(false);
   return result;
 }
 
-std::string PackageExecutable::target() const { return kiln_model_target(state_->model.get()); }
+std::string PackageExecutable::target() const { return kiln_model_target(state_->model); }
 
-bool PackageExecutable::is_stateful() const { return kiln_model_is_stateful(state_->model.get()) != 0; }
+bool PackageExecutable::is_stateful() const { return kiln_model_is_stateful(state_->model) != 0; }
 
 struct PackageCaller::Values {
   Values(const std::vector<Datum>& given, size_t output_count)
-      : original(given), copies(copy_inputs(given)), inputs(copies), allocated(output_count) {}
+      : original(given), copies(copy_inputs(given)), inputs(copies), allocated(output_count, own_runtime()) {}
   const std::vector<Datum> original, copies;
   const CallValues inputs;
   OutputValues allocated;
   std::vector<kiln_value> outputs;  // the allocated ones, as the caller's memory; empty: not allocated yet
   bool sizes_vary = false;          // of outputs, from call to call: then each call allocates them
   std::vector<size_t> written;      // inputs that calls change
-  std::unique_ptr<kiln_instance, PackageExecutable::State::InstanceFree> own;
+  struct InstanceFree {
+    void operator()(kiln_instance* freed) const { kiln_instance_free(freed); }
+  };
+  std::unique_ptr<kiln_instance, InstanceFree> own;
   kiln_instance* instance = nullptr;
 };
 
 PackageCaller::PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs) {
-  kiln_model* model = package.state_->model.get();
+  kiln_model* model = package.state_->model;
   values_ = std::make_unique<Values>(inputs, kiln_output_count(model));
-  values_->instance = package.state_->instance.get();
+  values_->instance = package.state_->instance;
   if (package.is_stateful()) {
     check(kiln_instance_create(model, &values_->instance));
     values_->own.reset(values_->instance);
   }
-  for (size_t i = 0; i < std::min(inputs.size(), kiln_input_count(model)); ++i) {
-    kiln_spec spec{};
-    spec.struct_size = sizeof spec;
-    check(kiln_input_spec(model, i, &spec));
-    if (spec.mutated && inputs[i].is_tensor()) values_->written.push_back(i);
-  }
+  const std::vector<bool> written = package.written_inputs();
+  for (size_t i = 0; i < std::min(inputs.size(), written.size()); ++i)
+    if (written[i] && inputs[i].is_tensor()) values_->written.push_back(i);
   for (size_t i = 0; i < kiln_symbol_count(model); ++i) {
     kiln_symbol symbol{};
     symbol.struct_size = sizeof symbol;
@@ -243,7 +271,7 @@ void PackageCaller::call() {
   if (!v.outputs.empty())
     return check(kiln_run(v.instance, v.inputs.data(), v.inputs.size(), v.outputs.data(), v.outputs.size()));
   std::vector<kiln_value>& fresh = v.allocated.values();
-  for (kiln_value& value : fresh) kiln_value_clear(&value);
+  v.allocated.clear();
   check(kiln_run(v.instance, v.inputs.data(), v.inputs.size(), fresh.data(), fresh.size()));
   if (v.sizes_vary) return;
   v.outputs = fresh;
@@ -264,7 +292,7 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
 }
 
 void PackageExecutable::read_constant(const std::string& name, const Tensor& to) const {
-  check(kiln_constant_read(state_->instance.get(), name.c_str(), DLPackView(to).get()));
+  check(state_->runtime.constant_read(state_->instance, name.c_str(), DLPackView(to).get()), state_->runtime);
 }
 
 void require_package(const std::string& path) {

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "executable/executable.h"
-#include "kiln/kiln.h"
+#include "kiln/tools_library.h"
 #include "package/format.h"
 #include "pt2/input_files.h"
 #include "pt2/output_files.h"
@@ -26,6 +26,8 @@ struct PackageOptions {
 class PackageExecutable : public Executable {
  public:
   PackageExecutable(const std::string& path, const PackageOptions& options);
+  // A model that somebody else has loaded, with his runtime: it must outlive this.
+  PackageExecutable(kiln_model* model, const kiln_runtime_calls& runtime);
   ~PackageExecutable() override;
 
   CallResult call(const std::vector<Datum>& inputs) override;
@@ -35,12 +37,15 @@ class PackageExecutable : public Executable {
   std::vector<std::string> input_names() const;
   // The values of a constant as the model has them now, whatever form the package keeps them in. `to` has its layout.
   void read_constant(const std::string& name, const Tensor& to) const;
-  std::string target() const;                    // of the code that was chosen: a level of processors
-  bool is_stateful() const;                      // calls change buffers of the instance
-  void set_hook(kiln_hook_fn hook, void* user);  // of this instance, as kiln_set_hook; gone after reset()
+  std::string target() const;                           // of the code that was chosen: a level of processors
+  std::vector<bool> written_inputs() const;             // which of the inputs calls write
+  std::map<std::string, Tensor> all_constants() const;  // weights and buffers of this instance, by name
+  bool is_stateful() const;                             // calls change buffers of the instance
+  void set_hook(kiln_hook_fn hook, void* user);         // of this instance, as kiln_set_hook; gone after reset()
 
  private:
   friend class PackageCaller;
+  kiln_spec input_spec(size_t index) const;
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -216,6 +216,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   zip.add(str(root, "/data/weights/", root, "_weights_config.json"),
           json_text(Json(Json::Object{{"config", weights.config}})));
   if (!contents.sample_inputs.empty()) zip.add(str(root, "/data/sample_inputs/", root, ".pt"), contents.sample_inputs);
+  for (const auto& [name, bytes] : contents.test) zip.add(prefix + "test/" + name, bytes);
   if (!contents.strip_debug)
     for (const auto& [name, text] : contents.debug) zip.add(prefix + "debug/" + name, text);
   zip.finish();

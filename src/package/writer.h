@@ -25,6 +25,7 @@ struct PackageContents {
   std::set<std::string> state;              // those of the module's state dict: parameters, persistent buffers
   bool without_state = false;               // their values stay out: whoever loads the package gives them
   std::string sample_inputs;                // a .pt archive; empty: none
+  std::map<std::string, std::string> test;  // files of the test that it carries, by name under test/
   std::vector<std::string> run_settings;    // "key=value": what runs of it start with
   // How forward takes and gives what the flat inputs and outputs are: pytrees and argument names, as the export has
   // them.

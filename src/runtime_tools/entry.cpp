@@ -2,6 +2,7 @@
 #include <mutex>
 
 #include "base/error.h"
+#include "check/bundle.h"
 #include "debug/package_debug.h"
 #include "debug/profile.h"
 #include "debug/tell_package.h"
@@ -79,6 +80,22 @@ void* open_tools(const char* package, const kiln_load_options* options, kiln_log
   return kept<void*>(nullptr, [&]() -> void* { return new Tools(package, *options, log, log_user); });
 }
 
+int run_self_test(kiln_model* model, const kiln_runtime_calls* runtime, kiln_test_file_fn file, void* user,
+                  const char* label, kiln_self_test_summary* out) {
+  return kept<int>(0, [&] {
+    const CaseFiles files = read_bundle(label, [&](const std::string& name) -> std::optional<ByteSpan> {
+      size_t size = 0;
+      const void* bytes = file(user, name.c_str(), &size);
+      if (!bytes) return std::nullopt;
+      return ByteSpan(static_cast<const std::byte*>(bytes), size);
+    });
+    PackageExecutable executable(model, *runtime);
+    const SelfTest result = self_test(files, executable);
+    out->calls = result.calls, out->worst = result.worst;
+    return 1;
+  });
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const kiln_tools_library* kiln_tools_entry(void) {
@@ -96,6 +113,7 @@ extern "C" __attribute__((visibility("default"))) const kiln_tools_library* kiln
         const MachineLimits limits = measure_machine();
         *operations = limits.gflops, *bytes = limits.gbs;
       },
+      run_self_test,
       [] { return last_error().text.c_str(); },
       [] { return last_error().code.c_str(); },
   };

@@ -28,6 +28,25 @@ class Tools(unittest.TestCase):
         done = subprocess.run([sys.executable, "-m", "kiln", "nonsense"], capture_output=True, text=True, env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)})
         self.assertEqual(done.returncode, 2)
 
+    def test_self_test(self):
+        directory = os.path.dirname(case("mlp"))
+        path = kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "tested.pt2"), bundle=directory)
+        done = kiln.aoti_load_package(path).self_test()
+        self.assertGreater(done["calls"], 3)
+        self.assertLessEqual(done["worst"], 1)
+        path = kiln.aoti_compile_and_package(
+            case("mlp"), package_path=os.path.join(scratch, "wrong.pt2"), bundle=directory, inductor_configs=broken
+        )
+        with self.assertRaises(kiln.RunError) as caught:
+            kiln.aoti_load_package(path).self_test()
+        self.assertEqual(caught.exception.code, "K0742")
+        self.assertIn("output 0: 8 of 8 values differ", str(caught.exception))
+        with self.assertRaises(kiln.FileError) as caught:
+            load("mlp").self_test()
+        self.assertEqual(caught.exception.code, "K0739")
+        with self.assertRaises(kiln.CompileError):
+            kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "none.pt2"), bundle=scratch + "/no")
+
     def test_report(self):
         trace = os.path.join(scratch, "trace")
         with kiln.config.patch("TORCH_TRACE", trace):
