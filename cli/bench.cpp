@@ -55,7 +55,13 @@ int run_bench(const ParsedOptions& options) {
   }
   const JsonOutput json(options);
   const MadeInputs made = given_or_random_inputs(path, options);
-  BenchResult result = bench(path, made.inputs, measured);
+  BenchResult result;
+  try {
+    result = bench(path, made.inputs, measured);
+  } catch (const Error&) {
+    note_random_inputs(options);
+    throw;
+  }
   result.inputs = made.source;
   Json root = bench_json(result);
   std::string text = is_quiet() ? bench_line(result) : bench_text(result);

@@ -29,6 +29,8 @@ expect bad-file 1 err 'K0616' -- bench mlp.pt2 $short --inputs "$cases/mlp/bad_i
 expect shape 0 out '; s77 = 128; inputs: random, seed 3;' -- bench mlp.pt2 $short --shape s77=128 --seed 3
 expect random 0 out '; s77 = 8; inputs: random, seed 0;' -- bench mlp.pt2 $short --random
 expect indices-stay-indices 0 out 's27 = 64' -- bench embedding.pt2 $short --shape s27=64
+compile bags_of_offsets
+expect order-is-not-kept 1 err '^note: the inputs are random.*give --inputs$' -- bench bags_of_offsets.pt2 $short --random
 expect unknown-symbol 1 err "K0730.*s7 is no size.*nearest is 's77'.*s77 \(x.size\(0\), 1 … 1024\)" -- bench mlp.pt2 --shape s7=8
 expect computed-symbol 1 err 'K0730.*u0 is computed while the program runs.*every size of this package is fixed' -- bench nonzero.pt2 --shape u0=8
 expect out-of-range 1 err 'K0731.*s77=2000 is outside of its range, 1 … 1024' -- bench mlp.pt2 --shape s77=2000

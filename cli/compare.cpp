@@ -57,6 +57,7 @@ Outputs call_package(const std::string& path, const std::vector<Datum>& inputs, 
   try {
     result = PackageExecutable(path, package_options).call(inputs);
   } catch (const Error&) {
+    note_random_inputs(options);
     tell_note(str("this is of ", path, ":"));  // which of the two
     throw;
   }

@@ -41,6 +41,13 @@ SymbolValues parse_shape(const std::string& text) {
   return sizes;
 }
 
+void note_random_inputs(const ParsedOptions& options) {
+  if (options.has("--random") || options.has("--shape"))
+    tell_note(
+        "the inputs are random, drawn from the samples' values without their order: where the program asks for "
+        "more (sorted offsets, a permutation), give --inputs");
+}
+
 MadeInputs given_or_random_inputs(const std::string& package, const ParsedOptions& options) {
   const bool random = options.has("--random") || options.has("--shape");
   if (random && options.has("--inputs"))

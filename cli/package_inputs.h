@@ -14,6 +14,8 @@ struct MadeInputs {
   std::string source;  // "samples", "random, seed 0", the file's path
 };
 MadeInputs given_or_random_inputs(const std::string& package, const ParsedOptions& options);
+// Says, before a failure of a call on them is, that inputs were random: the program may ask for more of their values.
+void note_random_inputs(const ParsedOptions& options);
 // Those options, for the commands that take them.
 std::vector<OptionSpec> random_input_options();
 // "s0=8,s1=128"; a UsageError says what is wrong with it.

@@ -11,7 +11,7 @@ cases=$source_dir/tests/cases
 bundle() { "$kiln" compile "$cases/$1/model.pt2" -o "$2.pt2" --bundle "${3:-$cases/$1}" "${@:4}" >/dev/null 2>err || { echo "FAIL cannot bundle $1"; cat err; }; }
 
 # ---- cases of every kind: dynamic sizes, mutated inputs, state and sequences, outputs with keys, bad inputs
-for name in mlp mutated_input counter cond nonzero add_bf16 shared_outputs; do
+for name in mlp mutated_input counter cond nonzero add_bf16 shared_outputs expanded_constants; do
   bundle $name $name
   expect "check-$name" 0 out '^1 passed, 0 failed, 0 skipped$' -- check $name.pt2
 done

@@ -137,8 +137,11 @@ struct PackageExecutable::State {
       spec.struct_size = sizeof spec;
       check(runtime.constant_spec(model, i, &spec), runtime);
       if (!all && !spec.mutable_buffer) continue;
-      Tensor value = Tensor::empty_strided(dtype_from_dlpack(spec.dtype), {spec.sizes, spec.sizes + spec.rank},
-                                           {spec.strides, spec.strides + spec.rank});
+      const std::vector<int64_t> sizes(spec.sizes, spec.sizes + spec.rank);
+      std::vector<int64_t> strides(spec.strides, spec.strides + spec.rank);
+      // An expanded constant cannot be copied to where its elements share places.
+      if (!dense_and_not_overlapping(sizes, strides)) strides = contiguous_strides(sizes);
+      Tensor value = Tensor::empty_strided(dtype_from_dlpack(spec.dtype), sizes, strides);
       check(runtime.constant_read(instance, spec.name, DLPackView(value).get()), runtime);
       state.emplace(spec.name, std::move(value));
     }
