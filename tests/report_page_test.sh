@@ -43,14 +43,17 @@ check() {  # VIEW TEXTS…: the drawn part of the view has the texts
   dom "$work/report.html" "$view" | sed -n '/<main/,/<\/main>/p' >"$work/dom.html"
   for text in "$@"; do has "$work/dom.html" "$text" "view '$view'"; done
 }
-check overview 'compile time' 'Where the time went' 'fc1'
+check overview 'a run, all steps together' 'Slowest functions' 'FLOPs' 'compile time' 'Where the time went' 'fc1'
 check timeline 'use_templates' 'C++ compiler'
-check graph 'class="ln"' 'As exported'
+dom "$work/report.html" timeline | sed -n "/<main/,/<\/main>/p" | grep -q inject_fault && { echo "FAIL: a pass that only tests is shown"; exit 1; }
+check graph '<svg class="drawing"' 'class="node' 'Your lines' 'self.fc1(x)' 'Values it writes'
+check graph/operators 'class="node operator"' 'linear'
+check graph/read 'class="ln"' 'As exported' 'as a drawing'
 check fusion 'each is a matrix product with a schedule of its own' 'refused'
 check kernels 'Operators and your lines' 'self.fc1(x)' 'aten.linear.default'
 check guards 's77' 'range of s77 in the export'
 check memory '<svg class="mem"' 'bytes alive'
-check runs 'Profile of model' 'Numerics' 'cpp_mm_linear_0'
+check runs 'by outer module' 'aria-sort="descending"' 'Kernels of a run' 'Numerics' 'cpp_mm_linear_0'
 
 # A thousand kernels: those of this model under other names.
 mkdir "$work/large"

@@ -9,8 +9,8 @@
 #include "base/zip.h"
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
-#include "debug/work_count.h"
 #include "executable/package_executable.h"
+#include "loops/work_count.h"
 #include "package/plan_io.h"
 #include "trace/plan_text.h"
 

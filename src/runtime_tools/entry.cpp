@@ -6,8 +6,8 @@
 #include "debug/package_debug.h"
 #include "debug/profile.h"
 #include "debug/tell_package.h"
-#include "debug/work_count.h"
 #include "kiln/tools_library.h"
+#include "loops/work_count.h"
 
 using namespace kiln;
 

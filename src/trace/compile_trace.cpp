@@ -2,6 +2,7 @@
 
 #include "base/trace_file.h"
 #include "graph/walk.h"
+#include "loops/work_count.h"
 #include "package/plan_builder.h"
 #include "trace/graph_python.h"
 #include "trace/kernel_facts.h"
@@ -87,11 +88,17 @@ class CompileTrace : public CompileObserver {
 
   void code_made(const CodeEvent& event) override {
     if (!event.plan) return;
-    for (const KernelFacts& kernel : kernel_facts(event)) file_.write("kernel", kernel_json(kernel));
+    const std::map<std::string, SymbolInfo> symbols =
+        program_ ? program_->symbols : std::map<std::string, SymbolInfo>{};
+    const SymbolValues sample = sample_values(symbols);
+    for (const KernelFacts& kernel : kernel_facts(event)) {
+      Json record = kernel_json(kernel);
+      if (kernel.kernel) add_work(*kernel.kernel, event.loops->buffers, sample, record);
+      file_.write("kernel", record);
+    }
     file_.write("guards", guards_json(*event.plan));
     file_.write("values", values_json(event));
-    file_.write("memory",
-                memory_record(*event.plan, program_ ? program_->symbols : std::map<std::string, SymbolInfo>{}));
+    file_.write("memory", memory_record(*event.plan, symbols));
     Json prelude = Json::object();
     prelude.set("target", event.target->name);
     prelude.set("lanes", event.target->lanes);
@@ -138,9 +145,19 @@ class CompileTrace : public CompileObserver {
 
   // Where each value of the lowered graph comes from, the subgraphs of control flow included.
   void remember_values(const Graph& graph) {
+    std::map<const Value*, std::string> lists;  // by an element: the list that a node gave
     for_each_node(graph, [&](const Node& node) {
       const Origin origin = node.origins.empty() ? Origin{} : node.origins.front();
-      for (const Value* value : node.results) values_.push_back({value->name, node.target, origin});
+      std::vector<std::string> uses;
+      for (const Node::NamedArgument& argument : node.args)
+        for_each_value(argument.arg, [&](const Value* value) {
+          const auto list = lists.find(value);
+          const std::string& name = list == lists.end() ? value->name : list->second;
+          if (std::find(uses.begin(), uses.end(), name) == uses.end()) uses.push_back(name);
+        });
+      for (const Value* value : node.results)
+        for (const Value* item : value->items) lists[item] = value->name;
+      for (const Value* value : node.results) values_.push_back({value->name, node.target, origin, uses});
     });
   }
 
@@ -163,6 +180,7 @@ class CompileTrace : public CompileObserver {
       one.set("node", value.origin.node);
       one.set("module", value.origin.module_path);
       one.set("line", source_text(value.origin));
+      one.set("uses", texts(value.uses));
       const auto merged = buffers.find(value.name);
       const std::string buffer = merged == buffers.end() ? value.name : merged->second;
       if (const auto writer = writers.find(buffer); writer != writers.end())
@@ -214,6 +232,17 @@ class CompileTrace : public CompileObserver {
     return record;
   }
 
+  // For the sizes of the sample; nothing where a loop's length depends on what only a run knows.
+  static void add_work(const loops::Kernel& kernel, const std::vector<loops::Buffer>& buffers,
+                       const SymbolValues& sample, Json& record) {
+    try {
+      const Work work = count_work(kernel, buffers, sample);
+      record.set("flops", work.flops);
+      record.set("bytes", work.bytes);
+    } catch (const Error&) {
+    }
+  }
+
   static Json guards_json(const format::Plan& plan) {
     Json guards = Json::array(), symbols = Json::array(), inputs = Json::array(), outputs = Json::array();
     for (const format::Guard& guard : plan.guards) {
@@ -255,6 +284,7 @@ class CompileTrace : public CompileObserver {
   struct ValueOrigin {
     std::string name, op;
     Origin origin;
+    std::vector<std::string> uses;  // values
   };
   TraceFile file_;
   const Program* program_ = nullptr;

@@ -120,7 +120,10 @@ std::vector<KernelFacts> kernel_facts(const CodeEvent& event) {
     if (step.kind == format::StepKind::kernel && step.kernel >= 0) {
       facts.symbol = event.code->symbols.at(static_cast<size_t>(step.kernel));
       facts.source = event.code->texts.at(static_cast<size_t>(step.kernel));
-      if (const auto found = kernels.find(step.name); found != kernels.end()) add_kernel(*found->second, event, facts);
+      if (const auto found = kernels.find(step.name); found != kernels.end()) {
+        facts.kernel = found->second;
+        add_kernel(*found->second, event, facts);
+      }
     }
     if (const auto found = origins.find(step.number); found != origins.end()) {
       const format::StepOrigin& o = *found->second;

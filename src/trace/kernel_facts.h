@@ -19,6 +19,7 @@ struct KernelFacts {
   std::string source;  // C++ of that function
   std::string loops;   // scheduled
   std::string schedule;
+  const loops::Kernel* kernel = nullptr;  // of a generated one; lives as long as the event's loops
   struct From {
     std::string node, op, module, line;
   };

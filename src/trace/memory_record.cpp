@@ -10,13 +10,6 @@ struct Life {
   int first = -1, last = -1;
 };
 
-SymbolValues sample_values(const std::map<std::string, SymbolInfo>& symbols) {
-  SymbolValues values;
-  for (const auto& [name, info] : symbols)
-    values[name] = info.hint ? *info.hint : info.range.low == INT64_MIN ? 1 : std::max<int64_t>(info.range.low, 1);
-  return values;
-}
-
 // Bytes for the sample; nothing where a size depends on what only a run knows.
 std::optional<int64_t> sample_bytes(const format::Plan& plan, format::ExprIndex bytes, const SymbolValues& values) {
   if (bytes == format::none) return std::nullopt;
@@ -28,6 +21,13 @@ std::optional<int64_t> sample_bytes(const format::Plan& plan, format::ExprIndex 
 }
 
 }  // namespace
+
+SymbolValues sample_values(const std::map<std::string, SymbolInfo>& symbols) {
+  SymbolValues values;
+  for (const auto& [name, info] : symbols)
+    values[name] = info.hint ? *info.hint : info.range.low == INT64_MIN ? 1 : std::max<int64_t>(info.range.low, 1);
+  return values;
+}
 
 Json memory_record(const format::Plan& plan, const std::map<std::string, SymbolInfo>& symbols) {
   std::vector<Life> lives(plan.buffers.size());

@@ -10,6 +10,8 @@
 
 namespace kiln {
 
+SymbolValues sample_values(const std::map<std::string, SymbolInfo>& symbols);
+
 Json memory_record(const format::Plan& plan, const std::map<std::string, SymbolInfo>& symbols);
 
 }  // namespace kiln

@@ -32,14 +32,29 @@ const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 const panel = (title, ...children) => el("section", {class: "panel"}, title && el("h2", {}, title), ...children);
 const empty = (text) => el("p", {class: "empty"}, text);
 
+// A heading with `sort` ("number", "text") sorts the rows, whose cells are then {key, show}; `sorted`: the column at first.
 function table(headers, rows, options = {}) {
-  const head = el("tr", {}, headers.map((h) => el("th", {class: h.num ? "num" : ""}, h.text)));
+  const heads = headers.map((h, i) => el("th", {class: h.num ? "num" : ""}, h.sort ? el("button", {class: "sort", onclick: () => sortBy(i, !(by === i && down))}, h.text) : h.text));
+  const head = el("tr", {}, heads);
   const row = (cells) => el("tr", {}, cells.map((cell, i) => {
     const h = headers[i];
-    return el("td", {class: [h.num && "num", h.mono && "name"].filter(Boolean).join(" "), "data-h": h.text}, cell);
+    return el("td", {class: [h.num && "num", h.mono && "name"].filter(Boolean).join(" "), "data-h": h.text}, cell && cell.show !== undefined ? cell.show : cell);
   }));
   const body = el("tbody");
-  const box = el("div", {class: "scroll"}, el("table", {class: options.stack === false ? "" : "stack"}, el("thead", {}, head), body));
+  // Where rows are stacked, on a narrow screen, there are no headings to press.
+  const sorter = headers.some((h) => h.sort) ? el("label", {class: "sorter"}, "sort by ", el("select", {onchange: (event) => sortBy(Number(event.target.value), true)},
+    headers.map((h, i) => h.sort && el("option", {value: i, selected: i === options.sorted}, h.text)))) : null;
+  const box = el("div", {class: "scroll"}, sorter, el("table", {class: options.stack === false ? "" : "stack"}, el("thead", {}, head), body));
+  let by = -1, down = true;
+  function sortBy(column, downwards) {
+    by = column, down = downwards;
+    const sign = down ? -1 : 1, text = headers[column].sort === "text";
+    rows = [...rows].sort((a, b) => sign * (text ? String(b[column].key).localeCompare(String(a[column].key)) : a[column].key - b[column].key));
+    heads.forEach((h, i) => i === by ? h.setAttribute("aria-sort", down ? "descending" : "ascending") : h.removeAttribute("aria-sort"));
+    body.replaceChildren();
+    shown = 0;
+    grow();
+  }
   const step = options.step || 300;
   let shown = 0;
   const more = el("button", {class: "more", onclick: () => grow()});
@@ -49,7 +64,8 @@ function table(headers, rows, options = {}) {
     more.textContent = "show " + Math.min(step, rows.length - shown) + " more of " + rows.length;
     more.hidden = shown >= rows.length;
   }
-  grow();
+  if (options.sorted !== undefined) sortBy(options.sorted, true);
+  else grow();
   box.append(more);
   return box;
 }
@@ -135,7 +151,22 @@ function route() {
   if (!compile && view !== "overview" && view !== "runs") main.append(empty("There is no compile in this trace."));
   else views[view].show(main, rest.map(decodeURIComponent));
   const current = document.querySelector("#nav a[aria-current]");
-  if (current && current.scrollIntoView) current.scrollIntoView({block: "nearest", inline: "nearest"});
+  if (current && current.scrollIntoView) current.scrollIntoView({block: "nearest", inline: "center"});
+}
+
+// Passes that exist to test Kiln itself are shown where they did something.
+const shownPasses = (one) => one.passes.filter((p) => p.changed || !/^inject_/.test(p.name));
+
+// A line of views that goes on beyond the edge of a narrow screen fades out there.
+function markOverflow() {
+  const nav = document.getElementById("nav"), current = nav.querySelector("[aria-current]");
+  if (current && current.offsetLeft + current.offsetWidth > nav.scrollLeft + nav.clientWidth) nav.scrollLeft = current.offsetLeft;
+  markEdges();
+}
+function markEdges() {
+  const nav = document.getElementById("nav");
+  nav.classList.toggle("more-left", nav.scrollLeft > 4);
+  nav.classList.toggle("more-right", nav.scrollLeft + nav.clientWidth < nav.scrollWidth - 4);
 }
 
 function drawNav() {
@@ -199,7 +230,9 @@ function start() {
     else if (event.key >= "1" && event.key <= String(order.length)) location.hash = order[event.key - 1];
   });
   window.addEventListener("hashchange", route);
-  drawHeading(), drawNav(), route();
+  window.addEventListener("resize", markOverflow);
+  document.getElementById("nav").addEventListener("scroll", markEdges);
+  drawHeading(), drawNav(), route(), markOverflow();
   // How long the page took from its first byte to here; tests/report_page_test.sh holds it to its limit.
   document.documentElement.dataset.readyMs = Math.round(performance.now());
 }

@@ -7,6 +7,7 @@ views.graph = {
   title: "Graph",
   count: () => compile ? compile.stages.length : 0,
   show(main, rest) {
+    if (!rest[0] || rest[0] === "kernels" || rest[0] === "operators") return showDrawing(main, rest[0] || "kernels");
     if (!compile.stages.length) return main.append(empty(data.redacted ? "Left out: the report was made with --redact." : "No stage was recorded."));
     const wanted = Math.max(0, compile.stages.findIndex((s) => s.name === rest[0]));
     const stage = compile.stages[wanted];
@@ -52,6 +53,7 @@ views.graph = {
     stepper = go;
     search.addEventListener("input", find);
     changed.addEventListener("click", () => { changed.setAttribute("aria-pressed", String(changed.getAttribute("aria-pressed") !== "true")); draw(); });
+    main.append(el("div", {class: "tools"}, el("div", {class: "chips"}, el("button", {class: "chip", "aria-pressed": "false", onclick: () => { location.hash = "graph"; }}, "as a drawing"))));
     main.append(el("div", {class: "split"}, el("section", {class: "panel side"}, list),
       el("section", {class: "panel"}, el("h2", {}, wanted ? "After " + stage.name : "As exported"), el("div", {class: "tools"}, search, before && changed, count), holder)));
     draw();
@@ -126,6 +128,7 @@ function kernelDetail(kernel) {
   if (kernel.symbol && kernel.symbol !== kernel.name) facts.append(el("dt", {}, "same body as"), el("dd", {}, kernelLink(kernel.symbol)));
   if (kernel.schedule) facts.append(el("dt", {}, "schedule"), el("dd", {class: "mono"}, el("span", {style: "white-space:pre-wrap"}, kernel.schedule.trimEnd())));
   const timing = data.runs.flatMap((r) => r.steps || []).find((s) => s.name === kernel.name);
+  if (kernel.flops !== undefined) facts.append(el("dt", {}, "work"), el("dd", {}, numberText(kernel.flops) + "FLOPs, " + byteText(kernel.bytes) + " (sizes of the sample)"));
   if (timing) facts.append(el("dt", {}, "run"), el("dd", {}, timing.calls + " calls, " + msText(1000 * timing.seconds / Math.max(1, timing.calls)) + " each"));
   const head = panel(null, el("h2", {class: "mono"}, kernel.name), el("div", {style: "height:.6rem"}), facts, kernel.hints.map((h) => el("p", {class: "hint"}, h)),
     el("p", {style: "margin-top:.6rem"}, el("a", {href: "#fusion/" + encodeURIComponent(kernel.name)}, "decisions that made it")));
@@ -135,14 +138,14 @@ function kernelDetail(kernel) {
   const left = data.redacted ? "Left out: the report was made with --redact." : "None: this step runs no generated code.";
   const code = (text, language, map) => text ? codeView(text.replace(/\n+$/, "").split("\n"), {paint: painter(language, map)}) : empty(left);
   const legend = names.length && body.source ? el("p", {class: "soft", style: "font-size:.8rem;margin-bottom:.4rem"}, names.map((n, i) => "b" + i + " = " + n).join(", ")) : null;
-  const panes = el("div", {class: "panes"}, panel("Operators and your lines", kernel.origins.length ? ops : empty("No operator of yours: made by the compiler.")),
-    panel("Loops", code(kernel.loops, "loops", loopNames)), panel("C++", legend, code(body.source, "cpp", sourceNames)));
+  const panes = el("div", {class: "panes"}, panel("Loops", code(kernel.loops, "loops", loopNames)), panel("C++", legend, code(body.source, "cpp", sourceNames)));
+  const lines = panel("Operators and your lines", kernel.origins.length ? ops : empty("No operator of yours: made by the compiler."));
   panes.addEventListener("mouseover", (event) => {
     const name = event.target.dataset && event.target.dataset.b;
     panes.querySelectorAll(".lit").forEach((n) => n.classList.remove("lit"));
     if (name) panes.querySelectorAll(`[data-b="${CSS.escape(name)}"]`).forEach((n) => n.classList.add("lit"));
   });
-  return [head, panes];
+  return [el("div", {class: "heads"}, head, lines), panes];
 }
 
 views.kernels = {
@@ -184,7 +187,9 @@ views.kernels = {
     };
     search.addEventListener("input", draw);
     list.append(...entries);
-    main.append(el("div", {class: "split"}, el("section", {class: "panel side"}, search, list), detail));
+    const split = el("div", {class: "split"}, el("section", {class: "panel side"}, search, list), detail);
+    const fold = el("button", {class: "chip", "aria-pressed": "false", onclick: () => { fold.setAttribute("aria-pressed", String(split.classList.toggle("folded"))); }}, "hide the list");
+    main.append(el("div", {class: "tools foldable"}, fold), split);
     draw();
     choose(compile.kernels.find((k) => k.name === rest[0]) || compile.kernels.find((k) => k.kind === "kernel" && !k.init) || compile.kernels[0]);
     const at = compile.kernels.indexOf(now);

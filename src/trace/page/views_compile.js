@@ -23,6 +23,7 @@ views.overview = {
       else main.append(panel("Runs", el("p", {}, plural(data.runs.length, "record") + " of runs: ", el("a", {href: "#runs"}, "see runs"))));
       return;
     }
+    main.append(...latencyPanels(compile));
     const end = compile.end;
     const card = (value, label) => el("div", {class: "card"}, el("b", {}, value), el("span", {}, label));
     const kernels = compile.kernels.filter((k) => k.kind === "kernel" && !k.init).length;
@@ -95,11 +96,11 @@ views.timeline = {
     const legend = el("div", {class: "legend"}, ["graph", "lower", "loops", "schedule", "job"].map((kind) =>
       el("span", {}, el("i", {class: "bar " + kind}), kind === "job" ? "C++ compiler" : kind)));
     if (compile.recorded) {
-      const names = compile.passes.map((p) => p.name + (p.changed ? "" : " (changed nothing)")).join(", ");
+      const names = shownPasses(compile).map((p) => p.name + (p.changed ? "" : " (changed nothing)")).join(", ");
       main.append(panel("Passes", el("p", {class: "lead"}, "In order, as the package recorded them; times are not among it."), el("p", {}, names)));
       return;
     }
-    const passes = compile.passes.map((p) => ({label: p.name, kind: p.stage, start: p.start_ms, ms: p.run_ms, dim: !p.changed}));
+    const passes = shownPasses(compile).map((p) => ({label: p.name, kind: p.stage, start: p.start_ms, ms: p.run_ms, dim: !p.changed}));
     const last = Math.max(...passes.map((p) => p.start + p.ms), 1e-6);
     main.append(panel("Passes", el("p", {class: "lead"}, "In order, since the first pass began. Grey names changed nothing."), legend, passes.length ? bars(passes, last) : empty("No pass ran.")));
     const jobs = compile.jobs.map((j) => ({label: (compile.targets.length > 1 ? j.target + " " : "") + j.name, kind: "job", start: j.start_ms, ms: j.run_ms}));

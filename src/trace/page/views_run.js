@@ -29,9 +29,11 @@ views.runs = {
   title: "Runs",
   count: () => data.runs.length + data.numerics.length,
   show(main) {
-    for (const run of data.runs) if (run.steps) main.append(profilePanel(run));
+    if (compile && compile.kernels.length) main.append(speedPanel(compile));
+    const here = runsOf(compile);
+    for (const run of data.runs) if (run.steps && (data.runs.length > 1 || !here.includes(run))) main.append(profilePanel(run));
     for (const record of data.numerics) if (record.values) main.append(numericsPanel(record));
-    if (!main.children.length)
+    if (!data.runs.length && !data.numerics.length)
       main.append(empty("No run wrote to this trace. Run the package with TORCH_TRACE set to the same directory."));
   },
 };

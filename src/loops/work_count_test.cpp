@@ -1,4 +1,4 @@
-#include "debug/work_count.h"
+#include "loops/work_count.h"
 
 #include <gtest/gtest.h>
 
