@@ -49,9 +49,11 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   const auto moved =
       placed_program(read, options.value_or("--device", ""), [](const std::string& note) { tell_notes({note}); });
   const Program& program = moved ? *moved : read;
+  compilation_options.device = compile_device(read, options.value_or("--device", ""));
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
-    observers.started({options.positional[0], "", "cpu", {}, &program, {}});
+    observers.started(
+        {options.positional[0], "", device_type_name(compilation_options.device), {}, &program, {}});
     compilation_options.observer = &observers;
   }
   Compilation compilation(program, std::move(compilation_options));

@@ -68,12 +68,16 @@ class CaseRun {
     if (options_.executable.backend != Backend::compiled && options_.executable.device.empty() &&
         exported_device(program_) != DeviceType::cpu)
       moved_ = true, program_ = moved_to_cpu(program_);  // the references are nowhere else
+    // The program that was moved does not say any more what it is to be compiled for.
+    ExecutableOptions executable = options_.executable;
+    if (executable.backend == Backend::compiled)
+      executable.device = device_type_name(compile_device(program_, executable.device));
     if (auto placed = placed_program(program_, options_.executable.device, options_.executable.note))
       moved_ = true, program_ = std::move(*placed);
     reference_.emplace(program_, options_.executable);
     result_.stage = options_.executable.backend == Backend::interpret ? "read" : "compile";
     const auto begin = std::chrono::steady_clock::now();
-    executable_ = make_executable(program_, options_.executable);
+    executable_ = make_executable(program_, executable);
     result_.compile_seconds = seconds_since(begin);
     if (files_.bare) return compare_with_interpreter();
     for (size_t i = 0; i < files_.calls.size(); ++i) single_call(i);

@@ -77,7 +77,9 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
       order_tile(body, kernel.contraction->sums);
       continue;
     }
-    order(loop, inside_lanes);
+    // The threads of a team add up parts of their own: one by one, as inside of lanes.
+    const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
+    order(loop, inside_lanes || shared);
     if (inside_lanes && !inside_sum && of_sums(loop) && terms_of(loop) > few_terms) {
       loop.order.block = std::max<int64_t>(1, loop.order.block);
       loop.order.meet = DType::f64;
