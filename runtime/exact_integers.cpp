@@ -42,6 +42,7 @@ void add_exact_integers(const DLTensor& tensor, DType dtype, size_t first_count,
     if (out.exact_first.size() < first_count) out.exact_first.push_back(digits(value, has_sign));
     size_t d = index.size();
     while (d-- > 0) {
+      if (tensor.shape[d] == 1) continue;  // its stride leads nowhere and may be any number
       at += strides[d] * bytes;
       if (++index[d] < tensor.shape[d]) break;
       at -= tensor.shape[d] * strides[d] * bytes;

@@ -127,10 +127,10 @@ void Instance::read_constant(std::string_view name, const DLTensor& to) {
   model_->check_constant_tensor(index, to, true);
   std::lock_guard lock(mutex_);
   std::shared_ptr<const Weights> weights = model_->weights().active();
-  const std::byte* from = model_->plan().constants[c].mutated ? own_[c].data : weights->constants[c].data;
+  const ConstantData plain = model_->plan().constants[c].mutated ? own_[c] : model_->plain_constant(*weights, index);
   model_->device().copy(static_cast<std::byte*>(to.data) + to.byte_offset, !is_host(to.device.device_type),
-                        strides_of(to), from, true, model_->constant_strides(index), model_->constant_sizes(index),
-                        dtype_bytes(model_->constant_dtype(index)));
+                        strides_of(to), plain.data, true, model_->constant_strides(index),
+                        model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
 }
 
 void Instance::write_constant(std::string_view name, const DLTensor& from) {

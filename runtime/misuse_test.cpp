@@ -188,6 +188,7 @@ TEST_F(Misuse, OutputsMustBeAbleToHoldWhatIsWritten) {
   };
   EXPECT_EQ(with({}), "");
   EXPECT_EQ(with({3, 0}), "");
+  EXPECT_EQ(with({3, int64_t{1} << 62}), "");  // of one element: it leads nowhere
   EXPECT_SAYS(with({0, 1}), "several of its elements share memory");
   EXPECT_SAYS(with({}, {-8, 1}), "it has a negative size");
   EXPECT_SAYS(with({INT64_MAX, 1}), "outside of the address space");

@@ -21,27 +21,46 @@ Model::Model(ModelParts parts, ModelOptions options)
       origins_(std::move(parts.origins)),
       parallel_(options_.threads, options_.parallel_for, options_.parallel_for_user),
       fixed_(bind_fixed(program_)),
-      weights_(program_, [this](Weights& weights, const InitSlice& slice) { derive(weights, slice); }) {
+      weights_(
+          program_, [this](Weights& weights, const InitSlice& slice) { derive(weights, slice); },
+          [this](const Weights& weights, int32_t constant) { return plain_constant(weights, constant); }) {
   for (size_t c = 0; c < plan().constants.size(); ++c)
     constant_buffers_.push_back(buffer_of_constant(program_, static_cast<int32_t>(c)));
   check_constant_extents();
   make_origins();
   watch_ = std::make_unique<Watch>(options_.debug, program_, origins_, std::move(parts.files), target_, options_.log);
-  weights_.start(on_device(std::move(parts.constants)));
+  weights_.start(constants_on_device(std::move(parts.constants)), derived_on_device(parts.derived));
 }
 
 Model::~Model() = default;
 
-std::vector<ConstantData> Model::on_device(std::vector<ConstantData> constants) const {
-  if (device_->is_host()) return constants;
-  for (size_t c = 0; c < constants.size(); ++c) {
-    const int64_t bytes = plan().constants[c].bytes;
-    const size_t alignment = std::max(memory_alignment, constant_alignment(static_cast<int32_t>(c)));
-    auto block = std::make_shared<Block>(allocator(), bytes, alignment);
-    device_->copy_in(block->data(), constants[c].data, bytes);
-    constants[c] = {block->data(), block};
-  }
+ConstantData Model::on_device(ConstantData host, int64_t bytes, size_t alignment) const {
+  if (device_->is_host() || !host.data) return host;
+  auto block = std::make_shared<Block>(allocator(), bytes, std::max(memory_alignment, alignment));
+  device_->copy_in(block->data(), host.data, bytes);
+  return {block->data(), block};
+}
+
+std::vector<ConstantData> Model::constants_on_device(std::vector<ConstantData> constants) const {
+  for (size_t c = 0; c < constants.size(); ++c)
+    constants[c] =
+        on_device(std::move(constants[c]), plan().constants[c].bytes, constant_alignment(static_cast<int32_t>(c)));
   return constants;
+}
+
+std::vector<ConstantData> Model::derived_on_device(const std::vector<StoredBuffer>& derived) const {
+  std::vector<ConstantData> out(plan().buffers.size());
+  for (size_t b = 0; b < derived.size(); ++b) {
+    if (!derived[b].memory.data) continue;
+    const format::Buffer& buffer = plan().buffers[b];
+    const BufferLayout& layout = fixed_->layout.buffers[b];
+    if (!layout.known || layout.group_bytes != derived[b].bytes)
+      fail_user("K0503",
+                str("the plan of this package is inconsistent: ", buffer.name, " has another size than its entry"));
+    out[b] = on_device(derived[b].memory, derived[b].bytes, static_cast<size_t>(buffer.alignment));
+    out[b].data += layout.offset_bytes;
+  }
+  return out;
 }
 
 void Model::check_constant_extents() const {
@@ -88,7 +107,7 @@ std::string Model::origin_text(int32_t step_number) const {
   return text;
 }
 
-void Model::derive(Weights& weights, const InitSlice& slice) {
+void Model::derive(Weights& weights, const InitSlice& slice, bool watched) {
   for (int32_t b : slice.derived) {
     const BufferLayout& layout = fixed_->layout.buffers[static_cast<size_t>(b)];
     if (!layout.known) fail_user("K0503", str("the derived constant ", program_.buffer(b).name, " has no fixed size"));
@@ -96,7 +115,7 @@ void Model::derive(Weights& weights, const InitSlice& slice) {
     auto block = std::make_shared<Block>(allocator(), layout.group_bytes, alignment);
     weights.derived[static_cast<size_t>(b)] = {block->data() + layout.offset_bytes, block};
   }
-  if (!slice.steps.empty()) Run(*this).derive(weights, slice);
+  if (!slice.steps.empty()) Run(*this).derive(weights, slice, watched);
 }
 
 int32_t Model::find_constant(std::string_view name) const {

@@ -42,6 +42,12 @@ class RunPool {
 };
 
 // Everything a package brings, already in memory; made by package_loader, or by tests by hand.
+// What init would make of the constants as they are in the package, if the package has it.
+struct StoredBuffer {
+  ConstantData memory;
+  int64_t bytes = 0;
+};
+
 struct ModelParts {
   format::Plan plan;
   format::Origins origins;
@@ -51,6 +57,7 @@ struct ModelParts {
   std::vector<std::unique_ptr<CodeModule>> custom_code;
   CustomOps custom_ops;
   std::vector<ConstantData> constants;        // by constant; aligned as their buffers ask; on the host
+  std::vector<StoredBuffer> derived;          // by buffer; may be shorter: the others are made by init
   std::shared_ptr<const void> keep;           // the mapped file
   std::shared_ptr<const PackageFiles> files;  // nullptr: made by hand
 };
@@ -101,10 +108,14 @@ class Model {
   ConstantData borrow_constant(int32_t constant, const DLTensor& value) const;
   // `written`: the tensor is to hold the constant's values, not to give it new ones.
   void check_constant_tensor(int32_t constant, const DLTensor& value, bool written = false) const;
+  // The constant's values in their own order, wherever a version of the weights has them.
+  ConstantData plain_constant(const Weights& weights, int32_t constant);
 
  private:
-  void derive(Weights& weights, const InitSlice& slice);
-  std::vector<ConstantData> on_device(std::vector<ConstantData> constants) const;
+  void derive(Weights& weights, const InitSlice& slice, bool watched = true);
+  ConstantData on_device(ConstantData host, int64_t bytes, size_t alignment) const;
+  std::vector<ConstantData> constants_on_device(std::vector<ConstantData> constants) const;
+  std::vector<ConstantData> derived_on_device(const std::vector<StoredBuffer>& derived) const;
   void make_origins();
   void check_constant_extents() const;
 

@@ -51,6 +51,7 @@ class Loader {
     load_custom(custom_libraries);
     if (weights != VerifyWeights::never) verify_weights(weights == VerifyWeights::always);
     for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
+    for (const format::Buffer& buffer : parts_.plan.buffers) parts_.derived.push_back(load_derived(buffer));
     parts_.keep = source_.keep;
     parts_.files = files_;
     return std::move(parts_);
@@ -196,6 +197,8 @@ class Loader {
     std::vector<const ZipEntry*> entries;  // each once, however many constants look into it
     for (const format::Constant& constant : parts_.plan.constants)
       if (!constant.entry.empty()) entries.push_back(&entry(constant.entry));
+    for (const format::Buffer& buffer : parts_.plan.buffers)
+      if (!buffer.entry.empty()) entries.push_back(&entry(buffer.entry));
     std::sort(entries.begin(), entries.end());
     entries.erase(std::unique(entries.begin(), entries.end()), entries.end());
     uint64_t bytes = 0;
@@ -204,7 +207,15 @@ class Loader {
     for (const ZipEntry* one : entries) zip_.check_crc(*one);
   }
 
+  // What init would make, as the package has it.
+  StoredBuffer load_derived(const format::Buffer& buffer) const {
+    if (buffer.entry.empty()) return {};
+    const ByteSpan bytes = zip_.stored(entry(buffer.entry));
+    return {in_place_or_copied(bytes, static_cast<size_t>(buffer.alignment)), static_cast<int64_t>(bytes.size())};
+  }
+
   ConstantData load_constant(const format::Constant& constant) const {
+    if (constant.packed_in != format::none) return {};
     if (constant.entry.empty()) {
       auto block =
           std::make_shared<Block>(allocator_, constant.bytes, std::max(memory_alignment, alignment_of(constant)));
@@ -215,17 +226,15 @@ class Loader {
     auto offset = static_cast<uint64_t>(constant.storage_offset), size = static_cast<uint64_t>(constant.bytes);
     if (offset > bytes.size() || size > bytes.size() - offset)
       fail_user("K0524", str("constant ", constant.name, " lies outside its entry ", constant.entry));
-    ByteSpan region = bytes.subspan(offset, size);
-    size_t alignment = alignment_of(constant);
+    return in_place_or_copied(bytes.subspan(offset, size), alignment_of(constant));
+  }
+
+  ConstantData in_place_or_copied(ByteSpan region, size_t alignment) const {
     // Nobody writes through this pointer: the mapping is read-only and mutable constants are copied per instance.
     auto* data = const_cast<std::byte*>(region.data());
     if (data && reinterpret_cast<uintptr_t>(data) % alignment == 0) return {data, nullptr};
-    return aligned_copy(region, constant);
-  }
-
-  ConstantData aligned_copy(ByteSpan region, const format::Constant& constant) const {
-    auto block = std::make_shared<Block>(allocator_, static_cast<int64_t>(region.size()),
-                                         std::max(memory_alignment, alignment_of(constant)));
+    auto block =
+        std::make_shared<Block>(allocator_, static_cast<int64_t>(region.size()), std::max(memory_alignment, alignment));
     std::copy(region.begin(), region.end(), block->data());
     return {block->data(), block};
   }

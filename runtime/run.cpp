@@ -57,7 +57,7 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   synchronise();
 }
 
-void Run::derive(const Weights& weights, const InitSlice& slice) {
+void Run::derive(const Weights& weights, const InitSlice& slice, bool watched) {
   std::shared_ptr<const BoundPlan> fixed = bind_fixed(program_);
   bound_ = fixed.get();
   layout_ = &fixed->layout;
@@ -65,10 +65,10 @@ void Run::derive(const Weights& weights, const InitSlice& slice) {
   place_temps(true);
   hook_ = nullptr;
   in_call_ = false;
-  if (hooks_built && model_.watch().on()) {
+  if (hooks_built && watched && model_.watch().on()) {
     start_watching(0);
     block<true>(slice.steps);
-  } else if (hooks_built && model_.watch().any()) {
+  } else if (hooks_built && watched && model_.watch().any()) {
     run_named(slice.steps);
   } else {
     block<false>(slice.steps);

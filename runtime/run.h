@@ -51,7 +51,7 @@ class Run {
   void call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
             size_t output_count);
   // Runs init steps with the given constants; the slice's derived buffers are written.
-  void derive(const Weights& weights, const InitSlice& slice);
+  void derive(const Weights& weights, const InitSlice& slice, bool watched);
   void drop_weights() { weights_ = nullptr, weights_version_ = 0; }
   uint64_t weights_version() const { return weights_version_; }
 

@@ -119,6 +119,7 @@ bool copy_kept(Dims sizes, const void* to, Dims to_strides, const void* from, Di
   for (int64_t left = element_count(sizes); left > 0; --left) {
     if (std::memcmp(a, b, static_cast<size_t>(item)) != 0) return false;
     for (size_t d = rank; d-- > 0;) {
+      if (sizes[d] == 1) continue;  // its strides lead nowhere and may be any number
       a += to_strides[d] * item, b += from_strides[d] * item;
       if (++index[d] < sizes[d]) break;
       a -= to_strides[d] * sizes[d] * item, b -= from_strides[d] * sizes[d] * item;

@@ -86,9 +86,10 @@ void for_each_row(const DLTensor& tensor, int64_t item, F f) {
     if (tensor.shape[d] == 0) return;
   std::vector<int64_t> index(last);
   while (true) {
-    f(at, strides[last] * item, tensor.shape[last]);
+    f(at, tensor.shape[last] == 1 ? item : strides[last] * item, tensor.shape[last]);
     size_t d = last;
     while (d-- > 0) {
+      if (tensor.shape[d] == 1) continue;  // its stride leads nowhere and may be any number
       at += strides[d] * item;
       if (++index[d] < tensor.shape[d]) break;
       at -= tensor.shape[d] * strides[d] * item;

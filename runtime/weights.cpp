@@ -13,6 +13,23 @@ void collect(const Program& program, const PreparedStep& step, std::vector<forma
     for (int32_t i : block) collect(program, program.steps[static_cast<size_t>(i)], out);
 }
 
+// Backwards: whatever writes a needed buffer runs. Derived buffers that are not needed are shared, not rewritten.
+void add_writers(const Program& program, std::set<int32_t> needed, InitSlice& slice) {
+  auto owner = [&](int32_t b) { return program.owner[static_cast<size_t>(b)]; };
+  for (size_t k = program.init.size(); k-- > 0;) {
+    std::vector<format::KernelArg> used;
+    collect(program, program.steps[static_cast<size_t>(program.init[k])], used);
+    bool writes_needed = std::any_of(used.begin(), used.end(), [&](const format::KernelArg& a) {
+      return writes(a.access) && needed.contains(owner(a.buffer));
+    });
+    if (!writes_needed) continue;
+    slice.steps.insert(slice.steps.begin(), program.init[k]);
+    for (const format::KernelArg& a : used)
+      if (reads(a.access) && program.buffer(owner(a.buffer)).role == format::BufferRole::temp)
+        needed.insert(owner(a.buffer));
+  }
+}
+
 }  // namespace
 
 InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_constants) {
@@ -24,31 +41,28 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
       dirty.insert(static_cast<int32_t>(b));
   }
   auto owner = [&](int32_t b) { return program.owner[static_cast<size_t>(b)]; };
-  std::vector<std::vector<format::KernelArg>> used;
   for (int32_t i : program.init) {
-    collect(program, program.steps[static_cast<size_t>(i)], used.emplace_back());
-    bool reads_dirty = std::any_of(used.back().begin(), used.back().end(), [&](const format::KernelArg& a) {
+    std::vector<format::KernelArg> used;
+    collect(program, program.steps[static_cast<size_t>(i)], used);
+    bool reads_dirty = std::any_of(used.begin(), used.end(), [&](const format::KernelArg& a) {
       return reads(a.access) && dirty.contains(owner(a.buffer));
     });
     if (!reads_dirty) continue;
-    for (const format::KernelArg& a : used.back())
+    for (const format::KernelArg& a : used)
       if (writes(a.access)) dirty.insert(owner(a.buffer));
   }
   InitSlice slice;
   std::set<int32_t> needed;
   for (int32_t b : dirty)
     if (program.buffer(b).role == BufferRole::derived) needed.insert(b), slice.derived.push_back(b);
-  // Backwards: whatever writes a needed buffer runs again. Derived buffers that did not change are shared, not
-  // rewritten.
-  for (size_t k = program.init.size(); k-- > 0;) {
-    bool writes_needed = std::any_of(used[k].begin(), used[k].end(), [&](const format::KernelArg& a) {
-      return writes(a.access) && needed.contains(owner(a.buffer));
-    });
-    if (!writes_needed) continue;
-    slice.steps.insert(slice.steps.begin(), program.init[k]);
-    for (const format::KernelArg& a : used[k])
-      if (reads(a.access) && program.buffer(owner(a.buffer)).role == BufferRole::temp) needed.insert(owner(a.buffer));
-  }
+  add_writers(program, std::move(needed), slice);
+  return slice;
+}
+
+InitSlice packing_slice(const Program& program, int32_t derived) {
+  InitSlice slice;
+  slice.derived = {derived};
+  add_writers(program, {derived}, slice);
   return slice;
 }
 
@@ -60,15 +74,21 @@ int32_t buffer_of_constant(const Program& program, int32_t constant) {
   return format::none;
 }
 
-void WeightStore::start(std::vector<ConstantData> constants) {
+void WeightStore::start(std::vector<ConstantData> constants, std::vector<ConstantData> derived) {
   auto weights = std::make_shared<Weights>();
   weights->constants = std::move(constants);
-  weights->derived.resize(program_.plan.buffers.size());
-  // Everything, not a slice: what depends on no constant at all (a table of frequencies) is derived too.
+  weights->derived = std::move(derived);
+  // Whatever depends on no constant at all (a table of frequencies) is derived too.
   InitSlice slice;
-  slice.steps = program_.init;
   for (size_t b = 0; b < program_.plan.buffers.size(); ++b)
-    if (program_.plan.buffers[b].role == format::BufferRole::derived) slice.derived.push_back(static_cast<int32_t>(b));
+    if (program_.plan.buffers[b].role == format::BufferRole::derived && !weights->derived[b].data)
+      slice.derived.push_back(static_cast<int32_t>(b));
+  const bool given =
+      std::any_of(weights->derived.begin(), weights->derived.end(), [](const ConstantData& d) { return d.data; });
+  if (given)
+    add_writers(program_, {slice.derived.begin(), slice.derived.end()}, slice);
+  else
+    slice.steps = program_.init;
   derive_(*weights, slice);
   active_ = std::move(weights);
 }
@@ -76,6 +96,20 @@ void WeightStore::start(std::vector<ConstantData> constants) {
 std::shared_ptr<const Weights> WeightStore::active() const {
   std::lock_guard lock(mutex_);
   return active_;
+}
+
+// A step may read constants that did not change beside those that did.
+void WeightStore::unpack(const InitSlice& slice, Weights& weights) const {
+  for (int32_t step : slice.steps) {
+    std::vector<format::KernelArg> used;
+    collect(program_, program_.steps[static_cast<size_t>(step)], used);
+    for (const format::KernelArg& a : used) {
+      const format::Buffer& buffer = program_.plan.buffers[static_cast<size_t>(a.buffer)];
+      if (buffer.role != format::BufferRole::constant) continue;
+      ConstantData& data = weights.constants[static_cast<size_t>(buffer.position)];
+      if (!data.data) data = plain_(weights, buffer.position);
+    }
+  }
 }
 
 void WeightStore::update(const std::vector<std::pair<int32_t, ConstantData>>& changes, bool inactive) {
@@ -92,6 +126,7 @@ void WeightStore::update(const std::vector<std::pair<int32_t, ConstantData>>& ch
     changed.insert(index);
   }
   InitSlice slice = init_slice(program_, changed);
+  unpack(slice, *next);
   if (!slice.steps.empty()) derive_(*next, slice);
   std::lock_guard lock(mutex_);
   if (inactive) {

@@ -30,14 +30,20 @@ struct InitSlice {
   std::vector<int32_t> derived;  // buffers to be written anew
 };
 InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_constants);
+// The step that fills this derived buffer, alone.
+InitSlice packing_slice(const Program& program, int32_t derived);
 
 class WeightStore {
  public:
   // Fills weights.derived for a slice; given by the model, which knows how to run steps.
   using Derive = std::function<void(Weights& weights, const InitSlice& slice)>;
 
-  WeightStore(const Program& program, Derive derive) : program_(program), derive_(std::move(derive)) {}
-  void start(std::vector<ConstantData> constants);  // derives everything
+  // The values of a constant of which the package has the packed form alone.
+  using Plain = std::function<ConstantData(const Weights& weights, int32_t constant)>;
+
+  WeightStore(const Program& program, Derive derive, Plain plain)
+      : program_(program), derive_(std::move(derive)), plain_(std::move(plain)) {}
+  void start(std::vector<ConstantData> constants, std::vector<ConstantData> derived);  // derives what is not given
 
   uint64_t version() const { return version_.load(); }
   std::shared_ptr<const Weights> active() const;
@@ -46,8 +52,11 @@ class WeightStore {
   void swap();  // throws K0642
 
  private:
+  void unpack(const InitSlice& slice, Weights& weights) const;
+
   const Program& program_;
   Derive derive_;
+  Plain plain_;
   std::mutex update_mutex_;   // one update at a time
   mutable std::mutex mutex_;  // guards the two pointers
   std::shared_ptr<const Weights> active_, inactive_;

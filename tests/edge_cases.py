@@ -98,6 +98,16 @@ def odd_complex(of):
               "complex quotients, products with numbers, means and powers of infinities and NaN")
 
 
+def odd_complex_powers(of):
+    """Powers that are made by way of the logarithm, of numbers that have none."""
+    def forward(self, z, w):
+        return z.pow(-3), z.pow(2.5), z.pow(-1.5), z.pow(3 + 1j), z.pow(1j), torch.pow(z, w)
+    values = [0.0, 1.0, -2.0, INF, -INF, NAN, 0.5, 5.0]
+    z = torch.tensor([complex(a, b) for a in values for b in values], dtype=torch.complex64)
+    w = torch.tensor([-3, 2.5, 0, 1, 2j, -1 + 1j, 0.5, -0.5] * 8, dtype=torch.complex64)
+    return of(forward, [(z, w), (z.roll(9), w)], "complex powers of zeros, infinities and NaN")
+
+
 def odd_values(of):
     def forward(self, x, h, i, at):
         table = torch.zeros(4, dtype=torch.int64)
@@ -142,7 +152,7 @@ def add_cases(case, of):
         made.__name__ = name
         case(made)
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
-                 odd_complex, odd_values, one_hot_classes, bags_of_offsets):
+                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

@@ -18,6 +18,7 @@ void for_each_nonzero(const TensorView& self, F found) {
   for (int64_t n = 0; n < count; ++n) {
     if (element_is_nonzero(self.dtype, at)) found(index);
     for (size_t d = index.size(); d-- > 0;) {
+      if (self.sizes[d] == 1) continue;  // its stride leads nowhere and may be any number
       at += self.strides[d] * item;
       if (++index[d] < self.sizes[d]) break;
       at -= self.sizes[d] * self.strides[d] * item;

@@ -9,7 +9,7 @@ namespace kiln::runtime {
 namespace {
 
 // The order of src/ops/orthogonal_polynomials.cpp.
-enum class Kind : int64_t {
+enum class PolynomialKind : int64_t {
   chebyshev_t,
   chebyshev_u,
   chebyshev_v,
@@ -20,14 +20,14 @@ enum class Kind : int64_t {
   legendre
 };
 
-double chebyshev_by_angle(Kind kind, double x, int64_t n) {
+double chebyshev_by_angle(PolynomialKind kind, double x, int64_t n) {
   double angle = std::acos(x), order = static_cast<double>(n);
   switch (kind) {
-    case Kind::chebyshev_t:
+    case PolynomialKind::chebyshev_t:
       return std::cos(order * angle);
-    case Kind::chebyshev_u:
+    case PolynomialKind::chebyshev_u:
       return std::sin((order + 1) * angle) / std::sin(angle);
-    case Kind::chebyshev_v:
+    case PolynomialKind::chebyshev_v:
       return std::cos((order + 0.5) * angle) / std::cos(angle / 2);
     default:
       return std::sin((order + 0.5) * angle) / std::sin(angle / 2);
@@ -35,47 +35,47 @@ double chebyshev_by_angle(Kind kind, double x, int64_t n) {
 }
 
 // The polynomial of degree 1.
-double first_degree(Kind kind, double x) {
+double first_degree(PolynomialKind kind, double x) {
   switch (kind) {
-    case Kind::chebyshev_t:
-    case Kind::hermite_he:
-    case Kind::legendre:
+    case PolynomialKind::chebyshev_t:
+    case PolynomialKind::hermite_he:
+    case PolynomialKind::legendre:
       return x;
-    case Kind::chebyshev_u:
-    case Kind::hermite_h:
+    case PolynomialKind::chebyshev_u:
+    case PolynomialKind::hermite_h:
       return 2 * x;
-    case Kind::chebyshev_v:
+    case PolynomialKind::chebyshev_v:
       return 2 * x - 1;
-    case Kind::chebyshev_w:
+    case PolynomialKind::chebyshev_w:
       return 2 * x + 1;
-    case Kind::laguerre:
+    case PolynomialKind::laguerre:
       return 1 - x;
   }
   return x;
 }
 
 // Degree k + 1 from degrees k (q) and k - 1 (p).
-double next_degree(Kind kind, double x, double k, double p, double q) {
+double next_degree(PolynomialKind kind, double x, double k, double p, double q) {
   switch (kind) {
-    case Kind::hermite_h:
+    case PolynomialKind::hermite_h:
       return 2 * x * q - 2 * k * p;
-    case Kind::hermite_he:
+    case PolynomialKind::hermite_he:
       return x * q - k * p;
-    case Kind::laguerre:
+    case PolynomialKind::laguerre:
       return ((2 * k + 1 - x) * q - k * p) / (k + 1);
-    case Kind::legendre:
+    case PolynomialKind::legendre:
       return ((2 * k + 1) * x * q - k * p) / (k + 1);
     default:
       return 2 * x * q - p;
   }
 }
 
-double polynomial(Kind kind, double x, double degree, double limit) {
+double polynomial(PolynomialKind kind, double x, double degree, double limit) {
   if (!(degree > -1)) return 0;
   if (degree > limit) return std::numeric_limits<double>::quiet_NaN();
   auto n = static_cast<int64_t>(std::min(degree, 9e18));
   if (n == 0) return 1;
-  bool chebyshev = kind <= Kind::chebyshev_w;
+  bool chebyshev = kind <= PolynomialKind::chebyshev_w;
   if (chebyshev && n > 8 && std::fabs(x) < 1) return chebyshev_by_angle(kind, x, n);
   double p = 1, q = first_degree(kind, x);
   for (int64_t k = 1; k < n && std::isfinite(q); ++k) {
@@ -90,7 +90,7 @@ double polynomial(Kind kind, double x, double degree, double limit) {
 
 void run_orthogonal_polynomial(LibraryCall& call) {
   TensorView x = call.tensor("x"), n = call.tensor("n");
-  auto kind = static_cast<Kind>(call.integer("kind", 0));
+  auto kind = static_cast<PolynomialKind>(call.integer("kind", 0));
   double limit = call.floating("limit", 0);
   const auto *values = reinterpret_cast<const double*>(x.data), *degrees = reinterpret_cast<const double*>(n.data);
   auto* to = reinterpret_cast<double*>(call.output(0).data);

@@ -41,7 +41,7 @@ Rows::Rows(const TensorView& tensor, int64_t dim) : data_(tensor.data), item_(dt
   for (size_t d = 0; d < tensor.sizes.size(); ++d) {
     if (static_cast<int64_t>(d) == dim) {
       length_ = tensor.sizes[d];
-      step_ = tensor.strides[d] * item_;
+      step_ = length_ == 1 ? item_ : tensor.strides[d] * item_;
     } else {
       sizes_.push_back(tensor.sizes[d]);
       strides_.push_back(tensor.strides[d]);

@@ -62,7 +62,8 @@ constexpr Setting table[] = {
     {"TORCH_LOGS_OUT", "TORCH_LOGS_OUT", CR, text, "None", "file that the log goes to; None: standard error"},
     {"TORCH_TRACE", "TORCH_TRACE", CR, text, "None", "directory of the structured trace for the report"},
     // ---- compiling
-    {"freezing", "TORCHINDUCTOR_FREEZING", C, boolean, "0", "fold and prepack weights at compile time", not_built},
+    {"freezing", "TORCHINDUCTOR_FREEZING", C, boolean, "0",
+     "fold and prepack weights at compile time: the package has them packed, and loading packs nothing"},
     {"max_autotune", "TORCHINDUCTOR_MAX_AUTOTUNE", C, boolean, "0", "measured choice of kernels", not_built},
     {"max_autotune_gemm", "TORCHINDUCTOR_MAX_AUTOTUNE_GEMM", C, boolean, "0",
      "measured choice of kernels for matrix products", not_built},

@@ -50,9 +50,13 @@ class ElementWalk {
   const std::vector<int64_t>& index() const { return index_; }
   void next() {
     for (size_t dim = index_.size(); dim-- > 0;) {
-      at_ += tensor_.strides[dim] * bytes_;
-      if (++index_[dim] < tensor_.sizes[dim]) return;
-      at_ -= tensor_.strides[dim] * bytes_ * tensor_.sizes[dim];
+      // The stride of a dimension with one element may be anything and leads nowhere.
+      if (tensor_.sizes[dim] <= 1) continue;
+      if (++index_[dim] < tensor_.sizes[dim]) {
+        at_ += tensor_.strides[dim] * bytes_;
+        return;
+      }
+      at_ -= tensor_.strides[dim] * bytes_ * (tensor_.sizes[dim] - 1);
       index_[dim] = 0;
     }
   }

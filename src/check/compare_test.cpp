@@ -25,6 +25,16 @@ bool same(const Datum& got, const Datum& expected, const CompareOptions& options
   return compare("output 0", got, expected, options, fp64).ok();
 }
 
+// It may be any number, one that leads out of the address space too.
+TEST(Compare, TheStrideOfOneElementIsNotWalked) {
+  Tensor got = filled(DType::f32, {2, 1, 2}, {1, 2, 3, 4}), expected = got.clone();
+  got.strides[1] = int64_t{1} << 62;
+  EXPECT_TRUE(same(Datum{got}, Datum{expected}));
+  EXPECT_EQ(got.clone().at({1, 0, 1}).as_double(), 4);
+  expected.set_item(3, Scalar(5.0));
+  EXPECT_FALSE(same(Datum{got}, Datum{expected}));
+}
+
 TEST(Compare, CountsOutputs) {
   const Comparison result = compare_lists("output", {one(DType::f32, 1)}, {}, {});
   EXPECT_EQ(result.failure, "number of outputs is 1, expected 0");

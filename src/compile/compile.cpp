@@ -10,6 +10,7 @@
 #include "base/version.h"
 #include "codegen/backend.h"
 #include "compile/compilation.h"
+#include "compile/freeze.h"
 #include "compile/program_device.h"
 #include "compile/source_paths.h"
 #include "package/device_code.h"
@@ -483,6 +484,12 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   contents.out_spec = program.out_spec;
   contents.argument_names = program.forward_arg_names;
   contents.strip_debug = options.strip_debug;
+  if (options.settings && options.settings->get_bool("freezing")) {
+    if (options.progress) options.progress("pack weights", 0, 0);
+    watch.lap();
+    if (const std::string note = freeze(contents); !note.empty()) report.notes.push_back(note);
+    report.packing_seconds = watch.lap();
+  }
   if (options.progress) options.progress("write package", 0, 0);
   PackageWritten written = write_package(package_path, std::move(contents));
   report.package_seconds = watch.lap();

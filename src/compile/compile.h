@@ -29,7 +29,7 @@ struct CompileOptions {
 
 struct CompileReport {
   std::string package_path;
-  double seconds = 0, schedule_seconds = 0, toolchain_seconds = 0, package_seconds = 0;
+  double seconds = 0, schedule_seconds = 0, toolchain_seconds = 0, package_seconds = 0, packing_seconds = 0;
   int kernels = 0;           // steps that run a generated kernel
   int kernels_compiled = 0;  // distinct bodies
   bool from_cache = false;   // the code object came from the kernel cache

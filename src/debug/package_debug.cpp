@@ -113,6 +113,7 @@ std::optional<std::string> PackageDebug::find(const std::string& name) const {
 }
 
 void PackageDebug::read_constants(const std::string& path) {
+  std::unique_ptr<PackageExecutable> loaded;  // once something is there in packed form only
   for (const loops::Buffer& buffer : steps_->program().buffers) {
     if (buffer.role != loops::BufferRole::constant) continue;
     for (const format::Constant& constant : plan_.constants) {
@@ -120,6 +121,15 @@ void PackageDebug::read_constants(const std::string& path) {
       Tensor tensor;
       tensor.dtype = buffer.dtype;
       tensor.sizes = fixed(buffer.sizes), tensor.strides = fixed(buffer.strides);
+      if (constant.packed_in != format::none) {
+        PackageOptions options;
+        options.ignore_environment = true;
+        if (!loaded) loaded = std::make_unique<PackageExecutable>(path, options);
+        Tensor plain = Tensor::empty_strided(tensor.dtype, tensor.sizes, tensor.strides);
+        loaded->read_constant(constant.name, plain);
+        constants_[constant.name] = std::move(plain);
+        continue;
+      }
       const ZipEntry* stored = constant.entry.empty() ? nullptr : zip_->find(constant.entry);
       if (!stored && constant.bytes > 0) continue;  // a fault bundle carries no weights
       ByteSpan bytes = stored ? zip_->read(*stored).bytes : ByteSpan();

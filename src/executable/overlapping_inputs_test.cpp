@@ -97,6 +97,18 @@ TEST(OverlappingInputs, EveryRowOfTheCallersTensorCounts) {
   }
 }
 
+// An example that is one column in a thousand million: no caller's data are copied into as much memory.
+TEST(OverlappingInputs, OneThatIsNearlyAllGapsIsLaidOutDensely) {
+  Builder b;
+  Value* x = b.input("x", {int64_t{1} << 40, 1});
+  const Program program = b.returning({b.call("aten.mul.Tensor", {{"self", x}, {"other", Scalar(2)}})});
+  for (Backend backend : every) {
+    CallResult result;
+    ASSERT_EQ(refusal(program, backend, contiguous(), &result), "") << backend_name(backend);
+    EXPECT_EQ(values_of(result.outputs[0]), (std::vector<double>{2, 4, 6, 8, 10, 12, 14, 16, 18, 20, 22, 24}));
+  }
+}
+
 // Eager's follow the tensor that it is given.
 TEST(OverlappingInputs, OutputsHaveTheStridesOfTheExport) {
   Builder b;

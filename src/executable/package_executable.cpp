@@ -206,6 +206,10 @@ std::vector<double> PackageExecutable::time_calls(const std::vector<Datum>& inpu
   return seconds;
 }
 
+void PackageExecutable::read_constant(const std::string& name, const Tensor& to) const {
+  check(kiln_constant_read(state_->instance.get(), name.c_str(), DLPackView(to).get()));
+}
+
 void require_package(const std::string& path) {
   const FileKind kind = file_kind_of(path);
   if (kind == FileKind::kiln_package) return;

@@ -31,6 +31,8 @@ class PackageExecutable : public Executable {
   // Seconds of each of `count` calls into outputs that are allocated once, as a server would run it.
   std::vector<double> time_calls(const std::vector<Datum>& inputs, int count);
   std::vector<std::string> input_names() const;
+  // The values of a constant as the model has them now, whatever form the package keeps them in. `to` has its layout.
+  void read_constant(const std::string& name, const Tensor& to) const;
   void set_hook(kiln_hook_fn hook, void* user);  // of this instance, as kiln_set_hook; gone after reset()
 
  private:

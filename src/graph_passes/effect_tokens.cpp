@@ -70,7 +70,11 @@ bool drop_effect_tokens(Program& program) {
   auto uses = uses_of(program.graph);
   for (size_t i = program.input_specs.size(); i-- > 0;) {
     if (program.input_specs[i].kind != InputKind::token || i >= program.graph.inputs.size()) continue;
-    if (uses.contains(program.graph.inputs[i]) && !uses.at(program.graph.inputs[i]).empty()) continue;
+    const Value* token = program.graph.inputs[i];
+    const bool given = std::any_of(program.graph.outputs.begin(), program.graph.outputs.end(),
+                                   [&](const Argument& out) { return out.is_value() && out.as_value() == token; });
+    if (given || (uses.contains(token) && !uses.at(token).empty()))
+      fail_user("K0238", str("the token ", token->name, " of an effect is used as if it were a value of the program"));
     program.graph.inputs.erase(program.graph.inputs.begin() + static_cast<std::ptrdiff_t>(i));
     program.input_specs.erase(program.input_specs.begin() + static_cast<std::ptrdiff_t>(i));
     changed = true;

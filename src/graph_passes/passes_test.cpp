@@ -33,6 +33,24 @@ TEST(InlineWrappers, PutsTheSubgraphInPlace) {
   EXPECT_FALSE(inline_wrappers(program, context));
 }
 
+// A program that gives it back as if it were a result was never exported so.
+TEST(InlineWrappers, ATokenIsNoValue) {
+  Program program = program_of(R"(
+  input %token: f32[0] = token
+  input %x: f32[2] = user
+  %y: f32[2] = aten.exp.default(self=%x)
+  output %token = user
+  output %y = user
+)");
+  PassContext context;
+  try {
+    inline_wrappers(program, context);
+    FAIL() << "taken";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0238");
+  }
+}
+
 TEST(InlineWrappers, OperandsInAListAndOptionsWithNames) {
   Program program = program_of(R"(
   input %x: f32[2] = user

@@ -36,17 +36,33 @@ BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
   return id;
 }
 
-// The strides that the runtime gives an input which comes with others. They are the example's, but for two kinds that
+namespace {
+
+// An example cut out of something large: whoever comes with other strides would have to be given as much memory.
+bool mostly_gaps(const TensorType& type) {
+  constexpr int64_t much = int64_t{1} << 28;  // elements
+  int64_t count = 1, reach = 0;
+  for (size_t d = 0; d < type.sizes.size(); ++d) {
+    if (!type.sizes[d].is_constant() || !type.strides[d].is_constant()) return false;
+    count *= type.sizes[d].value();
+    reach += (type.sizes[d].value() - 1) * type.strides[d].value();
+  }
+  return count > 0 && reach > much && reach / 64 > count;
+}
+
+}  // namespace
+
+// The strides that the runtime gives an input which comes with others. They are the example's, but for kinds that
 // no caller's data can be asked to have: strides that are symbols of their own, which no size determines (row-major
-// then), and strides that put several elements in one place, or may do so at other sizes. An example made by expand
-// says nothing of the rows that a caller will give: such an input is laid out densely.
+// then), strides that put several elements in one place, or may do so at other sizes, and strides that are nearly all
+// gaps. An example made by expand says nothing of the rows that a caller will give: such an input is laid out densely.
 std::vector<Expr> Lowering::input_strides(const TensorType& type) const {
   std::set<std::string> in_sizes, in_strides;
   for (const Expr& size : type.sizes) collect_symbols(size, in_sizes);
   for (const Expr& stride : type.strides) collect_symbols(stride, in_strides);
   if (!std::includes(in_sizes.begin(), in_sizes.end(), in_strides.begin(), in_strides.end()))
     return contiguous_strides(type.sizes);
-  return elements_apart(type, ranges_) ? type.strides : storage_strides(type, source_.symbols);
+  return elements_apart(type, ranges_) && !mostly_gaps(type) ? type.strides : storage_strides(type, source_.symbols);
 }
 
 void Lowering::make_inputs() {

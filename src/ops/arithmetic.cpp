@@ -496,7 +496,8 @@ void register_arithmetic(Registry& registry) {
   registry.describe({"div.Scalar", "div.Tensor", "divide.Scalar", "divide.Tensor", "true_divide"},
                     complex_by(complex_formulas::div));
   registry.describe({"mul", "multiply"}, complex_by(complex_formulas::mul));
-  registry.describe({"pow"}, complex_by(complex_formulas::pow));
+  registry.describe({"pow.Tensor_Scalar"}, complex_by(complex_formulas::pow));
+  registry.describe({"pow.Tensor_Tensor", "pow.Scalar"}, complex_by(complex_formulas::tensor_pow));
   registry.describe({"rsub"}, complex_by(complex_formulas::rsub));
   registry.describe({"sub"}, complex_by(complex_formulas::sub));
 }

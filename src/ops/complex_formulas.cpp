@@ -137,15 +137,19 @@ Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
   }
   Pair base = z.is_real() ? Pair{z.re, Argument(b("zeros_like", {z.re}))} : z;
   Pair power = exp(mul(log(base), w));
-  Value* nothing = b("eq.Scalar", {abs(base), Scalar(0)});
-  Argument at_zero = Argument(Scalar(0.0));
-  Value* re = b("where.ScalarSelf", {nothing, at_zero, power.re});
-  if (!is_number(w.re)) {
-    Value* none = b("eq.Scalar", {w.re, Scalar(0)});
-    if (!w.is_real()) none = b("logical_and", {none, b("eq.Scalar", {w.im, Scalar(0)})});
-    re = b("where.ScalarSelf", {none, Scalar(1.0), re});
-  }
-  return {Argument(re), Argument(b("where.ScalarSelf", {nothing, at_zero, power.im}))};
+  // Where the logarithm is infinite eager's exponential has a size alone: infinite, 0 or unknown, as the exponent's
+  // sign says.
+  Value* size = abs(base);
+  Value *nothing = b("eq.Scalar", {size, Scalar(0)}), *infinite = b("isinf", {size});
+  Value* edge = b("logical_or", {nothing, infinite});
+  Value* sign = b("where.ScalarSelf", {infinite, Scalar(1.0), b("full_like", {size, Scalar(-1.0)})});
+  Value* growth = is_number(w.re) ? b.mul(sign, Scalar(number(w.re))) : b.mul(sign, w.re.as_value());
+  Value *grows = b("gt.Scalar", {growth, Scalar(0)}), *shrinks = b("lt.Scalar", {growth, Scalar(0)});
+  Value* unknown = b("full_like", {size, Scalar(static_cast<double>(NAN))});
+  Value* at_edge_im = b("where.ScalarSelf", {shrinks, Scalar(0.0), unknown});
+  Value* at_edge_re = b("where.ScalarSelf", {grows, Scalar(static_cast<double>(INFINITY)), at_edge_im});
+  return {Argument(b("where.self", {edge, at_edge_re, power.re})),
+          Argument(b("where.self", {edge, at_edge_im, power.im}))};
 }
 
 // (sinh 2a + i sin 2b) / (cosh 2a + cos 2b); beyond 40 the first is ±1 to the last digit, and would overflow.
@@ -294,6 +298,8 @@ Complex power(Complex z, Complex w) {
   if (w == Complex(-0.5)) return over<T>(1, std::sqrt(z));
   if (w == Complex(-1)) return over<T>(1, z);
   if (w == Complex(-2)) return over<T>(1, times<T>(z, z));
+  if (w == Complex(1)) return z;
+  if (w == Complex(0)) return 1;
   return std::pow(z, w);
 }
 
@@ -329,6 +335,10 @@ const ComplexFormula pow = {{"self", "exponent"},
                             [](ComplexBuild& c, Operands x) { return c.pow(x[0], x[1]); },
                             [](P x) { return power<double>(x[0], x[1]); },
                             [](P x) { return power<float>(x[0], x[1]); }};
+// Eager knows no simple exponents where they come as a tensor.
+const ComplexFormula tensor_pow = {{"self", "exponent"},
+                                   [](ComplexBuild& c, Operands x) { return c.pow(x[0], x[1]); },
+                                   [](P x) { return std::pow(x[0], x[1]); }};
 const ComplexFormula eq = {{"self", "other"},
                            [](ComplexBuild& c, Operands x) { return real_pair(Argument(c.equal(x[0], x[1]))); },
                            [](P x) { return truth_of(x[0] == x[1]); }};

@@ -76,10 +76,10 @@ struct ComplexFormula {
 
 // Formulas that several records name; a formula of one operator alone may stand with its record.
 namespace complex_formulas {
-extern const ComplexFormula add, sub, rsub, mul, div, pow, eq, ne, logical_and, logical_or, logical_xor, logical_not,
-    addcmul, addcdiv, lerp, from_parts, polar, neg, exp, exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt, reciprocal,
-    square, sin, cos, sinh, cosh, tanh, tan, sigmoid, silu, asinh, acosh, atanh, asin, acos, atan, abs, angle, sgn,
-    isnan, isinf, isfinite, isreal, conj, real, imag, view_as_real, view_as_complex;
+extern const ComplexFormula add, sub, rsub, mul, div, pow, tensor_pow, eq, ne, logical_and, logical_or, logical_xor,
+    logical_not, addcmul, addcdiv, lerp, from_parts, polar, neg, exp, exp2, expm1, log, log2, log10, log1p, sqrt, rsqrt,
+    reciprocal, square, sin, cos, sinh, cosh, tanh, tan, sigmoid, silu, asinh, acosh, atanh, asin, acos, atan, abs,
+    angle, sgn, isnan, isinf, isfinite, isreal, conj, real, imag, view_as_real, view_as_complex;
 }
 
 }  // namespace kiln

@@ -17,7 +17,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 2, plan_minor = 0;
+inline constexpr uint32_t plan_major = 2, plan_minor = 1;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -125,7 +125,15 @@ struct Constant {
   int64_t bytes = 0;           // of the region its elements span
   bool mutated = false;        // a buffer that runs write: each Instance has its own copy
   bool user_visible = true;
+  // A derived buffer with an entry of its own that has every value of this constant, in another order: then the package
+  // has the values there alone (`entry` is empty). none: they are where `entry` says.
+  int32_t packed_in = none;
 };
+// How the order of packed values is found: the step that packs is given the numbers of the values to pack, from 1, so
+// many bits of them at a time. Without an element's upper two bits no number is a NaN, which some conversions change.
+inline constexpr int64_t packed_number_bits(int64_t element_bytes) {
+  return element_bytes >= 8 ? 62 : 8 * element_bytes - 2;
+}
 
 // ---- Buffers --------------------------------------------------------------------------------------------------------
 enum class BufferRole : uint8_t { input, constant, derived, output, temp };
@@ -145,6 +153,8 @@ struct Buffer {
   // it; plans made by hand do, and so do the tests that plant two values in one place.
   int32_t same_memory_as = none;
   int32_t alignment = 64;  // assumed by the kernels
+  // derived: the archive entry with what init would make of the constants as packaged; empty: init makes it.
+  std::string entry;
 };
 
 // ---- Steps ----------------------------------------------------------------------------------------------------------
@@ -264,12 +274,12 @@ void fields(A& a, Output& v) {
 }
 template <class A>
 void fields(A& a, Constant& v) {
-  a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.user_visible);
+  a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.user_visible), a(v.packed_in);
 }
 template <class A>
 void fields(A& a, Buffer& v) {
   a(v.name), a(v.dtype), a(v.role), a(v.device), a(v.position), a(v.sizes), a(v.strides), a(v.offset), a(v.bytes),
-      a(v.same_memory_as), a(v.alignment);
+      a(v.same_memory_as), a(v.alignment), a(v.entry);
 }
 template <class A>
 void fields(A& a, KernelArg& v) {

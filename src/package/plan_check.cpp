@@ -1,9 +1,11 @@
 // check_plan: what the runtime relies on without looking again.
 #include <algorithm>
+#include <functional>
 #include <set>
 
 #include "base/error.h"
 #include "package/plan_io.h"
+#include "package/step_plan.h"
 
 namespace kiln::format {
 namespace {
@@ -32,6 +34,7 @@ class Checker {
     require(plan_.metadata_keys.size() == plan_.metadata_values.size(), "metadata keys and values differ in number");
     steps(plan_.init, 0);
     steps(plan_.steps, 0);
+    packed_constants();
   }
 
  private:
@@ -160,6 +163,8 @@ class Checker {
     expr(b.bytes, what + ": bytes", !allocated || b.same_memory_as != none);
     require(b.alignment >= 1 && b.alignment <= 4096 && (b.alignment & (b.alignment - 1)) == 0,
             what + " has a bad alignment");
+    require(b.entry.empty() || (b.role == BufferRole::derived && b.same_memory_as == none),
+            what + " has an entry and is not derived");
     if (b.role == BufferRole::input) {
       index(b.position, plan_.inputs, what + ": input");
       require(plan_.inputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i),
@@ -174,6 +179,45 @@ class Checker {
       require(plan_.outputs[static_cast<size_t>(b.position)].buffer == static_cast<int64_t>(i),
               what + " is not its output's buffer");
     }
+  }
+
+  // What the package has only in packed form is read by nothing but the step that packs it.
+  void packed_constants() const {
+    const auto packed = [&](int32_t b) {
+      const Buffer& buffer = plan_.buffers[static_cast<size_t>(b)];
+      return buffer.role == BufferRole::constant &&
+             plan_.constants[static_cast<size_t>(buffer.position)].packed_in != none;
+    };
+    for (const Constant& c : plan_.constants) {
+      if (c.packed_in == none) continue;
+      index(c.packed_in, plan_.buffers, str("constant ", c.name, ": packed form"));
+      require(!plan_.buffers[static_cast<size_t>(c.packed_in)].entry.empty() && c.entry.empty() && !c.mutated,
+              str("constant ", c.name, " has no packed form"));
+    }
+    for (const Output& out : plan_.outputs)
+      require(out.what != OutputWhat::tensor || !packed(out.buffer),
+              str("output ", out.name, " is a constant that is there in packed form only"));
+    for (const Step& s : plan_.init) packing(s, packed);
+    const std::function<void(const std::vector<Step>&)> none_of = [&](const std::vector<Step>& block) {
+      for (const Step& s : block) {
+        for (const KernelArg& a : buffers_used(s))
+          require(!packed(a.buffer), str("step ", s.name, " reads a constant that is there in packed form only"));
+        for (const auto& inner : s.blocks) none_of(inner);
+      }
+    };
+    none_of(plan_.steps);
+    for (const Step& s : plan_.init)
+      for (const auto& inner : s.blocks) none_of(inner);
+  }
+
+  template <class Packed>
+  void packing(const Step& s, const Packed& packed) const {
+    const std::vector<KernelArg> used = buffers_used(s);
+    if (std::none_of(used.begin(), used.end(), [&](const KernelArg& a) { return packed(a.buffer); })) return;
+    require(s.kind == StepKind::kernel, str("step ", s.name, " packs a constant and is no kernel"));
+    for (const KernelArg& a : used)
+      require(!writes(a.access) || !plan_.buffers[static_cast<size_t>(a.buffer)].entry.empty(),
+              str("step ", s.name, " reads a constant that is there in packed form only"));
   }
 
   void alias(size_t i) const {

@@ -50,7 +50,7 @@ StoredWeights store_weights(const std::string& root, format::Plan& plan, const P
     const Tensor& tensor = found->second;
     int64_t element = dtype_bytes(tensor.dtype);
     int64_t span = storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0);
-    if (contents.without_state && contents.state.contains(constant.name)) {
+    if ((contents.without_state && contents.state.contains(constant.name)) || constant.packed_in != format::none) {
       constant.bytes = span;
       continue;
     }
@@ -170,8 +170,14 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
                          own.empty() ? std::string() : code + "kernels.plan", variant.plan.device});
   }
   StoredWeights weights;
+  std::vector<std::pair<std::string, ByteSpan>> packed;
   for (PackageContents::Variant& variant : contents.variants) {
     StoredWeights stored = store_weights(root, variant.plan, contents);
+    for (const auto& [buffer, memory] : variant.derived) {
+      const std::string entry = str(root, "/data/packed/", variant.target, "/", buffer);
+      variant.plan.buffers[static_cast<size_t>(buffer)].entry = entry;
+      packed.emplace_back(entry, ByteSpan(memory->data, static_cast<size_t>(memory->bytes)));
+    }
     if (folder(variant).empty()) weights = std::move(stored);
     variant.plan.code = objects;
     variant.plan.custom_libraries.clear();
@@ -209,6 +215,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   for (const PackageContents::Library& library : contents.custom_libraries)
     zip.add(str(prefix, "custom/", library.name), library.bytes);
   for (const auto& [name, bytes] : weights.entries) zip.add(name, bytes);
+  for (const auto& [name, bytes] : packed) zip.add(name, bytes);
   zip.add(str(root, "/data/weights/", root, "_weights_config.json"),
           json_text(Json(Json::Object{{"config", weights.config}})));
   if (!contents.sample_inputs.empty()) zip.add(str(root, "/data/sample_inputs/", root, ".pt"), contents.sample_inputs);

@@ -13,7 +13,8 @@ struct PackageContents {
     std::string code;    // a shared object; empty: it has no kernels of its own
     format::Plan plan;   // constants by name; entries and build id are filled in here
     format::Origins origins;
-    std::map<std::string, std::string> debug;  // what of the debug section is of this target
+    std::map<std::string, std::string> debug;             // what of the debug section is of this target
+    std::map<int32_t, std::shared_ptr<Storage>> derived;  // buffers that need no init: what they hold
   };
   std::vector<Variant> variants;  // the first is the one that tools show
   struct Library {

@@ -251,6 +251,7 @@ void copy_into(const Tensor& source, const Tensor& destination) {
         destination.strides[rank - 1], destination.sizes[rank - 1]);
     size_t dim = rank - 1;
     while (dim-- > 0) {
+      if (destination.sizes[dim] == 1) continue;  // its strides lead nowhere and may be any number
       from_at += from_strides[dim];
       to_at += destination.strides[dim];
       if (++index[dim] < destination.sizes[dim]) break;

@@ -1,0 +1,239 @@
+#include "compile/freeze.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstring>
+
+#include "base/cpu_levels.h"
+#include "base/error.h"
+#include "base/file.h"
+#include "kiln/kernel_abi.h"
+#include "package/step_plan.h"
+
+namespace kiln {
+namespace {
+
+using format::BufferRole;
+
+class Kernels {
+ public:
+  explicit Kernels(const std::string& code) {
+    const std::string path = join_path(folder_.path(), "kernels.so");
+    write_file_atomic(path, code);
+    handle_ = dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
+    if (handle_) table_ = static_cast<const kiln_kernel_table*>(dlsym(handle_, "kiln_kernels"));
+  }
+  Kernels(const Kernels&) = delete;
+  Kernels& operator=(const Kernels&) = delete;
+  ~Kernels() {
+    if (handle_) dlclose(handle_);
+  }
+  bool loaded() const { return table_ != nullptr; }
+  kiln_kernel function(int32_t index) const { return table_->kernels[index].run; }
+
+ private:
+  TemporaryDirectory folder_{"kiln-freeze"};
+  void* handle_ = nullptr;
+  const kiln_kernel_table* table_ = nullptr;
+};
+
+// The init section of a plan, run here. What cannot be known now (sizes that are symbols, library calls) stays for the
+// runtime.
+class Init {
+ public:
+  Init(const PackageContents& contents, const format::Plan& plan, const Kernels& kernels)
+      : contents_(contents), plan_(plan), kernels_(kernels), memory_(plan.buffers.size()) {}
+
+  void run() {
+    for (const format::Step& step : plan_.init)
+      if (!run(step, nullptr))
+        for (const format::KernelArg& a : format::buffers_used(step))
+          if (writes(a.access)) spoilt_.insert(a.buffer);
+  }
+
+  // What a derived buffer holds; nullptr: it is not known now.
+  std::shared_ptr<Storage> derived(int32_t b) const {
+    const format::Buffer& buffer = plan_.buffers[static_cast<size_t>(b)];
+    const bool plain = buffer.role == BufferRole::derived && buffer.same_memory_as == format::none &&
+                       (buffer.offset == format::none || number(buffer.offset) == 0);
+    return plain && !spoilt_.contains(b) ? memory_[static_cast<size_t>(b)] : nullptr;
+  }
+
+  // Where the values of a constant went: for each element of the packed buffer the number of its value, from 1; 0: it
+  // is padding. The step that packs tells it, if it is given the numbers to pack. Empty: it cannot be told.
+  std::vector<uint64_t> order(const format::Step& packing, int32_t from, int32_t to, int64_t count) {
+    const auto width = dtype_bytes(plan_.buffers[static_cast<size_t>(from)].dtype);
+    const std::shared_ptr<Storage> packed = memory_[static_cast<size_t>(to)];
+    std::vector<uint64_t> out(static_cast<size_t>(packed->bytes / width));
+    const int64_t bits = format::packed_number_bits(width);
+    bool ran = true;
+    for (int64_t shift = 0; ran && shift < 64 && (count >> shift) > 0; shift += bits) {
+      const std::shared_ptr<Storage> numbers = Storage::allocate(count * width);
+      memory_[static_cast<size_t>(to)] = nullptr;
+      const auto copied = static_cast<size_t>(std::min<int64_t>(width, 8));
+      for (int64_t i = 0; i < count; ++i) {
+        const uint64_t digit = (static_cast<uint64_t>(i + 1) >> shift) & ((uint64_t{1} << bits) - 1);
+        std::memcpy(numbers->data + i * width, &digit, copied);
+      }
+      ran = run(packing, numbers);
+      for (size_t j = 0; ran && j < out.size(); ++j) {
+        uint64_t digit = 0;
+        std::memcpy(&digit, memory_[static_cast<size_t>(to)]->data + static_cast<int64_t>(j) * width, copied);
+        out[j] |= digit << shift;
+      }
+    }
+    memory_[static_cast<size_t>(to)] = packed;
+    return ran ? out : std::vector<uint64_t>();
+  }
+
+ private:
+  std::optional<int64_t> number(format::ExprIndex e) const {
+    if (e == format::none) return std::nullopt;
+    const format::ExprProgram& expr = plan_.exprs[static_cast<size_t>(e)];
+    if (expr.code.size() != 1 || expr.code[0].code != format::ExprCode::constant) return std::nullopt;
+    return expr.code[0].operand;
+  }
+
+  std::shared_ptr<Storage> constant(const format::Buffer& buffer) const {
+    const format::Constant& described = plan_.constants[static_cast<size_t>(buffer.position)];
+    const auto found = contents_.constants.find(described.name);
+    if (found == contents_.constants.end() || !found->second.defined() || described.mutated) return nullptr;
+    // A copy: kernels count on the alignment, which a file need not have.
+    const Tensor& tensor = found->second;
+    const int64_t bytes = storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0);
+    std::shared_ptr<Storage> out = Storage::allocate(bytes);
+    if (bytes > 0) std::memcpy(out->data, tensor.data(), static_cast<size_t>(bytes));
+    return out;
+  }
+
+  // `numbers`: what takes the place of the constant that it reads.
+  bool run(const format::Step& step, const std::shared_ptr<Storage>& numbers) {
+    const auto items = number(step.items);
+    if (step.kind != format::StepKind::kernel || !items) return false;
+    std::vector<int64_t> ints;
+    for (format::ExprIndex e : step.ints) {
+      const auto value = number(e);
+      if (!value) return false;
+      ints.push_back(*value);
+    }
+    std::vector<void*> pointers;
+    std::vector<std::shared_ptr<Storage>> held;  // constants are large: no longer than for this step
+    for (const format::KernelArg& a : step.args) {
+      const format::Buffer& buffer = plan_.buffers[static_cast<size_t>(a.buffer)];
+      std::shared_ptr<Storage>& memory = memory_[static_cast<size_t>(a.buffer)];
+      if (!memory && a.access == Access::write)
+        if (const auto bytes = number(buffer.bytes)) memory = Storage::allocate(*bytes);
+      held.push_back(buffer.role != BufferRole::constant ? memory : numbers ? numbers : constant(buffer));
+      if (!held.back() || spoilt_.contains(a.buffer)) return false;
+      pointers.push_back(held.back()->data);
+    }
+    std::shared_ptr<Storage> scratch = Storage::allocate(number(step.scratch).value_or(0));
+    if (step.scratch != format::none && !number(step.scratch)) return false;
+    kiln_error_slot error = {};
+    const kiln_kernel_context context = {KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, 0};
+    return kernels_.function(step.kernel)(&context, pointers.data(), ints.data(), 0, *items) == 0;
+  }
+
+  const PackageContents& contents_;
+  const format::Plan& plan_;
+  const Kernels& kernels_;
+  std::vector<std::shared_ptr<Storage>> memory_;  // by buffer
+  std::set<int32_t> spoilt_;                      // not all of what writes them could run
+};
+
+template <class F>
+void for_each_step(const std::vector<format::Step>& block, const F& f) {
+  for (const format::Step& step : block) {
+    f(step);
+    for (const auto& inner : step.blocks) for_each_step(inner, f);
+  }
+}
+
+// The constants that nothing reads but one step that packs them, with that step.
+std::map<int32_t, const format::Step*> read_for_packing_alone(const format::Plan& plan) {
+  std::map<int32_t, const format::Step*> out;
+  std::set<int32_t> seen, others;
+  const auto constant_of = [&](int32_t b) {
+    const format::Buffer& buffer = plan.buffers[static_cast<size_t>(b)];
+    return buffer.role == BufferRole::constant ? buffer.position : format::none;
+  };
+  for (const format::Step& step : plan.init) {
+    const std::vector<format::KernelArg> used = format::buffers_used(step);
+    const auto read = std::count_if(used.begin(), used.end(), [](const auto& a) { return reads(a.access); });
+    const bool packs = step.kind == format::StepKind::kernel && used.size() == 2 && read == 1;
+    for (const format::KernelArg& a : used)
+      if (const int32_t c = constant_of(a.buffer); c != format::none)
+        (packs && seen.insert(c).second ? void(out[c] = &step) : void(others.insert(c)));
+    for (const auto& block : step.blocks)
+      for_each_step(block, [&](const format::Step& inner) {
+        for (const format::KernelArg& a : format::buffers_used(inner)) others.insert(constant_of(a.buffer));
+      });
+  }
+  for_each_step(plan.steps, [&](const format::Step& step) {
+    for (const format::KernelArg& a : format::buffers_used(step)) others.insert(constant_of(a.buffer));
+  });
+  for (const format::Output& output : plan.outputs)
+    if (output.what == format::OutputWhat::tensor) others.insert(constant_of(output.buffer));
+  for (int32_t c : others) out.erase(c);
+  std::erase_if(out, [&](const auto& one) { return plan.constants[static_cast<size_t>(one.first)].mutated; });
+  return out;
+}
+
+// True: every value can be had back from the packed form. Tried, not believed.
+bool recovered(const Tensor& original, const Storage& packed, const std::vector<uint64_t>& order) {
+  const int64_t width = dtype_bytes(original.dtype);
+  const int64_t bytes = storage_bytes_needed(original.dtype, original.sizes, original.strides, 0);
+  if (order.empty()) return false;
+  std::vector<bool> there(static_cast<size_t>(bytes / width));
+  int64_t count = 0;
+  for (size_t j = 0; j < order.size(); ++j) {
+    if (order[j] == 0) continue;
+    const auto at = static_cast<int64_t>(order[j] - 1);
+    if (at >= bytes / width || std::memcmp(packed.data + static_cast<int64_t>(j) * width, original.data() + at * width,
+                                           static_cast<size_t>(width)) != 0)
+      return false;
+    if (!there[static_cast<size_t>(at)]) ++count;
+    there[static_cast<size_t>(at)] = true;
+  }
+  return count == original.numel();
+}
+
+}  // namespace
+
+std::string freeze(PackageContents& contents) {
+  PackageContents::Variant& variant = contents.variants.front();
+  format::Plan& plan = variant.plan;
+  if (plan.init.empty()) return "";
+  if (contents.without_state) return "freezing does nothing: the package is written without its weights";
+  if (!check_target(variant.target, processor_features()).runs())
+    return str("freezing does nothing: this machine cannot run code for ", variant.target,
+               ", so that weights are packed when the package is loaded");
+  const Kernels kernels(variant.code);
+  if (!kernels.loaded()) return "freezing does nothing: the kernels cannot be loaded here";
+  Init init(contents, plan, kernels);
+  init.run();
+  for (size_t b = 0; b < plan.buffers.size(); ++b)
+    if (std::shared_ptr<Storage> made = init.derived(static_cast<int32_t>(b)); made && made->bytes > 0)
+      variant.derived[static_cast<int32_t>(b)] = std::move(made);
+  if (contents.variants.size() > 1)
+    return str("freezing: the packed weights are those of ", variant.target,
+               "; other targets pack when they are loaded");
+  for (const auto& [c, step] : read_for_packing_alone(plan)) {
+    const std::vector<format::KernelArg> used = format::buffers_used(*step);
+    const int32_t from = reads(used[0].access) ? used[0].buffer : used[1].buffer;
+    const int32_t to = reads(used[0].access) ? used[1].buffer : used[0].buffer;
+    format::Constant& constant = plan.constants[static_cast<size_t>(c)];
+    const auto packed = variant.derived.find(to);
+    const Tensor& original = contents.constants.at(constant.name);
+    if (packed == variant.derived.end() || original.numel() == 0 ||
+        original.dtype != plan.buffers[static_cast<size_t>(to)].dtype)
+      continue;
+    const int64_t bytes = storage_bytes_needed(original.dtype, original.sizes, original.strides, 0);
+    if (recovered(original, *packed->second, init.order(*step, from, to, bytes / dtype_bytes(original.dtype))))
+      constant.packed_in = to;
+  }
+  return "";
+}
+
+}  // namespace kiln
