@@ -52,8 +52,7 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   compilation_options.device = compile_device(read, options.value_or("--device", ""));
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
-    observers.started(
-        {options.positional[0], "", device_type_name(compilation_options.device), {}, &program, {}});
+    observers.started({options.positional[0], "", device_type_name(compilation_options.device), {}, &program, {}});
     compilation_options.observer = &observers;
   }
   Compilation compilation(program, std::move(compilation_options));
@@ -159,7 +158,9 @@ Command compile_command() {
       {"--device", "", "D", "cpu or cuda (default: where the model was exported); another one moves the program there",
        false},
       {"--target", "", "T,…",
-       "feature levels to make code for, e.g. x86-64-v3,x86-64-v4 (default: this machine's best)", false},
+       "what to make code for, e.g. x86-64-v3,x86-64-v4, or with --device cuda sm_80,sm_90a (default: this machine's "
+       "best)",
+       false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true,
        FileUse::read},
       {"--strip-debug", "", "", "puts the debug section into PKG.debug", false},

@@ -224,8 +224,8 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_NOT_NULL(out);
   *out = nullptr;
   return guarded([&] {
-    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr, nullptr}, "",
-                whole_options(options));
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr, nullptr},
+                "", whole_options(options));
   });
 }
 

@@ -36,9 +36,8 @@ class LibraryQueue final : public Queue {
   ~LibraryQueue() override { library_.free_queue(queue_); }
 
   bool launch(const Launch& launch) override {
-    const kiln_device_launch given{launch.kernel,    launch.buffers, launch.ints,    launch.buffer_count,
-                                   launch.int_count, launch.items,   launch.scratch, launch.seed,
-                                   launch.step,      0};
+    const kiln_device_launch given{launch.kernel, launch.buffers, launch.ints, launch.buffer_count, launch.int_count,
+                                   launch.items,  launch.scratch, launch.seed, launch.step,         0};
     kiln_device_error error{};
     check_device(library_.launch(queue_, &given, &error) == 0, error);
     return true;
@@ -120,9 +119,10 @@ std::shared_ptr<const Device> cuda_device(int index) {
   const auto entry =
       reinterpret_cast<kiln_device_library_fn>(open_companion("libkiln_cuda.so", "kiln_device_entry", looked));
   if (!entry || entry()->version != KILN_DEVICE_LIBRARY_VERSION)
-    fail_user("K0772", str("the package was compiled for cuda, which libkiln_cuda.so runs, and there is no such library "
-                           "of this version (looked for ",
-                           join(looked, ", "), ")"));
+    fail_user("K0772",
+              str("the package was compiled for cuda, which libkiln_cuda.so runs, and there is no such library "
+                  "of this version (looked for ",
+                  join(looked, ", "), ")"));
   kiln_device_error error{};
   void* device = entry()->open(index, &error);
   check_device(device, error);

@@ -40,7 +40,7 @@ class Loader {
     zip_.check_crc(plan);
     parts_.plan = format::read_plan(zip_.stored(plan));
     check_version();
-    parts_.device = source_.device ? source_.device
+    parts_.device = source_.device                           ? source_.device
                     : parts_.plan.device == DeviceType::cuda ? (check_manifest(), cuda_device(source_.device_index))
                                                              : cpu_device();
     check_fits();
@@ -127,7 +127,7 @@ class Loader {
     const std::string label = str(source_.label, ":", code.entry);
     const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
     parts_.code = parts_.device->load_code(zip_.stored(object), label,
-                                            source_.code_dir.empty() ? "" : join_path(source_.code_dir, name));
+                                           source_.code_dir.empty() ? "" : join_path(source_.code_dir, name));
     check_kernels(parts_.plan, *parts_.code, label);
   }
 

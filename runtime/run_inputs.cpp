@@ -192,8 +192,7 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
 
 bool Run::is_here(const DLTensor& tensor) const { return host_ || model_.device().holds(tensor.device); }
 bool Run::is_taken(const DLTensor& tensor) const {
-  return model_.device().holds(tensor.device) ||
-         (model_.options().host_tensors && is_host(tensor.device.device_type));
+  return model_.device().holds(tensor.device) || (model_.options().host_tensors && is_host(tensor.device.device_type));
 }
 
 void Run::copy_tensor(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides,

@@ -120,7 +120,8 @@ void Run::set_output(size_t index) {
   bool aligned = reinterpret_cast<uintptr_t>(state.caller_data) % static_cast<uintptr_t>(alignment) == 0;
   // The caller's tensor holds its elements and nothing more: no room before the first or for a larger temp.
   bool fits = layout.offset_bytes == 0 && bytes <= layout.span_bytes;
-  if ((same && aligned && fits && is_here(*state.caller)) || layout.span_bytes == 0) return set_group(owner, state.caller_data);
+  if ((same && aligned && fits && is_here(*state.caller)) || layout.span_bytes == 0)
+    return set_group(owner, state.caller_data);
   state.internal.grow(model_.allocator(), bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
   state.copy = true;
   set_group(owner, state.internal.data());

@@ -28,7 +28,8 @@
 extern "C" {
 #endif
 
-/* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_load_options.host_tensors
+/* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5:
+ * kiln_load_options.host_tensors
  */
 #define KILN_API_VERSION 5
 

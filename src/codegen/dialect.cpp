@@ -52,6 +52,7 @@ std::string Dialect::random(DType dtype, const std::string& counter) const {
 std::string Dialect::shared_loop(const std::string&, const std::string&) const {
   fail_bug("lanes of threads in a language of vectors");
 }
+void Dialect::print_block_tile(KernelPrinter&) const { fail_bug("a tile of a GPU's block in another language"); }
 std::string Dialect::thread() const { fail_bug("lanes of threads in a language of vectors"); }
 std::string Dialect::threads() const { fail_bug("lanes of threads in a language of vectors"); }
 std::string Dialect::over_threads(ReduceOp, const std::string&) const {

@@ -16,6 +16,8 @@
 
 namespace kiln::codegen {
 
+class KernelPrinter;
+
 const char* c_type(DType dtype);          // f32 for f16, bf16, f8: how values are held
 const char* storage_type(DType dtype);    // bool8, bf16: how memory is typed
 const char* storage_suffix(DType dtype);  // "bool", "bf16": k_load_bool
@@ -64,6 +66,8 @@ class Dialect {
   virtual std::string leader() const { return ""; }
   // A statement after which the threads of an item see each other's stores.
   virtual std::string barrier() const { return ""; }
+  // Prints a kernel whose schedule has a tile of a block (loops::Grid).
+  virtual void print_block_tile(KernelPrinter& printer) const;
 };
 
 // C++ with vector types; its prelude is codegen/cpu/prelude.h.

@@ -210,8 +210,7 @@ std::string ptx_architecture(const Compilation& compilation, size_t target) {
 std::string build_gpu_code(const codegen::GeneratedCode& generated, const BuildRequest& request, const std::string& ptx,
                            const CompileOptions& options, const KernelCache& cache, CompileReport& report) {
   const Nvrtc& nvrtc = find_nvrtc(setting(options, "nvrtc"));
-  const CudaImages built =
-      located(generated, [&] { return build_cuda_images(nvrtc, request, ptx, cache); });
+  const CudaImages built = located(generated, [&] { return build_cuda_images(nvrtc, request, ptx, cache); });
   report.from_cache = built.from_cache;
   if (!built.not_kept.empty())
     report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
@@ -297,7 +296,10 @@ void note_host_steps(const loops::LoopProgram& program, CompileReport& report) {
   if (names.empty()) return;
   const size_t count = names.size();
   if (count > 8) names.resize(8);
-  report.notes.push_back(str("performance hint: ", join(names, ", "), count > 8 ? " and others run" : count > 1 ? " run" : " runs",
+  report.notes.push_back(str("performance hint: ", join(names, ", "),
+                             count > 8   ? " and others run"
+                             : count > 1 ? " run"
+                                         : " runs",
                              " on the CPU, and what they read and write is copied between the GPU and the host"));
 }
 
@@ -402,7 +404,8 @@ PackageContents::Variant make_variant(Compilation& compilation, size_t target, c
 void keep_sources(Compilation& compilation, size_t target, PackageContents& contents) {
   const codegen::GeneratedCode& code = compilation.code(target);
   const std::string name = str("output_code_", compilation.targets()[target].name);
-  for (size_t i = 0; i < code.sources.size(); ++i) contents.debug[str(name, "_", i, ".", compilation.backend().source_ending())] = code.sources[i];
+  for (size_t i = 0; i < code.sources.size(); ++i)
+    contents.debug[str(name, "_", i, ".", compilation.backend().source_ending())] = code.sources[i];
   if (!code.sources.empty())
     contents.debug[name + ".flags"] = str("lanes ", compilation.targets()[target].lanes, "\n",
                                           join(compilation.build_request(code).flags, "\n"), "\n");

@@ -10,8 +10,8 @@ namespace kiln::cuda {
 using Result = int;  // 0: fine
 inline constexpr Result out_of_memory = 2, not_initialised = 3, no_device = 100, invalid_image = 200,
                         no_binary_for_gpu = 209, invalid_ptx = 218, unsupported_ptx_version = 222,
-                        illegal_address = 700, launch_timeout = 702, misaligned_address = 716, illegal_instruction = 715,
-                        launch_failed = 719;
+                        illegal_address = 700, launch_timeout = 702, misaligned_address = 716,
+                        illegal_instruction = 715, launch_failed = 719;
 using Pointer = unsigned long long;
 using Context = void*;
 using Module = void*;

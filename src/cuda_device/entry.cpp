@@ -83,9 +83,8 @@ const kiln_device_library table = {
       });
     },
     [](void* queue, kiln_error_slot* slot, int32_t* step, kiln_device_error* error) -> int32_t {
-      return guarded_call<int32_t>(error, -1, [&] {
-        return static_cast<WorkQueue*>(queue)->synchronise(*slot, *step) ? 0 : 1;
-      });
+      return guarded_call<int32_t>(error, -1,
+                                   [&] { return static_cast<WorkQueue*>(queue)->synchronise(*slot, *step) ? 0 : 1; });
     },
 };
 

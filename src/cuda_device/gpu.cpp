@@ -45,8 +45,9 @@ Gpu::Gpu(int index) : index_(index) {
   const Driver& cuda = driver();
   int count = 0;
   if (cuda.device_count(&count) != 0 || count == 0)
-    fail_user("K0774", "the NVIDIA driver knows no GPU that this process may use (CUDA_VISIBLE_DEVICES hides those that "
-                       "it does not name)");
+    fail_user("K0774",
+              "the NVIDIA driver knows no GPU that this process may use (CUDA_VISIBLE_DEVICES hides those that "
+              "it does not name)");
   if (index >= count)
     fail_user("K0774", str("there is no GPU ", index, ": this process may use ", count, ", numbered from 0"));
   check(cuda.device_get(&device_, index), "cuDeviceGet");

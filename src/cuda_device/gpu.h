@@ -18,7 +18,7 @@ class Gpu {
 
   int index() const { return index_; }
   int multiprocessors() const { return multiprocessors_; }
-  std::string text() const;  // "cuda:0 (NVIDIA H200, sm_90)"
+  std::string text() const;                                      // "cuda:0 (NVIDIA H200, sm_90)"
   size_t choose(const std::vector<std::string>& targets) const;  // throws K0775
 
   void* allocate(size_t bytes);  // nullptr: there is no memory

@@ -120,6 +120,8 @@ void Parser::schedule(Cursor& line) {
     line.expect("by");
     made.grid.thread_columns = line.integer(1, 1024);
     made.grid.tensor_cores = line.accept("tensor_cores");
+    made.grid.left_along_terms = line.accept("left_along_terms");
+    made.grid.right_along_terms = line.accept("right_along_terms");
   }
   line.expect_end();
   kernel_->schedule = std::move(made);

@@ -174,6 +174,8 @@ class Printer {
       text += str(" block ", s.grid.tile_rows, " rows ", s.grid.tile_columns, " columns ", s.grid.tile_terms,
                   " terms each ", s.grid.thread_rows, " by ", s.grid.thread_columns);
     if (s.grid.tensor_cores) text += " tensor_cores";
+    if (s.grid.left_along_terms) text += " left_along_terms";
+    if (s.grid.right_along_terms) text += " right_along_terms";
     return text;
   }
   void item(const Call& c) {

@@ -15,9 +15,7 @@ constexpr double long_row = 1024;        // elements: more are worth more thread
 constexpr double few_rows = 4;           // per multiprocessor: so few want more threads each
 constexpr double many_items = 64 << 10;  // fill the GPU with a thread each
 
-bool is_free(const Loop& loop) {
-  return loop.role == AxisRole::parallel && loop.directives.binding == Binding::none;
-}
+bool is_free(const Loop& loop) { return loop.role == AxisRole::parallel && loop.directives.binding == Binding::none; }
 
 class ThreadBinder {
  public:
@@ -39,11 +37,33 @@ class ThreadBinder {
   }
 
  private:
+  // Values in front of a lone loop move into it: each item makes them anew, and the nest is perfect.
+  void sink(Body& body) const {
+    if (body.size() < 2 || !body.back().loop || !is_free(*body.back().loop)) return;
+    for (size_t i = 0; i + 1 < body.size(); ++i)
+      if (!may_sink(body[i])) return;
+    Stmt loop = std::move(body.back());
+    body.pop_back();
+    Body inner = std::move(body);
+    for (Stmt& stmt : loop.loop->body) inner.push_back(std::move(stmt));
+    loop.loop->body = std::move(inner);
+    body.clear();
+    body.push_back(std::move(loop));
+  }
+  bool may_sink(const Stmt& stmt) const {
+    if (stmt.kind == StmtKind::load) return !written_.contains(stmt.buffer);
+    return stmt.kind == StmtKind::op || stmt.kind == StmtKind::constant || stmt.kind == StmtKind::index_value;
+  }
+
   // The perfect nest from the top becomes items. Gives what one of them runs.
   Body& bind_items() {
+    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::store) written_.insert(stmt.buffer);
+    });
     Body* body = &kernel_.body;
-    while (body->size() == 1 && body->front().kind == StmtKind::loop && is_free(*body->front().loop) &&
-           !mentions_bound(body->front().loop->extent)) {
+    for (sink(*body); body->size() == 1 && body->front().kind == StmtKind::loop && is_free(*body->front().loop) &&
+                      !mentions_bound(body->front().loop->extent);
+         sink(*body)) {
       Loop& loop = *body->front().loop;
       loop.directives = {Binding::item, 0, Tail::exact};
       bound_.push_back(loop.var);
@@ -79,9 +99,8 @@ class ThreadBinder {
   }
 
   int team_for(const Body& body, double width) const {
-    const bool only_sums = std::all_of(body.begin(), body.end(), [](const Stmt& stmt) {
-      return !stmt.loop || stmt.loop->role != AxisRole::parallel;
-    });
+    const bool only_sums = std::all_of(
+        body.begin(), body.end(), [](const Stmt& stmt) { return !stmt.loop || stmt.loop->role != AxisRole::parallel; });
     // Neighbouring items read neighbours: a thread each reads memory in one line.
     if (only_sums && items_ >= warp * target_.multiprocessors && !bound_.empty() &&
         stride_score(body, bound_.back()) >= 0)
@@ -130,6 +149,7 @@ class ThreadBinder {
   Kernel& kernel_;
   const Target& target_;
   RangeEnv env_;
+  std::set<BufferId> written_;
   std::vector<std::string> bound_;  // variables of the items, outermost first
   double items_ = 1;
 };
@@ -139,9 +159,8 @@ class ThreadBinder {
 bool bind_threads(LoopProgram& program, const Target& target, Log&) {
   auto each = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (!kernel) return;
+    if (!kernel || (kernel->schedule && kernel->schedule->grid.tile_rows > 0)) return;
     if (!kernel->schedule) kernel->schedule = Schedule();
-    kernel->schedule->lanes = 1;
     kernel->contraction.reset();
     ThreadBinder(program, *kernel, target).run();
   };

@@ -28,8 +28,7 @@ bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves, co
   const char* language = target.is_gpu() ? "cuda_" : "cpp_";
   auto name = [&](Item& item) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) {
-      const bool tiled =
-          kernel->schedule && (kernel->schedule->tile.rows > 0 || kernel->schedule->grid.tile_rows > 0);
+      const bool tiled = kernel->schedule && (kernel->schedule->tile.rows > 0 || kernel->schedule->grid.tile_rows > 0);
       std::string fresh = str(language, tiled ? "mm" : "fused", "_", fused_name(*kernel, moves), "_", number++);
       log.add([&] { return Decision{"name", kernel->name, "as", fresh, "", true, ""}; });
       kernel->name = std::move(fresh);

@@ -34,18 +34,16 @@ struct StandIn {
   std::recursive_mutex mutex;
   std::byte* memory = nullptr;
   size_t bytes = number_of("KILN_STAND_IN_MEMORY", 512) << 20, used = 0;
-  std::map<std::byte*, size_t> blocks;          // in use
+  std::map<std::byte*, size_t> blocks;  // in use
   std::multimap<size_t, std::byte*> given_back;
   int open = 0;
   bool lost = false;
 
   StandIn() {
-    memory = static_cast<std::byte*>(
-        mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
+    memory =
+        static_cast<std::byte*>(mmap(nullptr, bytes, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
   }
-  bool inside(const void* at) const {
-    return at >= memory && at < memory + bytes;
-  }
+  bool inside(const void* at) const { return at >= memory && at < memory + bytes; }
   static bool clean(const std::byte* from) {
     for (size_t i = 0; i < gap; ++i)
       if (from[i] != std::byte{untouched}) return false;
@@ -84,8 +82,9 @@ thread_local int current_depth = 0;
 EXPORT int cuInit(unsigned) { return 0; }
 EXPORT int cuDriverGetVersion(int* version) { return *version = 13000, 0; }
 EXPORT int cuGetErrorName(int error, const char** name) {
-  *name = error == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS" : error == 2 ? "CUDA_ERROR_OUT_OF_MEMORY"
-                                                                              : "CUDA_ERROR_UNKNOWN";
+  *name = error == illegal_address ? "CUDA_ERROR_ILLEGAL_ADDRESS"
+          : error == 2             ? "CUDA_ERROR_OUT_OF_MEMORY"
+                                   : "CUDA_ERROR_UNKNOWN";
   return 0;
 }
 EXPORT int cuGetErrorString(int error, const char** text) {

@@ -1,5 +1,5 @@
-// Runs CUDA kernels of Kiln on the CPU: the few names of the language that they use, in plain C++. It is put in front of
-// a unit by the stand-in for NVRTC, includes nothing, and is compiled with it.
+// Runs CUDA kernels of Kiln on the CPU: the few names of the language that they use, in plain C++. It is put in front
+// of a unit by the stand-in for NVRTC, includes nothing, and is compiled with it.
 //
 // The threads of a block are fibers of one thread of the host. One runs until it meets a barrier or exchanges values
 // with its warp, then the next; every other block has them run in reverse, so that a missing barrier shows. A thread
@@ -21,15 +21,18 @@ struct emu_index {
 static thread_local emu_index threadIdx, blockIdx, gridDim, blockDim;
 
 // ---- Mathematics
-#define EMU_FUNCTION(name)                                               \
-  static inline float name(float x) { return __builtin_##name##f(x); }  \
+#define EMU_FUNCTION(name)                                             \
+  static inline float name(float x) { return __builtin_##name##f(x); } \
   static inline double name(double x) { return __builtin_##name(x); }
-EMU_FUNCTION(exp) EMU_FUNCTION(exp2) EMU_FUNCTION(expm1) EMU_FUNCTION(log) EMU_FUNCTION(log2) EMU_FUNCTION(log10)
-EMU_FUNCTION(log1p) EMU_FUNCTION(sqrt) EMU_FUNCTION(sin) EMU_FUNCTION(cos) EMU_FUNCTION(tan) EMU_FUNCTION(asin)
-EMU_FUNCTION(acos) EMU_FUNCTION(atan) EMU_FUNCTION(sinh) EMU_FUNCTION(cosh) EMU_FUNCTION(tanh) EMU_FUNCTION(asinh)
-EMU_FUNCTION(acosh) EMU_FUNCTION(atanh) EMU_FUNCTION(erf) EMU_FUNCTION(erfc) EMU_FUNCTION(floor) EMU_FUNCTION(ceil)
-EMU_FUNCTION(rint) EMU_FUNCTION(trunc)
-static inline double lgamma(double x) { int sign; return lgamma_r(x, &sign); }
+EMU_FUNCTION(exp)
+EMU_FUNCTION(exp2) EMU_FUNCTION(expm1) EMU_FUNCTION(log) EMU_FUNCTION(log2) EMU_FUNCTION(log10) EMU_FUNCTION(log1p)
+    EMU_FUNCTION(sqrt) EMU_FUNCTION(sin) EMU_FUNCTION(cos) EMU_FUNCTION(tan) EMU_FUNCTION(asin) EMU_FUNCTION(acos)
+        EMU_FUNCTION(atan) EMU_FUNCTION(sinh) EMU_FUNCTION(cosh) EMU_FUNCTION(tanh) EMU_FUNCTION(asinh)
+            EMU_FUNCTION(acosh) EMU_FUNCTION(atanh) EMU_FUNCTION(erf) EMU_FUNCTION(erfc) EMU_FUNCTION(floor)
+                EMU_FUNCTION(ceil) EMU_FUNCTION(rint) EMU_FUNCTION(trunc) static inline double lgamma(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
 static inline float lgamma(float x) { return (float)lgamma((double)x); }
 static inline float atan2(float y, float x) { return __builtin_atan2f(y, x); }
 static inline double atan2(double y, double x) { return __builtin_atan2(y, x); }
@@ -44,8 +47,7 @@ static inline double erfinv(double y) {
   if (!(y > -1 && y < 1)) return y == 1 ? __builtin_inf() : y == -1 ? -__builtin_inf() : __builtin_nan("");
   const double w = -__builtin_log((1 - y) * (1 + y)), a = 2 / (3.14159265358979323846 * 0.147) - w / 2;
   double x = __builtin_copysign(__builtin_sqrt(__builtin_sqrt(a * a + w / 0.147) - a), y);
-  for (int i = 0; i < 4 && x == x; ++i)
-    x -= (__builtin_erf(x) - y) / (1.12837916709551257390 * __builtin_exp(-x * x));
+  for (int i = 0; i < 4 && x == x; ++i) x -= (__builtin_erf(x) - y) / (1.12837916709551257390 * __builtin_exp(-x * x));
   return x == x ? x : 0.886226925452758 * y;
 }
 static inline float erfinv(float y) { return (float)erfinv((double)y); }

@@ -39,8 +39,9 @@ std::string launchers(const std::string& source) {
     const bool meets = body.find("team_reduce<") != std::string::npos || body.find("__sync") != std::string::npos;
     const std::string kernel = source.substr(name, open - name), arguments = source.substr(type, type_end - type);
     out += "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_" + kernel +
-           "(const void* arguments, unsigned blocks, unsigned threads) {\n  emu_launch([](const void* given) { " + kernel +
-           "(*(const " + arguments + "*)given); }, arguments, blocks, threads, " + (meets ? "true" : "false") + ");\n}\n";
+           "(const void* arguments, unsigned blocks, unsigned threads) {\n  emu_launch([](const void* given) { " +
+           kernel + "(*(const " + arguments + "*)given); }, arguments, blocks, threads, " + (meets ? "true" : "false") +
+           ");\n}\n";
     at = next;
   }
   return out;
@@ -81,9 +82,10 @@ EXPORT int nvrtcCompileProgram(Program* program, int count, const char* const* o
   std::ofstream(in) << emulation_text << "#line 1 \"" << program->name << "\"\n"
                     << program->source << launchers(program->source);
   const char* compiler = std::getenv("KILN_CXX");
-  const int status = run({"sh", "-c", "exec \"$0\" \"$@\" > " + log + " 2>&1", compiler && *compiler ? compiler : "g++",
-                          "-std=c++17", "-O1", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-fno-math-errno",
-                          "-fvisibility=hidden", "-fno-exceptions", "-fno-strict-aliasing", "-w", in, "-o", out, "-lm"});
+  const int status =
+      run({"sh", "-c", "exec \"$0\" \"$@\" > " + log + " 2>&1", compiler && *compiler ? compiler : "g++", "-std=c++17",
+           "-O1", "-fPIC", "-shared", "-fwrapv", "-ffp-contract=off", "-fno-math-errno", "-fvisibility=hidden",
+           "-fno-exceptions", "-fno-strict-aliasing", "-w", in, "-o", out, "-lm"});
   program->log = file_text(log);
   if (status == 0) program->code = file_text(out);
   for (const std::string& file : {in, out, log}) unlink(file.c_str());

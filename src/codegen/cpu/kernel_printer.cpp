@@ -108,6 +108,7 @@ void KernelPrinter::find_exchanged() {
 
 void KernelPrinter::print_items() {
   if (kernel_.schedule->tile.rows > 0) return TilePrinter(*this).print();
+  if (kernel_.schedule->grid.tile_rows > 0) return dialect_.print_block_tile(*this);
   if (!dialect_.leader().empty()) find_exchanged();
   const auto [items, body] = item_loops(kernel_);
   open(dialect_.items());

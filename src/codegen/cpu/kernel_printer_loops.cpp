@@ -40,8 +40,8 @@ void KernelPrinter::print_shared_blocks(const Stmt& stmt) {
                     next = loop.var + "_next", end = loop.var + "_end", step = dialect_.threads();
   const char *meet = c_type(loop.order.meet), *own = c_type(loop.reduce_dtype);
   line(str(meet, " ", total, " = 0;"));
-  open(str("for (i64 ", next, " = ", dialect_.thread(), "; ", next, " < ", expr(loop.extent), "; ", next, " += ",
-           loop.order.block, "l * ", step, ")"));
+  open(str("for (i64 ", next, " = ", dialect_.thread(), "; ", next, " < ", expr(loop.extent), "; ", next,
+           " += ", loop.order.block, "l * ", step, ")"));
   line(str("const i64 ", end, " = k_min((i64)(", next, " + ", loop.order.block, "l * ", step, "), (i64)",
            expr(loop.extent), ");"));
   line(str(own, " ", part, " = ", identity(loop, 0), ";"));
@@ -63,9 +63,8 @@ void KernelPrinter::print_shared_blocks(const Stmt& stmt) {
 // What it writes and others read is seen by all threads behind it, and nobody is still reading when it begins.
 void KernelPrinter::print_shared_loop(const Loop& loop) {
   bool meets = false;
-  for_each_stmt(loop.body, [&](const Stmt& stmt) {
-    meets |= stmt.kind == StmtKind::store && exchanged_.contains(stmt.buffer);
-  });
+  for_each_stmt(loop.body,
+                [&](const Stmt& stmt) { meets |= stmt.kind == StmtKind::store && exchanged_.contains(stmt.buffer); });
   if (meets) line(dialect_.barrier());
   open(dialect_.shared_loop(loop.var, expr(loop.extent)));
   shared_ = true;

@@ -27,7 +27,7 @@ std::string CudaDialect::scratch(DType dtype, size_t number, const std::string& 
 
 std::string CudaDialect::items() const {
   const int at_once = grid_.threads / grid_.team;  // items of a block
-  const std::string first = at_once == 1     ? "blockIdx.x"
+  const std::string first = at_once == 1      ? "blockIdx.x"
                             : grid_.team == 1 ? str("blockIdx.x * ", at_once, "l + threadIdx.x")
                                               : str("blockIdx.x * ", at_once, "l + threadIdx.x / ", grid_.team);
   return str("for (i64 item = ", first, "; item < args.items; item += gridDim.x * ", at_once, "l)");

@@ -31,6 +31,7 @@ class CudaDialect final : public Dialect {
   std::string over_threads(loops::ReduceOp op, const std::vector<std::string>& accumulators) const override;
   std::string leader() const override;
   std::string barrier() const override;
+  void print_block_tile(KernelPrinter& printer) const override;
 
  private:
   std::string reduced(const std::string& value, const std::string& combine) const;

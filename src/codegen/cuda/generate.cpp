@@ -82,8 +82,9 @@ GeneratedCode CudaBackend::generate(const LoopProgram& program, const Target& ta
   }
   finish();
   // Products are added where the schedule says so and nowhere else; functions that say nothing are the device's.
-  code.flags = {"--std=c++17", str("--gpu-architecture=", target.name), "--fmad=false", "--device-as-default-execution-space",
-                "--disable-warnings"};
+  code.flags = {"--std=c++17",     str("--gpu-architecture=", target.name),
+                "--fmad=false",    "--device-as-default-execution-space",
+                "--device-int128", "--disable-warnings"};
   return code;
 }
 

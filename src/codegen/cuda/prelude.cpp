@@ -19,7 +19,8 @@ constexpr const char* compiler_text = R"(#ifdef __CUDACC_RTC__
 )";
 
 // docs/gpu.md has the layout; the device library of the runtime fills it in.
-constexpr const char* arguments_text = R"(struct kiln_gpu_error { i32 raised, site; i64 index, value; i32 step, reserved; };
+constexpr const char* arguments_text =
+    R"(struct kiln_gpu_error { i32 raised, site; i64 index, value; i32 step, reserved; };
 template <int buffer_count, int int_count>
 struct kiln_arguments {
   i64 items;
