@@ -463,7 +463,10 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     }
     report.toolchain_seconds += watch.lap();
   }
-  if (device == DeviceType::cuda) note_host_steps(compilation.scheduled(), report);
+  if (device == DeviceType::cuda)
+    note_host_steps(compilation.scheduled(), report);
+  else if (!setting(options, "nvrtc").empty() && setting(options, "nvrtc") != "None")
+    report.notes.push_back("nvrtc does nothing: the package is for the CPU");
   report.kernels = count_kernels(compilation.scheduled());
   report.kernels_compiled = static_cast<int>(compilation.code().symbols.size());
   if (options.goal != CompileGoal::package) return report;

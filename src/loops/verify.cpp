@@ -89,7 +89,8 @@ class KernelVerifier {
     const Grid& g = s.grid;
     if (g == Grid()) return;
     check(g.threads >= 1 && g.threads <= 1024 && g.threads % g.team == 0, str("a block of ", g.threads, " threads"));
-    check(g.team >= 1 && (g.team & (g.team - 1)) == 0, str("a team of ", g.team, " threads"));
+    check(g.team >= 1 && (g.team & (g.team - 1)) == 0 && (g.team <= 32 || g.team == g.threads),
+          str("a team of ", g.team, " threads in a block of ", g.threads));
     check(s.lanes == 1 && s.tile == Tile(), "a GPU's threads beside vectors");
     if (g.tile_rows == 0) return;
     check(kernel_.contraction.has_value(), "a tile of a block without a contraction");

@@ -27,7 +27,8 @@ class ThreadBinder {
     Grid grid{threads_of_block, 1};
     if (const double width = widest(body); width > 1) {
       grid.team = team_for(body, width);
-      grid.threads = std::max(grid.team, grid.team == warp ? 4 * warp : threads_of_block);
+      // A team is a part of a warp, a warp, or a whole block: nothing else can wait for its own.
+      grid.threads = grid.team == 1 ? threads_of_block : std::max(grid.team, grid.team == warp ? 4 * warp : warp);
     }
     if (grid.team > 1) bind_team(body, grid.team);
     if (grid.team > 1 && !any_lane(body)) grid = {threads_of_block, 1};

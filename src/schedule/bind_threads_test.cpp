@@ -43,10 +43,12 @@ void expect_part(const std::string& text, const std::string& part) {
 }
 
 TEST(BindThreads, PointwiseIsAThreadForEachElement) {
-  const std::string text = bound_for_gpu("4096, 4096", R"(for i0 in [4096] parallel { for i1 in [4096] parallel {
+  const std::string text = bound_for_gpu("4096, 4096", R"(for i0 in [4096] parallel {
+for i1 in [4096] parallel {
 %0 = load.f32 x[i0, i1]
 store y[i0, i1] = %0
-} })");
+}
+})");
   expect_part(text, "items [16777216] grain");
   expect_part(text, "threads 256 team 1");
   expect_part(text, "for i1 in [4096] parallel @item {");
@@ -61,7 +63,8 @@ for i1 in [$N] parallel {
 %2 = load.f32 x[i0, i1]
 %3 = sub.f32 %2, %0
 store y[i0, i1] = %3
-} })";
+}
+})";
   auto of_length = [&](const char* length) {
     return bound_for_gpu("4096, 4096", "for i0 in [4096] parallel {\n" + replace_all(row, "$N", length));
   };
@@ -79,7 +82,8 @@ for i1 in [4096] parallel {
 yield %1
 }
 store y[i0, i1] = %0
-} })");
+}
+})");
   expect_part(text, "threads 256 team 1");
 }
 

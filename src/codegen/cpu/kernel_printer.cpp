@@ -94,13 +94,14 @@ std::string KernelPrinter::declare_scratch() {
   return text;
 }
 
-// Buffers through which the threads of an item see each other's values: those that it both reads and writes.
+// Buffers through which the threads of an item see each other's values: those that it both reads and writes, and those
+// that it writes in several places, the later over the earlier.
 void KernelPrinter::find_exchanged() {
   std::set<BufferId> read, written;
   for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
     if (stmt.kind == StmtKind::load || (stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain))
       read.insert(stmt.buffer);
-    if (stmt.kind == StmtKind::store) written.insert(stmt.buffer);
+    if (stmt.kind == StmtKind::store && !written.insert(stmt.buffer).second) read.insert(stmt.buffer);
   });
   for (BufferId b : written)
     if (read.contains(b)) exchanged_.insert(b);

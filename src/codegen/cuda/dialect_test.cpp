@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include "base/error.h"
 #include "codegen/backend.h"
 #include "codegen/cpu/kernel_printer.h"
 
@@ -97,6 +98,24 @@ store y[i0, i2] = %1
 })");
   expect_in_order(text, {"__syncthreads();", "for (i64 i1 = threadIdx.x;", "k_set_f32(", "__syncthreads();",
                          "for (i64 i2 = threadIdx.x;"});
+}
+
+// Two loops write one buffer, the second over the first.
+TEST(CudaDialect, WhereAKernelWritesTwiceTheTeamWaits) {
+  const std::string text = cuda_text("threads 64 team 64", R"(for i1 in [s0] parallel @lane(64, mask) {
+%0 = load.f32 x[i0, i1]
+store y[i0, i1] = %0
+}
+for i2 in [s0 // 2] parallel @lane(64, mask) {
+%1 = constant.f32 1.0
+store y[i0, i2 * 2] = %1
+})");
+  expect_in_order(text, {"for (i64 i1 = threadIdx.x;", "k_set_f32(", "__syncthreads();", "for (i64 i2 = threadIdx.x;"});
+}
+
+// A team that is neither a part of a warp nor the whole block could not wait for its own threads alone.
+TEST(CudaDialect, ATeamOfSeveralWarpsIsTheBlock) {
+  EXPECT_THROW(threads_program("threads 256 team 128", "%0 = load.f32 x[i0, 0]\nstore y[i0, 0] = %0"), Error);
 }
 
 TEST(CudaDialect, ASumInBlocksMeetsInAnotherType) {

@@ -15,6 +15,11 @@ constexpr const char* compiler_text = R"(#ifdef __CUDACC_RTC__
 #define __builtin_sqrtf(x) sqrtf(x)
 #define __builtin_sqrt(x) sqrt(x)
 #define __builtin_clzl(x) __clzll(x)
+#define __builtin_clzll(x) __clzll(x)
+#define __builtin_rint(x) rint(x)
+#define __builtin_floor(x) floor(x)
+#define __builtin_ceil(x) ceil(x)
+#define __builtin_trunc(x) trunc(x)
 #endif
 )";
 
