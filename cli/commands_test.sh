@@ -122,7 +122,8 @@ if [[ -f $model ]]; then
   expect check-dump 1 err 'minifier_launcher.py' -- check "$model" --config aot_inductor.dump_aoti_minifier=1 --config cpp.inject_relu_bug_TESTING_ONLY=accuracy --config debug_dir_root="$work/check-dump"
   expect device-index 0 err 'device index 1 does nothing' -- run "$work/mlp.kiln.pt2" --device-index 1
   expect no-such-device 1 err 'K0413' -- compile "$model" --device tpu -o "$work/d.pt2"
-  expect no-cuda 1 err 'K0404' -- compile "$model" --device cuda -o "$work/d.pt2"
+  expect no-nvrtc 1 err 'K0770.*none.so' -- compile "$model" --device cuda --config nvrtc=none.so -o "$work/d.pt2"
+  expect no-such-architecture 1 err 'K0403.*sm_90a' -- compile "$model" --device cuda --target sm_1 -o "$work/d.pt2"
   expect keyed-compile 0 out kernel -- compile "$source_dir/tests/docs/keyed.pt2" -o "$work/keyed.kiln.pt2"
   expect keyed-inspect 0 out '^  1  past.0 ' -- inspect "$work/keyed.kiln.pt2"
   for file in y.npz y.safetensors y.pt; do

@@ -46,9 +46,10 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   const auto moved =
       placed_program(read, options.value_or("--device", ""), [](const std::string& note) { tell_notes({note}); });
   const Program& program = moved ? *moved : read;
+  compilation_options.device = compile_device(read, options.value_or("--device", ""));
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
-    observers.started({options.positional[0], "", "cpu", {}, &program, {}});
+    observers.started({options.positional[0], "", device_type_name(compilation_options.device), {}, &program, {}});
     compilation_options.observer = &observers;
   }
   Compilation compilation(program, std::move(compilation_options));
@@ -161,7 +162,9 @@ Command compile_command() {
       {"--device", "", "D", "cpu or cuda (default: where the model was exported); another one moves the program there",
        false},
       {"--target", "", "T,…",
-       "feature levels to make code for, e.g. x86-64-v3,x86-64-v4 (default: this machine's best)", false},
+       "what to make code for, e.g. x86-64-v3,x86-64-v4, or with --device cuda sm_80,sm_90a (default: this machine's "
+       "best)",
+       false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true,
        FileUse::read},
       {"--bundle", "", "DIR",

@@ -55,6 +55,9 @@ class ApartDevice : public Device {
     ++copies_out;
     std::memcpy(const_cast<std::byte*>(host(to)), values(from), static_cast<size_t>(count));
   }
+  size_t choose(const std::vector<std::string>& targets, const CpuFeatures& host) const override {
+    return cpu_device()->choose(targets, host);
+  }
   std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label, const std::string&) const override {
     return load_shared_object(object, label);
   }

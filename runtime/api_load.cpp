@@ -54,6 +54,7 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   if (options.allocator)
     out.allocator = {options.allocator->allocate, options.allocator->release, options.allocator->user};
   out.log = {options.log, options.log_user};
+  out.host_tensors = options.host_tensors != 0;
   const int64_t threads = settings.get_int("cpp.threads");
   if (threads > most_threads)
     fail_user("K0244", str("cpp.threads: a run has at most ", most_threads, " threads, not ", threads));
@@ -114,7 +115,7 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
                                      options.custom_op_libraries + options.custom_op_library_count);
   ModelParts parts = load_package(source, libraries, model.allocator, model.log, processor_features(), weights);
   auto handle = std::make_unique<kiln_model>();
-  if (options.device_index > 0)
+  if (options.device_index > 0 && parts.device->is_host())
     model.log.write(KILN_LOG_WARNING, str("device index ", options.device_index,
                                           " does nothing: the package runs on the CPU, of which there is one"));
   handle->model = std::make_shared<Model>(std::move(parts), std::move(model));
@@ -137,6 +138,7 @@ kiln_model* load(PackageSource source, const std::string& path, const kiln_load_
   Settings settings = read_settings(options);
   for (const std::string& assignment : package_settings(source)) settings.set_package_default(assignment);
   source.code_dir = settings.get_string("code_dir");
+  source.device_index = options.device_index;
   const bool stacks = settings.get_bool("TORCH_SHOW_CPP_STACKTRACES");
   const NativeStackScope scope(stacks);
   ModelOptions model = model_options(options, settings);
@@ -169,7 +171,7 @@ void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& te
   const format::Buffer& b = program.buffer(buffer);
   spec.kind = KILN_TENSOR;
   spec.dtype = dl_dtype(b.dtype);
-  spec.device = kDLCPU;
+  spec.device = program.plan.device == DeviceType::cuda ? kDLCUDA : kDLCPU;
   spec.rank = static_cast<int32_t>(b.sizes.size());
   spec.sizes = text.sizes.data();
   spec.strides = text.strides.data();
@@ -213,7 +215,7 @@ kiln_status kiln_load(const char* path, const kiln_load_options* options, kiln_m
   return guarded([&] {
     if (is_directory(path)) fail_user("K0520", not_a_package_text(path, FileKind::directory));
     auto file = MappedFile::open(path);
-    *out = load({file->bytes(), path, file, "", nullptr}, path, whole_options(options));
+    *out = load({file->bytes(), path, file, "", nullptr, nullptr}, path, whole_options(options));
   });
 }
 
@@ -222,8 +224,8 @@ kiln_status kiln_load_memory(const void* bytes, size_t size, const kiln_load_opt
   KILN_NOT_NULL(out);
   *out = nullptr;
   return guarded([&] {
-    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr}, "",
-                whole_options(options));
+    *out = load({{static_cast<const std::byte*>(bytes), size}, "the package in memory", nullptr, "", nullptr, nullptr},
+                "", whole_options(options));
   });
 }
 

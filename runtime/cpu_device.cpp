@@ -95,6 +95,9 @@ class CpuDevice final : public Device {
     std::memcpy(to, from, static_cast<size_t>(bytes));
   }
   void copy_out(void* to, const void* from, int64_t bytes) const override { copy_in(to, from, bytes); }
+  size_t choose(const std::vector<std::string>& targets, const CpuFeatures& host) const override {
+    return choose_target(targets, host);
+  }
   std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label,
                                         const std::string& keep_as) const override {
     return keep_as.empty() ? load_shared_object(object, label) : load_kept_object(object, keep_as);

@@ -8,7 +8,10 @@
 //   it synchronises.
 #pragma once
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "base/cpu_levels.h"
 #include "kiln/kernel_abi.h"
 #include "runtime/code_loader.h"
 #include "runtime/memory.h"
@@ -61,6 +64,8 @@ class Device {
   // Between host and device; done when they return. Nothing that is queued may use the memory.
   virtual void copy_in(void* to, const void* from, int64_t bytes) const = 0;
   virtual void copy_out(void* to, const void* from, int64_t bytes) const = 0;
+  // Which of the targets that a package has code for runs best here.
+  virtual size_t choose(const std::vector<std::string>& targets, const CpuFeatures& host) const = 0;
   // `keep_as`: the path of a file that the code is kept in; empty: nowhere.
   virtual std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label,
                                                 const std::string& keep_as) const = 0;
@@ -73,5 +78,7 @@ class Device {
 };
 
 std::shared_ptr<const Device> cpu_device();
+// A GPU, by its number; -1: the first. Throws K0772 without libkiln_cuda.so, and what that says of this machine.
+std::shared_ptr<const Device> cuda_device(int index);
 
 }  // namespace kiln::runtime

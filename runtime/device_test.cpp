@@ -38,6 +38,10 @@ int32_t k_take(const kiln_kernel_context* context, void* const* b, const int64_t
   }
   return 0;
 }
+int32_t k_refuse(const kiln_kernel_context* context, void* const* b, const int64_t*, int64_t, int64_t) {
+  if (*static_cast<const float*>(b[0]) != 99) return 0;
+  return *context->error = {1, 0, 0, 99}, 1;
+}
 // Through scratch, as a kernel with more than one pass would.
 int32_t k_reverse(const kiln_kernel_context* context, void* const* b, const int64_t* ints, int64_t, int64_t) {
   auto* scratch = static_cast<float*>(context->scratch);
@@ -207,6 +211,35 @@ TEST(Device, ErrorsNameTheStepThatRaised) {
   const std::string text = error_of([&] { run_everything(there, true, {1, 1, 1, 1, 1, 1}); });
   for (const char* part : {"K0630", "index out of range", "model.py:3", "step take"})
     EXPECT_NE(text.find(part), std::string::npos) << text;
+}
+
+// A kernel raises, and a step of the host that waits for it is the first to know. The next call finds nothing of that.
+TEST(Device, ACallAfterOneThatFailedIsLikeTheFirst) {
+  Everything apart(true), cpu(false);
+  format::Step refuse = apart.t.kernel("refuse", k_refuse, {{0, Access::read}}, apart.t.number(1));
+  refuse.sites = {0}, refuse.device = DeviceType::cuda;
+  apart.t.plan.steps.insert(apart.t.plan.steps.begin() + 2, refuse);  // before the custom operator
+  Instance there(apart.t.build()), here(cpu.t.build());
+  EXPECT_NE(error_of([&] { run_everything(there, true, {99, 1, 1, 1, 1, 1}); }).find("step refuse"), std::string::npos);
+  EXPECT_EQ(run_everything(there, true, {0, 1, 0, 2, 3, 0}), run_everything(here, false, {0, 1, 0, 2, 3, 0}));
+}
+
+TEST(Device, TensorsOfTheHostAreCopiedWhereThatIsAskedFor) {
+  Everything apart(true), cpu(false);
+  apart.t.options.host_tensors = true;
+  Instance there(apart.t.build()), here(cpu.t.build());
+  const std::vector<float> x = {0, 1, 0, 2, 3, 0};
+  EXPECT_EQ(run_everything(there, false, x), run_everything(here, false, x));  // results are the host's too
+  std::vector<float> wide(12, 7);
+  EXPECT_EQ(run_everything(there, false, wide, {2}), run_everything(here, false, wide, {2}));
+  // The caller's memory.
+  TestTensor<float> in(DType::f32, {6}, x), mine(DType::f32, {6}, std::vector<float>(6, -1));
+  kiln_value given = in.value();
+  std::vector<kiln_value> out = {mine.value(), {}, {}};
+  there.run(&given, 1, out.data(), out.size());
+  EXPECT_EQ(mine.values, values_of<float>(out[2], false));
+  out[0] = {};
+  free_outputs(out);
 }
 
 // ---- Who watches

@@ -69,6 +69,7 @@ struct ModelOptions {
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   bool check_inputs = true;
+  bool host_tensors = false;   // callers give and get tensors of the host, whatever the device
   bool report_copies = false;  // a line for each input whose layout or address made it be copied
   DebugOptions debug;
 };

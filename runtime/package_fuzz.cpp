@@ -110,7 +110,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   kiln::ByteSpan bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
     if (size > 1 && data[0] == 'P' && data[1] == 'K')
-      load_package({bytes, "fuzz", nullptr, "", nullptr}, {}, system_allocator(), Log{}, kiln::CpuFeatures{});
+      load_package({bytes, "fuzz", nullptr, "", nullptr, cpu_device()}, {}, system_allocator(), Log{},
+                   kiln::CpuFeatures{});
     else
       run_plan(bytes);
   } catch (const kiln::Error&) {

@@ -39,6 +39,10 @@ class Loader {
     folder_ = folder_of(plan);
     zip_.check_crc(plan);
     parts_.plan = format::read_plan(zip_.stored(plan));
+    check_version();
+    parts_.device = source_.device                           ? source_.device
+                    : parts_.plan.device == DeviceType::cuda ? (check_manifest(), cuda_device(source_.device_index))
+                                                             : cpu_device();
     check_fits();
     files_ = std::make_shared<PackageFiles>(zip_holder_, source_.keep, folder_);
     load_code(features);
@@ -49,7 +53,6 @@ class Loader {
     for (const format::Constant& constant : parts_.plan.constants) parts_.constants.push_back(load_constant(constant));
     for (const format::Buffer& buffer : parts_.plan.buffers) parts_.derived.push_back(load_derived(buffer));
     parts_.keep = source_.keep;
-    parts_.device = source_.device;
     parts_.files = files_;
     return std::move(parts_);
   }
@@ -68,15 +71,19 @@ class Loader {
     fail_user("K0520", not_a_package_text(source_.label, file_kind(zip_)));
   }
 
-  void check_fits() const {
+  void check_version() const {
     const format::Plan& plan = parts_.plan;
     if (plan.kernel_abi != KILN_KERNEL_ABI_VERSION)
       fail_user("K0521",
                 str("the kernels of ", source_.label, " have interface version ", plan.kernel_abi,
                     ", this runtime has ", KILN_KERNEL_ABI_VERSION, ": ",
                     plan.kernel_abi > KILN_KERNEL_ABI_VERSION ? "use a newer runtime" : "compile the model again"));
-    const std::string here = device_text(source_.device->id().device_type);
-    const std::string compiled = str(static_cast<int>(plan.device), "(", device_type_name(plan.device), ")");
+  }
+
+  void check_fits() const {
+    const DeviceType device = parts_.plan.device;
+    const std::string here = device_text(parts_.device->id().device_type);
+    const std::string compiled = str(static_cast<int>(device), "(", device_type_name(device), ")");
     if (compiled != here)
       fail_user("K0522", str("the package was compiled for ", compiled, ", and this runtime loads it for ", here,
                              ": the device types of compiling and loading must agree"));
@@ -95,7 +102,7 @@ class Loader {
     const std::string_view device = text.substr(open + 1, close - open - 1);
     if (device_type_from_name(device) != parts_.plan.device)
       fail_user("K0522", str("the manifest of ", source_.label, " says that it was compiled for ", device,
-                             ", and this runtime loads it for ", device_text(source_.device->id().device_type),
+                             ", and its plan is for ", device_type_name(parts_.plan.device),
                              ": the device types of compiling and loading must agree"));
   }
 
@@ -112,15 +119,15 @@ class Loader {
     std::vector<format::CodeObject> objects;
     for (const format::CodeObject& code : parts_.plan.code)
       if (code.device == parts_.plan.device) objects.push_back(code), targets.push_back(code.target);
-    const format::CodeObject code = objects[choose_target(targets, features)];
+    const format::CodeObject code = objects[parts_.device->choose(targets, features)];
     const ZipEntry& object = entry(code.entry);
     zip_.check_crc(object);
     parts_.target = code.target;
     if (!code.plan.empty()) load_plan_of(code);
     const std::string label = str(source_.label, ":", code.entry);
     const std::string name = str("kiln-", parts_.plan.build_id, "-", code.target, ".so");
-    parts_.code = source_.device->load_code(zip_.stored(object), label,
-                                            source_.code_dir.empty() ? "" : join_path(source_.code_dir, name));
+    parts_.code = parts_.device->load_code(zip_.stored(object), label,
+                                           source_.code_dir.empty() ? "" : join_path(source_.code_dir, name));
     check_kernels(parts_.plan, *parts_.code, label);
   }
 

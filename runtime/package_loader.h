@@ -10,11 +10,12 @@ namespace kiln::runtime {
 
 struct PackageSource {
   ByteSpan bytes;
-  std::string label;                                    // its path, for messages
-  std::shared_ptr<const void> keep;                     // the mapping; empty: the user's memory
-  std::string code_dir;                                 // where the code is kept as a file; empty: nowhere
-  std::shared_ptr<const ZipReader> zip;                 // the archive, once it was opened
-  std::shared_ptr<const Device> device = cpu_device();  // to load it for
+  std::string label;                     // its path, for messages
+  std::shared_ptr<const void> keep;      // the mapping; empty: the user's memory
+  std::string code_dir;                  // where the code is kept as a file; empty: nowhere
+  std::shared_ptr<const ZipReader> zip;  // the archive, once it was opened
+  std::shared_ptr<const Device> device;  // to load it for; empty: the one it was compiled for
+  int device_index = -1;                 // of that kind; -1: the first
 };
 
 // What the package was compiled with for its runs, as "key=value". Nothing of a file that is no package: loading it

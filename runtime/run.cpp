@@ -33,6 +33,7 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   hook_ = state.hook;
   seed_ = state.seed;
   iteration_ = 0;
+  forget_host_copies();  // of a call that failed
   take_inputs(inputs, input_count);
   pin_weights(state);
   if (model_.options().debug.separate_buffers) [[unlikely]]
@@ -265,13 +266,12 @@ void Run::wait() {
 
 void* Run::host_pointer(int32_t buffer) {
   if (host_) return pointer(buffer);
-  const auto [found, fresh] = host_copies_.try_emplace(buffer);
-  if (!fresh) return found->second.data();
+  if (const auto known = host_copies_.find(buffer); known != host_copies_.end()) return known->second.data();
   synchronise();
   const int64_t bytes = layout_->buffers[static_cast<size_t>(buffer)].span_bytes;
-  found->second = Block(system_allocator(), bytes);
-  if (bytes > 0) model_.device().copy_out(found->second.data(), pointer(buffer), bytes);
-  return found->second.data();
+  Block copy(system_allocator(), bytes);
+  if (bytes > 0) model_.device().copy_out(copy.data(), pointer(buffer), bytes);
+  return host_copies_.emplace(buffer, std::move(copy)).first->second.data();
 }
 
 DLTensor Run::host_view(int32_t buffer) {

@@ -85,6 +85,11 @@ class Run {
   void find_bound();
   void set_input(size_t index, const DLTensor& tensor);
   void copy_input(size_t index, const DLTensor& tensor, Dims strides);
+  // Whether the device's kernels can use it; tensors of the host that a caller may give are copied.
+  bool is_here(const DLTensor& tensor) const;
+  bool is_taken(const DLTensor& tensor) const;
+  void copy_tensor(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides,
+                   Dims sizes, int64_t item);
   void write_back_inputs();
 
   // run_outputs.cpp
@@ -96,6 +101,7 @@ class Run {
   void check_overlaps() const;
   void copy_output(size_t index);
   void hand_over(size_t index);
+  void bring_to_host(size_t index);
   kiln_value number_output(size_t index) const;
 
   // run_steps.cpp

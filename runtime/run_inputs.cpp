@@ -58,7 +58,7 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
   if (value.kind != KILN_TENSOR || !value.as.tensor) refuse_kind(program_, index, "a tensor", value);
   const DLTensor& tensor = *value.as.tensor;
   const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
-  if ((!host_ || tensor.device.device_type != kDLCPU) && !model_.device().holds(tensor.device)) [[unlikely]]
+  if ((!host_ || tensor.device.device_type != kDLCPU) && !is_taken(tensor)) [[unlikely]]
     refuse_input_device(input_place(program_, index), device_text(model_.device().id().device_type),
                         device_text(tensor.device.device_type));
   DLDataType expected = dl_dtype(buffer.dtype);
@@ -179,14 +179,27 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
   bool same =
       tensor.strides ? same_layout(sizes, strides, {tensor.strides, sizes.size()}) : row_major_strides(tensor, strides);
   bool aligned = (reinterpret_cast<uintptr_t>(state.data) & static_cast<uintptr_t>(buffer.alignment - 1)) == 0;
-  if ((!same || !aligned) && span > 0) [[unlikely]] {
-    if (model_.options().report_copies) report_copy(index, strides, same);
+  const bool here = host_ || is_here(tensor);
+  if ((!same || !aligned || !here) && span > 0) [[unlikely]] {
+    if (model_.options().report_copies && here) report_copy(index, strides, same);
     copy_input(index, tensor, strides);
   }
   std::byte* element = state.copied ? state.copy.data() : state.data;
   if (program_.members[static_cast<size_t>(b)].size() > 1)
     set_group(b, element - layout_->buffers[static_cast<size_t>(b)].offset_bytes);
   pointers_[static_cast<size_t>(b)] = element;
+}
+
+bool Run::is_here(const DLTensor& tensor) const { return host_ || model_.device().holds(tensor.device); }
+bool Run::is_taken(const DLTensor& tensor) const {
+  return model_.device().holds(tensor.device) || (model_.options().host_tensors && is_host(tensor.device.device_type));
+}
+
+void Run::copy_tensor(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides,
+                      Dims sizes, int64_t item) {
+  if (to_here && from_here) return queue_->copy(to, to_strides, from, from_strides, sizes, item);
+  synchronise();
+  model_.device().copy(to, to_here, to_strides, from, from_here, from_strides, sizes, item);
 }
 
 // Once per input, or a server's log would hold nothing else.
@@ -214,7 +227,7 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
   state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
   const int64_t item = dtype_bytes(buffer.dtype);
-  queue_->copy(state.copy.data(), strides, state.data, from, sizes, item);
+  copy_tensor(state.copy.data(), true, strides, state.data, is_here(tensor), from, sizes, item);
   state.copied = any_copied_ = true;
   // Compilers before this one asked for the strides of an expanded example.
   if (overlaps_itself(sizes, strides) &&
@@ -228,9 +241,9 @@ void Run::write_back_inputs() {
   for (size_t i = 0; i < inputs_.size(); ++i) {
     const format::Input& input = program_.plan.inputs[i];
     if (input.what != InputWhat::tensor || !inputs_[i].copied || !input.mutated) continue;
-    queue_->copy(inputs_[i].data, strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
-                 layout_->strides(program_, input.buffer), layout_->sizes(program_, input.buffer),
-                 dtype_bytes(program_.buffer(input.buffer).dtype));
+    copy_tensor(inputs_[i].data, is_here(*inputs_[i].tensor), strides_of(*inputs_[i].tensor), inputs_[i].copy.data(),
+                true, layout_->strides(program_, input.buffer), layout_->sizes(program_, input.buffer),
+                dtype_bytes(program_.buffer(input.buffer).dtype));
   }
 }
 

@@ -80,7 +80,7 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   int32_t b = program_.plan.outputs[index].buffer;
   DLDataType expected = dl_dtype(program_.buffer(b).dtype);
   Dims sizes = layout_->sizes(program_, b);
-  if (!model_.device().holds(tensor.device))
+  if (!is_taken(tensor))
     refuse_output(program_, index,
                   str("unmatched device type, expected: ", device_text(model_.device().id().device_type),
                       ", but got: ", device_text(tensor.device.device_type)));
@@ -120,7 +120,8 @@ void Run::set_output(size_t index) {
   bool aligned = reinterpret_cast<uintptr_t>(state.caller_data) % static_cast<uintptr_t>(alignment) == 0;
   // The caller's tensor holds its elements and nothing more: no room before the first or for a larger temp.
   bool fits = layout.offset_bytes == 0 && bytes <= layout.span_bytes;
-  if ((same && aligned && fits) || layout.span_bytes == 0) return set_group(owner, state.caller_data);
+  if ((same && aligned && fits && is_here(*state.caller)) || layout.span_bytes == 0)
+    return set_group(owner, state.caller_data);
   state.internal.grow(model_.allocator(), bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
   state.copy = true;
   set_group(owner, state.internal.data());
@@ -168,7 +169,8 @@ void Run::copy_output(size_t index) {
   int64_t item = dtype_bytes(program_.buffer(b).dtype);
   if (state.caller) {
     check_output_tensor(index, *state.caller);
-    return queue_->copy(state.caller_data, strides_of(*state.caller), pointer(b), strides, sizes, item);
+    return copy_tensor(state.caller_data, is_here(*state.caller), strides_of(*state.caller), pointer(b), true, strides,
+                       sizes, item);
   }
   state.owned = std::make_unique<OwnedTensor>();
   state.owned->memory = Block(model_.allocator(), layout_->buffers[static_cast<size_t>(b)].span_bytes);
@@ -181,6 +183,14 @@ void Run::copy_output(size_t index) {
   }
 }
 
+void Run::bring_to_host(size_t index) {
+  synchronise();
+  Block& there = outputs_[index].owned->memory;
+  Block here(model_.options().allocator, there.bytes());
+  model_.device().copy_out(here.data(), there.data(), there.bytes());
+  there = std::move(here);
+}
+
 void Run::hand_over(size_t index) {
   OutputState& state = outputs_[index];
   int32_t b = program_.plan.outputs[index].buffer;
@@ -191,6 +201,7 @@ void Run::hand_over(size_t index) {
   DLTensor& tensor = owned->managed.dl_tensor;
   tensor.data = owned->memory.data() + (state.primary ? layout_->buffers[static_cast<size_t>(b)].offset_bytes : 0);
   tensor.device = model_.device().id();
+  if (model_.options().host_tensors) tensor.device = {kDLCPU, 0};
   tensor.ndim = static_cast<int32_t>(sizes.size());
   tensor.dtype = dl_dtype(program_.buffer(b).dtype);
   tensor.shape = owned->dims.data();
@@ -217,14 +228,16 @@ void Run::finish_outputs() {
         fail_user("K0635", str("output ", i, " ('", plan.outputs[i].shown_name(),
                                "') was not computed: its sizes are not known"));
       } else if (state.copy) {
-        queue_->copy(state.caller_data, strides_of(*state.caller), pointer(b), layout_->strides(program_, b),
-                     layout_->sizes(program_, b), dtype_bytes(program_.buffer(b).dtype));
+        copy_tensor(state.caller_data, is_here(*state.caller), strides_of(*state.caller), pointer(b), true,
+                    layout_->strides(program_, b), layout_->sizes(program_, b), dtype_bytes(program_.buffer(b).dtype));
       }
     } else if (plan.outputs[i].expr != format::none) {
       static const PreparedStep caller;
       expr_value(plan.outputs[i].expr, caller);
     }
   }
+  for (size_t i = 0; !host_ && model_.options().host_tensors && i < outputs_.size(); ++i)
+    if (outputs_[i].owned) bring_to_host(i);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     OutputState& state = outputs_[i];
     if (plan.outputs[i].what == OutputWhat::tensor) {

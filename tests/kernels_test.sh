@@ -9,11 +9,13 @@ passed=0 failed=0
 while read -r name target; do
   [[ -z $name || $name == \#* ]] && continue
   kept=$source/tests/kernels/$name.$target.kernels
-  "$kiln" compile "$source/tests/cases/$name/model.pt2" --target "$target" --generate "$work/$name" > /dev/null 2> "$work/messages" ||
+  device=cpu
+  [[ $target == sm_* ]] && device=cuda
+  "$kiln" compile "$source/tests/cases/$name/model.pt2" --device "$device" --target "$target" --generate "$work/$name" > /dev/null 2> "$work/messages" ||
     { cat "$work/messages"; echo "FAIL $name $target: not generated"; failed=$((failed + 1)); continue; }
   # From the first kernel on, without the table at the end.
-  for unit in "$work/$name/$target"/kernels_*.cpp; do
-    awk '/^extern "C" __attribute__/ { on = 1 } /^extern "C" \{/ { on = 0 } on' "$unit"
+  for unit in "$work/$name/$target"/kernels_*.c*; do
+    awk '/^extern "C" __(attribute|global)__/ { on = 1 } /^extern "C" \{/ { on = 0 } on' "$unit"
   done > "$work/now.cpp"
   if [ "${KILN_UPDATE_KERNELS:-}" = 1 ]; then
     cp "$work/now.cpp" "$kept"

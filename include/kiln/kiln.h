@@ -28,8 +28,9 @@
 extern "C" {
 #endif
 
-/* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_self_test */
-#define KILN_API_VERSION 5
+/* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_self_test;
+ * 6: kiln_load_options.host_tensors */
+#define KILN_API_VERSION 6
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -119,7 +120,9 @@ typedef struct kiln_load_options {
   /* Whether loading reads every byte of the weights against the package's checksums: 1 yes, -1 no, 0 as the setting
    * verify_weights says (else: up to a few MB of them). */
   int32_t verify_weights;
-  int32_t reserved;
+  /* 1: of a package for a GPU, tensors of the host are taken too and copied there, and outputs that Kiln allocates are
+   * the host's. 0: tensors are where the package runs, and nothing is copied. */
+  int32_t host_tensors;
   kiln_fault_fn fault; /* NULL: nobody. With name_faults=1 or a setting that watches runs */
   void* fault_user;
 } kiln_load_options;

@@ -33,6 +33,7 @@ struct LoadOptions {
   void* log_user = nullptr;
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
+  bool host_tensors = false;      // of a package for a GPU: tensors of the host are taken and given
   int verify_weights = 0;         // 1 yes, -1 no, 0: as the setting verify_weights says
   kiln_fault_fn fault = nullptr;  // told of a signal inside a step
   void* fault_user = nullptr;
@@ -135,6 +136,7 @@ class Model {
     o.custom_op_libraries = libraries.data();
     o.custom_op_library_count = libraries.size();
     o.verify_weights = options.verify_weights;
+    o.host_tensors = options.host_tensors;
     o.fault = options.fault;
     o.fault_user = options.fault_user;
     kiln_model* handle = nullptr;

@@ -43,6 +43,23 @@ std::string user_cache_root() {
 
 std::string compiler_of_environment() { return variable("KILN_CXX"); }
 
+std::vector<std::string> cuda_toolkits_of_environment() {
+  std::vector<std::string> out;
+  for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
+    if (const std::string path = variable(name); starts_with(path, "/")) out.push_back(path);
+  return out;
+}
+
+std::vector<std::string> python_roots_of_environment() {
+  std::vector<std::string> out;
+  for (const char* name : {"VIRTUAL_ENV", "CONDA_PREFIX"})
+    if (const std::string path = variable(name); starts_with(path, "/")) out.push_back(path);
+  for (const std::string& folder : program_directories())
+    if (ends_with(folder, "/bin")) out.push_back(folder.substr(0, folder.size() - 4));
+  if (const std::string home = variable("HOME"); starts_with(home, "/")) out.push_back(home + "/.local");
+  return out;
+}
+
 bool colours_refused() { return !variable("NO_COLOR").empty(); }
 
 bool native_stacks_of_environment() { return parse_bool(variable("TORCH_SHOW_CPP_STACKTRACES")) != false; }

@@ -108,6 +108,8 @@ constexpr Setting table[] = {
      "the cache of compiled kernels; None: under the user's cache directory", acts, this_machine},
     {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found",
      acts, this_machine},
+    {"nvrtc", "KILN_NVRTC", C, text, "None",
+     "the path of NVRTC, which compiles for cuda; None: of a CUDA toolkit or of Python's packages", acts, this_machine},
 };
 
 }  // namespace

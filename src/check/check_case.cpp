@@ -63,12 +63,15 @@ class CaseRun {
     if (options_.executable.backend != Backend::compiled && options_.executable.device.empty() &&
         exported_device(program_) != DeviceType::cpu)
       moved_ = true, program_ = moved_to_cpu(program_);  // the references are nowhere else
-    if (auto placed = placed_program(program_, options_.executable.device, options_.executable.note))
-      moved_ = true, program_ = std::move(*placed);
+    // The program that was moved does not say any more what it is to be compiled for.
+    ExecutableOptions placed = options_.executable;
+    if (placed.backend == Backend::compiled) placed.device = device_type_name(compile_device(program_, placed.device));
+    if (auto moved = placed_program(program_, options_.executable.device, options_.executable.note))
+      moved_ = true, program_ = std::move(*moved);
     Fp64Reference reference(program_, options_.executable);
     result_.stage = options_.executable.backend == Backend::interpret ? "read" : "compile";
     const auto begin = std::chrono::steady_clock::now();
-    const std::unique_ptr<Executable> executable = make_executable(program_, options_.executable);
+    const std::unique_ptr<Executable> executable = make_executable(program_, placed);
     result_.compile_seconds = seconds_since(begin);
     CaseCalls calls(files_, *executable, compare_options());
     calls.reference = [&](const std::vector<const std::vector<Datum>*>& made) { return reference.after(made); };

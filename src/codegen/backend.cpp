@@ -2,13 +2,16 @@
 
 #include "base/error.h"
 #include "codegen/cpu/backend.h"
+#include "codegen/cuda/backend.h"
 
 namespace kiln::codegen {
 
 const Backend& backend_for(DeviceType device) {
   static const CpuBackend cpu;
+  static const CudaBackend cuda;
   if (device == DeviceType::cpu) return cpu;
-  fail_unsupported("K0404", "there is no backend that makes code for this device: known is cpu");
+  if (device == DeviceType::cuda) return cuda;
+  fail_unsupported("K0404", "there is no backend that makes code for this device: known are cpu and cuda");
 }
 
 }  // namespace kiln::codegen

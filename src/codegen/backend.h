@@ -27,17 +27,27 @@ struct StepCode {
   Expr scratch_bytes = 0;
 };
 
+// What launching a function of a GPU takes, beside its arguments.
+struct KernelLaunch {
+  size_t unit = 0;  // the source that it stands in
+  size_t buffers = 0, ints = 0;
+  int threads = 0, team = 1;  // of a block; that take an item together
+};
+
 struct GeneratedCode {
   std::vector<std::string> sources;  // translation units, complete
   std::vector<std::string> flags;    // for the compiler
   std::vector<std::string> symbols;  // exported functions; kernels that print the same text share one
   std::vector<std::string> texts;    // of the functions alone, for people
   std::map<const loops::Kernel*, StepCode> steps;
+  std::vector<KernelLaunch> launches;  // of a GPU: by function
 };
 
 class Backend {
  public:
   virtual ~Backend() = default;
+  virtual DeviceType device() const = 0;
+  virtual const char* source_ending() const = 0;  // of the files that its code is shown in: "cpp"
   virtual std::vector<std::string> target_names() const = 0;
   virtual std::string host_target_name() const = 0;  // the best that this machine runs
   // Throws K0403 for a name nobody knows, listing those that are known. `simdlen_bits`: at most such vectors; 1: none.

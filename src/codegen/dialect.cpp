@@ -14,7 +14,7 @@ const char* c_type(DType dtype) { return is_float(dtype) ? dtype_name(compute_dt
 // ---- All of the family
 // -------------------------------------------------------------------------------------------------
 
-std::string Dialect::op(ScalarOp op, const std::vector<std::string>& operands) const {
+std::string Dialect::op(ScalarOp op, DType, const std::vector<std::string>& operands) const {
   const std::string name = spelling(scalar_op_info(op));
   if (std::isalpha(static_cast<unsigned char>(name[0]))) return str(name, "(", join(operands, ", "), ")");
   return operands.size() == 1 ? str(name, operands[0]) : str("(", join(operands, str(" ", name, " ")), ")");
@@ -52,8 +52,15 @@ std::string Dialect::random(DType dtype, const std::string& counter) const {
 std::string Dialect::shared_loop(const std::string&, const std::string&) const {
   fail_bug("lanes of threads in a language of vectors");
 }
+void Dialect::print_block_tile(KernelPrinter&) const { fail_bug("a tile of a GPU's block in another language"); }
+std::string Dialect::thread() const { fail_bug("lanes of threads in a language of vectors"); }
+std::string Dialect::threads() const { fail_bug("lanes of threads in a language of vectors"); }
 std::string Dialect::over_threads(ReduceOp, const std::string&) const {
   fail_bug("lanes of threads in a language of vectors");
+}
+std::string Dialect::over_threads(ReduceOp op, const std::vector<std::string>& accumulators) const {
+  KILN_CHECK(accumulators.size() == 1, "a reduction to several values is not shared out over threads");
+  return str(accumulators[0], " = ", over_threads(op, accumulators[0]), ";");
 }
 
 // ---- C++ with vectors

@@ -16,6 +16,8 @@
 
 namespace kiln::codegen {
 
+class KernelPrinter;
+
 const char* c_type(DType dtype);          // f32 for f16, bf16, f8: how values are held
 const char* storage_type(DType dtype);    // bool8, bf16: how memory is typed
 const char* storage_suffix(DType dtype);  // "bool", "bf16": k_load_bool
@@ -39,7 +41,7 @@ class Dialect {
 
   // ---- Scalars
   virtual const char* spelling(const loops::ScalarOpInfo& info) const = 0;  // the column of the table
-  std::string op(loops::ScalarOp op, const std::vector<std::string>& operands) const;
+  virtual std::string op(loops::ScalarOp op, DType dtype, const std::vector<std::string>& operands) const;
   virtual std::string cast(DType to, const std::string& value) const;
   virtual std::string bitcast(DType from, DType to, const std::string& value) const;
   virtual std::string fused(const std::string& a, const std::string& b, const std::string& c) const;  // a * b + c
@@ -53,8 +55,19 @@ class Dialect {
   // ---- Lanes of threads: where there are no vectors
   // The head of a loop whose iterations the threads of an item share out.
   virtual std::string shared_loop(const std::string& var, const std::string& extent) const;
+  // The same by hand: the thread's number among those of its item, and how many there are.
+  virtual std::string thread() const;
+  virtual std::string threads() const;
   // What every thread has, as one value that they all have.
   virtual std::string over_threads(loops::ReduceOp op, const std::string& value) const;
+  // The same for reductions to several accumulators: a statement that brings them together.
+  virtual std::string over_threads(loops::ReduceOp op, const std::vector<std::string>& accumulators) const;
+  // Which thread does what is done once in an item; "": there is but one.
+  virtual std::string leader() const { return ""; }
+  // A statement after which the threads of an item see each other's stores.
+  virtual std::string barrier() const { return ""; }
+  // Prints a kernel whose schedule has a tile of a block (loops::Grid).
+  virtual void print_block_tile(KernelPrinter& printer) const;
 };
 
 // C++ with vector types; its prelude is codegen/cpu/prelude.h.

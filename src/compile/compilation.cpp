@@ -39,10 +39,9 @@ int simdlen_of(const Settings* settings) {
 Compilation::Compilation(const Program& program, CompilationOptions options)
     : program_(program), options_(std::move(options)) {
   if (options_.settings) fault_ = fault_of(*options_.settings);
-  const codegen::Backend& backend = codegen::cpu_backend();
-  if (options_.targets.empty()) options_.targets.push_back(backend.host_target_name());
+  if (options_.targets.empty()) options_.targets.push_back(backend().host_target_name());
   for (const std::string& name : options_.targets)
-    targets_.push_back(backend.target(name, simdlen_of(options_.settings)));
+    targets_.push_back(backend().target(name, simdlen_of(options_.settings)));
   results_.resize(targets_.size());
 }
 
@@ -94,7 +93,7 @@ const codegen::GeneratedCode& Compilation::code(size_t target) {
 const BuiltPlan& Compilation::plan(size_t target) {
   ForTarget& result = results_.at(target);
   if (!result.plan) {
-    result.plan = build_plan(scheduled(target), code(target));
+    result.plan = build_plan(scheduled(target), code(target), options_.device);
     add_output_keys(program_, result.plan->plan);
     if (options_.observer)
       options_.observer->code_made({&targets_[target], &*result.code, result.scheduled.get(), &result.plan->plan,
@@ -104,7 +103,7 @@ const BuiltPlan& Compilation::plan(size_t target) {
 }
 
 codegen::GeneratedCode Compilation::generate(const loops::LoopProgram& loops, size_t target) const {
-  codegen::GeneratedCode code = codegen::cpu_backend().generate(loops, targets_.at(target), fault_);
+  codegen::GeneratedCode code = backend().generate(loops, targets_.at(target), fault_);
   if (options_.inject.source)
     for (std::string& unit : code.sources) options_.inject.source(unit);
   return code;

@@ -16,7 +16,8 @@
 namespace kiln {
 
 struct CompilationOptions {
-  std::vector<std::string> targets;         // x86-64-v4, …; empty: the host's best
+  DeviceType device = DeviceType::cpu;      // to make code for
+  std::vector<std::string> targets;         // x86-64-v4, sm_90a, …; empty: the host's best
   const Settings* settings = nullptr;       // passes to leave out, faults to put in, the width of vectors; may be null
   std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
   std::vector<CustomOp> custom_ops;         // operators that are known without opening their library
@@ -37,6 +38,7 @@ class Compilation {
   Compilation(const Compilation&) = delete;
 
   const Program& program() const { return program_; }
+  const codegen::Backend& backend() const { return codegen::backend_for(options_.device); }
   const std::vector<codegen::Target>& targets() const { return targets_; }
   const loops::FaultInjection& fault() const { return fault_; }
 

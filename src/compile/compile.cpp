@@ -13,11 +13,13 @@
 #include "compile/freeze.h"
 #include "compile/program_device.h"
 #include "compile/source_paths.h"
+#include "package/device_code.h"
 #include "package/plan_io.h"
 #include "package/writer.h"
 #include "pt2/reader.h"
 #include "pt2/tensor_files.h"
 #include "toolchain/compiler.h"
+#include "toolchain/nvrtc.h"
 #include "trace/compile_observer.h"
 #include "trace/pass_record.h"
 #include "trace/plan_text.h"
@@ -45,8 +47,9 @@ std::string setting(const CompileOptions& options, const char* key) {
   return options.settings ? options.settings->get_string(key) : std::string();
 }
 
-CompilationOptions compilation_options(const CompileOptions& options, CompileObservers& observers) {
+CompilationOptions compilation_options(const CompileOptions& options, DeviceType device, CompileObservers& observers) {
   CompilationOptions out;
+  out.device = device;
   out.targets = options.targets;
   out.settings = options.settings;
   out.custom_op_libs = options.custom_op_libs;
@@ -90,16 +93,17 @@ BuildRequest build_request(const Compilation& compilation, const codegen::Genera
   return request;
 }
 
-// Where the first error of the C++ compiler lies ("kernels_0.cpp:123:…"): the unit, and the offset of the line's end in
-// it. Nothing: it does not say.
+// Where the first error of the compiler lies ("kernels_0.cpp:123:…", NVRTC's "kernels_0.cu(123): …"): the unit, and the
+// offset of the line's end in it. Nothing: it does not say.
 std::optional<std::pair<size_t, size_t>> failing_place(const codegen::GeneratedCode& generated,
                                                        const std::string& message) {
   const std::string file = "kernels_";
   for (size_t at = message.find(file); at != std::string::npos; at = message.find(file, at + 1)) {
     char* end = nullptr;
     const size_t unit = std::strtoul(message.c_str() + at + file.size(), &end, 10);
-    if (unit >= generated.sources.size() || !starts_with(end, ".cpp:")) continue;
-    const size_t line = std::strtoul(end + 5, nullptr, 10);
+    const size_t ending = starts_with(end, ".cpp:") ? 5 : starts_with(end, ".cu(") ? 4 : 0;
+    if (unit >= generated.sources.size() || ending == 0) continue;
+    const size_t line = std::strtoul(end + ending, nullptr, 10);
     size_t position = 0;
     for (size_t n = 0; n < line && position != std::string::npos; ++n)
       position = generated.sources[unit].find('\n', position + (n > 0));
@@ -194,14 +198,48 @@ void add_metadata(const std::string& model_path, const CompileOptions& options, 
   }
 }
 
+// PTX stands for GPUs that are newer than all targets: the last of them has it. "sm_90a" -> "compute_90".
+std::string ptx_architecture(const Compilation& compilation, size_t target) {
+  if (target + 1 < compilation.targets().size()) return "";
+  std::string name = compilation.targets()[target].name;
+  if (ends_with(name, "a")) name.pop_back();
+  return replace_all(name, "sm_", "compute_");
+}
+
+// The kernels for a GPU, with what a launch of each takes.
+std::string build_gpu_code(const codegen::GeneratedCode& generated, const BuildRequest& request, const std::string& ptx,
+                           const CompileOptions& options, const KernelCache& cache, CompileReport& report) {
+  const Nvrtc& nvrtc = find_nvrtc(setting(options, "nvrtc"));
+  const CudaImages built = located(generated, [&] { return build_cuda_images(nvrtc, request, ptx, cache); });
+  report.from_cache = built.from_cache;
+  if (!built.not_kept.empty())
+    report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
+  format::DeviceCode code;
+  for (size_t i = 0; i < built.machine_code.size(); ++i)
+    code.images.push_back({static_cast<uint32_t>(i), format::ImageKind::machine_code, built.machine_code[i]});
+  for (size_t i = 0; i < built.ptx.size(); ++i)
+    code.images.push_back({static_cast<uint32_t>(i), format::ImageKind::ptx, built.ptx[i]});
+  for (size_t i = 0; i < generated.symbols.size(); ++i) {
+    const codegen::KernelLaunch& launch = generated.launches[i];
+    code.kernels.push_back({generated.symbols[i], static_cast<uint32_t>(launch.unit),
+                            static_cast<uint32_t>(launch.buffers), static_cast<uint32_t>(launch.ints),
+                            static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.team)});
+  }
+  return format::write_device_code(code);
+}
+
 std::string build_code(Compilation& compilation, size_t target, const CompileOptions& options,
                        CompileObservers& observers, const Stopwatch& clock, CompileReport& report) {
   const codegen::GeneratedCode& generated = compilation.code(target);
   const std::string& target_name = compilation.targets()[target].name;
-  Compiler compiler = find_compiler(setting(options, "compiler"));
   std::string directory = setting(options, "cache_dir");
   KernelCache cache(directory.empty() ? KernelCache::default_directory() : directory);
   BuildRequest request = build_request(compilation, generated, options);
+  if (compilation.targets()[target].is_gpu()) {
+    if (!cache.problem().empty()) report.notes.push_back(str("the kernel cache is not used: ", cache.problem()));
+    return build_gpu_code(generated, request, ptx_architecture(compilation, target), options, cache, report);
+  }
+  Compiler compiler = find_compiler(setting(options, "compiler"));
   const double began_ms = clock.since_start() * 1000;
   if (!observers.empty())
     request.job = [&](const std::string& name, double start_ms, double run_ms) {
@@ -216,9 +254,9 @@ std::string build_code(Compilation& compilation, size_t target, const CompileOpt
 }
 
 void tell_start(const Program& program, const std::string& model_path, const std::string& package_path,
-                const std::vector<std::string>& targets, CompileObservers& observers) {
+                DeviceType device, const std::vector<std::string>& targets, CompileObservers& observers) {
   if (observers.empty()) return;
-  observers.started({model_path, package_path, "cpu", targets, &program, {}});
+  observers.started({model_path, package_path, device_type_name(device), targets, &program, {}});
 }
 
 void tell_end(const CompileReport& report, CompileObservers& observers) {
@@ -238,14 +276,31 @@ void tell_end(const CompileReport& report, CompileObservers& observers) {
 // What a package would be made from, one file each: a change of the compiler is seen as a difference of them.
 void write_generated(const std::string& directory, const loops::LoopProgram& program,
                      const codegen::GeneratedCode& generated, const codegen::Target& target, const format::Plan& plan) {
+  const char* ending = codegen::backend_for(target.device).source_ending();
   const std::string folder = join_path(directory, target.name);
   make_directories(folder);
   write_file_atomic(join_path(folder, "loops.txt"), loops::print(program));
   write_file_atomic(join_path(folder, "plan.txt"), plan_text(plan));
   write_file_atomic(join_path(folder, "plan"), format::write_plan(plan));
   for (size_t i = 0; i < generated.sources.size(); ++i)
-    write_file_atomic(join_path(folder, str("kernels_", i, ".cpp")), generated.sources[i]);
+    write_file_atomic(join_path(folder, str("kernels_", i, ".", ending)), generated.sources[i]);
   write_file_atomic(join_path(folder, "flags.txt"), join(generated.flags, "\n") + "\n");
+}
+
+// Steps of a GPU's program that run on the host: their tensors go there and back.
+void note_host_steps(const loops::LoopProgram& program, CompileReport& report) {
+  std::vector<std::string> names;
+  loops::for_each_item(program.block, [&](const loops::Item& item) {
+    if (const auto* call = std::get_if<loops::Call>(&item.what)) names.push_back(call->name);
+  });
+  if (names.empty()) return;
+  const size_t count = names.size();
+  if (count > 8) names.resize(8);
+  report.notes.push_back(str("performance hint: ", join(names, ", "),
+                             count > 8   ? " and others run"
+                             : count > 1 ? " run"
+                                         : " runs",
+                             " on the CPU, and what they read and write is copied between the GPU and the host"));
 }
 
 int count_kernels(const loops::LoopProgram& program) {
@@ -349,7 +404,8 @@ PackageContents::Variant make_variant(Compilation& compilation, size_t target, c
 void keep_sources(Compilation& compilation, size_t target, PackageContents& contents) {
   const codegen::GeneratedCode& code = compilation.code(target);
   const std::string name = str("output_code_", compilation.targets()[target].name);
-  for (size_t i = 0; i < code.sources.size(); ++i) contents.debug[str(name, "_", i, ".cpp")] = code.sources[i];
+  for (size_t i = 0; i < code.sources.size(); ++i)
+    contents.debug[str(name, "_", i, ".", compilation.backend().source_ending())] = code.sources[i];
   if (!code.sources.empty())
     contents.debug[name + ".flags"] = str("lanes ", compilation.targets()[target].lanes, "\n",
                                           join(compilation.build_request(code).flags, "\n"), "\n");
@@ -368,15 +424,16 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   const Program& program = moved ? *moved : read;
   report.package_path = package_path;
   PackageContents contents;
-  Compilation compilation(program, compilation_options(options, observers));
+  const DeviceType device = compile_device(read, options.device);
+  Compilation compilation(program, compilation_options(options, device, observers));
   std::vector<std::string> names;
   for (const codegen::Target& target : compilation.targets()) {
     names.push_back(target.name);
-    if (const int wanted = simdlen_of(options.settings); wanted > target.lanes * 32)
+    if (const int wanted = simdlen_of(options.settings); !target.is_gpu() && wanted > target.lanes * 32)
       report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", target.name, " have ", target.lanes * 32,
                                  " bits, and those are used"));
   }
-  tell_start(program, model_path, package_path, names, observers);
+  tell_start(program, model_path, package_path, device, names, observers);
   for (size_t target = 0; target < names.size(); ++target) {
     compilation.scheduled(target);
     if (const std::string note = target == 0 ? fault_note(compilation) : ""; !note.empty())
@@ -387,7 +444,10 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     if (!options.generated_to.empty())
       write_generated(options.generated_to, compilation.scheduled(target), generated, compilation.targets()[target],
                       plan);
-    if (options.goal == CompileGoal::syntax)
+    // NVRTC has no mode that only reads: there the kernels are built.
+    if (options.goal == CompileGoal::syntax && device == DeviceType::cuda)
+      build_code(compilation, target, options, observers, total, report);
+    else if (options.goal == CompileGoal::syntax)
       located(generated, [&] {
         check_syntax(find_compiler(setting(options, "compiler")), build_request(compilation, generated, options));
         return true;
@@ -403,6 +463,10 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     }
     report.toolchain_seconds += watch.lap();
   }
+  if (device == DeviceType::cuda)
+    note_host_steps(compilation.scheduled(), report);
+  else if (!setting(options, "nvrtc").empty() && setting(options, "nvrtc") != "None")
+    report.notes.push_back("nvrtc does nothing: the package is for the CPU");
   report.kernels = count_kernels(compilation.scheduled());
   report.kernels_compiled = static_cast<int>(compilation.code().symbols.size());
   if (options.goal != CompileGoal::package) return report;

@@ -137,7 +137,7 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"name_kernels", PassStage::schedule, "last: names say what is fused",
        [](PassInput& in) {
          static const loops::OperatorNames moves = short_names_with(&OpFacts::moves_data);
-         return loops::name_kernels(in.loops, in.log, moves);
+         return loops::name_kernels(in.loops, in.log, moves, in.target);
        }},
   };
   return passes;

@@ -58,20 +58,20 @@ Program moved_to_cpu(const Program& program) {
   return moved;
 }
 
-std::optional<Program> placed_program(const Program& program, const std::string& device,
-                                      const std::function<void(const std::string&)>& note) {
+DeviceType compile_device(const Program& program, const std::string& device) {
   const auto wanted = device_type_from_name(device);
   if (!device.empty() && (!wanted || *wanted == DeviceType::meta))
     fail_user("K0413", str("there is no device '", device, "'; Kiln compiles for cpu and cuda"));
-  const DeviceType exported = exported_device(program);
-  if (wanted == DeviceType::cuda)
-    fail_unsupported("K0404", "this build of Kiln compiles for cpu; cuda is not built yet");
-  if (!wanted && exported != DeviceType::cpu)
-    fail_unsupported("K0404", str("the model was exported on ", device_type_name(exported),
-                                  ", and its device type is fixed by the export; this build of Kiln compiles for cpu "
-                                  "only. '--device cpu' moves the program there"));
+  return wanted ? *wanted : exported_device(program);
+}
+
+std::optional<Program> placed_program(const Program& program, const std::string& device,
+                                      const std::function<void(const std::string&)>& note) {
+  const DeviceType wanted = compile_device(program, device), exported = exported_device(program);
+  if (note && wanted != exported)
+    note(str("the model was exported on ", device_type_name(exported), "; --device ", device_type_name(wanted),
+             wanted == DeviceType::cpu ? " moves it to the CPU" : " moves it to the GPU"));
   if (exported == DeviceType::cpu) return std::nullopt;
-  if (note) note(str("the model was exported on ", device_type_name(exported), "; --device cpu moves it to the CPU"));
   return moved_to_cpu(program);
 }
 

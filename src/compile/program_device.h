@@ -15,9 +15,12 @@ DeviceType exported_device(const Program& program);
 Program moved_to_cpu(const Program& program);
 void move_to_cpu(std::vector<Datum>& values);
 
-// What to compile for `device` ("": that of the export): nothing when the program is there already, else a copy that
-// was moved, with a note. Throws K0413 for a device that Kiln does not have and K0404 for one that this build does not
-// compile for.
+// What `device` ("": that of the export) is compiled for. Throws K0413 for a device that Kiln does not have.
+DeviceType compile_device(const Program& program, const std::string& device);
+
+// The program as compiling for `device` takes it: nothing when it is that already, else a copy, with a note where it
+// runs elsewhere than where it was exported. Passes know one device, and a program for a GPU is told by its plan: its
+// tensors are the CPU's here.
 std::optional<Program> placed_program(const Program& program, const std::string& device,
                                       const std::function<void(const std::string&)>& note);
 

@@ -71,7 +71,7 @@ void PackageDebug::choose_target() {
     plan_entries_.push_back(object.plan.empty() ? "plan" : object.plan);
   }
   if (targets_.empty()) {
-    targets_.push_back(codegen::cpu_backend().host_target_name());
+    targets_.push_back(codegen::backend_for(plan_.device).host_target_name());
     plan_entries_.emplace_back("plan");
     return;
   }
@@ -172,6 +172,7 @@ Compilation& PackageDebug::compilation() {
   settings_ = std::make_unique<Settings>(Phase::compile);
   for (const std::string& assignment : compile_settings_) settings_->set(assignment);
   CompilationOptions options;
+  options.device = plan_.device;
   options.targets = targets_;
   options.settings = settings_.get();
   options.graph_is_final = true;
@@ -180,8 +181,9 @@ Compilation& PackageDebug::compilation() {
   for (const std::string& name : custom) options.custom_ops.push_back({name, {}});
   // What the C++ compiler was given beyond the target's own flags; the first line has the lanes.
   const std::vector<std::string> flags = lines_of(find(str("debug/output_code_", targets_[0], ".flags")));
-  const codegen::Target target = codegen::cpu_backend().target(targets_[0], simdlen_of(settings_.get()));
-  const size_t own = 1 + codegen::cpu_backend().generate({}, target).flags.size();
+  const codegen::Backend& backend = codegen::backend_for(plan_.device);
+  const codegen::Target target = backend.target(targets_[0], simdlen_of(settings_.get()));
+  const size_t own = 1 + backend.generate({}, target).flags.size();
   if (flags.size() > own) options.extra_flags.assign(flags.begin() + static_cast<std::ptrdiff_t>(own), flags.end());
   compilation_ = std::make_unique<Compilation>(graph(), std::move(options));
   return *compilation_;

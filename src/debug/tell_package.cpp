@@ -67,8 +67,9 @@ bool replay_code(PackageDebug& package, CompileObservers& observers) {
     if (const auto bytes = package.entry_of_target(target, "origins")) origins = format::read_origins(as_bytes(*bytes));
     codegen::GeneratedCode code;
     std::map<std::string, std::string> functions;
-    while (const auto unit = package.entry(str("debug/output_code_", name, "_", code.sources.size(), ".cpp"))) {
-      functions.merge(codegen::cpu_backend().functions_of_unit(*unit));
+    while (const auto unit = package.entry(str("debug/output_code_", name, "_", code.sources.size(), ".",
+                                               codegen::backend_for(package.plan().device).source_ending()))) {
+      functions.merge(codegen::backend_for(package.plan().device).functions_of_unit(*unit));
       code.sources.push_back(*unit);
     }
     code.flags = split(package.entry(str("debug/output_code_", name, ".flags")).value_or(""), '\n');

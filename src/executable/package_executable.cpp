@@ -159,6 +159,7 @@ PackageExecutable::PackageExecutable(const std::string& path, const PackageOptio
   load.setting_count = settings.size();
   load.ignore_environment = options.ignore_environment;
   load.device_index = options.device_index;
+  load.host_tensors = 1;
   load.custom_op_libraries = libraries.data();
   load.custom_op_library_count = libraries.size();
   state_->fault = options.fault;

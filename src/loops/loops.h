@@ -194,12 +194,28 @@ struct Tile {
   bool operator==(const Tile&) const = default;
 };
 
+// How a kernel runs on a GPU. Blocks of threads share out the items; `team` of them take one together: its lanes are
+// the team's threads, and what stands outside of lanes each of them does for itself, stores aside, which the first one
+// does.
+struct Grid {
+  int threads = 0;  // of a block; 0: not on a GPU
+  int team = 1;     // threads that take an item together: a power of two, at most those of the block
+  // A contraction that a block runs by tiles of its results, which share what they read: rows and columns of such a
+  // tile, terms of the sums that are at hand at a time, and what one thread has of them. 0: none.
+  int64_t tile_rows = 0, tile_columns = 0, tile_terms = 0, thread_rows = 0, thread_columns = 0;
+  bool tensor_cores = false;  // the tile's products are matrix instructions
+  // In which order neighbouring threads fetch the factors: along the terms, or along the rows (the columns).
+  bool left_along_terms = false, right_along_terms = false;
+  bool operator==(const Grid&) const = default;
+};
+
 // How a kernel runs, beside what stands at its loops. Decided by the scheduler; the printers decide nothing.
 struct Schedule {
   int lanes = 1;      // elements in a vector of its code; 1: scalar code
   Expr items = 1;     // independent parts, numbered by the loops bound to items
   int64_t grain = 1;  // so many of them are worth waking a thread
   Tile tile;
+  Grid grid;
 };
 
 // Where a kernel computes a value of the graph: the element `index` of the value `name`, unless masked off. Lowering

@@ -103,6 +103,26 @@ void Parser::schedule(Cursor& line) {
     if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
     made.tile.beside = line.accept("beside");
   }
+  if (line.accept("threads")) {
+    made.grid.threads = static_cast<int>(line.integer(1, 1024));
+    line.expect("team");
+    made.grid.team = static_cast<int>(line.integer(1, 1024));
+  }
+  if (line.accept("block")) {
+    made.grid.tile_rows = line.integer(1, 1024);
+    line.expect("rows");
+    made.grid.tile_columns = line.integer(1, 1024);
+    line.expect("columns");
+    made.grid.tile_terms = line.integer(1, 1024);
+    line.expect("terms");
+    line.expect("each");
+    made.grid.thread_rows = line.integer(1, 1024);
+    line.expect("by");
+    made.grid.thread_columns = line.integer(1, 1024);
+    made.grid.tensor_cores = line.accept("tensor_cores");
+    made.grid.left_along_terms = line.accept("left_along_terms");
+    made.grid.right_along_terms = line.accept("right_along_terms");
+  }
   line.expect_end();
   kernel_->schedule = std::move(made);
 }

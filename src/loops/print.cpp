@@ -169,6 +169,13 @@ class Printer {
     if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
     if (s.tile.high > 1) text += str(" high ", s.tile.high);
     if (s.tile.beside) text += " beside";
+    if (s.grid.threads > 0) text += str(" threads ", s.grid.threads, " team ", s.grid.team);
+    if (s.grid.tile_rows > 0)
+      text += str(" block ", s.grid.tile_rows, " rows ", s.grid.tile_columns, " columns ", s.grid.tile_terms,
+                  " terms each ", s.grid.thread_rows, " by ", s.grid.thread_columns);
+    if (s.grid.tensor_cores) text += " tensor_cores";
+    if (s.grid.left_along_terms) text += " left_along_terms";
+    if (s.grid.right_along_terms) text += " right_along_terms";
     return text;
   }
   void item(const Call& c) {

@@ -20,6 +20,14 @@ Expr item_count(const Kernel& kernel) {
     const int64_t together = loop.directives.factor;
     items = items * (together > 1 ? ceildiv(loop.extent, together) : loop.extent);
   };
+  if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) {
+    const ContractionNest nest = contraction_nest(kernel);
+    const Grid& grid = kernel.schedule->grid;
+    Expr columns = 1;
+    for (const Loop* loop : nest.batch) items = items * loop->extent;
+    for (const Loop* loop : nest.columns) columns = columns * loop->extent;
+    return items * ceildiv(nest.row_count(), grid.tile_rows) * ceildiv(columns, grid.tile_columns);
+  }
   if (!kernel.schedule || kernel.schedule->tile.rows == 0) {
     for (const Loop* loop : item_loops(kernel).loops) add(*loop);
     return items;

@@ -73,6 +73,7 @@ class KernelVerifier {
     check(s.grain >= 1, str("a grain of ", s.grain, " items"));
     index_expr(s.items);
     lanes(kernel_.body, s, false);
+    grid(s);
     if (s.tile == Tile()) return;
     check(kernel_.contraction && s.lanes > 1, "a tile without a contraction or without lanes");
     check(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
@@ -83,6 +84,19 @@ class KernelVerifier {
     check(!s.tile.beside || !nest.whole_rows(),
           "columns beside one another where a part of the kernel needs whole rows");
     check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
+  }
+  void grid(const Schedule& s) const {
+    const Grid& g = s.grid;
+    if (g == Grid()) return;
+    check(g.threads >= 1 && g.threads <= 1024 && g.threads % g.team == 0, str("a block of ", g.threads, " threads"));
+    check(g.team >= 1 && (g.team & (g.team - 1)) == 0 && (g.team <= 32 || g.team == g.threads),
+          str("a team of ", g.team, " threads in a block of ", g.threads));
+    check(s.lanes == 1 && s.tile == Tile(), "a GPU's threads beside vectors");
+    if (g.tile_rows == 0) return;
+    check(kernel_.contraction.has_value(), "a tile of a block without a contraction");
+    check(g.tile_columns >= 1 && g.tile_terms >= 1 && g.thread_rows >= 1 && g.thread_columns >= 1,
+          "a tile of a block without columns, terms or parts for its threads");
+    check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
   }
   // Whether its axes have been bound yet.
   bool bound() const {
@@ -95,8 +109,9 @@ class KernelVerifier {
       if (!stmt.loop) continue;
       const bool lane = stmt.loop->directives.binding == Binding::lane;
       check(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
-      check(!lane || stmt.loop->directives.factor == s.lanes,
-            str("loop ", stmt.loop->var, " has ", stmt.loop->directives.factor, " lanes, its kernel ", s.lanes));
+      const int together = s.grid.threads > 0 ? s.grid.team : s.lanes;
+      check(!lane || stmt.loop->directives.factor == together,
+            str("loop ", stmt.loop->var, " has ", stmt.loop->directives.factor, " lanes, its kernel ", together));
       lanes(stmt.loop->body, s, inside || lane);
       lanes(stmt.loop->after, s, inside || lane);
     }

@@ -11,10 +11,12 @@ namespace {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const LoopProgram& program, const codegen::GeneratedCode& code) : program_(program), code_(code) {}
+  PlanBuilder(const LoopProgram& program, const codegen::GeneratedCode& code, DeviceType device)
+      : program_(program), code_(code), device_(device) {}
 
   BuiltPlan build() {
     plan().model_name = program_.name;
+    plan().device = device_;
     plan().kernel_abi = KILN_KERNEL_ABI_VERSION;
     add_symbols();
     for (const std::string& symbol : code_.symbols) plan().kernels.push_back({symbol});
@@ -72,6 +74,7 @@ class PlanBuilder {
     format::Buffer to;
     to.name = from.name;
     to.dtype = from.dtype;
+    to.device = device_;
     to.sizes = exprs_.add_all(from.sizes);
     to.strides = exprs_.add_all(from.strides);
     to.bytes = exprs_.add(buffer_bytes(from));
@@ -218,6 +221,7 @@ class PlanBuilder {
   void fill(format::Step& step, const Kernel& kernel) {
     const codegen::StepCode& code = code_.steps.at(&kernel);
     step.kind = format::StepKind::kernel;
+    step.device = device_;
     step.name = kernel.name;
     step.kernel = code.function;
     for (size_t i = 0; i < code.buffers.size(); ++i) step.args.push_back({place(code.buffers[i]), code.access[i]});
@@ -315,6 +319,7 @@ class PlanBuilder {
 
   const LoopProgram& program_;
   const codegen::GeneratedCode& code_;
+  const DeviceType device_;  // of buffers and kernels; library kernels and custom operators are the host's
   BuiltPlan built_;
   ExprTable exprs_;
   std::vector<int32_t> places_;  // by BufferId: its number in the plan
@@ -331,8 +336,8 @@ std::string source_text(const Origin& origin) {
   return line->text.empty() ? text : text + ":  " + line->text;
 }
 
-BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code) {
-  return PlanBuilder(program, code).build();
+BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code, DeviceType device) {
+  return PlanBuilder(program, code, device).build();
 }
 
 }  // namespace kiln

@@ -140,6 +140,8 @@ std::string manifest(const PackageContents& contents) {
   return json_text(root, JsonStyle::pretty) + "\n";
 }
 
+const char* kernels_entry(DeviceType device) { return device == DeviceType::cuda ? "kernels.gpu" : "kernels.so"; }
+
 void write_sidecar(const std::string& path, const std::string& prefix, const PackageContents& contents) {
   remove_unfinished(path);
   AtomicFile file(path);
@@ -164,7 +166,8 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   for (const PackageContents::Variant& variant : contents.variants) {
     const std::string code = str(prefix, "code/", variant.target, "/"), own = folder(variant);
     if (!variant.code.empty())
-      objects.push_back({variant.target, code + "kernels.so", own.empty() ? std::string() : code + "kernels.plan"});
+      objects.push_back({variant.target, code + kernels_entry(variant.plan.device),
+                         own.empty() ? std::string() : code + "kernels.plan", variant.plan.device});
   }
   StoredWeights weights;
   std::vector<std::pair<std::string, ByteSpan>> packed;
@@ -205,7 +208,7 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   if (!contents.run_settings.empty()) zip.add(prefix + "settings", join(contents.run_settings, "\n") + "\n");
   for (const PackageContents::Variant& variant : contents.variants) {
     const std::string code = str(prefix, "code/", variant.target, "/");
-    if (!variant.code.empty()) zip.add(code + "kernels.so", variant.code);
+    if (!variant.code.empty()) zip.add(code + kernels_entry(variant.plan.device), variant.code);
     if (!variant.code.empty() && !folder(variant).empty())
       zip.add(code + "kernels.plan", format::write_plan(variant.plan));
   }

@@ -226,6 +226,7 @@ void bind_tiled(LoopProgram& program, Kernel& kernel, const Target& target) {
 }  // namespace
 
 bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
+  if (target.is_gpu()) return bind_threads(program, target, log);
   auto each = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;

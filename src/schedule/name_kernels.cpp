@@ -23,12 +23,13 @@ std::string fused_name(const Kernel& kernel, const OperatorNames& moves) {
 
 }  // namespace
 
-bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves) {
+bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves, const Target& target) {
   int number = 0;
+  const char* language = target.is_gpu() ? "cuda_" : "cpp_";
   auto name = [&](Item& item) {
     if (auto* kernel = std::get_if<Kernel>(&item.what)) {
-      const std::string kind = kernel->schedule && kernel->schedule->tile.rows > 0 ? "mm" : "fused";
-      std::string fresh = str("cpp_", kind, "_", fused_name(*kernel, moves), "_", number++);
+      const bool tiled = kernel->schedule && (kernel->schedule->tile.rows > 0 || kernel->schedule->grid.tile_rows > 0);
+      std::string fresh = str(language, tiled ? "mm" : "fused", "_", fused_name(*kernel, moves), "_", number++);
       log.add([&] { return Decision{"name", kernel->name, "as", fresh, "", true, ""}; });
       kernel->name = std::move(fresh);
     }

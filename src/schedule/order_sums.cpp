@@ -68,7 +68,18 @@ void order_tile(Body& columns, const std::vector<std::string>& sums) {
   }
 }
 
+// A block's tile adds its products one by one, as a matrix product of eager's does.
+void order_block_tile(Body& body) {
+  for_each_stmt(body, [](Stmt& stmt) {
+    if (!stmt.loop) return;
+    stmt.loop->order = SumOrder();
+    stmt.loop->order.meet = stmt.loop->reduce_dtype;
+    stmt.loop->order.fused = summed_product(*stmt.loop) != nullptr;
+  });
+}
+
 void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false) {
+  if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
     if (!stmt.loop) continue;
@@ -77,7 +88,9 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
       order_tile(body, kernel.contraction->sums);
       continue;
     }
-    order(loop, inside_lanes);
+    // The threads of a team add up parts of their own: one by one, as inside of lanes.
+    const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
+    order(loop, inside_lanes || shared);
     if (inside_lanes && !inside_sum && of_sums(loop) && terms_of(loop) > few_terms) {
       loop.order.block = std::max<int64_t>(1, loop.order.block);
       loop.order.meet = DType::f64;

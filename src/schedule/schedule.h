@@ -17,10 +17,10 @@ bool merge_kernels(LoopProgram& program, Log& log);
 // store t[i] = v; … load t[i]   becomes   … v            inside a kernel; then stores nobody reads go away.
 bool forward_stores(LoopProgram& program, Log& log);
 
-// cpp_fused_add_relu_3, cpp_mm_bias_gelu_5: numbered in step order. `moves`: operators that only move data and are left
-// out where others are fused with them.
+// cpp_fused_add_relu_3, cuda_mm_bias_gelu_5: numbered in step order. `moves`: operators that only move data and are
+// left out where others are fused with them.
 using OperatorNames = std::set<std::string, std::less<>>;
-bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves = {});
+bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves = {}, const Target& target = {});
 
 // Statements that do not change inside a loop move in front of it.
 bool hoist_invariants(LoopProgram& program, Log& log);
@@ -37,6 +37,8 @@ bool find_contractions(LoopProgram& program, Log& log);
 
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
+bool use_block_tile(LoopProgram& program, Kernel& kernel,
+                    Log& log);  // of use_templates, for a GPU; false: it does not fit
 
 // Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
 bool collapse_loops(LoopProgram& program, Log& log);
@@ -44,7 +46,8 @@ bool collapse_loops(LoopProgram& program, Log& log);
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-bool pack_for_lanes(LoopProgram& program, Log& log);  // of bind_axes
+bool pack_for_lanes(LoopProgram& program, Log& log);                      // of bind_axes
+bool bind_threads(LoopProgram& program, const Target& target, Log& log);  // of bind_axes, for a GPU
 
 // Sums of f32 outside of lanes are added up in f64.
 bool widen_sums(LoopProgram& program, Log& log);

@@ -1,17 +1,26 @@
 // What a schedule is made for. The backends list theirs (codegen/backend.h).
 #pragma once
+#include <cstdint>
 #include <string>
+
+#include "types/device.h"
 
 namespace kiln::loops {
 
 struct Target {
-  std::string name;           // "x86-64-v4"
+  std::string name;           // "x86-64-v4", "sm_90a"
   int lanes = 16;             // f32 elements of a vector; 1: scalar code
   int vector_registers = 32;  // that hold such vectors
   // Bytes of a core's caches and of the pages whose addresses are at hand, and bytes a cycle that come: from the second
   // cache, from more of its pages than that, from beyond it. Of the usual processor: a package runs on others too.
   double near_cache = 32 << 10, page_reach = 192 << 10, second_cache = 1 << 20;
   double second_rate = 24, far_rate = 14, memory_rate = 6;
+
+  DeviceType device = DeviceType::cpu;
+  // A GPU: multiprocessors of the usual one of its kind, bytes that the threads of a block can share.
+  int multiprocessors = 0;
+  int64_t shared_memory = 0;
+  bool is_gpu() const { return device == DeviceType::cuda; }
 };
 
 }  // namespace kiln::loops

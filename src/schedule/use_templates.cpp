@@ -50,6 +50,13 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
 
 bool use_templates(LoopProgram& program, const Target& target, Log& log) {
   bool changed = false;
+  if (target.is_gpu()) {
+    for_each_item(program.block, [&](Item& item) {
+      auto* kernel = std::get_if<Kernel>(&item.what);
+      if (kernel && kernel->contraction) changed |= use_block_tile(program, *kernel, log);
+    });
+    return changed;
+  }
   // Packing adds to the init section only, so the block's kernels stay where they are.
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);

@@ -13,6 +13,7 @@ class SumWidener {
  public:
   SumWidener(Kernel& kernel, const LoopProgram& program) : kernel_(kernel), program_(program) {}
   bool run() {
+    if (kernel_.schedule && kernel_.schedule->grid.tile_rows > 0) return false;  // as matrix products are
     visit(kernel_.body);
     return changed_;
   }

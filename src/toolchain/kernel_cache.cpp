@@ -17,13 +17,14 @@ namespace kiln {
 namespace {
 constexpr size_t hash_characters = 64;
 
-// <64 hex digits>.so holds kernels, <64 hex digits>.tune measured choices; anything else is not an entry.
+// <64 hex digits>.so holds kernels, .cubin those of a GPU, <64 hex digits>.tune measured choices; anything else is not
+// an entry.
 std::string kind_of(const std::string& name) {
   if (name.size() < hash_characters) return "";
   for (size_t i = 0; i < hash_characters; ++i)
     if (!isxdigit(static_cast<unsigned char>(name[i]))) return "";
   const std::string suffix = name.substr(hash_characters);
-  return suffix == ".so" ? "kernels" : suffix == ".tune" ? "tuning" : "";
+  return suffix == ".so" || suffix == ".cubin" ? "kernels" : suffix == ".tune" ? "tuning" : "";
 }
 }  // namespace
 

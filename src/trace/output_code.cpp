@@ -52,7 +52,7 @@ std::string output_code_cpp(const CodeEvent& event, const std::string& model_nam
     if (comment != comments.end()) kernels += comment->second;
     kernels += event.code->texts[f] + "\n";
   }
-  return out + codegen::cpu_backend().unit_text(kernels, *event.target);
+  return out + codegen::backend_for(event.target->device).unit_text(kernels, *event.target);
 }
 
 std::string output_code_python(const std::string& cpp, const std::string& package_path,

@@ -7,6 +7,8 @@ namespace kiln::codegen {
 
 class CpuBackend : public Backend {
  public:
+  DeviceType device() const override { return DeviceType::cpu; }
+  const char* source_ending() const override { return "cpp"; }
   std::vector<std::string> target_names() const override;
   std::string host_target_name() const override;
   Target target(const std::string& name, int simdlen_bits) const override;

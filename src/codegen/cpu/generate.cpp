@@ -1,6 +1,7 @@
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
 #include "codegen/cpu/kernel_printer.h"
+#include "codegen/printed_kernel.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -29,18 +30,6 @@ StepCode CpuBackend::step_code(const Kernel& kernel, const LoopProgram& program)
 }
 
 namespace {
-
-// Puts the line of an injected fault at the beginning of the function.
-void add_fault(const FaultInjection& fault, const LoopProgram& program, const Kernel& kernel, std::string& text) {
-  const std::string line = fault_line(fault);
-  if (line.empty()) return;
-  const bool nested = std::none_of(program.block.begin(), program.block.end(),
-                                   [&](const Item& item) { return std::get_if<Kernel>(&item.what) == &kernel; });
-  if (!fault_hits(fault, program, kernel, nested)) return;
-  const size_t begin = text.find("{\n");
-  KILN_CHECK(begin != std::string::npos, "a printed kernel without a body");
-  text.insert(begin + 2, str("  ", line, "\n"));
-}
 
 struct Taken {
   size_t buffers, ints;
@@ -87,26 +76,6 @@ struct Function {
   Taken taken;
 };
 
-PrintedKernel printed(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault) {
-  try {
-    PrintedKernel out = KernelPrinter(kernel, program).print();
-    add_fault(fault, program, kernel, out.text);
-    return out;
-  } catch (Error& error) {
-    Where where;
-    where.node = kernel.name;
-    where.pass = "codegen";
-    if (!kernel.origins.empty()) {
-      const Origin& origin = kernel.origins.back();
-      where.module_path = origin.module_path;
-      where.op = origin.op;
-      if (origin.line()) where.source = *origin.line();
-    }
-    error.locate(where);
-    throw;
-  }
-}
-
 }  // namespace
 
 GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& target,
@@ -117,7 +86,7 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
   auto visit = [&](const Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
-    PrintedKernel made = printed(*kernel, program, fault);
+    PrintedKernel made = printed_kernel(*kernel, program, fault, simd_dialect());
     auto [found, inserted] = by_text.emplace(made.text, static_cast<int>(functions.size()));
     if (inserted) {
       functions.push_back({replace_all(made.text, "$NAME", kernel->name),

@@ -94,8 +94,23 @@ std::string KernelPrinter::declare_scratch() {
   return text;
 }
 
+// Buffers through which the threads of an item see each other's values: those that it both reads and writes, and those
+// that it writes in several places, the later over the earlier.
+void KernelPrinter::find_exchanged() {
+  std::set<BufferId> read, written;
+  for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::load || (stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain))
+      read.insert(stmt.buffer);
+    if (stmt.kind == StmtKind::store && !written.insert(stmt.buffer).second) read.insert(stmt.buffer);
+  });
+  for (BufferId b : written)
+    if (read.contains(b)) exchanged_.insert(b);
+}
+
 void KernelPrinter::print_items() {
   if (kernel_.schedule->tile.rows > 0) return TilePrinter(*this).print();
+  if (kernel_.schedule->grid.tile_rows > 0) return dialect_.print_block_tile(*this);
+  if (!dialect_.leader().empty()) find_exchanged();
   const auto [items, body] = item_loops(kernel_);
   open(dialect_.items());
   if (items.size() == 1) {
@@ -152,7 +167,7 @@ void KernelPrinter::print_op(const Stmt& stmt) {
   const std::string text = stmt.op == ScalarOp::cast ? dialect_.cast(stmt.dtype, operands[0])
                            : stmt.op == ScalarOp::bitcast
                                ? dialect_.bitcast(type(stmt.args[0]), stmt.dtype, operands[0])
-                               : dialect_.op(stmt.op, operands);
+                               : dialect_.op(stmt.op, type(stmt.args[0]), operands);
   define(stmt.results[0], text, vary);
 }
 
@@ -235,7 +250,11 @@ void KernelPrinter::print_store(const Stmt& stmt) {
   ValueId v = stmt.args[0];
   if (!lanes_) {
     std::string p = str(b, " + ", expr(where));
+    const std::string once = shared_ ? "" : dialect_.leader();
     std::string guard = stmt.mask == no_value ? "" : str("if (", name(stmt.mask), ") ");
+    if (!once.empty()) guard = str("if (", once, ") ", guard);
+    const bool meets = !once.empty() && exchanged_.contains(stmt.buffer);
+    if (meets) line(dialect_.barrier());
     if (stmt.mode == StoreMode::atomic_add)
       line(guard + dialect_.atomic_add(dtype, p, name(v)));
     else if (combines && dtype == DType::boolean)
@@ -244,9 +263,10 @@ void KernelPrinter::print_store(const Stmt& stmt) {
                         str(dialect_.get(dtype, p),
                             stmt.mode == StoreMode::add || stmt.mode == StoreMode::max ? " || " : " && ", name(v))));
     else if (combines)
-      line(guard + dialect_.set(dtype, p, dialect_.op(combining(stmt.mode), {dialect_.get(dtype, p), name(v)})));
+      line(guard + dialect_.set(dtype, p, dialect_.op(combining(stmt.mode), dtype, {dialect_.get(dtype, p), name(v)})));
     else
       line(guard + dialect_.set(dtype, p, name(v)));
+    if (meets) line(dialect_.barrier());
     return;
   }
   KILN_CHECK(!combines, "an accumulating store was bound to lanes");

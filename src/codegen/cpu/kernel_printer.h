@@ -26,6 +26,7 @@ class KernelPrinter {
 
  private:
   friend class TilePrinter;
+  friend class CudaTilePrinter;  // codegen/cuda
 
   // Where lanes run, while inside such a loop.
   struct Lanes {
@@ -54,6 +55,9 @@ class KernelPrinter {
   void print_serial_loop(const loops::Loop& loop);
   void print_lane_loop(const loops::Loop& loop);
   void print_shared_reduction(const loops::Stmt& stmt);
+  void print_shared_blocks(const loops::Stmt& stmt);
+  void print_shared_loop(const loops::Loop& loop);
+  void find_exchanged();
   void print_reduction(const loops::Stmt& stmt);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
@@ -94,6 +98,8 @@ class KernelPrinter {
   std::string out_;
   int depth_ = 1;
   std::optional<Lanes> lanes_;
+  bool shared_ = false;                  // inside of a loop that the threads of an item share out
+  std::set<loops::BufferId> exchanged_;  // filled where an item has several threads
   std::set<loops::ValueId> varying_;
   std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when something that may raise is printed
   std::set<std::string> varying_index_;                       // index variables that differ by lane

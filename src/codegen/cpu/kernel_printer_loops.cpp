@@ -21,22 +21,61 @@ void KernelPrinter::print_serial_loop(const Loop& loop) {
 // Lanes are threads: each takes every so many-th iteration, and sees scalars.
 void KernelPrinter::print_shared_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
+  if (loop.order.block > 0) return print_shared_blocks(stmt);
   std::vector<std::string> acc;
   declare_accumulators(stmt, acc, false);
-  KILN_CHECK(acc.size() == 1, "a reduction to several values is not shared out over threads");
   open(dialect_.shared_loop(loop.var, expr(loop.extent)));
+  shared_ = true;
   print_body(loop.body);
   print_update(loop, acc);
+  shared_ = false;
   close();
-  line(str(acc[0], " = ", dialect_.over_threads(loop.reduce, acc[0]), ";"));
+  line(dialect_.over_threads(loop.reduce, acc));
+}
+
+// The same for a float sum that is added up in blocks: each thread has blocks of its own terms.
+void KernelPrinter::print_shared_blocks(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  const std::string result = name(stmt.results[0]), total = result + "_total", part = result + "_part",
+                    next = loop.var + "_next", end = loop.var + "_end", step = dialect_.threads();
+  const char *meet = c_type(loop.order.meet), *own = c_type(loop.reduce_dtype);
+  line(str(meet, " ", total, " = 0;"));
+  open(str("for (i64 ", next, " = ", dialect_.thread(), "; ", next, " < ", expr(loop.extent), "; ", next,
+           " += ", loop.order.block, "l * ", step, ")"));
+  line(str("const i64 ", end, " = k_min((i64)(", next, " + ", loop.order.block, "l * ", step, "), (i64)",
+           expr(loop.extent), ");"));
+  line(str(own, " ", part, " = ", identity(loop, 0), ";"));
+  open(str("for (i64 ", loop.var, " = ", next, "; ", loop.var, " < ", end, "; ", loop.var, " += ", step, ")"));
+  shared_ = true;
+  print_body(loop.body);
+  print_update(loop, {part});
+  shared_ = false;
+  close();
+  line(str(total, " = k_add(", total, ", ", meet == std::string(own) ? part : str("k_cast_", meet, "(", part, ")"),
+           ");"));
+  close();
+  line(dialect_.over_threads(ReduceOp::sum, std::vector<std::string>{total}));
+  varying_.erase(stmt.results[0]);
+  line(str("const ", own, " ", result, " = ", meet == std::string(own) ? total : str("k_cast_", own, "(", total, ")"),
+           ";"));
+}
+
+// What it writes and others read is seen by all threads behind it, and nobody is still reading when it begins.
+void KernelPrinter::print_shared_loop(const Loop& loop) {
+  bool meets = false;
+  for_each_stmt(loop.body,
+                [&](const Stmt& stmt) { meets |= stmt.kind == StmtKind::store && exchanged_.contains(stmt.buffer); });
+  if (meets) line(dialect_.barrier());
+  open(dialect_.shared_loop(loop.var, expr(loop.extent)));
+  shared_ = true;
+  print_body(loop.body);
+  shared_ = false;
+  close();
+  if (meets) line(dialect_.barrier());
 }
 
 void KernelPrinter::print_lane_loop(const Loop& loop) {
-  if (!dialect_.has_vectors()) {
-    open(dialect_.shared_loop(loop.var, expr(loop.extent)));
-    print_body(loop.body);
-    return close();
-  }
+  if (!dialect_.has_vectors()) return print_shared_loop(loop);
   std::string extent = str("e_", loop.var);
   open("");
   line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
@@ -123,13 +162,13 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
         auto factor = [&](size_t i) { return lanes_ ? vector(product->args[i]) : name(product->args[i]); };
         return line(str(acc[0], " = ", dialect_.fused(factor(0), factor(1), acc[0]), ";"));
       }
-      return line(str(acc[0], " = ", dialect_.op(ScalarOp::add, {acc[0], operand(0)}), ";"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::add, loop.reduce_dtype, {acc[0], operand(0)}), ";"));
     case ReduceOp::prod:
-      return line(str(acc[0], " = ", dialect_.op(ScalarOp::mul, {acc[0], operand(0)}), ";"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::mul, loop.reduce_dtype, {acc[0], operand(0)}), ";"));
     case ReduceOp::max:
-      return line(str(acc[0], " = ", dialect_.op(ScalarOp::max, {acc[0], operand(0)}), ";"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::max, loop.reduce_dtype, {acc[0], operand(0)}), ";"));
     case ReduceOp::min:
-      return line(str(acc[0], " = ", dialect_.op(ScalarOp::min, {acc[0], operand(0)}), ";"));
+      return line(str(acc[0], " = ", dialect_.op(ScalarOp::min, loop.reduce_dtype, {acc[0], operand(0)}), ";"));
     case ReduceOp::any:
       return line(str(acc[0], " = ", acc[0], " | ", operand(0), ";"));
     case ReduceOp::all:

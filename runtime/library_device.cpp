@@ -1,0 +1,131 @@
+// A device that a library of its own runs (include/kiln/device_library.h): NVIDIA's GPUs.
+#include "base/error.h"
+#include "kiln/device_library.h"
+#include "runtime/companion.h"
+#include "runtime/device.h"
+
+namespace kiln::runtime {
+namespace {
+
+[[noreturn]] void fail_device(const kiln_device_error& error) {
+  // What a package lacks or a machine does not have is the user's to mend; so is an access that a kernel made.
+  fail_user(error.code, error.text);
+}
+void check_device(bool fine, const kiln_device_error& error) {
+  if (!fine) fail_device(error);
+}
+
+class LibraryCode final : public CodeModule {
+ public:
+  LibraryCode(const kiln_device_library& library, void* code) : library_(library), code_(code) {}
+  ~LibraryCode() override { library_.unload(code_); }
+  void* symbol(const std::string& name) const override {
+    if (name == "kiln_kernels") return const_cast<kiln_kernel_table*>(library_.kernels(code_));
+    return const_cast<void*>(library_.kernel(code_, name.c_str()));
+  }
+
+ private:
+  const kiln_device_library& library_;
+  void* code_;
+};
+
+class LibraryQueue final : public Queue {
+ public:
+  LibraryQueue(const Device& device, const kiln_device_library& library, void* queue)
+      : device_(device), library_(library), queue_(queue) {}
+  ~LibraryQueue() override { library_.free_queue(queue_); }
+
+  bool launch(const Launch& launch) override {
+    const kiln_device_launch given{launch.kernel, launch.buffers, launch.ints, launch.buffer_count, launch.int_count,
+                                   launch.items,  launch.scratch, launch.seed, launch.step,         0};
+    kiln_device_error error{};
+    check_device(library_.launch(queue_, &given, &error) == 0, error);
+    return true;
+  }
+
+  // In one piece where the elements lie the same way without gaps, else by way of the host.
+  void copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item) override {
+    const int64_t count = element_count(sizes);
+    if (count == 0) return;
+    kiln_device_error error{};
+    if (is_row_major(sizes, to_strides) && is_row_major(sizes, from_strides))
+      return check_device(library_.queue_copy(queue_, to, from, static_cast<size_t>(count * item), &error) == 0, error);
+    if (!synchronise()) return;  // who waits next is told
+    device_.copy(to, true, to_strides, from, true, from_strides, sizes, item);
+  }
+
+  bool synchronise() override {
+    if (failure_.step >= 0) return false;
+    kiln_device_error error{};
+    const int32_t status = library_.synchronise(queue_, &failure_.slot, &failure_.step, &error);
+    check_device(status >= 0, error);
+    return status == 0;
+  }
+  Failure take_failure() override { return std::exchange(failure_, {}); }
+
+ private:
+  const Device& device_;
+  const kiln_device_library& library_;
+  void* queue_;
+  Failure failure_;
+};
+
+class LibraryDevice final : public Device {
+ public:
+  LibraryDevice(const kiln_device_library& library, void* device) : library_(library), device_(device) {}
+  DLDevice id() const override { return {kDLCUDA, library_.index(device_)}; }
+  bool is_host() const override { return false; }
+  bool holds(const DLDevice& tensor) const override {
+    return (tensor.device_type == kDLCUDA && tensor.device_id == library_.index(device_)) ||
+           tensor.device_type == kDLCUDAManaged;
+  }
+  Allocator allocator(const Allocator&) const override { return {library_.allocate, library_.release, device_}; }
+  void copy_in(void* to, const void* from, int64_t bytes) const override { move(to, from, bytes, KILN_COPY_IN); }
+  void copy_out(void* to, const void* from, int64_t bytes) const override { move(to, from, bytes, KILN_COPY_OUT); }
+  size_t choose(const std::vector<std::string>& targets, const CpuFeatures&) const override {
+    std::vector<const char*> names;
+    for (const std::string& target : targets) names.push_back(target.c_str());
+    kiln_device_error error{};
+    const int64_t chosen = library_.choose(device_, names.data(), names.size(), &error);
+    check_device(chosen >= 0, error);
+    return static_cast<size_t>(chosen);
+  }
+  std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string&, const std::string&) const override {
+    kiln_device_error error{};
+    void* code = library_.load(device_, object.data(), object.size(), &error);
+    check_device(code, error);
+    return std::make_unique<LibraryCode>(library_, code);
+  }
+  std::unique_ptr<Queue> new_queue(const Parallel&, const Allocator&) const override {
+    kiln_device_error error{};
+    void* queue = library_.new_queue(device_, &error);
+    check_device(queue, error);
+    return std::make_unique<LibraryQueue>(*this, library_, queue);
+  }
+
+ private:
+  void move(void* to, const void* from, int64_t bytes, int32_t direction) const {
+    kiln_device_error error{};
+    check_device(library_.copy(device_, to, from, static_cast<size_t>(bytes), direction, &error) == 0, error);
+  }
+  const kiln_device_library& library_;
+  void* device_;
+};
+
+}  // namespace
+
+std::shared_ptr<const Device> cuda_device(int index) {
+  std::vector<std::string> looked;
+  const auto entry = reinterpret_cast<kiln_device_library_fn>(open_companion("kiln_cuda", "kiln_device_entry", looked));
+  if (!entry || entry()->version != KILN_DEVICE_LIBRARY_VERSION)
+    fail_user("K0772",
+              str("the package was compiled for cuda, which libkiln_cuda.so runs, and there is no such library "
+                  "of this version (looked for ",
+                  join(looked, ", "), ")"));
+  kiln_device_error error{};
+  void* device = entry()->open(index, &error);
+  check_device(device, error);
+  return std::make_shared<LibraryDevice>(*entry(), device);
+}
+
+}  // namespace kiln::runtime

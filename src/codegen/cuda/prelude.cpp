@@ -1,0 +1,150 @@
+#include "codegen/cuda/prelude.h"
+
+#include "base/text.h"
+#include "codegen/cpu/prelude.h"
+
+namespace kiln::codegen {
+namespace {
+
+// GCC's names in NVRTC. A compiler of the host has them itself.
+constexpr const char* compiler_text = R"(#ifdef __CUDACC_RTC__
+#define __builtin_inff() __int_as_float(0x7f800000)
+#define __builtin_inf() __longlong_as_double(0x7ff0000000000000ll)
+#define __builtin_nanf(x) __int_as_float(0x7fc00000)
+#define __builtin_nan(x) __longlong_as_double(0x7ff8000000000000ll)
+#define __builtin_sqrtf(x) sqrtf(x)
+#define __builtin_sqrt(x) sqrt(x)
+#define __builtin_clzl(x) __clzll(x)
+#define __builtin_clzll(x) __clzll(x)
+#define __builtin_rint(x) rint(x)
+#define __builtin_floor(x) floor(x)
+#define __builtin_ceil(x) ceil(x)
+#define __builtin_trunc(x) trunc(x)
+#endif
+)";
+
+// docs/gpu.md has the layout; the device library of the runtime fills it in.
+constexpr const char* arguments_text =
+    R"(struct kiln_gpu_error { i32 raised, site; i64 index, value; i32 step, reserved; };
+template <int buffer_count, int int_count>
+struct kiln_arguments {
+  i64 items;
+  u64 seed;
+  kiln_gpu_error* error;
+  char* scratch;
+  i64 scratch_bytes;
+  i32 step, reserved;
+  void* buffers[buffer_count];
+  i64 ints[int_count];
+};
+)";
+
+// The first one wins, in the order of the launches.
+constexpr const char* raise_text = R"(template <class A>
+K_FN void gpu_raise(const A& args, i32 site, i64 index, i64 value) {
+  if (atomicCAS(&args.error->raised, 0, 1) != 0) return;
+  args.error->site = site;
+  args.error->index = index;
+  args.error->value = value;
+  args.error->step = args.step;
+}
+)";
+
+constexpr const char* wrapping_text = R"(template <class T> struct gpu_wide { typedef u32 type; };
+template <> struct gpu_wide<i64> { typedef u64 type; };
+template <> struct gpu_wide<u64> { typedef u64 type; };
+K_FN f32 gpu_add(f32 x, f32 y) { return x + y; }
+K_FN f64 gpu_add(f64 x, f64 y) { return x + y; }
+K_FN f32 gpu_mul(f32 x, f32 y) { return x * y; }
+K_FN f64 gpu_mul(f64 x, f64 y) { return x * y; }
+template <class T> K_FN T gpu_add(T x, T y) { typedef typename gpu_wide<T>::type U; return (T)((U)x + (U)y); }
+template <class T> K_FN T gpu_sub(T x, T y) { typedef typename gpu_wide<T>::type U; return (T)((U)x - (U)y); }
+template <class T> K_FN T gpu_mul(T x, T y) { typedef typename gpu_wide<T>::type U; return (T)((U)x * (U)y); }
+)";
+
+constexpr const char* atomic_text = R"(K_FN void gpu_atomic_add_f32(f32* p, f32 v) { atomicAdd(p, v); }
+K_FN void gpu_atomic_add_f64(f64* p, f64 v) { atomicAdd(p, v); }
+K_FN void gpu_atomic_add_i32(i32* p, i32 v) { atomicAdd(p, v); }
+K_FN void gpu_atomic_add_i64(i64* p, i64 v) { atomicAdd((unsigned long long*)p, (unsigned long long)v); }
+)";
+// $d: f16 or bf16.
+constexpr const char* atomic_narrow_text = R"(K_FN void gpu_atomic_add_$d($d* p, f32 v) {
+  u16 seen, old = *(volatile u16*)p;
+  do {
+    seen = old;
+    u16 sum = seen;
+    k_set_$d(&sum, k_get_$d(&seen) + v);
+    old = atomicCAS((u16*)p, seen, sum);
+  } while (old != seen);
+}
+)";
+
+// Every thread of the team gets the same bits: of a warp those of its first lane, of a block the parts of its warps
+// added up in one order by all.
+constexpr const char* team_text = R"(template <class T, class F>
+K_FN T gpu_each_word(T x, F f) {
+  u32 words[(sizeof(T) + 3) / 4] = {};
+  memcpy(words, &x, sizeof(T));
+  for (u32& word : words) word = f(word);
+  memcpy(&x, words, sizeof(T));
+  return x;
+}
+template <int team, class T, class F>
+K_FN T team_reduce(T x, F combine) {
+  constexpr int lanes = team < 32 ? team : 32;
+#pragma unroll
+  for (int apart = lanes / 2; apart > 0; apart /= 2)
+    x = combine(x, gpu_each_word(x, [=](u32 word) { return __shfl_xor_sync(0xffffffffu, word, apart); }));
+  if (team <= 32) return gpu_each_word(x, [](u32 word) { return __shfl_sync(0xffffffffu, word, 0, lanes); });
+  alignas(16) __shared__ char memory[32 * sizeof(T)];
+  T* const parts = (T*)memory;
+  __syncthreads();
+  if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = x;
+  __syncthreads();
+  x = parts[0];
+  for (int warp = 1; warp < team / 32; ++warp) x = combine(x, parts[warp]);
+  return x;
+}
+)";
+
+constexpr const char* place_text = R"(template <class T> struct gpu_place { T value; i64 index; };
+template <class T> K_FN bool gpu_is_better(const gpu_place<T>& a, const gpu_place<T>& b, bool ahead) {
+  if (b.value == b.value) return ahead || (a.value == b.value && a.index < b.index) || a.value != a.value;
+  return a.value != a.value && a.index < b.index;
+}
+template <class T> K_FN gpu_place<T> gpu_greatest(gpu_place<T> a, gpu_place<T> b) {
+  return gpu_is_better(b, a, b.value > a.value) ? b : a;
+}
+template <class T> K_FN gpu_place<T> gpu_least(gpu_place<T> a, gpu_place<T> b) {
+  return gpu_is_better(b, a, b.value < a.value) ? b : a;
+}
+)";
+
+constexpr const char* moments_text = R"(template <class T> struct gpu_moments { T mean, m2, count; };
+template <class T> K_FN gpu_moments<T> gpu_together(gpu_moments<T> a, gpu_moments<T> b) {
+  if (!(b.count > 0)) return a;
+  const T n = a.count + b.count, d = b.mean - a.mean;
+  return {a.mean + d * b.count / n, a.m2 + b.m2 + d * d * a.count * b.count / n, n};
+}
+)";
+
+}  // namespace
+
+std::string cuda_unit(const std::string& kernels) {
+  auto uses = [&](std::string_view name) { return kernels.find(name) != std::string::npos; };
+  std::string own = arguments_text;
+  if (uses("gpu_raise(")) own += raise_text;
+  if (uses("gpu_add(") || uses("gpu_sub(") || uses("gpu_mul(")) own += wrapping_text;
+  if (uses("gpu_atomic_add_")) own += atomic_text;
+  for (const char* narrow : {"f16", "bf16"})
+    if (uses(str("gpu_atomic_add_", narrow, "("))) own += replace_all(atomic_narrow_text, "$d", narrow);
+  if (uses("team_reduce<")) own += team_text;
+  if (uses("gpu_place<")) own += place_text;
+  if (uses("gpu_moments<")) own += moments_text;
+  PreludeRequest request;
+  collect_prelude_names(kernels, request);
+  collect_prelude_names(own, request);
+  return str(compiler_text, prelude(request), own, "\n", kernels);
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,277 @@
+#include "cuda_device/gpu.h"
+
+#include <algorithm>
+#include <charconv>
+
+#include "base/error.h"
+
+namespace kiln::cuda {
+namespace {
+
+// Memory that is kept for the next who asks: half of this is given back when it grows over it.
+constexpr size_t most_kept = size_t{1} << 30;
+
+size_t rounded(size_t bytes) {
+  constexpr size_t small = 512, large = 2 << 20;
+  const size_t unit = bytes < large ? small : large;
+  return std::max(small, (bytes + unit - 1) / unit * unit);
+}
+
+struct Architecture {
+  int number = 0;        // 90
+  bool exactly = false;  // "sm_90a": runs on this one and no other
+};
+
+bool read_architecture(std::string_view target, Architecture& out) {
+  if (target.substr(0, 3) != "sm_") return false;
+  const char* end = target.data() + target.size();
+  const auto [rest, error] = std::from_chars(target.data() + 3, end, out.number);
+  out.exactly = rest != end && *rest == 'a';
+  return error == std::errc();
+}
+
+}  // namespace
+
+Gpu& Gpu::get(int index) {
+  static std::mutex mutex;
+  static auto& gpus = *new std::map<int, std::unique_ptr<Gpu>>();  // for ever: tensors outlive models
+  std::lock_guard lock(mutex);
+  auto& gpu = gpus[std::max(index, 0)];
+  if (!gpu) gpu.reset(new Gpu(std::max(index, 0)));
+  return *gpu;
+}
+
+Gpu::Gpu(int index) : index_(index) {
+  const Driver& cuda = driver();
+  int count = 0;
+  if (cuda.device_count(&count) != 0 || count == 0)
+    fail_user("K0774",
+              "the NVIDIA driver knows no GPU that this process may use (CUDA_VISIBLE_DEVICES hides those that "
+              "it does not name)");
+  if (index >= count)
+    fail_user("K0774", str("there is no GPU ", index, ": this process may use ", count, ", numbered from 0"));
+  check(cuda.device_get(&device_, index), "cuDeviceGet");
+  char name[256] = "";
+  check(cuda.device_name(name, sizeof name - 1, device_), "cuDeviceGetName");
+  name_ = name;
+  check(cuda.device_attribute(&major_, capability_major, device_), "cuDeviceGetAttribute");
+  check(cuda.device_attribute(&minor_, capability_minor, device_), "cuDeviceGetAttribute");
+  check(cuda.device_attribute(&multiprocessors_, multiprocessor_count, device_), "cuDeviceGetAttribute");
+  check(cuda.primary_context(&context_, device_), "cuDevicePrimaryCtxRetain");
+}
+
+std::string Gpu::text() const { return str("cuda:", index_, " (", name_, ", sm_", major_, minor_, ")"); }
+
+size_t Gpu::choose(const std::vector<std::string>& targets) const {
+  const int here = major_ * 10 + minor_;
+  size_t best = targets.size();
+  int best_worth = -1;
+  for (size_t i = 0; i < targets.size(); ++i) {
+    Architecture made;
+    if (!read_architecture(targets[i], made)) continue;
+    // Machine code of this very architecture; of an older one of the same family; PTX of anything older.
+    int worth = -1;
+    if (made.number == here)
+      worth = made.exactly ? 4000 : 3000;
+    else if (!made.exactly && made.number / 10 == major_ && made.number < here)
+      worth = 2000 + made.number;
+    else if (made.number < here)
+      worth = made.number;
+    if (worth > best_worth) best = i, best_worth = worth;
+  }
+  if (best < targets.size()) return best;
+  fail_user("K0775", str("the package has code for ", join(targets, ", "), ", and ", text(),
+                         " runs none of it: compile it with '--target sm_", major_, minor_, "'"));
+}
+
+void Gpu::check(Result result, const char* what) const {
+  if (result == 0) return;
+  const std::string said = driver().text(result);
+  switch (result) {
+    case out_of_memory:
+      fail_user("K0650", str("out of memory on ", text(), " (", what, ")"));
+    case illegal_address:
+    case launch_timeout:
+    case misaligned_address:
+    case illegal_instruction:
+    case launch_failed:
+      fail_user("K0777", str("a kernel ended with ", said, " on ", text(),
+                             ". CUDA gives this process up: its context, with all memory in it, is lost, and every "
+                             "call there fails from now on; start the process anew"));
+    default:
+      fail_user("K0776", str(what, " failed on ", text(), ": ", said));
+  }
+}
+
+// What others still do with memory that was given back must have ended before it is used again: nothing is known of
+// their streams.
+void* Gpu::allocate(size_t bytes) {
+  const Current current(*this);
+  const size_t size = rounded(bytes);
+  {
+    std::lock_guard lock(mutex_);
+    if (const auto found = kept_.find(size); found != kept_.end() && driver().synchronise_context() == 0) {
+      const Pointer memory = found->second;
+      kept_bytes_ -= size;
+      kept_.erase(found);
+      return reinterpret_cast<void*>(memory);
+    }
+  }
+  Pointer memory = 0;
+  if (driver().allocate(&memory, size) == 0) return reinterpret_cast<void*>(memory);
+  std::lock_guard lock(mutex_);
+  for (const auto& [kept, at] : kept_) driver().release(at);
+  kept_.clear();
+  kept_bytes_ = 0;
+  return driver().allocate(&memory, size) == 0 ? reinterpret_cast<void*>(memory) : nullptr;
+}
+
+void Gpu::release(void* memory, size_t bytes) {
+  const Current current(*this);
+  const auto at = reinterpret_cast<Pointer>(memory);
+  const size_t size = rounded(bytes);
+  std::lock_guard lock(mutex_);
+  if (kept_bytes_ + size > most_kept) {
+    driver().release(at);
+    return;
+  }
+  kept_.emplace(size, at);
+  kept_bytes_ += size;
+}
+
+void Gpu::copy(void* to, const void* from, size_t bytes, int direction) {
+  if (bytes == 0) return;
+  const Current current(*this);
+  const Driver& cuda = driver();
+  if (direction == KILN_COPY_IN) return check(cuda.copy_in(reinterpret_cast<Pointer>(to), from, bytes), "cuMemcpyHtoD");
+  if (direction == KILN_COPY_OUT)
+    return check(cuda.copy_out(to, reinterpret_cast<Pointer>(from), bytes), "cuMemcpyDtoH");
+  check(cuda.copy_within(reinterpret_cast<Pointer>(to), reinterpret_cast<Pointer>(from), bytes, nullptr),
+        "cuMemcpyDtoDAsync");
+  check(cuda.synchronise_stream(nullptr), "cuStreamSynchronize");
+}
+
+// ---- Code
+// --------------------------------------------------------------------------------------------------------------
+
+Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
+  if (!format::read_device_code(bytes, code_))
+    fail_user("K0778", "the code for the GPU in this package is damaged, or of another version of Kiln");
+  const Gpu::Current current(gpu);
+  for (const format::DeviceKernel& kernel : code_.kernels) {
+    if (!modules_.contains(kernel.unit)) modules_[kernel.unit] = load_unit(kernel.unit);
+    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints};
+    gpu.check(driver().function(&loaded.function, modules_[kernel.unit], kernel.name.c_str()), "cuModuleGetFunction");
+    kernels_[kernel.name] = loaded;
+    entries_.push_back({kernel.name.c_str(), nullptr, kernel.buffers, kernel.ints});
+  }
+  table_ = {KILN_KERNEL_ABI_VERSION, static_cast<uint32_t>(entries_.size()), entries_.data()};
+}
+
+Code::~Code() {
+  const Gpu::Current current(gpu_);
+  for (const auto& [unit, module] : modules_) driver().unload(module);
+}
+
+// Machine code where it runs here, else PTX, which the driver compiles.
+Module Code::load_unit(uint32_t unit) {
+  Result last = no_binary_for_gpu;
+  for (const format::ImageKind kind : {format::ImageKind::machine_code, format::ImageKind::ptx})
+    for (const format::DeviceImage& image : code_.images) {
+      if (image.unit != unit || image.kind != kind) continue;
+      Module module = nullptr;
+      const std::string terminated(image.bytes);  // PTX is a text
+      last = driver().load(&module, terminated.c_str(), 0, nullptr, nullptr);
+      if (last == 0) return module;
+    }
+  if (last == no_binary_for_gpu || last == invalid_image || last == unsupported_ptx_version || last == invalid_ptx)
+    fail_user("K0775", str("the package's code does not run on ", gpu_.text(), ": ", driver().text(last),
+                           "; compile it for this GPU, or use a newer driver"));
+  gpu_.check(last, "cuModuleLoadDataEx");
+  return nullptr;
+}
+
+const LoadedKernel* Code::kernel(const std::string& name) const {
+  const auto found = kernels_.find(name);
+  return found == kernels_.end() ? nullptr : &found->second;
+}
+
+// ---- Work
+// --------------------------------------------------------------------------------------------------------------
+
+WorkQueue::WorkQueue(Gpu& gpu) : gpu_(gpu) {
+  const Gpu::Current current(gpu);
+  constexpr unsigned mapped = 2;
+  void* memory = nullptr;
+  gpu.check(driver().host_allocate(&memory, sizeof(RaisedError), mapped), "cuMemHostAlloc");
+  raised_ = static_cast<RaisedError*>(memory);
+  *raised_ = {};
+  gpu.check(driver().host_pointer(&raised_there_, memory, 0), "cuMemHostGetDevicePointer");
+}
+
+WorkQueue::~WorkQueue() {
+  const Gpu::Current current(gpu_);
+  driver().synchronise_stream(nullptr);
+  if (scratch_) gpu_.release(scratch_, static_cast<size_t>(scratch_bytes_));
+  driver().host_release(raised_);
+}
+
+char* WorkQueue::scratch_for(int64_t bytes) {
+  if (bytes <= scratch_bytes_) return scratch_;
+  if (scratch_) {
+    gpu_.check(driver().synchronise_stream(nullptr), "cuStreamSynchronize");
+    gpu_.release(scratch_, static_cast<size_t>(scratch_bytes_));
+    scratch_ = nullptr, scratch_bytes_ = 0;
+  }
+  scratch_ = static_cast<char*>(gpu_.allocate(static_cast<size_t>(bytes)));
+  if (!scratch_) gpu_.check(out_of_memory, "scratch");
+  scratch_bytes_ = bytes;
+  return scratch_;
+}
+
+void WorkQueue::launch(const kiln_device_launch& launch) {
+  const Gpu::Current current(gpu_);
+  const auto& kernel = *static_cast<const LoadedKernel*>(launch.kernel);
+  const int64_t at_once = kernel.threads / kernel.team;
+  int64_t blocks = (launch.items - 1) / at_once + 1;
+  constexpr int64_t most_blocks = INT32_MAX;
+  blocks = std::min(blocks, launch.scratch > 0 ? int64_t{8} * gpu_.multiprocessors() : most_blocks);
+  const int64_t scratch = (launch.scratch + 63) / 64 * 64;
+  // As struct kiln_arguments of the kernels' prelude.
+  arguments_.clear();
+  auto put = [&](auto value) {
+    const char* bytes = reinterpret_cast<const char*>(&value);
+    arguments_.insert(arguments_.end(), bytes, bytes + sizeof value);
+  };
+  put(launch.items), put(launch.seed), put(raised_there_);
+  put(scratch > 0 ? scratch_for(blocks * at_once * scratch) : nullptr);
+  put(scratch), put(launch.step), put(int32_t{0});
+  for (size_t i = 0; i < launch.buffer_count; ++i) put(launch.buffers[i]);
+  if (launch.buffer_count == 0) put(static_cast<void*>(nullptr));
+  for (size_t i = 0; i < launch.int_count; ++i) put(launch.ints[i]);
+  if (launch.int_count == 0) put(int64_t{0});
+  size_t size = arguments_.size();
+  void *const buffer_pointer = reinterpret_cast<void*>(1), *const buffer_size = reinterpret_cast<void*>(2);
+  void* extra[] = {buffer_pointer, arguments_.data(), buffer_size, &size, nullptr};
+  gpu_.check(driver().launch(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1, 0, nullptr,
+                             nullptr, extra),
+             "cuLaunchKernel");
+}
+
+void WorkQueue::copy(void* to, const void* from, size_t bytes) {
+  const Gpu::Current current(gpu_);
+  gpu_.check(driver().copy_within(reinterpret_cast<Pointer>(to), reinterpret_cast<Pointer>(from), bytes, nullptr),
+             "cuMemcpyDtoDAsync");
+}
+
+bool WorkQueue::synchronise(kiln_error_slot& slot, int32_t& step) {
+  const Gpu::Current current(gpu_);
+  gpu_.check(driver().synchronise_stream(nullptr), "cuStreamSynchronize");
+  const auto* raised = static_cast<const volatile RaisedError*>(raised_);
+  if (raised->slot.raised == 0) return true;
+  slot = raised_->slot, step = raised_->step;
+  *raised_ = {};
+  return false;
+}
+
+}  // namespace kiln::cuda

@@ -1,0 +1,199 @@
+// Runs CUDA kernels of Kiln on the CPU: the few names of the language that they use, in plain C++. It is put in front
+// of a unit by the stand-in for NVRTC, includes nothing, and is compiled with it.
+//
+// The threads of a block are fibers of one thread of the host. One runs until it meets a barrier or exchanges values
+// with its warp, then the next; every other block has them run in reverse, so that a missing barrier shows. A thread
+// that has returned counts as arrived, as on a GPU.
+typedef unsigned long emu_size;
+extern "C" void* memcpy(void*, const void*, emu_size);
+extern "C" void* malloc(emu_size);
+extern "C" void free(void*);
+extern "C" double lgamma_r(double, int*);
+
+#define __global__
+#define __device__
+#define __shared__ static thread_local
+#define __launch_bounds__(threads)
+
+struct emu_index {
+  unsigned x = 0, y = 0, z = 0;
+};
+static thread_local emu_index threadIdx, blockIdx, gridDim, blockDim;
+
+// ---- Mathematics
+#define EMU_FUNCTION(name)                                             \
+  static inline float name(float x) { return __builtin_##name##f(x); } \
+  static inline double name(double x) { return __builtin_##name(x); }
+EMU_FUNCTION(exp)
+EMU_FUNCTION(exp2)
+EMU_FUNCTION(expm1)
+EMU_FUNCTION(log) EMU_FUNCTION(log2) EMU_FUNCTION(log10) EMU_FUNCTION(log1p) EMU_FUNCTION(sqrt) EMU_FUNCTION(sin)
+    EMU_FUNCTION(cos) EMU_FUNCTION(tan) EMU_FUNCTION(asin) EMU_FUNCTION(acos) EMU_FUNCTION(atan) EMU_FUNCTION(sinh)
+        EMU_FUNCTION(cosh) EMU_FUNCTION(tanh) EMU_FUNCTION(asinh) EMU_FUNCTION(acosh) EMU_FUNCTION(atanh)
+            EMU_FUNCTION(erf) EMU_FUNCTION(erfc) EMU_FUNCTION(floor) EMU_FUNCTION(ceil) EMU_FUNCTION(rint)
+                EMU_FUNCTION(trunc) static inline double lgamma(double x) {
+  int sign;
+  return lgamma_r(x, &sign);
+}
+static inline float lgamma(float x) { return (float)lgamma((double)x); }
+static inline float atan2(float y, float x) { return __builtin_atan2f(y, x); }
+static inline double atan2(double y, double x) { return __builtin_atan2(y, x); }
+static inline float copysign(float x, float y) { return __builtin_copysignf(x, y); }
+static inline double copysign(double x, double y) { return __builtin_copysign(x, y); }
+static inline float nextafter(float x, float y) { return __builtin_nextafterf(x, y); }
+static inline double nextafter(double x, double y) { return __builtin_nextafter(x, y); }
+static inline float fma(float x, float y, float z) { return __builtin_fmaf(x, y, z); }
+static inline double fma(double x, double y, double z) { return __builtin_fma(x, y, z); }
+// A rational start, made exact by Newton's steps.
+static inline double erfinv(double y) {
+  if (!(y > -1 && y < 1)) return y == 1 ? __builtin_inf() : y == -1 ? -__builtin_inf() : __builtin_nan("");
+  const double w = -__builtin_log((1 - y) * (1 + y)), a = 2 / (3.14159265358979323846 * 0.147) - w / 2;
+  double x = __builtin_copysign(__builtin_sqrt(__builtin_sqrt(a * a + w / 0.147) - a), y);
+  for (int i = 0; i < 4 && x == x; ++i) x -= (__builtin_erf(x) - y) / (1.12837916709551257390 * __builtin_exp(-x * x));
+  return x == x ? x : 0.886226925452758 * y;
+}
+static inline float erfinv(float y) { return (float)erfinv((double)y); }
+
+// ---- Threads
+struct emu_fiber {
+  void* stack_pointer = nullptr;
+  char* memory = nullptr;
+  int waits = 0;  // 0: runs; 1: for its warp; 2: for its block; 3: has returned
+  unsigned word = 0;
+};
+struct emu_block {
+  emu_fiber* fibers = nullptr;
+  unsigned count = 0, current = 0;
+  void* scheduler = nullptr;
+  void (*run)(const void*) = nullptr;
+  const void* arguments = nullptr;
+};
+static thread_local emu_block emu;
+
+extern "C" void emu_switch(void** from, void* to);
+asm(R"(
+.text
+.local emu_switch
+.type emu_switch, @function
+emu_switch:
+  pushq %rbp
+  pushq %rbx
+  pushq %r12
+  pushq %r13
+  pushq %r14
+  pushq %r15
+  movq %rsp, (%rdi)
+  movq %rsi, %rsp
+  popq %r15
+  popq %r14
+  popq %r13
+  popq %r12
+  popq %rbx
+  popq %rbp
+  ret
+)");
+
+static void emu_wait(int for_whom) {
+  emu_fiber& self = emu.fibers[emu.current];
+  self.waits = for_whom;
+  emu_switch(&self.stack_pointer, emu.scheduler);
+}
+static void emu_begin() {
+  emu.run(emu.arguments);
+  emu_wait(3);
+  __builtin_trap();
+}
+
+static inline void __syncthreads() { emu_wait(2); }
+static inline void __syncwarp() { emu_wait(1); }
+static unsigned emu_exchange(unsigned word, unsigned lane) {
+  emu.fibers[emu.current].word = word;
+  emu_wait(1);
+  const unsigned from = emu.current / 32 * 32 + lane;
+  const unsigned got = from < emu.count ? emu.fibers[from].word : word;
+  emu_wait(1);  // nobody writes before all have read
+  return got;
+}
+static inline unsigned __shfl_xor_sync(unsigned, unsigned word, int mask) {
+  return emu_exchange(word, (threadIdx.x % 32) ^ (unsigned)mask);
+}
+static inline unsigned __shfl_sync(unsigned, unsigned word, int lane, int width) {
+  const unsigned here = threadIdx.x % 32;
+  return emu_exchange(word, here / (unsigned)width * (unsigned)width + (unsigned)lane % (unsigned)width);
+}
+template <class T, class V>
+static inline T atomicAdd(T* p, V v) {
+  const T old = *p;
+  *p = (T)(old + v);
+  return old;
+}
+template <class T>
+static inline T atomicCAS(T* p, T seen, T wanted) {
+  const T old = *p;
+  if (old == seen) *p = wanted;
+  return old;
+}
+
+// Lets those go on whose warp, or whose block, is whole. False: all have returned.
+static bool emu_release() {
+  bool alive = false, block = true;
+  for (unsigned i = 0; i < emu.count; ++i) {
+    alive |= emu.fibers[i].waits != 3;
+    block &= emu.fibers[i].waits >= 2;
+  }
+  for (unsigned first = 0; first < emu.count; first += 32) {
+    const unsigned end = first + 32 < emu.count ? first + 32 : emu.count;
+    bool warp = true;
+    for (unsigned i = first; i < end; ++i) warp &= emu.fibers[i].waits == 1 || emu.fibers[i].waits == 3;
+    for (unsigned i = first; i < end; ++i)
+      if ((warp && emu.fibers[i].waits == 1) || (block && emu.fibers[i].waits == 2)) emu.fibers[i].waits = 0;
+  }
+  return alive;
+}
+
+static void emu_run_fibers(bool reverse) {
+  constexpr emu_size stack = 64 << 10;
+  for (unsigned i = 0; i < emu.count; ++i) {
+    emu_fiber& fiber = emu.fibers[i];
+    if (!fiber.memory) fiber.memory = (char*)malloc(stack);
+    void** top = (void**)(((emu_size)fiber.memory + stack) & ~(emu_size)15);
+    *--top = nullptr;
+    *--top = (void*)emu_begin;
+    for (int saved = 0; saved < 6; ++saved) *--top = nullptr;
+    fiber.stack_pointer = top;
+    fiber.waits = 0;
+  }
+  do {
+    for (unsigned n = 0; n < emu.count; ++n) {
+      const unsigned i = reverse ? emu.count - 1 - n : n;
+      if (emu.fibers[i].waits != 0) continue;
+      emu.current = i;
+      threadIdx.x = i;
+      emu_switch(&emu.scheduler, emu.fibers[i].stack_pointer);
+    }
+  } while (emu_release());
+}
+
+static void emu_launch(void (*run)(const void*), const void* arguments, unsigned blocks, unsigned threads, bool meets) {
+  gridDim.x = blocks, blockDim.x = threads;
+  gridDim.y = gridDim.z = blockDim.y = blockDim.z = 1;
+  emu.run = run, emu.arguments = arguments, emu.count = threads;
+  if (meets) {
+    emu.fibers = (emu_fiber*)malloc(threads * sizeof(emu_fiber));
+    for (unsigned i = 0; i < threads; ++i) emu.fibers[i] = emu_fiber();
+  }
+  for (unsigned block = 0; block < blocks; ++block) {
+    blockIdx.x = block;
+    if (meets) {
+      emu_run_fibers(block % 2 == 1);
+      continue;
+    }
+    for (unsigned n = 0; n < threads; ++n) {
+      threadIdx.x = block % 2 == 1 ? threads - 1 - n : n;
+      run(arguments);
+    }
+  }
+  if (!meets) return;
+  for (unsigned i = 0; i < threads; ++i) free(emu.fibers[i].memory);
+  free(emu.fibers);
+}
