@@ -28,6 +28,7 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.conjugate_view |= more.conjugate_view;
   facts.matrix_product |= more.matrix_product;
   facts.wraps |= more.wraps;
+  facts.same_count |= more.same_count;
 }
 
 std::set<std::string, std::less<>> short_names_with(bool OpFacts::*fact) {

@@ -94,6 +94,7 @@ struct OpFacts {
   bool conjugate_view = false;  // PyTorch's result is its argument with the conjugate bit: a write shows in both
   bool matrix_product = false;  // what a product template is made for
   bool wraps = false;           // a call that only wraps a subgraph
+  bool same_count = false;      // the result has as many elements as the argument, in other sizes
   // Of an assertion about types alone: whether it holds, which is known while compiling.
   bool (*types_hold)(const OpCall& call) = nullptr;
 };

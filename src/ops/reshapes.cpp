@@ -109,6 +109,9 @@ void register_resizings(Registry& r) {
              return out;
            },
            false, {{{spec({2, 12}), Scalar(-1), List{3, -1}}}, {{spec({2, 12}), Scalar(1), List{5, 2}}, true}});
+  r.describe({"view.default", "view_copy.default", "_unsafe_view", "reshape", "_reshape_alias", "view_as", "reshape_as",
+              "flatten", "unflatten"},
+             {.same_count = true});
   auto at_least = [](size_t rank) {
     return [rank](const ViewArgs& args) {
       Sizes out = args.self().sizes;
