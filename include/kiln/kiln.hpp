@@ -321,8 +321,12 @@ class Instance {
   Instance(kiln_instance* owned, std::shared_ptr<const Names> names) : handle_(owned), names_(std::move(names)) {}
   Result<void> run_raw(const std::vector<kiln_value>& inputs, std::vector<Value>& outputs) const {
     std::vector<kiln_value> out;
+    std::vector<Value> before;  // until the run has ended: what it reads may be what the last one gave
     for (Value& value : outputs) {
-      if (!value.is_tensor() || value.raw().owner) value = Value();  // what a run gave is not the caller's memory
+      if (!value.is_tensor() || value.raw().owner) {  // what a run gave is not the caller's memory
+        before.push_back(std::move(value));
+        value = Value();
+      }
       out.push_back(value.raw());
     }
     const kiln_status status = kiln_run(handle_, inputs.data(), inputs.size(), out.data(), out.size());

@@ -24,6 +24,9 @@ class Value {
   Value(int v) : Value(int64_t{v}) {}
   Value(double v) : value_{} { value_.kind = KILN_FLOAT, value_.as.floating = v; }
   Value(bool v) : value_{} { value_.kind = KILN_BOOL, value_.as.boolean = v; }
+  Value(char* v) : Value(static_cast<const char*>(v)) {}
+  template <class T>
+  Value(T*) = delete;                // else it would be a truth value: kiln::tensor(data, sizes) makes a tensor
   Value(const char* v) : value_{} {  // a NULL is refused: here, or by the run where there are no exceptions
 #if KILN_EXCEPTIONS
     if (!v) throw Exception(mistake("K0660", "kiln::Value: a string is NULL"));
@@ -110,6 +113,8 @@ class Value {
   bool is_contiguous() const {
     if (!is_tensor()) return false;
     const DLTensor& tensor = *value_.as.tensor;
+    for (int32_t d = 0; d < tensor.ndim; ++d)
+      if (tensor.shape[d] < 0) return false;
     for (int32_t d = 0; d < tensor.ndim; ++d)
       if (tensor.shape[d] == 0) return true;
     int64_t expected = 1;

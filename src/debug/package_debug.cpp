@@ -124,6 +124,7 @@ void PackageDebug::read_constants(const std::string& path) {
       if (constant.packed_in != format::none) {
         PackageOptions options;
         options.ignore_environment = true;
+        options.settings = {"verify_weights=1"};  // as of every entry that is read here
         if (!loaded) loaded = std::make_unique<PackageExecutable>(path, options);
         Tensor plain = Tensor::empty_strided(tensor.dtype, tensor.sizes, tensor.strides);
         loaded->read_constant(constant.name, plain);

@@ -131,9 +131,13 @@ Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
 
 Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
   // A number as base: its logarithm is known.
-  if (is_number(z.re)) {
+  if (is_number(z.re) && constant(z) != 0.0) {
     std::complex<double> base = constant(z), l = std::log(base);
     return exp(mul({as_argument(l.real()), as_argument(l.imag())}, w));
+  }
+  if (is_number(z.re)) {  // 0 has none
+    Argument zero = Argument(b("zeros_like", {w.re}));
+    return wide_pow({zero, zero}, w);
   }
   Pair base = z.is_real() ? Pair{z.re, Argument(b("zeros_like", {z.re}))} : z;
   Pair power = exp(mul(log(base), w));

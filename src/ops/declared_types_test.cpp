@@ -79,7 +79,8 @@ TEST(DeclaredTypes, AViewThatSaysNothingOfItsBeginBeginsWhereItsOperatorPutsIt) 
 // Sizes that fit for one value of a symbol only are refused, or looked at in the call.
 TEST(DeclaredTypes, NewSizesHoldAsManyElements) {
   auto view = [](const std::string& sizes) {
-    return refusal(str("  %y: f32[", sizes, "] = aten.view.default(self=%d, size=[", sizes, "])\n  output %y = user\n"));
+    return refusal(
+        str("  %y: f32[", sizes, "] = aten.view.default(self=%d, size=[", sizes, "])\n  output %y = user\n"));
   };
   EXPECT_EQ(view("5, 4, 100"), "K0207");
 }

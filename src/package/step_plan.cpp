@@ -47,6 +47,7 @@ class Extractor {
     for (ExprIndex e : buffer.strides) need(e);
     const auto place = static_cast<int32_t>(result_.plan.buffers.size());
     buffer.same_memory_as = none;
+    buffer.entry.clear();  // of a frozen package: here its values are given, or made
     // A buffer without memory of its own to allocate (an input that is overwritten) stays an input.
     if (used.access == Access::write && buffer.bytes != none) {
       need(buffer.offset), need(buffer.bytes);

@@ -43,9 +43,12 @@ class Redactor {
         if (role == "constant") weights_.of(name);
         if (role == "derived") derived_.of(name);
         if (role == "input") inputs_.of(name);
+        if (const std::string key = text_of(buffer, "output"); !key.empty()) outputs_.of(key);
       }
       if (const Json* guards = compile.find("guards"))
         for (const Json& input : items_of(*guards, "inputs")) inputs_.of(text_of(input, "name"));
+      if (const Json* guards = compile.find("guards"))
+        for (const Json& output : items_of(*guards, "outputs")) outputs_.of(text_of(output, "name"));
     }
   }
 
@@ -93,6 +96,7 @@ class Redactor {
       const std::string* other = weights_.known(word);
       if (!other) other = derived_.known(word);
       if (!other && !sentence) other = inputs_.known(word);
+      if (!other && !sentence) other = outputs_.known(word);
       out += other ? *other : word;
       if (end < text.size()) out += text[end++];
       i = end;
@@ -194,7 +198,8 @@ class Redactor {
   }
 
   const Json& report_;
-  Names weights_{"weight"}, derived_{"derived"}, inputs_{"input"}, modules_{"module"}, files_{"file"}, models_{"model"};
+  Names weights_{"weight"}, derived_{"derived"}, inputs_{"input"}, outputs_{"output"}, modules_{"module"},
+      files_{"file"}, models_{"model"};
 };
 
 }  // namespace
