@@ -24,6 +24,7 @@ static thread_local emu_index threadIdx, blockIdx, gridDim, blockDim;
 #define EMU_FUNCTION(name)                                             \
   static inline float name(float x) { return __builtin_##name##f(x); } \
   static inline double name(double x) { return __builtin_##name(x); }
+// clang-format off
 EMU_FUNCTION(exp)
 EMU_FUNCTION(exp2)
 EMU_FUNCTION(expm1)
@@ -31,10 +32,28 @@ EMU_FUNCTION(log)
 EMU_FUNCTION(log2)
 EMU_FUNCTION(log10)
 EMU_FUNCTION(log1p)
-EMU_FUNCTION(sqrt) EMU_FUNCTION(sin) EMU_FUNCTION(cos) EMU_FUNCTION(tan) EMU_FUNCTION(asin) EMU_FUNCTION(acos)
-    EMU_FUNCTION(atan) EMU_FUNCTION(sinh) EMU_FUNCTION(cosh) EMU_FUNCTION(tanh) EMU_FUNCTION(asinh) EMU_FUNCTION(acosh)
-        EMU_FUNCTION(atanh) EMU_FUNCTION(erf) EMU_FUNCTION(erfc) EMU_FUNCTION(floor) EMU_FUNCTION(ceil)
-            EMU_FUNCTION(rint) EMU_FUNCTION(trunc) static inline double lgamma(double x) {
+EMU_FUNCTION(sqrt)
+EMU_FUNCTION(sin)
+EMU_FUNCTION(cos)
+EMU_FUNCTION(tan)
+EMU_FUNCTION(asin)
+EMU_FUNCTION(acos)
+EMU_FUNCTION(atan)
+EMU_FUNCTION(sinh)
+EMU_FUNCTION(cosh)
+EMU_FUNCTION(tanh)
+EMU_FUNCTION(asinh)
+EMU_FUNCTION(acosh)
+EMU_FUNCTION(atanh)
+EMU_FUNCTION(erf)
+EMU_FUNCTION(erfc)
+EMU_FUNCTION(floor)
+EMU_FUNCTION(ceil)
+EMU_FUNCTION(rint)
+EMU_FUNCTION(trunc)
+// clang-format on
+
+static inline double lgamma(double x) {
   int sign;
   return lgamma_r(x, &sign);
 }
