@@ -96,3 +96,4 @@ dump_after: str | None  # the pass after which the program is printed, or all; n
 full_source_paths: bool  # packages name the user's source files with their whole paths, not shortened
 cache_dir: str | None  # the cache of compiled kernels; None: under the user's cache directory
 compiler: str | None  # the C++ compiler; None: the first of g++, clang++, c++ that is found
+nvrtc: str | None  # the path of NVRTC, which compiles for cuda; None: of a CUDA toolkit or of Python's packages
