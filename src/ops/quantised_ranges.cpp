@@ -17,7 +17,11 @@ std::optional<double> known_number(const OpCall& call, std::string_view name) {
                    call.where());
 }
 
-std::string text(double value) { return value == std::floor(value) ? str(static_cast<int64_t>(value)) : str(value); }
+// Without a point where it is whole; beyond 2^53 every number is, and most do not fit an integer.
+std::string text(double value) {
+  constexpr double exact = 9007199254740992.0;
+  return std::fabs(value) <= exact && value == std::floor(value) ? str(static_cast<int64_t>(value)) : str(value);
+}
 
 }  // namespace
 
