@@ -4,7 +4,7 @@
 #include <map>
 
 #include "kiln/kiln.hpp"
-#include "runtime/test_package.h"
+#include "runtime/mlp_test.h"
 
 namespace kiln::runtime {
 namespace {
@@ -17,22 +17,14 @@ namespace {
     EXPECT_NE(made.error().message.find(part), std::string::npos) << made.error().message; \
   } while (false)
 
-class CppHeader : public testing::Test {
+class CppHeader : public MlpTest {
  protected:
-  static void SetUpTestSuite() { kernels() = compile_shared_object(mlp_source); }
-  static std::string& kernels() {
-    static std::string bytes;
-    return bytes;
-  }
   void SetUp() override {
-    ASSERT_FALSE(kernels().empty()) << "the C++ compiler failed";
-    mlp.kernels = kernels();
+    MlpTest::SetUp();
+    if (HasFatalFailure()) return;
     bytes = mlp.bytes();
-    for (size_t i = 0; i < 80; ++i) x.push_back(static_cast<float>(i % 7) / 4 - 0.5f);
   }
-  MlpPackage mlp;
   std::string bytes;
-  std::vector<float> x;
 };
 
 TEST_F(CppHeader, RunsByName) {

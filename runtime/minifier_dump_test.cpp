@@ -5,23 +5,18 @@
 #include <cstdlib>
 
 #include "kiln/kiln.hpp"
-#include "runtime/test_package.h"
+#include "runtime/mlp_test.h"
 
 namespace kiln::runtime {
 namespace {
 
-class MinifierDumpTest : public testing::Test {
+class MinifierDumpTest : public MlpTest {
  protected:
-  static void SetUpTestSuite() { kernels() = compile_shared_object(mlp_source); }
   void SetUp() override {
-    ASSERT_FALSE(kernels().empty()) << "the C++ compiler failed";
-    mlp.kernels = kernels();
+    MlpTest::SetUp();
+    if (HasFatalFailure()) return;
     path = join_path(folder.path(), "mlp.kiln.pt2");
     write_file_atomic(path, mlp.bytes());
-  }
-  static std::string& kernels() {
-    static std::string bytes;
-    return bytes;
   }
   kiln_model* load(std::vector<std::string> settings, bool memory = false) {
     settings.push_back(str("debug_dir_root=", folder.path(), "/debug"));
@@ -65,7 +60,6 @@ class MinifierDumpTest : public testing::Test {
   }
 
   TemporaryDirectory folder;
-  MlpPackage mlp;
   std::string path, said, bytes;
 };
 

@@ -1,24 +1,14 @@
 // Calls of the C interface that make no sense, and packages that were damaged: each is refused, with its own message.
 #include "kiln/kiln.hpp"
+#include "runtime/mlp_test.h"
 #include "runtime/package_loader.h"
 #include "runtime/tensor_sanity.h"
-#include "runtime/test_package.h"
 
 namespace kiln::runtime {
 namespace {
 
-class Misuse : public testing::Test {
+class Misuse : public MlpTest {
  protected:
-  static void SetUpTestSuite() { kernels() = compile_shared_object(mlp_source); }
-  static std::string& kernels() {
-    static std::string bytes;
-    return bytes;
-  }
-  void SetUp() override {
-    ASSERT_FALSE(kernels().empty()) << "the C++ compiler failed";
-    mlp.kernels = kernels();
-    for (size_t i = 0; i < 80; ++i) x.push_back(static_cast<float>(i % 7) / 4 - 0.5f);
-  }
   kiln_load_options options() {
     kiln_load_options out{};
     out.struct_size = sizeof out;
@@ -47,8 +37,6 @@ class Misuse : public testing::Test {
     return str(kiln_last_error_code(), " ", kiln_last_error());
   }
   TestTensor<float> input() { return {DType::f32, {8, 10}, x}; }
-  MlpPackage mlp;
-  std::vector<float> x;
 };
 
 #define EXPECT_SAYS(text, part) EXPECT_NE(std::string(text).find(part), std::string::npos) << (text)

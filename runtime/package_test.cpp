@@ -1,24 +1,14 @@
 // Whole packages through the C interface and its C++ header.
 #include "base/cpu_levels.h"
 #include "kiln/kiln.hpp"
+#include "runtime/mlp_test.h"
 #include "runtime/package_loader.h"
-#include "runtime/test_package.h"
 
 namespace kiln::runtime {
 namespace {
 
-class Package : public testing::Test {
+class Package : public MlpTest {
  protected:
-  static void SetUpTestSuite() { kernels() = compile_shared_object(mlp_source); }
-  void SetUp() override {
-    ASSERT_FALSE(kernels().empty()) << "the C++ compiler failed";
-    mlp.kernels = kernels();
-    for (size_t i = 0; i < 80; ++i) x.push_back(static_cast<float>(i % 7) / 4 - 0.5f);
-  }
-  static std::string& kernels() {
-    static std::string bytes;
-    return bytes;
-  }
   std::string refuse(const std::string& bytes, std::vector<const char*> settings = {}) {
     kiln_load_options options{};
     options.struct_size = sizeof options;
@@ -29,8 +19,6 @@ class Package : public testing::Test {
     kiln_model_free(model);
     return status == KILN_OK ? "" : kiln_last_error();
   }
-  MlpPackage mlp;
-  std::vector<float> x;
 };
 
 TEST_F(Package, LoadsFromAFileAndRuns) {
