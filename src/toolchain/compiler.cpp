@@ -27,12 +27,22 @@ Compiler find_compiler(const std::string& wish) {
             str("no C++ compiler found (looked for ", join(candidates, ", "), "); install g++ or set KILN_CXX"));
 }
 
+std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::string> flags) {
+  const bool gnu = compiler.identity.find("clang") == std::string::npos;
+  const auto level = std::find(flags.begin(), flags.end(), "-O2");
+  if (!gnu || level == flags.end()) return flags;
+  *level = "-O1";
+  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting"})
+    flags.emplace_back(part);
+  return flags;
+}
+
 namespace {
 
 std::string cache_key(const Compiler& compiler, const BuildRequest& request) {
   Sha256 hash;
   hash.add(compiler.identity);
-  for (const std::string& flag : request.flags) hash.add(str("\nflag ", flag));
+  for (const std::string& flag : flags_for(compiler, request.flags)) hash.add(str("\nflag ", flag));
   for (const std::string& source : request.sources) hash.add(str("\nsource ", source.size(), "\n")), hash.add(source);
   return hash.hex() + ".so";
 }
@@ -102,9 +112,11 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
   TemporaryDirectory directory("kiln-build");
   int total = static_cast<int>(request.sources.size()), done = 0;
   std::string output = join_path(directory.path(), "kernels.so");
-  auto command = [&](std::vector<std::string> tail) {
+  const std::vector<std::string> flags = flags_for(compiler, request.flags);
+  auto command = [&](std::vector<std::string> tail, bool plain = false) {
     std::vector<std::string> arguments = {compiler.path};
-    arguments.insert(arguments.end(), request.flags.begin(), request.flags.end());
+    const std::vector<std::string>& given = plain ? request.flags : flags;
+    arguments.insert(arguments.end(), given.begin(), given.end());
     arguments.insert(arguments.end(), tail.begin(), tail.end());
     return arguments;
   };
@@ -112,7 +124,7 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
   auto check_or_retry = [&](ProcessResult result, std::vector<std::string> tail) {
     if (compiler_broke_down(result)) {
       tail.insert(tail.begin(), "-O1");
-      result = run_process(command(std::move(tail)), directory.path());
+      result = run_process(command(std::move(tail), true), directory.path());
     }
     check(result, compiler, directory);
     said = std::move(result.output);

@@ -85,6 +85,14 @@ TEST_F(CompilerTest, OneThatMakesNothingOrSomethingElseIsNotBelieved) {
   expect(failure(find_compiler(), other), {"K0405", "g"});
 }
 
+TEST(CompilerFlags, OnlyGnusGetItsPassesOneByOne) {
+  const std::vector<std::string> asked = {"-std=c++20", "-O2", "-w"};
+  EXPECT_EQ(flags_for({"g++", "g++ (Debian 12.2.0-14) 12.2.0"}, asked)[1], "-O1");
+  EXPECT_GT(flags_for({"g++", "g++ (Debian 12.2.0-14) 12.2.0"}, asked).size(), asked.size());
+  EXPECT_EQ(flags_for({"clang++", "Debian clang version 14.0.6"}, asked), asked);
+  EXPECT_EQ(flags_for({"g++", "g++ 12"}, {"-O0"}), std::vector<std::string>{"-O0"});
+}
+
 TEST_F(CompilerTest, OneThatBreaksDownIsAskedForLess) {
   const Compiler compiler = script(
       "case \"$*\" in *-O1*) exec \"$real\" \"$@\";; *) echo 'internal compiler error: in x' >&2; exit 4;; esac");
