@@ -123,6 +123,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::hoist_invariants>},
       {"find_contractions", PassStage::schedule,
        "on whole nests, before their axes are split: from here on they are known", loop_pass<loops::find_contractions>},
+      {"fuse_attention", PassStage::schedule, "on known contractions, before each of the two gets tiles of its own",
+       [](PassInput& in) { return loops::fuse_attention(in.loops, in.target, in.log); }},
       {"use_templates", PassStage::schedule, "on whole nests, before their axes are split",
        [](PassInput& in) { return loops::use_templates(in.loops, in.target, in.log); }},
       {"collapse_loops", PassStage::schedule, "after templates took theirs: the rest likes long loops",

@@ -153,6 +153,9 @@ class Inliner {
     if (readers > 1 && index_.in_products.count(load.buffer))
       return keep(name, [] { return "a matrix product needs it in memory anyway"; });
     if (readers == 1 && factor <= 1.0) return accept(name, consumer, "it is read once", producer);
+    // What is made of indices alone (a causal mask) needs no memory at all.
+    if (cost <= cheap_cost && loads(*form->body) == 0)
+      return accept(name, consumer, "it reads nothing and is cheap to compute", producer);
     if (cost <= cheap_cost && factor <= 4.0 && loads(*form->body) <= 2 && readers <= 4)
       return accept(name, consumer, "computing it again is cheaper than storing it", producer);
     return keep(name,

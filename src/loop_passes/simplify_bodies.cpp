@@ -113,6 +113,10 @@ class Simplifier {
       auto found = constants_.find(stmt.args[0]);
       if (found != constants_.end()) return alias(stmt, stmt.args[found->second.as_int() ? 1 : 2]);
       if (stmt.args[1] == stmt.args[2]) return alias(stmt, stmt.args[1]);
+      const auto yes = constants_.find(stmt.args[1]), no = constants_.find(stmt.args[2]);
+      if (stmt.dtype == DType::boolean && yes != constants_.end() && no != constants_.end() && yes->second.as_int() &&
+          !no->second.as_int())
+        return alias(stmt, stmt.args[0]);
     }
     if (stmt.kind == StmtKind::op && stmt.op == ScalarOp::logical_and)
       for (int side = 0; side < 2; ++side) {

@@ -110,11 +110,43 @@ class KernelVerifier {
       const bool lane = stmt.loop->directives.binding == Binding::lane;
       check(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
       const int together = s.grid.threads > 0 ? s.grid.team : s.lanes;
-      check(!lane || stmt.loop->directives.factor == together,
-            str("loop ", stmt.loop->var, " has ", stmt.loop->directives.factor, " lanes, its kernel ", together));
+      const int64_t factor = stmt.loop->directives.factor;
+      const bool vectors = s.grid.threads == 0 && s.lanes > 1 && stmt.loop->role == AxisRole::parallel;
+      check(!lane || factor == together || (vectors && factor > 0 && factor % together == 0),
+            str("loop ", stmt.loop->var, " has ", factor, " lanes, its kernel ", together));
+      if (vectors && stmt.loop->directives.binding == Binding::unroll) rows(*stmt.loop);
+      if (lane && factor > together) copies(stmt.loop->body, stmt.loop->var);
       lanes(stmt.loop->body, s, inside || lane);
       lanes(stmt.loop->after, s, inside || lane);
     }
+  }
+
+  // Rows that run side by side, around columns in lanes.
+  void rows(const Loop& loop) const {
+    check(loop.directives.factor >= 1, str(loop.directives.factor, " rows of ", loop.var, " at a time"));
+    const bool around = !loop.body.empty() && loop.body.back().loop &&
+                        loop.body.back().loop->role == AxisRole::parallel &&
+                        loop.body.back().loop->directives.binding == Binding::lane;
+    check(around, str("loop ", loop.var, " is unrolled around no lanes"));
+    for (const Stmt& stmt : loop.body)
+      check(&stmt == &loop.body.back() || !stmt.loop, str("loop ", loop.var, " is unrolled around two loops"));
+    check(!mentions(loop.body.back().loop->extent, loop.var),
+          str("loop ", loop.body.back().loop->var, " has another length for each ", loop.var));
+    copies(loop.body, loop.var);
+  }
+  // Statements of which several copies run side by side: loops have one length for all of them.
+  void copies(const Body& body, const std::string& var) const {
+    for_each_stmt(body, [&](const Stmt& stmt) {
+      check(stmt.kind != StmtKind::check_index && stmt.kind != StmtKind::raise_if && stmt.kind != StmtKind::random,
+            str("a statement inside of ", var, " that does not run side by side"));
+      check(stmt.kind != StmtKind::store || stmt.mode == StoreMode::plain,
+            str("an accumulating store inside of ", var));
+      if (!stmt.loop) return;
+      check(!mentions(stmt.loop->extent, var), str("loop ", stmt.loop->var, " has another length for each ", var));
+      check(stmt.loop->role == AxisRole::parallel ||
+                (stmt.loop->role == AxisRole::reduce && reduce_info(stmt.loop->reduce).accumulators == 1),
+            str("loop ", stmt.loop->var, " inside of ", var, " does not run side by side"));
+    });
   }
 
   // ---- Statements

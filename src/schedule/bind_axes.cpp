@@ -237,6 +237,7 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     // A contraction that no template took is a nest like any other, and later passes change its loops.
     if (kernel->schedule->tile.rows == 0) kernel->contraction.reset();
     if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
+    if (!item_loops(*kernel).loops.empty()) return;  // bound when it was made
     Binder(program, *kernel, target).run();
   };
   for_each_item(program.block, each);

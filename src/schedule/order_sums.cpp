@@ -78,7 +78,8 @@ void order_block_tile(Body& body) {
   });
 }
 
-void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false) {
+// `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
+void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false, bool in_tile = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
@@ -90,15 +91,17 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
-    order(loop, inside_lanes || shared);
-    if (inside_lanes && !inside_sum && of_sums(loop) && terms_of(loop) > few_terms) {
+    order(loop, (inside_lanes && !in_tile) || shared);
+    if (inside_lanes && !in_tile && !inside_sum && of_sums(loop) && terms_of(loop) > few_terms) {
       loop.order.block = std::max<int64_t>(1, loop.order.block);
       loop.order.meet = DType::f64;
     }
     const bool lanes = inside_lanes || loop.directives.binding == Binding::lane;
     const bool sum = inside_sum || (loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum);
-    visit(loop.body, kernel, lanes, sum);
-    visit(loop.after, kernel, lanes, sum);
+    const bool side_by_side =
+        in_tile || (loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll);
+    visit(loop.body, kernel, lanes, sum, side_by_side);
+    visit(loop.after, kernel, lanes, sum, side_by_side);
   }
 }
 

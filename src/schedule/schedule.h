@@ -35,6 +35,9 @@ bool split_variances(LoopProgram& program, Log& log);
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 
+// A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
+bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
+
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
 bool use_block_tile(LoopProgram& program, Kernel& kernel,

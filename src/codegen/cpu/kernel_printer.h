@@ -26,6 +26,7 @@ class KernelPrinter {
 
  private:
   friend class TilePrinter;
+  friend class JamPrinter;
   friend class CudaTilePrinter;  // codegen/cuda
 
   // Where lanes run, while inside such a loop.

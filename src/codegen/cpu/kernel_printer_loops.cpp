@@ -1,4 +1,5 @@
 // Loops, reductions and lanes in C++.
+#include "codegen/cpu/jam_printer.h"
 #include "codegen/cpu/kernel_printer.h"
 
 namespace kiln::codegen {
@@ -7,8 +8,12 @@ using namespace loops;
 void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
   const bool lane = loop.directives.binding == Binding::lane;
+  const bool parallel = loop.role == AxisRole::parallel;
+  if (dialect_.has_vectors() && parallel &&
+      (loop.directives.binding == Binding::unroll || (lane && loop.directives.factor > lane_count_)))
+    return JamPrinter(*this, loop).print();
   if (lane && !dialect_.has_vectors() && loop.role == AxisRole::reduce) return print_shared_reduction(stmt);
-  if (loop.role == AxisRole::parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
+  if (parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
   return lane && loop.role == AxisRole::reduce ? print_lane_reduction(stmt) : print_reduction(stmt);
 }
 

@@ -5,24 +5,29 @@
 namespace kiln::codegen {
 namespace {
 
-// e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the clamps the result
-// is inf or 0 anyway. In the sum r is taken apart again (t is exact), which saves a rounding.
+// e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the limits the result
+// is inf or 0 anyway: a 0 is not computed, since processors take a hundred cycles for a product that underflows, and a
+// masked softmax is full of them. In the sum r is taken apart again (t is exact), which saves a rounding.
 constexpr const char* expf_text = R"(K_FN $F exp_f32($F x) {
+  $M none = x < $S(-104.0f);
   x = lesser_f32($S(89.0f), x);
-  x = greater_f32($S(-104.0f), x);
+  x = none ? $S(0.0f) : x;
   $F n = fma_f32(x, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
   $F t = fma_f32(n, $S(-0x1.62e4p-1f), x), r = fma_f32(n, $S(-0x1.7f7d1cp-20f), t);
   $F q = $POLY{r; 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
-  return ldexp_f32($S(1.0f) + (t + fma_f32(n, $S(-0x1.7f7d1cp-20f), r * r * q)), n);
+  $F y = ldexp_f32($S(1.0f) + (t + fma_f32(n, $S(-0x1.7f7d1cp-20f), r * r * q)), n);
+  return none ? $S(0.0f) : y;
 }
 )";
 constexpr const char* exp2f_text = R"(K_FN $F exp2_f32($F x) {
+  $M none = x < $S(-151.0f);
   x = lesser_f32($S(129.0f), x);
-  x = greater_f32($S(-151.0f), x);
+  x = none ? $S(0.0f) : x;
   $F n = (x + $S(0x1.8p23f)) - $S(0x1.8p23f);
   $F d = x - n, r = d * $S(0x1.62e43p-1f);
   $F q = $POLY{r; 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
-  return ldexp_f32($S(1.0f) + fma_f32(d, $S(0x1.62e43p-1f), r * r * q), n);
+  $F y = ldexp_f32($S(1.0f) + fma_f32(d, $S(0x1.62e43p-1f), r * r * q), n);
+  return none ? $S(0.0f) : y;
 }
 )";
 // 2^n ((1 - 2^-n) + (e^r - 1)), with the rounding errors of r and of the leading sum kept.

@@ -1,0 +1,259 @@
+#include "codegen/cpu/jam_printer.h"
+
+namespace kiln::codegen {
+using namespace loops;
+
+JamPrinter::JamPrinter(KernelPrinter& printer, const Loop& loop) : p_(printer) {
+  columns_ = &loop;
+  if (loop.directives.binding == Binding::unroll) {
+    rows_ = &loop;
+    KILN_CHECK(!loop.body.empty() && loop.body.back().loop, str(loop.var, " is unrolled around no loop"));
+    columns_ = loop.body.back().loop.get();
+  }
+  find_varying(loop.body);
+}
+
+// ---- What differs between the copies
+// ------------------------------------------------------------------------------------
+
+JamPrinter::Varies JamPrinter::of(const Expr& e) const {
+  return {rows_ && mentions(e, rows_->var), mentions(e, columns_->var)};
+}
+
+JamPrinter::Varies JamPrinter::of(ValueId v) const {
+  const auto found = varying_.find(v);
+  return found == varying_.end() ? Varies() : found->second;
+}
+
+JamPrinter::Varies JamPrinter::of(const Stmt& stmt) const {
+  Varies out = of(stmt.expr) | of(stmt.mask);
+  for (const Expr& e : stmt.index) out = out | of(e);
+  for (ValueId v : stmt.args) out = out | of(v);
+  if (stmt.loop)
+    for (ValueId v : stmt.loop->yields) out = out | of(v);
+  return out;
+}
+
+void JamPrinter::find_varying(const Body& body) {
+  for (const Stmt& stmt : body) {
+    KILN_CHECK(stmt.kind != StmtKind::check_index && stmt.kind != StmtKind::raise_if && stmt.kind != StmtKind::random,
+               str("a statement of ", p_.kernel_.name, " that does not run side by side"));
+    if (stmt.loop) find_varying(stmt.loop->body);
+    const Varies varies = of(stmt);
+    for (ValueId v : stmt.results) varying_[v] = varies;
+  }
+}
+
+// ---- Copies
+// -------------------------------------------------------------------------------------------------------------
+
+void JamPrinter::each(const Varies& varies, const std::function<void(int64_t, int64_t)>& f) {
+  for (int64_t r = 0; r < (varies.rows ? group_.rows : 1); ++r)
+    for (int64_t v = 0; v < (varies.columns ? group_.vectors : 1); ++v) {
+      if (varies.columns) p_.lanes_ = KernelPrinter::Lanes{column(v), v + 1 == group_.vectors ? group_.left : "", true};
+      f(r, v);
+      p_.lanes_.reset();
+    }
+}
+
+ValueId JamPrinter::renamed(ValueId v, int64_t row, int64_t vector) const {
+  const Varies varies = of(v);
+  const auto found = copies_.find({v, (varies.rows ? row : 0) * group_.vectors + (varies.columns ? vector : 0)});
+  return found == copies_.end() ? v : found->second;
+}
+
+ValueId JamPrinter::make(ValueId v, int64_t row, int64_t vector) {
+  p_.value_types_.push_back(p_.type(v));
+  return copies_[{v, row * group_.vectors + vector}] = static_cast<ValueId>(p_.value_types_.size()) - 1;
+}
+
+std::string JamPrinter::operand(ValueId v, int64_t row, int64_t vector) {
+  const ValueId copy = renamed(v, row, vector);
+  return p_.lanes_ ? p_.vector(copy) : p_.name(copy);
+}
+
+void JamPrinter::print_copies(const Stmt& stmt) {
+  each(of(stmt), [&](int64_t r, int64_t v) {
+    Stmt copy = stmt.clone();
+    Substitution map{{columns_->var, Expr::symbol(column(v))}};
+    if (rows_) map[rows_->var] = Expr::symbol(row(r));
+    for (Expr& e : copy.index) e = substitute(e, map);
+    copy.expr = substitute(copy.expr, map);
+    for (ValueId& a : copy.args) a = renamed(a, r, v);
+    if (copy.mask != no_value) copy.mask = renamed(copy.mask, r, v);
+    for (ValueId& result : copy.results) result = make(result, r, v);
+    p_.print_stmt(copy);
+  });
+}
+
+void JamPrinter::print_body(const Body& body) {
+  for (const Stmt& stmt : body) stmt.loop ? print_loop(stmt) : print_copies(stmt);
+}
+
+// ---- Loops inside: their control is one for all copies
+// ------------------------------------------------------------------
+
+void JamPrinter::print_loop(const Stmt& stmt) {
+  const Loop& loop = *stmt.loop;
+  const std::string extent = p_.expr(loop.extent), &var = loop.var;
+  if (loop.role == AxisRole::parallel) {
+    p_.open(str("for (i64 ", var, " = 0; ", var, " < ", extent, "; ++", var, ")"));
+    print_body(loop.body);
+    return p_.close();
+  }
+  KILN_CHECK(loop.role == AxisRole::reduce && stmt.results.size() == 1,
+             str("a reduction of ", p_.kernel_.name, " that does not run side by side"));
+  const ValueId result = stmt.results[0];
+  const Varies varies = of(result);
+  const DType own = loop.reduce_dtype, meet = loop.order.meet;
+  const bool in_blocks = loop.order.block > 0, wide = in_blocks && meet != own;
+  // With blocks the sum of those before waits in memory: one for each copy.
+  auto declare = [&](const std::string& suffix, DType dtype, const std::string& start) {
+    each(varies, [&](int64_t r, int64_t v) {
+      const std::string name = p_.name(renamed(result, r, v)) + suffix;
+      p_.line(p_.lanes_ ? str(vector_type(dtype), " ", name, " = k_splat_", c_type(dtype), "(", start, ");")
+                        : str(c_type(dtype), " ", name, " = ", start, ";"));
+    });
+  };
+  each(varies, [&](int64_t r, int64_t v) {
+    const ValueId made = make(result, r, v);
+    if (varies.columns)
+      p_.varying_.insert(made);
+    else
+      p_.varying_.erase(made);
+  });
+  declare("", own, p_.identity(loop, 0));
+  if (wide) declare("_wide", meet, "0");
+  const std::string block = var + "_block", part = in_blocks ? "_part" : "";
+  std::string from = "0", to = extent;
+  if (in_blocks) {
+    p_.open(str("for (i64 ", block, " = 0; ", block, " < ", extent, "; ", block, " += ", loop.order.block, ")"));
+    p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", loop.order.block, "), (i64)", extent, ");"));
+    from = block;
+    to = block + "_end";
+    declare(part, own, p_.identity(loop, 0));
+  }
+  p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
+  const Stmt* product = loop.order.fused ? summed_product(loop) : nullptr;
+  for (const Stmt& inner : loop.body)
+    if (&inner != product) inner.loop ? print_loop(inner) : print_copies(inner);
+  print_update(loop, result, part);
+  p_.close();
+  if (!in_blocks) return;
+  each(varies, [&](int64_t r, int64_t v) {
+    const std::string name = p_.name(renamed(result, r, v)), total = wide ? name + "_wide" : name;
+    const std::string added = wide ? str("k_cast_", c_type(meet), "(", name, part, ")") : name + part;
+    p_.line(str(total, " = k_add(", total, ", ", added, ");"));
+  });
+  p_.close();
+  if (wide)
+    each(varies, [&](int64_t r, int64_t v) {
+      const std::string name = p_.name(renamed(result, r, v));
+      p_.line(str(name, " = k_cast_", c_type(own), "(", name, "_wide);"));
+    });
+}
+
+void JamPrinter::print_update(const Loop& loop, ValueId result, const std::string& suffix) {
+  const Stmt* product = loop.order.fused ? summed_product(loop) : nullptr;
+  each(of(result), [&](int64_t r, int64_t v) {
+    const std::string acc = p_.name(renamed(result, r, v)) + suffix;
+    auto given = [&](ValueId value) { return operand(value, r, v); };
+    auto combined = [&](ScalarOp op) { return p_.dialect_.op(op, loop.reduce_dtype, {acc, given(loop.yields[0])}); };
+    std::string next;
+    switch (loop.reduce) {
+      case ReduceOp::sum:
+        next = product ? p_.dialect_.fused(given(product->args[0]), given(product->args[1]), acc)
+                       : combined(ScalarOp::add);
+        break;
+      case ReduceOp::prod:
+        next = combined(ScalarOp::mul);
+        break;
+      case ReduceOp::max:
+        next = combined(ScalarOp::max);
+        break;
+      case ReduceOp::min:
+        next = combined(ScalarOp::min);
+        break;
+      case ReduceOp::any:
+        next = str(acc, " | ", given(loop.yields[0]));
+        break;
+      case ReduceOp::all:
+        next = str(acc, " & ", given(loop.yields[0]));
+        break;
+      default:
+        fail_bug("a reduction that does not run side by side");
+    }
+    p_.line(str(acc, " = ", next, ";"));
+  });
+}
+
+// ---- The tile
+// -----------------------------------------------------------------------------------------------------------
+
+void JamPrinter::print() {
+  p_.open("");
+  if (rows_)
+    print_rows();
+  else
+    print_columns(1);
+  p_.close();
+}
+
+// Rows that are left over run as a smaller tile where their number is known, else one by one.
+void JamPrinter::print_rows() {
+  const int64_t together = rows_->directives.factor;
+  const std::string &var = rows_->var, extent = str("e_", var);
+  p_.line(str("const i64 ", extent, " = ", p_.expr(rows_->extent), ";"));
+  p_.line(str("i64 ", var, " = 0;"));
+  p_.open(str("for (; ", var, " + ", together, " <= ", extent, "; ", var, " += ", together, ")"));
+  print_columns(together);
+  p_.close();
+  if (!rows_->extent.is_constant()) {
+    p_.open(str("for (; ", var, " < ", extent, "; ++", var, ")"));
+    print_columns(1);
+    p_.close();
+  } else if (const int64_t rest = rows_->extent.value() % together) {
+    print_columns(rest);
+  }
+}
+
+void JamPrinter::print_columns(int64_t rows) {
+  const int64_t lanes = p_.lane_count_, width = columns_->directives.factor;
+  const std::string &var = columns_->var, extent = str("e_", var);
+  p_.open("");
+  p_.line(str("const i64 ", extent, " = ", p_.expr(columns_->extent), ";"));
+  p_.line(str("i64 ", var, " = 0;"));
+  p_.open(str("for (; ", var, " + ", width, " <= ", extent, "; ", var, " += ", width, ")"));
+  print_group({rows, width / lanes, ""});
+  p_.close();
+  if (!columns_->extent.is_constant()) {
+    p_.open(str("for (; ", var, " < ", extent, "; ", var, " += ", lanes, ")"));
+    p_.line(str("const int left = (int)k_min((i64)", lanes, ", ", extent, " - ", var, ");"));
+    print_group({rows, 1, "left"});
+    p_.close();
+  } else if (const int64_t rest = columns_->extent.value() % width) {
+    p_.open("");
+    if (rest % lanes) p_.line(str("const int left = ", rest % lanes, ";"));
+    print_group({rows, (rest + lanes - 1) / lanes, rest % lanes ? "left" : ""});
+    p_.close();
+  }
+  p_.close();
+}
+
+void JamPrinter::print_group(const Group& group) {
+  group_ = group;
+  copies_.clear();
+  auto variable = [&](const std::string& name, const std::string& var, int64_t ahead) {
+    p_.line(str("const i64 ", name, " = ", var, " + ", ahead, "; (void)", name, ";"));
+    p_.env_.ranges[name] = p_.env_.ranges[var];
+  };
+  if (rows_)
+    for (int64_t r = 0; r < group.rows; ++r) variable(row(r), rows_->var, r);
+  for (int64_t v = 0; v < group.vectors; ++v) variable(column(v), columns_->var, v * p_.lane_count_);
+  if (rows_)
+    for (const Stmt& stmt : rows_->body)
+      if (!stmt.loop) print_copies(stmt);
+  print_body(columns_->body);
+}
+
+}  // namespace kiln::codegen

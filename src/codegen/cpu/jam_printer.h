@@ -1,0 +1,55 @@
+// Prints loops of which several iterations run side by side, as their directives say: `@unroll(6)` on rows around
+// `@lane(64)` on columns of 16 lanes is a tile of six rows by four vectors, whose values all stand in registers while
+// the loops inside run once. A statement that does not vary along the rows, or along the columns, is printed once for
+// all of them. The statements themselves are printed by KernelPrinter.
+#pragma once
+#include "codegen/cpu/kernel_printer.h"
+
+namespace kiln::codegen {
+
+class JamPrinter {
+ public:
+  // Of a loop that is unrolled around one of lanes, or of one of lanes that takes several vectors at a time.
+  JamPrinter(KernelPrinter& printer, const loops::Loop& loop);
+  void print();
+
+ private:
+  // Along which of the two axes a value differs.
+  struct Varies {
+    bool rows = false, columns = false;
+    Varies operator|(const Varies& o) const { return {rows || o.rows, columns || o.columns}; }
+  };
+  // The copies that run side by side; `left`: lanes in use of the last vector, "" where it is whole.
+  struct Group {
+    int64_t rows = 1, vectors = 1;
+    std::string left;
+  };
+
+  void find_varying(const loops::Body& body);
+  Varies of(const Expr& e) const;
+  Varies of(loops::ValueId v) const;
+  Varies of(const loops::Stmt& stmt) const;
+
+  void print_rows();
+  void print_columns(int64_t rows);
+  void print_group(const Group& group);
+  void print_body(const loops::Body& body);
+  void print_copies(const loops::Stmt& stmt);
+  void print_loop(const loops::Stmt& stmt);
+  void print_update(const loops::Loop& loop, loops::ValueId result, const std::string& suffix);
+  // Does something for every copy of what varies so, with the printer's lanes set where it is a vector.
+  void each(const Varies& varies, const std::function<void(int64_t row, int64_t vector)>& f);
+  loops::ValueId renamed(loops::ValueId v, int64_t row, int64_t vector) const;
+  loops::ValueId make(loops::ValueId v, int64_t row, int64_t vector);
+  std::string row(int64_t r) const { return str(rows_->var, "_", r); }
+  std::string column(int64_t v) const { return str(columns_->var, "_", v); }
+  std::string operand(loops::ValueId v, int64_t row, int64_t vector);
+
+  KernelPrinter& p_;
+  const loops::Loop *rows_ = nullptr, *columns_ = nullptr;
+  std::map<loops::ValueId, Varies> varying_;
+  Group group_;
+  std::map<std::pair<loops::ValueId, int64_t>, loops::ValueId> copies_;  // by value and number of the copy
+};
+
+}  // namespace kiln::codegen

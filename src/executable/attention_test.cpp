@@ -1,0 +1,249 @@
+// Attention as one kernel over blocks of rows: the plain nests run by the loop interpreter, and what the scheduler
+// makes of them compiled, checked, and in several threads.
+#include <gtest/gtest.h>
+
+#include <cmath>
+
+#include "executable/loops_package_test.h"
+#include "schedule/schedule.h"
+
+namespace kiln {
+namespace {
+
+struct AttentionSizes {
+  int64_t heads, groups, rows, keys, width, out;
+};
+
+// softmax(f(q k^T)) v of grouped heads, as lowering and merging leave it. `score`: the lines that make %6, the masked
+// score of row i2 and column COLUMN, of %5, the product; `empty`: rows without any score have no weights.
+std::string attention(const AttentionSizes& s, bool symbolic, const std::string& score, bool empty) {
+  std::string text = R"(loops attention
+SYMBOLSbuffer q f32[HEADS, ROWS, WIDTH] strides [ROWS*WIDTH, WIDTH, 1] input position 0
+buffer k f32[GROUPS, KEYS, WIDTH] strides [KEYS*WIDTH, WIDTH, 1] input position 1
+buffer v f32[GROUPS, KEYS, OUT] strides [KEYS*OUT, OUT, 1] input position 2
+buffer allowed bool[ROWS, KEYS] strides [KEYS, 1] input position 3
+buffer scores f32[HEADS, ROWS, KEYS] strides [ROWS*KEYS, KEYS, 1] temp
+buffer e f32[HEADS, ROWS, KEYS] strides [ROWS*KEYS, KEYS, 1] temp
+buffer weights f32[HEADS, ROWS, KEYS] strides [ROWS*KEYS, KEYS, 1] temp
+buffer y f32[HEADS, ROWS, OUT] strides [ROWS*OUT, OUT, 1] output position 0
+input q = buffer q
+input k = buffer k
+input v = buffer v
+input allowed = buffer allowed
+output buffer y
+init {
+}
+main {
+  kernel scores ops [matmul, softmax] {
+    for i1 in [HEADS] parallel {
+      for i2 in [ROWS] parallel {
+        for i3 in [KEYS] parallel {
+          %0 = for r0 in [WIDTH] reduce sum.f32 {
+            %1 = load.f32 q[i1, i2, r0]
+            %2 = load.f32 k[i1 // SHARED, i3, r0]
+            %3 = mul.f32 %1, %2
+            yield %3
+          }
+          store scores[i1, i2, i3] = %0
+        }
+        %10 = for r1 in [KEYS] reduce max.f32 {
+FIRST
+          yield %16
+        }
+        for i4 in [KEYS] parallel {
+SECOND
+          %27 = sub.f32 %26, %10
+          %28 = exp.f32 %27
+          store e[i1, i2, i4] = %28
+        }
+        %30 = for r2 in [KEYS] reduce sum.f32 {
+          %31 = load.f32 e[i1, i2, r2]
+          yield %31
+        }
+        for i5 in [KEYS] parallel {
+          %40 = load.f32 e[i1, i2, i5]
+          %41 = div.f32 %40, %30
+EMPTY
+        }
+      }
+    }
+  }
+  kernel output ops [matmul] {
+    for i1 in [HEADS] parallel {
+      for i2 in [ROWS] parallel {
+        for i3 in [OUT] parallel {
+          %0 = for r0 in [KEYS] reduce sum.f32 {
+            %1 = load.f32 weights[i1, i2, r0]
+            %2 = load.f32 v[i1 // SHARED, r0, i3]
+            %3 = mul.f32 %1, %2
+            yield %3
+          }
+          store y[i1, i2, i3] = %0
+        }
+      }
+    }
+  }
+}
+)";
+  auto with = [&](const std::string& column, int first) {
+    std::string lines = replace_all(score, "COLUMN", column);
+    for (int i = 1; i <= 6; ++i) lines = replace_all(lines, str("%", i, "_"), str("%", first + i));
+    return lines;
+  };
+  text = replace_all(text, "FIRST", with("r1", 10));
+  text = replace_all(text, "SECOND", with("i4", 20));
+  text = replace_all(text, "EMPTY",
+                     empty ? R"(          %42 = constant.f32 -inf
+          %43 = eq.bool %10, %42
+          %44 = constant.f32 0.0
+          %45 = select.f32 %43, %44, %41
+          store weights[i1, i2, i5] = %45)"
+                           : "          store weights[i1, i2, i5] = %41");
+  text =
+      replace_all(text, "SYMBOLS", symbolic ? "symbol s0 in [1, 4096] hint 40\nsymbol s1 in [1, 4096] hint 40\n" : "");
+  text = replace_all(text, "HEADS", std::to_string(s.heads));
+  text = replace_all(text, "GROUPS", std::to_string(s.groups));
+  text = replace_all(text, "SHARED", std::to_string(s.heads / s.groups));
+  text = replace_all(text, "ROWS", symbolic ? "s0" : std::to_string(s.rows));
+  text = replace_all(text, "KEYS", symbolic ? "s1" : std::to_string(s.keys));
+  text = replace_all(text, "WIDTH", std::to_string(s.width));
+  return replace_all(text, "OUT", std::to_string(s.out));
+}
+
+const char* const plain_score = R"(          %1_ = load.f32 scores[i1, i2, COLUMN]
+          %2_ = constant.f32 0.25
+          %6_ = mul.f32 %1_, %2_)";
+const char* const masked_score = R"(          %1_ = load.f32 scores[i1, i2, COLUMN]
+          %2_ = load.bool allowed[i2, COLUMN]
+          %3_ = constant.f32 -inf
+          %6_ = select.f32 %2_, %1_, %3_)";
+const char* const causal_score = R"(          %1_ = load.f32 scores[i1, i2, COLUMN]
+          %2_ = index.i64 [COLUMN]
+          %3_ = index.i64 [i2]
+          %4_ = le.bool %2_, %3_
+          %5_ = constant.f32 -inf
+          %6_ = select.f32 %4_, %1_, %5_)";
+
+loops::LoopProgram attention_schedule(const std::string& text, const codegen::Target& target, std::string& log_text) {
+  loops::LoopProgram program = loops::parse_loops(text);
+  loops::verify(program);
+  loops::Log log;
+  loops::hoist_invariants(program, log);
+  loops::find_contractions(program, log);
+  loops::fuse_attention(program, target, log);
+  loops::remove_dead_kernels(program, log);
+  loops::verify(program);
+  loops::use_templates(program, target, log);
+  loops::collapse_loops(program, log);
+  loops::bind_axes(program, target, log);
+  loops::widen_sums(program, log);
+  loops::order_sums(program, log);
+  loops::count_items(program, log);
+  loops::name_kernels(program, log);
+  loops::verify(program);
+  for (const loops::Decision& decision : log.decisions()) log_text += decision.text() + "\n";
+  return program;
+}
+
+std::vector<Datum> attention_inputs(const AttentionSizes& s) {
+  Tensor allowed = Tensor::empty(DType::boolean, {s.rows, s.keys});
+  // Some rows have nothing at all.
+  for (int64_t i = 0; i < allowed.numel(); ++i)
+    allowed.set_item(i, Scalar(int64_t{(i / s.keys) % 5 != 2 && (i * 31) % 7 != 3}));
+  return {{filled(DType::f32, {s.heads, s.rows, s.width}, 1)},
+          {filled(DType::f32, {s.groups, s.keys, s.width}, 2)},
+          {filled(DType::f32, {s.groups, s.keys, s.out}, 3)},
+          {allowed}};
+}
+
+// As expect_near, where NaN is equal to NaN.
+void expect_same(const std::vector<Datum>& have, const std::vector<Datum>& want, double tolerance, bool expect_nan) {
+  const Tensor &a = std::get<Tensor>(have.at(0).value), &b = std::get<Tensor>(want.at(0).value);
+  ASSERT_EQ(a.sizes, b.sizes);
+  bool nan = false;
+  for (int64_t i = 0; i < a.numel(); ++i) {
+    const double x = a.item(i).as_double(), y = b.item(i).as_double();
+    nan |= std::isnan(y);
+    ASSERT_EQ(std::isnan(x), std::isnan(y)) << i;
+    if (!std::isnan(x)) {
+      ASSERT_NEAR(x, y, tolerance) << i;
+    }
+  }
+  EXPECT_EQ(nan, expect_nan);
+}
+
+struct ScoreForm {
+  const char* score;
+  bool empty, nan;
+};
+
+void check_attention(const AttentionSizes& s, bool symbolic, const ScoreForm& form,
+                     const std::vector<AttentionSizes>& called) {
+  const std::string text = attention(s, symbolic, form.score, form.empty);
+  const codegen::Target target = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name());
+  std::string log;
+  const loops::LoopProgram program = attention_schedule(text, target, log);
+  ASSERT_EQ(program.block.size(), 1u) << log;
+  const std::string once = loops::print(program);
+  EXPECT_EQ(loops::print(loops::parse_loops(once)), once);
+  const LoopsPackage package(once);
+  loops::LoopProgram plain = loops::parse_loops(text);
+  for (const AttentionSizes& size : called) {
+    const std::vector<Datum> inputs = attention_inputs(size);
+    const std::vector<Datum> want = loops::LoopInterpreter(plain, {}, {}).run(inputs).outputs;
+    expect_same(package.interpreted(inputs), want, 2e-6, form.nan);
+    const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
+    expect_same(one, want, 2e-6, form.nan);
+    expect_same(package.run(inputs, {"cpp.threads=2"}), one, 0, form.nan);
+    expect_same(package.run(inputs, {"cpp.threads=7"}), one, 0, form.nan);
+    expect_same(package.run(inputs, {"check_bounds=1"}), one, 2e-6, form.nan);
+  }
+}
+
+TEST(Attention, RunsAsThePlainNestsDo) {
+  if (codegen::cpu_backend().host_target_name() == "generic") GTEST_SKIP();
+  for (const AttentionSizes& s :
+       {AttentionSizes{2, 2, 32, 32, 16, 32}, {3, 1, 37, 61, 20, 20}, {4, 2, 100, 17, 7, 80}, {1, 1, 9, 300, 40, 5}})
+    check_attention(s, false, {plain_score, false, false}, {s});
+}
+
+TEST(Attention, RowsWithoutScoresAreNaNOrZeroAsTheyAreWritten) {
+  if (codegen::cpu_backend().host_target_name() == "generic") GTEST_SKIP();
+  const AttentionSizes s{2, 1, 33, 50, 24, 33};
+  check_attention(s, false, {masked_score, false, true}, {s});
+  check_attention(s, false, {masked_score, true, false}, {s});
+}
+
+TEST(Attention, OfSizesThatAreNotKnown) {
+  if (codegen::cpu_backend().host_target_name() == "generic") GTEST_SKIP();
+  const AttentionSizes s{2, 2, 0, 0, 16, 40};
+  check_attention(s, true, {causal_score, false, false},
+                  {{2, 2, 1, 1, 16, 40}, {2, 2, 7, 5, 16, 40}, {2, 2, 64, 64, 16, 40}, {2, 2, 65, 519, 16, 40}});
+}
+
+TEST(Attention, IsRefusedWithAReason) {
+  const codegen::Target target = codegen::cpu_backend().target("x86-64-v3");
+  const AttentionSizes s{2, 2, 32, 32, 16, 32};
+  const std::string good = attention(s, false, plain_score, false);
+  auto reason = [&](const std::string& from, const std::string& to) {
+    EXPECT_NE(good.find(from), std::string::npos) << from;
+    std::string log;
+    attention_schedule(replace_all(good, from, to), target, log);
+    const size_t at = log.find("no attention of");
+    return at == std::string::npos ? log : log.substr(at, log.find('\n', at) - at);
+  };
+  auto expect = [&](const std::string& said, const char* part) {
+    EXPECT_NE(said.find(part), std::string::npos) << said;
+  };
+  expect(reason("%28 = exp.f32 %27", "%28 = expm1.f32 %27"), "not a softmax");
+  expect(reason("%41 = div.f32 %40, %30", "%41 = div.f32 %40, %10"), "not a softmax");
+  expect(reason("constant.f32 0.25\n          %26", "constant.f32 0.5\n          %26"), "not a softmax");
+  expect(reason("load.f32 weights[i1, i2, r0]", "load.f32 weights[i1, r0, i2]"), "of other rows");
+  expect(reason("buffer weights f32[2, 32, 32] strides [32*32, 32, 1] temp\n",
+                "buffer weights f32[2, 32, 32] strides [32*32, 32, 1] output position 1\n"),
+         "");
+  expect(reason("%2 = load.f32 v[i1 // 1, r0, i3]", "%2 = load.f32 v[i1 // 1, i3, r0]"), "not neighbours");
+}
+
+}  // namespace
+}  // namespace kiln

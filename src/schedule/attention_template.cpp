@@ -1,0 +1,704 @@
+// Attention: the softmax of a product's rows, and a second product whose left factor it is,
+//
+//   for m { for n { s = sum over d of q(m,d) * k(n,d); scores[m,n] = s };
+//           top = max over n of f(scores[m,n]); e[n] = exp(f - top); w[n] = e[n] / sum over n of e }
+//   for m { for j { sum over n of w[m,n] * v(n,j); epilogue } }
+//
+// becomes one kernel whose items are blocks of rows. The scores of a block live in scratch, and lie with the rows
+// beside one another: so rows are lanes for the first product, whose left factor is now k as it lies in memory, and for
+// the softmax, which then needs nothing across lanes. The rows are divided by their sums when the second product is
+// done. f is whatever stands between the product and the softmax: scale, masks, bias.
+#include "loop_passes/rewrite.h"
+#include "loops/walk.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// A softmax over the rows of a product, as it stands in its kernel.
+struct Softmax {
+  const Stmt* raw = nullptr;         // the store of the product, in its columns
+  const Loop* around = nullptr;      // the loop over the columns that computes the exponentials
+  ValueId score = no_value;          // f of the product, in there
+  bool empty_rows_are_zero = false;  // rows of which every score is -inf have weights of 0, not NaN
+};
+
+// Reads the row part of a kernel: what each of its values is, through the buffers that the rows pass through.
+class RowPart {
+ public:
+  RowPart(const Kernel& kernel, const LoopProgram& program) : kernel_(kernel), program_(program) {
+    visit(kernel.body, nullptr);
+  }
+
+  // The store whose buffer nothing in the kernel reads; nullptr: there are several.
+  const Stmt* result() const {
+    const Stmt* found = nullptr;
+    for (const auto& [buffer, store] : stores_) {
+      if (loaded_.count(buffer)) continue;
+      if (found) return nullptr;
+      found = store;
+    }
+    return found;
+  }
+  bool stored_twice() const { return stored_twice_; }
+  const std::map<BufferId, const Stmt*>& stores() const { return stores_; }
+
+  // What the weights must be; the empty text, or why they are something else.
+  std::string read(const Stmt& product, const Stmt& weights, Softmax& out) const {
+    const std::string no = "its rows are not a softmax of the product";
+    for (const auto& [buffer, store] : stores_)
+      if (store_around_.at(buffer) == around_.at(product.results[0])) {
+        if (out.raw) return "the product is stored in two places";
+        out.raw = store;
+      }
+    if (!out.raw) return "the product is not stored";
+    raw_ = out.raw->buffer;
+    ValueId w = passed(weights.args[0]), empty = no_value;
+    if (const Stmt* select = op(w, ScalarOp::select)) {
+      if (text(select->args[1]) != "0") return no;
+      empty = select->args[0];
+      w = passed(select->args[2]);
+    }
+    const Stmt* division = op(w, ScalarOp::div);
+    if (!division) return no;
+    const ValueId e = passed(division->args[0]);
+    const Stmt *exponential = op(e, ScalarOp::exp), *sum = reduction(division->args[1], ReduceOp::sum);
+    if (!exponential || !sum || text(sum->loop->yields[0]) != text(e)) return no;
+    const Stmt* shifted = op(passed(exponential->args[0]), ScalarOp::sub);
+    const Stmt* top = shifted ? reduction(shifted->args[1], ReduceOp::max) : nullptr;
+    if (!top || text(top->loop->yields[0]) != text(shifted->args[0])) return no;
+    out.score = shifted->args[0];
+    out.around = around_.at(exponential->results[0]);
+    if (!out.around || out.around->role != AxisRole::parallel) return no;
+    if (empty != no_value) {
+      const Stmt* compared = op(passed(empty), ScalarOp::eq);
+      if (!compared || text(compared->args[0]) != text(shifted->args[1]) || text(compared->args[1]) != "-inf")
+        return no;
+      out.empty_rows_are_zero = true;
+    }
+    if (kernel_.value_types[static_cast<size_t>(out.score)] != DType::f32) return "the softmax is not of f32";
+    return "";
+  }
+  const Loop* around(ValueId v) const { return around_.at(v); }
+  const Stmt* definition(ValueId v) const {
+    const auto found = definitions_.find(v);
+    return found == definitions_.end() ? nullptr : found->second;
+  }
+
+ private:
+  void visit(const Body& body, const Loop* around) {
+    for (const Stmt& stmt : body) {
+      for (ValueId v : stmt.results) {
+        definitions_[v] = &stmt;
+        around_[v] = around;
+      }
+      if (stmt.kind == StmtKind::store) {
+        stored_twice_ |=
+            !stores_.emplace(stmt.buffer, &stmt).second || stmt.mask != no_value || stmt.mode != StoreMode::plain;
+        store_around_[stmt.buffer] = around;
+      }
+      if (stmt.kind == StmtKind::load) loaded_.insert(stmt.buffer);
+      if (stmt.loop) {
+        visit(stmt.loop->body, stmt.loop.get());
+        visit(stmt.loop->after, stmt.loop.get());
+      }
+    }
+  }
+
+  // The value behind loads of what the kernel has stored, but not behind those of the product.
+  ValueId passed(ValueId v) const {
+    for (;;) {
+      const Stmt* made = definitions_.at(v);
+      if (made->kind != StmtKind::load || made->buffer == raw_ || !stores_.count(made->buffer)) return v;
+      v = stores_.at(made->buffer)->args[0];
+    }
+  }
+  const Stmt* op(ValueId v, ScalarOp which) const {
+    const Stmt* made = definitions_.at(v);
+    return made->kind == StmtKind::op && made->op == which ? made : nullptr;
+  }
+  const Stmt* reduction(ValueId v, ReduceOp which) const {
+    const Stmt* made = definitions_.at(v);
+    return made->loop && made->loop->role == AxisRole::reduce && made->loop->reduce == which ? made : nullptr;
+  }
+
+  // Two values with equal texts are equal: the variable of the loop that a value stands in is called x.
+  std::string text(ValueId v) const {
+    if (v == no_value) return "";
+    v = passed(v);
+    const Stmt& made = *definitions_.at(v);
+    const Loop* loop = around_.at(v);
+    Substitution map;
+    if (loop) map[loop->var] = Expr::symbol("x");
+    auto all = [&](const std::vector<ValueId>& list) {
+      return join_map(list, ", ", [&](ValueId a) { return text(a); });
+    };
+    switch (made.kind) {
+      case StmtKind::constant:
+        return made.constant.is_float() && std::isinf(made.constant.as_double())
+                   ? (made.constant.as_double() < 0 ? "-inf" : "inf")
+               : made.constant.as_double() == 0 ? "0"
+                                                : str("constant ", dtype_name(made.dtype), " ", made.constant.text());
+      case StmtKind::op:
+        return str(scalar_op_info(made.op).name, ".", dtype_name(made.dtype), "(", all(made.args), ")");
+      case StmtKind::index_value:
+        return str("index.", dtype_name(made.dtype), "(", substitute(made.expr, map).text(), ")");
+      case StmtKind::load:
+        return str("load ", made.buffer, "[",
+                   join_map(made.index, ", ", [&](const Expr& e) { return substitute(e, map).text(); }), "] ",
+                   text(made.mask));
+      case StmtKind::loop:
+        return str(reduce_info(made.loop->reduce).name, " ", made.loop->extent.text(), "[", all(made.loop->yields),
+                   "]");
+      default:
+        return str("%", v);
+    }
+  }
+
+  const Kernel& kernel_;
+  const LoopProgram& program_;
+  std::map<ValueId, const Stmt*> definitions_;
+  std::map<ValueId, const Loop*> around_;
+  std::map<BufferId, const Stmt*> stores_;
+  std::map<BufferId, const Loop*> store_around_;
+  std::set<BufferId> loaded_;
+  bool stored_twice_ = false;
+  mutable BufferId raw_ = no_buffer;
+};
+
+// How the block of rows runs.
+struct AttentionTile {
+  int64_t block = 0;                  // rows of an item
+  int64_t keys = 0, vectors = 0;      // first product: columns of the weights by vectors of rows
+  int64_t rows = 0, out_vectors = 0;  // second product: rows by vectors of its columns
+  double cost = 0;
+};
+
+struct AttentionShape {
+  double outer, rows, keys, width, out_width;
+};
+
+// Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four.
+double tile_step(double rows, double vectors) { return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0}); }
+
+int64_t rows_that_fit(const Target& target, int64_t vectors) {
+  return std::clamp<int64_t>((target.vector_registers - vectors - 1) / vectors, 1, 14);
+}
+
+// The second product's tile, for so many rows in a block.
+void choose_output_tile(const AttentionShape& shape, const Target& target, AttentionTile& tile, double& cost) {
+  const double vectors = std::ceil(shape.out_width / target.lanes);
+  cost = INFINITY;
+  for (int64_t wide = 1; wide <= std::min<int64_t>(6, static_cast<int64_t>(vectors)); ++wide)
+    for (int64_t rows = rows_that_fit(target, wide); rows >= 1; --rows) {
+      if (rows > tile.block) continue;
+      const auto r = static_cast<double>(rows), w = static_cast<double>(wide), block = static_cast<double>(tile.block);
+      const double groups = std::floor(vectors / w), rest = vectors - groups * w;
+      const double whole = std::floor(block / r), left = block - whole * r;
+      auto pass = [&](double high) {
+        return high < 1 ? 0
+                        : groups * (shape.keys * tile_step(high, w) + 20 + 3 * high * w) +
+                              (rest > 0 ? shape.keys * tile_step(high, rest) + 20 + 3 * high * rest : 0);
+      };
+      const double all = whole * pass(r) + pass(left);
+      if (all < cost) cost = all, tile.rows = rows, tile.out_vectors = wide;
+    }
+}
+
+std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target) {
+  std::vector<AttentionTile> out;
+  for (int64_t vectors = 1; vectors <= 4; ++vectors)
+    for (int64_t times = 1; times <= 8; ++times) {
+      AttentionTile tile;
+      tile.vectors = vectors;
+      tile.block = vectors * target.lanes * times;
+      const double block = static_cast<double>(tile.block), blocks = std::ceil(shape.rows / block);
+      if (times > 1 &&
+          (block - target.lanes >= shape.rows || shape.keys * block * 4 > 128 << 10 || shape.outer * blocks < 16))
+        continue;
+      double second = 0;
+      choose_output_tile(shape, target, tile, second);
+      for (int64_t keys = rows_that_fit(target, vectors); keys >= 1; --keys) {
+        if (static_cast<double>(keys) > shape.keys) continue;
+        const auto k = static_cast<double>(keys), v = static_cast<double>(vectors);
+        const double whole = std::floor(shape.keys / k), left = shape.keys - whole * k;
+        const double first =
+            static_cast<double>(times) * (whole * (shape.width * tile_step(k, v) + 20 + 3 * k * v) +
+                                          (left > 0 ? shape.width * tile_step(left, v) + 20 + 3 * left * v : 0));
+        const double softmax = shape.keys * block / target.lanes * 16, packing = block * shape.width * 1.2;
+        tile.keys = keys;
+        // Rows of the last block that do not exist are computed by the first product and the softmax only.
+        const double share = shape.rows / (blocks * block);
+        tile.cost = blocks * (first + softmax + packing + second * share + 200);
+        out.push_back(tile);
+      }
+    }
+  return out;
+}
+
+// The two kernels, and the one that they become.
+class Fusion {
+ public:
+  Fusion(LoopProgram& program, const Kernel& first, const Kernel& second, const Target& target)
+      : program_(program),
+        a_(first),
+        b_(second),
+        target_(target),
+        env_(kernel_ranges(first, program)),
+        rows_(first, program),
+        nest_a_(contraction_nest(first)),
+        nest_b_(contraction_nest(second)) {}
+
+  // The empty text, or why not.
+  std::string refuses() {
+    if (nest_a_.sums.size() != 1 || nest_b_.sums.size() != 1) return "one of the products has nested sums";
+    if (nest_a_.innermost_sum().reduce_dtype != DType::f32 || nest_b_.innermost_sum().reduce_dtype != DType::f32)
+      return "one of the products is not of f32";
+    for (const Kernel* kernel : {&a_, &b_}) {
+      bool plain = !raises(kernel->body);
+      for_each_stmt(kernel->body, [&](const Stmt& stmt) { plain &= stmt.kind != StmtKind::random; });
+      if (!plain) return str(kernel->name, " may raise or draws random numbers");
+    }
+    if (!nest_a_.whole_rows() || nest_b_.whole_rows()) return "no softmax stands between the products";
+    weights_ = rows_.result();
+    if (!weights_ || rows_.stored_twice()) return "the first one has several results";
+    if (std::string why = rows_.read(*nest_a_.sums[0].stmt, *weights_, softmax_); !why.empty()) return why;
+    if (std::string why = same_rows(); !why.empty()) return why;
+    for (const Stmt* stmt : nest_b_.sums[0].right) {
+      if (stmt->kind != StmtKind::load) continue;
+      const auto along =
+          affine_in(address_of(*stmt, program_, kernel_ranges(b_, program_)), nest_b_.innermost_column().var);
+      if (!along || !(along->coefficient.is_constant(1) || along->coefficient.is_constant(0)))
+        return str("columns of ", name_of(stmt->buffer), " are not neighbours in memory");
+    }
+    if (estimate(row().extent, program_) < target_.lanes / 2) return "too few rows for the lanes";
+    if (estimate(nest_b_.innermost_column().extent, program_) < 4) return "too few columns for the lanes";
+    return "";
+  }
+
+  AttentionTile cheapest() const {
+    AttentionShape shape{1, at_least(row().extent), at_least(nest_a_.innermost_column().extent),
+                         at_least(nest_a_.term_count()), at_least(nest_b_.innermost_column().extent)};
+    for (const Loop* loop : outer()) shape.outer *= at_least(loop->extent);
+    const std::vector<AttentionTile> all = attention_candidates(shape, target_);
+    return *std::min_element(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.cost < y.cost; });
+  }
+
+  Kernel build(const AttentionTile& tile);
+
+ private:
+  static const Loop& last(const std::vector<const Loop*>& loops) { return *loops.back(); }
+  const Loop& row() const { return nest_a_.innermost_row(); }
+  const std::string& name_of(BufferId b) const { return program_.buffers[static_cast<size_t>(b)].name; }
+  double at_least(const Expr& e) const { return std::max(1.0, estimate(e, program_)); }
+  // The loops around the rows.
+  std::vector<const Loop*> outer() const {
+    std::vector<const Loop*> out = nest_a_.batch;
+    out.insert(out.end(), nest_a_.rows.begin(), nest_a_.rows.end() - 1);
+    return out;
+  }
+
+  // The second product reads the weights of one row as the first kernel has stored them.
+  std::string same_rows() {
+    const Stmt* load = nullptr;
+    for_each_stmt(b_.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::load && stmt.buffer == weights_->buffer) load = load ? &b_.body.front() : &stmt;
+    });
+    if (!load || load->kind != StmtKind::load || load->mask != no_value)
+      return "the second one does not read the weights in one place";
+    const std::vector<const Stmt*>& left = nest_b_.sums[0].left;
+    const bool cast = left.size() == 2 && left[1]->kind == StmtKind::op && left[1]->op == ScalarOp::cast;
+    if (left.empty() || left[0] != load || left.size() > (cast ? 2u : 1u))
+      return "the second one does more with the weights than multiply them";
+    const std::string no = "the second one reads the weights of other rows";
+    const std::string &x = columns_of(weights_)->var, &r = nest_b_.innermost_sum().var;
+    std::set<std::string> mapped;
+    RangeEnv env = program_.ranges();
+    std::vector<const Loop*> all_b = nest_b_.batch;
+    all_b.insert(all_b.end(), nest_b_.rows.begin(), nest_b_.rows.end());
+    std::vector<const Loop*> all_a = outer();
+    all_a.push_back(&row());
+    auto named = [](const std::vector<const Loop*>& loops, const Expr& e) -> const Loop* {
+      for (const Loop* loop : loops)
+        if (e.is_symbol() && e.name() == loop->var) return loop;
+      return nullptr;
+    };
+    for (size_t d = 0; d < load->index.size(); ++d) {
+      const Expr &stored = weights_->index[d], &loaded = load->index[d];
+      if (stored.is_symbol() && stored.name() == x) {
+        if (!(loaded.is_symbol() && loaded.name() == r)) return no;
+        mapped.insert(x);
+        continue;
+      }
+      const Loop *in_a = named(all_a, stored), *in_b = named(all_b, loaded);
+      if (!in_a && !in_b && stored == loaded && stored.is_constant()) continue;
+      if (!in_a || !in_b || prove_eq(in_a->extent, in_b->extent, env) != Proof::yes) return no;
+      if (!mapped.insert(in_a->var).second || !variables_b_.emplace(in_b->var, Expr::symbol(in_a->var)).second)
+        return no;
+    }
+    if (mapped.size() != all_a.size() + 1 || variables_b_.size() != all_b.size()) return no;
+    if (variables_b_.at(nest_b_.innermost_row().var).name() != row().var) return no;
+    if (prove_eq(nest_b_.innermost_sum().extent, nest_a_.innermost_column().extent, env) != Proof::yes) return no;
+    // Every buffer that the rows pass through is of one row, with the columns along one dimension.
+    for (const auto& [buffer, store] : rows_.stores()) {
+      const Loop* around = columns_of(store);
+      if (!around || prove_eq(around->extent, nest_a_.innermost_column().extent, env) != Proof::yes)
+        return str(name_of(buffer), " is not a row");
+    }
+    weights_load_ = load;
+    return "";
+  }
+  const Loop* columns_of(const Stmt* store) const {
+    const Loop* found = nullptr;
+    std::function<void(const Body&, const Loop*)> visit = [&](const Body& body, const Loop* around) {
+      for (const Stmt& stmt : body) {
+        if (&stmt == store) found = around;
+        if (stmt.loop) visit(stmt.loop->body, stmt.loop.get());
+      }
+    };
+    visit(row().body, nullptr);
+    return found;
+  }
+
+  // ---- Building
+  BufferId scratch(const std::string& like, std::vector<Expr> sizes) {
+    Buffer buffer;
+    buffer.name = like;
+    buffer.sizes = sizes;
+    buffer.strides.assign(sizes.size(), Expr(1));
+    for (size_t d = sizes.size(); d-- > 1;) buffer.strides[d - 1] = buffer.strides[d] * sizes[d];
+    buffer.role = BufferRole::scratch;
+    return program_.add_buffer(std::move(buffer));
+  }
+  std::string fresh(const char* like) {
+    for (size_t n = 0;; ++n)
+      if (std::string name = str(like, n); used_.insert(name).second) return name;
+  }
+  Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
+    Stmt stmt = loop_stmt(fresh(like), extent);
+    const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);
+    stmt.loop->directives = {binding, factor, exact ? Tail::exact : Tail::mask};
+    return stmt;
+  }
+  static Expr variable(const Stmt& loop) { return Expr::symbol(loop.loop->var); }
+  // Copies what the values need, of the bodies' statements outside of loops, from the outside in.
+  void copy_needed(Copier& copier, const std::vector<const Body*>& bodies, const std::set<ValueId>& roots, Body& out);
+  std::vector<const Body*> bodies_of(const std::vector<const Loop*>& loops) const {
+    std::vector<const Body*> out;
+    for (const Loop* loop : loops) out.push_back(&loop->body);
+    return out;
+  }
+  // The second product with its sum over scratch.
+  void build_output(const AttentionTile& tile, const Expr& block, BufferId scores, BufferId shares, Body& out);
+
+  LoopProgram& program_;
+  const Kernel &a_, &b_;
+  const Target& target_;
+  RangeEnv env_;
+  RowPart rows_;
+  ContractionNest nest_a_, nest_b_;
+  Softmax softmax_;
+  const Stmt *weights_ = nullptr, *weights_load_ = nullptr;
+  Substitution variables_b_;
+  Kernel made_;
+  std::set<std::string> used_;
+};
+
+void Fusion::copy_needed(Copier& copier, const std::vector<const Body*>& bodies, const std::set<ValueId>& roots,
+                         Body& out) {
+  std::vector<const Stmt*> all, kept;
+  for (const Body* body : bodies)
+    for (const Stmt& stmt : *body)
+      if (!stmt.loop && stmt.kind != StmtKind::store) all.push_back(&stmt);
+  std::set<ValueId> wanted = roots;
+  for (size_t i = all.size(); i-- > 0;) {
+    if (!wanted.count(all[i]->results[0]) || copier.values.count(all[i]->results[0])) continue;
+    wanted.insert(all[i]->args.begin(), all[i]->args.end());
+    wanted.insert(all[i]->mask);
+    kept.push_back(all[i]);
+  }
+  for (size_t i = kept.size(); i-- > 0;) out.push_back(copier.copy(*kept[i], out));
+}
+
+Kernel Fusion::build(const AttentionTile& tile) {
+  const Expr rows = row().extent, keys = nest_a_.innermost_column().extent, width = nest_a_.innermost_sum().extent;
+  const Expr block_size = tile.block;
+  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+  made_ = Kernel();
+  made_.name = a_.name;
+  made_.op_names = a_.op_names;
+  made_.op_names.insert(made_.op_names.end(), b_.op_names.begin(), b_.op_names.end());
+  made_.origins = a_.origins;
+  made_.origins.insert(made_.origins.end(), b_.origins.begin(), b_.origins.end());
+  made_.schedule = Schedule();
+  made_.schedule->lanes = target_.lanes;
+  used_ = variables_of(a_);
+  for (const std::string& name : variables_of(b_)) used_.insert(name);
+  for (const auto& [name, info] : program_.symbols) used_.insert(name);
+  const BufferId left = scratch(name_of(weights_->buffer) + "_rows", {width, block_size}),
+                 scores = scratch(name_of(weights_->buffer) + "_block", {keys, block_size}),
+                 shares = scratch(name_of(weights_->buffer) + "_shares", {block_size});
+
+  Stmt blocks = loop("o", simplify(ceildiv(rows, tile.block), env_), Binding::item);
+  const Expr base = variable(blocks) * tile.block;
+  Body& body = blocks.loop->body;
+  const std::vector<const Body*> around = bodies_of(outer());
+  std::vector<const Body*> with_row = around;
+  with_row.push_back(&row().body);
+  // Rows of the last block beyond the last one are computed as the last one, and not stored.
+  auto row_of = [&](const Expr& q) { return even ? base + q : min_expr(base + q, rows - 1); };
+  auto copier_of = [&](const Expr& q) {
+    Copier copier(a_, made_, used_);
+    copier.variables[row().var] = row_of(q);
+    return copier;
+  };
+  const Contraction& names = *a_.contraction;
+
+  {  // The rows' factor, so that rows are neighbours.
+    Stmt q = loop("i", block_size), d = loop("i", width, Binding::lane, target_.lanes);
+    Copier copier = copier_of(variable(q));
+    copier.variables[nest_a_.innermost_sum().var] = variable(d);
+    std::vector<const Body*> bodies = with_row;
+    bodies.push_back(&nest_a_.innermost_column().body);
+    bodies.push_back(&nest_a_.innermost_sum().body);
+    copy_needed(copier, bodies, {names.left}, d.loop->body);
+    d.loop->body.push_back(store_stmt(DType::f32, left, {variable(d), variable(q)}, copier.value(names.left)));
+    used_.insert(copier.used().begin(), copier.used().end());
+    copier.copy_names(d.loop->body);
+    q.loop->body.push_back(std::move(d));
+    body.push_back(std::move(q));
+  }
+  {  // The first product, and what stands between it and the softmax.
+    Stmt n = loop("i", keys, Binding::unroll, tile.keys),
+         q = loop("i", block_size, Binding::lane, tile.vectors * target_.lanes);
+    Body& inner = q.loop->body;
+    Copier copier = copier_of(variable(q));
+    copier.variables[nest_a_.innermost_column().var] = variable(n);
+    Stmt sum = reduction_stmt(fresh("r"), width, AxisRole::reduce, ReduceOp::sum, DType::f32);
+    Body& terms = sum.loop->body;
+    const ValueId from_rows = append(terms, load_stmt(made_, DType::f32, left, {variable(sum), variable(q)}));
+    copier.variables[nest_a_.innermost_sum().var] = variable(sum);
+    std::vector<const Body*> bodies = with_row;
+    bodies.push_back(&nest_a_.innermost_column().body);
+    // What the columns' factor needs from outside of the sum stands there.
+    std::set<ValueId> needed = {names.right};
+    for (const Stmt& stmt : nest_a_.innermost_sum().body) {
+      if (std::find(names.left_values.begin(), names.left_values.end(), stmt.results[0]) != names.left_values.end())
+        continue;
+      needed.insert(stmt.args.begin(), stmt.args.end());
+      needed.insert(stmt.mask);
+    }
+    needed.erase(names.left);
+    copy_needed(copier, bodies, needed, inner);
+    copy_needed(copier, {&nest_a_.innermost_sum().body}, {names.right}, terms);
+    sum.loop->yields = {
+        append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {from_rows, copier.value(names.right)}))};
+    sum.results = {new_value(made_, DType::f32)};
+    copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
+    inner.push_back(std::move(sum));
+    copy_needed(copier, bodies, {softmax_.raw->args[0]}, inner);
+    // f stands in the loop of the exponentials: there its variable is another one, and it loads what is at hand here.
+    copier.variables[softmax_.around->var] = variable(n);
+    for (const Stmt& stmt : softmax_.around->body)
+      if (stmt.kind == StmtKind::load && stmt.buffer == softmax_.raw->buffer)
+        copier.values[stmt.results[0]] = copier.value(softmax_.raw->args[0]);
+    bodies = with_row;
+    bodies.push_back(&softmax_.around->body);
+    copy_needed(copier, bodies, {softmax_.score}, inner);
+    inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, copier.value(softmax_.score)));
+    used_.insert(copier.used().begin(), copier.used().end());
+    copier.copy_names(inner);
+    n.loop->body.push_back(std::move(q));
+    body.push_back(std::move(n));
+  }
+  {  // The softmax, but for the division.
+    const int64_t vectors = std::min<int64_t>(target_.vector_registers >= 32 ? 4 : 2, tile.block / target_.lanes);
+    Stmt q = loop("i", block_size, Binding::lane, vectors * target_.lanes);
+    Body& inner = q.loop->body;
+    Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
+    top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, {variable(top), variable(q)}))};
+    top.results = {new_value(made_, DType::f32)};
+    const ValueId highest = top.results[0];
+    inner.push_back(std::move(top));
+    ValueId empty = no_value, zero = no_value;
+    if (softmax_.empty_rows_are_zero) {
+      const ValueId lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
+      zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
+      empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
+    }
+    Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
+    Body& terms = sum.loop->body;
+    ValueId e = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
+    e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
+    e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
+    if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
+    terms.push_back(store_stmt(DType::f32, scores, {variable(sum), variable(q)}, e));
+    sum.loop->yields = {e};
+    sum.results = {new_value(made_, DType::f32)};
+    ValueId total = sum.results[0];
+    inner.push_back(std::move(sum));
+    const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
+    if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
+    const ValueId share = append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
+    inner.push_back(store_stmt(DType::f32, shares, {variable(q)}, share));
+    body.push_back(std::move(q));
+  }
+  build_output(tile, base, scores, shares, body);
+
+  Stmt nest = std::move(blocks);
+  const std::vector<const Loop*> loops = outer();
+  for (size_t i = loops.size(); i-- > 0;) {
+    Stmt outer = loop_stmt(loops[i]->var, loops[i]->extent);
+    outer.loop->directives.binding = Binding::item;
+    outer.loop->body.push_back(std::move(nest));
+    nest = std::move(outer);
+  }
+  made_.body.push_back(std::move(nest));
+  return std::move(made_);
+}
+
+void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId scores, BufferId shares, Body& out) {
+  const Expr rows = row().extent;
+  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+  Stmt q = loop("i", even ? Expr(tile.block) : min_expr(Expr(tile.block), rows - base), Binding::unroll, tile.rows);
+  Stmt j = loop("i", nest_b_.innermost_column().extent, Binding::lane, tile.out_vectors * target_.lanes);
+  Body& inner = j.loop->body;
+  Copier copier(b_, made_, used_);
+  copier.variables = variables_b_;
+  copier.variables[nest_b_.innermost_row().var] = base + variable(q);
+  copier.variables[nest_b_.innermost_column().var] = variable(j);
+  Stmt sum = reduction_stmt(fresh("r"), nest_b_.innermost_sum().extent, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  copier.variables[nest_b_.innermost_sum().var] = variable(sum);
+  Body& terms = sum.loop->body;
+  const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
+  std::vector<const Loop*> loops = nest_b_.batch;
+  loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
+  loops.push_back(&nest_b_.innermost_column());
+  const std::vector<const Body*> around = bodies_of(loops);
+  std::set<ValueId> needed;
+  for (const Stmt& stmt : nest_b_.innermost_sum().body) {
+    needed.insert(stmt.args.begin(), stmt.args.end());
+    needed.insert(stmt.mask);
+  }
+  const Contraction& names = *b_.contraction;
+  // In front of the sum stands what it needs; the sum's result is not there yet.
+  copy_needed(copier, around, needed, inner);
+  copy_needed(copier, {&nest_b_.innermost_sum().body}, {names.right}, terms);
+  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, copier.value(names.right)}))};
+  sum.results = {new_value(made_, DType::f32)};
+  const ValueId summed = sum.results[0];
+  inner.push_back(std::move(sum));
+  const ValueId share = append(inner, load_stmt(made_, DType::f32, shares, {variable(q)}));
+  copier.values[nest_b_.sums[0].stmt->results[0]] =
+      append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
+  needed.clear();
+  for (const Stmt& stmt : nest_b_.innermost_column().body) {
+    if (stmt.loop) continue;
+    needed.insert(stmt.args.begin(), stmt.args.end());
+    needed.insert(stmt.mask);
+  }
+  copy_needed(copier, around, needed, inner);
+  for (const Stmt& stmt : nest_b_.innermost_column().body)
+    if (stmt.kind == StmtKind::store) inner.push_back(copier.copy(stmt, inner));
+  copier.copy_names(inner);
+  q.loop->body.push_back(std::move(j));
+  out.push_back(std::move(q));
+}
+
+class AttentionFuser {
+ public:
+  AttentionFuser(LoopProgram& program, const Target& target, Log& log)
+      : program_(program), target_(target), log_(log) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    std::vector<bool> gone(block.size());
+    for (size_t i = 0; i < block.size(); ++i) {
+      for_each_block(block[i], [&](Block& nested) { changed |= run(nested); });
+      auto* second = std::get_if<Kernel>(&block[i].what);
+      if (!second || !second->contraction) continue;
+      for (size_t j = i; j-- > (i > window ? i - window : 0);) {
+        auto* first = std::get_if<Kernel>(&block[j].what);
+        if (gone[j] || !first || !first->contraction || !feeds(*first, *second)) continue;
+        if (!fuse(block, j, i, gone)) break;
+        gone[j] = changed = true;
+        break;
+      }
+    }
+    erase_items(block, gone);
+    return changed;
+  }
+
+ private:
+  static constexpr size_t window = 16;  // how far back the softmax is looked for
+
+  static bool feeds(const Kernel& first, const Kernel& second) {
+    const Accesses a = accesses(first.body), b = accesses(second.body);
+    return std::any_of(a.writes.begin(), a.writes.end(), [&](BufferId id) { return b.reads.count(id) > 0; });
+  }
+
+  bool fuse(Block& block, size_t first, size_t second, const std::vector<bool>& gone) {
+    auto &a = std::get<Kernel>(block[first].what), &b = std::get<Kernel>(block[second].what);
+    const auto no = [&](const std::string& why) {
+      log_.add([&] { return Decision{"no attention of", a.name, "with", b.name, why, false, ""}; });
+      return false;
+    };
+    Fusion fusion(program_, a, b, target_);
+    if (std::string why = fusion.refuses(); !why.empty()) return no(why);
+    const Accesses mine = accesses(a.body);
+    Accesses between;
+    for (size_t i = first + 1; i < second; ++i) {
+      if (gone[i]) continue;
+      const Accesses other = accesses(block[i]);
+      between.reads.insert(other.reads.begin(), other.reads.end());
+      between.writes.insert(other.writes.begin(), other.writes.end());
+    }
+    if (conflict(mine, between)) return no("something between them needs the first one's memory");
+    for (BufferId id : mine.writes)
+      if (observable(program_, id) || program_.buffers[static_cast<size_t>(id)].role != BufferRole::temp ||
+          users(id) > (accesses(b.body).reads.count(id) ? 2 : 1))
+        return no(str(program_.buffers[static_cast<size_t>(id)].name, " is needed by others"));
+    const AttentionTile tile = fusion.cheapest();
+    log_.add([&] {
+      return Decision{"attention of",
+                      a.name,
+                      "with",
+                      b.name,
+                      str("blocks of ", tile.block, " rows; tiles of ", tile.keys, " by ", tile.vectors, " and ",
+                          tile.rows, " by ", tile.out_vectors, " vectors"),
+                      true,
+                      ""};
+    });
+    block[second].what = fusion.build(tile);
+    return true;
+  }
+
+  // Items of the whole program that touch the buffer.
+  int users(BufferId id) const {
+    int count = 0;
+    for (const Block* block : {&program_.init, &program_.block})
+      for_each_item(*block, [&](const Item& item) {
+        const auto* kernel = std::get_if<Kernel>(&item.what);
+        if (kernel ? accesses(kernel->body).touches(id)
+                   : !std::holds_alternative<Cond>(item.what) && !std::holds_alternative<While>(item.what) &&
+                         accesses(item).touches(id))
+          ++count;
+      });
+    return count;
+  }
+
+  LoopProgram& program_;
+  const Target& target_;
+  Log& log_;
+};
+
+}  // namespace
+
+bool fuse_attention(LoopProgram& program, const Target& target, Log& log) {
+  if (target.is_gpu() || target.lanes == 1) return false;
+  if (!AttentionFuser(program, target, log).run(program.block)) return false;
+  remove_dead_kernels(program, log);  // the buffers that the rows passed through
+  return true;
+}
+
+}  // namespace kiln::loops
