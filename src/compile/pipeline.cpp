@@ -123,6 +123,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::hoist_invariants>},
       {"find_contractions", PassStage::schedule,
        "on whole nests, before their axes are split: from here on they are known", loop_pass<loops::find_contractions>},
+      {"take_points", PassStage::schedule, "before templates, which would take a window over few channels as a product",
+       [](PassInput& in) { return loops::take_points(in.loops, in.target, in.log); }},
       {"use_templates", PassStage::schedule, "on whole nests, before their axes are split",
        [](PassInput& in) { return loops::use_templates(in.loops, in.target, in.log); }},
       {"collapse_loops", PassStage::schedule, "after templates took theirs: the rest likes long loops",

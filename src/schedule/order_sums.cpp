@@ -78,6 +78,19 @@ void order_block_tile(Body& body) {
   });
 }
 
+// Of points that are taken together: nested sums go on adding to one accumulator, which take_points saw are few terms.
+void order_points(Loop& points) {
+  const auto lanes =
+      std::find_if(points.body.begin(), points.body.end(), [](const Stmt& s) { return s.loop != nullptr; });
+  if (lanes == points.body.end()) return;
+  for_each_stmt(lanes->loop->body, [](Stmt& stmt) {
+    if (!stmt.loop) return;
+    stmt.loop->order = SumOrder();
+    stmt.loop->order.meet = stmt.loop->reduce_dtype;
+    stmt.loop->order.fused = summed_product(*stmt.loop) != nullptr;
+  });
+}
+
 void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
@@ -99,6 +112,7 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     const bool sum = inside_sum || (loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum);
     visit(loop.body, kernel, lanes, sum);
     visit(loop.after, kernel, lanes, sum);
+    if (loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll) order_points(loop);
   }
 }
 
