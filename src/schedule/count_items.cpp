@@ -5,8 +5,10 @@
 namespace kiln::loops {
 namespace {
 
-constexpr double worth_a_thread = 400000;  // statement-lanes, about 20 µs: below that waking a thread costs more
-constexpr double products_worth_a_thread = 600000;
+// Statement-lanes and multiply-adds of about 6 µs: below that handing them to a thread that is awake costs more. What
+// waking one costs is the runtime's affair (runtime/parallel.cpp).
+constexpr double worth_a_thread = 125000;
+constexpr double products_worth_a_thread = 350000;
 
 double work_of(const Body& body, const LoopProgram& program) {
   double work = 0;
