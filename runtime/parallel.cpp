@@ -8,6 +8,8 @@
 namespace kiln::runtime {
 namespace {
 
+constexpr int64_t wake_grains = 3;
+
 struct Pieces {
   Parallel::Task task;
   void* context;
@@ -25,6 +27,10 @@ void Parallel::set_threads(int threads) {
 }
 
 void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* context) const {
+  // A grain is worth handing to a thread that is awake; waking one takes several times as long. One item may be worth
+  // any number of them.
+  if (grain > 1 && !replacement_ && !ThreadPool::process().awake())
+    grain = std::min(grain, INT64_MAX / wake_grains) * wake_grains;
   int64_t worthwhile = grain > 1 ? items / grain + (items % grain != 0) : items;
   auto used = static_cast<int>(std::min<int64_t>(threads, worthwhile));
   if (used <= 1) {

@@ -1,9 +1,11 @@
 #include "runtime/thread_pool.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include <algorithm>
 #include <bit>
+#include <chrono>
 #include <new>
 
 namespace kiln::runtime {
@@ -11,6 +13,10 @@ namespace {
 
 // Some ten microseconds: long enough to catch the next step of the same run.
 constexpr int idle_spins = 300;
+// Steps between that are too small for two threads take longer, and waking up costs more than they do. So much longer
+// is watched for, but whoever else wants the processor goes first.
+constexpr auto patience = std::chrono::microseconds(100);
+constexpr int spins_between = 16;
 
 void relax() {
 #if defined(__x86_64__)
@@ -18,6 +24,24 @@ void relax() {
 #else
   std::atomic_signal_fence(std::memory_order_seq_cst);
 #endif
+}
+
+// Until `done` is true; false: that took too long.
+template <class Done>
+bool watch(const Done& done) {
+  for (int i = 0; i < idle_spins; ++i) {
+    if (done()) return true;
+    relax();
+  }
+  const auto until = std::chrono::steady_clock::now() + patience;
+  do {
+    sched_yield();
+    for (int i = 0; i < spins_between; ++i) {
+      if (done()) return true;
+      relax();
+    }
+  } while (std::chrono::steady_clock::now() < until);
+  return false;
 }
 
 }  // namespace
@@ -55,11 +79,12 @@ void ThreadPool::start_workers(int count) {
     pthread_attr_t attributes;
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
-    auto body = [](void* pool) -> void* {
-      static_cast<ThreadPool*>(pool)->worker();
+    auto body = [](void* number) -> void* {
+      process().worker(static_cast<int>(reinterpret_cast<intptr_t>(number)));
       return nullptr;
     };
-    int rc = pthread_create(&thread, &attributes, body, this);
+    // The caller of a job is number 0.
+    int rc = pthread_create(&thread, &attributes, body, reinterpret_cast<void*>(intptr_t{workers_ + 1}));
     pthread_attr_destroy(&attributes);
     if (rc != 0) return;  // fewer workers are slower, not wrong
     pthread_setname_np(thread, "kiln-worker");
@@ -67,12 +92,15 @@ void ThreadPool::start_workers(int count) {
   }
 }
 
-void ThreadPool::work(Job& job, int slot) {
-  int64_t items = job.items.load(std::memory_order_relaxed);
-  while (true) {
-    int64_t begin = job.next.fetch_add(job.chunk, std::memory_order_relaxed);
-    if (begin >= items) return;
-    job.task(job.context, slot, begin, std::min(begin + job.chunk, items));
+void ThreadPool::work(Job& job, int slot, int number) {
+  for (int i = 0; i < job.ranges && job.unfinished.load(std::memory_order_relaxed) > 0; ++i) {
+    Range& range = job.range[static_cast<size_t>((number + i) % job.ranges)];
+    while (range.next.load(std::memory_order_relaxed) < range.end) {
+      const int64_t begin = range.next.fetch_add(job.chunk, std::memory_order_relaxed), end = range.end;
+      if (begin >= end) break;
+      if (begin + job.chunk >= end) job.unfinished.fetch_sub(1, std::memory_order_relaxed);
+      job.task(job.context, slot, begin, std::min(begin + job.chunk, end));
+    }
   }
 }
 
@@ -88,7 +116,7 @@ ThreadPool::Job* ThreadPool::join_any(int& slot) {
     int index = std::countr_zero(open);
     Job& job = jobs_[static_cast<size_t>(index)];
     // Nothing left to do: joining would only make the caller wait for us.
-    if (job.next.load(std::memory_order_relaxed) >= job.items.load(std::memory_order_relaxed)) continue;
+    if (job.unfinished.load(std::memory_order_relaxed) <= 0) continue;
     int tickets = job.tickets.load(std::memory_order_relaxed);
     while (tickets > 0 && !job.tickets.compare_exchange_weak(tickets, tickets - 1, std::memory_order_acquire)) {
     }
@@ -102,12 +130,9 @@ ThreadPool::Job* ThreadPool::join_any(int& slot) {
 
 ThreadPool::Job* ThreadPool::wait_for_job(int& slot) {
   // The next step of the same run usually comes within microseconds: watch for it without the mutex.
-  for (int i = 0; i < idle_spins; ++i) {
-    if (Job* job = join_any(slot)) return job;
-    relax();
-  }
-  std::unique_lock lock(mutex_);
   Job* job = nullptr;
+  if (watch([&] { return (job = join_any(slot)) != nullptr; })) return job;
+  std::unique_lock lock(mutex_);
   ++sleeping_;  // before the last look: who opens a job either is seen there or sees that we sleep
   work_.wait(lock, [&] { return (job = join_any(slot)) != nullptr; });
   --sleeping_;
@@ -129,12 +154,12 @@ void ThreadPool::finish(Job& job) {
   done_.notify_all();
 }
 
-void ThreadPool::worker() {
+void ThreadPool::worker(int number) {
   while (true) {
     int slot = 0;
     Job* job = wait_for_job(slot);
     if (job->tickets.load(std::memory_order_relaxed) > 0) wake_workers();
-    work(*job, slot);
+    work(*job, slot, number);
     finish(*job);
   }
 }
@@ -143,8 +168,7 @@ void ThreadPool::close(Job& job, uint32_t bit) {
   int joined = job.threads - 1 - job.tickets.exchange(0);
   open_.fetch_and(~bit);
   auto all_finished = [&] { return job.finished.load() == joined; };
-  for (int i = 0; i < idle_spins && !all_finished(); ++i) relax();
-  if (!all_finished()) {
+  if (!watch(all_finished)) {
     std::unique_lock lock(mutex_);
     ++waiting_;  // before the last look, as above
     done_.wait(lock, all_finished);
@@ -164,14 +188,22 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
   }
   start_workers(threads - 1);
   job->task = task, job->context = context, job->chunk = chunk, job->threads = threads;
-  job->items.store(items, std::memory_order_relaxed);
-  job->next.store(0, std::memory_order_relaxed);
+  job->ranges = std::min(threads, most_ranges);
+  const int64_t each = items / job->ranges, more = items % job->ranges;
+  int64_t begin = 0;
+  for (int i = 0; i < job->ranges; ++i) {
+    Range& range = job->range[static_cast<size_t>(i)];
+    range.next.store(begin, std::memory_order_relaxed);
+    begin += each + (i < more ? 1 : 0);
+    range.end = begin;
+  }
+  job->unfinished.store(job->ranges, std::memory_order_relaxed);
   job->finished.store(0, std::memory_order_relaxed);
   uint32_t bit = 1u << (job - jobs_.data());
   job->tickets.store(threads - 1, std::memory_order_release);
   open_.fetch_or(bit);
   wake_workers();
-  work(*job, 0);
+  work(*job, 0, 0);
   close(*job, bit);
 }
 

@@ -1,10 +1,10 @@
 // The pool that runs a kernel's items on several threads. One per process, shared by all models; the calling thread
 // always takes part, so a run makes progress even when every worker is busy with somebody else's work.
 //
-// Workers are started when first needed and wait for work by spinning for a few microseconds, then asleep: spinning
-// longer would take the processor from other processes. While they spin, handing out and finishing a job takes no lock.
-// After a fork the child starts with no workers and makes its own. How items are dealt to threads never changes
-// results: a kernel computes every item on its own.
+// Workers are started when first needed and wait for work by spinning for a few microseconds, then for some more while
+// they offer the processor to others, then asleep: spinning longer would take it from other processes. While they spin,
+// handing out and finishing a job takes no lock. After a fork the child starts with no workers and makes its own. How
+// items are dealt to threads never changes results: a kernel computes every item on its own.
 #pragma once
 #include <array>
 #include <atomic>
@@ -25,8 +25,19 @@ class ThreadPool {
   void run(int64_t items, int64_t chunk, int threads, Task task, void* context);
 
   int workers() const { return workers_.load(); }
+  // Whether a worker is likely to look for work at this moment.
+  bool awake() const { return workers_.load(std::memory_order_relaxed) > sleeping_.load(std::memory_order_relaxed); }
 
  private:
+  // Items are dealt out in as many ranges as there are threads. Each thread begins with the range of its number, the
+  // same in every job, so that what a step wrote is read by the same processor in the next; then it helps with the
+  // others.
+  struct alignas(64) Range {
+    std::atomic<int64_t> next{0};
+    int64_t end = 0;
+  };
+  static constexpr int most_ranges = 32;
+
   // A job is opened by handing out tickets; a worker that takes one may use the other fields until it counts itself
   // finished, and the caller, who takes back the tickets that are left, waits for exactly those workers. Job objects
   // live as long as the pool: looking at a closed one is harmless.
@@ -37,8 +48,9 @@ class ThreadPool {
     void* context = nullptr;
     int64_t chunk = 1;
     int threads = 1;
-    std::atomic<int64_t> items{0};  // atomic, as `next`: looked at before a ticket is taken
-    alignas(64) std::atomic<int64_t> next{0};
+    int ranges = 0;                  // of `range` that are in use
+    std::atomic<int> unfinished{0};  // of them: items that nobody has taken yet are left. Looked at before a ticket is
+    std::array<Range, most_ranges> range;
     alignas(64) std::atomic<int> finished{0};
   };
 
@@ -47,13 +59,13 @@ class ThreadPool {
   Job* join_any(int& slot);
   Job* wait_for_job(int& slot);
   void wake_workers();
-  void worker();
+  void worker(int number);
   void finish(Job& job);
   void close(Job& job, uint32_t bit);
   void start_workers(int count);
   void register_fork_handlers();
   void forget_threads();
-  static void work(Job& job, int slot);
+  static void work(Job& job, int slot, int number);
 
   static constexpr size_t job_count = 16;  // callers beyond that run alone
   std::array<Job, job_count> jobs_;

@@ -125,6 +125,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        "on whole nests, before their axes are split: from here on they are known", loop_pass<loops::find_contractions>},
       {"fuse_attention", PassStage::schedule, "on known contractions, before each of the two gets tiles of its own",
        [](PassInput& in) { return loops::fuse_attention(in.loops, in.target, in.log); }},
+      {"take_points", PassStage::schedule, "before templates, which would take a window over few channels as a product",
+       [](PassInput& in) { return loops::take_points(in.loops, in.target, in.log); }},
       {"use_templates", PassStage::schedule, "on whole nests, before their axes are split",
        [](PassInput& in) { return loops::use_templates(in.loops, in.target, in.log); }},
       {"collapse_loops", PassStage::schedule, "after templates took theirs: the rest likes long loops",

@@ -120,6 +120,7 @@ class ExposedKernel {
     made.results.clear();
     made.loop->role = loops::AxisRole::parallel;
     made.loop->yields.clear();
+    made.loop->only = loops::no_value;
     around.push_back(made.loop.get());
     add_stores(made.loop->body, around);
     around.pop_back();

@@ -102,6 +102,7 @@ Stmt Copier::copy(const Stmt& source, Body& out) {
     stmt.loop->var = fresh(loop.var);
     variables[loop.var] = Expr::symbol(stmt.loop->var);
     copy(loop.body, stmt.loop->body);
+    stmt.loop->only = value(loop.only);
     for (ValueId v : loop.yields) stmt.loop->yields.push_back(value(v));
     for (ValueId v : loop.running) stmt.loop->running.push_back(value(v));
     copy(loop.after, stmt.loop->after);
@@ -116,8 +117,10 @@ void replace_values(Body& body, const std::map<ValueId, ValueId>& map) {
   for_each_stmt(body, [&](Stmt& stmt) {
     for (ValueId& v : stmt.args) replace(v);
     replace(stmt.mask);
-    if (stmt.loop)
+    if (stmt.loop) {
       for (ValueId& v : stmt.loop->yields) replace(v);
+      replace(stmt.loop->only);
+    }
   });
 }
 

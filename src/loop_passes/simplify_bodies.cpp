@@ -95,6 +95,7 @@ class Simplifier {
     Seen nested = seen;
     visit(loop.body, nested);
     for (ValueId& v : loop.yields) resolve(v);
+    if (loop.only != no_value) resolve(loop.only);
     visit(loop.after, nested);
     for (BufferId w : inside.writes) forget(seen, w);
   }
@@ -216,6 +217,7 @@ class Simplifier {
       collect_symbols(stmt.expr, used_index);
       if (stmt.loop) {
         used.insert(stmt.loop->yields.begin(), stmt.loop->yields.end());
+        used.insert(stmt.loop->only);
         collect_symbols(stmt.loop->extent, used_index);
       }
     });

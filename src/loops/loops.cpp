@@ -62,6 +62,7 @@ Stmt Stmt::clone() const {
     out.loop->reduce = loop->reduce;
     out.loop->reduce_dtype = loop->reduce_dtype;
     out.loop->order = loop->order;
+    out.loop->only = loop->only;
     out.loop->yields = loop->yields;
     out.loop->running = loop->running;
     out.loop->body = loops::clone(loop->body);

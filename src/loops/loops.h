@@ -137,6 +137,9 @@ struct Loop {
   DType reduce_dtype = DType::f32;  // of the accumulators (argmax: of the value; the index is i64)
   std::vector<ValueId> yields;      // one iteration's values (reduce, scan), defined in body
   SumOrder order;                   // reduce sum of floats
+  // reduce: a condition of the body. Where it is false the iteration changes nothing (its loads are masked off), and
+  // need not run; who runs it all the same comes to the same result.
+  ValueId only = no_value;
   // scan: the accumulators after this iteration's update, usable in `after` (which runs each iteration).
   std::vector<ValueId> running;
   Body body;

@@ -260,6 +260,7 @@ Stmt Parser::loop(Cursor& line, std::vector<ValueId> results) {
     if (!op || !dtype) line.fail(str("\"", word, "\" is no reduction"));
     loop.reduce = *op;
     loop.reduce_dtype = made.dtype = *dtype;
+    if (line.accept("only")) loop.only = line.value();
     loop.order = order(line);
   }
   loop.directives = directives(line);

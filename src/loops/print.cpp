@@ -286,6 +286,7 @@ class Printer {
   void loop(const std::string& head, const Loop& l) {
     std::string text = str(head, "for ", name_text(l.var), " in [", l.extent.text(), "] ", axis_roles.name(l.role));
     if (l.role != AxisRole::parallel) text += str(" ", reduce_info(l.reduce).name, ".", dtype_name(l.reduce_dtype));
+    if (l.only != no_value) text += " only " + value_text(l.only);
     line(text, order_text(l.order), directives_text(l.directives), " {");
     body(l.body);
     if (l.role != AxisRole::parallel) {

@@ -114,7 +114,8 @@ class KernelVerifier {
       const bool vectors = s.grid.threads == 0 && s.lanes > 1 && stmt.loop->role == AxisRole::parallel;
       check(!lane || factor == together || (vectors && factor > 0 && factor % together == 0),
             str("loop ", stmt.loop->var, " has ", factor, " lanes, its kernel ", together));
-      if (vectors && stmt.loop->directives.binding == Binding::unroll) rows(*stmt.loop);
+      const bool side_by_side = stmt.loop->directives.binding == Binding::unroll && stmt.loop->directives.tail != Tail::peel;
+      if (vectors && side_by_side) rows(*stmt.loop);
       if (lane && factor > together) copies(stmt.loop->body, stmt.loop->var);
       lanes(stmt.loop->body, s, inside || lane);
       lanes(stmt.loop->after, s, inside || lane);
@@ -270,7 +271,7 @@ class KernelVerifier {
     declare(l.var);
     inner(l.body);
     if (l.role == AxisRole::parallel) {
-      check(s.results.empty() && l.yields.empty() && l.running.empty() && l.after.empty(),
+      check(s.results.empty() && l.yields.empty() && l.running.empty() && l.after.empty() && l.only == no_value,
             str("parallel loop ", l.var, " with results"));
     } else {
       accumulators(s, l);
@@ -296,6 +297,14 @@ class KernelVerifier {
         str("an order of summation for ", info.name, " ", l.var));
     check(!l.order.fused || summed_product(l), str("sum ", l.var, " is fused but does not end with a product"));
     check(l.order.block >= 0 && is_float(l.order.meet), str("blocks of ", l.order.block, " terms"));
+    check(l.only == no_value || l.role == AxisRole::reduce, str("scan ", l.var, " that leaves out iterations"));
+    if (l.only != no_value) {
+      const bool own = std::any_of(l.body.begin(), l.body.end(), [&](const Stmt& stmt) {
+        return stmt.kind != StmtKind::loop && stmt.results == std::vector<ValueId>{l.only};
+      });
+      check(own, str(info.name, " ", l.var, " is left out by a value that is not of its body"));
+      expect_type(l.only, DType::boolean, "condition");
+    }
     check(l.reduce != ReduceOp::welford || is_float(l.reduce_dtype), "welford takes floats");
     for (size_t i = 0; i < l.yields.size(); ++i) {
       use(l.yields[i]);

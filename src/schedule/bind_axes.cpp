@@ -43,6 +43,7 @@ class Binder {
 
   void bind_lanes_of(Stmt& stmt, const Loop* around = nullptr) {
     Loop& loop = *stmt.loop;
+    if (loop.directives.binding == Binding::lane) return;  // decided before (take_points)
     if (loop.role == AxisRole::reduce) {
       if (lane_reducible(loop) && wide_enough(loop) && !is_window(stmt, around))
         set_lane(loop);
@@ -241,7 +242,9 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     Binder(program, *kernel, target).run();
   };
   for_each_item(program.block, each);
-  pack_for_lanes(program, log);
+  for_each_item(program.block, [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) pack_for_lanes(program, *kernel, log);
+  });
   for_each_item(program.init, each);
   return true;
 }

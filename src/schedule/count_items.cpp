@@ -5,8 +5,10 @@
 namespace kiln::loops {
 namespace {
 
-constexpr double worth_a_thread = 400000;  // statement-lanes, about 20 µs: below that waking a thread costs more
-constexpr double products_worth_a_thread = 600000;
+// Statement-lanes and multiply-adds of about 6 µs: below that handing them to a thread that is awake costs more. What
+// waking one costs is the runtime's affair (runtime/parallel.cpp).
+constexpr double worth_a_thread = 125000;
+constexpr double products_worth_a_thread = 350000;
 
 double work_of(const Body& body, const LoopProgram& program) {
   double work = 0;
@@ -24,8 +26,23 @@ double work_of(const Body& body, const LoopProgram& program) {
 
 int64_t parts(double enough, double work) { return std::max<int64_t>(1, static_cast<int64_t>(enough / work)); }
 
+// Multiply-adds of an item whose sums run in registers: statements around them are shared by many.
+double products_of(const Body& body, const LoopProgram& program) {
+  double all = 0;
+  for (const Stmt& stmt : body)
+    if (stmt.loop) {
+      const double inside = stmt.loop->role == AxisRole::reduce && summed_product(*stmt.loop)
+                                ? 1.0
+                                : products_of(stmt.loop->body, program);
+      all += std::max(1.0, estimate(stmt.loop->extent, program)) * inside;
+    }
+  return all;
+}
+
 int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
   const Tile& tile = kernel.schedule->tile;
+  if (takes_points(kernel))
+    return parts(products_worth_a_thread, std::max(1.0, products_of(*item_loops(kernel).body, program)));
   if (tile.rows == 0) return parts(worth_a_thread, std::max(1.0, work_of(*item_loops(kernel).body, program)));
   // An item costs its rows times columns times terms; where those are dynamic each is worth a thread.
   const ContractionNest nest = contraction_nest(kernel);

@@ -78,6 +78,19 @@ void order_block_tile(Body& body) {
   });
 }
 
+// Of points that are taken together: nested sums go on adding to one accumulator, which take_points saw are few terms.
+void order_points(Loop& points) {
+  const auto lanes =
+      std::find_if(points.body.begin(), points.body.end(), [](const Stmt& s) { return s.loop != nullptr; });
+  if (lanes == points.body.end()) return;
+  for_each_stmt(lanes->loop->body, [](Stmt& stmt) {
+    if (!stmt.loop) return;
+    stmt.loop->order = SumOrder();
+    stmt.loop->order.meet = stmt.loop->reduce_dtype;
+    stmt.loop->order.fused = summed_product(*stmt.loop) != nullptr;
+  });
+}
+
 // `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
 void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false, bool in_tile = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
@@ -98,10 +111,12 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     }
     const bool lanes = inside_lanes || loop.directives.binding == Binding::lane;
     const bool sum = inside_sum || (loop.role == AxisRole::reduce && loop.reduce == ReduceOp::sum);
-    const bool side_by_side =
-        in_tile || (loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll);
+    const bool unrolled = loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll;
+    const bool peeled = unrolled && loop.directives.tail == Tail::peel;
+    const bool side_by_side = in_tile || (unrolled && !peeled);
     visit(loop.body, kernel, lanes, sum, side_by_side);
     visit(loop.after, kernel, lanes, sum, side_by_side);
+    if (peeled) order_points(loop);
   }
 }
 

@@ -8,6 +8,8 @@ namespace {
 
 constexpr double item_work = 400000;  // multiply-adds: more tiles are put into an item until it has so many
 
+constexpr double least_items = 16;  // of rows alone, so that threads can have equal parts of them
+
 double at_least_one(double x) { return std::max(1.0, x); }
 
 class Product : public Template {
@@ -122,15 +124,18 @@ class Product : public Template {
 
   // Into items: columns beside one another where no row is needed whole, and enough tiles below one another.
   static void spread(const Extents& extents, const Target& target, const ContractionNest& nest, Tile& tile) {
-    tile.beside = !nest.whole_rows();
     const double columns = extents.columns, terms = extents.terms,
                  tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
+    // Where each core's cache has room for all columns, items are rows alone: who made them goes on with them.
+    const bool near = columns * terms * 4 <= target.second_cache / 2 && tiles >= least_items;
+    tile.beside = !nest.whole_rows() && !near;
     const double wide = tile.beside ? std::min(columns, static_cast<double>(tile.vectors * target.lanes)) : columns;
     const double work = static_cast<double>(tile.rows) * wide * terms;
     // Where an item runs through all columns, the columns' factor passes once for it: the more rows the better, as long
     // as there are items for the threads.
-    const double high = tile.beside ? std::floor(item_work / work)
-                                    : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
+    double high = tile.beside ? std::floor(item_work / work)
+                              : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
+    if (near && !nest.whole_rows()) high = std::min(high, std::floor(tiles / least_items));
     tile.high = static_cast<int64_t>(std::clamp(high, 1.0, tiles));
   }
 };

@@ -38,6 +38,10 @@ bool find_contractions(LoopProgram& program, Log& log);
 // A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
 
+// Sums over windows of few terms take several points of the picture at a time.
+bool take_points(LoopProgram& program, const Target& target, Log& log);
+bool takes_points(const Kernel& kernel);
+
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
 bool use_block_tile(LoopProgram& program, Kernel& kernel,
@@ -49,7 +53,7 @@ bool collapse_loops(LoopProgram& program, Log& log);
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-bool pack_for_lanes(LoopProgram& program, Log& log);                      // of bind_axes
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);      // of bind_axes and take_points
 bool bind_threads(LoopProgram& program, const Target& target, Log& log);  // of bind_axes, for a GPU
 
 // Sums of f32 outside of lanes are added up in f64.

@@ -103,26 +103,23 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
 
 }  // namespace
 
-bool pack_for_lanes(LoopProgram& program, Log& log) {
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
   bool changed = false;
-  for_each_item(program.block, [&](Item& item) {
-    auto* kernel = std::get_if<Kernel>(&item.what);
-    if (!kernel || (kernel->schedule && kernel->schedule->tile.rows > 0)) return;
-    std::vector<const Loop*> lanes;
-    for_each_stmt(kernel->body, [&](const Stmt& stmt) {
-      if (stmt.loop && stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::lane)
-        lanes.push_back(stmt.loop.get());
-    });
-    for (const Loop* loop : lanes)
-      while (const auto packing = packing_of(*kernel, *loop, program)) {
-        const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
-        pack(program, *kernel, *packing);
-        changed = true;
-        log.add([&] {
-          return Decision{"pack", source, "for", kernel->name, "its elements lie apart for the lanes", true, ""};
-        });
-      }
+  if (kernel.schedule && kernel.schedule->tile.rows > 0) return changed;
+  std::vector<const Loop*> lanes;
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    if (stmt.loop && stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::lane)
+      lanes.push_back(stmt.loop.get());
   });
+  for (const Loop* loop : lanes)
+    while (const auto packing = packing_of(kernel, *loop, program)) {
+      const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
+      pack(program, kernel, *packing);
+      changed = true;
+      log.add([&] {
+        return Decision{"pack", source, "for", kernel.name, "its elements lie apart for the lanes", true, ""};
+      });
+    }
   return changed;
 }
 

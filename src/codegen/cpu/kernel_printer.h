@@ -27,6 +27,7 @@ class KernelPrinter {
  private:
   friend class TilePrinter;
   friend class JamPrinter;
+  friend class PointsPrinter;
   friend class CudaTilePrinter;  // codegen/cuda
 
   // Where lanes run, while inside such a loop.
@@ -60,6 +61,7 @@ class KernelPrinter {
   void print_shared_loop(const loops::Loop& loop);
   void find_exchanged();
   void print_reduction(const loops::Stmt& stmt);
+  void print_iteration(const loops::Loop& loop);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
   void declare_accumulators(const loops::Stmt& stmt, std::vector<std::string>& names, bool vector);

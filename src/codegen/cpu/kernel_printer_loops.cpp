@@ -1,6 +1,7 @@
 // Loops, reductions and lanes in C++.
 #include "codegen/cpu/jam_printer.h"
 #include "codegen/cpu/kernel_printer.h"
+#include "codegen/cpu/points_printer.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -9,8 +10,10 @@ void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
   const bool lane = loop.directives.binding == Binding::lane;
   const bool parallel = loop.role == AxisRole::parallel;
-  if (dialect_.has_vectors() && parallel &&
-      (loop.directives.binding == Binding::unroll || (lane && loop.directives.factor > lane_count_)))
+  const bool unrolled = parallel && loop.directives.binding == Binding::unroll, peeled = loop.directives.tail == Tail::peel;
+  if (dialect_.has_vectors() && unrolled && peeled && !lanes_ && PointsPrinter::takes(loop))
+    return PointsPrinter(*this, loop).print();
+  if (dialect_.has_vectors() && ((unrolled && !peeled) || (parallel && lane && loop.directives.factor > lane_count_)))
     return JamPrinter(*this, loop).print();
   if (lane && !dialect_.has_vectors() && loop.role == AxisRole::reduce) return print_shared_reduction(stmt);
   if (parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
@@ -206,6 +209,15 @@ void KernelPrinter::print_update(const Loop& loop, const std::vector<std::string
   }
 }
 
+// Behind a condition without which the iteration changes nothing, and that all lanes share, the rest is left out.
+void KernelPrinter::print_iteration(const Loop& loop) {
+  for (const Stmt& stmt : loop.body) {
+    print_stmt(stmt);
+    if (loop.only != no_value && stmt.results == std::vector<ValueId>{loop.only} && !varying(loop.only))
+      line(str("if (!", name(loop.only), ") continue;"));
+  }
+}
+
 // A reduction (or scan) that runs one iteration after the other; inside lanes its accumulators are vectors.
 void KernelPrinter::print_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
@@ -232,7 +244,7 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
   } else {
     open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
   }
-  print_body(loop.body);
+  print_iteration(loop);
   print_update(loop, target);
   if (loop.role == AxisRole::scan) {
     for (size_t i = 0; i < loop.running.size(); ++i) define(loop.running[i], acc[i], lanes_.has_value());

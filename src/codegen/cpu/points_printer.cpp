@@ -1,0 +1,367 @@
+#include "codegen/cpu/points_printer.h"
+
+#include <utility>
+
+namespace kiln::codegen {
+using namespace loops;
+namespace {
+
+bool is_comparison(ScalarOp op) {
+  return op == ScalarOp::ge || op == ScalarOp::gt || op == ScalarOp::le || op == ScalarOp::lt || op == ScalarOp::eq ||
+         op == ScalarOp::ne;
+}
+
+const Stmt* inner_sum(const Body& body) {
+  for (const Stmt& stmt : body)
+    if (stmt.loop) return &stmt;
+  return nullptr;
+}
+
+// Sums in one another, each the last statement of the one around, over a product that is added fused.
+bool takes_sums(const Stmt& outer) {
+  for (const Stmt* stmt = &outer;;) {
+    const Loop& loop = *stmt->loop;
+    if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || loop.order.block > 0) return false;
+    if (loop.directives.binding == Binding::lane || loop.body.empty()) return false;
+    if (loop.directives.binding == Binding::unroll && !loop.extent.is_constant()) return false;
+    for (const Stmt& s : loop.body)
+      if (s.kind == StmtKind::store || s.kind == StmtKind::check_index || s.kind == StmtKind::raise_if ||
+          s.kind == StmtKind::random)
+        return false;
+    const Stmt* inner = inner_sum(loop.body);
+    if (!inner) return loop.order.fused && summed_product(loop) == &loop.body.back();
+    if (inner != &loop.body.back() || inner->results != loop.yields) return false;
+    stmt = inner;
+  }
+}
+
+bool takes_lanes(const Loop& lanes) {
+  if (lanes.role != AxisRole::parallel || lanes.directives.binding != Binding::lane) return false;
+  int loops = 0;
+  for (const Stmt& stmt : lanes.body) {
+    if (stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::raise_if || stmt.kind == StmtKind::random)
+      return false;
+    if (stmt.loop && (++loops > 1 || !takes_sums(stmt))) return false;
+  }
+  return loops == 1;
+}
+
+}  // namespace
+
+bool PointsPrinter::takes(const Loop& loop) {
+  if (!loop.extent.is_constant() || loop.extent.value() < 1 || loop.directives.factor < 1) return false;
+  for (const Stmt& stmt : loop.body) {
+    if (stmt.loop) return takes_lanes(*stmt.loop);
+    if (stmt.kind != StmtKind::op && stmt.kind != StmtKind::constant && stmt.kind != StmtKind::index_value &&
+        stmt.kind != StmtKind::load)
+      return false;
+  }
+  return false;
+}
+
+PointsPrinter::PointsPrinter(KernelPrinter& printer, const Loop& loop) : p_(printer), loop_(loop) {
+  for_each_stmt(p_.kernel_.body, [&](const Stmt& stmt) {
+    for (ValueId v : stmt.results) definitions_[v] = &stmt;
+  });
+  find_mask_values();
+}
+
+void PointsPrinter::find_mask_values() {
+  auto may_be = [](const Stmt& stmt) {
+    return stmt.kind == StmtKind::index_value ||
+           (stmt.kind == StmtKind::op && (is_comparison(stmt.op) || stmt.op == ScalarOp::logical_and));
+  };
+  for_each_stmt(loop_.body, [&](const Stmt& stmt) {
+    if (may_be(stmt)) mask_values_.insert(stmt.results[0]);
+  });
+  for (bool changed = true; changed;) {
+    changed = false;
+    for_each_stmt(loop_.body, [&](const Stmt& stmt) {
+      const bool of_mask = may_be(stmt) && mask_values_.contains(stmt.results[0]);
+      if (!of_mask)
+        for (ValueId v : stmt.args) changed |= mask_values_.erase(v) > 0;
+      if (stmt.kind != StmtKind::load) changed |= mask_values_.erase(stmt.mask) > 0;
+      if (stmt.loop)
+        for (ValueId v : stmt.loop->yields) changed |= mask_values_.erase(v) > 0;
+    });
+  }
+}
+
+// ---- Points
+// ------------------------------------------------------------------------------------------------------------
+
+void PointsPrinter::print() {
+  const int64_t all = loop_.extent.value(), factor = loop_.directives.factor, groups = all / factor;
+  const bool peel = loop_.directives.tail == Tail::peel;
+  // Groups that are printed with their numbers at the beginning and the end; those between run as a loop.
+  const int64_t at_first = peel ? std::min<int64_t>(1, groups) : 0, at_last = peel && groups > 1 ? 1 : 0;
+  for (int64_t g = 0; g < at_first; ++g) print_group(Expr(g * factor), factor);
+  if (const int64_t between = groups - at_first - at_last; between == 1) {
+    print_group(Expr(at_first * factor), factor);
+  } else if (between > 0) {
+    const std::string& var = loop_.var;
+    const int64_t from = at_first * factor, to = (groups - at_last) * factor;
+    const Interval range = std::exchange(p_.env_.ranges[var], Interval{from, to - factor});
+    p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ", var, " += ", factor, ")"));
+    print_group(Expr::symbol(var), factor);
+    p_.close();
+    p_.env_.ranges[var] = range;
+  }
+  for (int64_t g = groups - at_last; g < groups; ++g) print_group(Expr(g * factor), factor);
+  if (all % factor != 0) print_group(Expr(groups * factor), all % factor);
+}
+
+void PointsPrinter::print_group(const Expr& first, int64_t count) {
+  first_ = first;
+  count_ = static_cast<size_t>(count);
+  alive_.assign(count_, true);
+  dependent_.clear();
+  p_.open("");
+  const Stmt* lanes = inner_sum(loop_.body);
+  for (const Stmt& stmt : loop_.body) {
+    if (&stmt == lanes) {
+      print_lanes(*stmt.loop);
+      break;
+    }
+    print_stmt(stmt);
+  }
+  p_.close();
+  if (&loop_.body.back() != lanes) print_rest(first, count);
+}
+
+// What follows (a norm over the channels of a point) takes the points one by one.
+void PointsPrinter::print_rest(const Expr& first, int64_t count) {
+  const std::string& var = loop_.var;
+  const std::string at = first.is_symbol() ? var + "_next" : var;
+  p_.open(str("for (i64 ", at, " = ", p_.expr(first), "; ", at, " < ", p_.expr(first + count), "; ++", at, ")"));
+  if (at != var) p_.line(str("const i64 ", var, " = ", at, ";"));
+  const Stmt* lanes = inner_sum(loop_.body);
+  const Interval range = std::exchange(p_.env_.ranges[var], Interval{0, loop_.extent.value() - 1});
+  for (const Stmt& stmt : loop_.body)
+    if (&stmt != lanes) p_.print_stmt(stmt);
+  p_.env_.ranges[var] = range;
+  p_.close();
+}
+
+void PointsPrinter::print_lanes(const Loop& loop) {
+  const std::string extent = str("e_", loop.var);
+  p_.line(str("const i64 ", extent, " = ", p_.expr(loop.extent), ";"));
+  p_.line(str("i64 ", loop.var, " = 0;"));
+  const std::set<std::string> outer_index = p_.varying_index_;
+  p_.open(str("for (; ", loop.var, " + ", p_.lane_count_, " <= ", extent, "; ", loop.var, " += ", p_.lane_count_, ")"));
+  p_.lanes_ = KernelPrinter::Lanes{loop.var, "", true};
+  print_body(loop.body);
+  p_.close();
+  if (loop.directives.tail != Tail::exact) {
+    p_.open(str("if (", loop.var, " < ", extent, ")"));
+    p_.line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
+    p_.lanes_ = KernelPrinter::Lanes{loop.var, "left", true};
+    print_body(loop.body);
+    p_.close();
+  }
+  p_.lanes_.reset();
+  p_.varying_index_ = outer_index;
+}
+
+void PointsPrinter::print_body(const Body& body) {
+  for (const Stmt& stmt : body) {
+    if (stmt.loop)
+      print_sum(stmt, true);
+    else
+      print_stmt(stmt);
+  }
+}
+
+// ---- Sums
+// --------------------------------------------------------------------------------------------------------------
+
+// Those in one another add to the same accumulators.
+void PointsPrinter::print_sum(const Stmt& stmt, bool outermost) {
+  const Loop& loop = *stmt.loop;
+  if (outermost) {
+    dependent_.insert(stmt.results[0]);
+    const std::string scalar = c_type(loop.reduce_dtype);
+    sums_.clear();
+    for (size_t point = 0; point < count_; ++point) {
+      sums_.push_back(copy_of(stmt.results[0], point));
+      p_.varying_.insert(sums_.back());
+      p_.line(
+          str(vector_type(loop.reduce_dtype), " ", p_.name(sums_.back()), " = k_splat_", scalar, "((", scalar, ")0);"));
+    }
+  }
+  if (loop.directives.binding != Binding::unroll) {
+    p_.open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", p_.expr(loop.extent), "; ++", loop.var, ")"));
+    print_terms(loop);
+    p_.close();
+    return;
+  }
+  for (int64_t i = 0; i < loop.extent.value(); ++i) {
+    unrolled_[loop.var] = Expr(i);
+    p_.open("");
+    print_terms(loop);
+    p_.close();
+  }
+  unrolled_.erase(loop.var);
+}
+
+void PointsPrinter::print_terms(const Loop& loop) {
+  const std::vector<bool> alive = alive_;
+  bool guarded = false;
+  const std::set<ValueId> known_true = true_;
+  for (const Stmt& stmt : loop.body) {
+    if (stmt.loop)
+      print_sum(stmt, false);
+    else if (inner_sum(loop.body) || &stmt != &loop.body.back())
+      print_stmt(stmt);
+    else
+      print_product(loop);
+    if (loop.only == no_value || stmt.results != std::vector<ValueId>{loop.only}) continue;
+    for (size_t point = 0; point < count_; ++point) alive_[point] = alive_[point] && known(loop.only, point) != false;
+    if (std::find(alive_.begin(), alive_.end(), true) == alive_.end()) break;
+    if (depends(loop.only) || known(loop.only, 0)) continue;
+    p_.open(str("if (", condition(loop.only, 0), ")"));
+    guarded = true;
+    true_.insert(loop.only);
+  }
+  if (guarded) p_.close();
+  true_ = known_true;
+  alive_ = alive;
+}
+
+void PointsPrinter::print_product(const Loop& loop) {
+  const Stmt& product = loop.body.back();
+  for (size_t point = 0; point < count_; ++point) {
+    if (!alive_[point]) continue;
+    auto factor = [&](size_t i) {
+      const ValueId v = product.args[i];
+      return p_.vector(depends(v) ? copy_of(v, point) : v);
+    };
+    const std::string sum = p_.name(sums_[point]);
+    p_.line(str(sum, " = ", p_.dialect_.fused(factor(0), factor(1), sum), ";"));
+  }
+}
+
+// ---- Statements
+// --------------------------------------------------------------------------------------------------------
+
+bool PointsPrinter::depends(const Stmt& stmt) const {
+  bool found = stmt.kind == StmtKind::store || mentions(stmt.expr, loop_.var) || depends(stmt.mask);
+  for (const Expr& e : stmt.index) found |= mentions(e, loop_.var);
+  for (ValueId v : stmt.args) found |= depends(v);
+  return found;
+}
+
+Substitution PointsPrinter::variables(size_t point) const {
+  Substitution out = unrolled_;
+  out[loop_.var] = first_ + Expr(static_cast<int64_t>(point));
+  return out;
+}
+
+ValueId PointsPrinter::copy_of(ValueId v, size_t point) {
+  const auto [found, inserted] = copies_.emplace(std::pair(v, point), no_value);
+  if (inserted) {
+    p_.value_types_.push_back(p_.type(v));
+    found->second = static_cast<ValueId>(p_.value_types_.size()) - 1;
+  }
+  return found->second;
+}
+
+void PointsPrinter::print_stmt(const Stmt& stmt) {
+  const bool differs = depends(stmt);
+  if (differs)
+    for (ValueId v : stmt.results) dependent_.insert(v);
+  if (!stmt.results.empty() && mask_values_.contains(stmt.results[0])) return;
+  for (size_t point = 0; point < (differs ? count_ : 1); ++point)
+    if (!differs || alive_[point]) print_copy(stmt, point);
+}
+
+void PointsPrinter::print_copy(const Stmt& source, size_t point) {
+  Stmt stmt = source.clone();
+  const Substitution map = variables(point);
+  for (Expr& e : stmt.index) e = substitute(e, map);
+  stmt.expr = substitute(stmt.expr, map);
+  if (stmt.kind == StmtKind::load && stmt.mask != no_value &&
+      (mask_values_.contains(stmt.mask) || true_.contains(stmt.mask))) {
+    const std::optional<bool> on = known(stmt.mask, point);
+    if (on == true) {
+      stmt.mask = no_value;
+    } else {
+      p_.value_types_.push_back(DType::boolean);
+      stmt.mask = static_cast<ValueId>(p_.value_types_.size()) - 1;
+      p_.define(stmt.mask, condition(source.mask, point), false);
+    }
+  } else if (depends(stmt.mask)) {
+    stmt.mask = copy_of(stmt.mask, point);
+  }
+  for (ValueId& v : stmt.args)
+    if (depends(v)) v = copy_of(v, point);
+  if (depends(source))
+    for (ValueId& v : stmt.results) v = copy_of(v, point);
+  p_.print_stmt(stmt);
+}
+
+// ---- Conditions
+// --------------------------------------------------------------------------------------------------------
+
+const Stmt* PointsPrinter::definition(ValueId v) const {
+  const auto found = definitions_.find(v);
+  return found == definitions_.end() ? nullptr : found->second;
+}
+
+std::optional<Expr> PointsPrinter::number(ValueId v, size_t point) const {
+  const Stmt* made = definition(v);
+  if (!made || made->kind != StmtKind::index_value || made->expr.is_float()) return {};
+  return substitute(made->expr, variables(point));
+}
+
+std::optional<bool> PointsPrinter::known(ValueId v, size_t point) const {
+  if (true_.contains(v)) return true;
+  const Stmt* made = definition(v);
+  if (!made || made->kind != StmtKind::op) return {};
+  if (made->op == ScalarOp::logical_and) {
+    const std::optional<bool> a = known(made->args[0], point), b = known(made->args[1], point);
+    if (a == false || b == false) return false;
+    return a && b ? std::optional<bool>(true) : std::nullopt;
+  }
+  if (!is_comparison(made->op)) return {};
+  const std::optional<Expr> left = number(made->args[0], point), right = number(made->args[1], point);
+  if (!left || !right) return {};
+  Proof proof = Proof::unknown;
+  switch (made->op) {
+    case ScalarOp::ge:
+      proof = prove_le(*right, *left, p_.env_);
+      break;
+    case ScalarOp::gt:
+      proof = prove_lt(*right, *left, p_.env_);
+      break;
+    case ScalarOp::le:
+      proof = prove_le(*left, *right, p_.env_);
+      break;
+    case ScalarOp::lt:
+      proof = prove_lt(*left, *right, p_.env_);
+      break;
+    default:
+      break;
+  }
+  return proof == Proof::unknown ? std::nullopt : std::optional<bool>(proof == Proof::yes);
+}
+
+std::string PointsPrinter::condition(ValueId v, size_t point) {
+  if (const std::optional<bool> sure = known(v, point)) return *sure ? "true" : "false";
+  const Stmt* made = definition(v);
+  if (!mask_values_.contains(v) || !made || made->kind != StmtKind::op)
+    return p_.name(depends(v) ? copy_of(v, point) : v);
+  const ValueId a = made->args[0], b = made->args[1];
+  if (made->op == ScalarOp::logical_and) {
+    if (known(a, point)) return condition(b, point);
+    if (known(b, point)) return condition(a, point);
+    return str("(", condition(a, point), " & ", condition(b, point), ")");
+  }
+  auto operand = [&](ValueId x) {
+    const std::optional<Expr> as = number(x, point);
+    return as ? p_.expr(*as) : p_.name(depends(x) ? copy_of(x, point) : x);
+  };
+  return p_.dialect_.op(made->op, p_.type(a), {operand(a), operand(b)});
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,56 @@
+// Prints a parallel loop that takes several iterations at a time, as its directive says (@unroll of a parallel loop):
+// neighbouring points of a picture under a window's sum. The statements inside stand once for each of them, the loops
+// inside once for all, so that what the points share (the window's weights, the parts of the picture under two of them)
+// is loaded once, and their sums are so many accumulators in registers.
+//
+// The first and the last points are printed with their numbers where the directive says so (peel): what padding masks
+// off is then known, and is left out.
+#pragma once
+#include "codegen/cpu/kernel_printer.h"
+
+namespace kiln::codegen {
+
+class PointsPrinter {
+ public:
+  PointsPrinter(KernelPrinter& printer, const loops::Loop& loop);
+  // Whether the loop is of the form that it prints: a loop of lanes around one nest of sums; statements that have
+  // copies.
+  static bool takes(const loops::Loop& loop);
+  void print();
+
+ private:
+  void find_mask_values();
+  void print_group(const Expr& first, int64_t count);
+  void print_body(const loops::Body& body);
+  void print_lanes(const loops::Loop& loop);
+  void print_sum(const loops::Stmt& stmt, bool outermost);
+  void print_terms(const loops::Loop& loop);
+  void print_product(const loops::Loop& loop);
+  void print_stmt(const loops::Stmt& stmt);
+  void print_copy(const loops::Stmt& stmt, size_t point);
+  void print_rest(const Expr& first, int64_t count);
+
+  // What is known of a condition, with the numbers that variables have by now.
+  std::optional<bool> known(loops::ValueId v, size_t point) const;
+  std::string condition(loops::ValueId v, size_t point);  // as C++
+  std::optional<Expr> number(loops::ValueId v, size_t point) const;
+  const loops::Stmt* definition(loops::ValueId v) const;
+  bool depends(const loops::Stmt& stmt) const;  // differs between the points
+  bool depends(loops::ValueId v) const { return dependent_.contains(v); }
+  loops::ValueId copy_of(loops::ValueId v, size_t point);
+  Substitution variables(size_t point) const;
+
+  KernelPrinter& p_;
+  const loops::Loop& loop_;
+  std::map<loops::ValueId, const loops::Stmt*> definitions_;  // of the whole kernel
+  std::set<loops::ValueId> mask_values_;  // that only conditions are made of: printed where one is not known
+  std::set<loops::ValueId> dependent_, true_;
+  std::map<std::pair<loops::ValueId, size_t>, loops::ValueId> copies_;
+  Expr first_;
+  size_t count_ = 0;
+  std::vector<bool> alive_;           // points that the current terms count for
+  Substitution unrolled_;             // variables of sums that are numbers now
+  std::vector<loops::ValueId> sums_;  // accumulators, by point
+};
+
+}  // namespace kiln::codegen

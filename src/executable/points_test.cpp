@@ -1,0 +1,96 @@
+// Points that are taken together, compiled: the same as one by one, for sizes with every kind of rest, whatever the
+// number of threads; and a schedule written by hand runs as it is written.
+#include "executable/loops_package_test.h"
+#include "schedule/schedule.h"
+
+namespace kiln {
+namespace {
+
+struct Shape {
+  int64_t lines, points, channels, window, stride, padding, dilation, taken;  // taken: points at a time
+};
+
+int lanes() { return codegen::cpu_backend().target(codegen::cpu_backend().host_target_name()).lanes; }
+
+std::string picture(const Shape& s) {
+  const int64_t out_lines = (s.lines + 2 * s.padding - s.dilation * (s.window - 1) - 1) / s.stride + 1,
+                out_points = (s.points + 2 * s.padding - s.dilation * (s.window - 1) - 1) / s.stride + 1;
+  auto at = [&](const char* i, const char* r) {
+    return str(i, "*", s.stride, " + ", r, "*", s.dilation, " - ", s.padding);
+  };
+  return str(
+      "loops window\nbuffer x f32[", s.lines, ", ", s.points, ", ", s.channels, "] strides [", s.points * s.channels,
+      ", ", s.channels, ", 1] input position 0\nbuffer w f32[", s.window, ", ", s.window, ", ", s.channels,
+      "] strides [", s.window * s.channels, ", ", s.channels, ", 1] constant named \"w\"\nbuffer y f32[", out_lines,
+      ", ", out_points, ", ", s.channels, "] strides [", out_points * s.channels, ", ", s.channels,
+      ", 1] output position 0\ninput x = buffer x\noutput buffer y\n",
+      "init {\n}\nmain {\n  kernel window ops [convolution] {\n    schedule items [", out_lines, "] grain 1 lanes ",
+      lanes(), "\n    for i2 in [", out_lines, "] parallel @item {\n      for i3 in [", out_points,
+      "] parallel @unroll(", s.taken, ", peel) {\n        for i1 in [", s.channels, "] parallel @lane(", lanes(),
+      ", mask) {\n", "          %0 = for r1 in [", s.window, "] reduce sum.f32 only %8 {\n            %1 = index.i64 [",
+      at("i2", "r1"), "]\n            %2 = index.i64 [0]\n            %3 = index.i64 [", s.lines,
+      "]\n            %4 = index.i64 [", s.points,
+      "]\n            %5 = ge.bool %1, %2\n            %6 = lt.bool %1, %3\n"
+      "            %8 = logical_and.bool %5, %6\n            %9 = for r2 in [",
+      s.window, "] reduce sum.f32 only %14 fused @unroll(", s.window, ", exact) {\n              %10 = index.i64 [",
+      at("i3", "r2"), "]\n              %11 = ge.bool %10, %2\n              %12 = logical_and.bool %8, %11\n",
+      "              %13 = lt.bool %10, %4\n              %14 = logical_and.bool %12, %13\n",
+      "              %15 = load.f32 x[", at("i2", "r1"), ", ", at("i3", "r2"), ", i1] mask %14\n",
+      R"(              %16 = load.f32 w[r1, r2, i1]
+              %17 = mul.f32 %15, %16
+              yield %17
+            }
+            yield %9
+          }
+          %18 = constant.f32 0.5
+          %19 = add.f32 %0, %18
+          store y[i2, i3, i1] = %19
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+class Points : public testing::TestWithParam<Shape> {};
+
+TEST_P(Points, AreTheSameTogether) {
+  const Shape& s = GetParam();
+  const LoopsPackage package(picture(s), {{"w", filled(DType::f32, {s.window, s.window, s.channels}, 3)}});
+  const std::vector<Datum> inputs = {{filled(DType::f32, {s.lines, s.points, s.channels}, 5)}};
+  const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
+  expect_near(one, package.interpreted(inputs), 1e-4);
+  for (const char* threads : {"cpp.threads=2", "cpp.threads=7"}) {
+    const std::vector<Datum> several = package.run(inputs, {threads});
+    EXPECT_EQ(std::memcmp(several[0].tensor().data(), one[0].tensor().data(),
+                          static_cast<size_t>(one[0].tensor().numel()) * 4),
+              0)
+        << threads;
+  }
+  // Every access of the code is inside of its buffer.
+  expect_near(package.run(inputs, {"check_bounds=1"}), one, 0);
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Points,
+                         testing::Values(Shape{5, 7, 16, 3, 1, 1, 1, 7},     // a line at a time
+                                         Shape{5, 7, 19, 3, 1, 1, 1, 4},     // rests of points and of lanes
+                                         Shape{6, 31, 16, 5, 1, 2, 1, 5},    // groups between the first and the last
+                                         Shape{9, 22, 8, 5, 2, 2, 1, 3},     // every second point
+                                         Shape{4, 4, 16, 7, 1, 3, 1, 2},     // padding beyond the first group
+                                         Shape{12, 40, 16, 3, 1, 6, 6, 4},   // a window with gaps, wider than a group
+                                         Shape{7, 12, 16, 3, 1, 0, 1, 6},    // no padding
+                                         Shape{3, 3, 16, 3, 1, 5, 1, 4},     // lines that are padding alone
+                                         Shape{2, 3, 16, 3, 1, 1, 1, 14}));  // fewer points than at a time
+
+TEST(PointsText, TermsInPaddingAreNotPrinted) {
+  const LoopsPackage package(picture({5, 7, 16, 3, 1, 1, 1, 7}), {{"w", filled(DType::f32, {3, 3, 16}, 3)}});
+  const std::string& source = package.source();
+  size_t adds = 0;
+  for (size_t at = source.find("k_madd(v"); at != std::string::npos; at = source.find("k_madd(v", at + 1)) ++adds;
+  EXPECT_EQ(adds, 2u * (7 * 3 - 2)) << source;  // with whole vectors and with the rest; one term less at both ends
+  EXPECT_EQ(source.find("k_load_f32_m(b"), std::string::npos) << source;
+}
+
+}  // namespace
+}  // namespace kiln

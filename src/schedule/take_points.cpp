@@ -1,0 +1,271 @@
+// Sums over a window that slides over a picture, of few terms for each point: depthwise convolutions, and a model's
+// first one, over three colours. Several neighbouring points are taken at a time, each with an accumulator in a
+// register and channels in lanes: they share the window's weights and most of what lies under it. Where padding masks
+// terms off they are left out: by a condition on whole lines of the window, and at the ends of a line of points, whose
+// numbers are known, by not being printed.
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr int64_t most_terms = 256;     // that one accumulator adds up, as a tile's does (order_sums)
+constexpr int64_t few_channels = 8;     // summed over for each place of the window: more are a product's
+constexpr int64_t longest_window = 16;  // that is printed term by term
+constexpr int64_t enough_items = 12;
+
+struct Window {
+  std::vector<Loop*> around;  // parallel loops outside of the points
+  Loop *points = nullptr, *lanes = nullptr;
+  std::vector<Loop*> sums;  // outermost first
+  Stmt* picture = nullptr;  // the load that moves with the points
+};
+
+class Windows {
+ public:
+  Windows(LoopProgram& program, Kernel& kernel, const Target& target)
+      : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)) {}
+
+  bool run(Log& log) {
+    Window window;
+    if (!find(window)) return false;
+    const int64_t points = together(window);
+    if (points < 2) return false;
+    kernel_.contraction.reset();
+    kernel_.schedule = Schedule();
+    kernel_.schedule->lanes = target_.lanes;
+    window.points->directives = {Binding::unroll, points, Tail::peel};
+    const bool exact = window.lanes->extent.value() % target_.lanes == 0;
+    window.lanes->directives = {Binding::lane, target_.lanes, exact ? Tail::exact : Tail::mask};
+    for (Loop* sum : window.sums)
+      if (beside_points(*sum, window)) sum->directives = {Binding::unroll, sum->extent.value(), Tail::exact};
+    leave_out(window);
+    pack_for_lanes(program_, kernel_, log);
+    spread(window);
+    log.add([&] {
+      return Decision{
+          "take points of", kernel_.name, "together", "", str(points, " at a time, channels in lanes"), true, ""};
+    });
+    return true;
+  }
+
+ private:
+  bool find(Window& window) {
+    if (kernel_.body.size() != 1) return false;
+    std::vector<Loop*> chain;
+    for (Body* body = &kernel_.body;;) {
+      auto loop = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+      if (loop == body->end() || loop->loop->role != AxisRole::parallel) break;
+      for (auto before = body->begin(); before != loop; ++before)
+        if (before->kind != StmtKind::op && before->kind != StmtKind::constant &&
+            before->kind != StmtKind::index_value && before->kind != StmtKind::load)
+          return false;
+      chain.push_back(loop->loop.get());
+      body = &loop->loop->body;
+    }
+    if (chain.size() < 2) return false;
+    window.lanes = chain.back();
+    window.points = chain[chain.size() - 2];
+    window.around.assign(chain.begin(), chain.end() - 2);
+    // Only a point's own channels may be followed by something: a norm over them.
+    for (const Loop* loop : window.around)
+      if (&loop->body.back() != loop_stmt_of(*loop)) return false;
+    for (const Loop* loop : chain)
+      if (!loop->extent.is_constant() || loop->directives.binding != Binding::none) return false;
+    if (window.lanes->extent.value() < target_.lanes / 2 || window.points->extent.value() < 2) return false;
+    return find_sums(window) && find_factors(window);
+  }
+
+  static const Stmt* loop_stmt_of(const Loop& loop) {
+    for (const Stmt& stmt : loop.body)
+      if (stmt.loop) return &stmt;
+    return nullptr;
+  }
+
+  bool find_sums(Window& window) const {
+    int loops = 0;
+    for (const Stmt& stmt : window.lanes->body) {
+      loops += stmt.loop != nullptr;
+      if (stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::raise_if || stmt.kind == StmtKind::random ||
+          (stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain))
+        return false;
+    }
+    if (loops != 1) return false;
+    int64_t terms = 1;
+    for (Body* body = &window.lanes->body;;) {
+      auto found = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+      if (found == body->end()) break;
+      Loop& loop = *found->loop;
+      if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || loop.reduce_dtype != DType::f32 ||
+          !loop.extent.is_constant())
+        return false;
+      if (!window.sums.empty() && (found + 1 != body->end() || window.sums.back()->yields != found->results))
+        return false;
+      for (const Stmt& stmt : loop.body)
+        if (stmt.kind != StmtKind::op && stmt.kind != StmtKind::constant && stmt.kind != StmtKind::index_value &&
+            stmt.kind != StmtKind::load && !stmt.loop)
+          return false;
+      terms *= std::max<int64_t>(1, loop.extent.value());
+      window.sums.push_back(&loop);
+      body = &loop.body;
+    }
+    return !window.sums.empty() && terms <= most_terms && summed_product(*window.sums.back()) != nullptr;
+  }
+
+  // The picture moves with the points, the weights do not; in lanes both lie side by side, or will once packed.
+  bool find_factors(Window& window) {
+    bool weights = false;
+    for (Loop* sum : window.sums)
+      for (Stmt& stmt : sum->body) {
+        if (stmt.kind != StmtKind::load) continue;
+        const Expr address = address_of(stmt, program_, env_);
+        const auto in_lanes = affine_in(address, window.lanes->var);
+        if (!in_lanes || !in_lanes->coefficient.is_constant()) return false;
+        const int64_t apart = in_lanes->coefficient.value();
+        if (mentions(address, window.points->var)) {
+          if (window.picture || (apart != 0 && apart != 1)) return false;
+          window.picture = &stmt;
+          continue;
+        }
+        if (stmt.mask != no_value) return false;
+        // Sums over what is no weight are as exact as they can be (widen_sums).
+        const Buffer& buffer = program_.buffers[static_cast<size_t>(stmt.buffer)];
+        const bool fixed =
+            (buffer.role == BufferRole::constant && !buffer.mutated) || buffer.role == BufferRole::derived;
+        if (!fixed) return false;
+        weights |= apart != 0;
+      }
+    if (!window.picture || !weights) return false;
+    const Stmt* product = summed_product(*window.sums.back());
+    if (std::find(product->args.begin(), product->args.end(), window.picture->results[0]) == product->args.end())
+      return false;
+    // A window over many channels is a product's, whose rows are points: it has more to share than these.
+    const auto along = affine_in(address_of(*window.picture, program_, env_), window.lanes->var);
+    if (along->coefficient.is_constant(1)) return true;
+    return channels(window) <= few_channels;
+  }
+
+  // Terms of the sums that do not move over the picture as the points do.
+  int64_t channels(const Window& window) const {
+    int64_t all = 1;
+    for (const Loop* sum : window.sums)
+      if (!moves_over_picture(*sum, window)) all *= sum->extent.value();
+    return all;
+  }
+
+  // An index of the picture goes along this sum's variable and a loop's around it.
+  bool moves_over_picture(const Loop& sum, const Window& window) const {
+    for (const Expr& e : window.picture->index) {
+      if (!mentions(e, sum.var)) continue;
+      if (mentions(e, window.points->var)) return true;
+      for (const Loop* loop : window.around)
+        if (mentions(e, loop->var)) return true;
+    }
+    return false;
+  }
+
+  bool beside_points(const Loop& sum, const Window& window) const {
+    if (sum.extent.value() > longest_window) return false;
+    for (const Expr& e : window.picture->index)
+      if (mentions(e, sum.var) && mentions(e, window.points->var)) return true;
+    return false;
+  }
+
+  // How many at a time: each adds up one after the other, a term in four cycles; two are added and two loaded in one.
+  int64_t together(const Window& window) const {
+    const auto line = static_cast<double>(window.points->extent.value());
+    double wide = 1;  // places of the window along the points
+    for (const Loop* sum : window.sums)
+      if (beside_points(*sum, window)) wide *= static_cast<double>(sum->extent.value());
+    const auto along = affine_in(address_of(*window.picture, program_, env_), window.lanes->var);
+    const bool own = along->coefficient.is_constant(1);  // each lane has its own part of the picture
+    int64_t best = 0;
+    double least = INFINITY;
+    for (int64_t points = std::min<int64_t>(window.points->extent.value(), 14); points >= 1; --points) {
+      const auto n = static_cast<double>(points);
+      const double loads = own ? n + wide - 1 + wide : wide * (n + 1);
+      const double registers = own ? 2 * n + wide + 1 : n + 3;
+      if (registers > target_.vector_registers) continue;
+      const double cycles = std::max({4 * wide, n * wide / 2, loads / 2}) + 2;
+      const double rest = std::fmod(line, n);
+      const double cost = std::floor(line / n) * cycles + (rest > 0 ? std::max(4 * wide, rest * wide / 2) + 4 : 0);
+      if (cost < least * 0.999) least = cost, best = points;
+    }
+    return best;
+  }
+
+  // Which conditions leave out what: for each sum the part of the picture's mask that its own body makes.
+  void leave_out(const Window& window) {
+    if (window.picture->mask == no_value) return;
+    std::map<ValueId, const Stmt*> made;
+    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+      for (ValueId v : stmt.results) made[v] = &stmt;
+    });
+    for (Loop* sum : window.sums) {
+      std::vector<ValueId> open = {window.picture->mask};
+      for (size_t i = 0; i < open.size() && sum->only == no_value; ++i) {
+        for (const Stmt& stmt : sum->body)
+          if (!stmt.loop && stmt.results == std::vector<ValueId>{open[i]}) sum->only = open[i];
+        const Stmt* from = made[open[i]];
+        if (from && from->kind == StmtKind::op && from->op == ScalarOp::logical_and)
+          open.insert(open.end(), from->args.begin(), from->args.end());
+      }
+    }
+  }
+
+  // Where there are few lines of points, channels are shared out as well.
+  void spread(const Window& window) {
+    int64_t items = 1;
+    for (const Loop* loop : window.around) items *= loop->extent.value();
+    const int64_t channels = window.lanes->extent.value();
+    int64_t panel = channels;
+    for (int64_t vectors = channels / target_.lanes; channels % target_.lanes == 0 && vectors >= 1; --vectors)
+      if (channels % (vectors * target_.lanes) == 0 && items * (channels / panel) < enough_items)
+        panel = vectors * target_.lanes;
+    if (panel == channels && !window.around.empty()) return;
+    if (&window.points->body.back() != loop_stmt_of(*window.points)) return;  // what follows needs all channels
+    std::set<std::string> used = variables_of(kernel_);
+    int n = 0;
+    while (used.count(str("o", n))) ++n;
+    Stmt outer = loop_stmt(str("o", n), Expr(channels / panel));
+    const std::string var = window.lanes->var;
+    const Substitution map{{var, Expr::symbol(outer.loop->var) * panel + Expr::symbol(var)}};
+    window.lanes->extent = Expr(panel);
+    for_each_stmt(window.lanes->body, [&](Stmt& stmt) {
+      for (Expr& e : stmt.index) e = substitute(e, map);
+      stmt.expr = substitute(stmt.expr, map);
+    });
+    rename_in_names(kernel_, map);
+    outer.loop->body = std::move(kernel_.body);
+    kernel_.body.clear();
+    kernel_.body.push_back(std::move(outer));
+  }
+
+  LoopProgram& program_;
+  Kernel& kernel_;
+  const Target& target_;
+  const RangeEnv env_;
+};
+
+}  // namespace
+
+bool take_points(LoopProgram& program, const Target& target, Log& log) {
+  bool changed = false;
+  if (target.is_gpu() || target.lanes == 1) return changed;
+  for_each_item(program.block, [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (kernel && !kernel->schedule) changed |= Windows(program, *kernel, target).run(log);
+  });
+  return changed;
+}
+
+bool takes_points(const Kernel& kernel) {
+  bool found = false;
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    found |= stmt.loop && stmt.loop->role == AxisRole::parallel && stmt.loop->directives.binding == Binding::unroll &&
+             stmt.loop->directives.tail == Tail::peel;
+  });
+  return found;
+}
+
+}  // namespace kiln::loops

@@ -1,0 +1,146 @@
+// take_points on windows in text: which points are taken together, what is left out, what is left alone.
+#include <gtest/gtest.h>
+
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// A window of 3 × 3 over 9 × `points` points, channels innermost; `channels` of the picture belong to one of the
+// result.
+struct Picture {
+  int64_t points = 14, width = 32, channels = 1;
+  std::string weights = "constant named \"w\"";
+  std::string text() const {
+    const std::string own = channels == 1 ? "i1" : "r0";
+    const int64_t depth = channels == 1 ? width : channels;
+    std::string out = str("loops window\nbuffer x f32[9, ", points, ", ", depth, "] strides [", points * depth, ", ",
+                          depth, ", 1] input position 0\nbuffer w f32[", width, ", ", channels, ", 3, 3] strides [",
+                          channels * 9, ", 9, 3, 1] ", weights, "\nbuffer y f32[9, ", points, ", ", width,
+                          "] strides [", points * width, ", ", width, ", 1] output position 0\n");
+    out += weights[0] == 'i' ? "input x = buffer x\ninput w = buffer w\n" : "input x = buffer x\n";
+    out += str(R"(output buffer y
+init {
+}
+main {
+  kernel window ops [convolution] {
+    for i2 in [9] parallel {
+      %0 = index.i64 [0]
+      %3 = index.i64 [9]
+      %12 = index.i64 [)",
+               points, R"(]
+      for i3 in [)",
+               points, R"(] parallel {
+        for i1 in [)",
+               width, R"(] parallel {
+          %19 = for r1 in [3] reduce sum.f32 {
+            %1 = index.i64 [i2 + r1 - 1]
+            %2 = ge.bool %1, %0
+            %5 = lt.bool %1, %3
+            %6 = logical_and.bool %2, %5
+            %18 = for r2 in [3] reduce sum.f32 {
+              %8 = index.i64 [i3 + r2 - 1]
+              %9 = ge.bool %8, %0
+              %10 = logical_and.bool %6, %9
+              %13 = lt.bool %8, %12
+              %14 = logical_and.bool %10, %13
+              %21 = for r0 in [)",
+               channels, R"(] reduce sum.f32 {
+                %15 = load.f32 x[i2 + r1 - 1, i3 + r2 - 1, )",
+               own, R"(] mask %14
+                %16 = load.f32 w[i1, r0, r1, r2]
+                %17 = mul.f32 %15, %16
+                yield %17
+              }
+              yield %21
+            }
+            yield %18
+          }
+          store y[i2, i3, i1] = %19
+        }
+      }
+    }
+  }
+}
+)");
+    return out;
+  }
+};
+
+std::string taken(const std::string& text, bool& changed) {
+  LoopProgram program = parse_loops(text);
+  verify(program);
+  Log log;
+  Target target;
+  changed = take_points(program, target, log);
+  verify(program);
+  const std::string out = print(program);
+  EXPECT_EQ(print(parse_loops(out)), out);
+  return out;
+}
+
+#define EXPECT_PART(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
+TEST(TakePoints, ADepthwiseWindow) {
+  bool changed = false;
+  const std::string text = taken(Picture().text(), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "schedule items [1] grain 1 lanes 16");
+  EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+  EXPECT_PART(text, "parallel @lane(16, exact) {");
+  // Lines of the window outside of the picture are left out, and so are the places beside a line.
+  EXPECT_PART(text, "for r1 in [3] reduce sum.f32 only %6 {");
+  EXPECT_PART(text, "for r2 in [3] reduce sum.f32 only %14 @unroll(3, exact) {");
+  // Channels of a place of the window lie side by side.
+  EXPECT_PART(text, "load.f32 w_packed[r1, r2, r0, ");
+}
+
+TEST(TakePoints, OddSizesHaveTails) {
+  bool changed = false;
+  Picture odd;
+  odd.points = 29, odd.width = 24;
+  const std::string text = taken(odd.text(), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "for i1 in [24] parallel @lane(16, mask) {");
+  EXPECT_PART(text, ", peel) {");
+}
+
+TEST(TakePoints, ThreeColours) {
+  bool changed = false;
+  Picture stem;
+  stem.channels = 3;
+  const std::string text = taken(stem.text(), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+  EXPECT_PART(text, "for r0 in [3] reduce sum.f32 {");
+}
+
+TEST(TakePoints, ManyChannelsAreAProduct) {
+  bool changed = false;
+  Picture wide;
+  wide.channels = 16;
+  taken(wide.text(), changed);
+  EXPECT_FALSE(changed);
+}
+
+TEST(TakePoints, WeightsThatAreNoneStayExact) {
+  bool changed = false;
+  Picture input;
+  input.weights = "input position 1";
+  taken(input.text(), changed);
+  EXPECT_FALSE(changed);
+}
+
+TEST(TakePoints, FewLinesShareOutChannels) {
+  bool changed = false;
+  Picture wide;
+  wide.width = 128;
+  const std::string text = taken(wide.text(), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "for o0 in [2] parallel {");
+  EXPECT_PART(text, "for i1 in [64] parallel @lane(16, exact) {");
+  EXPECT_PART(text, "store y[i2, i3, i1 + o0*64] = %19");
+}
+
+}  // namespace
+}  // namespace kiln::loops
