@@ -53,7 +53,7 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu()) {
     for_each_item(program.block, [&](Item& item) {
       auto* kernel = std::get_if<Kernel>(&item.what);
-      if (kernel && kernel->contraction) changed |= use_block_tile(program, *kernel, log);
+      if (kernel && kernel->contraction) changed |= use_block_tile(program, *kernel, target, log);
     });
     return changed;
   }

@@ -19,6 +19,14 @@ std::string with_counts(std::string text, const StepCode& step) {
   return replace_all(text, "$INTS", std::to_string(std::max<size_t>(1, step.ints.size())));
 }
 
+// Of a tile by matrix instructions: its stages, or what a warp spreads of its results.
+int64_t shared_bytes(const Grid& grid) {
+  if (!grid.tensor_cores) return 0;
+  constexpr int64_t bytes = 4;  // of the widest element
+  const int64_t stages = grid.stages * (grid.tile_rows + grid.tile_columns) * grid.tile_terms * bytes / 2;
+  return std::max(stages, grid.threads / 32 * 16 * (grid.thread_columns + 8) * bytes);
+}
+
 PrintedKernel printed_cuda(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault) {
   PrintedKernel out = printed_kernel(kernel, program, fault, CudaDialect(kernel.schedule->grid));
   out.text = with_counts(std::move(out.text), out.step);
@@ -63,7 +71,8 @@ GeneratedCode CudaBackend::generate(const LoopProgram& program, const Target& ta
       code.texts.push_back(replace_all(made.text, "$NAME", kernel->name));
       code.symbols.push_back(kernel->name);
       const Grid& grid = kernel->schedule->grid;
-      code.launches.push_back({0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team});
+      code.launches.push_back({0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team,
+                               shared_bytes(grid)});
     }
     made.step.function = found->second;
     code.steps.emplace(kernel, std::move(made.step));

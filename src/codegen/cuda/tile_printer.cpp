@@ -37,7 +37,8 @@ void CudaTilePrinter::decode(const Loops& loops, const std::string& flat, const 
   p_.line(str("i64 ", rest, " = ", flat, ";"));
   for (size_t i = loops.size(); i-- > 1;) {
     const std::string extent = p_.expr(loops[i]->extent);
-    p_.line(str("const i64 ", loops[i]->var, " = ", rest, " % ", extent, "; ", rest, " /= ", extent, ";"));
+    p_.line(str("const i64 ", loops[i]->var, " = ", p_.dialect_.remainder(rest, extent), "; ",
+                p_.dialect_.divide(rest, extent), ";"));
   }
   p_.line(str("const i64 ", loops[0]->var, " = ", rest, ";"));
 }
@@ -70,6 +71,7 @@ void CudaTilePrinter::print_all(const Stmts& stmts) {
 }
 
 void CudaTilePrinter::print() {
+  if (grid_.tensor_cores) return print_matrix();
   p_.line(str("__shared__ ", type_, " left_tile[", grid_.tile_terms, "][", grid_.tile_rows + 1, "], right_tile[",
               grid_.tile_terms, "][", grid_.tile_columns + 1, "];"));
   p_.line(str("const int thread_row = threadIdx.x / ", grid_.tile_columns / grid_.thread_columns, " * ",
@@ -112,23 +114,29 @@ void CudaTilePrinter::print_factor(bool left) {
   decode(loops_of(nest_.sums), "(term_begin + term)", "terms");
   const Contraction& names = *p_.kernel_.contraction;
   std::set<ValueId> wanted = {left ? names.left : names.right};
-  Stmts inside;
+  const Stmts own = inside(left, wanted);
+  print_all(around(wanted));
+  print_all(own);
+  p_.line(str("value = ", p_.name(left ? names.left : names.right), ";"));
+  p_.close();
+  p_.line(str(left ? "left" : "right", "_tile[term][", axis, "] = value;"));
+  p_.close();
+}
+
+// What the sums' bodies compute for a factor, in order; adds what that needs to `wanted`.
+CudaTilePrinter::Stmts CudaTilePrinter::inside(bool left, std::set<ValueId>& wanted) const {
+  Stmts out;
   for (const ContractionNest::Sum& sum : nest_.sums)
     for (const Stmt& stmt : sum.stmt->loop->body) {
       const Stmts& own = left ? sum.left : sum.right;
       const bool mine = std::find(own.begin(), own.end(), &stmt) != own.end() ||
                         std::find(sum.shared.begin(), sum.shared.end(), &stmt) != sum.shared.end();
       if (!mine) continue;
-      inside.push_back(&stmt);
+      out.push_back(&stmt);
       wanted.insert(stmt.args.begin(), stmt.args.end());
       wanted.insert(stmt.mask);
     }
-  print_all(around(wanted));
-  print_all(inside);
-  p_.line(str("value = ", p_.name(left ? names.left : names.right), ";"));
-  p_.close();
-  p_.line(str(left ? "left" : "right", "_tile[term][", axis, "] = value;"));
-  p_.close();
+  return out;
 }
 
 void CudaTilePrinter::print_products() {
@@ -147,6 +155,21 @@ void CudaTilePrinter::print_products() {
   p_.close();
 }
 
+// What is done with a result; adds what that needs to `wanted`.
+CudaTilePrinter::Stmts CudaTilePrinter::after_sum(std::set<ValueId>& wanted) const {
+  Stmts out;
+  bool summed = false;
+  for (const Stmt& stmt : nest_.columns.back()->body) {
+    if (summed) {
+      out.push_back(&stmt);
+      wanted.insert(stmt.args.begin(), stmt.args.end());
+      wanted.insert(stmt.mask);
+    }
+    summed |= &stmt == nest_.sums.front().stmt;
+  }
+  return out;
+}
+
 void CudaTilePrinter::print_results() {
   p_.line("#pragma unroll");
   p_.open(str("for (int i = 0; i < ", grid_.thread_rows, "; ++i)"));
@@ -156,24 +179,12 @@ void CudaTilePrinter::print_results() {
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   decode(nest_.rows, "row", "rest");
   decode(nest_.columns, "column", "columns_left");
-  const Body& body = nest_.columns.back()->body;
   std::set<ValueId> wanted;
-  bool summed = false;
-  for (const Stmt& stmt : body) {
-    if (summed) {
-      wanted.insert(stmt.args.begin(), stmt.args.end());
-      wanted.insert(stmt.mask);
-    }
-    summed |= &stmt == nest_.sums.front().stmt;
-  }
+  const Stmts after = after_sum(wanted);
   print_all(around(wanted));
   p_.shared_ = true;  // every result is one thread's
   p_.define(nest_.sums.front().stmt->results[0], "sums[i][j]", false);
-  summed = false;
-  for (const Stmt& stmt : body) {
-    if (summed) p_.print_stmt(stmt);
-    summed |= &stmt == nest_.sums.front().stmt;
-  }
+  print_all(after);
   p_.shared_ = false;
   p_.close();
   p_.close();

@@ -2,6 +2,7 @@
 // a time; each thread adds up its part of the tile in registers and does with each result what the loops say.
 #pragma once
 #include "codegen/cpu/kernel_printer.h"
+#include "loops/loops.h"
 
 namespace kiln::codegen {
 
@@ -19,6 +20,17 @@ class CudaTilePrinter {
   void print_factor(bool left);
   void print_products();
   void print_results();
+
+  // matrix_tile_printer.cpp: the same by matrix instructions
+  void print_matrix();
+  void print_stage(bool left);
+  void print_chunks(bool left);
+  void print_elements(bool left);
+  void print_matrix_results();
+  const loops::Stmt* chunk_load(bool left) const;
+  Stmts inside(bool left, std::set<loops::ValueId>& wanted) const;
+  Stmts after_sum(std::set<loops::ValueId>& wanted) const;
+  DType matrix_type(bool left) const;
 
   KernelPrinter& p_;
   const loops::ContractionNest nest_;
