@@ -37,11 +37,15 @@ bool find_contractions(LoopProgram& program, Log& log);
 
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
-bool use_block_tile(LoopProgram& program, Kernel& kernel, const Target& target,
-                    Log& log);  // of use_templates, for a GPU; false: it does not fit
+// Of use_templates, for a GPU: how the contraction that is the item `at` of the block runs there. Where that takes
+// several kernels, those before it come into the block, and `at` moves on.
+bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log);
 
 // On a GPU: a long reduction of few items becomes two, the first over parts of it that run beside one another.
 bool split_reductions(LoopProgram& program, const Target& target, Log& log);
+// The same for one sum, whose outermost loop is `outer`, along its loop `var`: the kernel that makes the parts.
+std::optional<Kernel> split_sum(LoopProgram& program, Kernel& kernel, const Target& target, const std::string& outer,
+                                const std::string& var, int64_t parts);
 
 // Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
 bool collapse_loops(LoopProgram& program, Log& log);

@@ -74,6 +74,31 @@ class ReductionSplitter {
   // The kernels that have to run before this one.
   std::vector<Kernel> run(Log& log) {
     std::vector<Kernel> out;
+    for (Stmt& stmt : enter_items()) {
+      if (stmt.loop && stmt.loop->role == AxisRole::reduce && try_split(stmt, out))
+        log.add([&] {
+          return Decision{"split reduction of", kernel_.name, "", "",
+                          "too few items would run beside one another", true, ""};
+        });
+      if (is_value(stmt)) front_.push_back(&stmt);
+    }
+    return out;
+  }
+
+  // The parts of the reduction that begins with the loop `outer`, split along `var`.
+  std::optional<Kernel> parts_of(const std::string& outer, const std::string& var, int64_t parts) {
+    for (Stmt& stmt : enter_items()) {
+      if (is_value(stmt)) front_.push_back(&stmt);
+      if (!stmt.loop || stmt.loop->var != outer) continue;
+      const std::vector<Loop*> chain = chain_of(stmt);
+      for (size_t i = 0; i < chain.size(); ++i)
+        if (chain[i]->var == var && needs_values_only(stmt)) return part_kernel(stmt, chain, i, parts);
+    }
+    return {};
+  }
+
+ private:
+  Body& enter_items() {
     Body* body = &kernel_.body;
     // The perfect nest, with values in front of each loop.
     while (true) {
@@ -92,18 +117,9 @@ class ReductionSplitter {
       items_.push_back(next->loop.get());
       body = &next->loop->body;
     }
-    for (Stmt& stmt : *body) {
-      if (stmt.loop && stmt.loop->role == AxisRole::reduce && try_split(stmt, out))
-        log.add([&] {
-          return Decision{"split reduction of", kernel_.name, "", "",
-                          "too few items would run beside one another", true, ""};
-        });
-      if (is_value(stmt)) front_.push_back(&stmt);
-    }
-    return out;
+    return *body;
   }
 
- private:
   static bool is_value(const Stmt& stmt) {
     return stmt.kind == StmtKind::op || stmt.kind == StmtKind::constant || stmt.kind == StmtKind::index_value ||
            stmt.kind == StmtKind::load;
@@ -338,6 +354,11 @@ bool split_in(Block& block, LoopProgram& program, const Target& target, Log& log
 }
 
 }  // namespace
+
+std::optional<Kernel> split_sum(LoopProgram& program, Kernel& kernel, const Target& target, const std::string& outer,
+                                const std::string& var, int64_t parts) {
+  return ReductionSplitter(program, kernel, target).parts_of(outer, var, parts);
+}
 
 bool split_reductions(LoopProgram& program, const Target& target, Log& log) {
   if (!target.is_gpu()) return false;

@@ -221,19 +221,24 @@ static inline unsigned gpu_to_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7
 struct emu_copy {
   void* to;
   char bytes[16];
-  int group;
+  int size, group;
 };
 struct emu_copies {
   emu_copy pending[128];
   int count = 0, group = 0;
 };
 static thread_local emu_copies emu_copies_of[1024];
-static inline void gpu_copy_16(void* to, const void* from, bool wanted) {
+static inline void emu_copy_later(void* to, const void* from, int size, bool wanted) {
   emu_copies& own = emu_copies_of[emu.current];
+  if (own.count == 128 || (((emu_size)to | (emu_size)from) & (emu_size)(size - 1))) __builtin_trap();
   emu_copy& copy = own.pending[own.count++];
-  if (((emu_size)to | (emu_size)from) & 15) __builtin_trap();
-  copy.to = to, copy.group = own.group;
-  for (int i = 0; i < 16; ++i) copy.bytes[i] = wanted ? ((const char*)from)[i] : 0;
+  copy.to = to, copy.size = size, copy.group = own.group;
+  for (int i = 0; i < size; ++i) copy.bytes[i] = wanted ? ((const char*)from)[i] : 0;
+}
+static inline void gpu_copy_16(void* to, const void* from, bool wanted) { emu_copy_later(to, from, 16, wanted); }
+template <class T>
+static inline void gpu_copy_element(T* to, const T* from, bool wanted) {
+  emu_copy_later(to, from, sizeof(T), wanted);
 }
 static inline void gpu_copy_commit() { ++emu_copies_of[emu.current].group; }
 template <int left>
@@ -242,7 +247,7 @@ static inline void gpu_copy_wait() {
   int kept = 0;
   for (int i = 0; i < own.count; ++i) {
     if (own.pending[i].group < own.group - left)
-      memcpy(own.pending[i].to, own.pending[i].bytes, 16);
+      memcpy(own.pending[i].to, own.pending[i].bytes, (emu_size)own.pending[i].size);
     else
       own.pending[kept++] = own.pending[i];
   }

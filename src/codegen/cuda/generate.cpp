@@ -19,12 +19,16 @@ std::string with_counts(std::string text, const StepCode& step) {
   return replace_all(text, "$INTS", std::to_string(std::max<size_t>(1, step.ints.size())));
 }
 
-// Of a tile by matrix instructions: its stages, or what a warp spreads of its results.
-int64_t shared_bytes(const Grid& grid) {
-  if (!grid.tensor_cores) return 0;
-  constexpr int64_t bytes = 4;  // of the widest element
-  const int64_t stages = grid.stages * (grid.tile_rows + grid.tile_columns) * grid.tile_terms * bytes / 2;
-  return std::max(stages, grid.threads / 32 * 16 * (grid.thread_columns + 8) * bytes);
+// Of a block's tile: its stages, or what its warps spread of their results.
+int64_t shared_bytes(const Kernel& kernel) {
+  const Grid& grid = kernel.schedule->grid;
+  if (grid.tile_rows == 0) return 0;
+  const int64_t sum = dtype_bytes(contraction_nest(kernel).innermost_sum().reduce_dtype);
+  const int64_t terms = grid.stages * grid.tile_terms;
+  if (!grid.tensor_cores) return terms * (grid.tile_rows + grid.tile_columns + 8) * sum;
+  const int64_t bytes = grid.left_chunk == 4 || grid.right_chunk == 4 ? 4 : 2;
+  return std::max(terms * (grid.tile_rows + grid.tile_columns) * bytes,
+                  grid.threads / 32 * 16 * (grid.thread_columns + 8) * sum);
 }
 
 PrintedKernel printed_cuda(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault) {
@@ -72,7 +76,7 @@ GeneratedCode CudaBackend::generate(const LoopProgram& program, const Target& ta
       code.symbols.push_back(kernel->name);
       const Grid& grid = kernel->schedule->grid;
       code.launches.push_back({0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team,
-                               shared_bytes(grid)});
+                               shared_bytes(*kernel)});
     }
     made.step.function = found->second;
     code.steps.emplace(kernel, std::move(made.step));

@@ -35,6 +35,10 @@ K_FN void gpu_copy_16(void* to, const void* from, bool wanted) {
   asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
                :: "r"(gpu_shared_address(to)), "l"(from), "r"(wanted ? 16 : 0) : "memory");
 }
+template <class T> K_FN void gpu_copy_element(T* to, const T* from, bool wanted) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+               :: "r"(gpu_shared_address(to)), "l"(from), "n"(sizeof(T)), "r"(wanted ? (int)sizeof(T) : 0) : "memory");
+}
 K_FN void gpu_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
 template <int left> K_FN void gpu_copy_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(left) : "memory"); }
 #endif
@@ -50,6 +54,36 @@ template <int n, class T> K_FN void gpu_copy_chunk(T* to, const T* from, bool wa
   if (wide) return gpu_copy_16(to, from, wanted);
 #pragma unroll
   for (int e = 0; e < n; ++e) to[e] = wanted ? from[e] : (T)0;
+}
+// Where the rows (or columns) of a thread's part lie in the tile: in groups of four neighbours, far apart.
+template <int tile, int each> K_FN int gpu_of_part(int part, int i) {
+  constexpr int group = each < 4 ? each : 4;
+  return i / group * (tile / (each / group)) + part * group + i % group;
+}
+template <int tile_rows, int tile_columns, int tile_terms, int left_line, int right_line, class T, int rows, int columns>
+K_FN void gpu_tile_sums(const T* left, const T* right, int row_part, int column_part, T (&sums)[rows][columns]) {
+  constexpr int row_group = rows < 4 ? rows : 4, column_group = columns < 4 ? columns : 4;
+#pragma unroll
+  for (int term = 0; term < tile_terms; ++term) {
+    T a[rows], b[columns];
+#pragma unroll
+    for (int i = 0; i < rows; i += row_group) {
+      const auto word = *(const gpu_word<T, row_group>*)(left + term * left_line + gpu_of_part<tile_rows, rows>(row_part, i));
+#pragma unroll
+      for (int e = 0; e < row_group; ++e) a[i + e] = word.items[e];
+    }
+#pragma unroll
+    for (int j = 0; j < columns; j += column_group) {
+      const auto word =
+          *(const gpu_word<T, column_group>*)(right + term * right_line + gpu_of_part<tile_columns, columns>(column_part, j));
+#pragma unroll
+      for (int e = 0; e < column_group; ++e) b[j + e] = word.items[e];
+    }
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int j = 0; j < columns; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
+  }
 }
 struct gpu_of_bf16 {
   static constexpr int per_chunk = 8, terms = 16;

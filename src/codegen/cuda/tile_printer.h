@@ -17,20 +17,24 @@ class CudaTilePrinter {
   void decode(const Loops& loops, const std::string& flat, const char* rest);
   Stmts around(const std::set<loops::ValueId>& wanted) const;
   void print_all(const Stmts& stmts);
-  void print_factor(bool left);
-  void print_products();
-  void print_results();
-
-  // matrix_tile_printer.cpp: the same by matrix instructions
-  void print_matrix();
-  void print_stage(bool left);
-  void print_chunks(bool left);
-  void print_elements(bool left);
-  void print_matrix_results();
-  const loops::Stmt* chunk_load(bool left) const;
   Stmts inside(bool left, std::set<loops::ValueId>& wanted) const;
   Stmts after_sum(std::set<loops::ValueId>& wanted) const;
-  DType matrix_type(bool left) const;
+  void print_products(int64_t left_size, int64_t right_size);
+  void print_results();
+  void print_spread_results();
+  void print_after(const std::string& result, int vector);
+
+  // tile_stages.cpp
+  DType tile_type(bool left) const;
+  int64_t lines(bool left) const;
+  int64_t line_length(bool left) const;
+  std::string place(bool left, const std::string& line, const std::string& chunk, int64_t per_chunk,
+                    const std::string& within) const;
+  const loops::Stmt* plain_load(bool left) const;
+  void print_whereabouts(bool left, const loops::Stmt& load);
+  std::string in_range(bool left, const std::string& across, const std::string& term) const;
+  void print_chunks(bool left);
+  void print_elements(bool left);
 
   KernelPrinter& p_;
   const loops::ContractionNest nest_;
