@@ -110,9 +110,8 @@ K_FN void gpu_products(const T* left, const T* right, int first_row, int first_c
   constexpr int left_chunks = (left_along ? tile_terms : tile_rows) / n;
   constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / n;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int term = 0; term < tile_terms; term += type::terms) {
-    u32 a[rows / 16][4], b[columns / 16][4];
+  u32 a[2][rows / 16][4], b[2][columns / 16][4];
+  const auto load = [&](int term, u32 (&a)[rows / 16][4], u32 (&b)[columns / 16][4]) {
 #pragma unroll
     for (int i = 0; i < rows / 16; ++i) {
       const int row = first_row + i * 16;
@@ -132,10 +131,18 @@ K_FN void gpu_products(const T* left, const T* right, int first_row, int first_c
         gpu_load_matrices_across(
             b[j], right + gpu_chunk_place<right_chunks>(term + lane % 16, column / n + lane / 16) * n);
     }
+  };
+  // The next matrices are on their way while these are multiplied.
+  load(0, a[0], b[0]);
+#pragma unroll
+  for (int step = 0; step < tile_terms / type::terms; ++step) {
+    const int now = step % 2;
+    if (step + 1 < tile_terms / type::terms) load((step + 1) * type::terms, a[1 - now], b[1 - now]);
 #pragma unroll
     for (int i = 0; i < rows / 16; ++i)
 #pragma unroll
-      for (int j = 0; j < columns / 8; ++j) type::mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+      for (int j = 0; j < columns / 8; ++j)
+        type::mma(sums[i][j], a[now][i], b[now][j / 2][j % 2 * 2], b[now][j / 2][j % 2 * 2 + 1]);
   }
 }
 // Sixteen rows of a warp's results, as rows of shared memory that its threads read as they like.

@@ -29,6 +29,15 @@ CudaTilePrinter::CudaTilePrinter(KernelPrinter& printer)
 void CudaTilePrinter::decode(const Loops& loops, const std::string& flat, const char* rest) {
   if (loops.empty()) return;
   if (loops.size() == 1) return p_.line(str("const i64 ", loops[0]->var, " = ", flat, ";"));
+  const Expr count = product_of(loops);
+  if (count.is_constant() && count.value() < INT32_MAX / 2) {  // 32 bits are enough
+    p_.line(str("u32 ", rest, " = (u32)", flat, ";"));
+    for (size_t i = loops.size(); i-- > 1;) {
+      const int64_t extent = loops[i]->extent.value();
+      p_.line(str("const i64 ", loops[i]->var, " = ", rest, " % ", extent, "u; ", rest, " /= ", extent, "u;"));
+    }
+    return p_.line(str("const i64 ", loops[0]->var, " = ", rest, ";"));
+  }
   p_.line(str("i64 ", rest, " = ", flat, ";"));
   for (size_t i = loops.size(); i-- > 1;) {
     const std::string extent = p_.expr(loops[i]->extent);
@@ -95,6 +104,8 @@ void CudaTilePrinter::print() {
     p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
   p_.line(str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms,
               ");"));
+  for (const bool left : {true, false})
+    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
   // What one stage fetches; where there is nothing left, nothing.
   p_.line(str("const auto fetch = [&](int step) {"));
   ++p_.depth_;

@@ -33,6 +33,9 @@ class CudaTilePrinter {
   const loops::Stmt* plain_load(bool left) const;
   void print_whereabouts(bool left, const loops::Stmt& load);
   std::string in_range(bool left, const std::string& across, const std::string& term) const;
+  std::optional<Affine> along_terms(const loops::Stmt& load) const;
+  void print_words(bool left, const std::function<void()>& each);
+  void print_word_origins(bool left);
   void print_chunks(bool left);
   void print_elements(bool left);
 

@@ -93,32 +93,94 @@ std::string CudaTilePrinter::in_range(bool left, const std::string& across, cons
   return str(axis, "_begin + ", across, " < ", left ? rows_ : columns_, " && term_begin + ", term, " < ", terms_);
 }
 
-// Neighbours of a factor in one word each.
-void CudaTilePrinter::print_chunks(bool left) {
-  const char* axis = left ? "row" : "column";
+// Where a load begins, as a function of the number of the term: what it is at the first one and how far terms are
+// apart, where that is everywhere the same.
+std::optional<Affine> CudaTilePrinter::along_terms(const Stmt& load) const {
+  if (load.mask != no_value) return {};
+  const std::vector<const Loop*> sums = sum_loops(nest_.sums);
+  const Expr flat = Expr::symbol("flat_term");
+  RangeEnv env = p_.env_;
+  const Interval count = range_of(nest_.term_count(), env);
+  env.ranges["flat_term"] = {0, count.high == INT64_MAX ? INT64_MAX : std::max<int64_t>(0, count.high - 1)};
+  env.upper["flat_term"] = nest_.term_count() - 1;
+  Substitution map;
+  Expr below = 1;
+  for (size_t i = sums.size(); i-- > 0;) {
+    const Expr above = floordiv(flat, below);
+    map[sums[i]->var] = i == 0 ? above : mod(above, sums[i]->extent);
+    below = below * sums[i]->extent;
+  }
+  return affine_in(simplify(substitute(p_.address(load), map), env), "flat_term");
+}
+
+// The thread's words of a stage: `each` is printed with `line` and `chunk` for the word `e`.
+void CudaTilePrinter::print_words(bool left, const std::function<void()>& each) {
   const int64_t size = left ? grid_.tile_rows : grid_.tile_columns, terms = grid_.tile_terms;
-  const bool along_terms = left ? grid_.left_along_terms : grid_.right_along_terms;
-  const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk, chunks = (along_terms ? terms : size) / chunk;
+  const bool along = left ? grid_.left_along_terms : grid_.right_along_terms;
+  const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk, chunks = (along ? terms : size) / chunk;
   const int64_t all = size * terms / chunk;
-  const Stmt* load = plain_load(left);
-  KILN_CHECK(load, str("a factor of ", p_.kernel_.name, " in chunks that is computed"));
   p_.line("#pragma unroll");
   p_.open(str("for (int e = 0; e < ", (all + grid_.threads - 1) / grid_.threads, "; ++e)"));
   p_.line(str("const int number = e * ", grid_.threads, " + threadIdx.x, line = number / ", chunks,
               ", chunk = number % ", chunks, ";"));
   if (all % grid_.threads != 0) p_.line(str("if (number >= ", all, ") break;"));
-  const std::string across = along_terms ? "line" : str("chunk * ", chunk);
-  const std::string term = along_terms ? str("chunk * ", chunk) : "line";
-  decode(left ? nest_.rows : nest_.columns, str("(", axis, "_begin + ", across, ")"), "rest");
-  decode(sum_loops(nest_.sums), str("(term_begin + ", term, ")"), "terms");
-  print_whereabouts(left, *load);
+  each();
+  p_.close();
+}
+
+// In front of the stages: where each of the thread's words comes from, if that moves on by the same way in each.
+void CudaTilePrinter::print_word_origins(bool left) {
+  const Stmt* load = plain_load(left);
+  KILN_CHECK(load, str("a factor of ", p_.kernel_.name, " in chunks that is computed"));
+  const auto moves = along_terms(*load);
+  if (!moves) return;
+  const char *axis = left ? "row" : "column", *side = left ? "left" : "right";
+  const bool along = left ? grid_.left_along_terms : grid_.right_along_terms;
+  const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk;
+  const int64_t all = (left ? grid_.tile_rows : grid_.tile_columns) * grid_.tile_terms / chunk;
+  const int64_t words = (all + grid_.threads - 1) / grid_.threads;
   const std::string b = p_.buffer_name(load->buffer, Access::read);
   p_.wide_buffers_.insert(b);
-  std::string there = in_range(left, across, term);
-  if (load->mask != no_value) there += str(" && ", p_.name(load->mask));
-  p_.line(str("gpu_copy_chunk<", chunk, ">(", place(left, "line", "chunk", chunk, ""), ", ", b, " + ",
-              p_.expr(p_.address(*load)), ", ", there, ", wide);"));
-  p_.close();
+  p_.line(str("const ", storage_type(tile_type(left)), "* ", side, "_from[", words, "];"));
+  p_.line(str("bool ", side, "_there[", words, "];"));
+  print_words(left, [&] {
+    const std::string across = along ? "line" : str("chunk * ", chunk), term = along ? str("chunk * ", chunk) : "line";
+    decode(left ? nest_.rows : nest_.columns, str("(", axis, "_begin + ", across, ")"), "rest");
+    p_.line(str(side, "_there[e] = ", axis, "_begin + ", across, " < ", left ? rows_ : columns_, ";"));
+    p_.line(str(side, "_from[e] = ", b, " + ", p_.expr(moves->rest), " + ", term, " * ", p_.expr(moves->coefficient),
+                ";"));
+  });
+}
+
+// Neighbours of a factor in one word each.
+void CudaTilePrinter::print_chunks(bool left) {
+  const char *axis = left ? "row" : "column", *side = left ? "left" : "right";
+  const bool along = left ? grid_.left_along_terms : grid_.right_along_terms;
+  const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk;
+  const std::string across = along ? "line" : str("chunk * ", chunk), term = along ? str("chunk * ", chunk) : "line";
+  const Stmt* load = plain_load(left);
+  const bool whole =
+      prove_eq(mod(nest_.term_count(), Expr(grid_.tile_terms)), Expr(0), p_.env_) == Proof::yes;
+  const std::string to = place(left, "line", "chunk", chunk, "");
+  if (const auto moves = along_terms(*load)) {
+    const std::string way = p_.expr(moves->coefficient * Expr(grid_.tile_terms));
+    print_words(left, [&] {
+      p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", side, "_from[e] + step * ", way, ", ", side, "_there[e]",
+                  whole ? "" : str(" && term_begin + ", term, " < ", terms_), ", wide);"));
+    });
+    return;
+  }
+  print_words(left, [&] {
+    decode(left ? nest_.rows : nest_.columns, str("(", axis, "_begin + ", across, ")"), "rest");
+    decode(sum_loops(nest_.sums), str("(term_begin + ", term, ")"), "terms");
+    print_whereabouts(left, *load);
+    const std::string b = p_.buffer_name(load->buffer, Access::read);
+    p_.wide_buffers_.insert(b);
+    std::string there = in_range(left, across, term);
+    if (load->mask != no_value) there += str(" && ", p_.name(load->mask));
+    p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there,
+                ", wide);"));
+  });
 }
 
 // One element at a time.
