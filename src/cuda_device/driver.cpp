@@ -40,6 +40,7 @@ Driver open_driver() {
   bind(out.load, "cuModuleLoadDataEx");
   bind(out.unload, "cuModuleUnload");
   bind(out.function, "cuModuleGetFunction");
+  bind(out.set_function_attribute, "cuFuncSetAttribute");
   bind(out.launch, "cuLaunchKernel");
   bind(out.synchronise_stream, "cuStreamSynchronize");
   if (missing) fail_user("K0773", str("the NVIDIA driver here is too old: it has no ", missing));

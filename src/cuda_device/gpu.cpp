@@ -160,8 +160,15 @@ Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
   const Gpu::Current current(gpu);
   for (const format::DeviceKernel& kernel : code_.kernels) {
     if (!modules_.contains(kernel.unit)) modules_[kernel.unit] = load_unit(kernel.unit);
-    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints};
+    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints, kernel.shared};
     gpu.check(driver().function(&loaded.function, modules_[kernel.unit], kernel.name.c_str()), "cuModuleGetFunction");
+    // More than every GPU gives by itself has to be asked for.
+    constexpr uint32_t given = 48 << 10;
+    constexpr int most_dynamic_shared_bytes = 8;
+    if (kernel.shared > given)
+      gpu.check(driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes,
+                                                static_cast<int>(kernel.shared)),
+                "cuFuncSetAttribute");
     kernels_[kernel.name] = loaded;
     entries_.push_back({kernel.name.c_str(), nullptr, kernel.buffers, kernel.ints});
   }
@@ -253,8 +260,8 @@ void WorkQueue::launch(const kiln_device_launch& launch) {
   size_t size = arguments_.size();
   void *const buffer_pointer = reinterpret_cast<void*>(1), *const buffer_size = reinterpret_cast<void*>(2);
   void* extra[] = {buffer_pointer, arguments_.data(), buffer_size, &size, nullptr};
-  gpu_.check(driver().launch(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1, 0, nullptr,
-                             nullptr, extra),
+  gpu_.check(driver().launch(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1, kernel.shared,
+                             nullptr, nullptr, extra),
              "cuLaunchKernel");
 }
 

@@ -181,6 +181,11 @@ EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) 
   *function = dlsym(module, (std::string("emulated_") + name).c_str());
   return *function ? 0 : 500;
 }
+// As much as the largest GPU has; the emulation has a place of that size.
+EXPORT int cuFuncSetAttribute(void*, int attribute, int value) {
+  constexpr int most_dynamic_shared_bytes = 8, most = 227 << 10;
+  return attribute == most_dynamic_shared_bytes && value <= most ? 0 : 1;
+}
 
 EXPORT int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
                           unsigned, void*, void**, void** extra) {
