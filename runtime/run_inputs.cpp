@@ -225,7 +225,7 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   Dims sizes = layout_->sizes(program_, input.buffer);
   std::vector<int64_t> from = strides_of(tensor);
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
-  state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
+  grow(state.copy, layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
   const int64_t item = dtype_bytes(buffer.dtype);
   copy_tensor(state.copy.data(), true, strides, state.data, is_here(tensor), from, sizes, item);
   state.copied = any_copied_ = true;

@@ -154,6 +154,7 @@ class Run::ObservedStep : public RunningStep {
     step_.iterations = iterations_.data(), step_.loop_depth = iterations_.size();
     step_.symbol_names = names_.data(), step_.symbol_values = values_.data(), step_.symbol_count = names_.size();
     step_.host_context = this;
+    step_.seconds = run_.seconds_;
     step_.host = [](void* self, size_t arg) { return static_cast<ObservedStep*>(self)->host(arg); };
     return step_;
   }
@@ -239,16 +240,21 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
     const kiln_kernel checked = watch.checked_code(prepared);
     std::optional<GuardedArguments> copies;
     if (checked && host_) copies.emplace(*this, prepared, GuardRegion::Flush::end);
+    seconds_ = 0;
     const bool replaced = wanted && notify(KILN_BEFORE_STEP, prepared, observed);
+    const bool timed = !host_ && !replaced && wanted && prepared.kernel;
     {
       StepMark mark(watch.any() ? &observed : nullptr);
       running_ = watch.any() ? &observed : nullptr;
       if (copies) launch_checked_code(prepared, bound, *copies, checked);
+      if (timed) queue_->mark(false);
       if (!replaced && model_.options().debug.separate_buffers && host_)
         launch_guarded(prepared, bound);
       else if (!replaced)
         launch(prepared, bound);
+      if (timed) queue_->mark(true);
       synchronise();
+      if (timed) seconds_ = queue_->seconds();
     }
     running_ = nullptr;
     for (const format::KernelArg& used : buffers_used(*prepared.step))

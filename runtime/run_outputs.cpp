@@ -122,7 +122,7 @@ void Run::set_output(size_t index) {
   bool fits = layout.offset_bytes == 0 && bytes <= layout.span_bytes;
   if ((same && aligned && fits && is_here(*state.caller)) || layout.span_bytes == 0)
     return set_group(owner, state.caller_data);
-  state.internal.grow(model_.allocator(), bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
+  grow(state.internal, bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
   state.copy = true;
   set_group(owner, state.internal.data());
 }
