@@ -184,8 +184,8 @@ void Model::check_constant_tensor(int32_t constant, const DLTensor& value, bool 
     return str("[", join_map(dims, ", ", [](int64_t d) { return std::to_string(d); }), "]");
   };
   if (!is_host(value.device.device_type) && !device_->holds(value.device))
-    refuse(str("unmatched device type, expected: ", device_text(device_->id().device_type),
-               ", but got: ", device_text(value.device.device_type)));
+    refuse(str("unmatched device type, expected: ", device_text(device_->id(), value.device),
+               ", but got: ", device_text(value.device, device_->id())));
   DLDataType expected = dl_dtype(constant_dtype(constant));
   if (dtype_of(value.dtype) != constant_dtype(constant))
     refuse(str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(value.dtype)));

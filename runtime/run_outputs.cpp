@@ -82,8 +82,8 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   Dims sizes = layout_->sizes(program_, b);
   if (!is_taken(tensor))
     refuse_output(program_, index,
-                  str("unmatched device type, expected: ", device_text(model_.device().id().device_type),
-                      ", but got: ", device_text(tensor.device.device_type)));
+                  str("unmatched device type, expected: ", device_text(model_.device().id(), tensor.device),
+                      ", but got: ", device_text(tensor.device, model_.device().id())));
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
     refuse_output(program_, index,
                   str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
