@@ -4,7 +4,8 @@
 // has made an illegal access, and from then on every call says so, as CUDA's do.
 //
 // What is put on a stream waits there until somebody waits for it, or for something that comes after it: as late as
-// CUDA may run it. Whoever forgets to wait, or gives memory to somebody else too early, computes something wrong.
+// CUDA may run it, and by turns with what waits on other streams. Whoever forgets to wait, or gives memory to somebody
+// else too early, computes something wrong.
 //
 // KILN_STAND_IN_GPUS: how many there are (default 1); KILN_STAND_IN_MEMORY: megabytes of each (default 512).
 #include <dlfcn.h>
@@ -50,16 +51,19 @@ struct Stream {
   bool legacy = false, ordered = true;  // with the legacy stream
   std::deque<std::function<void()>> waiting;
   uint64_t put = 0, done = 0;
+  bool busy = false;
 
   void add(std::function<void()> work);
-  void run_until(uint64_t position) {
-    while (done < position && !waiting.empty()) {
-      const std::function<void()> work = std::move(waiting.front());
-      waiting.pop_front();
-      ++done;
-      work();
-    }
+  void run_next() {
+    const std::function<void()> work = std::move(waiting.front());
+    waiting.pop_front();
+    ++done;
+    busy = true;  // it may have to wait for another stream
+    work();
+    busy = false;
   }
+  bool can_go_on() const { return !busy && !waiting.empty(); }
+  void run_until(uint64_t position);
   void run_all() { run_until(put); }
 };
 
@@ -102,6 +106,19 @@ Gpu& gpu(int index) {
   auto& found = all[index];
   if (!found) found = std::make_unique<Gpu>(index);
   return *found;
+}
+
+// What waits on other streams runs in between, as it may.
+void Stream::run_until(uint64_t position) {
+  static bool in_between = false;
+  while (done < position && can_go_on()) {
+    run_next();
+    if (in_between) continue;
+    in_between = true;
+    for (Stream* other : ::gpu(gpu).streams)
+      if (other != this && other->can_go_on()) other->run_next();
+    in_between = false;
+  }
 }
 
 // Streams that are ordered with the legacy one: what was put on one before comes before what is put on the other.
@@ -494,8 +511,7 @@ EXPORT int cuGraphLaunch(void* handle, void* stream) {
   const Locked lock(everything);
   if (current().lost) return current().status();
   ++counts.replays;
-  stream_of(stream)->add([index = contexts.back(), launches = static_cast<GraphRun*>(handle)->launches] {
-    for (const Launch& launch : launches) run_launch(index, launch);
-  });
+  for (const Launch& launch : static_cast<GraphRun*>(handle)->launches)
+    stream_of(stream)->add([index = contexts.back(), launch] { run_launch(index, launch); });
   return 0;
 }
