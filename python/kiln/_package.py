@@ -295,6 +295,10 @@ class AOTICompiledModel(_kiln.Model):
         flags = _kiln.UPDATE_ALL if validate_full_updates else 0
         flags |= _kiln.UPDATE_BORROW if user_managed else 0
         flags |= _kiln.UPDATE_INACTIVE if use_inactive else 0
+        for value in constants_map.values():
+            if getattr(getattr(value, "device", None), "type", "cpu") == "cuda":  # torch may still be computing it
+                sys.modules["torch"].cuda.synchronize(value.device)
+                break
         self._update_constants(dict(constants_map), flags)
         self._changed.update(constants_map)
         if user_managed:

@@ -260,7 +260,7 @@ kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_val
   kiln_status status;
   {
     const WithoutLock unlocked;
-    const kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0};
+    const kiln_run_options options{sizeof(kiln_run_options), stream, wait ? 1 : errors_later ? -1 : 0, 0};
     status = kiln_run_with(instance_, inputs, count, outputs, output_count_, gpu_ < 0 ? nullptr : &options);
   }
   --running_;

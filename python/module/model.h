@@ -25,6 +25,7 @@ class Model {
   Object run_flat(PyObject* inputs);  // a sequence of flat inputs; gives the list of flat outputs
 
   bool idle() const { return running_ == 0; }  // no call is running
+  bool errors_later = false;                   // on a GPU: a call does not wait for what its kernels may raise
   kiln_model* model() const { return model_; }
   kiln_instance* instance() const { return instance_; }
 
