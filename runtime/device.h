@@ -104,7 +104,7 @@ class Device {
     for (const Upload& piece : pieces) copy_in(piece.to, piece.from, static_cast<int64_t>(piece.bytes));
   }
   virtual void settle() const {}  // waits for all that anybody has begun there
-  // What its memory and its f32 units can do at most. False: it does not say.
+  // What its units and its memory can do at most. False: it does not say.
   virtual bool limits(double&, double&) const { return false; }
 
   // Copies between tensors, each on this device or on the host, by way of the host; what lies between the elements of

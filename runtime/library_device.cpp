@@ -161,7 +161,7 @@ class LibraryDevice final : public Device {
   bool limits(double& gflops, double& gbs) const override {
     kiln_device_facts facts{};
     library_.facts(device_, &facts);
-    gflops = facts.gflops, gbs = facts.gbs;
+    gflops = facts.tensor_gflops, gbs = facts.gbs;
     return true;
   }
 

@@ -270,16 +270,17 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
 
 bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, ObservedStep& observed) {
   const kiln_step& step = observed.view();
-  bool replaced = false;
+  bool replaced = false, written = false;
   auto ask = [&](StepObserver& observer) {
     if (!observer.wants(step.name)) return;
     const kiln_hook_answer answer = observer.observe(when, step);
     if (answer == KILN_HOOK_STOP) fail_step("K0636", prepared, "a hook stopped the run");
     replaced = replaced || answer == KILN_HOOK_REPLACE;
+    written = written || answer == KILN_HOOK_WRITTEN;
   };
   for (const auto& observer : model_.watch().observers()) ask(*observer);
   if (hook_) ask(*hook_);
-  if (replaced) keep_host_copies(*prepared.step);
+  if (replaced || written) keep_host_copies(*prepared.step);
   forget_host_copies();
   return replaced;
 }

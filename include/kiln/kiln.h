@@ -29,7 +29,7 @@ extern "C" {
 #endif
 
 /* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_self_test;
- * 6: kiln_load_options.host_tensors; 7: kiln_run_with, kiln_step.seconds */
+ * 6: kiln_load_options.host_tensors; 7: kiln_run_with, kiln_step.seconds, KILN_HOOK_WRITTEN */
 #define KILN_API_VERSION 7
 
 KILN_API uint32_t kiln_api_version(void);
@@ -245,6 +245,7 @@ typedef enum kiln_hook_answer {
   KILN_HOOK_CONTINUE = 0,
   KILN_HOOK_REPLACE = 1, /* before only: the hook has done the step's work; it is not launched */
   KILN_HOOK_STOP = 2,    /* the run ends with KILN_ERROR_STOPPED */
+  KILN_HOOK_WRITTEN = 3, /* before only: what the step writes was changed through kiln_step.host; it is launched then */
 } kiln_hook_answer;
 
 typedef enum kiln_buffer_role {
@@ -314,7 +315,8 @@ typedef struct kiln_profile_summary {
   double kernel_seconds;   /* all launches together */
   double overhead_seconds; /* what the profiler itself took of the runs' time */
   double machine_gflops;   /* what this machine was measured to do: f32 multiply-adds on all processors, */
-  double machine_gbs;      /* and reading memory; 0: libkiln_tools.so is not there */
+  double machine_gbs;      /* and reading memory; 0: libkiln_tools.so is not there. Of a GPU, by its clocks: bf16 products
+                              on tensor cores, and its memory */
 } kiln_profile_summary;
 
 typedef struct kiln_kernel_profile {

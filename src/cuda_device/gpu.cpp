@@ -82,7 +82,10 @@ kiln_device_facts Gpu::facts() const {
   // Memory sends twice in a cycle; a multiprocessor has 128 units for f32 (of some that are older: 64).
   out.gbs = 2 * asked(memory_kilohertz) * 1e3 * asked(memory_bus_bits) / 8 * 1e-9;
   const double units = major_ == 8 && minor_ == 0 ? 64 : 128;
-  out.gflops = 2 * units * multiprocessors_ * asked(clock_kilohertz) * 1e3 * 1e-9;
+  // Multiply-adds of bf16 in a cycle, by all tensor cores of a multiprocessor.
+  const double products = major_ >= 10 && major_ < 12 ? 4096 : major_ == 9 ? 2048 : major_ == 8 && minor_ == 0 ? 1024 : 512;
+  const double cycles = multiprocessors_ * asked(clock_kilohertz) * 1e3 * 1e-9;
+  out.gflops = 2 * units * cycles, out.tensor_gflops = 2 * products * cycles;
   return out;
 }
 
