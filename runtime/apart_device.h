@@ -61,7 +61,7 @@ class ApartDevice : public Device {
   std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label, const std::string&) const override {
     return load_shared_object(object, label);
   }
-  std::unique_ptr<Queue> new_queue(const Parallel&, const Allocator&) const override;
+  std::unique_ptr<Queue> new_queue(const Parallel&, const Allocator&, const QueueOptions&) const override;
 
   // Where the values of a device pointer lie.
   std::byte* values(const void* pointer) const {
@@ -122,7 +122,7 @@ class ApartQueue : public Queue {
   Failure failure_;
 };
 
-inline std::unique_ptr<Queue> ApartDevice::new_queue(const Parallel&, const Allocator&) const {
+inline std::unique_ptr<Queue> ApartDevice::new_queue(const Parallel&, const Allocator&, const QueueOptions&) const {
   return std::make_unique<ApartQueue>(*this);
 }
 

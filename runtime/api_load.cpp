@@ -73,6 +73,9 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.debug.trace_dir = settings.get_string("TORCH_TRACE");
   out.debug.fault_values = settings.get_bool("fault_values");
   out.debug.separate_buffers = settings.get_bool("PYTORCH_NO_CUDA_MEMORY_CACHING");
+  out.graphs = static_cast<int>(settings.get_optional_int("triton.cudagraphs").value_or(-1));
+  out.launch_blocking = settings.get_bool("CUDA_LAUNCH_BLOCKING") || settings.get_bool("triton.debug_sync_kernel");
+  out.sync_run = settings.get_bool("triton.debug_sync_graph");
   // The command always does; a program that has handlers of its own is asked first.
   out.debug.name_faults = settings.given("name_faults") ? settings.get_bool("name_faults") : Tools::has_tools_inside();
   if (out.debug.separate_buffers && !options.allocator) out.allocator = guard_allocator();

@@ -64,7 +64,8 @@ kiln_status kiln_profile_stop(kiln_instance* instance, kiln_profile** out) {
     for (const auto& [number, kernel] : profile->profiler->kernels()) profile->sorted.push_back(&kernel);
     std::stable_sort(profile->sorted.begin(), profile->sorted.end(),
                      [](const KernelTimes* a, const KernelTimes* b) { return a->seconds > b->seconds; });
-    if (const Tools* tools = profile->profiler->tools()) tools->library().limits(&profile->gflops, &profile->gbs);
+    if (!instance->instance.model().device().limits(profile->gflops, profile->gbs))
+      if (const Tools* tools = profile->profiler->tools()) tools->library().limits(&profile->gflops, &profile->gbs);
     *out = profile.release();
   });
 }

@@ -8,8 +8,9 @@ using namespace kiln::runtime;
 namespace {
 
 kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
-                size_t output_count) {
-  kiln_status status = guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count); });
+                size_t output_count, void* stream, int32_t wait) {
+  kiln_status status =
+      guarded([&] { instance->instance.run(inputs, input_count, outputs, output_count, stream, wait); });
   if (status == KILN_OK) return status;
   for (size_t i = 0; i < output_count; ++i)
     if (outputs[i].kind != KILN_TENSOR) outputs[i] = {};
@@ -18,11 +19,11 @@ kiln_status run(kiln_instance* instance, const kiln_value* inputs, size_t input_
 
 // What settings of the model want to know of its runs.
 kiln_status run_told(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
-                     size_t output_count) {
+                     size_t output_count, void* stream) {
   const NativeStackScope scope(instance->native_stacks);
   MinifierDump* dump = instance->dump.get();
   if (dump) dump->before(inputs, input_count);
-  const kiln_status status = run(instance, inputs, input_count, outputs, output_count);
+  const kiln_status status = run(instance, inputs, input_count, outputs, output_count, stream, 1);
   if (status == KILN_OK) return status;
   // A hook that said stop is no failure.
   if (dump && status == KILN_ERROR_INPUT)
@@ -49,12 +50,25 @@ void kiln_instance_free(kiln_instance* instance) { delete instance; }
 
 kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                      size_t output_count) {
+  return kiln_run_with(instance, inputs, input_count, outputs, output_count, nullptr);
+}
+
+kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                          size_t output_count, const kiln_run_options* options) {
   KILN_NOT_NULL(instance);
   KILN_REQUIRE(inputs || input_count == 0, "inputs is NULL, and input_count is not 0");
   KILN_REQUIRE(outputs || output_count == 0, "outputs is NULL, and output_count is not 0");
+  void* stream = nullptr;
+  int32_t wait = 1;
+  if (options) {
+    KILN_REQUIRE(options->struct_size >= offsetof(kiln_run_options, reserved),
+                 "options->struct_size is not set: it is sizeof of the struct");
+    KILN_REQUIRE(options->wait >= -1 && options->wait <= 1, "options->wait must be -1, 0 or 1");
+    stream = options->stream, wait = options->wait;
+  }
   if (hooks_built && !instance->plain) [[unlikely]]
-    return run_told(instance, inputs, input_count, outputs, output_count);
-  return run(instance, inputs, input_count, outputs, output_count);
+    return run_told(instance, inputs, input_count, outputs, output_count, stream);
+  return run(instance, inputs, input_count, outputs, output_count, stream, wait);
 }
 
 kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {

@@ -1,6 +1,7 @@
 #include "runtime/bound_plan.h"
 
 #include <algorithm>
+#include <atomic>
 
 #include "base/error.h"
 #include "runtime/input_errors.h"
@@ -32,6 +33,8 @@ class Binder {
  public:
   Binder(const Program& program, std::vector<int64_t> symbols)
       : program_(program), bound_(std::make_shared<BoundPlan>()) {
+    static std::atomic<uint64_t> next{0};
+    bound_->id = ++next;
     bound_->symbols = std::move(symbols);
     for (int32_t slot : program.early) bound_->key.push_back(bound_->symbols[static_cast<size_t>(slot)]);
   }

@@ -48,6 +48,7 @@ struct BoundStep {
 };
 
 struct BoundPlan {
+  uint64_t id = 0;               // of this one among all that the process has had: an address may come again
   std::vector<int64_t> key;      // values of Program::early
   std::vector<int64_t> symbols;  // all slots; late ones 0
   Layout layout;

@@ -102,7 +102,8 @@ class CpuDevice final : public Device {
                                         const std::string& keep_as) const override {
     return keep_as.empty() ? load_shared_object(object, label) : load_kept_object(object, keep_as);
   }
-  std::unique_ptr<Queue> new_queue(const Parallel& parallel, const Allocator& host) const override {
+  std::unique_ptr<Queue> new_queue(const Parallel& parallel, const Allocator& host,
+                                   const QueueOptions&) const override {
     return std::make_unique<CpuQueue>(parallel, host);
   }
 };

@@ -41,10 +41,33 @@ struct Failure {
   kiln_error_slot slot{};
 };
 
+// Launches that are under way: their number, and the positions of the first and the last step.
+struct UnderWay {
+  int64_t launches = 0;
+  int32_t first = -1, last = -1;
+};
+
+struct QueueOptions {
+  bool graphs = true;     // stretches of launches that come again may be replayed as one
+  bool blocking = false;  // each launch is waited for
+};
+
 // The work of one run, in order.
 class Queue {
  public:
   virtual ~Queue() = default;
+  // A call begins, on the caller's stream (nullptr: the device's default one), and ends. False: a kernel of an earlier
+  // call, for which nobody has waited, has raised.
+  virtual bool start(void*) { return true; }
+  virtual void finish() noexcept {}
+  // The launches until end_stretch are those that there were when the key was last given, up to the buffers' addresses
+  // and the seed. True: they are under way already, and are not to be made.
+  virtual bool begin_stretch(uint64_t, const std::vector<void*>&, uint64_t, const UnderWay&) { return false; }
+  virtual void end_stretch() {}
+  // The device's own time from here to the second mark. 0: it has no clock.
+  virtual void mark(bool) {}
+  virtual double seconds() { return 0; }
+  virtual UnderWay under_way() const { return {}; }
   // False: a kernel has raised, this one or one before it.
   virtual bool launch(const Launch& launch) = 0;
   // Both in the device's memory; elements of `item` bytes, strides in elements.
@@ -69,7 +92,20 @@ class Device {
   // `keep_as`: the path of a file that the code is kept in; empty: nowhere.
   virtual std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label,
                                                 const std::string& keep_as) const = 0;
-  virtual std::unique_ptr<Queue> new_queue(const Parallel& parallel, const Allocator& host) const = 0;
+  virtual std::unique_ptr<Queue> new_queue(const Parallel& parallel, const Allocator& host,
+                                           const QueueOptions& options) const = 0;
+  // Copies of constants, all at once. Done when it returns.
+  struct Upload {
+    void* to;
+    const void* from;
+    size_t bytes;
+  };
+  virtual void upload(const std::vector<Upload>& pieces) const {
+    for (const Upload& piece : pieces) copy_in(piece.to, piece.from, static_cast<int64_t>(piece.bytes));
+  }
+  virtual void settle() const {}  // waits for all that anybody has begun there
+  // What its units and its memory can do at most. False: it does not say.
+  virtual bool limits(double&, double&) const { return false; }
 
   // Copies between tensors, each on this device or on the host, by way of the host; what lies between the elements of
   // the destination stays.

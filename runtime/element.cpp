@@ -84,6 +84,12 @@ std::string dtype_text(DLDataType dtype) {
   return str("DLPack code ", int{dtype.code}, ", ", int{dtype.bits}, " bits, ", int{dtype.lanes}, " lanes");
 }
 
+std::string device_text(const DLDevice& device, const DLDevice& other) {
+  std::string text = device_text(device.device_type);
+  if (device.device_type == other.device_type) text.insert(text.size() - 1, str(":", device.device_id));
+  return text;
+}
+
 std::string device_text(DLDeviceType type) {
   switch (type) {
     case kDLCPU:

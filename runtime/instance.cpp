@@ -86,16 +86,30 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
   }
 }
 
-void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) {
+void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count, void* stream,
+                   int wait) {
   CallState state;
   state.hook = observer_;
+  state.stream = stream;
+  // Where a kernel can raise, the caller is told by this call.
+  state.wait = wait > 0 || (wait == 0 && (!stream || model_->program().raises));
   if (model_->plan().uses_random)
     state.seed = mix(seed_.load(std::memory_order_relaxed), runs_.fetch_add(1, std::memory_order_relaxed));
   Lease lease(*model_);
-  if (!model_->program().stateful) return (*lease).call(state, inputs, input_count, outputs, output_count);
+  if (!model_->program().stateful) {
+    (*lease).call(state, inputs, input_count, outputs, output_count);
+    return;
+  }
   std::lock_guard lock(mutex_);
+  if (last_stream_ != stream) settle();  // both change the instance's buffers
   state.own_constants = &own_;
-  (*lease).call(state, inputs, input_count, outputs, output_count);
+  last_stream_ = stream;
+  under_way_ = !state.wait;  // also where the call fails half-way
+  under_way_ = !(*lease).call(state, inputs, input_count, outputs, output_count);
+}
+
+void Instance::settle() {
+  if (std::exchange(under_way_, false)) model_->device().settle();
 }
 
 void Instance::set_seed(uint64_t seed) {
@@ -126,6 +140,7 @@ void Instance::read_constant(std::string_view name, const DLTensor& to) {
   auto c = static_cast<size_t>(index);
   model_->check_constant_tensor(index, to, true);
   std::lock_guard lock(mutex_);
+  settle();
   std::shared_ptr<const Weights> weights = model_->weights().active();
   const ConstantData plain = model_->plan().constants[c].mutated ? own_[c] : model_->plain_constant(*weights, index);
   model_->device().copy(static_cast<std::byte*>(to.data) + to.byte_offset, !is_host(to.device.device_type),
@@ -140,6 +155,7 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
     fail_user("K0641", str("constant ", name, " is shared by all instances: use kiln_constants_update"));
   model_->check_constant_tensor(index, from);
   std::lock_guard lock(mutex_);
+  settle();
   own_[c].missing = false;
   model_->device().copy(own_[c].data, true, model_->constant_strides(index),
                         static_cast<const std::byte*>(from.data) + from.byte_offset, !is_host(from.device.device_type),

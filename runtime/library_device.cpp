@@ -31,17 +31,54 @@ class LibraryCode final : public CodeModule {
 
 class LibraryQueue final : public Queue {
  public:
-  LibraryQueue(const Device& device, const kiln_device_library& library, void* queue)
-      : device_(device), library_(library), queue_(queue) {}
+  LibraryQueue(const Device& device, const kiln_device_library& library, void* queue, const QueueOptions& options)
+      : device_(device), library_(library), queue_(queue), options_(options) {}
   ~LibraryQueue() override { library_.free_queue(queue_); }
 
   bool launch(const Launch& launch) override {
     const kiln_device_launch given{launch.kernel, launch.buffers, launch.ints, launch.buffer_count, launch.int_count,
                                    launch.items,  launch.scratch, launch.seed, launch.step,         0};
     kiln_device_error error{};
+    count({1, launch.step, launch.step});
     check_device(library_.launch(queue_, &given, &error) == 0, error);
-    return true;
+    return !options_.blocking || synchronise();
   }
+
+  bool start(void* stream) override {
+    kiln_device_error error{};
+    const int32_t status = library_.start(queue_, stream, &failure_.slot, &failure_.step, &error);
+    check_device(status >= 0, error);
+    return status == 0;
+  }
+  void finish() noexcept override {
+    kiln_device_error error{};
+    library_.finish(queue_, &error);  // what it could say the next who waits is told
+  }
+  bool begin_stretch(uint64_t key, const std::vector<void*>& addresses, uint64_t seed,
+                     const UnderWay& launches) override {
+    if (!options_.graphs || options_.blocking) return false;
+    kiln_device_error error{};
+    const int32_t status = library_.begin_stretch(queue_, key, addresses.data(), addresses.size(), seed, &error);
+    if (status != 0) count(launches);
+    check_device(status >= 0, error);
+    return status == 1;
+  }
+  void end_stretch() override {
+    if (!options_.graphs || options_.blocking) return;
+    kiln_device_error error{};
+    check_device(library_.end_stretch(queue_, &error) == 0, error);
+  }
+  void mark(bool end) override {
+    kiln_device_error error{};
+    check_device(library_.mark(queue_, end, &error) == 0, error);
+  }
+  double seconds() override {
+    kiln_device_error error{};
+    const double seconds = library_.seconds(queue_, &error);
+    check_device(seconds >= 0, error);
+    return seconds;
+  }
+  UnderWay under_way() const override { return under_way_; }
 
   // In one piece where the elements lie the same way without gaps, else by way of the host.
   void copy(void* to, Dims to_strides, const void* from, Dims from_strides, Dims sizes, int64_t item) override {
@@ -59,14 +96,22 @@ class LibraryQueue final : public Queue {
     kiln_device_error error{};
     const int32_t status = library_.synchronise(queue_, &failure_.slot, &failure_.step, &error);
     check_device(status >= 0, error);
+    under_way_ = {};
     return status == 0;
   }
   Failure take_failure() override { return std::exchange(failure_, {}); }
 
  private:
+  void count(const UnderWay& more) {
+    if (under_way_.launches == 0) under_way_.first = more.first;
+    under_way_.launches += more.launches;
+    under_way_.last = more.last;
+  }
   const Device& device_;
   const kiln_device_library& library_;
   void* queue_;
+  const QueueOptions options_;
+  UnderWay under_way_;
   Failure failure_;
 };
 
@@ -96,11 +141,27 @@ class LibraryDevice final : public Device {
     check_device(code, error);
     return std::make_unique<LibraryCode>(library_, code);
   }
-  std::unique_ptr<Queue> new_queue(const Parallel&, const Allocator&) const override {
+  std::unique_ptr<Queue> new_queue(const Parallel&, const Allocator&, const QueueOptions& options) const override {
     kiln_device_error error{};
-    void* queue = library_.new_queue(device_, &error);
+    void* queue = library_.new_queue(device_, options.graphs ? KILN_QUEUE_GRAPHS : 0, &error);
     check_device(queue, error);
-    return std::make_unique<LibraryQueue>(*this, library_, queue);
+    return std::make_unique<LibraryQueue>(*this, library_, queue, options);
+  }
+  void upload(const std::vector<Upload>& pieces) const override {
+    std::vector<kiln_device_upload> given;
+    for (const Upload& piece : pieces) given.push_back({piece.to, piece.from, piece.bytes});
+    kiln_device_error error{};
+    check_device(library_.upload(device_, given.data(), given.size(), &error) == 0, error);
+  }
+  void settle() const override {
+    kiln_device_error error{};
+    check_device(library_.settle(device_, &error) == 0, error);
+  }
+  bool limits(double& gflops, double& gbs) const override {
+    kiln_device_facts facts{};
+    library_.facts(device_, &facts);
+    gflops = facts.tensor_gflops, gbs = facts.gbs;
+    return true;
   }
 
  private:

@@ -30,26 +30,49 @@ Model::Model(ModelParts parts, ModelOptions options)
   check_constant_extents();
   make_origins();
   watch_ = std::make_unique<Watch>(options_.debug, program_, origins_, std::move(parts.files), target_, options_.log);
-  weights_.start(constants_on_device(std::move(parts.constants)), derived_on_device(parts.derived));
+  hint_at_graphs();
+  Uploads uploads;
+  std::vector<ConstantData> constants = constants_on_device(std::move(parts.constants), uploads),
+                            derived = derived_on_device(parts.derived, uploads);
+  device_->upload(uploads);
+  weights_.start(std::move(constants), std::move(derived));
+}
+
+// Where triton.cudagraphs asks for what cannot be.
+void Model::hint_at_graphs() const {
+  if (options_.graphs != 1) return;
+  std::string why;
+  if (device_->is_host())
+    why = "the package runs on the CPU";
+  else if (options_.launch_blocking)
+    why = "each launch is waited for";
+  else if (watch_->on())
+    why = "a setting watches every step";
+  else
+    for (const PreparedStep& step : program_.steps)
+      if (why.empty() && (step.library || step.custom || (step.kernel && step.late)))
+        why = str("the kernels before and after ", step.step->name, " are launched or replayed apart: ",
+                  step.kernel ? "what it does depends on values found while running" : "it runs on the host");
+  if (!why.empty()) log().write(KILN_LOG_WARNING, str("performance hint: triton.cudagraphs: ", why));
 }
 
 Model::~Model() = default;
 
-ConstantData Model::on_device(ConstantData host, int64_t bytes, size_t alignment) const {
+ConstantData Model::on_device(ConstantData host, int64_t bytes, size_t alignment, Uploads& uploads) const {
   if (device_->is_host() || !host.data) return host;
   auto block = std::make_shared<Block>(allocator(), bytes, std::max(memory_alignment, alignment));
-  device_->copy_in(block->data(), host.data, bytes);
+  uploads.push_back({block->data(), host.data, static_cast<size_t>(bytes)});
   return {block->data(), block};
 }
 
-std::vector<ConstantData> Model::constants_on_device(std::vector<ConstantData> constants) const {
+std::vector<ConstantData> Model::constants_on_device(std::vector<ConstantData> constants, Uploads& uploads) const {
   for (size_t c = 0; c < constants.size(); ++c)
-    constants[c] =
-        on_device(std::move(constants[c]), plan().constants[c].bytes, constant_alignment(static_cast<int32_t>(c)));
+    constants[c] = on_device(std::move(constants[c]), plan().constants[c].bytes,
+                             constant_alignment(static_cast<int32_t>(c)), uploads);
   return constants;
 }
 
-std::vector<ConstantData> Model::derived_on_device(const std::vector<StoredBuffer>& derived) const {
+std::vector<ConstantData> Model::derived_on_device(const std::vector<StoredBuffer>& derived, Uploads& uploads) const {
   std::vector<ConstantData> out(plan().buffers.size());
   for (size_t b = 0; b < derived.size(); ++b) {
     if (!derived[b].memory.data) continue;
@@ -58,7 +81,7 @@ std::vector<ConstantData> Model::derived_on_device(const std::vector<StoredBuffe
     if (!layout.known || layout.group_bytes != derived[b].bytes)
       fail_user("K0503",
                 str("the plan of this package is inconsistent: ", buffer.name, " has another size than its entry"));
-    out[b] = on_device(derived[b].memory, derived[b].bytes, static_cast<size_t>(buffer.alignment));
+    out[b] = on_device(derived[b].memory, derived[b].bytes, static_cast<size_t>(buffer.alignment), uploads);
     out[b].data += layout.offset_bytes;
   }
   return out;
@@ -161,8 +184,8 @@ void Model::check_constant_tensor(int32_t constant, const DLTensor& value, bool 
     return str("[", join_map(dims, ", ", [](int64_t d) { return std::to_string(d); }), "]");
   };
   if (!is_host(value.device.device_type) && !device_->holds(value.device))
-    refuse(str("unmatched device type, expected: ", device_text(device_->id().device_type),
-               ", but got: ", device_text(value.device.device_type)));
+    refuse(str("unmatched device type, expected: ", device_text(device_->id(), value.device),
+               ", but got: ", device_text(value.device, device_->id())));
   DLDataType expected = dl_dtype(constant_dtype(constant));
   if (dtype_of(value.dtype) != constant_dtype(constant))
     refuse(str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(value.dtype)));

@@ -69,8 +69,11 @@ struct ModelOptions {
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   bool check_inputs = true;
-  bool host_tensors = false;   // callers give and get tensors of the host, whatever the device
-  bool report_copies = false;  // a line for each input whose layout or address made it be copied
+  bool host_tensors = false;     // callers give and get tensors of the host, whatever the device
+  bool report_copies = false;    // a line for each input whose layout or address made it be copied
+  int graphs = -1;               // triton.cudagraphs; -1: wherever it is possible
+  bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING, triton.debug_sync_kernel
+  bool sync_run = false;         // triton.debug_sync_graph: calls are always waited for
   DebugOptions debug;
 };
 
@@ -114,9 +117,11 @@ class Model {
 
  private:
   void derive(Weights& weights, const InitSlice& slice, bool watched = true);
-  ConstantData on_device(ConstantData host, int64_t bytes, size_t alignment) const;
-  std::vector<ConstantData> constants_on_device(std::vector<ConstantData> constants) const;
-  std::vector<ConstantData> derived_on_device(const std::vector<StoredBuffer>& derived) const;
+  using Uploads = std::vector<Device::Upload>;
+  ConstantData on_device(ConstantData host, int64_t bytes, size_t alignment, Uploads& uploads) const;
+  std::vector<ConstantData> constants_on_device(std::vector<ConstantData> constants, Uploads& uploads) const;
+  std::vector<ConstantData> derived_on_device(const std::vector<StoredBuffer>& derived, Uploads& uploads) const;
+  void hint_at_graphs() const;
   void make_origins();
   void check_constant_extents() const;
 
@@ -144,7 +149,9 @@ class Instance {
  public:
   explicit Instance(std::shared_ptr<Model> model);
 
-  void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count);
+  // `stream`, `wait`: as kiln_run_options has them.
+  void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count,
+           void* stream = nullptr, int wait = 1);
   void set_seed(uint64_t seed);
   void set_hook(kiln_hook_fn hook, void* user);
   // Sees every step beside the hook; gives back the one that did so far.
@@ -157,9 +164,13 @@ class Instance {
   class Hook;
   class Both;
   void choose_observer();
+  void settle();
   std::shared_ptr<Model> model_;
   std::mutex mutex_;               // held by runs of stateful models, and while reading or writing their buffers
   std::vector<ConstantData> own_;  // by constant; only mutable ones are set
+  // Of stateful models: whether a call has returned while its work was under way, and on which stream.
+  bool under_way_ = false;
+  void* last_stream_ = nullptr;
   std::unique_ptr<StepObserver> hook_, profiler_, both_;
   StepObserver* observer_ = nullptr;  // of those three, what a run has to ask; nullptr: none
   std::atomic<uint64_t> seed_{0};

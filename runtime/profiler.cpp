@@ -35,7 +35,7 @@ kiln_hook_answer Profiler::observe(kiln_hook_when when, const kiln_step& step) {
   auto [found, fresh] = threads_.try_emplace(std::this_thread::get_id());
   ThreadState& thread = found->second;
   if (fresh) thread.number = static_cast<int32_t>(threads_.size());
-  if (when == KILN_AFTER_STEP) add(step, thread, seconds_between(thread.begin, now));
+  if (when == KILN_AFTER_STEP) add(step, thread, step.seconds > 0 ? step.seconds : seconds_between(thread.begin, now));
   thread.begin = Clock::now();
   overhead_ += seconds_between(now, thread.begin);
   return KILN_HOOK_CONTINUE;

@@ -57,6 +57,21 @@ Program::Program(format::Plan given, const CodeModule* code, const CustomOps& cu
   lifetime = find_lifetimes(*this);
   check_sections(init_steps);
   for (const format::Constant& c : plan.constants) stateful = stateful || c.mutated;
+  for (const PreparedStep& step : steps) raises = raises || !step.step->sites.empty();
+  find_stretches(main);
+}
+
+// Neighbours whose launches are the same whenever the sizes are: neither a step of the host nor a value that is found
+// while running stands between them.
+void Program::find_stretches(const std::vector<int32_t>& block) {
+  int32_t length = 0;
+  for (size_t i = block.size(); i-- > 0;) {
+    PreparedStep& step = steps[static_cast<size_t>(block[i])];
+    const bool fixed = step.kernel && !step.late &&
+                       std::none_of(step.args.begin(), step.args.end(), [&](int32_t b) { return is_late(b); });
+    step.stretch = length = fixed ? length + 1 : 0;
+    for (const auto& inner : step.blocks) find_stretches(inner);
+  }
 }
 
 void Program::check_sections(size_t init_steps) {

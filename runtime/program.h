@@ -30,6 +30,7 @@ struct PreparedStep {
   std::optional<kiln_custom_op> custom;
   bool late = false;                         // some expression of its own mentions a late symbol
   bool visible = false;                      // hooks see it
+  int32_t stretch = 0;                       // so many kernels from here on whose launches sizes alone decide
   std::vector<int32_t> args;                 // buffers of a kernel
   std::vector<std::vector<int32_t>> blocks;  // of a cond or loop: indices into Program::steps
 };
@@ -70,6 +71,7 @@ class Program {
   std::vector<uint32_t> dims_at;                   // where its sizes, then its strides, stand in Layout::dims
   uint32_t dims_count = 0;
   bool stateful = false;  // some constant is mutated
+  bool raises = false;    // some kernel can
   size_t max_args = 0, max_ints = 0;
 
   const format::Buffer& buffer(int32_t b) const { return plan.buffers[static_cast<size_t>(b)]; }
@@ -84,6 +86,7 @@ class Program {
   void index_late_symbols();
   void check_sections(size_t init_steps);
   void check_devices() const;
+  void find_stretches(const std::vector<int32_t>& block);
   std::vector<int32_t> add_steps(const std::vector<format::Step>& block, const CodeModule* code,
                                  const CustomOps& custom);
   void resolve(PreparedStep& step, const CodeModule* code, const CustomOps& custom) const;

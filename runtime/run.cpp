@@ -16,7 +16,8 @@ Run::Run(Model& model)
     : model_(model),
       program_(model.program()),
       host_(model.device().is_host()),
-      queue_(model.device().new_queue(model.parallel(), model.options().allocator)) {
+      queue_(model.device().new_queue(model.parallel(), model.options().allocator,
+                                      {model.options().graphs != 0, model.options().launch_blocking})) {
   const format::Plan& plan = program_.plan;
   symbols_.resize(plan.symbols.size());
   defined_.resize(plan.symbols.size());
@@ -28,8 +29,62 @@ Run::Run(Model& model)
   outputs_.resize(plan.outputs.size());
 }
 
-void Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+Run::~Run() {
+  if (host_) return;
+  try {
+    queue_->synchronise();  // what is under way uses this memory
+  } catch (const Error&) {
+    // the context is lost, and the memory with it
+  }
+}
+
+namespace {
+
+// Ends the call whatever happens.
+class CallOnStream {
+ public:
+  explicit CallOnStream(Queue& queue) : queue_(queue) {}
+  ~CallOnStream() { queue_.finish(); }
+  CallOnStream(const CallOnStream&) = delete;
+
+ private:
+  Queue& queue_;
+};
+
+}  // namespace
+
+bool Run::call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                size_t output_count) {
+  if (host_) [[likely]] {
+    issue(state, inputs, input_count, outputs, output_count);
+    return true;
+  }
+  const CallOnStream on_stream(*queue_);
+  try {
+    if (!queue_->start(state.stream)) raise(" (in an earlier call that was not waited for)");
+    issue(state, inputs, input_count, outputs, output_count);
+    const bool wait = state.wait || model_.options().sync_run;
+    if (wait) synchronise();
+    return wait;
+  } catch (const Error& error) {
+    if (error.code() != "K0777") throw;
+    name_lost(error.message());
+  }
+}
+
+// An access that CUDA gave the context up for: in which kernel, as well as it is known.
+void Run::name_lost(const std::string& message) const {
+  const UnderWay under_way = queue_->under_way();
+  if (under_way.launches == 0) fail_user("K0777", message);
+  const PreparedStep& last = program_.steps[static_cast<size_t>(under_way.last)];
+  if (under_way.launches == 1) fail_step("K0777", last, message);
+  const PreparedStep& first = program_.steps[static_cast<size_t>(under_way.first)];
+  fail_user("K0777", str(message, "\n  in one of ", under_way.launches, " kernels, from ", first.step->name, " to ",
+                         last.step->name, ": with CUDA_LAUNCH_BLOCKING=1 it is named"));
+}
+
+void Run::issue(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+                size_t output_count) {
   hook_ = state.hook;
   seed_ = state.seed;
   iteration_ = 0;
@@ -51,10 +106,9 @@ void Run::call(const CallState& state, const kiln_value* inputs, size_t input_co
   } else {
     block<false>(program_.main);
   }
-  synchronise();
+  if (state.wait) synchronise();  // before anything is handed over
   finish_outputs();
   if (any_copied_) write_back_inputs();
-  synchronise();
 }
 
 void Run::derive(const Weights& weights, const InitSlice& slice, bool watched) {
@@ -93,8 +147,7 @@ void Run::use_bound(std::shared_ptr<const BoundPlan> bound) {
 void Run::place_temps(bool init) {
   int64_t bytes = init ? bound_->init_arena_bytes : bound_->arena_bytes;
   const bool separate = model_.options().debug.separate_buffers;
-  if (bytes > 0 && !separate)
-    arena_.grow(model_.allocator(), bytes, std::max(bound_->arena_alignment, memory_alignment));
+  if (bytes > 0 && !separate) grow(arena_, bytes, std::max(bound_->arena_alignment, memory_alignment));
   for (size_t b = 0; b < layout_->buffers.size(); ++b)
     if (layout_->buffers[b].arena >= 0 && !program_.in_init[b] == !init)
       set_group(static_cast<int32_t>(b),
@@ -103,6 +156,7 @@ void Run::place_temps(bool init) {
 
 std::byte* Run::own_memory(size_t owner, const BufferLayout& layout) {
   own_memory_.resize(program_.plan.buffers.size());
+  synchronise();
   own_memory_[owner] = Block(model_.allocator(), layout.group_bytes, memory_alignment);
   return own_memory_[owner].data();
 }
@@ -111,6 +165,11 @@ std::byte* Run::own_memory(size_t owner, const BufferLayout& layout) {
 void Run::forget_temps() {
   for (const Block& memory : own_memory_)
     if (memory.data() && host_) std::fill_n(memory.data(), memory.bytes(), std::byte{0xff});
+}
+
+void Run::grow(Block& block, int64_t bytes, size_t alignment) {
+  if (!host_ && bytes > block.bytes()) wait();  // what is under way may use the memory that there was
+  block.grow(model_.allocator(), bytes, alignment);
 }
 
 void Run::set_group(int32_t owner, std::byte* memory) {

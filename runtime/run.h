@@ -35,6 +35,8 @@ struct CallState {
   const std::vector<ConstantData>* own_constants = nullptr;  // by constant; set for mutable ones
   StepObserver* hook = nullptr;
   uint64_t seed = 0;
+  void* stream = nullptr;  // of the caller; nullptr: the device's default one
+  bool wait = true;        // false: the call may return while its work is under way
 };
 
 // An output that Kiln allocated, in the form that DLPack hands over.
@@ -47,8 +49,10 @@ struct OwnedTensor {
 class Run {
  public:
   explicit Run(Model& model);
+  ~Run();
 
-  void call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+  // Whether results were waited for, or need not be.
+  bool call(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
             size_t output_count);
   // Runs init steps with the given constants; the slice's derived buffers are written.
   void derive(const Weights& weights, const InitSlice& slice, bool watched);
@@ -107,6 +111,7 @@ class Run {
   // run_steps.cpp
   template <bool observed>
   void block(const std::vector<int32_t>& steps);
+  void replayed_block(const std::vector<int32_t>& steps);
   template <bool observed>
   void step(const PreparedStep& prepared);
   void launch(const PreparedStep& prepared, const BoundStep& bound);
@@ -120,7 +125,8 @@ class Run {
   void assert_that(const PreparedStep& prepared) const;
   BoundStep late_step(const PreparedStep& prepared);
   void check_known(const PreparedStep& prepared) const;
-  [[noreturn]] void raise();
+  [[noreturn]] void raise(const char* when = "");
+  [[noreturn]] void name_lost(const std::string& message) const;
   void wait();
   void synchronise() {
     if (!host_) [[unlikely]]
@@ -150,6 +156,8 @@ class Run {
   void custom_step(const PreparedStep& prepared);
 
   // run.cpp
+  void issue(const CallState& state, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
+             size_t output_count);
   void use_bound(std::shared_ptr<const BoundPlan> bound);
   void pin_weights(const CallState& state);
   void set_constants(const Weights& weights);
@@ -157,6 +165,7 @@ class Run {
   std::byte* own_memory(size_t owner, const BufferLayout& layout);
   void forget_temps();
   void set_group(int32_t owner, std::byte* memory);
+  void grow(Block& block, int64_t bytes, size_t alignment);
   void start_late();
   void place_late(int32_t slot);
 
@@ -166,6 +175,7 @@ class Run {
   const std::unique_ptr<Queue> queue_;
   std::map<int32_t, Block> host_copies_;  // by buffer
   std::byte scalar_[16];
+  double seconds_ = 0;  // of the last step that was watched, by the device's clock
   bool fresh_scratch_ = false;
   std::vector<std::shared_ptr<const BoundPlan>> recent_;  // most recently used first
   const BoundPlan* bound_ = nullptr;

@@ -59,8 +59,8 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
   const DLTensor& tensor = *value.as.tensor;
   const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
   if ((!host_ || tensor.device.device_type != kDLCPU) && !is_taken(tensor)) [[unlikely]]
-    refuse_input_device(input_place(program_, index), device_text(model_.device().id().device_type),
-                        device_text(tensor.device.device_type));
+    refuse_input_device(input_place(program_, index), device_text(model_.device().id(), tensor.device),
+                        device_text(tensor.device, model_.device().id()));
   DLDataType expected = dl_dtype(buffer.dtype);
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0) [[unlikely]]
     refuse_input_dtype(input_place(program_, index), dtype_text(expected), dtype_text(tensor.dtype));
@@ -191,8 +191,10 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
 }
 
 bool Run::is_here(const DLTensor& tensor) const { return host_ || model_.device().holds(tensor.device); }
+// A tensor of the host without dimensions is a number to PyTorch, wherever the others are.
 bool Run::is_taken(const DLTensor& tensor) const {
-  return model_.device().holds(tensor.device) || (model_.options().host_tensors && is_host(tensor.device.device_type));
+  return model_.device().holds(tensor.device) ||
+         ((model_.options().host_tensors || tensor.ndim == 0) && is_host(tensor.device.device_type));
 }
 
 void Run::copy_tensor(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides,
@@ -225,7 +227,7 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   Dims sizes = layout_->sizes(program_, input.buffer);
   std::vector<int64_t> from = strides_of(tensor);
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
-  state.copy.grow(model_.allocator(), layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
+  grow(state.copy, layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
   const int64_t item = dtype_bytes(buffer.dtype);
   copy_tensor(state.copy.data(), true, strides, state.data, is_here(tensor), from, sizes, item);
   state.copied = any_copied_ = true;

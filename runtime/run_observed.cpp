@@ -154,6 +154,7 @@ class Run::ObservedStep : public RunningStep {
     step_.iterations = iterations_.data(), step_.loop_depth = iterations_.size();
     step_.symbol_names = names_.data(), step_.symbol_values = values_.data(), step_.symbol_count = names_.size();
     step_.host_context = this;
+    step_.seconds = run_.seconds_;
     step_.host = [](void* self, size_t arg) { return static_cast<ObservedStep*>(self)->host(arg); };
     return step_;
   }
@@ -239,16 +240,21 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
     const kiln_kernel checked = watch.checked_code(prepared);
     std::optional<GuardedArguments> copies;
     if (checked && host_) copies.emplace(*this, prepared, GuardRegion::Flush::end);
+    seconds_ = 0;
     const bool replaced = wanted && notify(KILN_BEFORE_STEP, prepared, observed);
+    const bool timed = !host_ && !replaced && wanted && prepared.kernel;
     {
       StepMark mark(watch.any() ? &observed : nullptr);
       running_ = watch.any() ? &observed : nullptr;
       if (copies) launch_checked_code(prepared, bound, *copies, checked);
+      if (timed) queue_->mark(false);
       if (!replaced && model_.options().debug.separate_buffers && host_)
         launch_guarded(prepared, bound);
       else if (!replaced)
         launch(prepared, bound);
+      if (timed) queue_->mark(true);
       synchronise();
+      if (timed) seconds_ = queue_->seconds();
     }
     running_ = nullptr;
     for (const format::KernelArg& used : buffers_used(*prepared.step))
@@ -264,16 +270,17 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
 
 bool Run::notify(kiln_hook_when when, const PreparedStep& prepared, ObservedStep& observed) {
   const kiln_step& step = observed.view();
-  bool replaced = false;
+  bool replaced = false, written = false;
   auto ask = [&](StepObserver& observer) {
     if (!observer.wants(step.name)) return;
     const kiln_hook_answer answer = observer.observe(when, step);
     if (answer == KILN_HOOK_STOP) fail_step("K0636", prepared, "a hook stopped the run");
     replaced = replaced || answer == KILN_HOOK_REPLACE;
+    written = written || answer == KILN_HOOK_WRITTEN;
   };
   for (const auto& observer : model_.watch().observers()) ask(*observer);
   if (hook_) ask(*hook_);
-  if (replaced) keep_host_copies(*prepared.step);
+  if (replaced || written) keep_host_copies(*prepared.step);
   forget_host_copies();
   return replaced;
 }

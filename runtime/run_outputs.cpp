@@ -82,8 +82,8 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   Dims sizes = layout_->sizes(program_, b);
   if (!is_taken(tensor))
     refuse_output(program_, index,
-                  str("unmatched device type, expected: ", device_text(model_.device().id().device_type),
-                      ", but got: ", device_text(tensor.device.device_type)));
+                  str("unmatched device type, expected: ", device_text(model_.device().id(), tensor.device),
+                      ", but got: ", device_text(tensor.device, model_.device().id())));
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
     refuse_output(program_, index,
                   str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
@@ -122,7 +122,7 @@ void Run::set_output(size_t index) {
   bool fits = layout.offset_bytes == 0 && bytes <= layout.span_bytes;
   if ((same && aligned && fits && is_here(*state.caller)) || layout.span_bytes == 0)
     return set_group(owner, state.caller_data);
-  state.internal.grow(model_.allocator(), bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
+  grow(state.internal, bytes, std::max(memory_alignment, static_cast<size_t>(alignment)));
   state.copy = true;
   set_group(owner, state.internal.data());
 }

@@ -29,8 +29,26 @@ uint64_t mixed_seed(uint64_t seed, int32_t number, int64_t iteration) {
 
 uint64_t Run::step_seed(const PreparedStep& prepared) const { return mixed_seed(seed_, prepared.step->number, 0); }
 
+// Launches that come again are handed to the device in one piece.
+void Run::replayed_block(const std::vector<int32_t>& steps) {
+  for (size_t i = 0; i < steps.size();) {
+    const PreparedStep& first = program_.steps[static_cast<size_t>(steps[i])];
+    const auto count = static_cast<size_t>(std::max(first.stretch, 1));
+    const bool together = count > 1;
+    const UnderWay launches{first.stretch, first.index, steps[i + count - 1]};
+    const uint64_t key = bound_->id << 24 | static_cast<uint64_t>(first.index);
+    if (!together || !queue_->begin_stretch(key, pointers_, program_.plan.uses_random ? seed_ : 0, launches)) {
+      for (size_t s = i; s < i + count; ++s) step<false>(program_.steps[static_cast<size_t>(steps[s])]);
+      if (together) queue_->end_stretch();
+    }
+    i += count;
+  }
+}
+
 template <bool observed>
 void Run::block(const std::vector<int32_t>& steps) {
+  if (!observed && !host_) [[unlikely]]
+    return replayed_block(steps);
   for (int32_t i : steps) step<observed>(program_.steps[static_cast<size_t>(i)]);
 }
 template void Run::block<false>(const std::vector<int32_t>&);
@@ -103,7 +121,7 @@ void Run::check_known(const PreparedStep& prepared) const {
   }
 }
 
-void Run::raise() {
+void Run::raise(const char* when) {
   const Failure failure = queue_->take_failure();
   const PreparedStep& prepared = program_.steps[static_cast<size_t>(failure.step)];
   const kiln_error_slot& slot = failure.slot;
@@ -115,6 +133,7 @@ void Run::raise() {
   if (slot.index > -2) text += str(" (value ", slot.value);
   if (slot.index >= 0) text += str(", element ", slot.index);
   if (slot.index > -2) text += ")";
+  text += when;
   if (!site.source.empty()) text += str("\n  --> ", site.source);
   std::vector<std::string> parts;
   if (!site.op.empty()) parts.push_back(str("operator ", site.op));

@@ -45,6 +45,13 @@ def add_cases(case, Case, of, randn):
                     "a counter and a running sum kept in buffers", sequence=True)
 
     @case
+    def scaled_by_number():
+        def forward(self, x, factor):
+            return torch.relu(x * factor)
+        return of(forward, [(randn(k), torch.tensor(factor)) for k, factor in ((5, 2.5), (1, -1.0), (300, 0.0))],
+                  "a tensor without dimensions scales one of any length", {"x": {0: Dim("n", min=1)}})
+
+    @case
     def mutated_input():
         def forward(self, x, cache, row):
             cache[1:3].copy_(x)

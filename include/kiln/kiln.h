@@ -29,8 +29,8 @@ extern "C" {
 #endif
 
 /* 2: profiles; 3: kiln_load_options.verify_weights, fault; 4: outputs that are strings; 5: kiln_self_test;
- * 6: kiln_load_options.host_tensors */
-#define KILN_API_VERSION 6
+ * 6: kiln_load_options.host_tensors; 7: kiln_run_with, kiln_step.seconds, KILN_HOOK_WRITTEN */
+#define KILN_API_VERSION 7
 
 KILN_API uint32_t kiln_api_version(void);
 KILN_API const char* kiln_version(void);
@@ -184,6 +184,24 @@ KILN_API void kiln_instance_free(kiln_instance* instance);
 KILN_API kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
                               kiln_value* outputs, size_t output_count);
 
+typedef struct kiln_run_options {
+  size_t struct_size;
+  /* Of a package for a GPU: a stream of its context (CUstream, cudaStream_t) that the call's work goes to, after what
+   * is on it already. NULL: the legacy default stream, with which others are ordered unless they were made not to be.
+   * Packages for the CPU have no use for it. */
+  void* stream;
+  /* 1: the call returns when its results are there. 0: with a stream, it returns when its work is on the stream, unless
+   * a kernel of the model can raise (an index out of range) or tensors of the host are copied. -1: likewise even if a
+   * kernel can raise; a later call of the instance then returns the error. Until the work is done inputs, outputs and
+   * borrowed constants are in use. */
+  int32_t wait;
+  int32_t reserved;
+} kiln_run_options;
+
+/* kiln_run on a stream of the caller's. options may be NULL: as kiln_run. */
+KILN_API kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, size_t input_count,
+                                   kiln_value* outputs, size_t output_count, const kiln_run_options* options);
+
 /* Random numbers: two instances with the same seed give the same sequence of results. */
 KILN_API kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed);
 /* At most this many threads per run of this model; -1: all that the process may use. Any other number below 1 is an
@@ -227,6 +245,7 @@ typedef enum kiln_hook_answer {
   KILN_HOOK_CONTINUE = 0,
   KILN_HOOK_REPLACE = 1, /* before only: the hook has done the step's work; it is not launched */
   KILN_HOOK_STOP = 2,    /* the run ends with KILN_ERROR_STOPPED */
+  KILN_HOOK_WRITTEN = 3, /* before only: what the step writes was changed through kiln_step.host; it is launched then */
 } kiln_hook_answer;
 
 typedef enum kiln_buffer_role {
@@ -277,6 +296,7 @@ typedef struct kiln_step {
    * to a copy goes to the device. NULL: it could not be copied. */
   const DLTensor* (*host)(void* host_context, size_t arg);
   void* host_context;
+  double seconds; /* KILN_AFTER_STEP: what a kernel took by its GPU's own clock; 0: there is none */
 } kiln_step;
 
 typedef kiln_hook_answer (*kiln_hook_fn)(void* user, kiln_hook_when when, const kiln_step* step);
@@ -295,7 +315,8 @@ typedef struct kiln_profile_summary {
   double kernel_seconds;   /* all launches together */
   double overhead_seconds; /* what the profiler itself took of the runs' time */
   double machine_gflops;   /* what this machine was measured to do: f32 multiply-adds on all processors, */
-  double machine_gbs;      /* and reading memory; 0: libkiln_tools.so is not there */
+  double machine_gbs; /* and reading memory; 0: libkiln_tools.so is not there. Of a GPU, by its clocks: bf16 products
+                         on tensor cores, and its memory */
 } kiln_profile_summary;
 
 typedef struct kiln_kernel_profile {

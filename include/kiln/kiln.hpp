@@ -34,6 +34,7 @@ struct LoadOptions {
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   bool host_tensors = false;      // of a package for a GPU: tensors of the host are taken and given
+  int device_index = -1;          // which GPU; -1: the first
   int verify_weights = 0;         // 1 yes, -1 no, 0: as the setting verify_weights says
   kiln_fault_fn fault = nullptr;  // told of a signal inside a step
   void* fault_user = nullptr;
@@ -127,7 +128,7 @@ class Model {
     o.settings = settings.data();
     o.setting_count = settings.size();
     o.ignore_environment = options.ignore_environment;
-    o.device_index = -1;
+    o.device_index = options.device_index;
     o.allocator = options.allocator;
     o.log = options.log;
     o.log_user = options.log_user;
@@ -281,6 +282,12 @@ class Instance {
   Result<void> try_run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) const {
     return result_of(kiln_run(handle_, inputs, input_count, outputs, output_count));
   }
+  // On a stream of the caller's (kiln_run_options).
+  Result<void> try_run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count,
+                       void* stream, int32_t wait = 0) const {
+    const kiln_run_options options{sizeof(kiln_run_options), stream, wait, 0};
+    return result_of(kiln_run_with(handle_, inputs, input_count, outputs, output_count, &options));
+  }
   Result<void> try_set_seed(uint64_t seed) { return result_of(kiln_set_seed(handle_, seed)); }
   Result<void> try_set_hook(kiln_hook_fn hook, void* user) { return result_of(kiln_set_hook(handle_, hook, user)); }
   Result<void> try_start_profile() { return result_of(kiln_profile_start(handle_)); }
@@ -308,6 +315,10 @@ class Instance {
   Outputs run_by_name(std::initializer_list<NamedValue> inputs) const { return try_run_by_name(inputs).value(); }
   void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count) const {
     check(kiln_run(handle_, inputs, input_count, outputs, output_count));
+  }
+  void run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count, void* stream,
+           int32_t wait = 0) const {
+    try_run(inputs, input_count, outputs, output_count, stream, wait).value();
   }
   void set_seed(uint64_t seed) { try_set_seed(seed).value(); }
   void set_hook(kiln_hook_fn hook, void* user) { try_set_hook(hook, user).value(); }

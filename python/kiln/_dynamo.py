@@ -45,6 +45,14 @@ def _dynamic_dims(example: Any) -> Any:
     return torch.export.Dim.AUTO if isinstance(example, torch.SymInt) else None
 
 
+def _gpu_of(values: Sequence[Any]) -> int:
+    """The GPU that the tensors of a call are on; -1: none."""
+    import torch
+
+    gpus = [v.device.index for v in values if isinstance(v, torch.Tensor) and v.device.type == "cuda"]
+    return gpus[0] if gpus else -1
+
+
 class CompiledGraph:
     """One graph of Dynamo's. Compiled when it is first called; again where sizes come that it was not compiled for."""
 
@@ -90,7 +98,7 @@ class CompiledGraph:
         path = _package_path()
         with config.patch(self._settings):
             compile_with_callbacks(program, path, {}, pytorchs_too=True)
-            return AOTICompiledModel(path)
+            return AOTICompiledModel(path, _gpu_of(inputs))
 
     def __call__(self, inputs: list[Any]) -> list[Any]:
         values = list(inputs)

@@ -46,6 +46,7 @@ class Profile:
     def write_trace(self, path: str) -> None: ...
 
 class Model:
+    errors_later: bool
     def __init__(
         self, path: str, settings: Sequence[str], device_index: int, custom_op_libraries: Sequence[str]
     ) -> None: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping, Sequence
 
 from . import _kiln, _python_ops, _trees, config, errors
@@ -164,6 +165,14 @@ def _read_manifest(path: str) -> dict[str, Any]:
     return {}
 
 
+def _chosen_device(path: str, device_index: int) -> int:
+    """Which GPU a package goes to: the one that was asked for, else torch's current one."""
+    torch = sys.modules.get("torch")
+    if device_index >= 0 or torch is None or not torch.cuda.is_initialized():
+        return device_index
+    return int(torch.cuda.current_device()) if _read_manifest(path).get("device") == "cuda" else device_index
+
+
 class AOTICompiledModel(_kiln.Model):
     """A loaded package. Call it as the exported module: the same structures of arguments, positional and by keyword, and
     the same structure of results. Tensors are torch's, numpy's, or of anything that speaks DLPack; results come as what
@@ -185,6 +194,7 @@ class AOTICompiledModel(_kiln.Model):
         explicit = {key: config._text(value) for key, value in (settings or {}).items()}
         given = [f"{key}={value}" for key, value in {**config._for_run(), **explicit}.items()]
         libraries = [os.fsdecode(library) for library in custom_op_libraries]
+        device_index = _chosen_device(place, device_index)
         super().__init__(place, given, device_index, libraries)
         self._path, self._device_index = place, device_index
         self._explicit, self._libraries = dict(settings or {}), libraries
@@ -285,6 +295,10 @@ class AOTICompiledModel(_kiln.Model):
         flags = _kiln.UPDATE_ALL if validate_full_updates else 0
         flags |= _kiln.UPDATE_BORROW if user_managed else 0
         flags |= _kiln.UPDATE_INACTIVE if use_inactive else 0
+        for value in constants_map.values():
+            if getattr(getattr(value, "device", None), "type", "cpu") == "cuda":  # torch may still be computing it
+                sys.modules["torch"].cuda.synchronize(value.device)
+                break
         self._update_constants(dict(constants_map), flags)
         self._changed.update(constants_map)
         if user_managed:

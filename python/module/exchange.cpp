@@ -186,7 +186,7 @@ void BorrowedTensor::release() {
   type_ = nullptr;
 }
 
-bool BorrowedTensor::borrow(PyObject* object, bool written, const char* name) {
+bool BorrowedTensor::borrow(PyObject* object, bool written, const char* name, void* stream) {
   const TensorType& type = type_of(object);
   if (type.way == Way::none) return false;
   type_ = &type;
@@ -209,7 +209,7 @@ bool BorrowedTensor::borrow(PyObject* object, bool written, const char* name) {
       return take_buffer(object, written, name);
     case Way::capsule:
       if (type.family == Family::torch) check_gradient(object, name);
-      return take_capsule(object, written, name);
+      return take_capsule(object, written, name, stream);
     default: {
       const Object type_name = Object::checked(PyObject_Str(type.type.get()));
       const char* text = PyUnicode_AsUTF8AndSize(type_name.get(), nullptr);
@@ -296,10 +296,27 @@ void BorrowedTensor::take_copy(PyObject* object, bool written, const char* name,
   take_buffer(copy.get(), written, name);
 }
 
-bool BorrowedTensor::take_capsule(PyObject* object, bool written, const char* name) {
+namespace {
+
+bool is_on_gpu(PyObject* object) {
+  const Object device = Object::owned(PyObject_CallMethod(object, "__dlpack_device__", nullptr));
+  const Object type = device ? Object::owned(PySequence_GetItem(device.get(), 0)) : Object();
+  const long number = type ? PyLong_AsLong(type.get()) : 0;
+  PyErr_Clear();
+  return number == kDLCUDA || number == kDLCUDAManaged;
+}
+
+}  // namespace
+
+bool BorrowedTensor::take_capsule(PyObject* object, bool written, const char* name, void* stream) {
   const Object method = Object::checked(PyObject_GetAttrString(object, "__dlpack__"));
   const Object none = Object::checked(PyTuple_New(0));
   const Object newest = Object::checked(Py_BuildValue("{s(ii)}", "max_version", 1, 1));
+  // Without a word a producer makes its values ready for the default stream.
+  if (stream && is_on_gpu(object)) {
+    const Object number = Object::checked(PyLong_FromVoidPtr(stream));
+    require(PyDict_SetItemString(newest.get(), "stream", number.get()) == 0);
+  }
   Object capsule = Object::owned(PyObject_Call(method.get(), none.get(), newest.get()));
   if (!capsule && PyErr_ExceptionMatches(PyExc_TypeError)) {
     PyErr_Clear();
@@ -324,6 +341,21 @@ bool BorrowedTensor::take_capsule(PyObject* object, bool written, const char* na
   if (written && read_only)
     raise(ErrorClass::input, "K0704", told(name) + "is written by the program, and its memory is read-only");
   return true;
+}
+
+void* current_stream(int gpu) {
+  const Object torch = imported_module("torch");
+  if (!torch) return nullptr;
+  const Object cuda = find_attribute(torch.get(), "cuda");
+  const Object started = cuda ? Object::owned(PyObject_CallMethod(cuda.get(), "is_initialized", nullptr)) : Object();
+  if (!started || started.get() != Py_True) return PyErr_Clear(), nullptr;
+  static const ExchangeTable* table = exchange_table(attribute_of_module("torch", "Tensor").get());
+  void* stream = nullptr;
+  if (table && table->current_stream && table->current_stream(kDLCUDA, gpu, &stream) == 0) return stream;
+  PyErr_Clear();
+  const Object current = Object::checked(PyObject_CallMethod(cuda.get(), "current_stream", "i", gpu));
+  const Object number = Object::checked(PyObject_GetAttrString(current.get(), "cuda_stream"));
+  return PyLong_AsVoidPtr(number.get());
 }
 
 // ---- Results --------------------------------------------------------------------------------------------------------

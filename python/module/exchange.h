@@ -22,7 +22,8 @@ class BorrowedTensor {
   ~BorrowedTensor() { release(); }
   // False: the object is no tensor. Throws PythonError for one that cannot be used. `written`: runs write to it.
   // `name` says in errors which one it is.
-  bool borrow(PyObject* object, bool written, const char* name);
+  // `stream`: that the tensor's GPU is to have its values ready for, by DLPack's rules.
+  bool borrow(PyObject* object, bool written, const char* name, void* stream = nullptr);
   void release();
   DLTensor* tensor() { return &tensor_; }
   Family family() const;
@@ -32,7 +33,7 @@ class BorrowedTensor {
  private:
   void take_view(PyObject* object, const char* name);
   bool take_buffer(PyObject* object, bool written, const char* name);
-  bool take_capsule(PyObject* object, bool written, const char* name);
+  bool take_capsule(PyObject* object, bool written, const char* name, void* stream);
   void take_copy(PyObject* object, bool written, const char* name, const char* why);
 
   DLTensor tensor_{};
@@ -45,6 +46,9 @@ class BorrowedTensor {
   DLManagedTensorVersioned* managed_ = nullptr;
   DLManagedTensor* managed_old_ = nullptr;
 };
+
+// torch's current stream on a GPU; nullptr: the default one, also where torch is not used.
+void* current_stream(int gpu);
 
 // What results are made into: that of the caller's tensors.
 struct ResultStyle {

@@ -1,5 +1,6 @@
 #include "model.h"
 
+#include <algorithm>
 #include <chrono>
 #include <memory>
 #include <thread>
@@ -110,8 +111,14 @@ Model::Model(const std::string& path, const std::vector<std::string>& settings, 
     auto spec = sized<kiln_spec>();
     check(kiln_input_spec(model_, i, &spec));
     inputs_.push_back({spec.name, spec.kind, spec.mutated != 0});
+    if (spec.kind == KILN_TENSOR && spec.device == kDLCUDA) gpu_ = std::max(device_index, 0);
   }
   output_count_ = kiln_output_count(model_);
+  for (size_t i = 0; i < output_count_; ++i) {
+    auto spec = sized<kiln_spec>();
+    check(kiln_output_spec(model_, i, &spec));
+    if (spec.kind == KILN_TENSOR && spec.device == kDLCUDA) gpu_ = std::max(device_index, 0);
+  }
 }
 
 Model::~Model() {
@@ -200,10 +207,11 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   Some<kiln_value, 8> values(count);
   Some<BorrowedTensor, 8> tensors(count);
   ResultStyle style;
+  void* stream = gpu_ >= 0 ? current_stream(gpu_) : nullptr;
   for (size_t i = 0; i < count; ++i) {
     const Input& input = inputs_[i];
     if (input.kind != KILN_TENSOR && take_plain(inputs[i], input.kind, values[i])) continue;
-    if (tensors[i].borrow(inputs[i], input.mutated, input.name.c_str())) {
+    if (tensors[i].borrow(inputs[i], input.mutated, input.name.c_str(), stream)) {
       values[i].kind = KILN_TENSOR;
       values[i].as.tensor = tensors[i].tensor();
       style.see(tensors[i]);
@@ -216,7 +224,8 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
     }
   }
   Outputs outputs(output_count_);
-  check(run_unlocked(values.get(), count, outputs.values.get()));
+  // torch's tensors are used in the order of its stream; those of others may be looked at when the call returns.
+  check(run_unlocked(values.get(), count, outputs.values.get(), stream, style.family != Family::torch));
   style.choose_without_tensors();
   std::vector<Object> out;
   out.reserve(output_count_);
@@ -239,7 +248,7 @@ void Model::wait_until(bool (Model::*ready)() const) const {
   }
 }
 
-kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs) {
+kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait) {
   const bool watch = torch_profiler_is_on();
   if (watch || watched_) [[unlikely]]
     wait_until(watch ? &Model::nobody_runs : &Model::nobody_watches);
@@ -251,7 +260,8 @@ kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_val
   kiln_status status;
   {
     const WithoutLock unlocked;
-    status = kiln_run(instance_, inputs, count, outputs, output_count_);
+    const kiln_run_options options{sizeof(kiln_run_options), stream, wait ? 1 : errors_later ? -1 : 0, 0};
+    status = kiln_run_with(instance_, inputs, count, outputs, output_count_, gpu_ < 0 ? nullptr : &options);
   }
   --running_;
   if (watch) {

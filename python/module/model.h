@@ -25,6 +25,7 @@ class Model {
   Object run_flat(PyObject* inputs);  // a sequence of flat inputs; gives the list of flat outputs
 
   bool idle() const { return running_ == 0; }  // no call is running
+  bool errors_later = false;                   // on a GPU: a call does not wait for what its kernels may raise
   kiln_model* model() const { return model_; }
   kiln_instance* instance() const { return instance_; }
 
@@ -38,7 +39,7 @@ class Model {
   bool fill_constants(const Tree& tree, size_t first, std::vector<Object>& leaves) const;
   // Runs on flat inputs; the outputs as Python objects.
   std::vector<Object> run(PyObject* const* inputs, size_t count);
-  kiln_status run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs);
+  kiln_status run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait);
   void wait_until(bool (Model::*ready)() const) const;
   bool nobody_runs() const { return running_ == 0 && !watched_; }
   bool nobody_watches() const { return !watched_; }
@@ -47,6 +48,7 @@ class Model {
   kiln_instance* instance_ = nullptr;
   std::vector<Input> inputs_;
   size_t output_count_ = 0;
+  int gpu_ = -1;  // that it runs on; -1: the CPU
   Tree args_, kwargs_, out_;
   bool structured_ = false;
   size_t plain_args_ = SIZE_MAX;  // the arguments are this many tensors or numbers, no structures, no keywords

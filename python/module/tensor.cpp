@@ -99,12 +99,25 @@ void free_unused(PyObject* capsule, const char* name) {
   managed->deleter(managed);
 }
 
+bool on_cpu(const DLTensor& tensor) { return tensor.device.device_type == kDLCPU; }
+std::string place_of(const DLTensor& tensor) {
+  return on_cpu(tensor) ? "the CPU" : "cuda:" + std::to_string(tensor.device.device_id);
+}
+nb::object device_of(const DLTensor& tensor) {
+  return nb::make_tuple(static_cast<int>(tensor.device.device_type), tensor.device.device_id);
+}
+void check_on_cpu(const DLTensor& tensor) {
+  if (!on_cpu(tensor))
+    throw nb::buffer_error(("the tensor is on " + place_of(tensor) + ": hand it over by DLPack").c_str());
+}
+
+// Of a GPU's tensor the values are there, whatever stream the consumer uses: the call that made it has waited.
 nb::object dlpack(nb::handle self, nb::object stream, nb::object max_version, nb::object dl_device, nb::object copy) {
-  if (!stream.is_none()) throw nb::value_error("a tensor on the CPU has no stream");
-  if (!dl_device.is_none() && !dl_device.equal(nb::make_tuple(static_cast<int>(kDLCPU), 0)))
-    throw nb::buffer_error("the tensor is on the CPU");
-  if (!copy.is_none() && nb::cast<bool>(copy)) throw nb::buffer_error("make the copy from the result");
   const Tensor& tensor = *nb::inst_ptr<Tensor>(self);
+  if (!stream.is_none() && on_cpu(tensor.dl())) throw nb::value_error("a tensor on the CPU has no stream");
+  if (!dl_device.is_none() && !dl_device.equal(device_of(tensor.dl())))
+    throw nb::buffer_error(("the tensor is on " + place_of(tensor.dl())).c_str());
+  if (!copy.is_none() && nb::cast<bool>(copy)) throw nb::buffer_error("make the copy from the result");
   auto* shared = new Shared{};
   shared->owner = self.inc_ref().ptr();
   const bool versioned = !max_version.is_none() && nb::cast<int>(max_version[0]) >= 1;
@@ -138,6 +151,10 @@ struct BufferSizes {
 
 int get_buffer(PyObject* self, Py_buffer* view, int flags) {
   const DLTensor& tensor = nb::inst_ptr<Tensor>(self)->dl();
+  if (!on_cpu(tensor)) {
+    PyErr_Format(PyExc_BufferError, "the tensor is on %s: hand it over by DLPack", place_of(tensor).c_str());
+    return -1;
+  }
   const char* format = buffer_format(tensor.dtype);
   if (!format) {
     PyErr_Format(PyExc_BufferError, "a buffer cannot hold %s; use DLPack", dtype_name(tensor.dtype).c_str());
@@ -242,6 +259,7 @@ Object nested_list(const DLTensor& tensor, const std::vector<int64_t>& strides, 
 
 nb::object to_list(const Tensor& tensor) {
   const DLTensor& dl = tensor.dl();
+  check_on_cpu(dl);
   try {
     return nb::steal(nested_list(dl, strides_of(dl), 0, static_cast<const char*>(dl.data) + dl.byte_offset).release());
   } catch (const PythonError&) {
@@ -262,6 +280,7 @@ void gather(const DLTensor& tensor, const std::vector<int64_t>& strides, int32_t
 
 nb::bytes to_bytes(const Tensor& tensor) {
   const DLTensor& dl = tensor.dl();
+  check_on_cpu(dl);
   std::string out(static_cast<size_t>(element_count(dl)) * element_bytes(dl.dtype), '\0');
   const char* from = static_cast<const char*>(dl.data) + dl.byte_offset;
   char* to = out.data();
@@ -386,7 +405,7 @@ const Tensor* tensor_of(PyObject* object) {
 
 void bind_tensor(nb::module_& module) {
   nb::class_<Tensor>(module, "Tensor", nb::type_slots(tensor_slots),
-                     "A tensor on the CPU that speaks DLPack and the buffer protocol.")
+                     "A tensor that speaks DLPack and, where it is on the CPU, the buffer protocol.")
       .def_prop_ro("shape", [](const Tensor& t) { return tuple_of(t.dl().shape, t.dl().ndim); })
       .def_prop_ro(
           "strides",
@@ -401,7 +420,7 @@ void bind_tensor(nb::module_& module) {
       .def("tobytes", to_bytes)
       .def("__dlpack__", dlpack, nb::kw_only(), nb::arg("stream") = nb::none(), nb::arg("max_version") = nb::none(),
            nb::arg("dl_device") = nb::none(), nb::arg("copy") = nb::none())
-      .def("__dlpack_device__", [](const Tensor&) { return nb::make_tuple(static_cast<int>(kDLCPU), 0); })
+      .def("__dlpack_device__", [](const Tensor& t) { return device_of(t.dl()); })
       .def("__len__",
            [](const Tensor& t) -> size_t {
              if (t.dl().ndim == 0) throw nb::type_error("a tensor without dimensions has no length");

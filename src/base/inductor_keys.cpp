@@ -1,214 +1,223 @@
 // Configuration keys of PyTorch's Inductor that Kiln has no use for: accepted with a note, so that a script written for
 // Inductor runs unchanged. Names as of PyTorch 2.15, sorted.
+#include <cstring>
+
 #include "base/settings.h"
 
 namespace kiln {
 namespace {
 
 // clang-format off
-constexpr const char* keys[] = {
-    "add_pre_grad_passes", "aggressive_fusion", "align_random_eager", "alignment_asserts", "alignment_asserts_inputs",
-    "allow_buffer_reuse", "always_keep_tensor_constants", "annotate_training", "aot_inductor.allow_stack_allocation",
-    "aot_inductor.aoti_shim_library", "aot_inductor.aoti_shim_library_path",
-    "aot_inductor.autotune_offload_constants_min_device_fraction", "aot_inductor.autotune_per_kernel_alloc",
-    "aot_inductor.check_lowerbound", "aot_inductor.check_upperbound", "aot_inductor.compile_wrapper_opt_level",
-    "aot_inductor.cross_target_platform", "aot_inductor.custom_op_libs", "aot_inductor.custom_ops_to_c_shims",
-    "aot_inductor.debug_compile", "aot_inductor.debug_symbols", "aot_inductor.dynamic_linkage",
-    "aot_inductor.embed_kernel_binary", "aot_inductor.emit_multi_arch_kernel", "aot_inductor.enable_frame_pointer",
-    "aot_inductor.enable_line_tables", "aot_inductor.enable_lto", "aot_inductor.force_mmap_weights",
-    "aot_inductor.link_libtorch", "aot_inductor.model_name_for_generated_files",
-    "aot_inductor.output_path",
-    "aot_inductor.package_constants_on_disk_format", "aot_inductor.package_cpp_only",
-    "aot_inductor.precompile_headers", "aot_inductor.presets", "aot_inductor.raise_error_on_ignored_optimization",
-    "aot_inductor.serialized_in_spec", "aot_inductor.serialized_out_spec", "aot_inductor.use_consts_asm_build",
-    "aot_inductor.use_minimal_arrayref_interface", "aot_inductor.use_runtime_constant_folding",
-    "aot_inductor.weight_use_caching_allocator", "aot_inductor_mode.compile_standalone", "apply_gumbel_max_trick",
-    "assert_indirect_indexing", "assume_32bit_indexing", "assume_aligned_inputs", "assume_unaligned_fallback_output",
-    "aten_distributed_optimizations.allow_comms_decompositions",
-    "aten_distributed_optimizations.bucket_exposed_first", "aten_distributed_optimizations.bucket_mode",
-    "aten_distributed_optimizations.bucket_only_internode_comms",
-    "aten_distributed_optimizations.collective_bucketing", "aten_distributed_optimizations.collective_estimator",
-    "aten_distributed_optimizations.compute_estimator", "aten_distributed_optimizations.compute_overlap_multipler",
-    "aten_distributed_optimizations.custom_runtime_estimation",
-    "aten_distributed_optimizations.enable_fusion_regions",
-    "aten_distributed_optimizations.enable_low_contention_collectives",
-    "aten_distributed_optimizations.enable_overlap_scheduling",
-    "aten_distributed_optimizations.enable_simple_overlap", "aten_distributed_optimizations.insert_overlap_deps",
-    "aten_distributed_optimizations.log_final_collectives_estimations",
-    "aten_distributed_optimizations.low_contention_all_gather_ce_multicast",
-    "aten_distributed_optimizations.low_contention_min_bytes_per_rank",
-    "aten_distributed_optimizations.low_contention_skip_overlap_check",
-    "aten_distributed_optimizations.max_coll_distance", "aten_distributed_optimizations.max_compute_pre_fetch",
-    "aten_distributed_optimizations.max_in_flight_gb", "aten_distributed_optimizations.max_memory_increase_gb",
-    "aten_distributed_optimizations.max_memory_increase_ratio",
-    "aten_distributed_optimizations.overlap_scheduling_autofix_cycles",
-    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives",
-    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_bucket_cap_mb",
-    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_max_bucket_cap_mb",
-    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_min_bucket_cap_mb",
-    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_saturation_calibration_multiplier",
-    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_verbose",
-    "aten_distributed_optimizations.prioritize_bucketing_during_scheduling",
-    "aten_distributed_optimizations.profile_guided_estimations_profile_path",
-    "aten_distributed_optimizations.spmd_check", "aten_distributed_optimizations.spmd_mismatch",
-    "auto_chunker.amplify_ratio_threshold", "auto_chunker.enable", "auto_chunker.num_chunk",
-    "auto_chunker.output_size_threshold", "autoheuristic_collect.pad_mm", "autoheuristic_log_path",
-    "autoheuristic_use.pad_mm", "autotune_cudagraph_benchmarking", "autotune_cudagraph_benchmarking_iters",
-    "autotune_fallback_to_aten", "autotune_in_subproc", "autotune_lookup_table", "autotune_multi_device",
-    "autotune_num_choices_displayed", "b2b_gemm_pass", "batch_fusion", "batch_invariant", "benchmark_combo_kernel",
-    "benchmark_epilogue_fusion", "benchmark_fusion", "benchmark_harness", "benchmark_kernel",
-    "benchmark_template_fusion", "bmm_shared_a", "bucket_all_gathers_bucket_mode", "bucket_all_gathers_fx",
-    "bucket_all_gathers_fx_bucket_size_determinator", "bucket_all_reduces_fx",
-    "bucket_all_reduces_fx_bucket_size_determinator", "bucket_reduce_scatters_bucket_mode",
-    "bucket_reduce_scatters_fx", "bucket_reduce_scatters_fx_bucket_size_determinator",
-    "bundle_triton_into_fx_graph_cache", "bundled_autotune_remote_cache", "bw_outputs_user_visible",
-    "cache_sdpa_constraint", "can_inplace_pad_graph_input", "check_stack_no_cycles_TESTING_ONLY",
-    "collective_benchmark_nruns", "collective_benchmark_timeout", "combo_kernel_allow_mixed_sizes",
-    "combo_kernel_autotune_grouping", "combo_kernel_compile_time_autotune", "combo_kernel_foreach_dynamic_shapes",
-    "combo_kernel_max_distance", "combo_kernel_max_num_args", "combo_kernel_max_num_nodes",
-    "combo_kernel_peak_memory_increase_gb", "combo_kernel_peak_memory_pct_threshold",
-    "combo_kernel_per_subkernel_blocks", "combo_kernels", "combo_kernels_autotune", "combo_kernels_pointwise_only",
-    "comment_origin", "compile_threads", "compile_worker_mode", "compile_worker_wait_timeout",
-    "compile_worker_watchdog_interval_seconds", "comprehensive_padding", "compute_all_bounds",
-    "constant_and_index_propagation", "conv_1x1_as_mm", "coordinate_descent_check_all_directions",
-    "coordinate_descent_search_radius", "coordinate_descent_tuning", "cpp.cxx", "cpp.descriptive_names",
-    "cpp.dynamic_threads", "cpp.enable_concat_linear", "cpp.enable_floating_point_contract_flag",
-    "cpp.enable_grouped_gemm_template", "cpp.enable_kernel_context_guard", "cpp.enable_kernel_profile",
-    "cpp.enable_loop_tail_vec", "cpp.enable_tiling_heuristics", "cpp.enable_unsafe_math_opt_flag",
-    "cpp.fallback_scatter_reduce_sum", "cpp.force_inline_kernel", "cpp.gemm_cache_blocking", "cpp.gemm_max_k_slices",
-    "cpp.gemm_thread_factors", "cpp.inject_log1p_bug_TESTING_ONLY", "cpp.march", "cpp.max_horizontal_fusion_size",
-    "cpp.min_chunk_size", "cpp.no_redundant_loops", "cpp.use_constexpr_for_int_array", "cpp.use_decompose_tanh",
-    "cpp.use_small_dequant_buffer", "cpp.use_two_step_variance_threshold", "cpp.vec_isa_ok", "cpp.weight_prepack",
-    "cpp_cache_precompile_headers", "cpp_wrapper_build_separate", "cpu_backend", "cpu_gpu_bw", "cuda.arch",
-    "cuda.autotune_tunableop_dynamic_dims_wildcard", "cuda.binary_remote_cache_force_write", "cuda.compile_opt_level",
-    "cuda.cuda_cxx", "cuda.cutlass_backend_min_gemm_size", "cuda.cutlass_dir",
-    "cuda.cutlass_dynamic_cluster_fallback", "cuda.cutlass_dynamic_cluster_shape", "cuda.cutlass_enabled_ops",
-    "cuda.cutlass_epilogue_fusion_enabled", "cuda.cutlass_hash_with_compile_cmd", "cuda.cutlass_instantiation_level",
-    "cuda.cutlass_max_profiling_configs", "cuda.cutlass_max_profiling_swizzle_options",
-    "cuda.cutlass_op_allowlist_regex", "cuda.cutlass_op_denylist_regex", "cuda.cutlass_prescreening",
-    "cuda.cutlass_tma_only", "cuda.enable_caching_codegen", "cuda.enable_cuda_lto", "cuda.enable_debug_info",
-    "cuda.enable_ptxas_info", "cuda.generate_test_runner", "cuda.upload_to_binary_remote_cache",
-    "cuda.use_binary_remote_cache", "cuda.use_fast_math", "cuda.version", "cuda_backend", "cudagraph_policy",
-    "cudagraph_unsafe_unbacked_ops", "custom_partitioner_fn", "custom_should_partition_ops",
-    "cutedsl_enable_autotuning", "cutlass.binary_remote_cache_force_write", "cutlass.compile_opt_level",
-    "cutlass.cutlass_backend_min_gemm_size", "cutlass.cutlass_dir", "cutlass.cutlass_dynamic_cluster_fallback",
-    "cutlass.cutlass_dynamic_cluster_shape", "cutlass.cutlass_enabled_ops", "cutlass.cutlass_epilogue_fusion_enabled",
-    "cutlass.cutlass_hash_with_compile_cmd", "cutlass.cutlass_instantiation_level",
-    "cutlass.cutlass_max_profiling_configs", "cutlass.cutlass_max_profiling_swizzle_options",
-    "cutlass.cutlass_op_allowlist_regex", "cutlass.cutlass_op_denylist_regex", "cutlass.cutlass_prescreening",
-    "cutlass.cutlass_tma_only", "cutlass.enable_caching_codegen", "cutlass.enable_debug_info",
-    "cutlass.generate_test_runner", "cutlass.upload_to_binary_remote_cache", "cutlass.use_binary_remote_cache",
-    "cutlass.use_fast_math", "dce", "debug_fusion", "debug_index_asserts", "debug_ir_traceback",
-    "decompose_mem_bound_mm", "decompose_shard_dim_alltoall", "dedup_reduce_scatters", "delay_realize_cheap_outputs",
-    "deterministic", "developer_warnings", "disable_cpp_codegen", "disable_padding_cpu", "disable_progress",
-    "disabled_passes", "distributed_max_autotune_gemm", "do_not_emit_runtime_assertions", "dynamic_scale_rblock",
-    "eager_numerics.disable_ftz", "eager_numerics.division_rounding", "eager_numerics.use_pytorch_libdevice",
-    "efficient_conv_bn_eval_fx_passes", "emulate_precision_casts", "emulate_precision_casts_on_saved_tensors",
-    "enable_auto_functionalized_v2", "enable_autograd_for_aot", "enable_caching_generated_triton_templates",
-    "enable_linear_binary_folding", "enabled_metric_tables", "epilogue_fusion", "epilogue_fusion_first",
-    "epilogue_fusion_user_defined_triton_kernel", "epilogue_fusion_with_atomic_add", "estimate_op_runtime",
-    "expand_dimension_for_pointwise_nodes", "external_matmul", "fallback_by_default",
-    "fallback_embedding_bag_byte_unpack", "fallback_random", "file_lock_timeout", "flydsl_enable_autotuning",
-    "force_disable_caches", "force_disable_cudagraph_TESTING_ONLY", "force_fuse_int_mm_with_mul",
-    "force_layout_optimization", "force_pointwise_cat", "force_shape_pad", "freezing_discard_parameters",
-    "fusion_memory_timeline_peak_memory_increase_gb", "fusion_memory_timeline_peak_memory_pct_threshold",
-    "fx_graph_cache", "fx_graph_remote_cache", "fx_passes_numeric_check", "fx_wrapper", "global_cache_dir",
-    "graph_partition", "group_fusion", "implicit_fallbacks", "incremental_autotune", "inductor_choices_class",
-    "inductor_default_autotune_rep", "inductor_default_autotune_warmup", "inplace_buffers", "inplace_padding",
-    "inter_node_bw", "intra_node_bw", "is_nightly_or_source", "is_predispatch", "joint_custom_post_pass",
-    "joint_custom_pre_pass", "joint_graph_constant_folding", "keep_addmm_fused_for_half_dtypes", "keep_output_stride",
-    "keep_static_cubin_raw", "kernel_name_max_ops", "layout_opt_default", "layout_optimization", "log_tlparse",
-    "lookup_table.check_src_hash", "lookup_table.table", "loop_index_inversion_in_fusion",
-    "loop_ordering_after_fusion", "loop_reindexing_after_fusion", "max_autotune_allow_flexible_layouts",
-    "max_autotune_conv_backends", "max_autotune_conv_bwd_input_backends", "max_autotune_conv_bwd_weight_backends",
-    "max_autotune_flex_search_space", "max_autotune_gemm_backends", "max_autotune_gemm_search_space",
-    "max_autotune_pointwise", "max_autotune_prune_choices_based_on_shared_mem", "max_autotune_report_choices_stats",
-    "max_autotune_subproc_graceful_timeout_seconds", "max_autotune_subproc_result_timeout_seconds",
-    "max_autotune_subproc_terminate_timeout_seconds", "max_complex_pointwise_cat_inputs",
-    "max_epilogue_benchmarked_choices", "max_fusion_buffer_group_pairwise_attempts", "max_fusion_size",
-    "max_fusion_unique_io_buffers", "max_pointwise_cat_inputs", "max_template_fusion_benchmarked_choices",
-    "memory_planning", "memory_pool", "min_num_split", "min_overlap_ratio", "mixed_mm_choice",
-    "mtia.disable_welford_reduction", "multi_kernel_hints", "non_blocking_remote_cache_write", "numerics",
-    "nvgemm_max_profiling_configs", "nvgemm_pdl", "nvgemm_supplement_configs", "nvgemm_swap_ab", "online_softmax",
-    "optimize_scatter_upon_const_tensor", "pad_channels_last", "pad_dynamic_shapes", "pad_outputs",
-    "padding_alignment_bytes", "padding_stride_threshold", "partitioned_scatter_enabled", "partitioned_scatter_force",
-    "partitioned_scatter_max_partitions", "partitioned_scatter_min_contention_ratio",
-    "partitioned_scatter_min_index_size", "partitioned_scatter_min_partitions",
-    "partitioned_scatter_non_model_floor_bytes", "permute_fusion", "pick_loop_orders", "pipeline_max_autotune_gemm",
-    "post_grad_custom_post_pass", "post_grad_custom_pre_pass", "post_grad_fusion_options", "pre_grad_custom_pass",
-    "pre_grad_fusion_options", "pre_grad_pass_timing", "precompilation_timeout_seconds", "profile_bandwidth",
-    "profile_bandwidth_output", "profile_bandwidth_regex", "profile_bandwidth_with_do_bench_using_profiling",
-    "profiler_mark_wrapper_call", "prologue_fusion", "quiesce_async_compile_pool", "quiesce_async_compile_time",
-    "realize_acc_reads_size_threshold", "realize_acc_reads_threshold", "realize_cpu_acc_reads_threshold",
-    "realize_cpu_opcount_threshold", "realize_opcount_threshold", "realize_opusers_threshold",
-    "realize_reads_threshold", "remote_gemm_autotune_cache", "remove_pre_grad_passes",
-    "reorder_for_compute_comm_overlap", "reorder_for_compute_comm_overlap_passes", "reorder_for_locality",
-    "reorder_for_locality_in_training", "reorder_for_peak_memory", "reorder_for_peak_memory_debug",
-    "reorder_prefetch_limit", "run_jit_post_compile_hook", "runtime_estimations_mms_benchmark",
-    "runtime_triton_nan_asserts", "save_args", "scalar_asserts", "score_fusion_memory_threshold",
-    "search_autotune_cache", "selective_decompose", "shape_padding", "size_asserts",
-    "size_threshold_for_succ_based_strategy", "sleep_sec_TESTING_ONLY", "small_memory_access_threshold",
-    "split_cat_fx_passes", "split_reductions", "static_launch_user_defined_triton_kernels", "static_weight_shapes",
-    "strict_output_strides", "strict_signed_zero", "strict_static_cuda_launcher", "strict_static_triton_launcher",
-    "test_configs.assume_bucketing_reduces_latency", "test_configs.autotune_choice_desc_regex",
-    "test_configs.autotune_choice_name_regex", "test_configs.bisect_keep_custom_backend_for_inductor",
-    "test_configs.bisect_pre_grad_graph", "test_configs.distort_benchmarking_result",
-    "test_configs.force_custom_op_decomposition", "test_configs.force_extern_kernel_in_multi_template",
-    "test_configs.force_filter_reduction_configs", "test_configs.force_no_impl_grouping",
-    "test_configs.graphsafe_rng_func_ignores_fallback_random", "test_configs.max_flex_configs",
-    "test_configs.max_mm_configs", "test_configs.runtime_triton_dtype_assert",
-    "test_configs.runtime_triton_shape_assert", "test_configs.static_cpp_dtype_assert",
-    "test_configs.track_memory_lifecycle", "test_configs.use_libtorch", "torchinductor_worker_logpath", "tpu_backend",
-    "trace.compile_profile", "trace.debug_dir", "trace.debug_log", "trace.dot_graph_shape",
-    "trace.draw_orig_fx_graph", "trace.fx_graph", "trace.fx_graph_transformed", "trace.graph_diagram",
-    "trace.graph_diagram_format", "trace.info_log", "trace.ir_post_fusion", "trace.ir_pre_fusion",
-    "trace.log_autotuning_results", "trace.log_url_for_graph_xform", "trace.orig_fx_graph_diagram_format",
-    "trace.output_code", "trace.provenance_tracking_level", "trace.provenance_tracking_max_events",
-    "trace.provenance_tracking_to_timeline", "trace.save_real_tensors", "trace.upload_tar",
-    "triton.autotune_at_compile_time", "triton.autotune_cublasLt", "triton.autotune_pointwise",
-    "triton.autotune_with_sample_inputs", "triton.coalesce_tiling_analysis", "triton.codegen_upcast_to_fp32",
-    "triton.cooperative_reductions", "triton.cudagraph_capture_sizes",
-    "triton.cudagraph_dynamic_shape_rerecord_limit", "triton.cudagraph_dynamic_shape_warn_limit",
-    "triton.cudagraph_initial_mempool_allocation_gb", "triton.cudagraph_managed_input_rerecord_action",
-    "triton.cudagraph_managed_input_rerecord_limit", "triton.cudagraph_min_partition_size",
-    "triton.cudagraph_or_error", "triton.cudagraph_partition_memory_budget", "triton.cudagraph_skip_dynamic_graphs",
-    "triton.cudagraph_support_input_mutation", "triton.cudagraph_trees", "triton.cudagraph_trees_generation_cloning",
-    "triton.cudagraph_trees_history_recording", "triton.cudagraph_trees_objgraph",
-    "triton.cudagraph_unexpected_rerecord_limit", "triton.debug_dump_kernel_inputs", "triton.decompose_k_threshold",
-    "triton.decompose_sort_ops", "triton.dense_indexing", "triton.descriptive_names",
-    "triton.disallow_failing_autotune_kernels_TESTING_ONLY", "triton.divisible_by_16",
-    "triton.dynamic_disable_pipelining", "triton.emit_pointer_range_32", "triton.enable_flex_tdm",
-    "triton.enable_host_side_tma", "triton.enable_pdl", "triton.enable_persistent_tma_matmul",
-    "triton.enable_template_autows", "triton.enable_template_tma_store",
-    "triton.enable_tma_load_for_template_epilogue", "triton.fast_path_cudagraph_asserts",
-    "triton.force_cooperative_reductions", "triton.force_cudagraph_sync", "triton.force_cudagraphs_warmup",
-    "triton.max_kernel_dump_occurrences", "triton.max_tiles", "triton.min_split_scan_rblock",
-    "triton.mix_order_reduction", "triton.mix_order_reduction_allow_multi_stages",
-    "triton.mix_order_reduction_autotune_split_size", "triton.mix_order_reduction_initial_xblock",
-    "triton.mix_order_reduction_max_reads", "triton.mix_order_reduction_non_strict_mode",
-    "triton.mix_order_reduction_split_size", "triton.multi_kernel", "triton.native_matmul", "triton.nested_reduction",
-    "triton.num_decompose_k_splits", "triton.persistent_reductions", "triton.prefer_nd_tiling",
-    "triton.proton_group_by_sm", "triton.proton_output_dir", "triton.proton_per_cta_occupancy",
-    "triton.proton_profiling", "triton.proton_split_invocations", "triton.reorder_for_reducing_graph_partitions",
-    "triton.scalar_accumulators", "triton.skip_cudagraph_warmup", "triton.skip_l1_cache",
-    "triton.slow_path_cudagraph_asserts", "triton.spill_threshold", "triton.store_cubin", "triton.tile_reductions",
-    "triton.tiling_prevents_pointwise_fusion", "triton.tiling_prevents_reduction_fusion", "triton.tlx_mode",
-    "triton.transpose_discontiguous_tensor_descriptor", "triton.unique_user_kernel_names", "triton.use_block_ptr",
-    "triton.use_tensor_descriptor", "triton.use_two_step_variance_min_numel",
-    "triton.use_two_step_variance_threshold", "triton_disable_device_detection",
-    "triton_kernel_default_layout_constraint", "unbacked_symint_fallback", "unroll_reductions_threshold",
-    "unsafe_ignore_unsupported_triton_autotune_args", "unsafe_marked_cacheable_functions",
-    "unsafe_skip_cache_dynamic_shape_guards", "unsafe_skip_scalar_range_asserts", "use_dce",
-    "use_experimental_benchmarker", "use_fast_math", "use_fast_triton_launcher", "use_joint_graph_passes",
-    "use_launch_metadata_schema", "use_mixed_mm", "use_post_grad_passes", "use_pre_grad_passes", "use_rand4x",
-    "use_static_cuda_launcher", "use_static_triton_launcher", "use_torch_profiler_benchmarker",
-    "var_std_reduction_dedup", "warn_mix_layout", "worker_log_path", "worker_start_method", "worker_suppress_logging",
-    "wrap_inductor_compiled_regions", "write_are_deterministic_algorithms_enabled",
-};
+// One text: a list of addresses would be four times as long in a library that is relocated.
+constexpr char keys[] =
+    "add_pre_grad_passes\0" "aggressive_fusion\0" "align_random_eager\0" "alignment_asserts\0" "alignment_asserts_inputs\0"
+    "allow_buffer_reuse\0" "always_keep_tensor_constants\0" "annotate_training\0" "aot_inductor.allow_stack_allocation\0"
+    "aot_inductor.aoti_shim_library\0" "aot_inductor.aoti_shim_library_path\0"
+    "aot_inductor.autotune_offload_constants_min_device_fraction\0" "aot_inductor.autotune_per_kernel_alloc\0"
+    "aot_inductor.check_lowerbound\0" "aot_inductor.check_upperbound\0" "aot_inductor.compile_wrapper_opt_level\0"
+    "aot_inductor.cross_target_platform\0" "aot_inductor.custom_op_libs\0" "aot_inductor.custom_ops_to_c_shims\0"
+    "aot_inductor.debug_compile\0" "aot_inductor.debug_symbols\0" "aot_inductor.dynamic_linkage\0"
+    "aot_inductor.embed_kernel_binary\0" "aot_inductor.emit_multi_arch_kernel\0" "aot_inductor.enable_frame_pointer\0"
+    "aot_inductor.enable_line_tables\0" "aot_inductor.enable_lto\0" "aot_inductor.force_mmap_weights\0"
+    "aot_inductor.link_libtorch\0" "aot_inductor.model_name_for_generated_files\0"
+    "aot_inductor.output_path\0"
+    "aot_inductor.package_constants_on_disk_format\0" "aot_inductor.package_cpp_only\0"
+    "aot_inductor.precompile_headers\0" "aot_inductor.presets\0" "aot_inductor.raise_error_on_ignored_optimization\0"
+    "aot_inductor.serialized_in_spec\0" "aot_inductor.serialized_out_spec\0" "aot_inductor.use_consts_asm_build\0"
+    "aot_inductor.use_minimal_arrayref_interface\0" "aot_inductor.use_runtime_constant_folding\0"
+    "aot_inductor.weight_use_caching_allocator\0" "aot_inductor_mode.compile_standalone\0" "apply_gumbel_max_trick\0"
+    "assert_indirect_indexing\0" "assume_32bit_indexing\0" "assume_aligned_inputs\0" "assume_unaligned_fallback_output\0"
+    "aten_distributed_optimizations.allow_comms_decompositions\0"
+    "aten_distributed_optimizations.bucket_exposed_first\0" "aten_distributed_optimizations.bucket_mode\0"
+    "aten_distributed_optimizations.bucket_only_internode_comms\0"
+    "aten_distributed_optimizations.collective_bucketing\0" "aten_distributed_optimizations.collective_estimator\0"
+    "aten_distributed_optimizations.compute_estimator\0" "aten_distributed_optimizations.compute_overlap_multipler\0"
+    "aten_distributed_optimizations.custom_runtime_estimation\0"
+    "aten_distributed_optimizations.enable_fusion_regions\0"
+    "aten_distributed_optimizations.enable_low_contention_collectives\0"
+    "aten_distributed_optimizations.enable_overlap_scheduling\0"
+    "aten_distributed_optimizations.enable_simple_overlap\0" "aten_distributed_optimizations.insert_overlap_deps\0"
+    "aten_distributed_optimizations.log_final_collectives_estimations\0"
+    "aten_distributed_optimizations.low_contention_all_gather_ce_multicast\0"
+    "aten_distributed_optimizations.low_contention_min_bytes_per_rank\0"
+    "aten_distributed_optimizations.low_contention_skip_overlap_check\0"
+    "aten_distributed_optimizations.max_coll_distance\0" "aten_distributed_optimizations.max_compute_pre_fetch\0"
+    "aten_distributed_optimizations.max_in_flight_gb\0" "aten_distributed_optimizations.max_memory_increase_gb\0"
+    "aten_distributed_optimizations.max_memory_increase_ratio\0"
+    "aten_distributed_optimizations.overlap_scheduling_autofix_cycles\0"
+    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives\0"
+    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_bucket_cap_mb\0"
+    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_max_bucket_cap_mb\0"
+    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_min_bucket_cap_mb\0"
+    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_saturation_calibration_multiplier\0"
+    "aten_distributed_optimizations.pre_bucketing_fsdp_collectives_verbose\0"
+    "aten_distributed_optimizations.prioritize_bucketing_during_scheduling\0"
+    "aten_distributed_optimizations.profile_guided_estimations_profile_path\0"
+    "aten_distributed_optimizations.spmd_check\0" "aten_distributed_optimizations.spmd_mismatch\0"
+    "auto_chunker.amplify_ratio_threshold\0" "auto_chunker.enable\0" "auto_chunker.num_chunk\0"
+    "auto_chunker.output_size_threshold\0" "autoheuristic_collect.pad_mm\0" "autoheuristic_log_path\0"
+    "autoheuristic_use.pad_mm\0" "autotune_cudagraph_benchmarking\0" "autotune_cudagraph_benchmarking_iters\0"
+    "autotune_fallback_to_aten\0" "autotune_in_subproc\0" "autotune_lookup_table\0" "autotune_multi_device\0"
+    "autotune_num_choices_displayed\0" "b2b_gemm_pass\0" "batch_fusion\0" "batch_invariant\0" "benchmark_combo_kernel\0"
+    "benchmark_epilogue_fusion\0" "benchmark_fusion\0" "benchmark_harness\0" "benchmark_kernel\0"
+    "benchmark_template_fusion\0" "bmm_shared_a\0" "bucket_all_gathers_bucket_mode\0" "bucket_all_gathers_fx\0"
+    "bucket_all_gathers_fx_bucket_size_determinator\0" "bucket_all_reduces_fx\0"
+    "bucket_all_reduces_fx_bucket_size_determinator\0" "bucket_reduce_scatters_bucket_mode\0"
+    "bucket_reduce_scatters_fx\0" "bucket_reduce_scatters_fx_bucket_size_determinator\0"
+    "bundle_triton_into_fx_graph_cache\0" "bundled_autotune_remote_cache\0" "bw_outputs_user_visible\0"
+    "cache_sdpa_constraint\0" "can_inplace_pad_graph_input\0" "check_stack_no_cycles_TESTING_ONLY\0"
+    "collective_benchmark_nruns\0" "collective_benchmark_timeout\0" "combo_kernel_allow_mixed_sizes\0"
+    "combo_kernel_autotune_grouping\0" "combo_kernel_compile_time_autotune\0" "combo_kernel_foreach_dynamic_shapes\0"
+    "combo_kernel_max_distance\0" "combo_kernel_max_num_args\0" "combo_kernel_max_num_nodes\0"
+    "combo_kernel_peak_memory_increase_gb\0" "combo_kernel_peak_memory_pct_threshold\0"
+    "combo_kernel_per_subkernel_blocks\0" "combo_kernels\0" "combo_kernels_autotune\0" "combo_kernels_pointwise_only\0"
+    "comment_origin\0" "compile_threads\0" "compile_worker_mode\0" "compile_worker_wait_timeout\0"
+    "compile_worker_watchdog_interval_seconds\0" "comprehensive_padding\0" "compute_all_bounds\0"
+    "constant_and_index_propagation\0" "conv_1x1_as_mm\0" "coordinate_descent_check_all_directions\0"
+    "coordinate_descent_search_radius\0" "coordinate_descent_tuning\0" "cpp.cxx\0" "cpp.descriptive_names\0"
+    "cpp.dynamic_threads\0" "cpp.enable_concat_linear\0" "cpp.enable_floating_point_contract_flag\0"
+    "cpp.enable_grouped_gemm_template\0" "cpp.enable_kernel_context_guard\0" "cpp.enable_kernel_profile\0"
+    "cpp.enable_loop_tail_vec\0" "cpp.enable_tiling_heuristics\0" "cpp.enable_unsafe_math_opt_flag\0"
+    "cpp.fallback_scatter_reduce_sum\0" "cpp.force_inline_kernel\0" "cpp.gemm_cache_blocking\0" "cpp.gemm_max_k_slices\0"
+    "cpp.gemm_thread_factors\0" "cpp.inject_log1p_bug_TESTING_ONLY\0" "cpp.march\0" "cpp.max_horizontal_fusion_size\0"
+    "cpp.min_chunk_size\0" "cpp.no_redundant_loops\0" "cpp.use_constexpr_for_int_array\0" "cpp.use_decompose_tanh\0"
+    "cpp.use_small_dequant_buffer\0" "cpp.use_two_step_variance_threshold\0" "cpp.vec_isa_ok\0" "cpp.weight_prepack\0"
+    "cpp_cache_precompile_headers\0" "cpp_wrapper_build_separate\0" "cpu_backend\0" "cpu_gpu_bw\0" "cuda.arch\0"
+    "cuda.autotune_tunableop_dynamic_dims_wildcard\0" "cuda.binary_remote_cache_force_write\0" "cuda.compile_opt_level\0"
+    "cuda.cuda_cxx\0" "cuda.cutlass_backend_min_gemm_size\0" "cuda.cutlass_dir\0"
+    "cuda.cutlass_dynamic_cluster_fallback\0" "cuda.cutlass_dynamic_cluster_shape\0" "cuda.cutlass_enabled_ops\0"
+    "cuda.cutlass_epilogue_fusion_enabled\0" "cuda.cutlass_hash_with_compile_cmd\0" "cuda.cutlass_instantiation_level\0"
+    "cuda.cutlass_max_profiling_configs\0" "cuda.cutlass_max_profiling_swizzle_options\0"
+    "cuda.cutlass_op_allowlist_regex\0" "cuda.cutlass_op_denylist_regex\0" "cuda.cutlass_prescreening\0"
+    "cuda.cutlass_tma_only\0" "cuda.enable_caching_codegen\0" "cuda.enable_cuda_lto\0" "cuda.enable_debug_info\0"
+    "cuda.enable_ptxas_info\0" "cuda.generate_test_runner\0" "cuda.upload_to_binary_remote_cache\0"
+    "cuda.use_binary_remote_cache\0" "cuda.use_fast_math\0" "cuda.version\0" "cuda_backend\0" "cudagraph_policy\0"
+    "cudagraph_unsafe_unbacked_ops\0" "custom_partitioner_fn\0" "custom_should_partition_ops\0"
+    "cutedsl_enable_autotuning\0" "cutlass.binary_remote_cache_force_write\0" "cutlass.compile_opt_level\0"
+    "cutlass.cutlass_backend_min_gemm_size\0" "cutlass.cutlass_dir\0" "cutlass.cutlass_dynamic_cluster_fallback\0"
+    "cutlass.cutlass_dynamic_cluster_shape\0" "cutlass.cutlass_enabled_ops\0" "cutlass.cutlass_epilogue_fusion_enabled\0"
+    "cutlass.cutlass_hash_with_compile_cmd\0" "cutlass.cutlass_instantiation_level\0"
+    "cutlass.cutlass_max_profiling_configs\0" "cutlass.cutlass_max_profiling_swizzle_options\0"
+    "cutlass.cutlass_op_allowlist_regex\0" "cutlass.cutlass_op_denylist_regex\0" "cutlass.cutlass_prescreening\0"
+    "cutlass.cutlass_tma_only\0" "cutlass.enable_caching_codegen\0" "cutlass.enable_debug_info\0"
+    "cutlass.generate_test_runner\0" "cutlass.upload_to_binary_remote_cache\0" "cutlass.use_binary_remote_cache\0"
+    "cutlass.use_fast_math\0" "dce\0" "debug_fusion\0" "debug_index_asserts\0" "debug_ir_traceback\0"
+    "decompose_mem_bound_mm\0" "decompose_shard_dim_alltoall\0" "dedup_reduce_scatters\0" "delay_realize_cheap_outputs\0"
+    "deterministic\0" "developer_warnings\0" "disable_cpp_codegen\0" "disable_padding_cpu\0" "disable_progress\0"
+    "disabled_passes\0" "distributed_max_autotune_gemm\0" "do_not_emit_runtime_assertions\0" "dynamic_scale_rblock\0"
+    "eager_numerics.disable_ftz\0" "eager_numerics.division_rounding\0" "eager_numerics.use_pytorch_libdevice\0"
+    "efficient_conv_bn_eval_fx_passes\0" "emulate_precision_casts\0" "emulate_precision_casts_on_saved_tensors\0"
+    "enable_auto_functionalized_v2\0" "enable_autograd_for_aot\0" "enable_caching_generated_triton_templates\0"
+    "enable_linear_binary_folding\0" "enabled_metric_tables\0" "epilogue_fusion\0" "epilogue_fusion_first\0"
+    "epilogue_fusion_user_defined_triton_kernel\0" "epilogue_fusion_with_atomic_add\0" "estimate_op_runtime\0"
+    "expand_dimension_for_pointwise_nodes\0" "external_matmul\0" "fallback_by_default\0"
+    "fallback_embedding_bag_byte_unpack\0" "fallback_random\0" "file_lock_timeout\0" "flydsl_enable_autotuning\0"
+    "force_disable_caches\0" "force_disable_cudagraph_TESTING_ONLY\0" "force_fuse_int_mm_with_mul\0"
+    "force_layout_optimization\0" "force_pointwise_cat\0" "force_shape_pad\0" "freezing_discard_parameters\0"
+    "fusion_memory_timeline_peak_memory_increase_gb\0" "fusion_memory_timeline_peak_memory_pct_threshold\0"
+    "fx_graph_cache\0" "fx_graph_remote_cache\0" "fx_passes_numeric_check\0" "fx_wrapper\0" "global_cache_dir\0"
+    "graph_partition\0" "group_fusion\0" "implicit_fallbacks\0" "incremental_autotune\0" "inductor_choices_class\0"
+    "inductor_default_autotune_rep\0" "inductor_default_autotune_warmup\0" "inplace_buffers\0" "inplace_padding\0"
+    "inter_node_bw\0" "intra_node_bw\0" "is_nightly_or_source\0" "is_predispatch\0" "joint_custom_post_pass\0"
+    "joint_custom_pre_pass\0" "joint_graph_constant_folding\0" "keep_addmm_fused_for_half_dtypes\0" "keep_output_stride\0"
+    "keep_static_cubin_raw\0" "kernel_name_max_ops\0" "layout_opt_default\0" "layout_optimization\0" "log_tlparse\0"
+    "lookup_table.check_src_hash\0" "lookup_table.table\0" "loop_index_inversion_in_fusion\0"
+    "loop_ordering_after_fusion\0" "loop_reindexing_after_fusion\0" "max_autotune_allow_flexible_layouts\0"
+    "max_autotune_conv_backends\0" "max_autotune_conv_bwd_input_backends\0" "max_autotune_conv_bwd_weight_backends\0"
+    "max_autotune_flex_search_space\0" "max_autotune_gemm_backends\0" "max_autotune_gemm_search_space\0"
+    "max_autotune_pointwise\0" "max_autotune_prune_choices_based_on_shared_mem\0" "max_autotune_report_choices_stats\0"
+    "max_autotune_subproc_graceful_timeout_seconds\0" "max_autotune_subproc_result_timeout_seconds\0"
+    "max_autotune_subproc_terminate_timeout_seconds\0" "max_complex_pointwise_cat_inputs\0"
+    "max_epilogue_benchmarked_choices\0" "max_fusion_buffer_group_pairwise_attempts\0" "max_fusion_size\0"
+    "max_fusion_unique_io_buffers\0" "max_pointwise_cat_inputs\0" "max_template_fusion_benchmarked_choices\0"
+    "memory_planning\0" "memory_pool\0" "min_num_split\0" "min_overlap_ratio\0" "mixed_mm_choice\0"
+    "mtia.disable_welford_reduction\0" "multi_kernel_hints\0" "non_blocking_remote_cache_write\0" "numerics\0"
+    "nvgemm_max_profiling_configs\0" "nvgemm_pdl\0" "nvgemm_supplement_configs\0" "nvgemm_swap_ab\0" "online_softmax\0"
+    "optimize_scatter_upon_const_tensor\0" "pad_channels_last\0" "pad_dynamic_shapes\0" "pad_outputs\0"
+    "padding_alignment_bytes\0" "padding_stride_threshold\0" "partitioned_scatter_enabled\0" "partitioned_scatter_force\0"
+    "partitioned_scatter_max_partitions\0" "partitioned_scatter_min_contention_ratio\0"
+    "partitioned_scatter_min_index_size\0" "partitioned_scatter_min_partitions\0"
+    "partitioned_scatter_non_model_floor_bytes\0" "permute_fusion\0" "pick_loop_orders\0" "pipeline_max_autotune_gemm\0"
+    "post_grad_custom_post_pass\0" "post_grad_custom_pre_pass\0" "post_grad_fusion_options\0" "pre_grad_custom_pass\0"
+    "pre_grad_fusion_options\0" "pre_grad_pass_timing\0" "precompilation_timeout_seconds\0" "profile_bandwidth\0"
+    "profile_bandwidth_output\0" "profile_bandwidth_regex\0" "profile_bandwidth_with_do_bench_using_profiling\0"
+    "profiler_mark_wrapper_call\0" "prologue_fusion\0" "quiesce_async_compile_pool\0" "quiesce_async_compile_time\0"
+    "realize_acc_reads_size_threshold\0" "realize_acc_reads_threshold\0" "realize_cpu_acc_reads_threshold\0"
+    "realize_cpu_opcount_threshold\0" "realize_opcount_threshold\0" "realize_opusers_threshold\0"
+    "realize_reads_threshold\0" "remote_gemm_autotune_cache\0" "remove_pre_grad_passes\0"
+    "reorder_for_compute_comm_overlap\0" "reorder_for_compute_comm_overlap_passes\0" "reorder_for_locality\0"
+    "reorder_for_locality_in_training\0" "reorder_for_peak_memory\0" "reorder_for_peak_memory_debug\0"
+    "reorder_prefetch_limit\0" "run_jit_post_compile_hook\0" "runtime_estimations_mms_benchmark\0"
+    "runtime_triton_nan_asserts\0" "save_args\0" "scalar_asserts\0" "score_fusion_memory_threshold\0"
+    "search_autotune_cache\0" "selective_decompose\0" "shape_padding\0" "size_asserts\0"
+    "size_threshold_for_succ_based_strategy\0" "sleep_sec_TESTING_ONLY\0" "small_memory_access_threshold\0"
+    "split_cat_fx_passes\0" "split_reductions\0" "static_launch_user_defined_triton_kernels\0" "static_weight_shapes\0"
+    "strict_output_strides\0" "strict_signed_zero\0" "strict_static_cuda_launcher\0" "strict_static_triton_launcher\0"
+    "test_configs.assume_bucketing_reduces_latency\0" "test_configs.autotune_choice_desc_regex\0"
+    "test_configs.autotune_choice_name_regex\0" "test_configs.bisect_keep_custom_backend_for_inductor\0"
+    "test_configs.bisect_pre_grad_graph\0" "test_configs.distort_benchmarking_result\0"
+    "test_configs.force_custom_op_decomposition\0" "test_configs.force_extern_kernel_in_multi_template\0"
+    "test_configs.force_filter_reduction_configs\0" "test_configs.force_no_impl_grouping\0"
+    "test_configs.graphsafe_rng_func_ignores_fallback_random\0" "test_configs.max_flex_configs\0"
+    "test_configs.max_mm_configs\0" "test_configs.runtime_triton_dtype_assert\0"
+    "test_configs.runtime_triton_shape_assert\0" "test_configs.static_cpp_dtype_assert\0"
+    "test_configs.track_memory_lifecycle\0" "test_configs.use_libtorch\0" "torchinductor_worker_logpath\0" "tpu_backend\0"
+    "trace.compile_profile\0" "trace.debug_dir\0" "trace.debug_log\0" "trace.dot_graph_shape\0"
+    "trace.draw_orig_fx_graph\0" "trace.fx_graph\0" "trace.fx_graph_transformed\0" "trace.graph_diagram\0"
+    "trace.graph_diagram_format\0" "trace.info_log\0" "trace.ir_post_fusion\0" "trace.ir_pre_fusion\0"
+    "trace.log_autotuning_results\0" "trace.log_url_for_graph_xform\0" "trace.orig_fx_graph_diagram_format\0"
+    "trace.output_code\0" "trace.provenance_tracking_level\0" "trace.provenance_tracking_max_events\0"
+    "trace.provenance_tracking_to_timeline\0" "trace.save_real_tensors\0" "trace.upload_tar\0"
+    "triton.autotune_at_compile_time\0" "triton.autotune_cublasLt\0" "triton.autotune_pointwise\0"
+    "triton.autotune_with_sample_inputs\0" "triton.coalesce_tiling_analysis\0" "triton.codegen_upcast_to_fp32\0"
+    "triton.cooperative_reductions\0" "triton.cudagraph_capture_sizes\0"
+    "triton.cudagraph_dynamic_shape_rerecord_limit\0" "triton.cudagraph_dynamic_shape_warn_limit\0"
+    "triton.cudagraph_initial_mempool_allocation_gb\0" "triton.cudagraph_managed_input_rerecord_action\0"
+    "triton.cudagraph_managed_input_rerecord_limit\0" "triton.cudagraph_min_partition_size\0"
+    "triton.cudagraph_or_error\0" "triton.cudagraph_partition_memory_budget\0" "triton.cudagraph_skip_dynamic_graphs\0"
+    "triton.cudagraph_support_input_mutation\0" "triton.cudagraph_trees\0" "triton.cudagraph_trees_generation_cloning\0"
+    "triton.cudagraph_trees_history_recording\0" "triton.cudagraph_trees_objgraph\0"
+    "triton.cudagraph_unexpected_rerecord_limit\0" "triton.debug_dump_kernel_inputs\0" "triton.decompose_k_threshold\0"
+    "triton.decompose_sort_ops\0" "triton.dense_indexing\0" "triton.descriptive_names\0"
+    "triton.disallow_failing_autotune_kernels_TESTING_ONLY\0" "triton.divisible_by_16\0"
+    "triton.dynamic_disable_pipelining\0" "triton.emit_pointer_range_32\0" "triton.enable_flex_tdm\0"
+    "triton.enable_host_side_tma\0" "triton.enable_pdl\0" "triton.enable_persistent_tma_matmul\0"
+    "triton.enable_template_autows\0" "triton.enable_template_tma_store\0"
+    "triton.enable_tma_load_for_template_epilogue\0" "triton.fast_path_cudagraph_asserts\0"
+    "triton.force_cooperative_reductions\0" "triton.force_cudagraph_sync\0" "triton.force_cudagraphs_warmup\0"
+    "triton.max_kernel_dump_occurrences\0" "triton.max_tiles\0" "triton.min_split_scan_rblock\0"
+    "triton.mix_order_reduction\0" "triton.mix_order_reduction_allow_multi_stages\0"
+    "triton.mix_order_reduction_autotune_split_size\0" "triton.mix_order_reduction_initial_xblock\0"
+    "triton.mix_order_reduction_max_reads\0" "triton.mix_order_reduction_non_strict_mode\0"
+    "triton.mix_order_reduction_split_size\0" "triton.multi_kernel\0" "triton.native_matmul\0" "triton.nested_reduction\0"
+    "triton.num_decompose_k_splits\0" "triton.persistent_reductions\0" "triton.prefer_nd_tiling\0"
+    "triton.proton_group_by_sm\0" "triton.proton_output_dir\0" "triton.proton_per_cta_occupancy\0"
+    "triton.proton_profiling\0" "triton.proton_split_invocations\0" "triton.reorder_for_reducing_graph_partitions\0"
+    "triton.scalar_accumulators\0" "triton.skip_cudagraph_warmup\0" "triton.skip_l1_cache\0"
+    "triton.slow_path_cudagraph_asserts\0" "triton.spill_threshold\0" "triton.store_cubin\0" "triton.tile_reductions\0"
+    "triton.tiling_prevents_pointwise_fusion\0" "triton.tiling_prevents_reduction_fusion\0" "triton.tlx_mode\0"
+    "triton.transpose_discontiguous_tensor_descriptor\0" "triton.unique_user_kernel_names\0" "triton.use_block_ptr\0"
+    "triton.use_tensor_descriptor\0" "triton.use_two_step_variance_min_numel\0"
+    "triton.use_two_step_variance_threshold\0" "triton_disable_device_detection\0"
+    "triton_kernel_default_layout_constraint\0" "unbacked_symint_fallback\0" "unroll_reductions_threshold\0"
+    "unsafe_ignore_unsupported_triton_autotune_args\0" "unsafe_marked_cacheable_functions\0"
+    "unsafe_skip_cache_dynamic_shape_guards\0" "unsafe_skip_scalar_range_asserts\0" "use_dce\0"
+    "use_experimental_benchmarker\0" "use_fast_math\0" "use_fast_triton_launcher\0" "use_joint_graph_passes\0"
+    "use_launch_metadata_schema\0" "use_mixed_mm\0" "use_post_grad_passes\0" "use_pre_grad_passes\0" "use_rand4x\0"
+    "use_static_cuda_launcher\0" "use_static_triton_launcher\0" "use_torch_profiler_benchmarker\0"
+    "var_std_reduction_dedup\0" "warn_mix_layout\0" "worker_log_path\0" "worker_start_method\0" "worker_suppress_logging\0"
+    "wrap_inductor_compiled_regions\0" "write_are_deterministic_algorithms_enabled\0";
 // clang-format on
 
 }  // namespace
 
-std::span<const char* const> ignored_inductor_keys() { return keys; }
+std::span<const char* const> ignored_inductor_keys() {
+  static const std::vector<const char*> list = [] {
+    std::vector<const char*> out;
+    for (const char* key = keys; *key; key += std::strlen(key) + 1) out.push_back(key);
+    return out;
+  }();
+  return list;
+}
 
 }  // namespace kiln

@@ -37,12 +37,14 @@ constexpr Setting table[] = {
     {"code_dir", "KILN_CODE_DIR", R, text, "None",
      "folder that kernels' code is kept in as files, where perf can read their names; None: memory only"},
     // ---- CUDA
-    {"CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", R, boolean, "0", "synchronous launches", not_built},
+    {"CUDA_LAUNCH_BLOCKING", "CUDA_LAUNCH_BLOCKING", R, boolean, "0", "each launch on a GPU is waited for"},
     {"PYTORCH_NO_CUDA_MEMORY_CACHING", "PYTORCH_NO_CUDA_MEMORY_CACHING", R, boolean, "0",
      "each buffer its own exact allocation, against a guard page on the CPU"},
-    {"triton.cudagraphs", "TORCHINDUCTOR_TRITON_CUDAGRAPHS", R, boolean, "0", "replay as a CUDA graph", not_built},
-    {"triton.debug_sync_kernel", "", R, boolean, "0", "synchronise after each kernel", not_built},
-    {"triton.debug_sync_graph", "", R, boolean, "0", "synchronise after each run", not_built},
+    {"triton.cudagraphs", "TORCHINDUCTOR_TRITON_CUDAGRAPHS", R, integer, "None",
+     "replay as CUDA graphs: None wherever it is possible, 0 never, 1 with a hint where it is not", acts, anywhere,
+     "0|1"},
+    {"triton.debug_sync_kernel", "", R, boolean, "0", "wait after each kernel on a GPU"},
+    {"triton.debug_sync_graph", "", R, boolean, "0", "wait after each run on a GPU, whatever its caller asked for"},
     // ---- running
     {"cpp.threads", "", R, integer, "-1", "threads of a run; -1: all that the process may use", acts, anywhere,
      "-1|1.."},

@@ -43,7 +43,24 @@ Driver open_driver() {
   bind(out.set_function_attribute, "cuFuncSetAttribute");
   bind(out.launch, "cuLaunchKernel");
   bind(out.synchronise_stream, "cuStreamSynchronize");
+  bind(out.copy_in_queued, "cuMemcpyHtoDAsync_v2");
+  bind(out.new_stream, "cuStreamCreate");
+  bind(out.free_stream, "cuStreamDestroy_v2");
+  bind(out.wait_for, "cuStreamWaitEvent");
+  bind(out.new_event, "cuEventCreate");
+  bind(out.free_event, "cuEventDestroy_v2");
+  bind(out.record, "cuEventRecord");
+  bind(out.synchronise_event, "cuEventSynchronize");
+  bind(out.elapsed, "cuEventElapsedTime");
+  bind(out.memory, "cuMemGetInfo_v2");
   if (missing) fail_user("K0773", str("the NVIDIA driver here is too old: it has no ", missing));
+  bind(out.new_graph, "cuGraphCreate");
+  bind(out.free_graph, "cuGraphDestroy");
+  bind(out.add_kernel, "cuGraphAddKernelNode_v2");
+  bind(out.make_ready, "cuGraphInstantiateWithFlags");
+  bind(out.free_ready, "cuGraphExecDestroy");
+  bind(out.change_kernel, "cuGraphExecKernelNodeSetParams_v2");
+  bind(out.launch_graph, "cuGraphLaunch");
   if (const Result result = out.init(0); result != 0)
     fail_user("K0773", str("the NVIDIA driver does not start: ", out.text(result)));
   return out;

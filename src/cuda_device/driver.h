@@ -17,8 +17,30 @@ using Context = void*;
 using Module = void*;
 using Function = void*;
 using Stream = void*;
+using Event = void*;
+using Graph = void*;
+using GraphNode = void*;
+using GraphRun = void*;  // a graph made ready to be launched
+inline constexpr Result not_ready = 600;
 
-enum Attribute { multiprocessor_count = 16, capability_major = 75, capability_minor = 76 };
+// As CUDA_KERNEL_NODE_PARAMS_v2.
+struct KernelNode {
+  Function function = nullptr;
+  unsigned blocks = 1, blocks_y = 1, blocks_z = 1, threads = 1, threads_y = 1, threads_z = 1, shared = 0;
+  void** arguments = nullptr;
+  void** extra = nullptr;
+  void* kernel = nullptr;
+  Context context = nullptr;  // the current one
+};
+
+enum Attribute {
+  clock_kilohertz = 13,
+  multiprocessor_count = 16,
+  memory_kilohertz = 36,
+  memory_bus_bits = 37,
+  capability_major = 75,
+  capability_minor = 76
+};
 
 struct Driver {
   Result (*init)(unsigned);
@@ -48,6 +70,28 @@ struct Driver {
   Result (*launch)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**,
                    void**);
   Result (*synchronise_stream)(Stream);
+  Result (*copy_in_queued)(Pointer, const void*, size_t, Stream);
+  Result (*new_stream)(Stream*, unsigned);
+  Result (*free_stream)(Stream);
+  Result (*wait_for)(Stream, Event, unsigned);
+  Result (*new_event)(Event*, unsigned);
+  Result (*free_event)(Event);
+  Result (*record)(Event, Stream);
+  Result (*synchronise_event)(Event);
+  Result (*elapsed)(float*, Event, Event);  // milliseconds
+  Result (*memory)(size_t*, size_t*);       // free, all
+
+  // Graphs: of drivers since CUDA 12. nullptr: there are none.
+  Result (*new_graph)(Graph*, unsigned);
+  Result (*free_graph)(Graph);
+  Result (*add_kernel)(GraphNode*, Graph, const GraphNode*, size_t, const KernelNode*);
+  Result (*make_ready)(GraphRun*, Graph, unsigned long long);
+  Result (*free_ready)(GraphRun);
+  Result (*change_kernel)(GraphRun, GraphNode, const KernelNode*);
+  Result (*launch_graph)(GraphRun, Stream);
+  bool has_graphs() const {
+    return new_graph && free_graph && add_kernel && make_ready && free_ready && change_kernel && launch_graph;
+  }
 
   std::string text(Result result) const;  // "CUDA_ERROR_OUT_OF_MEMORY (out of memory)"
 };

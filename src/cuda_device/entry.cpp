@@ -3,7 +3,8 @@
 #include <string>
 
 #include "base/error.h"
-#include "cuda_device/gpu.h"
+#include "cuda_device/queue.h"
+#include "cuda_device/upload.h"
 
 namespace {
 using namespace kiln;
@@ -29,6 +30,12 @@ T guarded_call(kiln_device_error* error, T failed, Work work) noexcept {
 }
 
 Gpu& gpu_of(void* device) { return *static_cast<Gpu*>(device); }
+WorkQueue& queue_of(void* queue) { return *static_cast<WorkQueue*>(queue); }
+
+template <class Work>
+int32_t done(kiln_device_error* error, Work work) noexcept {
+  return guarded_call<int32_t>(error, -1, [&] { return work(), 0; });
+}
 
 const kiln_device_library table = {
     KILN_DEVICE_LIBRARY_VERSION,
@@ -66,25 +73,47 @@ const kiln_device_library table = {
     [](const void* code, const char* name) -> const void* {
       return guarded_call<const void*>(nullptr, nullptr, [&] { return static_cast<const Code*>(code)->kernel(name); });
     },
-    [](void* device, kiln_device_error* error) -> void* {
-      return guarded_call<void*>(error, nullptr, [&] { return new WorkQueue(gpu_of(device)); });
+    [](void* device, uint32_t flags, kiln_device_error* error) -> void* {
+      return guarded_call<void*>(error, nullptr, [&] { return new WorkQueue(gpu_of(device), flags); });
     },
     [](void* queue) { delete static_cast<WorkQueue*>(queue); },
     [](void* queue, const kiln_device_launch* launch, kiln_device_error* error) -> int32_t {
       return guarded_call<int32_t>(error, -1, [&] {
-        static_cast<WorkQueue*>(queue)->launch(*launch);
+        queue_of(queue).launch(*launch);
         return 0;
       });
     },
     [](void* queue, void* to, const void* from, size_t bytes, kiln_device_error* error) -> int32_t {
       return guarded_call<int32_t>(error, -1, [&] {
-        static_cast<WorkQueue*>(queue)->copy(to, from, bytes);
+        queue_of(queue).copy(to, from, bytes);
         return 0;
       });
     },
     [](void* queue, kiln_error_slot* slot, int32_t* step, kiln_device_error* error) -> int32_t {
+      return guarded_call<int32_t>(error, -1, [&] { return queue_of(queue).synchronise(*slot, *step) ? 0 : 1; });
+    },
+    [](void* device, const kiln_device_upload* pieces, size_t count, kiln_device_error* error) -> int32_t {
+      return done(error, [&] { upload(gpu_of(device), pieces, count); });
+    },
+    [](void* device, kiln_device_error* error) -> int32_t { return done(error, [&] { gpu_of(device).settle(); }); },
+    [](void* device, kiln_device_facts* out) { *out = gpu_of(device).facts(); },
+    [](void* queue, void* stream, kiln_error_slot* slot, int32_t* step, kiln_device_error* error) -> int32_t {
+      return guarded_call<int32_t>(error, -1, [&] { return queue_of(queue).start(stream, *slot, *step) ? 0 : 1; });
+    },
+    [](void* queue, kiln_device_error* error) -> int32_t { return done(error, [&] { queue_of(queue).finish(); }); },
+    [](void* queue, uint64_t key, void* const* addresses, size_t count, uint64_t seed,
+       kiln_device_error* error) -> int32_t {
       return guarded_call<int32_t>(error, -1,
-                                   [&] { return static_cast<WorkQueue*>(queue)->synchronise(*slot, *step) ? 0 : 1; });
+                                   [&] { return queue_of(queue).begin_stretch(key, addresses, count, seed) ? 1 : 0; });
+    },
+    [](void* queue, kiln_device_error* error) -> int32_t {
+      return done(error, [&] { queue_of(queue).end_stretch(); });
+    },
+    [](void* queue, int32_t end, kiln_device_error* error) -> int32_t {
+      return done(error, [&] { queue_of(queue).mark(end != 0); });
+    },
+    [](void* queue, kiln_device_error* error) -> double {
+      return guarded_call<double>(error, -1, [&] { return queue_of(queue).seconds(); });
     },
 };
 

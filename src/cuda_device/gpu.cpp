@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 
 #include "base/error.h"
 
@@ -32,6 +33,14 @@ bool read_architecture(std::string_view target, Architecture& out) {
 
 }  // namespace
 
+namespace {
+thread_local const void* stream_of_run = nullptr;
+constexpr char legacy_stream = 0;  // its address stands for the stream that has none
+}  // namespace
+void StreamOfRun::set(Stream stream) { stream_of_run = stream ? stream : &legacy_stream; }
+void StreamOfRun::none() { stream_of_run = nullptr; }
+const void* StreamOfRun::current() { return stream_of_run; }
+
 Gpu& Gpu::get(int index) {
   static std::mutex mutex;
   static auto& gpus = *new std::map<int, std::unique_ptr<Gpu>>();  // for ever: tensors outlive models
@@ -61,6 +70,27 @@ Gpu::Gpu(int index) : index_(index) {
 }
 
 std::string Gpu::text() const { return str("cuda:", index_, " (", name_, ", sm_", major_, minor_, ")"); }
+
+kiln_device_facts Gpu::facts() const {
+  kiln_device_facts out{};
+  std::snprintf(out.name, sizeof out.name, "%s", name_.c_str());
+  std::snprintf(out.target, sizeof out.target, "sm_%d%d", major_, minor_);
+  const auto asked = [&](Attribute what) {
+    int value = 0;
+    return driver().device_attribute(&value, what, device_) == 0 ? static_cast<double>(value) : 0.0;
+  };
+  // Memory sends twice in a cycle; a multiprocessor has 128 units for f32 (of some that are older: 64).
+  out.gbs = 2 * asked(memory_kilohertz) * 1e3 * asked(memory_bus_bits) / 8 * 1e-9;
+  const double units = major_ == 8 && minor_ == 0 ? 64 : 128;
+  // Multiply-adds of bf16 in a cycle, by all tensor cores of a multiprocessor.
+  const double products = major_ >= 10 && major_ < 12  ? 4096
+                          : major_ == 9                ? 2048
+                          : major_ == 8 && minor_ == 0 ? 1024
+                                                       : 512;
+  const double cycles = multiprocessors_ * asked(clock_kilohertz) * 1e3 * 1e-9;
+  out.gflops = 2 * units * cycles, out.tensor_gflops = 2 * products * cycles;
+  return out;
+}
 
 size_t Gpu::choose(const std::vector<std::string>& targets) const {
   const int here = major_ * 10 + minor_;
@@ -103,27 +133,40 @@ void Gpu::check(Result result, const char* what) const {
   }
 }
 
-// What others still do with memory that was given back must have ended before it is used again: nothing is known of
-// their streams.
 void* Gpu::allocate(size_t bytes) {
   const Current current(*this);
   const size_t size = rounded(bytes);
+  const void* stream = StreamOfRun::current();
   {
     std::lock_guard lock(mutex_);
-    if (const auto found = kept_.find(size); found != kept_.end() && driver().synchronise_context() == 0) {
-      const Pointer memory = found->second;
+    const auto [begin, end] = kept_.equal_range(size);
+    auto found = std::find_if(begin, end, [&](const auto& kept) { return stream && kept.second.stream == stream; });
+    if (found == end && begin != end && driver().synchronise_context() == 0) found = begin;
+    if (found != end) {
+      const Pointer memory = found->second.memory;
       kept_bytes_ -= size;
       kept_.erase(found);
+      allocated_on_[memory] = stream;
       return reinterpret_cast<void*>(memory);
     }
   }
   Pointer memory = 0;
-  if (driver().allocate(&memory, size) == 0) return reinterpret_cast<void*>(memory);
+  bool fine = driver().allocate(&memory, size) == 0;
   std::lock_guard lock(mutex_);
-  for (const auto& [kept, at] : kept_) driver().release(at);
-  kept_.clear();
-  kept_bytes_ = 0;
-  return driver().allocate(&memory, size) == 0 ? reinterpret_cast<void*>(memory) : nullptr;
+  if (!fine) {
+    for (const auto& [kept, at] : kept_) driver().release(at.memory);
+    kept_.clear();
+    kept_bytes_ = 0;
+    fine = driver().allocate(&memory, size) == 0;
+  }
+  if (!fine) return nullptr;
+  allocated_on_[memory] = stream;
+  return reinterpret_cast<void*>(memory);
+}
+
+void Gpu::settle() {
+  const Current current(*this);
+  check(driver().synchronise_context(), "cuCtxSynchronize");
 }
 
 void Gpu::release(void* memory, size_t bytes) {
@@ -131,11 +174,14 @@ void Gpu::release(void* memory, size_t bytes) {
   const auto at = reinterpret_cast<Pointer>(memory);
   const size_t size = rounded(bytes);
   std::lock_guard lock(mutex_);
+  const auto known = allocated_on_.find(at);
+  const void* stream = known == allocated_on_.end() ? nullptr : known->second;
+  if (known != allocated_on_.end()) allocated_on_.erase(known);
   if (kept_bytes_ + size > most_kept) {
-    driver().release(at);
+    driver().release(at);  // which waits for what uses it
     return;
   }
-  kept_.emplace(size, at);
+  kept_.emplace(size, Kept{at, stream});
   kept_bytes_ += size;
 }
 
@@ -143,7 +189,11 @@ void Gpu::copy(void* to, const void* from, size_t bytes, int direction) {
   if (bytes == 0) return;
   const Current current(*this);
   const Driver& cuda = driver();
-  if (direction == KILN_COPY_IN) return check(cuda.copy_in(reinterpret_cast<Pointer>(to), from, bytes), "cuMemcpyHtoD");
+  if (direction == KILN_COPY_IN) {
+    check(cuda.copy_in(reinterpret_cast<Pointer>(to), from, bytes), "cuMemcpyHtoD");
+    // Of memory that is not pinned it returns when the values are on their way: other streams would not see them yet.
+    return check(cuda.synchronise_stream(nullptr), "cuStreamSynchronize");
+  }
   if (direction == KILN_COPY_OUT)
     return check(cuda.copy_out(to, reinterpret_cast<Pointer>(from), bytes), "cuMemcpyDtoH");
   check(cuda.copy_within(reinterpret_cast<Pointer>(to), reinterpret_cast<Pointer>(from), bytes, nullptr),
@@ -166,9 +216,9 @@ Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
     constexpr uint32_t given = 48 << 10;
     constexpr int most_dynamic_shared_bytes = 8;
     if (kernel.shared > given)
-      gpu.check(driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes,
-                                                static_cast<int>(kernel.shared)),
-                "cuFuncSetAttribute");
+      gpu.check(
+          driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes, static_cast<int>(kernel.shared)),
+          "cuFuncSetAttribute");
     kernels_[kernel.name] = loaded;
     entries_.push_back({kernel.name.c_str(), nullptr, kernel.buffers, kernel.ints});
   }
@@ -201,84 +251,6 @@ Module Code::load_unit(uint32_t unit) {
 const LoadedKernel* Code::kernel(const std::string& name) const {
   const auto found = kernels_.find(name);
   return found == kernels_.end() ? nullptr : &found->second;
-}
-
-// ---- Work
-// --------------------------------------------------------------------------------------------------------------
-
-WorkQueue::WorkQueue(Gpu& gpu) : gpu_(gpu) {
-  const Gpu::Current current(gpu);
-  constexpr unsigned mapped = 2;
-  void* memory = nullptr;
-  gpu.check(driver().host_allocate(&memory, sizeof(RaisedError), mapped), "cuMemHostAlloc");
-  raised_ = static_cast<RaisedError*>(memory);
-  *raised_ = {};
-  gpu.check(driver().host_pointer(&raised_there_, memory, 0), "cuMemHostGetDevicePointer");
-}
-
-WorkQueue::~WorkQueue() {
-  const Gpu::Current current(gpu_);
-  driver().synchronise_stream(nullptr);
-  if (scratch_) gpu_.release(scratch_, static_cast<size_t>(scratch_bytes_));
-  driver().host_release(raised_);
-}
-
-char* WorkQueue::scratch_for(int64_t bytes) {
-  if (bytes <= scratch_bytes_) return scratch_;
-  if (scratch_) {
-    gpu_.check(driver().synchronise_stream(nullptr), "cuStreamSynchronize");
-    gpu_.release(scratch_, static_cast<size_t>(scratch_bytes_));
-    scratch_ = nullptr, scratch_bytes_ = 0;
-  }
-  scratch_ = static_cast<char*>(gpu_.allocate(static_cast<size_t>(bytes)));
-  if (!scratch_) gpu_.check(out_of_memory, "scratch");
-  scratch_bytes_ = bytes;
-  return scratch_;
-}
-
-void WorkQueue::launch(const kiln_device_launch& launch) {
-  const Gpu::Current current(gpu_);
-  const auto& kernel = *static_cast<const LoadedKernel*>(launch.kernel);
-  const int64_t at_once = kernel.threads / kernel.team;
-  int64_t blocks = (launch.items - 1) / at_once + 1;
-  constexpr int64_t most_blocks = INT32_MAX;
-  blocks = std::min(blocks, launch.scratch > 0 ? int64_t{8} * gpu_.multiprocessors() : most_blocks);
-  const int64_t scratch = (launch.scratch + 63) / 64 * 64;
-  // As struct kiln_arguments of the kernels' prelude.
-  arguments_.clear();
-  auto put = [&](auto value) {
-    const char* bytes = reinterpret_cast<const char*>(&value);
-    arguments_.insert(arguments_.end(), bytes, bytes + sizeof value);
-  };
-  put(launch.items), put(launch.seed), put(raised_there_);
-  put(scratch > 0 ? scratch_for(blocks * at_once * scratch) : nullptr);
-  put(scratch), put(launch.step), put(int32_t{0});
-  for (size_t i = 0; i < launch.buffer_count; ++i) put(launch.buffers[i]);
-  if (launch.buffer_count == 0) put(static_cast<void*>(nullptr));
-  for (size_t i = 0; i < launch.int_count; ++i) put(launch.ints[i]);
-  if (launch.int_count == 0) put(int64_t{0});
-  size_t size = arguments_.size();
-  void *const buffer_pointer = reinterpret_cast<void*>(1), *const buffer_size = reinterpret_cast<void*>(2);
-  void* extra[] = {buffer_pointer, arguments_.data(), buffer_size, &size, nullptr};
-  gpu_.check(driver().launch(kernel.function, static_cast<unsigned>(blocks), 1, 1, kernel.threads, 1, 1, kernel.shared,
-                             nullptr, nullptr, extra),
-             "cuLaunchKernel");
-}
-
-void WorkQueue::copy(void* to, const void* from, size_t bytes) {
-  const Gpu::Current current(gpu_);
-  gpu_.check(driver().copy_within(reinterpret_cast<Pointer>(to), reinterpret_cast<Pointer>(from), bytes, nullptr),
-             "cuMemcpyDtoDAsync");
-}
-
-bool WorkQueue::synchronise(kiln_error_slot& slot, int32_t& step) {
-  const Gpu::Current current(gpu_);
-  gpu_.check(driver().synchronise_stream(nullptr), "cuStreamSynchronize");
-  const auto* raised = static_cast<const volatile RaisedError*>(raised_);
-  if (raised->slot.raised == 0) return true;
-  slot = raised_->slot, step = raised_->step;
-  *raised_ = {};
-  return false;
 }
 
 }  // namespace kiln::cuda

@@ -18,11 +18,15 @@ class Gpu {
 
   int index() const { return index_; }
   int multiprocessors() const { return multiprocessors_; }
-  std::string text() const;                                      // "cuda:0 (NVIDIA H200, sm_90)"
+  std::string text() const;  // "cuda:0 (NVIDIA H200, sm_90)"
+  kiln_device_facts facts() const;
   size_t choose(const std::vector<std::string>& targets) const;  // throws K0775
 
-  void* allocate(size_t bytes);  // nullptr: there is no memory
+  // nullptr: there is no memory. What is allocated while a run is issued (StreamOfRun) is used on its stream, and may
+  // be used again there at once when it has been given back; before it is used anywhere else the GPU is waited for.
+  void* allocate(size_t bytes);
   void release(void* memory, size_t bytes);
+  void settle();  // waits for all that anybody has begun
   void copy(void* to, const void* from, size_t bytes, int direction);
 
   // Throws unless the call went well: K0650 for memory, K0777 where the context is lost with all that was in it, else
@@ -46,8 +50,21 @@ class Gpu {
   std::string name_;
   Context context_ = nullptr;
   std::mutex mutex_;
-  std::multimap<size_t, Pointer> kept_;  // memory that was given back, by its size
+  struct Kept {
+    Pointer memory = 0;
+    const void* stream = nullptr;
+  };
+  std::multimap<size_t, Kept> kept_;             // memory that was given back, by its size
+  std::map<Pointer, const void*> allocated_on_;  // streams of runs; nullptr: none
   size_t kept_bytes_ = 0;
+};
+
+// While it lives, what this thread allocates is for the stream.
+class StreamOfRun {
+ public:
+  static void set(Stream stream);  // of the run that this thread issues from now on
+  static void none();
+  static const void* current();  // nullptr: this thread issues no run
 };
 
 // A kernel of a loaded code object.
@@ -74,31 +91,6 @@ class Code {
   std::map<std::string, LoadedKernel> kernels_;
   std::vector<kiln_kernel_entry> entries_;
   kiln_kernel_table table_{};
-};
-
-// The work of one run, on the stream that the others of the process are ordered with.
-class WorkQueue {
- public:
-  explicit WorkQueue(Gpu& gpu);
-  ~WorkQueue();
-  WorkQueue(const WorkQueue&) = delete;
-  void launch(const kiln_device_launch& launch);
-  void copy(void* to, const void* from, size_t bytes);
-  bool synchronise(kiln_error_slot& slot, int32_t& step);  // false: a kernel has raised
-
- private:
-  // As the prelude of CUDA kernels has it.
-  struct RaisedError {
-    kiln_error_slot slot;
-    int32_t step, reserved;
-  };
-  char* scratch_for(int64_t bytes);
-  Gpu& gpu_;
-  RaisedError* raised_ = nullptr;  // the host's memory, which kernels see
-  Pointer raised_there_ = 0;
-  char* scratch_ = nullptr;
-  int64_t scratch_bytes_ = 0;
-  std::vector<char> arguments_;
 };
 
 }  // namespace kiln::cuda

@@ -68,7 +68,8 @@ kiln_hook_answer BisectedCall::hook(void* user, kiln_hook_when when, const kiln_
       self->problem_ = error.what();
     return KILN_HOOK_STOP;
   }
-  return self->result_.fault == FaultClass::none ? KILN_HOOK_CONTINUE : KILN_HOOK_STOP;
+  if (self->result_.fault != FaultClass::none) return KILN_HOOK_STOP;
+  return when == KILN_BEFORE_STEP ? KILN_HOOK_WRITTEN : KILN_HOOK_CONTINUE;  // what was poisoned
 }
 
 void BisectedCall::before(const kiln_step& step) {
@@ -82,7 +83,7 @@ void BisectedCall::before(const kiln_step& step) {
     // Nothing of it has been computed yet.
     const bool own = arg.role == KILN_ROLE_TEMP || arg.role == KILN_ROLE_OUTPUT;
     if (arg.access == 2 && own && !writes_.find(arg.name)) continue;
-    Tensor value = tensor_from_dlpack(arg.tensor);
+    Tensor value = value_of(step, i);
     inputs_[arg.name] = value;
     if (inside_kernel(step, arg)) {
       internal_.insert(arg.name);
@@ -110,7 +111,7 @@ void BisectedCall::after(const kiln_step& step) {
   outputs_.clear();
   for (size_t i = 0; i < step.arg_count; ++i) {
     const kiln_step_arg& arg = step.args[i];
-    Tensor value = tensor_from_dlpack(arg.tensor);
+    Tensor value = value_of(step, i);
     if (!(arg.access & 2)) {
       check_unchanged(step, arg, value);
       continue;

@@ -55,7 +55,7 @@ void BisectedCall::poison(const kiln_step& step) const {
     bool shared = false;
     for (size_t j = 0; j < step.arg_count; ++j) shared |= j != i && overlap(arg.tensor, step.args[j].tensor);
     if (!shared && dense_and_not_overlapping(sizes_of(arg.tensor), strides_of(arg.tensor)))
-      std::memset(arg.tensor.data, poison_byte, static_cast<size_t>(bytes_of(arg.tensor)));
+      std::memset(host_view(step, i).data, poison_byte, static_cast<size_t>(bytes_of(arg.tensor)));
   }
 }
 

@@ -95,7 +95,7 @@ class Profiler {
   }
 
   void after(const kiln_step& step) {
-    const double seconds = since(begin_);
+    const double seconds = step.seconds > 0 ? step.seconds : since(begin_);  // a GPU has a clock of its own
     runs_.back()[step.name] += seconds;
     TraceEvent event;
     event.name = step.name, event.seconds = seconds, event.iteration = step.iteration;
@@ -259,6 +259,18 @@ std::vector<ModulePart> by_module(const FunctionProfile& function) {
 
 }  // namespace
 
+namespace {
+
+MachineLimits gpu_limits(const PackageExecutable& package) {
+  const kiln_profile_summary limits = package.limits();
+  MachineLimits out;
+  out.what = "this GPU, by its clocks", out.flops_of = "bf16 on tensor cores";
+  out.gflops = limits.machine_gflops, out.gbs = limits.machine_gbs;
+  return out;
+}
+
+}  // namespace
+
 void require_profile_column(const std::string& name) {
   std::vector<KernelProfile> none;
   sort_kernels(none, name, {});
@@ -302,7 +314,7 @@ Profile profile(const std::string& path, const std::vector<Datum>& inputs, const
   const double spread = plain[plain.size() * 3 / 4] - plain[plain.size() / 4];
   result.overhead = median(added) > spread ? median(added) : 0;
   result.runs = options.runs;
-  result.machine = measure_machine();
+  result.machine = executable.on_gpu() ? gpu_limits(executable) : measure_machine();
   result.kernels = profiler.kernels();
   result.last_run = profiler.last_run();
   sort_kernels(result.kernels, options.sort_by, result.machine);
@@ -366,8 +378,8 @@ std::string profile_table(const Profile& profile) {
     text += line + "\n";
   }
   text +=
-      str("\n", profile_line(profile), "this machine, measured: ", rate_text(profile.machine.gflops * 1e9, "FLOP/s"),
-          " (f32), ", rate_text(profile.machine.gbs * 1e9, "B/s"), " from memory");
+      str("\n", profile_line(profile), profile.machine.what, ": ", rate_text(profile.machine.gflops * 1e9, "FLOP/s"),
+          " (", profile.machine.flops_of, "), ", rate_text(profile.machine.gbs * 1e9, "B/s"), " from memory");
   for (const MachineLimits::Level& level : profile.machine.caches)
     text += str(", ", rate_text(level.gbs * 1e9, "B/s"), " up to ", bytes_text(static_cast<uint64_t>(level.bytes)));
   text += "\n";

@@ -29,6 +29,7 @@ struct MachineLimits {
   };
   std::vector<Level> caches;
   double gbs_for(double bytes) const;  // of the smallest level that holds them
+  std::string what = "this machine, measured", flops_of = "f32";
 };
 MachineLimits measure_machine();
 

@@ -31,6 +31,13 @@ int64_t bytes_of(const DLTensor& tensor) {
   return storage_bytes_needed(dtype_from_dlpack(tensor.dtype), sizes_of(tensor), strides_of(tensor), 0);
 }
 
+const DLTensor& host_view(const kiln_step& step, size_t arg) {
+  const DLTensor* tensor = step.host ? step.host(step.host_context, arg) : &step.args[arg].tensor;
+  if (!tensor) fail_user("K0785", str("the values of ", step.args[arg].name, " cannot be copied from the GPU"));
+  return *tensor;
+}
+Tensor value_of(const kiln_step& step, size_t arg) { return tensor_from_dlpack(host_view(step, arg)); }
+
 bool overlap(const DLTensor& a, const DLTensor& b) {
   const auto at_a = reinterpret_cast<uintptr_t>(a.data), at_b = reinterpret_cast<uintptr_t>(b.data);
   return at_a < at_b + static_cast<uintptr_t>(bytes_of(b)) && at_b < at_a + static_cast<uintptr_t>(bytes_of(a));
@@ -52,6 +59,7 @@ StepCopy::StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& i
   }
   for (kiln_step_arg& arg : args_) point_at(arg, tensors_.at(arg.name));
   step_.args = args_.data();
+  step_.host = nullptr, step_.host_context = nullptr;  // the copies are where the host can read them
 }
 
 std::map<std::string, Tensor> run_init(StepInterpreter& steps, const std::map<std::string, Tensor>& constants) {

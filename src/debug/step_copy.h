@@ -14,6 +14,9 @@ std::vector<int64_t> sizes_of(const DLTensor& tensor);
 std::vector<int64_t> strides_of(const DLTensor& tensor);
 int64_t bytes_of(const DLTensor& tensor);  // from its first element to the end of its last
 bool overlap(const DLTensor& a, const DLTensor& b);
+// An argument where the host can read it, until the hook returns; and a copy of its values.
+const DLTensor& host_view(const kiln_step& step, size_t arg);
+Tensor value_of(const kiln_step& step, size_t arg);
 
 // Every byte of it the same: 0xff are NaNs, and -1.
 Tensor poisoned_tensor(DType dtype, std::vector<int64_t> sizes, std::vector<int64_t> strides, int poison);

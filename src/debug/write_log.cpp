@@ -9,6 +9,7 @@ namespace kiln {
 namespace {
 
 uint64_t memory_sum(const Write& write) {
+  if (!write.on_host) return 0;  // of a GPU's memory only the arguments of the current step are seen
   Tensor bytes = Tensor::empty(DType::u8, {static_cast<int64_t>(write.end - write.begin)});
   std::memcpy(bytes.data(), reinterpret_cast<const void*>(write.begin), write.end - write.begin);
   return checksum(bytes);
@@ -23,7 +24,8 @@ void WriteLog::note(const kiln_step& step, const kiln_step_arg& arg, const Tenso
                     begin,
                     begin + static_cast<uintptr_t>(bytes_of(arg.tensor)),
                     static_cast<int64_t>(all_.size()),
-                    checksum(value)};
+                    checksum(value),
+                    arg.tensor.device.device_type == kDLCPU};
   last_[arg.name] = write;
   if (watched_ == arg.name) watched_sum_ = memory_sum(write);
   all_.push_back(write);

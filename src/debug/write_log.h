@@ -15,6 +15,7 @@ struct Write {
   uintptr_t begin, end;  // addresses
   int64_t when;          // counted
   uint64_t sum;          // of the values
+  bool on_host;          // the addresses are the host's
 };
 
 class WriteLog {

@@ -225,6 +225,20 @@ CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
 
 std::string PackageExecutable::target() const { return kiln_model_target(state_->model); }
 
+bool PackageExecutable::on_gpu() const { return starts_with(target(), "sm_"); }
+
+kiln_profile_summary PackageExecutable::limits() const {
+  check(kiln_profile_start(state_->instance));
+  kiln_profile* nothing = nullptr;
+  check(kiln_profile_stop(state_->instance, &nothing));
+  kiln_profile_summary out{};
+  out.struct_size = sizeof out;
+  const kiln_status status = kiln_profile_total(nothing, &out);
+  kiln_profile_free(nothing);
+  check(status);
+  return out;
+}
+
 bool PackageExecutable::is_stateful() const { return kiln_model_is_stateful(state_->model) != 0; }
 
 struct PackageCaller::Values {

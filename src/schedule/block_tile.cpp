@@ -151,8 +151,8 @@ double columns_of(const ContractionNest& nest, const LoopProgram& program) {
 }
 
 // About how long the contraction takes with such tiles, in ns.
-double tile_cost(const BlockTile& tile, double terms_at_a_time, double batch, double rows, double columns,
-                 double terms, double parts, const Target& target) {
+double tile_cost(const BlockTile& tile, double terms_at_a_time, double batch, double rows, double columns, double terms,
+                 double parts, const Target& target) {
   const double tiles = batch * parts * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns);
   const double waves = std::ceil(tiles / target.multiprocessors);
   const double own = std::ceil(terms / parts);
@@ -229,8 +229,8 @@ Choice choose_tile(const ContractionNest& nest, int64_t terms_at_a_time, bool ma
     if (parts > 1) {
       // Whole stages in each part, so that nothing is computed for nothing.
       const Loop& sum = nest.innermost_sum();
-      const bool whole = nest.sums.size() == 1 && sum.extent.is_constant() &&
-                         sum.extent.value() % (parts * terms_at_a_time) == 0;
+      const bool whole =
+          nest.sums.size() == 1 && sum.extent.is_constant() && sum.extent.value() % (parts * terms_at_a_time) == 0;
       if (!may_split || !whole) continue;
       split = sum.var;
     }

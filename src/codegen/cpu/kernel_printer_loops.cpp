@@ -10,7 +10,8 @@ void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
   const bool lane = loop.directives.binding == Binding::lane;
   const bool parallel = loop.role == AxisRole::parallel;
-  const bool unrolled = parallel && loop.directives.binding == Binding::unroll, peeled = loop.directives.tail == Tail::peel;
+  const bool unrolled = parallel && loop.directives.binding == Binding::unroll,
+             peeled = loop.directives.tail == Tail::peel;
   if (dialect_.has_vectors() && unrolled && peeled && !lanes_ && PointsPrinter::takes(loop))
     return PointsPrinter(*this, loop).print();
   if (dialect_.has_vectors() && ((unrolled && !peeled) || (parallel && lane && loop.directives.factor > lane_count_)))

@@ -92,8 +92,8 @@ void CudaTilePrinter::print() {
   p_.line("i64 tile = item;");
   auto begin = [&](const char* name, const std::string& extent, int64_t size) {
     p_.line(str("const i64 ", name, "s = gpu_quotient(", extent, " + ", size - 1, ", ", size, ");"));
-    p_.line(str("const i64 ", name, "_begin = gpu_remainder(tile, ", name,
-                "s) * ", size, "; tile = gpu_quotient(tile, ", name, "s);"));
+    p_.line(str("const i64 ", name, "_begin = gpu_remainder(tile, ", name, "s) * ", size,
+                "; tile = gpu_quotient(tile, ", name, "s);"));
   };
   begin("column", columns_, grid_.tile_columns);
   begin("row", rows_, grid_.tile_rows);
@@ -102,8 +102,8 @@ void CudaTilePrinter::print() {
     p_.line(str("f32 sums[", grid_.thread_rows / 16, "][", grid_.thread_columns / 8, "][4] = {};"));
   else
     p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
-  p_.line(str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms,
-              ");"));
+  p_.line(
+      str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms, ");"));
   for (const bool left : {true, false})
     if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
   // What one stage fetches; where there is nothing left, nothing.
@@ -188,8 +188,7 @@ void CudaTilePrinter::print_results() {
   const int64_t group = std::min<int64_t>(4, grid_.thread_columns);
   p_.line("#pragma unroll");
   p_.open(str("for (int i = 0; i < ", grid_.thread_rows, "; ++i)"));
-  p_.line(str("const i64 row = row_begin + gpu_of_part<", grid_.tile_rows, ", ", grid_.thread_rows,
-              ">(row_part, i);"));
+  p_.line(str("const i64 row = row_begin + gpu_of_part<", grid_.tile_rows, ", ", grid_.thread_rows, ">(row_part, i);"));
   p_.line(str("if (row >= ", rows_, ") continue;"));
   decode(nest_.rows, "row", "rest");
   p_.line("#pragma unroll");
@@ -213,8 +212,9 @@ void CudaTilePrinter::print_spread_results() {
   p_.open(str("for (int number = threadIdx.x % 32; number < ", 16 * columns / vector, "; number += 32)"));
   p_.line(str("const int spread_row = number / ", columns / vector, ", spread_column = number % ", columns / vector,
               " * ", vector, ";"));
-  p_.line("const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
-          "spread_column;");
+  p_.line(
+      "const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
+      "spread_column;");
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   decode(nest_.rows, "row", "rest");
   print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), static_cast<int>(vector));
