@@ -254,7 +254,8 @@ Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const 
     for (loops::BufferId id : printed.buffers)
       buffers.push_back(memory.of(code.program.buffers[static_cast<size_t>(id)].name).data());
     kiln_error_slot error{};
-    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, nullptr, 0, &error, request.step.seed};
+    const std::shared_ptr<Storage> scratch = Storage::allocate(evaluate(printed.scratch_bytes, symbols));
+    kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, request.step.seed};
     object.function(generated.symbols.at(0))(&context, buffers.data(), ints.data(), 0,
                                              evaluate(code.kernel().schedule->items, symbols));
     out = memory.take(code);

@@ -103,6 +103,18 @@ std::vector<Defect> transformer_defects() {
   return d;
 }
 
+std::vector<Defect> attention_defects() {
+  std::vector<Defect> d;
+  d.push_back(in_loops("wrong operator (exp2 for exp)", attention, {"aten.exp.default"},
+                       replaced(ScalarOp::exp, ScalarOp::exp2)));
+  d.push_back(in_loops("wrong index", attention, {"aten.bmm.default", "aten.transpose.int"}, [](LoopProgram& p) {
+    Surgery s(p, a_load(p, "y"));
+    s.stmt->index[1] = mod(s.stmt->index[1] + 1, 13);
+    return s.kernel();
+  }));
+  return d;
+}
+
 std::vector<Defect> convnet_defects() {
   std::vector<Defect> d;
   d.push_back(out_of_bounds(
@@ -220,7 +232,8 @@ std::vector<Defect> state_defects() {
 
 std::vector<Defect> kernel_defects() {
   std::vector<Defect> all;
-  for (auto some : {mlp_defects, transformer_defects, convnet_defects, number_defects, state_defects})
+  for (auto some :
+       {mlp_defects, transformer_defects, attention_defects, convnet_defects, number_defects, state_defects})
     for (Defect& defect : some()) all.push_back(std::move(defect));
   return all;
 }

@@ -33,6 +33,7 @@ graph main {
 }
 )"};
 
+// Gives its weights of attention too, which keeps softmax and products kernels of their own.
 inline constexpr Model transformer = {"transformer", R"(program "transformer"
 graph main {
   input %wq: f32[16, 16] = parameter "q.weight"
@@ -59,6 +60,24 @@ graph main {
   %gelu: f32[2, 7, 40] = aten.gelu.default(self=%up)
   %down: f32[2, 7, 16] = aten.linear.default(input=%gelu, weight=%w2)
   %out: f32[2, 7, 16] = aten.add.Tensor(self=%down, other=%res)
+  output %out = user
+  output %probs = user
+}
+)"};
+
+// Attention as one kernel, over blocks of rows.
+inline constexpr Model attention = {"attention", R"(program "attention"
+graph main {
+  input %wq: f32[16, 16] = parameter "q.weight"
+  input %x: f32[2, 21, 16] = user
+  input %y: f32[2, 13, 16] = user
+  %q: f32[2, 21, 16] = aten.linear.default(input=%x, weight=%wq)
+  %yt: f32[2, 16, 13] strides [208, 1, 16] = aten.transpose.int(self=%y, dim0=1, dim1=2)
+  %scores: f32[2, 21, 13] = aten.bmm.default(self=%q, mat2=%yt)
+  %scaled: f32[2, 21, 13] = aten.mul.Tensor(self=%scores, other=0.25)
+  %probs: f32[2, 21, 13] = aten.softmax.int(self=%scaled, dim=-1)
+  %mixed: f32[2, 21, 16] = aten.bmm.default(self=%probs, mat2=%y)
+  %out: f32[2, 21, 16] = aten.add.Tensor(self=%mixed, other=%x)
   output %out = user
 }
 )"};
@@ -181,7 +200,7 @@ graph main {
 }
 )"};
 
-inline constexpr Model all_models[] = {mlp, transformer, convnet, control, dynamic, narrow, cache};
+inline constexpr Model all_models[] = {mlp, transformer, attention, convnet, control, dynamic, narrow, cache};
 
 // Values between -1 and 1 that do not repeat soon.
 inline Tensor values(DType dtype, std::vector<int64_t> sizes, int64_t seed) {

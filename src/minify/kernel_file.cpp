@@ -74,7 +74,7 @@ class Writer {
     return str("  {\n    void* buffers[] = {", buffers, "};\n    i64 ints[] = {", ints.empty() ? "0" : ints,
                "};\n    const char* sites[] = {", sites.empty() ? "0" : sites, "};\n    run(\"", kernel->name, "\", ",
                code_.symbols[static_cast<size_t>(step.function)], ", buffers, ints, ", number(kernel->schedule->items),
-               "l, sites);\n  }\n");
+               "l, ", number(step.scratch_bytes), "l, sites);\n  }\n");
   }
 
   // The values that the buffer begins with; nothing: it is written before it is read.
@@ -162,13 +162,14 @@ class Writer {
     return str(
         R"(
 static void run(const char* name, int (*kernel)(const kiln_kernel_context*, void* const*, const i64*, i64, i64),
-                void** buffers, i64* ints, i64 items, const char** sites) {
+                void** buffers, i64* ints, i64 items, i64 scratch, const char** sites) {
   kiln_error_slot error;
   memset(&error, 0, sizeof error);
   kiln_kernel_context context;
   memset(&context, 0, sizeof context);
   context.version = 1;
   context.error = &error;
+  if (scratch > 0) context.scratch = filled(scratch, 0, 0), context.scratch_bytes = scratch;
   printf("%s\n", name);
   fflush(stdout);
   if (kernel(&context, buffers, ints, 0, items) == 0) return;
