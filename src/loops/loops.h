@@ -194,6 +194,7 @@ struct Tile {
   int64_t vectors = 0;  // of columns
   int64_t high = 1;     // so many tiles, one below the other, are an item
   bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
+  int64_t ahead = 0;    // > 0: with every so many terms a line of the next panel of a packed factor is fetched
   bool operator==(const Tile&) const = default;
 };
 

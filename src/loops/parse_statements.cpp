@@ -102,6 +102,7 @@ void Parser::schedule(Cursor& line) {
     line.expect("vectors");
     if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
     made.tile.beside = line.accept("beside");
+    if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
   }
   if (line.accept("threads")) {
     made.grid.threads = static_cast<int>(line.integer(1, 1024));

@@ -169,6 +169,7 @@ class Printer {
     if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
     if (s.tile.high > 1) text += str(" high ", s.tile.high);
     if (s.tile.beside) text += " beside";
+    if (s.tile.ahead > 0) text += str(" ahead ", s.tile.ahead);
     if (s.grid.threads > 0) text += str(" threads ", s.grid.threads, " team ", s.grid.team);
     if (s.grid.vector > 1) text += str(" vector ", s.grid.vector);
     if (s.grid.hold > 0) text += str(" hold ", s.grid.hold);

@@ -219,5 +219,73 @@ TEST(LoopsBuilder, WidensNarrowFloats) {
   EXPECT_EQ(k.type(k.select(k.op(ScalarOp::lt, a, a), a, a)), DType::bf16);
 }
 
+// What the rows of a tile do beside their sums, and rows that run side by side, read back as they are written.
+TEST(LoopsText, TilesAndRowsSideBySide) {
+  const std::string text = R"(loops m
+buffer a f32[4, 32] strides [32, 1] input position 0
+buffer b f32[32, 32] strides [32, 1] input position 1
+buffer y f32[4, 32] strides [32, 1] output position 0
+buffer z f32[4, 32] strides [32, 1] output position 1
+input a = buffer a
+input b = buffer b
+output buffer y
+output buffer z
+init {
+}
+main {
+  kernel cpp_mm_0 ops [mm] {
+    contraction batch [] rows [i0] columns [i1] sums [r0] left %1 of [%1] right %2 of [%2] shared []
+    schedule items [4] grain 1 lanes 16 tile 2 rows 1 vectors beside ahead 5
+    for i0 in [4] parallel @item(2, mask) {
+      for i1 in [32] parallel @lane(16, mask) {
+        %0 = for r0 in [32] reduce sum.f32 fused {
+          %1 = load.f32 a[i0, r0]
+          %2 = load.f32 b[r0, i1]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+  kernel cpp_fused_mm_1 ops [mm] {
+    schedule items [1] grain 1 lanes 16
+    for i0 in [4] parallel @unroll(3, mask) {
+      for i1 in [32] parallel @lane(32, exact) {
+        %0 = for r0 in [32] reduce sum.f32 fused {
+          %1 = load.f32 a[i0, r0]
+          %2 = load.f32 b[r0, i1]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store z[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+  const LoopProgram program = parse_loops(text);
+  verify(program);
+  EXPECT_EQ(print(program), text);
+  auto refused = [&](const std::string& from, const std::string& to) -> std::string {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    try {
+      verify(parse_loops(changed));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_NE(refused("@lane(32, exact)", "@lane(24, exact)").find("24 lanes"), std::string::npos);
+  EXPECT_NE(refused("@lane(32, exact)", "@serial").find("unrolled around no lanes"), std::string::npos);
+  EXPECT_NE(refused("reduce sum.f32 fused {\n          %1 = load.f32 a[i0, r0]\n          %2 = load.f32 b[r0, i1]\n"
+                    "          %3 = mul.f32 %1, %2\n          yield %3\n        }\n        store z",
+                    "reduce sum.f32 fused {\n          %1 = load.f32 a[i0, r0]\n          %2 = load.f32 b[r0, i1]\n"
+                    "          %3 = mul.f32 %1, %2\n          yield %3\n        }\n        store.add z")
+                .find("an accumulating store"),
+            std::string::npos);
+}
+
 }  // namespace
 }  // namespace kiln::loops

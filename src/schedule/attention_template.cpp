@@ -372,7 +372,8 @@ class Fusion {
   }
   std::string fresh(const char* like) {
     for (size_t n = 0;; ++n)
-      if (std::string name = str(like, n); used_.insert(name).second) return name;
+      // i64 is a type in generated code
+      if (std::string name = str(like, n); !dtype_from_name(name) && used_.insert(name).second) return name;
   }
   Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
     Stmt stmt = loop_stmt(fresh(like), extent);

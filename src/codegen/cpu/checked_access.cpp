@@ -146,7 +146,7 @@ class Rewriting {
       if (const auto access = parse(name)) {
         out += starts_with(std::string_view(kernels).substr(end), "(q") ? rewrite_row(*access, name, kernels, end)
                                                                         : rewrite(*access, name, kernels, end);
-      } else if (is_buffer(name) && !declared(kernels, end) && !chosen(kernels, at)) {
+      } else if (is_buffer(name) && !declared(kernels, end) && !chosen(kernels, at) && !fetched(kernels, at)) {
         fail_unsupported("K0645", str("a kernel of this package uses its buffer ", name,
                                       " in a way that cannot be "
                                       "checked: ",
@@ -201,6 +201,11 @@ class Rewriting {
   static bool chosen(const std::string& text, size_t at) {
     const size_t begin = text.rfind('\n', at) + 1, name = text.find("* const q", begin);
     return name < at && text.compare(at - 3, 3, " ? ") == 0;
+  }
+  // "__builtin_prefetch(b0 + …": what is fetched ahead is not read, and may lie beyond the end.
+  static bool fetched(const std::string& text, size_t at) {
+    static const std::string call = "__builtin_prefetch(";
+    return at >= call.size() && text.compare(at - call.size(), call.size(), call) == 0;
   }
   std::string rewrite_row(const Access& access, const std::string& name, const std::string& text, size_t& end) {
     size_t stop = end + 1;

@@ -218,6 +218,7 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
     for (int64_t i = 0; i < tile_.rows * vectors; ++i) p_.line(str("tile[", i, "] = ", zero(), ";"));
   else
     accumulators();
+  print_start_ahead(vectors);
   print_sum(0, vectors, left, std::move(copies));
   if (!in_blocks)
     each([&](int64_t r, int64_t v) { p_.line(str("tile[", r * vectors + v, "] = acc_", r, "_", v, ";")); });
@@ -250,6 +251,14 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   if (innermost)
     for (const Stmt* load : nest_.sums[level].left)
       if (by_pointer(*load)) print_pointers(*load, copies);
+  const bool fetches = innermost && !ahead_.empty();
+  if (fetches) {
+    const std::string next = var + "_next", stop = var + "_stop";
+    p_.open(str("for (i64 ", next, " = ", from, "; ", next, " < ", to, "; ", next, " += ", tile_.ahead, ")"));
+    p_.line(str("__builtin_prefetch(", ahead_, " + ahead, 0, 2); ahead += ahead_step;"));
+    p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", tile_.ahead, "), (i64)", to, ");"));
+    from = next, to = stop;
+  }
   p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
   if (single) accumulate(false);
   print_factors(level, vectors, left, copies);
@@ -259,10 +268,52 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
     print_sum(level + 1, vectors, left, copies);
   if (single) accumulate(true);
   p_.close();
+  if (fetches) p_.close();
   if (in_blocks && !single) {
     accumulate(true);
     p_.close();
   }
+}
+
+// ---- Ahead
+// -------------------------------------------------------------------------------------------------------------
+
+const Stmt* TilePrinter::packed_load() const {
+  for (const ContractionNest::Sum& sum : nest_.sums) {
+    if (!sum.stmt->loop->extent.is_constant()) return nullptr;
+    for (const Stmt* stmt : sum.right)
+      if (stmt->kind == StmtKind::load &&
+          p_.program_.buffers[static_cast<size_t>(stmt->buffer)].role == BufferRole::derived &&
+          mentions(p_.address(*stmt), columns_.var))
+        return stmt;
+  }
+  return nullptr;
+}
+
+// Every tile of rows fetches a part of the next panel, as many lines as it has steps.
+void TilePrinter::print_start_ahead(int64_t vectors) {
+  ahead_.clear();
+  const Stmt* load = tile_.ahead > 0 && vectors == tile_.vectors ? packed_load() : nullptr;
+  if (!load) return;
+  constexpr int64_t line_bytes = 64;
+  const int64_t step = line_bytes / dtype_bytes(p_.program_.buffers[static_cast<size_t>(load->buffer)].dtype);
+  int64_t lines = 1;
+  Substitution start{{columns_.var, Expr::symbol("ahead_column")}};
+  for (const ContractionNest::Sum& sum : nest_.sums) {
+    const Loop& loop = *sum.stmt->loop;
+    start[loop.var] = Expr(0);
+    const int64_t terms = loop.extent.value(),
+                  block = loop.order.block > 1 ? loop.order.block : std::max<int64_t>(1, terms);
+    auto steps = [&](int64_t n) { return (n + tile_.ahead - 1) / tile_.ahead; };
+    lines *= &loop == &sum_ ? terms / block * steps(block) + steps(terms % block) : terms;
+  }
+  p_.env_.ranges["ahead_column"] = p_.env_.ranges[columns_.var];
+  p_.line(str("const i64 ahead_column = column + ", width_, " < ", p_.expr(columns_.extent), " ? column + ", width_,
+              " : column, ahead_step = ", step, ";"));
+  Stmt first = load->clone();
+  for (Expr& e : first.index) e = substitute(e, start);
+  p_.line(str("i64 ahead = ", p_.expr(p_.address(first)), " + m0 / ", tile_.rows, " * ", lines * step, ";"));
+  ahead_ = p_.buffer_name(load->buffer, Access::read);
 }
 
 void TilePrinter::print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies) {

@@ -35,6 +35,9 @@ class TilePrinter {
   void print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies);
   void print_product(int64_t vectors, const Copies& copies);
   void print_epilogue(int64_t vectors, const std::string& left);
+  // Lines of the panel that comes next, fetched while this one is worked on: so memory streams beside the arithmetic.
+  const loops::Stmt* packed_load() const;
+  void print_start_ahead(int64_t vectors);
   void print_row_part();
   void print_row_start();
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
@@ -57,6 +60,7 @@ class TilePrinter {
   std::map<std::string, loops::ValueId> checked_indices_;  // variables of check_index statements -> their results
   std::map<std::pair<const loops::Stmt*, int64_t>, std::string> pointers_;  // load, row -> its pointer
   int pointer_count_ = 0;
+  std::string ahead_;  // the buffer of which lines are fetched ahead; "": none
 };
 
 }  // namespace kiln::codegen
