@@ -27,11 +27,11 @@ void Parallel::set_threads(int threads) {
 }
 
 void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* context) const {
+  int64_t worthwhile = grain > 1 ? items / grain + (items % grain != 0) : items;
   // A grain is worth handing to a thread that is awake; waking one takes several times as long. One item may be worth
   // any number of them.
-  if (grain > 1 && !replacement_ && !ThreadPool::process().awake())
-    grain = std::min(grain, INT64_MAX / wake_grains) * wake_grains;
-  int64_t worthwhile = grain > 1 ? items / grain + (items % grain != 0) : items;
+  if (worthwhile > 1 && grain > 1 && !replacement_ && !ThreadPool::process().awake())
+    worthwhile = worthwhile / wake_grains + (worthwhile % wake_grains != 0);
   auto used = static_cast<int>(std::min<int64_t>(threads, worthwhile));
   if (used <= 1) {
     if (items > 0) task(context, 0, 0, items);

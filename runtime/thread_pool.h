@@ -36,7 +36,7 @@ class ThreadPool {
     std::atomic<int64_t> next{0};
     int64_t end = 0;
   };
-  static constexpr int most_ranges = 32;
+  static constexpr int most_ranges = 16;
 
   // A job is opened by handing out tickets; a worker that takes one may use the other fields until it counts itself
   // finished, and the caller, who takes back the tickets that are left, waits for exactly those workers. Job objects

@@ -92,5 +92,25 @@ TEST(PointsText, TermsInPaddingAreNotPrinted) {
   EXPECT_EQ(source.find("k_load_f32_m(b"), std::string::npos) << source;
 }
 
+// Lanes of a group read one element: one load, dealt out, also where lanes are left over and the buffer ends.
+TEST(GroupedLanes, ReadNoFurtherThanTheyGo) {
+  for (const auto& [channels, each, distance] :
+       std::vector<std::array<int64_t, 3>>{{32, 4, 4}, {27, 2, 1}, {24, 4, 2}, {9, 2, 2}}) {
+    const int64_t last = (channels - 1) / each * distance + 1;
+    const LoopsPackage package(
+        str("loops grouped\nbuffer x f32[3, ", last, "] strides [", last, ", 1] input position 0\nbuffer y f32[3, ",
+            channels, "] strides [", channels, ", 1] output position 0\ninput x = buffer x\noutput buffer y\n",
+            "init {\n}\nmain {\n  kernel spread ops [repeat] {\n    schedule items [3] grain 1 lanes ", lanes(),
+            "\n    for i0 in [3] parallel @item {\n      for i1 in [", channels, "] parallel @lane(", lanes(),
+            ", mask) {\n        %0 = load.f32 x[i0, (i1 // ", each, ")*", distance,
+            "]\n        store y[i0, i1] = %0\n      }\n    }\n  }\n}\n"));
+    const std::vector<Datum> inputs = {{filled(DType::f32, {3, last}, 5)}};
+    expect_near(package.run(inputs), package.interpreted(inputs), 0);
+    expect_near(package.run(inputs, {"check_bounds=1"}), package.interpreted(inputs), 0);
+    const bool dealt_out = package.source().find("__builtin_shufflevector(g") != std::string::npos;
+    EXPECT_EQ(dealt_out, lanes() > 1 && lanes() % each == 0) << package.source();
+  }
+}
+
 }  // namespace
 }  // namespace kiln

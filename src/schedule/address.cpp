@@ -59,4 +59,43 @@ bool is_wide(const Stmt& access, const Loop& loop, int vector, const LoopProgram
   return alone && prove_eq(mod(along->rest, Expr(vector)), Expr(0), env) == Proof::yes;
 }
 
+namespace {
+
+// With every quotient of the lanes' variable as a symbol; its divisor. 0: there are none, or several.
+Expr without_quotients(const Expr& e, const std::string& var, int64_t lanes, const RangeEnv& env, int64_t& divisor) {
+  if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant || !mentions(e, var))
+    return e;
+  if (e.op() == ExprOp::floordiv) {
+    const auto affine = affine_in(e.args()[0], var);
+    const Expr& by = e.args()[1];
+    const bool fits = affine && affine->coefficient.is_constant(1) && by.is_constant() && by.value() > 0 &&
+                      lanes % by.value() == 0 && (divisor == 0 || divisor == by.value()) &&
+                      prove_eq(mod(affine->rest, by), Expr(0), env) == Proof::yes;
+    if (!fits) return e;
+    divisor = by.value();
+    return Expr::symbol("quotient of " + var) + floordiv(affine->rest, by);
+  }
+  if (e.op() != ExprOp::add && e.op() != ExprOp::mul) return e;
+  Expr all = without_quotients(e.args()[0], var, lanes, env, divisor);
+  for (size_t i = 1; i < e.args().size(); ++i) {
+    const Expr next = without_quotients(e.args()[i], var, lanes, env, divisor);
+    all = e.op() == ExprOp::add ? all + next : all * next;
+  }
+  return all;
+}
+
+}  // namespace
+
+std::optional<GroupedLanes> grouped_lanes(const Expr& address, const std::string& var, int64_t lanes,
+                                          const RangeEnv& env) {
+  int64_t divisor = 0;
+  const Expr plain = without_quotients(address, var, lanes, env, divisor);
+  if (divisor < 2 || mentions(plain, var)) return {};
+  const auto affine = affine_in(plain, "quotient of " + var);
+  if (!affine || !affine->coefficient.is_constant() || affine->coefficient.value() < 1) return {};
+  const GroupedLanes out{divisor, affine->coefficient.value()};
+  if (out.reach(lanes) > lanes) return {};
+  return out;
+}
+
 }  // namespace kiln::loops

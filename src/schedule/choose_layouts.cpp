@@ -143,6 +143,10 @@ class Layouts {
     if (const auto d = dim_of(*nest->store, channels->var))
       wishes_.push_back({nest->store->buffer, *d, work, &kernel, true});
     if (const auto d = dim_of(*input, channels->var)) wishes_.push_back({input->buffer, *d, work, &kernel, false});
+    // Of a grouped sum: the group's place, and the channel in it.
+    for (size_t d = 0; d < input->index.size(); ++d)
+      if (!input->index[d].is_symbol() && mentions(input->index[d], channels->var))
+        wishes_.push_back({input->buffer, d, work, &kernel, false});
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
         wishes_.push_back({input->buffer, *d, work, &kernel, false});

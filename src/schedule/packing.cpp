@@ -38,26 +38,33 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   packed.name = source.name + "_packed";
   packed.dtype = source.dtype;
   packed.role = BufferRole::derived;
-  // [panel, terms…, column of the panel]; columns beyond the last are zeros. Where one panel holds all there is no
-  // first dimension.
+  // [batch…, panel, terms…, column of the panel]; columns beyond the last are zeros. Where one panel holds all there is
+  // no dimension for it.
   const Expr columns = find_loop(kernel.body, packing.columns)->extent, width(packing.panel);
   const Expr column = Expr::symbol(packing.columns);
   const bool one = columns.is_constant() && columns.value() <= packing.panel;
   std::vector<Expr> place, where;
   auto next = [&] { return Expr::symbol(str("i", place.size())); };
+  Substitution rename;
+  for (const std::string& var : packing.batch) {
+    rename[var] = next();
+    place.push_back(next());
+    where.push_back(Expr::symbol(var));
+    packed.sizes.push_back(find_loop(kernel.body, var)->extent);
+  }
+  const Expr panel = next();
   if (!one) {
     packed.sizes.push_back(ceildiv(columns, packing.panel));
-    place.push_back(next());
+    place.push_back(panel);
     where.push_back(floordiv(column, width));
   }
-  Substitution rename;
   for (const std::string& var : packing.terms) {
     rename[var] = next();
     place.push_back(next());
     where.push_back(Expr::symbol(var));
     packed.sizes.push_back(find_loop(kernel.body, var)->extent);
   }
-  const Expr copied = one ? next() : place[0] * width + next();
+  const Expr copied = one ? next() : panel * width + next();
   rename[packing.columns] = copied;
   place.push_back(next());
   where.push_back(one ? column : mod(column, width));

@@ -8,7 +8,7 @@ namespace {
 
 constexpr double item_work = 400000;  // multiply-adds: more tiles are put into an item until it has so many
 
-constexpr double least_items = 16;  // of rows alone, so that threads can have equal parts of them
+constexpr double equal_items = 16;  // of rows alone, so that threads can have equal parts of them
 
 double at_least_one(double x) { return std::max(1.0, x); }
 
@@ -40,7 +40,11 @@ class Product : public Template {
     const Stmt* load = packed_load(kernel, program);
     if (!load) return {};
     const Contraction& names = *kernel.contraction;
-    return Packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes};
+    Packing packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes, {}};
+    for (const std::string& var : names.batch)
+      if (std::any_of(load->index.begin(), load->index.end(), [&](const Expr& e) { return mentions(e, var); }))
+        packing.batch.push_back(var);
+    return packing;
   }
 
   std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
@@ -112,8 +116,10 @@ class Product : public Template {
     const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
     const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
     if (!fixed || !columns.extent.is_constant()) return nullptr;
-    // Only columns and sums may appear: then the packed copy is the matrix itself.
+    // Only columns, sums and batches may appear: then the packed copy is the matrices themselves.
     std::set<std::string> symbols, known = {columns.var};
+    for (const Loop* loop : nest.batch)
+      if (loop->extent.is_constant()) known.insert(loop->var);
     for (const ContractionNest::Sum& sum : nest.sums) {
       if (!sum.stmt->loop->extent.is_constant()) return nullptr;
       known.insert(sum.stmt->loop->var);
@@ -139,7 +145,7 @@ class Product : public Template {
     const double columns = extents.columns, terms = extents.terms,
                  tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
     // Where each core's cache has room for all columns, items are rows alone: who made them goes on with them.
-    const bool near = columns * terms * 4 <= target.second_cache / 2 && tiles >= least_items;
+    const bool near = columns * terms * 4 <= target.second_cache / 2 && tiles >= equal_items / 2;
     tile.beside = !nest.whole_rows() && !near;
     const double wide = tile.beside ? std::min(columns, static_cast<double>(tile.vectors * target.lanes)) : columns;
     const double work = static_cast<double>(tile.rows) * wide * terms;
@@ -147,7 +153,7 @@ class Product : public Template {
     // as there are items for the threads.
     double high = tile.beside ? std::floor(item_work / work)
                               : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
-    if (near && !nest.whole_rows()) high = std::min(high, std::floor(tiles / least_items));
+    if (near && !nest.whole_rows()) high = std::min(high, std::floor(tiles / equal_items));
     tile.high = static_cast<int64_t>(std::clamp(high, 1.0, tiles));
   }
 };

@@ -32,6 +32,9 @@ bool choose_layouts(LoopProgram& program, Log& log);
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 
+// The channels of a grouped sum become two loops: groups, and the channels of a group.
+bool split_groups(LoopProgram& program, const Target& target, Log& log);
+
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 
@@ -41,6 +44,7 @@ bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
 // Sums over windows of few terms take several points of the picture at a time.
 bool take_points(LoopProgram& program, const Target& target, Log& log);
 bool takes_points(const Kernel& kernel);
+inline constexpr int64_t most_point_terms = 256;  // that one accumulator adds up, as a tile's does (order_sums)
 
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
@@ -80,6 +84,14 @@ RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program);
 // fetched or written at once: the access is of neighbours, begins at a multiple wherever the loop does, and nothing
 // else in the loop's body touches the same memory the other way.
 bool is_wide(const Stmt& access, const Loop& loop, int vector, const LoopProgram& program, const RangeEnv& env);
+// An address in which so many neighbouring lanes read one element, and the next so many one that is `distance` further:
+// channels of a group, that see the group's part of the picture. The first lane is a multiple of the lanes there are.
+struct GroupedLanes {
+  int64_t each = 0, distance = 0;
+  int64_t reach(int64_t lanes) const { return (lanes - 1) / each * distance + 1; }  // elements from first to last
+};
+std::optional<GroupedLanes> grouped_lanes(const Expr& address, const std::string& var, int64_t lanes,
+                                          const RangeEnv& env);
 // A reduction whose iterations can be spread over lanes.
 bool lane_reducible(const Loop& loop);
 

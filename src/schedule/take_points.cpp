@@ -9,7 +9,6 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t most_terms = 256;     // that one accumulator adds up, as a tile's does (order_sums)
 constexpr int64_t few_channels = 8;     // summed over for each place of the window: more are a product's
 constexpr int64_t longest_window = 16;  // that is printed term by term
 constexpr int64_t enough_items = 12;
@@ -19,6 +18,7 @@ struct Window {
   Loop *points = nullptr, *lanes = nullptr;
   std::vector<Loop*> sums;  // outermost first
   Stmt* picture = nullptr;  // the load that moves with the points
+  bool own = false;         // each lane, or each few, has its own part of the picture
 };
 
 class Windows {
@@ -109,7 +109,7 @@ class Windows {
       window.sums.push_back(&loop);
       body = &loop.body;
     }
-    return !window.sums.empty() && terms <= most_terms && summed_product(*window.sums.back()) != nullptr;
+    return !window.sums.empty() && terms <= most_point_terms && summed_product(*window.sums.back()) != nullptr;
   }
 
   // The picture moves with the points, the weights do not; in lanes both lie side by side, or will once packed.
@@ -120,8 +120,11 @@ class Windows {
         if (stmt.kind != StmtKind::load) continue;
         const Expr address = address_of(stmt, program_, env_);
         const auto in_lanes = affine_in(address, window.lanes->var);
-        if (!in_lanes || !in_lanes->coefficient.is_constant()) return false;
-        const int64_t apart = in_lanes->coefficient.value();
+        const bool grouped = !in_lanes && buffer_of(stmt).dtype == DType::f32 &&
+                             grouped_lanes(address, window.lanes->var, target_.lanes, env_).has_value();
+        if (!grouped && (!in_lanes || !in_lanes->coefficient.is_constant())) return false;
+        const int64_t apart = grouped ? 1 : in_lanes->coefficient.value();
+        window.own |= apart == 1 && mentions(address, window.points->var);
         if (mentions(address, window.points->var)) {
           if (window.picture || (apart != 0 && apart != 1)) return false;
           window.picture = &stmt;
@@ -129,7 +132,7 @@ class Windows {
         }
         if (stmt.mask != no_value) return false;
         // Sums over what is no weight are as exact as they can be (widen_sums).
-        const Buffer& buffer = program_.buffers[static_cast<size_t>(stmt.buffer)];
+        const Buffer& buffer = buffer_of(stmt);
         const bool fixed =
             (buffer.role == BufferRole::constant && !buffer.mutated) || buffer.role == BufferRole::derived;
         if (!fixed) return false;
@@ -140,10 +143,10 @@ class Windows {
     if (std::find(product->args.begin(), product->args.end(), window.picture->results[0]) == product->args.end())
       return false;
     // A window over many channels is a product's, whose rows are points: it has more to share than these.
-    const auto along = affine_in(address_of(*window.picture, program_, env_), window.lanes->var);
-    if (along->coefficient.is_constant(1)) return true;
-    return channels(window) <= few_channels;
+    return window.own || channels(window) <= few_channels;
   }
+
+  const Buffer& buffer_of(const Stmt& access) const { return program_.buffers[static_cast<size_t>(access.buffer)]; }
 
   // Terms of the sums that do not move over the picture as the points do.
   int64_t channels(const Window& window) const {
@@ -177,8 +180,7 @@ class Windows {
     double wide = 1;  // places of the window along the points
     for (const Loop* sum : window.sums)
       if (beside_points(*sum, window)) wide *= static_cast<double>(sum->extent.value());
-    const auto along = affine_in(address_of(*window.picture, program_, env_), window.lanes->var);
-    const bool own = along->coefficient.is_constant(1);  // each lane has its own part of the picture
+    const bool own = window.own;
     int64_t best = 0;
     double least = INFINITY;
     for (int64_t points = std::min<int64_t>(window.points->extent.value(), 14); points >= 1; --points) {

@@ -14,6 +14,7 @@ struct Packing {
   std::vector<std::string> terms;  // variables of the sums, outermost first
   std::string columns;             // variable of the columns
   int64_t panel = 0;               // columns in a panel
+  std::vector<std::string> batch;  // variables of loops around, of which each iteration has panels of its own
 };
 
 class Template {

@@ -100,7 +100,7 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
       const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
       const auto along = affine_in(address_of(stmt, program, env), lanes.var);
       if (!fixed || !along || !along->coefficient.is_constant() || std::abs(along->coefficient.value()) < 2) continue;
-      Packing packing{&stmt, {}, lanes.var, lanes.extent.value()};
+      Packing packing{&stmt, {}, lanes.var, lanes.extent.value(), {}};
       std::set<std::string> symbols, known = {lanes.var};
       bool constant = true;
       for (const Loop* sum : sums) {

@@ -11,6 +11,7 @@
 #include "codegen/backend.h"
 #include "codegen/dialect.h"
 #include "loops/loops.h"
+#include "schedule/schedule.h"
 
 namespace kiln::codegen {
 
@@ -51,6 +52,7 @@ class KernelPrinter {
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
   SimdDialect::Lanes lanes_of(const Affine& affine, loops::ValueId mask);
+  std::string grouped_load(const loops::GroupedLanes& grouped, const std::string& pointer, loops::ValueId mask);
   const loops::Stmt* load_of(loops::ValueId v);
   std::string element_text(loops::ValueId v, const std::string& lane);
   void raise(const std::string& condition, int site, loops::ValueId v, const std::string& mask);
@@ -124,6 +126,7 @@ class KernelPrinter {
   std::map<loops::ValueId, int> value_numbers_;
   std::map<std::string, int> int_numbers_;  // by text
   std::map<int, int> site_numbers_;
+  int grouped_count_ = 0;
   PrintedKernel result_;
 };
 
