@@ -243,11 +243,14 @@ Choice choose_tile(const ContractionNest& nest, int64_t terms_at_a_time, bool ma
   return best;
 }
 
-bool is_narrow(const Kernel& kernel, const ContractionNest& nest) {
+// Whether matrix instructions give what multiply-adds of f32 would: of factors that are bf16 or f16, and of one that is
+// f32 with one that is bf16, where the first is the sum of three of bf16.
+bool has_exact_matrices(const Kernel& kernel, const ContractionNest& nest, const LoopProgram& program) {
   const DType left = factor_value(nest, kernel.contraction->left, true).dtype;
   const DType right = factor_value(nest, kernel.contraction->right, false).dtype;
-  return left == right && (left == DType::bf16 || left == DType::f16) &&
-         nest.innermost_sum().reduce_dtype == DType::f32;
+  if (nest.innermost_sum().reduce_dtype != DType::f32) return false;
+  if (left == DType::f32 && right == DType::bf16) return lies_along_terms(nest.sums, true, kernel, program);
+  return left == right && (left == DType::bf16 || left == DType::f16);
 }
 
 // A tile by matrix instructions.
@@ -270,7 +273,8 @@ Grid matrix_grid(const BlockTile& tile, LoopProgram& program, Kernel& kernel) {
     from = chunks_of(nest, right, false, 8, kernel, program);
   }
   grid.right_along_terms = from.along_terms, grid.right_chunk = from.chunk;
-  const Chunks to = chunks_of(nest, factor_value(nest, kernel.contraction->left, true), true, 8, kernel, program);
+  const FactorValue left = factor_value(nest, kernel.contraction->left, true);
+  const Chunks to = chunks_of(nest, left, true, static_cast<int>(16 / dtype_bytes(left.dtype)), kernel, program);
   grid.left_along_terms = to.along_terms, grid.left_chunk = to.chunk;
   return grid;
 }
@@ -321,12 +325,76 @@ void set_tile(Kernel& kernel, const Grid& grid, Log& log) {
   });
 }
 
+// ---- What follows a product on its whole rows
+// ---------------------------------------------------------------------------
+
+std::set<ValueId> values_of(const Body& body) {
+  std::set<ValueId> out;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    out.insert(stmt.results.begin(), stmt.results.end());
+    if (stmt.loop) out.insert(stmt.loop->running.begin(), stmt.loop->running.end());
+  });
+  return out;
+}
+
+// The body of the innermost row: what stands there in front of the columns, their loop, and what follows.
+Body& row_body(Kernel& kernel) {
+  const std::string innermost = kernel.contraction->rows.back();
+  Body* found = nullptr;
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    if (stmt.loop && stmt.loop->var == innermost) found = &stmt.loop->body;
+  });
+  return *found;
+}
+
+// A product whose rows go on (a softmax) is two kernels here: the product's blocks have tiles, not whole rows. What it
+// stores of its rows is memory already. Gives the first one; the kernel is left with the rest.
+std::optional<Kernel> split_off_product(Kernel& kernel, const LoopProgram& program) {
+  Body& rows = row_body(kernel);
+  const std::string columns = kernel.contraction->columns.front();
+  auto loop = std::find_if(rows.begin(), rows.end(), [&](const Stmt& s) { return s.loop && s.loop->var == columns; });
+  if (loop == rows.end() || loop + 1 == rows.end()) return {};
+  if (!std::all_of(rows.begin(), loop, is_pure)) return {};
+  bool temporary = true;
+  for_each_stmt(loop->loop->body, [&](const Stmt& s) {
+    if (s.kind != StmtKind::store) return;
+    const BufferRole role = program.buffers[static_cast<size_t>(s.buffer)].role;
+    temporary &= s.mode == StoreMode::plain && role != BufferRole::scratch;
+  });
+  if (!temporary) return {};
+  const auto place = loop - rows.begin();
+  Kernel product = kernel.clone();
+  Body& kept = row_body(product);
+  kept.erase(kept.begin() + place + 1, kept.end());
+  rows.erase(rows.begin() + place);
+  kernel.contraction.reset();
+  for (Kernel* part : {&product, &kernel}) {
+    const std::set<ValueId> made = values_of(part->body);
+    std::erase_if(part->named, [&](const NamedValue& named) {
+      return !made.contains(named.value) || (named.mask != no_value && !made.contains(named.mask));
+    });
+  }
+  return product;
+}
+
 }  // namespace
 
 bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log) {
+  if (contraction_nest(std::get<Kernel>(block[at].what)).whole_rows()) {
+    Kernel& whole = std::get<Kernel>(block[at].what);
+    auto product = split_off_product(whole, program);
+    if (!product) {
+      log.add([&] { return Decision{"no tile of a block for", whole.name, "", "", "its rows go on", false, ""}; });
+      return false;
+    }
+    block.insert(block.begin() + static_cast<std::ptrdiff_t>(at), Item{std::move(*product)});
+    use_block_tile(program, block, at, target, log);
+    ++at;  // the rest
+    return true;
+  }
   Kernel& kernel = std::get<Kernel>(block[at].what);
   const ContractionNest nest = contraction_nest(kernel);
-  const bool narrow = is_narrow(kernel, nest);
+  const bool narrow = has_exact_matrices(kernel, nest, program);
   const std::string why = block_tile_refusal(kernel, nest, program, narrow);
   if (!why.empty()) {
     log.add([&] { return Decision{"no tile of a block for", kernel.name, "", "", why, false, ""}; });

@@ -145,6 +145,57 @@ K_FN void gpu_products(const T* left, const T* right, int first_row, int first_c
         type::mma(sums[i][j], a[now][i], b[now][j / 2][j % 2 * 2], b[now][j / 2][j % 2 * 2 + 1]);
   }
 }
+// Two numbers of f32 as three pairs of bf16, whose sum they are: a number's bits, eight at a time.
+K_FN void gpu_split(u32 (&out)[3], f32 x, f32 y) {
+#pragma unroll
+  for (int part = 0; part < 3; ++part) {
+    const u32 u = __builtin_bit_cast(u32, x), v = __builtin_bit_cast(u32, y);
+    out[part] = (u >> 16) | (v & 0xffff0000u);
+    // What is infinite or no number has no rest.
+    x = (u & 0x7f800000u) == 0x7f800000u ? 0.0f : x - __builtin_bit_cast(f32, u & 0xffff0000u);
+    y = (v & 0x7f800000u) == 0x7f800000u ? 0.0f : y - __builtin_bit_cast(f32, v & 0xffff0000u);
+  }
+}
+// The same where the left factor is f32, with lines along the terms, and the right one bf16.
+template <int tile_rows, int tile_columns, int tile_terms, bool left_along, bool right_along, int rows, int columns>
+K_FN void gpu_split_products(const f32* left, const u16* right, int first_row, int first_column,
+                             f32 (&sums)[rows / 16][columns / 8][4]) {
+  static_assert(left_along, "the wide factor lies along the terms");
+  constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int term = 0; term < tile_terms; term += 16) {
+    u32 a[rows / 16][3][4], b[columns / 16][4];
+#pragma unroll
+    for (int i = 0; i < rows / 16; ++i)
+#pragma unroll
+      for (int m = 0; m < 4; ++m) {
+        const int row = first_row + i * 16 + lane / 4 + m % 2 * 8, at = term + lane % 4 * 2 + m / 2 * 8;
+        const f32* const from = left + gpu_chunk_place<tile_terms / 4>(row, at / 4) * 4 + at % 4;
+        u32 parts[3];
+        gpu_split(parts, from[0], from[1]);
+#pragma unroll
+        for (int part = 0; part < 3; ++part) a[i][part][m] = parts[part];
+      }
+#pragma unroll
+    for (int j = 0; j < columns / 16; ++j) {
+      const int column = first_column + j * 16;
+      if (right_along)
+        gpu_load_matrices(b[j], right + gpu_chunk_place<right_chunks>(column + lane % 8 + lane / 16 * 8,
+                                                                      term / 8 + lane / 8 % 2) * 8);
+      else
+        gpu_load_matrices_across(
+            b[j], right + gpu_chunk_place<right_chunks>(term + lane % 16, column / 8 + lane / 16) * 8);
+    }
+#pragma unroll
+    for (int part = 2; part >= 0; --part)
+#pragma unroll
+      for (int i = 0; i < rows / 16; ++i)
+#pragma unroll
+        for (int j = 0; j < columns / 8; ++j)
+          gpu_mma_bf16(sums[i][j], a[i][part], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+  }
+}
 // Sixteen rows of a warp's results, as rows of shared memory that its threads read as they like.
 template <int columns> K_FN void gpu_spread(f32* to, const f32 (&sums)[columns / 8][4]) {
   const int lane = threadIdx.x % 32;
