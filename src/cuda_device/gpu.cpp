@@ -166,9 +166,9 @@ Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
     constexpr uint32_t given = 48 << 10;
     constexpr int most_dynamic_shared_bytes = 8;
     if (kernel.shared > given)
-      gpu.check(driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes,
-                                                static_cast<int>(kernel.shared)),
-                "cuFuncSetAttribute");
+      gpu.check(
+          driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes, static_cast<int>(kernel.shared)),
+          "cuFuncSetAttribute");
     kernels_[kernel.name] = loaded;
     entries_.push_back({kernel.name.c_str(), nullptr, kernel.buffers, kernel.ints});
   }

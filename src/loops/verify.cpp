@@ -100,10 +100,10 @@ class KernelVerifier {
           "a tile of a block without columns, terms or parts for its threads");
     check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
     check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
-    check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
-              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) ==
-                  g.threads,
-          "parts of a block's tile that are not those of its threads");
+    check(
+        g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
+            g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) == g.threads,
+        "parts of a block's tile that are not those of its threads");
     check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
           "a warp's part that is no whole number of matrix instructions");
     const int64_t left_run = g.left_along_terms ? g.tile_terms : g.tile_rows;

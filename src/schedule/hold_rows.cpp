@@ -85,8 +85,8 @@ class RowHolder {
       if (buffer.role != BufferRole::temp || used_elsewhere(b)) continue;
       const std::vector<Use> uses = uses_of(b);
       if (uses.size() < 2 || uses[0].access->kind != StmtKind::store) continue;
-      const size_t stores = static_cast<size_t>(std::count_if(
-          uses.begin(), uses.end(), [](const Use& use) { return use.access->kind == StmtKind::store; }));
+      const size_t stores = static_cast<size_t>(
+          std::count_if(uses.begin(), uses.end(), [](const Use& use) { return use.access->kind == StmtKind::store; }));
       if (stores != 1) continue;
       const BufferId row = add_row(buffer.name, buffer.dtype, uses[0].loop->extent);
       for (const Use& use : uses) put_in(*use.access, row, use.loop->var);

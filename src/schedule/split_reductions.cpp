@@ -7,10 +7,10 @@
 namespace kiln::loops {
 namespace {
 
-constexpr double long_reduction = 32 << 10;   // terms that keep a block of threads at work for long
-constexpr double long_column = 256;           // terms of a sum that one thread runs
-constexpr double threads_that_fill = 1024;    // of a multiprocessor
-constexpr double blocks_that_fill = 4;        // likewise, where a block of threads takes a part together
+constexpr double long_reduction = 32 << 10;  // terms that keep a block of threads at work for long
+constexpr double long_column = 256;          // terms of a sum that one thread runs
+constexpr double threads_that_fill = 1024;   // of a multiprocessor
+constexpr double blocks_that_fill = 4;       // likewise, where a block of threads takes a part together
 constexpr int64_t least_terms_of_a_part = 32;
 
 bool has_division(const Expr& e) {
@@ -77,8 +77,8 @@ class ReductionSplitter {
     for (Stmt& stmt : enter_items()) {
       if (stmt.loop && stmt.loop->role == AxisRole::reduce && try_split(stmt, out))
         log.add([&] {
-          return Decision{"split reduction of", kernel_.name, "", "",
-                          "too few items would run beside one another", true, ""};
+          return Decision{
+              "split reduction of", kernel_.name, "", "", "too few items would run beside one another", true, ""};
         });
       if (is_value(stmt)) front_.push_back(&stmt);
     }
@@ -160,7 +160,8 @@ class ReductionSplitter {
     for (const Loop* loop : items_) items *= std::max(1.0, estimate(loop->extent, program_));
     // Down a column each thread has a sum, else a block of them.
     const bool column = is_column(chain);
-    const double enough = column ? target_.multiprocessors * threads_that_fill : target_.multiprocessors * blocks_that_fill;
+    const double enough =
+        column ? target_.multiprocessors * threads_that_fill : target_.multiprocessors * blocks_that_fill;
     if (terms < (column ? long_column : long_reduction) || items * 2 > enough) return false;
     const Accesses inside = accesses(chain[0]->body), all = accesses(kernel_.body);
     for (BufferId b : inside.reads)

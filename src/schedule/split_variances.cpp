@@ -1,6 +1,6 @@
 // Mean and variance, found one element at a time with a division in each step, become two sums, which run in lanes: the
-// mean first, then the squares of what differs from it. Both in f64, so that nothing is lost against the other way; on a
-// GPU, where f64 is dear, in f32, of which its threads add up but a few each before these meet in pairs.
+// mean first, then the squares of what differs from it. Both in f64, so that nothing is lost against the other way; on
+// a GPU, where f64 is dear, in f32, of which its threads add up but a few each before these meet in pairs.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -90,8 +90,7 @@ class Splitter {
   ValueId level(const std::vector<const Loop*>& levels, size_t depth, ValueId mean, Copier& copier, Body& out) {
     const Loop& source = *levels[depth];
     const ValueId result = new_value(kernel_, wide_);
-    Stmt stmt =
-        reduction_stmt(fresh(source.var), copier.expr(source.extent), AxisRole::reduce, ReduceOp::sum, wide_);
+    Stmt stmt = reduction_stmt(fresh(source.var), copier.expr(source.extent), AxisRole::reduce, ReduceOp::sum, wide_);
     stmt.results = {result};
     Loop& loop = *stmt.loop;
     copier.variables[source.var] = Expr::symbol(loop.var);
@@ -137,7 +136,8 @@ bool split_variances(LoopProgram& program, Log&, const Target& target) {
   bool changed = false;
   const DType least = target.is_gpu() ? DType::f32 : DType::f64;
   auto each = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Splitter(*kernel, program, least).visit(kernel->body);
+    if (auto* kernel = std::get_if<Kernel>(&item.what))
+      changed |= Splitter(*kernel, program, least).visit(kernel->body);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

@@ -13,7 +13,7 @@ extern "C" double lgamma_r(double, int*);
 #define __global__
 #define __device__
 #define __shared__ static thread_local
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct emu_index {
   unsigned x = 0, y = 0, z = 0;
@@ -215,7 +215,9 @@ static inline void gpu_mma_f16(float (&d)[4], const unsigned (&a)[4], unsigned b
 static inline void gpu_mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
   emu_mma<1>(d, a, b0, b1, [](unsigned w, unsigned) { return emu_float(w & ~0x1fffu); });
 }
-static inline unsigned gpu_to_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & ~0x1fffu; }
+static inline unsigned gpu_to_tf32(unsigned x) {
+  return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & ~0x1fffu;
+}
 
 // Copies arrive when they are waited for, not before: what forgets to wait reads what was there.
 struct emu_copy {

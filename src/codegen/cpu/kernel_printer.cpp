@@ -106,8 +106,8 @@ void KernelPrinter::find_exchanged() {
     if (stmt.kind == StmtKind::store && !written.insert(stmt.buffer).second) read.insert(stmt.buffer);
   });
   for (BufferId b : written) {
-    const bool in_registers = kernel_.schedule->grid.hold > 0 &&
-                              program_.buffers[static_cast<size_t>(b)].role == BufferRole::scratch;
+    const bool in_registers =
+        kernel_.schedule->grid.hold > 0 && program_.buffers[static_cast<size_t>(b)].role == BufferRole::scratch;
     if (read.contains(b) && !in_registers) exchanged_.insert(b);
   }
 }

@@ -104,7 +104,10 @@ std::string narrow_float_piece(std::string_view name, const PieceContext& contex
                                           {"H", type_name(stored, n)},
                                           {"SU", "splat_" + type_name(u32, n)}});
     const bool instruction = context.for_gpu && !(brain && widen);
-    out += instruction ? str("#ifdef __CUDACC_RTC__\n", brain ? narrow_bf16_gpu : widen ? widen_f16_gpu : narrow_f16_gpu,
+    out += instruction ? str("#ifdef __CUDACC_RTC__\n",
+                             brain   ? narrow_bf16_gpu
+                             : widen ? widen_f16_gpu
+                                     : narrow_f16_gpu,
                              "#else\n", plain, "#endif\n")
                        : plain;
   };

@@ -75,8 +75,8 @@ GeneratedCode CudaBackend::generate(const LoopProgram& program, const Target& ta
       code.texts.push_back(replace_all(made.text, "$NAME", kernel->name));
       code.symbols.push_back(kernel->name);
       const Grid& grid = kernel->schedule->grid;
-      code.launches.push_back({0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team,
-                               shared_bytes(*kernel)});
+      code.launches.push_back(
+          {0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team, shared_bytes(*kernel)});
     }
     made.step.function = found->second;
     code.steps.emplace(kernel, std::move(made.step));

@@ -77,7 +77,7 @@ void CudaTilePrinter::print_all(const Stmts& stmts) {
 // Both factors' parts of a tile come into shared memory some stages ahead; then results are made of them.
 void CudaTilePrinter::print() {
   const char *left_type = storage_type(tile_type(true)), *right_type = storage_type(tile_type(false));
-  const int64_t left_size = line_length(true) * lines(true), right_size = line_length(false) * lines(false);
+  const int64_t left_size = line_length(true) * lines(true);
   p_.line("gpu_dynamic_shared(memory);");
   p_.line(str(left_type, "* const left_tiles = (", left_type, "*)memory;"));
   p_.line(str(right_type, "* const right_tiles = (", right_type, "*)(left_tiles + ", grid_.stages * left_size, ");"));
@@ -91,8 +91,8 @@ void CudaTilePrinter::print() {
   p_.line("i64 tile = item;");
   auto begin = [&](const char* name, const std::string& extent, int64_t size) {
     p_.line(str("const i64 ", name, "s = gpu_quotient(", extent, " + ", size - 1, ", ", size, ");"));
-    p_.line(str("const i64 ", name, "_begin = gpu_remainder(tile, ", name,
-                "s) * ", size, "; tile = gpu_quotient(tile, ", name, "s);"));
+    p_.line(str("const i64 ", name, "_begin = gpu_remainder(tile, ", name, "s) * ", size,
+                "; tile = gpu_quotient(tile, ", name, "s);"));
   };
   begin("column", columns_, grid_.tile_columns);
   begin("row", rows_, grid_.tile_rows);
@@ -101,8 +101,8 @@ void CudaTilePrinter::print() {
     p_.line(str("f32 sums[", grid_.thread_rows / 16, "][", grid_.thread_columns / 8, "][4] = {};"));
   else
     p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
-  p_.line(str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms,
-              ");"));
+  p_.line(
+      str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms, ");"));
   for (const bool left : {true, false})
     if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
   // What one stage fetches; where there is nothing left, nothing.
@@ -119,15 +119,7 @@ void CudaTilePrinter::print() {
   p_.line("gpu_copy_commit();");
   --p_.depth_;
   p_.line("};");
-  p_.line("#pragma unroll");
-  p_.line(str("for (int step = 0; step < ", grid_.stages - 1, "; ++step) fetch(step);"));
-  p_.open("for (int step = 0; step < steps; ++step)");
-  p_.line(str("gpu_copy_wait<", grid_.stages - 2, ">();"));
-  p_.line("__syncthreads();");
-  p_.line(str("fetch(step + ", grid_.stages - 1, ");"));
-  p_.line(str("const int stage = step % ", grid_.stages, ";"));
-  print_products(left_size, right_size);
-  p_.close();
+  print_products();
   p_.line("gpu_copy_wait<0>();");
   p_.line("__syncthreads();");
   if (grid_.tensor_cores)
@@ -154,18 +146,17 @@ CudaTilePrinter::Stmts CudaTilePrinter::inside(bool left, std::set<ValueId>& wan
   return out;
 }
 
-void CudaTilePrinter::print_products(int64_t left_size, int64_t right_size) {
+void CudaTilePrinter::print_products() {
+  const std::string sizes = str(grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ");
   if (!grid_.tensor_cores)
-    return p_.line(str("gpu_tile_sums<", grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ",
-                       line_length(true), ", ", line_length(false), ">(left_tiles + stage * ", left_size,
-                       ", right_tiles + stage * ", right_size, ", row_part, column_part, sums);"));
+    return p_.line(str("gpu_tile_sums<", sizes, line_length(true), ", ", line_length(false), ", ", grid_.stages,
+                       ">(left_tiles, right_tiles, row_part, column_part, steps, fetch, sums);"));
   const DType dtype = tile_type(true), other = tile_type(false);
   const char* kind = dtype == DType::bf16 ? "gpu_of_bf16" : dtype == DType::f16 ? "gpu_of_f16" : "gpu_of_tf32";
   const std::string function = dtype == other ? str("gpu_products<", kind, ", ") : "gpu_split_products<";
-  p_.line(str(function, grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ",
-              grid_.left_along_terms ? "true" : "false", ", ", grid_.right_along_terms ? "true" : "false", ", ",
-              grid_.thread_rows, ", ", grid_.thread_columns, ">(left_tiles + stage * ", left_size,
-              ", right_tiles + stage * ", right_size, ", warp_row, warp_column, sums);"));
+  p_.line(str(function, sizes, grid_.left_along_terms ? "true" : "false", ", ",
+              grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns, ", ",
+              grid_.stages, ">(left_tiles, right_tiles, warp_row, warp_column, steps, fetch, sums);"));
 }
 
 // What is done with a result; adds what that needs to `wanted`.
@@ -188,8 +179,7 @@ void CudaTilePrinter::print_results() {
   const int64_t group = std::min<int64_t>(4, grid_.thread_columns);
   p_.line("#pragma unroll");
   p_.open(str("for (int i = 0; i < ", grid_.thread_rows, "; ++i)"));
-  p_.line(str("const i64 row = row_begin + gpu_of_part<", grid_.tile_rows, ", ", grid_.thread_rows,
-              ">(row_part, i);"));
+  p_.line(str("const i64 row = row_begin + gpu_of_part<", grid_.tile_rows, ", ", grid_.thread_rows, ">(row_part, i);"));
   p_.line(str("if (row >= ", rows_, ") continue;"));
   decode(nest_.rows, "row", "rest");
   p_.line("#pragma unroll");
@@ -213,8 +203,9 @@ void CudaTilePrinter::print_spread_results() {
   p_.open(str("for (int number = threadIdx.x % 32; number < ", 16 * columns / vector, "; number += 32)"));
   p_.line(str("const int spread_row = number / ", columns / vector, ", spread_column = number % ", columns / vector,
               " * ", vector, ";"));
-  p_.line("const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
-          "spread_column;");
+  p_.line(
+      "const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
+      "spread_column;");
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   decode(nest_.rows, "row", "rest");
   print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), static_cast<int>(vector));

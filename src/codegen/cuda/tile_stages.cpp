@@ -1,6 +1,6 @@
-// How a factor's part of a tile comes into shared memory: as words of neighbours, as single elements, or computed on the
-// way. For matrix instructions it lies as in memory, with its words exchanged against bank conflicts; else with the terms
-// below one another.
+// How a factor's part of a tile comes into shared memory: as words of neighbours, as single elements, or computed on
+// the way. For matrix instructions it lies as in memory, with its words exchanged against bank conflicts; else with the
+// terms below one another.
 #include "codegen/cuda/dialect.h"
 #include "codegen/cuda/tile_printer.h"
 
@@ -51,8 +51,8 @@ int64_t CudaTilePrinter::line_length(bool left) const {
 }
 std::string CudaTilePrinter::place(bool left, const std::string& line, const std::string& chunk, int64_t per_chunk,
                                    const std::string& within) const {
-  const std::string stage = str(left ? "left" : "right", "_tiles + step % ", grid_.stages, " * ",
-                                line_length(left) * lines(left), " + ");
+  const std::string stage =
+      str(left ? "left" : "right", "_tiles + step % ", grid_.stages, " * ", line_length(left) * lines(left), " + ");
   if (!grid_.tensor_cores) return str(stage, line, " * ", line_length(left), " + ", chunk, " * ", per_chunk, within);
   return str(stage, "gpu_chunk_place<", line_length(left) / per_chunk, ">(", line, ", ", chunk, ") * ", per_chunk,
              within);
@@ -148,8 +148,8 @@ void CudaTilePrinter::print_word_origins(bool left) {
     const std::string across = along ? "line" : str("chunk * ", chunk), term = along ? str("chunk * ", chunk) : "line";
     decode(left ? nest_.rows : nest_.columns, str("(", axis, "_begin + ", across, ")"), "rest");
     p_.line(str(side, "_there[e] = ", axis, "_begin + ", across, " < ", left ? rows_ : columns_, ";"));
-    p_.line(str(side, "_from[e] = ", b, " + ", p_.expr(moves->rest), " + ", term, " * ", p_.expr(moves->coefficient),
-                ";"));
+    p_.line(
+        str(side, "_from[e] = ", b, " + ", p_.expr(moves->rest), " + ", term, " * ", p_.expr(moves->coefficient), ";"));
   });
 }
 
@@ -160,8 +160,7 @@ void CudaTilePrinter::print_chunks(bool left) {
   const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk;
   const std::string across = along ? "line" : str("chunk * ", chunk), term = along ? str("chunk * ", chunk) : "line";
   const Stmt* load = plain_load(left);
-  const bool whole =
-      prove_eq(mod(nest_.term_count(), Expr(grid_.tile_terms)), Expr(0), p_.env_) == Proof::yes;
+  const bool whole = prove_eq(mod(nest_.term_count(), Expr(grid_.tile_terms)), Expr(0), p_.env_) == Proof::yes;
   const std::string to = place(left, "line", "chunk", chunk, "");
   if (const auto moves = along_terms(*load)) {
     const std::string way = p_.expr(moves->coefficient * Expr(grid_.tile_terms));
@@ -179,8 +178,8 @@ void CudaTilePrinter::print_chunks(bool left) {
     p_.wide_buffers_.insert(b);
     std::string there = in_range(left, across, term);
     if (load->mask != no_value) there += str(" && ", p_.name(load->mask));
-    p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there,
-                ", wide);"));
+    p_.line(
+        str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there, ", wide);"));
   });
 }
 
@@ -194,8 +193,8 @@ void CudaTilePrinter::print_elements(bool left) {
   const int64_t all = size * terms;
   p_.line("#pragma unroll");
   p_.open(str("for (int e = 0; e < ", (all + grid_.threads - 1) / grid_.threads, "; ++e)"));
-  p_.line(str("const int number = e * ", grid_.threads, " + threadIdx.x, run = number / ", run, ", at = number % ",
-              run, ";"));
+  p_.line(str("const int number = e * ", grid_.threads, " + threadIdx.x, run = number / ", run, ", at = number % ", run,
+              ";"));
   if (all % grid_.threads != 0) p_.line(str("if (number >= ", all, ") break;"));
   const std::string across = along_terms ? "run" : "at", term = along_terms ? "at" : "run";
   // In the tile: lines as in memory for matrix instructions, else the terms below one another.
