@@ -17,7 +17,8 @@ constexpr double few_rows = 4;              // per multiprocessor: so few want m
 constexpr double many_items = 64 << 10;     // fill the GPU with a thread each
 constexpr int word_bytes = 16;              // the widest that a thread fetches at once
 constexpr int64_t longest_row = 32 << 10;   // that a block keeps in registers
-constexpr int of_a_row_each = 16;           // elements of a row for each thread, where there are rows enough
+constexpr int of_a_row_each = 64;           // bytes of a row for each thread, where there are rows enough
+constexpr int64_t least_of_a_row = 8;       // elements of it
 constexpr int64_t of_a_lone_row_each = 64;  // likewise, where it is reduced once and not held
 constexpr int64_t most_held = 64;           // registers of a thread for them
 
@@ -126,7 +127,8 @@ class ThreadBinder {
     grid.vector = widest_word;
     // Few rows want more threads each; else enough neighbours for each thread to have several words on their way.
     const bool few = items_ < few_rows * target_.multiprocessors;
-    const int64_t each = few ? grid.vector : alone ? of_a_lone_row_each : std::max(of_a_row_each, grid.vector);
+    const int64_t words = grid.vector * (of_a_row_each / word_bytes);
+    const int64_t each = few ? grid.vector : alone ? of_a_lone_row_each : std::max<int64_t>(words, least_of_a_row);
     grid.team = warp;
     while (grid.team < most_threads && longest > grid.team * each) grid.team *= 2;
     grid.threads = grid.team == warp ? 4 * warp : grid.team;

@@ -135,14 +135,18 @@ bool comes_in_chunks(const Stmt& load, const Loop& along, int chunk, const std::
 
 struct BlockTile {
   int rows, columns, part_rows, part_columns;  // of a block, of a warp
-  double rate;  // products of a multiprocessor's tensor cores, of the most that mma.sync reaches
+  int terms, stages;
+  double rate;  // products of a multiprocessor, of the most that the instructions reach
 };
+// Of an H200, measured.
 constexpr BlockTile tensor_tiles[] = {
-    {128, 128, 64, 32, 1.0}, {64, 128, 32, 64, 0.85}, {128, 64, 64, 32, 0.85}, {64, 64, 32, 32, 0.7},
-    {32, 64, 32, 16, 0.45},  {32, 32, 16, 16, 0.3},   {16, 64, 16, 16, 0.25},
+    {128, 128, 64, 32, 32, 4, 1.0}, {128, 64, 32, 32, 64, 4, 0.75}, {64, 64, 32, 32, 64, 3, 0.6},
+    {32, 64, 16, 32, 64, 4, 0.4},   {32, 32, 16, 16, 128, 3, 0.3},  {32, 32, 16, 16, 64, 4, 0.28},
+    {16, 64, 16, 16, 64, 4, 0.25},
 };
-constexpr double products_per_ns = 1250;  // of a multiprocessor
-constexpr double step_ns = 110, start_ns = 1800, parts_ns = 1500;
+constexpr double products_per_ns = 1300;            // of a multiprocessor
+constexpr double start_ns = 2600, parts_ns = 1300;  // of a kernel, of the one that joins parts
+constexpr double bytes_per_ns = 40, step_ns = 90;   // that a multiprocessor fetches; of a stage at least
 
 double columns_of(const ContractionNest& nest, const LoopProgram& program) {
   double columns = 1;
@@ -151,15 +155,15 @@ double columns_of(const ContractionNest& nest, const LoopProgram& program) {
 }
 
 // About how long the contraction takes with such tiles, in ns.
-double tile_cost(const BlockTile& tile, double terms_at_a_time, double batch, double rows, double columns, double terms,
-                 double parts, const Target& target) {
+double tile_cost(const BlockTile& tile, double batch, double rows, double columns, double terms, double parts,
+                 const Target& target) {
   const double tiles = batch * parts * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns);
   const double waves = std::ceil(tiles / target.multiprocessors);
-  const double own = std::ceil(terms / parts);
-  const double busy = waves * tile.rows * tile.columns * own / (products_per_ns * tile.rate);
-  const double wait = std::ceil(own / terms_at_a_time) * step_ns;
+  const double steps = std::ceil(std::ceil(terms / parts) / tile.terms);
+  const double products = steps * tile.terms * tile.rows * tile.columns / (products_per_ns * tile.rate);
+  const double fetched = steps * tile.terms * (tile.rows + tile.columns) * 2 / bytes_per_ns;
   const double joined = parts > 1 ? parts_ns + batch * rows * columns * parts * 8 / 3000 : 0;
-  return start_ns + std::max(busy, wait * std::ceil(waves / 2)) + joined;
+  return start_ns + waves * std::max({products, fetched, steps * step_ns}) + joined;
 }
 
 // Splits a load's panel off where a weight lies against the tile: channels of a convolution's filter.
@@ -179,11 +183,6 @@ std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load
   for (const Expr& e : load->index) collect_symbols(e, symbols);
   if (!std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) return {};
   return packing;
-}
-
-// Terms of a stage by matrix instructions: lines of 128 bytes.
-int64_t terms_of_a_stage(const ContractionNest& nest, const LoopProgram& program) {
-  return estimate(nest.term_count(), program) > 32 ? 64 : 32;
 }
 
 struct Chunks {
@@ -216,38 +215,41 @@ struct Choice {
 };
 
 // The cheapest tile, and into how many parts its sum is split so that enough of them run beside one another.
-Choice choose_tile(const ContractionNest& nest, int64_t terms_at_a_time, bool may_split, const LoopProgram& program,
-                   const Target& target) {
+Choice choose_tile(const ContractionNest& nest, bool may_split, const LoopProgram& program, const Target& target) {
   const double columns = columns_of(nest, program), rows = estimate(nest.row_count(), program);
   const double terms = estimate(nest.term_count(), program);
   double batch = 1;
   for (const Loop* loop : nest.batch) batch *= estimate(loop->extent, program);
   Choice best;
   double least = 0;
-  for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
-    std::string split;
-    if (parts > 1) {
-      // Whole stages in each part, so that nothing is computed for nothing.
-      const Loop& sum = nest.innermost_sum();
-      const bool whole =
-          nest.sums.size() == 1 && sum.extent.is_constant() && sum.extent.value() % (parts * terms_at_a_time) == 0;
-      if (!may_split || !whole) continue;
-      split = sum.var;
-    }
-    for (const BlockTile& tile : tensor_tiles) {
-      const double cost = tile_cost(tile, static_cast<double>(terms_at_a_time), batch, rows, columns, terms,
-                                    static_cast<double>(parts), target);
+  for (const BlockTile& tile : tensor_tiles) {
+    // Long lines for long sums only.
+    if (tile.terms > 32 && terms <= tile.terms / 2 && best.tile) continue;
+    for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
+      std::string split;
+      if (parts > 1) {
+        // Whole stages in each part, so that nothing is computed for nothing.
+        const Loop& sum = nest.innermost_sum();
+        const bool whole =
+            nest.sums.size() == 1 && sum.extent.is_constant() && sum.extent.value() % (parts * tile.terms) == 0;
+        if (!may_split || !whole) continue;
+        split = sum.var;
+      }
+      const double cost = tile_cost(tile, batch, rows, columns, terms, static_cast<double>(parts), target);
       if (!best.tile || cost < least) best = {&tile, parts, split}, least = cost;
     }
   }
   return best;
 }
 
-bool is_narrow(const Kernel& kernel, const ContractionNest& nest) {
+// Whether matrix instructions give what multiply-adds of f32 would: of factors that are bf16 or f16, and of one that is
+// f32 with one that is bf16, where the first is the sum of three of bf16.
+bool has_exact_matrices(const Kernel& kernel, const ContractionNest& nest, const LoopProgram& program) {
   const DType left = factor_value(nest, kernel.contraction->left, true).dtype;
   const DType right = factor_value(nest, kernel.contraction->right, false).dtype;
-  return left == right && (left == DType::bf16 || left == DType::f16) &&
-         nest.innermost_sum().reduce_dtype == DType::f32;
+  if (nest.innermost_sum().reduce_dtype != DType::f32) return false;
+  if (left == DType::f32 && right == DType::bf16) return lies_along_terms(nest.sums, true, kernel, program);
+  return left == right && (left == DType::bf16 || left == DType::f16);
 }
 
 // A tile by matrix instructions.
@@ -258,8 +260,10 @@ Grid matrix_grid(const BlockTile& tile, LoopProgram& program, Kernel& kernel) {
   grid.tile_rows = tile.rows, grid.tile_columns = tile.columns;
   grid.thread_rows = tile.part_rows, grid.thread_columns = tile.part_columns;
   grid.threads = grid.team = 32 * (tile.rows / tile.part_rows) * (tile.columns / tile.part_columns);
-  grid.tile_terms = terms_of_a_stage(nest, program);
-  grid.stages = estimate(nest.term_count(), program) > static_cast<double>(grid.tile_terms) ? 3 : 2;
+  grid.tile_terms = tile.terms;
+  // No more stages than there are terms for.
+  const double steps = std::ceil(estimate(nest.term_count(), program) / tile.terms);
+  grid.stages = static_cast<int>(std::clamp(steps + 1, 2.0, static_cast<double>(tile.stages)));
   FactorValue right = factor_value(nest, kernel.contraction->right, false);
   Chunks from = chunks_of(nest, right, false, 8, kernel, program);
   if (const auto packing = gpu_packing(nest, right.load, program);
@@ -270,7 +274,8 @@ Grid matrix_grid(const BlockTile& tile, LoopProgram& program, Kernel& kernel) {
     from = chunks_of(nest, right, false, 8, kernel, program);
   }
   grid.right_along_terms = from.along_terms, grid.right_chunk = from.chunk;
-  const Chunks to = chunks_of(nest, factor_value(nest, kernel.contraction->left, true), true, 8, kernel, program);
+  const FactorValue left = factor_value(nest, kernel.contraction->left, true);
+  const Chunks to = chunks_of(nest, left, true, static_cast<int>(16 / dtype_bytes(left.dtype)), kernel, program);
   grid.left_along_terms = to.along_terms, grid.left_chunk = to.chunk;
   return grid;
 }
@@ -321,12 +326,76 @@ void set_tile(Kernel& kernel, const Grid& grid, Log& log) {
   });
 }
 
+// ---- What follows a product on its whole rows
+// ---------------------------------------------------------------------------
+
+std::set<ValueId> values_of(const Body& body) {
+  std::set<ValueId> out;
+  for_each_stmt(body, [&](const Stmt& stmt) {
+    out.insert(stmt.results.begin(), stmt.results.end());
+    if (stmt.loop) out.insert(stmt.loop->running.begin(), stmt.loop->running.end());
+  });
+  return out;
+}
+
+// The body of the innermost row: what stands there in front of the columns, their loop, and what follows.
+Body& row_body(Kernel& kernel) {
+  const std::string innermost = kernel.contraction->rows.back();
+  Body* found = nullptr;
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    if (stmt.loop && stmt.loop->var == innermost) found = &stmt.loop->body;
+  });
+  return *found;
+}
+
+// A product whose rows go on (a softmax) is two kernels here: the product's blocks have tiles, not whole rows. What it
+// stores of its rows is memory already. Gives the first one; the kernel is left with the rest.
+std::optional<Kernel> split_off_product(Kernel& kernel, const LoopProgram& program) {
+  Body& rows = row_body(kernel);
+  const std::string columns = kernel.contraction->columns.front();
+  auto loop = std::find_if(rows.begin(), rows.end(), [&](const Stmt& s) { return s.loop && s.loop->var == columns; });
+  if (loop == rows.end() || loop + 1 == rows.end()) return {};
+  if (!std::all_of(rows.begin(), loop, is_pure)) return {};
+  bool temporary = true;
+  for_each_stmt(loop->loop->body, [&](const Stmt& s) {
+    if (s.kind != StmtKind::store) return;
+    const BufferRole role = program.buffers[static_cast<size_t>(s.buffer)].role;
+    temporary &= s.mode == StoreMode::plain && role != BufferRole::scratch;
+  });
+  if (!temporary) return {};
+  const auto place = loop - rows.begin();
+  Kernel product = kernel.clone();
+  Body& kept = row_body(product);
+  kept.erase(kept.begin() + place + 1, kept.end());
+  rows.erase(rows.begin() + place);
+  kernel.contraction.reset();
+  for (Kernel* part : {&product, &kernel}) {
+    const std::set<ValueId> made = values_of(part->body);
+    std::erase_if(part->named, [&](const NamedValue& named) {
+      return !made.contains(named.value) || (named.mask != no_value && !made.contains(named.mask));
+    });
+  }
+  return product;
+}
+
 }  // namespace
 
 bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log) {
+  if (contraction_nest(std::get<Kernel>(block[at].what)).whole_rows()) {
+    Kernel& whole = std::get<Kernel>(block[at].what);
+    auto product = split_off_product(whole, program);
+    if (!product) {
+      log.add([&] { return Decision{"no tile of a block for", whole.name, "", "", "its rows go on", false, ""}; });
+      return false;
+    }
+    block.insert(block.begin() + static_cast<std::ptrdiff_t>(at), Item{std::move(*product)});
+    use_block_tile(program, block, at, target, log);
+    ++at;  // the rest
+    return true;
+  }
   Kernel& kernel = std::get<Kernel>(block[at].what);
   const ContractionNest nest = contraction_nest(kernel);
-  const bool narrow = is_narrow(kernel, nest);
+  const bool narrow = has_exact_matrices(kernel, nest, program);
   const std::string why = block_tile_refusal(kernel, nest, program, narrow);
   if (!why.empty()) {
     log.add([&] { return Decision{"no tile of a block for", kernel.name, "", "", why, false, ""}; });
@@ -336,7 +405,7 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
     set_tile(kernel, plain_grid(program, kernel, target), log);
     return true;
   }
-  const Choice choice = choose_tile(nest, terms_of_a_stage(nest, program), true, program, target);
+  const Choice choice = choose_tile(nest, true, program, target);
   if (choice.parts > 1) {
     const std::string outer = kernel.contraction->sums.front();
     if (auto parts = split_sum(program, kernel, target, outer, choice.split, choice.parts)) {
@@ -350,7 +419,7 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
       return true;
     }
   }
-  const Choice alone = choose_tile(nest, terms_of_a_stage(nest, program), false, program, target);
+  const Choice alone = choose_tile(nest, false, program, target);
   const Grid grid = matrix_grid(*alone.tile, program, kernel);
   set_tile(kernel, grid, log);
   return true;

@@ -13,7 +13,7 @@ extern "C" double lgamma_r(double, int*);
 #define __global__
 #define __device__
 #define __shared__ static thread_local
-#define __launch_bounds__(threads)
+#define __launch_bounds__(...)
 
 struct emu_index {
   unsigned x = 0, y = 0, z = 0;

@@ -6,7 +6,9 @@ namespace kiln::codegen {
 using namespace loops;
 
 std::string CudaDialect::head() const {
-  return str("extern \"C\" __global__ void __launch_bounds__(", grid_.threads,
+  // Of a tile by matrix instructions two blocks fit, if the compiler keeps to half of the registers.
+  const bool two = grid_.tensor_cores && grid_.threads == 256;
+  return str("extern \"C\" __global__ void __launch_bounds__(", grid_.threads, two ? ", 2" : "",
              ") $NAME(const kiln_arguments<$BUFFERS, $INTS> args) {\n");
 }
 

@@ -26,8 +26,8 @@ int64_t shared_bytes(const Kernel& kernel) {
   const int64_t sum = dtype_bytes(contraction_nest(kernel).innermost_sum().reduce_dtype);
   const int64_t terms = grid.stages * grid.tile_terms;
   if (!grid.tensor_cores) return terms * (grid.tile_rows + grid.tile_columns + 8) * sum;
-  const int64_t bytes = grid.left_chunk == 4 || grid.right_chunk == 4 ? 4 : 2;
-  return std::max(terms * (grid.tile_rows + grid.tile_columns) * bytes,
+  // Of two factors one at most is wider than two bytes.
+  return std::max(terms * (grid.tile_rows * sum + grid.tile_columns * 2),
                   grid.threads / 32 * 16 * (grid.thread_columns + 8) * sum);
 }
 

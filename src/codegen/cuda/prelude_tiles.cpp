@@ -60,9 +60,19 @@ template <int tile, int each> K_FN int gpu_of_part(int part, int i) {
   constexpr int group = each < 4 ? each : 4;
   return i / group * (tile / (each / group)) + part * group + i % group;
 }
-template <int tile_rows, int tile_columns, int tile_terms, int left_line, int right_line, class T, int rows, int columns>
-K_FN void gpu_tile_sums(const T* left, const T* right, int row_part, int column_part, T (&sums)[rows][columns]) {
+template <int tile_rows, int tile_columns, int tile_terms, int left_line, int right_line, int stages, class T, class F,
+          int rows, int columns>
+K_FN void gpu_tile_sums(const T* left_tiles, const T* right_tiles, int row_part, int column_part, int steps, F fetch,
+                        T (&sums)[rows][columns]) {
   constexpr int row_group = rows < 4 ? rows : 4, column_group = columns < 4 ? columns : 4;
+#pragma unroll
+  for (int step = 0; step < stages - 1; ++step) fetch(step);
+  for (int step = 0; step < steps; ++step) {
+  gpu_copy_wait<stages - 2>();
+  __syncthreads();
+  fetch(step + stages - 1);
+  const T* const left = left_tiles + step % stages * (tile_terms * left_line);
+  const T* const right = right_tiles + step % stages * (tile_terms * right_line);
 #pragma unroll
   for (int term = 0; term < tile_terms; ++term) {
     T a[rows], b[columns];
@@ -84,6 +94,7 @@ K_FN void gpu_tile_sums(const T* left, const T* right, int row_part, int column_
 #pragma unroll
       for (int j = 0; j < columns; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
   }
+  }
 }
 struct gpu_of_bf16 {
   static constexpr int per_chunk = 8, terms = 16;
@@ -100,18 +111,17 @@ struct gpu_of_tf32 {
     gpu_mma_tf32(d, cut, gpu_to_tf32(b0), gpu_to_tf32(b1));
   }
 };
-// The products of a warp's part of a tile: `rows` by `columns` of it, from the first ones on, over all its terms.
-// along: the factor's lines run along the terms, else along its rows or columns.
+// One step of the terms of a warp's part of a tile: the matrices of `rows` rows and `columns` columns, and their
+// products. along: the factor's lines run along the terms, else along its rows or columns.
 template <class type, int tile_rows, int tile_columns, int tile_terms, bool left_along, bool right_along, int rows,
-          int columns, class T>
-K_FN void gpu_products(const T* left, const T* right, int first_row, int first_column,
-                       f32 (&sums)[rows / 16][columns / 8][4]) {
-  constexpr int n = type::per_chunk;
-  constexpr int left_chunks = (left_along ? tile_terms : tile_rows) / n;
-  constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / n;
-  const int lane = threadIdx.x % 32;
-  u32 a[2][rows / 16][4], b[2][columns / 16][4];
-  const auto load = [&](int term, u32 (&a)[rows / 16][4], u32 (&b)[columns / 16][4]) {
+          int columns>
+struct gpu_part {
+  static constexpr int n = type::per_chunk, steps = tile_terms / type::terms;
+  static constexpr int left_chunks = (left_along ? tile_terms : tile_rows) / n;
+  static constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / n;
+  u32 a[rows / 16][4], b[columns / 16][4];
+  template <class T> K_FN_MEMBER void load(const T* left, const T* right, int first_row, int first_column, int term) {
+    const int lane = threadIdx.x % 32;
 #pragma unroll
     for (int i = 0; i < rows / 16; ++i) {
       const int row = first_row + i * 16;
@@ -131,18 +141,104 @@ K_FN void gpu_products(const T* left, const T* right, int first_row, int first_c
         gpu_load_matrices_across(
             b[j], right + gpu_chunk_place<right_chunks>(term + lane % 16, column / n + lane / 16) * n);
     }
-  };
-  // The next matrices are on their way while these are multiplied.
-  load(0, a[0], b[0]);
-#pragma unroll
-  for (int step = 0; step < tile_terms / type::terms; ++step) {
-    const int now = step % 2;
-    if (step + 1 < tile_terms / type::terms) load((step + 1) * type::terms, a[1 - now], b[1 - now]);
+  }
+  K_FN_MEMBER void multiply(f32 (&sums)[rows / 16][columns / 8][4]) const {
 #pragma unroll
     for (int i = 0; i < rows / 16; ++i)
 #pragma unroll
-      for (int j = 0; j < columns / 8; ++j)
-        type::mma(sums[i][j], a[now][i], b[now][j / 2][j % 2 * 2], b[now][j / 2][j % 2 * 2 + 1]);
+      for (int j = 0; j < columns / 8; ++j) type::mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+  }
+};
+// All products of a tile: `fetch` has stages on their way, and the next matrices are loaded while these are multiplied,
+// those of the next stage too.
+template <class type, int tile_rows, int tile_columns, int tile_terms, bool left_along, bool right_along, int rows,
+          int columns, int stages, class T, class F>
+K_FN void gpu_products(const T* left, const T* right, int first_row, int first_column, int steps, F fetch,
+                       f32 (&sums)[rows / 16][columns / 8][4]) {
+  typedef gpu_part<type, tile_rows, tile_columns, tile_terms, left_along, right_along, rows, columns> part;
+  part parts[2];
+#pragma unroll
+  for (int step = 0; step < stages - 1; ++step) fetch(step);
+  gpu_copy_wait<stages - 2>();
+  __syncthreads();
+  parts[0].load(left, right, first_row, first_column, 0);
+  int stage = 0;
+  for (int step = 0; step < steps; ++step) {
+    const T *from_left = left + stage * (tile_rows * tile_terms), *from_right = right + stage * (tile_columns * tile_terms);
+    stage = stage + 1 == stages ? 0 : stage + 1;
+#pragma unroll
+    for (int at = 0; at < part::steps; ++at) {
+      const int now = (part::steps % 2 == 0 ? at : at + step) % 2;
+      if (at + 1 == part::steps) {
+        gpu_copy_wait<stages - 2>();
+        __syncthreads();
+        from_left = left + stage * (tile_rows * tile_terms), from_right = right + stage * (tile_columns * tile_terms);
+      }
+      parts[1 - now].load(from_left, from_right, first_row, first_column, (at + 1) % part::steps * type::terms);
+      if (at == 0) fetch(step + stages - 1);
+      parts[now].multiply(sums);
+    }
+  }
+}
+// Two numbers of f32 as three pairs of bf16, whose sum they are: a number's bits, eight at a time.
+K_FN void gpu_split(u32 (&out)[3], f32 x, f32 y) {
+#pragma unroll
+  for (int part = 0; part < 3; ++part) {
+    const u32 u = __builtin_bit_cast(u32, x), v = __builtin_bit_cast(u32, y);
+    out[part] = (u >> 16) | (v & 0xffff0000u);
+    // What is infinite or no number has no rest.
+    x = (u & 0x7f800000u) == 0x7f800000u ? 0.0f : x - __builtin_bit_cast(f32, u & 0xffff0000u);
+    y = (v & 0x7f800000u) == 0x7f800000u ? 0.0f : y - __builtin_bit_cast(f32, v & 0xffff0000u);
+  }
+}
+// The same where the left factor is f32, with lines along the terms, and the right one bf16.
+template <int tile_rows, int tile_columns, int tile_terms, bool left_along, bool right_along, int rows, int columns,
+          int stages, class F>
+K_FN void gpu_split_products(const f32* left_tiles, const u16* right_tiles, int first_row, int first_column, int steps,
+                             F fetch, f32 (&sums)[rows / 16][columns / 8][4]) {
+  static_assert(left_along, "the wide factor lies along the terms");
+  constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / 8;
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int step = 0; step < stages - 1; ++step) fetch(step);
+  for (int step = 0; step < steps; ++step) {
+    gpu_copy_wait<stages - 2>();
+    __syncthreads();
+    fetch(step + stages - 1);
+    const f32* const left = left_tiles + step % stages * (tile_rows * tile_terms);
+    const u16* const right = right_tiles + step % stages * (tile_columns * tile_terms);
+#pragma unroll
+    for (int term = 0; term < tile_terms; term += 16) {
+      u32 b[columns / 16][4];
+#pragma unroll
+      for (int j = 0; j < columns / 16; ++j) {
+        const int column = first_column + j * 16;
+        if (right_along)
+          gpu_load_matrices(b[j], right + gpu_chunk_place<right_chunks>(column + lane % 8 + lane / 16 * 8,
+                                                                        term / 8 + lane / 8 % 2) * 8);
+        else
+          gpu_load_matrices_across(
+              b[j], right + gpu_chunk_place<right_chunks>(term + lane % 16, column / 8 + lane / 16) * 8);
+      }
+#pragma unroll
+      for (int i = 0; i < rows / 16; ++i) {
+        u32 a[3][4];
+#pragma unroll
+        for (int m = 0; m < 4; ++m) {
+          const int row = first_row + i * 16 + lane / 4 + m % 2 * 8, at = term + lane % 4 * 2 + m / 2 * 8;
+          const f32* const from = left + gpu_chunk_place<tile_terms / 4>(row, at / 4) * 4 + at % 4;
+          u32 parts[3];
+          gpu_split(parts, from[0], from[1]);
+#pragma unroll
+          for (int part = 0; part < 3; ++part) a[part][m] = parts[part];
+        }
+#pragma unroll
+        for (int part = 2; part >= 0; --part)
+#pragma unroll
+          for (int j = 0; j < columns / 8; ++j)
+            gpu_mma_bf16(sums[i][j], a[part], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
+      }
+    }
   }
 }
 // Sixteen rows of a warp's results, as rows of shared memory that its threads read as they like.

@@ -76,12 +76,11 @@ void CudaTilePrinter::print_all(const Stmts& stmts) {
 
 // Both factors' parts of a tile come into shared memory some stages ahead; then results are made of them.
 void CudaTilePrinter::print() {
-  const DType dtype = tile_type(true);
-  const char* element = storage_type(dtype);
-  const int64_t left_size = line_length(true) * lines(true), right_size = line_length(false) * lines(false);
+  const char *left_type = storage_type(tile_type(true)), *right_type = storage_type(tile_type(false));
+  const int64_t left_size = line_length(true) * lines(true);
   p_.line("gpu_dynamic_shared(memory);");
-  p_.line(str(element, "* const left_tiles = (", element, "*)memory;"));
-  p_.line(str(element, "* const right_tiles = left_tiles + ", grid_.stages * left_size, ";"));
+  p_.line(str(left_type, "* const left_tiles = (", left_type, "*)memory;"));
+  p_.line(str(right_type, "* const right_tiles = (", right_type, "*)(left_tiles + ", grid_.stages * left_size, ");"));
   const int64_t beside = grid_.tile_columns / grid_.thread_columns;
   if (grid_.tensor_cores)
     p_.line(str("const int warp = threadIdx.x / 32, warp_row = warp / ", beside, " * ", grid_.thread_rows,
@@ -120,15 +119,7 @@ void CudaTilePrinter::print() {
   p_.line("gpu_copy_commit();");
   --p_.depth_;
   p_.line("};");
-  p_.line("#pragma unroll");
-  p_.line(str("for (int step = 0; step < ", grid_.stages - 1, "; ++step) fetch(step);"));
-  p_.open("for (int step = 0; step < steps; ++step)");
-  p_.line(str("gpu_copy_wait<", grid_.stages - 2, ">();"));
-  p_.line("__syncthreads();");
-  p_.line(str("fetch(step + ", grid_.stages - 1, ");"));
-  p_.line(str("const int stage = step % ", grid_.stages, ";"));
-  print_products(left_size, right_size);
-  p_.close();
+  print_products();
   p_.line("gpu_copy_wait<0>();");
   p_.line("__syncthreads();");
   if (grid_.tensor_cores)
@@ -155,17 +146,17 @@ CudaTilePrinter::Stmts CudaTilePrinter::inside(bool left, std::set<ValueId>& wan
   return out;
 }
 
-void CudaTilePrinter::print_products(int64_t left_size, int64_t right_size) {
+void CudaTilePrinter::print_products() {
+  const std::string sizes = str(grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ");
   if (!grid_.tensor_cores)
-    return p_.line(str("gpu_tile_sums<", grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ",
-                       line_length(true), ", ", line_length(false), ">(left_tiles + stage * ", left_size,
-                       ", right_tiles + stage * ", right_size, ", row_part, column_part, sums);"));
-  const DType dtype = tile_type(true);
+    return p_.line(str("gpu_tile_sums<", sizes, line_length(true), ", ", line_length(false), ", ", grid_.stages,
+                       ">(left_tiles, right_tiles, row_part, column_part, steps, fetch, sums);"));
+  const DType dtype = tile_type(true), other = tile_type(false);
   const char* kind = dtype == DType::bf16 ? "gpu_of_bf16" : dtype == DType::f16 ? "gpu_of_f16" : "gpu_of_tf32";
-  p_.line(str("gpu_products<", kind, ", ", grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ",
-              grid_.left_along_terms ? "true" : "false", ", ", grid_.right_along_terms ? "true" : "false", ", ",
-              grid_.thread_rows, ", ", grid_.thread_columns, ">(left_tiles + stage * ", left_size,
-              ", right_tiles + stage * ", right_size, ", warp_row, warp_column, sums);"));
+  const std::string function = dtype == other ? str("gpu_products<", kind, ", ") : "gpu_split_products<";
+  p_.line(str(function, sizes, grid_.left_along_terms ? "true" : "false", ", ",
+              grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns, ", ",
+              grid_.stages, ">(left_tiles, right_tiles, warp_row, warp_column, steps, fetch, sums);"));
 }
 
 // What is done with a result; adds what that needs to `wanted`.

@@ -19,7 +19,7 @@ class CudaTilePrinter {
   void print_all(const Stmts& stmts);
   Stmts inside(bool left, std::set<loops::ValueId>& wanted) const;
   Stmts after_sum(std::set<loops::ValueId>& wanted) const;
-  void print_products(int64_t left_size, int64_t right_size);
+  void print_products();
   void print_results();
   void print_spread_results();
   void print_after(const std::string& result, int vector);

@@ -22,6 +22,7 @@ DType CudaTilePrinter::tile_type(bool left) const {
   if (!grid_.tensor_cores) return sum;
   const Contraction& names = *p_.kernel_.contraction;
   ValueId v = left ? names.left : names.right;
+  // The factor's own type, conversions to f32 that lose nothing aside.
   for (bool found = true; found;) {
     found = false;
     for (const ContractionNest::Sum& part : nest_.sums)
