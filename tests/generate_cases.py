@@ -19,6 +19,7 @@ from torch.export import Dim
 from case_writer import write_case
 from custom_operators import register_custom_operators
 import edge_cases
+import gpu_cases
 import picture_cases
 import quantised_cases
 import sharing_cases
@@ -479,6 +480,7 @@ sharing_cases.add_cases(case, Case, of, randn)
 quantised_cases.add_cases(case, Case, of)
 edge_cases.add_cases(case, of)
 picture_cases.add_cases(case, Case, randn)
+CASES.update(gpu_cases.cases(Case, of, randn))
 
 
 def main():

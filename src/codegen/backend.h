@@ -32,6 +32,7 @@ struct KernelLaunch {
   size_t unit = 0;  // the source that it stands in
   size_t buffers = 0, ints = 0;
   int threads = 0, team = 1;  // of a block; that take an item together
+  int64_t shared = 0;         // bytes of shared memory beside what the function declares
 };
 
 struct GeneratedCode {

@@ -49,8 +49,13 @@ std::string Dialect::random(DType dtype, const std::string& counter) const {
   return str("k_random_", storage_suffix(dtype), "(", seed(), ", (i64)", counter, ")");
 }
 
-std::string Dialect::shared_loop(const std::string&, const std::string&) const {
-  fail_bug("lanes of threads in a language of vectors");
+std::string Dialect::wide(const std::vector<std::string>&) const { fail_bug("wide words in a language of vectors"); }
+std::string Dialect::wide_type(DType, int) const { fail_bug("wide words in a language of vectors"); }
+std::string Dialect::wide_load(int, const std::string&, const std::string&, bool) const {
+  fail_bug("wide words in a language of vectors");
+}
+std::string Dialect::wide_store(const std::string&, const std::string&, const std::string&) const {
+  fail_bug("wide words in a language of vectors");
 }
 void Dialect::print_block_tile(KernelPrinter&) const { fail_bug("a tile of a GPU's block in another language"); }
 std::string Dialect::thread() const { fail_bug("lanes of threads in a language of vectors"); }

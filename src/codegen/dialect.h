@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/text.h"
 #include "loops/loops.h"
 
 namespace kiln::codegen {
@@ -52,10 +53,21 @@ class Dialect {
   virtual std::string atomic_add(DType dtype, const std::string& pointer, const std::string& value) const;
   virtual std::string random(DType dtype, const std::string& counter) const;
 
+  // ---- Indices that are not negative, by what is greater than 0
+  virtual std::string quotient(const std::string& a, const std::string& b) const { return str("(", a, " / ", b, ")"); }
+  virtual std::string remainder(const std::string& a, const std::string& b) const { return str(a, " % ", b); }
+  virtual std::string divide(const std::string& a, const std::string& b) const { return str(a, " /= ", b); }
+
+  // ---- Neighbours of one thread: where there are no vectors
+  // Behind the declarations: finds out whether these buffers begin where words do.
+  virtual std::string wide(const std::vector<std::string>& buffers) const;
+  virtual std::string wide_type(DType dtype, int count) const;
+  // `left`: how many there are at most, "": all. `fixed`: nobody writes there while the kernel runs.
+  virtual std::string wide_load(int count, const std::string& pointer, const std::string& left, bool fixed) const;
+  virtual std::string wide_store(const std::string& pointer, const std::string& word, const std::string& left) const;
+
   // ---- Lanes of threads: where there are no vectors
-  // The head of a loop whose iterations the threads of an item share out.
-  virtual std::string shared_loop(const std::string& var, const std::string& extent) const;
-  // The same by hand: the thread's number among those of its item, and how many there are.
+  // The thread's number among those of its item, and how many there are.
   virtual std::string thread() const;
   virtual std::string threads() const;
   // What every thread has, as one value that they all have.

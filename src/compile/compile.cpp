@@ -223,7 +223,8 @@ std::string build_gpu_code(const codegen::GeneratedCode& generated, const BuildR
     const codegen::KernelLaunch& launch = generated.launches[i];
     code.kernels.push_back({generated.symbols[i], static_cast<uint32_t>(launch.unit),
                             static_cast<uint32_t>(launch.buffers), static_cast<uint32_t>(launch.ints),
-                            static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.team)});
+                            static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.team),
+                            static_cast<uint32_t>(launch.shared)});
   }
   return format::write_device_code(code);
 }

@@ -40,6 +40,7 @@ Driver open_driver() {
   bind(out.load, "cuModuleLoadDataEx");
   bind(out.unload, "cuModuleUnload");
   bind(out.function, "cuModuleGetFunction");
+  bind(out.set_function_attribute, "cuFuncSetAttribute");
   bind(out.launch, "cuLaunchKernel");
   bind(out.synchronise_stream, "cuStreamSynchronize");
   bind(out.copy_in_queued, "cuMemcpyHtoDAsync_v2");

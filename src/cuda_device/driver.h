@@ -66,6 +66,7 @@ struct Driver {
   Result (*load)(Module*, const void*, unsigned, int*, void**);
   Result (*unload)(Module);
   Result (*function)(Function*, Module, const char*);
+  Result (*set_function_attribute)(Function, int, int);
   Result (*launch)(Function, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, Stream, void**,
                    void**);
   Result (*synchronise_stream)(Stream);

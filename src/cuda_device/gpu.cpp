@@ -207,8 +207,15 @@ Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
   const Gpu::Current current(gpu);
   for (const format::DeviceKernel& kernel : code_.kernels) {
     if (!modules_.contains(kernel.unit)) modules_[kernel.unit] = load_unit(kernel.unit);
-    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints};
+    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints, kernel.shared};
     gpu.check(driver().function(&loaded.function, modules_[kernel.unit], kernel.name.c_str()), "cuModuleGetFunction");
+    // More than every GPU gives by itself has to be asked for.
+    constexpr uint32_t given = 48 << 10;
+    constexpr int most_dynamic_shared_bytes = 8;
+    if (kernel.shared > given)
+      gpu.check(driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes,
+                                                static_cast<int>(kernel.shared)),
+                "cuFuncSetAttribute");
     kernels_[kernel.name] = loaded;
     entries_.push_back({kernel.name.c_str(), nullptr, kernel.buffers, kernel.ints});
   }

@@ -72,6 +72,7 @@ struct LoadedKernel {
   Function function = nullptr;
   uint32_t threads = 1, team = 1;
   uint32_t buffers = 0, ints = 0;
+  uint32_t shared = 0;  // bytes of shared memory that a launch asks for
 };
 
 class Code {

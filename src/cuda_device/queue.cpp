@@ -78,7 +78,7 @@ void WorkQueue::launch(const kiln_device_launch& launch) {
   const int64_t scratch = (launch.scratch + 63) / 64 * 64;
   PreparedLaunch& to = collecting_ ? collecting_->next() : launch_;
   to.function = kernel.function;
-  to.blocks = static_cast<unsigned>(blocks), to.threads = kernel.threads;
+  to.blocks = static_cast<unsigned>(blocks), to.threads = kernel.threads, to.shared = kernel.shared;
   // As struct kiln_arguments of the kernels' prelude.
   to.arguments.clear();
   auto put = [&](auto value) {

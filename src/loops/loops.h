@@ -200,12 +200,23 @@ struct Tile {
 struct Grid {
   int threads = 0;  // of a block; 0: not on a GPU
   int team = 1;     // threads that take an item together: a power of two, at most those of the block
+  // Neighbours that a thread takes at a time, so that memory moves in wide words. Where each thread has items of its
+  // own, the innermost loop of the items is `@item(vector)`; the lanes of a team are `@lane(team * vector)`.
+  int vector = 1;
+  // > 0: lanes run in so many rounds, which are unrolled, and the item's scratch is registers: what a thread reads of
+  // it was written by itself, in the round of the same number.
+  int hold = 0;
   // A contraction that a block runs by tiles of its results, which share what they read: rows and columns of such a
   // tile, terms of the sums that are at hand at a time, and what one thread has of them. 0: none.
   int64_t tile_rows = 0, tile_columns = 0, tile_terms = 0, thread_rows = 0, thread_columns = 0;
-  bool tensor_cores = false;  // the tile's products are matrix instructions
-  // In which order neighbouring threads fetch the factors: along the terms, or along the rows (the columns).
+  // The tile's products are matrix instructions, and the part above is a warp's: of bf16 or f16 where both factors are
+  // just that, else of f32 cut to TF32.
+  bool tensor_cores = false;
+  int stages = 1;  // of terms that are at hand or on their way
+  // In which order neighbouring threads fetch the factors: along the terms, or along the rows (the columns); and how
+  // many neighbours of that order they fetch in one word.
   bool left_along_terms = false, right_along_terms = false;
+  int left_chunk = 1, right_chunk = 1;
   bool operator==(const Grid&) const = default;
 };
 

@@ -107,6 +107,8 @@ void Parser::schedule(Cursor& line) {
     made.grid.threads = static_cast<int>(line.integer(1, 1024));
     line.expect("team");
     made.grid.team = static_cast<int>(line.integer(1, 1024));
+    if (line.accept("vector")) made.grid.vector = static_cast<int>(line.integer(2, 16));
+    if (line.accept("hold")) made.grid.hold = static_cast<int>(line.integer(1, 64));
   }
   if (line.accept("block")) {
     made.grid.tile_rows = line.integer(1, 1024);
@@ -120,8 +122,11 @@ void Parser::schedule(Cursor& line) {
     line.expect("by");
     made.grid.thread_columns = line.integer(1, 1024);
     made.grid.tensor_cores = line.accept("tensor_cores");
+    if (line.accept("stages")) made.grid.stages = static_cast<int>(line.integer(2, 8));
     made.grid.left_along_terms = line.accept("left_along_terms");
+    if (line.accept("left_chunk")) made.grid.left_chunk = static_cast<int>(line.integer(2, 16));
     made.grid.right_along_terms = line.accept("right_along_terms");
+    if (line.accept("right_chunk")) made.grid.right_chunk = static_cast<int>(line.integer(2, 16));
   }
   line.expect_end();
   kernel_->schedule = std::move(made);

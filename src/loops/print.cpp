@@ -170,12 +170,17 @@ class Printer {
     if (s.tile.high > 1) text += str(" high ", s.tile.high);
     if (s.tile.beside) text += " beside";
     if (s.grid.threads > 0) text += str(" threads ", s.grid.threads, " team ", s.grid.team);
+    if (s.grid.vector > 1) text += str(" vector ", s.grid.vector);
+    if (s.grid.hold > 0) text += str(" hold ", s.grid.hold);
     if (s.grid.tile_rows > 0)
       text += str(" block ", s.grid.tile_rows, " rows ", s.grid.tile_columns, " columns ", s.grid.tile_terms,
                   " terms each ", s.grid.thread_rows, " by ", s.grid.thread_columns);
     if (s.grid.tensor_cores) text += " tensor_cores";
+    if (s.grid.stages > 1) text += str(" stages ", s.grid.stages);
     if (s.grid.left_along_terms) text += " left_along_terms";
+    if (s.grid.left_chunk > 1) text += str(" left_chunk ", s.grid.left_chunk);
     if (s.grid.right_along_terms) text += " right_along_terms";
+    if (s.grid.right_chunk > 1) text += str(" right_chunk ", s.grid.right_chunk);
     return text;
   }
   void item(const Call& c) {

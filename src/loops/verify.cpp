@@ -92,11 +92,50 @@ class KernelVerifier {
     check(g.team >= 1 && (g.team & (g.team - 1)) == 0 && (g.team <= 32 || g.team == g.threads),
           str("a team of ", g.team, " threads in a block of ", g.threads));
     check(s.lanes == 1 && s.tile == Tile(), "a GPU's threads beside vectors");
+    check(g.vector >= 1 && g.vector <= 16 && (g.vector & (g.vector - 1)) == 0, str("vectors of ", g.vector));
+    if (g.hold > 0) held(g);
     if (g.tile_rows == 0) return;
     check(kernel_.contraction.has_value(), "a tile of a block without a contraction");
     check(g.tile_columns >= 1 && g.tile_terms >= 1 && g.thread_rows >= 1 && g.thread_columns >= 1,
           "a tile of a block without columns, terms or parts for its threads");
     check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
+    check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
+    check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
+              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) ==
+                  g.threads,
+          "parts of a block's tile that are not those of its threads");
+    check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
+          "a warp's part that is no whole number of matrix instructions");
+    const int64_t left_run = g.left_along_terms ? g.tile_terms : g.tile_rows;
+    const int64_t right_run = g.right_along_terms ? g.tile_terms : g.tile_columns;
+    check(g.stages >= 1 && g.left_chunk >= 1 && g.right_chunk >= 1 && left_run % g.left_chunk == 0 &&
+              right_run % g.right_chunk == 0,
+          "chunks that do not fill a block's tile");
+  }
+  // What a thread of a team reads of scratch it has written itself: lanes of one length, and the lane's own element.
+  void held(const Grid& g) const {
+    check(g.team > 1, "scratch in registers without a team");
+    std::function<void(const Body&, const Loop*)> walk = [&](const Body& body, const Loop* lane) {
+      for (const Stmt& stmt : body) {
+        const bool scratch = stmt.buffer != no_buffer && known_scratch(stmt.buffer);
+        check(!scratch || (lane && stmt.index.size() == 1 && stmt.index[0] == Expr::symbol(lane->var) &&
+                           stmt.mode == StoreMode::plain && stmt.mask == no_value),
+              "scratch in registers that another thread might have");
+        if (!stmt.loop) continue;
+        const bool own = stmt.loop->directives.binding == Binding::lane;
+        check(!own || (stmt.loop->extent.is_constant() &&
+                       stmt.loop->extent.value() <= stmt.loop->directives.factor * g.hold &&
+                       stmt.loop->extent.value() % (stmt.loop->directives.factor / g.team) == 0),
+              "lanes that do not fit the rounds of what is held");
+        walk(stmt.loop->body, own ? stmt.loop.get() : lane);
+        walk(stmt.loop->after, own ? stmt.loop.get() : lane);
+      }
+    };
+    walk(kernel_.body, nullptr);
+  }
+  bool known_scratch(BufferId id) const {
+    return id >= 0 && static_cast<size_t>(id) < program_.buffers.size() &&
+           program_.buffers[static_cast<size_t>(id)].role == BufferRole::scratch;
   }
   // Whether its axes have been bound yet.
   bool bound() const {
@@ -110,7 +149,8 @@ class KernelVerifier {
       const bool lane = stmt.loop->directives.binding == Binding::lane;
       check(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
       const int together = s.grid.threads > 0 ? s.grid.team : s.lanes;
-      check(!lane || stmt.loop->directives.factor == together,
+      check(!lane || stmt.loop->directives.factor == together ||
+                (s.grid.threads > 0 && stmt.loop->directives.factor == int64_t{together} * s.grid.vector),
             str("loop ", stmt.loop->var, " has ", stmt.loop->directives.factor, " lanes, its kernel ", together));
       lanes(stmt.loop->body, s, inside || lane);
       lanes(stmt.loop->after, s, inside || lane);

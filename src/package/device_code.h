@@ -2,9 +2,9 @@
 // translation unit, and what a launch of each kernel takes. Written by the compiler, read by the device's library
 // (docs/package-format.md).
 //
-// On disk, little-endian: 8 bytes "KILNGPU\1", u32 images, u32 kernels; per image u32 unit, u32 kind, u64 bytes; per
-// kernel u32 unit, u32 buffers, u32 ints, u32 threads, u32 team, u32 bytes of its name, the name; then the images, one
-// behind the other.
+// On disk, little-endian: 8 bytes "KILNGPU\2", u32 images, u32 kernels; per image u32 unit, u32 kind, u64 bytes; per
+// kernel u32 unit, u32 buffers, u32 ints, u32 threads, u32 team, u32 shared, u32 bytes of its name, the name; then the
+// images, one behind the other.
 #pragma once
 #include <cstdint>
 #include <cstring>
@@ -14,7 +14,7 @@
 
 namespace kiln::format {
 
-inline constexpr char device_code_magic[8] = {'K', 'I', 'L', 'N', 'G', 'P', 'U', '\1'};
+inline constexpr char device_code_magic[8] = {'K', 'I', 'L', 'N', 'G', 'P', 'U', '\2'};
 
 enum class ImageKind : uint32_t { machine_code, ptx };
 struct DeviceImage {
@@ -26,6 +26,7 @@ struct DeviceKernel {
   std::string name;
   uint32_t unit = 0, buffers = 0, ints = 0;
   uint32_t threads = 0, team = 1;  // of a block; that take an item together
+  uint32_t shared = 0;             // bytes of shared memory beside what its code declares
 };
 struct DeviceCode {
   std::vector<DeviceImage> images;
@@ -42,6 +43,7 @@ inline std::string write_device_code(const DeviceCode& code) {
   }
   for (const DeviceKernel& kernel : code.kernels) {
     put(kernel.unit), put(kernel.buffers), put(kernel.ints), put(kernel.threads), put(kernel.team);
+    put(kernel.shared);
     put(static_cast<uint32_t>(kernel.name.size()));
     out += kernel.name;
   }
@@ -76,7 +78,8 @@ inline bool read_device_code(std::string_view bytes, DeviceCode& code) {
   for (uint32_t i = 0; whole && i < kernels; ++i) {
     DeviceKernel kernel;
     uint32_t name = 0;
-    take(kernel.unit), take(kernel.buffers), take(kernel.ints), take(kernel.threads), take(kernel.team), take(name);
+    take(kernel.unit), take(kernel.buffers), take(kernel.ints), take(kernel.threads), take(kernel.team);
+    take(kernel.shared), take(name);
     whole = whole && name <= bytes.size() - at && kernel.threads >= 1 && kernel.threads <= 1024 && kernel.team >= 1 &&
             kernel.threads % kernel.team == 0;
     if (!whole) break;

@@ -9,7 +9,7 @@ DeviceCode device_code_sample() {
   DeviceCode code;
   code.images = {
       {0, ImageKind::machine_code, "first unit"}, {1, ImageKind::machine_code, ""}, {0, ImageKind::ptx, "text"}};
-  code.kernels = {{"cuda_fused_add_0", 0, 3, 1, 256, 1}, {"cuda_mm_1", 1, 4, 0, 128, 32}};
+  code.kernels = {{"cuda_fused_add_0", 0, 3, 1, 256, 1}, {"cuda_mm_1", 1, 4, 0, 128, 32, 65536}};
   return code;
 }
 
@@ -24,6 +24,7 @@ TEST(DeviceCode, IsReadAsItWasWritten) {
   ASSERT_EQ(read.kernels.size(), 2u);
   EXPECT_EQ(read.kernels[1].name, "cuda_mm_1");
   EXPECT_EQ(read.kernels[1].team, 32u);
+  EXPECT_EQ(read.kernels[1].shared, 65536u);
   EXPECT_EQ(write_device_code(read), bytes);
 }
 

@@ -43,4 +43,20 @@ bool lane_reducible(const Loop& loop) {
   return true;
 }
 
+bool is_wide(const Stmt& access, const Loop& loop, int vector, const LoopProgram& program, const RangeEnv& env) {
+  const bool load = access.kind == StmtKind::load;
+  if (!load && (access.kind != StmtKind::store || access.mode != StoreMode::plain)) return false;
+  if (access.mask != no_value || program.buffers[static_cast<size_t>(access.buffer)].role == BufferRole::scratch)
+    return false;
+  const auto along = affine_in(address_of(access, program, env), loop.var);
+  if (!along || !along->coefficient.is_constant(1)) return false;
+  bool alone = true;
+  for (const Stmt& other : loop.body) {
+    if (other.buffer == access.buffer && other.kind != access.kind) alone = false;
+    if (other.kind == StmtKind::check_index && mentions(along->rest, other.index_var)) return false;
+    if (!load && &other != &access && other.buffer == access.buffer && other.kind == StmtKind::store) alone = false;
+  }
+  return alone && prove_eq(mod(along->rest, Expr(vector)), Expr(0), env) == Proof::yes;
+}
+
 }  // namespace kiln::loops

@@ -5,6 +5,7 @@
 // (pointwise kernels, sums down a column), or one that a team of threads runs together (rows: a norm, a softmax, a sum
 // along memory). Iterations of parallel loops are independent, so binding one is never a question of being right.
 #include "loop_passes/rewrite.h"
+#include "schedule/hold_rows.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -14,6 +15,11 @@ constexpr int threads_of_block = 256, warp = 32, most_threads = 1024;
 constexpr double long_row = 1024;        // elements: more are worth more threads than a warp has
 constexpr double few_rows = 4;           // per multiprocessor: so few want more threads each
 constexpr double many_items = 64 << 10;  // fill the GPU with a thread each
+constexpr int word_bytes = 16;           // the widest that a thread fetches at once
+constexpr int64_t longest_row = 32 << 10;  // that a block keeps in registers
+constexpr int of_a_row_each = 16;          // elements of a row for each thread, where there are rows enough
+constexpr int64_t of_a_lone_row_each = 64;  // likewise, where it is reduced once and not held
+constexpr int64_t most_held = 64;          // registers of a thread for them
 
 bool is_free(const Loop& loop) { return loop.role == AxisRole::parallel && loop.directives.binding == Binding::none; }
 
@@ -24,6 +30,7 @@ class ThreadBinder {
 
   void run() {
     Body& body = bind_items();
+    if (bind_rows(body)) return;
     Grid grid{threads_of_block, 1};
     if (const double width = widest(body); width > 1) {
       grid.team = team_for(body, width);
@@ -34,10 +41,105 @@ class ThreadBinder {
     if (grid.team > 1 && !any_lane(body)) grid = {threads_of_block, 1};
     // Fewer items than a block has threads: more blocks, so that they run beside one another.
     if (grid.team == 1 && items_ < threads_of_block * target_.multiprocessors) grid.threads = 2 * warp;
+    if (grid.team == 1 && innermost_) grid.vector = widen_items();
+    if (grid.team > 1) grid.vector = widen_lanes(body, grid.team);
     kernel_.schedule->grid = grid;
   }
 
  private:
+  // ---- Wide words
+  // ------------------------------------------------------------------------------------------------------
+  // How many neighbours along a loop fill a word of 16 bytes, where most of what its body touches comes in such words.
+  int vector_for(const Loop& loop, int most) const {
+    int vector = 1;
+    for (const Stmt& stmt : loop.body) {
+      if (stmt.loop) return 1;
+      if (stmt.kind != StmtKind::load && stmt.kind != StmtKind::store) continue;
+      const int bytes = static_cast<int>(dtype_bytes(program_.buffers[static_cast<size_t>(stmt.buffer)].dtype));
+      if (is_wide(stmt, loop, 2, program_, env_)) vector = std::max(vector, word_bytes / bytes);
+    }
+    for (vector = std::min({vector, most, 8}); vector > 1; vector /= 2) {
+      int wide = 0, other = 0;
+      for (const Stmt& stmt : loop.body) {
+        if (stmt.kind != StmtKind::load && stmt.kind != StmtKind::store) continue;
+        if (program_.buffers[static_cast<size_t>(stmt.buffer)].role == BufferRole::scratch) continue;
+        if (is_wide(stmt, loop, vector, program_, env_)) {
+          ++wide;
+          continue;
+        }
+        const auto along = affine_in(address_of(stmt, program_, env_), loop.var);
+        if (!along || !along->coefficient.is_constant(0) || stmt.mask != no_value) ++other;
+      }
+      if (wide > 0 && wide >= other) return vector;
+    }
+    return 1;
+  }
+
+  int widen_items() {
+    const double enough = static_cast<double>(target_.multiprocessors) * threads_of_block;
+    int most = 8;
+    while (most > 1 && items_ / most < enough) most /= 2;
+    const int vector = vector_for(*innermost_, most);
+    if (vector > 1) innermost_->directives = {Binding::item, vector, Tail::mask};
+    return vector;
+  }
+
+  int widen_lanes(Body& body, int team) {
+    std::vector<Loop*> lanes;
+    for_each_stmt(body, [&](Stmt& stmt) {
+      if (stmt.loop && stmt.loop->directives.binding == Binding::lane) lanes.push_back(stmt.loop.get());
+    });
+    int vector = 1;
+    for (const Loop* loop : lanes)
+      if (estimate(loop->extent, program_) >= 8.0 * team) vector = std::max(vector, vector_for(*loop, 8));
+    for (Loop* loop : lanes)
+      if (vector > 1 && vector_for(*loop, vector) == vector && estimate(loop->extent, program_) >= 8.0 * team)
+        loop->directives.factor = int64_t{team} * vector;
+    return vector;
+  }
+
+  // ---- Rows in registers
+  // -----------------------------------------------------------------------------------------------
+  // Items that are rows of a fixed length: each thread has a few neighbours at a time and keeps what later loops need.
+  bool bind_rows(Body& body) {
+    if (!has_flat_rows(body)) return false;
+    int64_t longest = 1;
+    bool shareable_all = true;
+    for (const Stmt& stmt : body) {
+      if (!stmt.loop) continue;
+      shareable_all &= shareable(*stmt.loop);
+      longest = std::max(longest, stmt.loop->extent.value());
+    }
+    const bool alone = std::count_if(body.begin(), body.end(), [](const Stmt& s) { return s.loop != nullptr; }) == 1;
+    if (!shareable_all || longest < 2 * warp || longest > longest_row) return false;
+    // A lone sum down a column is better off with a thread for each.
+    if (alone && team_for(body, static_cast<double>(longest)) == 1) return false;
+    Grid grid;
+    int vector = 8;
+    for (const Stmt& stmt : body)
+      if (stmt.loop)
+        while (vector > 1 && (stmt.loop->extent.value() % vector != 0 || stmt.loop->extent.value() < warp * vector))
+          vector /= 2;
+    int widest_word = 1;
+    for (const Stmt& stmt : body)
+      if (stmt.loop) widest_word = std::max(widest_word, vector_for(*stmt.loop, vector));
+    grid.vector = widest_word;
+    // Few rows want more threads each; else enough neighbours for each thread to have several words on their way.
+    const bool few = items_ < few_rows * target_.multiprocessors;
+    const int64_t each = few ? grid.vector : alone ? of_a_lone_row_each : std::max(of_a_row_each, grid.vector);
+    grid.team = warp;
+    while (grid.team < most_threads && longest > grid.team * each) grid.team *= 2;
+    grid.threads = grid.team == warp ? 4 * warp : grid.team;
+    const int64_t round = int64_t{grid.team} * grid.vector, rounds = (longest + round - 1) / round;
+    if (rounds * grid.vector > most_held) return false;
+    grid.hold = static_cast<int>(rounds);
+    hold_rows(program_, kernel_, body, static_cast<int>(most_held / (rounds * grid.vector)));
+    for (Stmt& stmt : body)
+      if (stmt.loop) stmt.loop->directives = {Binding::lane, round, Tail::mask};
+    kernel_.schedule->grid = grid;
+    return true;
+  }
+
   // Values in front of a lone loop move into it: each item makes them anew, and the nest is perfect.
   void sink(Body& body) const {
     if (body.size() < 2 || !body.back().loop || !is_free(*body.back().loop)) return;
@@ -67,6 +169,7 @@ class ThreadBinder {
          sink(*body)) {
       Loop& loop = *body->front().loop;
       loop.directives = {Binding::item, 0, Tail::exact};
+      innermost_ = &loop;
       bound_.push_back(loop.var);
       items_ *= std::max(1.0, estimate(loop.extent, program_));
       body = &loop.body;
@@ -152,6 +255,7 @@ class ThreadBinder {
   RangeEnv env_;
   std::set<BufferId> written_;
   std::vector<std::string> bound_;  // variables of the items, outermost first
+  Loop* innermost_ = nullptr;       // of the items
   double items_ = 1;
 };
 

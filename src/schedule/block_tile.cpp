@@ -1,6 +1,10 @@
 // A contraction on a GPU: a block of threads has a tile of the results; both factors' parts of it come into memory that
 // the block shares, some terms at a time, and each thread adds up a small tile of its own in registers.
+#include <cmath>
+
 #include "loop_passes/rewrite.h"
+#include "schedule/contractions.h"
+#include "schedule/packing.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -20,7 +24,8 @@ bool leads_to(const Body& body, const Loop* next) {
   return !body.empty() && body.back().loop.get() == next;
 }
 
-std::string block_tile_refusal(const Kernel& kernel, const ContractionNest& nest, const LoopProgram& program) {
+std::string block_tile_refusal(const Kernel& kernel, const ContractionNest& nest, const LoopProgram& program,
+                               bool narrow) {
   std::vector<const Loop*> loops;
   for (const auto* part : {&nest.batch, &nest.rows, &nest.columns})
     loops.insert(loops.end(), part->begin(), part->end());
@@ -51,7 +56,8 @@ std::string block_tile_refusal(const Kernel& kernel, const ContractionNest& nest
       if (mentions(loop->extent, var)) return "the length of a loop depends on another loop";
   const DType type = nest.innermost_sum().reduce_dtype;
   if (type != DType::f32 && type != DType::f64) return "its sum is of no float type";
-  if (estimate(nest.row_count(), program) < 16) return "fewer than 16 rows: a warp for each result reads as much";
+  if (estimate(nest.row_count(), program) < (narrow ? 2 : 16))
+    return "so few rows: a warp for each result reads as much";
   if (estimate(nest.term_count(), program) < 8) return "fewer than 8 terms";
   double columns = 1;
   for (const Loop* loop : nest.columns) columns *= estimate(loop->extent, program);
@@ -74,24 +80,231 @@ bool lies_along_terms(const std::vector<ContractionNest::Sum>& sums, bool left, 
 
 }  // namespace
 
-bool use_block_tile(LoopProgram& program, Kernel& kernel, Log& log) {
-  const ContractionNest nest = contraction_nest(kernel);
-  const std::string why = block_tile_refusal(kernel, nest, program);
-  if (!why.empty()) {
-    log.add([&] { return Decision{"no tile of a block for", kernel.name, "", "", why, false, ""}; });
-    return false;
+namespace {
+
+// ---- What a factor is
+// ---------------------------------------------------------------------------------------------------
+
+// The number that a factor is, conversions to f32 that lose nothing aside.
+struct FactorValue {
+  DType dtype = DType::f32;
+  const Stmt* load = nullptr;  // it comes from memory as it is; else it is computed on the way
+};
+FactorValue factor_value(const ContractionNest& nest, ValueId factor, bool left) {
+  FactorValue out;
+  out.dtype = nest.innermost_sum().reduce_dtype;
+  for (ValueId v = factor; v != no_value;) {
+    const Stmt* made = nullptr;
+    for (const ContractionNest::Sum& sum : nest.sums)
+      for (const Stmt* stmt : left ? sum.left : sum.right)
+        if (stmt->results[0] == v) made = stmt;
+    if (!made) return out;
+    if (made->kind == StmtKind::load) return out.dtype = made->dtype, out.load = made, out;
+    const bool widens = made->kind == StmtKind::op && made->op == ScalarOp::cast && made->dtype == DType::f32;
+    if (!widens) {
+      // A value that was rounded to a narrow type on the way is of that type.
+      if (made->kind == StmtKind::op && made->op == ScalarOp::cast) out.dtype = made->dtype;
+      return out;
+    }
+    v = made->args[0];
   }
+  return out;
+}
+
+// Whether the elements first, first + 1, … of the load, along the variable, are neighbours in memory that begin at a
+// multiple of `chunk` wherever `first` does, and are there or not there together.
+bool comes_in_chunks(const Stmt& load, const Loop& along, int chunk, const std::vector<const Stmt*>& factor,
+                     const Kernel& kernel, const LoopProgram& program) {
+  const RangeEnv env = kernel_ranges(kernel, program);
+  const auto affine = affine_in(address_of(load, program, env), along.var);
+  if (!affine || !affine->coefficient.is_constant(1)) return false;
+  if (prove_eq(mod(affine->rest, Expr(chunk)), Expr(0), env) != Proof::yes) return false;
+  if (prove_eq(mod(along.extent, Expr(chunk)), Expr(0), env) != Proof::yes) return false;
+  // The mask must not change along the chunk.
+  std::set<ValueId> needed = {load.mask};
+  for (size_t i = factor.size(); i-- > 0;) {
+    if (!needed.contains(factor[i]->results[0])) continue;
+    needed.insert(factor[i]->args.begin(), factor[i]->args.end());
+    needed.insert(factor[i]->mask);
+    for (const Expr& e : factor[i]->index)
+      if (mentions(e, along.var)) return false;
+    if (mentions(factor[i]->expr, along.var)) return false;
+  }
+  return true;
+}
+
+struct BlockTile {
+  int rows, columns, part_rows, part_columns;  // of a block, of a warp
+  double rate;  // products of a multiprocessor's tensor cores, of the most that mma.sync reaches
+};
+constexpr BlockTile tensor_tiles[] = {
+    {128, 128, 64, 32, 1.0}, {64, 128, 32, 64, 0.85}, {128, 64, 64, 32, 0.85}, {64, 64, 32, 32, 0.7},
+    {32, 64, 32, 16, 0.45},  {32, 32, 16, 16, 0.3},   {16, 64, 16, 16, 0.25},
+};
+constexpr double products_per_ns = 1250;  // of a multiprocessor
+constexpr double step_ns = 110, start_ns = 1800, parts_ns = 1500;
+
+double columns_of(const ContractionNest& nest, const LoopProgram& program) {
   double columns = 1;
   for (const Loop* loop : nest.columns) columns *= estimate(loop->extent, program);
-  const double rows = estimate(nest.row_count(), program);
+  return columns;
+}
+
+// About how long the contraction takes with such tiles, in ns.
+double tile_cost(const BlockTile& tile, double terms_at_a_time, double batch, double rows, double columns,
+                 double terms, double parts, const Target& target) {
+  const double tiles = batch * parts * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns);
+  const double waves = std::ceil(tiles / target.multiprocessors);
+  const double own = std::ceil(terms / parts);
+  const double busy = waves * tile.rows * tile.columns * own / (products_per_ns * tile.rate);
+  const double wait = std::ceil(own / terms_at_a_time) * step_ns;
+  const double joined = parts > 1 ? parts_ns + batch * rows * columns * parts * 8 / 3000 : 0;
+  return start_ns + std::max(busy, wait * std::ceil(waves / 2)) + joined;
+}
+
+// Splits a load's panel off where a weight lies against the tile: channels of a convolution's filter.
+std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load, const LoopProgram& program) {
+  if (!load || load->mask != no_value || nest.columns.size() != 1) return {};
+  const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
+  const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+  const Loop& columns = nest.innermost_column();
+  if (!fixed || !columns.extent.is_constant()) return {};
+  Packing packing{load, {}, columns.var, columns.extent.value()};
+  std::set<std::string> symbols, known = {columns.var};
+  for (const ContractionNest::Sum& sum : nest.sums) {
+    if (!sum.stmt->loop->extent.is_constant()) return {};
+    packing.terms.push_back(sum.stmt->loop->var);
+    known.insert(sum.stmt->loop->var);
+  }
+  for (const Expr& e : load->index) collect_symbols(e, symbols);
+  if (!std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) return {};
+  return packing;
+}
+
+// Terms of a stage by matrix instructions: lines of 128 bytes.
+int64_t terms_of_a_stage(const ContractionNest& nest, const LoopProgram& program) {
+  return estimate(nest.term_count(), program) > 32 ? 64 : 32;
+}
+
+struct Chunks {
+  bool along_terms = false;
+  int chunk = 1;
+};
+Chunks chunks_of(const ContractionNest& nest, const FactorValue& factor, bool left, int wanted, const Kernel& kernel,
+                 const LoopProgram& program) {
+  Chunks out;
+  out.along_terms = lies_along_terms(nest.sums, left, kernel, program);
+  if (!factor.load) return out;
+  std::vector<const Stmt*> values;
+  for (const ContractionNest::Sum& sum : nest.sums)
+    for (const auto* part : {&sum.shared, left ? &sum.left : &sum.right})
+      values.insert(values.end(), part->begin(), part->end());
+  const auto& across = left ? nest.rows : nest.columns;
+  const Loop& along = out.along_terms ? nest.innermost_sum() : *across.back();
+  if (comes_in_chunks(*factor.load, along, wanted, values, kernel, program)) out.chunk = wanted;
+  return out;
+}
+
+}  // namespace
+
+namespace {
+
+struct Choice {
+  const BlockTile* tile = nullptr;
+  int64_t parts = 1;
+  std::string split;  // the sum that has the parts
+};
+
+// The cheapest tile, and into how many parts its sum is split so that enough of them run beside one another.
+Choice choose_tile(const ContractionNest& nest, int64_t terms_at_a_time, bool may_split, const LoopProgram& program,
+                   const Target& target) {
+  const double columns = columns_of(nest, program), rows = estimate(nest.row_count(), program);
+  const double terms = estimate(nest.term_count(), program);
+  double batch = 1;
+  for (const Loop* loop : nest.batch) batch *= estimate(loop->extent, program);
+  Choice best;
+  double least = 0;
+  for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
+    std::string split;
+    if (parts > 1) {
+      // Whole stages in each part, so that nothing is computed for nothing.
+      const Loop& sum = nest.innermost_sum();
+      const bool whole = nest.sums.size() == 1 && sum.extent.is_constant() &&
+                         sum.extent.value() % (parts * terms_at_a_time) == 0;
+      if (!may_split || !whole) continue;
+      split = sum.var;
+    }
+    for (const BlockTile& tile : tensor_tiles) {
+      const double cost = tile_cost(tile, static_cast<double>(terms_at_a_time), batch, rows, columns, terms,
+                                    static_cast<double>(parts), target);
+      if (!best.tile || cost < least) best = {&tile, parts, split}, least = cost;
+    }
+  }
+  return best;
+}
+
+bool is_narrow(const Kernel& kernel, const ContractionNest& nest) {
+  const DType left = factor_value(nest, kernel.contraction->left, true).dtype;
+  const DType right = factor_value(nest, kernel.contraction->right, false).dtype;
+  return left == right && (left == DType::bf16 || left == DType::f16) &&
+         nest.innermost_sum().reduce_dtype == DType::f32;
+}
+
+// A tile by matrix instructions.
+Grid matrix_grid(const BlockTile& tile, LoopProgram& program, Kernel& kernel) {
+  ContractionNest nest = contraction_nest(kernel);
+  Grid grid;
+  grid.tensor_cores = true;
+  grid.tile_rows = tile.rows, grid.tile_columns = tile.columns;
+  grid.thread_rows = tile.part_rows, grid.thread_columns = tile.part_columns;
+  grid.threads = grid.team = 32 * (tile.rows / tile.part_rows) * (tile.columns / tile.part_columns);
+  grid.tile_terms = terms_of_a_stage(nest, program);
+  grid.stages = estimate(nest.term_count(), program) > static_cast<double>(grid.tile_terms) ? 3 : 2;
+  FactorValue right = factor_value(nest, kernel.contraction->right, false);
+  Chunks from = chunks_of(nest, right, false, 8, kernel, program);
+  if (const auto packing = gpu_packing(nest, right.load, program);
+      packing && from.chunk == 1 && packing->panel % 8 == 0) {
+    pack(program, kernel, *packing);
+    nest = contraction_nest(kernel);
+    right = factor_value(nest, kernel.contraction->right, false);
+    from = chunks_of(nest, right, false, 8, kernel, program);
+  }
+  grid.right_along_terms = from.along_terms, grid.right_chunk = from.chunk;
+  const Chunks to = chunks_of(nest, factor_value(nest, kernel.contraction->left, true), true, 8, kernel, program);
+  grid.left_along_terms = to.along_terms, grid.left_chunk = to.chunk;
+  return grid;
+}
+
+// A tile by multiply-adds.
+Grid plain_grid(const LoopProgram& program, const Kernel& kernel, const Target& target) {
+  const ContractionNest nest = contraction_nest(kernel);
+  const double columns = columns_of(nest, program), rows = estimate(nest.row_count(), program);
+  double batch = 1;
+  for (const Loop* loop : nest.batch) batch *= estimate(loop->extent, program);
   Grid grid{tile_threads, tile_threads};
+  const DType type = nest.innermost_sum().reduce_dtype;
   // Large tiles read less; where few of them there would be, small ones keep more of the GPU at work.
-  const bool large = rows * columns >= 128.0 * 128 * 132 && nest.innermost_sum().reduce_dtype == DType::f32;
-  grid.tile_rows = grid.tile_columns = large ? 128 : rows * columns >= 64.0 * 64 * 132 ? 64 : 32;
-  grid.tile_terms = large ? 8 : 16;
+  const double results = batch * rows * columns;
+  const bool large = results >= 128.0 * 128 * target.multiprocessors && type == DType::f32;
+  grid.tile_rows = grid.tile_columns = large ? 128 : results >= 64.0 * 64 * target.multiprocessors ? 64 : 32;
+  grid.tile_terms = 16;
   grid.thread_rows = grid.thread_columns = grid.tile_rows / 16;
-  grid.left_along_terms = lies_along_terms(nest.sums, true, kernel, program);
-  grid.right_along_terms = lies_along_terms(nest.sums, false, kernel, program);
+  grid.stages = 3;
+  const int chunk = static_cast<int>(16 / dtype_bytes(type));
+  auto fetched = [&](bool left) {
+    const FactorValue factor = factor_value(nest, left ? kernel.contraction->left : kernel.contraction->right, left);
+    Chunks chunks = chunks_of(nest, factor, left, chunk, kernel, program);
+    if (chunks.along_terms || factor.dtype != type) chunks.chunk = 1;  // terms lie below one another in the tile
+    return chunks;
+  };
+  const Chunks left = fetched(true), right = fetched(false);
+  grid.left_along_terms = left.along_terms, grid.left_chunk = left.chunk;
+  grid.right_along_terms = right.along_terms, grid.right_chunk = right.chunk;
+  return grid;
+}
+
+void set_tile(Kernel& kernel, const Grid& grid, Log& log) {
+  const ContractionNest nest = contraction_nest(kernel);
   for (const auto* part : {&nest.batch, &nest.rows, &nest.columns})
     for (const Loop* loop : *part) const_cast<Loop*>(loop)->directives = {Binding::item, 0, Tail::exact};
   kernel.schedule = Schedule();
@@ -101,10 +314,45 @@ bool use_block_tile(LoopProgram& program, Kernel& kernel, Log& log) {
                     kernel.name,
                     "",
                     "",
-                    str(grid.tile_rows, " rows by ", grid.tile_columns, " columns"),
+                    str(grid.tile_rows, " rows by ", grid.tile_columns, " columns",
+                        grid.tensor_cores ? " by matrix instructions" : ""),
                     true,
                     ""};
   });
+}
+
+}  // namespace
+
+bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log) {
+  Kernel& kernel = std::get<Kernel>(block[at].what);
+  const ContractionNest nest = contraction_nest(kernel);
+  const bool narrow = is_narrow(kernel, nest);
+  const std::string why = block_tile_refusal(kernel, nest, program, narrow);
+  if (!why.empty()) {
+    log.add([&] { return Decision{"no tile of a block for", kernel.name, "", "", why, false, ""}; });
+    return false;
+  }
+  if (!narrow) {
+    set_tile(kernel, plain_grid(program, kernel, target), log);
+    return true;
+  }
+  const Choice choice = choose_tile(nest, terms_of_a_stage(nest, program), true, program, target);
+  if (choice.parts > 1) {
+    const std::string outer = kernel.contraction->sums.front();
+    if (auto parts = split_sum(program, kernel, target, outer, choice.split, choice.parts)) {
+      kernel.contraction.reset();
+      parts->name = kernel.name + "_parts";
+      FoundContraction found = recognise_contraction(*parts, program);
+      KILN_CHECK(found.contraction, str("the parts of ", kernel.name, " are no contraction: ", found.reason));
+      parts->contraction = std::move(found.contraction);
+      set_tile(*parts, matrix_grid(*choice.tile, program, *parts), log);
+      block.insert(block.begin() + static_cast<std::ptrdiff_t>(at++), Item{std::move(*parts)});
+      return true;
+    }
+  }
+  const Choice alone = choose_tile(nest, terms_of_a_stage(nest, program), false, program, target);
+  const Grid grid = matrix_grid(*alone.tile, program, kernel);
+  set_tile(kernel, grid, log);
   return true;
 }
 

@@ -91,6 +91,11 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
     order(loop, inside_lanes || shared);
+    // Of a row in registers each thread has a few terms, which it adds up one by one.
+    if (shared && kernel.schedule->grid.hold > 0 && loop.order.block > 0) {
+      loop.order.block = 0;
+      loop.order.meet = loop.reduce_dtype;
+    }
     if (inside_lanes && !inside_sum && of_sums(loop) && terms_of(loop) > few_terms) {
       loop.order.block = std::max<int64_t>(1, loop.order.block);
       loop.order.meet = DType::f64;

@@ -30,15 +30,22 @@ bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: 
 bool choose_layouts(LoopProgram& program, Log& log);
 
 // Means and variances become two sums, which can run in lanes.
-bool split_variances(LoopProgram& program, Log& log);
+bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
-bool use_block_tile(LoopProgram& program, Kernel& kernel,
-                    Log& log);  // of use_templates, for a GPU; false: it does not fit
+// Of use_templates, for a GPU: how the contraction that is the item `at` of the block runs there. Where that takes
+// several kernels, those before it come into the block, and `at` moves on.
+bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log);
+
+// On a GPU: a long reduction of few items becomes two, the first over parts of it that run beside one another.
+bool split_reductions(LoopProgram& program, const Target& target, Log& log);
+// The same for one sum, whose outermost loop is `outer`, along its loop `var`: the kernel that makes the parts.
+std::optional<Kernel> split_sum(LoopProgram& program, Kernel& kernel, const Target& target, const std::string& outer,
+                                const std::string& var, int64_t parts);
 
 // Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
 bool collapse_loops(LoopProgram& program, Log& log);
@@ -62,6 +69,10 @@ bool count_items(LoopProgram& program, Log& log);
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);
 // Ranges of the program's symbols and of all loop variables of the kernel.
 RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program);
+// Whether `vector` neighbours along the loop, beginning at a multiple of it, are one word of memory that can be
+// fetched or written at once: the access is of neighbours, begins at a multiple wherever the loop does, and nothing
+// else in the loop's body touches the same memory the other way.
+bool is_wide(const Stmt& access, const Loop& loop, int vector, const LoopProgram& program, const RangeEnv& env);
 // A reduction whose iterations can be spread over lanes.
 bool lane_reducible(const Loop& loop);
 

@@ -1,5 +1,6 @@
 // Mean and variance, found one element at a time with a division in each step, become two sums, which run in lanes: the
-// mean first, then the squares of what differs from it. Both in f64, so that nothing is lost against the other way.
+// mean first, then the squares of what differs from it. Both in f64, so that nothing is lost against the other way; on a
+// GPU, where f64 is dear, in f32, of which its threads add up but a few each before these meet in pairs.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -31,8 +32,8 @@ std::vector<const Loop*> levels_of(const Stmt& stmt) {
 
 class Splitter {
  public:
-  Splitter(Kernel& kernel, const LoopProgram& program)
-      : kernel_(kernel), ranges_(program.ranges()), used_(variables_of(kernel)) {}
+  Splitter(Kernel& kernel, const LoopProgram& program, DType least)
+      : kernel_(kernel), ranges_(program.ranges()), used_(variables_of(kernel)), least_(least) {}
 
   bool visit(Body& body) {
     bool changed = false;
@@ -62,6 +63,7 @@ class Splitter {
       count = count * loop->extent;
     }
     const DType dtype = stmt.loop->reduce_dtype;
+    wide_ = dtype == DType::f64 ? dtype : least_;
     const ValueId number = index(count, out);
     const ValueId sum = sum_of(levels, no_value, out);
     const ValueId mean = op(ScalarOp::div, {sum, number}, out);
@@ -87,9 +89,9 @@ class Splitter {
 
   ValueId level(const std::vector<const Loop*>& levels, size_t depth, ValueId mean, Copier& copier, Body& out) {
     const Loop& source = *levels[depth];
-    const ValueId result = new_value(kernel_, DType::f64);
+    const ValueId result = new_value(kernel_, wide_);
     Stmt stmt =
-        reduction_stmt(fresh(source.var), copier.expr(source.extent), AxisRole::reduce, ReduceOp::sum, DType::f64);
+        reduction_stmt(fresh(source.var), copier.expr(source.extent), AxisRole::reduce, ReduceOp::sum, wide_);
     stmt.results = {result};
     Loop& loop = *stmt.loop;
     copier.variables[source.var] = Expr::symbol(loop.var);
@@ -114,25 +116,28 @@ class Splitter {
     return str(like, "_", n);
   }
   ValueId cast(ValueId v, Body& out) {
-    if (kernel_.value_types[static_cast<size_t>(v)] == DType::f64) return v;
-    return append(out, op_stmt(kernel_, ScalarOp::cast, DType::f64, {v}));
+    if (kernel_.value_types[static_cast<size_t>(v)] == wide_) return v;
+    return append(out, op_stmt(kernel_, ScalarOp::cast, wide_, {v}));
   }
   ValueId op(ScalarOp which, std::vector<ValueId> args, Body& out) {
-    return append(out, op_stmt(kernel_, which, DType::f64, std::move(args)));
+    return append(out, op_stmt(kernel_, which, wide_, std::move(args)));
   }
-  ValueId index(const Expr& e, Body& out) { return append(out, index_stmt(kernel_, DType::f64, e)); }
+  ValueId index(const Expr& e, Body& out) { return append(out, index_stmt(kernel_, wide_, e)); }
 
   Kernel& kernel_;
   RangeEnv ranges_;
   std::set<std::string> used_;
+  const DType least_;  // in which sums are added up at least
+  DType wide_ = DType::f64;
 };
 
 }  // namespace
 
-bool split_variances(LoopProgram& program, Log&) {
+bool split_variances(LoopProgram& program, Log&, const Target& target) {
   bool changed = false;
+  const DType least = target.is_gpu() ? DType::f32 : DType::f64;
   auto each = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Splitter(*kernel, program).visit(kernel->body);
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Splitter(*kernel, program, least).visit(kernel->body);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

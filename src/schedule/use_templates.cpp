@@ -48,15 +48,30 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
 
 }  // namespace
 
+namespace {
+
+bool tile_block(Block& block, LoopProgram& program, const Target& target, Log& log) {
+  bool changed = false;
+  for (size_t i = 0; i < block.size(); ++i) {
+    if (auto* cond = std::get_if<Cond>(&block[i].what)) {
+      changed |= tile_block(*cond->then_block, program, target, log);
+      changed |= tile_block(*cond->else_block, program, target, log);
+    }
+    if (auto* loop = std::get_if<While>(&block[i].what)) {
+      changed |= tile_block(*loop->condition_block, program, target, log);
+      changed |= tile_block(*loop->body_block, program, target, log);
+    }
+    auto* kernel = std::get_if<Kernel>(&block[i].what);
+    if (kernel && kernel->contraction) changed |= use_block_tile(program, block, i, target, log);
+  }
+  return changed;
+}
+
+}  // namespace
+
 bool use_templates(LoopProgram& program, const Target& target, Log& log) {
   bool changed = false;
-  if (target.is_gpu()) {
-    for_each_item(program.block, [&](Item& item) {
-      auto* kernel = std::get_if<Kernel>(&item.what);
-      if (kernel && kernel->contraction) changed |= use_block_tile(program, *kernel, log);
-    });
-    return changed;
-  }
+  if (target.is_gpu()) return tile_block(program.block, program, target, log);
   // Packing adds to the init section only, so the block's kernels stay where they are.
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);

@@ -415,6 +415,11 @@ EXPORT int cuModuleGetFunction(void** function, void* module, const char* name) 
   std::memcpy(&found->bytes, bytes, sizeof found->bytes);
   return *function = found.get(), 0;
 }
+// As much as the largest GPU has; the emulation has a place of that size.
+EXPORT int cuFuncSetAttribute(void*, int attribute, int value) {
+  constexpr int most_dynamic_shared_bytes = 8, most = 227 << 10;
+  return attribute == most_dynamic_shared_bytes && value <= most ? 0 : 1;
+}
 
 EXPORT int cuLaunchKernel(void* function, unsigned blocks, unsigned, unsigned, unsigned threads, unsigned, unsigned,
                           unsigned, void* stream, void**, void** extra) {

@@ -82,6 +82,7 @@ struct emu_fiber {
   char* memory = nullptr;
   int waits = 0;  // 0: runs; 1: for its warp; 2: for its block; 3: has returned
   unsigned word = 0;
+  const void* shown = nullptr;  // what the others of the warp may read meanwhile
 };
 struct emu_block {
   emu_fiber* fibers = nullptr;
@@ -143,6 +144,116 @@ static inline unsigned __shfl_sync(unsigned, unsigned word, int lane, int width)
   const unsigned here = threadIdx.x % 32;
   return emu_exchange(word, here / (unsigned)width * (unsigned)width + (unsigned)lane % (unsigned)width);
 }
+
+// ---- Matrix instructions and copies into shared memory: the functions of codegen/cuda/prelude_tiles.cpp
+#define gpu_dynamic_shared(name) alignas(128) static thread_local char name[227 << 10]
+
+// Every thread of the warp shows something, `read` looks at what they show by their lane, and then all go on.
+template <class F>
+static inline void emu_together(const void* own, F read) {
+  emu.fibers[emu.current].shown = own;
+  emu_wait(1);
+  const unsigned first = emu.current / 32 * 32;
+  read([first](unsigned lane) { return emu.fibers[first + lane].shown; });
+  emu_wait(1);
+}
+static inline void emu_load_matrices(unsigned (&r)[4], const void* row, bool across) {
+  const unsigned lane = threadIdx.x % 32;
+  emu_together(row, [&](auto shown) {
+    for (unsigned m = 0; m < 4; ++m) {
+      unsigned short pair[2];
+      for (unsigned i = 0; i < 2; ++i) {
+        const unsigned line = across ? lane % 4 * 2 + i : lane / 4, place = across ? lane / 4 : lane % 4 * 2 + i;
+        pair[i] = ((const unsigned short*)shown(m * 8 + line))[place];
+      }
+      r[m] = pair[0] | (unsigned)pair[1] << 16;
+    }
+  });
+}
+static inline void gpu_load_matrices(unsigned (&r)[4], const void* row) { emu_load_matrices(r, row, false); }
+static inline void gpu_load_matrices_across(unsigned (&r)[4], const void* row) { emu_load_matrices(r, row, true); }
+
+static inline float emu_float(unsigned bits) {
+  float x;
+  memcpy(&x, &bits, 4);
+  return x;
+}
+static inline float emu_of_bf16(unsigned h) { return emu_float(h << 16); }
+static inline float emu_of_f16(unsigned h) {
+  const unsigned a = (h & 0x7fffu) << 13;
+  unsigned r;
+  const float number = emu_float(a) * 0x1p112f;
+  memcpy(&r, &number, 4);
+  if (a >= 0x0f800000u) r = a | 0x7f800000u;
+  return emu_float(r | (h & 0x8000u) << 16);
+}
+// d += a b, where a is 16 by `terms` and b `terms` by 8, spread over the warp as PTX has it; `per` values in a word.
+template <int per, class F>
+static inline void emu_mma(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1, F value) {
+  const unsigned words[6] = {a[0], a[1], a[2], a[3], b0, b1}, lane = threadIdx.x % 32;
+  emu_together(words, [&](auto shown) {
+    auto word = [&](unsigned of, unsigned which) { return ((const unsigned*)shown(of))[which]; };
+    for (unsigned e = 0; e < 4; ++e) {
+      const unsigned row = lane / 4 + e / 2 * 8, column = lane % 4 * 2 + e % 2;
+      double sum = d[e];
+      for (unsigned k = 0; k < 8 * per; ++k) {
+        const unsigned half = k / (4 * per), within = k % (4 * per), place = within / per, part = within % per;
+        const float x = value(word(row % 8 * 4 + place, row / 8 + half * 2), part);
+        const float y = value(word(column * 4 + place, 4 + half), part);
+        sum += (double)x * (double)y;
+      }
+      d[e] = (float)sum;
+    }
+  });
+}
+static inline void gpu_mma_bf16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  emu_mma<2>(d, a, b0, b1, [](unsigned w, unsigned part) { return emu_of_bf16(w >> part * 16 & 0xffffu); });
+}
+static inline void gpu_mma_f16(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  emu_mma<2>(d, a, b0, b1, [](unsigned w, unsigned part) { return emu_of_f16(w >> part * 16 & 0xffffu); });
+}
+static inline void gpu_mma_tf32(float (&d)[4], const unsigned (&a)[4], unsigned b0, unsigned b1) {
+  emu_mma<1>(d, a, b0, b1, [](unsigned w, unsigned) { return emu_float(w & ~0x1fffu); });
+}
+static inline unsigned gpu_to_tf32(unsigned x) { return (x & 0x7f800000u) == 0x7f800000u ? x : (x + 0x1000u) & ~0x1fffu; }
+
+// Copies arrive when they are waited for, not before: what forgets to wait reads what was there.
+struct emu_copy {
+  void* to;
+  char bytes[16];
+  int size, group;
+};
+struct emu_copies {
+  emu_copy pending[128];
+  int count = 0, group = 0;
+};
+static thread_local emu_copies emu_copies_of[1024];
+static inline void emu_copy_later(void* to, const void* from, int size, bool wanted) {
+  emu_copies& own = emu_copies_of[emu.current];
+  if (own.count == 128 || (((emu_size)to | (emu_size)from) & (emu_size)(size - 1))) __builtin_trap();
+  emu_copy& copy = own.pending[own.count++];
+  copy.to = to, copy.size = size, copy.group = own.group;
+  for (int i = 0; i < size; ++i) copy.bytes[i] = wanted ? ((const char*)from)[i] : 0;
+}
+static inline void gpu_copy_16(void* to, const void* from, bool wanted) { emu_copy_later(to, from, 16, wanted); }
+template <class T>
+static inline void gpu_copy_element(T* to, const T* from, bool wanted) {
+  emu_copy_later(to, from, sizeof(T), wanted);
+}
+static inline void gpu_copy_commit() { ++emu_copies_of[emu.current].group; }
+template <int left>
+static inline void gpu_copy_wait() {
+  emu_copies& own = emu_copies_of[emu.current];
+  int kept = 0;
+  for (int i = 0; i < own.count; ++i) {
+    if (own.pending[i].group < own.group - left)
+      memcpy(own.pending[i].to, own.pending[i].bytes, (emu_size)own.pending[i].size);
+    else
+      own.pending[kept++] = own.pending[i];
+  }
+  own.count = kept;
+}
+
 template <class T, class V>
 static inline T atomicAdd(T* p, V v) {
   const T old = *p;

@@ -76,6 +76,8 @@ PrintedKernel KernelPrinter::print() {
                             result_.step.access[i] == Access::read, i);
   const std::string scratch = declare_scratch();
   for (size_t i = 0; i < result_.step.ints.size(); ++i) head += dialect_.integer(i);
+  if (!wide_buffers_.empty())
+    head += dialect_.wide(std::vector<std::string>(wide_buffers_.begin(), wide_buffers_.end()));
   result_.text = head + scratch + dialect_.begin() + out_ + dialect_.end();
   return std::move(result_);
 }
@@ -103,8 +105,11 @@ void KernelPrinter::find_exchanged() {
       read.insert(stmt.buffer);
     if (stmt.kind == StmtKind::store && !written.insert(stmt.buffer).second) read.insert(stmt.buffer);
   });
-  for (BufferId b : written)
-    if (read.contains(b)) exchanged_.insert(b);
+  for (BufferId b : written) {
+    const bool in_registers = kernel_.schedule->grid.hold > 0 &&
+                              program_.buffers[static_cast<size_t>(b)].role == BufferRole::scratch;
+    if (read.contains(b) && !in_registers) exchanged_.insert(b);
+  }
 }
 
 void KernelPrinter::print_items() {
@@ -112,18 +117,35 @@ void KernelPrinter::print_items() {
   if (kernel_.schedule->grid.tile_rows > 0) return dialect_.print_block_tile(*this);
   if (!dialect_.leader().empty()) find_exchanged();
   const auto [items, body] = item_loops(kernel_);
+  // Neighbours of the innermost loop that an item takes together.
+  const int vector = items.empty() ? 1 : std::max<int>(1, static_cast<int>(items.back()->directives.factor));
+  auto named = [&](size_t i) { return vector > 1 && i + 1 == items.size() ? items[i]->var + "_first" : items[i]->var; };
+  const std::string times = vector > 1 ? str(" * ", vector) : "";
   open(dialect_.items());
   if (items.size() == 1) {
-    line(str("const i64 ", items[0]->var, " = item;"));
+    line(str("const i64 ", named(0), " = item", times, ";"));
   } else if (items.size() > 1) {
     line("i64 rest = item;");
     for (size_t i = items.size(); i-- > 0;) {
-      std::string extent = expr(items[i]->extent);
-      line(i == 0 ? str("const i64 ", items[i]->var, " = rest;")
-                  : str("const i64 ", items[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
+      const bool last = i + 1 == items.size();
+      std::string extent = expr(last && vector > 1 ? ceildiv(items[i]->extent, vector) : items[i]->extent);
+      if (i == 0)
+        line(str("const i64 ", named(i), " = rest;"));
+      else
+        line(str("const i64 ", named(i), " = ", dialect_.remainder("rest", extent), last ? times : "", "; ",
+                 dialect_.divide("rest", extent), ";"));
     }
   }
-  print_body(*body);
+  const size_t declared = out_.size();
+  if (vector > 1)
+    print_neighbours(*items.back(), named(items.size() - 1), vector, [&, inner = body] { print_body(*inner); });
+  else
+    print_body(*body);
+  std::string rows;
+  for (size_t i = 0; i < held_.size(); ++i)
+    rows += str("    ", c_type(program_.buffers[static_cast<size_t>(held_[i])].dtype), " held", i, "[",
+                kernel_.schedule->grid.hold * kernel_.schedule->grid.vector, "];\n");
+  out_.insert(declared, rows);
   close();
 }
 
@@ -208,7 +230,10 @@ SimdDialect::Lanes KernelPrinter::lanes_of(const Affine& affine, ValueId mask) {
 
 void KernelPrinter::print_load(const Stmt& stmt) {
   DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
+  if (const std::string own = held(stmt); !own.empty()) return define(stmt.results[0], own, false);
   const std::string b = buffer_name(stmt.buffer, Access::read);
+  if (const auto word = words_.find(&stmt); word != words_.end())
+    return define(stmt.results[0], dialect_.get(dtype, word->second), false);
   Expr where = address(stmt);
   bool mask_varies = stmt.mask != no_value && varying(stmt.mask);
   if (!lanes_ || (!varies(where) && !mask_varies)) {
@@ -245,9 +270,12 @@ ScalarOp combining(StoreMode mode) {
 void KernelPrinter::print_store(const Stmt& stmt) {
   DType dtype = program_.buffers[static_cast<size_t>(stmt.buffer)].dtype;
   bool combines = stmt.mode != StoreMode::plain;
-  const std::string b = buffer_name(stmt.buffer, combines ? Access::update : Access::write);
-  Expr where = address(stmt);
   ValueId v = stmt.args[0];
+  if (const std::string own = held(stmt); !own.empty()) return line(str(own, " = ", name(v), ";"));
+  const std::string b = buffer_name(stmt.buffer, combines ? Access::update : Access::write);
+  if (const auto word = words_.find(&stmt); word != words_.end())
+    return line(dialect_.set(dtype, word->second, name(v)));
+  Expr where = address(stmt);
   if (!lanes_) {
     std::string p = str(b, " + ", expr(where));
     const std::string once = shared_ ? "" : dialect_.leader();

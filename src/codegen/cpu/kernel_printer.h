@@ -6,6 +6,8 @@
 // where it meets a vector). The last, partial group of lanes is printed as a second copy of the body in which loads and
 // stores take the number of lanes that are left: the same arithmetic, no access outside.
 #pragma once
+#include <functional>
+
 #include "codegen/backend.h"
 #include "codegen/dialect.h"
 #include "loops/loops.h"
@@ -54,10 +56,19 @@ class KernelPrinter {
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
   void print_lane_loop(const loops::Loop& loop);
+  void find_exchanged();
+  // kernel_printer_threads.cpp
   void print_shared_reduction(const loops::Stmt& stmt);
   void print_shared_blocks(const loops::Stmt& stmt);
   void print_shared_loop(const loops::Loop& loop);
-  void find_exchanged();
+  void print_shared_rounds(const loops::Loop& loop, const std::string& begin, const std::string& end,
+                           const std::function<void()>& update);
+  // `each` prints what is done for one of them.
+  void print_neighbours(const loops::Loop& loop, const std::string& first, int vector,
+                        const std::function<void()>& each);
+  int vector_of(const loops::Loop& loop) const;
+  std::string held(const loops::Stmt& access);
+  // kernel_printer_loops.cpp
   void print_reduction(const loops::Stmt& stmt);
   void print_lane_reduction(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
@@ -100,6 +111,10 @@ class KernelPrinter {
   std::optional<Lanes> lanes_;
   bool shared_ = false;                  // inside of a loop that the threads of an item share out
   std::set<loops::BufferId> exchanged_;  // filled where an item has several threads
+  std::map<const loops::Stmt*, std::string> words_;  // accesses that go in one word with their neighbours, and it
+  std::set<std::string> wide_buffers_;               // that are accessed in such words
+  std::string held_place_;                           // of the element at hand, in what a thread holds of a row
+  std::vector<loops::BufferId> held_;                // rows in registers
   std::set<loops::ValueId> varying_;
   std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when something that may raise is printed
   std::set<std::string> varying_index_;                       // index variables that differ by lane

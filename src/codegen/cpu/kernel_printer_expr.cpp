@@ -89,7 +89,10 @@ std::string KernelPrinter::expr(const Expr& e) {
     case ExprOp::floordiv:
     case ExprOp::mod: {
       bool plain = range_of(e.args()[0], env_).low >= 0 && range_of(e.args()[1], env_).low >= 1;
-      if (plain) return all(e.op() == ExprOp::mod ? " % " : " / ");
+      if (plain) {
+        const std::string a = expr(e.args()[0]), b = expr(e.args()[1]);
+        return e.op() == ExprOp::mod ? str("(", dialect_.remainder(a, b), ")") : dialect_.quotient(a, b);
+      }
       return call(e.op() == ExprOp::mod ? "k_mod" : "k_floordiv");
     }
     case ExprOp::min:

@@ -18,62 +18,6 @@ void KernelPrinter::print_serial_loop(const Loop& loop) {
   close();
 }
 
-// Lanes are threads: each takes every so many-th iteration, and sees scalars.
-void KernelPrinter::print_shared_reduction(const Stmt& stmt) {
-  const Loop& loop = *stmt.loop;
-  if (loop.order.block > 0) return print_shared_blocks(stmt);
-  std::vector<std::string> acc;
-  declare_accumulators(stmt, acc, false);
-  open(dialect_.shared_loop(loop.var, expr(loop.extent)));
-  shared_ = true;
-  print_body(loop.body);
-  print_update(loop, acc);
-  shared_ = false;
-  close();
-  line(dialect_.over_threads(loop.reduce, acc));
-}
-
-// The same for a float sum that is added up in blocks: each thread has blocks of its own terms.
-void KernelPrinter::print_shared_blocks(const Stmt& stmt) {
-  const Loop& loop = *stmt.loop;
-  const std::string result = name(stmt.results[0]), total = result + "_total", part = result + "_part",
-                    next = loop.var + "_next", end = loop.var + "_end", step = dialect_.threads();
-  const char *meet = c_type(loop.order.meet), *own = c_type(loop.reduce_dtype);
-  line(str(meet, " ", total, " = 0;"));
-  open(str("for (i64 ", next, " = ", dialect_.thread(), "; ", next, " < ", expr(loop.extent), "; ", next,
-           " += ", loop.order.block, "l * ", step, ")"));
-  line(str("const i64 ", end, " = k_min((i64)(", next, " + ", loop.order.block, "l * ", step, "), (i64)",
-           expr(loop.extent), ");"));
-  line(str(own, " ", part, " = ", identity(loop, 0), ";"));
-  open(str("for (i64 ", loop.var, " = ", next, "; ", loop.var, " < ", end, "; ", loop.var, " += ", step, ")"));
-  shared_ = true;
-  print_body(loop.body);
-  print_update(loop, {part});
-  shared_ = false;
-  close();
-  line(str(total, " = k_add(", total, ", ", meet == std::string(own) ? part : str("k_cast_", meet, "(", part, ")"),
-           ");"));
-  close();
-  line(dialect_.over_threads(ReduceOp::sum, std::vector<std::string>{total}));
-  varying_.erase(stmt.results[0]);
-  line(str("const ", own, " ", result, " = ", meet == std::string(own) ? total : str("k_cast_", own, "(", total, ")"),
-           ";"));
-}
-
-// What it writes and others read is seen by all threads behind it, and nobody is still reading when it begins.
-void KernelPrinter::print_shared_loop(const Loop& loop) {
-  bool meets = false;
-  for_each_stmt(loop.body,
-                [&](const Stmt& stmt) { meets |= stmt.kind == StmtKind::store && exchanged_.contains(stmt.buffer); });
-  if (meets) line(dialect_.barrier());
-  open(dialect_.shared_loop(loop.var, expr(loop.extent)));
-  shared_ = true;
-  print_body(loop.body);
-  shared_ = false;
-  close();
-  if (meets) line(dialect_.barrier());
-}
-
 void KernelPrinter::print_lane_loop(const Loop& loop) {
   if (!dialect_.has_vectors()) return print_shared_loop(loop);
   std::string extent = str("e_", loop.var);

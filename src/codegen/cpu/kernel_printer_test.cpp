@@ -266,9 +266,8 @@ class Threads : public Dialect {
     return str("{ k_raise(args, ", site, ", ", told, "); return; }");
   }
   const char* spelling(const loops::ScalarOpInfo& info) const override { return info.cuda; }
-  std::string shared_loop(const std::string& var, const std::string& extent) const override {
-    return str("for (i64 ", var, " = threadIdx.x; ", var, " < ", extent, "; ", var, " += blockDim.x)");
-  }
+  std::string thread() const override { return "threadIdx.x"; }
+  std::string threads() const override { return "blockDim.x"; }
   std::string over_threads(loops::ReduceOp op, const std::string& value) const override {
     return str("k_block_", loops::reduce_info(op).name, "(", value, ")");
   }

@@ -237,7 +237,7 @@ std::string prelude(const PreludeRequest& request) {
   KILN_CHECK(request.lanes == 1 || request.lanes == 4 || request.lanes == 8 || request.lanes == 16,
              "a kernel has 1, 4, 8 or 16 lanes");
   KILN_CHECK(request.mask_bits == 32 || request.mask_bits == 64, "masks are 32 or 64 bits wide");
-  PieceContext context{request.lanes, request.level, request.mask_bits, {}};
+  PieceContext context{request.lanes, request.level, request.mask_bits, request.for_gpu, {}};
   for (const Element& e : elements()) {
     if (request.types.contains(e.dtype)) context.types.push_back(&e);
   }

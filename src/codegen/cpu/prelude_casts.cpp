@@ -38,6 +38,13 @@ constexpr const char* narrow_f16_text = R"(K_FN $H narrow_f16($F x) {
   return cvt_$U_$H(r | (u >> 16 & 0x8000u));
 }
 )";
+// Of NVIDIA's GPUs, sm_80 and newer.
+constexpr const char* narrow_bf16_gpu =
+    "K_FN u16 narrow_bf16(f32 x) { u16 h; asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x)); return h; }\n";
+constexpr const char* narrow_f16_gpu =
+    "K_FN u16 narrow_f16(f32 x) { u16 h; asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x)); return h; }\n";
+constexpr const char* widen_f16_gpu =
+    "K_FN f32 widen_f16(u16 h) { f32 x; asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h)); return x; }\n";
 // F16C; 0 is rounding to nearest even.
 constexpr const char* widen_f16c_1 =
     "K_FN f32 widen_f16(u16 h) { return __builtin_ia32_vcvtph2ps(i16x8{(i16)h})[0]; }\n";
@@ -92,10 +99,14 @@ std::string narrow_float_piece(std::string_view name, const PieceContext& contex
       out += f16c_text(widen, n);
       return;
     }
-    out += fill(text, {{"F", type_name(f32, n)},
-                       {"U", type_name(u32, n)},
-                       {"H", type_name(stored, n)},
-                       {"SU", "splat_" + type_name(u32, n)}});
+    const std::string plain = fill(text, {{"F", type_name(f32, n)},
+                                          {"U", type_name(u32, n)},
+                                          {"H", type_name(stored, n)},
+                                          {"SU", "splat_" + type_name(u32, n)}});
+    const bool instruction = context.for_gpu && !(brain && widen);
+    out += instruction ? str("#ifdef __CUDACC_RTC__\n", brain ? narrow_bf16_gpu : widen ? widen_f16_gpu : narrow_f16_gpu,
+                             "#else\n", plain, "#endif\n")
+                       : plain;
   };
   natural(1);
   if (context.lanes == 1) return out;

@@ -46,6 +46,7 @@ struct PieceContext {
   int lanes = 1;
   CpuLevel level = CpuLevel::generic;
   int mask_bits = 32;
+  bool for_gpu = false;
   std::vector<const Element*> types;  // of public overloads
 
   bool x86() const { return level != CpuLevel::generic; }

@@ -57,8 +57,29 @@ std::string CudaDialect::thread() const {
 }
 std::string CudaDialect::threads() const { return std::to_string(grid_.team); }
 
-std::string CudaDialect::shared_loop(const std::string& var, const std::string& extent) const {
-  return str("for (i64 ", var, " = ", thread(), "; ", var, " < ", extent, "; ", var, " += ", threads(), ")");
+std::string CudaDialect::quotient(const std::string& a, const std::string& b) const {
+  return str("gpu_quotient(", a, ", ", b, ")");
+}
+std::string CudaDialect::remainder(const std::string& a, const std::string& b) const {
+  return str("gpu_remainder(", a, ", ", b, ")");
+}
+std::string CudaDialect::divide(const std::string& a, const std::string& b) const {
+  return str(a, " = ", quotient(a, b));
+}
+
+std::string CudaDialect::wide(const std::vector<std::string>& buffers) const {
+  return str("  const bool wide = gpu_aligned(", join(buffers, ", "), ");\n");
+}
+std::string CudaDialect::wide_type(DType dtype, int count) const {
+  return str("gpu_word<", storage_type(dtype), ", ", count, ">");
+}
+std::string CudaDialect::wide_load(int count, const std::string& pointer, const std::string& left, bool fixed) const {
+  return str(fixed ? "gpu_fetch_fixed<" : "gpu_fetch<", count, ">(", pointer, ", wide", left.empty() ? "" : ", ", left,
+             ")");
+}
+std::string CudaDialect::wide_store(const std::string& pointer, const std::string& word,
+                                    const std::string& left) const {
+  return str("gpu_put(", pointer, ", ", word, ", wide", left.empty() ? "" : ", ", left, ");");
 }
 
 std::string CudaDialect::reduced(const std::string& value, const std::string& combine) const {

@@ -24,7 +24,13 @@ class CudaDialect final : public Dialect {
   std::string fused(const std::string& a, const std::string& b, const std::string& c) const override;
   std::string atomic_add(DType dtype, const std::string& pointer, const std::string& value) const override;
 
-  std::string shared_loop(const std::string& var, const std::string& extent) const override;
+  std::string quotient(const std::string& a, const std::string& b) const override;
+  std::string remainder(const std::string& a, const std::string& b) const override;
+  std::string divide(const std::string& a, const std::string& b) const override;
+  std::string wide(const std::vector<std::string>& buffers) const override;
+  std::string wide_type(DType dtype, int count) const override;
+  std::string wide_load(int count, const std::string& pointer, const std::string& left, bool fixed) const override;
+  std::string wide_store(const std::string& pointer, const std::string& word, const std::string& left) const override;
   std::string thread() const override;
   std::string threads() const override;
   std::string over_threads(loops::ReduceOp op, const std::string& value) const override;

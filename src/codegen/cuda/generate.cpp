@@ -19,6 +19,18 @@ std::string with_counts(std::string text, const StepCode& step) {
   return replace_all(text, "$INTS", std::to_string(std::max<size_t>(1, step.ints.size())));
 }
 
+// Of a block's tile: its stages, or what its warps spread of their results.
+int64_t shared_bytes(const Kernel& kernel) {
+  const Grid& grid = kernel.schedule->grid;
+  if (grid.tile_rows == 0) return 0;
+  const int64_t sum = dtype_bytes(contraction_nest(kernel).innermost_sum().reduce_dtype);
+  const int64_t terms = grid.stages * grid.tile_terms;
+  if (!grid.tensor_cores) return terms * (grid.tile_rows + grid.tile_columns + 8) * sum;
+  const int64_t bytes = grid.left_chunk == 4 || grid.right_chunk == 4 ? 4 : 2;
+  return std::max(terms * (grid.tile_rows + grid.tile_columns) * bytes,
+                  grid.threads / 32 * 16 * (grid.thread_columns + 8) * sum);
+}
+
 PrintedKernel printed_cuda(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault) {
   PrintedKernel out = printed_kernel(kernel, program, fault, CudaDialect(kernel.schedule->grid));
   out.text = with_counts(std::move(out.text), out.step);
@@ -63,7 +75,8 @@ GeneratedCode CudaBackend::generate(const LoopProgram& program, const Target& ta
       code.texts.push_back(replace_all(made.text, "$NAME", kernel->name));
       code.symbols.push_back(kernel->name);
       const Grid& grid = kernel->schedule->grid;
-      code.launches.push_back({0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team});
+      code.launches.push_back({0, made.step.buffers.size(), made.step.ints.size(), grid.threads, grid.team,
+                               shared_bytes(*kernel)});
     }
     made.step.function = found->second;
     code.steps.emplace(kernel, std::move(made.step));

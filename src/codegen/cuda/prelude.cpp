@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "codegen/cpu/prelude.h"
+#include "codegen/cuda/prelude_tiles.h"
 
 namespace kiln::codegen {
 namespace {
@@ -60,6 +61,51 @@ K_FN f64 gpu_mul(f64 x, f64 y) { return x * y; }
 template <class T> K_FN T gpu_add(T x, T y) { typedef typename gpu_wide<T>::type U; return (T)((U)x + (U)y); }
 template <class T> K_FN T gpu_sub(T x, T y) { typedef typename gpu_wide<T>::type U; return (T)((U)x - (U)y); }
 template <class T> K_FN T gpu_mul(T x, T y) { typedef typename gpu_wide<T>::type U; return (T)((U)x * (U)y); }
+)";
+
+// Indices are 64 bits wide and nearly always small: dividing 32 bits costs a fraction.
+constexpr const char* divide_text = R"(K_FN i64 gpu_quotient(i64 a, i64 b) {
+  return (((u64)a | (u64)b) >> 32) == 0 ? (i64)((u32)a / (u32)b) : a / b;
+}
+K_FN i64 gpu_remainder(i64 a, i64 b) {
+  return (((u64)a | (u64)b) >> 32) == 0 ? (i64)((u32)a % (u32)b) : a % b;
+}
+)";
+
+// Neighbours in one word, where the buffers begin at a multiple of 16 bytes and all of them are there.
+constexpr const char* word_text = R"(template <class T, int n>
+struct alignas(sizeof(T) * n < 16 ? sizeof(T) * n : 16) gpu_word { T items[n]; };
+template <class... P> K_FN bool gpu_aligned(P... p) { return (((u64)p | ...) & 15) == 0; }
+template <int n, class T> K_FN gpu_word<T, n> gpu_fetch_some(const T* p, i64 left) {
+  gpu_word<T, n> out;
+#pragma unroll
+  for (int e = 0; e < n; ++e) out.items[e] = e < left ? p[e] : (T)0;
+  return out;
+}
+template <int n, class T> K_FN gpu_word<T, n> gpu_fetch(const T* p, bool wide, i64 left = n) {
+  if (wide && left >= n) return *(const gpu_word<T, n>*)p;
+  return gpu_fetch_some<n>(p, left);
+}
+template <int n, class T> K_FN gpu_word<T, n> gpu_fetch_fixed(const T* p, bool wide, i64 left = n) {
+#ifdef __CUDACC_RTC__
+  constexpr int bytes = n * sizeof(T);
+  if (wide && left >= n) {
+    gpu_word<T, n> out;
+    if (bytes % 16 == 0) {
+#pragma unroll
+      for (int i = 0; i < bytes / 16; ++i) ((uint4*)&out)[i] = __ldg((const uint4*)p + i);
+      return out;
+    }
+    if (bytes == 8) { *(uint2*)&out = __ldg((const uint2*)p); return out; }
+  }
+#endif
+  return gpu_fetch<n>(p, wide, left);
+}
+template <int n, class T> K_FN void gpu_put(T* p, const gpu_word<T, n>& word, bool wide, i64 left = n) {
+  if (wide && left >= n) { *(gpu_word<T, n>*)p = word; return; }
+#pragma unroll
+  for (int e = 0; e < n; ++e) if (e < left) p[e] = word.items[e];
+}
 )";
 
 constexpr const char* atomic_text = R"(K_FN void gpu_atomic_add_f32(f32* p, f32 v) { atomicAdd(p, v); }
@@ -135,6 +181,9 @@ std::string cuda_unit(const std::string& kernels) {
   std::string own = arguments_text;
   if (uses("gpu_raise(")) own += raise_text;
   if (uses("gpu_add(") || uses("gpu_sub(") || uses("gpu_mul(")) own += wrapping_text;
+  if (uses("gpu_quotient(") || uses("gpu_remainder(")) own += divide_text;
+  if (uses("gpu_word<") || uses("gpu_fetch") || uses("gpu_aligned(")) own += word_text;
+  if (uses("gpu_products<") || uses("gpu_tile_sums<")) own += cuda_tile_prelude();
   if (uses("gpu_atomic_add_")) own += atomic_text;
   for (const char* narrow : {"f16", "bf16"})
     if (uses(str("gpu_atomic_add_", narrow, "("))) own += replace_all(atomic_narrow_text, "$d", narrow);
@@ -142,6 +191,7 @@ std::string cuda_unit(const std::string& kernels) {
   if (uses("gpu_place<")) own += place_text;
   if (uses("gpu_moments<")) own += moments_text;
   PreludeRequest request;
+  request.for_gpu = true;
   collect_prelude_names(kernels, request);
   collect_prelude_names(own, request);
   return str(compiler_text, prelude(request), own, "\n", kernels);

@@ -11,11 +11,6 @@ Expr product_of(const std::vector<const Loop*>& loops) {
   for (const Loop* loop : loops) all = all * loop->extent;
   return all;
 }
-std::vector<const Loop*> loops_of(const std::vector<ContractionNest::Sum>& sums) {
-  std::vector<const Loop*> out;
-  for (const ContractionNest::Sum& sum : sums) out.push_back(sum.stmt->loop.get());
-  return out;
-}
 
 }  // namespace
 
@@ -34,10 +29,20 @@ CudaTilePrinter::CudaTilePrinter(KernelPrinter& printer)
 void CudaTilePrinter::decode(const Loops& loops, const std::string& flat, const char* rest) {
   if (loops.empty()) return;
   if (loops.size() == 1) return p_.line(str("const i64 ", loops[0]->var, " = ", flat, ";"));
+  const Expr count = product_of(loops);
+  if (count.is_constant() && count.value() < INT32_MAX / 2) {  // 32 bits are enough
+    p_.line(str("u32 ", rest, " = (u32)", flat, ";"));
+    for (size_t i = loops.size(); i-- > 1;) {
+      const int64_t extent = loops[i]->extent.value();
+      p_.line(str("const i64 ", loops[i]->var, " = ", rest, " % ", extent, "u; ", rest, " /= ", extent, "u;"));
+    }
+    return p_.line(str("const i64 ", loops[0]->var, " = ", rest, ";"));
+  }
   p_.line(str("i64 ", rest, " = ", flat, ";"));
   for (size_t i = loops.size(); i-- > 1;) {
     const std::string extent = p_.expr(loops[i]->extent);
-    p_.line(str("const i64 ", loops[i]->var, " = ", rest, " % ", extent, "; ", rest, " /= ", extent, ";"));
+    p_.line(str("const i64 ", loops[i]->var, " = ", p_.dialect_.remainder(rest, extent), "; ",
+                p_.dialect_.divide(rest, extent), ";"));
   }
   p_.line(str("const i64 ", loops[0]->var, " = ", rest, ";"));
 }
@@ -69,114 +74,175 @@ void CudaTilePrinter::print_all(const Stmts& stmts) {
   for (const Stmt* stmt : stmts) p_.print_stmt(*stmt);
 }
 
+// Both factors' parts of a tile come into shared memory some stages ahead; then results are made of them.
 void CudaTilePrinter::print() {
-  p_.line(str("__shared__ ", type_, " left_tile[", grid_.tile_terms, "][", grid_.tile_rows + 1, "], right_tile[",
-              grid_.tile_terms, "][", grid_.tile_columns + 1, "];"));
-  p_.line(str("const int thread_row = threadIdx.x / ", grid_.tile_columns / grid_.thread_columns, " * ",
-              grid_.thread_rows, ", thread_column = threadIdx.x % ", grid_.tile_columns / grid_.thread_columns, " * ",
-              grid_.thread_columns, ";"));
+  const DType dtype = tile_type(true);
+  const char* element = storage_type(dtype);
+  const int64_t left_size = line_length(true) * lines(true), right_size = line_length(false) * lines(false);
+  p_.line("gpu_dynamic_shared(memory);");
+  p_.line(str(element, "* const left_tiles = (", element, "*)memory;"));
+  p_.line(str(element, "* const right_tiles = left_tiles + ", grid_.stages * left_size, ";"));
+  const int64_t beside = grid_.tile_columns / grid_.thread_columns;
+  if (grid_.tensor_cores)
+    p_.line(str("const int warp = threadIdx.x / 32, warp_row = warp / ", beside, " * ", grid_.thread_rows,
+                ", warp_column = warp % ", beside, " * ", grid_.thread_columns, ";"));
+  else
+    p_.line(str("const int row_part = threadIdx.x / ", beside, ", column_part = threadIdx.x % ", beside, ";"));
   p_.open(p_.dialect_.items());
   p_.line("i64 tile = item;");
   auto begin = [&](const char* name, const std::string& extent, int64_t size) {
-    p_.line(str("const i64 ", name, "s = (", extent, " + ", size - 1, ") / ", size, ";"));
-    p_.line(str("const i64 ", name, "_begin = (tile % ", name, "s) * ", size, "; tile /= ", name, "s;"));
+    p_.line(str("const i64 ", name, "s = gpu_quotient(", extent, " + ", size - 1, ", ", size, ");"));
+    p_.line(str("const i64 ", name, "_begin = gpu_remainder(tile, ", name,
+                "s) * ", size, "; tile = gpu_quotient(tile, ", name, "s);"));
   };
   begin("column", columns_, grid_.tile_columns);
   begin("row", rows_, grid_.tile_rows);
   decode(nest_.batch, "tile", "batch");
-  p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
-  p_.open(str("for (i64 term_begin = 0; term_begin < ", terms_, "; term_begin += ", grid_.tile_terms, ")"));
-  print_factor(true);
-  print_factor(false);
-  p_.line("__syncthreads();");
-  print_products();
-  p_.line("__syncthreads();");
+  if (grid_.tensor_cores)
+    p_.line(str("f32 sums[", grid_.thread_rows / 16, "][", grid_.thread_columns / 8, "][4] = {};"));
+  else
+    p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
+  p_.line(str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms,
+              ");"));
+  for (const bool left : {true, false})
+    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
+  // What one stage fetches; where there is nothing left, nothing.
+  p_.line(str("const auto fetch = [&](int step) {"));
+  ++p_.depth_;
+  p_.open("if (step < steps)");
+  p_.line(str("const i64 term_begin = (i64)step * ", grid_.tile_terms, ";"));
+  for (const bool left : {true, false})
+    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1)
+      print_chunks(left);
+    else
+      print_elements(left);
   p_.close();
-  print_results();
+  p_.line("gpu_copy_commit();");
+  --p_.depth_;
+  p_.line("};");
+  p_.line("#pragma unroll");
+  p_.line(str("for (int step = 0; step < ", grid_.stages - 1, "; ++step) fetch(step);"));
+  p_.open("for (int step = 0; step < steps; ++step)");
+  p_.line(str("gpu_copy_wait<", grid_.stages - 2, ">();"));
+  p_.line("__syncthreads();");
+  p_.line(str("fetch(step + ", grid_.stages - 1, ");"));
+  p_.line(str("const int stage = step % ", grid_.stages, ";"));
+  print_products(left_size, right_size);
+  p_.close();
+  p_.line("gpu_copy_wait<0>();");
+  p_.line("__syncthreads();");
+  if (grid_.tensor_cores)
+    print_spread_results();
+  else
+    print_results();
+  p_.line("__syncthreads();");
   p_.close();
 }
 
-void CudaTilePrinter::print_factor(bool left) {
-  const char* axis = left ? "row" : "column";
-  const int64_t size = left ? grid_.tile_rows : grid_.tile_columns, terms = grid_.tile_terms;
-  const bool along_terms = left ? grid_.left_along_terms : grid_.right_along_terms;
-  p_.open(str("for (int e = threadIdx.x; e < ", size * terms, "; e += ", grid_.threads, ")"));
-  if (along_terms)
-    p_.line(str("const int ", axis, " = e / ", terms, ", term = e % ", terms, ";"));
-  else
-    p_.line(str("const int term = e / ", size, ", ", axis, " = e % ", size, ";"));
-  p_.line(str(type_, " value = 0;"));
-  p_.open(
-      str("if (", axis, "_begin + ", axis, " < ", left ? rows_ : columns_, " && term_begin + term < ", terms_, ")"));
-  decode(left ? nest_.rows : nest_.columns, str("(", axis, "_begin + ", axis, ")"), "rest");
-  decode(loops_of(nest_.sums), "(term_begin + term)", "terms");
-  const Contraction& names = *p_.kernel_.contraction;
-  std::set<ValueId> wanted = {left ? names.left : names.right};
-  Stmts inside;
+// What the sums' bodies compute for a factor, in order; adds what that needs to `wanted`.
+CudaTilePrinter::Stmts CudaTilePrinter::inside(bool left, std::set<ValueId>& wanted) const {
+  Stmts out;
   for (const ContractionNest::Sum& sum : nest_.sums)
     for (const Stmt& stmt : sum.stmt->loop->body) {
       const Stmts& own = left ? sum.left : sum.right;
       const bool mine = std::find(own.begin(), own.end(), &stmt) != own.end() ||
                         std::find(sum.shared.begin(), sum.shared.end(), &stmt) != sum.shared.end();
       if (!mine) continue;
-      inside.push_back(&stmt);
+      out.push_back(&stmt);
       wanted.insert(stmt.args.begin(), stmt.args.end());
       wanted.insert(stmt.mask);
     }
-  print_all(around(wanted));
-  print_all(inside);
-  p_.line(str("value = ", p_.name(left ? names.left : names.right), ";"));
-  p_.close();
-  p_.line(str(left ? "left" : "right", "_tile[term][", axis, "] = value;"));
-  p_.close();
+  return out;
 }
 
-void CudaTilePrinter::print_products() {
-  p_.line("#pragma unroll");
-  p_.open(str("for (int term = 0; term < ", grid_.tile_terms, "; ++term)"));
-  p_.line(str(type_, " left[", grid_.thread_rows, "], right[", grid_.thread_columns, "];"));
-  p_.line("#pragma unroll");
-  p_.line(str("for (int i = 0; i < ", grid_.thread_rows, "; ++i) left[i] = left_tile[term][thread_row + i];"));
-  p_.line("#pragma unroll");
-  p_.line(str("for (int j = 0; j < ", grid_.thread_columns, "; ++j) right[j] = right_tile[term][thread_column + j];"));
-  p_.line("#pragma unroll");
-  p_.line(str("for (int i = 0; i < ", grid_.thread_rows, "; ++i)"));
-  p_.line("#pragma unroll");
-  p_.line(str("  for (int j = 0; j < ", grid_.thread_columns,
-              "; ++j) sums[i][j] = ", p_.dialect_.fused("left[i]", "right[j]", "sums[i][j]"), ";"));
-  p_.close();
+void CudaTilePrinter::print_products(int64_t left_size, int64_t right_size) {
+  if (!grid_.tensor_cores)
+    return p_.line(str("gpu_tile_sums<", grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ",
+                       line_length(true), ", ", line_length(false), ">(left_tiles + stage * ", left_size,
+                       ", right_tiles + stage * ", right_size, ", row_part, column_part, sums);"));
+  const DType dtype = tile_type(true);
+  const char* kind = dtype == DType::bf16 ? "gpu_of_bf16" : dtype == DType::f16 ? "gpu_of_f16" : "gpu_of_tf32";
+  p_.line(str("gpu_products<", kind, ", ", grid_.tile_rows, ", ", grid_.tile_columns, ", ", grid_.tile_terms, ", ",
+              grid_.left_along_terms ? "true" : "false", ", ", grid_.right_along_terms ? "true" : "false", ", ",
+              grid_.thread_rows, ", ", grid_.thread_columns, ">(left_tiles + stage * ", left_size,
+              ", right_tiles + stage * ", right_size, ", warp_row, warp_column, sums);"));
 }
 
+// What is done with a result; adds what that needs to `wanted`.
+CudaTilePrinter::Stmts CudaTilePrinter::after_sum(std::set<ValueId>& wanted) const {
+  Stmts out;
+  bool summed = false;
+  for (const Stmt& stmt : nest_.columns.back()->body) {
+    if (summed) {
+      out.push_back(&stmt);
+      wanted.insert(stmt.args.begin(), stmt.args.end());
+      wanted.insert(stmt.mask);
+    }
+    summed |= &stmt == nest_.sums.front().stmt;
+  }
+  return out;
+}
+
+// Each thread's rows and columns lie in groups of four neighbours.
 void CudaTilePrinter::print_results() {
+  const int64_t group = std::min<int64_t>(4, grid_.thread_columns);
   p_.line("#pragma unroll");
   p_.open(str("for (int i = 0; i < ", grid_.thread_rows, "; ++i)"));
+  p_.line(str("const i64 row = row_begin + gpu_of_part<", grid_.tile_rows, ", ", grid_.thread_rows,
+              ">(row_part, i);"));
+  p_.line(str("if (row >= ", rows_, ") continue;"));
+  decode(nest_.rows, "row", "rest");
   p_.line("#pragma unroll");
-  p_.open(str("for (int j = 0; j < ", grid_.thread_columns, "; ++j)"));
-  p_.line("const i64 row = row_begin + thread_row + i, column = column_begin + thread_column + j;");
+  p_.open(str("for (int j = 0; j < ", grid_.thread_columns, "; j += ", group, ")"));
+  p_.line(str("const i64 column = column_begin + gpu_of_part<", grid_.tile_columns, ", ", grid_.thread_columns,
+              ">(column_part, j);"));
+  p_.line(str("if (column >= ", columns_, ") continue;"));
+  print_after("sums[i][j + e]", static_cast<int>(group));
+  p_.close();
+  p_.close();
+}
+
+// Sixteen rows of the warp's part at a time go through shared memory, so that each thread has neighbours of a row.
+void CudaTilePrinter::print_spread_results() {
+  const int64_t columns = grid_.thread_columns, vector = 8;
+  p_.line(str("f32* const spread = (f32*)memory + warp * ", 16 * (columns + 8), ";"));
+  p_.line("#pragma unroll");
+  p_.open(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i)"));
+  p_.line(str("gpu_spread<", columns, ">(spread, sums[i]);"));
+  p_.line("#pragma unroll");
+  p_.open(str("for (int number = threadIdx.x % 32; number < ", 16 * columns / vector, "; number += 32)"));
+  p_.line(str("const int spread_row = number / ", columns / vector, ", spread_column = number % ", columns / vector,
+              " * ", vector, ";"));
+  p_.line("const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
+          "spread_column;");
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   decode(nest_.rows, "row", "rest");
-  decode(nest_.columns, "column", "columns_left");
-  const Body& body = nest_.columns.back()->body;
+  print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), static_cast<int>(vector));
+  p_.close();
+  p_.close();
+}
+
+// What the loops do with so many results of a row, from `column` on; `e` numbers them.
+void CudaTilePrinter::print_after(const std::string& result, int vector) {
   std::set<ValueId> wanted;
-  bool summed = false;
-  for (const Stmt& stmt : body) {
-    if (summed) {
-      wanted.insert(stmt.args.begin(), stmt.args.end());
-      wanted.insert(stmt.mask);
-    }
-    summed |= &stmt == nest_.sums.front().stmt;
-  }
-  print_all(around(wanted));
+  const Stmts after = after_sum(wanted);
   p_.shared_ = true;  // every result is one thread's
-  p_.define(nest_.sums.front().stmt->results[0], "sums[i][j]", false);
-  summed = false;
-  for (const Stmt& stmt : body) {
-    if (summed) p_.print_stmt(stmt);
-    summed |= &stmt == nest_.sums.front().stmt;
+  const auto each = [&] {
+    print_all(around(wanted));
+    p_.define(nest_.sums.front().stmt->results[0], result, false);
+    print_all(after);
+  };
+  if (nest_.columns.size() == 1) {
+    p_.print_neighbours(*nest_.columns.back(), "column", vector, each);
+  } else {
+    p_.line("#pragma unroll");
+    p_.open(str("for (int e = 0; e < ", vector, "; ++e)"));
+    p_.line(str("if (column + e >= ", columns_, ") break;"));
+    decode(nest_.columns, "(column + e)", "columns_left");
+    each();
+    p_.close();
   }
   p_.shared_ = false;
-  p_.close();
-  p_.close();
 }
 
 }  // namespace kiln::codegen

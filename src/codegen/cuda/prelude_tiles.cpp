@@ -1,0 +1,166 @@
+#include "codegen/cuda/prelude_tiles.h"
+
+#include "base/text.h"
+
+namespace kiln::codegen {
+namespace {
+
+// The instructions themselves. A compiler of the host has functions of the same names (tests/cuda_stand_in).
+constexpr const char* matrix_instructions_text = R"(#ifdef __CUDACC_RTC__
+#define gpu_dynamic_shared(name) extern __shared__ __align__(128) char name[]
+K_FN u32 gpu_shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
+K_FN void gpu_load_matrices(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(gpu_shared_address(row)) : "memory");
+}
+K_FN void gpu_load_matrices_across(u32 (&r)[4], const void* row) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3]) : "r"(gpu_shared_address(row)) : "memory");
+}
+#define GPU_MMA(name, shape) \
+  K_FN void name(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { \
+    asm volatile("mma.sync.aligned." shape " {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};" \
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3]) \
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1)); \
+  }
+GPU_MMA(gpu_mma_bf16, "m16n8k16.row.col.f32.bf16.bf16.f32")
+GPU_MMA(gpu_mma_f16, "m16n8k16.row.col.f32.f16.f16.f32")
+GPU_MMA(gpu_mma_tf32, "m16n8k8.row.col.f32.tf32.tf32.f32")
+K_FN u32 gpu_to_tf32(u32 x) {
+  u32 out;
+  asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(out) : "f"(__uint_as_float(x)));
+  return out;
+}
+K_FN void gpu_copy_16(void* to, const void* from, bool wanted) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;"
+               :: "r"(gpu_shared_address(to)), "l"(from), "r"(wanted ? 16 : 0) : "memory");
+}
+template <class T> K_FN void gpu_copy_element(T* to, const T* from, bool wanted) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], %2, %3;"
+               :: "r"(gpu_shared_address(to)), "l"(from), "n"(sizeof(T)), "r"(wanted ? (int)sizeof(T) : 0) : "memory");
+}
+K_FN void gpu_copy_commit() { asm volatile("cp.async.commit_group;" ::: "memory"); }
+template <int left> K_FN void gpu_copy_wait() { asm volatile("cp.async.wait_group %0;" :: "n"(left) : "memory"); }
+#endif
+)";
+
+// A tile in shared memory has lines of `chunks` words of 16 bytes, whose places in a line are exchanged so that eight
+// lines below one another lie in different banks.
+constexpr const char* tile_text = R"(template <int chunks> K_FN int gpu_chunk_place(int line, int chunk) {
+  return line * chunks + (chunk ^ (chunks >= 8 ? line & 7 : chunks == 4 ? line >> 1 & 3 : chunks == 2 ? line >> 2 & 1 : 0));
+}
+// So many neighbours of a factor on their way into shared memory; what is not wanted is 0.
+template <int n, class T> K_FN void gpu_copy_chunk(T* to, const T* from, bool wanted, bool wide) {
+  if (wide) return gpu_copy_16(to, from, wanted);
+#pragma unroll
+  for (int e = 0; e < n; ++e) to[e] = wanted ? from[e] : (T)0;
+}
+// Where the rows (or columns) of a thread's part lie in the tile: in groups of four neighbours, far apart.
+template <int tile, int each> K_FN int gpu_of_part(int part, int i) {
+  constexpr int group = each < 4 ? each : 4;
+  return i / group * (tile / (each / group)) + part * group + i % group;
+}
+template <int tile_rows, int tile_columns, int tile_terms, int left_line, int right_line, class T, int rows, int columns>
+K_FN void gpu_tile_sums(const T* left, const T* right, int row_part, int column_part, T (&sums)[rows][columns]) {
+  constexpr int row_group = rows < 4 ? rows : 4, column_group = columns < 4 ? columns : 4;
+#pragma unroll
+  for (int term = 0; term < tile_terms; ++term) {
+    T a[rows], b[columns];
+#pragma unroll
+    for (int i = 0; i < rows; i += row_group) {
+      const auto word = *(const gpu_word<T, row_group>*)(left + term * left_line + gpu_of_part<tile_rows, rows>(row_part, i));
+#pragma unroll
+      for (int e = 0; e < row_group; ++e) a[i + e] = word.items[e];
+    }
+#pragma unroll
+    for (int j = 0; j < columns; j += column_group) {
+      const auto word =
+          *(const gpu_word<T, column_group>*)(right + term * right_line + gpu_of_part<tile_columns, columns>(column_part, j));
+#pragma unroll
+      for (int e = 0; e < column_group; ++e) b[j + e] = word.items[e];
+    }
+#pragma unroll
+    for (int i = 0; i < rows; ++i)
+#pragma unroll
+      for (int j = 0; j < columns; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
+  }
+}
+struct gpu_of_bf16 {
+  static constexpr int per_chunk = 8, terms = 16;
+  K_FN void mma(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { gpu_mma_bf16(d, a, b0, b1); }
+};
+struct gpu_of_f16 {
+  static constexpr int per_chunk = 8, terms = 16;
+  K_FN void mma(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { gpu_mma_f16(d, a, b0, b1); }
+};
+struct gpu_of_tf32 {
+  static constexpr int per_chunk = 4, terms = 8;
+  K_FN void mma(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) {
+    const u32 cut[4] = {gpu_to_tf32(a[0]), gpu_to_tf32(a[1]), gpu_to_tf32(a[2]), gpu_to_tf32(a[3])};
+    gpu_mma_tf32(d, cut, gpu_to_tf32(b0), gpu_to_tf32(b1));
+  }
+};
+// The products of a warp's part of a tile: `rows` by `columns` of it, from the first ones on, over all its terms.
+// along: the factor's lines run along the terms, else along its rows or columns.
+template <class type, int tile_rows, int tile_columns, int tile_terms, bool left_along, bool right_along, int rows,
+          int columns, class T>
+K_FN void gpu_products(const T* left, const T* right, int first_row, int first_column,
+                       f32 (&sums)[rows / 16][columns / 8][4]) {
+  constexpr int n = type::per_chunk;
+  constexpr int left_chunks = (left_along ? tile_terms : tile_rows) / n;
+  constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / n;
+  const int lane = threadIdx.x % 32;
+  u32 a[2][rows / 16][4], b[2][columns / 16][4];
+  const auto load = [&](int term, u32 (&a)[rows / 16][4], u32 (&b)[columns / 16][4]) {
+#pragma unroll
+    for (int i = 0; i < rows / 16; ++i) {
+      const int row = first_row + i * 16;
+      if (left_along)
+        gpu_load_matrices(a[i], left + gpu_chunk_place<left_chunks>(row + lane % 16, term / n + lane / 16) * n);
+      else
+        gpu_load_matrices_across(
+            a[i], left + gpu_chunk_place<left_chunks>(term + lane % 8 + lane / 16 * 8, row / n + lane / 8 % 2) * n);
+    }
+#pragma unroll
+    for (int j = 0; j < columns / 16; ++j) {
+      const int column = first_column + j * 16;
+      if (right_along)
+        gpu_load_matrices(b[j], right + gpu_chunk_place<right_chunks>(column + lane % 8 + lane / 16 * 8,
+                                                                      term / n + lane / 8 % 2) * n);
+      else
+        gpu_load_matrices_across(
+            b[j], right + gpu_chunk_place<right_chunks>(term + lane % 16, column / n + lane / 16) * n);
+    }
+  };
+  // The next matrices are on their way while these are multiplied.
+  load(0, a[0], b[0]);
+#pragma unroll
+  for (int step = 0; step < tile_terms / type::terms; ++step) {
+    const int now = step % 2;
+    if (step + 1 < tile_terms / type::terms) load((step + 1) * type::terms, a[1 - now], b[1 - now]);
+#pragma unroll
+    for (int i = 0; i < rows / 16; ++i)
+#pragma unroll
+      for (int j = 0; j < columns / 8; ++j)
+        type::mma(sums[i][j], a[now][i], b[now][j / 2][j % 2 * 2], b[now][j / 2][j % 2 * 2 + 1]);
+  }
+}
+// Sixteen rows of a warp's results, as rows of shared memory that its threads read as they like.
+template <int columns> K_FN void gpu_spread(f32* to, const f32 (&sums)[columns / 8][4]) {
+  const int lane = threadIdx.x % 32;
+  __syncwarp();
+#pragma unroll
+  for (int j = 0; j < columns / 8; ++j) {
+    f32* const at = to + lane / 4 * (columns + 8) + j * 8 + lane % 4 * 2;
+    at[0] = sums[j][0], at[1] = sums[j][1];
+    at[8 * (columns + 8)] = sums[j][2], at[8 * (columns + 8) + 1] = sums[j][3];
+  }
+  __syncwarp();
+}
+)";
+
+}  // namespace
+
+std::string cuda_tile_prelude() { return str(matrix_instructions_text, tile_text); }
+
+}  // namespace kiln::codegen
