@@ -38,7 +38,8 @@ std::string error_of(const std::vector<std::string>& args, const std::vector<std
 
 std::string name_lost_kernel(const std::vector<std::string>& args) {
   if (args.empty() || !runs_packages(args[0]) || own_path().empty()) return "";
-  if (std::find(args.begin(), args.end(), waiting) != args.end() || std::find(args.begin(), args.end(), "-") != args.end())
+  if (std::find(args.begin(), args.end(), waiting) != args.end() ||
+      std::find(args.begin(), args.end(), "-") != args.end())
     return "";
   const std::string blocking = error_of(args, {waiting});
   if (blocking.find("K0777") == std::string::npos)
@@ -48,8 +49,9 @@ std::string name_lost_kernel(const std::vector<std::string>& args) {
   if (checked.find("K0330") != std::string::npos)
     text += str("\nand with every access of the loops checked:\n", checked);
   else
-    text += "\nthe kernel's loops, interpreted with every access checked, stay inside of its buffers: the fault is in the "
-            "generated code, or in what it was compiled to";
+    text +=
+        "\nthe kernel's loops, interpreted with every access checked, stay inside of its buffers: the fault is in the "
+        "generated code, or in what it was compiled to";
   return text;
 }
 

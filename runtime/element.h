@@ -17,7 +17,7 @@ std::string dtype_text(DLDataType dtype);    // "6(float32)"; of a type PyTorch 
 std::string device_text(DLDeviceType type);  // "1(cuda)", with PyTorch's numbers
 // Two that differ: the types, or, where those are the same, the numbers: "1(cuda:0)".
 std::string device_text(const DLDevice& device, const DLDevice& other);
-bool is_host(DLDeviceType type);             // cpu, or memory of the host that a GPU can see
+bool is_host(DLDeviceType type);  // cpu, or memory of the host that a GPU can see
 
 float half_value(uint16_t bits);
 float bfloat_value(uint16_t bits);

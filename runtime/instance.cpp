@@ -86,8 +86,8 @@ Instance::Instance(std::shared_ptr<Model> model) : model_(std::move(model)) {
   }
 }
 
-void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count,
-                   void* stream, int wait) {
+void Instance::run(const kiln_value* inputs, size_t input_count, kiln_value* outputs, size_t output_count, void* stream,
+                   int wait) {
   CallState state;
   state.hook = observer_;
   state.stream = stream;

@@ -58,8 +58,7 @@ class LibraryQueue final : public Queue {
                      const UnderWay& launches) override {
     if (!options_.graphs || options_.blocking) return false;
     kiln_device_error error{};
-    const int32_t status =
-        library_.begin_stretch(queue_, key, addresses.data(), addresses.size(), seed, &error);
+    const int32_t status = library_.begin_stretch(queue_, key, addresses.data(), addresses.size(), seed, &error);
     if (status != 0) count(launches);
     check_device(status >= 0, error);
     return status == 1;

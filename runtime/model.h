@@ -69,8 +69,8 @@ struct ModelOptions {
   kiln_parallel_for_fn parallel_for = nullptr;
   void* parallel_for_user = nullptr;
   bool check_inputs = true;
-  bool host_tensors = false;   // callers give and get tensors of the host, whatever the device
-  bool report_copies = false;  // a line for each input whose layout or address made it be copied
+  bool host_tensors = false;     // callers give and get tensors of the host, whatever the device
+  bool report_copies = false;    // a line for each input whose layout or address made it be copied
   int graphs = -1;               // triton.cudagraphs; -1: wherever it is possible
   bool launch_blocking = false;  // CUDA_LAUNCH_BLOCKING, triton.debug_sync_kernel
   bool sync_run = false;         // triton.debug_sync_graph: calls are always waited for
@@ -117,7 +117,10 @@ class Model {
 
  private:
   void derive(Weights& weights, const InitSlice& slice, bool watched = true);
-  using Uploads = std::vector<Device::Upload>;
+  struct Uploads {
+    std::vector<Device::Upload> pieces;
+    std::vector<std::shared_ptr<const void>> sources;  // kept until they are there
+  };
   ConstantData on_device(ConstantData host, int64_t bytes, size_t alignment, Uploads& uploads) const;
   std::vector<ConstantData> constants_on_device(std::vector<ConstantData> constants, Uploads& uploads) const;
   std::vector<ConstantData> derived_on_device(const std::vector<StoredBuffer>& derived, Uploads& uploads) const;

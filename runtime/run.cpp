@@ -156,8 +156,7 @@ void Run::use_bound(std::shared_ptr<const BoundPlan> bound) {
 void Run::place_temps(bool init) {
   int64_t bytes = init ? bound_->init_arena_bytes : bound_->arena_bytes;
   const bool separate = model_.options().debug.separate_buffers;
-  if (bytes > 0 && !separate)
-    grow(arena_, bytes, std::max(bound_->arena_alignment, memory_alignment));
+  if (bytes > 0 && !separate) grow(arena_, bytes, std::max(bound_->arena_alignment, memory_alignment));
   for (size_t b = 0; b < layout_->buffers.size(); ++b)
     if (layout_->buffers[b].arena >= 0 && !program_.in_init[b] == !init)
       set_group(static_cast<int32_t>(b),

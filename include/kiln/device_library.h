@@ -45,8 +45,8 @@ typedef struct kiln_device_upload {
 } kiln_device_upload;
 
 typedef struct kiln_device_facts {
-  char name[64];      /* "NVIDIA H200" */
-  char target[16];    /* "sm_90" */
+  char name[64];   /* "NVIDIA H200" */
+  char target[16]; /* "sm_90" */
   /* Of its memory, of f32 multiply-adds and of bf16 ones on tensor cores, from its clocks; 0: it does not say. */
   double gbs, gflops, tensor_gflops;
 } kiln_device_facts;

@@ -186,8 +186,8 @@ KILN_API kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs,
 
 typedef struct kiln_run_options {
   size_t struct_size;
-  /* Of a package for a GPU: a stream of its context (CUstream, cudaStream_t) that the call's work goes to, after what is
-   * on it already. NULL: the legacy default stream, with which others are ordered unless they were made not to be.
+  /* Of a package for a GPU: a stream of its context (CUstream, cudaStream_t) that the call's work goes to, after what
+   * is on it already. NULL: the legacy default stream, with which others are ordered unless they were made not to be.
    * Packages for the CPU have no use for it. */
   void* stream;
   /* 1: the call returns when its results are there. 0: with a stream, it returns when its work is on the stream, unless
@@ -315,8 +315,8 @@ typedef struct kiln_profile_summary {
   double kernel_seconds;   /* all launches together */
   double overhead_seconds; /* what the profiler itself took of the runs' time */
   double machine_gflops;   /* what this machine was measured to do: f32 multiply-adds on all processors, */
-  double machine_gbs;      /* and reading memory; 0: libkiln_tools.so is not there. Of a GPU, by its clocks: bf16 products
-                              on tensor cores, and its memory */
+  double machine_gbs; /* and reading memory; 0: libkiln_tools.so is not there. Of a GPU, by its clocks: bf16 products
+                         on tensor cores, and its memory */
 } kiln_profile_summary;
 
 typedef struct kiln_kernel_profile {

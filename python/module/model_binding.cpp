@@ -280,9 +280,10 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("target", [](const Model& self) { return kiln_model_target(self.model()); })
       .def_prop_ro("stateful", [](const Model& self) { return kiln_model_is_stateful(self.model()) != 0; })
       .def_prop_ro("_idle", &Model::idle)
-      .def_rw("errors_later", &Model::errors_later,
-              "On a GPU: calls return before their results are there even if a kernel can raise (an index out of range); "
-              "a later call raises the error then.")
+      .def_rw(
+          "errors_later", &Model::errors_later,
+          "On a GPU: calls return before their results are there even if a kernel can raise (an index out of range); "
+          "a later call raises the error then.")
       .def("_update_constants", update_constants)
       .def("_swap_constants", [](Model& self) { guarded([&] { check(kiln_constants_swap(self.model())); }); })
       .def("_read_constant", read_constant)

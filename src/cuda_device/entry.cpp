@@ -90,8 +90,7 @@ const kiln_device_library table = {
       });
     },
     [](void* queue, kiln_error_slot* slot, int32_t* step, kiln_device_error* error) -> int32_t {
-      return guarded_call<int32_t>(error, -1,
-                                   [&] { return queue_of(queue).synchronise(*slot, *step) ? 0 : 1; });
+      return guarded_call<int32_t>(error, -1, [&] { return queue_of(queue).synchronise(*slot, *step) ? 0 : 1; });
     },
     [](void* device, const kiln_device_upload* pieces, size_t count, kiln_device_error* error) -> int32_t {
       return done(error, [&] { upload(gpu_of(device), pieces, count); });
@@ -104,8 +103,8 @@ const kiln_device_library table = {
     [](void* queue, kiln_device_error* error) -> int32_t { return done(error, [&] { queue_of(queue).finish(); }); },
     [](void* queue, uint64_t key, void* const* addresses, size_t count, uint64_t seed,
        kiln_device_error* error) -> int32_t {
-      return guarded_call<int32_t>(
-          error, -1, [&] { return queue_of(queue).begin_stretch(key, addresses, count, seed) ? 1 : 0; });
+      return guarded_call<int32_t>(error, -1,
+                                   [&] { return queue_of(queue).begin_stretch(key, addresses, count, seed) ? 1 : 0; });
     },
     [](void* queue, kiln_device_error* error) -> int32_t {
       return done(error, [&] { queue_of(queue).end_stretch(); });

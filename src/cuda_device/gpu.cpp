@@ -83,7 +83,10 @@ kiln_device_facts Gpu::facts() const {
   out.gbs = 2 * asked(memory_kilohertz) * 1e3 * asked(memory_bus_bits) / 8 * 1e-9;
   const double units = major_ == 8 && minor_ == 0 ? 64 : 128;
   // Multiply-adds of bf16 in a cycle, by all tensor cores of a multiprocessor.
-  const double products = major_ >= 10 && major_ < 12 ? 4096 : major_ == 9 ? 2048 : major_ == 8 && minor_ == 0 ? 1024 : 512;
+  const double products = major_ >= 10 && major_ < 12  ? 4096
+                          : major_ == 9                ? 2048
+                          : major_ == 8 && minor_ == 0 ? 1024
+                                                       : 512;
   const double cycles = multiprocessors_ * asked(clock_kilohertz) * 1e3 * 1e-9;
   out.gflops = 2 * units * cycles, out.tensor_gflops = 2 * products * cycles;
   return out;
@@ -213,9 +216,9 @@ Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
     constexpr uint32_t given = 48 << 10;
     constexpr int most_dynamic_shared_bytes = 8;
     if (kernel.shared > given)
-      gpu.check(driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes,
-                                                static_cast<int>(kernel.shared)),
-                "cuFuncSetAttribute");
+      gpu.check(
+          driver().set_function_attribute(loaded.function, most_dynamic_shared_bytes, static_cast<int>(kernel.shared)),
+          "cuFuncSetAttribute");
     kernels_[kernel.name] = loaded;
     entries_.push_back({kernel.name.c_str(), nullptr, kernel.buffers, kernel.ints});
   }

@@ -43,7 +43,7 @@ class PackageExecutable : public Executable {
   bool is_stateful() const;                             // calls change buffers of the instance
   void set_hook(kiln_hook_fn hook, void* user);         // of this instance, as kiln_set_hook; gone after reset()
   bool on_gpu() const;                                  // it runs there
-  kiln_profile_summary limits() const;                  // what the GPU that it runs on can do, in machine_gflops, …_gbs
+  kiln_profile_summary limits() const;  // what the GPU that it runs on can do, in machine_gflops, …_gbs
 
  private:
   friend class PackageCaller;

@@ -3,11 +3,11 @@
 #define KILN_STAND_IN_COUNTS_H
 
 struct kiln_stand_in_counts {
-  long launches = 0;       /* of single kernels */
-  long graphs = 0;         /* made ready */
-  long replays = 0;        /* launches of graphs */
-  long changed_nodes = 0;  /* kernels of graphs that were given other arguments */
-  long copies_in = 0;      /* from the host */
+  long launches = 0;      /* of single kernels */
+  long graphs = 0;        /* made ready */
+  long replays = 0;       /* launches of graphs */
+  long changed_nodes = 0; /* kernels of graphs that were given other arguments */
+  long copies_in = 0;     /* from the host */
 };
 
 #endif

@@ -350,9 +350,8 @@ EXPORT int cuMemcpyHtoD_v2(unsigned long long to, const void* from, size_t size)
   if (!g.inside(there) || g.inside(from)) return 1;
   ++counts.copies_in;
   const auto* bytes = static_cast<const char*>(from);
-  g.legacy.add([&g, there, values = std::vector<char>(bytes, bytes + size)] {
-    copied(g, there, values.data(), values.size());
-  });
+  g.legacy.add(
+      [&g, there, values = std::vector<char>(bytes, bytes + size)] { copied(g, there, values.data(), values.size()); });
   return 0;
 }
 EXPORT int cuMemcpyHtoDAsync_v2(unsigned long long to, const void* from, size_t size, void* stream) {
@@ -488,8 +487,9 @@ EXPORT int cuStreamWaitEvent(void* handle, void* what, unsigned) {
   const Locked lock(everything);
   const auto* event = static_cast<const Event*>(what);
   if (!event->stream) return 0;
-  stream_of(handle)->add(
-      [index = event->gpu, stream = event->stream, position = event->position] { run_before(index, stream, position); });
+  stream_of(handle)->add([index = event->gpu, stream = event->stream, position = event->position] {
+    run_before(index, stream, position);
+  });
   return 0;
 }
 EXPORT int cuEventSynchronize(void* handle) {
@@ -501,8 +501,7 @@ EXPORT int cuEventSynchronize(void* handle) {
 }
 EXPORT int cuEventElapsedTime(float* milliseconds, void* begin, void* end) {
   const Locked lock(everything);
-  const double passed =
-      *static_cast<const Event*>(end)->milliseconds - *static_cast<const Event*>(begin)->milliseconds;
+  const double passed = *static_cast<const Event*>(end)->milliseconds - *static_cast<const Event*>(begin)->milliseconds;
   return *milliseconds = static_cast<float>(passed > 1e-4 ? passed : 1e-4), 0;
 }
 

@@ -1,6 +1,6 @@
-// An NVRTC that compiles something else than it is given: what KILN_FAULTY_FROM, a regular expression, first finds in the
-// source of the kernel KILN_FAULTY_KERNEL is replaced by KILN_FAULTY_TO. The work is done by KILN_FAULTY_NVRTC, the stand-in
-// or NVIDIA's. So a package gets machine code with a fault that neither its loops nor its sources have.
+// An NVRTC that compiles something else than it is given: what KILN_FAULTY_FROM, a regular expression, first finds in
+// the source of the kernel KILN_FAULTY_KERNEL is replaced by KILN_FAULTY_TO. The work is done by KILN_FAULTY_NVRTC, the
+// stand-in or NVIDIA's. So a package gets machine code with a fault that neither its loops nor its sources have.
 #include <dlfcn.h>
 
 #include <algorithm>

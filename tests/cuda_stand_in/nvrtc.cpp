@@ -41,8 +41,8 @@ std::string launchers(const std::string& source) {
     out += "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_" + kernel +
            "(const void* arguments, unsigned blocks, unsigned threads) {\n  emu_launch([](const void* given) { " +
            kernel + "(*(const " + arguments + "*)given); }, arguments, blocks, threads, " + (meets ? "true" : "false") +
-           ");\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const unsigned long parameter_bytes_" + kernel +
-           " = sizeof(" + arguments + ");\n";
+           ");\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const unsigned long parameter_bytes_" +
+           kernel + " = sizeof(" + arguments + ");\n";
     at = next;
   }
   return out;
