@@ -8,6 +8,7 @@
 #include "base/suggest.h"
 #include "command.h"
 #include "console.h"
+#include "lost_context.h"
 #include "output_files.h"
 #include "standard_input.h"
 
@@ -107,6 +108,8 @@ int guarded(const std::vector<std::string>& args) {
   } catch (const Error& error) {
     fflush(stdout);
     fprintf(stderr, "%s\n", error_text(error).c_str());
+    if (error.code() == "K0777")  // this process can do nothing with the GPU any more; others can
+      if (const std::string who = name_lost_kernel(args); !who.empty()) fprintf(stderr, "%s\n", who.c_str());
     return 1;
   } catch (const std::bad_alloc&) {
     fputs("error[K0901]: out of memory\n", stderr);

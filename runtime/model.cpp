@@ -34,17 +34,24 @@ Model::Model(ModelParts parts, ModelOptions options)
   Uploads uploads;
   std::vector<ConstantData> constants = constants_on_device(std::move(parts.constants), uploads),
                             derived = derived_on_device(parts.derived, uploads);
-  device_->upload(uploads);
+  device_->upload(uploads.pieces);
   weights_.start(std::move(constants), std::move(derived));
 }
 
-// Where triton.cudagraphs asks for what cannot be.
+// Settings of GPUs that do nothing here, and where triton.cudagraphs asks for what cannot be.
 void Model::hint_at_graphs() const {
+  if (device_->is_host()) {
+    std::vector<std::string> idle;
+    if (options_.launch_blocking) idle.push_back("CUDA_LAUNCH_BLOCKING (triton.debug_sync_kernel)");
+    if (options_.sync_run) idle.push_back("triton.debug_sync_graph");
+    if (options_.graphs == 1) idle.push_back("triton.cudagraphs");
+    if (!idle.empty())
+      log().write(KILN_LOG_WARNING, str(join(idle, ", "), " does nothing: the package runs on the CPU"));
+    return;
+  }
   if (options_.graphs != 1) return;
   std::string why;
-  if (device_->is_host())
-    why = "the package runs on the CPU";
-  else if (options_.launch_blocking)
+  if (options_.launch_blocking)
     why = "each launch is waited for";
   else if (watch_->on())
     why = "a setting watches every step";
@@ -61,8 +68,9 @@ Model::~Model() = default;
 ConstantData Model::on_device(ConstantData host, int64_t bytes, size_t alignment, Uploads& uploads) const {
   if (device_->is_host() || !host.data) return host;
   auto block = std::make_shared<Block>(allocator(), bytes, std::max(memory_alignment, alignment));
-  uploads.push_back({block->data(), host.data, static_cast<size_t>(bytes)});
-  return {block->data(), block};
+  uploads.pieces.push_back({block->data(), host.data, static_cast<size_t>(bytes)});
+  uploads.sources.push_back(std::move(host.keep));
+  return {block->data(), block, host.missing};
 }
 
 std::vector<ConstantData> Model::constants_on_device(std::vector<ConstantData> constants, Uploads& uploads) const {

@@ -117,7 +117,10 @@ class Model {
 
  private:
   void derive(Weights& weights, const InitSlice& slice, bool watched = true);
-  using Uploads = std::vector<Device::Upload>;
+  struct Uploads {
+    std::vector<Device::Upload> pieces;
+    std::vector<std::shared_ptr<const void>> sources;  // kept until they are there
+  };
   ConstantData on_device(ConstantData host, int64_t bytes, size_t alignment, Uploads& uploads) const;
   std::vector<ConstantData> constants_on_device(std::vector<ConstantData> constants, Uploads& uploads) const;
   std::vector<ConstantData> derived_on_device(const std::vector<StoredBuffer>& derived, Uploads& uploads) const;

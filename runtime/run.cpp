@@ -112,6 +112,15 @@ void Run::issue(const CallState& state, const kiln_value* inputs, size_t input_c
 }
 
 void Run::derive(const Weights& weights, const InitSlice& slice, bool watched) {
+  try {
+    derive_slice(weights, slice, watched);
+  } catch (const Error& error) {
+    if (error.code() != "K0777") throw;
+    name_lost(error.message());
+  }
+}
+
+void Run::derive_slice(const Weights& weights, const InitSlice& slice, bool watched) {
   std::shared_ptr<const BoundPlan> fixed = bind_fixed(program_);
   bound_ = fixed.get();
   layout_ = &fixed->layout;

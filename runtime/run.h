@@ -127,6 +127,7 @@ class Run {
   void check_known(const PreparedStep& prepared) const;
   [[noreturn]] void raise(const char* when = "");
   [[noreturn]] void name_lost(const std::string& message) const;
+  void derive_slice(const Weights& weights, const InitSlice& slice, bool watched);
   void wait();
   void synchronise() {
     if (!host_) [[unlikely]]

@@ -68,7 +68,7 @@ auto writes(std::string name, std::string text = "") {
   return [=](const Outcome& o) { return written(o.folder, name, text); };
 }
 // Built for CUDA only: accepted, and said to have no use yet.
-auto is_noted() { return says("not built yet"); }
+auto is_idle() { return says("does nothing: the package runs on the CPU"); }  // on a GPU: tests/cuda_stand_in
 
 std::vector<Demonstration> demonstrations() {
   const std::string print = "aot_inductor.debug_intermediate_value_printer";
@@ -93,11 +93,11 @@ std::vector<Demonstration> demonstrations() {
       {"intermediate_value_style", "json", {print + "=2"}, Input::good, says("\"mean\":")},
       {"code_dir", "@", {}, Input::good, writes("kiln-", "cpp_")},
       {"intermediate_value_dir", "@", {print + "=1"}, Input::good, writes("before_launch_cpp_")},
-      {"CUDA_LAUNCH_BLOCKING", "1", {}, Input::good, is_noted()},
+      {"CUDA_LAUNCH_BLOCKING", "1", {}, Input::good, is_idle()},
       {"PYTORCH_NO_CUDA_MEMORY_CACHING", "1", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
-      {"triton.cudagraphs", "1", {}, Input::good, is_noted()},
-      {"triton.debug_sync_kernel", "1", {}, Input::good, is_noted()},
-      {"triton.debug_sync_graph", "1", {}, Input::good, is_noted()},
+      {"triton.cudagraphs", "1", {}, Input::good, is_idle()},
+      {"triton.debug_sync_kernel", "1", {}, Input::good, is_idle()},
+      {"triton.debug_sync_graph", "1", {}, Input::good, is_idle()},
       // That it is read at all; how many threads then run is looked at by the runtime's own tests.
       {"cpp.threads", "many", {}, Input::good, says("cpp.threads")},
       {"aot_inductor.dump_aoti_minifier", "1", failing, Input::nan, writes("minifier_launcher.py")},

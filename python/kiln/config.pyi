@@ -46,9 +46,9 @@ class _trace:
     def __getattr__(self, name: str) -> Any: ...
 
 class _triton:
-    cudagraphs: bool  # replay as a CUDA graph
-    debug_sync_kernel: bool  # synchronise after each kernel
-    debug_sync_graph: bool  # synchronise after each run
+    cudagraphs: int | None  # replay as CUDA graphs: None wherever it is possible, 0 never, 1 with a hint where it is not
+    debug_sync_kernel: bool  # wait after each kernel on a GPU
+    debug_sync_graph: bool  # wait after each run on a GPU, whatever its caller asked for
     unique_kernel_names: bool  # every kernel has a name of its own
     inject_relu_bug_TESTING_ONLY: str | None  # compile_error, runtime_error or accuracy: a wrong relu, to try the debugging tools on
     def __getattr__(self, name: str) -> Any: ...
@@ -68,7 +68,7 @@ fault_values: bool  # a fault bundle holds the values of the step's arguments
 intermediate_value_dir: str | None  # where mode 1 of the value printer saves; None: aoti_torch in the temporary directory
 intermediate_value_style: list[str] | None  # form of mode 2 of the value printer: written, table or json (values that kernels wrote), init (weights' too)
 code_dir: str | None  # folder that kernels' code is kept in as files, where perf can read their names; None: memory only
-CUDA_LAUNCH_BLOCKING: bool  # synchronous launches
+CUDA_LAUNCH_BLOCKING: bool  # each launch on a GPU is waited for
 PYTORCH_NO_CUDA_MEMORY_CACHING: bool  # each buffer its own exact allocation, against a guard page on the CPU
 TORCHDYNAMO_REPRO_AFTER: str | None  # aot: minify the graph; inductor: down to the kernel
 TORCH_SHOW_CPP_STACKTRACES: bool  # native stack with errors

@@ -236,6 +236,8 @@ class SharedObject {
 };
 
 Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
+  if (request.package.plan().device != DeviceType::cpu)
+    fail_user("K0786", "kernels for a GPU are not rebuilt with their values exposed");
   const Compilation& compilation = request.package.compilation();
   codegen::GeneratedCode generated = compilation.generate(code.program, request.package.target());
   if (request.source)

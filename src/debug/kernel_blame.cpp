@@ -267,7 +267,7 @@ class Blame {
     const format::Plan& plan = r_.package.plan();
     const format::Step* step = format::find_step(plan, r_.step.number);
     if (!step) return false;
-    const codegen::StepCode printed = codegen::cpu_backend().step_code(kernel_, steps_.program());
+    const codegen::StepCode printed = codegen::backend_for(plan.device).step_code(kernel_, steps_.program());
     if (printed.ints.size() != step->ints.size()) return false;  // another version of Kiln printed it
     for (size_t i = 0; i < step->ints.size(); ++i) {
       const std::string& given = plan.exprs[static_cast<size_t>(step->ints[i])].text;

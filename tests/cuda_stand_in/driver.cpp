@@ -10,6 +10,8 @@
 // KILN_STAND_IN_GPUS: how many there are (default 1); KILN_STAND_IN_MEMORY: megabytes of each (default 512).
 #include <dlfcn.h>
 #include <elf.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
@@ -171,11 +173,35 @@ struct Launch {
   std::vector<char> arguments;
 };
 
+// A kernel that touches what is no memory: the GPU is lost, the process is not.
+class FaultsAreTheGpus {
+ public:
+  FaultsAreTheGpus() {
+    struct sigaction ours {};
+    ours.sa_handler = [](int) { siglongjmp(back, 1); };
+    ours.sa_flags = SA_NODEFER | SA_ONSTACK;
+    for (size_t i = 0; i < 2; ++i) sigaction(signals[i], &ours, &before_[i]);
+  }
+  ~FaultsAreTheGpus() {
+    for (size_t i = 0; i < 2; ++i) sigaction(signals[i], &before_[i], nullptr);
+  }
+  static sigjmp_buf back;
+
+ private:
+  static constexpr int signals[2] = {SIGSEGV, SIGBUS};
+  struct sigaction before_[2];
+};
+sigjmp_buf FaultsAreTheGpus::back;
+
 void run_launch(int index, const Launch& launch) {
   Gpu& here = gpu(index);
   if (here.lost) return;
   const Opened opened(here);
-  launch.function->run(launch.arguments.data(), launch.blocks, launch.threads);
+  const FaultsAreTheGpus faults;
+  if (sigsetjmp(FaultsAreTheGpus::back, 1) == 0)
+    launch.function->run(launch.arguments.data(), launch.blocks, launch.threads);
+  else
+    here.lost = true;
   here.look_at_gaps();
 }
 

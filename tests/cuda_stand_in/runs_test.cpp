@@ -311,6 +311,65 @@ TEST(GpuRuns, NumbersOfTheHostAreTaken) {
   }
 }
 
+TEST(GpuRuns, WeightsComeAfterLoading) {
+  kiln::Model model = load("bare.cuda");
+  kiln::Instance instance(model);
+  GpuTensor x({8, 10}, input(8, 1)), y({8, 1});
+  EXPECT_NE(run_on(instance, x, y), KILN_OK);
+  EXPECT_STREQ(kiln_last_error_code(), "K0720") << kiln_last_error();
+  kiln::Model whole(package("mlp.cpu"));
+  kiln::Instance of_whole(whole);
+  for (const auto& [name, sizes] : std::vector<std::pair<const char*, std::vector<int64_t>>>{
+           {"fc1.weight", {16, 10}}, {"fc1.bias", {16}}, {"fc2.weight", {1, 16}}, {"fc2.bias", {1}}}) {
+    size_t count = 1;
+    for (int64_t size : sizes) count *= static_cast<size_t>(size);
+    std::vector<float> values(count);
+    const kiln::Value to = kiln::tensor(values, sizes);
+    of_whole.read_constant(name, *to.raw().as.tensor);
+    GpuTensor there(sizes, values);  // from memory of the GPU
+    const DLTensor* tensor = &there.tensor();
+    ASSERT_EQ(kiln_constants_update(model.handle(), &name, &tensor, 1, 0), KILN_OK) << kiln_last_error();
+  }
+  ASSERT_EQ(run_on(instance, x, y), KILN_OK) << kiln_last_error();
+  EXPECT_TRUE(near(y.read(), Expected()(input(8, 1))));
+}
+
+TEST(GpuRuns, AnErrorThatNobodyWaitedForComesLater) {
+  kiln::Model model = load("embedding.cuda");
+  kiln::Instance instance(model);
+  GpuStream stream;
+  std::vector<int64_t> sizes;
+  size_t count = 1;
+  for (int32_t d = 0; d < model.input(0).rank; ++d) {
+    sizes.push_back(std::max<int64_t>(model.input(0).sizes[d], 2));
+    count *= static_cast<size_t>(sizes.back());
+  }
+  GpuTensor ids(sizes, DLDataType{kDLInt, 64, 1});
+  const auto fill = [&](int64_t value) {
+    std::vector<float> bytes(2 * count);
+    for (size_t i = 0; i < count; ++i) std::memcpy(&bytes[2 * i], &value, sizeof value);
+    ids.write(bytes);
+  };
+  const auto call = [&](int32_t wait) {
+    std::vector<kiln_value> out(model.output_count());
+    kiln_value in = ids.value();
+    kiln_run_options options{sizeof(kiln_run_options), stream.get(), wait, 0};
+    const kiln_status status = kiln_run_with(instance.handle(), &in, 1, out.data(), out.size(), &options);
+    for (kiln_value& value : out) kiln_value_clear(&value);
+    return status;
+  };
+  fill(0);
+  EXPECT_EQ(call(0), KILN_OK) << kiln_last_error();
+  fill(1000000);
+  EXPECT_EQ(call(0), KILN_ERROR_RUN) << "a call that can raise is waited for";
+  EXPECT_EQ(call(-1), KILN_OK) << kiln_last_error();
+  stream.wait();
+  fill(0);
+  EXPECT_EQ(call(-1), KILN_ERROR_RUN);
+  EXPECT_NE(std::string(kiln_last_error()).find("in an earlier call"), std::string::npos) << kiln_last_error();
+  EXPECT_EQ(call(0), KILN_OK) << kiln_last_error();
+}
+
 TEST(GpuRuns, WithoutMemoryTheProcessGoesOn) {
   kiln::Model model = load("scaled.cuda");
   kiln::Instance instance(model);
