@@ -173,7 +173,7 @@ std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load
   const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
   const Loop& columns = nest.innermost_column();
   if (!fixed || !columns.extent.is_constant()) return {};
-  Packing packing{load, {}, columns.var, columns.extent.value()};
+  Packing packing{load, {}, columns.var, columns.extent.value(), {}};
   std::set<std::string> symbols, known = {columns.var};
   for (const ContractionNest::Sum& sum : nest.sums) {
     if (!sum.stmt->loop->extent.is_constant()) return {};
