@@ -697,9 +697,7 @@ class AttentionFuser {
 
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu() || target.lanes == 1) return false;
-  if (!AttentionFuser(program, target, log).run(program.block)) return false;
-  remove_dead_kernels(program, log);  // the buffers that the rows passed through
-  return true;
+  return AttentionFuser(program, target, log).run(program.block);
 }
 
 }  // namespace kiln::loops

@@ -64,7 +64,9 @@ class Product : public Template {
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
         Tile tile{high, vectors};
         spread(extents, target, nest, tile);
-        if (packed) tile.ahead = terms_to_a_line(extents, target, tile, dtype_bytes(packed->dtype));
+        if (packed)
+          tile.ahead = terms_to_a_line(extents, target, tile, dtype_bytes(packed->dtype),
+                                       estimate(nest.innermost_sum().extent, program));
         out.push_back({tile, cost(extents, target, tile)});
       }
     }
@@ -131,13 +133,14 @@ class Product : public Template {
   }
 
   // While the rows pass over one panel, the next one comes from memory: so many terms to a line of it. 0: there is
-  // none, or too few rows to hide it behind.
-  static int64_t terms_to_a_line(const Extents& extents, const Target& target, const Tile& tile, int64_t element) {
+  // none, too few rows to hide it behind, or sums so short that the fetching shows.
+  static int64_t terms_to_a_line(const Extents& extents, const Target& target, const Tile& tile, int64_t element,
+                                 double innermost) {
     const int64_t wide = tile.vectors * target.lanes;
     if (!tile.beside || extents.columns <= static_cast<double>(wide)) return 0;
     const double tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
     const auto terms = static_cast<int64_t>(tiles * 64 / static_cast<double>(wide * element));
-    return terms < 2 || terms > 64 ? 0 : terms;
+    return terms < 2 || terms > 64 || innermost < 128 ? 0 : terms;
   }
 
   // Into items: columns beside one another where no row is needed whole, and enough tiles below one another.

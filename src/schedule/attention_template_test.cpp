@@ -1,0 +1,187 @@
+// Two products around a softmax, and the kernel over blocks of rows that they become: text in, text out.
+#include <gtest/gtest.h>
+
+#include "loop_passes/pass_test.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+const char* const two_products = R"(loops attention
+buffer q f32[24, 4] strides [4, 1] input position 0
+buffer k f32[10, 4] strides [4, 1] input position 1
+buffer v f32[10, 8] strides [8, 1] input position 2
+buffer scores f32[24, 10] strides [10, 1] temp
+buffer e f32[24, 10] strides [10, 1] temp
+buffer weights f32[24, 10] strides [10, 1] temp
+buffer y f32[24, 8] strides [8, 1] output position 0
+input q = buffer q
+input k = buffer k
+input v = buffer v
+output buffer y
+init {
+}
+main {
+  kernel scores ops [matmul, softmax] {
+    for i0 in [24] parallel {
+      for i1 in [10] parallel {
+        %0 = for r0 in [4] reduce sum.f32 {
+          %1 = load.f32 q[i0, r0]
+          %2 = load.f32 k[i1, r0]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store scores[i0, i1] = %0
+      }
+      %4 = for r1 in [10] reduce max.f32 {
+        %5 = load.f32 scores[i0, r1]
+        %6 = constant.f32 0.5
+        %7 = mul.f32 %5, %6
+        yield %7
+      }
+      for i2 in [10] parallel {
+        %8 = load.f32 scores[i0, i2]
+        %9 = constant.f32 0.5
+        %10 = mul.f32 %8, %9
+        %11 = sub.f32 %10, %4
+        %12 = exp.f32 %11
+        store e[i0, i2] = %12
+      }
+      %13 = for r2 in [10] reduce sum.f32 {
+        %14 = load.f32 e[i0, r2]
+        yield %14
+      }
+      for i3 in [10] parallel {
+        %15 = load.f32 e[i0, i3]
+        %16 = div.f32 %15, %13
+        store weights[i0, i3] = %16
+      }
+    }
+  }
+  kernel output ops [matmul] {
+    for i0 in [24] parallel {
+      for i1 in [8] parallel {
+        %0 = for r0 in [10] reduce sum.f32 {
+          %1 = load.f32 weights[i0, r0]
+          %2 = load.f32 v[r0, i1]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+
+Target of_eight_lanes() {
+  Target target;
+  target.name = "x86-64-v3";
+  target.lanes = 8;
+  target.vector_registers = 16;
+  return target;
+}
+
+TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
+  LoopProgram program = parsed(two_products);
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
+  verify(program);
+  EXPECT_EQ(main_of(program), R"(main {
+  kernel scores ops [matmul, softmax, matmul] {
+    schedule items [1] grain 1 lanes 8
+    for o0 in [1] parallel @item {
+      for i4 in [24] parallel {
+        for i5 in [4] parallel @lane(8, mask) {
+          %0 = load.f32 q[i4 + o0*24, i5]
+          store weights_rows[i5, i4] = %0
+        }
+      }
+      for i6 in [10] parallel @unroll(4, mask) {
+        for i7 in [24] parallel @lane(24, exact) {
+          %4 = for r3 in [4] reduce sum.f32 {
+            %1 = load.f32 weights_rows[r3, i7]
+            %2 = load.f32 k[i6, r3]
+            %3 = mul.f32 %1, %2
+            yield %3
+          }
+          %5 = constant.f32 0.5
+          %6 = mul.f32 %4, %5
+          store weights_block[i6, i7] = %6
+        }
+      }
+      for i9 in [24] parallel @lane(16, mask) {
+        %8 = for r4 in [10] reduce max.f32 {
+          %7 = load.f32 weights_block[r4, i9]
+          yield %7
+        }
+        %12 = for r5 in [10] reduce sum.f32 {
+          %9 = load.f32 weights_block[r5, i9]
+          %10 = sub.f32 %9, %8
+          %11 = exp.f32 %10
+          store weights_block[r5, i9] = %11
+          yield %11
+        }
+        %13 = constant.f32 1.0
+        %14 = div.f32 %13, %12
+        store weights_shares[i9] = %14
+      }
+      for i10 in [24] parallel @unroll(14, mask) {
+        for i11 in [8] parallel @lane(8, exact) {
+          %18 = for r6 in [10] reduce sum.f32 {
+            %15 = load.f32 weights_block[r6, i10]
+            %16 = load.f32 v[r6, i11]
+            %17 = mul.f32 %15, %16
+            yield %17
+          }
+          %19 = load.f32 weights_shares[i10]
+          %20 = mul.f32 %18, %19
+          store y[i10 + o0*24, i11] = %20
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(FuseAttention, LeavesScalarCodeAndGpusAlone) {
+  for (const bool gpu : {false, true}) {
+    LoopProgram program = parsed(two_products);
+    Log log;
+    find_contractions(program, log);
+    Target target;
+    target.lanes = 1;
+    if (gpu) target.device = DeviceType::cuda;
+    const std::string before = print(program);
+    EXPECT_FALSE(fuse_attention(program, target, log));
+    EXPECT_EQ(print(program), before);
+  }
+}
+
+TEST(FuseAttention, KeepsWeightsThatOthersRead) {
+  // A third kernel copies the weights out.
+  std::string text = replace_all(two_products, "buffer y f32[24, 8] strides [8, 1] output position 0\n",
+                                 "buffer y f32[24, 8] strides [8, 1] output position 0\n"
+                                 "buffer w f32[24, 10] strides [10, 1] output position 1\n");
+  text = replace_all(text, "output buffer y\n", "output buffer y\noutput buffer w\n");
+  text.insert(text.rfind("}\n"), R"(  kernel copy ops [copy] {
+    for i0 in [24] parallel {
+      for i1 in [10] parallel {
+        %0 = load.f32 weights[i0, i1]
+        store w[i0, i1] = %0
+      }
+    }
+  }
+)");
+  LoopProgram program = parsed(text);
+  Log log;
+  find_contractions(program, log);
+  EXPECT_FALSE(fuse_attention(program, of_eight_lanes(), log));
+  EXPECT_NE(log.decisions().back().text().find("weights is needed by others"), std::string::npos)
+      << log.decisions().back().text();
+}
+
+}  // namespace
+}  // namespace kiln::loops
