@@ -17,6 +17,9 @@ constexpr int idle_spins = 300;
 // is watched for, but whoever else wants the processor goes first.
 constexpr auto patience = std::chrono::microseconds(100);
 constexpr int spins_between = 16;
+// See ThreadPool::crowded.
+constexpr auto longest_wait = std::chrono::microseconds(300);
+constexpr int pauses = 24;
 
 void relax() {
 #if defined(__x86_64__)
@@ -181,7 +184,7 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
   chunk = std::max<int64_t>(chunk, 1);
   int64_t chunks = (items + chunk - 1) / chunk;
   threads = static_cast<int>(std::min<int64_t>(threads, chunks));
-  Job* job = threads > 1 ? take_job() : nullptr;
+  Job* job = threads > 1 && !crowded() ? take_job() : nullptr;
   if (!job) {
     if (items > 0) task(context, 0, 0, items);
     return;
@@ -203,8 +206,23 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
   job->tickets.store(threads - 1, std::memory_order_release);
   open_.fetch_or(bit);
   wake_workers();
+  const Clock::time_point begun = Clock::now();
   work(*job, 0, 0);
+  const Clock::time_point done = Clock::now();
   close(*job, bit);
+  const Clock::duration waited = Clock::now() - done;
+  if (waited > (done - begun) + longest_wait) alone_until_ = (done + waited * pauses).time_since_epoch().count();
+}
+
+// A helper that took much longer with its piece than the caller with all the others has lost its processor to somebody
+// else, for as long as a turn there is. For many times that nobody is asked to help.
+bool ThreadPool::crowded() {
+  const Clock::rep until = alone_until_.load(std::memory_order_relaxed);
+  if (until == 0) [[likely]]
+    return false;
+  if (Clock::now().time_since_epoch().count() < until) return true;
+  alone_until_.store(0, std::memory_order_relaxed);
+  return false;
 }
 
 }  // namespace kiln::runtime

@@ -2,12 +2,14 @@
 // always takes part, so a run makes progress even when every worker is busy with somebody else's work.
 //
 // Workers are started when first needed and wait for work by spinning for a few microseconds, then for some more while
-// they offer the processor to others, then asleep: spinning longer would take it from other processes. While they spin,
+// they offer the processor to others, then asleep: spinning longer would take it from other processes. Where others
+// want all processors, a job that had to wait for its helper keeps the next ones from asking for help. While they spin,
 // handing out and finishing a job takes no lock. After a fork the child starts with no workers and makes its own. How
 // items are dealt to threads never changes results: a kernel computes every item on its own.
 #pragma once
 #include <array>
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <mutex>
@@ -65,6 +67,7 @@ class ThreadPool {
   void start_workers(int count);
   void register_fork_handlers();
   void forget_threads();
+  bool crowded();
   static void work(Job& job, int slot, int number);
 
   static constexpr size_t job_count = 16;  // callers beyond that run alone
@@ -73,7 +76,9 @@ class ThreadPool {
   std::atomic<int> sleeping_{0};               // workers
   std::atomic<int> waiting_{0};                // callers asleep until their helpers have finished
   std::atomic<int> workers_{0};
-  std::mutex mutex_;  // for falling asleep, waking and starting workers
+  using Clock = std::chrono::steady_clock;
+  std::atomic<Clock::rep> alone_until_{0};  // 0: helpers are asked
+  std::mutex mutex_;                        // for falling asleep, waking and starting workers
   std::condition_variable work_, done_;
 };
 

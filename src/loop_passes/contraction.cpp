@@ -43,6 +43,21 @@ bool has_contraction(const Body& body) {
   return search(body, enclosing);
 }
 
+namespace {
+// A pool in front of a product is none: the nest around it is not the one that is looked for.
+bool sums_products(const Body& body) {
+  for (const Stmt& stmt : body)
+    if (stmt.loop) {
+      const Loop& loop = *stmt.loop;
+      if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum) return false;
+      const bool product = std::any_of(loop.body.begin(), loop.body.end(),
+                                       [](const Stmt& s) { return s.kind == StmtKind::op && s.op == ScalarOp::mul; });
+      return product || sums_products(loop.body);
+    }
+  return false;
+}
+}  // namespace
+
 bool is_tileable(const Body& body) {
   std::vector<const Body*> chain = {&body};
   for (;;) {
@@ -66,7 +81,7 @@ bool is_tileable(const Body& body) {
   if (chain.size() < 3 || body.size() != 1) return false;
   const auto loops = std::count_if(chain.back()->begin(), chain.back()->end(),
                                    [](const Stmt& stmt) { return stmt.kind == StmtKind::loop; });
-  return loops == 1;
+  return loops == 1 && sums_products(*chain.back());
 }
 
 namespace {

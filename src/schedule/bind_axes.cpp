@@ -58,7 +58,7 @@ class Binder {
   }
 
   bool choose(Loop& loop) {
-    if (!wide_enough(loop) || !vectorizable(loop.body) || !stores_move(loop)) return false;
+    if (!wide_enough(loop) || !vectorizable(loop) || !stores_move(loop)) return false;
     bool reduces = false;
     for_each_stmt(loop.body, [&](const Stmt& stmt) { reduces |= stmt.kind == StmtKind::loop; });
     if (!reduces) {
@@ -90,18 +90,46 @@ class Binder {
     return score;
   }
 
-  // Statements that have a vector form. Ordered accumulation and random numbers are printed one element at a time.
-  static bool vectorizable(const Body& body) {
+  // Statements that have a vector form. Random numbers are printed one element at a time, and so is what accumulates in
+  // order, unless each lane has an element of its own: rows that are added to one another.
+  bool vectorizable(const Loop& loop) {
     bool fine = true;
-    for_each_stmt(body, [&](const Stmt& stmt) {
-      fine &= !(stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain);
+    const std::set<std::string> varying = varying_variables(loop);
+    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+      fine &= !(stmt.kind == StmtKind::store && stmt.mode != StoreMode::plain &&
+                !accumulates_beside(stmt, loop.var, varying));
       fine &= stmt.kind != StmtKind::random;
-      fine &= !(stmt.kind == StmtKind::loop &&
-                (stmt.loop->role == AxisRole::scan || stmt.loop->role == AxisRole::parallel));
-      fine &= !(stmt.kind == StmtKind::loop && !vector_reduction(*stmt.loop));
+      fine &= !(stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::scan);
+      fine &= !(stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel && !in_order(*stmt.loop));
+      fine &= !(stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::reduce && !vector_reduction(*stmt.loop));
     });
     return fine;
   }
+  bool accumulates_beside(const Stmt& store, const std::string& var, const std::set<std::string>& varying) {
+    if (store.mode == StoreMode::atomic_add || (store.dtype != DType::f32 && store.dtype != DType::f64)) return false;
+    const auto affine = affine_in(address_of(store, program_, env_), var);
+    if (!affine || !affine->coefficient.is_constant(1)) return false;
+    return std::none_of(varying.begin(), varying.end(),
+                        [&](const std::string& v) { return mentions(affine->rest, v); });
+  }
+  // Index variables (of check_index) that differ between the loop's iterations.
+  static std::set<std::string> varying_variables(const Loop& loop) {
+    std::set<std::string> variables, of_loop = {loop.var};
+    std::set<ValueId> values;
+    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+      auto differs = [&](const Expr& e) {
+        return std::any_of(of_loop.begin(), of_loop.end(), [&](const std::string& v) { return mentions(e, v); });
+      };
+      bool found = stmt.loop != nullptr || differs(stmt.expr) || values.contains(stmt.mask);
+      for (const Expr& e : stmt.index) found |= differs(e);
+      for (ValueId v : stmt.args) found |= values.contains(v);
+      if (!found) return;
+      values.insert(stmt.results.begin(), stmt.results.end());
+      if (stmt.kind == StmtKind::check_index) variables.insert(stmt.index_var), of_loop.insert(stmt.index_var);
+    });
+    return variables;
+  }
+  static bool in_order(const Loop& loop) { return loop.directives.binding == Binding::serial; }
 
   // One whose accumulators can be vectors, around other reductions or not.
   static bool vector_reduction(const Loop& loop) {
@@ -121,8 +149,9 @@ class Binder {
 
   static bool contains_parallel(const Body& body) {
     bool found = false;
-    for_each_stmt(
-        body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel; });
+    for_each_stmt(body, [&](const Stmt& stmt) {
+      found |= stmt.kind == StmtKind::loop && stmt.loop->role == AxisRole::parallel && !in_order(*stmt.loop);
+    });
     return found;
   }
 

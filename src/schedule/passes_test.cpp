@@ -222,5 +222,43 @@ main {
   EXPECT_TEXT(after(), "for r0 in [1000] reduce sum.f32 blocks(64, f32) @lane(16, mask)");
 }
 
+// y[which[i1], i0] += x[i1, i0], or y[which[i0], i0] where `by_column`, which every lane has elsewhere.
+std::string accumulation(bool by_column) {
+  return str(R"(loops rows
+buffer x f32[40, 20] strides [20, 1] input position 0
+buffer which i64[40] strides [1] input position 1
+buffer y f32[8, 20] strides [20, 1] output position 0
+input x = buffer x
+input which = buffer which
+output buffer y
+site "out of range" origin 0
+init {
+}
+main {
+  kernel rows ops [index_add] {
+    for i0 in [20] parallel {
+      for i1 in [40] parallel @serial {
+        %0 = load.i64 which[)",
+             by_column ? "i0" : "i1", R"(]
+        %1 = check_index j0 = %0 in [8] site 0
+        %2 = load.f32 x[i1, i0]
+        store.add y[j0, i0] = %2
+      }
+    }
+  }
+}
+origin 0 node "rows" op "aten.index_add.default" module ""
+)");
+}
+
+TEST_F(SchedulePasses, RowsAreAddedToOneAnotherInLanes) {
+  program_ = parse_loops(accumulation(false));
+  bind_axes(program_, target_, log_);
+  EXPECT_TEXT(print(program_), "for i0 in [20] parallel @lane(16, mask) {");
+  program_ = parse_loops(accumulation(true));
+  bind_axes(program_, target_, log_);
+  EXPECT_EQ(print(program_).find("@lane"), std::string::npos) << print(program_);
+}
+
 }  // namespace
 }  // namespace kiln::loops

@@ -7,6 +7,10 @@
 namespace kiln::codegen {
 using namespace loops;
 
+namespace {
+constexpr int fused_lanes = 16;  // processors with vectors of so many elements fuse products and sums
+}
+
 std::string vector_type(DType dtype) { return SimdDialect::type(dtype); }
 
 KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, const Dialect& dialect)
@@ -180,9 +184,38 @@ void KernelPrinter::print_constant(const Stmt& stmt) {
   define(stmt.results[0], literal(stmt.dtype, stmt.constant), false);
 }
 
+// x / 6 of vectors: dividing takes as long as a dozen multiplications. The product with the rounded reciprocal, taken
+// back by what it leaves over, is the same number for every x and each of these divisors (tried one by one; quotients
+// so small that they lose digits aside). Infinity leaves NaN over, and a zero of either sign zero: both are right
+// without that.
+bool KernelPrinter::print_quotient(const Stmt& stmt) {
+  constexpr double largest = 1024;
+  if (stmt.op != ScalarOp::div || stmt.dtype != DType::f32 || !dialect_.has_vectors() || !lanes_ ||
+      lane_count_ < fused_lanes || !varying(stmt.args[0]) || varying(stmt.args[1]))
+    return false;
+  find_definitions();
+  const auto made = definitions_.find(stmt.args[1]);
+  if (made == definitions_.end() || made->second->kind != StmtKind::constant) return false;
+  const double divisor = made->second->constant.as_double();
+  if (divisor < 3 || divisor > largest || divisor != std::floor(divisor)) return false;
+  const std::string x = name(stmt.args[0]), by = vector(stmt.args[1]), result = name(stmt.results[0]),
+                    inverse =
+                        str("k_splat_f32(",
+                            literal(DType::f32, Scalar(static_cast<double>(1.0F / static_cast<float>(divisor)))), ")");
+  line(str("const ", vector_type(DType::f32), " ", result, "_near = k_mul(", x, ", ", inverse, ");"));
+  line(str("const ", vector_type(DType::f32), " ", result,
+           "_over = ", dialect_.fused(str("k_neg(", result, "_near)"), by, x), ";"));
+  define(stmt.results[0],
+         str("k_select(k_gt(k_abs(", result, "_over), k_splat_f32(0x0p+0f)), ",
+             dialect_.fused(result + "_over", inverse, result + "_near"), ", ", result, "_near)"),
+         true);
+  return true;
+}
+
 void KernelPrinter::print_op(const Stmt& stmt) {
   bool vary = false;
   for (ValueId v : stmt.args) vary |= varying(v);
+  if (vary && print_quotient(stmt)) return;
   auto operand = [&](size_t i) { return vary ? vector(stmt.args[i]) : name(stmt.args[i]); };
   std::vector<std::string> operands;
   for (size_t i = 0; i < stmt.args.size(); ++i) operands.push_back(operand(i));
@@ -317,23 +350,33 @@ void KernelPrinter::print_store(const Stmt& stmt) {
     if (meets) line(dialect_.barrier());
     return;
   }
-  KILN_CHECK(!combines, "an accumulating store was bound to lanes");
   const auto affine = lane_affine(where);
+  KILN_CHECK(!combines || (affine && affine->coefficient.is_constant(1) && stmt.mode != StoreMode::atomic_add),
+             "an accumulating store was bound to lanes that may meet");
   if (affine) {
     KILN_CHECK(!affine->coefficient.is_constant(0), str("all lanes of ", kernel_.name, " store to one element"));
     const std::string p = str(b, " + ", expr(where));
+    if (combines) {
+      const SimdDialect::Lanes lanes = lanes_of(*affine, stmt.mask);
+      const std::string old = SimdDialect::load(dtype, p, lanes);
+      return line(SimdDialect::store(dtype, p, dialect_.op(combining(stmt.mode), dtype, {old, vector(v)}), lanes));
+    }
     return line(SimdDialect::store(dtype, p, vector(v), lanes_of(*affine, stmt.mask)));
   }
   const std::string index = vector_expr(where), value = vector(v);
   line(SimdDialect::scatter(dtype, b, index, value, mask_and_left(stmt.mask)));
 }
 
-// The load that a value comes from, conversions aside; nullptr: it is computed.
-const Stmt* KernelPrinter::load_of(ValueId v) {
+void KernelPrinter::find_definitions() {
   if (definitions_.empty())
     for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
       for (ValueId result : stmt.results) definitions_[result] = &stmt;
     });
+}
+
+// The load that a value comes from, conversions aside; nullptr: it is computed.
+const Stmt* KernelPrinter::load_of(ValueId v) {
+  find_definitions();
   auto found = definitions_.find(v);
   while (found != definitions_.end() && found->second->kind == StmtKind::op && found->second->op == ScalarOp::cast)
     found = definitions_.find(found->second->args[0]);

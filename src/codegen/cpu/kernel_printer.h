@@ -46,6 +46,7 @@ class KernelPrinter {
   void print_stmt(const loops::Stmt& stmt);
   void print_constant(const loops::Stmt& stmt);
   void print_op(const loops::Stmt& stmt);
+  bool print_quotient(const loops::Stmt& stmt);  // false: it is printed as any other
   void print_index_value(const loops::Stmt& stmt);
   void print_load(const loops::Stmt& stmt);
   void print_store(const loops::Stmt& stmt);
@@ -53,6 +54,7 @@ class KernelPrinter {
   void print_raise(const loops::Stmt& stmt);
   SimdDialect::Lanes lanes_of(const Affine& affine, loops::ValueId mask);
   std::string grouped_load(const loops::GroupedLanes& grouped, const std::string& pointer, loops::ValueId mask);
+  void find_definitions();
   const loops::Stmt* load_of(loops::ValueId v);
   std::string element_text(loops::ValueId v, const std::string& lane);
   void raise(const std::string& condition, int site, loops::ValueId v, const std::string& mask);
@@ -121,7 +123,7 @@ class KernelPrinter {
   std::string held_place_;                           // of the element at hand, in what a thread holds of a row
   std::vector<loops::BufferId> held_;                // rows in registers
   std::set<loops::ValueId> varying_;
-  std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when something that may raise is printed
+  std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when somebody asks
   std::set<std::string> varying_index_;                       // index variables that differ by lane
   std::map<loops::ValueId, int> value_numbers_;
   std::map<std::string, int> int_numbers_;  // by text
