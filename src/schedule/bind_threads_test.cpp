@@ -76,7 +76,7 @@ store y[i0, i1] = %3
   expect_part(of_length("512"), "buffer x_row f32[512] strides [1] scratch");
   expect_part(of_length("512"), "store x_row[h0] = ");
   // A length that no word divides.
-  expect_part(of_length("511"), "threads 128 team 32 hold 16");
+  expect_part(of_length("511"), "threads 64 team 64 hold 8");
 }
 
 // A row that one loop writes and others read is the threads' own, unless somebody else sees it.
@@ -162,7 +162,7 @@ main {
   const std::string text = print(program);
   expect_part(text, "for part in [512] parallel {");
   expect_part(text, "%0 = for p0 in [512] reduce sum.f32 {");
-  expect_part(text, "load.f32 x[(r0 + part * 65536) // 4096, ");
+  expect_part(text, "load.f32 x[part*16 + r0 // 4096, r0 % 4096]");
   expect_part(text, "for part in [32] parallel {");
   expect_part(text, "%0 = for p0 in [32] reduce max.f32 {");
   EXPECT_FALSE(split_reductions(program, gpu_target(), log)) << "it is split once";
