@@ -158,7 +158,9 @@ double columns_of(const ContractionNest& nest, const LoopProgram& program) {
 double tile_cost(const BlockTile& tile, double batch, double rows, double columns, double terms, double parts,
                  const Target& target) {
   const double tiles = batch * parts * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns);
-  const double waves = std::ceil(tiles / target.multiprocessors);
+  // Several small blocks run on a multiprocessor at once and share what it fetches.
+  const double all = tiles / target.multiprocessors;
+  const double waves = tile.rows * tile.columns < 128 * 128 ? std::max(1.0, all) : std::ceil(all);
   const double steps = std::ceil(std::ceil(terms / parts) / tile.terms);
   const double products = steps * tile.terms * tile.rows * tile.columns / (products_per_ns * tile.rate);
   const double fetched = steps * tile.terms * (tile.rows + tile.columns) * 2 / bytes_per_ns;

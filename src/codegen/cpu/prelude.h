@@ -53,10 +53,10 @@ struct PreludeRequest {
   CpuLevel level = CpuLevel::generic;
   // Width of a vmask's lanes, 32 or 64. 64 saves conversions in kernels that compute in f64 and i64 only.
   int mask_bits = 32;
-  // The text may be compiled for a GPU: where it is (__CUDACC_RTC__), narrow floats are converted by its instructions.
-  bool for_gpu = false;
   std::set<std::string> names;  // what the kernel uses: "k_exp", "vf32", "k_load_bf16_n", …
   std::set<DType> types;        // types for which overloaded names (k_exp, k_select) are wanted; bool is always there
+  // The text may be compiled for a GPU: where it is (__CUDACC_RTC__), narrow floats are converted by its instructions.
+  bool for_gpu = false;
 };
 
 // The names and types that a kernel's body mentions: fills `names` and `types`.

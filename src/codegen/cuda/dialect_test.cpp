@@ -130,6 +130,55 @@ store y[i0, 0] = %0)");
                          "const f32 v0 = k_cast_f32(v0_total);"});
 }
 
+// A thread's neighbours come and go in one word, where memory allows it, and a row stays in registers.
+TEST(CudaDialect, NeighboursAreOneWord) {
+  const std::string text = cuda_text("threads 128 team 32 vector 4", R"(for i1 in [s0] parallel @lane(128, mask) {
+%0 = load.f32 x[0, i1]
+%1 = exp.f32 %0
+store y[0, i1] = %1
+})");
+  expect_in_order(text, {"const bool wide = gpu_aligned(b0, b1);", "i1_first += 128)", "const i64 i1_left = n0 - i1;",
+                         "gpu_fetch<4>(b0 + i1, wide, i1_left);", "gpu_word<f32, 4> ", "if (e >= i1_left) break;",
+                         "k_get_f32(w0_i1.items + e);", "k_set_f32(w1_i1.items + e, ",
+                         "gpu_put(b1 + i1, w1_i1, wide, i1_left);"});
+}
+
+// Scratch in registers is what a thread wrote itself; another's element cannot be read.
+TEST(CudaDialect, HeldRowsAreTheThreadsOwn) {
+  const auto program = [](const char* index) {
+    return str(R"(loops held
+buffer x f32[64, 256] strides [256, 1] input position 0
+buffer y f32[64, 256] strides [256, 1] output position 0
+buffer s f32[256] strides [1] scratch
+input x = buffer x
+output buffer y
+main {
+  kernel k {
+    schedule items [64] grain 1 lanes 1 threads 128 team 32 vector 4 hold 2
+    for i0 in [64] parallel @item {
+      for i1 in [256] parallel @lane(128, mask) {
+        %0 = load.f32 x[i0, i1]
+        store s[i1] = %0
+      }
+      for i2 in [256] parallel @lane(128, mask) {
+        %1 = load.f32 s[)",
+               index, R"(]
+        store y[i0, i2] = %1
+      }
+    }
+  }
+}
+)");
+  };
+  const loops::LoopProgram good = loops::parse_loops(program("i2"));
+  loops::verify(good);
+  const Backend& backend = backend_for(DeviceType::cuda);
+  expect_in_order(backend.generate(good, backend.target("sm_90a"), {}).texts.at(0),
+                  {"f32 held0[8];", "for (int round = 0; round < 2; ++round) {", "held0[round * 4 + e] = v0;",
+                   "= held0[round * 4 + e];"});
+  EXPECT_THROW(loops::verify(loops::parse_loops(program("255 - i2"))), Error);
+}
+
 TEST(CudaDialect, AnIndexOutOfRangeEndsItsThread) {
   const std::string text = cuda_text("threads 64 team 1", R"(%0 = load.i32 n[i0]
 %1 = check_index j = %0 in [s0] site 0

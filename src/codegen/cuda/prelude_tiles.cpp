@@ -149,34 +149,27 @@ struct gpu_part {
       for (int j = 0; j < columns / 8; ++j) type::mma(sums[i][j], a[i], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
   }
 };
-// All products of a tile: `fetch` has stages on their way, and the next matrices are loaded while these are multiplied,
-// those of the next stage too.
+// All products of a tile: `fetch` has stages on their way, and the next matrices are loaded while these are multiplied.
 template <class type, int tile_rows, int tile_columns, int tile_terms, bool left_along, bool right_along, int rows,
           int columns, int stages, class T, class F>
-K_FN void gpu_products(const T* left, const T* right, int first_row, int first_column, int steps, F fetch,
+K_FN void gpu_products(const T* left_tiles, const T* right_tiles, int first_row, int first_column, int steps, F fetch,
                        f32 (&sums)[rows / 16][columns / 8][4]) {
   typedef gpu_part<type, tile_rows, tile_columns, tile_terms, left_along, right_along, rows, columns> part;
-  part parts[2];
 #pragma unroll
   for (int step = 0; step < stages - 1; ++step) fetch(step);
-  gpu_copy_wait<stages - 2>();
-  __syncthreads();
-  parts[0].load(left, right, first_row, first_column, 0);
-  int stage = 0;
   for (int step = 0; step < steps; ++step) {
-    const T *from_left = left + stage * (tile_rows * tile_terms), *from_right = right + stage * (tile_columns * tile_terms);
-    stage = stage + 1 == stages ? 0 : stage + 1;
+    gpu_copy_wait<stages - 2>();
+    __syncthreads();
+    fetch(step + stages - 1);
+    const T* const left = left_tiles + step % stages * (tile_rows * tile_terms);
+    const T* const right = right_tiles + step % stages * (tile_columns * tile_terms);
+    part parts[2];
+    parts[0].load(left, right, first_row, first_column, 0);
 #pragma unroll
     for (int at = 0; at < part::steps; ++at) {
-      const int now = (part::steps % 2 == 0 ? at : at + step) % 2;
-      if (at + 1 == part::steps) {
-        gpu_copy_wait<stages - 2>();
-        __syncthreads();
-        from_left = left + stage * (tile_rows * tile_terms), from_right = right + stage * (tile_columns * tile_terms);
-      }
-      parts[1 - now].load(from_left, from_right, first_row, first_column, (at + 1) % part::steps * type::terms);
-      if (at == 0) fetch(step + stages - 1);
-      parts[now].multiply(sums);
+      if (at + 1 < part::steps)
+        parts[(at + 1) % 2].load(left, right, first_row, first_column, (at + 1) * type::terms);
+      parts[at % 2].multiply(sums);
     }
   }
 }
