@@ -178,7 +178,7 @@ inline bool has_compiler(const std::string& compiler) {
 class Library {
  public:
   Library(const std::string& body, const Build& setup) {
-    PreludeRequest request{setup.lanes, setup.level, setup.mask_bits, false, {}, {}};
+    PreludeRequest request{setup.lanes, setup.level, setup.mask_bits, {}, {}, false};
     collect_prelude_names(body, request);
     source_ = prelude(request) + body;
     std::string pattern = (std::filesystem::temp_directory_path() / "kiln_prelude_XXXXXX").string();
