@@ -53,6 +53,13 @@ class RowPart {
       }
     if (!out.raw) return "the product is not stored";
     raw_ = out.raw->buffer;
+    const Loop* columns = store_around_.at(raw_);
+    bool whole = true;
+    for (const auto& [v, made] : definitions_) {
+      if (made->kind == StmtKind::load && stores_.count(made->buffer)) whole &= in_its_place(*made);
+      if (made->loop && around_.at(made->results[0]) != columns) whole &= made->loop->extent == columns->extent;
+    }
+    if (!whole) return "its rows are not read as they are stored";
     ValueId w = passed(weights.args[0]), empty = no_value;
     if (const Stmt* select = op(w, ScalarOp::select)) {
       if (text(select->args[1]) != "0") return no;
@@ -105,13 +112,32 @@ class RowPart {
     }
   }
 
-  // The value behind loads of what the kernel has stored, but not behind those of the product.
+  // The value behind loads of what the kernel has stored in the same place, but not behind those of the product.
   ValueId passed(ValueId v) const {
     for (;;) {
       const Stmt* made = definitions_.at(v);
-      if (made->kind != StmtKind::load || made->buffer == raw_ || !stores_.count(made->buffer)) return v;
+      if (made->kind != StmtKind::load || made->buffer == raw_ || !in_its_place(*made)) return v;
       v = stores_.at(made->buffer)->args[0];
     }
+  }
+  // A load of the element that the same iteration of another loop over the row has stored.
+  bool in_its_place(const Stmt& load) const {
+    const auto stored = stores_.find(load.buffer);
+    if (stored == stores_.end() || load.mask != no_value) return false;
+    const Substitution here = called_x(around_.at(load.results[0])), there = called_x(store_around_.at(load.buffer));
+    for (size_t d = 0; d < load.index.size(); ++d)
+      if (substitute(load.index[d], here).text() != substitute(stored->second->index[d], there).text()) return false;
+    return true;
+  }
+  // The variable of a loop over the row is called x; those of the rows and around them keep their names.
+  Substitution called_x(const Loop* loop) const {
+    Substitution map;
+    const Contraction& names = *kernel_.contraction;
+    auto one_of = [&](const std::vector<std::string>& list) {
+      return std::find(list.begin(), list.end(), loop->var) != list.end();
+    };
+    if (loop && !one_of(names.batch) && !one_of(names.rows)) map[loop->var] = Expr::symbol("x");
+    return map;
   }
   const Stmt* op(ValueId v, ScalarOp which) const {
     const Stmt* made = definitions_.at(v);
@@ -122,14 +148,12 @@ class RowPart {
     return made->loop && made->loop->role == AxisRole::reduce && made->loop->reduce == which ? made : nullptr;
   }
 
-  // Two values with equal texts are equal: the variable of the loop that a value stands in is called x.
+  // Two values with equal texts are equal.
   std::string text(ValueId v) const {
     if (v == no_value) return "";
     v = passed(v);
     const Stmt& made = *definitions_.at(v);
-    const Loop* loop = around_.at(v);
-    Substitution map;
-    if (loop) map[loop->var] = Expr::symbol("x");
+    const Substitution map = called_x(around_.at(v));
     auto all = [&](const std::vector<ValueId>& list) {
       return join_map(list, ", ", [&](ValueId a) { return text(a); });
     };
