@@ -52,6 +52,37 @@ TEST(ThreadPool, ServesSeveralCallersAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Beside other processes: a helper that lost its processor for long is not asked again at once.
+TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
+  struct Seen {
+    std::atomic<int> helpers{0};
+  };
+  auto slow_helper = [](void* data, int slot, int64_t, int64_t) {
+    if (slot > 0) ++static_cast<Seen*>(data)->helpers;
+    std::this_thread::sleep_for(std::chrono::milliseconds(slot > 0 ? 30 : 2));
+  };
+  auto quick = [](void* data, int slot, int64_t, int64_t) {
+    if (slot > 0) ++static_cast<Seen*>(data)->helpers;
+  };
+  Seen first, next;
+  for (int i = 0; i < 20 && first.helpers == 0; ++i) ThreadPool::process().run(2, 1, 2, slow_helper, &first);
+  if (first.helpers == 0) GTEST_SKIP() << "no helper came";
+  for (int i = 0; i < 100; ++i) ThreadPool::process().run(8, 1, 2, quick, &next);
+  EXPECT_EQ(next.helpers, 0);
+  // Later it is.
+  std::this_thread::sleep_for(std::chrono::milliseconds(1200));
+  for (int i = 0; i < 200 && next.helpers == 0; ++i) {
+    ThreadPool::process().run(
+        64, 1, 2,
+        [](void* data, int slot, int64_t, int64_t) {
+          if (slot > 0) ++static_cast<Seen*>(data)->helpers;
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        },
+        &next);
+  }
+  EXPECT_GT(next.helpers, 0);
+}
+
 TEST(ThreadPool, WorksInAForkedChild) {
 #if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "ThreadSanitizer allows no threads in a forked child";
