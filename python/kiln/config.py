@@ -14,6 +14,7 @@ loaded. The names come from Kiln's one table (docs/settings.md); a name that nob
 
 from __future__ import annotations
 
+import contextvars
 import sys
 import types
 from collections.abc import Mapping
@@ -84,9 +85,10 @@ def _of_torch(key: str) -> Optional[Any]:
     if entry is None:
         return None
     override = getattr(entry, "user_override", None)
-    value = override.get() if hasattr(override, "get") else override
-    # PyTorch marks what is not set with an object of no class in particular.
-    return None if type(value) is object else value
+    # Of some versions a variable of the context; a dict, which has a method of that name too, is a value.
+    value = override.get(None) if isinstance(override, contextvars.ContextVar) else override
+    # PyTorch marks what is not set with an object of no class in particular; an empty dict is what it starts with.
+    return None if type(value) is object or value == {} else value
 
 
 def _current(key: str) -> Any:

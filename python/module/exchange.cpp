@@ -344,15 +344,16 @@ bool BorrowedTensor::take_capsule(PyObject* object, bool written, const char* na
 }
 
 void* current_stream(int gpu) {
+  static const ExchangeTable* table = nullptr;  // of torch, once it uses a GPU
+  void* stream = nullptr;
+  if (table && table->current_stream && table->current_stream(kDLCUDA, gpu, &stream) == 0) return stream;
+  PyErr_Clear();
   const Object torch = imported_module("torch");
   if (!torch) return nullptr;
   const Object cuda = find_attribute(torch.get(), "cuda");
   const Object started = cuda ? Object::owned(PyObject_CallMethod(cuda.get(), "is_initialized", nullptr)) : Object();
   if (!started || started.get() != Py_True) return PyErr_Clear(), nullptr;
-  static const ExchangeTable* table = exchange_table(attribute_of_module("torch", "Tensor").get());
-  void* stream = nullptr;
-  if (table && table->current_stream && table->current_stream(kDLCUDA, gpu, &stream) == 0) return stream;
-  PyErr_Clear();
+  if (!table) table = exchange_table(attribute_of_module("torch", "Tensor").get());
   const Object current = Object::checked(PyObject_CallMethod(cuda.get(), "current_stream", "i", gpu));
   const Object number = Object::checked(PyObject_GetAttrString(current.get(), "cuda_stream"));
   return PyLong_AsVoidPtr(number.get());
