@@ -50,7 +50,12 @@ void kiln_instance_free(kiln_instance* instance) { delete instance; }
 
 kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                      size_t output_count) {
-  return kiln_run_with(instance, inputs, input_count, outputs, output_count, nullptr);
+  KILN_NOT_NULL(instance);
+  KILN_REQUIRE(inputs || input_count == 0, "inputs is NULL, and input_count is not 0");
+  KILN_REQUIRE(outputs || output_count == 0, "outputs is NULL, and output_count is not 0");
+  if (hooks_built && !instance->plain) [[unlikely]]
+    return run_told(instance, inputs, input_count, outputs, output_count, nullptr);
+  return run(instance, inputs, input_count, outputs, output_count, nullptr, 1);
 }
 
 kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
