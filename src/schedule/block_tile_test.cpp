@@ -19,17 +19,16 @@ std::string tiled(int64_t rows, int64_t columns, int64_t terms, const std::strin
     if (dtype == "f32") return str("%", value + 1, " = load.f32 ", from, "\n");
     return str("%", value, " = load.", dtype, " ", from, "\n%", value + 1, " = cast.f32 %", value, "\n");
   };
-  LoopProgram program = parse_loops(str("loops product\nbuffer x ", left, "[", rows, ", ", terms, "] strides [", terms,
-                                        ", 1] input position 0\nbuffer w ", right, "[", columns, ", ", terms,
-                                        "] strides [", terms, ", 1] input position 1\nbuffer y f32[", rows, ", ",
-                                        columns, "] strides [", columns,
-                                        ", 1] output position 0\ninput x = buffer x\ninput w = buffer w\noutput "
-                                        "buffer y\nmain {\nkernel k {\nfor i0 in [",
-                                        rows, "] parallel {\nfor i1 in [", columns, "] parallel {\n%5 = for r0 in [",
-                                        terms, "] reduce sum.f32 {\n", load(left, 0, "x[i0, r0]"),
-                                        load(right, 2, "w[i1, r0]"),
-                                        "%4 = mul.f32 %1, %3\nyield %4\n}\n%6 = neg.f32 %5\nstore y[i0, i1] = "
-                                        "%6\n}\n}\n}\n}\n"));
+  LoopProgram program =
+      parse_loops(str("loops product\nbuffer x ", left, "[", rows, ", ", terms, "] strides [", terms,
+                      ", 1] input position 0\nbuffer w ", right, "[", columns, ", ", terms, "] strides [", terms,
+                      ", 1] input position 1\nbuffer y f32[", rows, ", ", columns, "] strides [", columns,
+                      ", 1] output position 0\ninput x = buffer x\ninput w = buffer w\noutput "
+                      "buffer y\nmain {\nkernel k {\nfor i0 in [",
+                      rows, "] parallel {\nfor i1 in [", columns, "] parallel {\n%5 = for r0 in [", terms,
+                      "] reduce sum.f32 {\n", load(left, 0, "x[i0, r0]"), load(right, 2, "w[i1, r0]"),
+                      "%4 = mul.f32 %1, %3\nyield %4\n}\n%6 = neg.f32 %5\nstore y[i0, i1] = "
+                      "%6\n}\n}\n}\n}\n"));
   Log log;
   find_contractions(program, log);
   use_templates(program, tile_target(), log);
@@ -58,7 +57,8 @@ TEST(BlockTile, FewTilesAreSplitAlongTheTerms) {
   expect_tile(text, "kernel k_parts");
   expect_tile(text, "contraction batch [part] rows [i0] columns [i1] sums [r0]");
   expect_tile(text, "store y[i0, i1] = %6");
-  EXPECT_LT(text.find("tensor_cores"), text.find("reduce sum.f32 {\n          %7 = load.f32 k_parts[p0, i0, i1]")) << text;
+  EXPECT_LT(text.find("tensor_cores"), text.find("reduce sum.f32 {\n          %7 = load.f32 k_parts[p0, i0, i1]"))
+      << text;
 }
 
 TEST(BlockTile, AFactorThatNoWordDividesComesElementByElement) {

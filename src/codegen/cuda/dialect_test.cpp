@@ -137,10 +137,10 @@ TEST(CudaDialect, NeighboursAreOneWord) {
 %1 = exp.f32 %0
 store y[0, i1] = %1
 })");
-  expect_in_order(text, {"const bool wide = gpu_aligned(b0, b1);", "i1_first += 128)", "const i64 i1_left = n0 - i1;",
-                         "gpu_fetch<4>(b0 + i1, wide, i1_left);", "gpu_word<f32, 4> ", "if (e >= i1_left) break;",
-                         "k_get_f32(w0_i1.items + e);", "k_set_f32(w1_i1.items + e, ",
-                         "gpu_put(b1 + i1, w1_i1, wide, i1_left);"});
+  expect_in_order(
+      text, {"const bool wide = gpu_aligned(b0, b1);", "i1_first += 128)", "const i64 i1_left = n0 - i1;",
+             "gpu_fetch<4>(b0 + i1, wide, i1_left);", "gpu_word<f32, 4> ", "if (e >= i1_left) break;",
+             "k_get_f32(w0_i1.items + e);", "k_set_f32(w1_i1.items + e, ", "gpu_put(b1 + i1, w1_i1, wide, i1_left);"});
 }
 
 // Scratch in registers is what a thread wrote itself; another's element cannot be read.
