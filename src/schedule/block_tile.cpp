@@ -225,8 +225,6 @@ Choice choose_tile(const ContractionNest& nest, bool may_split, const LoopProgra
   Choice best;
   double least = 0;
   for (const BlockTile& tile : tensor_tiles) {
-    // Long lines for long sums only.
-    if (tile.terms > 32 && terms <= tile.terms / 2 && best.tile) continue;
     for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
       std::string split;
       if (parts > 1) {
@@ -328,6 +326,103 @@ void set_tile(Kernel& kernel, const Grid& grid, Log& log) {
   });
 }
 
+// ---- A left factor that is computed
+// -------------------------------------------------------------------------------------
+
+constexpr double worth_storing = 128;  // columns that would compute the factor anew
+
+// The left factor of a product, where it is rounded to a narrow type and is no plain row of memory: a kernel that
+// stores it, so that the product fetches words of it. Each column's tiles would compute it again.
+std::optional<Kernel> store_left_factor(LoopProgram& program, Kernel& kernel) {
+  const ContractionNest nest = contraction_nest(kernel);
+  Contraction& names = *kernel.contraction;
+  const FactorValue factor = factor_value(nest, names.left, true);
+  const Expr& terms = nest.innermost_sum().extent;
+  if (chunks_of(nest, factor, true, 8, kernel, program).chunk > 1 || columns_of(nest, program) < worth_storing ||
+      (factor.dtype != DType::bf16 && factor.dtype != DType::f16) || !terms.is_constant() || terms.value() % 8 != 0)
+    return {};
+  // Everything that may belong to it, in order, and of that what it needs.
+  std::vector<const Stmt*> all;
+  const auto add = [&](const Body& body) {
+    for (const Stmt& stmt : body)
+      if (!stmt.loop) all.push_back(&stmt);
+  };
+  std::vector<const Loop*> loops;
+  for (const auto* part : {&nest.batch, &nest.rows}) loops.insert(loops.end(), part->begin(), part->end());
+  for (const ContractionNest::Sum& sum : nest.sums) loops.push_back(sum.stmt->loop.get());
+  add(kernel.body);
+  for (const Loop* loop : loops) add(loop->body);
+  ValueId narrow = no_value;
+  for (const Stmt* stmt : all)
+    if (stmt->results.size() == 1 && stmt->results[0] == names.left && stmt->kind == StmtKind::op &&
+        stmt->op == ScalarOp::cast)
+      narrow = stmt->args[0];
+  if (narrow == no_value || kernel.value_types[static_cast<size_t>(narrow)] != factor.dtype) return {};
+  std::set<ValueId> needed = {narrow};
+  std::vector<const Stmt*> kept;
+  for (size_t i = all.size(); i-- > 0;) {
+    if (all[i]->results.empty() || !needed.contains(all[i]->results[0])) continue;
+    if (!is_pure(*all[i])) return {};
+    needed.insert(all[i]->args.begin(), all[i]->args.end());
+    if (all[i]->mask != no_value) needed.insert(all[i]->mask);
+    kept.insert(kept.begin(), all[i]);
+  }
+  for (ValueId v : needed)  // what stands elsewhere (in the columns' loop) cannot be copied
+    if (std::none_of(kept.begin(), kept.end(), [&](const Stmt* stmt) { return stmt->results[0] == v; })) return {};
+
+  Buffer stored;
+  stored.name = kernel.name + "_left";
+  stored.dtype = factor.dtype;
+  std::vector<Expr> index;
+  for (const Loop* loop : loops) {
+    stored.sizes.push_back(loop->extent);
+    index.push_back(Expr::symbol(loop->var));
+  }
+  stored.strides.assign(stored.sizes.size(), Expr(1));
+  for (size_t d = stored.sizes.size(); d-- > 1;) stored.strides[d - 1] = stored.strides[d] * stored.sizes[d];
+  const BufferId buffer = program.add_buffer(std::move(stored));
+
+  Kernel out;
+  out.name = kernel.name + "_left";
+  out.op_names = kernel.op_names;
+  out.origins = kernel.origins;
+  Copier copier(kernel, out, {});
+  for (const Loop* loop : loops) copier.variables[loop->var] = Expr::symbol(loop->var);
+  Body body;
+  for (const Stmt* stmt : kept) append(body, copier.copy(*stmt, body));
+  append(body, store_stmt(factor.dtype, buffer, index, copier.value(narrow)));
+  for (size_t i = loops.size(); i-- > 0;) {
+    Stmt loop = loop_stmt(loops[i]->var, loops[i]->extent);
+    loop.loop->body = std::move(body);
+    body.clear();
+    body.push_back(std::move(loop));
+  }
+  out.body = std::move(body);
+
+  // The product reads it instead.
+  const std::set<ValueId> gone(names.left_values.begin(), names.left_values.end());
+  const ValueId old = names.left;
+  const std::string innermost = names.sums.back();
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    if (!stmt.loop || std::find(names.sums.begin(), names.sums.end(), stmt.loop->var) == names.sums.end()) return;
+    std::erase_if(stmt.loop->body,
+                  [&](const Stmt& s) { return !s.loop && s.results.size() == 1 && gone.contains(s.results[0]); });
+    if (stmt.loop->var != innermost) return;
+    Stmt load = load_stmt(kernel, factor.dtype, buffer, index);
+    Stmt wide = op_stmt(kernel, ScalarOp::cast, DType::f32, {load.results[0]});
+    names.left = wide.results[0];
+    names.left_values = {load.results[0], wide.results[0]};
+    Body& inner = stmt.loop->body;
+    for (ValueId& v : inner.back().args)
+      if (v == old) v = names.left;
+    inner.insert(inner.begin(), std::move(wide));
+    inner.insert(inner.begin(), std::move(load));
+  });
+  std::erase_if(kernel.named,
+                [&](const NamedValue& named) { return gone.contains(named.value) || gone.contains(named.mask); });
+  return out;
+}
+
 // ---- What follows a product on its whole rows
 // ---------------------------------------------------------------------------
 
@@ -406,6 +501,13 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
   if (!narrow) {
     set_tile(kernel, plain_grid(program, kernel, target), log);
     return true;
+  }
+  if (auto left = store_left_factor(program, kernel)) {
+    log.add([&] {
+      return Decision{"left factor stored for", kernel.name, "", "", "its tiles would compute it again", true, ""};
+    });
+    block.insert(block.begin() + static_cast<std::ptrdiff_t>(at++), Item{std::move(*left)});
+    return use_block_tile(program, block, at, target, log);
   }
   const Choice choice = choose_tile(nest, true, program, target);
   if (choice.parts > 1) {
