@@ -60,20 +60,16 @@ kiln_status kiln_run(kiln_instance* instance, const kiln_value* inputs, size_t i
 
 kiln_status kiln_run_with(kiln_instance* instance, const kiln_value* inputs, size_t input_count, kiln_value* outputs,
                           size_t output_count, const kiln_run_options* options) {
+  if (!options) return kiln_run(instance, inputs, input_count, outputs, output_count);
   KILN_NOT_NULL(instance);
   KILN_REQUIRE(inputs || input_count == 0, "inputs is NULL, and input_count is not 0");
   KILN_REQUIRE(outputs || output_count == 0, "outputs is NULL, and output_count is not 0");
-  void* stream = nullptr;
-  int32_t wait = 1;
-  if (options) {
-    KILN_REQUIRE(options->struct_size >= offsetof(kiln_run_options, reserved),
-                 "options->struct_size is not set: it is sizeof of the struct");
-    KILN_REQUIRE(options->wait >= -1 && options->wait <= 1, "options->wait must be -1, 0 or 1");
-    stream = options->stream, wait = options->wait;
-  }
+  KILN_REQUIRE(options->struct_size >= offsetof(kiln_run_options, reserved),
+               "options->struct_size is not set: it is sizeof of the struct");
+  KILN_REQUIRE(options->wait >= -1 && options->wait <= 1, "options->wait must be -1, 0 or 1");
   if (hooks_built && !instance->plain) [[unlikely]]
-    return run_told(instance, inputs, input_count, outputs, output_count, stream);
-  return run(instance, inputs, input_count, outputs, output_count, stream, wait);
+    return run_told(instance, inputs, input_count, outputs, output_count, options->stream);
+  return run(instance, inputs, input_count, outputs, output_count, options->stream, options->wait);
 }
 
 kiln_status kiln_set_seed(kiln_instance* instance, uint64_t seed) {
