@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # faults_test.sh KILN SOURCE_DIR: twelve faults in the machine code of GPU kernels (faulty_nvrtc.cpp): accesses outside of
-# all memory, missing barriers, NaNs. Each tool must name the kernel that has the fault, and its source line.
+# all memory, races, NaNs. Each tool must name the kernel that has the fault, and its source line.
 # KILN_FAULTS_KEEP: a folder for the packages with a list of what is expected, for a machine with a GPU.
 set -uo pipefail
 kiln=$1 source=$2
@@ -67,8 +67,9 @@ try tile_reads_outside picture 1 "$load" '$&(1l << 38) + ' run 'K0777'
 try sigmoid_of_nan mlp 2 'k_sigmoid\(' '$&(0.0f / 0.0f) + ' nan 'K0637'
 try product_of_nan mlp 1 "$load" '(0.0f / 0.0f) * $&' nan 'K0637'
 try exponential_of_nan softmax 2 'exp\(' '(0.0f / 0.0f) * $&' nan 'K0637'
-try first_tile_without_barrier picture _mm_:1 '__syncthreads\(\);' ';' bisect 'first divergence'
-try later_tile_without_barrier picture _mm_:2 '__syncthreads\(\);' ';' bisect 'first divergence'
+# Writes the part of shared memory that others still read: a race that a barrier would have to keep apart.
+try first_tile_overwritten picture _mm_:1 'steps, fetch,' 'steps, [&](int s) { fetch(s + 1); },' bisect 'first divergence'
+try later_tile_overwritten picture _mm_:2 'steps, fetch,' 'steps, [&](int s) { fetch(s + 1); },' bisect 'first divergence'
 try reduction_without_partners softmax 2 'team_reduce<[^>]*>\((v[0-9]*),[^}]*\}\);' '$1;' bisect 'first divergence'
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]
