@@ -171,16 +171,20 @@ class Binder {
   void bind_items() {
     if (kernel_.body.size() != 1 || kernel_.body[0].kind != StmtKind::loop) return;
     Loop* loop = kernel_.body[0].loop.get();
-    if (loop->role != AxisRole::parallel || loop->directives.binding == Binding::serial) return;
+    if (loop->role != AxisRole::parallel || loop->directives.binding == Binding::serial ||
+        loop->directives.binding == Binding::unroll)
+      return;
     if (loop->directives.binding == Binding::lane) return split(kernel_.body);
     loop->directives.binding = Binding::item;
     double width = estimate(loop->extent, program_);
+    std::vector<std::string> bound = {loop->var};
     while (width < 64 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop) {
       Loop* inner = loop->body[0].loop.get();
       if (inner->role != AxisRole::parallel || inner->directives.binding != Binding::none ||
-          mentions(inner->extent, loop->var))
+          std::any_of(bound.begin(), bound.end(), [&](const std::string& var) { return mentions(inner->extent, var); }))
         break;
       inner->directives.binding = Binding::item;
+      bound.push_back(inner->var);
       width *= estimate(inner->extent, program_);
       loop = inner;
     }
@@ -268,6 +272,8 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     if (kernel->schedule->tile.rows == 0) kernel->contraction.reset();
     if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
     if (!item_loops(*kernel).loops.empty()) return;  // bound when it was made
+    if (tile_transpose(*kernel, program, target))
+      log.add([&] { return Decision{"transpose", kernel->name, "in blocks", "", "it reads across lines", true, ""}; });
     Binder(program, *kernel, target).run();
   };
   for_each_item(program.block, each);

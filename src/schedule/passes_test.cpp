@@ -260,5 +260,35 @@ TEST_F(SchedulePasses, RowsAreAddedToOneAnotherInLanes) {
   EXPECT_EQ(print(program_).find("@lane"), std::string::npos) << print(program_);
 }
 
+TEST_F(SchedulePasses, ATransposeRunsInBlocks) {
+  given(R"(loops transpose
+buffer x f32[2, 50, 40] strides [2000, 40, 1] input position 0
+buffer y f32[2, 40, 50] strides [2000, 50, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel transpose ops [transpose] {
+    for i0 in [2] parallel {
+      for i1 in [40] parallel {
+        for i2 in [50] parallel {
+          %0 = load.f32 x[i0, i2, i1]
+          store y[i0, i1, i2] = %0
+        }
+      }
+    }
+  }
+}
+)");
+  bind_axes(program_, target_, log_);
+  count_items(program_, log_);
+  const std::string text = after();
+  for (const char* part :
+       {"for i0 in [2] parallel @item {", "for o0 in [3] parallel @item {", "for o1 in [4] parallel @item {",
+        "for i1 in [min(16,", "for i2 in [min(16,", "@lane(16, mask)"})
+    EXPECT_TEXT(text, part);
+}
+
 }  // namespace
 }  // namespace kiln::loops

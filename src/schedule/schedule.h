@@ -64,8 +64,9 @@ bool collapse_loops(LoopProgram& program, Log& log);
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);      // of bind_axes and take_points
-bool bind_threads(LoopProgram& program, const Target& target, Log& log);  // of bind_axes, for a GPU
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);                    // of bind_axes and take_points
+bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
+bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
 
 // Sums of f32 outside of lanes are added up in f64.
 bool widen_sums(LoopProgram& program, Log& log);

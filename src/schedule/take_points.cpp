@@ -73,6 +73,8 @@ class Windows {
     for (const Loop* loop : chain)
       if (!loop->extent.is_constant() || loop->directives.binding != Binding::none) return false;
     if (window.lanes->extent.value() < target_.lanes / 2 || window.points->extent.value() < 2) return false;
+    // Items are lines of points, or parts of the channels, unless something that follows needs all of them.
+    if (window.around.empty() && &window.points->body.back() != loop_stmt_of(*window.points)) return false;
     return find_sums(window) && find_factors(window);
   }
 
@@ -143,7 +145,10 @@ class Windows {
     if (std::find(product->args.begin(), product->args.end(), window.picture->results[0]) == product->args.end())
       return false;
     // A window over many channels is a product's, whose rows are points: it has more to share than these.
-    return window.own || channels(window) <= few_channels;
+    if (window.own) return true;
+    const bool slides = std::any_of(window.sums.begin(), window.sums.end(),
+                                    [&](const Loop* sum) { return moves_over_picture(*sum, window); });
+    return slides && channels(window) <= few_channels;
   }
 
   const Buffer& buffer_of(const Stmt& access) const { return program_.buffers[static_cast<size_t>(access.buffer)]; }

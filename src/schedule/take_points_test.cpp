@@ -142,5 +142,36 @@ TEST(TakePoints, FewLinesShareOutChannels) {
   EXPECT_PART(text, "store y[i2, i3, i1 + o0*64] = %19");
 }
 
+// A linear layer of few terms slides over nothing, and where gates follow its rows no part of it can be an item.
+TEST(TakePoints, ASmallProductIsNoWindow) {
+  bool changed = false;
+  taken(R"(loops linear
+buffer x f32[4, 8] strides [8, 1] input position 0
+buffer w f32[32, 8] strides [8, 1] constant named "w"
+buffer y f32[4, 32] strides [32, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel linear ops [linear] {
+    for i0 in [4] parallel {
+      for i1 in [32] parallel {
+        %0 = for r0 in [8] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0]
+          %2 = load.f32 w[i1, r0]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)",
+        changed);
+  EXPECT_FALSE(changed);
+}
+
 }  // namespace
 }  // namespace kiln::loops
