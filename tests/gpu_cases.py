@@ -54,6 +54,10 @@ def cases(case_class, of, randn):
     made["products_rows"] = lambda: case_class(
         Products(torch.bfloat16), [[randn(n, 72, dtype=torch.bfloat16), randn(n, 24, dtype=torch.bfloat16)] for n in (33, 2, 70)],
         "products of bf16 with any number of rows", {"x": {0: Dim("rows", min=2, max=512)}, "y": {0: Dim("rows", min=2, max=512)}})
+    made["products_any_f32"] = lambda: of(
+        lambda self, x, y: x @ y.transpose(-1, -2), [[randn(2, n, m), randn(2, n + 2, m)] for n, m in ((17, 19), (40, 33))],
+        "products of f32 whose every size is open: no words",
+        {"x": {1: Dim("n", min=16, max=64), 2: Dim("m", min=8, max=64)}, "y": {1: Dim("n", min=16, max=64) + 2, 2: Dim("m", min=8, max=64)}})
     made["pictures_bf16"] = lambda: case_class(
         Pictures(torch.bfloat16), [[randn(2, 8, 9, 11, dtype=torch.bfloat16)]], "convolutions in bf16 as products of channels")
     for width, dtype in ((96, torch.float32), (1028, torch.float32), (520, torch.bfloat16), (2050, torch.bfloat16)):

@@ -182,8 +182,9 @@ std::string cuda_unit(const std::string& kernels) {
   if (uses("gpu_raise(")) own += raise_text;
   if (uses("gpu_add(") || uses("gpu_sub(") || uses("gpu_mul(")) own += wrapping_text;
   if (uses("gpu_quotient(") || uses("gpu_remainder(")) own += divide_text;
-  if (uses("gpu_word<") || uses("gpu_fetch") || uses("gpu_aligned(")) own += word_text;
-  if (uses("_products<") || uses("gpu_tile_sums<")) own += cuda_tile_prelude();
+  const bool tiles = uses("_products<") || uses("gpu_tile_sums<");
+  if (tiles || uses("gpu_word<") || uses("gpu_fetch") || uses("gpu_aligned(")) own += word_text;
+  if (tiles) own += cuda_tile_prelude();
   if (uses("gpu_atomic_add_")) own += atomic_text;
   for (const char* narrow : {"f16", "bf16"})
     if (uses(str("gpu_atomic_add_", narrow, "("))) own += replace_all(atomic_narrow_text, "$d", narrow);
