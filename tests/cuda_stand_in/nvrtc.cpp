@@ -64,7 +64,7 @@ int run(const std::vector<std::string>& command) {
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
-EXPORT int nvrtcVersion(int* major, int* minor) { return *major = 0, *minor = 1, 0; }
+EXPORT int nvrtcVersion(int* major, int* minor) { return *major = 0, *minor = 2, 0; }
 EXPORT const char* nvrtcGetErrorString(int) { return "NVRTC_ERROR_COMPILATION"; }
 EXPORT int nvrtcCreateProgram(Program** out, const char* source, const char* name, int, const char* const*,
                               const char* const*) {
