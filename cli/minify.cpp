@@ -70,6 +70,7 @@ int minify_model(const ParsedOptions& options) {
   if (const auto file = options.value("--inputs"))
     program.sample_inputs = read_inputs(*file, package ? package_input_form(path) : input_form(program));
   minify::MinifyOptions minify_with = minify_options(options, settings);
+  if (package) minify_with.device = minify::device_of_package(path);
   const std::string command = options.value_or("--command", "minify");
   if (command == "run") return try_once(program, minify_with);
   if (command != "minify") throw UsageError(str("--command takes minify or run, not '", command, "'"));

@@ -20,8 +20,9 @@ std::map<std::string, std::string> by_hash(const std::string& text) {
 }  // namespace
 
 std::string kernel_bodies(const Program& program, const Settings& settings,
-                          const std::vector<std::string>& custom_op_libs) {
+                          const std::vector<std::string>& custom_op_libs, const std::string& device) {
   CompilationOptions options;
+  if (device == "cuda") options.device = DeviceType::cuda;
   options.settings = &settings;
   options.custom_op_libs = custom_op_libs;
   Compilation compilation(program, std::move(options));

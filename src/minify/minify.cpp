@@ -291,7 +291,7 @@ class Minifier {
       return trials_.run([&](const auto& entering) {
         entering("compile");
         Failure out;
-        out.message = kernel_bodies(program, settings, options_.custom_op_libs);
+        out.message = kernel_bodies(program, settings, options_.custom_op_libs, options_.device);
         return out;
       });
     };

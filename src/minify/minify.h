@@ -16,6 +16,7 @@ struct MinifyOptions {
   std::string save_dir;               // checkpoints; empty: in a new debug directory
   std::string copy_to = ".";          // where repro.py and repro.pt2 land; files of these names not its own stay
   std::vector<std::string> inputs;    // files that are read, and so never written
+  std::string device;                 // that trials compile for and run on; empty: where the program was exported
   std::string after = "aot";          // inductor: down to a kernel in a C++ file of its own
   int jobs = 0;                       // 0: one per processor
   int runs = 3;                       // of the whole program, at least, to see whether it fails every time

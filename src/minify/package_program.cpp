@@ -25,6 +25,8 @@ Program program_of_package(const std::string& path) {
   return program;
 }
 
+std::string device_of_package(const std::string& path) { return device_type_name(PackageDebug(path).plan().device); }
+
 std::vector<std::string> settings_of_package(const std::string& path) {
   std::vector<std::string> out;
   const PackageDebug package(path);

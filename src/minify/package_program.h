@@ -8,6 +8,9 @@ namespace kiln::minify {
 // names is not in the package any more (folded into others): then only the model itself helps.
 Program program_of_package(const std::string& path);
 
+// What it was compiled for: "cpu", "cuda".
+std::string device_of_package(const std::string& path);
+
 // The settings that it was compiled with, "key=value" each, as far as they were not the defaults.
 std::vector<std::string> settings_of_package(const std::string& path);
 

@@ -14,6 +14,7 @@ std::string compile_into(const TemporaryDirectory& directory, const Program& pro
   CompileOptions compile_options;
   compile_options.settings = options.settings;
   compile_options.custom_op_libs = options.custom_op_libs;
+  compile_options.device = options.device;
   compile(program, path, compile_options);
   return path;
 }
@@ -73,6 +74,7 @@ Failure try_program(const Program& program, const ProbeOptions& options, const S
     CompileOptions compile_options;
     compile_options.settings = options.settings;
     compile_options.custom_op_libs = options.custom_op_libs;
+    compile_options.device = options.device;
     compile_options.goal = options.mode == ProbeMode::syntax ? CompileGoal::syntax : CompileGoal::generated;
     compile(program, "", compile_options);
     return {};

@@ -27,6 +27,7 @@ struct ProbeOptions {
   bool as_check = false;                 // judge as `kiln check` does (minify/accuracy.h)
   const Settings* settings = nullptr;    // of both phases
   std::vector<std::string> custom_op_libs;
+  std::string device;  // to compile for; empty: where the program was exported
 };
 
 // Called with the name of what begins now: compile, load, run, compare.

@@ -10,6 +10,7 @@ ProbeOptions probe_options(const MinifyOptions& options, ProbeMode mode, const S
   out.atol = options.atol;
   out.settings = &settings;
   out.custom_op_libs = options.custom_op_libs;
+  out.device = options.device;
   return out;
 }
 

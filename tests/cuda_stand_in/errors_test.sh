@@ -42,6 +42,16 @@ for at in $(grep -abo KILNGPU "$work/mlp.pt2" | cut -d: -f1); do
   printf 'x' | dd of="$work/mlp.pt2" bs=1 seek="$at" conv=notrunc 2> /dev/null
 done
 expect damaged 1 'K0[0-9]+' "$stand_in" "$kiln" run "$work/mlp.pt2"
+# Tools on a package that was compiled without flags.
+expect compiles-again 0 'kernels' compile --target sm_90a -o "$work/tools.pt2"
+expect bisects 0 'no divergence' "$stand_in" "$kiln" bisect "$work/tools.pt2"
+expect profiles 0 'this GPU, by its clocks' "$stand_in" "$kiln" profile "$work/tools.pt2"
+expect saves 0 'output 0' env AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER=1 KILN_SAVE_DIR="$work/saved" "$stand_in" "$kiln" run "$work/tools.pt2"
+expect saved-names 0 'before_launch_cuda_.*_cuda:0\.pt' ls "$work/saved"
+expect checks-bounds 0 'output 0' "$stand_in" "$kiln" run "$work/tools.pt2" --config check_bounds=1
+expect waits-for-launches 0 'each launch is waited for' env CUDA_LAUNCH_BLOCKING=1 "$stand_in" "$kiln" run "$work/tools.pt2" --config triton.cudagraphs=1
+expect compiles-fault 0 'kernels' compile --target sm_90a --config triton.inject_relu_bug_TESTING_ONLY=runtime_error -o "$work/fault.pt2"
+expect minifies 0 'kernel body.*cuda_' env -C "$work" "$(realpath "$stand_in")" "$(realpath "$kiln")" minify "$work/fault.pt2"
 # The numbers of a kernel's error: which element, which line.
 expect compiles-embedding 0 'kernel' "$stand_in" "$kiln" compile "$source/tests/cases/embedding/model.pt2" --device cuda -o "$work/e.pt2"
 bad=$(ls "$source"/tests/cases/embedding/bad_inputs_*.pt | tail -1)
