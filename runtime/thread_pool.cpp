@@ -211,7 +211,14 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
   const Clock::time_point done = Clock::now();
   close(*job, bit);
   const Clock::duration waited = Clock::now() - done;
-  if (waited > (done - begun) + longest_wait) alone_until_ = (done + waited * pauses).time_since_epoch().count();
+  if (waited > (done - begun) + longest_wait) waited_long(done, waited);
+}
+
+// Once may be chance, of a host that had other work or a page that was missing; twice within the pause is a neighbour.
+void ThreadPool::waited_long(Clock::time_point begun, Clock::duration waited) {
+  const Clock::rep now = (begun + waited).time_since_epoch().count(), pause = (waited * pauses).count();
+  if (now - last_long_wait_.exchange(now, std::memory_order_relaxed) < 2 * pause)
+    alone_until_.store(now + pause, std::memory_order_relaxed);
 }
 
 // A helper that took much longer with its piece than the caller with all the others has lost its processor to somebody

@@ -56,6 +56,8 @@ class ThreadPool {
     alignas(64) std::atomic<int> finished{0};
   };
 
+  using Clock = std::chrono::steady_clock;
+
   ThreadPool() = default;
   Job* take_job();
   Job* join_any(int& slot);
@@ -68,6 +70,7 @@ class ThreadPool {
   void register_fork_handlers();
   void forget_threads();
   bool crowded();
+  void waited_long(Clock::time_point begun, Clock::duration waited);
   static void work(Job& job, int slot, int number);
 
   static constexpr size_t job_count = 16;  // callers beyond that run alone
@@ -76,9 +79,9 @@ class ThreadPool {
   std::atomic<int> sleeping_{0};               // workers
   std::atomic<int> waiting_{0};                // callers asleep until their helpers have finished
   std::atomic<int> workers_{0};
-  using Clock = std::chrono::steady_clock;
   std::atomic<Clock::rep> alone_until_{0};  // 0: helpers are asked
-  std::mutex mutex_;                        // for falling asleep, waking and starting workers
+  std::atomic<Clock::rep> last_long_wait_{0};
+  std::mutex mutex_;  // for falling asleep, waking and starting workers
   std::condition_variable work_, done_;
 };
 

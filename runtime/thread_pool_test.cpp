@@ -52,7 +52,7 @@ TEST(ThreadPool, ServesSeveralCallersAtOnce) {
   EXPECT_EQ(wrong, 0);
 }
 
-// Beside other processes: a helper that lost its processor for long is not asked again at once.
+// Beside other processes: a helper that lost its processor for long twice is not asked again at once.
 TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
   struct Seen {
     std::atomic<int> helpers{0};
@@ -65,8 +65,8 @@ TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
     if (slot > 0) ++static_cast<Seen*>(data)->helpers;
   };
   Seen first, next;
-  for (int i = 0; i < 20 && first.helpers == 0; ++i) ThreadPool::process().run(2, 1, 2, slow_helper, &first);
-  if (first.helpers == 0) GTEST_SKIP() << "no helper came";
+  for (int i = 0; i < 20 && first.helpers < 2; ++i) ThreadPool::process().run(2, 1, 2, slow_helper, &first);
+  if (first.helpers < 2) GTEST_SKIP() << "no helper came";
   for (int i = 0; i < 100; ++i) ThreadPool::process().run(8, 1, 2, quick, &next);
   EXPECT_EQ(next.helpers, 0);
   // Later it is.
