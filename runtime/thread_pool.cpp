@@ -72,6 +72,7 @@ void ThreadPool::forget_threads() {
   for (Job& job : jobs_) job.taken = false, job.tickets = 0;
   open_ = 0;
   sleeping_ = waiting_ = workers_ = 0;
+  alone_until_ = last_long_wait_ = 0;
 }
 
 void ThreadPool::start_workers(int count) {
