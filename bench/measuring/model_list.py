@@ -107,6 +107,8 @@ def image_model(name, about):
         for key, weight in net.named_parameters():  # ConvNeXt's begin at 1e-6, which hides the blocks
             if key.endswith("layer_scale"):
                 torch.nn.init.constant_(weight, 0.5)
+            elif weight.dim() > 1 and not weight.any():  # ViT's head, which would make every result 0
+                torch.nn.init.normal_(weight, std=0.02)
         return net, (torch.randn(batch, 3, 224, 224),)
 
 
