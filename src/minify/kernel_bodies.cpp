@@ -5,6 +5,7 @@
 #include "base/sha256.h"
 #include "base/text.h"
 #include "compile/compilation.h"
+#include "types/device_names.h"
 
 namespace kiln::minify {
 namespace {
@@ -22,7 +23,7 @@ std::map<std::string, std::string> by_hash(const std::string& text) {
 std::string kernel_bodies(const Program& program, const Settings& settings,
                           const std::vector<std::string>& custom_op_libs, const std::string& device) {
   CompilationOptions options;
-  if (device == "cuda") options.device = DeviceType::cuda;
+  if (device_type_from_name(device) == DeviceType::cuda) options.device = DeviceType::cuda;
   options.settings = &settings;
   options.custom_op_libs = custom_op_libs;
   Compilation compilation(program, std::move(options));
