@@ -4,7 +4,7 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t chunk = 4096;  // elements of a one-dimensional loop that make one item
+constexpr int64_t long_chunk = 4096;  // elements of a one-dimensional loop that make one item
 
 class Binder {
  public:
@@ -191,13 +191,45 @@ class Binder {
     // Few, long rows: cut the rows as well.
     if (width < 8 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop &&
         loop->body[0].loop->directives.binding == Binding::lane && loop->body[0].loop->role == AxisRole::parallel &&
-        estimate(loop->body[0].loop->extent, program_) > 2 * chunk)
+        (estimate(loop->body[0].loop->extent, program_) > 2 * long_chunk || side_by_side(*loop->body[0].loop) > 0))
       split(loop->body);
+  }
+
+  // Terms of the sums for each element.
+  double terms_of(const Loop& loop) const {
+    double terms = 1;
+    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+      if (stmt.loop && stmt.loop->role == AxisRole::reduce)
+        terms = std::max(terms, estimate(stmt.loop->extent, program_));
+    });
+    return terms;
+  }
+  // Elements whose long sums run side by side (a product of one row): each line of the matrix is then read in pieces
+  // longer than a vector. So many of them are an item. 0: they do not.
+  int64_t side_by_side(const Loop& loop) const {
+    const int64_t together = int64_t{4} * target_.lanes;
+    const bool whole = loop.extent.is_constant() && loop.extent.value() % together == 0;
+    if (!whole || target_.lanes < 4 || loop.extent.value() < 2 * together || terms_of(loop) < 128) return 0;
+    return run_side_by_side(loop) ? together : 0;
+  }
+  // As src/loops/verify.cpp wants it of lanes that are several vectors.
+  static bool run_side_by_side(const Loop& loop) {
+    bool fine = true;
+    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+      fine &= stmt.kind != StmtKind::check_index && stmt.kind != StmtKind::raise_if && stmt.kind != StmtKind::random;
+      fine &= stmt.kind != StmtKind::store || stmt.mode == StoreMode::plain;
+      if (!stmt.loop) return;
+      fine &= !mentions(stmt.loop->extent, loop.var);
+      fine &= vector_reduction(*stmt.loop) && stmt.loop->reduce == ReduceOp::sum;
+    });
+    return fine;
   }
 
   // for i in n @lane   becomes   for o in ceildiv(n, chunk) @item { for i in min(chunk, n - o*chunk) @lane }
   void split(Body& body) {
     Loop& loop = *body[0].loop;
+    const int64_t together = side_by_side(loop), chunk = together > 0 ? together : long_chunk;
+    if (together > 0) loop.directives.factor = together;
     if (range_of(loop.extent, env_).high <= chunk) {
       // One item: nothing to spread.
       Stmt outer = item_loop(Expr(1));
