@@ -290,5 +290,46 @@ main {
     EXPECT_TEXT(text, part);
 }
 
+// y[0, i] = sum x[r] * w[r, i]: 768 columns of 300 terms, or of 3.
+std::string one_row(int terms) {
+  return str(R"(loops row
+buffer x f32[)",
+             terms, R"(] strides [1] input position 0
+buffer w f32[)",
+             terms, R"(, 768] strides [768, 1] input position 1
+buffer y f32[768] strides [1] output position 0
+input x = buffer x
+input w = buffer w
+output buffer y
+init {
+}
+main {
+  kernel row ops [mm] {
+    for i0 in [768] parallel {
+      %3 = for r0 in [)",
+             terms, R"(] reduce sum.f32 {
+        %0 = load.f32 x[r0]
+        %1 = load.f32 w[r0, i0]
+        %2 = mul.f32 %0, %1
+        yield %2
+      }
+      store y[i0] = %3
+    }
+  }
+}
+)");
+}
+
+TEST_F(SchedulePasses, AProductOfOneRowIsSharedOutInWidePieces) {
+  program_ = parse_loops(one_row(300));
+  bind_axes(program_, target_, log_);
+  EXPECT_TEXT(print(program_), "for o0 in [12] parallel @item {");
+  EXPECT_TEXT(print(program_), "for i0 in [64] parallel @lane(64, exact) {");
+  program_ = parse_loops(one_row(3));
+  bind_axes(program_, target_, log_);
+  EXPECT_TEXT(print(program_), "for o0 in [1] parallel @item {");
+  EXPECT_TEXT(print(program_), "for i0 in [768] parallel @lane(16, exact) {");
+}
+
 }  // namespace
 }  // namespace kiln::loops
