@@ -10,255 +10,12 @@
 // done. f is whatever stands between the product and the softmax: scale, masks, bias.
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
+#include "schedule/attention_rows.h"
+#include "schedule/attention_tile.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
-
-// A softmax over the rows of a product, as it stands in its kernel.
-struct Softmax {
-  const Stmt* raw = nullptr;         // the store of the product, in its columns
-  const Loop* around = nullptr;      // the loop over the columns that computes the exponentials
-  ValueId score = no_value;          // f of the product, in there
-  bool empty_rows_are_zero = false;  // rows of which every score is -inf have weights of 0, not NaN
-};
-
-// Reads the row part of a kernel: what each of its values is, through the buffers that the rows pass through.
-class RowPart {
- public:
-  RowPart(const Kernel& kernel, const LoopProgram& program) : kernel_(kernel), program_(program) {
-    visit(kernel.body, nullptr);
-  }
-
-  // The store whose buffer nothing in the kernel reads; nullptr: there are several.
-  const Stmt* result() const {
-    const Stmt* found = nullptr;
-    for (const auto& [buffer, store] : stores_) {
-      if (loaded_.count(buffer)) continue;
-      if (found) return nullptr;
-      found = store;
-    }
-    return found;
-  }
-  bool stored_twice() const { return stored_twice_; }
-  const std::map<BufferId, const Stmt*>& stores() const { return stores_; }
-
-  // What the weights must be; the empty text, or why they are something else.
-  std::string read(const Stmt& product, const Stmt& weights, Softmax& out) const {
-    const std::string no = "its rows are not a softmax of the product";
-    for (const auto& [buffer, store] : stores_)
-      if (store_around_.at(buffer) == around_.at(product.results[0])) {
-        if (out.raw) return "the product is stored in two places";
-        out.raw = store;
-      }
-    if (!out.raw) return "the product is not stored";
-    raw_ = out.raw->buffer;
-    const Loop* columns = store_around_.at(raw_);
-    bool whole = true;
-    for (const auto& [v, made] : definitions_) {
-      if (made->kind == StmtKind::load && stores_.count(made->buffer)) whole &= in_its_place(*made);
-      if (made->loop && around_.at(made->results[0]) != columns) whole &= made->loop->extent == columns->extent;
-    }
-    if (!whole) return "its rows are not read as they are stored";
-    ValueId w = passed(weights.args[0]), empty = no_value;
-    if (const Stmt* select = op(w, ScalarOp::select)) {
-      if (text(select->args[1]) != "0") return no;
-      empty = select->args[0];
-      w = passed(select->args[2]);
-    }
-    const Stmt* division = op(w, ScalarOp::div);
-    if (!division) return no;
-    const ValueId e = passed(division->args[0]);
-    const Stmt *exponential = op(e, ScalarOp::exp), *sum = reduction(division->args[1], ReduceOp::sum);
-    if (!exponential || !sum || text(sum->loop->yields[0]) != text(e)) return no;
-    const Stmt* shifted = op(passed(exponential->args[0]), ScalarOp::sub);
-    const Stmt* top = shifted ? reduction(shifted->args[1], ReduceOp::max) : nullptr;
-    if (!top || text(top->loop->yields[0]) != text(shifted->args[0])) return no;
-    out.score = shifted->args[0];
-    out.around = around_.at(exponential->results[0]);
-    if (!out.around || out.around->role != AxisRole::parallel) return no;
-    if (empty != no_value) {
-      const Stmt* compared = op(passed(empty), ScalarOp::eq);
-      if (!compared || text(compared->args[0]) != text(shifted->args[1]) || text(compared->args[1]) != "-inf")
-        return no;
-      out.empty_rows_are_zero = true;
-    }
-    if (kernel_.value_types[static_cast<size_t>(out.score)] != DType::f32) return "the softmax is not of f32";
-    return "";
-  }
-  const Loop* around(ValueId v) const { return around_.at(v); }
-  const Stmt* definition(ValueId v) const {
-    const auto found = definitions_.find(v);
-    return found == definitions_.end() ? nullptr : found->second;
-  }
-
- private:
-  void visit(const Body& body, const Loop* around) {
-    for (const Stmt& stmt : body) {
-      for (ValueId v : stmt.results) {
-        definitions_[v] = &stmt;
-        around_[v] = around;
-      }
-      if (stmt.kind == StmtKind::store) {
-        stored_twice_ |=
-            !stores_.emplace(stmt.buffer, &stmt).second || stmt.mask != no_value || stmt.mode != StoreMode::plain;
-        store_around_[stmt.buffer] = around;
-      }
-      if (stmt.kind == StmtKind::load) loaded_.insert(stmt.buffer);
-      if (stmt.loop) {
-        visit(stmt.loop->body, stmt.loop.get());
-        visit(stmt.loop->after, stmt.loop.get());
-      }
-    }
-  }
-
-  // The value behind loads of what the kernel has stored in the same place, but not behind those of the product.
-  ValueId passed(ValueId v) const {
-    for (;;) {
-      const Stmt* made = definitions_.at(v);
-      if (made->kind != StmtKind::load || made->buffer == raw_ || !in_its_place(*made)) return v;
-      v = stores_.at(made->buffer)->args[0];
-    }
-  }
-  // A load of the element that the same iteration of another loop over the row has stored.
-  bool in_its_place(const Stmt& load) const {
-    const auto stored = stores_.find(load.buffer);
-    if (stored == stores_.end() || load.mask != no_value) return false;
-    const Substitution here = called_x(around_.at(load.results[0])), there = called_x(store_around_.at(load.buffer));
-    for (size_t d = 0; d < load.index.size(); ++d)
-      if (substitute(load.index[d], here).text() != substitute(stored->second->index[d], there).text()) return false;
-    return true;
-  }
-  // The variable of a loop over the row is called x; those of the rows and around them keep their names.
-  Substitution called_x(const Loop* loop) const {
-    Substitution map;
-    const Contraction& names = *kernel_.contraction;
-    auto one_of = [&](const std::vector<std::string>& list) {
-      return std::find(list.begin(), list.end(), loop->var) != list.end();
-    };
-    if (loop && !one_of(names.batch) && !one_of(names.rows)) map[loop->var] = Expr::symbol("x");
-    return map;
-  }
-  const Stmt* op(ValueId v, ScalarOp which) const {
-    const Stmt* made = definitions_.at(v);
-    return made->kind == StmtKind::op && made->op == which ? made : nullptr;
-  }
-  const Stmt* reduction(ValueId v, ReduceOp which) const {
-    const Stmt* made = definitions_.at(v);
-    return made->loop && made->loop->role == AxisRole::reduce && made->loop->reduce == which ? made : nullptr;
-  }
-
-  // Two values with equal texts are equal.
-  std::string text(ValueId v) const {
-    if (v == no_value) return "";
-    v = passed(v);
-    const Stmt& made = *definitions_.at(v);
-    const Substitution map = called_x(around_.at(v));
-    auto all = [&](const std::vector<ValueId>& list) {
-      return join_map(list, ", ", [&](ValueId a) { return text(a); });
-    };
-    switch (made.kind) {
-      case StmtKind::constant:
-        return made.constant.is_float() && std::isinf(made.constant.as_double())
-                   ? (made.constant.as_double() < 0 ? "-inf" : "inf")
-               : made.constant.as_double() == 0 ? "0"
-                                                : str("constant ", dtype_name(made.dtype), " ", made.constant.text());
-      case StmtKind::op:
-        return str(scalar_op_info(made.op).name, ".", dtype_name(made.dtype), "(", all(made.args), ")");
-      case StmtKind::index_value:
-        return str("index.", dtype_name(made.dtype), "(", substitute(made.expr, map).text(), ")");
-      case StmtKind::load:
-        return str("load ", made.buffer, "[",
-                   join_map(made.index, ", ", [&](const Expr& e) { return substitute(e, map).text(); }), "] ",
-                   text(made.mask));
-      case StmtKind::loop:
-        return str(reduce_info(made.loop->reduce).name, " ", made.loop->extent.text(), "[", all(made.loop->yields),
-                   "]");
-      default:
-        return str("%", v);
-    }
-  }
-
-  const Kernel& kernel_;
-  const LoopProgram& program_;
-  std::map<ValueId, const Stmt*> definitions_;
-  std::map<ValueId, const Loop*> around_;
-  std::map<BufferId, const Stmt*> stores_;
-  std::map<BufferId, const Loop*> store_around_;
-  std::set<BufferId> loaded_;
-  bool stored_twice_ = false;
-  mutable BufferId raw_ = no_buffer;
-};
-
-// How the block of rows runs.
-struct AttentionTile {
-  int64_t block = 0;                  // rows of an item
-  int64_t keys = 0, vectors = 0;      // first product: columns of the weights by vectors of rows
-  int64_t rows = 0, out_vectors = 0;  // second product: rows by vectors of its columns
-  double cost = 0;
-};
-
-struct AttentionShape {
-  double outer, rows, keys, width, out_width;
-};
-
-// Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four.
-double tile_step(double rows, double vectors) { return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0}); }
-
-int64_t rows_that_fit(const Target& target, int64_t vectors) {
-  return std::clamp<int64_t>((target.vector_registers - vectors - 1) / vectors, 1, 14);
-}
-
-// The second product's tile, for so many rows in a block.
-void choose_output_tile(const AttentionShape& shape, const Target& target, AttentionTile& tile, double& cost) {
-  const double vectors = std::ceil(shape.out_width / target.lanes);
-  cost = INFINITY;
-  for (int64_t wide = 1; wide <= std::min<int64_t>(6, static_cast<int64_t>(vectors)); ++wide)
-    for (int64_t rows = rows_that_fit(target, wide); rows >= 1; --rows) {
-      if (rows > tile.block) continue;
-      const auto r = static_cast<double>(rows), w = static_cast<double>(wide), block = static_cast<double>(tile.block);
-      const double groups = std::floor(vectors / w), rest = vectors - groups * w;
-      const double whole = std::floor(block / r), left = block - whole * r;
-      auto pass = [&](double high) {
-        return high < 1 ? 0
-                        : groups * (shape.keys * tile_step(high, w) + 20 + 3 * high * w) +
-                              (rest > 0 ? shape.keys * tile_step(high, rest) + 20 + 3 * high * rest : 0);
-      };
-      const double all = whole * pass(r) + pass(left);
-      if (all < cost) cost = all, tile.rows = rows, tile.out_vectors = wide;
-    }
-}
-
-std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target) {
-  std::vector<AttentionTile> out;
-  for (int64_t vectors = 1; vectors <= 4; ++vectors)
-    for (int64_t times = 1; times <= 8; ++times) {
-      AttentionTile tile;
-      tile.vectors = vectors;
-      tile.block = vectors * target.lanes * times;
-      const double block = static_cast<double>(tile.block), blocks = std::ceil(shape.rows / block);
-      if (times > 1 &&
-          (block - target.lanes >= shape.rows || shape.keys * block * 4 > 128 << 10 || shape.outer * blocks < 16))
-        continue;
-      double second = 0;
-      choose_output_tile(shape, target, tile, second);
-      for (int64_t keys = rows_that_fit(target, vectors); keys >= 1; --keys) {
-        if (static_cast<double>(keys) > shape.keys) continue;
-        const auto k = static_cast<double>(keys), v = static_cast<double>(vectors);
-        const double whole = std::floor(shape.keys / k), left = shape.keys - whole * k;
-        const double first =
-            static_cast<double>(times) * (whole * (shape.width * tile_step(k, v) + 20 + 3 * k * v) +
-                                          (left > 0 ? shape.width * tile_step(left, v) + 20 + 3 * left * v : 0));
-        const double softmax = shape.keys * block / target.lanes * 16, packing = block * shape.width * 1.2;
-        tile.keys = keys;
-        // Rows of the last block that do not exist are computed by the first product and the softmax only.
-        const double share = shape.rows / (blocks * block);
-        tile.cost = blocks * (first + softmax + packing + second * share + 200);
-        out.push_back(tile);
-      }
-    }
-  return out;
-}
 
 // The two kernels, and the one that they become.
 class Fusion {
@@ -269,7 +26,7 @@ class Fusion {
         b_(second),
         target_(target),
         env_(kernel_ranges(first, program)),
-        rows_(first, program),
+        rows_(first),
         nest_a_(contraction_nest(first)),
         nest_b_(contraction_nest(second)) {}
 
@@ -311,7 +68,6 @@ class Fusion {
   Kernel build(const AttentionTile& tile);
 
  private:
-  static const Loop& last(const std::vector<const Loop*>& loops) { return *loops.back(); }
   const Loop& row() const { return nest_a_.innermost_row(); }
   const std::string& name_of(BufferId b) const { return program_.buffers[static_cast<size_t>(b)].name; }
   double at_least(const Expr& e) const { return std::max(1.0, estimate(e, program_)); }
@@ -369,7 +125,6 @@ class Fusion {
       if (!around || prove_eq(around->extent, nest_a_.innermost_column().extent, env) != Proof::yes)
         return str(name_of(buffer), " is not a row");
     }
-    weights_load_ = load;
     return "";
   }
   const Loop* columns_of(const Stmt* store) const {
@@ -423,7 +178,7 @@ class Fusion {
   RowPart rows_;
   ContractionNest nest_a_, nest_b_;
   Softmax softmax_;
-  const Stmt *weights_ = nullptr, *weights_load_ = nullptr;
+  const Stmt* weights_ = nullptr;
   Substitution variables_b_;
   Kernel made_;
   std::set<std::string> used_;

@@ -1,0 +1,22 @@
+// Blocks and tiles for attention (attention_template.cpp), and what each costs.
+#pragma once
+#include "schedule/target.h"
+
+namespace kiln::loops {
+
+// How the block of rows runs.
+struct AttentionTile {
+  int64_t block = 0;                  // rows of an item
+  int64_t keys = 0, vectors = 0;      // first product: columns of the weights by vectors of rows
+  int64_t rows = 0, out_vectors = 0;  // second product: rows by vectors of its columns
+  double cost = 0;
+};
+
+// Sizes as numbers: guesses where they are symbols.
+struct AttentionShape {
+  double outer, rows, keys, width, out_width;
+};
+
+std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target);
+
+}  // namespace kiln::loops
