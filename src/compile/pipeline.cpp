@@ -102,6 +102,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"choose_layouts", PassStage::schedule,
        "while kernels are still single nests, before their loops decide what can merge",
        loop_pass<loops::choose_layouts>},
+      {"join_dimensions", PassStage::schedule, "after layouts are chosen: it changes those that nobody asked for",
+       loop_pass<loops::join_dimensions>},
       {"hoist_constants", PassStage::schedule,
        "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
        "into "

@@ -18,7 +18,8 @@ namespace kiln::loops {
 namespace {
 
 // Of a score less the highest of its row: below it the weight is 0. It would be a subnormal number, less than one part
-// in 10^37 of the row's sum, for which processors take a hundred cycles in each product; masks of -100 are full of them.
+// in 10^37 of the row's sum, for which processors take a hundred cycles in each product; masks of -100 are full of
+// them.
 constexpr double least_exponent = -87;
 
 // The two kernels, and the one that they become.

@@ -29,6 +29,9 @@ bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: 
 // Lays out temporaries for the sums over products (channels last), and orders loops along them.
 bool choose_layouts(LoopProgram& program, Log& log);
 
+// Dimensions of temporaries that a sum runs through as one become neighbours in memory.
+bool join_dimensions(LoopProgram& program, Log& log);
+
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 
