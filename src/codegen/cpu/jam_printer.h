@@ -3,7 +3,7 @@
 // the loops inside run once. A statement that does not vary along the rows, or along the columns, is printed once for
 // all of them. The statements themselves are printed by KernelPrinter.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 
