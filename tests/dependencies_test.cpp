@@ -8,13 +8,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/pattern_test.h"
+
 namespace {
+
+using kiln::Pattern;
 
 namespace fs = std::filesystem;
 using Problems = std::vector<std::string>;
@@ -85,13 +88,13 @@ fs::path resolve(const fs::path& root, const fs::path& from, const std::string& 
 void check_file(const fs::path& root, const fs::path& relative, const Rules& rules, Problems& problems) {
   const Place from = place_of(relative);
   const bool is_test = relative.stem().string().ends_with("_test");
-  static const std::regex include(R"re(^\s*#\s*include\s*(?:"([^"]+)"|<(kiln/[^>]+)>))re");
+  static const Pattern include(R"re(^\s*#\s*include\s*("([^"]+)"|<(kiln/[^>]+)>))re");
   std::ifstream in(root / relative);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
-    std::smatch match;
-    if (!std::regex_search(line, match, include)) continue;
-    const std::string name = match[1].matched ? match[1].str() : match[2].str();
+    const auto match = include.find(line);
+    if (!match) continue;
+    const std::string name = match->groups[2] + match->groups[3];
     const std::string where = relative.string() + ":" + std::to_string(number) + ": ";
     const fs::path target = resolve(root, relative, name);
     if (target.empty()) {
@@ -139,13 +142,13 @@ Problems check_listed_folders(const fs::path& root) {
   Problems problems;
   std::set<std::string> listed;
   std::ifstream in(root / "docs/architecture.md");
-  static const std::regex entry(R"re(^((?:src/)?([a-z_0-9]+))/(?:[a-z]+/)? +\S)re");
-  std::smatch match;
+  static const Pattern entry(R"re(^((src/)?([a-z_0-9]+))/([a-z]+/)? +\S)re");
   for (std::string line; std::getline(in, line);) {
-    if (!std::regex_search(line, match, entry)) continue;
-    listed.insert(match[2]);
-    if (!fs::is_directory(root / match[1].str()))
-      problems.push_back("docs/architecture.md lists " + match[1].str() + "/, which does not exist");
+    const auto match = entry.find(line);
+    if (!match) continue;
+    listed.insert(match->groups[3]);
+    if (!fs::is_directory(root / match->groups[1]))
+      problems.push_back("docs/architecture.md lists " + match->groups[1] + "/, which does not exist");
   }
   for (const std::string& folder : read_rules(root / "tools/dependencies.txt", problems).order) {
     if (!listed.count(folder)) problems.push_back("docs/architecture.md does not list the folder " + folder);
@@ -159,10 +162,10 @@ Problems check_listed_folders(const fs::path& root) {
 Problems check_named_files(const fs::path& root, const std::string& document) {
   Problems problems;
   std::ifstream in(root / document);
-  static const std::regex named(R"re(`((?:src|runtime|cli|tests|tools|docs|include)/[A-Za-z0-9_./]*)`)re");
+  static const Pattern named(R"re(`((src|runtime|cli|tests|tools|docs|include)/[A-Za-z0-9_./]*)`)re");
   for (std::string line; std::getline(in, line);)
-    for (std::sregex_iterator at(line.begin(), line.end(), named), end; at != end; ++at)
-      if (!fs::exists(root / (*at)[1].str())) problems.push_back(document + " names " + (*at)[1].str());
+    for (const auto& match : named.find_all(line))
+      if (!fs::exists(root / match.groups[1])) problems.push_back(document + " names " + match.groups[1]);
   return problems;
 }
 

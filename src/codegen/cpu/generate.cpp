@@ -1,7 +1,7 @@
+#include "codegen/c_family/kernel_printer.h"
+#include "codegen/c_family/printed_kernel.h"
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
-#include "codegen/cpu/kernel_printer.h"
-#include "codegen/printed_kernel.h"
 
 namespace kiln::codegen {
 using namespace loops;

@@ -1,6 +1,6 @@
 // Operators that are exact: minimum and maximum, integer division, shifts, bit-level float operations, rounding to
 // integers, square root, fused multiply-add.
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

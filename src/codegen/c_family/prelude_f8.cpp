@@ -3,7 +3,7 @@
 #include <algorithm>
 
 #include "base/error.h"
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

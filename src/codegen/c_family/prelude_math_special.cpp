@@ -1,6 +1,6 @@
 // Error function, its complement and inverse, logarithm of gamma and its derivative, in f64. Coefficients are minimax
 // fits (Remez).
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

@@ -6,7 +6,7 @@
 #include <limits>
 #include <random>
 
-#include "codegen/cpu/prelude_oracle.h"
+#include "codegen/c_family/prelude_oracle.h"
 
 namespace kiln::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // The prelude as text: what is emitted, and that it agrees with the kernel ABI and the table of scalar operators.
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 
 #include <gtest/gtest.h>
 
@@ -7,7 +7,7 @@
 #include <set>
 
 #include "base/error.h"
-#include "codegen/cpu/prelude_oracle.h"
+#include "codegen/c_family/prelude_oracle.h"
 #include "kiln/kernel_abi.h"
 #include "loops/scalar_ops.h"
 

@@ -1,7 +1,7 @@
 // One kernel's function in a dialect, as every backend prints it: with the line of a fault that a test asked for, and
 // errors that say where in the user's program the kernel comes from.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 

@@ -1,6 +1,6 @@
-// Prints one scheduled kernel as a function, in a language of the C family (codegen/dialect.h): for the CPU a C++
-// function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order
-// of first use, so that two kernels that do the same print the same text and are compiled once.
+// Prints one scheduled kernel as a function, in a language of the C family (codegen/c_family/dialect.h): for the CPU a
+// C++ function of the kernel ABI. The text uses neutral names (b0, n0, v0 …) in order of first use, so that two kernels
+// that do the same print the same text and are compiled once.
 //
 // Inside a loop bound to lanes a value is either varying (a vector, one element per lane) or uniform (a scalar, splat
 // where it meets a vector). The last, partial group of lanes is printed as a second copy of the body in which loads and
@@ -9,7 +9,7 @@
 #include <functional>
 
 #include "codegen/backend.h"
-#include "codegen/dialect.h"
+#include "codegen/c_family/dialect.h"
 #include "loops/loops.h"
 #include "schedule/schedule.h"
 

@@ -1,5 +1,5 @@
 // Sine, cosine, tangent and their inverses in f64, and short forms for f32. Coefficients are minimax fits (Remez).
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

@@ -1,4 +1,4 @@
-#include "codegen/dialect.h"
+#include "codegen/c_family/dialect.h"
 
 #include <cctype>
 

@@ -1,6 +1,6 @@
 // Exponentials, logarithms and what follows from them in f64. Coefficients are minimax fits (Remez). Numbers of twice
 // the precision ("dd": an unevaluated sum of two f64) carry what one f64 cannot.
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

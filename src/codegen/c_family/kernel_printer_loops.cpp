@@ -1,6 +1,6 @@
 // Loops, reductions and lanes in C++.
+#include "codegen/c_family/kernel_printer.h"
 #include "codegen/cpu/jam_printer.h"
-#include "codegen/cpu/kernel_printer.h"
 #include "codegen/cpu/points_printer.h"
 
 namespace kiln::codegen {

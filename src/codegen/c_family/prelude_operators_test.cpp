@@ -4,7 +4,7 @@
 #include <cstring>
 #include <random>
 
-#include "codegen/cpu/prelude_oracle.h"
+#include "codegen/c_family/prelude_oracle.h"
 #include "loops/random.h"
 #include "loops/scalar_ops.h"
 

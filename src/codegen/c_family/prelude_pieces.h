@@ -13,7 +13,7 @@
 #include <string_view>
 #include <vector>
 
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 
 namespace kiln::codegen {
 

@@ -1,4 +1,4 @@
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 #include "codegen/cpu/tile_printer.h"
 #include "loop_passes/rewrite.h"

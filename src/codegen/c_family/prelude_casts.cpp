@@ -1,7 +1,7 @@
 // Conversions between number types with PyTorch's meaning, and the narrow float formats. Float to integer truncates as
 // the processor's cvtt instructions do; narrow integers go through i32 (docs/semantics.md).
 #include "base/error.h"
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // Lanes that are threads: what a team of them shares out, and the neighbours that a thread takes at a time.
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 #include "schedule/schedule.h"
 
 namespace kiln::codegen {

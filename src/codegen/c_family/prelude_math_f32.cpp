@@ -1,6 +1,6 @@
 // Math of f32 that is common enough for its own single-precision code. The rest goes through f64 (text nullptr in the
 // tables): twice the registers, but correctly rounded but for rare ties. Coefficients are minimax fits (Remez).
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

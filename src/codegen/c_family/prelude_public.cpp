@@ -1,7 +1,7 @@
 // The public names of the prelude that are overloaded over types: operators, comparisons, reductions over lanes. Each
 // is emitted for the types of the request, as a scalar and as a vector function.
 #include "base/error.h"
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

@@ -1,5 +1,5 @@
 // What differs between the languages of the C family that kernels are printed in. The printer of expressions and
-// statements (codegen/cpu/kernel_printer.h) is one; it asks a Dialect how things are called and what lanes are.
+// statements (codegen/c_family/kernel_printer.h) is one; it asks a Dialect how things are called and what lanes are.
 //
 // A language of vectors (SimdDialect: C++ with vector types) keeps one value per lane in a vector: loads and stores
 // come in forms for whole vectors, the first few lanes, lanes under a mask. A language of threads (CUDA) has a thread
@@ -82,7 +82,7 @@ class Dialect {
   virtual void print_block_tile(KernelPrinter& printer) const;
 };
 
-// C++ with vector types; its prelude is codegen/cpu/prelude.h.
+// C++ with vector types; its prelude is codegen/c_family/prelude.h.
 class SimdDialect final : public Dialect {
  public:
   bool has_vectors() const override { return true; }

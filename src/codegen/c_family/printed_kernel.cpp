@@ -1,4 +1,4 @@
-#include "codegen/printed_kernel.h"
+#include "codegen/c_family/printed_kernel.h"
 
 #include "base/error.h"
 

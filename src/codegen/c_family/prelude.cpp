@@ -1,7 +1,7 @@
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 
 #include "base/error.h"
-#include "codegen/cpu/prelude_pieces.h"
+#include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
 namespace {

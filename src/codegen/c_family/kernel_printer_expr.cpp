@@ -1,5 +1,5 @@
 // Index expressions and literals in C++.
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 #include "schedule/schedule.h"
 
 namespace kiln::codegen {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "base/text.h"
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 
 namespace kiln::codegen::oracle {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <memory>
 
-#include "codegen/cpu/prelude_oracle.h"
+#include "codegen/c_family/prelude_oracle.h"
 #include "types/tensor.h"
 
 namespace kiln::codegen {
