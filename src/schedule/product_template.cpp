@@ -122,34 +122,8 @@ class Product : public Template {
                                           left * (extents.terms * step(extents, target, r, 1) + start + 3 * r));
   }
 
-  // The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {
-    const ContractionNest nest = contraction_nest(kernel);
-    const RangeEnv env = kernel_ranges(kernel, program);
-    const Loop& columns = nest.innermost_column();
-    const Stmt* load = nullptr;
-    for (const ContractionNest::Sum& sum : nest.sums)
-      for (const Stmt* stmt : sum.right)
-        if (stmt->kind == StmtKind::load && mentions(address_of(*stmt, program, env), columns.var)) {
-          if (load) return nullptr;
-          load = stmt;
-        }
-    if (!load || load->mask != no_value) return nullptr;
-    const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
-    const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
-    if (!fixed || !columns.extent.is_constant()) return nullptr;
-    // Only columns, sums and batches may appear: then the packed copy is the matrices themselves.
-    std::set<std::string> symbols, known = {columns.var};
-    for (const Loop* loop : nest.batch)
-      if (loop->extent.is_constant()) known.insert(loop->var);
-    for (const ContractionNest::Sum& sum : nest.sums) {
-      if (!sum.stmt->loop->extent.is_constant()) return nullptr;
-      known.insert(sum.stmt->loop->var);
-    }
-    for (const Expr& e : load->index) collect_symbols(e, symbols);
-    for (const std::string& s : symbols)
-      if (!known.count(s)) return nullptr;
-    return load;
+    return constant_right_factor(kernel, program);
   }
 
   // While the rows pass over one panel, the next one comes from memory: so many terms to a line of it. 0: there is
@@ -184,9 +158,38 @@ class Product : public Template {
 
 }  // namespace
 
+const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& program) {
+  const ContractionNest nest = contraction_nest(kernel);
+  const RangeEnv env = kernel_ranges(kernel, program);
+  const Loop& columns = nest.innermost_column();
+  const Stmt* load = nullptr;
+  for (const ContractionNest::Sum& sum : nest.sums)
+    for (const Stmt* stmt : sum.right)
+      if (stmt->kind == StmtKind::load && mentions(address_of(*stmt, program, env), columns.var)) {
+        if (load) return nullptr;
+        load = stmt;
+      }
+  if (!load || load->mask != no_value) return nullptr;
+  const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
+  const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+  if (!fixed || !columns.extent.is_constant()) return nullptr;
+  // Only columns, sums and batches may appear: then the packed copy is the matrices themselves.
+  std::set<std::string> symbols, known = {columns.var};
+  for (const Loop* loop : nest.batch)
+    if (loop->extent.is_constant()) known.insert(loop->var);
+  for (const ContractionNest::Sum& sum : nest.sums) {
+    if (!sum.stmt->loop->extent.is_constant()) return nullptr;
+    known.insert(sum.stmt->loop->var);
+  }
+  for (const Expr& e : load->index) collect_symbols(e, symbols);
+  for (const std::string& s : symbols)
+    if (!known.count(s)) return nullptr;
+  return load;
+}
+
 const std::vector<const Template*>& templates() {
   static const Product product;
-  static const std::vector<const Template*> list = {&product};
+  static const std::vector<const Template*> list = {&matrix_template(), &product};
   return list;
 }
 

@@ -29,6 +29,7 @@ class KernelPrinter {
 
  private:
   friend class TilePrinter;
+  friend class MatrixPrinter;
   friend class JamPrinter;
   friend class PointsPrinter;
   friend class CudaTilePrinter;  // codegen/cuda

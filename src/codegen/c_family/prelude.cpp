@@ -96,7 +96,7 @@ class Assembler {
   std::optional<Piece> find(std::string_view name) const {
     using Finder = std::optional<std::string> (*)(std::string_view, const PieceContext&);
     for (Finder finder :
-         {Finder{public_piece}, Finder{memory_piece}, Finder{cast_piece}, Finder{abi_piece}, Finder{type_piece}}) {
+         {Finder{public_piece}, Finder{memory_piece}, Finder{cast_piece}, Finder{abi_piece}, Finder{type_piece}, Finder{matrix_piece}}) {
       if (auto text = finder(name, context_)) return Piece{std::string(name), *text};
     }
     size_t cut = name.rfind('_');
@@ -268,7 +268,7 @@ std::vector<std::string> prelude_flags(CpuLevel level, int lanes) {
                                     "-fvisibility=hidden", "-w"};
   if (level == CpuLevel::x86_64_v2) flags.emplace_back("-march=x86-64-v2");
   if (level == CpuLevel::x86_64_v3) flags.emplace_back("-march=x86-64-v3");
-  if (level == CpuLevel::x86_64_v4) {
+  if (level >= CpuLevel::x86_64_v4) {  // what its extensions have, the prelude spells itself
     flags.emplace_back("-march=x86-64-v4");
     flags.emplace_back(lanes >= 16 ? "-mprefer-vector-width=512" : "-mprefer-vector-width=256");
   }

@@ -50,8 +50,9 @@ struct PieceContext {
   std::vector<const Element*> types;  // of public overloads
 
   bool x86() const { return level != CpuLevel::generic; }
-  bool has_fma() const { return level == CpuLevel::x86_64_v3 || level == CpuLevel::x86_64_v4; }
-  bool avx512() const { return level == CpuLevel::x86_64_v4; }
+  bool has_fma() const { return level >= CpuLevel::x86_64_v3; }
+  bool avx512() const { return level >= CpuLevel::x86_64_v4; }
+  bool brain_floats() const { return level >= CpuLevel::x86_64_v4_bf16; }
   int register_bytes() const { return avx512() ? 64 : level == CpuLevel::x86_64_v3 ? 32 : 16; }
   bool is_pair(const Element& e, int n) const { return n * e.bytes > register_bytes(); }
   // Lanes of the natural vector type of an element in this kernel.
@@ -95,6 +96,7 @@ std::optional<std::string> memory_piece(std::string_view name, const PieceContex
 std::optional<std::string> cast_piece(std::string_view name, const PieceContext& context);
 std::optional<std::string> public_piece(std::string_view name, const PieceContext& context);
 std::optional<std::string> abi_piece(std::string_view name, const PieceContext& context);
+std::optional<std::string> matrix_piece(std::string_view name, const PieceContext& context);
 std::vector<std::string> public_function_names();
 
 }  // namespace kiln::codegen

@@ -11,6 +11,7 @@ class CpuBackend : public Backend {
   const char* source_ending() const override { return "cpp"; }
   std::vector<std::string> target_names() const override;
   std::string host_target_name() const override;
+  std::string host_target_for(const std::set<DType>& types) const override;
   Target target(const std::string& name, int simdlen_bits) const override;
   GeneratedCode generate(const loops::LoopProgram& program, const Target& target,
                          const loops::FaultInjection& fault) const override;
