@@ -57,6 +57,7 @@ std::string Dialect::wide_load(int, const std::string&, const std::string&, bool
 std::string Dialect::wide_store(const std::string&, const std::string&, const std::string&) const {
   fail_bug("wide words in a language of vectors");
 }
+void Dialect::print_tile(KernelPrinter&) const { fail_bug("a tile of registers in a language that has none"); }
 void Dialect::print_block_tile(KernelPrinter&) const { fail_bug("a tile of a GPU's block in another language"); }
 std::string Dialect::thread() const { fail_bug("lanes of threads in a language of vectors"); }
 std::string Dialect::threads() const { fail_bug("lanes of threads in a language of vectors"); }
@@ -70,11 +71,6 @@ std::string Dialect::over_threads(ReduceOp op, const std::vector<std::string>& a
 
 // ---- C++ with vectors
 // --------------------------------------------------------------------------------------------------
-
-const SimdDialect& simd_dialect() {
-  static const SimdDialect dialect;
-  return dialect;
-}
 
 std::string SimdDialect::head() const {
   return "extern \"C\" __attribute__((visibility(\"default\"))) int $NAME(const kiln_kernel_context* ctx, void* const* "

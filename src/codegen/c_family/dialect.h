@@ -78,12 +78,17 @@ class Dialect {
   virtual std::string leader() const { return ""; }
   // A statement after which the threads of an item see each other's stores.
   virtual std::string barrier() const { return ""; }
-  // Prints a kernel whose schedule has a tile of a block (loops::Grid).
+
+  // ---- What a backend prints itself, by its schedules
+  // A kernel whose contraction runs in tiles of registers (loops::Tile), or in tiles of a block (loops::Grid).
+  virtual void print_tile(KernelPrinter& printer) const;
   virtual void print_block_tile(KernelPrinter& printer) const;
+  // A loop whose iterations are printed beside each other. False: it is printed as any other.
+  virtual bool print_side_by_side(KernelPrinter&, const loops::Loop&) const { return false; }
 };
 
 // C++ with vector types; its prelude is codegen/c_family/prelude.h.
-class SimdDialect final : public Dialect {
+class SimdDialect : public Dialect {
  public:
   bool has_vectors() const override { return true; }
   std::string head() const override;
@@ -116,6 +121,4 @@ class SimdDialect final : public Dialect {
                              const std::string& mask);
   static std::string across(loops::ReduceOp op, const std::string& value);  // k_hsum: the lanes as one scalar
 };
-const SimdDialect& simd_dialect();
-
 }  // namespace kiln::codegen

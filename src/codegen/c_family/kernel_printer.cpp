@@ -1,7 +1,5 @@
 #include "codegen/c_family/kernel_printer.h"
 
-#include "codegen/cpu/matrix_printer.h"
-#include "codegen/cpu/tile_printer.h"
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -118,8 +116,7 @@ void KernelPrinter::find_exchanged() {
 }
 
 void KernelPrinter::print_items() {
-  if (kernel_.schedule->tile.matrix) return MatrixPrinter(*this).print_kernel();
-  if (kernel_.schedule->tile.rows > 0) return TilePrinter(*this).print();
+  if (kernel_.schedule->tile.rows > 0) return dialect_.print_tile(*this);
   if (kernel_.schedule->grid.tile_rows > 0) return dialect_.print_block_tile(*this);
   if (!dialect_.leader().empty()) find_exchanged();
   const auto [items, body] = item_loops(kernel_);

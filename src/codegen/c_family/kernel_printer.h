@@ -23,16 +23,17 @@ struct PrintedKernel {
 class KernelPrinter {
  public:
   // The kernel is scheduled.
-  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program,
-                const Dialect& dialect = simd_dialect());
+  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program, const Dialect& dialect);
   PrintedKernel print();
 
  private:
+  // Of the backends (codegen/cpu, codegen/cuda): they print what their schedules ask for with the parts of this one.
+  friend class CpuDialect;
   friend class TilePrinter;
   friend class MatrixPrinter;
   friend class JamPrinter;
   friend class PointsPrinter;
-  friend class CudaTilePrinter;  // codegen/cuda
+  friend class CudaTilePrinter;
 
   // Where lanes run, while inside such a loop.
   struct Lanes {

@@ -1,7 +1,5 @@
 // Loops, reductions and lanes in C++.
 #include "codegen/c_family/kernel_printer.h"
-#include "codegen/cpu/jam_printer.h"
-#include "codegen/cpu/points_printer.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -10,12 +8,7 @@ void KernelPrinter::print_loop(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
   const bool lane = loop.directives.binding == Binding::lane;
   const bool parallel = loop.role == AxisRole::parallel;
-  const bool unrolled = parallel && loop.directives.binding == Binding::unroll,
-             peeled = loop.directives.tail == Tail::peel;
-  if (dialect_.has_vectors() && unrolled && peeled && !lanes_ && PointsPrinter::takes(loop))
-    return PointsPrinter(*this, loop).print();
-  if (dialect_.has_vectors() && ((unrolled && !peeled) || (parallel && lane && loop.directives.factor > lane_count_)))
-    return JamPrinter(*this, loop).print();
+  if (dialect_.print_side_by_side(*this, loop)) return;
   if (lane && !dialect_.has_vectors() && loop.role == AxisRole::reduce) return print_shared_reduction(stmt);
   if (parallel) return lane ? print_lane_loop(loop) : print_serial_loop(loop);
   return lane && loop.role == AxisRole::reduce ? print_lane_reduction(stmt) : print_reduction(stmt);
