@@ -150,6 +150,50 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
 )");
 }
 
+// So many keys that they and their values do not stay at hand for a block's rows.
+TEST(FuseAttention, TakesManyKeysInChunks) {
+  const std::string text = replace_all(replace_all(two_products, "[10", "[4000"), ", 10]", ", 4000]");
+  LoopProgram program =
+      parsed(replace_all(replace_all(text, "[10,", "[4000,"), "strides [10, 1]", "strides [4000, 1]"));
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
+  verify(program);
+  const std::string made = main_of(program);
+  EXPECT_NE(made.find(R"(      for i10 in [24] parallel {
+        for i11 in [8] parallel @lane(8, exact) {
+          %19 = constant.f32 0.0
+          store weights_sums[i10, i11] = %19
+        }
+      }
+      for c0 in [80] parallel @serial {
+        for i12 in [24] parallel @unroll(14, mask) {
+          for i13 in [8] parallel @lane(8, exact) {
+            %23 = for r6 in [50] reduce sum.f32 {
+              %20 = load.f32 weights_block[c0*50 + r6, i12]
+              %21 = load.f32 v[c0*50 + r6, i13]
+              %22 = mul.f32 %20, %21
+              yield %22
+            }
+            %24 = load.f32 weights_sums[i12, i13]
+            %25 = add.f32 %24, %23
+            store weights_sums[i12, i13] = %25
+          }
+        }
+      }
+      for i14 in [24] parallel {
+        for i15 in [8] parallel @lane(8, exact) {
+          %26 = load.f32 weights_sums[i14, i15]
+          %27 = load.f32 weights_shares[i14]
+          %28 = mul.f32 %26, %27
+          store y[i14 + o0*24, i15] = %28
+        }
+      }
+)"),
+            std::string::npos)
+      << made;
+}
+
 TEST(FuseAttention, LeavesScalarCodeAndGpusAlone) {
   for (const bool gpu : {false, true}) {
     LoopProgram program = parsed(two_products);
