@@ -15,8 +15,7 @@ constexpr double equal_items = 16;  // of rows alone, so that threads can have e
 double uneven(double tiles, double beside, double high) {
   const double items = std::ceil(tiles / high) * beside;
   double sum = 0;
-  for (const double threads : {2.0, 4.0, 8.0})
-    sum += std::ceil(items / threads) * high * threads / (tiles * beside);
+  for (const double threads : {2.0, 4.0, 8.0}) sum += std::ceil(items / threads) * high * threads / (tiles * beside);
   return sum;
 }
 

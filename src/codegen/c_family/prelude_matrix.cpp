@@ -1,6 +1,6 @@
 // Matrix instructions (AMX): eight tiles of up to 16 rows of 64 bytes. The compilers spell them in a header that costs
-// more than the kernel; here they are as the assembler takes them. Accumulators are tiles 0 to 3 (row by row), the rows'
-// factor 4 and 5, the columns' 6 and 7.
+// more than the kernel; here they are as the assembler takes them. Accumulators are tiles 0 to 3 (row by row), the
+// rows' factor 4 and 5, the columns' 6 and 7.
 #include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
@@ -42,7 +42,8 @@ std::optional<std::string> matrix_piece(std::string_view name, const PieceContex
       const int sum = r * 2 + c;
       if (verb == "zero") lines += str("tilezero %%tmm", sum, "\\n\\t");
       if (verb == "multiply") lines += str("tdpbf16ps %%tmm", 6 + c, ", %%tmm", 4 + r, ", %%tmm", sum, "\\n\\t");
-      if (verb == "store") lines += str("tilestored %%tmm", sum, ", ", r * 16 * 64 * columns + c * 64, "(%0, %1, 1)\\n\\t");
+      if (verb == "store")
+        lines += str("tilestored %%tmm", sum, ", ", r * 16 * 64 * columns + c * 64, "(%0, %1, 1)\\n\\t");
     }
   if (lines.empty()) return std::nullopt;
   if (verb == "store")

@@ -51,8 +51,8 @@ void MatrixPrinter::print_kernel() {
   if (copied_)
     p_.line(str("const int upper = ", most, ", lower = ", most, ";"));
   else
-    p_.line(str("const int upper = (int)k_min((i64)", most, ", k_max((i64)1, (i64)", rows_, ")), lower = (int)k_min((i64)",
-                most, ", k_max((i64)1, (i64)", rows_, " - ", most, "));"));
+    p_.line(str("const int upper = (int)k_min((i64)", most, ", k_max((i64)1, (i64)", rows_,
+                ")), lower = (int)k_min((i64)", most, ", k_max((i64)1, (i64)", rows_, " - ", most, "));"));
   p_.line("k_matrix_configure(upper, lower);");
   print();
   p_.line("k_matrix_release();");
@@ -173,7 +173,8 @@ void MatrixPrinter::print_instructions(size_t level, const std::string& place) {
   Stmt right = factors_.right->clone();
   p_.env_.ranges["column"] = p_.env_.ranges[columns_.var];
   for (Expr& e : right.index) e = substitute(e, {{columns_.var, Expr::symbol("column")}});
-  const std::string matrix = p_.buffer_name(right.buffer, Access::read), pairs = str(2 * tile_.vectors * matrix_columns);
+  const std::string matrix = p_.buffer_name(right.buffer, Access::read),
+                    pairs = str(2 * tile_.vectors * matrix_columns);
   p_.line(str("const i64 right = ", p_.expr(p_.address(right)), ";"));
   for (int64_t v = 0; v < tile_.vectors; ++v)
     p_.line(str("k_matrix_right_", v, "(", matrix, " + right + ", 2 * matrix_columns * v, ", ", pairs, ", ",
@@ -197,7 +198,8 @@ void MatrixPrinter::print_instructions(size_t level, const std::string& place) {
     const std::string down = r == 0    ? ""
                              : copied_ ? str(" + ", matrix_rows * r, " * ", distance)
                                        : str(" + k_min((i64)", matrix_rows * r, ", (i64)", rows_, " - 1) * ", distance);
-    p_.line(str("k_matrix_left_", r, "(", rows, " + left", down, ", ", distance, ", ", r == 0 ? "upper" : "lower", ");"));
+    p_.line(
+        str("k_matrix_left_", r, "(", rows, " + left", down, ", ", distance, ", ", r == 0 ? "upper" : "lower", ");"));
   }
   p_.line(str("k_matrix_multiply_", call_suffix_, "();"));
   p_.close();
