@@ -309,7 +309,9 @@ void register_factories(Registry& r) {
               "new_zeros", "scalar_tensor", "zeros", "zeros_like"},
              complex_by(ComplexRule::fill));
   r.describe({"new_ones", "ones", "ones_like"}, complex_by(ComplexRule::real_unit));
-  r.describe({"full", "ones", "scalar_tensor", "zeros"}, {.fills = true});
+  r.describe({"full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "scalar_tensor", "zeros",
+              "zeros_like"},
+             {.fills = true});
   r.describe({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}, {.uninitialised = true});
 }
 

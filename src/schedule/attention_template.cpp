@@ -17,6 +17,11 @@
 namespace kiln::loops {
 namespace {
 
+// Of a score less the highest of its row: below it the weight is 0. It would be a subnormal number, less than one part
+// in 10^37 of the row's sum, for which processors take a hundred cycles in each product; masks of -100 are full of
+// them.
+constexpr double least_exponent = -87;
+
 // The two kernels, and the one that they become.
 class Fusion {
  public:
@@ -300,16 +305,19 @@ Kernel Fusion::build(const AttentionTile& tile) {
     top.results = {new_value(made_, DType::f32)};
     const ValueId highest = top.results[0];
     inner.push_back(std::move(top));
+    const ValueId limit = append(inner, constant_stmt(made_, DType::f32, Scalar(least_exponent)));
+    const ValueId never = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
     ValueId empty = no_value, zero = no_value;
     if (softmax_.empty_rows_are_zero) {
-      const ValueId lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
       zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
-      empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
+      empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, never}));
     }
     Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
     Body& terms = sum.loop->body;
     ValueId e = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
     e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
+    e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32,
+                              {append(terms, op_stmt(made_, ScalarOp::lt, DType::boolean, {e, limit})), never, e}));
     e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
     if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
     terms.push_back(store_stmt(DType::f32, scores, {variable(sum), variable(q)}, e));
