@@ -22,6 +22,8 @@ namespace {
 // them.
 constexpr double least_exponent = -87;
 
+constexpr int64_t most_packed = 16 << 20;  // elements of a copy of weights with the rows beside one another
+
 // The two kernels, and the one that they become.
 class Fusion {
  public:
@@ -173,6 +175,10 @@ class Fusion {
     for (const Loop* loop : loops) out.push_back(&loop->body);
     return out;
   }
+  // What f reads of weights (a bias of positions, a mask), where it lies apart for the rows: in `to`, where the
+  // statements of `from` have been copied to, it is read from a packed copy.
+  void pack_for_rows(const Body& from, const Copier& copier, const Expr& key, const Expr& place,
+                     const AttentionTile& tile, Body& to);
   // The second product with its sum over scratch.
   void build_output(const AttentionTile& tile, const Expr& block, BufferId scores, BufferId shares, Body& out);
 
@@ -203,6 +209,75 @@ void Fusion::copy_needed(Copier& copier, const std::vector<const Body*>& bodies,
     kept.push_back(all[i]);
   }
   for (size_t i = kept.size(); i-- > 0;) out.push_back(copier.copy(*kept[i], out));
+}
+
+void Fusion::pack_for_rows(const Body& from, const Copier& copier, const Expr& key, const Expr& place,
+                           const AttentionTile& tile, Body& to) {
+  const Expr rows = row().extent, keys = nest_a_.innermost_column().extent;
+  if (!rows.is_constant() || !keys.is_constant()) return;
+  for (const Stmt& original : from) {
+    if (original.kind != StmtKind::load || original.mask != no_value) continue;
+    const Buffer source = program_.buffers[static_cast<size_t>(original.buffer)];
+    const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+    const auto along = affine_in(address_of(original, program_, env_), row().var);
+    if (!fixed || (along && (along->coefficient.is_constant(0) || along->coefficient.is_constant(1)))) continue;
+    const auto copied = copier.values.find(original.results[0]);
+    const auto load = std::find_if(to.begin(), to.end(), [&](const Stmt& stmt) {
+      return copied != copier.values.end() && stmt.kind == StmtKind::load && stmt.results[0] == copied->second;
+    });
+    if (load == to.end()) continue;
+    // [what is around, key, row]; rows beyond the last are zeros.
+    std::vector<Expr> sizes, where;
+    Substitution rename;
+    auto dimension = [&](const std::string& var, const Expr& size, const Expr& at) {
+      rename[var] = Expr::symbol(str("i", sizes.size()));
+      sizes.push_back(size);
+      where.push_back(at);
+    };
+    std::set<std::string> symbols;
+    for (const Expr& e : original.index) collect_symbols(e, symbols);
+    int64_t elements = keys.value();
+    for (const Loop* loop : outer()) {
+      if (!symbols.erase(loop->var)) continue;
+      if (!loop->extent.is_constant()) return;
+      elements *= loop->extent.value();
+      dimension(loop->var, loop->extent, Expr::symbol(loop->var));
+    }
+    symbols.erase(row().var);
+    const std::string columns = symbols.empty() ? nest_a_.innermost_column().var : *symbols.begin();
+    const bool of_columns = columns == nest_a_.innermost_column().var || columns == softmax_.around->var;
+    const int64_t padded = (rows.value() + tile.block - 1) / tile.block * tile.block;
+    if (symbols.size() > 1 || !of_columns || elements * padded > most_packed) continue;
+    dimension(columns, keys, key);
+    dimension(row().var, padded, place);
+    Buffer packed;
+    packed.name = source.name + "_by_rows";
+    packed.dtype = source.dtype;
+    packed.role = BufferRole::derived;
+    packed.sizes = sizes;
+    packed.strides.assign(sizes.size(), Expr(1));
+    for (size_t d = sizes.size(); d-- > 1;) packed.strides[d - 1] = packed.strides[d] * sizes[d];
+    Kernel copy;
+    copy.name = "pack_" + source.name;
+    copy.op_names = {"pack"};
+    copy.origins = a_.origins;
+    std::vector<Expr> index, all;
+    for (const Expr& e : original.index) index.push_back(substitute(e, rename));
+    for (size_t d = 0; d < sizes.size(); ++d) all.push_back(Expr::symbol(str("i", d)));
+    Body body;
+    Stmt read = load_stmt(copy, source.dtype, original.buffer, std::move(index));
+    if (padded != rows.value()) {
+      const ValueId at = append(body, index_stmt(copy, DType::i64, all.back())),
+                    end = append(body, index_stmt(copy, DType::i64, rows));
+      read.mask = append(body, op_stmt(copy, ScalarOp::lt, DType::boolean, {at, end}));
+    }
+    const ValueId value = append(body, std::move(read));
+    load->buffer = program_.add_buffer(std::move(packed));
+    load->index = where;
+    append(body, store_stmt(source.dtype, load->buffer, all, value));
+    copy.body = nest_of(sizes, std::move(body));
+    program_.init.push_back(Item{std::move(copy)});
+  }
 }
 
 Kernel Fusion::build(const AttentionTile& tile) {
@@ -290,6 +365,8 @@ Kernel Fusion::build(const AttentionTile& tile) {
     bodies = with_row;
     bodies.push_back(&softmax_.around->body);
     copy_needed(copier, bodies, {softmax_.score}, inner);
+    for (const Body* from : {&nest_a_.innermost_column().body, &softmax_.around->body})
+      pack_for_rows(*from, copier, variable(n), base + variable(q), tile, inner);
     inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, copier.value(softmax_.score)));
     used_.insert(copier.used().begin(), copier.used().end());
     copier.copy_names(inner);

@@ -194,6 +194,35 @@ TEST(FuseAttention, TakesManyKeysInChunks) {
       << made;
 }
 
+// A bias that is a weight lies with the rows beside one another, of which there are more than exist.
+TEST(FuseAttention, PacksWeightsThatAreAddedToTheScores) {
+  std::string text = replace_all(two_products, "buffer scores ",
+                                 "buffer bias f32[23, 10] strides [10, 1] constant named \"bias\"\nbuffer scores ");
+  text = replace_all(text, "        store scores[i0, i1] = %0\n",
+                     "        %17 = load.f32 bias[i0, i1]\n        %18 = add.f32 %0, %17\n"
+                     "        store scores[i0, i1] = %18\n");
+  LoopProgram program = parsed(replace_all(text, "[24", "[23"));
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
+  verify(program);
+  const std::string made = print(program);
+  EXPECT_NE(made.find("buffer bias_by_rows f32[10, 24] strides [24, 1] derived"), std::string::npos) << made;
+  EXPECT_NE(made.find(R"(    for i0 in [10] parallel {
+      for i1 in [24] parallel {
+        %1 = index.i64 [i1]
+        %2 = index.i64 [23]
+        %3 = lt.bool %1, %2
+        %0 = load.f32 bias[i1, i0] mask %3
+        store bias_by_rows[i0, i1] = %0
+      }
+    }
+)"),
+            std::string::npos)
+      << made;
+  EXPECT_NE(main_of(program).find("load.f32 bias_by_rows[i6, i7 + o0*24]"), std::string::npos) << main_of(program);
+}
+
 TEST(FuseAttention, LeavesScalarCodeAndGpusAlone) {
   for (const bool gpu : {false, true}) {
     LoopProgram program = parsed(two_products);

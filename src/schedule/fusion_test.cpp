@@ -103,5 +103,49 @@ TEST(HoistConstants, MovesWorkOnWeightsToTheInitSection) {
   EXPECT_EQ(program.block.size(), 1u);
 }
 
+// What an index of weights by weights raises, every call would raise.
+TEST(HoistConstants, MovesIndicesOfWeightsToo) {
+  LoopProgram program = parsed(R"(loops index
+buffer table f32[5, 4] strides [4, 1] constant named "table"
+buffer at i64[8] strides [1] constant named "at"
+buffer x f32[8, 4] strides [4, 1] input position 0
+buffer t f32[8, 4] strides [4, 1] temp
+buffer y f32[8, 4] strides [4, 1] output position 0
+input x = buffer x
+output buffer y
+site "index out of range" origin 0
+init {
+}
+main {
+  kernel index ops [index] {
+    for i0 in [8] parallel {
+      %0 = load.i64 at[i0]
+      %1 = check_index j0 = %0 in [5] site 0
+      for i1 in [4] parallel {
+        %2 = load.f32 table[j0, i1]
+        store t[i0, i1] = %2
+      }
+    }
+  }
+  kernel add ops [add] {
+    for i0 in [8] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = load.f32 t[i0, i1]
+        %2 = add.f32 %0, %1
+        store y[i0, i1] = %2
+      }
+    }
+  }
+}
+origin 0 node "index" op "aten.index.Tensor" module ""
+)");
+  Log log;
+  EXPECT_TRUE(hoist_constants(program, log));
+  verify(program);
+  EXPECT_EQ(program.init.size(), 1u);
+  EXPECT_EQ(program.block.size(), 1u);
+}
+
 }  // namespace
 }  // namespace kiln::loops
