@@ -1,6 +1,8 @@
 """The models of the GPU's benchmark, in bf16, in plain PyTorch: the same here, where they are exported, and on the machine
 with the GPU, where they are compared. Weights are drawn there: a package is compiled without them."""
 import math
+import pathlib
+import sys
 from dataclasses import dataclass
 from typing import Any, Callable
 
@@ -8,14 +10,8 @@ import torch
 from torch import nn
 from torch.nn import functional as F
 
-
-class Mlp(nn.Module):
-    def __init__(self):
-        super().__init__()
-        self.fc1, self.fc2 = nn.Linear(10, 16), nn.Linear(16, 1)
-
-    def forward(self, x):
-        return torch.sigmoid(self.fc2(torch.relu(self.fc1(x))))
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "measuring"))
+from modules import LlamaWithCaches, Mlp, rotary_tables  # noqa: E402
 
 
 class GeluNorm(nn.Module):
@@ -57,76 +53,9 @@ class Bert(nn.Module):
         return x
 
 
-class RmsNorm(nn.Module):
-    def __init__(self, width):
-        super().__init__()
-        self.weight = nn.Parameter(torch.ones(width))
-
-    def forward(self, x):
-        wide = x.float()
-        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * self.weight
-
-
-def rotated(x, cos, sin):
-    left, right = x.chunk(2, -1)
-    return (x * cos + torch.cat((-right, left), -1) * sin).to(x.dtype)
-
-
-class LlamaLayer(nn.Module):
-    def __init__(self, width, heads, pairs, inner):
-        super().__init__()
-        self.heads, self.pairs, self.size = heads, pairs, width // heads
-        self.q, self.o = nn.Linear(width, width, bias=False), nn.Linear(width, width, bias=False)
-        self.k, self.v = (nn.Linear(width, pairs * self.size, bias=False) for _ in range(2))
-        self.gate, self.up = (nn.Linear(width, inner, bias=False) for _ in range(2))
-        self.down = nn.Linear(inner, width, bias=False)
-        self.norm1, self.norm2 = RmsNorm(width), RmsNorm(width)
-
-    def forward(self, x, places, cos, sin, mask, keys, values):
-        batch, length, width = x.shape
-        h = self.norm1(x)
-        q = rotated(self.q(h).view(batch, length, self.heads, self.size).transpose(1, 2), cos, sin)
-        k = rotated(self.k(h).view(batch, length, self.pairs, self.size).transpose(1, 2), cos, sin)
-        v = self.v(h).view(batch, length, self.pairs, self.size).transpose(1, 2)
-        if keys is not None:
-            keys.index_copy_(2, places, k)
-            values.index_copy_(2, places, v)
-            k, v = keys, values
-        a = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, is_causal=mask is None, enable_gqa=True)
-        x = x + self.o(a.transpose(1, 2).reshape(batch, length, width))
-        h = self.norm2(x)
-        return x + self.down(F.silu(self.gate(h)) * self.up(h))
-
-
-class Llama(nn.Module):
-    """About a billion parameters. With caches it takes one token at a place; without, a whole prompt."""
-
-    def __init__(self, layers=16, width=2048, heads=32, pairs=8, inner=8192, words=32000, room=1024):
-        super().__init__()
-        self.words = nn.Embedding(words, width)
-        self.layers = nn.ModuleList(LlamaLayer(width, heads, pairs, inner) for _ in range(layers))
-        self.norm = RmsNorm(width)
-        size = width // heads
-        angles = torch.outer(torch.arange(room).float(), 500000.0 ** (-torch.arange(0, size, 2).float() / size))
-        angles = torch.cat((angles, angles), -1)
-        self.register_buffer("cos", angles.cos())
-        self.register_buffer("sin", angles.sin())
-        self.room = room
-
-    def forward(self, ids, place=None, caches=None):
-        x = self.words(ids)
-        if caches is None:
-            places, mask = None, None
-            cos, sin = self.cos[: ids.shape[1]], self.sin[: ids.shape[1]]
-        else:
-            places = place
-            cos, sin = self.cos[place], self.sin[place]
-            mask = (torch.arange(self.room, device=ids.device) <= place).view(1, 1, 1, -1)
-        cos, sin = cos.to(x.dtype), sin.to(x.dtype)
-        for i, layer in enumerate(self.layers):
-            keys, values = (caches[2 * i], caches[2 * i + 1]) if caches is not None else (None, None)
-            x = layer(x, places, cos, sin, mask, keys, values)
-        return self.norm(x[:, -1:]) @ self.words.weight.t()
+def _llama():
+    """About a billion parameters."""
+    return LlamaWithCaches(layers=16, width=2048, heads=32, groups=8, inner=8192, longest=1024, base=500000.0, tied=True)
 
 
 def _torchvision(name):
@@ -161,11 +90,11 @@ MODELS = {
     "gelu_norm": Benchmark(GeluNorm, lambda d: _floats(8192, 4096)(d) + _floats(8192, 4096)(d),
                            limit_bytes=3 * 8192 * 4096 * 2),
     "bert": Benchmark(Bert, lambda d: (torch.randint(0, 30522, (1, 128), device=d),), 170e6, 2 * 128 * 85e6),
-    "llama_decode": Benchmark(Llama, _decode_inputs, 2.08e9),
+    "llama_decode": Benchmark(_llama, _decode_inputs, 2.08e9),
     "resnet50_1": Benchmark(_torchvision("resnet50"), _floats(1, 3, 224, 224), 51e6, 8.2e9),
     "resnet50_32": Benchmark(_torchvision("resnet50"), _floats(32, 3, 224, 224), 51e6, 32 * 8.2e9),
     "vit_b_8": Benchmark(_torchvision("vit_b_16"), _floats(8, 3, 224, 224), 172e6, 8 * 35e9),
-    "llama_prefill": Benchmark(Llama, lambda d: (torch.randint(0, 32000, (1, 512), device=d),), 2.08e9, 2 * 512 * 0.97e9),
+    "llama_prefill": Benchmark(_llama, lambda d: (torch.randint(0, 32000, (1, 512), device=d),), 2.08e9, 2 * 512 * 0.97e9),
 }
 
 
@@ -187,9 +116,7 @@ def seeded(name, device="cpu"):
             else:
                 value.normal_(0, 0.5 / math.sqrt(max(value[0].numel() if value.ndim > 1 else 64, 1)), generator=generator)
         if hasattr(module, "cos"):
-            room, size = module.cos.shape
-            angles = torch.outer(torch.arange(room).float(), 500000.0 ** (-torch.arange(0, size, 2).float() / size))
-            angles = torch.cat((angles, angles), -1)
-            module.cos.copy_(angles.cos()), module.sin.copy_(angles.sin())
+            cos, sin = rotary_tables(*module.cos.shape, module.base)
+            module.cos.copy_(cos), module.sin.copy_(sin)
     torch.manual_seed(3)
     return module, benchmark.inputs(device)

@@ -33,8 +33,12 @@ measured). `--full` adds batch 8, one thread and bf16.
 - **Threads.** A measurement on N threads may use N cores and no more, whatever the system.
 - **Right or not.** The results of the first call are compared with eager, and with the model in float64 beside eager's own error. What is off
   by more than 4 times eager's error and 16 roundings of the largest value has a `!`, and does not count in the means.
-- **Compile** is the whole process of `kiln compile`; of the others the compilation alone, without imports. Caches are empty. ONNX Runtime
-  and eager compile nothing; ONNX Runtime and OpenVINO optimise while they load.
+- **Compile** is the whole process of `kiln compile`, and beside it how much of that was packing weights and writing them; of the others
+  the compilation alone, without imports. Caches are empty. ONNX Runtime and eager compile nothing; ONNX Runtime and OpenVINO optimise
+  while they load.
+- **Freezing.** Kiln and AOT Inductor are measured without it and with it. Without it weights can be exchanged cheaply, and Kiln packs them
+  for its kernels when the package is loaded, beside the mapped file; with it they are packed in the package, loading maps them, and the
+  originals are not kept twice. The kernels are the same: what changes is load, memory and compile.
 - **of limit**: the machine's multiply-adds and its reading of memory are measured (`bench/measuring/peak.c`); a model needs at least the
   time of its products and convolutions at that rate, or of reading its weights once. That over the time taken.
 

@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import pathlib
+import re
 import select
 import shutil
 import signal
@@ -130,6 +131,12 @@ class Worker:
         if self.process.poll() is None:
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+
+
+def weights_seconds(said):
+    """Of what `kiln compile` says: the seconds in which it packed weights and wrote them."""
+    parts = re.findall(r"(?:weights packed|package) ([0-9.]+) (s|ms|µs)", said)
+    return sum(float(number) * {"s": 1, "ms": 1e-3, "µs": 1e-6}[unit] for number, unit in parts)
 
 
 class Harness:
@@ -265,9 +272,9 @@ class Harness:
                 if name.startswith("kiln"):
                     given = [f"{key}={value}" for key, value in system.settings.items()]
                     started = time.perf_counter()
-                    self.command([self.kiln, "compile", exported / "model.pt2", "-o", artifact,
-                                  *(part for text in given for part in ("--config", text))], self.options.limit, environment)
-                    return {"compile": time.perf_counter() - started}
+                    said = self.command([self.kiln, "compile", exported / "model.pt2", "-o", artifact,
+                                         *(part for text in given for part in ("--config", text))], self.options.limit, environment)
+                    return {"compile": time.perf_counter() - started, "weights": weights_seconds(said)}
                 said = self.command([self.pythons[system.python], HERE / "prepare.py", name, exported, folder, setting.threads],
                                     self.options.limit, environment)
                 return json.loads(said.splitlines()[-1])

@@ -91,18 +91,28 @@ class LlamaLayer(nn.Module):
         return x + self.down(F.silu(self.gate(y)) * self.up(y))
 
 
-class Llama(nn.Module):
-    """A stack of Llama's layers: rotary positions, grouped queries, gated products."""
+def rotary_tables(longest, size, base=10000.0):
+    """Cosines and sines of the rotary positions."""
+    angle = torch.arange(longest)[:, None] * base ** (-torch.arange(0, size, 2) / size)
+    return angle.cos().repeat(1, 2), angle.sin().repeat(1, 2)
 
-    def __init__(self, layers=4, width=1024, heads=16, groups=8, inner=2816, vocabulary=32000, longest=256):
+
+class Llama(nn.Module):
+    """A stack of Llama's layers: rotary positions, grouped queries, gated products. tied: the embedding gives the logits too."""
+
+    def __init__(self, layers=4, width=1024, heads=16, groups=8, inner=2816, vocabulary=32000, longest=256, base=10000.0, tied=False):
         super().__init__()
         self.embed = nn.Embedding(vocabulary, width)
         self.layers = nn.ModuleList(LlamaLayer(width, heads, groups, inner) for _ in range(layers))
-        self.norm, self.logits = nn.RMSNorm(width, 1e-5), nn.Linear(width, vocabulary, bias=False)
-        size = width // heads
-        angle = torch.arange(longest)[:, None] * 10000.0 ** (-torch.arange(0, size, 2) / size)
-        self.register_buffer("cos", angle.cos().repeat(1, 2))
-        self.register_buffer("sin", angle.sin().repeat(1, 2))
+        self.norm = nn.RMSNorm(width, 1e-5)
+        self.logits = None if tied else nn.Linear(width, vocabulary, bias=False)
+        self.longest, self.base = longest, base
+        cos, sin = rotary_tables(longest, width // heads, base)
+        self.register_buffer("cos", cos)
+        self.register_buffer("sin", sin)
+
+    def logits_of(self, x):
+        return self.norm(x) @ self.embed.weight.t() if self.logits is None else self.logits(self.norm(x))
 
 
 class LlamaPrefill(Llama):
@@ -116,7 +126,7 @@ class LlamaPrefill(Llama):
             return keys, values
         for layer in self.layers:
             x = layer(x, self.cos[:count], self.sin[:count], cached, is_causal=True)
-        return (self.logits(self.norm(x[:, -1:])), *caches)
+        return (self.logits_of(x[:, -1:]), *caches)
 
 
 class LlamaDecode(Llama):
@@ -124,7 +134,6 @@ class LlamaDecode(Llama):
 
     def __init__(self, batch, longest, groups=8, size=64, **more):
         super().__init__(groups=groups, longest=longest, **more)
-        self.longest = longest
         for i in range(len(self.layers)):
             self.register_buffer(f"keys_{i}", torch.randn(batch, groups, longest, size))
             self.register_buffer(f"values_{i}", torch.randn(batch, groups, longest, size))
@@ -139,7 +148,27 @@ class LlamaDecode(Llama):
                 kept[1].index_copy_(2, position, values)
                 return kept
             x = layer(x, cos, sin, cached, attn_mask=mask)
-        return self.logits(self.norm(x))
+        return self.logits_of(x)
+
+
+class LlamaWithCaches(Llama):
+    """The logits of the last token: of a whole prompt, or, with caches that it writes to, of one token at a place."""
+
+    def forward(self, ids, place=None, caches=None):
+        x, count = self.embed(ids), ids.shape[1]
+        whole = caches is None
+        cos, sin = (self.cos[:count], self.sin[:count]) if whole else (self.cos[place], self.sin[place])
+        attention = {"is_causal": True} if whole else {
+            "attn_mask": (torch.arange(self.longest, device=ids.device) <= place).view(1, 1, 1, -1)}
+        for i, layer in enumerate(self.layers):
+            def cached(keys, values, i=i):
+                if whole:
+                    return keys, values
+                caches[2 * i].index_copy_(2, place, keys)
+                caches[2 * i + 1].index_copy_(2, place, values)
+                return caches[2 * i], caches[2 * i + 1]
+            x = layer(x, cos.to(x.dtype), sin.to(x.dtype), cached, **attention)
+        return self.logits_of(x[:, -1:])
 
 
 class UNet(nn.Module):

@@ -59,6 +59,12 @@ def error_text(facts):
 COLUMNS = ["system", "median", "spread", "× Kiln", "of limit", "difference", "error", "compile", "load", "first call", "size", "memory"]
 
 
+def compile_text(facts):
+    """The compilation; of Kiln's how much of it went into packing weights and writing them."""
+    weights = f" ({seconds_text(facts['weights'])} weights)" if facts.get("weights") else ""
+    return seconds_text(facts.get("compile")) + weights
+
+
 def model_rows(results, model, setting, systems):
     """(rows, failures) of one model: rows as COLUMNS, failures as (system, why)."""
     rows, failures = [], []
@@ -75,7 +81,7 @@ def model_rows(results, model, setting, systems):
         rows.append([SYSTEMS[name].label, seconds_text(facts["median"]), f"±{100 * facts['spread']:.1f} %",
                      "–" if ratio is None else f"{ratio:.2f}{mark}", share_text(share),
                      f"{facts['difference']:.1e}" if "difference" in facts else "–", error_text(facts),
-                     seconds_text(facts.get("compile")), seconds_text(facts["load"]), seconds_text(facts["first"]),
+                     compile_text(facts), seconds_text(facts["load"]), seconds_text(facts["first"]),
                      bytes_text(facts.get("size")), f"{bytes_text(facts['resident'])} ({bytes_text(held)})"])
     return rows, failures
 
@@ -130,5 +136,6 @@ def summary(results, setting, models, systems):
 
 LEGEND = ("× Kiln: time over Kiln's, above 1 Kiln is quicker (* not measured in the same run). of limit: the time that this machine "
           "needs at least, by its measured multiply-adds and memory, over the time taken (? above it: the limits were measured while the machine was busy, --limits measures them again). difference: the largest to eager. error: the "
-          "largest to float64, beside how many times eager's own it is (! more than rounding). compile: with empty caches; first call: the "
+          "largest to float64, beside how many times eager's own it is (! more than rounding). compile: with empty caches, and how much of it "
+          "packing and writing the weights took where that is known; first call: the "
           "first after loading. memory: resident of the process, and how much of it came with the model.")

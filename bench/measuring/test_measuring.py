@@ -16,7 +16,7 @@ import machine  # noqa: E402
 import raw_tensors  # noqa: E402
 import tables  # noqa: E402
 from compare import compare  # noqa: E402
-from harness import Setting, last_error  # noqa: E402
+from harness import Setting, last_error, weights_seconds  # noqa: E402
 from plots import bar_chart  # noqa: E402
 from results import Results  # noqa: E402
 
@@ -142,6 +142,13 @@ class Texts(unittest.TestCase):
     def test_an_error_is_its_line_not_its_stack(self):
         self.assertEqual(last_error("Traceback\n  File x\nRuntimeError: no\n  more\n"), "RuntimeError: no")
         self.assertEqual(last_error("warning\nerror[K0160]: bad\n"), "error[K0160]: bad")
+
+    def test_weights_are_told_apart_from_the_compilation(self):
+        said = ("7 kernels (13 compiled), 440 kB in 1.57 s: schedule 58.48 ms, C++ 35.99 ms, weights packed 281.00 ms, package 1.22 s\n"
+                "picture.kiln.pt2\n")
+        self.assertAlmostEqual(weights_seconds(said), 1.501)
+        self.assertEqual(tables.compile_text({"compile": 2.5, "weights": 1.5}), "2.50 s (1.50 s weights)")
+        self.assertEqual(tables.compile_text({"compile": 2.5}), "2.50 s")
 
     def test_units(self):
         self.assertEqual([tables.seconds_text(value) for value in (2.5, 0.0123, 4e-6, None)], ["2.50 s", "12.3 ms", "4.00 µs", "–"])

@@ -3,6 +3,7 @@
 #include <dlfcn.h>
 
 #include <algorithm>
+#include <array>
 #include <cstring>
 
 #include "base/cpu_levels.h"
@@ -58,6 +59,16 @@ class Init {
     const bool plain = buffer.role == BufferRole::derived && buffer.same_memory_as == format::none &&
                        (buffer.offset == format::none || number(buffer.offset) == 0);
     return plain && !spoilt_.contains(b) ? memory_[static_cast<size_t>(b)] : nullptr;
+  }
+
+  // All that decides in which order such a step puts so many values.
+  std::string packing_text(const format::Step& packing, int32_t to, int64_t count) const {
+    std::string out = str(packing.kernel, " ", number(packing.items).value_or(-1), " ", count, " ",
+                          memory_[static_cast<size_t>(to)]->bytes);
+    for (format::ExprIndex e : packing.ints) out += str(" ", number(e).value_or(-1));
+    for (const format::KernelArg& a : packing.args)
+      out += str(" ", a.buffer == to, " ", static_cast<int>(plan_.buffers[static_cast<size_t>(a.buffer)].dtype));
+    return out;
   }
 
   // Where the values of a constant went: for each element of the packed buffer the number of its value, from 1; 0: it
@@ -180,24 +191,52 @@ std::map<int32_t, const format::Step*> read_for_packing_alone(const format::Plan
   return out;
 }
 
-// True: every value can be had back from the packed form. Tried, not believed.
-bool recovered(const Tensor& original, const Storage& packed, const std::vector<uint64_t>& order) {
-  const int64_t width = dtype_bytes(original.dtype);
-  const int64_t bytes = storage_bytes_needed(original.dtype, original.sizes, original.strides, 0);
-  // What lies between the values of a constant with gaps would be lost, and with it the proof that nothing has changed.
-  if (order.empty() || bytes / width != original.numel()) return false;
-  std::vector<bool> there(static_cast<size_t>(bytes / width));
-  int64_t count = 0;
-  for (size_t j = 0; j < order.size(); ++j) {
-    if (order[j] == 0) continue;
-    const auto at = static_cast<int64_t>(order[j] - 1);
-    if (at >= bytes / width || std::memcmp(packed.data + static_cast<int64_t>(j) * width, original.data() + at * width,
-                                           static_cast<size_t>(width)) != 0)
-      return false;
-    if (!there[static_cast<size_t>(at)]) ++count;
-    there[static_cast<size_t>(at)] = true;
+// What a step that packs does to so many values. Layers of a model are packed alike: it is found out once for all.
+struct PackingOrder {
+  std::vector<uint64_t> numbers;  // as Init::order gives them
+  bool whole = false;             // every value is there
+};
+
+PackingOrder packing_order(std::vector<uint64_t> numbers, int64_t count) {
+  PackingOrder out;
+  std::vector<bool> there(static_cast<size_t>(count));
+  int64_t found = 0;
+  for (uint64_t number : numbers) {
+    if (number == 0) continue;
+    if (number > static_cast<uint64_t>(count)) return out;
+    found += !there[number - 1];
+    there[number - 1] = true;
   }
-  return count == original.numel();
+  out.whole = found == count;
+  out.numbers = std::move(numbers);
+  return out;
+}
+
+// True: every value can be had back from the packed form. Tried, not believed.
+template <class Value>
+bool recovered_as(const std::byte* original, const std::byte* packed, const std::vector<uint64_t>& numbers) {
+  for (size_t j = 0; j < numbers.size(); ++j) {
+    if (numbers[j] == 0) continue;
+    if (std::memcmp(packed + j * sizeof(Value), original + (numbers[j] - 1) * sizeof(Value), sizeof(Value)) != 0)
+      return false;
+  }
+  return true;
+}
+
+bool recovered(const Tensor& original, const Storage& packed, const PackingOrder& order) {
+  if (!order.whole) return false;
+  switch (dtype_bytes(original.dtype)) {
+    case 1:
+      return recovered_as<uint8_t>(original.data(), packed.data, order.numbers);
+    case 2:
+      return recovered_as<uint16_t>(original.data(), packed.data, order.numbers);
+    case 4:
+      return recovered_as<uint32_t>(original.data(), packed.data, order.numbers);
+    case 8:
+      return recovered_as<uint64_t>(original.data(), packed.data, order.numbers);
+    default:
+      return recovered_as<std::array<uint64_t, 2>>(original.data(), packed.data, order.numbers);
+  }
 }
 
 }  // namespace
@@ -220,6 +259,7 @@ std::string freeze(PackageContents& contents) {
   if (contents.variants.size() > 1)
     return str("freezing: the packed weights are those of ", variant.target,
                "; other targets pack when they are loaded");
+  std::map<std::string, PackingOrder> orders;  // by what decides them
   for (const auto& [c, step] : read_for_packing_alone(plan)) {
     const std::vector<format::KernelArg> used = format::buffers_used(*step);
     const int32_t from = reads(used[0].access) ? used[0].buffer : used[1].buffer;
@@ -230,9 +270,14 @@ std::string freeze(PackageContents& contents) {
     if (packed == variant.derived.end() || original.numel() == 0 ||
         original.dtype != plan.buffers[static_cast<size_t>(to)].dtype)
       continue;
-    const int64_t bytes = storage_bytes_needed(original.dtype, original.sizes, original.strides, 0);
-    if (recovered(original, *packed->second, init.order(*step, from, to, bytes / dtype_bytes(original.dtype))))
-      constant.packed_in = to;
+    const int64_t count =
+        storage_bytes_needed(original.dtype, original.sizes, original.strides, 0) / dtype_bytes(original.dtype);
+    // What lies between the values of a constant with gaps would be lost, and with it the proof that nothing has
+    // changed.
+    if (count != original.numel()) continue;
+    const auto [order, unknown] = orders.try_emplace(init.packing_text(*step, to, count));
+    if (unknown) order->second = packing_order(init.order(*step, from, to, count), count);
+    if (recovered(original, *packed->second, order->second)) constant.packed_in = to;
   }
   return "";
 }

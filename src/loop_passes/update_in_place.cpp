@@ -25,6 +25,7 @@ class InPlace {
 
   bool run(Block& block) {
     bool changed = false;
+    for (const Item& item : block) accesses_.push_back(accesses(item));
     // One rename can make the next one possible (a chain of updates), from the last write-back upwards.
     for (size_t i = block.size(); i-- > 0;) {
       auto* kernel = std::get_if<Kernel>(&block[i].what);
@@ -33,6 +34,7 @@ class InPlace {
       if (!copy || copy->from == copy->to) continue;
       if (write_back(block, i, *copy) || update(block, i, *copy)) {
         block.erase(block.begin() + static_cast<std::ptrdiff_t>(i));
+        accesses_.erase(accesses_.begin() + static_cast<std::ptrdiff_t>(i));
         changed = true;
         i = block.size();  // positions moved: start again from the end
       }
@@ -49,14 +51,14 @@ class InPlace {
     if (buffer(copy.from).role != BufferRole::temp || !to.mutated || !same_layout(buffer(copy.from), to)) return false;
     size_t first_write = block.size();
     for (size_t j = 0; j < block.size(); ++j)
-      if (accesses(block[j]).writes.count(copy.from)) {
+      if (accesses_[j].writes.count(copy.from)) {
         first_write = j;
         break;
       }
     if (first_write >= at) return false;
     for (size_t j = first_write; j < block.size(); ++j) {
       if (j == at) continue;
-      Accesses a = accesses(block[j]);
+      const Accesses& a = accesses_[j];
       if (a.writes.count(copy.to)) return false;
       if (!a.reads.count(copy.to)) continue;
       auto* kernel = std::get_if<Kernel>(&block[j].what);
@@ -67,7 +69,7 @@ class InPlace {
       });
       return false;
     }
-    rename(block, copy.from, copy.to, "its new value is written in place");
+    rename(copy.from, copy.to, "its new value is written in place");
     return true;
   }
 
@@ -78,7 +80,7 @@ class InPlace {
     bool rewritten = false;
     for (size_t j = 0; j < block.size(); ++j) {
       if (j == at) continue;
-      Accesses a = accesses(block[j]);
+      const Accesses& a = accesses_[j];
       if (j > at && a.touches(copy.from)) return false;
       if (j < at && a.touches(copy.to)) return false;
       rewritten |= j > at && a.writes.count(copy.to);
@@ -86,27 +88,31 @@ class InPlace {
     // A copy that is only read is better inlined than renamed; it disappears either way.
     if (!rewritten) return false;
     if (!defined_here(block, copy.from)) return false;
-    rename(block, copy.to, copy.from, "it updates a value that nobody needs any more");
+    rename(copy.to, copy.from, "it updates a value that nobody needs any more");
     return true;
   }
 
-  static bool defined_here(const Block& block, BufferId b) {
-    for (const Item& item : block)
-      if (!std::holds_alternative<Cond>(item.what) && !std::holds_alternative<While>(item.what) &&
-          accesses(item).writes.count(b))
+  bool defined_here(const Block& block, BufferId b) const {
+    for (size_t j = 0; j < block.size(); ++j)
+      if (!std::holds_alternative<Cond>(block[j].what) && !std::holds_alternative<While>(block[j].what) &&
+          accesses_[j].writes.count(b))
         return true;
     return false;
   }
 
-  void rename(Block& block, BufferId from, BufferId to, const char* why) {
+  void rename(BufferId from, BufferId to, const char* why) {
     log_.merged(buffer(from).name, buffer(to).name);
     log_.add([&] { return Decision{"merge", buffer(from).name, "with", buffer(to).name, why, true, ""}; });
     replace_buffer(program_.block, from, to);
-    (void)block;
+    for (Accesses& a : accesses_) {
+      if (a.reads.erase(from)) a.reads.insert(to);
+      if (a.writes.erase(from)) a.writes.insert(to);
+    }
   }
 
   LoopProgram& program_;
   Log& log_;
+  std::vector<Accesses> accesses_;  // of the block's items: asked for once per pair of them
 };
 
 }  // namespace

@@ -12,6 +12,33 @@ bool contains_division(const Expr& e) {
   return false;
 }
 
+bool divides(const Expr& e, const std::string& var) {
+  if ((e.op() == ExprOp::floordiv || e.op() == ExprOp::mod) && mentions(e, var)) return true;
+  if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant) return false;
+  return std::any_of(e.args().begin(), e.args().end(), [&](const Expr& arg) { return divides(arg, var); });
+}
+
+// Two loops as one: what their variables are of its own, which has the name of the outer one.
+struct Joined {
+  Expr extent;
+  Substitution variables;
+  RangeEnv env;
+};
+
+Joined join(const Loop& outer, const Loop& inner, const Kernel& kernel, const LoopProgram& program) {
+  Joined out;
+  out.env = kernel_ranges(kernel, program);
+  out.extent = simplify(outer.extent * inner.extent, out.env);
+  const Expr c = Expr::symbol(outer.var);
+  out.variables = {{outer.var, floordiv(c, inner.extent)}, {inner.var, mod(c, inner.extent)}};
+  const int64_t high = range_of(out.extent, out.env).high;
+  out.env.ranges[outer.var] = {0, high == INT64_MAX ? INT64_MAX : std::max<int64_t>(0, high - 1)};
+  out.env.upper[outer.var] = out.extent - 1;
+  out.env.ranges.erase(inner.var);
+  out.env.upper.erase(inner.var);
+  return out;
+}
+
 // Collapses `outer` with its only statement, the loop `inner`, if afterwards no address needs a division.
 bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   if (outer.body.size() != 1 || outer.body[0].kind != StmtKind::loop) return false;
@@ -22,28 +49,19 @@ bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   // Only innermost nests: a value computed per row (a reduction) must stay per row.
   for (const Stmt& stmt : inner.body)
     if (stmt.kind == StmtKind::loop) return false;
-  RangeEnv env = kernel_ranges(kernel, program);
-  Expr c = Expr::symbol(outer.var);
-  Substitution map{{outer.var, floordiv(c, inner.extent)}, {inner.var, mod(c, inner.extent)}};
-  Expr extent = simplify(outer.extent * inner.extent, env);
-  RangeEnv after = env;
-  int64_t high = range_of(extent, env).high;
-  after.ranges[outer.var] = {0, high == INT64_MAX ? INT64_MAX : std::max<int64_t>(0, high - 1)};
-  after.upper[outer.var] = extent - 1;
-  after.ranges.erase(inner.var);
-  after.upper.erase(inner.var);
+  const Joined joined = join(outer, inner, kernel, program);
   bool fine = true;
   Body body = clone(inner.body);
   for (Stmt& stmt : body) {
-    for (Expr& e : stmt.index) e = simplify(substitute(e, map), after);
-    stmt.expr = simplify(substitute(stmt.expr, map), after);
+    for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
+    stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
     if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
-      fine &= !contains_division(address_of(stmt, program, after));
+      fine &= !contains_division(address_of(stmt, program, joined.env));
     if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
   }
   if (!fine) return false;
-  rename_in_names(kernel, map);
-  outer.extent = extent;
+  rename_in_names(kernel, joined.variables);
+  outer.extent = joined.extent;
   outer.body = std::move(body);
   return true;
 }
@@ -58,7 +76,60 @@ bool visit(Body& body, Kernel& kernel, const LoopProgram& program) {
   return changed;
 }
 
+// The loop that is all there is in this one, numbers aside, which cost nothing wherever they stand; nullptr: none is.
+Loop* only_loop(Loop& loop) {
+  if (loop.body.empty() || !loop.body.back().loop) return nullptr;
+  const bool numbers = std::all_of(loop.body.begin(), loop.body.end() - 1, [](const Stmt& stmt) {
+    return stmt.kind == StmtKind::constant || (stmt.kind == StmtKind::index_value && stmt.expr.is_constant());
+  });
+  return numbers ? loop.body.back().loop.get() : nullptr;
+}
+
+// The same for two loops over the rows of a contraction, around whatever is done for a row.
+bool collapse_row_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
+  Loop& inner = *only_loop(outer);
+  if (mentions(inner.extent, outer.var)) return false;
+  const Joined joined = join(outer, inner, kernel, program);
+  Body body;
+  for (const Stmt& stmt : outer.body)
+    if (!stmt.loop) body.push_back(stmt.clone());
+  for (const Stmt& stmt : inner.body) body.push_back(stmt.clone());
+  bool fine = true;
+  for_each_stmt(body, [&](Stmt& stmt) {
+    if (stmt.loop) fine &= !mentions(stmt.loop->extent, outer.var) && !mentions(stmt.loop->extent, inner.var);
+    for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
+    stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
+    const bool access = stmt.kind == StmtKind::load || stmt.kind == StmtKind::store;
+    if (access) fine &= !divides(address_of(stmt, program, joined.env), outer.var);
+    if (!access)
+      for (const Expr& e : stmt.index) fine &= !divides(e, outer.var);
+    fine &= !divides(stmt.expr, outer.var);
+  });
+  if (!fine) return false;
+  rename_in_names(kernel, joined.variables);
+  std::erase(kernel.contraction->rows, inner.var);
+  outer.extent = joined.extent;
+  outer.body = std::move(body);
+  return true;
+}
+
 }  // namespace
+
+bool collapse_rows(LoopProgram& program, Kernel& kernel) {
+  bool changed = false;
+  for (size_t row = 0; row + 1 < kernel.contraction->rows.size();) {
+    const std::string outer = kernel.contraction->rows[row], inner = kernel.contraction->rows[row + 1];
+    Loop* found = nullptr;
+    for_each_stmt(kernel.body, [&](Stmt& stmt) {
+      Loop* only = stmt.loop && stmt.loop->var == outer ? only_loop(*stmt.loop) : nullptr;
+      if (only && only->var == inner) found = stmt.loop.get();
+    });
+    const bool joined = found && collapse_row_pair(*found, kernel, program);
+    changed |= joined;
+    row += !joined;
+  }
+  return changed;
+}
 
 bool collapse_loops(LoopProgram& program, Log&) {
   bool changed = false;

@@ -131,6 +131,53 @@ TEST_F(SchedulePasses, AConvolutionIsAContractionOverLinesAndPoints) {
   EXPECT_TEXT(after(), "contraction batch [] rows [i2, i3] columns [i1] sums [r1, r2, r0] left %15 of");
 }
 
+// Points of a picture that lie in a row are rows of a product: no quotient is needed to find one.
+TEST_F(SchedulePasses, RowsThatLieInOneLineAreOneLoop) {
+  const auto product = [](int64_t line) {
+    return str("loops product\nbuffer x f32[8, 6, 5] strides [1, ", line, ", 8] input position 0\n",
+               R"(buffer w f32[16, 8] strides [8, 1] constant named "w"
+buffer y f32[16, 6, 5] strides [1, 80, 16] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel product ops [convolution] {
+    for i2 in [6] parallel {
+      %4 = constant.f32 0.0
+      for i3 in [5] parallel {
+        for i1 in [16] parallel {
+          %3 = for r0 in [8] reduce sum.f32 {
+            %0 = load.f32 x[r0, i2, i3]
+            %1 = load.f32 w[i1, r0]
+            %2 = mul.f32 %0, %1
+            yield %2
+          }
+          %5 = max.f32 %3, %4
+          store y[i1, i2, i3] = %5
+        }
+      }
+    }
+    name %3 = product[i1, i2, i3]
+  }
+}
+)");
+  };
+  target_.lanes = 4, target_.vector_registers = 16;
+  given(product(40));
+  find_contractions(program_, log_);
+  use_templates(program_, target_, log_);
+  std::string text = after();
+  EXPECT_TEXT(text, "contraction batch [] rows [i2] columns [i1] sums [r0]");
+  EXPECT_TEXT(text, "for i2 in [30] parallel");
+  EXPECT_TEXT(text, "name %3 = product[i1, i2 // 5, i2 % 5]");
+  // Lines with a gap between them stay lines.
+  given(product(48));
+  find_contractions(program_, log_);
+  use_templates(program_, target_, log_);
+  EXPECT_TEXT(after(), "contraction batch [] rows [i2, i3] columns [i1] sums [r0]");
+}
+
 TEST_F(SchedulePasses, WeightsArePackedInPanels) {
   given(convolution);
   choose_layouts(program_, log_);

@@ -66,6 +66,9 @@ std::optional<Kernel> split_sum(LoopProgram& program, Kernel& kernel, const Targ
 
 // Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
 bool collapse_loops(LoopProgram& program, Log& log);
+// Of use_templates: the rows of a contraction that run through memory in one line (the lines and points of a picture
+// under a window of one point) become one loop. A tile then needs no quotient to find its rows.
+bool collapse_rows(LoopProgram& program, Kernel& kernel);
 
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);

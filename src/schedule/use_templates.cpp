@@ -76,7 +76,9 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log) {
   // Packing adds to the init section only, so the block's kernels stay where they are.
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (kernel && kernel->contraction) changed |= use_template(program, *kernel, target, log);
+    if (!kernel || !kernel->contraction) return;
+    changed |= collapse_rows(program, *kernel);
+    changed |= use_template(program, *kernel, target, log);
   });
   return changed;
 }

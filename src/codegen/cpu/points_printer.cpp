@@ -164,12 +164,59 @@ void PointsPrinter::print_lanes(const Loop& loop) {
 }
 
 void PointsPrinter::print_body(const Body& body) {
-  for (const Stmt& stmt : body) {
-    if (stmt.loop)
-      print_sum(stmt, true);
+  const size_t tail = tail_of(body);
+  for (size_t i = 0; i < tail; ++i) {
+    if (body[i].loop)
+      print_sum(body[i], true);
     else
-      print_stmt(stmt);
+      print_stmt(body[i]);
   }
+  if (tail < body.size()) print_tail(body, tail);
+}
+
+size_t PointsPrinter::tail_of(const Body& body) const {
+  constexpr double long_tail = 10;  // of cost: what the loop adds to it is little then
+  size_t begin = body.size();
+  double cost = 0;
+  for (; begin > 0 && !body[begin - 1].loop; --begin)
+    if (body[begin - 1].kind == StmtKind::op) cost += scalar_op_info(body[begin - 1].op).cost;
+  return count_ > 2 && cost >= long_tail ? begin : body.size();
+}
+
+void PointsPrinter::print_tail(const Body& body, size_t begin) {
+  std::set<ValueId> made, wanted;
+  for (size_t i = begin; i < body.size(); ++i) {
+    if (!depends(body[i])) {
+      print_stmt(body[i]);
+      continue;
+    }
+    for (ValueId v : body[i].results) made.insert(v), dependent_.insert(v);
+    std::vector<ValueId> used = body[i].args;
+    used.push_back(body[i].mask);
+    for (ValueId v : used)
+      if (v != no_value && depends(v) && !made.contains(v) && !mask_values_.contains(v)) wanted.insert(v);
+  }
+  std::map<ValueId, std::string> arrays;
+  for (ValueId v : wanted) {
+    const bool varying = p_.varying(copy_of(v, 0));
+    const std::string array = arrays[v] = str("tile", arrays.size());
+    p_.line(str(varying ? vector_type(p_.type(v)) : c_type(p_.type(v)), " ", array, "[", count_, "];"));
+    for (size_t point = 0; point < count_; ++point)
+      p_.line(str(array, "[", point, "] = ", p_.name(copy_of(v, point)), ";"));
+  }
+  p_.open(str("for (i64 p = 0; p < ", count_, "; ++p)"));
+  const std::string at = any_point_name();
+  p_.line(str("const i64 ", at, " = ", p_.expr(first_), " + p; (void)", at, ";"));
+  p_.env_.ranges[at] = {0, loop_.extent.value() - 1};
+  for (const auto& [v, array] : arrays) {
+    const bool varying = p_.varying(copy_of(v, 0));
+    p_.define(copy_of(v, any_point), str(array, "[p]"), varying);
+  }
+  for (size_t i = begin; i < body.size(); ++i) {
+    const bool mask = !body[i].results.empty() && mask_values_.contains(body[i].results[0]);
+    if (depends(body[i]) && !mask) print_copy(body[i], any_point);
+  }
+  p_.close();
 }
 
 // ---- Sums
@@ -253,7 +300,7 @@ bool PointsPrinter::depends(const Stmt& stmt) const {
 
 Substitution PointsPrinter::variables(size_t point) const {
   Substitution out = unrolled_;
-  out[loop_.var] = first_ + Expr(static_cast<int64_t>(point));
+  out[loop_.var] = point == any_point ? Expr::symbol(any_point_name()) : first_ + Expr(static_cast<int64_t>(point));
   return out;
 }
 

@@ -4,7 +4,8 @@
 // is loaded once, and their sums are so many accumulators in registers.
 //
 // The first and the last points are printed with their numbers where the directive says so (peel): what padding masks
-// off is then known, and is left out.
+// off is then known, and is left out. What is done with the sums is one loop over the points where it is long (a
+// sigmoid): written out for each, it would be most of the C++ compiler's time.
 #pragma once
 #include "codegen/c_family/kernel_printer.h"
 
@@ -22,6 +23,9 @@ class PointsPrinter {
   void find_mask_values();
   void print_group(const Expr& first, int64_t count);
   void print_body(const loops::Body& body);
+  // Where what follows the sum begins, if it is long enough to stand in a loop over the points; else the body's end.
+  size_t tail_of(const loops::Body& body) const;
+  void print_tail(const loops::Body& body, size_t begin);
   void print_lanes(const loops::Loop& loop);
   void print_sum(const loops::Stmt& stmt, bool outermost);
   void print_terms(const loops::Loop& loop);
@@ -46,6 +50,8 @@ class PointsPrinter {
   std::set<loops::ValueId> mask_values_;  // that only conditions are made of: printed where one is not known
   std::set<loops::ValueId> dependent_, true_;
   std::map<std::pair<loops::ValueId, size_t>, loops::ValueId> copies_;
+  static constexpr size_t any_point = SIZE_MAX;  // the one that the tail's loop is at
+  std::string any_point_name() const { return loop_.var + "_p"; }
   Expr first_;
   size_t count_ = 0;
   std::vector<bool> alive_;           // points that the current terms count for
