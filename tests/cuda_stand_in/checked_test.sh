@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# checked_test.sh KILN SOURCE_DIR: check_bounds on packages for a GPU. Their kernels are built again with every access
+# checked_test.sh KILN SOURCE_DIR: tools that look into packages for a GPU: bisect and profile, and check_bounds. Their kernels are built again with every access
 # checked, by an NVRTC that puts a fault into one of them (faulty_nvrtc.cpp): the kernel, the buffer, the place and the line
 # must be named, and a package without a fault must give what it gives without checks.
 set -uo pipefail
@@ -30,10 +30,7 @@ clean() {
     passed=$((passed + 1))
   fi
 }
-for model in mlp softmax index argmax picture products_bf16 products_f16 products_any_f32 rows_520_bf16 rows_2050_bf16 \
-  long_sums pictures_bf16 attention; do
-  [ -d "$source/tests/cases/$model" ] && clean "$model"
-done
+for model in mlp softmax index picture products_bf16 products_any_f32 rows_520_bf16 long_sums; do clean "$model"; done
 
 # model  kernel's name, in part  what is replaced in it  by what  what must be said
 outside() {
@@ -76,6 +73,12 @@ inside() {
 }
 inside mlp fused_relu_linear_sigmoid_1 'k_sigmoid\(' '0.25f + $&' aten.sigmoid.default
 echo "$passed passed, $failed failed"
+
+# Whose times a profile has.
+run "$kiln" profile "$work/mlp.pt2" > "$work/out"
+grep -q 'kernels timed by CUPTI$' "$work/out" || fail "profile: $(tail -n 2 "$work/out")"
+KILN_STAND_IN_NO_CUPTI=1 run "$kiln" profile "$work/mlp.pt2" > "$work/out"
+grep -q 'kernels timed by CUDA events$' "$work/out" || fail "profile without CUPTI: $(tail -n 2 "$work/out")"
 
 # Without NVRTC the loops are still checked, and it is said what is not.
 KILN_NVRTC=/nowhere/libnvrtc.so LD_LIBRARY_PATH=$build/lib/stand_in XDG_CACHE_HOME=$work/none \
