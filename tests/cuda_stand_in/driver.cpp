@@ -414,6 +414,7 @@ EXPORT int cuModuleLoadDataEx(void** module, const void* image, unsigned, int*, 
   if (std::memcmp(image, ELFMAG, SELFMAG) != 0) return 200;
   Elf64_Ehdr head;
   std::memcpy(&head, image, sizeof head);
+  if (head.e_machine != EM_X86_64) return 209;  // a real GPU's
   const size_t size = head.e_shoff + size_t{head.e_shnum} * head.e_shentsize;
   const int file = memfd_create("kiln-stand-in", MFD_CLOEXEC);
   for (size_t done = 0; done < size;) {
