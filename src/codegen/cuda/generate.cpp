@@ -1,9 +1,9 @@
 #include "base/error.h"
+#include "codegen/c_family/printed_kernel.h"
 #include "codegen/cuda/backend.h"
 #include "codegen/cuda/checked_access.h"
 #include "codegen/cuda/dialect.h"
 #include "codegen/cuda/prelude.h"
-#include "codegen/printed_kernel.h"
 
 namespace kiln::codegen {
 using namespace loops;
