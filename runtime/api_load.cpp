@@ -170,11 +170,11 @@ kiln_model* load(PackageSource source, const std::string& path, const kiln_load_
   }
 }
 
-void fill_tensor_spec(const Program& program, int32_t buffer, const SpecText& text, kiln_spec& spec) {
+void fill_tensor_spec(const Program& program, int32_t buffer, bool on_host, const SpecText& text, kiln_spec& spec) {
   const format::Buffer& b = program.buffer(buffer);
   spec.kind = KILN_TENSOR;
   spec.dtype = dl_dtype(b.dtype);
-  spec.device = program.plan.device == DeviceType::cuda ? kDLCUDA : kDLCPU;
+  spec.device = program.plan.device == DeviceType::cuda && !on_host ? kDLCUDA : kDLCPU;
   spec.rank = static_cast<int32_t>(b.sizes.size());
   spec.sizes = text.sizes.data();
   spec.strides = text.strides.data();
@@ -262,7 +262,7 @@ kiln_status kiln_input_spec(const kiln_model* model, size_t index, kiln_spec* ou
   spec.mutated = input.mutated;
   spec.kind = input_kind(input);
   if (input.what == format::InputWhat::tensor)
-    fill_tensor_spec(model->model->program(), input.buffer, model->inputs[index], spec);
+    fill_tensor_spec(model->model->program(), input.buffer, input.on_host, model->inputs[index], spec);
   give(spec, out);
   return KILN_OK;
 }
@@ -277,7 +277,7 @@ kiln_status kiln_output_spec(const kiln_model* model, size_t index, kiln_spec* o
   spec.name = output.shown_name().c_str();
   spec.kind = kinds[static_cast<size_t>(output.what)];
   if (output.what == format::OutputWhat::tensor)
-    fill_tensor_spec(model->model->program(), output.buffer, model->outputs[index], spec);
+    fill_tensor_spec(model->model->program(), output.buffer, output.on_host, model->outputs[index], spec);
   give(spec, out);
   return KILN_OK;
 }

@@ -16,6 +16,7 @@ struct kiln_profile {
   std::unique_ptr<Profiler> profiler;
   std::vector<const KernelTimes*> sorted;
   double gflops = 0, gbs = 0;
+  const char* clock = "";
 };
 
 namespace {
@@ -64,6 +65,7 @@ kiln_status kiln_profile_stop(kiln_instance* instance, kiln_profile** out) {
     for (const auto& [number, kernel] : profile->profiler->kernels()) profile->sorted.push_back(&kernel);
     std::stable_sort(profile->sorted.begin(), profile->sorted.end(),
                      [](const KernelTimes* a, const KernelTimes* b) { return a->seconds > b->seconds; });
+    profile->clock = instance->instance.model().device().clock();
     if (!instance->instance.model().device().limits(profile->gflops, profile->gbs))
       if (const Tools* tools = profile->profiler->tools()) tools->library().limits(&profile->gflops, &profile->gbs);
     *out = profile.release();
@@ -80,7 +82,7 @@ kiln_status kiln_profile_total(const kiln_profile* profile, kiln_profile_summary
   double seconds = 0;
   for (const KernelTimes* kernel : profile->sorted) seconds += kernel->seconds;
   give(kiln_profile_summary{0, profile->profiler->runs(), seconds, profile->profiler->overhead(), profile->gflops,
-                            profile->gbs},
+                            profile->gbs, profile->clock},
        out);
   return KILN_OK;
 }

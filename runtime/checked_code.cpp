@@ -17,7 +17,8 @@ const kiln_debug_library& open_debug_library() {
                 join(places, ", ")));
 }
 
-std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const std::string& target, const Log& log) {
+std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const format::Plan& plan,
+                                               const std::string& target, const Device& device, const Log& log) {
   const auto refuse = [&](const std::string& why) {
     log.write(KILN_LOG_WARNING,
               str("check_bounds checks the loops of the kernels; their machine code is not checked: ", why));
@@ -25,7 +26,8 @@ std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const 
   };
   std::vector<const char*> units;
   std::vector<size_t> bytes;
-  while (const auto unit = files->entry(str("debug/output_code_", target, "_", units.size(), ".cpp"))) {
+  const char* const ending = device.is_host() ? ".cpp" : ".cu";
+  while (const auto unit = files->entry(str("debug/output_code_", target, "_", units.size(), ending))) {
     units.push_back(reinterpret_cast<const char*>(unit->data()));
     bytes.push_back(unit->size());
   }
@@ -39,10 +41,28 @@ std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const 
   std::vector<const char*> pointers;
   for (size_t i = 1; i < flags.size(); ++i) pointers.push_back(flags[i].c_str());
   const kiln_debug_library& library = open_debug_library();
-  void* built =
-      library.build(units.data(), bytes.data(), units.size(), pointers.data(), pointers.size(), std::max(lanes, 1));
+  if (device.is_host()) {
+    void* built =
+        library.build(units.data(), bytes.data(), units.size(), pointers.data(), pointers.size(), std::max(lanes, 1));
+    if (!built) return refuse(library.error());
+    return std::unique_ptr<CheckedCode>(new CheckedCode(library, built, nullptr));
+  }
+  std::optional<ByteSpan> object;
+  for (const format::CodeObject& code : plan.code)
+    if (code.target == target) object = files->entry(code.entry);
+  if (!object) return refuse("the package's code is not where its plan says");
+  const void* made = nullptr;
+  size_t size = 0;
+  void* built = library.build_object(units.data(), bytes.data(), units.size(), pointers.data(), pointers.size(),
+                                     object->data(), object->size(), &made, &size);
   if (!built) return refuse(library.error());
-  return std::unique_ptr<CheckedCode>(new CheckedCode(library, built));
+  try {
+    auto module = device.load_code({static_cast<const std::byte*>(made), size}, "checked kernels", "");
+    return std::unique_ptr<CheckedCode>(new CheckedCode(library, built, std::move(module)));
+  } catch (const Error& error) {
+    library.discard_object(built);
+    return refuse(error.message());
+  }
 }
 
 }  // namespace kiln::runtime

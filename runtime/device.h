@@ -105,7 +105,8 @@ class Device {
   }
   virtual void settle() const {}  // waits for all that anybody has begun there
   // What its units and its memory can do at most. False: it does not say.
-  virtual bool limits(double&, double&) const { return false; }
+  virtual bool limits(double& /*gflops*/, double& /*gbs*/) const { return false; }
+  virtual const char* clock() const { return "the host's clock"; }  // what kernels are timed by
 
   // Copies between tensors, each on this device or on the host, by way of the host; what lies between the elements of
   // the destination stays.

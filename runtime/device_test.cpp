@@ -202,6 +202,31 @@ TEST(Device, TensorsOfAnotherDeviceAreRefused) {
             std::string::npos);
 }
 
+// A program for a GPU may have some of its inputs and outputs on the CPU: there they are given, and there they come
+// back.
+TEST(Device, WhatTheProgramHasOnTheHostStaysThere) {
+  Everything cpu(false), apart(true);
+  apart.t.plan.inputs[0].on_host = true;
+  apart.t.plan.outputs[1].on_host = true;
+  Instance here(cpu.t.build()), there(apart.t.build());
+  const Results expected = run_everything(here, false, {1, 0, 2, 0, 3, 0});
+  TestTensor<float> x(DType::f32, {6}, {1, 0, 2, 0, 3, 0});
+  std::vector<kiln_value> outputs(3);
+  kiln_value in = x.value();
+  there.run(&in, 1, outputs.data(), outputs.size());
+  EXPECT_EQ(outputs[1].as.tensor->device.device_type, kDLCPU);
+  EXPECT_EQ(outputs[0].as.tensor->device.device_type, kDLCUDA);
+  EXPECT_EQ(values_of<float>(outputs[0], true), expected.outputs[0]);
+  EXPECT_EQ(values_of<float>(outputs[1], false), expected.outputs[1]);
+  free_outputs(outputs);
+  ApartTensor<float> device(DType::f32, {6}, std::vector<float>(6));
+  in = device.value();
+  EXPECT_NE(error_of([&] {
+              there.run(&in, 1, outputs.data(), outputs.size());
+            }).find("unmatched device type, expected: 0(cpu), but got: 1(cuda)"),
+            std::string::npos);
+}
+
 // The kernel raises when the queue runs, which is later than its launch: the step is the right one all the same.
 TEST(Device, ErrorsNameTheStepThatRaised) {
   Everything apart(true);

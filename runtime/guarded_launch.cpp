@@ -27,13 +27,29 @@ GuardedArguments::GuardedArguments(Run& run, const PreparedStep& prepared, Guard
     size_t next = i + 1;
     for (; next < arguments_.size() && arguments_[next].own < end; ++next)
       end = std::max(end, arguments_[next].own + arguments_[next].bytes);
-    regions_.push_back(std::make_unique<GuardRegion>(end - begin, flush));
-    std::copy(begin, end, regions_.back()->data());
+    std::byte* const copy = run_.host_ ? guarded_copy(begin, end, flush) : copy_there(begin, end);
     for (; i < next; ++i) {
       arguments_[i].region = regions_.size() - 1;
-      arguments_[i].copy = regions_.back()->data() + (arguments_[i].own - begin);
+      arguments_[i].copy = copy + (arguments_[i].own - begin);
     }
   }
+}
+
+std::byte* GuardedArguments::guarded_copy(const std::byte* begin, const std::byte* end, GuardRegion::Flush flush) {
+  regions_.push_back(std::make_unique<GuardRegion>(end - begin, flush));
+  std::copy(begin, end, regions_.back()->data());
+  return regions_.back()->data();
+}
+
+// In the device's memory, which has no guards. It begins at a multiple of 16 bytes, or not, as the argument does:
+// kernels take words where all of them do.
+std::byte* GuardedArguments::copy_there(const std::byte* begin, const std::byte* end) {
+  constexpr int64_t words = 16, one = 1;
+  const int64_t aside = static_cast<int64_t>(reinterpret_cast<uintptr_t>(begin) % words), bytes = end - begin;
+  blocks_.emplace_back(run_.model_.allocator(), bytes + words);
+  std::byte* const copy = blocks_.back().data() + aside;
+  if (bytes > 0) run_.queue_->copy(copy, {&one, 1}, begin, {&one, 1}, {&bytes, 1}, 1);
+  return copy;
 }
 
 void GuardedArguments::use() {
@@ -88,24 +104,14 @@ void Run::launch_guarded(const PreparedStep& prepared, const BoundStep& bound) {
 }
 
 void Run::launch_checked_code(const PreparedStep& prepared, const BoundStep& bound, GuardedArguments& arguments,
-                              kiln_kernel checked) {
+                              const void* checked) {
   if (layout_ == &late_layout_) check_known(prepared);
+  if (bound.items <= 0) return;
   arguments.use();
-  std::vector<kiln_checked_range> ranges;
-  for (int32_t b : prepared.args) {
-    const auto* begin = static_cast<const char*>(pointer(b));
-    ranges.push_back({begin, begin + layout_->buffers[static_cast<size_t>(b)].span_bytes});
-    argv_[ranges.size() - 1] = pointer(b);
-  }
-  kiln_checked_access failed{};
-  kiln_error_slot slot{};  // what the program itself raises is the loops' to say: they have run before
-  kiln_checked_context context{};
-  context.context = {KILN_KERNEL_ABI_VERSION, 0, nullptr, bound.scratch, &slot, step_seed(prepared)};
-  const Block scratch(model_.allocator(), bound.scratch);
-  context.context.scratch = scratch.data();
-  context.ranges = ranges.data(), context.failed = &failed;
-  const bool stopped = checked(&context.context, argv_.data(), bound.ints, 0, bound.items) != 0;
-  if (stopped && failed.happened) {
+  for (size_t i = 0; i < prepared.args.size(); ++i) argv_[i] = pointer(prepared.args[i]);
+  const kiln_checked_access failed = host_ ? run_checked(prepared, bound, reinterpret_cast<kiln_kernel>(checked))
+                                           : run_checked_there(prepared, bound, checked);
+  if (failed.happened) {
     const auto* at = static_cast<const char*>(failed.address);
     const bool before = at < static_cast<const char*>(failed.range.begin);
     const int64_t distance = before ? static_cast<const char*>(failed.range.begin) - at
@@ -120,6 +126,46 @@ void Run::launch_checked_code(const PreparedStep& prepared, const BoundStep& bou
                   " bytes of ", what, " that begin ", outside_text(before, distance)));
   }
   arguments.put_back();
+}
+
+kiln_checked_access Run::run_checked(const PreparedStep& prepared, const BoundStep& bound, kiln_kernel checked) {
+  std::vector<kiln_checked_range> ranges;
+  for (int32_t b : prepared.args) {
+    const auto* begin = static_cast<const char*>(pointer(b));
+    ranges.push_back({begin, begin + layout_->buffers[static_cast<size_t>(b)].span_bytes});
+  }
+  kiln_checked_access failed{};
+  kiln_error_slot slot{};  // what the program itself raises is the loops' to say: they have run before
+  kiln_checked_context context{};
+  context.context = {KILN_KERNEL_ABI_VERSION, 0, nullptr, bound.scratch, &slot, step_seed(prepared)};
+  const Block scratch(model_.allocator(), bound.scratch);
+  context.context.scratch = scratch.data();
+  context.ranges = ranges.data(), context.failed = &failed;
+  checked(&context.context, argv_.data(), bound.ints, 0, bound.items);
+  return failed;
+}
+
+// On a GPU the addresses are places in the buffer: what the kernel says of them is as good.
+kiln_checked_access Run::run_checked_there(const PreparedStep& prepared, const BoundStep& bound, const void* checked) {
+  std::vector<int64_t> ints(bound.ints, bound.ints + prepared.step->ints.size());
+  if (ints.empty()) ints.push_back(0);
+  for (int32_t b : prepared.args) ints.push_back(layout_->buffers[static_cast<size_t>(b)].span_bytes);
+  const size_t sizes = ints.size() - prepared.args.size();
+  const Launch launch{checked,        argv_.data(), ints.data(),   prepared.args.size(), ints.size(),
+                      bound.items,    bound.grain,  bound.scratch, step_seed(prepared),  prepared.index,
+                      fresh_scratch_, running_};
+  kiln_checked_access failed{};
+  if (queue_->launch(launch) && queue_->synchronise()) return failed;
+  const kiln_error_slot slot = queue_->take_failure().slot;
+  if (slot.raised != KILN_RAISED_OUTSIDE) return failed;
+  failed.happened = 1, failed.buffer = slot.site / 2, failed.store = slot.site % 2;
+  failed.bytes = static_cast<int32_t>(slot.value);
+  const bool scratch = static_cast<size_t>(failed.buffer) >= prepared.args.size();
+  const auto* const begin = reinterpret_cast<const char*>(int64_t{1} << 60);
+  failed.range = {
+      begin, begin + (scratch ? (bound.scratch + 63) / 64 * 64 : ints[sizes + static_cast<size_t>(failed.buffer)])};
+  failed.address = begin + slot.index;
+  return failed;
 }
 
 }  // namespace kiln::runtime

@@ -1,4 +1,5 @@
-// The arguments of a step, copied into regions that have not one byte too many (runtime/guard_memory.h).
+// The arguments of a step, copied into regions that have not one byte too many (runtime/guard_memory.h); in the memory
+// of a GPU, which has no such regions, just copied.
 #pragma once
 #include <memory>
 #include <string>
@@ -22,6 +23,8 @@ class GuardedArguments {
   void check_beside() const;  // throws K0643 where something was written beside an argument
 
  private:
+  std::byte* guarded_copy(const std::byte* begin, const std::byte* end, GuardRegion::Flush flush);
+  std::byte* copy_there(const std::byte* begin, const std::byte* end);
   struct Argument {
     int32_t buffer;
     Access access;
@@ -34,6 +37,7 @@ class GuardedArguments {
   const PreparedStep& prepared_;
   std::vector<Argument> arguments_;
   std::vector<std::unique_ptr<GuardRegion>> regions_;
+  std::vector<Block> blocks_;  // in the device's memory
 };
 
 std::string outside_text(bool before, int64_t bytes);  // "4 bytes past its end"

@@ -163,6 +163,11 @@ class LibraryDevice final : public Device {
     gflops = facts.tensor_gflops, gbs = facts.gbs;
     return true;
   }
+  const char* clock() const override {
+    kiln_device_facts facts{};
+    library_.facts(device_, &facts);
+    return facts.clock;
+  }
 
  private:
   void move(void* to, const void* from, int64_t bytes, int32_t direction) const {

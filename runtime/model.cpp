@@ -29,7 +29,8 @@ Model::Model(ModelParts parts, ModelOptions options)
     constant_buffers_.push_back(buffer_of_constant(program_, static_cast<int32_t>(c)));
   check_constant_extents();
   make_origins();
-  watch_ = std::make_unique<Watch>(options_.debug, program_, origins_, std::move(parts.files), target_, options_.log);
+  watch_ = std::make_unique<Watch>(options_.debug, program_, origins_, std::move(parts.files), target_, *device_,
+                                   options_.log);
   hint_at_graphs();
   Uploads uploads;
   std::vector<ConstantData> constants = constants_on_device(std::move(parts.constants), uploads),

@@ -17,6 +17,8 @@
 #include "runtime/observer.h"
 #include "runtime/weights.h"
 
+struct kiln_checked_access;  // kiln/debug_library.h
+
 namespace kiln::runtime {
 
 class GuardedArguments;
@@ -91,7 +93,7 @@ class Run {
   void copy_input(size_t index, const DLTensor& tensor, Dims strides);
   // Whether the device's kernels can use it; tensors of the host that a caller may give are copied.
   bool is_here(const DLTensor& tensor) const;
-  bool is_taken(const DLTensor& tensor) const;
+  bool is_taken(const DLTensor& tensor, bool on_host) const;
   void copy_tensor(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides,
                    Dims sizes, int64_t item);
   void write_back_inputs();
@@ -105,6 +107,7 @@ class Run {
   void check_overlaps() const;
   void copy_output(size_t index);
   void hand_over(size_t index);
+  bool goes_to_host(size_t index) const;
   void bring_to_host(size_t index);
   kiln_value number_output(size_t index) const;
 
@@ -150,7 +153,9 @@ class Run {
   friend class GuardedArguments;
   void launch_guarded(const PreparedStep& prepared, const BoundStep& bound);
   void launch_checked_code(const PreparedStep& prepared, const BoundStep& bound, GuardedArguments& arguments,
-                           kiln_kernel checked);
+                           const void* checked);
+  kiln_checked_access run_checked(const PreparedStep& prepared, const BoundStep& bound, kiln_kernel checked);
+  kiln_checked_access run_checked_there(const PreparedStep& prepared, const BoundStep& bound, const void* checked);
 
   // run_calls.cpp
   void library_step(const PreparedStep& prepared);

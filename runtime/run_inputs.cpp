@@ -58,9 +58,12 @@ void Run::check_tensor(size_t index, const kiln_value& value) const {
   if (value.kind != KILN_TENSOR || !value.as.tensor) refuse_kind(program_, index, "a tensor", value);
   const DLTensor& tensor = *value.as.tensor;
   const format::Buffer& buffer = program_.buffer(program_.plan.inputs[index].buffer);
-  if ((!host_ || tensor.device.device_type != kDLCPU) && !is_taken(tensor)) [[unlikely]]
-    refuse_input_device(input_place(program_, index), device_text(model_.device().id(), tensor.device),
-                        device_text(tensor.device, model_.device().id()));
+  const bool on_host = program_.plan.inputs[index].on_host;
+  if ((!host_ || tensor.device.device_type != kDLCPU) && !is_taken(tensor, on_host)) [[unlikely]] {
+    const DLDevice expected = on_host ? DLDevice{kDLCPU, 0} : model_.device().id();
+    refuse_input_device(input_place(program_, index), device_text(expected, tensor.device),
+                        device_text(tensor.device, expected));
+  }
   DLDataType expected = dl_dtype(buffer.dtype);
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0) [[unlikely]]
     refuse_input_dtype(input_place(program_, index), dtype_text(expected), dtype_text(tensor.dtype));
@@ -192,9 +195,11 @@ void Run::set_input(size_t index, const DLTensor& tensor) {
 
 bool Run::is_here(const DLTensor& tensor) const { return host_ || model_.device().holds(tensor.device); }
 // A tensor of the host without dimensions is a number to PyTorch, wherever the others are.
-bool Run::is_taken(const DLTensor& tensor) const {
-  return model_.device().holds(tensor.device) ||
-         ((model_.options().host_tensors || tensor.ndim == 0) && is_host(tensor.device.device_type));
+// What the program itself has on the host is given there, and nowhere else.
+bool Run::is_taken(const DLTensor& tensor, bool on_host) const {
+  const bool of_host = is_host(tensor.device.device_type);
+  if (on_host) return of_host;
+  return model_.device().holds(tensor.device) || ((model_.options().host_tensors || tensor.ndim == 0) && of_host);
 }
 
 void Run::copy_tensor(void* to, bool to_here, Dims to_strides, const void* from, bool from_here, Dims from_strides,

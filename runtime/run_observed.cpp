@@ -237,9 +237,9 @@ void Run::launch_observed(const PreparedStep& prepared, const BoundStep& bound) 
   if (watch.faults()) observed.keep_arguments();
   try {
     // Copies of the arguments as they are now: the loops come first, because they say more of what they find.
-    const kiln_kernel checked = watch.checked_code(prepared);
+    const void* const checked = watch.checked_code(prepared);
     std::optional<GuardedArguments> copies;
-    if (checked && host_) copies.emplace(*this, prepared, GuardRegion::Flush::end);
+    if (checked) copies.emplace(*this, prepared, GuardRegion::Flush::end);
     seconds_ = 0;
     const bool replaced = wanted && notify(KILN_BEFORE_STEP, prepared, observed);
     const bool timed = !host_ && !replaced && wanted && prepared.kernel;

@@ -80,10 +80,13 @@ void Run::check_output_tensor(size_t index, const DLTensor& tensor) const {
   int32_t b = program_.plan.outputs[index].buffer;
   DLDataType expected = dl_dtype(program_.buffer(b).dtype);
   Dims sizes = layout_->sizes(program_, b);
-  if (!is_taken(tensor))
+  const bool on_host = program_.plan.outputs[index].on_host;
+  if (!is_taken(tensor, on_host)) {
+    const DLDevice there = on_host ? DLDevice{kDLCPU, 0} : model_.device().id();
     refuse_output(program_, index,
-                  str("unmatched device type, expected: ", device_text(model_.device().id(), tensor.device),
-                      ", but got: ", device_text(tensor.device, model_.device().id())));
+                  str("unmatched device type, expected: ", device_text(there, tensor.device),
+                      ", but got: ", device_text(tensor.device, there)));
+  }
   if (std::memcmp(&expected, &tensor.dtype, sizeof expected) != 0)
     refuse_output(program_, index,
                   str("unmatched dtype, expected: ", dtype_text(expected), ", but got: ", dtype_text(tensor.dtype)));
@@ -183,6 +186,10 @@ void Run::copy_output(size_t index) {
   }
 }
 
+bool Run::goes_to_host(size_t index) const {
+  return model_.options().host_tensors || program_.plan.outputs[index].on_host;
+}
+
 void Run::bring_to_host(size_t index) {
   synchronise();
   Block& there = outputs_[index].owned->memory;
@@ -201,7 +208,7 @@ void Run::hand_over(size_t index) {
   DLTensor& tensor = owned->managed.dl_tensor;
   tensor.data = owned->memory.data() + (state.primary ? layout_->buffers[static_cast<size_t>(b)].offset_bytes : 0);
   tensor.device = model_.device().id();
-  if (model_.options().host_tensors) tensor.device = {kDLCPU, 0};
+  if (goes_to_host(index)) tensor.device = {kDLCPU, 0};
   tensor.ndim = static_cast<int32_t>(sizes.size());
   tensor.dtype = dl_dtype(program_.buffer(b).dtype);
   tensor.shape = owned->dims.data();
@@ -236,8 +243,8 @@ void Run::finish_outputs() {
       expr_value(plan.outputs[i].expr, caller);
     }
   }
-  for (size_t i = 0; !host_ && model_.options().host_tensors && i < outputs_.size(); ++i)
-    if (outputs_[i].owned) bring_to_host(i);
+  for (size_t i = 0; !host_ && i < outputs_.size(); ++i)
+    if (outputs_[i].owned && goes_to_host(i)) bring_to_host(i);
   for (size_t i = 0; i < outputs_.size(); ++i) {
     OutputState& state = outputs_[i];
     if (plan.outputs[i].what == OutputWhat::tensor) {

@@ -54,7 +54,7 @@ std::string origin_lines(const format::Origins& origins, int32_t number) {
 }  // namespace
 
 Watch::Watch(const DebugOptions& options, const Program& program, const format::Origins& origins,
-             std::shared_ptr<const PackageFiles> files, const std::string& target, const Log& log)
+             std::shared_ptr<const PackageFiles> files, const std::string& target, const Device& device, const Log& log)
     : on_(options.any()) {
   if (options.name_faults)
     for (const PreparedStep& step : program.steps)
@@ -69,7 +69,7 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
                           debug_text(files.get(), "graph.txt"), debug_text(files.get(), "merged_values.txt")}));
   if (options.check_bounds) {
     observers_.push_back(make_checked_steps(files.get()));
-    checked_code_ = CheckedCode::make(files.get(), target, log);
+    checked_code_ = CheckedCode::make(files.get(), program.plan, target, device, log);
     if (checked_code_)
       for (const format::Kernel& kernel : program.plan.kernels)
         checked_.push_back(checked_code_->function(kernel.symbol));
@@ -81,7 +81,7 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
   if (!options.trace_dir.empty()) add_trace(options, program, log);
 }
 
-kiln_kernel Watch::checked_code(const PreparedStep& step) const {
+const void* Watch::checked_code(const PreparedStep& step) const {
   const int32_t kernel = step.step->kind == format::StepKind::kernel ? step.step->kernel : format::none;
   return kernel >= 0 && static_cast<size_t>(kernel) < checked_.size() ? checked_[static_cast<size_t>(kernel)] : nullptr;
 }

@@ -43,7 +43,7 @@ struct DebugOptions {
 class Watch {
  public:
   Watch(const DebugOptions& options, const Program& program, const format::Origins& origins,
-        std::shared_ptr<const PackageFiles> files, const std::string& target, const Log& log);
+        std::shared_ptr<const PackageFiles> files, const std::string& target, const Device& device, const Log& log);
 
   bool on() const { return on_; }  // every step is to be looked at
   bool any() const { return on_ || names_faults(); }
@@ -54,7 +54,7 @@ class Watch {
   const std::vector<std::unique_ptr<StepObserver>>& observers() const { return observers_; }
   const FaultWriter* faults() const { return faults_.get(); }
   // The kernel with every access checked; nullptr: there is none.
-  kiln_kernel checked_code(const PreparedStep& step) const;
+  const void* checked_code(const PreparedStep& step) const;
   uint64_t next_run() { return runs_.fetch_add(1) + 1; }
 
  private:
@@ -66,7 +66,7 @@ class Watch {
   std::unique_ptr<FaultWriter> faults_;
   std::vector<std::string> places_;
   std::unique_ptr<CheckedCode> checked_code_;
-  std::vector<kiln_kernel> checked_;  // by kernel of the plan
+  std::vector<const void*> checked_;  // by kernel of the plan
   std::atomic<uint64_t> runs_{0};
 };
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define KILN_DEBUG_LIBRARY_VERSION 3 /* 3: a failed access says which range it left */
+#define KILN_DEBUG_LIBRARY_VERSION 4 /* 4: code objects of GPUs */
 
 /* What a kernel with checked accesses is given: its context is the first member of a kiln_checked_context. Generated
  * code repeats these lines (src/codegen/cpu/checked_access.cpp). */
@@ -32,6 +32,13 @@ typedef struct kiln_checked_context {
   kiln_checked_access* failed;
 } kiln_checked_context;
 
+/* A GPU's kernel with checked accesses is launched as any other, with the bytes of each buffer behind its integers (of
+ * which there is one at least, 0 where the kernel has none). What it raises with where an access lies outside: */
+enum {
+  KILN_RAISED_OUTSIDE = 2
+}; /* site: twice the buffer's number, 1 more for a store; index: the first byte, from the
+    * buffer's start; value: how many */
+
 typedef struct kiln_debug_library {
   uint32_t version;
   /* A checked run of the kernels in this text (debug/loops.txt of the package). NULL: see error(). */
@@ -46,6 +53,12 @@ typedef struct kiln_debug_library {
                  size_t flag_count, int32_t lanes);
   void (*discard)(void* built);
   kiln_kernel (*function)(void* built, const char* symbol); /* NULL: the source has none of this name */
+  /* The same of a GPU's kernels, by NVRTC: the package's code object (`object`) with other machine code, for the device
+   * to load. It lives until discard_object. NULL: see error(). */
+  void* (*build_object)(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
+                        size_t flag_count, const void* object, size_t object_bytes, const void** made,
+                        size_t* made_bytes);
+  void (*discard_object)(void* built);
   /* Of the calling thread's last failure. */
   const char* (*error)(void);
   const char* (*error_code)(void);

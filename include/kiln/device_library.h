@@ -17,7 +17,7 @@
 extern "C" {
 #endif
 
-#define KILN_DEVICE_LIBRARY_VERSION 2
+#define KILN_DEVICE_LIBRARY_VERSION 3
 
 typedef struct kiln_device_error {
   char code[8]; /* "K0776" */
@@ -49,6 +49,7 @@ typedef struct kiln_device_facts {
   char target[16]; /* "sm_90" */
   /* Of its memory, of f32 multiply-adds and of bf16 ones on tensor cores, from its clocks; 0: it does not say. */
   double gbs, gflops, tensor_gflops;
+  const char* clock; /* what `seconds` is by: "CUPTI", "CUDA events" */
 } kiln_device_facts;
 
 enum {
@@ -94,7 +95,7 @@ typedef struct kiln_device_library {
   int32_t (*begin_stretch)(void* queue, uint64_t key, void* const* addresses, size_t count, uint64_t seed,
                            kiln_device_error* error);
   int32_t (*end_stretch)(void* queue, kiln_device_error* error);
-  /* Time on the device between two marks, in seconds; it waits. Below 0: an error. */
+  /* Time of the kernels launched between two marks, in seconds; it waits. Below 0: an error. */
   int32_t (*mark)(void* queue, int32_t end, kiln_device_error* error);
   double (*seconds)(void* queue, kiln_device_error* error);
 } kiln_device_library;

@@ -317,6 +317,7 @@ typedef struct kiln_profile_summary {
   double machine_gflops;   /* what this machine was measured to do: f32 multiply-adds on all processors, */
   double machine_gbs; /* and reading memory; 0: libkiln_tools.so is not there. Of a GPU, by its clocks: bf16 products
                          on tensor cores, and its memory */
+  const char* clock;  /* what kernels were timed by: "the host's clock"; of a GPU "CUPTI" or "CUDA events" */
 } kiln_profile_summary;
 
 typedef struct kiln_kernel_profile {

@@ -213,6 +213,7 @@ nb::dict Profile::summary() const {
   out["overhead_seconds"] = total.overhead_seconds;
   out["machine_gflops"] = total.machine_gflops;
   out["machine_gbs"] = total.machine_gbs;
+  out["clock"] = total.clock;
   return out;
 }
 

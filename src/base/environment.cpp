@@ -1,5 +1,7 @@
 #include "base/environment.h"
 
+#include <glob.h>
+
 #include <cstdlib>
 
 #include "base/file.h"
@@ -43,6 +45,8 @@ std::string user_cache_root() {
 
 std::string compiler_of_environment() { return variable("KILN_CXX"); }
 
+std::string nvrtc_of_environment() { return variable("KILN_NVRTC"); }
+
 std::vector<std::string> cuda_toolkits_of_environment() {
   std::vector<std::string> out;
   for (const char* name : {"CUDA_HOME", "CUDA_PATH"})
@@ -75,6 +79,26 @@ std::string debug_directory_root(const Settings& settings) {
   const std::string above(trim(variable("TORCH_COMPILE_DEBUG_DIR")));
   if (!above.empty() && root == above) return join_path(root, folder);
   return root.empty() ? folder : root;
+}
+
+std::vector<std::string> cuda_library_places(const std::string& name, const std::string& wheel) {
+  const std::string library = str("lib", name, ".so");
+  std::vector<std::string> patterns, out = {library + ".13", library + ".12", library};
+  for (const std::string& toolkit : cuda_toolkits_of_environment())
+    for (const char* folder : {"/lib64", "/lib", "/extras/CUPTI/lib64"}) patterns.push_back(str(toolkit, folder));
+  for (const char* folder : {"/lib64", "/lib", "/extras/CUPTI/lib64"})
+    patterns.push_back(str("/usr/local/cuda*", folder));
+  patterns.emplace_back("/usr/lib/x86_64-linux-gnu");
+  for (const std::string& root : python_roots_of_environment())
+    for (const std::string& folder : {std::string("cu[0-9]*"), wheel})
+      patterns.push_back(str(root, "/lib*/python3*/*-packages/nvidia/", folder, "/lib"));
+  for (const std::string& pattern : patterns) {
+    glob_t found{};
+    if (glob(str(pattern, "/", library, "*").c_str(), 0, nullptr, &found) == 0)
+      for (size_t i = found.gl_pathc; i-- > 0;) out.emplace_back(found.gl_pathv[i]);
+    globfree(&found);
+  }
+  return out;
 }
 
 }  // namespace kiln

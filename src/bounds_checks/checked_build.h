@@ -2,6 +2,7 @@
 // (codegen/cpu/checked_access.h), and loaded into this process.
 #pragma once
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/file.h"
@@ -23,5 +24,10 @@ class CheckedBuild {
   TemporaryDirectory folder_;
   void* handle_ = nullptr;
 };
+
+// The same of a GPU's kernels: a code object as the package's, `object`, with machine code of checked accesses.
+// `nvrtc`: its path; empty: the first that is found. Throws K0770 without NVRTC, K0771 where it fails, K0645, K0778.
+std::string checked_device_code(const std::vector<std::string>& units, std::vector<std::string> flags,
+                                std::string_view object, const std::string& nvrtc);
 
 }  // namespace kiln

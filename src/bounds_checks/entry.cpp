@@ -59,6 +59,22 @@ void* build_checked(const char* const* units, const size_t* unit_bytes, size_t u
   }
 }
 
+void* build_object(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
+                   size_t flag_count, const void* object, size_t object_bytes, const void** made, size_t* made_bytes) {
+  try {
+    std::vector<std::string> texts;
+    for (size_t i = 0; i < unit_count; ++i) texts.emplace_back(units[i], unit_bytes[i]);
+    auto built = std::make_unique<std::string>(
+        kiln::checked_device_code(texts, {flags, flags + flag_count}, {static_cast<const char*>(object), object_bytes},
+                                  kiln::nvrtc_of_environment()));
+    *made = built->data(), *made_bytes = built->size();
+    return built.release();
+  } catch (...) {
+    remember();
+    return nullptr;
+  }
+}
+
 }  // namespace
 
 extern "C" __attribute__((visibility("default"))) const kiln_debug_library* kiln_debug_entry(void) {
@@ -70,6 +86,8 @@ extern "C" __attribute__((visibility("default"))) const kiln_debug_library* kiln
       build_checked,
       [](void* built) { delete static_cast<kiln::CheckedBuild*>(built); },
       [](void* built, const char* symbol) { return static_cast<kiln::CheckedBuild*>(built)->function(symbol); },
+      build_object,
+      [](void* built) { delete static_cast<std::string*>(built); },
       [] { return last_error().text.c_str(); },
       [] { return last_error().code.c_str(); },
   };

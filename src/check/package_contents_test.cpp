@@ -180,5 +180,18 @@ TEST_F(PackageContentsTest, APackageThatSaysAnotherDeviceIsRefused) {
   EXPECT_NE(error_of([&] { PackageExecutable(other, {}); }).find("K0522"), std::string::npos);
 }
 
+// What a program for a GPU has on the CPU is told by its plan; of one that is on the CPU altogether nothing is.
+TEST_F(PackageContentsTest, ValuesOnTheHostOfAProgramForAGpu) {
+  Program all_there =
+      read_pt2(edited(contents_case_path("mlp"), R"("type": "cpu", "index": null)", R"("type": "cuda", "index": 0)"));
+  EXPECT_EQ(values_on_host(all_there).inputs, std::vector<bool>{false});
+  EXPECT_EQ(values_on_host(all_there).outputs, std::vector<bool>{false});
+  for (size_t i = 0; i < all_there.input_specs.size(); ++i)
+    if (all_there.input_specs[i].kind == InputKind::user) all_there.graph.inputs[i]->type.device = {};
+  EXPECT_EQ(values_on_host(all_there).inputs, std::vector<bool>{true});
+  EXPECT_EQ(values_on_host(all_there).outputs, std::vector<bool>{false});
+  EXPECT_EQ(values_on_host(read_pt2(contents_case_path("mlp"))).inputs, std::vector<bool>{false});
+}
+
 }  // namespace
 }  // namespace kiln

@@ -10,10 +10,10 @@
 #include "base/version.h"
 #include "codegen/backend.h"
 #include "compile/compilation.h"
+#include "compile/device_object.h"
 #include "compile/freeze.h"
 #include "compile/program_device.h"
 #include "compile/source_paths.h"
-#include "package/device_code.h"
 #include "package/plan_io.h"
 #include "package/writer.h"
 #include "pt2/reader.h"
@@ -214,19 +214,7 @@ std::string build_gpu_code(const codegen::GeneratedCode& generated, const BuildR
   report.from_cache = built.from_cache;
   if (!built.not_kept.empty())
     report.notes.push_back(str("the kernel cache did not take the kernels: ", built.not_kept));
-  format::DeviceCode code;
-  for (size_t i = 0; i < built.machine_code.size(); ++i)
-    code.images.push_back({static_cast<uint32_t>(i), format::ImageKind::machine_code, built.machine_code[i]});
-  for (size_t i = 0; i < built.ptx.size(); ++i)
-    code.images.push_back({static_cast<uint32_t>(i), format::ImageKind::ptx, built.ptx[i]});
-  for (size_t i = 0; i < generated.symbols.size(); ++i) {
-    const codegen::KernelLaunch& launch = generated.launches[i];
-    code.kernels.push_back({generated.symbols[i], static_cast<uint32_t>(launch.unit),
-                            static_cast<uint32_t>(launch.buffers), static_cast<uint32_t>(launch.ints),
-                            static_cast<uint32_t>(launch.threads), static_cast<uint32_t>(launch.team),
-                            static_cast<uint32_t>(launch.shared)});
-  }
-  return format::write_device_code(code);
+  return device_object(generated, built);
 }
 
 std::string build_code(Compilation& compilation, size_t target, const CompileOptions& options,
@@ -386,13 +374,23 @@ void keep_result(Compilation& compilation, const CompileOptions& options, Packag
   if (options.inject.constants) options.inject.constants(contents.constants);
 }
 
+// What a program for a GPU has on the CPU its callers have there.
+void place_on_host(const HostValues& on_host, format::Plan& plan) {
+  if (plan.device == DeviceType::cpu) return;
+  for (size_t i = 0; i < plan.inputs.size() && plan.inputs.size() == on_host.inputs.size(); ++i)
+    plan.inputs[i].on_host = on_host.inputs[i];
+  for (size_t i = 0; i < plan.outputs.size() && plan.outputs.size() == on_host.outputs.size(); ++i)
+    plan.outputs[i].on_host = on_host.outputs[i];
+}
+
 // The part of a package that is a target's own.
-PackageContents::Variant make_variant(Compilation& compilation, size_t target, const std::string& model_path,
-                                      const CompileOptions& options, std::string code) {
+PackageContents::Variant make_variant(Compilation& compilation, size_t target, const HostValues& on_host,
+                                      const std::string& model_path, const CompileOptions& options, std::string code) {
   PackageContents::Variant variant;
   variant.target = compilation.targets()[target].name;
   variant.code = std::move(code);
   variant.plan = compilation.plan(target).plan;
+  place_on_host(on_host, variant.plan);
   if (options.inject.plan) options.inject.plan(variant.plan);
   variant.plan.kiln_version = version_text;
   variant.plan.torch_version = compilation.program().torch_version;
@@ -459,7 +457,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
         code = build_code(compilation, target, options, observers, total, report);
         if (options.inject.code) options.inject.code(code);
       }
-      contents.variants.push_back(make_variant(compilation, target, model_path, options, std::move(code)));
+      contents.variants.push_back(
+          make_variant(compilation, target, values_on_host(read), model_path, options, std::move(code)));
       keep_sources(compilation, target, contents);
     }
     report.toolchain_seconds += watch.lap();

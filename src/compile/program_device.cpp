@@ -58,6 +58,25 @@ Program moved_to_cpu(const Program& program) {
   return moved;
 }
 
+HostValues values_on_host(const Program& program) {
+  HostValues out;
+  const bool on_gpu = exported_device(program) == DeviceType::cuda;
+  const auto is_host = [&](const Value* value) {
+    return on_gpu && value && value->kind == ValueKind::tensor && value->type.device.type == DeviceType::cpu;
+  };
+  for (size_t i = 0; i < program.input_specs.size(); ++i) {
+    const InputKind kind = program.input_specs[i].kind;
+    if (kind == InputKind::user || kind == InputKind::constant_value)
+      out.inputs.push_back(is_host(program.graph.inputs[i]));
+  }
+  for (size_t i = 0; i < program.output_specs.size(); ++i) {
+    if (program.output_specs[i].kind != OutputKind::user) continue;
+    const auto* value = std::get_if<Value*>(&program.graph.outputs[i].value);
+    out.outputs.push_back(is_host(value ? *value : nullptr));
+  }
+  return out;
+}
+
 DeviceType compile_device(const Program& program, const std::string& device) {
   const auto wanted = device_type_from_name(device);
   if (!device.empty() && (!wanted || *wanted == DeviceType::meta))

@@ -15,6 +15,12 @@ DeviceType exported_device(const Program& program);
 Program moved_to_cpu(const Program& program);
 void move_to_cpu(std::vector<Datum>& values);
 
+// Of a program that has tensors on a GPU: which of the user's inputs and outputs it has on the CPU, in their order.
+struct HostValues {
+  std::vector<bool> inputs, outputs;
+};
+HostValues values_on_host(const Program& program);
+
 // What `device` ("": that of the export) is compiled for. Throws K0413 for a device that Kiln does not have.
 DeviceType compile_device(const Program& program, const std::string& device);
 

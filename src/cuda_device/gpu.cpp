@@ -5,6 +5,7 @@
 #include <cstdio>
 
 #include "base/error.h"
+#include "cuda_device/cupti.h"
 
 namespace kiln::cuda {
 namespace {
@@ -89,6 +90,7 @@ kiln_device_facts Gpu::facts() const {
                                                        : 512;
   const double cycles = multiprocessors_ * asked(clock_kilohertz) * 1e3 * 1e-9;
   out.gflops = 2 * units * cycles, out.tensor_gflops = 2 * products * cycles;
+  out.clock = Cupti::clock();
   return out;
 }
 
@@ -210,7 +212,7 @@ Code::Code(Gpu& gpu, std::string_view bytes) : gpu_(gpu) {
   const Gpu::Current current(gpu);
   for (const format::DeviceKernel& kernel : code_.kernels) {
     if (!modules_.contains(kernel.unit)) modules_[kernel.unit] = load_unit(kernel.unit);
-    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints, kernel.shared};
+    LoadedKernel loaded{nullptr, kernel.threads, kernel.team, kernel.buffers, kernel.ints, kernel.shared, kernel.name};
     gpu.check(driver().function(&loaded.function, modules_[kernel.unit], kernel.name.c_str()), "cuModuleGetFunction");
     // More than every GPU gives by itself has to be asked for.
     constexpr uint32_t given = 48 << 10;

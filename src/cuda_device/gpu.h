@@ -73,6 +73,7 @@ struct LoadedKernel {
   uint32_t threads = 1, team = 1;
   uint32_t buffers = 0, ints = 0;
   uint32_t shared = 0;  // bytes of shared memory that a launch asks for
+  std::string name;
 };
 
 class Code {

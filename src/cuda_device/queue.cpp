@@ -1,8 +1,10 @@
 #include "cuda_device/queue.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "base/error.h"
+#include "cuda_device/cupti.h"
 
 namespace kiln::cuda {
 namespace {
@@ -39,6 +41,8 @@ WorkQueue::~WorkQueue() {
 bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {
   const Gpu::Current current(gpu_);
   collecting_ = nullptr;  // of a call that failed
+  stop_timing();
+  if (std::exchange(marked_, false) && Cupti::get()) Cupti::get()->rest();
   StreamOfRun::set(stream);
   if (stream != stream_ && under_way_) {
     if (recorded_)
@@ -92,6 +96,7 @@ void WorkQueue::launch(const kiln_device_launch& launch) {
   if (launch.buffer_count == 0) put(static_cast<void*>(nullptr));
   for (size_t i = 0; i < launch.int_count; ++i) put(launch.ints[i]);
   if (launch.int_count == 0) put(int64_t{0});
+  if (timing_.owns_lock()) timed_.push_back(kernel.name);
   if (!collecting_) launch_now(to);
 }
 
@@ -182,6 +187,14 @@ void WorkQueue::end_stretch() {
 
 void WorkQueue::mark(bool end) {
   const Gpu::Current current(gpu_);
+  if (!end) {
+    marked_ = true;
+    stop_timing();
+    if (Cupti* const cupti = Cupti::get()) {
+      timing_ = std::unique_lock(cupti->mutex());
+      cupti->wake();
+    }
+  }
   Event& event = end ? end_ : begin_;
   if (!event) gpu_.check(driver().new_event(&event, 0), "cuEventCreate");
   gpu_.check(driver().record(event, stream_), "cuEventRecord");
@@ -192,7 +205,14 @@ double WorkQueue::seconds() {
   float milliseconds = 0;
   gpu_.check(driver().synchronise_event(end_), "cuEventSynchronize");
   gpu_.check(driver().elapsed(&milliseconds, begin_, end_), "cuEventElapsedTime");
-  return static_cast<double>(milliseconds) * 1e-3;
+  const double by_cupti = timing_.owns_lock() && !timed_.empty() ? Cupti::get()->seconds_of(timed_) : -1;
+  stop_timing();
+  return by_cupti >= 0 ? by_cupti : static_cast<double>(milliseconds) * 1e-3;
+}
+
+void WorkQueue::stop_timing() {
+  if (timing_.owns_lock()) timing_.unlock();
+  timed_.clear();
 }
 
 }  // namespace kiln::cuda

@@ -2,6 +2,8 @@
 #pragma once
 #include <map>
 #include <memory>
+#include <mutex>
+#include <string>
 #include <vector>
 
 #include "cuda_device/gpu.h"
@@ -32,7 +34,8 @@ class WorkQueue {
   void end_stretch();
 
   void mark(bool end);
-  double seconds();  // between the two marks
+  // Between the two marks: what the kernels took, by CUPTI where it is there, else what events around them say.
+  double seconds();
 
  private:
   // As the prelude of CUDA kernels has it.
@@ -46,6 +49,7 @@ class WorkQueue {
   };
   char* scratch_for(int64_t bytes);
   void launch_now(PreparedLaunch& launch);
+  void stop_timing();
   bool take_raised(kiln_error_slot& slot, int32_t& step);
   Replay& replay_of(uint64_t key);
 
@@ -60,6 +64,9 @@ class WorkQueue {
   // The last one is the largest. Those before stay: graphs have their addresses.
   std::vector<Scratch> scratch_;
   PreparedLaunch launch_;
+  std::unique_lock<std::mutex> timing_;  // of CUPTI
+  std::vector<std::string> timed_;       // kernels since the first mark
+  bool marked_ = false;                  // in this call
   std::map<uint64_t, std::unique_ptr<Replay>> replays_;
   uint64_t clock_ = 0;
   Replay* collecting_ = nullptr;

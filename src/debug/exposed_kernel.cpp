@@ -6,14 +6,18 @@
 #include <cstring>
 #include <set>
 
+#include "base/environment.h"
 #include "base/file.h"
+#include "compile/device_object.h"
 #include "custom/dlpack.h"
 #include "debug/bisect_checks.h"
+#include "debug/gpu_kernel.h"
 #include "debug/step_copy.h"
 #include "kiln/kernel_abi.h"
 #include "loop_passes/rewrite.h"
 #include "loops/kernel_code.h"
 #include "toolchain/compiler.h"
+#include "toolchain/nvrtc.h"
 
 namespace kiln {
 namespace {
@@ -235,31 +239,62 @@ class SharedObject {
   void* handle_ = nullptr;
 };
 
-Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
-  if (request.package.plan().device != DeviceType::cpu)
-    fail_user("K0786", "kernels for a GPU are not rebuilt with their values exposed");
-  const Compilation& compilation = request.package.compilation();
-  codegen::GeneratedCode generated = compilation.generate(code.program, request.package.target());
-  if (request.source)
-    for (std::string& unit : generated.sources) request.source(unit);
-  const BuildRequest build = compilation.build_request(generated);
+// The kernel as it was built for this request, ready to be run on arguments in the host's memory.
+using BuiltKernel = std::function<void(Memory& memory)>;
+
+BuiltKernel built_for_gpu(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols,
+                          const codegen::GeneratedCode& generated, const BuildRequest& build,
+                          const std::vector<int64_t>& ints) {
   const KernelCache cache(KernelCache::default_directory());
-  const SharedObject object(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
+  const CudaImages images = build_cuda_images(find_nvrtc(nvrtc_of_environment()), build, "", cache);
+  const int gpu = request.step.arg_count > 0 ? request.step.args[0].tensor.device.device_id : 0;
+  const auto kernel = std::make_shared<GpuKernel>(gpu, device_object(generated, images), generated.symbols.at(0));
   const codegen::StepCode& printed = generated.steps.at(&code.kernel());
-  std::vector<int64_t> ints;
-  for (const Expr& e : printed.ints)
-    ints.push_back(e.is_float() ? std::bit_cast<int64_t>(evaluate_float(e, symbols)) : evaluate(e, symbols));
-  Exposed out;
-  for (int run = 0; run < request.runs; ++run) {
-    Memory memory(request, code);
+  return [&request, &code, &symbols, &printed, ints, kernel](Memory& memory) {
+    GpuKernel::Launch launch;
+    for (loops::BufferId id : printed.buffers)
+      launch.buffers.push_back(&memory.of(code.program.buffers[static_cast<size_t>(id)].name));
+    launch.ints = ints, launch.seed = request.step.seed;
+    launch.items = evaluate(code.kernel().schedule->items, symbols);
+    launch.scratch = evaluate(printed.scratch_bytes, symbols);
+    kernel->run(launch);
+  };
+}
+
+BuiltKernel built_for_cpu(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols,
+                          const codegen::GeneratedCode& generated, const BuildRequest& build,
+                          const std::vector<int64_t>& ints) {
+  const KernelCache cache(KernelCache::default_directory());
+  const auto object =
+      std::make_shared<SharedObject>(build_shared_object(find_compiler(request.compiler), build, cache).shared_object);
+  const codegen::StepCode& printed = generated.steps.at(&code.kernel());
+  return [&request, &code, &symbols, &printed, ints, object, name = generated.symbols.at(0)](Memory& memory) {
     std::vector<void*> buffers;
     for (loops::BufferId id : printed.buffers)
       buffers.push_back(memory.of(code.program.buffers[static_cast<size_t>(id)].name).data());
     kiln_error_slot error{};
     const std::shared_ptr<Storage> scratch = Storage::allocate(evaluate(printed.scratch_bytes, symbols));
     kiln_kernel_context context{KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, request.step.seed};
-    object.function(generated.symbols.at(0))(&context, buffers.data(), ints.data(), 0,
-                                             evaluate(code.kernel().schedule->items, symbols));
+    object->function(name)(&context, buffers.data(), ints.data(), 0, evaluate(code.kernel().schedule->items, symbols));
+  };
+}
+
+Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
+  const Compilation& compilation = request.package.compilation();
+  codegen::GeneratedCode generated = compilation.generate(code.program, request.package.target());
+  if (request.source)
+    for (std::string& unit : generated.sources) request.source(unit);
+  const BuildRequest build = compilation.build_request(generated);
+  const codegen::StepCode& printed = generated.steps.at(&code.kernel());
+  std::vector<int64_t> ints;
+  for (const Expr& e : printed.ints)
+    ints.push_back(e.is_float() ? std::bit_cast<int64_t>(evaluate_float(e, symbols)) : evaluate(e, symbols));
+  const auto make = request.package.plan().device == DeviceType::cpu ? built_for_cpu : built_for_gpu;
+  const BuiltKernel kernel = make(request, code, symbols, generated, build, ints);
+  Exposed out;
+  for (int run = 0; run < request.runs; ++run) {
+    Memory memory(request, code);
+    kernel(memory);
     out = memory.take(code);
   }
   return out;

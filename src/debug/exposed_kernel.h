@@ -38,7 +38,8 @@ struct Exposed {
 };
 
 Exposed expose_by_loops(const ExposeRequest& request);
-// Throws K0410 without a C++ compiler, K0411 where it fails, K0544 when what it made cannot be loaded.
+// Throws K0410 without a C++ compiler, K0411 where it fails, K0544 when what it made cannot be loaded; for a GPU, which
+// the kernel then runs on, K0770 without NVRTC, K0771 where it fails.
 Exposed expose_by_code(const ExposeRequest& request);
 
 }  // namespace kiln

@@ -266,6 +266,7 @@ MachineLimits gpu_limits(const PackageExecutable& package) {
   MachineLimits out;
   out.what = "this GPU, by its clocks", out.flops_of = "bf16 on tensor cores";
   out.gflops = limits.machine_gflops, out.gbs = limits.machine_gbs;
+  out.clock = limits.clock;
   return out;
 }
 
@@ -383,6 +384,7 @@ std::string profile_table(const Profile& profile) {
   for (const MachineLimits::Level& level : profile.machine.caches)
     text += str(", ", rate_text(level.gbs * 1e9, "B/s"), " up to ", bytes_text(static_cast<uint64_t>(level.bytes)));
   text += "\n";
+  if (!profile.machine.clock.empty()) text += str("kernels timed by ", profile.machine.clock, "\n");
   if (beyond) text += ">=100%: faster than this machine was when it was measured; other programs use it too\n";
   if (!profile.counted_flops) text += "no debug section: operations are not counted\n";
   return text;
@@ -418,6 +420,7 @@ Json profile_json(const Profile& profile) {
     one.set("bytes", level.bytes), one.set("bytes_per_second", level.gbs * 1e9);
     caches.push(std::move(one));
   }
+  if (!profile.machine.clock.empty()) machine.set("clock", profile.machine.clock);
   machine.set("flops_per_second", profile.machine.gflops * 1e9);
   machine.set("bytes_per_second", profile.machine.gbs * 1e9), machine.set("caches", std::move(caches));
   Json root = Json::object();

@@ -30,6 +30,7 @@ struct MachineLimits {
   std::vector<Level> caches;
   double gbs_for(double bytes) const;  // of the smallest level that holds them
   std::string what = "this machine, measured", flops_of = "f32";
+  std::string clock = "";  // what a GPU's kernels were timed by; empty: the host's clock
 };
 MachineLimits measure_machine();
 

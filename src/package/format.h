@@ -106,6 +106,7 @@ struct Input {
   double constant_float = 0;
   std::string constant_string;
   bool mutated = false;  // written back when it had to be copied
+  bool on_host = false;  // in a plan for another device: the program has it on the CPU, where the caller gives it
 };
 // `buffer` may be any buffer: where it is not the output buffer with this very position (the same tensor returned
 // twice, an input or a constant returned), the runtime copies at the end, so that outputs never share memory.
@@ -116,6 +117,7 @@ struct Output {
   ExprIndex expr = none;  // integer, floating, boolean
   std::string key;        // its name in the program's result: "last_hidden_state"; empty: it has none
   std::string text;       // string: a constant of the program
+  bool on_host = false;   // as an input's: the caller gets it there
   const std::string& shown_name() const { return key.empty() ? name : key; }
 };
 struct Constant {
@@ -266,11 +268,11 @@ void fields(A& a, Symbol& v) {
 template <class A>
 void fields(A& a, Input& v) {
   a(v.name), a(v.what), a(v.buffer), a(v.symbol), a(v.constant_kind), a(v.constant_int), a(v.constant_float),
-      a(v.constant_string), a(v.mutated);
+      a(v.constant_string), a(v.mutated), a(v.on_host);
 }
 template <class A>
 void fields(A& a, Output& v) {
-  a(v.name), a(v.what), a(v.buffer), a(v.expr), a(v.key), a(v.text);
+  a(v.name), a(v.what), a(v.buffer), a(v.expr), a(v.key), a(v.text), a(v.on_host);
 }
 template <class A>
 void fields(A& a, Constant& v) {

@@ -1,7 +1,6 @@
 #include "toolchain/nvrtc.h"
 
 #include <dlfcn.h>
-#include <glob.h>
 
 #include <algorithm>
 #include <atomic>
@@ -63,41 +62,14 @@ class Nvrtc {
 
 namespace {
 
-// Where the library may lie, in the order of trying: patterns, of which the last match (the newest version) comes
-// first.
-std::vector<std::string> nvrtc_patterns() {
-  std::vector<std::string> out = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so"};
-  for (const std::string& toolkit : cuda_toolkits_of_environment())
-    for (const char* folder : {"/lib64", "/lib"}) out.push_back(str(toolkit, folder, "/libnvrtc.so*"));
-  out.emplace_back("/usr/local/cuda*/lib64/libnvrtc.so*");
-  out.emplace_back("/usr/local/cuda*/lib/libnvrtc.so*");
-  out.emplace_back("/usr/lib/x86_64-linux-gnu/libnvrtc.so*");
-  for (const std::string& root : python_roots_of_environment())
-    for (const char* wheel : {"nvidia/cu[0-9]*/lib", "nvidia/cuda_nvrtc/lib"})
-      out.push_back(str(root, "/lib*/python3*/*-packages/", wheel, "/libnvrtc.so*"));
-  return out;
-}
-
-std::vector<std::string> matches(const std::string& pattern) {
-  if (pattern.find('/') == std::string::npos) return {pattern};
-  std::vector<std::string> out;
-  glob_t found{};
-  if (glob(pattern.c_str(), 0, nullptr, &found) == 0)
-    for (size_t i = 0; i < found.gl_pathc; ++i) out.emplace_back(found.gl_pathv[i]);
-  globfree(&found);
-  std::reverse(out.begin(), out.end());
-  return out;
-}
-
 std::unique_ptr<Nvrtc> look_for_nvrtc(const std::string& wish) {
   if (!wish.empty()) {
     auto found = Nvrtc::open(wish);
     if (!found) fail_user("K0770", str(wish, " is no NVRTC library that can be used (setting nvrtc, KILN_NVRTC)"));
     return found;
   }
-  for (const std::string& pattern : nvrtc_patterns())
-    for (const std::string& path : matches(pattern))
-      if (auto found = Nvrtc::open(path)) return found;
+  for (const std::string& path : cuda_library_places("nvrtc", "cuda_nvrtc"))
+    if (auto found = Nvrtc::open(path)) return found;
   fail_user("K0770",
             "compiling for cuda needs NVRTC, NVIDIA's compiler library (libnvrtc.so), and there is none here. It comes "
             "with the CUDA toolkit (https://developer.nvidia.com/cuda-downloads), or alone from PyPI: 'pip install "

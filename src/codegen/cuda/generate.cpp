@@ -1,6 +1,7 @@
 #include "base/error.h"
 #include "codegen/c_family/printed_kernel.h"
 #include "codegen/cuda/backend.h"
+#include "codegen/cuda/checked_access.h"
 #include "codegen/cuda/dialect.h"
 #include "codegen/cuda/prelude.h"
 
@@ -45,8 +46,8 @@ StepCode CudaBackend::step_code(const Kernel& kernel, const LoopProgram& program
   return printed_cuda(kernel, program, {}).step;
 }
 
-std::string CudaBackend::with_checked_accesses(const std::string&, int) const {
-  fail_unsupported("K0645", "checked machine code is the CPU's: the accesses of CUDA kernels are not checked this way");
+std::string CudaBackend::with_checked_accesses(const std::string& unit, int) const {
+  return cuda_with_checked_accesses(unit);
 }
 
 std::map<std::string, std::string> CudaBackend::functions_of_unit(const std::string& unit) const {
