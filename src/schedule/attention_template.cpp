@@ -10,6 +10,7 @@
 // done. f is whatever stands between the product and the softmax: scale, masks, bias.
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
+#include "schedule/attention_block.h"
 #include "schedule/attention_rows.h"
 #include "schedule/attention_tile.h"
 #include "schedule/schedule.h"
@@ -45,6 +46,7 @@ class Fusion {
     if (!weights_ || rows_.stored_twice()) return "the first one has several results";
     if (std::string why = rows_.read(*nest_a_.sums[0].stmt, *weights_, softmax_); !why.empty()) return why;
     if (std::string why = same_rows(); !why.empty()) return why;
+    if (target_.is_gpu()) return "";  // attention_block.cpp looks at the rest
     for (const Stmt* stmt : nest_b_.sums[0].right) {
       if (stmt->kind != StmtKind::load) continue;
       const auto along =
@@ -66,6 +68,10 @@ class Fusion {
   }
 
   Kernel build(const AttentionTile& tile);
+  // The same for one row at a time, as AttentionNest has it.
+  Kernel build_rows();
+  // Of what type the weights are stored that the second product reads.
+  DType weight_type() const { return program_.buffers[static_cast<size_t>(weights_->buffer)].dtype; }
 
  private:
   const Loop& row() const { return nest_a_.innermost_row(); }
@@ -168,6 +174,16 @@ class Fusion {
     for (const Loop* loop : loops) out.push_back(&loop->body);
     return out;
   }
+  void begin();
+  // f of the product, for the key `n` of the row that the copier has; in `inner`, where the product stands already.
+  ValueId copy_score(Copier& copier, const std::vector<const Body*>& with_row, const Expr& n, Body& inner);
+  // Where the score of a key lies.
+  using Place = std::function<std::vector<Expr>(const Expr& key)>;
+  // The scores become weights, but for the division; gives what they are to be multiplied with.
+  ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
+  // The second product's sum over these weights, times the share, and what follows.
+  void copy_output(Copier& copier, BufferId scores, const Place& place, const std::function<ValueId(Body&)>& share,
+                   Body& inner);
   // The second product with its sum over scratch.
   void build_output(const AttentionTile& tile, const Expr& block, BufferId scores, BufferId shares, Body& out);
 
@@ -200,10 +216,7 @@ void Fusion::copy_needed(Copier& copier, const std::vector<const Body*>& bodies,
   for (size_t i = kept.size(); i-- > 0;) out.push_back(copier.copy(*kept[i], out));
 }
 
-Kernel Fusion::build(const AttentionTile& tile) {
-  const Expr rows = row().extent, keys = nest_a_.innermost_column().extent, width = nest_a_.innermost_sum().extent;
-  const Expr block_size = tile.block;
-  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+void Fusion::begin() {
   made_ = Kernel();
   made_.name = a_.name;
   made_.op_names = a_.op_names;
@@ -215,6 +228,57 @@ Kernel Fusion::build(const AttentionTile& tile) {
   used_ = variables_of(a_);
   for (const std::string& name : variables_of(b_)) used_.insert(name);
   for (const auto& [name, info] : program_.symbols) used_.insert(name);
+}
+
+ValueId Fusion::copy_score(Copier& copier, const std::vector<const Body*>& with_row, const Expr& n, Body& inner) {
+  std::vector<const Body*> bodies = with_row;
+  bodies.push_back(&nest_a_.innermost_column().body);
+  copy_needed(copier, bodies, {softmax_.raw->args[0]}, inner);
+  // f stands in the loop of the exponentials: there its variable is another one, and it loads what is at hand here.
+  copier.variables[softmax_.around->var] = n;
+  for (const Stmt& stmt : softmax_.around->body)
+    if (stmt.kind == StmtKind::load && stmt.buffer == softmax_.raw->buffer)
+      copier.values[stmt.results[0]] = copier.value(softmax_.raw->args[0]);
+  bodies = with_row;
+  bodies.push_back(&softmax_.around->body);
+  copy_needed(copier, bodies, {softmax_.score}, inner);
+  return copier.value(softmax_.score);
+}
+
+ValueId Fusion::build_softmax(BufferId scores, const Place& place, Body& inner) {
+  const Expr& keys = nest_a_.innermost_column().extent;
+  Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
+  top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, place(variable(top))))};
+  top.results = {new_value(made_, DType::f32)};
+  const ValueId highest = top.results[0];
+  inner.push_back(std::move(top));
+  ValueId empty = no_value, zero = no_value;
+  if (softmax_.empty_rows_are_zero) {
+    const ValueId lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
+    zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
+    empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
+  }
+  Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  Body& terms = sum.loop->body;
+  ValueId e = append(terms, load_stmt(made_, DType::f32, scores, place(variable(sum))));
+  e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
+  e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
+  if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
+  terms.push_back(store_stmt(DType::f32, scores, place(variable(sum)), e));
+  sum.loop->yields = {e};
+  sum.results = {new_value(made_, DType::f32)};
+  ValueId total = sum.results[0];
+  inner.push_back(std::move(sum));
+  const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
+  if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
+  return append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
+}
+
+Kernel Fusion::build(const AttentionTile& tile) {
+  const Expr rows = row().extent, keys = nest_a_.innermost_column().extent, width = nest_a_.innermost_sum().extent;
+  const Expr block_size = tile.block;
+  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+  begin();
   const BufferId left = scratch(name_of(weights_->buffer) + "_rows", {width, block_size}),
                  scores = scratch(name_of(weights_->buffer) + "_block", {keys, block_size}),
                  shares = scratch(name_of(weights_->buffer) + "_shares", {block_size});
@@ -276,16 +340,8 @@ Kernel Fusion::build(const AttentionTile& tile) {
     sum.results = {new_value(made_, DType::f32)};
     copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
     inner.push_back(std::move(sum));
-    copy_needed(copier, bodies, {softmax_.raw->args[0]}, inner);
-    // f stands in the loop of the exponentials: there its variable is another one, and it loads what is at hand here.
-    copier.variables[softmax_.around->var] = variable(n);
-    for (const Stmt& stmt : softmax_.around->body)
-      if (stmt.kind == StmtKind::load && stmt.buffer == softmax_.raw->buffer)
-        copier.values[stmt.results[0]] = copier.value(softmax_.raw->args[0]);
-    bodies = with_row;
-    bodies.push_back(&softmax_.around->body);
-    copy_needed(copier, bodies, {softmax_.score}, inner);
-    inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, copier.value(softmax_.score)));
+    const ValueId score = copy_score(copier, with_row, variable(n), inner);
+    inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, score));
     used_.insert(copier.used().begin(), copier.used().end());
     copier.copy_names(inner);
     n.loop->body.push_back(std::move(q));
@@ -295,31 +351,12 @@ Kernel Fusion::build(const AttentionTile& tile) {
     const int64_t vectors = std::min<int64_t>(target_.vector_registers >= 32 ? 4 : 2, tile.block / target_.lanes);
     Stmt q = loop("i", block_size, Binding::lane, vectors * target_.lanes);
     Body& inner = q.loop->body;
-    Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
-    top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, {variable(top), variable(q)}))};
-    top.results = {new_value(made_, DType::f32)};
-    const ValueId highest = top.results[0];
-    inner.push_back(std::move(top));
-    ValueId empty = no_value, zero = no_value;
-    if (softmax_.empty_rows_are_zero) {
-      const ValueId lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
-      zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
-      empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
-    }
-    Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
-    Body& terms = sum.loop->body;
-    ValueId e = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
-    e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
-    e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
-    if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
-    terms.push_back(store_stmt(DType::f32, scores, {variable(sum), variable(q)}, e));
-    sum.loop->yields = {e};
-    sum.results = {new_value(made_, DType::f32)};
-    ValueId total = sum.results[0];
-    inner.push_back(std::move(sum));
-    const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
-    if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
-    const ValueId share = append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
+    const ValueId share = build_softmax(
+        scores,
+        [&](const Expr& key) {
+          return std::vector<Expr>{key, variable(q)};
+        },
+        inner);
     inner.push_back(store_stmt(DType::f32, shares, {variable(q)}, share));
     body.push_back(std::move(q));
   }
@@ -337,20 +374,12 @@ Kernel Fusion::build(const AttentionTile& tile) {
   return std::move(made_);
 }
 
-void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId scores, BufferId shares, Body& out) {
-  const Expr rows = row().extent;
-  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
-  Stmt q = loop("i", even ? Expr(tile.block) : min_expr(Expr(tile.block), rows - base), Binding::unroll, tile.rows);
-  Stmt j = loop("i", nest_b_.innermost_column().extent, Binding::lane, tile.out_vectors * target_.lanes);
-  Body& inner = j.loop->body;
-  Copier copier(b_, made_, used_);
-  copier.variables = variables_b_;
-  copier.variables[nest_b_.innermost_row().var] = base + variable(q);
-  copier.variables[nest_b_.innermost_column().var] = variable(j);
+void Fusion::copy_output(Copier& copier, BufferId scores, const Place& place,
+                         const std::function<ValueId(Body&)>& share, Body& inner) {
   Stmt sum = reduction_stmt(fresh("r"), nest_b_.innermost_sum().extent, AxisRole::reduce, ReduceOp::sum, DType::f32);
   copier.variables[nest_b_.innermost_sum().var] = variable(sum);
   Body& terms = sum.loop->body;
-  const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
+  const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, place(variable(sum))));
   std::vector<const Loop*> loops = nest_b_.batch;
   loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
   loops.push_back(&nest_b_.innermost_column());
@@ -368,9 +397,8 @@ void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId 
   sum.results = {new_value(made_, DType::f32)};
   const ValueId summed = sum.results[0];
   inner.push_back(std::move(sum));
-  const ValueId share = append(inner, load_stmt(made_, DType::f32, shares, {variable(q)}));
   copier.values[nest_b_.sums[0].stmt->results[0]] =
-      append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
+      append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share(inner)}));
   needed.clear();
   for (const Stmt& stmt : nest_b_.innermost_column().body) {
     if (stmt.loop) continue;
@@ -381,6 +409,94 @@ void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId 
   for (const Stmt& stmt : nest_b_.innermost_column().body)
     if (stmt.kind == StmtKind::store) inner.push_back(copier.copy(stmt, inner));
   copier.copy_names(inner);
+}
+
+Kernel Fusion::build_rows() {
+  begin();
+  const Expr& keys = nest_a_.innermost_column().extent;
+  const BufferId scores = scratch(name_of(weights_->buffer) + "_row", {keys});
+  const Place place = [](const Expr& key) { return std::vector<Expr>{key}; };
+  Stmt m = loop_stmt(row().var, row().extent);
+  Body& body = m.loop->body;
+  std::vector<const Body*> with_row = bodies_of(outer());
+  with_row.push_back(&row().body);
+  ValueId share = no_value;
+  {
+    Copier copier(a_, made_, used_);
+    Stmt n = loop("i", keys),
+         sum = reduction_stmt(fresh("r"), nest_a_.innermost_sum().extent, AxisRole::reduce, ReduceOp::sum, DType::f32);
+    Body &inner = n.loop->body, &terms = sum.loop->body;
+    copier.variables[nest_a_.innermost_column().var] = variable(n);
+    copier.variables[nest_a_.innermost_sum().var] = variable(sum);
+    std::set<ValueId> needed;
+    for (const Stmt& stmt : nest_a_.innermost_sum().body) {
+      needed.insert(stmt.args.begin(), stmt.args.end());
+      needed.insert(stmt.mask);
+    }
+    std::vector<const Body*> bodies = with_row;
+    bodies.push_back(&nest_a_.innermost_column().body);
+    copy_needed(copier, bodies, needed, inner);
+    const Contraction& names = *a_.contraction;
+    copy_needed(copier, {&nest_a_.innermost_sum().body}, {names.left, names.right}, terms);
+    Contraction& mine = made_.contraction.emplace();
+    for (const Loop* around : outer()) mine.batch.push_back(around->var);
+    mine.rows = {row().var}, mine.columns = {n.loop->var}, mine.sums = {sum.loop->var};
+    mine.left = copier.value(names.left), mine.right = copier.value(names.right);
+    const auto copied = [&](const std::vector<ValueId>& from, std::vector<ValueId>& to) {
+      for (ValueId v : from)
+        if (copier.values.count(v)) to.push_back(copier.value(v));
+    };
+    copied(names.left_values, mine.left_values);
+    copied(names.right_values, mine.right_values);
+    copied(names.shared_values, mine.shared_values);
+    sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {mine.left, mine.right}))};
+    sum.results = {new_value(made_, DType::f32)};
+    copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
+    const Expr key = variable(n);
+    inner.push_back(std::move(sum));
+    const ValueId score = copy_score(copier, with_row, key, inner);
+    inner.push_back(store_stmt(DType::f32, scores, place(key), score));
+    used_.insert(copier.used().begin(), copier.used().end());
+    copier.copy_names(inner);
+    body.push_back(std::move(n));
+    share = build_softmax(scores, place, body);
+  }
+  {
+    Copier copier(b_, made_, used_);
+    Stmt j = loop("i", nest_b_.innermost_column().extent);
+    copier.variables = variables_b_;
+    copier.variables[nest_b_.innermost_column().var] = variable(j);
+    copy_output(
+        copier, scores, place, [&](Body&) { return share; }, j.loop->body);
+    body.push_back(std::move(j));
+  }
+  Stmt nest = std::move(m);
+  const std::vector<const Loop*> loops = outer();
+  for (size_t i = loops.size(); i-- > 0;) {
+    Stmt around = loop_stmt(loops[i]->var, loops[i]->extent);
+    around.loop->body.push_back(std::move(nest));
+    nest = std::move(around);
+  }
+  made_.body.push_back(std::move(nest));
+  return std::move(made_);
+}
+
+void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId scores, BufferId shares, Body& out) {
+  const Expr rows = row().extent;
+  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+  Stmt q = loop("i", even ? Expr(tile.block) : min_expr(Expr(tile.block), rows - base), Binding::unroll, tile.rows);
+  Stmt j = loop("i", nest_b_.innermost_column().extent, Binding::lane, tile.out_vectors * target_.lanes);
+  Body& inner = j.loop->body;
+  Copier copier(b_, made_, used_);
+  copier.variables = variables_b_;
+  copier.variables[nest_b_.innermost_row().var] = base + variable(q);
+  copier.variables[nest_b_.innermost_column().var] = variable(j);
+  copy_output(
+      copier, scores,
+      [&](const Expr& key) {
+        return std::vector<Expr>{key, variable(q)};
+      },
+      [&](Body& at) { return append(at, load_stmt(made_, DType::f32, shares, {variable(q)})); }, inner);
   q.loop->body.push_back(std::move(j));
   out.push_back(std::move(q));
 }
@@ -438,6 +554,23 @@ class AttentionFuser {
       if (observable(program_, id) || program_.buffers[static_cast<size_t>(id)].role != BufferRole::temp ||
           users(id) > (accesses(b.body).reads.count(id) ? 2 : 1))
         return no(str(program_.buffers[static_cast<size_t>(id)].name, " is needed by others"));
+    if (target_.is_gpu()) {
+      const size_t buffers = program_.buffers.size();
+      Kernel rows = fusion.build_rows();
+      const std::string why = use_attention_block(rows, fusion.weight_type(), program_, target_);
+      if (!why.empty()) {
+        program_.buffers.resize(buffers);
+        return no(why);
+      }
+      log_.add([&] {
+        const Grid& grid = rows.schedule->grid;
+        return Decision{
+            "attention of", a.name, "with", b.name, str("blocks of ", grid.tile_rows, " rows and ", grid.keys, " keys"),
+            true,           ""};
+      });
+      block[second].what = std::move(rows);
+      return true;
+    }
     const AttentionTile tile = fusion.cheapest();
     log_.add([&] {
       return Decision{"attention of",
@@ -475,7 +608,7 @@ class AttentionFuser {
 }  // namespace
 
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log) {
-  if (target.is_gpu() || target.lanes == 1) return false;
+  if (!target.is_gpu() && target.lanes == 1) return false;
   return AttentionFuser(program, target, log).run(program.block);
 }
 

@@ -35,6 +35,9 @@ bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 
+// For a GPU: what passes between kernels is stored as narrow as it is used, and in the order in which it is read.
+bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
+
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 
@@ -51,6 +54,9 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log);
 // Of use_templates, for a GPU: how the contraction that is the item `at` of the block runs there. Where that takes
 // several kernels, those before it come into the block, and `at` moves on.
 bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log);
+// Likewise: where few items begin with many sums each and go on with them (attention of a single row), the sums become
+// a kernel of their own, which has as many items as there are sums. The kernel is left with the rest.
+std::optional<Kernel> split_off_sums(LoopProgram& program, Kernel& kernel, const Target& target, Log& log);
 
 // On a GPU: a long reduction of few items becomes two, the first over parts of it that run beside one another.
 bool split_reductions(LoopProgram& program, const Target& target, Log& log);

@@ -20,6 +20,7 @@ struct Target {
   // A GPU: multiprocessors of the usual one of its kind, bytes that the threads of a block can share.
   int multiprocessors = 0;
   int64_t shared_memory = 0;
+  int most_parts = 1;  // blocks that can see each other's shared memory
   bool is_gpu() const { return device == DeviceType::cuda; }
 };
 
