@@ -61,6 +61,20 @@ class Attention(nn.Module):
                 attend(q, k, v, attn_mask=seen), attend(q, k, v, attn_mask=bias), written)
 
 
+class Heads(nn.Module):
+    """Queries, keys and values as three products of the same rows, which a GPU joins."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.q = nn.Linear(64, 64, dtype=dtype)
+        self.k, self.v = nn.Linear(64, 32, dtype=dtype), nn.Linear(64, 32, dtype=dtype)
+
+    def forward(self, x):
+        q, k, v = (f(x).view(x.shape[0], x.shape[1], -1, 16).transpose(1, 2) for f in (self.q, self.k, self.v))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return a.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1) + 3
+
+
 class CachedStep(nn.Module):
     """One token of a decoder: keys and values go into a cache in place, and all of it is attended to."""
 
@@ -105,6 +119,9 @@ def cases(case_class, of, randn):
     for name, dtype in half.items():
         made[f"attention_{name}"] = lambda d=dtype: case_class(
             Attention(d), [attention_inputs(randn, d, 50, 139)], f"attention in {d}: a block of rows, scores in registers")
+    made["joined_heads"] = lambda: case_class(
+        Heads(torch.bfloat16), [[attention_inputs(randn, torch.bfloat16, 40, 40)[0][:, 0]]],
+        "three products of the same rows")
     made["attention_any"] = lambda: of(
         lambda self, q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True),
         [attention_inputs(randn, torch.bfloat16, n, n)[:2] for n in (33, 5, 130)], "attention over any number of rows",

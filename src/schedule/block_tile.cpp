@@ -92,9 +92,9 @@ double resident(const BlockTile& tile, double blocks) {
 }
 
 // As many stages as there is memory for, and terms.
-int stages_of(const BlockTile& tile, double blocks, double steps, const Target& target) {
-  const double fit =
-      static_cast<double>(target.shared_memory) * 0.9 / resident(tile, blocks) / static_cast<double>(stage_bytes(tile));
+int stages_of(const BlockTile& tile, double blocks, double steps, int64_t element_bytes, const Target& target) {
+  const double fit = static_cast<double>(target.shared_memory) * 0.9 / resident(tile, blocks) /
+                     static_cast<double>(stage_bytes(tile) / 2 * element_bytes);
   const double most = std::min({steps + 1, static_cast<double>(most_stages), std::max(fit, 2.0)});
   return static_cast<int>(std::max(2.0, std::floor(most)));
 }
@@ -191,6 +191,13 @@ bool has_exact_matrices(const Kernel& kernel, const ContractionNest& nest, const
   return left == right && (left == DType::bf16 || left == DType::f16);
 }
 
+// Whether matrix instructions may be used all the same: factors of f32 are rounded to TF32 where the user says so.
+bool may_round(const Kernel& kernel, const ContractionNest& nest, const Target& target) {
+  return target.tf32 && nest.innermost_sum().reduce_dtype == DType::f32 &&
+         factor_value(nest, kernel.contraction->left, true).dtype == DType::f32 &&
+         factor_value(nest, kernel.contraction->right, false).dtype == DType::f32;
+}
+
 // A tile by matrix instructions.
 Grid matrix_grid(const BlockTile& tile, int64_t parts, LoopProgram& program, Kernel& kernel, const Target& target) {
   ContractionNest nest = contraction_nest(kernel);
@@ -207,20 +214,25 @@ Grid matrix_grid(const BlockTile& tile, int64_t parts, LoopProgram& program, Ker
       std::ceil(estimate(nest.row_count(), program) / tile.rows) * std::ceil(columns_of(nest, program) / tile.columns);
   const double steps =
       std::ceil(std::ceil(estimate(nest.term_count(), program) / tile.terms) / static_cast<double>(parts));
-  grid.stages = stages_of(tile, blocks, steps, target);
+  const int64_t widest = dtype_bytes(factor_value(nest, kernel.contraction->left, true).dtype);
+  grid.stages = stages_of(tile, blocks, steps, widest, target);
   FactorValue right = factor_value(nest, kernel.contraction->right, false);
-  Chunks from = chunks_of(nest, right, false, 8, kernel, program);
+  const int word = static_cast<int>(16 / dtype_bytes(right.dtype));
+  Chunks from = chunks_of(nest, right, false, word, kernel, program);
   if (const auto packing = gpu_packing(nest, right.load, program);
-      packing && from.chunk == 1 && packing->panel % 8 == 0) {
+      packing && from.chunk == 1 && packing->panel % 8 == 0 && right.dtype != DType::f32) {
     pack(program, kernel, *packing);
     nest = contraction_nest(kernel);
     right = factor_value(nest, kernel.contraction->right, false);
-    from = chunks_of(nest, right, false, 8, kernel, program);
+    from = chunks_of(nest, right, false, word, kernel, program);
   }
   grid.right_along_terms = from.along_terms, grid.right_chunk = from.chunk;
   const FactorValue left = factor_value(nest, kernel.contraction->left, true);
   const Chunks to = chunks_of(nest, left, true, static_cast<int>(16 / dtype_bytes(left.dtype)), kernel, program);
   grid.left_along_terms = to.along_terms, grid.left_chunk = to.chunk;
+  // Matrices of 32 bits cannot be turned on the way into registers: their lines in shared memory are along the terms.
+  if (right.dtype == DType::f32 && !grid.right_along_terms) grid.right_along_terms = true, grid.right_chunk = 1;
+  if (right.dtype == DType::f32 && !grid.left_along_terms) grid.left_along_terms = true, grid.left_chunk = 1;
   return grid;
 }
 
@@ -467,7 +479,7 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
   }
   Kernel& kernel = std::get<Kernel>(block[at].what);
   const ContractionNest nest = contraction_nest(kernel);
-  const bool narrow = has_exact_matrices(kernel, nest, program);
+  const bool narrow = has_exact_matrices(kernel, nest, program) || may_round(kernel, nest, target);
   const std::string why = block_tile_refusal(kernel, nest, program, narrow);
   if (!why.empty()) {
     log.add([&] { return Decision{"no tile of a block for", kernel.name, "", "", why, false, ""}; });

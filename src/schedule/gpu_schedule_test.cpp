@@ -16,21 +16,25 @@ Target an_h200() {
   return target;
 }
 
+Tensor filled_with(const Buffer& buffer, int seed) {
+  std::vector<int64_t> sizes;
+  for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));
+  Tensor tensor = Tensor::empty(buffer.dtype, sizes);
+  for (int64_t i = 0; i < tensor.numel(); ++i)
+    tensor.set_item(i, Scalar(static_cast<double>((i * 37 + seed * 11) % 29) / 8.0 - 1.5));
+  return tensor;
+}
+
 std::vector<double> results(const LoopProgram& program) {
   std::vector<Datum> inputs;
   int seed = 1;
-  for (const LoopProgram::Input& input : program.inputs) {
-    const Buffer& buffer = program.buffers[static_cast<size_t>(std::get<BufferId>(input.what))];
-    std::vector<int64_t> sizes;
-    for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));
-    Tensor tensor = Tensor::empty(buffer.dtype, sizes);
-    for (int64_t i = 0; i < tensor.numel(); ++i)
-      tensor.set_item(i, Scalar(static_cast<double>((i * 37 + seed * 11) % 29) / 8.0 - 1.5));
-    ++seed;
-    inputs.push_back({tensor});
-  }
+  for (const LoopProgram::Input& input : program.inputs)
+    inputs.push_back({filled_with(program.buffers[static_cast<size_t>(std::get<BufferId>(input.what))], seed++)});
+  std::map<std::string, Tensor> constants;
+  for (const Buffer& buffer : program.buffers)
+    if (buffer.role == BufferRole::constant) constants[buffer.constant] = filled_with(buffer, seed++);
   std::vector<double> out;
-  for (const Datum& datum : LoopInterpreter(program, {}, {}).run(inputs).outputs)
+  for (const Datum& datum : LoopInterpreter(program, constants, {}).run(inputs).outputs)
     for (int64_t i = 0; i < datum.tensor().numel(); ++i) out.push_back(datum.tensor().item(i).as_double());
   return out;
 }
@@ -193,6 +197,53 @@ TEST(GpuSchedule, WhatReadersNarrowIsStoredNarrowAndInTheirOrder) {
   expect_same(results(program), before, 0);
   Target cpu;
   EXPECT_FALSE(refit_temporaries(program, cpu, log));
+}
+
+// Two products of the same rows, with weights of 16 and 32 columns, and who reads them.
+std::string products_text(const std::string& rows_of_second = "x") {
+  const auto product = [](const std::string& name, const std::string& x, int columns) {
+    return str("  kernel ", name, " ops [linear] {\n    for i0 in [20] parallel {\n      for i1 in [", columns,
+               "] parallel {\n        %0 = for r0 in [24] reduce sum.f32 {\n          %1 = load.f32 ", x,
+               "[i0, r0]\n          %2 = load.f32 w_", name,
+               "[i1, r0]\n          %3 = mul.f32 %1, %2\n          yield %3\n        }\n        %4 = load.f32 b_", name,
+               "[i1]\n        %5 = add.f32 %0, %4\n        store ", name, "[i0, i1] = %5\n      }\n    }\n  }\n");
+  };
+  std::string buffers;
+  for (const auto& [name, columns] : {std::pair{"a", 16}, std::pair{"b", 32}})
+    buffers += str("buffer w_", name, " f32[", columns, ", 24] strides [24, 1] constant named \"w_", name,
+                   "\"\nbuffer b_", name, " f32[", columns, "] strides [1] constant named \"b_", name, "\"\nbuffer ",
+                   name, " f32[20, ", columns, "] strides [", columns, ", 1] temp\n");
+  return str(
+      "loops products\nbuffer x f32[20, 24] strides [24, 1] input position 0\n"
+      "buffer z f32[20, 24] strides [24, 1] input position 1\n",
+      buffers,
+      "buffer y f32[20, 16] strides [16, 1] output position 0\ninput x = buffer x\ninput z = buffer z\n"
+      "output buffer y\ninit {\n}\nmain {\n",
+      product("a", "x", 16), product("b", rows_of_second, 32),
+      "  kernel y ops [mul] {\n    for i0 in [20] parallel {\n      for i1 in [16] parallel {\n        %0 = load.f32 "
+      "a[i0, i1]\n        %1 = load.f32 b[i0, i1*2 + 1]\n        %2 = mul.f32 %0, %1\n        store y[i0, i1] = "
+      "%2\n      }\n    }\n  }\n}\n");
+}
+
+TEST(GpuSchedule, ProductsOfTheSameRowsAreOne) {
+  LoopProgram program = parsed(products_text());
+  const std::vector<double> before = results(program);
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(join_products(program, an_h200(), log));
+  verify(program);
+  const std::string text = print(program);
+  EXPECT_EQ(program.block.size(), 2u) << text;
+  EXPECT_NE(text.find("buffer a_joined f32[20, 48] strides [48, 1] temp"), std::string::npos) << text;
+  EXPECT_NE(text.find("load.f32 a_joined[i0, i1*2 + 17]"), std::string::npos) << text;
+  expect_same(results(program), before, 0);
+}
+
+TEST(GpuSchedule, ProductsOfOtherRowsAreNot) {
+  LoopProgram program = parsed(products_text("z"));
+  Log log;
+  find_contractions(program, log);
+  EXPECT_FALSE(join_products(program, an_h200(), log));
 }
 
 }  // namespace

@@ -41,6 +41,9 @@ bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 
+// For a GPU: products of the same rows with different weights become one.
+bool join_products(LoopProgram& program, const Target& target, Log& log);
+
 // A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
 
