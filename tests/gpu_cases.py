@@ -45,6 +45,58 @@ class Rows(nn.Module):
         return self.norm(z), F.softmax(x, -1), F.rms_norm(y, (y.shape[-1],)), F.log_softmax(z, -1)
 
 
+class Attention(nn.Module):
+    """Attention as a block of rows on a GPU: masks of both kinds with a row that sees nothing, causal, grouped queries, widths
+    that are no power of two, what follows it as a next layer reads it."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.out = nn.Linear(192, 32, dtype=dtype)
+
+    def forward(self, q, k, v, wide, seen, bias):
+        attend = F.scaled_dot_product_attention
+        joined = attend(q, k, v).transpose(1, 2).reshape(q.shape[0], q.shape[2], -1)
+        written = torch.softmax((wide @ wide.transpose(-1, -2)).float() / 5 + 1, -1).to(v.dtype) @ wide[..., :24]
+        return (self.out(joined) + 2, attend(q, k, v, is_causal=True), attend(q, k[:, :1], v[:, :1], enable_gqa=True),
+                attend(q, k, v, attn_mask=seen), attend(q, k, v, attn_mask=bias), written)
+
+
+class Heads(nn.Module):
+    """Queries, keys and values as three products of the same rows, which a GPU joins."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.q = nn.Linear(64, 64, dtype=dtype)
+        self.k, self.v = nn.Linear(64, 32, dtype=dtype), nn.Linear(64, 32, dtype=dtype)
+
+    def forward(self, x):
+        q, k, v = (f(x).view(x.shape[0], x.shape[1], -1, 16).transpose(1, 2) for f in (self.q, self.k, self.v))
+        a = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+        return a.transpose(1, 2).reshape(x.shape[0], x.shape[1], -1) + 3
+
+
+class CachedStep(nn.Module):
+    """One token of a decoder: keys and values go into a cache in place, and all of it is attended to."""
+
+    def forward(self, x, place, keys, values):
+        q = x.view(1, 1, 4, 32).transpose(1, 2)
+        k, v = x[..., :64].view(1, 1, 2, 32).transpose(1, 2), x[..., 64:].view(1, 1, 2, 32).transpose(1, 2)
+        keys.index_copy_(2, place, k)
+        values.index_copy_(2, place, v)
+        mask = (torch.arange(40) <= place).view(1, 1, 1, -1)
+        a = F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True)
+        wide = a.reshape(1, 1, 128).float()
+        return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * x
+
+
+def attention_inputs(randn, dtype, rows, keys):
+    torch.backends.cuda.enable_flash_sdp(False)  # the CPU's too: it rounds weights to the narrow type, the plain way does not
+    seen = torch.arange(rows).view(-1, 1) * 7 % 11 >= torch.arange(keys).view(1, -1) % 10
+    seen[0] = False
+    return [randn(2, 3, rows, 64, dtype=dtype), randn(2, 3, keys, 64, dtype=dtype), randn(2, 3, keys, 64, dtype=dtype),
+            randn(2, rows, 40, dtype=dtype), seen, randn(rows, keys, dtype=dtype)]
+
+
 def cases(case_class, of, randn):
     half = {"bf16": torch.bfloat16, "f16": torch.float16}
     made = {}
@@ -64,6 +116,19 @@ def cases(case_class, of, randn):
         short = "f32" if dtype == torch.float32 else "bf16"
         made[f"rows_{width}_{short}"] = lambda w=width, d=dtype: case_class(
             Rows(w, d), [[randn(5, w, dtype=d), randn(5, w, dtype=d)]], f"norms and softmax of rows of {w} in {d}")
+    for name, dtype in half.items():
+        made[f"attention_{name}"] = lambda d=dtype: case_class(
+            Attention(d), [attention_inputs(randn, d, 50, 139)], f"attention in {d}: a block of rows, scores in registers")
+    made["joined_heads"] = lambda: case_class(
+        Heads(torch.bfloat16), [[attention_inputs(randn, torch.bfloat16, 40, 40)[0][:, 0]]],
+        "three products of the same rows")
+    made["attention_any"] = lambda: of(
+        lambda self, q, k: F.scaled_dot_product_attention(q, k, k, is_causal=True),
+        [attention_inputs(randn, torch.bfloat16, n, n)[:2] for n in (33, 5, 130)], "attention over any number of rows",
+        {"q": {2: Dim("rows", min=2, max=256)}, "k": {2: Dim("rows", min=2, max=256)}})
+    made["cached_step"] = lambda: case_class(
+        CachedStep(), [[randn(1, 1, 128, dtype=torch.bfloat16), torch.tensor([n]), randn(1, 2, 40, 32, dtype=torch.bfloat16),
+                        randn(1, 2, 40, 32, dtype=torch.bfloat16)] for n in (7, 39)], "a token of a decoder with a cache in bf16")
     made["long_sums"] = lambda: of(
         lambda self, x: (x.sum(), x.amax(0), x.mean(), (x > 3).any(), x[:, :7].sum(0), x.double().prod(0)), [[randn(700, 90)]],
         "reductions of few results, which a GPU splits")

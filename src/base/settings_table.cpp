@@ -87,7 +87,7 @@ constexpr Setting table[] = {
     {"aot_inductor.metadata", "", C, text, "None",
      "what the package says of itself to its users: a JSON object, {\"author\": \"me\"}"},
     {"float32_matmul_precision", "", C, text, "highest",
-     "highest, high or medium: products of f32 models in bf16 where the processor has them", not_built, anywhere,
+     "high or medium: a GPU's matrix instructions may round the factors of f32 products to TF32", acts, anywhere,
      "highest|high|medium"},
     {"pattern_matcher", "", C, boolean, "1", "rewrites of known patterns", not_built},
     {"verbose_progress", "", C, boolean, "0", "progress lines"},

@@ -54,6 +54,10 @@ int simdlen_of(const Settings* settings) {
   return settings ? static_cast<int>(settings->get_optional_int("cpp.simdlen").value_or(0)) : 0;
 }
 
+bool rounds_products(const Settings* settings) {
+  return settings && settings->get_string("float32_matmul_precision") != "highest";
+}
+
 Compilation::Compilation(const Program& program, CompilationOptions options)
     : program_(program), options_(std::move(options)) {
   if (options_.settings) fault_ = fault_of(*options_.settings);
@@ -62,8 +66,10 @@ Compilation::Compilation(const Program& program, CompilationOptions options)
     add_types(program.graph, types);
     options_.targets.push_back(backend().host_target_for(types));
   }
-  for (const std::string& name : options_.targets)
+  for (const std::string& name : options_.targets) {
     targets_.push_back(backend().target(name, simdlen_of(options_.settings)));
+    targets_.back().tf32 = targets_.back().is_gpu() && rounds_products(options_.settings);
+  }
   results_.resize(targets_.size());
 }
 

@@ -74,5 +74,6 @@ class Compilation {
 
 // The vectors that cpp.simdlen asks for, in bits; 0: the target's own.
 int simdlen_of(const Settings* settings);
+bool rounds_products(const Settings* settings);  // float32_matmul_precision
 
 }  // namespace kiln

@@ -179,6 +179,16 @@ void Gpu::release(void* memory, size_t bytes) {
   const auto known = allocated_on_.find(at);
   const void* stream = known == allocated_on_.end() ? nullptr : known->second;
   if (known != allocated_on_.end()) allocated_on_.erase(known);
+  // What is given back now is wanted again rather than what others gave back before, of other sizes.
+  for (auto kept = kept_.begin(); kept != kept_.end() && kept_bytes_ + size > most_kept && size <= most_kept;) {
+    if (kept->first == size) {
+      ++kept;
+      continue;
+    }
+    driver().release(kept->second.memory);
+    kept_bytes_ -= kept->first;
+    kept = kept_.erase(kept);
+  }
   if (kept_bytes_ + size > most_kept) {
     driver().release(at);  // which waits for what uses it
     return;

@@ -201,15 +201,13 @@ class Inliner {
   // would stand among its own writes.
   bool unchanged(BufferId buffer, const Producer& producer, int block, int position) {
     auto found = index_.writes.find(buffer);
-    if (found == index_.writes.end() || found->second.size() <= 1) {
-      // Written at most once, and that before the producer: it cannot change afterwards. An input or constant that is
-      // written back has its single write after both.
-      if (found == index_.writes.end()) return true;
-      auto [b, p] = found->second[0];
-      const BufferRole role = program_.buffers[static_cast<size_t>(buffer)].role;
-      if (role == BufferRole::temp || role == BufferRole::output || role == BufferRole::derived) return true;
-      return b == block && producer.block == block && p > position;
-    }
+    if (found == index_.writes.end()) return true;
+    // Written once, and that before the producer, which reads it: it cannot change afterwards. An input or constant has
+    // a value before its first write (a cache that is updated in place, before or after both).
+    const BufferRole role = program_.buffers[static_cast<size_t>(buffer)].role;
+    if (found->second.size() == 1 &&
+        (role == BufferRole::temp || role == BufferRole::output || role == BufferRole::derived))
+      return true;
     if (producer.block != block) return false;
     for (auto [b, p] : found->second)
       if (b != block || (p > producer.position && p <= position)) return false;

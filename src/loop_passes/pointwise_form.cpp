@@ -39,10 +39,19 @@ void bind_store_index(const PointwiseForm& form, const std::vector<Expr>& index,
 
 std::optional<PlainCopy> plain_copy(const Kernel& kernel) {
   std::optional<PointwiseForm> form = pointwise_form(kernel);
-  if (!form || form->body->size() != 2) return std::nullopt;
+  if (!form || form->body->size() < 2 || form->body->size() > 3) return std::nullopt;
   const Stmt& load = form->body->front();
   if (load.kind != StmtKind::load || load.mask != no_value || load.index != form->store->index) return std::nullopt;
-  if (form->store->args[0] != load.results[0]) return std::nullopt;
+  ValueId copied = load.results[0];
+  if (form->body->size() == 3) {  // a narrow float that is widened on the way, and rounded back by the store
+    const Stmt& widen = (*form->body)[1];
+    const bool narrow = load.dtype == DType::bf16 || load.dtype == DType::f16;
+    if (!narrow || widen.kind != StmtKind::op || widen.op != ScalarOp::cast || widen.dtype != DType::f32 ||
+        widen.args[0] != copied || form->store->dtype != load.dtype)
+      return std::nullopt;
+    copied = widen.results[0];
+  }
+  if (form->store->args[0] != copied) return std::nullopt;
   return PlainCopy{load.buffer, form->store->buffer};
 }
 

@@ -230,6 +230,18 @@ struct Grid {
   // many neighbours of that order they fetch in one word.
   bool left_along_terms = false, right_along_terms = false;
   int left_chunk = 1, right_chunk = 1;
+  // > 0: attention (AttentionNest). A block has some rows of the first product, whose columns are keys: so many of
+  // these are at hand at a time, with what they weigh. Weights are taken relative to the greatest score so far, and
+  // what is summed up already is scaled when a greater one comes. A warp has whole rows; terms and columns are as wide
+  // as the lines of the tiles in shared memory. value_chunk: neighbours of what is weighed that come in one word.
+  int64_t keys = 0;
+  int value_chunk = 1;
+  // As so many narrow numbers each weight goes into the matrix instructions: 1 rounds it to the other factor's type.
+  int weight_parts = 1;
+  bool causal = false;  // keys behind the row's own number have scores of -inf, and need not be looked at
+  // > 1: so many blocks (a cluster) have a tile together, each every so many-th of its stages of terms; then each adds
+  // up all parts of some rows, in the order of the blocks.
+  int parts = 1;
   bool operator==(const Grid&) const = default;
 };
 
@@ -387,6 +399,26 @@ struct ContractionNest {
   Expr term_count() const;
 };
 ContractionNest contraction_nest(const Kernel& kernel);  // fails as a bug where the names do not fit the body
+
+// Attention, as a row of it stands in its kernel (schedule/attention_template.cpp):
+//
+//   for m { for n { s = sum over d of left * right; score of s; store scores[n] = score }
+//           top = max over n of scores; total = sum over n of (scores[n] = exp(scores[n] - top)); share = 1 / total
+//           for j { (sum over n of scores[n] * value(n, j)) * share; … } }
+//
+// The first product is the kernel's contraction.
+struct AttentionNest {
+  ContractionNest scores;       // rows m, columns n, sum over d
+  const Stmt* score = nullptr;  // the store of a score, in scratch
+  const Stmt *top = nullptr, *total = nullptr;
+  bool empty_rows_are_zero = false;  // rows of which every score is -inf have weights of 0, not NaN
+  ContractionNest values;            // rows m, columns j, sum over n: its left factor is the weights
+  ValueId value = no_value;          // its right factor
+  const Stmt* scaled = nullptr;      // the product with the share
+};
+AttentionNest attention_nest(const Kernel& kernel);  // fails as a bug where the kernel is something else
+// Whether every key whose number is greater than the row's has a score of -inf, for all that the kernel's text says.
+bool sees_no_later_keys(const Kernel& kernel);
 
 // Where the first of these origins is, for errors.
 Where where_of(const std::vector<Origin>& origins);

@@ -125,11 +125,19 @@ void Parser::schedule(Cursor& line) {
     line.expect("by");
     made.grid.thread_columns = line.integer(1, 1024);
     made.grid.tensor_cores = line.accept("tensor_cores");
-    if (line.accept("stages")) made.grid.stages = static_cast<int>(line.integer(2, 8));
+    if (line.accept("stages")) made.grid.stages = static_cast<int>(line.integer(2, 16));
     made.grid.left_along_terms = line.accept("left_along_terms");
     if (line.accept("left_chunk")) made.grid.left_chunk = static_cast<int>(line.integer(2, 16));
     made.grid.right_along_terms = line.accept("right_along_terms");
     if (line.accept("right_chunk")) made.grid.right_chunk = static_cast<int>(line.integer(2, 16));
+    if (line.accept("keys")) {
+      made.grid.keys = line.integer(1, 1024);
+      if (line.accept("value_chunk")) made.grid.value_chunk = static_cast<int>(line.integer(2, 16));
+      line.expect("weight_parts");
+      made.grid.weight_parts = static_cast<int>(line.integer(1, 3));
+      made.grid.causal = line.accept("causal");
+    }
+    if (line.accept("parts")) made.grid.parts = static_cast<int>(line.integer(2, 8));
   }
   line.expect_end();
   kernel_->schedule = std::move(made);

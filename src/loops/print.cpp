@@ -184,6 +184,11 @@ class Printer {
     if (s.grid.left_chunk > 1) text += str(" left_chunk ", s.grid.left_chunk);
     if (s.grid.right_along_terms) text += " right_along_terms";
     if (s.grid.right_chunk > 1) text += str(" right_chunk ", s.grid.right_chunk);
+    if (s.grid.keys > 0) text += str(" keys ", s.grid.keys);
+    if (s.grid.value_chunk > 1) text += str(" value_chunk ", s.grid.value_chunk);
+    if (s.grid.keys > 0) text += str(" weight_parts ", s.grid.weight_parts);
+    if (s.grid.causal) text += " causal";
+    if (s.grid.parts > 1) text += str(" parts ", s.grid.parts);
     return text;
   }
   void item(const Call& c) {

@@ -132,6 +132,24 @@ class KernelVerifier {
     check(g.stages >= 1 && g.left_chunk >= 1 && g.right_chunk >= 1 && left_run % g.left_chunk == 0 &&
               right_run % g.right_chunk == 0,
           "chunks that do not fill a block's tile");
+    check(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
+              (g.parts == 1 || (g.tensor_cores && g.keys == 0 && g.tile_rows % g.parts == 0)),
+          str("a tile of a block in ", g.parts, " parts"));
+    if (g.keys > 0) attention(g);
+  }
+  void attention(const Grid& g) const {
+    const AttentionNest nest = attention_nest(kernel_);
+    auto power = [](int64_t n) { return n >= 16 && (n & (n - 1)) == 0; };
+    check(g.tensor_cores && g.keys % 16 == 0 && g.thread_rows == 16 && g.thread_columns == g.tile_columns &&
+              power(g.tile_terms) && power(g.tile_columns) && g.stages >= 2 && g.left_along_terms &&
+              g.right_along_terms && g.tile_columns % g.value_chunk == 0 && g.weight_parts >= 1 && g.weight_parts <= 3,
+          "tiles of attention that do not fit its matrix instructions");
+    const Expr &width = nest.scores.innermost_sum().extent, &columns = nest.values.innermost_column().extent;
+    check(width.is_constant() && width.value() <= g.tile_terms && columns.is_constant() &&
+              columns.value() <= g.tile_columns,
+          "attention that is wider than its tiles");
+    check(nest.scores.rows.size() == 1 && (!g.causal || sees_no_later_keys(kernel_)),
+          "attention whose rows are several loops, or see later keys");
   }
   // What a thread of a team reads of scratch it has written itself: lanes of one length, and the lane's own element.
   void held(const Grid& g) const {

@@ -10,6 +10,7 @@
 // done. f is whatever stands between the product and the softmax: scale, masks, bias.
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
+#include "schedule/attention_block.h"
 #include "schedule/attention_rows.h"
 #include "schedule/attention_tile.h"
 #include "schedule/schedule.h"
@@ -52,6 +53,7 @@ class Fusion {
     if (!weights_ || rows_.stored_twice()) return "the first one has several results";
     if (std::string why = rows_.read(*nest_a_.sums[0].stmt, *weights_, softmax_); !why.empty()) return why;
     if (std::string why = same_rows(); !why.empty()) return why;
+    if (target_.is_gpu()) return "";  // attention_block.cpp looks at the rest
     for (const Stmt* stmt : nest_b_.sums[0].right) {
       if (stmt->kind != StmtKind::load) continue;
       const auto along =
@@ -73,6 +75,10 @@ class Fusion {
   }
 
   Kernel build(const AttentionTile& tile);
+  // The same for one row at a time, as AttentionNest has it.
+  Kernel build_rows();
+  // Of what type the weights are stored that the second product reads.
+  DType weight_type() const { return program_.buffers[static_cast<size_t>(weights_->buffer)].dtype; }
 
  private:
   const Loop& row() const { return nest_a_.innermost_row(); }
@@ -179,6 +185,17 @@ class Fusion {
   // statements of `from` have been copied to, it is read from a packed copy.
   void pack_for_rows(const Body& from, const Copier& copier, const Expr& key, const Expr& place,
                      const AttentionTile& tile, Body& to);
+  void begin();
+  // f of the product, for the key `n` of the row that the copier has; in `inner`, where the product stands already.
+  ValueId copy_score(Copier& copier, const std::vector<const Body*>& with_row, const Expr& n, Body& inner);
+  // Where the score of a key lies.
+  using Place = std::function<std::vector<Expr>(const Expr& key)>;
+  // The scores become weights, but for the division; gives what they are to be multiplied with.
+  ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
+  // The second product's sum over so many keys from the given one on; in front of it stands what it needs.
+  ValueId sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place, Copier& copier, Body& inner);
+  // What follows the second product: its sum times the share, and stored.
+  void finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner);
   // The second product with its sum over scratch.
   void build_output(const AttentionTile& tile, const Expr& block, BufferId scores, BufferId shares, Body& out);
 
@@ -280,10 +297,7 @@ void Fusion::pack_for_rows(const Body& from, const Copier& copier, const Expr& k
   }
 }
 
-Kernel Fusion::build(const AttentionTile& tile) {
-  const Expr rows = row().extent, keys = nest_a_.innermost_column().extent, width = nest_a_.innermost_sum().extent;
-  const Expr block_size = tile.block;
-  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+void Fusion::begin() {
   made_ = Kernel();
   made_.name = a_.name;
   made_.op_names = a_.op_names;
@@ -295,6 +309,64 @@ Kernel Fusion::build(const AttentionTile& tile) {
   used_ = variables_of(a_);
   for (const std::string& name : variables_of(b_)) used_.insert(name);
   for (const auto& [name, info] : program_.symbols) used_.insert(name);
+}
+
+ValueId Fusion::copy_score(Copier& copier, const std::vector<const Body*>& with_row, const Expr& n, Body& inner) {
+  std::vector<const Body*> bodies = with_row;
+  bodies.push_back(&nest_a_.innermost_column().body);
+  copy_needed(copier, bodies, {softmax_.raw->args[0]}, inner);
+  // f stands in the loop of the exponentials: there its variable is another one, and it loads what is at hand here.
+  copier.variables[softmax_.around->var] = n;
+  for (const Stmt& stmt : softmax_.around->body)
+    if (stmt.kind == StmtKind::load && stmt.buffer == softmax_.raw->buffer)
+      copier.values[stmt.results[0]] = copier.value(softmax_.raw->args[0]);
+  bodies = with_row;
+  bodies.push_back(&softmax_.around->body);
+  copy_needed(copier, bodies, {softmax_.score}, inner);
+  return copier.value(softmax_.score);
+}
+
+ValueId Fusion::build_softmax(BufferId scores, const Place& place, Body& inner) {
+  const Expr& keys = nest_a_.innermost_column().extent;
+  Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
+  top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, place(variable(top))))};
+  top.results = {new_value(made_, DType::f32)};
+  const ValueId highest = top.results[0];
+  inner.push_back(std::move(top));
+  // A GPU multiplies subnormal numbers as fast as others.
+  const bool clear_small = !target_.is_gpu();
+  ValueId empty = no_value, zero = no_value, limit = no_value, lowest = no_value;
+  if (clear_small) limit = append(inner, constant_stmt(made_, DType::f32, Scalar(least_exponent)));
+  if (clear_small || softmax_.empty_rows_are_zero)
+    lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
+  if (softmax_.empty_rows_are_zero) {
+    zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
+    empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
+  }
+  Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  Body& terms = sum.loop->body;
+  ValueId e = append(terms, load_stmt(made_, DType::f32, scores, place(variable(sum))));
+  e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
+  if (clear_small)
+    e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32,
+                              {append(terms, op_stmt(made_, ScalarOp::lt, DType::boolean, {e, limit})), lowest, e}));
+  e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
+  if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
+  terms.push_back(store_stmt(DType::f32, scores, place(variable(sum)), e));
+  sum.loop->yields = {e};
+  sum.results = {new_value(made_, DType::f32)};
+  ValueId total = sum.results[0];
+  inner.push_back(std::move(sum));
+  const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
+  if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
+  return append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
+}
+
+Kernel Fusion::build(const AttentionTile& tile) {
+  const Expr rows = row().extent, keys = nest_a_.innermost_column().extent, width = nest_a_.innermost_sum().extent;
+  const Expr block_size = tile.block;
+  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
+  begin();
   const BufferId left = scratch(name_of(weights_->buffer) + "_rows", {width, block_size}),
                  scores = scratch(name_of(weights_->buffer) + "_block", {keys, block_size}),
                  shares = scratch(name_of(weights_->buffer) + "_shares", {block_size});
@@ -356,18 +428,10 @@ Kernel Fusion::build(const AttentionTile& tile) {
     sum.results = {new_value(made_, DType::f32)};
     copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
     inner.push_back(std::move(sum));
-    copy_needed(copier, bodies, {softmax_.raw->args[0]}, inner);
-    // f stands in the loop of the exponentials: there its variable is another one, and it loads what is at hand here.
-    copier.variables[softmax_.around->var] = variable(n);
-    for (const Stmt& stmt : softmax_.around->body)
-      if (stmt.kind == StmtKind::load && stmt.buffer == softmax_.raw->buffer)
-        copier.values[stmt.results[0]] = copier.value(softmax_.raw->args[0]);
-    bodies = with_row;
-    bodies.push_back(&softmax_.around->body);
-    copy_needed(copier, bodies, {softmax_.score}, inner);
+    const ValueId score = copy_score(copier, with_row, variable(n), inner);
     for (const Body* from : {&nest_a_.innermost_column().body, &softmax_.around->body})
       pack_for_rows(*from, copier, variable(n), base + variable(q), tile, inner);
-    inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, copier.value(softmax_.score)));
+    inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, score));
     used_.insert(copier.used().begin(), copier.used().end());
     copier.copy_names(inner);
     n.loop->body.push_back(std::move(q));
@@ -377,34 +441,12 @@ Kernel Fusion::build(const AttentionTile& tile) {
     const int64_t vectors = std::min<int64_t>(target_.vector_registers >= 32 ? 4 : 2, tile.block / target_.lanes);
     Stmt q = loop("i", block_size, Binding::lane, vectors * target_.lanes);
     Body& inner = q.loop->body;
-    Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
-    top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, {variable(top), variable(q)}))};
-    top.results = {new_value(made_, DType::f32)};
-    const ValueId highest = top.results[0];
-    inner.push_back(std::move(top));
-    const ValueId limit = append(inner, constant_stmt(made_, DType::f32, Scalar(least_exponent)));
-    const ValueId never = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
-    ValueId empty = no_value, zero = no_value;
-    if (softmax_.empty_rows_are_zero) {
-      zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
-      empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, never}));
-    }
-    Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
-    Body& terms = sum.loop->body;
-    ValueId e = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
-    e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
-    e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32,
-                              {append(terms, op_stmt(made_, ScalarOp::lt, DType::boolean, {e, limit})), never, e}));
-    e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
-    if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
-    terms.push_back(store_stmt(DType::f32, scores, {variable(sum), variable(q)}, e));
-    sum.loop->yields = {e};
-    sum.results = {new_value(made_, DType::f32)};
-    ValueId total = sum.results[0];
-    inner.push_back(std::move(sum));
-    const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
-    if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
-    const ValueId share = append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
+    const ValueId share = build_softmax(
+        scores,
+        [&](const Expr& key) {
+          return std::vector<Expr>{key, variable(q)};
+        },
+        inner);
     inner.push_back(store_stmt(DType::f32, shares, {variable(q)}, share));
     body.push_back(std::move(q));
   }
@@ -422,15 +464,125 @@ Kernel Fusion::build(const AttentionTile& tile) {
   return std::move(made_);
 }
 
+ValueId Fusion::sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place, Copier& copier,
+                         Body& inner) {
+  std::vector<const Loop*> loops = nest_b_.batch;
+  loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
+  loops.push_back(&nest_b_.innermost_column());
+  Stmt sum = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  const Expr key = simplify(first + variable(sum), env_);
+  copier.variables[nest_b_.innermost_sum().var] = key;
+  Body& terms = sum.loop->body;
+  const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, place(key)));
+  std::set<ValueId> needed;
+  for (const Stmt& stmt : nest_b_.innermost_sum().body) {
+    needed.insert(stmt.args.begin(), stmt.args.end());
+    needed.insert(stmt.mask);
+  }
+  const ValueId right = b_.contraction->right;
+  copy_needed(copier, bodies_of(loops), needed, inner);
+  copy_needed(copier, {&nest_b_.innermost_sum().body}, {right}, terms);
+  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, copier.value(right)}))};
+  sum.results = {new_value(made_, DType::f32)};
+  const ValueId summed = sum.results[0];
+  inner.push_back(std::move(sum));
+  return summed;
+}
+
+void Fusion::finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner) {
+  std::vector<const Loop*> loops = nest_b_.batch;
+  loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
+  loops.push_back(&nest_b_.innermost_column());
+  copier.values[nest_b_.sums[0].stmt->results[0]] =
+      append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
+  std::set<ValueId> needed;
+  for (const Stmt& stmt : nest_b_.innermost_column().body) {
+    if (stmt.loop) continue;
+    needed.insert(stmt.args.begin(), stmt.args.end());
+    needed.insert(stmt.mask);
+  }
+  copy_needed(copier, bodies_of(loops), needed, inner);
+  for (const Stmt& stmt : nest_b_.innermost_column().body)
+    if (stmt.kind == StmtKind::store) inner.push_back(copier.copy(stmt, inner));
+  copier.copy_names(inner);
+  used_.insert(copier.used().begin(), copier.used().end());
+}
+
+Kernel Fusion::build_rows() {
+  begin();
+  const Expr& keys = nest_a_.innermost_column().extent;
+  const BufferId scores = scratch(name_of(weights_->buffer) + "_row", {keys});
+  const Place place = [](const Expr& key) { return std::vector<Expr>{key}; };
+  Stmt m = loop_stmt(row().var, row().extent);
+  Body& body = m.loop->body;
+  std::vector<const Body*> with_row = bodies_of(outer());
+  with_row.push_back(&row().body);
+  ValueId share = no_value;
+  {
+    Copier copier(a_, made_, used_);
+    Stmt n = loop("i", keys),
+         sum = reduction_stmt(fresh("r"), nest_a_.innermost_sum().extent, AxisRole::reduce, ReduceOp::sum, DType::f32);
+    Body &inner = n.loop->body, &terms = sum.loop->body;
+    copier.variables[nest_a_.innermost_column().var] = variable(n);
+    copier.variables[nest_a_.innermost_sum().var] = variable(sum);
+    std::set<ValueId> needed;
+    for (const Stmt& stmt : nest_a_.innermost_sum().body) {
+      needed.insert(stmt.args.begin(), stmt.args.end());
+      needed.insert(stmt.mask);
+    }
+    std::vector<const Body*> bodies = with_row;
+    bodies.push_back(&nest_a_.innermost_column().body);
+    copy_needed(copier, bodies, needed, inner);
+    const Contraction& names = *a_.contraction;
+    copy_needed(copier, {&nest_a_.innermost_sum().body}, {names.left, names.right}, terms);
+    Contraction& mine = made_.contraction.emplace();
+    for (const Loop* around : outer()) mine.batch.push_back(around->var);
+    mine.rows = {row().var}, mine.columns = {n.loop->var}, mine.sums = {sum.loop->var};
+    mine.left = copier.value(names.left), mine.right = copier.value(names.right);
+    const auto copied = [&](const std::vector<ValueId>& from, std::vector<ValueId>& to) {
+      for (ValueId v : from)
+        if (copier.values.count(v)) to.push_back(copier.value(v));
+    };
+    copied(names.left_values, mine.left_values);
+    copied(names.right_values, mine.right_values);
+    copied(names.shared_values, mine.shared_values);
+    sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {mine.left, mine.right}))};
+    sum.results = {new_value(made_, DType::f32)};
+    copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
+    const Expr key = variable(n);
+    inner.push_back(std::move(sum));
+    const ValueId score = copy_score(copier, with_row, key, inner);
+    inner.push_back(store_stmt(DType::f32, scores, place(key), score));
+    used_.insert(copier.used().begin(), copier.used().end());
+    copier.copy_names(inner);
+    body.push_back(std::move(n));
+    share = build_softmax(scores, place, body);
+  }
+  {
+    Copier copier(b_, made_, used_);
+    Stmt j = loop("i", nest_b_.innermost_column().extent);
+    copier.variables = variables_b_;
+    copier.variables[nest_b_.innermost_column().var] = variable(j);
+    const ValueId summed = sum_over(0, nest_b_.innermost_sum().extent, scores, place, copier, j.loop->body);
+    finish_output(summed, share, copier, j.loop->body);
+    body.push_back(std::move(j));
+  }
+  Stmt nest = std::move(m);
+  const std::vector<const Loop*> loops = outer();
+  for (size_t i = loops.size(); i-- > 0;) {
+    Stmt around = loop_stmt(loops[i]->var, loops[i]->extent);
+    around.loop->body.push_back(std::move(nest));
+    nest = std::move(around);
+  }
+  made_.body.push_back(std::move(nest));
+  return std::move(made_);
+}
+
 void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId scores, BufferId shares, Body& out) {
   const Expr rows = row().extent, width = nest_b_.innermost_column().extent, keys = nest_b_.innermost_sum().extent;
   const bool even = rows.is_constant() && rows.value() % tile.block == 0;
   const bool one_block = rows.is_constant() && rows.value() <= tile.block;
   const Expr rows_here = even ? Expr(tile.block) : one_block ? rows : min_expr(Expr(tile.block), rows - base);
-  std::vector<const Loop*> loops = nest_b_.batch;
-  loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
-  loops.push_back(&nest_b_.innermost_column());
-  const std::vector<const Body*> around = bodies_of(loops);
   auto copier_of = [&](const Stmt& q, const Stmt& j) {
     Copier copier(b_, made_, used_);
     copier.variables = variables_b_;
@@ -438,49 +590,18 @@ void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId 
     copier.variables[nest_b_.innermost_column().var] = variable(j);
     return copier;
   };
-  // The sum over so many keys from the given one on; in front of it stands what it needs.
-  auto sum_over = [&](const Expr& first, const Expr& count, const Stmt& q, Copier& copier, Body& inner) {
-    Stmt sum = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::sum, DType::f32);
-    const Expr key = simplify(first + variable(sum), env_);
-    copier.variables[nest_b_.innermost_sum().var] = key;
-    Body& terms = sum.loop->body;
-    const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, {key, variable(q)}));
-    std::set<ValueId> needed;
-    for (const Stmt& stmt : nest_b_.innermost_sum().body) {
-      needed.insert(stmt.args.begin(), stmt.args.end());
-      needed.insert(stmt.mask);
-    }
-    const ValueId right = b_.contraction->right;
-    copy_needed(copier, around, needed, inner);
-    copy_needed(copier, {&nest_b_.innermost_sum().body}, {right}, terms);
-    sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, copier.value(right)}))};
-    sum.results = {new_value(made_, DType::f32)};
-    const ValueId summed = sum.results[0];
-    inner.push_back(std::move(sum));
-    return summed;
+  auto place_of = [](const Stmt& q) -> Place {
+    return [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
   };
-  auto finish = [&](const Stmt& q, ValueId summed, Copier& copier, Body& inner) {
-    const ValueId share = append(inner, load_stmt(made_, DType::f32, shares, {variable(q)}));
-    copier.values[nest_b_.sums[0].stmt->results[0]] =
-        append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
-    std::set<ValueId> needed;
-    for (const Stmt& stmt : nest_b_.innermost_column().body) {
-      if (stmt.loop) continue;
-      needed.insert(stmt.args.begin(), stmt.args.end());
-      needed.insert(stmt.mask);
-    }
-    copy_needed(copier, around, needed, inner);
-    for (const Stmt& stmt : nest_b_.innermost_column().body)
-      if (stmt.kind == StmtKind::store) inner.push_back(copier.copy(stmt, inner));
-    copier.copy_names(inner);
-    used_.insert(copier.used().begin(), copier.used().end());
+  auto share_of = [&](const Stmt& q, Body& inner) {
+    return append(inner, load_stmt(made_, DType::f32, shares, {variable(q)}));
   };
   const int64_t lanes = tile.out_vectors * target_.lanes;
   if (tile.chunk == 0) {
     Stmt q = loop("i", rows_here, Binding::unroll, tile.rows), j = loop("i", width, Binding::lane, lanes);
     Copier copier = copier_of(q, j);
-    const ValueId summed = sum_over(0, keys, q, copier, j.loop->body);
-    finish(q, summed, copier, j.loop->body);
+    const ValueId summed = sum_over(0, keys, scores, place_of(q), copier, j.loop->body);
+    finish_output(summed, share_of(q, j.loop->body), copier, j.loop->body);
     q.loop->body.push_back(std::move(j));
     out.push_back(std::move(q));
     return;
@@ -503,7 +624,7 @@ void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId 
     const Expr first = variable(c) * tile.chunk;
     const bool whole = keys.is_constant() && keys.value() % tile.chunk == 0;
     const Expr count = whole ? Expr(tile.chunk) : min_expr(Expr(tile.chunk), keys - first);
-    const ValueId part = sum_over(first, count, q, copier, inner);
+    const ValueId part = sum_over(first, count, scores, place_of(q), copier, inner);
     const ValueId before = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)}));
     const ValueId both = append(inner, op_stmt(made_, ScalarOp::add, DType::f32, {before, part}));
     inner.push_back(store_stmt(DType::f32, sums, {variable(q), variable(j)}, both));
@@ -516,7 +637,7 @@ void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId 
   Body& inner = j.loop->body;
   Copier copier = copier_of(q, j);
   const ValueId summed = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)}));
-  finish(q, summed, copier, inner);
+  finish_output(summed, share_of(q, inner), copier, inner);
   q.loop->body.push_back(std::move(j));
   out.push_back(std::move(q));
 }
@@ -574,6 +695,23 @@ class AttentionFuser {
       if (observable(program_, id) || program_.buffers[static_cast<size_t>(id)].role != BufferRole::temp ||
           users(id) > (accesses(b.body).reads.count(id) ? 2 : 1))
         return no(str(program_.buffers[static_cast<size_t>(id)].name, " is needed by others"));
+    if (target_.is_gpu()) {
+      const size_t buffers = program_.buffers.size();
+      Kernel rows = fusion.build_rows();
+      const std::string why = use_attention_block(rows, fusion.weight_type(), program_, target_);
+      if (!why.empty()) {
+        program_.buffers.resize(buffers);
+        return no(why);
+      }
+      log_.add([&] {
+        const Grid& grid = rows.schedule->grid;
+        return Decision{
+            "attention of", a.name, "with", b.name, str("blocks of ", grid.tile_rows, " rows and ", grid.keys, " keys"),
+            true,           ""};
+      });
+      block[second].what = std::move(rows);
+      return true;
+    }
     const AttentionTile tile = fusion.cheapest();
     log_.add([&] {
       return Decision{
@@ -612,7 +750,7 @@ class AttentionFuser {
 }  // namespace
 
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log) {
-  if (target.is_gpu() || target.lanes == 1) return false;
+  if (!target.is_gpu() && target.lanes == 1) return false;
   return AttentionFuser(program, target, log).run(program.block);
 }
 

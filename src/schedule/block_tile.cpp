@@ -4,6 +4,7 @@
 
 #include "loop_passes/rewrite.h"
 #include "schedule/contractions.h"
+#include "schedule/factors.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
 
@@ -65,88 +66,38 @@ std::string block_tile_refusal(const Kernel& kernel, const ContractionNest& nest
   return "";
 }
 
-// Whether a factor lies along the innermost sum.
-bool lies_along_terms(const std::vector<ContractionNest::Sum>& sums, bool left, const Kernel& kernel,
-                      const LoopProgram& program) {
-  const RangeEnv env = kernel_ranges(kernel, program);
-  for (const ContractionNest::Sum& sum : sums)
-    for (const Stmt* stmt : left ? sum.left : sum.right) {
-      if (stmt->kind != StmtKind::load) continue;
-      const auto along = affine_in(address_of(*stmt, program, env), sums.back().stmt->loop->var);
-      if (along && along->coefficient.is_constant(1)) return true;
-    }
-  return false;
-}
-
-}  // namespace
-
-namespace {
-
-// ---- What a factor is
-// ---------------------------------------------------------------------------------------------------
-
-// The number that a factor is, conversions to f32 that lose nothing aside.
-struct FactorValue {
-  DType dtype = DType::f32;
-  const Stmt* load = nullptr;  // it comes from memory as it is; else it is computed on the way
-};
-FactorValue factor_value(const ContractionNest& nest, ValueId factor, bool left) {
-  FactorValue out;
-  out.dtype = nest.innermost_sum().reduce_dtype;
-  for (ValueId v = factor; v != no_value;) {
-    const Stmt* made = nullptr;
-    for (const ContractionNest::Sum& sum : nest.sums)
-      for (const Stmt* stmt : left ? sum.left : sum.right)
-        if (stmt->results[0] == v) made = stmt;
-    if (!made) return out;
-    if (made->kind == StmtKind::load) return out.dtype = made->dtype, out.load = made, out;
-    const bool widens = made->kind == StmtKind::op && made->op == ScalarOp::cast && made->dtype == DType::f32;
-    if (!widens) {
-      // A value that was rounded to a narrow type on the way is of that type.
-      if (made->kind == StmtKind::op && made->op == ScalarOp::cast) out.dtype = made->dtype;
-      return out;
-    }
-    v = made->args[0];
-  }
-  return out;
-}
-
-// Whether the elements first, first + 1, … of the load, along the variable, are neighbours in memory that begin at a
-// multiple of `chunk` wherever `first` does, and are there or not there together.
-bool comes_in_chunks(const Stmt& load, const Loop& along, int chunk, const std::vector<const Stmt*>& factor,
-                     const Kernel& kernel, const LoopProgram& program) {
-  const RangeEnv env = kernel_ranges(kernel, program);
-  const auto affine = affine_in(address_of(load, program, env), along.var);
-  if (!affine || !affine->coefficient.is_constant(1)) return false;
-  if (prove_eq(mod(affine->rest, Expr(chunk)), Expr(0), env) != Proof::yes) return false;
-  if (prove_eq(mod(along.extent, Expr(chunk)), Expr(0), env) != Proof::yes) return false;
-  // The mask must not change along the chunk.
-  std::set<ValueId> needed = {load.mask};
-  for (size_t i = factor.size(); i-- > 0;) {
-    if (!needed.contains(factor[i]->results[0])) continue;
-    needed.insert(factor[i]->args.begin(), factor[i]->args.end());
-    needed.insert(factor[i]->mask);
-    for (const Expr& e : factor[i]->index)
-      if (mentions(e, along.var)) return false;
-    if (mentions(factor[i]->expr, along.var)) return false;
-  }
-  return true;
-}
-
 struct BlockTile {
   int rows, columns, part_rows, part_columns;  // of a block, of a warp
-  int terms, stages;
+  int terms;
   double rate;  // products of a multiprocessor, of the most that the instructions reach
 };
 // Of an H200, measured.
 constexpr BlockTile tensor_tiles[] = {
-    {128, 128, 64, 32, 32, 4, 1.0}, {128, 64, 32, 32, 64, 4, 0.75}, {64, 64, 32, 32, 64, 3, 0.6},
-    {32, 64, 16, 32, 64, 4, 0.4},   {32, 32, 16, 16, 128, 3, 0.3},  {32, 32, 16, 16, 64, 4, 0.28},
-    {16, 64, 16, 16, 64, 4, 0.25},
+    {128, 128, 64, 32, 32, 1.0}, {128, 64, 32, 32, 64, 0.75}, {64, 128, 32, 32, 64, 0.75}, {64, 64, 32, 32, 64, 0.6},
+    {32, 64, 16, 32, 64, 0.4},   {32, 32, 16, 16, 128, 0.3},  {32, 32, 16, 16, 64, 0.28},  {16, 64, 16, 16, 64, 0.25},
 };
 constexpr double products_per_ns = 1300;            // of a multiprocessor
 constexpr double start_ns = 2600, parts_ns = 1300;  // of a kernel, of the one that joins parts
-constexpr double bytes_per_ns = 40, step_ns = 90;   // that a multiprocessor fetches; of a stage at least
+constexpr double bytes_per_ns = 46, step_ns = 100;  // that a multiprocessor fetches; of a stage, where a block is alone
+constexpr double alone = 0.75;    // of its products, where a large tile has a multiprocessor for itself
+constexpr double meet_ns = 1100;  // of blocks that have a tile together
+constexpr double joined_bytes_per_ns = 60, joined_large_per_ns = 15;
+constexpr int most_stages = 6;
+
+int64_t stage_bytes(const BlockTile& tile) { return int64_t{2} * tile.terms * (tile.rows + tile.columns); }
+
+// Blocks that run on a multiprocessor at once, of so many that it gets.
+double resident(const BlockTile& tile, double blocks) {
+  return std::clamp(std::ceil(blocks), 1.0, tile.rows * tile.columns >= 128 * 64 ? 2.0 : 4.0);
+}
+
+// As many stages as there is memory for, and terms.
+int stages_of(const BlockTile& tile, double blocks, double steps, int64_t element_bytes, const Target& target) {
+  const double fit = static_cast<double>(target.shared_memory) * 0.9 / resident(tile, blocks) /
+                     static_cast<double>(stage_bytes(tile) / 2 * element_bytes);
+  const double most = std::min({steps + 1, static_cast<double>(most_stages), std::max(fit, 2.0)});
+  return static_cast<int>(std::max(2.0, std::floor(most)));
+}
 
 double columns_of(const ContractionNest& nest, const LoopProgram& program) {
   double columns = 1;
@@ -161,11 +112,17 @@ double tile_cost(const BlockTile& tile, double batch, double rows, double column
   // Several small blocks run on a multiprocessor at once and share what it fetches.
   const double all = tiles / target.multiprocessors;
   const double waves = tile.rows * tile.columns < 128 * 128 ? std::max(1.0, all) : std::ceil(all);
-  const double steps = std::ceil(std::ceil(terms / parts) / tile.terms);
-  const double products = steps * tile.terms * tile.rows * tile.columns / (products_per_ns * tile.rate);
-  const double fetched = steps * tile.terms * (tile.rows + tile.columns) * 2 / bytes_per_ns;
-  const double joined = parts > 1 ? parts_ns + batch * rows * columns * parts * 8 / 3000 : 0;
-  return start_ns + waves * std::max({products, fetched, steps * step_ns}) + joined;
+  const double steps = std::ceil(std::ceil(terms / tile.terms) / parts);
+  const auto bytes = static_cast<double>(stage_bytes(tile));
+  const double large = tile.rows * tile.columns;
+  const double rate = products_per_ns * tile.rate * (large >= 128 * 128 && all <= 1 ? alone : 1);
+  const double products = steps * tile.terms * large / rate;
+  const double fetched = steps * bytes / bytes_per_ns + steps * step_ns / (waves * std::ceil(waves));
+  double joined = 0;
+  if (parts > 1 && target.most_parts > 1)
+    joined = meet_ns + large * 4 / (large > 128 * 64 ? joined_large_per_ns : joined_bytes_per_ns);
+  if (parts > 1 && target.most_parts == 1) joined = parts_ns + batch * rows * columns * parts * 8 / 3000;
+  return start_ns + waves * std::max(products, fetched) + joined;
 }
 
 // Splits a load's panel off where a weight lies against the tile: channels of a convolution's filter.
@@ -187,29 +144,6 @@ std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load
   return packing;
 }
 
-struct Chunks {
-  bool along_terms = false;
-  int chunk = 1;
-};
-Chunks chunks_of(const ContractionNest& nest, const FactorValue& factor, bool left, int wanted, const Kernel& kernel,
-                 const LoopProgram& program) {
-  Chunks out;
-  out.along_terms = lies_along_terms(nest.sums, left, kernel, program);
-  if (!factor.load) return out;
-  std::vector<const Stmt*> values;
-  for (const ContractionNest::Sum& sum : nest.sums)
-    for (const auto* part : {&sum.shared, left ? &sum.left : &sum.right})
-      values.insert(values.end(), part->begin(), part->end());
-  const auto& across = left ? nest.rows : nest.columns;
-  const Loop& along = out.along_terms ? nest.innermost_sum() : *across.back();
-  if (comes_in_chunks(*factor.load, along, wanted, values, kernel, program)) out.chunk = wanted;
-  return out;
-}
-
-}  // namespace
-
-namespace {
-
 struct Choice {
   const BlockTile* tile = nullptr;
   int64_t parts = 1;
@@ -227,7 +161,12 @@ Choice choose_tile(const ContractionNest& nest, bool may_split, const LoopProgra
   for (const BlockTile& tile : tensor_tiles) {
     for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
       std::string split;
-      if (parts > 1) {
+      // Blocks that have a tile together share out its stages, whatever its sums are.
+      const bool together = target.most_parts > 1;
+      if (together && (parts > target.most_parts || (parts & (parts - 1)) != 0 ||
+                       (parts > 1 && static_cast<double>(parts * tile.terms) > terms)))
+        continue;
+      if (parts > 1 && !together) {
         // Whole stages in each part, so that nothing is computed for nothing.
         const Loop& sum = nest.innermost_sum();
         const bool whole =
@@ -252,8 +191,15 @@ bool has_exact_matrices(const Kernel& kernel, const ContractionNest& nest, const
   return left == right && (left == DType::bf16 || left == DType::f16);
 }
 
+// Whether matrix instructions may be used all the same: factors of f32 are rounded to TF32 where the user says so.
+bool may_round(const Kernel& kernel, const ContractionNest& nest, const Target& target) {
+  return target.tf32 && nest.innermost_sum().reduce_dtype == DType::f32 &&
+         factor_value(nest, kernel.contraction->left, true).dtype == DType::f32 &&
+         factor_value(nest, kernel.contraction->right, false).dtype == DType::f32;
+}
+
 // A tile by matrix instructions.
-Grid matrix_grid(const BlockTile& tile, LoopProgram& program, Kernel& kernel) {
+Grid matrix_grid(const BlockTile& tile, int64_t parts, LoopProgram& program, Kernel& kernel, const Target& target) {
   ContractionNest nest = contraction_nest(kernel);
   Grid grid;
   grid.tensor_cores = true;
@@ -261,22 +207,32 @@ Grid matrix_grid(const BlockTile& tile, LoopProgram& program, Kernel& kernel) {
   grid.thread_rows = tile.part_rows, grid.thread_columns = tile.part_columns;
   grid.threads = grid.team = 32 * (tile.rows / tile.part_rows) * (tile.columns / tile.part_columns);
   grid.tile_terms = tile.terms;
-  // No more stages than there are terms for.
-  const double steps = std::ceil(estimate(nest.term_count(), program) / tile.terms);
-  grid.stages = static_cast<int>(std::clamp(steps + 1, 2.0, static_cast<double>(tile.stages)));
+  grid.parts = static_cast<int>(parts);
+  double blocks = static_cast<double>(parts) / target.multiprocessors;
+  for (const Loop* loop : nest.batch) blocks *= estimate(loop->extent, program);
+  blocks *=
+      std::ceil(estimate(nest.row_count(), program) / tile.rows) * std::ceil(columns_of(nest, program) / tile.columns);
+  const double steps =
+      std::ceil(std::ceil(estimate(nest.term_count(), program) / tile.terms) / static_cast<double>(parts));
+  const int64_t widest = dtype_bytes(factor_value(nest, kernel.contraction->left, true).dtype);
+  grid.stages = stages_of(tile, blocks, steps, widest, target);
   FactorValue right = factor_value(nest, kernel.contraction->right, false);
-  Chunks from = chunks_of(nest, right, false, 8, kernel, program);
+  const int word = static_cast<int>(16 / dtype_bytes(right.dtype));
+  Chunks from = chunks_of(nest, right, false, word, kernel, program);
   if (const auto packing = gpu_packing(nest, right.load, program);
-      packing && from.chunk == 1 && packing->panel % 8 == 0) {
+      packing && from.chunk == 1 && packing->panel % 8 == 0 && right.dtype != DType::f32) {
     pack(program, kernel, *packing);
     nest = contraction_nest(kernel);
     right = factor_value(nest, kernel.contraction->right, false);
-    from = chunks_of(nest, right, false, 8, kernel, program);
+    from = chunks_of(nest, right, false, word, kernel, program);
   }
   grid.right_along_terms = from.along_terms, grid.right_chunk = from.chunk;
   const FactorValue left = factor_value(nest, kernel.contraction->left, true);
   const Chunks to = chunks_of(nest, left, true, static_cast<int>(16 / dtype_bytes(left.dtype)), kernel, program);
   grid.left_along_terms = to.along_terms, grid.left_chunk = to.chunk;
+  // Matrices of 32 bits cannot be turned on the way into registers: their lines in shared memory are along the terms.
+  if (right.dtype == DType::f32 && !grid.right_along_terms) grid.right_along_terms = true, grid.right_chunk = 1;
+  if (right.dtype == DType::f32 && !grid.left_along_terms) grid.left_along_terms = true, grid.left_chunk = 1;
   return grid;
 }
 
@@ -445,11 +401,13 @@ Body& row_body(Kernel& kernel) {
   return *found;
 }
 
+using RowsOf = std::function<Body&(Kernel&)>;
+
 // A product whose rows go on (a softmax) is two kernels here: the product's blocks have tiles, not whole rows. What it
 // stores of its rows is memory already. Gives the first one; the kernel is left with the rest.
-std::optional<Kernel> split_off_product(Kernel& kernel, const LoopProgram& program) {
+std::optional<Kernel> split_off_columns(Kernel& kernel, const LoopProgram& program, const RowsOf& row_body,
+                                        const std::string& columns) {
   Body& rows = row_body(kernel);
-  const std::string columns = kernel.contraction->columns.front();
   auto loop = std::find_if(rows.begin(), rows.end(), [&](const Stmt& s) { return s.loop && s.loop->var == columns; });
   if (loop == rows.end() || loop + 1 == rows.end()) return {};
   if (!std::all_of(rows.begin(), loop, is_pure)) return {};
@@ -475,12 +433,41 @@ std::optional<Kernel> split_off_product(Kernel& kernel, const LoopProgram& progr
   return product;
 }
 
+// The body inside of the perfectly nested parallel loops.
+Body& innermost_body(Kernel& kernel) {
+  Body* body = &kernel.body;
+  while (body->size() == 1 && body->front().loop && body->front().loop->role == AxisRole::parallel &&
+         body->front().loop->directives.binding == Binding::none)
+    body = &body->front().loop->body;
+  return *body;
+}
+
 }  // namespace
+
+std::optional<Kernel> split_off_sums(LoopProgram& program, Kernel& kernel, const Target& target, Log& log) {
+  constexpr double much = 8192;  // products of an item
+  const Body& row = innermost_body(kernel);
+  const auto first = std::find_if(row.begin(), row.end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+  if (first == row.end() || first + 1 == row.end() || first->loop->role != AxisRole::parallel) return {};
+  const bool goes_on = std::any_of(first + 1, row.end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+  double terms = 0;
+  for (const Stmt& stmt : first->loop->body)
+    if (stmt.loop && stmt.loop->role == AxisRole::reduce) terms += estimate(stmt.loop->extent, program);
+  double items = 1;
+  for (const Body* body = &kernel.body; body != &row; body = &body->front().loop->body)
+    items *= std::max(1.0, estimate(body->front().loop->extent, program));
+  if (!goes_on || terms * estimate(first->loop->extent, program) < much || items >= 4.0 * target.multiprocessors)
+    return {};
+  auto sums = split_off_columns(kernel, program, innermost_body, first->loop->var);
+  if (sums)
+    log.add([&] { return Decision{"sums apart from", kernel.name, "", "", "few items have many of them", true, ""}; });
+  return sums;
+}
 
 bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log) {
   if (contraction_nest(std::get<Kernel>(block[at].what)).whole_rows()) {
     Kernel& whole = std::get<Kernel>(block[at].what);
-    auto product = split_off_product(whole, program);
+    auto product = split_off_columns(whole, program, row_body, whole.contraction->columns.front());
     if (!product) {
       log.add([&] { return Decision{"no tile of a block for", whole.name, "", "", "its rows go on", false, ""}; });
       return false;
@@ -492,7 +479,7 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
   }
   Kernel& kernel = std::get<Kernel>(block[at].what);
   const ContractionNest nest = contraction_nest(kernel);
-  const bool narrow = has_exact_matrices(kernel, nest, program);
+  const bool narrow = has_exact_matrices(kernel, nest, program) || may_round(kernel, nest, target);
   const std::string why = block_tile_refusal(kernel, nest, program, narrow);
   if (!why.empty()) {
     log.add([&] { return Decision{"no tile of a block for", kernel.name, "", "", why, false, ""}; });
@@ -510,6 +497,10 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
     return use_block_tile(program, block, at, target, log);
   }
   const Choice choice = choose_tile(nest, true, program, target);
+  if (choice.parts > 1 && target.most_parts > 1) {
+    set_tile(kernel, matrix_grid(*choice.tile, choice.parts, program, kernel, target), log);
+    return true;
+  }
   if (choice.parts > 1) {
     const std::string outer = kernel.contraction->sums.front();
     if (auto parts = split_sum(program, kernel, target, outer, choice.split, choice.parts)) {
@@ -518,13 +509,13 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
       FoundContraction found = recognise_contraction(*parts, program);
       KILN_CHECK(found.contraction, str("the parts of ", kernel.name, " are no contraction: ", found.reason));
       parts->contraction = std::move(found.contraction);
-      set_tile(*parts, matrix_grid(*choice.tile, program, *parts), log);
+      set_tile(*parts, matrix_grid(*choice.tile, 1, program, *parts, target), log);
       block.insert(block.begin() + static_cast<std::ptrdiff_t>(at++), Item{std::move(*parts)});
       return true;
     }
   }
   const Choice alone = choose_tile(nest, false, program, target);
-  const Grid grid = matrix_grid(*alone.tile, program, kernel);
+  const Grid grid = matrix_grid(*alone.tile, 1, program, kernel, target);
   set_tile(kernel, grid, log);
   return true;
 }

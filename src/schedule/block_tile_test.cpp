@@ -5,8 +5,10 @@
 namespace kiln::loops {
 namespace {
 
-Target tile_target() {
+Target tile_target(int most_parts = 1, bool tf32 = false) {
   Target target;
+  target.tf32 = tf32;
+  target.most_parts = most_parts;
   target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
   target.multiprocessors = 132, target.shared_memory = 227 << 10;
   return target;
@@ -14,7 +16,7 @@ Target tile_target() {
 
 // x [rows, terms] times w [columns, terms], transposed.
 std::string tiled(int64_t rows, int64_t columns, int64_t terms, const std::string& left = "bf16",
-                  const std::string& right = "bf16") {
+                  const std::string& right = "bf16", int most_parts = 1, bool tf32 = false) {
   const auto load = [](const std::string& dtype, int value, const std::string& from) {
     if (dtype == "f32") return str("%", value + 1, " = load.f32 ", from, "\n");
     return str("%", value, " = load.", dtype, " ", from, "\n%", value + 1, " = cast.f32 %", value, "\n");
@@ -31,8 +33,8 @@ std::string tiled(int64_t rows, int64_t columns, int64_t terms, const std::strin
                       "%6\n}\n}\n}\n}\n"));
   Log log;
   find_contractions(program, log);
-  use_templates(program, tile_target(), log);
-  bind_axes(program, tile_target(), log);
+  use_templates(program, tile_target(most_parts, tf32), log);
+  bind_axes(program, tile_target(most_parts, tf32), log);
   order_sums(program, log);
   count_items(program, log);
   verify(program);
@@ -48,7 +50,7 @@ void expect_tile(const std::string& text, const std::string& part) {
 TEST(BlockTile, LargeProductsOfBf16HaveLargeTilesOfMatrixInstructions) {
   expect_tile(tiled(4096, 4096, 4096), "items [1024]");
   expect_tile(tiled(4096, 4096, 4096),
-              "block 128 rows 128 columns 32 terms each 64 by 32 tensor_cores stages 4 left_along_terms left_chunk 8 "
+              "block 128 rows 128 columns 32 terms each 64 by 32 tensor_cores stages 6 left_along_terms left_chunk 8 "
               "right_along_terms right_chunk 8");
 }
 
@@ -61,10 +63,23 @@ TEST(BlockTile, FewTilesAreSplitAlongTheTerms) {
       << text;
 }
 
+TEST(BlockTile, BlocksThatSeeEachOtherHaveFewTilesTogether) {
+  const std::string text = tiled(128, 768, 3072, "bf16", "bf16", 8);
+  expect_tile(text, "tensor_cores");
+  expect_tile(text, " parts ");
+  EXPECT_EQ(text.find("k_parts"), std::string::npos) << text;
+}
+
 TEST(BlockTile, AFactorThatNoWordDividesComesElementByElement) {
   const std::string text = tiled(64, 64, 75);
   expect_tile(text, "tensor_cores");
   EXPECT_EQ(text.find("chunk"), std::string::npos) << text;
+}
+
+TEST(BlockTile, F32MayBeRoundedToTf32WhereThatIsWanted) {
+  const std::string text = tiled(256, 256, 256, "f32", "f32", 1, true);
+  expect_tile(text, "tensor_cores");
+  expect_tile(text, "left_along_terms left_chunk 4 right_along_terms right_chunk 4");
 }
 
 TEST(BlockTile, F32WithF32IsMultiplyAdds) {

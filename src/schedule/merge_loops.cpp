@@ -106,6 +106,35 @@ bool has_parallel_loop(const Body& body) {
   return false;
 }
 
+constexpr double longest_row = 16384;  // elements: more are worth more than one thread, or block of threads
+
+// Whether the first is a reduction, and the second a loop over one row that needs its result.
+bool is_short_row(const Body& a, const Body& b, const LoopProgram& program) {
+  bool reduces = false, short_one = true;
+  for (const Stmt& stmt : a) {
+    if (!stmt.loop) continue;
+    reduces = true;
+    short_one &= estimate(stmt.loop->extent, program) <= longest_row;
+    for (const Stmt& inner : stmt.loop->body) short_one &= !inner.loop;
+  }
+  if (!reduces || !short_one || b.size() != 1 || !mergeable(b[0]) || raises(b)) return false;
+  for (const Stmt& stmt : b[0].loop->body)
+    if (stmt.loop) return false;
+  const Accesses x = accesses(a), y = accesses(b);
+  const bool needed = std::any_of(x.writes.begin(), x.writes.end(), [&](BufferId id) { return y.reads.contains(id); });
+  return needed && estimate(b[0].loop->extent, program) <= longest_row;
+}
+
+std::string unused_variable(const Kernel& kernel, const Body& more) {
+  std::set<std::string> used = variables_of(kernel);
+  for_each_stmt(more, [&](const Stmt& stmt) {
+    if (stmt.loop) used.insert(stmt.loop->var);
+    if (!stmt.index_var.empty()) used.insert(stmt.index_var);
+  });
+  for (size_t n = 0;; ++n)
+    if (std::string name = str("o", n); !used.contains(name)) return name;
+}
+
 }  // namespace
 
 bool merge_into(Kernel& into, const Kernel& b, const LoopProgram& program, const RangeEnv& ranges,
@@ -120,6 +149,17 @@ bool merge_into(Kernel& into, const Kernel& b, const LoopProgram& program, const
     // Two kernels that are one item each (full reductions, scalars) run one after the other.
     for (Stmt& stmt : copied) into.body.push_back(std::move(stmt));
   } else {
+    if (scalar_a && is_short_row(into.body, copied, program)) {
+      // A row's sum, and what is done with the row then: a norm's only row. The loop around is that of its rows.
+      Stmt row = loop_stmt(unused_variable(into, copied), Expr(1));
+      row.loop->body = std::move(into.body);
+      for (Stmt& stmt : copied) row.loop->body.push_back(std::move(stmt));
+      into.body.clear();
+      into.body.push_back(std::move(row));
+      into.origins.insert(into.origins.end(), b.origins.begin(), b.origins.end());
+      into.op_names.insert(into.op_names.end(), b.op_names.begin(), b.op_names.end());
+      return true;
+    }
     if (scalar_a || scalar_b) {
       reason = "one of them has no parallel loop";
       return false;

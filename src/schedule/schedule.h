@@ -41,8 +41,14 @@ bool split_phases(LoopProgram& program, const Target& target, Log& log);
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 
+// For a GPU: what passes between kernels is stored as narrow as it is used, and in the order in which it is read.
+bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
+
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
+
+// For a GPU: products of the same rows with different weights become one.
+bool join_products(LoopProgram& program, const Target& target, Log& log);
 
 // A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
@@ -57,6 +63,9 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log);
 // Of use_templates, for a GPU: how the contraction that is the item `at` of the block runs there. Where that takes
 // several kernels, those before it come into the block, and `at` moves on.
 bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log);
+// Likewise: where few items begin with many sums each and go on with them (attention of a single row), the sums become
+// a kernel of their own, which has as many items as there are sums. The kernel is left with the rest.
+std::optional<Kernel> split_off_sums(LoopProgram& program, Kernel& kernel, const Target& target, Log& log);
 
 // On a GPU: a long reduction of few items becomes two, the first over parts of it that run beside one another.
 bool split_reductions(LoopProgram& program, const Target& target, Log& log);

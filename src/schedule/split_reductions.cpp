@@ -189,6 +189,7 @@ class ReductionSplitter {
     for (const Stmt& stmt : chain.back()->body) {
       if (stmt.kind != StmtKind::load) continue;
       const auto affine = affine_in(address_of(stmt, program_, env_), items_.back()->var);
+      if (affine && affine->coefficient.is_constant(0)) continue;  // the same for all neighbours
       (affine && affine->coefficient.is_constant(1) ? along : apart) += 1;
     }
     return along > apart && estimate(items_.back()->extent, program_) >= 32;

@@ -63,7 +63,13 @@ bool tile_block(Block& block, LoopProgram& program, const Target& target, Log& l
       changed |= tile_block(*loop->body_block, program, target, log);
     }
     auto* kernel = std::get_if<Kernel>(&block[i].what);
-    if (kernel && kernel->contraction) changed |= use_block_tile(program, block, i, target, log);
+    if (!kernel || kernel->schedule) continue;
+    if (kernel->contraction) {
+      changed |= use_block_tile(program, block, i, target, log);
+    } else if (auto sums = split_off_sums(program, *kernel, target, log)) {
+      block.insert(block.begin() + static_cast<std::ptrdiff_t>(i++), Item{std::move(*sums)});
+      changed = true;
+    }
   }
   return changed;
 }

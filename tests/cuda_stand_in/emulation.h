@@ -14,6 +14,7 @@ extern "C" double lgamma_r(double, int*);
 #define __device__
 #define __shared__ static thread_local
 #define __launch_bounds__(...)
+#define __cluster_dims__(...)
 
 struct emu_index {
   unsigned x = 0, y = 0, z = 0;
@@ -80,13 +81,14 @@ static inline float erfinv(float y) { return (float)erfinv((double)y); }
 struct emu_fiber {
   void* stack_pointer = nullptr;
   char* memory = nullptr;
-  int waits = 0;  // 0: runs; 1: for its warp; 2: for its block; 3: has returned
+  int waits = 0;  // 0: runs; 1: for its warp; 2: for its block; 3: has returned; 4: for its cluster
   unsigned word = 0;
   const void* shown = nullptr;  // what the others of the warp may read meanwhile
 };
 struct emu_block {
   emu_fiber* fibers = nullptr;
-  unsigned count = 0, current = 0;
+  unsigned count = 0, current = 0;  // of all blocks of the cluster, which run together
+  unsigned threads = 0;             // of one block
   void* scheduler = nullptr;
   void (*run)(const void*) = nullptr;
   const void* arguments = nullptr;
@@ -128,6 +130,7 @@ static void emu_begin() {
 }
 
 static inline void __syncthreads() { emu_wait(2); }
+static inline void gpu_cluster_wait() { emu_wait(4); }
 static inline void __syncwarp() { emu_wait(1); }
 static unsigned emu_exchange(unsigned word, unsigned lane) {
   emu.fibers[emu.current].word = word;
@@ -146,7 +149,16 @@ static inline unsigned __shfl_sync(unsigned, unsigned word, int lane, int width)
 }
 
 // ---- Matrix instructions and copies into shared memory: the functions of codegen/cuda/prelude_tiles.cpp
-#define gpu_dynamic_shared(name) alignas(128) static thread_local char name[227 << 10]
+// Of each block of a cluster, which can see that of the others.
+struct alignas(128) emu_memory {
+  char bytes[227 << 10];
+};
+static thread_local emu_memory emu_shared[8];
+#define gpu_dynamic_shared(name) char* const name = emu_shared[emu.current / emu.threads].bytes
+static inline void gpu_fetch_of_block(float (&out)[4], const float* own, unsigned block) {
+  const emu_size place = (emu_size)((const char*)own - emu_shared[emu.current / emu.threads].bytes);
+  memcpy(out, emu_shared[block].bytes + place, sizeof(out));
+}
 
 // Every thread of the warp shows something, `read` looks at what they show by their lane, and then all go on.
 template <class F>
@@ -229,7 +241,7 @@ struct emu_copies {
   emu_copy pending[128];
   int count = 0, group = 0;
 };
-static thread_local emu_copies emu_copies_of[1024];
+static thread_local emu_copies emu_copies_of[4096];
 static inline void emu_copy_later(void* to, const void* from, int size, bool wanted) {
   emu_copies& own = emu_copies_of[emu.current];
   if (own.count == 128 || (((emu_size)to | (emu_size)from) & (emu_size)(size - 1))) __builtin_trap();
@@ -269,23 +281,35 @@ static inline T atomicCAS(T* p, T seen, T wanted) {
   return old;
 }
 
-// Lets those go on whose warp, or whose block, is whole. False: all have returned.
+// Lets those go on whose warp, whose block, or whose cluster is whole. False: all have returned.
 static bool emu_release() {
-  bool alive = false, block = true;
+  bool alive = false, cluster = true;
   for (unsigned i = 0; i < emu.count; ++i) {
     alive |= emu.fibers[i].waits != 3;
-    block &= emu.fibers[i].waits >= 2;
+    cluster &= emu.fibers[i].waits >= 3;
   }
-  for (unsigned first = 0; first < emu.count; first += 32) {
-    const unsigned end = first + 32 < emu.count ? first + 32 : emu.count;
-    bool warp = true;
-    for (unsigned i = first; i < end; ++i) warp &= emu.fibers[i].waits == 1 || emu.fibers[i].waits == 3;
+  const auto whole = [](unsigned first, unsigned end, int waits) {
     for (unsigned i = first; i < end; ++i)
-      if ((warp && emu.fibers[i].waits == 1) || (block && emu.fibers[i].waits == 2)) emu.fibers[i].waits = 0;
+      if (emu.fibers[i].waits != waits && emu.fibers[i].waits != 3) return false;
+    return true;
+  };
+  const auto go_on = [](unsigned first, unsigned end, int waits) {
+    for (unsigned i = first; i < end; ++i)
+      if (emu.fibers[i].waits == waits) emu.fibers[i].waits = 0;
+  };
+  for (unsigned block = 0; block < emu.count; block += emu.threads) {
+    const unsigned last = block + emu.threads;
+    for (unsigned first = block; first < last; first += 32) {
+      const unsigned end = first + 32 < last ? first + 32 : last;
+      if (whole(first, end, 1)) go_on(first, end, 1);
+    }
+    if (whole(block, last, 2)) go_on(block, last, 2);
   }
+  if (cluster) go_on(0, emu.count, 4);
   return alive;
 }
 
+static thread_local unsigned emu_first_block;
 static void emu_run_fibers(bool reverse) {
   constexpr emu_size stack = 64 << 10;
   for (unsigned i = 0; i < emu.count; ++i) {
@@ -303,32 +327,36 @@ static void emu_run_fibers(bool reverse) {
       const unsigned i = reverse ? emu.count - 1 - n : n;
       if (emu.fibers[i].waits != 0) continue;
       emu.current = i;
-      threadIdx.x = i;
+      threadIdx.x = i % emu.threads;
+      blockIdx.x = emu_first_block + i / emu.threads;
       emu_switch(&emu.scheduler, emu.fibers[i].stack_pointer);
     }
   } while (emu_release());
 }
 
-static void emu_launch(void (*run)(const void*), const void* arguments, unsigned blocks, unsigned threads, bool meets) {
+static void emu_launch(void (*run)(const void*), const void* arguments, unsigned blocks, unsigned threads, bool meets,
+                       unsigned cluster) {
+  if (blocks % cluster != 0 || (cluster > 1 && !meets)) __builtin_trap();
   gridDim.x = blocks, blockDim.x = threads;
   gridDim.y = gridDim.z = blockDim.y = blockDim.z = 1;
-  emu.run = run, emu.arguments = arguments, emu.count = threads;
+  emu.run = run, emu.arguments = arguments, emu.count = threads * cluster, emu.threads = threads;
   if (meets) {
-    emu.fibers = (emu_fiber*)malloc(threads * sizeof(emu_fiber));
-    for (unsigned i = 0; i < threads; ++i) emu.fibers[i] = emu_fiber();
+    emu.fibers = (emu_fiber*)malloc(emu.count * sizeof(emu_fiber));
+    for (unsigned i = 0; i < emu.count; ++i) emu.fibers[i] = emu_fiber();
   }
-  for (unsigned block = 0; block < blocks; ++block) {
-    blockIdx.x = block;
+  for (unsigned block = 0; block < blocks; block += cluster) {
     if (meets) {
-      emu_run_fibers(block % 2 == 1);
+      emu_first_block = block;
+      emu_run_fibers(block / cluster % 2 == 1);
       continue;
     }
+    blockIdx.x = block;
     for (unsigned n = 0; n < threads; ++n) {
       threadIdx.x = block % 2 == 1 ? threads - 1 - n : n;
       run(arguments);
     }
   }
   if (!meets) return;
-  for (unsigned i = 0; i < threads; ++i) free(emu.fibers[i].memory);
+  for (unsigned i = 0; i < emu.count; ++i) free(emu.fibers[i].memory);
   free(emu.fibers);
 }

@@ -37,10 +37,16 @@ std::string launchers(const std::string& source) {
     const size_t type = open + std::strlen("(const "), type_end = source.find("> args", type) + 1;
     const std::string body = source.substr(at, next == std::string::npos ? next : next - at);
     const bool meets = body.find("team_reduce<") != std::string::npos || body.find("__sync") != std::string::npos;
+    const std::string clusters = "__cluster_dims__(";
+    const size_t dims = body.find(clusters);
+    const std::string cluster =
+        dims == std::string::npos ? "1"
+                                  : body.substr(dims + clusters.size(), body.find(')', dims) - dims - clusters.size());
     const std::string kernel = source.substr(name, open - name), arguments = source.substr(type, type_end - type);
     out += "extern \"C\" __attribute__((visibility(\"default\"))) void emulated_" + kernel +
            "(const void* arguments, unsigned blocks, unsigned threads) {\n  emu_launch([](const void* given) { " +
            kernel + "(*(const " + arguments + "*)given); }, arguments, blocks, threads, " + (meets ? "true" : "false") +
+           ", " + cluster +
            ");\n}\nextern \"C\" __attribute__((visibility(\"default\"))) const unsigned long parameter_bytes_" +
            kernel + " = sizeof(" + arguments + ");\n";
     at = next;
@@ -65,7 +71,7 @@ int run(const std::vector<std::string>& command) {
 #define EXPORT extern "C" __attribute__((visibility("default")))
 
 // Part of what kept kernels are found by: it grows when the stand-in of the driver wants other objects.
-EXPORT int nvrtcVersion(int* major, int* minor) { return *major = 0, *minor = 2, 0; }
+EXPORT int nvrtcVersion(int* major, int* minor) { return *major = 0, *minor = 3, 0; }
 EXPORT const char* nvrtcGetErrorString(int) { return "NVRTC_ERROR_COMPILATION"; }
 EXPORT int nvrtcCreateProgram(Program** out, const char* source, const char* name, int, const char* const*,
                               const char* const*) {

@@ -8,8 +8,9 @@ using namespace loops;
 std::string CudaDialect::head() const {
   // Of a tile by matrix instructions two blocks fit, if the compiler keeps to half of the registers.
   const bool two = grid_.tensor_cores && grid_.threads == 256 && grid_.thread_rows * grid_.thread_columns <= 64 * 32;
-  return str("extern \"C\" __global__ void __launch_bounds__(", grid_.threads, two ? ", 2" : "",
-             ") $NAME(const kiln_arguments<$BUFFERS, $INTS> args) {\n");
+  const std::string cluster = grid_.parts > 1 ? str("__cluster_dims__(", grid_.parts, ")") : "";
+  return str("extern \"C\" __global__ void __launch_bounds__(", grid_.threads, two ? ", 2" : "", ")", cluster,
+             " $NAME(const kiln_arguments<$BUFFERS, $INTS> args) {\n");
 }
 
 std::string CudaDialect::buffer(DType dtype, bool constant, size_t number) const {

@@ -4,6 +4,7 @@
 #include "codegen/cuda/checked_access.h"
 #include "codegen/cuda/dialect.h"
 #include "codegen/cuda/prelude.h"
+#include "schedule/factors.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -24,12 +25,20 @@ std::string with_counts(std::string text, const StepCode& step) {
 int64_t shared_bytes(const Kernel& kernel) {
   const Grid& grid = kernel.schedule->grid;
   if (grid.tile_rows == 0) return 0;
-  const int64_t sum = dtype_bytes(contraction_nest(kernel).innermost_sum().reduce_dtype);
+  const ContractionNest nest = contraction_nest(kernel);
+  const int64_t sum = dtype_bytes(nest.innermost_sum().reduce_dtype);
+  const int64_t spread = grid.threads / 32 * 16 * (grid.thread_columns + 8) * sum;
+  if (grid.keys > 0)
+    return std::max(
+        2 * (grid.tile_rows * grid.tile_terms + grid.stages * grid.keys * (grid.tile_terms + grid.tile_columns)),
+        spread);
   const int64_t terms = grid.stages * grid.tile_terms;
   if (!grid.tensor_cores) return terms * (grid.tile_rows + grid.tile_columns + 8) * sum;
-  // Of two factors one at most is wider than two bytes.
-  return std::max(terms * (grid.tile_rows * sum + grid.tile_columns * 2),
-                  grid.threads / 32 * 16 * (grid.thread_columns + 8) * sum);
+  const int64_t left = dtype_bytes(factor_value(nest, kernel.contraction->left, true).dtype),
+                right = dtype_bytes(factor_value(nest, kernel.contraction->right, false).dtype);
+  const int64_t stages = terms * (grid.tile_rows * left + grid.tile_columns * right);
+  const int64_t joined = grid.parts > 1 ? grid.tile_rows * (grid.tile_columns + 8) * sum : 0;
+  return std::max({stages, spread, joined});
 }
 
 PrintedKernel printed_cuda(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault) {

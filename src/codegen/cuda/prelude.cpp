@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "codegen/c_family/prelude.h"
+#include "codegen/cuda/prelude_attention.h"
 #include "codegen/cuda/prelude_tiles.h"
 
 namespace kiln::codegen {
@@ -182,9 +183,11 @@ std::string cuda_unit(const std::string& kernels) {
   if (uses("gpu_raise(")) own += raise_text;
   if (uses("gpu_add(") || uses("gpu_sub(") || uses("gpu_mul(")) own += wrapping_text;
   if (uses("gpu_quotient(") || uses("gpu_remainder(")) own += divide_text;
-  const bool tiles = uses("_products<") || uses("gpu_tile_sums<");
+  const bool attention = uses("gpu_attend<"), tiles = attention || uses("_products<") || uses("gpu_tile_sums<");
   if (tiles || uses("gpu_word<") || uses("gpu_fetch") || uses("gpu_aligned(")) own += word_text;
   if (tiles) own += cuda_tile_prelude();
+  if (attention) own += cuda_attention_prelude();
+  if (uses("gpu_join<")) own += cuda_cluster_prelude();
   if (uses("gpu_atomic_add_")) own += atomic_text;
   for (const char* narrow : {"f16", "bf16"})
     if (uses(str("gpu_atomic_add_", narrow, "("))) own += replace_all(atomic_narrow_text, "$d", narrow);

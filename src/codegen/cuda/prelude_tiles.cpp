@@ -55,6 +55,17 @@ template <int n, class T> K_FN void gpu_copy_chunk(T* to, const T* from, bool wa
 #pragma unroll
   for (int e = 0; e < n; ++e) to[e] = wanted ? from[e] : (T)0;
 }
+// Runs `each` for every step while the next ones are on their way.
+template <int stages, class F, class E> K_FN void gpu_staged(int steps, F fetch, E each) {
+#pragma unroll
+  for (int step = 0; step < stages - 1; ++step) fetch(step);
+  for (int step = 0; step < steps; ++step) {
+    gpu_copy_wait<stages - 2>();
+    __syncthreads();
+    fetch(step + stages - 1);
+    each(step);
+  }
+}
 // Where the rows (or columns) of a thread's part lie in the tile: in groups of four neighbours, far apart.
 template <int tile, int each> K_FN int gpu_of_part(int part, int i) {
   constexpr int group = each < 4 ? each : 4;
@@ -65,36 +76,31 @@ template <int tile_rows, int tile_columns, int tile_terms, int left_line, int ri
 K_FN void gpu_tile_sums(const T* left_tiles, const T* right_tiles, int row_part, int column_part, int steps, F fetch,
                         T (&sums)[rows][columns]) {
   constexpr int row_group = rows < 4 ? rows : 4, column_group = columns < 4 ? columns : 4;
+  gpu_staged<stages>(steps, fetch, [&](int step) {
+    const T* const left = left_tiles + step % stages * (tile_terms * left_line);
+    const T* const right = right_tiles + step % stages * (tile_terms * right_line);
 #pragma unroll
-  for (int step = 0; step < stages - 1; ++step) fetch(step);
-  for (int step = 0; step < steps; ++step) {
-  gpu_copy_wait<stages - 2>();
-  __syncthreads();
-  fetch(step + stages - 1);
-  const T* const left = left_tiles + step % stages * (tile_terms * left_line);
-  const T* const right = right_tiles + step % stages * (tile_terms * right_line);
+    for (int term = 0; term < tile_terms; ++term) {
+      T a[rows], b[columns];
 #pragma unroll
-  for (int term = 0; term < tile_terms; ++term) {
-    T a[rows], b[columns];
+      for (int i = 0; i < rows; i += row_group) {
+        const auto word = *(const gpu_word<T, row_group>*)(left + term * left_line + gpu_of_part<tile_rows, rows>(row_part, i));
 #pragma unroll
-    for (int i = 0; i < rows; i += row_group) {
-      const auto word = *(const gpu_word<T, row_group>*)(left + term * left_line + gpu_of_part<tile_rows, rows>(row_part, i));
+        for (int e = 0; e < row_group; ++e) a[i + e] = word.items[e];
+      }
 #pragma unroll
-      for (int e = 0; e < row_group; ++e) a[i + e] = word.items[e];
+      for (int j = 0; j < columns; j += column_group) {
+        const auto word =
+            *(const gpu_word<T, column_group>*)(right + term * right_line + gpu_of_part<tile_columns, columns>(column_part, j));
+#pragma unroll
+        for (int e = 0; e < column_group; ++e) b[j + e] = word.items[e];
+      }
+#pragma unroll
+      for (int i = 0; i < rows; ++i)
+#pragma unroll
+        for (int j = 0; j < columns; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
     }
-#pragma unroll
-    for (int j = 0; j < columns; j += column_group) {
-      const auto word =
-          *(const gpu_word<T, column_group>*)(right + term * right_line + gpu_of_part<tile_columns, columns>(column_part, j));
-#pragma unroll
-      for (int e = 0; e < column_group; ++e) b[j + e] = word.items[e];
-    }
-#pragma unroll
-    for (int i = 0; i < rows; ++i)
-#pragma unroll
-      for (int j = 0; j < columns; ++j) sums[i][j] = fma(a[i], b[j], sums[i][j]);
-  }
-  }
+  });
 }
 struct gpu_of_bf16 {
   static constexpr int per_chunk = 8, terms = 16;
@@ -155,12 +161,7 @@ template <class type, int tile_rows, int tile_columns, int tile_terms, bool left
 K_FN void gpu_products(const T* left_tiles, const T* right_tiles, int first_row, int first_column, int steps, F fetch,
                        f32 (&sums)[rows / 16][columns / 8][4]) {
   typedef gpu_part<type, tile_rows, tile_columns, tile_terms, left_along, right_along, rows, columns> part;
-#pragma unroll
-  for (int step = 0; step < stages - 1; ++step) fetch(step);
-  for (int step = 0; step < steps; ++step) {
-    gpu_copy_wait<stages - 2>();
-    __syncthreads();
-    fetch(step + stages - 1);
+  gpu_staged<stages>(steps, fetch, [&](int step) {
     const T* const left = left_tiles + step % stages * (tile_rows * tile_terms);
     const T* const right = right_tiles + step % stages * (tile_columns * tile_terms);
     part parts[2];
@@ -171,7 +172,7 @@ K_FN void gpu_products(const T* left_tiles, const T* right_tiles, int first_row,
         parts[(at + 1) % 2].load(left, right, first_row, first_column, (at + 1) * type::terms);
       parts[at % 2].multiply(sums);
     }
-  }
+  });
 }
 // Two numbers of f32 as three pairs of bf16, whose sum they are: a number's bits, eight at a time.
 K_FN void gpu_split(u32 (&out)[3], f32 x, f32 y) {
@@ -192,12 +193,7 @@ K_FN void gpu_split_products(const f32* left_tiles, const u16* right_tiles, int 
   static_assert(left_along, "the wide factor lies along the terms");
   constexpr int right_chunks = (right_along ? tile_terms : tile_columns) / 8;
   const int lane = threadIdx.x % 32;
-#pragma unroll
-  for (int step = 0; step < stages - 1; ++step) fetch(step);
-  for (int step = 0; step < steps; ++step) {
-    gpu_copy_wait<stages - 2>();
-    __syncthreads();
-    fetch(step + stages - 1);
+  gpu_staged<stages>(steps, fetch, [&](int step) {
     const f32* const left = left_tiles + step % stages * (tile_rows * tile_terms);
     const u16* const right = right_tiles + step % stages * (tile_columns * tile_terms);
 #pragma unroll
@@ -232,23 +228,56 @@ K_FN void gpu_split_products(const f32* left_tiles, const u16* right_tiles, int 
             gpu_mma_bf16(sums[i][j], a[part], b[j / 2][j % 2 * 2], b[j / 2][j % 2 * 2 + 1]);
       }
     }
-  }
+  });
 }
 // Sixteen rows of a warp's results, as rows of shared memory that its threads read as they like.
-template <int columns> K_FN void gpu_spread(f32* to, const f32 (&sums)[columns / 8][4]) {
+template <int columns, int line> K_FN void gpu_spread_to(f32* to, const f32 (&sums)[columns / 8][4]) {
   const int lane = threadIdx.x % 32;
-  __syncwarp();
 #pragma unroll
   for (int j = 0; j < columns / 8; ++j) {
-    f32* const at = to + lane / 4 * (columns + 8) + j * 8 + lane % 4 * 2;
+    f32* const at = to + lane / 4 * line + j * 8 + lane % 4 * 2;
     at[0] = sums[j][0], at[1] = sums[j][1];
-    at[8 * (columns + 8)] = sums[j][2], at[8 * (columns + 8) + 1] = sums[j][3];
+    at[8 * line] = sums[j][2], at[8 * line + 1] = sums[j][3];
   }
+}
+template <int columns> K_FN void gpu_spread(f32* to, const f32 (&sums)[columns / 8][4]) {
+  __syncwarp();
+  gpu_spread_to<columns, columns + 8>(to, sums);
   __syncwarp();
 }
 )";
 
+// Blocks of a cluster see each other's shared memory. Eight results of all of them, added up in the order of the
+// blocks.
+constexpr const char* cluster_text = R"(#ifdef __CUDACC_RTC__
+K_FN void gpu_cluster_wait() {
+  asm volatile("barrier.cluster.arrive.aligned;\nbarrier.cluster.wait.aligned;" ::: "memory");
+}
+K_FN void gpu_fetch_of_block(f32 (&out)[4], const f32* own, u32 block) {
+  u32 there;
+  asm volatile("mapa.shared::cluster.u32 %0, %1, %2;" : "=r"(there) : "r"(gpu_shared_address(own)), "r"(block));
+  asm volatile("ld.shared::cluster.v4.f32 {%0, %1, %2, %3}, [%4];"
+               : "=f"(out[0]), "=f"(out[1]), "=f"(out[2]), "=f"(out[3]) : "r"(there) : "memory");
+}
+#endif
+template <int parts> K_FN void gpu_join(f32 (&result)[8], const f32* own) {
+  f32 of[parts][2][4];
+#pragma unroll
+  for (int block = 0; block < parts; ++block)
+#pragma unroll
+    for (int half = 0; half < 2; ++half) gpu_fetch_of_block(of[block][half], own + half * 4, block);
+#pragma unroll
+  for (int e = 0; e < 8; ++e) {
+    result[e] = of[0][e / 4][e % 4];
+#pragma unroll
+    for (int block = 1; block < parts; ++block) result[e] += of[block][e / 4][e % 4];
+  }
+}
+)";
+
 }  // namespace
+
+const char* cuda_cluster_prelude() { return cluster_text; }
 
 std::string cuda_tile_prelude() { return str(matrix_instructions_text, tile_text); }
 

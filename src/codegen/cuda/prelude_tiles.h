@@ -5,5 +5,6 @@
 namespace kiln::codegen {
 
 std::string cuda_tile_prelude();
+const char* cuda_cluster_prelude();  // uses it: of kernels whose blocks have tiles together
 
 }  // namespace kiln::codegen

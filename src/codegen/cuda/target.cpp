@@ -32,6 +32,8 @@ Target CudaBackend::target(const std::string& name, int) const {
     Target out;
     out.name = one.name, out.lanes = 1, out.device = DeviceType::cuda;
     out.multiprocessors = one.multiprocessors, out.shared_memory = one.shared_memory;
+    const bool clusters = std::stoi(std::string(one.name).substr(3)) >= 90;
+    out.most_parts = clusters ? 8 : 1;
     return out;
   }
   fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", ")));

@@ -14,12 +14,24 @@ Expr product_of(const std::vector<const Loop*>& loops) {
 
 }  // namespace
 
-void CudaDialect::print_block_tile(KernelPrinter& printer) const { CudaTilePrinter(printer).print(); }
+void CudaDialect::print_block_tile(KernelPrinter& printer) const {
+  if (grid_.keys > 0) return CudaTilePrinter::print_attention(printer);
+  CudaTilePrinter(printer).print();
+}
 
 CudaTilePrinter::CudaTilePrinter(KernelPrinter& printer)
+    : CudaTilePrinter(printer, Product{contraction_nest(printer.kernel_), printer.kernel_.schedule->grid,
+                                       printer.kernel_.contraction->left, printer.kernel_.contraction->right}) {}
+
+CudaTilePrinter::CudaTilePrinter(KernelPrinter& printer, Product product)
     : p_(printer),
-      nest_(contraction_nest(printer.kernel_)),
-      grid_(printer.kernel_.schedule->grid),
+      nest_(std::move(product.nest)),
+      grid_(product.grid),
+      left_(product.left),
+      right_(product.right),
+      right_side_(product.right_side),
+      steps_are_terms_(product.steps_are_terms),
+      result_(product.result ? product.result : nest_.sums.front().stmt),
       type_(c_type(nest_.innermost_sum().reduce_dtype)),
       rows_(printer.expr(nest_.row_count())),
       columns_(printer.expr(product_of(nest_.columns))),
@@ -88,7 +100,11 @@ void CudaTilePrinter::print() {
   else
     p_.line(str("const int row_part = threadIdx.x / ", beside, ", column_part = threadIdx.x % ", beside, ";"));
   p_.open(p_.dialect_.items());
-  p_.line("i64 tile = item;");
+  const bool together = grid_.parts > 1;  // with the other blocks of the cluster
+  if (together)
+    p_.line(str("i64 tile = item / ", grid_.parts, "; const int part = (int)(item % ", grid_.parts, ");"));
+  else
+    p_.line("i64 tile = item;");
   auto begin = [&](const char* name, const std::string& extent, int64_t size) {
     p_.line(str("const i64 ", name, "s = gpu_quotient(", extent, " + ", size - 1, ", ", size, ");"));
     p_.line(str("const i64 ", name, "_begin = gpu_remainder(tile, ", name, "s) * ", size,
@@ -103,11 +119,13 @@ void CudaTilePrinter::print() {
     p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
   p_.line(
       str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms, ");"));
+  if (together) p_.line(str("const int turns = (steps - part + ", grid_.parts - 1, ") / ", grid_.parts, ";"));
   for (const bool left : {true, false})
     if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
   // What one stage fetches; where there is nothing left, nothing.
-  p_.line(str("const auto fetch = [&](int step) {"));
+  p_.line(str("const auto fetch = [&](int ", turn(), ") {"));
   ++p_.depth_;
+  if (together) p_.line(str("const int step = turn * ", grid_.parts, " + part;"));
   p_.open("if (step < steps)");
   p_.line(str("const i64 term_begin = (i64)step * ", grid_.tile_terms, ";"));
   for (const bool left : {true, false})
@@ -122,6 +140,10 @@ void CudaTilePrinter::print() {
   print_products();
   p_.line("gpu_copy_wait<0>();");
   p_.line("__syncthreads();");
+  if (together) {
+    print_joined_results();
+    return p_.close();
+  }
   if (grid_.tensor_cores)
     print_spread_results();
   else
@@ -156,7 +178,7 @@ void CudaTilePrinter::print_products() {
   const std::string function = dtype == other ? str("gpu_products<", kind, ", ") : "gpu_split_products<";
   p_.line(str(function, sizes, grid_.left_along_terms ? "true" : "false", ", ",
               grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns, ", ",
-              grid_.stages, ">(left_tiles, right_tiles, warp_row, warp_column, steps, fetch, sums);"));
+              grid_.stages, ">(left_tiles, right_tiles, warp_row, warp_column, ", turn(), "s, fetch, sums);"));
 }
 
 // What is done with a result; adds what that needs to `wanted`.
@@ -169,7 +191,7 @@ CudaTilePrinter::Stmts CudaTilePrinter::after_sum(std::set<ValueId>& wanted) con
       wanted.insert(stmt.args.begin(), stmt.args.end());
       wanted.insert(stmt.mask);
     }
-    summed |= &stmt == nest_.sums.front().stmt;
+    summed |= &stmt == result_;
   }
   return out;
 }
@@ -213,6 +235,28 @@ void CudaTilePrinter::print_spread_results() {
   p_.close();
 }
 
+// The parts that the blocks of a cluster have of a tile come together: each block takes some rows of all of them.
+void CudaTilePrinter::print_joined_results() {
+  const int64_t vector = 8, line = grid_.tile_columns + 8, rows = grid_.tile_rows / grid_.parts,
+                words = grid_.tile_columns / vector;
+  p_.line("f32* const joined = (f32*)memory;");
+  p_.line("#pragma unroll");
+  p_.line(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i) gpu_spread_to<", grid_.thread_columns, ", ", line,
+              ">(joined + (warp_row + i * 16) * ", line, " + warp_column, sums[i]);"));
+  p_.line("gpu_cluster_wait();");
+  p_.open(str("for (int number = threadIdx.x; number < ", rows * words, "; number += ", grid_.threads, ")"));
+  p_.line(str("const int joined_row = part * ", rows, " + number / ", words, ", joined_column = number % ", words,
+              " * ", vector, ";"));
+  p_.line("const i64 row = row_begin + joined_row, column = column_begin + joined_column;");
+  p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
+  p_.line(str("f32 result[", vector, "];"));
+  p_.line(str("gpu_join<", grid_.parts, ">(result, joined + joined_row * ", line, " + joined_column);"));
+  decode(nest_.rows, "row", "rest");
+  print_after("result[e]", static_cast<int>(vector));
+  p_.close();
+  p_.line("gpu_cluster_wait();");  // nobody writes, or is gone, while others read
+}
+
 // What the loops do with so many results of a row, from `column` on; `e` numbers them.
 void CudaTilePrinter::print_after(const std::string& result, int vector) {
   std::set<ValueId> wanted;
@@ -220,7 +264,7 @@ void CudaTilePrinter::print_after(const std::string& result, int vector) {
   p_.shared_ = true;  // every result is one thread's
   const auto each = [&] {
     print_all(around(wanted));
-    p_.define(nest_.sums.front().stmt->results[0], result, false);
+    p_.define(result_->results[0], result, false);
     print_all(after);
   };
   if (nest_.columns.size() == 1) {

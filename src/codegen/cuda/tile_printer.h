@@ -10,8 +10,20 @@ class CudaTilePrinter {
  public:
   explicit CudaTilePrinter(KernelPrinter& printer);
   void print();
+  static void print_attention(KernelPrinter& printer);  // attention_printer.cpp
 
  private:
+  // Of one product of several.
+  struct Product {
+    loops::ContractionNest nest;
+    loops::Grid grid;
+    loops::ValueId left = loops::no_value, right = loops::no_value;
+    const char* right_side = "right";     // what its right tiles are called
+    bool steps_are_terms = true;          // else a step moves on along the columns
+    const loops::Stmt* result = nullptr;  // its results are this statement's; nullptr: the sum's
+  };
+  CudaTilePrinter(KernelPrinter& printer, Product product);
+
   using Loops = std::vector<const loops::Loop*>;
   using Stmts = std::vector<const loops::Stmt*>;
   void decode(const Loops& loops, const std::string& flat, const char* rest);
@@ -22,7 +34,12 @@ class CudaTilePrinter {
   void print_products();
   void print_results();
   void print_spread_results();
+  void print_joined_results();
+  // Numbers the stages that this block has; `step` numbers those of the tile.
+  const char* turn() const { return grid_.parts > 1 ? "turn" : "step"; }
   void print_after(const std::string& result, int vector);
+  void print_score(const loops::AttentionNest& nest);
+  std::string side(bool left) const { return left ? "left" : right_side_; }
 
   // tile_stages.cpp
   DType tile_type(bool left) const;
@@ -42,6 +59,10 @@ class CudaTilePrinter {
   KernelPrinter& p_;
   const loops::ContractionNest nest_;
   const loops::Grid grid_;
+  const loops::ValueId left_, right_;
+  const std::string right_side_;
+  const bool steps_are_terms_;
+  const loops::Stmt* const result_;
   const std::string type_, rows_, columns_, terms_;
 };
 

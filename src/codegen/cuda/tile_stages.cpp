@@ -20,8 +20,7 @@ std::vector<const Loop*> sum_loops(const std::vector<ContractionNest::Sum>& sums
 DType CudaTilePrinter::tile_type(bool left) const {
   const DType sum = nest_.innermost_sum().reduce_dtype;
   if (!grid_.tensor_cores) return sum;
-  const Contraction& names = *p_.kernel_.contraction;
-  ValueId v = left ? names.left : names.right;
+  ValueId v = left ? left_ : right_;
   // The factor's own type, conversions to f32 that lose nothing aside.
   for (bool found = true; found;) {
     found = false;
@@ -52,7 +51,7 @@ int64_t CudaTilePrinter::line_length(bool left) const {
 std::string CudaTilePrinter::place(bool left, const std::string& line, const std::string& chunk, int64_t per_chunk,
                                    const std::string& within) const {
   const std::string stage =
-      str(left ? "left" : "right", "_tiles + step % ", grid_.stages, " * ", line_length(left) * lines(left), " + ");
+      str(side(left), "_tiles + ", turn(), " % ", grid_.stages, " * ", line_length(left) * lines(left), " + ");
   if (!grid_.tensor_cores) return str(stage, line, " * ", line_length(left), " + ", chunk, " * ", per_chunk, within);
   return str(stage, "gpu_chunk_place<", line_length(left) / per_chunk, ">(", line, ", ", chunk, ") * ", per_chunk,
              within);
@@ -60,8 +59,7 @@ std::string CudaTilePrinter::place(bool left, const std::string& line, const std
 
 // The load that brings a factor as the tile has it; nullptr: it is computed on the way.
 const Stmt* CudaTilePrinter::plain_load(bool left) const {
-  const Contraction& names = *p_.kernel_.contraction;
-  ValueId v = left ? names.left : names.right;
+  ValueId v = left ? left_ : right_;
   for (size_t i = nest_.sums.size(); i-- > 0;) {
     const Stmts& own = left ? nest_.sums[i].left : nest_.sums[i].right;
     for (size_t j = own.size(); j-- > 0;) {
@@ -97,7 +95,7 @@ std::string CudaTilePrinter::in_range(bool left, const std::string& across, cons
 // Where a load begins, as a function of the number of the term: what it is at the first one and how far terms are
 // apart, where that is everywhere the same.
 std::optional<Affine> CudaTilePrinter::along_terms(const Stmt& load) const {
-  if (load.mask != no_value) return {};
+  if (load.mask != no_value || !steps_are_terms_) return {};
   const std::vector<const Loop*> sums = sum_loops(nest_.sums);
   const Expr flat = Expr::symbol("flat_term");
   RangeEnv env = p_.env_;
@@ -135,7 +133,8 @@ void CudaTilePrinter::print_word_origins(bool left) {
   KILN_CHECK(load, str("a factor of ", p_.kernel_.name, " in chunks that is computed"));
   const auto moves = along_terms(*load);
   if (!moves) return;
-  const char *axis = left ? "row" : "column", *side = left ? "left" : "right";
+  const char* axis = left ? "row" : "column";
+  const std::string side = this->side(left);
   const bool along = left ? grid_.left_along_terms : grid_.right_along_terms;
   const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk;
   const int64_t all = (left ? grid_.tile_rows : grid_.tile_columns) * grid_.tile_terms / chunk;
@@ -155,7 +154,8 @@ void CudaTilePrinter::print_word_origins(bool left) {
 
 // Neighbours of a factor in one word each.
 void CudaTilePrinter::print_chunks(bool left) {
-  const char *axis = left ? "row" : "column", *side = left ? "left" : "right";
+  const char* axis = left ? "row" : "column";
+  const std::string side = this->side(left);
   const bool along = left ? grid_.left_along_terms : grid_.right_along_terms;
   const int64_t chunk = left ? grid_.left_chunk : grid_.right_chunk;
   const std::string across = along ? "line" : str("chunk * ", chunk), term = along ? str("chunk * ", chunk) : "line";
@@ -217,12 +217,11 @@ void CudaTilePrinter::print_elements(bool left) {
   p_.open(str("if (", in_range(left, across, term), ")"));
   decode(left ? nest_.rows : nest_.columns, str("(", axis, "_begin + ", across, ")"), "rest");
   decode(sum_loops(nest_.sums), str("(term_begin + ", term, ")"), "terms");
-  const Contraction& names = *p_.kernel_.contraction;
-  std::set<ValueId> wanted = {left ? names.left : names.right};
+  std::set<ValueId> wanted = {left ? left_ : right_};
   const Stmts own = inside(left, wanted);
   print_all(around(wanted));
   print_all(own);
-  p_.line(str("value = ", p_.name(left ? names.left : names.right), ";"));
+  p_.line(str("value = ", p_.name(left ? left_ : right_), ";"));
   p_.close();
   p_.line(p_.dialect_.set(dtype, to, "value"));
   p_.close();

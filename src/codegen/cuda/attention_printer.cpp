@@ -1,0 +1,107 @@
+// Attention as a block of threads runs it (Grid::keys): the rows' factor comes into shared memory once, keys and what
+// they weigh some at a time; scores and weights stay in registers (gpu_attend, prelude_attention.cpp).
+#include "codegen/cuda/dialect.h"
+#include "codegen/cuda/tile_printer.h"
+
+namespace kiln::codegen {
+using namespace loops;
+
+// What the loops make of a product: the score of a row and a key.
+void CudaTilePrinter::print_score(const AttentionNest& nest) {
+  p_.line("const auto score = [&](f32 product, i64 row, i64 key) {");
+  ++p_.depth_;
+  p_.line(str("const i64 ", nest_.innermost_row().var, " = row, ", nest_.innermost_column().var, " = key;"));
+  std::set<ValueId> wanted = {nest.score->args[0]};
+  Stmts after = after_sum(wanted);
+  after.pop_back();  // the store
+  p_.shared_ = true;
+  print_all(around(wanted));
+  p_.define(result_->results[0], "product", false);
+  print_all(after);
+  p_.shared_ = false;
+  p_.line(str("return ", p_.name(nest.score->args[0]), ";"));
+  --p_.depth_;
+  p_.line("};");
+}
+
+void CudaTilePrinter::print_attention(KernelPrinter& p) {
+  const AttentionNest nest = attention_nest(p.kernel_);
+  const Grid& grid = p.kernel_.schedule->grid;
+  const Contraction& names = *p.kernel_.contraction;
+  Product first{nest.scores, grid, names.left, names.right, "key", false};
+  first.grid.tile_columns = grid.keys;
+  Product second{nest.values, grid, no_value, nest.value, "value", true, nest.scaled};
+  second.grid.tile_terms = grid.keys, second.grid.right_along_terms = false;
+  second.grid.right_chunk = grid.value_chunk;
+  CudaTilePrinter scores(p, std::move(first)), values(p, std::move(second));
+
+  const DType type = scores.tile_type(true);
+  const std::string storage = storage_type(type);
+  const int64_t row_size = grid.tile_rows * grid.tile_terms, key_size = grid.keys * grid.tile_terms;
+  p.line("gpu_dynamic_shared(memory);");
+  p.line(str(storage, "* const left_tiles = (", storage, "*)memory;"));
+  p.line(str(storage, "* const key_tiles = left_tiles + ", row_size, ";"));
+  p.line(str(storage, "* const value_tiles = key_tiles + ", grid.stages * key_size, ";"));
+  p.line("const int warp = threadIdx.x / 32, warp_row = warp * 16, warp_column = 0;");
+  p.open(p.dialect_.items());
+  p.line("i64 tile = item;");
+  p.line(
+      str("const i64 row_tiles = gpu_quotient(", scores.rows_, " + ", grid.tile_rows - 1, ", ", grid.tile_rows, ");"));
+  p.line(str("const i64 row_begin = gpu_remainder(tile, row_tiles) * ", grid.tile_rows,
+             "; tile = gpu_quotient(tile, row_tiles);"));
+  scores.decode(scores.nest_.batch, "tile", "batch");
+  // Rows that are not there are computed as the last one, and not stored.
+  p.line(str("const i64 last_row = ", scores.rows_, " - 1;"));
+  const std::string keys = scores.columns_;
+  if (grid.causal)
+    p.line(str("const i64 seen = k_min((i64)(row_begin + ", grid.tile_rows, "), (i64)", keys, ");"));
+  else
+    p.line(str("const i64 seen = ", keys, ";"));
+  p.line(str("const int steps = (int)gpu_quotient(seen + ", grid.keys - 1, ", ", grid.keys, ");"));
+  scores.print_score(nest);
+  {  // The rows' factor: with the first keys.
+    p.open("");
+    p.line("const int step = 0;");
+    p.line("const i64 term_begin = 0;");
+    if (grid.left_chunk > 1)
+      scores.print_chunks(true);
+    else
+      scores.print_elements(true);
+    p.close();
+  }
+  p.line("const i64 column_begin = 0;");
+  if (grid.value_chunk > 1) values.print_word_origins(false);
+  p.line("const auto fetch = [&](int step) {");
+  ++p.depth_;
+  p.open("if (step < steps)");
+  const auto fetched = [&](CudaTilePrinter& product, const char* place, bool chunks) {
+    p.open("");
+    p.line(place);
+    if (chunks)
+      product.print_chunks(false);
+    else
+      product.print_elements(false);
+    p.close();
+  };
+  fetched(scores, str("const i64 column_begin = (i64)step * ", grid.keys, ", term_begin = 0;").c_str(),
+          grid.right_chunk > 1);
+  fetched(values, str("const i64 term_begin = (i64)step * ", grid.keys, ";").c_str(), grid.value_chunk > 1);
+  p.close();
+  p.line("gpu_copy_commit();");
+  --p.depth_;
+  p.line("};");
+  p.line(str("f32 sums[1][", grid.tile_columns / 8, "][4] = {}, top[2], total[2];"));
+  const int64_t width = (nest.scores.innermost_sum().extent.value() + 15) / 16 * 16;
+  p.line(str("gpu_attend<", type == DType::bf16 ? "gpu_of_bf16" : "gpu_of_f16", ", ", width, ", ", grid.tile_terms,
+             ", ", grid.keys, ", ", grid.tile_columns, ", ", grid.stages, ", ", grid.weight_parts,
+             ">(left_tiles, key_tiles, value_tiles, warp_row, row_begin + warp_row, last_row, ", keys,
+             ", steps, fetch, score, sums[0], top, total);"));
+  p.line(str("gpu_shares<", nest.empty_rows_are_zero ? "true" : "false", ">(sums[0], top, total);"));
+  p.line("gpu_copy_wait<0>();");
+  p.line("__syncthreads();");
+  values.print_spread_results();
+  p.line("__syncthreads();");
+  p.close();
+}
+
+}  // namespace kiln::codegen

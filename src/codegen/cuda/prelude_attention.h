@@ -1,0 +1,8 @@
+// What a kernel of attention calls (Grid::keys); uses cuda_tile_prelude().
+#pragma once
+
+namespace kiln::codegen {
+
+const char* cuda_attention_prelude();
+
+}  // namespace kiln::codegen

@@ -1,0 +1,280 @@
+// For a GPU: products of the same rows with different weights (queries, keys and values) become one product, whose
+// columns are those of all of them. Its tiles are three times as many, and it starts once. The weights lie below one
+// another in a derived constant, which is made when they are loaded; who read one of the results reads its columns of
+// the common one.
+#include "loop_passes/rewrite.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr double most_joined_bytes = 32 << 20;  // of weights, which are then there twice
+constexpr double most_joined_rows = 1024;       // more rows have tiles enough
+constexpr size_t joined_window = 12;            // how far down a partner is looked for
+
+class ProductJoiner {
+ public:
+  ProductJoiner(LoopProgram& program, Log& log) : program_(program), log_(log) {}
+
+  bool run(Block& block) {
+    bool changed = false;
+    std::vector<bool> gone(block.size());
+    for (size_t i = 0; i < block.size(); ++i) {
+      auto* first = std::get_if<Kernel>(&block[i].what);
+      if (gone[i] || !first || !is_candidate(*first)) continue;
+      std::vector<size_t> others;
+      Accesses between;
+      for (size_t j = i + 1; j < block.size() && j <= i + joined_window; ++j) {
+        if (gone[j]) continue;
+        auto* other = std::get_if<Kernel>(&block[j].what);
+        const Accesses own = accesses(block[j]);
+        if (other && is_candidate(*other) && !conflict(own, between) && same(*first, *other)) {
+          others.push_back(j);
+          continue;
+        }
+        if (!other) break;
+        between.reads.insert(own.reads.begin(), own.reads.end());
+        between.writes.insert(own.writes.begin(), own.writes.end());
+      }
+      if (others.empty() || !join(block, i, others)) continue;
+      for (size_t j : others) gone[j] = true;
+      changed = true;
+    }
+    erase_items(block, gone);
+    return changed;
+  }
+
+ private:
+  Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
+  const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
+  static const std::string& columns(const Kernel& kernel) { return kernel.contraction->columns[0]; }
+
+  bool is_weight(BufferId id) const {
+    const Buffer& b = buffer(id);
+    return (b.role == BufferRole::constant && !b.mutated) || b.role == BufferRole::derived;
+  }
+
+  // The dimension that the columns number; -1: none, or more than that.
+  static int column_dimension(const Stmt& access, const std::string& var) {
+    int found = -1;
+    for (size_t d = 0; d < access.index.size(); ++d) {
+      if (!mentions(access.index[d], var)) continue;
+      if (found >= 0 || !access.index[d].is_symbol()) return -1;
+      found = static_cast<int>(d);
+    }
+    return found;
+  }
+
+  // A product of few rows, whose right factor is a weight, with one result that only kernels read.
+  bool is_candidate(const Kernel& kernel) {
+    if (!kernel.contraction || kernel.schedule || !kernel.contraction->batch.empty() ||
+        kernel.contraction->columns.size() != 1 || kernel.contraction->sums.size() != 1 || raises(kernel.body))
+      return false;
+    const ContractionNest nest = contraction_nest(kernel);
+    if (nest.whole_rows() || !nest.innermost_column().extent.is_constant() ||
+        nest.innermost_column().extent.value() % 16 != 0 || estimate(nest.row_count(), program_) > most_joined_rows)
+      return false;
+    const std::string& var = columns(kernel);
+    int stores = 0;
+    bool fine = true;
+    double bytes = 0;
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      if (stmt.kind == StmtKind::random) fine = false;
+      if (mentions(stmt.expr, var)) fine = false;  // the number of a column
+      if (stmt.kind == StmtKind::store) {
+        const Buffer& to = buffer(stmt.buffer);
+        ++stores;
+        fine &= stmt.mode == StoreMode::plain && stmt.mask == no_value && to.role == BufferRole::temp &&
+                !observable(program_, stmt.buffer) && !to.sizes.empty() && to.strides.back() == Expr(1) &&
+                column_dimension(stmt, var) == static_cast<int>(to.sizes.size()) - 1 &&
+                to.sizes.back() == nest.innermost_column().extent && is_dense(to) && only_loaded(stmt.buffer, kernel);
+      }
+      if (stmt.kind != StmtKind::load) return;
+      bool along = false;
+      for (const Expr& e : stmt.index) along |= mentions(e, var);
+      if (!along) return;
+      const int d = column_dimension(stmt, var);
+      fine &= d >= 0 && is_weight(stmt.buffer) && stmt.mask == no_value &&
+              buffer(stmt.buffer).sizes[static_cast<size_t>(d)] == nest.innermost_column().extent;
+      for (const Expr& size : buffer(stmt.buffer).sizes) fine &= size.is_constant();
+      if (fine) bytes += estimate(buffer_bytes(buffer(stmt.buffer)), program_);
+    });
+    return fine && stores == 1 && bytes <= most_joined_bytes;
+  }
+  static bool is_dense(const Buffer& b) {
+    Expr stride = 1;
+    for (size_t d = b.sizes.size(); d-- > 0;) {
+      if (b.strides[d] != stride) return false;
+      stride = stride * b.sizes[d];
+    }
+    return true;
+  }
+  // All other kernels only load it, and nothing else knows it.
+  bool only_loaded(BufferId id, const Kernel& by) {
+    bool fine = true;
+    for (const Block* block : {&program_.init, &program_.block})
+      for_each_item(*block, [&](const Item& item) {
+        const auto* kernel = std::get_if<Kernel>(&item.what);
+        const bool nested = std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what);
+        if (kernel == &by) return;
+        fine &= kernel ? !kernel->schedule && !accesses(kernel->body).writes.contains(id)
+                       : nested || !accesses(item).touches(id);
+        if (const auto* cond = std::get_if<Cond>(&item.what))
+          fine &= !std::holds_alternative<BufferId>(cond->predicate) || std::get<BufferId>(cond->predicate) != id;
+        if (const auto* loop = std::get_if<While>(&item.what))
+          fine &= !std::holds_alternative<BufferId>(loop->predicate) || std::get<BufferId>(loop->predicate) != id;
+      });
+    return fine;
+  }
+
+  static std::vector<Stmt*> buffer_accesses(Kernel& kernel) {
+    std::vector<Stmt*> out;
+    for_each_stmt(kernel.body, [&](Stmt& stmt) {
+      if (stmt.buffer != no_buffer) out.push_back(&stmt);
+    });
+    return out;
+  }
+  static Loop& column_loop(Kernel& kernel) {
+    Loop* found = nullptr;
+    for_each_stmt(kernel.body, [&](Stmt& stmt) {
+      if (stmt.loop && stmt.loop->var == columns(kernel)) found = stmt.loop.get();
+    });
+    return *found;
+  }
+
+  // Whether the other one does the same with weights and a result of its own.
+  bool same(const Kernel& a, const Kernel& b) {
+    if (columns(a) != columns(b)) return false;
+    Kernel x = a.clone(), y = b.clone();
+    const std::vector<Stmt*> from = buffer_accesses(x), to = buffer_accesses(y);
+    if (from.size() != to.size()) return false;
+    std::map<BufferId, BufferId> instead;
+    for (size_t i = 0; i < from.size(); ++i) {
+      const BufferId theirs = to[i]->buffer, mine = from[i]->buffer;
+      if (from[i]->kind != to[i]->kind || from[i]->index.size() != to[i]->index.size()) return false;
+      if (const auto [at, inserted] = instead.emplace(theirs, mine); !inserted && at->second != mine) return false;
+      if (theirs == mine) continue;
+      const Buffer &p = buffer(mine), &q = buffer(theirs);
+      const int d = column_dimension(*from[i], columns(a));
+      if (d < 0 || p.dtype != q.dtype || p.sizes.size() != q.sizes.size()) return false;
+      for (size_t k = 0; k < p.sizes.size(); ++k)
+        if (static_cast<int>(k) != d && p.sizes[k] != q.sizes[k]) return false;
+    }
+    for (size_t i = 0; i < from.size(); ++i) {
+      // What is shared must be the rows' own; one weight for two would be no gain.
+      if (from[i]->buffer == to[i]->buffer && column_dimension(*from[i], columns(a)) >= 0) return false;
+      to[i]->buffer = from[i]->buffer;
+    }
+    column_loop(y).extent = column_loop(x).extent;
+    for (Kernel* kernel : {&x, &y}) {
+      kernel->name = "same";
+      kernel->op_names.clear(), kernel->origins.clear(), kernel->named.clear();
+    }
+    return print(x, program_) == print(y, program_);
+  }
+
+  bool join(Block& block, size_t at, const std::vector<size_t>& others) {
+    std::vector<Kernel*> all = {&std::get<Kernel>(block[at].what)};
+    for (size_t j : others) all.push_back(&std::get<Kernel>(block[j].what));
+    Kernel joined = all[0]->clone();
+    const std::string var = columns(joined);
+    std::vector<int64_t> widths, offsets;
+    int64_t total = 0;
+    for (Kernel* kernel : all) {
+      offsets.push_back(total);
+      widths.push_back(column_loop(*kernel).extent.value());
+      total += widths.back();
+    }
+    column_loop(joined).extent = Expr(total);
+    const std::vector<Stmt*> mine = buffer_accesses(joined);
+    std::map<BufferId, BufferId> made;
+    for (size_t i = 0; i < mine.size(); ++i) {
+      const int d = column_dimension(*mine[i], var);
+      if (d < 0) continue;
+      const BufferId old = mine[i]->buffer;
+      if (!made.contains(old)) {
+        std::vector<BufferId> parts;
+        for (Kernel* kernel : all) parts.push_back(buffer_accesses(*kernel)[i]->buffer);
+        made[old] = mine[i]->kind == StmtKind::store ? common_result(parts, offsets, total)
+                                                     : common_weight(parts, static_cast<size_t>(d), offsets, total);
+      }
+      mine[i]->buffer = made[old];
+    }
+    for (size_t k = 1; k < all.size(); ++k) {
+      joined.op_names.insert(joined.op_names.end(), all[k]->op_names.begin(), all[k]->op_names.end());
+      joined.origins.insert(joined.origins.end(), all[k]->origins.begin(), all[k]->origins.end());
+    }
+    joined.named.clear();  // its columns are those of several values
+    log_.add([&] {
+      return Decision{
+          "products joined in", joined.name, "", "", str(all.size(), " products of the same rows"), true, ""};
+    });
+    block[at].what = std::move(joined);
+    return true;
+  }
+
+  static void lay_out(Buffer& b) {
+    b.strides.assign(b.sizes.size(), Expr(1));
+    for (size_t d = b.sizes.size(); d-- > 1;) b.strides[d - 1] = b.strides[d] * b.sizes[d];
+    b.offset = Expr(0);
+  }
+
+  // The weights one below the other, made in the init section.
+  BufferId common_weight(const std::vector<BufferId>& parts, size_t d, const std::vector<int64_t>& offsets,
+                         int64_t total) {
+    Buffer made;
+    made.name = buffer(parts[0]).name + "_joined";
+    made.dtype = buffer(parts[0]).dtype;
+    made.role = BufferRole::derived;
+    made.sizes = buffer(parts[0]).sizes;
+    made.sizes[d] = Expr(total);
+    lay_out(made);
+    const BufferId id = program_.add_buffer(std::move(made));
+    for (size_t k = 0; k < parts.size(); ++k) {
+      Kernel copy;
+      copy.name = str(buffer(id).name, "_", k);
+      copy.op_names = {"join"};
+      std::vector<Expr> index = nest_index(buffer(parts[k]).sizes.size()), to = index;
+      to[d] = to[d] + Expr(offsets[k]);
+      Body body;
+      const ValueId value = append(body, load_stmt(copy, buffer(id).dtype, parts[k], index));
+      body.push_back(store_stmt(buffer(id).dtype, id, to, value));
+      copy.body = nest_of(buffer(parts[k]).sizes, std::move(body));
+      program_.init.push_back(Item{std::move(copy)});
+    }
+    return id;
+  }
+
+  // One result whose columns are those of all; readers of a part read its columns there.
+  BufferId common_result(const std::vector<BufferId>& parts, const std::vector<int64_t>& offsets, int64_t total) {
+    Buffer made = buffer(parts[0]);
+    made.name += "_joined";
+    made.sizes.back() = Expr(total);
+    lay_out(made);
+    const BufferId id = program_.add_buffer(std::move(made));
+    for_each_item(program_.block, [&](Item& item) {
+      auto* kernel = std::get_if<Kernel>(&item.what);
+      if (!kernel) return;
+      for_each_stmt(kernel->body, [&](Stmt& stmt) {
+        if (stmt.kind != StmtKind::load) return;
+        const auto found = std::find(parts.begin(), parts.end(), stmt.buffer);
+        if (found == parts.end()) return;
+        stmt.buffer = id;
+        stmt.index.back() = stmt.index.back() + Expr(offsets[static_cast<size_t>(found - parts.begin())]);
+      });
+    });
+    return id;
+  }
+
+  LoopProgram& program_;
+  Log& log_;
+};
+
+}  // namespace
+
+bool join_products(LoopProgram& program, const Target& target, Log& log) {
+  if (!target.is_gpu()) return false;
+  return ProductJoiner(program, log).run(program.block);
+}
+
+}  // namespace kiln::loops
