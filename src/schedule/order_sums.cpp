@@ -43,7 +43,7 @@ int64_t terms_of(const Loop& loop) {
 
 // The nested sums of a tile go on adding to one accumulator, until a block is full: the outermost of them whose
 // iterations are short enough restarts it with each.
-void order_tile(Body& columns, const std::vector<std::string>& sums) {
+void order_tile(Body& columns, const std::vector<std::string>& sums, bool matrix) {
   std::vector<Loop*> loops;
   for (Body* body = &columns; loops.size() < sums.size();)
     for (Stmt& stmt : *body)
@@ -57,6 +57,11 @@ void order_tile(Body& columns, const std::vector<std::string>& sums) {
     loop->order.meet = loop->reduce_dtype;
   }
   loops.back()->order.fused = true;
+  if (matrix) {  // each instruction adds up its terms by itself
+    loops.back()->order.pairs = true;
+    loops.back()->order.block = 32;
+    return;
+  }
   int64_t terms = 1;
   for (size_t l = loops.size(); l-- > 0;) {
     const Expr& extent = loops[l]->extent;
@@ -101,7 +106,7 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      order_tile(body, kernel.contraction->sums);
+      order_tile(body, kernel.contraction->sums, kernel.schedule->tile.matrix);
       continue;
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.

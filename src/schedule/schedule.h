@@ -35,6 +35,9 @@ bool join_dimensions(LoopProgram& program, Log& log);
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 
+// Points of a transposed convolution that meet the same places of the window become a loop of their own.
+bool split_phases(LoopProgram& program, const Target& target, Log& log);
+
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 
