@@ -89,16 +89,20 @@ constexpr const char* ratiof_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
 #endif
 }
 )";
-// Near 0 a polynomial, else 1 - e^-Q with Q = -log erfc; from 4 on that is 1.
+// Near 0 a polynomial, else 1 - 2^-q with q = -log2 erfc; from 4 on that is 1. The power is at most 0.16, so that few
+// terms of it are enough, and q is never so large that its exponent needs care.
 constexpr const char* erff_text = R"(K_FN $F erf_f32($F x) {
   $F a = abs_f32(x), z = x * x;
-  $F p = $POLY{z; 0.128379167f, -0.376126385f, 0.112837827f, -0.0268654425f, 0.00522106447f, -0.000848454361f,
-      0.000112692143f, -9.67602505e-06f};
+  $F p = $POLY{z; 0.128379166f, -0.376126258f, 0.112835851f, -0.026853812f, 0.00518832773f, -0.000801019403f,
+      7.85386266e-05f};
   $F near = fma_f32(a, p, a);
   $F b = lesser_f32($S(4.0f), a);
-  $F q = $POLY{b; -0.000291117522f, 1.13012004f, 0.632012961f, 0.109910116f, -0.0263277085f, 0.00472774208f,
-      -0.00059021238f, 4.52989218e-05f, -1.59984876e-06f};
-  $F far = $S(1.0f) - exp_f32(-q);
+  $F q = $POLY{b; 0.000479977482f, 1.62609401f, 0.920574482f, 0.14881101f, -0.0315319658f, 0.00425865093f,
+      -0.000269461487f};
+  $F m = q + $S(0x1.8p23f), r = (m - $S(0x1.8p23f)) - q;
+  $F e = $POLY{r; 1.00000007f, 0.693146967f, 0.240221197f, 0.0555071326f, 0.00967554132f, 0.00132764755f};
+  $F s = __builtin_bit_cast($F, ($SI(127) - __builtin_bit_cast($I, m)) << 23);
+  $F far = fma_f32(-e, s, $S(1.0f));
   return copysign_f32(a < $S(1.0f) ? near : far, x);
 }
 )";
