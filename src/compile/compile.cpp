@@ -361,8 +361,10 @@ CompileReport compile(const Program& program, const std::string& package_path, c
 
 namespace {
 
-// What does not depend on the target: the constants, and what the passes did.
-void keep_result(Compilation& compilation, const CompileOptions& options, PackageContents& contents) {
+constexpr int64_t worth_a_thread = 4 << 20;  // bytes of weights
+
+// What does not depend on the target: what the passes did.
+void keep_result(Compilation& compilation, PackageContents& contents) {
   const Pipeline& passes = compilation.passes();
   contents.debug["passes.json"] = pass_record(recorded_passes(passes));
   contents.debug["loops_lowered.txt"] = passes.lowered_text();
@@ -370,8 +372,18 @@ void keep_result(Compilation& compilation, const CompileOptions& options, Packag
   contents.debug["lowered_graph.txt"] = print(compilation.graph());
   for (const auto& [value, buffer] : passes.log().merges())
     contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
+}
+
+// The weights go to the disk while kernels are compiled, where their form is known by now and there is a file to write.
+void start_weights(PackageWriter& writer, Compilation& compilation, const CompileOptions& options,
+                   PackageContents& contents) {
   contents.constants = compilation.graph().constants;
   if (options.inject.constants) options.inject.constants(contents.constants);
+  const bool frozen = options.settings && options.settings->get_bool("freezing");
+  int64_t bytes = 0;
+  for (const auto& [name, tensor] : contents.constants) bytes += tensor.storage ? tensor.storage->bytes : 0;
+  if (frozen || options.inject.plan || bytes < worth_a_thread || is_stream(writer.path())) return;
+  writer.start_weights(compilation.plan(0).plan, contents);
 }
 
 // What a program for a GPU has on the CPU its callers have there.
@@ -435,6 +447,11 @@ CompileReport compile_program(const Program& read, const std::string& model_path
       report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", target.name, " have ", target.lanes * 32,
                                  " bits, and those are used"));
   }
+  contents.without_state = options.settings && !options.settings->get_bool("aot_inductor.package_constants_in_so");
+  for (const InputSpec& input : program.input_specs)
+    if (input.kind == InputKind::parameter || (input.kind == InputKind::buffer && input.persistent))
+      contents.state.insert(input.target);
+  PackageWriter writer(package_path);
   tell_start(program, model_path, package_path, device, names, observers);
   for (size_t target = 0; target < names.size(); ++target) {
     compilation.scheduled(target);
@@ -456,6 +473,7 @@ CompileReport compile_program(const Program& read, const std::string& model_path
       });
     if (options.goal == CompileGoal::package) {
       std::string code;
+      if (target == 0) start_weights(writer, compilation, options, contents);
       if (!generated.sources.empty()) {
         code = build_code(compilation, target, options, observers, total, report);
         if (options.inject.code) options.inject.code(code);
@@ -473,17 +491,13 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   report.kernels = count_kernels(compilation.scheduled());
   report.kernels_compiled = static_cast<int>(compilation.code().symbols.size());
   if (options.goal != CompileGoal::package) return report;
-  keep_result(compilation, options, contents);
+  keep_result(compilation, contents);
   contents.debug["graph.txt"] = print(program);
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
   for (const std::string& library : options.custom_op_libs)
     contents.custom_libraries.push_back({file_name(library), read_file(library)});
-  for (const InputSpec& input : program.input_specs)
-    if (input.kind == InputKind::parameter || (input.kind == InputKind::buffer && input.persistent))
-      contents.state.insert(input.target);
-  contents.without_state = options.settings && !options.settings->get_bool("aot_inductor.package_constants_in_so");
   contents.sample_inputs = sample_inputs_file(program);
   contents.run_settings = run_defaults(options);
   if (!contents.run_settings.empty())
@@ -501,8 +515,9 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     report.packing_seconds = watch.lap();
   }
   if (options.progress) options.progress("write package", 0, 0);
-  PackageWritten written = write_package(package_path, std::move(contents));
+  PackageWritten written = writer.finish(std::move(contents));
   report.package_seconds = watch.lap();
+  report.weights_seconds = writer.weights_seconds();
   report.package_bytes = written.bytes;
   if (!written.debug_path.empty()) report.notes.push_back(str("debug section written to ", written.debug_path));
   if (options.settings)

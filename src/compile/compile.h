@@ -31,9 +31,10 @@ struct CompileOptions {
 struct CompileReport {
   std::string package_path;
   double seconds = 0, schedule_seconds = 0, toolchain_seconds = 0, package_seconds = 0, packing_seconds = 0;
-  int kernels = 0;           // steps that run a generated kernel
-  int kernels_compiled = 0;  // distinct bodies
-  bool from_cache = false;   // the code object came from the kernel cache
+  double weights_seconds = 0;  // writing weights, beside the compilation of kernels
+  int kernels = 0;             // steps that run a generated kernel
+  int kernels_compiled = 0;    // distinct bodies
+  bool from_cache = false;     // the code object came from the kernel cache
   uint64_t package_bytes = 0;
   std::vector<std::string> notes;
 };

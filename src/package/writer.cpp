@@ -1,6 +1,10 @@
 #include "package/writer.h"
 
+#include <algorithm>
+#include <atomic>
+#include <chrono>
 #include <cmath>
+#include <thread>
 
 #include "base/error.h"
 #include "base/json.h"
@@ -10,13 +14,21 @@
 #include "package/plan_io.h"
 
 namespace kiln {
-namespace {
 
 // Every storage once, however many constants look into it.
 struct StoredWeights {
   std::vector<std::pair<std::string, ByteSpan>> entries;
   Json config = Json::object();
 };
+
+namespace {
+
+bool same_entries(const StoredWeights& a, const StoredWeights& b) {
+  return std::equal(
+      a.entries.begin(), a.entries.end(), b.entries.begin(), b.entries.end(), [](const auto& x, const auto& y) {
+        return x.first == y.first && x.second.data() == y.second.data() && x.second.size() == y.second.size();
+      });
+}
 
 Json int_list(const std::vector<int64_t>& values) {
   Json list = Json::array();
@@ -154,7 +166,74 @@ void write_sidecar(const std::string& path, const std::string& prefix, const Pac
 
 }  // namespace
 
+struct PackageWriter::State {
+  explicit State(std::string to) : path(std::move(to)) {}
+
+  // The file, and what every archive begins with. Opened when the first bytes are there to write.
+  void begin(const std::string& root) {
+    remove_unfinished(path);
+    file = std::make_unique<AtomicFile>(path);
+    zip = std::make_unique<ZipWriter>([this](ByteSpan bytes) {
+      // In pieces, so that a compile that fails does not wait for gigabytes.
+      for (size_t at = 0; at < bytes.size() && !given_up; at += piece_bytes)
+        file->write(bytes.subspan(at, std::min(piece_bytes, bytes.size() - at)));
+      written += bytes.size();
+    });
+    zip->add(root + "/archive_format", std::string_view("pt2"));
+    zip->add(root + "/archive_version", std::string_view("0"));
+    zip->add(root + "/byteorder", std::string_view("little"));
+    zip->add(root + "/.data/version", std::string_view("6\n"));
+  }
+  void add_weights(const StoredWeights& weights) {
+    for (const auto& [name, bytes] : weights.entries)
+      if (!given_up) zip->add(name, bytes);
+  }
+
+  static constexpr size_t piece_bytes = size_t{4} << 20;
+  std::string path;
+  std::unique_ptr<AtomicFile> file;
+  std::unique_ptr<ZipWriter> zip;
+  uint64_t written = 0;
+  std::thread writing;
+  std::atomic<bool> given_up = false;
+  std::exception_ptr problem;           // of the thread
+  StoredWeights early;                  // what it writes
+  std::map<std::string, Tensor> alive;  // whose storages it reads
+  double seconds = 0;
+};
+
+PackageWriter::PackageWriter(std::string path) : state_(std::make_unique<State>(std::move(path))) {}
+
+PackageWriter::~PackageWriter() {
+  state_->given_up = true;
+  if (state_->writing.joinable()) state_->writing.join();
+}
+
+double PackageWriter::weights_seconds() const { return state_->seconds; }
+const std::string& PackageWriter::path() const { return state_->path; }
+
+void PackageWriter::start_weights(format::Plan plan, const PackageContents& contents) {
+  KILN_CHECK(!state_->file, "a package whose writing has begun");
+  const std::string root = plan.model_name;
+  state_->early = store_weights(root, plan, contents);
+  state_->alive = contents.constants;
+  state_->begin(root);
+  state_->writing = std::thread([state = state_.get()] {
+    const auto began = std::chrono::steady_clock::now();
+    try {
+      state->add_weights(state->early);
+    } catch (...) {
+      state->problem = std::current_exception();
+    }
+    state->seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - began).count();
+  });
+}
+
 PackageWritten write_package(const std::string& path, PackageContents contents) {
+  return PackageWriter(path).finish(std::move(contents));
+}
+
+PackageWritten PackageWriter::finish(PackageContents contents) {
   KILN_CHECK(!contents.variants.empty(), "a package without a plan");
   const std::string root = contents.variants.front().plan.model_name, prefix = str(root, "/data/kiln/", root, "/");
   // The first variant's plan is the package's; another target's lies beside its code, and so does what its part of the
@@ -193,16 +272,15 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
 
   PackageWritten written;
   written.build_id = id;
-  remove_unfinished(path);
-  AtomicFile file(path);
-  ZipWriter zip([&](ByteSpan bytes) {
-    file.write(bytes);
-    written.bytes += bytes.size();
-  });
-  zip.add(root + "/archive_format", std::string_view("pt2"));
-  zip.add(root + "/archive_version", std::string_view("0"));
-  zip.add(root + "/byteorder", std::string_view("little"));
-  zip.add(root + "/.data/version", std::string_view("6\n"));
+  if (state_->writing.joinable()) {
+    state_->writing.join();
+    if (state_->problem) std::rethrow_exception(state_->problem);
+    KILN_CHECK(same_entries(state_->early, weights), "other weights than those that were written");
+  } else {
+    state_->begin(root);
+    state_->add_weights(weights);
+  }
+  ZipWriter& zip = *state_->zip;
   zip.add(prefix + "manifest.json", manifest(contents));
   zip.add(prefix + "plan", format::write_plan(contents.variants.front().plan));
   if (!contents.run_settings.empty()) zip.add(prefix + "settings", join(contents.run_settings, "\n") + "\n");
@@ -214,7 +292,6 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   }
   for (const PackageContents::Library& library : contents.custom_libraries)
     zip.add(str(prefix, "custom/", library.name), library.bytes);
-  for (const auto& [name, bytes] : weights.entries) zip.add(name, bytes);
   for (const auto& [name, bytes] : packed) zip.add(name, bytes);
   zip.add(str(root, "/data/weights/", root, "_weights_config.json"),
           json_text(Json(Json::Object{{"config", weights.config}})));
@@ -223,9 +300,10 @@ PackageWritten write_package(const std::string& path, PackageContents contents) 
   if (!contents.strip_debug)
     for (const auto& [name, text] : contents.debug) zip.add(prefix + "debug/" + name, text);
   zip.finish();
-  file.commit();
+  state_->file->commit();
+  written.bytes = state_->written;
   if (contents.strip_debug) {
-    written.debug_path = path + ".debug";
+    written.debug_path = state_->path + ".debug";
     write_sidecar(written.debug_path, prefix, contents);
   }
   return written;

@@ -40,6 +40,26 @@ struct PackageWritten {
   std::string build_id;
   std::string debug_path;  // of the sidecar, if one was written
 };
+
+// Writes one package. Weights are most of it, and known long before the code is: they can be on their way to the disk
+// while kernels are compiled. Their place in the archive is the same either way.
+class PackageWriter {
+ public:
+  explicit PackageWriter(std::string path);
+  PackageWriter(const PackageWriter&) = delete;
+  PackageWriter& operator=(const PackageWriter&) = delete;
+  ~PackageWriter();  // without finish() nothing is left at the path
+  // Begins to write the weights that a package with this plan and these contents will have, in a thread of its own.
+  // finish() must be given the same ones; what goes wrong comes out there.
+  void start_weights(format::Plan plan, const PackageContents& contents);
+  PackageWritten finish(PackageContents contents);
+  double weights_seconds() const;  // that the thread has taken
+  const std::string& path() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
 PackageWritten write_package(const std::string& path, PackageContents contents);
 
 }  // namespace kiln

@@ -21,6 +21,9 @@ KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, c
       lane_count_(1) {
   KILN_CHECK(kernel.schedule, str(kernel.name, " has no schedule"));
   lane_count_ = kernel.schedule->lanes;
+  const bool in_init = std::any_of(program.init.begin(), program.init.end(),
+                                   [&](const Item& item) { return std::get_if<Kernel>(&item.what) == &kernel; });
+  sizes_given_ = in_init && &dialect == &simd_dialect();
 }
 
 void KernelPrinter::line(const std::string& text) {

@@ -89,8 +89,10 @@ class KernelPrinter {
   std::string vector_expr(const Expr& e);  // vi64 over the lanes
   std::string parameter(const Expr& e);    // n3: computed by the host
   std::string parameter_or_constant(const Expr& e);
-  bool local(const Expr& e) const;    // mentions a variable of this kernel
-  Expr by_lane(const Expr& e) const;  // with quotients that all lanes share as symbols of their own
+  std::string size(int64_t value);     // a constant of an index or an extent
+  std::string divisor(const Expr& e);  // a constant one stays in the text: the compiler multiplies instead
+  bool local(const Expr& e) const;     // mentions a variable of this kernel
+  Expr by_lane(const Expr& e) const;   // with quotients that all lanes share as symbols of their own
   std::optional<Affine> lane_affine(const Expr& address) const;  // where the lanes of an access are equally far apart
   bool varies(const Expr& e) const;  // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
@@ -112,6 +114,9 @@ class KernelPrinter {
   const loops::Kernel& kernel_;
   const loops::LoopProgram& program_;
   const Dialect& dialect_;
+  // Kernels of the init section run once, when weights are loaded: sizes are arguments, so that all that pack alike
+  // share one function. A model has dozens of them, and they would be a tenth of the C++ compiler's time.
+  bool sizes_given_ = false;
   std::vector<DType> value_types_;  // the kernel's, and those of copies that a template prints
   RangeEnv env_;
   int lane_count_;

@@ -70,16 +70,29 @@ std::string KernelPrinter::parameter(const Expr& e) {
 
 std::string KernelPrinter::parameter_or_constant(const Expr& e) { return e.is_constant() ? expr(e) : parameter(e); }
 
+// Each place has an argument of its own: which of them are equal differs from kernel to kernel.
+std::string KernelPrinter::size(int64_t value) {
+  if (!sizes_given_ || std::abs(value) <= 1) return literal(DType::i64, Scalar(value));
+  const int number = static_cast<int>(int_numbers_.size());
+  int_numbers_.emplace(str("size ", number), number);
+  result_.step.ints.push_back(Expr(value));
+  return str("n", number);
+}
+
+std::string KernelPrinter::divisor(const Expr& e) {
+  return e.is_constant() ? literal(DType::i64, Scalar(e.value())) : expr(e);
+}
+
 std::string KernelPrinter::expr(const Expr& e) {
   auto all = [&](const char* separator) {
     return "(" + join_map(e.args(), separator, [&](const Expr& a) { return expr(a); }) + ")";
   };
   auto call = [&](const char* function) {
-    return str(function, "((i64)", expr(e.args()[0]), ", (i64)", expr(e.args()[1]), ")");
+    return str(function, "((i64)", expr(e.args()[0]), ", (i64)", divisor(e.args()[1]), ")");
   };
   switch (e.op()) {
     case ExprOp::constant:
-      return literal(DType::i64, Scalar(e.value()));
+      return size(e.value());
     case ExprOp::symbol:
       return local(e) ? e.name() : parameter(e);
     case ExprOp::add:
@@ -90,7 +103,7 @@ std::string KernelPrinter::expr(const Expr& e) {
     case ExprOp::mod: {
       bool plain = range_of(e.args()[0], env_).low >= 0 && range_of(e.args()[1], env_).low >= 1;
       if (plain) {
-        const std::string a = expr(e.args()[0]), b = expr(e.args()[1]);
+        const std::string a = expr(e.args()[0]), b = divisor(e.args()[1]);
         return e.op() == ExprOp::mod ? str("(", dialect_.remainder(a, b), ")") : dialect_.quotient(a, b);
       }
       return call(e.op() == ExprOp::mod ? "k_mod" : "k_floordiv");
@@ -131,6 +144,11 @@ std::string KernelPrinter::vector_expr(const Expr& e) {
     for (size_t i = 1; i < e.args().size(); ++i) text = str(function, "(", text, ", ", vector_expr(e.args()[i]), ")");
     return text;
   };
+  auto quotient = [&](const char* function) {
+    const Expr& by = e.args()[1];
+    return str(function, "(", vector_expr(e.args()[0]), ", ",
+               by.is_constant() ? SimdDialect::splat(DType::i64, divisor(by)) : vector_expr(by), ")");
+  };
   auto infix = [&](const char* separator) {
     return "(" + join_map(e.args(), separator, [&](const Expr& a) { return vector_expr(a); }) + ")";
   };
@@ -143,9 +161,9 @@ std::string KernelPrinter::vector_expr(const Expr& e) {
     case ExprOp::mul:
       return infix(" * ");
     case ExprOp::floordiv:
-      return fold("k_floordiv");
+      return quotient("k_floordiv");
     case ExprOp::mod:
-      return fold("k_mod");
+      return quotient("k_mod");
     case ExprOp::min:
       return fold("k_min");
     case ExprOp::max:

@@ -40,6 +40,42 @@ main {
   return join(code.texts, "\n");
 }
 
+// Two weights of other sizes, packed alike, and two copies that run with every call.
+TEST(KernelPrinter, KernelsThatRunOnceTakeTheirSizesAsArguments) {
+  const auto packing = [](const std::string& from, const std::string& to, int64_t rows, int64_t columns) {
+    return str("  kernel pack_", from, " ops [pack] {\n    schedule items [", rows,
+               "] grain 1 lanes 1\n    for i0 in [", rows, "] parallel @item {\n      for i1 in [", columns,
+               "] parallel {\n        %0 = load.f32 ", from, "[i0, i1]\n        store ", to,
+               "[i1 // 4, i0, i1 % 4] = %0\n", "      }\n    }\n  }\n");
+  };
+  const loops::LoopProgram program =
+      loops::parse_loops(str(R"(loops packing
+buffer a f32[6, 8] strides [8, 1] constant named "a"
+buffer b f32[10, 12] strides [12, 1] constant named "b"
+buffer pa f32[2, 6, 4] strides [24, 4, 1] derived
+buffer pb f32[3, 10, 4] strides [40, 4, 1] derived
+buffer y f32[2, 6, 4] strides [24, 4, 1] output position 0
+buffer z f32[3, 10, 4] strides [40, 4, 1] output position 1
+output buffer y
+output buffer z
+init {
+)",
+                             packing("a", "pa", 6, 8), packing("b", "pb", 10, 12), "}\nmain {\n",
+                             packing("a", "y", 6, 8), packing("b", "z", 10, 12), "}\n"));
+  const GeneratedCode code = cpu_backend().generate(program, cpu_backend().target("x86-64-v4"));
+  ASSERT_EQ(code.texts.size(), 3u) << join(code.texts, "\n");
+  EXPECT_NE(code.texts[0].find("i1 < n"), std::string::npos) << code.texts[0];
+  EXPECT_NE(code.texts[0].find("i1 / 4l"), std::string::npos) << code.texts[0];
+  EXPECT_NE(code.texts[1].find("i1 < 8l"), std::string::npos) << code.texts[1];
+  const auto& first = std::get<loops::Kernel>(program.init[0].what);
+  const auto& second = std::get<loops::Kernel>(program.init[1].what);
+  EXPECT_EQ(code.steps.at(&first).function, code.steps.at(&second).function);
+  EXPECT_EQ(code.steps.at(&first).ints.size(), code.steps.at(&second).ints.size());
+  EXPECT_EQ(code.steps.at(&first).ints[0].text(), "8");
+  EXPECT_EQ(code.steps.at(&second).ints[0].text(), "12");
+  EXPECT_EQ(cpu_backend().step_code(second, program).ints.size(), code.steps.at(&second).ints.size());
+}
+
 TEST(KernelPrinter, AQuotientThatAllLanesShareIsOneLoad) {
   for (int64_t group : {16, 32, 64}) {
     const std::string text = printed(group);
