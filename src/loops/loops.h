@@ -195,6 +195,8 @@ struct Tile {
   int64_t high = 1;     // so many tiles, one below the other, are an item
   bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
   int64_t ahead = 0;    // > 0: with every so many terms a line of the next panel of a packed factor is fetched
+  // Batches that share the rows' factor: their items for one block of rows follow one another, so that it is at hand.
+  bool interleaved = false;
   bool operator==(const Tile&) const = default;
 };
 
@@ -229,6 +231,9 @@ struct Schedule {
   int lanes = 1;      // elements in a vector of its code; 1: scalar code
   Expr items = 1;     // independent parts, numbered by the loops bound to items
   int64_t grain = 1;  // so many of them are worth waking a thread
+  // Each thread goes through its items one way and the other in turns: the matrix that they read, which is larger than
+  // its cache, is then still there in part when the same step, or its like, comes again.
+  bool turns = false;
   Tile tile;
   Grid grid;
 };

@@ -95,6 +95,7 @@ void Parser::schedule(Cursor& line) {
   made.grain = line.integer(1, INT64_MAX);
   line.expect("lanes");
   made.lanes = static_cast<int>(line.integer(1, 64));
+  made.turns = line.accept("turns");
   if (line.accept("tile")) {
     made.tile.rows = line.integer(1, 64);
     line.expect("rows");
@@ -103,6 +104,7 @@ void Parser::schedule(Cursor& line) {
     if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
     made.tile.beside = line.accept("beside");
     if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
+    made.tile.interleaved = line.accept("interleaved");
   }
   if (line.accept("threads")) {
     made.grid.threads = static_cast<int>(line.integer(1, 1024));

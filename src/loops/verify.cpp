@@ -79,6 +79,7 @@ class KernelVerifier {
     check(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
           str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
     check(s.tile.ahead >= 0, str("a line ahead with every ", s.tile.ahead, " terms"));
+    check(!s.tile.interleaved || !kernel_.contraction->batch.empty(), "batches that interleave where there are none");
     if (!bound()) return;
     const ContractionNest nest = contraction_nest(kernel_);
     check(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");

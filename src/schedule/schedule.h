@@ -29,6 +29,9 @@ bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: 
 // Lays out temporaries for the sums over products (channels last), and orders loops along them.
 bool choose_layouts(LoopProgram& program, Log& log);
 
+// What is copied whole into a part of another temporary is written there at once.
+bool place_parts(LoopProgram& program, const Target& target, Log& log);
+
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 

@@ -53,8 +53,8 @@ bool nothing_without(ValueId value, ValueId condition, const Definitions& made) 
            nothing_without(stmt.loop->yields[0], condition, made);
   if (stmt.kind != StmtKind::op) return false;
   if (stmt.op == ScalarOp::cast) return nothing_without(stmt.args[0], condition, made);
-  return stmt.op == ScalarOp::mul && (nothing_without(stmt.args[0], condition, made) ||
-                                      nothing_without(stmt.args[1], condition, made));
+  return stmt.op == ScalarOp::mul &&
+         (nothing_without(stmt.args[0], condition, made) || nothing_without(stmt.args[1], condition, made));
 }
 
 // The parallel loops from the outside in, as long as nothing but values stands beside them.
@@ -214,13 +214,8 @@ bool split_phases(LoopProgram& program, const Target& target, Log& log) {
     simplify_body(program, *kernel);
     changed = true;
     log.add([&] {
-      return Decision{"split the points of",
-                      kernel->name,
-                      "",
-                      "",
-                      "those of a phase meet the same places of the window",
-                      true,
-                      ""};
+      return Decision{
+          "split the points of", kernel->name, "", "", "those of a phase meet the same places of the window", true, ""};
     });
   });
   return changed;

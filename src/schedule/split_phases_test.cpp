@@ -12,20 +12,21 @@ namespace {
 std::string transposed(int64_t stride, int64_t window, int64_t padding, int64_t points, const char* condition = "eq",
                        const char* after = "") {
   const std::string spread = str("i2 - r1 + ", padding);
-  return str("loops transposed\nbuffer x f32[2, 6] strides [6, 1] input position 0\nbuffer w f32[2, 3, ", window,
-             "] strides [", 3 * window, ", ", window, ", 1] constant named \"w\"\nbuffer y f32[3, ", points,
-             "] strides [", points, ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
-             "  kernel transposed ops [convolution] {\n    for i1 in [3] parallel {\n      for i2 in [", points,
-             "] parallel {\n        %0 = for r0 in [2] reduce sum.f32 {\n          %1 = for r1 in [", window,
-             "] reduce sum.f32 {\n            %2 = index.i64 [", spread, "]\n            %3 = index.i64 [0]\n",
-             "            %4 = ge.bool %2, %3\n            %5 = index.i64 [(", spread, ") % ", stride,
-             "]\n            %6 = ", condition, ".bool %5, %3\n            %7 = logical_and.bool %4, %6\n",
-             "            %8 = index.i64 [(", spread, ") // ", stride,
-             "]\n            %9 = index.i64 [6]\n            %10 = lt.bool %8, %9\n",
-             "            %11 = logical_and.bool %7, %10\n            %12 = load.f32 x[r0, (", spread, ") // ", stride,
-             "] mask %11\n            %13 = load.f32 w[r0, i1, r1]\n            %14 = mul.f32 %12, %13\n",
-             "            yield %14\n          }\n          yield %1\n        }\n        store y[i1, i2] = %0\n      }\n",
-             after, "    }\n  }\n}\n");
+  return str(
+      "loops transposed\nbuffer x f32[2, 6] strides [6, 1] input position 0\nbuffer w f32[2, 3, ", window,
+      "] strides [", 3 * window, ", ", window, ", 1] constant named \"w\"\nbuffer y f32[3, ", points, "] strides [",
+      points, ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
+      "  kernel transposed ops [convolution] {\n    for i1 in [3] parallel {\n      for i2 in [", points,
+      "] parallel {\n        %0 = for r0 in [2] reduce sum.f32 {\n          %1 = for r1 in [", window,
+      "] reduce sum.f32 {\n            %2 = index.i64 [", spread, "]\n            %3 = index.i64 [0]\n",
+      "            %4 = ge.bool %2, %3\n            %5 = index.i64 [(", spread, ") % ", stride,
+      "]\n            %6 = ", condition, ".bool %5, %3\n            %7 = logical_and.bool %4, %6\n",
+      "            %8 = index.i64 [(", spread, ") // ", stride,
+      "]\n            %9 = index.i64 [6]\n            %10 = lt.bool %8, %9\n",
+      "            %11 = logical_and.bool %7, %10\n            %12 = load.f32 x[r0, (", spread, ") // ", stride,
+      "] mask %11\n            %13 = load.f32 w[r0, i1, r1]\n            %14 = mul.f32 %12, %13\n",
+      "            yield %14\n          }\n          yield %1\n        }\n        store y[i1, i2] = %0\n      }\n",
+      after, "    }\n  }\n}\n");
 }
 
 LoopProgram in_phases(const std::string& text) {
@@ -72,16 +73,16 @@ TEST(SplitPhases, ResultsStay) {
     const std::string before = transposed(stride, window, padding, 6 * stride);
     const LoopProgram after = in_phases(before);
     EXPECT_NE(print(after).find("for p0 in"), std::string::npos) << stride << " " << window << " " << padding;
-    EXPECT_EQ(results_of(after, window), results_of(parse_loops(before), window)) << stride << " " << window << " " << padding;
+    EXPECT_EQ(results_of(after, window), results_of(parse_loops(before), window))
+        << stride << " " << window << " " << padding;
   }
 }
 
 TEST(SplitPhases, OthersStayAsTheyAre) {
   const std::string following = "      for j0 in [12] parallel {\n      }\n";
-  for (const std::string& text :
-       {transposed(2, 3, 1, 11),                           // phases of different lengths
-        transposed(2, 2, 0, 12, "ne"),                     // another condition
-        transposed(2, 2, 0, 12, "eq", following.c_str())})  // what follows wants all points
+  for (const std::string& text : {transposed(2, 3, 1, 11),                            // phases of different lengths
+                                  transposed(2, 2, 0, 12, "ne"),                      // another condition
+                                  transposed(2, 2, 0, 12, "eq", following.c_str())})  // what follows wants all points
     EXPECT_EQ(print(in_phases(text)), print(parse_loops(text)));
 }
 
