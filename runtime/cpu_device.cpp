@@ -52,12 +52,16 @@ class CpuQueue final : public Queue {
       make_scratch(launch, threads);
       context.scratch = scratch_[0].data();
     }
+    // The other way than the one before, so that what that one touched last is at hand. Small ones do not count.
+    const bool large = launch.items > launch.grain, backwards = launch.turns && large && !backwards_;
+    if (large) backwards_ = backwards;
     bool failed;
-    if (launch.items <= launch.grain || threads == 1) {
-      failed = kernel(&context, launch.buffers, launch.ints, 0, launch.items) != 0;
+    if (!large || threads == 1) {
+      failed = backwards ? run_backwards(launch, kernel, context)
+                         : kernel(&context, launch.buffers, launch.ints, 0, launch.items) != 0;
     } else {
       Work work{launch, kernel, context, scratch_.data()};
-      parallel_.run(launch.items, launch.grain, threads, run_piece, &work);
+      parallel_.run(launch.items, launch.grain, threads, run_piece, &work, backwards);
       failed = work.failed.load(std::memory_order_relaxed);
     }
     if (failed) [[unlikely]]
@@ -72,6 +76,13 @@ class CpuQueue final : public Queue {
   Failure take_failure() override { return std::exchange(failure_, {}); }
 
  private:
+  static bool run_backwards(const Launch& launch, kiln_kernel kernel, const kiln_kernel_context& context) {
+    const int64_t piece = std::max<int64_t>(1, launch.items / 16);
+    for (int64_t end = launch.items; end > 0; end -= piece)
+      if (kernel(&context, launch.buffers, launch.ints, std::max<int64_t>(0, end - piece), end) != 0) return true;
+    return false;
+  }
+
   // Each thread has a block of its own, so that neither items nor cache lines meet.
   void make_scratch(const Launch& launch, int threads) {
     if (launch.fresh_scratch) scratch_.clear();
@@ -83,6 +94,7 @@ class CpuQueue final : public Queue {
   Allocator allocator_;
   std::vector<Block> scratch_;  // by thread
   Failure failure_;
+  bool backwards_ = false;  // so went the last large launch
 };
 
 class CpuDevice final : public Device {

@@ -29,6 +29,7 @@ struct Launch {
   size_t buffer_count, int_count;
   int64_t items, grain;
   int64_t scratch;  // bytes for each thread
+  bool turns;       // items forwards and backwards in turns
   uint64_t seed;
   int32_t step;                // its position
   bool fresh_scratch;          // new memory, in which nothing of an earlier launch is left

@@ -1,5 +1,7 @@
 #include "runtime/memory.h"
 
+#include <sys/mman.h>
+
 #include <algorithm>
 #include <cstdlib>
 
@@ -8,9 +10,18 @@
 namespace kiln::runtime {
 namespace {
 
+// Weights and pictures are read from end to end, and a processor knows the addresses of a few hundred pages: in large
+// ones it seldom has to look one up. Where the system has none to give it does not matter.
+constexpr size_t large_page = 2 << 20;
+
 void* system_allocate(void*, size_t bytes, size_t alignment) {
   void* memory = nullptr;
-  return posix_memalign(&memory, alignment, bytes) == 0 ? memory : nullptr;
+  const bool large = bytes >= large_page;
+  if (posix_memalign(&memory, large ? std::max(alignment, large_page) : alignment, bytes) != 0) return nullptr;
+#ifdef MADV_HUGEPAGE
+  if (large) ::madvise(memory, bytes, MADV_HUGEPAGE);
+#endif
+  return memory;
 }
 void system_release(void*, void* memory, size_t) { std::free(memory); }
 

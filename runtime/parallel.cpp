@@ -26,7 +26,7 @@ void Parallel::set_threads(int threads) {
   threads_.store(threads < 1 ? usable_processors() : std::min(threads, most_threads), std::memory_order_relaxed);
 }
 
-void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* context) const {
+void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* context, bool backwards) const {
   int64_t worthwhile = grain > 1 ? items / grain + (items % grain != 0) : items;
   // A grain is worth handing to a thread that is awake; waking one takes several times as long. One item may be worth
   // any number of them.
@@ -42,7 +42,7 @@ void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* c
     // worth handing out.
     auto part = [&](int64_t pieces) { return items / pieces + (items % pieces != 0); };
     const int64_t piece = std::min(part(int64_t{used} * 4), std::max(part(int64_t{used} * 16), grain));
-    ThreadPool::process().run(items, piece, used, task, context);
+    ThreadPool::process().run(items, piece, used, task, context, backwards);
     return;
   }
   // The embedder's threads are not ours to count: each piece is a slot of its own.

@@ -18,7 +18,8 @@ class Parallel {
   void set_threads(int threads);
   int threads() const { return threads_.load(std::memory_order_relaxed); }
   // Runs [0, items) in pieces; `slot` < threads(), one thread at a time each. Fewer than two grains run on the caller.
-  void run(int64_t items, int64_t grain, int threads, Task task, void* context) const;
+  // `backwards`: each thread's last items come first.
+  void run(int64_t items, int64_t grain, int threads, Task task, void* context, bool backwards = false) const;
 
  private:
   std::atomic<int> threads_;

@@ -102,6 +102,7 @@ void Run::launch_kernel(const PreparedStep& prepared, const BoundStep& bound) {
                       bound.items,
                       bound.grain,
                       bound.scratch,
+                      prepared.step->turns,
                       step_seed(prepared),
                       prepared.index,
                       fresh_scratch_,

@@ -103,7 +103,12 @@ void ThreadPool::work(Job& job, int slot, int number) {
       const int64_t begin = range.next.fetch_add(job.chunk, std::memory_order_relaxed), end = range.end;
       if (begin >= end) break;
       if (begin + job.chunk >= end) job.unfinished.fetch_sub(1, std::memory_order_relaxed);
-      job.task(job.context, slot, begin, std::min(begin + job.chunk, end));
+      if (job.backwards) {
+        const int64_t mirrored = range.begin + (end - begin);
+        job.task(job.context, slot, std::max(mirrored - job.chunk, range.begin), mirrored);
+      } else {
+        job.task(job.context, slot, begin, std::min(begin + job.chunk, end));
+      }
     }
   }
 }
@@ -181,7 +186,7 @@ void ThreadPool::close(Job& job, uint32_t bit) {
   job.taken.store(false, std::memory_order_release);
 }
 
-void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void* context) {
+void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void* context, bool backwards) {
   chunk = std::max<int64_t>(chunk, 1);
   int64_t chunks = (items + chunk - 1) / chunk;
   threads = static_cast<int>(std::min<int64_t>(threads, chunks));
@@ -192,12 +197,14 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
   }
   start_workers(threads - 1);
   job->task = task, job->context = context, job->chunk = chunk, job->threads = threads;
+  job->backwards = backwards;
   job->ranges = std::min(threads, most_ranges);
   const int64_t each = items / job->ranges, more = items % job->ranges;
   int64_t begin = 0;
   for (int i = 0; i < job->ranges; ++i) {
     Range& range = job->range[static_cast<size_t>(i)];
     range.next.store(begin, std::memory_order_relaxed);
+    range.begin = begin;
     begin += each + (i < more ? 1 : 0);
     range.end = begin;
   }

@@ -24,7 +24,8 @@ class ThreadPool {
   static ThreadPool& process();
 
   // Runs [0, items) in chunks on at most `threads` threads and returns when all is done. `task` must not throw.
-  void run(int64_t items, int64_t chunk, int threads, Task task, void* context);
+  // `backwards`: each thread takes the last chunk of its part first.
+  void run(int64_t items, int64_t chunk, int threads, Task task, void* context, bool backwards = false);
 
   int workers() const { return workers_.load(); }
   // Whether a worker is likely to look for work at this moment.
@@ -36,7 +37,7 @@ class ThreadPool {
   // others.
   struct alignas(64) Range {
     std::atomic<int64_t> next{0};
-    int64_t end = 0;
+    int64_t begin = 0, end = 0;
   };
   static constexpr int most_ranges = 16;
 
@@ -50,6 +51,7 @@ class ThreadPool {
     void* context = nullptr;
     int64_t chunk = 1;
     int threads = 1;
+    bool backwards = false;
     int ranges = 0;                  // of `range` that are in use
     std::atomic<int> unfinished{0};  // of them: items that nobody has taken yet are left. Looked at before a ticket is
     std::array<Range, most_ranges> range;

@@ -26,9 +26,9 @@ void count(void* data, int slot, int64_t begin, int64_t end) {
   }
 }
 
-bool every_item_once(int64_t items, int64_t chunk, int threads) {
+bool every_item_once(int64_t items, int64_t chunk, int threads, bool backwards = false) {
   Counts counts(static_cast<size_t>(items));
-  ThreadPool::process().run(items, chunk, threads, count, &counts);
+  ThreadPool::process().run(items, chunk, threads, count, &counts, backwards);
   for (auto& n : counts.seen)
     if (n != 1) return false;
   return counts.most_slots < threads;
@@ -38,7 +38,26 @@ TEST(ThreadPool, RunsEveryItemOnce) {
   for (int64_t items : {0, 1, 2, 7, 1000})
     for (int64_t chunk : {1, 3, 5000})
       for (int threads : {1, 2, 4})
-        EXPECT_TRUE(every_item_once(items, chunk, threads)) << items << " " << chunk << " " << threads;
+        for (bool backwards : {false, true})
+          EXPECT_TRUE(every_item_once(items, chunk, threads, backwards)) << items << " " << chunk << " " << threads;
+}
+
+// The caller's part alone: nobody else is asked.
+TEST(ThreadPool, BackwardsBeginsAtTheEndOfAPart) {
+  struct Order {
+    std::mutex mutex;
+    std::vector<int64_t> mine;
+  } order;
+  auto note = [](void* data, int slot, int64_t begin, int64_t end) {
+    auto* seen = static_cast<Order*>(data);
+    std::lock_guard lock(seen->mutex);
+    if (slot == 0) seen->mine.insert(seen->mine.end(), {begin, end});
+  };
+  ThreadPool::process().run(20, 3, 2, note, &order, true);
+  // Its part is [0, 10).
+  ASSERT_GE(order.mine.size(), 2U);
+  EXPECT_EQ(order.mine[0], 7);
+  EXPECT_EQ(order.mine[1], 10);
 }
 
 TEST(ThreadPool, ServesSeveralCallersAtOnce) {

@@ -204,6 +204,8 @@ struct Tile {
   // matrix: scratch that an item first copies its rows of the left factor to, one after the other, each sum's terms up
   // to a multiple of 32. Else they are read where they lie, neighbouring terms, rows equally far apart.
   BufferId rows_copy = no_buffer;
+  // Batches that share the rows' factor: their items for one block of rows follow one another, so that it is at hand.
+  bool interleaved = false;
   bool operator==(const Tile&) const = default;
 };
 
@@ -250,6 +252,9 @@ struct Schedule {
   int lanes = 1;      // elements in a vector of its code; 1: scalar code
   Expr items = 1;     // independent parts, numbered by the loops bound to items
   int64_t grain = 1;  // so many of them are worth waking a thread
+  // Each thread goes through its items one way and the other in turns: the matrix that they read, which is larger than
+  // its cache, is then still there in part when the same step, or its like, comes again.
+  bool turns = false;
   Tile tile;
   Grid grid;
 };

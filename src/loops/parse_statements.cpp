@@ -95,6 +95,7 @@ void Parser::schedule(Cursor& line) {
   made.grain = line.integer(1, INT64_MAX);
   line.expect("lanes");
   made.lanes = static_cast<int>(line.integer(1, 64));
+  made.turns = line.accept("turns");
   if (line.accept("tile")) {
     made.tile.rows = line.integer(1, 64);
     line.expect("rows");
@@ -105,6 +106,7 @@ void Parser::schedule(Cursor& line) {
     if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
     made.tile.matrix = line.accept("matrix");
     if (line.accept("rows_in")) made.tile.rows_copy = buffer_name(line);
+    made.tile.interleaved = line.accept("interleaved");
   }
   if (line.accept("threads")) {
     made.grid.threads = static_cast<int>(line.integer(1, 1024));

@@ -166,12 +166,14 @@ class Printer {
   }
   std::string schedule_text(const Schedule& s) const {
     std::string text = str("schedule items [", s.items.text(), "] grain ", s.grain, " lanes ", s.lanes);
+    if (s.turns) text += " turns";
     if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
     if (s.tile.high > 1) text += str(" high ", s.tile.high);
     if (s.tile.beside) text += " beside";
     if (s.tile.ahead > 0) text += str(" ahead ", s.tile.ahead);
     if (s.tile.matrix) text += " matrix";
     if (s.tile.rows_copy != no_buffer) text += " rows_in " + buffer_name(s.tile.rows_copy);
+    if (s.tile.interleaved) text += " interleaved";
     if (s.grid.threads > 0) text += str(" threads ", s.grid.threads, " team ", s.grid.team);
     if (s.grid.vector > 1) text += str(" vector ", s.grid.vector);
     if (s.grid.hold > 0) text += str(" hold ", s.grid.hold);

@@ -235,7 +235,7 @@ init {
 main {
   kernel cpp_mm_0 ops [mm] {
     contraction batch [] rows [i0] columns [i1] sums [r0] left %1 of [%1] right %2 of [%2] shared []
-    schedule items [4] grain 1 lanes 16 tile 2 rows 1 vectors beside ahead 5
+    schedule items [4] grain 1 lanes 16 turns tile 2 rows 1 vectors beside ahead 5
     for i0 in [4] parallel @item(2, mask) {
       for i1 in [32] parallel @lane(16, mask) {
         %0 = for r0 in [32] reduce sum.f32 fused {

@@ -82,6 +82,7 @@ class KernelVerifier {
     check(s.tile.rows_copy == no_buffer || (s.tile.matrix && known_scratch(s.tile.rows_copy) && s.tile.high == 1),
           "rows that are copied for no matrix instruction, for several tiles, or not to scratch");
     if (s.tile.matrix) matrix(s);
+    check(!s.tile.interleaved || !kernel_.contraction->batch.empty(), "batches that interleave where there are none");
     if (!bound()) return;
     const ContractionNest nest = contraction_nest(kernel_);
     check(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");

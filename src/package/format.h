@@ -17,7 +17,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 2, plan_minor = 1;
+inline constexpr uint32_t plan_major = 2, plan_minor = 2;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -205,6 +205,8 @@ struct Step {
   int32_t iteration_symbol = none;
   // kernel: a kernel raises with a number local to its body (identical bodies are shared); this maps it to Plan::sites
   std::vector<int32_t> sites;
+  // kernel: threads go through their items forwards and backwards in turns
+  bool turns = false;
 };
 
 struct Kernel {
@@ -295,7 +297,7 @@ template <class A>
 void fields(A& a, Step& v) {
   a(v.kind), a(v.name), a(v.number), a(v.device), a(v.kernel), a(v.args), a(v.ints), a(v.items), a(v.grain),
       a(v.scratch), a(v.target), a(v.call_args), a(v.outputs), a(v.defines), a(v.mutates), a(v.condition), a(v.message),
-      a(v.blocks), a(v.iteration_symbol), a(v.sites);
+      a(v.blocks), a(v.iteration_symbol), a(v.sites), a(v.turns);
 }
 template <class A>
 void fields(A& a, Kernel& v) {

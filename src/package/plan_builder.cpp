@@ -228,6 +228,7 @@ class PlanBuilder {
     for (const Expr& value : code.ints) step.ints.push_back(exprs_.add(value));
     step.items = exprs_.add(kernel.schedule->items);
     step.grain = exprs_.add(Expr(kernel.schedule->grain));
+    step.turns = kernel.schedule->turns;
     if (!code.scratch.empty()) step.scratch = exprs_.add(code.scratch_bytes);
     for (const Site& site : code.sites) {
       step.sites.push_back(static_cast<int32_t>(plan().sites.size()));

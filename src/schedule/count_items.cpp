@@ -54,6 +54,32 @@ int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
                    static_cast<double>(std::max<int64_t>(1, terms.value())));
 }
 
+// Bytes of a matrix of which a core's cache is soon full.
+constexpr double large_matrix = 512 << 10;
+
+// A product of one row reads its matrix once: each item other lines of it.
+bool reads_matrix_once(const Kernel& kernel, const LoopProgram& program) {
+  if (kernel.schedule->lanes == 1 || kernel.schedule->tile.rows > 0 || takes_points(kernel)) return false;
+  const ItemLoops items = item_loops(kernel);
+  const RangeEnv env = kernel_ranges(kernel, program);
+  bool found = false;
+  for_each_stmt(*items.body, [&](const Stmt& sum) {
+    if (!sum.loop || sum.loop->role != AxisRole::reduce || !summed_product(*sum.loop)) return;
+    for (const Stmt& load : sum.loop->body) {
+      if (load.kind != StmtKind::load) continue;
+      const Buffer& buffer = program.buffers[static_cast<size_t>(load.buffer)];
+      if ((buffer.role != BufferRole::constant && buffer.role != BufferRole::derived) ||
+          estimate(buffer_bytes(buffer), program) < large_matrix)
+        continue;
+      const Expr address = address_of(load, program, env);
+      found |= std::all_of(items.loops.begin(), items.loops.end(), [&](const Loop* loop) {
+        return loop->extent.is_constant(1) || mentions(address, loop->var);
+      });
+    }
+  });
+  return found;
+}
+
 }  // namespace
 
 bool count_items(LoopProgram& program, Log&) {
@@ -62,6 +88,7 @@ bool count_items(LoopProgram& program, Log&) {
     if (!kernel) return;
     kernel->schedule->items = item_count(*kernel);
     kernel->schedule->grain = grain_of(*kernel, program);
+    kernel->schedule->turns = kernel->schedule->grid.threads == 0 && reads_matrix_once(*kernel, program);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

@@ -75,6 +75,7 @@ class Product : public Template {
                           at_least_one(estimate(nest.innermost_column().extent, program)),
                           at_least_one(estimate(nest.term_count(), program)), batch};
     const Stmt* packed = packed_load(kernel, program);
+    const bool share_rows = extents.batch > 1 && batches_share_rows(nest, kernel, program);
     std::vector<Candidate> out;
     for (int64_t vectors = 1; vectors <= 8; ++vectors) {
       if (vectors > 1 && static_cast<double>((vectors - 1) * target.lanes) >= extents.columns) break;
@@ -86,6 +87,7 @@ class Product : public Template {
         if (packed)
           tile.ahead = terms_to_a_line(extents, target, tile, dtype_bytes(packed->dtype),
                                        estimate(nest.innermost_sum().extent, program));
+        tile.interleaved = share_rows;
         out.push_back({tile, cost(extents, target, tile)});
       }
     }
@@ -123,6 +125,16 @@ class Product : public Template {
 
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {
     return constant_right_factor(kernel, program);
+  }
+
+  // Whether the rows' factor is the same in every batch (the phases of a transposed convolution).
+  static bool batches_share_rows(const ContractionNest& nest, const Kernel& kernel, const LoopProgram& program) {
+    const RangeEnv env = kernel_ranges(kernel, program);
+    for (const ContractionNest::Sum& sum : nest.sums)
+      for (const Stmt* stmt : sum.left)
+        for (const Loop* loop : nest.batch)
+          if (stmt->kind == StmtKind::load && mentions(address_of(*stmt, program, env), loop->var)) return false;
+    return true;
   }
 
   // While the rows pass over one panel, the next one comes from memory: so many terms to a line of it. 0: there is

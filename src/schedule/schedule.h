@@ -32,6 +32,9 @@ bool choose_layouts(LoopProgram& program, Log& log);
 // Dimensions of temporaries that a sum runs through as one become neighbours in memory.
 bool join_dimensions(LoopProgram& program, Log& log);
 
+// What is copied whole into a part of another temporary is written there at once.
+bool place_parts(LoopProgram& program, const Target& target, Log& log);
+
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 

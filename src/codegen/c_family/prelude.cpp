@@ -73,7 +73,7 @@ struct Piece {
 class Assembler {
  public:
   explicit Assembler(PieceContext context) : context_(std::move(context)) {
-    for (auto table : {arithmetic_pieces(), rounding_pieces(context_), math_f32_pieces(), math_exp_log_pieces(),
+    for (auto table : {arithmetic_pieces(), rounding_pieces(context_), math_f32_pieces(context_), math_exp_log_pieces(),
                        math_trigonometry_pieces(), math_special_pieces()}) {
       math_.insert(math_.end(), table.begin(), table.end());
     }
@@ -254,7 +254,7 @@ std::vector<std::string> prelude_function_names() {
   for (const Element& e : elements()) {
     for (const char* prefix : {"k_splat_", "k_cast_", "k_bitcast_"}) names.push_back(str(prefix, e.name));
   }
-  for (const char* name : {"k_splat_bool", "k_cast_bool", "k_cast_f16", "k_cast_bf16", "k_raise"})
+  for (const char* name : {"k_splat_bool", "k_cast_bool", "k_cast_f16", "k_cast_bf16", "k_raise", "k_in_memory"})
     names.emplace_back(name);
   return names;
 }

@@ -79,6 +79,33 @@ constexpr const char* sigmoidf_text = R"(K_FN $F sigmoid_$e($F x) {
   return ratio_$e(x < $S(0) ? t : $S(1), $S(1), t);
 }
 )";
+// Half as many instructions, for the epilogues that are full of it: e^-|x| needs no bound above and no care for its
+// last bit, and the quotient is an estimate with its error taken back, since a division takes as long as the rest.
+constexpr const char* sigmoid_avx512 = R"(K_FN $F sigmoid_f32($F x) {
+  $F z = greater_f32($S(-104.0f), -abs_f32(x));
+  $F n = fma_f32(z, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
+  $F r = fma_f32(n, $S(-0x1.7f7d1cp-20f), fma_f32(n, $S(-0x1.62e4p-1f), z));
+  $F p = $POLY{r; 1.0f, 1.0f, 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
+  $F t = ldexp_f32(p, n), d = $S(1.0f) + t, i = estimate_f32(d);
+  $F y = x < $S(0.0f) ? t : $S(1.0f), q = y * i;
+  return fma_f32(fma_f32(-q, d, y), i, q);
+}
+)";
+// 1 / x to 14 bits, the same for one number and for many.
+constexpr const char* estimate_scalar = R"(#ifdef __clang__
+K_FN $F estimate_f32($F x) {
+  f32x4 v = {x, x, x, x};
+  return __builtin_ia32_rcp14ss_mask(v, v, v, (unsigned char)-1)[0];
+}
+#else
+K_FN $F estimate_f32($F x) {
+  f32x4 v = {x, x, x, x};
+  return __builtin_ia32_rcp14ss(v, v)[0];
+}
+#endif
+)";
+constexpr const char* estimate_avx512 =
+    "K_FN $F estimate_f32($F x) { return __builtin_ia32_rcp14ps512_mask(x, x, $K); }\n";
 // x / (y + z), with the rounding errors of the sum and the quotient taken back where fma is fused.
 constexpr const char* ratiof_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
   $F d = y + z, b = d - y, low = (y - (d - b)) + (z - b), i = $S(1) / d, q = x * i;
@@ -121,14 +148,23 @@ constexpr const char* log10f_text = R"(K_FN $F log10_f32($F x) { return cvt_$D_$
 
 }  // namespace
 
-std::vector<MathPiece> math_f32_pieces() {
+std::vector<MathPiece> math_f32_pieces(const PieceContext& context) {
+  const bool full = context.natural_lanes(*find_element("f32")) == 16;
   std::vector<MathPiece> out = {
-      {"exp", 's', 1, false, expf_text},     {"exp2", 's', 1, false, exp2f_text},
-      {"expm1", 's', 1, false, expm1f_text}, {"log", 's', 1, false, logf_text},
-      {"tanh", 's', 1, false, tanhf_text},   {"sigmoid", 'f', 1, false, sigmoidf_text},
-      {"ratio", 'f', 0, false, ratiof_text}, {"erf", 's', 1, false, erff_text},
-      {"sin", 's', 1, false, sinf_text},     {"cos", 's', 1, false, cosf_text},
-      {"pow", 's', 2, false, powf_text},     {"log2", 's', 1, false, log2f_text},
+      {"exp", 's', 1, false, expf_text},
+      {"exp2", 's', 1, false, exp2f_text},
+      {"expm1", 's', 1, false, expm1f_text},
+      {"log", 's', 1, false, logf_text},
+      {"tanh", 's', 1, false, tanhf_text},
+      {"sigmoid", 'd', 1, false, sigmoidf_text},
+      {"sigmoid", 's', 1, false, full ? sigmoid_avx512 : sigmoidf_text},
+      {"estimate", 's', 0, false, estimate_scalar, "", estimate_avx512},
+      {"ratio", 'f', 0, false, ratiof_text},
+      {"erf", 's', 1, false, erff_text},
+      {"sin", 's', 1, false, sinf_text},
+      {"cos", 's', 1, false, cosf_text},
+      {"pow", 's', 2, false, powf_text},
+      {"log2", 's', 1, false, log2f_text},
       {"log10", 's', 1, false, log10f_text},
   };
   for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc",

@@ -310,6 +310,10 @@ std::optional<std::string> memory_piece(std::string_view name, const PieceContex
     // GCC's masked moves take pointers to elements, clang's pointers to vectors.
     return "struct k_address { void* p; template <class T> K_FN_MEMBER operator T*() const { return (T*)p; } };\n";
   }
+  if (name == "k_in_memory") {
+    // What it is given is in memory here, and in no register from before to after.
+    return "template <class T> K_FN void k_in_memory(T& x) { asm volatile(\"\" : \"+m\"(x)); }\n";
+  }
   if (name == "byte_to_vmask") {
     std::string bytes = type_name(*find_element("u8"), context.lanes),
                 mask = type_name(context.mask_element(), context.lanes);

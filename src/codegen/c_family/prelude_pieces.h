@@ -85,7 +85,7 @@ struct MathPiece {
 // The tables, one per source file.
 std::vector<MathPiece> arithmetic_pieces();
 std::vector<MathPiece> rounding_pieces(const PieceContext& context);
-std::vector<MathPiece> math_f32_pieces();
+std::vector<MathPiece> math_f32_pieces(const PieceContext& context);
 std::vector<MathPiece> math_exp_log_pieces();
 std::vector<MathPiece> math_trigonometry_pieces();
 std::vector<MathPiece> math_special_pieces();

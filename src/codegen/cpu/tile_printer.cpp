@@ -115,6 +115,13 @@ std::string TilePrinter::zero() const {
 void TilePrinter::print() {
   p_.open("for (i64 item = item_begin; item < item_end; ++item)");
   p_.line("i64 rest = item;");
+  auto batches = [&] {
+    for (size_t i = nest_.batch.size(); i-- > 0;) {
+      const std::string extent = p_.expr(nest_.batch[i]->extent);
+      p_.line(str("const i64 ", nest_.batch[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
+    }
+  };
+  if (tile_.interleaved) batches();
   const int64_t height = tile_.rows * tile_.high;
   p_.line(str("const i64 blocks = (", rows_, " + ", height - 1, ") / ", height, ";"));
   p_.line(str("const i64 m_begin = (rest % blocks) * ", height, "; rest /= blocks;"));
@@ -127,10 +134,7 @@ void TilePrinter::print() {
   } else {
     p_.line(str("const i64 n_begin = 0, n_end = ", columns, ";"));
   }
-  for (size_t i = nest_.batch.size(); i-- > 0;) {
-    std::string extent = p_.expr(nest_.batch[i]->extent);
-    p_.line(str("const i64 ", nest_.batch[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
-  }
+  if (!tile_.interleaved) batches();
   for (const Loop* loop : nest_.batch)
     for (const Stmt& stmt : loop->body)
       if (stmt.kind != StmtKind::loop) p_.print_stmt(stmt);
@@ -238,6 +242,8 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
         p_.line(store ? str(tile, " = k_add(", tile, ", ", sum, ");")
                       : str(vector_type_of_sum(), " ", sum, " = ", zero(), ";"));
       }
+    // Registers are the accumulators'.
+    if (store) p_.line("k_in_memory(tile);");
   };
   if (in_blocks && !single) {
     const std::string block = var + "_block", step = str(loop.order.block);
