@@ -152,7 +152,7 @@ kiln_checked_access Run::run_checked_there(const PreparedStep& prepared, const B
   for (int32_t b : prepared.args) ints.push_back(layout_->buffers[static_cast<size_t>(b)].span_bytes);
   const size_t sizes = ints.size() - prepared.args.size();
   const Launch launch{checked,        argv_.data(), ints.data(),   prepared.args.size(), ints.size(),
-                      bound.items,    bound.grain,  bound.scratch, step_seed(prepared),  prepared.index,
+                      bound.items,    bound.grain,  bound.scratch, false, step_seed(prepared),  prepared.index,
                       fresh_scratch_, running_};
   kiln_checked_access failed{};
   if (queue_->launch(launch) && queue_->synchronise()) return failed;

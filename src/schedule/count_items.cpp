@@ -55,7 +55,7 @@ int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
 }
 
 // Bytes of a matrix of which a core's cache is soon full.
-constexpr double large_matrix = 512 << 10;
+constexpr double far_matrix = 512 << 10;
 
 // A product of one row reads its matrix once: each item other lines of it.
 bool reads_matrix_once(const Kernel& kernel, const LoopProgram& program) {
@@ -69,7 +69,7 @@ bool reads_matrix_once(const Kernel& kernel, const LoopProgram& program) {
       if (load.kind != StmtKind::load) continue;
       const Buffer& buffer = program.buffers[static_cast<size_t>(load.buffer)];
       if ((buffer.role != BufferRole::constant && buffer.role != BufferRole::derived) ||
-          estimate(buffer_bytes(buffer), program) < large_matrix)
+          estimate(buffer_bytes(buffer), program) < far_matrix)
         continue;
       const Expr address = address_of(load, program, env);
       found |= std::all_of(items.loops.begin(), items.loops.end(), [&](const Loop* loop) {

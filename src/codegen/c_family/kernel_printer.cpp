@@ -23,7 +23,7 @@ KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, c
   lane_count_ = kernel.schedule->lanes;
   const bool in_init = std::any_of(program.init.begin(), program.init.end(),
                                    [&](const Item& item) { return std::get_if<Kernel>(&item.what) == &kernel; });
-  sizes_given_ = in_init && &dialect == &simd_dialect();
+  sizes_given_ = in_init && dialect.has_vectors();
 }
 
 void KernelPrinter::line(const std::string& text) {

@@ -85,15 +85,15 @@ template <int n, class P, class T> K_FN void gpu_copy_chunk(P* to, kc_pointer<T>
 }
 )";
 
-bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
+bool of_a_name(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // Names of functions that begin so, in this text.
 std::set<std::string> called(const std::string& text, std::string_view prefix) {
   std::set<std::string> out;
   for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {
     size_t end = at;
-    while (end < text.size() && word(text[end])) ++end;
-    if ((at == 0 || !word(text[at - 1])) && end < text.size() && text[end] == '(')
+    while (end < text.size() && of_a_name(text[end])) ++end;
+    if ((at == 0 || !of_a_name(text[at - 1])) && end < text.size() && text[end] == '(')
       out.insert(text.substr(at, end - at));
   }
   return out;
