@@ -14,7 +14,7 @@
 namespace kiln::cuda {
 namespace {
 
-constexpr size_t part_bytes = 1 << 20;  // fits into a cache, and pinning some of them takes little
+constexpr size_t part_bytes = 1 << 20;      // fits into a cache, and pinning some of them takes little
 constexpr size_t worth_threads = 16 << 20;  // below, pinning memory costs more than it saves
 constexpr size_t most_threads = 12;
 
@@ -29,7 +29,8 @@ void bring_pages(const std::byte* from, size_t bytes) {
 #ifdef MADV_POPULATE_READ
   const auto page = static_cast<uintptr_t>(sysconf(_SC_PAGESIZE)), at = reinterpret_cast<uintptr_t>(from);
   const uintptr_t begin = at / page * page, end = (at + bytes + page - 1) / page * page;
-  madvise(reinterpret_cast<void*>(begin), end - begin, MADV_POPULATE_READ);  // an old kernel refuses, and nothing is lost
+  madvise(reinterpret_cast<void*>(begin), end - begin,
+          MADV_POPULATE_READ);  // an old kernel refuses, and nothing is lost
 #else
   (void)from, (void)bytes;
 #endif
