@@ -161,10 +161,14 @@ Choice choose_tile(const ContractionNest& nest, bool may_split, const LoopProgra
   for (const BlockTile& tile : tensor_tiles) {
     for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
       std::string split;
-      // Blocks that have a tile together share out its stages, whatever its sums are.
+      // Blocks that have a tile together share out its stages, whatever its sums are. That is for multiprocessors that
+      // would have nothing to do: else joining costs more than it gains.
       const bool together = target.most_parts > 1;
-      if (together && (parts > target.most_parts || (parts & (parts - 1)) != 0 ||
-                       (parts > 1 && static_cast<double>(parts * tile.terms) > terms)))
+      const double tiles =
+          batch * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns) * static_cast<double>(parts);
+      if (together && parts > 1 &&
+          (parts > target.most_parts || (parts & (parts - 1)) != 0 || tiles > target.multiprocessors ||
+           static_cast<double>(parts * tile.terms) > terms))
         continue;
       if (parts > 1 && !together) {
         // Whole stages in each part, so that nothing is computed for nothing.
