@@ -24,6 +24,8 @@ CompletedValue value_of(const OptionSpec& option) {
     if (option.name == "--dump-after") passes.list.emplace_back("all");
     return passes;
   }
+  if (option.name == "--device") return {CompletedValue::words, {"cpu", "cuda"}};
+  if (option.name == "--target") return {CompletedValue::words, known_targets()};
   if (auto words = words_of(option.value); !words.empty()) return {CompletedValue::words, std::move(words)};
   if (option.file != FileUse::none || option.value == "DIR" || ends_with(option.name, "-dir"))
     return {CompletedValue::files, {}};

@@ -50,6 +50,27 @@ TEST_F(CppHeader, RunsByName) {
                "given twice");
 }
 
+TEST_F(CppHeader, WhatWasMovedFromGivesErrors) {
+  kiln::Model model(bytes.data(), bytes.size());
+  const kiln::Model other = std::move(model);
+  EXPECT_EQ(other.input_names().size(), 1u);
+  // NOLINTBEGIN: use after move is what is tested
+  EXPECT_TRUE(model.input_names().empty());
+  EXPECT_TRUE(model.output_names().empty());
+  EXPECT_EQ(model.name(), "");
+  EXPECT_EQ(model.input_count(), 0u);
+  EXPECT_EQ(model.metadata("author"), nullptr);
+  EXPECT_FALSE(model.try_input(0));
+  EXPECT_FALSE(model.try_set_threads(2));
+  EXPECT_FALSE(model.try_self_test());
+  EXPECT_FALSE(kiln::Instance::try_create(model));
+  kiln::Outputs outputs({}, std::make_shared<kiln::Names>());
+  const kiln::Outputs taken = std::move(outputs);
+  EXPECT_TRUE(outputs.names().empty());
+  EXPECT_FALSE(outputs.try_at("y"));
+  // NOLINTEND
+}
+
 TEST_F(CppHeader, OutputsOfOneNameAreAskedForByNumber) {
   auto names = std::make_shared<kiln::Names>();
   names->outputs = {"y", "y", "z"};

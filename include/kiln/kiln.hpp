@@ -45,6 +45,11 @@ struct Names {
   std::vector<std::string> inputs, outputs;
   std::vector<bool> input_is_none;  // a place of the program's arguments where the export had None
 
+  // Of nothing, where what had names was moved away.
+  static const Names& of(const std::shared_ptr<const Names>& names) {
+    static const Names none;
+    return names ? *names : none;
+  }
   static std::string list(const std::vector<std::string>& names) {
     std::string text;
     for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
@@ -78,8 +83,8 @@ class Model {
   size_t output_count() const { return kiln_output_count(handle_); }
   // Names in the order of `run`. An output is called by its key in what the program returns ("past.0"), else by the
   // operator that computes it.
-  const std::vector<std::string>& input_names() const { return names_->inputs; }
-  const std::vector<std::string>& output_names() const { return names_->outputs; }
+  const std::vector<std::string>& input_names() const { return names().inputs; }
+  const std::vector<std::string>& output_names() const { return names().outputs; }
   Result<kiln_spec> try_input(size_t index) const { return spec(kiln_input_spec, index); }
   Result<kiln_spec> try_output(size_t index) const { return spec(kiln_output_spec, index); }
   const char* metadata(const std::string& key) const { return kiln_metadata(handle_, key.c_str()); }
@@ -165,6 +170,8 @@ class Model {
     if (const kiln_status status = get(handle_, index, &out); status != KILN_OK) return Failure::last(status);
     return out;
   }
+  // One that was moved from has no names; what asks the runtime about it gets its error.
+  const Names& names() const { return Names::of(names_); }
   kiln_model* handle_ = nullptr;
   std::shared_ptr<const Names> names_;
 };
@@ -218,7 +225,7 @@ class Outputs {
       : values_(std::move(values)), names_(std::move(names)) {}
 
   size_t size() const { return values_.size(); }
-  const std::vector<std::string>& names() const { return names_->outputs; }
+  const std::vector<std::string>& names() const { return Names::of(names_).outputs; }
   Value& operator[](size_t index) { return values_[index]; }
   const Value& operator[](size_t index) const { return values_[index]; }
   std::vector<Value>::iterator begin() { return values_.begin(); }
@@ -231,8 +238,7 @@ class Outputs {
       if (found) return mistake("K0754", "several outputs are called '" + name + "': ask for them by number");
       found = &values_[i];
     }
-    if (!found)
-      return mistake("K0754", "there is no output '" + name + "'; the model's are " + Names::list(names_->outputs));
+    if (!found) return mistake("K0754", "there is no output '" + name + "'; the model's are " + Names::list(names()));
     return found;
   }
 #if KILN_EXCEPTIONS

@@ -2,6 +2,7 @@
 
 #include <bit>
 
+#include "base/counted.h"
 #include "base/error.h"
 
 namespace kiln {
@@ -80,7 +81,7 @@ void refuse_input(const char* code, const InputPlace& place, const std::string& 
 
 void refuse_input_count(size_t expected, const std::string& names, size_t got) {
   fail_user("K0610",
-            "Error: expected " + std::to_string(expected) + " inputs (" + names + "), but got " + std::to_string(got));
+            "Error: expected " + counted(expected, "input") + " (" + names + "), but got " + std::to_string(got));
 }
 
 void refuse_input_kind(const InputPlace& place, const char* expected, const std::string& got) {

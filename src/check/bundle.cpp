@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/inflate.h"
 #include "base/json.h"
@@ -43,7 +44,7 @@ void check_inputs(const std::string& what, const std::vector<Datum>& inputs, con
   }
   const size_t count = input_form(program).slots.size();
   if (inputs.size() != count)
-    of_another_program(what, str("it has ", inputs.size(), " inputs, the model takes ", count));
+    of_another_program(what, str("it has ", counted(inputs.size(), "input"), ", the model takes ", count));
 }
 
 void check_outputs(const std::string& what, const std::vector<Datum>& outputs, const Program& program) {
@@ -51,7 +52,7 @@ void check_outputs(const std::string& what, const std::vector<Datum>& outputs, c
       program.output_specs.begin(), program.output_specs.end(),
       [](const OutputSpec& spec) { return spec.kind == OutputKind::user || spec.kind == OutputKind::loss; });
   if (static_cast<int64_t>(outputs.size()) != count)
-    of_another_program(what, str("it has ", outputs.size(), " outputs, the model gives ", count));
+    of_another_program(what, str("it has ", counted(outputs.size(), "output"), ", the model gives ", count));
 }
 
 TensorFile by_name(const std::map<std::string, Tensor>& tensors) {

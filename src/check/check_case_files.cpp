@@ -32,6 +32,14 @@ class CaseReader {
   bool exists(const std::string& name) const {
     return std::find(source_.names.begin(), source_.names.end(), name) != source_.names.end();
   }
+  std::optional<double> tolerance_of(const Json& tolerance, const char* key) const {
+    const Json* given = tolerance.find_value(key);
+    if (!given) return {};
+    const double value = given->as_double();
+    if (!(value >= 0)) refuse("case.json", str(key, ": a tolerance is 0 or more, not ", value));
+    return value;
+  }
+
   [[noreturn]] void refuse(const std::string& name, const std::string& why) const {
     fail_user("K0172", str(path_of(name), ": ", why));
   }
@@ -111,8 +119,8 @@ class CaseReader {
     for (const JsonMember& member : json.members()) {
       if (member.key == "about") continue;
       if (member.key == "tolerance") {
-        if (const Json* rtol = member.value.find_value("rtol")) files_.rtol = rtol->as_double();
-        if (const Json* atol = member.value.find_value("atol")) files_.atol = atol->as_double();
+        files_.rtol = tolerance_of(member.value, "rtol");
+        files_.atol = tolerance_of(member.value, "atol");
       } else if (member.key == "compare") {
         if (member.value.as_string() != "shapes")
           refuse("case.json", str("compare: ", quote(member.value.as_string()), " is not known"));

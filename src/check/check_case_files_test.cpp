@@ -78,6 +78,10 @@ TEST_F(CaseFilesTest, NothingToRunIsRefused) { EXPECT_TRUE(refused_for("inputs_0
 TEST_F(CaseFilesTest, UnknownKeysOfCaseJsonAreRefused) {
   put("inputs_0.pt", {tensor_});
   put("expected_0.pt", {tensor_});
+  put_text("case.json", R"({"tolerance": {"rtol": -0.5}})");
+  EXPECT_TRUE(refused_for("rtol: a tolerance is 0 or more, not -0.5")) << refusal();
+  put_text("case.json", R"({"tolerance": {"rtol": 0, "atol": -1}})");
+  EXPECT_TRUE(refused_for("atol: a tolerance is 0 or more, not -1")) << refusal();
   put_text("case.json", R"({"tolerances": {}})");
   EXPECT_TRUE(refused_for("the key \"tolerances\" is not known")) << refusal();
   put_text("case.json", R"({"compare": "values"})");

@@ -1,7 +1,9 @@
 #include "check/differences.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <cmath>
+#include <cstdlib>
 
 #include "base/error.h"
 #include "base/text.h"
@@ -110,6 +112,16 @@ std::string place_text(const DifferentPlace& place) {
 
 Json number_json(double value) { return std::isfinite(value) ? Json(value) : Json(); }
 
+// A value as it was printed: a number where JSON has it. A NaN, an infinity, a complex number or a text stays text.
+Json value_json(const std::string& text) {
+  char* end = nullptr;
+  errno = 0;
+  const long long whole = std::strtoll(text.c_str(), &end, 10);
+  if (!text.empty() && *end == 0 && errno == 0) return Json(static_cast<int64_t>(whole));
+  const double number = std::strtod(text.c_str(), &end);
+  return !text.empty() && *end == 0 && std::isfinite(number) ? Json(number) : Json(text);
+}
+
 }  // namespace
 
 std::vector<OutputDifference> find_differences(const std::vector<NamedDatum>& a, const std::vector<Datum>& b,
@@ -147,7 +159,7 @@ Json difference_json(const OutputDifference& d) {
   for (const DifferentPlace& place : d.places) {
     Json one = Json::object(), index = Json::array();
     for (const int64_t i : place.index) index.push(i);
-    one.set("index", std::move(index)), one.set("a", place.a), one.set("b", place.b);
+    one.set("index", std::move(index)), one.set("a", value_json(place.a)), one.set("b", value_json(place.b));
     one.set("absolute", number_json(place.absolute)), one.set("relative", number_json(place.relative));
     places.push(std::move(one));
   }

@@ -56,6 +56,11 @@ TEST(Differences, NanAgainstANumberIsTheLargest) {
   EXPECT_EQ(difference.places[0].a, "nan");
   EXPECT_NE(difference_text(difference).find("  at [1]: nan and 2\n"), std::string::npos);
   EXPECT_NE(json_text(difference_json(difference)).find(R"("absolute":null,"relative":null)"), std::string::npos);
+  // Numbers are numbers in JSON too, where it has them.
+  EXPECT_NE(json_text(difference_json(difference)).find(R"("a":"nan","b":2,)"), std::string::npos);
+  EXPECT_NE(json_text(difference_json(of({numbers(DType::f64, {1.5})}, {numbers(DType::f64, {2})})))
+                .find(R"("a":1.5,"b":2,)"),
+            std::string::npos);
 }
 
 TEST(Differences, IntegersAreExact) {

@@ -5,6 +5,7 @@
 
 #include "base/settings.h"
 #include "base/suggest.h"
+#include "codegen/backend.h"
 #include "graph_passes/common_subexpressions.h"
 #include "graph_passes/dead_code.h"
 #include "graph_passes/decompose.h"
@@ -202,6 +203,13 @@ loops::FaultInjection fault_of(const Settings& settings) {
   for (const char* key : {"cpp.inject_relu_bug_TESTING_ONLY", "triton.inject_relu_bug_TESTING_ONLY"})
     if (const std::string kind = settings.get_string(key); !kind.empty()) return loops::parse_fault(kind + ":relu");
   return {};
+}
+
+std::vector<std::string> known_targets() {
+  std::vector<std::string> out;
+  for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda})
+    for (const std::string& name : codegen::backend_for(device).target_names()) out.push_back(name);
+  return out;
 }
 
 std::vector<PassListing> list_passes() {

@@ -48,6 +48,7 @@ struct PassListing {
   std::string name, stage /* graph, lower, loops, schedule */, why;
 };
 std::vector<PassListing> list_passes();
+std::vector<std::string> known_targets();    // of all devices
 void require_pass(const std::string& name);  // throws K0221 when there is no such pass
 
 // The passes at work on a copy of one program.
@@ -77,6 +78,7 @@ class Pipeline {
   void run(const Pass& pass);
   void tell(const Pass& pass, const PassReport& report);
   friend std::vector<PassListing> list_passes();
+  std::vector<std::string> known_targets();  // of all devices
 
   PipelineOptions options_;
   std::shared_ptr<Program> program_;  // shared by those that go on from one: only the passes over the graph write

@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "base/counted.h"
 #include "debug/bisect_checks.h"
 #include "debug/bisect_report.h"
 #include "debug/bisection.h"
@@ -34,9 +35,10 @@ class Bisect {
       BisectResult compared = in_child([&](BisectionRun& run) { run.guarded = true; });
       if (compared.fault != FaultClass::none) return compared;
     }
-    planned.text = str("no divergence: ", planned.steps, " steps of ", options_.calls, " calls, ",
-                       planned.against_graph, " compared with the fp64 reference of their operators, ",
-                       planned.against_loops, " with their own loops only");
+    planned.text = str("no divergence: ", counted(static_cast<uint64_t>(planned.steps), "step"), " of ",
+                       counted(static_cast<uint64_t>(options_.calls), "call"), ", ", planned.against_graph,
+                       " compared with the fp64 reference of their operators, ", planned.against_loops,
+                       " with their own loops only");
     if (!planned.untold.empty())
       planned.text += str("\nnot compared with anything, for want of a reference: ", join(planned.untold, ", "));
     return planned;

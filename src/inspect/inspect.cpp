@@ -2,6 +2,7 @@
 
 #include <set>
 
+#include "base/counted.h"
 #include "base/file_kind.h"
 #include "base/inflate.h"
 #include "base/zip.h"
@@ -273,7 +274,8 @@ std::string metadata_line(const std::string& key, const std::string& value) {
 std::string inspect_program(const Program& program, const std::string& label,
                             const std::map<std::string, std::string>& metadata) {
   const std::set<std::string> devices = devices_of(program.graph);
-  std::string text = str(label, ": exported program '", program.name, "', ", program.graph.nodes.size(), " nodes\n");
+  std::string text =
+      str(label, ": exported program '", program.name, "', ", counted(program.graph.nodes.size(), "node"), "\n");
   text += str("  torch ", program.torch_version, ", schema ", program.schema_major, ".", program.schema_minor, "\n");
   text += str("  device ", join({devices.begin(), devices.end()}, ", "), "\n");
   for (const auto& [key, value] : metadata) text += metadata_line(key, value);

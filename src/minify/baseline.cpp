@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "minify/cut.h"
 #include "minify/reduce.h"
@@ -96,7 +97,7 @@ bool Baseline::use_suspects() {
   for (const std::vector<bool>& keep : suspected_parts(start_.program, suspects)) {
     std::optional<Program> part = cut(start_.program, keep, *start_.recorded);
     if (!part) continue;
-    progress(str("the suspects alone: ", count_calls(part->graph), " operators"));
+    progress(str("the suspects alone: ", counted(static_cast<uint64_t>(count_calls(part->graph)), "operator")));
     const TrialResult result = run(*part, probe_options(options_, ProbeMode::compiled, own_));
     ++start_.tried;
     if (!blamed(result.failure)) continue;

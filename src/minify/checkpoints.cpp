@@ -5,6 +5,7 @@
 
 #include <utility>
 
+#include "base/counted.h"
 #include "base/error.h"
 #include "base/file.h"
 #include "minify/cut.h"
@@ -61,7 +62,8 @@ void Checkpoints::write(const Program& program, const std::vector<std::string>& 
   text.program = str(nodes, ".pt2");
   write_file_atomic(base + ".py", python_script(text), FileAccess::owner);
   if (std::exchange(last_, nodes) == nodes) return;  // said already; now with what was proved
-  if (options_.say) options_.say(str("Writing checkpoint with ", nodes, " nodes to ", base, ".py"));
+  if (options_.say)
+    options_.say(str("Writing checkpoint with ", counted(static_cast<uint64_t>(nodes), "node"), " to ", base, ".py"));
 }
 
 void Checkpoints::offer(const Program& program) {

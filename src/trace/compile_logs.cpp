@@ -1,5 +1,6 @@
 #include "trace/compile_logs.h"
 
+#include "base/counted.h"
 #include "base/log_writer.h"
 #include "trace/graph_python.h"
 #include "trace/kernel_facts.h"
@@ -26,8 +27,8 @@ std::unique_ptr<LogWriter> make_writer(const std::string& file) {
 std::string signature_text(const Program& program) {
   size_t users = 0;
   for (const InputSpec& spec : program.input_specs) users += spec.kind == InputKind::user;
-  return str(program.graph.nodes.size(), " nodes, ", users, " inputs, ", program.constants.size(), " weights, ",
-             program.symbols.size(), " symbols");
+  return str(counted(program.graph.nodes.size(), "node"), ", ", counted(users, "input"), ", ",
+             counted(program.constants.size(), "weight"), ", ", counted(program.symbols.size(), "symbol"));
 }
 
 class CompileLogs : public CompileObserver {
@@ -93,7 +94,8 @@ class CompileLogs : public CompileObserver {
   }
 
   void finished(const CompileEnd& end) override {
-    const std::string counts = str(end.kernels, " kernels, ", end.kernels_compiled, " distinct");
+    const std::string counts =
+        str(counted(static_cast<uint64_t>(end.kernels), "kernel"), ", ", end.kernels_compiled, " distinct");
     say("inductor", LogLevel::info, "compile",
         str("done: ", counts, " in ", ms_text(end.seconds * 1000), " (schedule ", ms_text(end.schedule_seconds * 1000),
             ", C++ ", ms_text(end.toolchain_seconds * 1000), end.from_cache ? " from the cache" : "", ", package ",
