@@ -1,6 +1,6 @@
 // The levels of processors, known here alone: which features there are, which level asks for which, and whether code
-// for a named target ("x86-64-v3", "x86-64-v4+bf16+amx") may run. The compiler chooses its default target by the same table
-// by which the runtime accepts it.
+// for a named target ("x86-64-v3", "x86-64-v4+bf16+amx") may run. The compiler chooses its default target by the same
+// table by which the runtime accepts it.
 #pragma once
 #include <set>
 #include <string>

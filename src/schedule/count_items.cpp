@@ -49,9 +49,9 @@ int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
   const Expr columns = tile.beside ? Expr(tile.vectors * kernel.schedule->lanes) : nest.innermost_column().extent;
   const Expr terms = nest.term_count();
   if (!columns.is_constant() || !terms.is_constant()) return 1;
-  return parts(tile.matrix ? matrix_products_worth_a_thread : products_worth_a_thread, static_cast<double>(tile.rows * tile.high) *
-                                            static_cast<double>(std::max<int64_t>(1, columns.value())) *
-                                            static_cast<double>(std::max<int64_t>(1, terms.value())));
+  return parts(tile.matrix ? matrix_products_worth_a_thread : products_worth_a_thread,
+               static_cast<double>(tile.rows * tile.high) * static_cast<double>(std::max<int64_t>(1, columns.value())) *
+                   static_cast<double>(std::max<int64_t>(1, terms.value())));
 }
 
 }  // namespace

@@ -16,8 +16,8 @@ const Stmt* loaded_factor(const std::vector<const Stmt*>& stmts, ValueId factor)
   return fits ? &load : nullptr;
 }
 
-// The distance of neighbouring rows, where all of them are equally far apart and nothing but rows, batches and sums says
-// where they are.
+// The distance of neighbouring rows, where all of them are equally far apart and nothing but rows, batches and sums
+// says where they are.
 std::optional<Expr> distance_of_rows(const Stmt& load, const ContractionNest& nest, const Kernel& kernel,
                                      const LoopProgram& program) {
   const RangeEnv env = kernel_ranges(kernel, program);
@@ -152,7 +152,8 @@ std::optional<MatrixFactors> matrix_factors(const Kernel& kernel, const LoopProg
 
 int64_t copied_terms(const ContractionNest& nest) {
   int64_t terms = (nest.innermost_sum().extent.value() + matrix_terms - 1) / matrix_terms * matrix_terms;
-  for (size_t i = 0; i + 1 < nest.sums.size(); ++i) terms *= std::max<int64_t>(1, nest.sums[i].stmt->loop->extent.value());
+  for (size_t i = 0; i + 1 < nest.sums.size(); ++i)
+    terms *= std::max<int64_t>(1, nest.sums[i].stmt->loop->extent.value());
   return terms;
 }
 

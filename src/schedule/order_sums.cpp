@@ -42,7 +42,7 @@ int64_t terms_of(const Loop& loop) {
 
 // The nested sums of a tile go on adding to one accumulator, until a block is full: the outermost of them whose
 // iterations are short enough restarts it with each.
-void order_tile(Body& columns, const std::vector<std::string>& sums, bool matrix) {
+void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile& tile) {
   std::vector<Loop*> loops;
   for (Body* body = &columns; loops.size() < sums.size();)
     for (Stmt& stmt : *body)
@@ -56,8 +56,8 @@ void order_tile(Body& columns, const std::vector<std::string>& sums, bool matrix
     loop->order.meet = loop->reduce_dtype;
   }
   loops.back()->order.fused = true;
-  if (matrix) {  // each instruction adds up its terms by itself
-    loops.back()->order.pairs = true;
+  loops.back()->order.pairs = tile.pairs || tile.matrix;
+  if (tile.matrix) {  // each instruction adds up its terms by itself
     loops.back()->order.block = 32;
     return;
   }
@@ -104,7 +104,7 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      order_tile(body, kernel.contraction->sums, kernel.schedule->tile.matrix);
+      order_tile(body, kernel.contraction->sums, kernel.schedule->tile);
       continue;
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.

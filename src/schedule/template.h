@@ -15,8 +15,8 @@ struct Packing {
   std::string columns;             // variable of the columns
   int64_t panel = 0;               // columns in a panel
   std::vector<std::string> batch;  // variables of loops around, of which each iteration has panels of its own
-  // > 0: neighbouring terms of the innermost sum lie in pairs, for instructions that take so many terms at a time; terms
-  // beyond the last are zeros.
+  // > 0: neighbouring terms of the innermost sum lie in pairs, for instructions that take so many terms at a time;
+  // terms beyond the last are zeros.
   int64_t paired = 0;
 };
 

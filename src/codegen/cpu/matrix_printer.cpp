@@ -21,28 +21,7 @@ MatrixPrinter::MatrixPrinter(KernelPrinter& printer)
       terms_(copied_terms(nest_)),
       call_suffix_(str(row_tiles_, tile_.vectors)) {
   KILN_CHECK(copied_ || factors_.row_distance, str(p_.kernel_.name, " has rows that cannot be read as they lie"));
-  check_right();
-}
-
-// Pairs of terms, columns side by side: what the instructions take.
-void MatrixPrinter::check_right() const {
-  const Expr address = p_.address(*factors_.right);
-  auto at = [&](int64_t column, int64_t term) {
-    SymbolValues values;
-    std::set<std::string> symbols;
-    collect_symbols(address, symbols);
-    for (const std::string& s : symbols) values[s] = 0;
-    values[columns_.var] = column, values[sum_.var] = term;
-    return evaluate(address, values);
-  };
-  const int64_t width = tile_.vectors * matrix_columns, panel = at(width, 0) - at(0, 0);
-  bool fits = true;
-  for (const int64_t first : {int64_t{0}, width})
-    for (int64_t column = 0; column < width; ++column)
-      for (int64_t term = 0; term < matrix_terms; ++term)
-        fits &= at(first + column, term) ==
-                at(0, 0) + (first > 0 ? panel : 0) + term / 2 * 2 * width + column * 2 + term % 2;
-  KILN_CHECK(fits, str(p_.kernel_.name, " has a right factor that does not lie in pairs"));
+  check_pairs(*factors_.right);
 }
 
 // Rows of the instructions: fewer where the kernel has fewer. Copied rows have room for all.
@@ -51,8 +30,8 @@ void MatrixPrinter::print_kernel() {
   if (copied_)
     p_.line(str("const int upper = ", most, ", lower = ", most, ";"));
   else
-    p_.line(str("const int upper = (int)k_min((i64)", most, ", k_max((i64)1, (i64)", rows_, ")), lower = (int)k_min((i64)",
-                most, ", k_max((i64)1, (i64)", rows_, " - ", most, "));"));
+    p_.line(str("const int upper = (int)k_min((i64)", most, ", k_max((i64)1, (i64)", rows_,
+                ")), lower = (int)k_min((i64)", most, ", k_max((i64)1, (i64)", rows_, " - ", most, "));"));
   p_.line("k_matrix_configure(upper, lower);");
   print();
   p_.line("k_matrix_release();");
@@ -173,7 +152,8 @@ void MatrixPrinter::print_instructions(size_t level, const std::string& place) {
   Stmt right = factors_.right->clone();
   p_.env_.ranges["column"] = p_.env_.ranges[columns_.var];
   for (Expr& e : right.index) e = substitute(e, {{columns_.var, Expr::symbol("column")}});
-  const std::string matrix = p_.buffer_name(right.buffer, Access::read), pairs = str(2 * tile_.vectors * matrix_columns);
+  const std::string matrix = p_.buffer_name(right.buffer, Access::read),
+                    pairs = str(2 * tile_.vectors * matrix_columns);
   p_.line(str("const i64 right = ", p_.expr(p_.address(right)), ";"));
   for (int64_t v = 0; v < tile_.vectors; ++v)
     p_.line(str("k_matrix_right_", v, "(", matrix, " + right + ", 2 * matrix_columns * v, ", ", pairs, ", ",
@@ -197,7 +177,8 @@ void MatrixPrinter::print_instructions(size_t level, const std::string& place) {
     const std::string down = r == 0    ? ""
                              : copied_ ? str(" + ", matrix_rows * r, " * ", distance)
                                        : str(" + k_min((i64)", matrix_rows * r, ", (i64)", rows_, " - 1) * ", distance);
-    p_.line(str("k_matrix_left_", r, "(", rows, " + left", down, ", ", distance, ", ", r == 0 ? "upper" : "lower", ");"));
+    p_.line(
+        str("k_matrix_left_", r, "(", rows, " + left", down, ", ", distance, ", ", r == 0 ? "upper" : "lower", ");"));
   }
   p_.line(str("k_matrix_multiply_", call_suffix_, "();"));
   p_.close();

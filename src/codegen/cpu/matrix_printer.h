@@ -1,5 +1,5 @@
-// Prints a contraction that runs by matrix instructions (AMX), as its tile says: two by two of their tiles, or fewer, are
-// accumulated while the sums run once, and go through memory to the epilogue, which is that of any tile.
+// Prints a contraction that runs by matrix instructions (AMX), as its tile says: two by two of their tiles, or fewer,
+// are accumulated while the sums run once, and go through memory to the epilogue, which is that of any tile.
 #pragma once
 #include "codegen/cpu/tile_printer.h"
 #include "schedule/matrix_tiles.h"
@@ -18,12 +18,11 @@ class MatrixPrinter : private TilePrinter {
   void print_matrix_tile(bool whole);
   void print_instructions(size_t level, const std::string& place);
   void print_matrix_epilogue(bool whole);
-  void check_right() const;
 
   const loops::MatrixFactors factors_;
   const bool copied_;
-  const int64_t row_tiles_, terms_;      // instructions below one another; terms of a copied row
-  const std::string call_suffix_;        // of the functions for so many tiles: "22"
+  const int64_t row_tiles_, terms_;  // instructions below one another; terms of a copied row
+  const std::string call_suffix_;    // of the functions for so many tiles: "22"
 };
 
 }  // namespace kiln::codegen

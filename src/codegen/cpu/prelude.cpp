@@ -95,8 +95,8 @@ class Assembler {
  private:
   std::optional<Piece> find(std::string_view name) const {
     using Finder = std::optional<std::string> (*)(std::string_view, const PieceContext&);
-    for (Finder finder :
-         {Finder{public_piece}, Finder{memory_piece}, Finder{cast_piece}, Finder{abi_piece}, Finder{type_piece}, Finder{matrix_piece}}) {
+    for (Finder finder : {Finder{public_piece}, Finder{memory_piece}, Finder{cast_piece}, Finder{abi_piece},
+                          Finder{type_piece}, Finder{matrix_piece}}) {
       if (auto text = finder(name, context_)) return Piece{std::string(name), *text};
     }
     size_t cut = name.rfind('_');
