@@ -26,7 +26,7 @@ std::string cpu_text() {
   const std::string level = best_cpu_level(found);
   std::string features;
   for (const char* name : {"sse4.2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "avx512dq", "avx512vl",
-                           "avx512vnni", "avx512bf16"})
+                           "avx512vnni", "avx512bf16", "amx-tile", "amx-bf16", "amx-int8"})
     if (found.contains(name)) features += str(" ", name);
   return str(level.empty() ? "not x86-64" : level, features.empty() ? "" : ":", features);
 }

@@ -140,9 +140,12 @@ class Inliner {
     bool free = cost == 0 && !raising && loads(*form->body) <= 1;
     if (raising && (factor > 1.0 || readers > 1 || load.mask != no_value))
       return keep(name, [] { return "it checks indices and is not read exactly once"; });
+    const int64_t element = dtype_bytes(program_.buffers[static_cast<size_t>(load.buffer)].dtype);
+    // A product reads its operands many times: what is rounded to fewer bytes is read as that.
+    if (in_reduction_over_products && factor > 1.0 && loads_of_full_rank(*form) > element)
+      return keep(name, [&] { return str(consumer.name, " reads less of it than of what it is made from"); });
     if (free) return accept(name, consumer, "it only moves data", producer);
     if (in_reduction_over_products && factor > 1.0) {
-      int64_t element = dtype_bytes(program_.buffers[static_cast<size_t>(load.buffer)].dtype);
       bool widens = cost <= cheap_cost && loads_of_full_rank(*form) < element;
       if (widens) return accept(name, consumer, "it widens a narrower operand of a product", producer);
       return keep(name,

@@ -114,8 +114,8 @@ struct AxisDirectives {
 // threads.
 struct SumOrder {
   bool fused = false;  // the product that the body ends with is added without being rounded first
-  // By instructions for pairs of bf16 terms: of a block, those of even and of odd number are added up apart, and
-  // subnormal numbers count as 0.
+  // By instructions for pairs of bf16 terms, for which subnormal numbers are 0. Whether the first or the second of a
+  // pair comes first, and whether those of even and of odd number meet at once or at the end of a block, is theirs.
   bool pairs = false;
   int64_t block =
       0;  // > 0: in blocks of so many terms (per lane), each from 0: the error does not grow with the length
@@ -198,6 +198,9 @@ struct Tile {
   int64_t high = 1;     // so many tiles, one below the other, are an item
   bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
   int64_t ahead = 0;    // > 0: with every so many terms a line of the next panel of a packed factor is fetched
+  // Both factors are bf16, and two neighbouring terms are added by one instruction. The right factor lies in panels of
+  // pairs of terms.
+  bool pairs = false;
   // Both factors are bf16, and the products are matrix instructions, of 16 rows, 16 columns and 32 terms each. The
   // right factor lies in panels of pairs of terms.
   bool matrix = false;

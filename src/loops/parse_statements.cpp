@@ -104,6 +104,7 @@ void Parser::schedule(Cursor& line) {
     if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
     made.tile.beside = line.accept("beside");
     if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
+    made.tile.pairs = line.accept("pairs");
     made.tile.matrix = line.accept("matrix");
     if (line.accept("rows_in")) made.tile.rows_copy = buffer_name(line);
     made.tile.interleaved = line.accept("interleaved");

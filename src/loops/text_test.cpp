@@ -287,5 +287,59 @@ main {
             std::string::npos);
 }
 
+TEST(LoopsText, TilesOfBrainFloats) {
+  const std::string text = R"(loops t
+buffer a bf16[40, 32] strides [32, 1] input position 0
+buffer b bf16[32, 32] strides [32, 1] input position 1
+buffer a_rows bf16[32, 32] strides [32, 1] scratch
+buffer y f32[40, 32] strides [32, 1] output position 0
+input a = buffer a
+input b = buffer b
+output buffer y
+init {
+}
+main {
+  kernel cpp_mm_0 ops [mm] {
+    contraction batch [] rows [i0] columns [i1] sums [r0] left %2 of [%1, %2] right %4 of [%3, %4] shared []
+    schedule items [2] grain 1 lanes 16 tile 32 rows 2 vectors matrix rows_in a_rows
+    for i0 in [40] parallel @item(32, mask) {
+      for i1 in [32] parallel @lane(16, mask) {
+        %0 = for r0 in [32] reduce sum.f32 fused pairs blocks(32, f32) {
+          %1 = load.bf16 a[i0, r0]
+          %2 = cast.f32 %1
+          %3 = load.bf16 b[r0, i1]
+          %4 = cast.f32 %3
+          %5 = mul.f32 %2, %4
+          yield %5
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+  const LoopProgram program = parse_loops(text);
+  verify(program);
+  EXPECT_EQ(print(program), text);
+  auto refused = [&](const std::string& from, const std::string& to) -> std::string {
+    std::string changed = replace_all(text, from, to);
+    try {
+      verify(parse_loops(changed));
+    } catch (const Error& error) {
+      return error.what();
+    }
+    return "";
+  };
+  EXPECT_EQ(refused("matrix rows_in a_rows", "pairs"), "");
+  for (const auto& [from, to, why] : std::vector<std::array<const char*, 3>>{
+           {"tile 32 rows", "tile 24 rows", "a tile that is no matrix instruction's"},
+           {"lanes 16 tile", "lanes 8 tile", "not in 16 lanes"},
+           {"rows_in a_rows", "rows_in y", "not to scratch"},
+           {"matrix rows_in", "pairs rows_in", "copied for no matrix instruction"},
+           {"fused pairs", "pairs", "is of pairs but not fused"},
+           {"2 vectors matrix rows_in a_rows", "2 vectors ahead 3 pairs", "half a pair ahead"}})
+    EXPECT_NE(refused(from, to).find(why), std::string::npos) << from << " " << refused(from, to);
+}
+
 }  // namespace
 }  // namespace kiln::loops

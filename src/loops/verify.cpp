@@ -81,7 +81,7 @@ class KernelVerifier {
     check(s.tile.ahead >= 0, str("a line ahead with every ", s.tile.ahead, " terms"));
     check(s.tile.rows_copy == no_buffer || (s.tile.matrix && known_scratch(s.tile.rows_copy) && s.tile.high == 1),
           "rows that are copied for no matrix instruction, for several tiles, or not to scratch");
-    if (s.tile.matrix) matrix(s);
+    if (s.tile.matrix || s.tile.pairs) brain_floats(s);
     check(!s.tile.interleaved || !kernel_.contraction->batch.empty(), "batches that interleave where there are none");
     if (!bound()) return;
     const ContractionNest nest = contraction_nest(kernel_);
@@ -90,10 +90,12 @@ class KernelVerifier {
           "columns beside one another where a part of the kernel needs whole rows");
     check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
   }
-  // Matrix instructions take bf16, both factors just as they are loaded.
-  void matrix(const Schedule& s) const {
-    check(s.lanes == 16 && (s.tile.rows == 16 || s.tile.rows == 32) && s.tile.vectors <= 2 && s.tile.ahead == 0,
+  // Instructions for pairs and for matrices take bf16, both factors just as they are loaded.
+  void brain_floats(const Schedule& s) const {
+    check(s.lanes == 16 && s.tile.pairs != s.tile.matrix, "pairs or matrices that are not in 16 lanes, or both");
+    check(!s.tile.matrix || ((s.tile.rows == 16 || s.tile.rows == 32) && s.tile.vectors <= 2 && s.tile.ahead == 0),
           "a tile that is no matrix instruction's");
+    check(s.tile.ahead % 2 == 0 || !s.tile.pairs, "half a pair ahead");
     const ContractionNest nest = contraction_nest(kernel_);
     for (const ValueId factor : {kernel_.contraction->left, kernel_.contraction->right}) {
       const Stmt* cast = nullptr;
@@ -104,7 +106,7 @@ class KernelVerifier {
         if (cast && stmt.kind == StmtKind::load && stmt.dtype == DType::bf16 && stmt.results[0] == cast->args[0])
           load = &stmt;
       check(load && nest.innermost_sum().reduce_dtype == DType::f32,
-            "a matrix instruction for factors that are not loads of bf16, summed in f32");
+            "pairs or matrices of factors that are not loads of bf16, summed in f32");
     }
   }
   void grid(const Schedule& s) const {

@@ -43,7 +43,7 @@ int64_t terms_of(const Loop& loop) {
 
 // The nested sums of a tile go on adding to one accumulator, until a block is full: the outermost of them whose
 // iterations are short enough restarts it with each.
-void order_tile(Body& columns, const std::vector<std::string>& sums, bool matrix) {
+void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile& tile) {
   std::vector<Loop*> loops;
   for (Body* body = &columns; loops.size() < sums.size();)
     for (Stmt& stmt : *body)
@@ -57,8 +57,8 @@ void order_tile(Body& columns, const std::vector<std::string>& sums, bool matrix
     loop->order.meet = loop->reduce_dtype;
   }
   loops.back()->order.fused = true;
-  if (matrix) {  // each instruction adds up its terms by itself
-    loops.back()->order.pairs = true;
+  loops.back()->order.pairs = tile.pairs || tile.matrix;
+  if (tile.matrix) {  // each instruction adds up its terms by itself
     loops.back()->order.block = 32;
     return;
   }
@@ -106,7 +106,7 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      order_tile(body, kernel.contraction->sums, kernel.schedule->tile.matrix);
+      order_tile(body, kernel.contraction->sums, kernel.schedule->tile);
       continue;
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.

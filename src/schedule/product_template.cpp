@@ -1,5 +1,6 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
+#include "schedule/matrix_tiles.h"
 #include "schedule/schedule.h"
 #include "schedule/template.h"
 
@@ -31,10 +32,19 @@ double at_least_one(double x) { return std::max(1.0, x); }
 
 class Product : public Template {
  public:
-  const char* name() const override { return "mm"; }
+  // `pairs`: two terms at a time, of bf16.
+  explicit Product(bool pairs) : pairs_(pairs) {}
+  const char* name() const override { return pairs_ ? "pairs" : "mm"; }
 
   std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const override {
     if (target.lanes == 1) return "scalar code has no vectors of columns";
+    if (pairs_) {
+      if (!target.bf16_pairs) return "no instructions for pairs of bf16";
+      std::string why;
+      if (!matrix_factors(kernel, program, why)) return why;
+      if (contraction_nest(kernel).innermost_sum().extent.value() % 2 != 0) return "a term without its pair";
+      if (!constant_right_factor(kernel, program)) return "the right factor is not a constant";
+    }
     const ContractionNest nest = contraction_nest(kernel);
     const Loop& columns = nest.innermost_column();
     if (estimate(columns.extent, program) < 8) return "fewer than 8 columns";
@@ -57,7 +67,7 @@ class Product : public Template {
     const Stmt* load = packed_load(kernel, program);
     if (!load) return {};
     const Contraction& names = *kernel.contraction;
-    Packing packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes, {}};
+    Packing packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes, {}, pairs_ ? 2 : 0};
     for (const std::string& var : names.batch)
       if (std::any_of(load->index.begin(), load->index.end(), [&](const Expr& e) { return mentions(e, var); }))
         packing.batch.push_back(var);
@@ -83,11 +93,13 @@ class Product : public Template {
       const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
         Tile tile{high, vectors};
+        tile.pairs = pairs_;
         spread(extents, target, nest, tile);
         if (packed)
           tile.ahead = terms_to_a_line(extents, target, tile, dtype_bytes(packed->dtype),
                                        estimate(nest.innermost_sum().extent, program));
         tile.interleaved = share_rows;
+        if (pairs_) tile.ahead = tile.ahead / 2 * 2;
         out.push_back({tile, cost(extents, target, tile)});
       }
     }
@@ -95,6 +107,7 @@ class Product : public Template {
   }
 
  private:
+  const bool pairs_;
   struct Extents {
     double rows, columns, terms, batch;
   };
@@ -199,8 +212,8 @@ const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& progr
 }
 
 const std::vector<const Template*>& templates() {
-  static const Product product;
-  static const std::vector<const Template*> list = {&matrix_template(), &product};
+  static const Product product(false), of_pairs(true);
+  static const std::vector<const Template*> list = {&matrix_template(), &of_pairs, &product};
   return list;
 }
 

@@ -19,6 +19,14 @@ constexpr const char* narrow_bf16_text = R"(K_FN $H narrow_bf16($F x) {
   return cvt_$U_$H((u & 0x7fffffffu) > 0x7f800000u ? $SU(0x7fc0u) : even);
 }
 )";
+// The instruction takes subnormal numbers for 0: where there are some, they are rounded as above.
+constexpr const char* narrow_bf16_instruction = R"(K_FN u16x16 narrow_bf16(f32x16 x) {
+  u16x16 h;
+  asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(x));
+  if (__builtin_expect(__builtin_ia32_fpclassps512_mask(x, 0x20, (unsigned short)-1) != 0, 0)) h = narrow_bf16_bits(x);
+  return h;
+}
+)";
 // The bits of a half, moved up, are a float too small by 2^112; subnormals come right through the multiplication.
 constexpr const char* widen_f16_text = R"(K_FN $F widen_f16($H h) {
   $U u = cvt_$H_$U(h), a = (u & 0x7fffu) << 13;
@@ -99,10 +107,12 @@ std::string narrow_float_piece(std::string_view name, const PieceContext& contex
       out += f16c_text(widen, n);
       return;
     }
-    const std::string plain = fill(text, {{"F", type_name(f32, n)},
-                                          {"U", type_name(u32, n)},
-                                          {"H", type_name(stored, n)},
-                                          {"SU", "splat_" + type_name(u32, n)}});
+    const bool one_instruction = brain && !widen && context.brain_floats() && n == 16;
+    std::string plain = fill(text, {{"F", type_name(f32, n)},
+                                    {"U", type_name(u32, n)},
+                                    {"H", type_name(stored, n)},
+                                    {"SU", "splat_" + type_name(u32, n)}});
+    if (one_instruction) plain = replace_all(plain, "narrow_bf16(", "narrow_bf16_bits(") + narrow_bf16_instruction;
     const bool instruction = context.for_gpu && !(brain && widen);
     out += instruction ? str("#ifdef __CUDACC_RTC__\n",
                              brain   ? narrow_bf16_gpu

@@ -1,3 +1,4 @@
+// Instructions for bf16: pairs of products added to an f32 (AVX512-BF16), and matrix instructions.
 // Matrix instructions (AMX): eight tiles of up to 16 rows of 64 bytes. The compilers spell them in a header that costs
 // more than the kernel; here they are as the assembler takes them. Accumulators are tiles 0 to 3 (row by row), the
 // rows' factor 4 and 5, the columns' 6 and 7.
@@ -21,6 +22,13 @@ constexpr const char* load_tile_text = R"(K_FN void k_matrix_$NAME(const bf16* p
 }  // namespace
 
 std::optional<std::string> matrix_piece(std::string_view name, const PieceContext&) {
+  if (name == "k_pair_bf16")
+    return "K_FN i32 k_pair_bf16(const bf16* p) { i32 r; __builtin_memcpy(&r, p, 4); return r; }\n";
+  if (name == "k_pairs_bf16")
+    return "K_FN i32x16 k_pairs_bf16(const bf16* p) { i32x16 r; __builtin_memcpy(&r, p, 64); return r; }\n";
+  if (name == "k_dot_bf16")
+    return "K_FN f32x16 k_dot_bf16(f32x16 sum, i32x16 a, i32x16 b) { asm(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : "
+           "\"v\"(a), \"v\"(b)); return sum; }\n";
   constexpr std::string_view prefix = "k_matrix_";
   if (!starts_with(name, prefix)) return std::nullopt;
   const std::string_view what = name.substr(prefix.size());

@@ -81,6 +81,8 @@ struct Form {
 
 Form form_of(const std::string& name, const std::string& operation, std::string variant) {
   if (operation == "matrix_left" || operation == "matrix_right") return {"s, n", "kc_lines(ctx, B, kc_p, s, n)"};
+  if (operation == "pair") return {"", "kc_row(ctx, B, kc_p, 1, 2, 0)"};
+  if (operation == "pairs") return {"", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 0)"};
   const bool store = operation == "store" || operation == "scatter" || operation == "set" || operation == "atomic_add";
   const std::string flag = store ? "1" : "0";
   if (operation == "get" || operation == "set" || operation == "atomic_add")
@@ -185,8 +187,8 @@ class Rewriting {
     return text.insert(at, more);
   }
   static std::optional<Access> parse(const std::string& name) {
-    for (const char* operation :
-         {"load", "store", "gather", "scatter", "get", "set", "atomic_add", "matrix_left", "matrix_right"}) {
+    for (const char* operation : {"load", "store", "gather", "scatter", "get", "set", "atomic_add", "matrix_left",
+                                  "matrix_right", "pair", "pairs"}) {
       const std::string prefix = str("k_", operation, "_");
       if (!starts_with(name, prefix)) continue;
       const std::string rest = name.substr(prefix.size());
@@ -220,12 +222,13 @@ class Rewriting {
     while (stop < text.size() && word(text[stop])) ++stop;
     const std::string pointer = text.substr(end + 1, stop - end - 1);
     const size_t first = pointer.find('_'), last = pointer.rfind('_');
-    if (access.operation != "get" || first == std::string::npos || first == last)
+    const bool pair = access.operation == "pair";
+    if ((access.operation != "get" && !pair) || first == std::string::npos || first == last)
       fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
     const std::string key = str("kcq", name.substr(1));
     macros_.emplace(
         key, str("#define ", key, "(B, Z, p) ({ const auto kc_p = (p); if (__builtin_expect(!kc_zero(kc_p, Z) && ",
-                 "kc_row(ctx, B, kc_p, 1, 1, 0), 0)) return 1; ", name, "(kc_p); })\n"));
+                 "kc_row(ctx, B, kc_p, 1, ", pair ? 2 : 1, ", 0), 0)) return 1; ", name, "(kc_p); })\n"));
     end = stop;
     return str(key, "(", pointer.substr(1, first - 1), ", ", pointer.substr(0, last), "_zeros, ", pointer);
   }

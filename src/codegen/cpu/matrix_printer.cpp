@@ -21,28 +21,7 @@ MatrixPrinter::MatrixPrinter(KernelPrinter& printer)
       terms_(copied_terms(nest_)),
       call_suffix_(str(row_tiles_, tile_.vectors)) {
   KILN_CHECK(copied_ || factors_.row_distance, str(p_.kernel_.name, " has rows that cannot be read as they lie"));
-  check_right();
-}
-
-// Pairs of terms, columns side by side: what the instructions take.
-void MatrixPrinter::check_right() const {
-  const Expr address = p_.address(*factors_.right);
-  auto at = [&](int64_t column, int64_t term) {
-    SymbolValues values;
-    std::set<std::string> symbols;
-    collect_symbols(address, symbols);
-    for (const std::string& s : symbols) values[s] = 0;
-    values[columns_.var] = column, values[sum_.var] = term;
-    return evaluate(address, values);
-  };
-  const int64_t width = tile_.vectors * matrix_columns, panel = at(width, 0) - at(0, 0);
-  bool fits = true;
-  for (const int64_t first : {int64_t{0}, width})
-    for (int64_t column = 0; column < width; ++column)
-      for (int64_t term = 0; term < matrix_terms; ++term)
-        fits &= at(first + column, term) ==
-                at(0, 0) + (first > 0 ? panel : 0) + term / 2 * 2 * width + column * 2 + term % 2;
-  KILN_CHECK(fits, str(p_.kernel_.name, " has a right factor that does not lie in pairs"));
+  check_pairs(*factors_.right);
 }
 
 // Rows of the instructions: fewer where the kernel has fewer. Copied rows have room for all.

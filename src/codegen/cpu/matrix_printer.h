@@ -18,7 +18,6 @@ class MatrixPrinter : private TilePrinter {
   void print_matrix_tile(bool whole);
   void print_instructions(size_t level, const std::string& place);
   void print_matrix_epilogue(bool whole);
-  void check_right() const;
 
   const loops::MatrixFactors factors_;
   const bool copied_;

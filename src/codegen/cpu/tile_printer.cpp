@@ -265,10 +265,14 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
     p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", tile_.ahead, "), (i64)", to, ");"));
     from = next, to = stop;
   }
-  p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
+  const bool pairs = innermost && tile_.pairs;
+  p_.open(
+      str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ", pairs ? str(var, " += 2") : str("++", var), ")"));
   if (single) accumulate(false);
-  print_factors(level, vectors, left, copies);
-  if (innermost)
+  if (!pairs) print_factors(level, vectors, left, copies);
+  if (pairs)
+    print_pairs(vectors, copies);
+  else if (innermost)
     print_product(vectors, copies);
   else
     print_sum(level + 1, vectors, left, copies);
@@ -367,6 +371,54 @@ void TilePrinter::print_product(int64_t vectors, const Copies& copies) {
   }
 }
 
+// Pairs of terms, the columns of a panel side by side: what instructions for pairs and for matrices take.
+void TilePrinter::check_pairs(const Stmt& right) const {
+  const Expr address = p_.address(right);
+  auto at = [&](int64_t column, int64_t term) {
+    SymbolValues values;
+    std::set<std::string> symbols;
+    collect_symbols(address, symbols);
+    for (const std::string& s : symbols) values[s] = 0;
+    values[columns_.var] = column, values[sum_.var] = term;
+    return evaluate(address, values);
+  };
+  const int64_t width = tile_.vectors * p_.lane_count_, panel = at(width, 0) - at(0, 0);
+  constexpr int64_t looked_at = 32;
+  bool fits = true;
+  for (const int64_t first : {int64_t{0}, width})
+    for (int64_t column = 0; column < width; ++column)
+      for (int64_t term = 0; term < looked_at; ++term)
+        fits &= at(first + column, term) ==
+                at(0, 0) + (first > 0 ? panel : 0) + term / 2 * 2 * width + column * 2 + term % 2;
+  KILN_CHECK(fits, str(p_.kernel_.name, " has a right factor that does not lie in pairs"));
+}
+
+// Two terms at a time, as they lie beside one another in both factors.
+void TilePrinter::print_pairs(int64_t vectors, const Copies& copies) {
+  const ContractionNest::Sum& sum = nest_.sums.back();
+  check_pairs(*sum.right.front());
+  for (int64_t v = 0; v < vectors; ++v) {
+    Stmt load = sum.right.front()->clone();
+    for (Expr& e : load.index) e = substitute(e, {{columns_.var, Expr::symbol(column(v))}});
+    p_.line(str("const vi32 b_", v, " = k_pairs_bf16(", p_.buffer_name(load.buffer, Access::read), " + ",
+                p_.expr(p_.address(load)), ");"));
+  }
+  for (int64_t r = 0; r < tile_.rows; ++r) {
+    const Stmt* left = sum.left.front();
+    const auto pointer = pointers_.find({left, r});
+    std::string place;
+    if (pointer != pointers_.end()) {
+      place = pointer->second;
+    } else {
+      const Stmt load = of_row(*left, r, copies.rows[static_cast<size_t>(r)]);
+      place = str(p_.buffer_name(load.buffer, Access::read), " + ", p_.expr(p_.address(load)));
+    }
+    p_.line(str("const vi32 a_", r, " = k_splat_i32(k_pair_bf16(", place, "));"));
+    for (int64_t v = 0; v < vectors; ++v)
+      p_.line(str("acc_", r, "_", v, " = k_dot_bf16(acc_", r, "_", v, ", a_", r, ", b_", v, ");"));
+  }
+}
+
 // ---- Masked rows
 // -------------------------------------------------------------------------------------------------------
 
@@ -377,6 +429,16 @@ bool TilePrinter::by_pointer(const Stmt& stmt) const {
   const auto along = affine_in(p_.address(stmt), sum_.var);
   return along && along->coefficient.is_constant() && along->coefficient.value() > 0 &&
          !mentions(along->rest, sum_.var);
+}
+
+Stmt TilePrinter::of_row(const Stmt& load, int64_t r, const Values& values) const {
+  Stmt access = load.clone();
+  Substitution map = row_variables(r);
+  for (const auto& [var, value] : checked_indices_)
+    if (const auto copy = values.find(value); copy != values.end())
+      map[var] = Expr::symbol(str(var, "_", copy->second));
+  for (Expr& e : access.index) e = substitute(e, map);
+  return access;
 }
 
 // A mask that the innermost sum does not change (padding) chooses between the row and zeros, once. The pointers' names
@@ -390,15 +452,10 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
   const int64_t length = std::max<int64_t>(1, sum_.extent.value());
   const bool whole = distance == 1 && length <= longest_zeros;
   const std::string group = str("q", buffer.substr(1), "_", pointer_count_++);
-  p_.line(str("static const ", type, " ", group, "_zeros[", whole ? length : 1, "] = {};"));
+  p_.line(str("static const ", type, " ", group, "_zeros[", whole ? length : tile_.pairs ? 2 : 1, "] = {};"));
   for (int64_t r = 0; r < tile_.rows; ++r) {
     const Values& values = copies.rows[static_cast<size_t>(r)];
-    Stmt access = load.clone();
-    Substitution map = row_variables(r);
-    for (const auto& [var, value] : checked_indices_)
-      if (const auto copy = values.find(value); copy != values.end())
-        map[var] = Expr::symbol(str(var, "_", copy->second));
-    for (Expr& e : access.index) e = substitute(e, map);
+    const Stmt access = of_row(load, r, values);
     const auto along = affine_in(p_.address(access), sum_.var);
     KILN_CHECK(along, "an address that is not affine any more");
     const std::string name = str(group, "_", r), mask = p_.name(renamed(load.mask, values));

@@ -35,6 +35,9 @@ class TilePrinter {
   void print_sum(size_t level, int64_t vectors, const std::string& left, Copies copies);
   void print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies);
   void print_product(int64_t vectors, const Copies& copies);
+  void check_pairs(const loops::Stmt& right) const;
+  void print_pairs(int64_t vectors, const Copies& copies);
+  loops::Stmt of_row(const loops::Stmt& load, int64_t r, const Values& values) const;
   void print_epilogue(int64_t vectors, const std::string& left);
   // For a vector of columns, whose sum is this; `left`: how many of them there are, "" for all.
   void print_epilogue_body(const std::string& sum, const std::string& left);

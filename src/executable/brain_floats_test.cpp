@@ -1,0 +1,192 @@
+// Products of bf16 by the instructions for pairs and for matrices: the same as the interpreter's, for sizes with every
+// kind of rest, whatever the number of threads, with every access inside of its buffer.
+#include <cmath>
+#include <cstring>
+
+#include "base/cpu_levels.h"
+#include "executable/loops_package_test.h"
+#include "schedule/schedule.h"
+
+namespace kiln {
+namespace {
+
+const char* const with_pairs = "x86-64-v4+bf16";
+const char* const with_matrices = "x86-64-v4+bf16+amx";
+
+bool runs_here(const char* target) { return check_target(target, processor_features()).runs() && allow_target(target); }
+
+std::string scheduled_for(const char* target, const std::string& text) {
+  loops::LoopProgram program = loops::parse_loops(text);
+  const codegen::Target made_for = codegen::cpu_backend().target(target);
+  loops::Log log;
+  loops::find_contractions(program, log);
+  loops::use_templates(program, made_for, log);
+  loops::bind_axes(program, made_for, log);
+  loops::widen_sums(program, log);
+  loops::order_sums(program, log);
+  loops::count_items(program, log);
+  loops::verify(program);
+  const std::string made = loops::print(program);
+  EXPECT_EQ(loops::print(loops::parse_loops(made)), made);
+  return made;
+}
+
+struct Sizes {
+  int64_t rows, columns, terms;
+};
+
+// y = x w^T + 1, in f32: what the sums are, unrounded.
+std::string product(const Sizes& s) {
+  return str("loops product\nbuffer x bf16[", s.rows, ", ", s.terms, "] strides [", s.terms,
+             ", 1] input position 0\nbuffer w bf16[", s.columns, ", ", s.terms, "] strides [", s.terms,
+             ", 1] constant named \"w\"\nbuffer y f32[", s.rows, ", ", s.columns, "] strides [", s.columns,
+             ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
+             "  kernel product ops [linear] {\n    for i0 in [", s.rows, "] parallel {\n      for i1 in [", s.columns,
+             "] parallel {\n        %0 = for r0 in [", s.terms, R"(] reduce sum.f32 {
+          %1 = load.bf16 x[i0, r0]
+          %2 = cast.f32 %1
+          %3 = load.bf16 w[i1, r0]
+          %4 = cast.f32 %3
+          %5 = mul.f32 %2, %4
+          yield %5
+        }
+        %6 = constant.f32 1.0
+        %7 = add.f32 %0, %6
+        store y[i0, i1] = %7
+      }
+    }
+  }
+}
+)");
+}
+
+void expect_same_bits(const std::vector<Datum>& have, const std::vector<Datum>& want, const char* what) {
+  const Tensor &a = have[0].tensor(), &b = want[0].tensor();
+  EXPECT_EQ(std::memcmp(a.data(), b.data(), static_cast<size_t>(a.numel()) * 4), 0) << what;
+}
+
+// `part`: what the schedule says.
+void expect_right(const std::string& text, const char* target, const char* part, std::map<std::string, Tensor> weights,
+                  const std::vector<Datum>& inputs) {
+  const std::string made = scheduled_for(target, text);
+  EXPECT_NE(made.find(part), std::string::npos) << made;
+  const LoopsPackage package(made, std::move(weights));
+  const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
+  expect_near(one, package.interpreted(inputs), 1e-3);
+  for (const char* threads : {"cpp.threads=2", "cpp.threads=7"})
+    expect_same_bits(package.run(inputs, {threads}), one, threads);
+  expect_same_bits(package.run(inputs, {"check_bounds=1"}), one, "check_bounds");
+}
+
+class BrainFloatProducts : public testing::TestWithParam<Sizes> {};
+
+TEST_P(BrainFloatProducts, AreRight) {
+  const Sizes& s = GetParam();
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  const Tensor w = filled(DType::bf16, {s.columns, s.terms}, 3);
+  const std::vector<Datum> inputs = {{filled(DType::bf16, {s.rows, s.terms}, 5)}};
+  if (s.terms % 2 == 0) expect_right(product(s), with_pairs, " pairs\n", {{"w", w}}, inputs);
+  if (!runs_here(with_matrices)) GTEST_SKIP() << "this processor has no " << with_matrices;
+  expect_right(product(s), with_matrices, s.terms % 32 == 0 ? " matrix\n" : " matrix rows_in x_rows\n", {{"w", w}},
+               inputs);
+}
+
+INSTANTIATE_TEST_SUITE_P(Sizes, BrainFloatProducts,
+                         testing::Values(Sizes{32, 32, 32},      // one tile
+                                         Sizes{70, 50, 64},      // rests of rows and columns
+                                         Sizes{33, 96, 320},     // one row more
+                                         Sizes{5, 40, 96},       // fewer rows than an instruction's
+                                         Sizes{20, 17, 64},      // between one and two of them
+                                         Sizes{2, 9, 32},        // nearly nothing
+                                         Sizes{40, 12, 64},      // one vector of columns
+                                         Sizes{37, 64, 40},      // a rest of terms: rows are copied
+                                         Sizes{300, 33, 14},     // fewer terms than an instruction's
+                                         Sizes{48, 32, 33},      // an odd number of them
+                                         Sizes{600, 128, 64}));  // items of rows alone
+
+// Windows over a picture: rows are copied, what is beyond its border is 0.
+std::string window(int64_t lines, int64_t points, int64_t channels, int64_t columns) {
+  return str("loops window\nbuffer x bf16[", lines, ", ", points, ", ", channels, "] strides [", points * channels,
+             ", ", channels, ", 1] input position 0\nbuffer w bf16[", columns, ", ", channels, ", 3, 3] strides [",
+             channels * 9, ", 9, 3, 1] constant named \"w\"\nbuffer y f32[", lines, ", ", points, ", ", columns,
+             "] strides [", points * columns, ", ", columns,
+             ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
+             "  kernel window ops [convolution] {\n    for i2 in [", lines, "] parallel {\n      for i3 in [", points,
+             "] parallel {\n        for i1 in [", columns,
+             "] parallel {\n          %0 = for r1 in [3] reduce sum.f32 {\n",
+             "            %1 = index.i64 [i2 + r1 - 1]\n            %2 = index.i64 [0]\n            %3 = index.i64 [",
+             lines, "]\n            %4 = index.i64 [", points, R"(]
+            %5 = ge.bool %1, %2
+            %6 = lt.bool %1, %3
+            %7 = logical_and.bool %5, %6
+            %8 = for r2 in [3] reduce sum.f32 {
+              %9 = index.i64 [i3 + r2 - 1]
+              %10 = ge.bool %9, %2
+              %11 = logical_and.bool %7, %10
+              %12 = lt.bool %9, %4
+              %13 = logical_and.bool %11, %12
+              %14 = for r0 in [)",
+             channels, R"(] reduce sum.f32 {
+                %15 = load.bf16 x[i2 + r1 - 1, i3 + r2 - 1, r0] mask %13
+                %16 = cast.f32 %15
+                %17 = load.bf16 w[i1, r0, r1, r2]
+                %18 = cast.f32 %17
+                %19 = mul.f32 %16, %18
+                yield %19
+              }
+              yield %14
+            }
+            yield %8
+          }
+          store y[i2, i3, i1] = %0
+        }
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(BrainFloatWindows, AreRight) {
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  for (const auto& [lines, points, channels, columns] :
+       std::vector<std::array<int64_t, 4>>{{7, 9, 32, 32}, {5, 11, 24, 40}, {20, 20, 64, 64}, {1, 5, 16, 10}}) {
+    const Tensor w = filled(DType::bf16, {columns, channels, 3, 3}, 3);
+    const std::vector<Datum> inputs = {{filled(DType::bf16, {lines, points, channels}, 5)}};
+    const std::string text = window(lines, points, channels, columns);
+    expect_right(text, with_pairs, " pairs\n", {{"w", w}}, inputs);
+    if (runs_here(with_matrices)) expect_right(text, with_matrices, " matrix rows_in x_rows\n", {{"w", w}}, inputs);
+  }
+}
+
+// What is not a number, or not finite, comes out as such, in its row and column alone.
+TEST(BrainFloatProducts, NaNAndInfinityGoThrough) {
+  for (const char* target : {with_pairs, with_matrices}) {
+    if (!runs_here(target)) GTEST_SKIP() << "this processor has no " << target;
+    for (const int64_t terms : {64, 40}) {
+      const Sizes s{40, 40, terms};
+      Tensor x = filled(DType::bf16, {s.rows, s.terms}, 5), w = filled(DType::bf16, {s.columns, s.terms}, 3);
+      x.set_item(3 * terms + 7, Scalar(std::nan("")));
+      w.set_item(5 * terms + 9, Scalar(INFINITY));
+      const LoopsPackage package(scheduled_for(target, product(s)), {{"w", w}});
+      const Tensor have = package.run({{x}})[0].tensor(), want = package.interpreted({{x}})[0].tensor();
+      for (int64_t i = 0; i < want.numel(); ++i) {
+        const double a = have.item(i).as_double(), b = want.item(i).as_double();
+        ASSERT_TRUE(std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::abs(a - b) < 1e-3) << i << " " << a;
+      }
+    }
+  }
+}
+
+// Factors that do not lie as the instructions take them are a mistake of whoever wrote the schedule: it is said.
+TEST(BrainFloatProducts, AreRefusedWhereTheWeightIsNotInPairs) {
+  std::string text = scheduled_for(with_matrices, product({32, 32, 32}));
+  const std::string in_pairs = "w_packed[r0 // 2, i1, r0 % 2]";
+  ASSERT_NE(text.find(in_pairs), std::string::npos) << text;
+  text = replace_all(text, in_pairs, "w_packed[i1 // 2, r0, i1 % 2]");
+  const loops::LoopProgram program = loops::parse_loops(text);
+  EXPECT_THROW(codegen::cpu_backend().generate(program, codegen::cpu_backend().target(with_matrices)), Error);
+}
+
+}  // namespace
+}  // namespace kiln
