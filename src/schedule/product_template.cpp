@@ -175,8 +175,9 @@ class Product : public Template {
     double high = tile.beside ? std::floor(item_work / work)
                               : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
     if (near && !nest.whole_rows()) high = std::min(high, std::floor(tiles / equal_items));
-    const double panels = tile.beside ? std::ceil(columns / wide) : 1;
-    tile.high = static_cast<int64_t>(evened(tiles, panels * extents.batch, std::clamp(high, 1.0, tiles)));
+    const double panels = tile.beside ? std::ceil(columns / wide) : 1, most = std::clamp(high, 1.0, tiles);
+    const bool known = nest.row_count().is_constant();
+    tile.high = static_cast<int64_t>(known ? evened(tiles, panels * extents.batch, most) : most);
   }
 };
 
