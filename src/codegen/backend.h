@@ -1,5 +1,5 @@
 // Code generation for a device, as the rest of Kiln sees it: which targets there are, and what the kernels of a
-// scheduled program look like there. What is behind it (codegen/cpu) nobody else includes.
+// scheduled program look like there. What is behind it (its folders) nobody else includes.
 #pragma once
 #include <map>
 #include <set>

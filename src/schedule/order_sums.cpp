@@ -9,13 +9,14 @@ namespace {
 // tree.
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
 
-void order(Loop& loop, bool inside_lanes) {
+// `most_terms`: that there ever are.
+void order(Loop& loop, bool inside_lanes, int64_t most_terms) {
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
   const int64_t block = loop.order.fused ? block_of_products : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
-  if (loop.extent.is_constant() && loop.extent.value() <= block) return;
+  if (most_terms <= block) return;
   loop.order.block = block;
   // Blocks of f32 in lanes meet in f64: that is done once per block.
   if (inside_lanes) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
@@ -97,7 +98,8 @@ void order_points(Loop& points) {
 }
 
 // `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
-void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false, bool in_tile = false) {
+void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_lanes, bool inside_sum = false,
+           bool in_tile = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
@@ -109,7 +111,8 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
-    order(loop, (inside_lanes && !in_tile) || shared);
+    const int64_t known = loop.extent.is_constant() ? loop.extent.value() : INT64_MAX;
+    order(loop, (inside_lanes && !in_tile) || shared, in_tile ? range_of(loop.extent, env).high : known);
     // Of a row in registers each thread has a few terms, which it adds up one by one.
     if (shared && kernel.schedule->grid.hold > 0 && loop.order.block > 0) {
       loop.order.block = 0;
@@ -124,8 +127,8 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     const bool unrolled = loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll;
     const bool peeled = unrolled && loop.directives.tail == Tail::peel;
     const bool side_by_side = in_tile || (unrolled && !peeled);
-    visit(loop.body, kernel, lanes, sum, side_by_side);
-    visit(loop.after, kernel, lanes, sum, side_by_side);
+    visit(loop.body, kernel, env, lanes, sum, side_by_side);
+    visit(loop.after, kernel, env, lanes, sum, side_by_side);
     if (peeled) order_points(loop);
   }
 }
@@ -134,7 +137,8 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
 
 bool order_sums(LoopProgram& program, Log&) {
   auto each = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) visit(kernel->body, *kernel, false);
+    if (auto* kernel = std::get_if<Kernel>(&item.what))
+      visit(kernel->body, *kernel, kernel_ranges(*kernel, program), false);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

@@ -1,7 +1,7 @@
 // The CPU: C++ for the levels of x86-64 and for any other processor.
 #pragma once
 #include "codegen/backend.h"
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 
 namespace kiln::codegen {
 

@@ -2,7 +2,7 @@
 // accumulated in registers while the sums run once. The statements in the holes (loads of both factors, the epilogue,
 // the row part) are printed by KernelPrinter itself.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 
