@@ -2,6 +2,7 @@
 // Matrix instructions (AMX): eight tiles of up to 16 rows of 64 bytes. The compilers spell them in a header that costs
 // more than the kernel; here they are as the assembler takes them. Accumulators are tiles 0 to 3 (row by row), the
 // rows' factor 4 and 5, the columns' 6 and 7.
+#include "base/text.h"
 #include "codegen/c_family/prelude_pieces.h"
 
 namespace kiln::codegen {
