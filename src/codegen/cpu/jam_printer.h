@@ -5,7 +5,7 @@
 // written out for each of them it would be most of the text, and of the time that the C++ compiler takes. The
 // statements themselves are printed by KernelPrinter.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 

@@ -7,7 +7,7 @@
 // off is then known, and is left out. What is done with the sums is one loop over the points where it is long (a
 // sigmoid): written out for each, it would be most of the C++ compiler's time.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 
