@@ -56,6 +56,11 @@ bool wants_output(const Settings& settings) {
   return false;
 }
 
+// Those that write files named after the process, or say something of it, have one for each case.
+bool wants_processes(const Settings& settings) {
+  return wants_output(settings) || !settings.get_string("TORCH_TRACE").empty();
+}
+
 // The inputs of the call in which the case failed ("call 1", "bad_inputs_0"); nothing: of none.
 std::optional<std::vector<Datum>> failing_inputs(const CaseResult& result) {
   const size_t digits = result.stage.find_last_not_of("0123456789") + 1;
@@ -99,14 +104,15 @@ void print_notes(const CheckSummary& summary) {
 int check(const ParsedOptions& options) {
   Settings settings = settings_of(options, Phase::both);
   CheckOptions check_options;
-  check_options.jobs = static_cast<int>(options.integer("--jobs", 1, 1024).value_or(usable_processors()));
+  check_options.jobs = static_cast<int>(options.integer("--jobs", 0, 1024).value_or(usable_processors()));
   check_options.timeout_seconds = options.number("--timeout", 0.001).value_or(check_options.timeout_seconds);
   // Every process gets its share of the processors, unless the user has said how many threads.
   if (!settings.given("cpp.threads"))
-    settings.set("cpp.threads", std::to_string(std::max(1, usable_processors() / check_options.jobs)));
+    settings.set("cpp.threads", std::to_string(std::max(1, usable_processors() / std::max(check_options.jobs, 1))));
   const CaseOptions one_case = case_options(options, settings);
   check_options.run_case = [&](const std::string& path) { return check_watched(path, one_case); };
   check_options.keep_output = wants_output(settings);
+  if (wants_processes(settings)) check_options.cases_per_process = 1;
   const JsonOutput json(options);
   const bool details = !is_quiet() && !json.instead_of_text();
   ProgressLine line;
@@ -155,12 +161,16 @@ Command check_command() {
   spec.details =
       "A PATH is a .pt2 (compared with the reference interpreter), a case directory (compared with the values in its "
       "files), a package with a test in it ('kiln compile --bundle'; run as it is, nothing is compiled), or a folder "
-      "searched for case directories. Each case runs in a process of its own.";
+      "searched for case directories. Cases run apart from each other, in processes that take one after another: one "
+      "that "
+      "crashes, hangs or uses up its memory fails alone.";
   spec.options = {
       {"--backend", "", "compiled|loops|interpret", "how to compute (default: compiled)", false},
       {"--scheduled", "", "", "with --backend loops: after all passes, not right after lowering", false},
       {"--device", "", "D", "cpu or cuda (default: where each model was exported)", false},
-      {"--jobs", "-j", "N", "processes at a time (default: one per processor)", false},
+      {"--jobs", "-j", "N",
+       "processes at a time (default: one per processor); 0: all in this one, for debuggers and compute-sanitizer",
+       false},
       {"--timeout", "", "S", "seconds after which a case is killed and failed (default: 120)", false},
       {"--rtol", "", "R", "relative tolerance for floats, over those of case and dtype", false},
       {"--atol", "", "A", "absolute tolerance for floats, over those of case and dtype", false},

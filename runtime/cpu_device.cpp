@@ -96,7 +96,7 @@ class CpuDevice final : public Device {
   }
   void copy_out(void* to, const void* from, int64_t bytes) const override { copy_in(to, from, bytes); }
   size_t choose(const std::vector<std::string>& targets, const CpuFeatures& host) const override {
-    return choose_target(targets, host);
+    return choose_allowed_target(targets, host);
   }
   std::unique_ptr<CodeModule> load_code(ByteSpan object, const std::string& label,
                                         const std::string& keep_as) const override {

@@ -47,7 +47,7 @@ std::atomic<bool> reporting{false};
 
 void* report_requests(void*) {
   const Request* request = nullptr;
-  while (read(requests[0], &request, sizeof request) == sizeof request) {
+  while (::read(requests[0], &request, sizeof request) == sizeof request) {
     request->step->report(request->signal, request->address);
     const char done = 1;
     if (write(answers[1], &done, 1) != 1) break;
@@ -84,7 +84,7 @@ void ask_reporter(const RunningStep* step, int signal, const void* address) {
   if (poll(&wait, 1, report_milliseconds) <= 0)
     return put("no more can be said: a lock was held that the report needs\n");
   char done;
-  if (first && read(answers[0], &done, 1) == 1) reporting = false;
+  if (first && ::read(answers[0], &done, 1) == 1) reporting = false;
 }
 
 // ---- The handler

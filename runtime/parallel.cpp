@@ -38,9 +38,11 @@ void Parallel::run(int64_t items, int64_t grain, int threads, Task task, void* c
     return;
   }
   if (!replacement_) {
-    // A few pieces per thread, so that a late or slow thread does not hold up the others.
-    int64_t pieces = int64_t{used} * 4;
-    ThreadPool::process().run(items, items / pieces + (items % pieces != 0), used, task, context);
+    // Pieces, so that a late or slow thread does not hold up the others: a few per thread, more where each is still
+    // worth handing out.
+    auto part = [&](int64_t pieces) { return items / pieces + (items % pieces != 0); };
+    const int64_t piece = std::min(part(int64_t{used} * 4), std::max(part(int64_t{used} * 16), grain));
+    ThreadPool::process().run(items, piece, used, task, context);
     return;
   }
   // The embedder's threads are not ours to count: each piece is a slot of its own.

@@ -19,7 +19,7 @@ std::string small_file(const std::string& path) {
   int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) return {};
   std::string text(16384, '\0');
-  ssize_t n = read(fd, text.data(), text.size());
+  ssize_t n = ::read(fd, text.data(), text.size());
   close(fd);
   text.resize(n > 0 ? static_cast<size_t>(n) : 0);
   return text;

@@ -8,13 +8,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/pattern_test.h"
+
 namespace {
+
+using kiln::Pattern;
 
 namespace fs = std::filesystem;
 using Problems = std::vector<std::string>;
@@ -23,6 +26,7 @@ struct Rules {
   std::vector<std::string> order;                                 // folders as listed
   std::map<std::string, std::set<std::string>> allowed;           // by folder
   std::map<std::string, std::set<std::string>> allowed_in_tests;  // more for *_test.cpp
+  std::map<std::string, std::set<std::string>> allowed_inside;    // by "folder/inner": of its own folder
   bool knows(const std::string& folder) const { return allowed.count(folder) > 0; }
 };
 
@@ -43,6 +47,15 @@ Rules read_rules(const fs::path& file, Problems& problems) {
     std::istringstream left(line.substr(0, colon)), right(line.substr(colon + 1));
     std::string folder, tests, name;
     left >> folder >> tests;
+    if (folder.find('/') != std::string::npos) {
+      const std::string outer = folder.substr(0, folder.find('/'));
+      if (!rules.knows(outer)) problems.push_back(place + outer + " is not listed above " + folder);
+      for (rules.allowed_inside[folder]; right >> name; rules.allowed_inside[folder].insert(name))
+        if (!name.starts_with(outer + "/") ||
+            (name.find('.') == std::string::npos && !rules.allowed_inside.count(name)))
+          problems.push_back(place + folder + " may not name " + name + ", which is not listed above it in " + outer);
+      continue;
+    }
     if (tests.empty()) {
       if (rules.knows(folder)) problems.push_back(place + folder + " is listed twice");
       rules.order.push_back(folder);
@@ -63,6 +76,11 @@ Rules read_rules(const fs::path& file, Problems& problems) {
 // ("types/expr.h").
 struct Place {
   std::string folder, path;
+  // "codegen/cpu" for codegen/cpu/target.cpp; the folder itself for what lies in it.
+  std::string inner() const {
+    const size_t end = path.find('/', folder.size() + 1);
+    return end == std::string::npos ? folder : path.substr(0, end);
+  }
 };
 Place place_of(const fs::path& relative) {
   auto part = relative.begin();
@@ -85,13 +103,13 @@ fs::path resolve(const fs::path& root, const fs::path& from, const std::string& 
 void check_file(const fs::path& root, const fs::path& relative, const Rules& rules, Problems& problems) {
   const Place from = place_of(relative);
   const bool is_test = relative.stem().string().ends_with("_test");
-  static const std::regex include(R"re(^\s*#\s*include\s*(?:"([^"]+)"|<(kiln/[^>]+)>))re");
+  static const Pattern include(R"re(^\s*#\s*include\s*("([^"]+)"|<(kiln/[^>]+)>))re");
   std::ifstream in(root / relative);
   std::string line;
   for (int number = 1; std::getline(in, line); ++number) {
-    std::smatch match;
-    if (!std::regex_search(line, match, include)) continue;
-    const std::string name = match[1].matched ? match[1].str() : match[2].str();
+    const auto match = include.find(line);
+    if (!match) continue;
+    const std::string name = match->groups[2] + match->groups[3];
     const std::string where = relative.string() + ":" + std::to_string(number) + ": ";
     const fs::path target = resolve(root, relative, name);
     if (target.empty()) {
@@ -103,7 +121,16 @@ void check_file(const fs::path& root, const fs::path& relative, const Rules& rul
       const auto list = lists.find(from.folder);
       return list != lists.end() && (list->second.count(to.folder) || list->second.count(to.path));
     };
-    if (to.folder == from.folder || allows(rules.allowed) || (is_test && allows(rules.allowed_in_tests))) continue;
+    if (to.folder == from.folder) {
+      const auto inside = rules.allowed_inside.find(from.inner());
+      if (inside == rules.allowed_inside.end() || to.inner() == from.inner() || inside->second.count(to.inner()) ||
+          inside->second.count(to.path))
+        continue;
+      problems.push_back(where + "includes \"" + name + "\", but " + from.inner() + " may not depend on " + to.path +
+                         " (tools/dependencies.txt)");
+      continue;
+    }
+    if (allows(rules.allowed) || (is_test && allows(rules.allowed_in_tests))) continue;
     problems.push_back(where + "includes \"" + name + "\", but " + from.folder + " may not depend on " + to.folder +
                        " (tools/dependencies.txt)");
   }
@@ -139,13 +166,13 @@ Problems check_listed_folders(const fs::path& root) {
   Problems problems;
   std::set<std::string> listed;
   std::ifstream in(root / "docs/architecture.md");
-  static const std::regex entry(R"re(^((?:src/)?([a-z_0-9]+))/(?:[a-z]+/)? +\S)re");
-  std::smatch match;
+  static const Pattern entry(R"re(^((src/)?([a-z_0-9]+))/([a-z]+/)? +\S)re");
   for (std::string line; std::getline(in, line);) {
-    if (!std::regex_search(line, match, entry)) continue;
-    listed.insert(match[2]);
-    if (!fs::is_directory(root / match[1].str()))
-      problems.push_back("docs/architecture.md lists " + match[1].str() + "/, which does not exist");
+    const auto match = entry.find(line);
+    if (!match) continue;
+    listed.insert(match->groups[3]);
+    if (!fs::is_directory(root / match->groups[1]))
+      problems.push_back("docs/architecture.md lists " + match->groups[1] + "/, which does not exist");
   }
   for (const std::string& folder : read_rules(root / "tools/dependencies.txt", problems).order) {
     if (!listed.count(folder)) problems.push_back("docs/architecture.md does not list the folder " + folder);
@@ -159,10 +186,10 @@ Problems check_listed_folders(const fs::path& root) {
 Problems check_named_files(const fs::path& root, const std::string& document) {
   Problems problems;
   std::ifstream in(root / document);
-  static const std::regex named(R"re(`((?:src|runtime|cli|tests|tools|docs|include)/[A-Za-z0-9_./]*)`)re");
+  static const Pattern named(R"re(`((src|runtime|cli|tests|tools|docs|include)/[A-Za-z0-9_./]*)`)re");
   for (std::string line; std::getline(in, line);)
-    for (std::sregex_iterator at(line.begin(), line.end(), named), end; at != end; ++at)
-      if (!fs::exists(root / (*at)[1].str())) problems.push_back(document + " names " + (*at)[1].str());
+    for (const auto& match : named.find_all(line))
+      if (!fs::exists(root / match.groups[1])) problems.push_back(document + " names " + match.groups[1]);
   return problems;
 }
 
@@ -244,6 +271,29 @@ TEST_F(SmallTree, UnknownFolderIsNamedOnce) {
   write("src/helpers/a.h", "");
   write("src/helpers/b.h", "");
   EXPECT_EQ(check_tree(root_), Problems{"src/helpers/a.h: the folder helpers is not listed in tools/dependencies.txt"});
+}
+
+TEST_F(SmallTree, FoldersInsideAFolderMayBeKeptApart) {
+  write("tools/dependencies.txt", "include:\nbase:\ntypes: base\ntypes/parts:\ntypes/a: types/parts types/dtype.h\n");
+  write("src/types/b/b.h", "#include \"types/a/a.h\"\n");  // nothing is said of it
+  write("src/types/parts/part.h", "#include \"base/text.h\"\n");
+  write("src/types/a/a.h", "#include \"types/parts/part.h\"\n#include \"types/dtype.h\"\n#include \"other.h\"\n");
+  write("src/types/a/other.h", "");
+  write("src/types/types.cpp", "#include \"types/a/a.h\"\n");
+  EXPECT_EQ(check_tree(root_), Problems{});
+  write("src/types/a/wrong.cpp", "#include \"types/b/b.h\"\n#include \"types/expr.h\"\n");
+  write("src/types/parts/wrong.cpp", "#include \"types/a/a.h\"\n");
+  EXPECT_EQ(check_tree(root_),
+            (Problems{"src/types/a/wrong.cpp:1: includes \"types/b/b.h\", but types/a may not depend on types/b/b.h "
+                      "(tools/dependencies.txt)",
+                      "src/types/a/wrong.cpp:2: includes \"types/expr.h\", but types/a may not depend on types/expr.h "
+                      "(tools/dependencies.txt)",
+                      "src/types/parts/wrong.cpp:1: includes \"types/a/a.h\", but types/parts may not depend on "
+                      "types/a/a.h (tools/dependencies.txt)"}));
+  write("tools/dependencies.txt", "include:\nbase:\ntypes: base\ntypes/a: types/parts\ntypes/parts:\nruntime/x:\n");
+  EXPECT_EQ(check_tree(root_)[0],
+            "dependencies.txt:4: types/a may not name types/parts, which is not listed above it in types");
+  EXPECT_EQ(check_tree(root_)[1], "dependencies.txt:6: runtime is not listed above runtime/x");
 }
 
 TEST_F(SmallTree, MissingFileIsNamed) {

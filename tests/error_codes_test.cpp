@@ -8,13 +8,16 @@
 #include <filesystem>
 #include <fstream>
 #include <map>
-#include <regex>
 #include <set>
 #include <sstream>
 #include <string>
 #include <vector>
 
+#include "base/pattern_test.h"
+
 namespace {
+
+using kiln::Pattern;
 
 namespace fs = std::filesystem;
 using Folders = std::set<std::string>;
@@ -29,14 +32,14 @@ std::string trimmed(const std::string& text) {
 Codes read_table(const fs::path& document, std::vector<std::string>& problems) {
   Codes codes;
   std::ifstream in(document);
-  const std::regex row(R"(^\| (K0\d{3}) \| ([^|]*)\| ([^|]*)\|\s*$)");
-  std::smatch match;
+  const Pattern row(R"(^\| (K0[0-9]{3}) \| ([^|]*)\| ([^|]*)\|\s*$)");
   for (std::string line; std::getline(in, line);) {
-    if (!std::regex_match(line, match, row)) continue;
-    const std::string code = match[1];
+    const auto match = row.find(line);
+    if (!match) continue;
+    const std::string code = match->groups[1];
     if (codes.count(code) > 0) problems.push_back(code + " has two rows in the table");
-    if (trimmed(match[2]).empty()) problems.push_back(code + " has no meaning in the table");
-    std::istringstream folders(match[3]);
+    if (trimmed(match->groups[2]).empty()) problems.push_back(code + " has no meaning in the table");
+    std::istringstream folders(match->groups[3]);
     for (std::string folder; std::getline(folders, folder, ',');) codes[code].insert(trimmed(folder));
   }
   return codes;
@@ -54,8 +57,8 @@ bool compared(const std::string& line, size_t at) {
 
 Codes read_sources(const fs::path& root) {
   Codes codes;
-  const std::regex literal(R"re((?:"|error\[)(K0\d{3})["\]])re");
-  const std::regex python_literal(R"re((?:code = "|error\[)(K0\d{3})["\]])re");  // others are compared with
+  const Pattern literal(R"re(("|error\[)(K0[0-9]{3})[]"])re");
+  const Pattern python_literal(R"re((code = "|error\[)(K0[0-9]{3})[]"])re");  // others are compared with
   for (const char* top : {"src", "runtime", "cli", "python", "include"}) {
     if (!fs::exists(root / top)) continue;
     for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root / top)) {
@@ -68,10 +71,9 @@ Codes read_sources(const fs::path& root) {
         // A code that is only compared with is not thrown there.
         if (line.find("between(") != std::string::npos) continue;
         const std::string code = line.substr(0, std::min(line.find("//"), line.find("/*")));
-        for (std::sregex_iterator at(code.begin(), code.end(), kind == ".py" ? python_literal : literal), end;
-             at != end; ++at)
-          if (!compared(code, static_cast<size_t>(at->position())))
-            codes[(*at)[1]].insert(folder_of(fs::relative(entry.path(), root)));
+        for (const auto& match : (kind == ".py" ? python_literal : literal).find_all(code))
+          if (!compared(code, match.position))
+            codes[match.groups[2]].insert(folder_of(fs::relative(entry.path(), root)));
       }
     }
   }

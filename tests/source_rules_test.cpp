@@ -7,18 +7,21 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
-#include <regex>
 #include <set>
 #include <string>
 #include <vector>
 
+#include "base/pattern_test.h"
+
 namespace {
+
+using kiln::Pattern;
 
 namespace fs = std::filesystem;
 
 struct Rule {
   std::vector<std::string> words;  // a line that has none of them cannot match: most have none
-  std::regex pattern;
+  Pattern pattern;
   std::set<std::string> allowed;
   std::string instead;
 };
@@ -26,19 +29,19 @@ struct Rule {
 const std::vector<Rule>& rules() {
   static const std::vector<Rule> list = {
       {{"getenv", "environ"},
-       std::regex(R"((^|[^\w.])(secure_)?getenv\s*\(|(^|[^\w.])environ\b)"),
+       Pattern(R"((^|[^[:alnum:]_.])(secure_)?getenv\s*\(|(^|[^[:alnum:]_.])environ\b)"),
        {"src/base/environment.cpp", "src/base/settings.cpp", "src/base/fuzz_seeds.h"},
        "the environment is read in src/base/environment.cpp and by Settings"},
       {{"\"cpu\"", "\"cuda\"", "\"meta\""},
-       std::regex(R"re([=!]= "(cpu|cuda|meta)")re"),
+       Pattern(R"re([=!]= "(cpu|cuda|meta)")re"),
        {},
        "device names are read by device_type_from_name (src/types/device_names.h)"},
       {{"\"x86-64"},
-       std::regex(R"re("x86-64(-v[0-9])?")re"),
+       Pattern(R"re("x86-64(-v[0-9])?")re"),
        {"src/base/cpu_levels.cpp", "src/codegen/cpu/target.cpp", "runtime/test_package.h"},
        "levels of processors are known to src/base/cpu_levels.cpp and the targets of src/codegen/cpu/target.cpp"},
       {{"Stmt "},
-       std::regex(R"re(\bStmt [a-z_, ]+;)re"),
+       Pattern(R"re(\bStmt [a-z_, ]+;)re"),
        {"src/loops/loops.cpp", "src/loops/statements.cpp", "src/loops/parse_statements.cpp",
         "src/loop_passes/rewrite.cpp"},
        "statements are made by src/loops/statements.h"},
@@ -63,7 +66,7 @@ std::vector<std::string> check(const fs::path& root) {
         const auto found = [&](const std::string& word) { return code.find(word) != std::string::npos; };
         for (const Rule& rule : rules())
           if (!rule.allowed.count(path) && std::any_of(rule.words.begin(), rule.words.end(), found) &&
-              std::regex_search(code, rule.pattern))
+              rule.pattern.matches(code))
             problems.push_back(path + ":" + std::to_string(number) + ": " + rule.instead);
       }
     }

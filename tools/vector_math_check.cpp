@@ -17,7 +17,7 @@
 #include <random>
 #include <thread>
 
-#include "codegen/cpu/prelude_oracle.h"
+#include "codegen/c_family/prelude_oracle.h"
 
 using namespace kiln::codegen;
 using namespace kiln::codegen::oracle;

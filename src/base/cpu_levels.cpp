@@ -2,6 +2,10 @@
 
 #if defined(__x86_64__)
 #include <cpuid.h>
+#if defined(__linux__)
+#include <sys/syscall.h>
+#include <unistd.h>
+#endif
 #endif
 
 #include "base/error.h"
@@ -24,12 +28,28 @@ const std::vector<Level>& levels() {
   return table;
 }
 
-std::string extension_feature(std::string_view name) {
-  if (name == "vnni") return "avx512vnni";
-  if (name == "bf16") return "avx512bf16";
-  if (name == "fp16") return "avx512fp16";
-  return std::string(name);
+std::vector<std::string> extension_features(std::string_view name) {
+  if (name == "vnni") return {"avx512vnni"};
+  if (name == "bf16") return {"avx512bf16"};
+  if (name == "fp16") return {"avx512fp16"};
+  if (name == "amx") return {"amx-tile", "amx-bf16", "amx-int8"};
+  return {std::string(name)};
 }
+
+#if defined(__x86_64__) && defined(__linux__)
+// Linux gives the registers of AMX to a process that asks (arch_prctl, linux/arch/x86/include/uapi/asm/prctl.h).
+constexpr long ask_supported = 0x1021, ask_permission = 0x1023;
+constexpr unsigned long tile_data = 18;  // the number of their part of a thread's state
+
+bool system_saves_tiles() {
+  unsigned long supported = 0;
+  return syscall(SYS_arch_prctl, ask_supported, &supported) == 0 && (supported >> tile_data & 1) != 0;
+}
+bool system_allows_tiles() { return syscall(SYS_arch_prctl, ask_permission, tile_data) == 0; }
+#else
+[[maybe_unused]] bool system_saves_tiles() { return false; }
+bool system_allows_tiles() { return false; }
+#endif
 
 }  // namespace
 
@@ -66,6 +86,13 @@ CpuFeatures processor_features() {
   if (basic & bit_MOVBE) found.insert("movbe");
   if ((basic & bit_F16C) && found.count("avx")) found.insert("f16c");  // its registers are saved where avx's are
   if (extended & bit_LZCNT) found.insert("lzcnt");
+  unsigned more = 0;
+  constexpr unsigned bit_amx_bf16 = 1u << 22, bit_amx_tile = 1u << 24, bit_amx_int8 = 1u << 25;
+  if (__get_cpuid_count(7, 0, &a, &b, &basic, &more) && (more & bit_amx_tile) && system_saves_tiles()) {
+    found.insert("amx-tile");
+    if (more & bit_amx_bf16) found.insert("amx-bf16");
+    if (more & bit_amx_int8) found.insert("amx-int8");
+  }
 #elif defined(__aarch64__)
   found.insert("aarch64");
 #endif
@@ -91,8 +118,16 @@ TargetCheck check_target(std::string_view target, const CpuFeatures& features) {
       if (check.known) break;
     }
   }
-  for (size_t i = 1; i < parts.size(); ++i) need(extension_feature(parts[i]));
+  for (size_t i = 1; i < parts.size(); ++i)
+    for (const std::string& feature : extension_features(parts[i])) need(feature);
   return check;
+}
+
+bool allow_target(std::string_view target) {
+  const std::vector<std::string> parts = split(target, '+');
+  for (size_t i = 1; i < parts.size(); ++i)
+    if (parts[i] == "amx") return system_allows_tiles();
+  return true;
 }
 
 std::string best_cpu_level(const CpuFeatures& features) {
@@ -130,6 +165,14 @@ size_t choose_target(const std::vector<std::string>& targets, const CpuFeatures&
   for (const std::string& target : targets) message += "; " + reason(target, check_target(target, features));
   if (!targets.empty()) message += "; compile it again with --target naming a lower level";
   fail_user("K0511", message);
+}
+
+size_t choose_allowed_target(const std::vector<std::string>& targets, const CpuFeatures& features) {
+  const size_t best = choose_target(targets, features);
+  if (allow_target(targets[best])) return best;
+  CpuFeatures allowed = features;
+  allowed.erase("amx-tile");
+  return choose_target(targets, allowed);
 }
 
 }  // namespace kiln

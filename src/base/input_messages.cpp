@@ -6,25 +6,25 @@
 
 namespace kiln {
 
-using Kind = GivenValue::Kind;
+using GivenKind = GivenValue::Kind;
 
 std::string given_text(const GivenValue& value) {
   switch (value.kind) {
-    case Kind::none:
+    case GivenKind::none:
       return "None";
-    case Kind::tensor:
+    case GivenKind::tensor:
       return "a tensor";
-    case Kind::integer:
+    case GivenKind::integer:
       return std::to_string(value.integer);
-    case Kind::floating:
+    case GivenKind::floating:
       return float_text(value.floating);
-    case Kind::boolean:
+    case GivenKind::boolean:
       return value.integer ? "True" : "False";
-    case Kind::string:
+    case GivenKind::string:
       return quote(value.text);
-    case Kind::list:
+    case GivenKind::list:
       return "a list";
-    case Kind::other:
+    case GivenKind::other:
       break;
   }
   return std::string(value.text);
@@ -32,20 +32,20 @@ std::string given_text(const GivenValue& value) {
 
 bool same_constant(const GivenValue& wanted, const GivenValue& got) {
   switch (wanted.kind) {
-    case Kind::none:
-      return got.kind == Kind::none;
-    case Kind::integer:
-      return (got.kind == Kind::integer || got.kind == Kind::boolean) && got.integer == wanted.integer;
-    case Kind::floating:
-      if (got.kind == Kind::integer) return static_cast<double>(got.integer) == wanted.floating;
+    case GivenKind::none:
+      return got.kind == GivenKind::none;
+    case GivenKind::integer:
+      return (got.kind == GivenKind::integer || got.kind == GivenKind::boolean) && got.integer == wanted.integer;
+    case GivenKind::floating:
+      if (got.kind == GivenKind::integer) return static_cast<double>(got.integer) == wanted.floating;
       // By its bits too: a NaN is itself.
-      return got.kind == Kind::floating &&
+      return got.kind == GivenKind::floating &&
              (got.floating == wanted.floating ||
               std::bit_cast<uint64_t>(got.floating) == std::bit_cast<uint64_t>(wanted.floating));
-    case Kind::boolean:
-      return got.kind == Kind::boolean && (got.integer != 0) == (wanted.integer != 0);
-    case Kind::string:
-    case Kind::other:
+    case GivenKind::boolean:
+      return got.kind == GivenKind::boolean && (got.integer != 0) == (wanted.integer != 0);
+    case GivenKind::string:
+    case GivenKind::other:
       return got.kind == wanted.kind && got.text == wanted.text;
     default:
       return false;

@@ -20,7 +20,7 @@ std::string write_zip(const std::vector<std::pair<std::string, std::string>>& en
   return out;
 }
 
-std::string error_of(const std::string& archive, InflateFunction inflate = inflate_entry) {
+std::string zip_error_of(const std::string& archive, InflateFunction inflate = inflate_entry) {
   try {
     const ZipReader zip(as_bytes(archive), "archive", inflate);
     for (const ZipEntry& entry : zip.entries()) zip.check_crc(entry);
@@ -103,46 +103,46 @@ TEST(Zip, MissingEntryIsNamed) {
 
 TEST(Zip, DamageIsRefused) {
   const std::string good = write_zip({{"first", "hello"}, {"second", "world"}});
-  EXPECT_EQ(error_of(good), "");
-  EXPECT_NE(error_of(""), "");
-  for (size_t cut = 0; cut < good.size(); ++cut) EXPECT_NE(error_of(good.substr(0, cut)), "") << cut;
+  EXPECT_EQ(zip_error_of(good), "");
+  EXPECT_NE(zip_error_of(""), "");
+  for (size_t cut = 0; cut < good.size(); ++cut) EXPECT_NE(zip_error_of(good.substr(0, cut)), "") << cut;
 
   std::string bad = good;
   bad[bad.find("hello")] = 'j';
-  EXPECT_NE(error_of(bad).find("checksum"), std::string::npos);
+  EXPECT_NE(zip_error_of(bad).find("checksum"), std::string::npos);
 
   bad = good;  // sizes that reach past the end
   poke<uint32_t>(bad, central_of(bad, 1) + 20, 100000);
   poke<uint32_t>(bad, central_of(bad, 1) + 24, 100000);
-  EXPECT_NE(error_of(bad).find("\"second\""), std::string::npos);
+  EXPECT_NE(zip_error_of(bad).find("\"second\""), std::string::npos);
 
   bad = good;  // the second entry is where the first is
   poke<uint32_t>(bad, central_of(bad, 1) + 42, 0);
-  EXPECT_NE(error_of(bad), "");
+  EXPECT_NE(zip_error_of(bad), "");
 
   bad = good;  // a size that reaches into the next entry
   poke<uint32_t>(bad, central_of(bad, 0) + 20, 60);
   poke<uint32_t>(bad, central_of(bad, 0) + 24, 60);
-  EXPECT_NE(error_of(bad).find("overlaps"), std::string::npos);
+  EXPECT_NE(zip_error_of(bad).find("overlaps"), std::string::npos);
 
   bad = good;  // more entries than the directory can hold
   poke<uint16_t>(bad, bad.size() - 12, 60000);
-  EXPECT_NE(error_of(bad).find("60000"), std::string::npos);
+  EXPECT_NE(zip_error_of(bad).find("60000"), std::string::npos);
 
   bad = good;
   poke<uint16_t>(bad, central_of(bad, 0) + 8, 1);
-  EXPECT_NE(error_of(bad).find("encrypted"), std::string::npos);
+  EXPECT_NE(zip_error_of(bad).find("encrypted"), std::string::npos);
 
   bad = good;  // deflated, says the directory, and to a gigabyte
   poke<uint16_t>(bad, central_of(bad, 0) + 10, 8);
   poke<uint32_t>(bad, central_of(bad, 0) + 24, 1 << 30);
-  EXPECT_NE(error_of(bad).find("cannot inflate"), std::string::npos);
+  EXPECT_NE(zip_error_of(bad).find("cannot inflate"), std::string::npos);
 }
 
 TEST(Zip, DuplicateNamesAreRefused) {
   std::string archive = write_zip({{"aa", "1"}, {"ab", "2"}});
   for (size_t at = archive.find("ab"); at != std::string::npos; at = archive.find("ab", at)) archive[at + 1] = 'a';
-  EXPECT_NE(error_of(archive).find("twice"), std::string::npos);
+  EXPECT_NE(zip_error_of(archive).find("twice"), std::string::npos);
 }
 
 TEST(Zip, DeflatedEntriesNeedAnInflateFunction) {
@@ -154,7 +154,7 @@ TEST(Zip, DeflatedEntriesNeedAnInflateFunction) {
   EXPECT_EQ(data.bytes.size(), 300u);
   EXPECT_EQ(as_text(data.bytes).substr(0, 6), "abcabc");
   EXPECT_THROW(zip.stored(zip.at("deflated.txt")), Error);
-  EXPECT_NE(error_of(archive, nullptr), "");
+  EXPECT_NE(zip_error_of(archive, nullptr), "");
 }
 
 // An archive with one deflated entry that claims a size.

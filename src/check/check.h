@@ -1,5 +1,6 @@
-// `kiln check` over many cases: each in a process of its own, several at a time, so that a crash, a hang or exhausted
-// memory fails one case and nothing else.
+// `kiln check` over many cases: in processes of their own, several at a time, so that a crash, a hang or exhausted
+// memory fails one case and nothing else. A process takes one case after another (check/case_worker.h); a case that
+// fails in one that has run others is run again in a new one, and that is its result.
 #pragma once
 #include <functional>
 
@@ -9,7 +10,8 @@
 namespace kiln {
 
 struct CheckOptions {
-  int jobs = 1;                  // processes at a time
+  int jobs = 1;                  // processes at a time; 0: all in this one, for who watches it from outside
+  int cases_per_process = 128;   // one after another; 1: each has a process to itself
   double timeout_seconds = 120;  // per case; what runs longer is killed and failed
   bool keep_output = false;      // CaseResult::log of every case and whole, not only the end of a failing one's
   // What one process does; check_case unless a test says otherwise.

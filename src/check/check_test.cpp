@@ -4,6 +4,8 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <set>
+
 #include "base/file.h"
 #include "check/check_json.h"
 
@@ -79,6 +81,65 @@ TEST(Check, AnEarlyExitAndAnExceptionAreFailures) {
 TEST(Check, KeepsWhatAFailingCasePrinted) {
   EXPECT_EQ(check_all({"noise"}).cases[0].log, "said on stdout\n");
   EXPECT_EQ(check_all({"a"}).cases[0].log, "");
+}
+
+TEST(Check, AProcessTakesManyCases) {
+  CheckOptions options;
+  options.run_case = [](const std::string& path) {
+    CaseResult result = result_of(path, CaseStatus::passed);
+    result.message = std::to_string(getpid());
+    return result;
+  };
+  const auto processes = [&](int cases_per_process) {
+    options.cases_per_process = cases_per_process;
+    std::set<std::string> pids;
+    for (const CaseResult& result : check_cases({"a", "b", "c", "d", "e"}, options).cases) pids.insert(result.message);
+    return pids.size();
+  };
+  EXPECT_EQ(processes(100), 1u);
+  EXPECT_EQ(processes(2), 3u);
+  EXPECT_EQ(processes(1), 5u);
+}
+
+TEST(Check, AfterACrashANewProcessTakesTheRest) {
+  const CheckSummary summary = check_all({"a", "b", "crash", "c", "hang", "leave", "d", "noise", "e"}, 1);
+  EXPECT_EQ(summary_line(summary), "5 passed, 4 failed, 0 skipped");
+  EXPECT_EQ(summary.cases[2].message, "its process died of SIGSEGV");
+  EXPECT_EQ(summary.cases[4].message, "still running after 0.5 s; killed");
+  EXPECT_EQ(summary.cases[5].message, "its process ended with exit code 7 and no result");
+  EXPECT_EQ(summary.cases[7].log, "said on stdout\n");
+  for (size_t i : {0u, 1u, 3u, 6u, 8u}) {
+    EXPECT_EQ(summary.cases[i].status, CaseStatus::passed) << i;
+    EXPECT_EQ(summary.cases[i].notes.size(), 1u) << i;  // nothing was doubted
+  }
+}
+
+TEST(Check, WithoutJobsAllRunHere) {
+  CheckOptions options;
+  options.jobs = 0;
+  int runs = 0;
+  options.run_case = [&](const std::string& path) {
+    ++runs;
+    return result_of(path, CaseStatus::passed);
+  };
+  EXPECT_EQ(summary_line(check_cases({"a", "b"}, options)), "2 passed, 0 failed, 0 skipped");
+  EXPECT_EQ(runs, 2);
+}
+
+// A context that an illegal access has ended fails whatever comes after: those cases are not at fault, and it is said.
+TEST(Check, WhatFailsBehindAnotherIsRunAlone) {
+  CheckOptions options;
+  options.run_case = [spoilt = false](const std::string& path) mutable {
+    if (path == "spoils") spoilt = true;
+    CaseResult result = result_of(path, spoilt && path != "spoils" ? CaseStatus::failed : CaseStatus::passed);
+    result.message = spoilt ? "spoilt" : "";
+    return result;
+  };
+  const CheckSummary summary = check_cases({"a", "spoils", "b", "c"}, options);
+  EXPECT_EQ(summary_line(summary), "4 passed, 0 failed, 0 skipped");
+  ASSERT_EQ(summary.cases[2].notes.size(), 2u);
+  EXPECT_EQ(summary.cases[2].notes[1], "in a process that had run 2 cases before it failed: spoilt");
+  EXPECT_EQ(summary.cases[3].notes.size(), 1u);
 }
 
 TEST(Check, ReportsProgress) {

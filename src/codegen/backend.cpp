@@ -6,6 +6,8 @@
 
 namespace kiln::codegen {
 
+std::string Backend::host_target_for(const std::set<DType>&) const { return host_target_name(); }
+
 const Backend& backend_for(DeviceType device) {
   static const CpuBackend cpu;
   static const CudaBackend cuda;

@@ -1,7 +1,8 @@
 // Code generation for a device, as the rest of Kiln sees it: which targets there are, and what the kernels of a
-// scheduled program look like there. What is behind it (codegen/cpu) nobody else includes.
+// scheduled program look like there. What is behind it (its folders) nobody else includes.
 #pragma once
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -10,6 +11,7 @@
 #include "schedule/target.h"
 #include "types/access.h"
 #include "types/device.h"
+#include "types/dtype.h"
 
 namespace kiln::codegen {
 
@@ -51,6 +53,8 @@ class Backend {
   virtual const char* source_ending() const = 0;  // of the files that its code is shown in: "cpp"
   virtual std::vector<std::string> target_names() const = 0;
   virtual std::string host_target_name() const = 0;  // the best that this machine runs
+  // The lowest of them that a program with values of these types gains all from: its code runs in more places.
+  virtual std::string host_target_for(const std::set<DType>& types) const;
   // Throws K0403 for a name nobody knows, listing those that are known. `simdlen_bits`: at most such vectors; 1: none.
   virtual Target target(const std::string& name, int simdlen_bits = 0) const = 0;
 

@@ -32,6 +32,24 @@ void add_output_keys(const Program& program, format::Plan& plan) {
 
 }  // namespace
 
+namespace {
+
+void add_types(const Graph& graph, std::set<DType>& types) {
+  auto add = [&](const Value* value) {
+    if (value->kind == ValueKind::tensor) types.insert(value->type.dtype);
+    for (const Value* item : value->items)
+      if (item) types.insert(item->type.dtype);
+  };
+  for (const Value* input : graph.inputs) add(input);
+  for (const auto& node : graph.nodes) {
+    for (const Value* result : node->results) add(result);
+    for (const Node::NamedArgument& arg : node->args)
+      if (arg.arg.is_graph()) add_types(*arg.arg.as_graph(), types);
+  }
+}
+
+}  // namespace
+
 int simdlen_of(const Settings* settings) {
   return settings ? static_cast<int>(settings->get_optional_int("cpp.simdlen").value_or(0)) : 0;
 }
@@ -43,7 +61,11 @@ bool rounds_products(const Settings* settings) {
 Compilation::Compilation(const Program& program, CompilationOptions options)
     : program_(program), options_(std::move(options)) {
   if (options_.settings) fault_ = fault_of(*options_.settings);
-  if (options_.targets.empty()) options_.targets.push_back(backend().host_target_name());
+  if (options_.targets.empty()) {
+    std::set<DType> types;
+    add_types(program.graph, types);
+    options_.targets.push_back(backend().host_target_for(types));
+  }
   for (const std::string& name : options_.targets) {
     targets_.push_back(backend().target(name, simdlen_of(options_.settings)));
     targets_.back().tf32 = targets_.back().is_gpu() && rounds_products(options_.settings);

@@ -102,6 +102,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"choose_layouts", PassStage::schedule,
        "while kernels are still single nests, before their loops decide what can merge",
        loop_pass<loops::choose_layouts>},
+      {"join_dimensions", PassStage::schedule, "after layouts are chosen: it changes those that nobody asked for",
+       loop_pass<loops::join_dimensions>},
       {"hoist_constants", PassStage::schedule,
        "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
        "into "
@@ -119,6 +121,9 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        [](PassInput& in) { return loops::inject_fault(in.loops, in.options.fault, true); }},
       {"split_variances", PassStage::schedule, "after merging, which wants one loop for a norm's statistics, not two",
        [](PassInput& in) { return loops::split_variances(in.loops, in.log, in.target); }},
+      {"split_phases", PassStage::schedule,
+       "when nothing merges any more; before what stays the same in a sum moves out of it",
+       [](PassInput& in) { return loops::split_phases(in.loops, in.target, in.log); }},
       {"hoist_invariants", PassStage::schedule, "before templates, which want only what varies inside the product",
        loop_pass<loops::hoist_invariants>},
       {"split_groups", PassStage::schedule,

@@ -6,10 +6,10 @@
 
 #include <cstdlib>
 #include <filesystem>
-#include <regex>
 #include <sstream>
 
 #include "base/file.h"
+#include "base/pattern_test.h"
 
 namespace kiln {
 namespace {
@@ -31,12 +31,12 @@ std::string folder_of_stage(const std::string& stage) {
 // The folders of passes in which a function of this name is defined.
 std::set<std::string> folders_that_define(const std::string& function) {
   std::set<std::string> out;
-  const std::regex definition(str("(^|\n)[A-Za-z:]+ ", function, "\\("));
+  const Pattern definition(str("(^|\n)[A-Za-z:]+ ", function, "\\("));
   for (const char* folder : {"graph_passes", "lower", "loop_passes", "schedule"})
     for (const auto& entry : fs::directory_iterator(source_directory() / "src" / folder)) {
       const std::string name = entry.path().filename().string();
       if (!ends_with(name, ".cpp") || ends_with(name, "_test.cpp")) continue;
-      if (std::regex_search(read_file(entry.path().string()), definition)) out.insert(folder);
+      if (definition.matches(read_file(entry.path().string()))) out.insert(folder);
     }
   return out;
 }
@@ -56,16 +56,15 @@ TEST(Passes, StandInTheFolderOfTheirStage) {
 std::map<std::string, std::set<std::string>> documented_folders() {
   std::map<std::string, std::set<std::string>> out;
   std::istringstream lines(read_file((source_directory() / "docs/architecture.md").string()));
+  const Pattern entry("^src/([a-z_]+)/ "), word("[a-z_]+");
   std::string folder;
   for (std::string line; std::getline(lines, line);) {
-    std::smatch match;
-    if (std::regex_search(line, match, std::regex("^src/([a-z_]+)/ ")))
-      folder = match[1];
+    if (const auto match = entry.find(line))
+      folder = match->groups[1];
     else if (!starts_with(line, "     "))
       folder.clear();
     if (folder.empty()) continue;
-    const std::regex word("[a-z_]+");
-    for (std::sregex_iterator at(line.begin(), line.end(), word), end; at != end; ++at) out[folder].insert(at->str());
+    for (const auto& match : word.find_all(line)) out[folder].insert(match.groups[0]);
   }
   return out;
 }

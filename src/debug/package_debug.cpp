@@ -76,7 +76,7 @@ void PackageDebug::choose_target() {
     return;
   }
   try {
-    target_ = kiln::choose_target(targets_, processor_features());
+    target_ = choose_allowed_target(targets_, processor_features());
   } catch (const Error&) {
     target_ = 0;  // none of them runs here: the first is looked at all the same
   }

@@ -1,6 +1,5 @@
 // Code that ends the process, never ends, leaves its buffers, is right only once; and damaged machine code.
-#include <regex>
-
+#include "base/pattern_test.h"
 #include "debug/seeded_defects.h"
 #include "debug/seeded_machine_code.h"
 
@@ -9,8 +8,10 @@ namespace {
 
 // A line at the beginning of the function of a kernel's C++.
 void at_start(std::string& unit, const std::string& kernel, const std::string& line) {
-  const std::regex head("int [a-z0-9_]*" + kernel + "[a-z0-9_]*\\([^;{]*\\{");
-  unit = std::regex_replace(unit, head, "$&\n  " + line);
+  const Pattern head("int [a-z0-9_]*" + kernel + "[a-z0-9_]*\\([^;{]*\\{");
+  std::vector<Pattern::Match> found = head.find_all(unit);
+  for (auto match = found.rbegin(); match != found.rend(); ++match)
+    unit.insert(match->position + match->groups[0].size(), "\n  " + line);
 }
 
 Defect crashing(const char* name, const Model& model, FaultClass fault, std::vector<std::string> ops,

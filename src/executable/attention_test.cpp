@@ -207,6 +207,18 @@ TEST(Attention, RunsAsThePlainNestsDo) {
     check_attention(s, false, {plain_score, false, false}, {s});
 }
 
+// Chunks that are alike, and with a shorter last one.
+TEST(Attention, TakesManyKeysInChunks) {
+  if (codegen::cpu_backend().host_target_name() == "generic") GTEST_SKIP();
+  for (const AttentionSizes& s : {AttentionSizes{2, 1, 70, 333, 24, 64}, {1, 1, 33, 480, 16, 48}}) {
+    std::string log;
+    const codegen::Target target = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name());
+    attention_schedule(attention(s, false, plain_score, false), target, log);
+    EXPECT_NE(log.find("keys in chunks of "), std::string::npos) << log;
+    check_attention(s, false, {plain_score, false, false}, {s});
+  }
+}
+
 TEST(Attention, RowsWithoutScoresAreNaNOrZeroAsTheyAreWritten) {
   if (codegen::cpu_backend().host_target_name() == "generic") GTEST_SKIP();
   const AttentionSizes s{2, 1, 33, 50, 24, 33};

@@ -5,6 +5,7 @@
 
 #include "graph_passes/node_kinds.h"
 #include "ops/common_operators.h"
+#include "ops/dense.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -40,11 +41,13 @@ class Folder {
 
   static int64_t bytes_of(const Tensor& tensor) { return tensor.numel() * dtype_bytes(tensor.dtype); }
 
-  // Fills are better left to fusion; they take part in folding only as arguments of something else.
-  static bool is_fill(const Node& node) {
-    const auto is_tensor = [](const SchemaArg& arg) { return arg.type == SchemaType::tensor; };
-    const auto& args = node.op->schema.args;
-    return node.op->facts.fills && std::none_of(args.begin(), args.end(), is_tensor);
+  // Fills are better left to fusion; they take part in folding only as arguments of something else. Of the tensor that
+  // a fill is to be like (new_zeros, zeros_like) nothing but the sizes counts.
+  bool is_fill(const Node& node) const {
+    const auto unknown = [&](const auto& named) { return named.arg.is_value() && !is_known(named.arg); };
+    const auto tensor = [](const auto& named) { return named.arg.is_value(); };
+    return node.op->facts.fills && (std::none_of(node.args.begin(), node.args.end(), tensor) ||
+                                    std::any_of(node.args.begin(), node.args.end(), unknown));
   }
 
   bool small_static(const Value& value) const {
@@ -74,14 +77,30 @@ class Folder {
     if (!node.op || node.op->kind != OpKind::plain || !node.op->reference) return false;
     if (has_effect(node) || is_random(node)) return false;
     for (const auto& named : node.args)
-      if (!is_known(named.arg)) return false;
+      if (!is_known(named.arg) && !(node.op->facts.fills && is_static(named.arg))) return false;
     for (const Value* result : node.results)
       if (!small_static(*result)) return false;
     return true;
   }
 
+  static bool is_static(const Argument& arg) {
+    if (!arg.is_value() || arg.as_value()->kind != ValueKind::tensor) return false;
+    const std::vector<Expr>& sizes = arg.as_value()->type.sizes;
+    return std::all_of(sizes.begin(), sizes.end(), [](const Expr& size) { return size.is_constant(); });
+  }
+
+  // One number in the sizes of a tensor whose elements are not known.
+  static Tensor stand_in(const TensorType& type) {
+    std::vector<int64_t> sizes;
+    for (const Expr& size : type.sizes) sizes.push_back(size.value());
+    return broadcast_view(Tensor::scalar(type.dtype, Scalar(0)), sizes);
+  }
+
   Datum datum(const Argument& arg) const {
-    if (arg.is_value()) return Datum{known_.at(arg.as_value())};
+    if (arg.is_value()) {
+      const auto known = known_.find(arg.as_value());
+      return Datum{known != known_.end() ? known->second : stand_in(arg.as_value()->type)};
+    }
     if (!arg.is_list()) return constant_datum(arg);
     std::vector<Datum> list;
     for (const Argument& element : arg.as_list()) list.push_back(datum(element));
@@ -106,8 +125,9 @@ class Folder {
       const Tensor& tensor = call.results[i].tensor();
       if (tensor.dtype != node.results[i]->type.dtype) return;
     }
+    const bool stays = is_fill(node);
     for (size_t i = 0; i < node.results.size(); ++i) known_[node.results[i]] = call.results[i].tensor();
-    folded_.push_back(&node);
+    if (!stays) folded_.push_back(&node);
   }
 
   // What a node that stays, or an output, still reads becomes a constant or a fill.
@@ -124,7 +144,6 @@ class Folder {
     for (const Argument& output : graph_.outputs) for_each_value(output, std::function<void(Value*)>(need));
     bool changed = false;
     for (Value* value : needed) {
-      if (is_fill(*value->producer)) continue;
       const Tensor& tensor = known_.at(value);
       Value* made = is_uniform(tensor) ? add_fill(*value, tensor) : add_constant(*value, tensor);
       if (!made) continue;

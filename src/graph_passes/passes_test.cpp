@@ -360,6 +360,33 @@ TEST(FoldConstants, ComputesWhatIsConstant) {
 )");
 }
 
+// A mask that a model makes anew in every call: what counts of the tensor that zeros are to be like is known.
+TEST(FoldConstants, ComputesFromFillsThatAreLikeUnknownTensors) {
+  Program program = program_of(R"(
+  input %x: f32[3] = user
+  %a: f32[3] = aten.new_zeros.default(self=%x, size=[3])
+  %b: f32[1] = aten.slice.Tensor(self=%a, dim=0, start=0, end=1)
+  %c: f32[1] = aten.fill.Scalar(self=%b, value=2)
+  %d: f32[3] = aten.slice_scatter.default(self=%a, src=%c, dim=0, start=0, end=1)
+  %e: f32[3] = aten.mul.Tensor(self=%x, other=%d)
+  %y: f32[3] = aten.add.Tensor(self=%e, other=%a)
+  output %y = user
+)");
+  PassContext context;
+  EXPECT_TRUE(fold_constants(program, context));
+  dead_code(program, context);
+  verify(program);
+  EXPECT_EQ(program.constants.at("_folded_0").item(0).as_double(), 2);
+  EXPECT_EQ(program.constants.at("_folded_0").item(1).as_double(), 0);
+  EXPECT_EQ(signed_body_of(program), R"(  input %c_folded_0: f32[3] = constant_tensor "_folded_0"
+  input %x: f32[3] = user
+  %a: f32[3] = aten.new_zeros.default(self=%x, size=[3])
+  %e: f32[3] = aten.mul.Tensor(self=%x, other=%c_folded_0)
+  %y: f32[3] = aten.add.Tensor(self=%e, other=%a)
+  output %y = user
+)");
+}
+
 TEST(FoldConstants, LeavesLargeThingsAndFillsAlone) {
   Program program = program_of(R"(
   input %x: f32[100000] = user

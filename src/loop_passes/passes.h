@@ -20,6 +20,7 @@ bool inline_producers(LoopProgram& program, Log& log);
 // Equal statements of one scope are computed once; unused ones are removed; casts of casts, selects of constants
 // folded.
 bool simplify_bodies(LoopProgram& program, Log& log);
+bool simplify_body(LoopProgram& program, Kernel& kernel);  // of one kernel
 
 // Kernels whose results nobody reads are removed, and buffers that nobody mentions are dropped.
 bool remove_dead_kernels(LoopProgram& program, Log& log);

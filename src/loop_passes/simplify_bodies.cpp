@@ -262,10 +262,12 @@ class Simplifier {
 
 }  // namespace
 
+bool simplify_body(LoopProgram& program, Kernel& kernel) { return Simplifier(program, kernel).run(); }
+
 bool simplify_bodies(LoopProgram& program, Log&) {
   bool changed = false;
   auto visit = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= Simplifier(program, *kernel).run();
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= simplify_body(program, *kernel);
   };
   for_each_item(program.init, visit);
   for_each_item(program.block, visit);

@@ -114,6 +114,9 @@ struct AxisDirectives {
 // threads.
 struct SumOrder {
   bool fused = false;  // the product that the body ends with is added without being rounded first
+  // By instructions for pairs of bf16 terms: of a block, those of even and of odd number are added up apart, and
+  // subnormal numbers count as 0.
+  bool pairs = false;
   int64_t block =
       0;  // > 0: in blocks of so many terms (per lane), each from 0: the error does not grow with the length
   DType meet = DType::f32;  // block: the type in which the blocks meet
@@ -195,6 +198,12 @@ struct Tile {
   int64_t high = 1;     // so many tiles, one below the other, are an item
   bool beside = false;  // each tile's width of columns is an item of its own; else an item runs through all columns
   int64_t ahead = 0;    // > 0: with every so many terms a line of the next panel of a packed factor is fetched
+  // Both factors are bf16, and the products are matrix instructions, of 16 rows, 16 columns and 32 terms each. The
+  // right factor lies in panels of pairs of terms.
+  bool matrix = false;
+  // matrix: scratch that an item first copies its rows of the left factor to, one after the other, each sum's terms up
+  // to a multiple of 32. Else they are read where they lie, neighbouring terms, rows equally far apart.
+  BufferId rows_copy = no_buffer;
   bool operator==(const Tile&) const = default;
 };
 

@@ -103,6 +103,8 @@ void Parser::schedule(Cursor& line) {
     if (line.accept("high")) made.tile.high = line.integer(1, INT64_MAX);
     made.tile.beside = line.accept("beside");
     if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
+    made.tile.matrix = line.accept("matrix");
+    if (line.accept("rows_in")) made.tile.rows_copy = buffer_name(line);
   }
   if (line.accept("threads")) {
     made.grid.threads = static_cast<int>(line.integer(1, 1024));
@@ -144,6 +146,7 @@ void Parser::schedule(Cursor& line) {
 SumOrder Parser::order(Cursor& line) {
   SumOrder out;
   out.fused = line.accept("fused");
+  out.pairs = line.accept("pairs");
   if (!line.accept("blocks")) return out;
   line.expect("(");
   out.block = line.integer(1, INT64_MAX);

@@ -164,12 +164,14 @@ class Printer {
                values(c.left_values), " right ", value_text(c.right), " of ", values(c.right_values), " shared ",
                values(c.shared_values));
   }
-  static std::string schedule_text(const Schedule& s) {
+  std::string schedule_text(const Schedule& s) const {
     std::string text = str("schedule items [", s.items.text(), "] grain ", s.grain, " lanes ", s.lanes);
     if (s.tile.rows > 0) text += str(" tile ", s.tile.rows, " rows ", s.tile.vectors, " vectors");
     if (s.tile.high > 1) text += str(" high ", s.tile.high);
     if (s.tile.beside) text += " beside";
     if (s.tile.ahead > 0) text += str(" ahead ", s.tile.ahead);
+    if (s.tile.matrix) text += " matrix";
+    if (s.tile.rows_copy != no_buffer) text += " rows_in " + buffer_name(s.tile.rows_copy);
     if (s.grid.threads > 0) text += str(" threads ", s.grid.threads, " team ", s.grid.team);
     if (s.grid.vector > 1) text += str(" vector ", s.grid.vector);
     if (s.grid.hold > 0) text += str(" hold ", s.grid.hold);
@@ -290,7 +292,7 @@ class Printer {
     return str(text, "(", d.factor, ", ", tails.name(d.tail), ")");
   }
   static std::string order_text(const SumOrder& order) {
-    std::string text = order.fused ? " fused" : "";
+    std::string text = str(order.fused ? " fused" : "", order.pairs ? " pairs" : "");
     if (order.block > 0) text += str(" blocks(", order.block, ", ", dtype_name(order.meet), ")");
     return text;
   }

@@ -1,5 +1,5 @@
-// The table of scalar operators. `cpp` names what src/codegen/cpu's prelude provides; `cuda` is CUDA's own overloaded
-// name where it has the meaning of docs/semantics.md, otherwise a prelude function.
+// The table of scalar operators. `cpp` names what src/codegen/c_family's prelude provides; `cuda` is CUDA's own
+// overloaded name where it has the meaning of docs/semantics.md, otherwise a prelude function.
 #include <array>
 
 #include "base/error.h"

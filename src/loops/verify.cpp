@@ -79,12 +79,32 @@ class KernelVerifier {
     check(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
           str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
     check(s.tile.ahead >= 0, str("a line ahead with every ", s.tile.ahead, " terms"));
+    check(s.tile.rows_copy == no_buffer || (s.tile.matrix && known_scratch(s.tile.rows_copy) && s.tile.high == 1),
+          "rows that are copied for no matrix instruction, for several tiles, or not to scratch");
+    if (s.tile.matrix) matrix(s);
     if (!bound()) return;
     const ContractionNest nest = contraction_nest(kernel_);
     check(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");
     check(!s.tile.beside || !nest.whole_rows(),
           "columns beside one another where a part of the kernel needs whole rows");
     check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
+  }
+  // Matrix instructions take bf16, both factors just as they are loaded.
+  void matrix(const Schedule& s) const {
+    check(s.lanes == 16 && (s.tile.rows == 16 || s.tile.rows == 32) && s.tile.vectors <= 2 && s.tile.ahead == 0,
+          "a tile that is no matrix instruction's");
+    const ContractionNest nest = contraction_nest(kernel_);
+    for (const ValueId factor : {kernel_.contraction->left, kernel_.contraction->right}) {
+      const Stmt* cast = nullptr;
+      const Stmt* load = nullptr;
+      for (const Stmt& stmt : nest.innermost_sum().body)
+        if (stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast && stmt.results[0] == factor) cast = &stmt;
+      for (const Stmt& stmt : nest.innermost_sum().body)
+        if (cast && stmt.kind == StmtKind::load && stmt.dtype == DType::bf16 && stmt.results[0] == cast->args[0])
+          load = &stmt;
+      check(load && nest.innermost_sum().reduce_dtype == DType::f32,
+            "a matrix instruction for factors that are not loads of bf16, summed in f32");
+    }
   }
   void grid(const Schedule& s) const {
     const Grid& g = s.grid;
@@ -356,6 +376,7 @@ class KernelVerifier {
         l.order == SumOrder() || (l.role == AxisRole::reduce && l.reduce == ReduceOp::sum && is_float(l.reduce_dtype)),
         str("an order of summation for ", info.name, " ", l.var));
     check(!l.order.fused || summed_product(l), str("sum ", l.var, " is fused but does not end with a product"));
+    check(!l.order.pairs || l.order.fused, str("sum ", l.var, " is of pairs but not fused"));
     check(l.order.block >= 0 && is_float(l.order.meet), str("blocks of ", l.order.block, " terms"));
     check(l.only == no_value || l.role == AxisRole::reduce, str("scan ", l.var, " that leaves out iterations"));
     if (l.only != no_value) {

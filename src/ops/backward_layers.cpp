@@ -13,12 +13,6 @@ namespace {
 using List = std::vector<int64_t>;
 
 Value* computed(Build& b, Value* x) { return b.to(x, compute_dtype(x->type.dtype)); }
-Argument list_of(const List& values) {
-  Argument::List list;
-  for (int64_t value : values) list.push_back(Argument(Scalar(value)));
-  return Argument(std::move(list));
-}
-
 bool wanted(const OpCall& call, size_t which) {
   const Argument& mask = call.arg("output_mask");
   if (!mask.is_list() || mask.as_list().size() != 3) refuse(call, "K0201", "output_mask needs three values");

@@ -8,9 +8,9 @@ namespace kiln {
 namespace {
 
 bool is_number(const Argument& arg) { return arg.is_scalar(); }
-double number(const Argument& arg) { return arg.as_scalar().as_double(); }
+double real_number(const Argument& arg) { return arg.as_scalar().as_double(); }
 Argument as_argument(double value) { return Argument(Scalar(value)); }
-std::complex<double> constant(const Pair& x) { return {number(x.re), x.is_real() ? 0.0 : number(x.im)}; }
+std::complex<double> constant(const Pair& x) { return {real_number(x.re), x.is_real() ? 0.0 : real_number(x.im)}; }
 Pair real_pair(Argument value) { return {std::move(value), Argument()}; }
 
 }  // namespace
@@ -19,16 +19,16 @@ Argument ComplexBuild::sum(const Argument& x, const Argument& y, double sign) {
   if (y.is_none()) return x;
   if (x.is_none()) {
     if (sign > 0) return y;
-    return is_number(y) ? as_argument(-number(y)) : Argument(b("neg", {y}));
+    return is_number(y) ? as_argument(-real_number(y)) : Argument(b("neg", {y}));
   }
-  if (is_number(x) && is_number(y)) return as_argument(number(x) + sign * number(y));
+  if (is_number(x) && is_number(y)) return as_argument(real_number(x) + sign * real_number(y));
   return Argument(sign > 0 ? b.add(x, y) : b.sub(x, y));
 }
 
 // None stands for 0.
 Argument ComplexBuild::product(const Argument& x, const Argument& y) {
   if (x.is_none() || y.is_none()) return {};
-  if (is_number(x) && is_number(y)) return as_argument(number(x) * number(y));
+  if (is_number(x) && is_number(y)) return as_argument(real_number(x) * real_number(y));
   return Argument(b.mul(x, y));
 }
 
@@ -49,7 +49,7 @@ Pair ComplexBuild::div(const Pair& from, const Pair& by) {
   const Pair x = whole(from), y = whole(by);
   if (is_number(y.re) && is_number(y.im)) return by_constant(x, constant(y));
   auto abs_of = [&](const Argument& a) {
-    return is_number(a) ? as_argument(std::fabs(number(a))) : Argument(b("abs", {a}));
+    return is_number(a) ? as_argument(std::fabs(real_number(a))) : Argument(b("abs", {a}));
   };
   const Argument size_re = abs_of(y.re), size_im = abs_of(y.im);
   auto compared = [&](std::string_view op, const Argument& p, const Argument& q) {
@@ -111,8 +111,8 @@ Pair ComplexBuild::sqrt(const Pair& z) {
 }
 
 Pair ComplexBuild::pow(const Pair& z, const Pair& w) {
-  if (is_number(w.re) && (w.is_real() || number(w.im) == 0)) {
-    double exponent = number(w.re);
+  if (is_number(w.re) && (w.is_real() || real_number(w.im) == 0)) {
+    double exponent = real_number(w.re);
     if (exponent == 2) return mul(z, z);
     if (exponent == 3) return mul(mul(z, z), z);
     if (exponent == 0.5) return sqrt(z);
@@ -147,7 +147,7 @@ Pair ComplexBuild::wide_pow(const Pair& z, const Pair& w) {
   Value *nothing = b("eq.Scalar", {size, Scalar(0)}), *infinite = b("isinf", {size});
   Value* edge = b("logical_or", {nothing, infinite});
   Value* sign = b("where.ScalarSelf", {infinite, Scalar(1.0), b("full_like", {size, Scalar(-1.0)})});
-  Value* growth = is_number(w.re) ? b.mul(sign, Scalar(number(w.re))) : b.mul(sign, w.re.as_value());
+  Value* growth = is_number(w.re) ? b.mul(sign, Scalar(real_number(w.re))) : b.mul(sign, w.re.as_value());
   Value *grows = b("gt.Scalar", {growth, Scalar(0)}), *shrinks = b("lt.Scalar", {growth, Scalar(0)});
   Value* unknown = b("full_like", {size, Scalar(static_cast<double>(NAN))});
   Value* at_edge_im = b("where.ScalarSelf", {shrinks, Scalar(0.0), unknown});
@@ -237,8 +237,10 @@ Argument each(ComplexBuild& c, std::string_view op, const Argument& x) { return 
 Argument times(ComplexBuild& c, const Argument& x, const Argument& y) { return Argument(c.b.mul(x, y)); }
 Pair one() { return real_pair(as_argument(1)); }
 Pair alpha(Operands x) { return x.size() > 2 ? x[2] : one(); }
-bool is_one(const Pair& x) { return is_number(x.re) && number(x.re) == 1 && x.is_real(); }
-Pair times_alpha(ComplexBuild& c, const Pair& x, const Pair& factor) { return is_one(factor) ? x : c.mul(x, factor); }
+bool is_real_one(const Pair& x) { return is_number(x.re) && real_number(x.re) == 1 && x.is_real(); }
+Pair times_alpha(ComplexBuild& c, const Pair& x, const Pair& factor) {
+  return is_real_one(factor) ? x : c.mul(x, factor);
+}
 
 Pair build_sigmoid(ComplexBuild& c, const Pair& z) { return c.scaled(c.add(c.tanh(c.scaled(z, 0.5)), one()), 0.5); }
 Pair build_asin(ComplexBuild& c, const Pair& z) { return c.neg(c.times_i(c.asinh(c.times_i(z)))); }

@@ -335,12 +335,6 @@ void finish(Build& b, const Batched& batch, Value* out) {
   b.call().result(batch.added ? b("squeeze.dim", {out, Scalar(0)}) : out);
 }
 
-Argument list_of(const std::vector<int64_t>& values) {
-  Argument::List list;
-  for (int64_t value : values) list.push_back(Argument(Scalar(value)));
-  return Argument(std::move(list));
-}
-
 Argument bias_of(Build& b) { return b.call().given("bias") ? Argument(b.call().tensor("bias")) : Argument(); }
 
 void build_conv(Build& b, size_t spatial) {

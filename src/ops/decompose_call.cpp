@@ -3,6 +3,16 @@
 namespace kiln {
 
 Argument number(const Expr& size) { return size.is_constant() ? Argument(Scalar(size.value())) : Argument(size); }
+Argument list_of(const std::vector<int64_t>& values) {
+  Argument::List list;
+  for (int64_t value : values) list.push_back(Argument(Scalar(value)));
+  return Argument(std::move(list));
+}
+Argument list_of(const std::vector<Value*>& values) {
+  Argument::List list;
+  for (Value* value : values) list.push_back(Argument(value));
+  return Argument(std::move(list));
+}
 
 Node* DecomposeCall::add_call(std::string_view op, std::vector<Argument> args) {
   const OpRecord* record = Registry::instance().find(op);
@@ -34,12 +44,6 @@ std::vector<Value*> DecomposeCall::call_as(std::string_view op, std::vector<Argu
 }
 
 namespace {
-
-Argument list_of(const std::vector<Value*>& values) {
-  Argument::List list;
-  for (Value* value : values) list.push_back(Argument(value));
-  return Argument(std::move(list));
-}
 
 TensorType slice_type(const TensorType& whole) {
   return contiguous_type(whole.dtype, {whole.sizes.begin() + 1, whole.sizes.end()}, whole.device);

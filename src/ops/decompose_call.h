@@ -11,6 +11,9 @@ namespace kiln {
 
 // A number where the size is known, the expression where it is not.
 Argument number(const Expr& size);
+// An argument that is a list: of numbers, of tensors.
+Argument list_of(const std::vector<int64_t>& values);
+Argument list_of(const std::vector<Value*>& values);
 
 class DecomposeCall : public OpCall {
  public:

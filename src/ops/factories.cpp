@@ -125,48 +125,54 @@ void add_factory(Registry& r, FactoryRow row) {
   r.add(std::move(record));
 }
 
-const std::string tail = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
 void register_fills(Registry& r) {
   std::string format = ", MemoryFormat? memory_format=None) -> Tensor";
   std::vector<Sample> sized = {
       {{List{2, 3}}}, {{List{}}}, {{List{0, 2}, DType::i64}}, {{List{3}, DType::bf16}}, {{List{-1}}, true}};
   std::vector<Sample> like = {
       {{spec({2, 3})}}, {{spec({}, DType::i64)}}, {{spec({0, 2}, DType::boolean)}}, {{spec({3}), DType::i32}}};
-  add_factory(r, {"full(SymInt[] size, Scalar fill_value, *, " + tail + ") -> Tensor",
+  add_factory(r, {"full(SymInt[] size, Scalar fill_value, *, " + creation_options + ") -> Tensor",
                   {"fill_value"},
                   "",
                   {{{List{2, 3}, Scalar(1.5)}},
                    {{List{}, Scalar(7)}},
                    {{List{2}, Scalar(true)}},
                    {{List{2}, Scalar(2.7), DType::i64}}}});
-  add_factory(r, {"zeros(SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "", sized});
-  add_factory(r, {"ones(SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(1)}, "", sized});
-  add_factory(r, {"empty.memory_format(SymInt[] size, *, " + tail + format, {"", Scalar(0)}, "", sized});
-  add_factory(r, {"empty_strided(SymInt[] size, SymInt[] stride, *, " + tail + ") -> Tensor",
+  add_factory(r, {"zeros(SymInt[] size, *, " + creation_options + ") -> Tensor", {"", Scalar(0)}, "", sized});
+  add_factory(r, {"ones(SymInt[] size, *, " + creation_options + ") -> Tensor", {"", Scalar(1)}, "", sized});
+  add_factory(r, {"empty.memory_format(SymInt[] size, *, " + creation_options + format, {"", Scalar(0)}, "", sized});
+  add_factory(r, {"empty_strided(SymInt[] size, SymInt[] stride, *, " + creation_options + ") -> Tensor",
                   {"", Scalar(0)},
                   "",
                   {{{List{2, 3}, List{1, 2}}}, {{List{2, 3}, List{1}}, true}}});
-  add_factory(
-      r,
-      {"scalar_tensor(Scalar s, *, " + tail + ") -> Tensor", {"s"}, "", {{{Scalar(1.5)}}, {{Scalar(3), DType::i64}}}});
-  add_factory(r, {"full_like(Tensor self, Scalar fill_value, *, " + tail + format,
+  add_factory(r, {"scalar_tensor(Scalar s, *, " + creation_options + ") -> Tensor",
+                  {"s"},
+                  "",
+                  {{{Scalar(1.5)}}, {{Scalar(3), DType::i64}}}});
+  add_factory(r, {"full_like(Tensor self, Scalar fill_value, *, " + creation_options + format,
                   {"fill_value"},
                   "self",
                   {{{spec({2, 3}), Scalar(1.5)}}, {{spec({2}, DType::i64), Scalar(1.5)}}}});
-  add_factory(r, {"zeros_like(Tensor self, *, " + tail + format, {"", Scalar(0)}, "self", like});
-  add_factory(r, {"ones_like(Tensor self, *, " + tail + format, {"", Scalar(1)}, "self", like});
-  add_factory(r, {"empty_like(Tensor self, *, " + tail + format, {"", Scalar(0)}, "self", like});
+  add_factory(r, {"zeros_like(Tensor self, *, " + creation_options + format, {"", Scalar(0)}, "self", like});
+  add_factory(r, {"ones_like(Tensor self, *, " + creation_options + format, {"", Scalar(1)}, "self", like});
+  add_factory(r, {"empty_like(Tensor self, *, " + creation_options + format, {"", Scalar(0)}, "self", like});
   std::vector<Sample> made = {
       {{spec({2}), List{2, 3}}}, {{spec({2}, DType::i64), List{}}}, {{spec({2}), List{2}, DType::bf16}}};
-  add_factory(r, {"new_zeros(Tensor self, SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "self", made});
-  add_factory(r, {"new_ones(Tensor self, SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(1)}, "self", made});
-  add_factory(r, {"new_empty(Tensor self, SymInt[] size, *, " + tail + ") -> Tensor", {"", Scalar(0)}, "self", made});
-  add_factory(r, {"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, " + tail + ") -> Tensor",
-                  {"", Scalar(0)},
-                  "self",
-                  {{{spec({2}), List{2, 3}, List{1, 2}}}}});
-  add_factory(r, {"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " + tail + ") -> Tensor",
+  add_factory(
+      r,
+      {"new_zeros(Tensor self, SymInt[] size, *, " + creation_options + ") -> Tensor", {"", Scalar(0)}, "self", made});
+  add_factory(
+      r,
+      {"new_ones(Tensor self, SymInt[] size, *, " + creation_options + ") -> Tensor", {"", Scalar(1)}, "self", made});
+  add_factory(
+      r,
+      {"new_empty(Tensor self, SymInt[] size, *, " + creation_options + ") -> Tensor", {"", Scalar(0)}, "self", made});
+  add_factory(r,
+              {"new_empty_strided(Tensor self, SymInt[] size, SymInt[] stride, *, " + creation_options + ") -> Tensor",
+               {"", Scalar(0)},
+               "self",
+               {{{spec({2}), List{2, 3}, List{1, 2}}}}});
+  add_factory(r, {"new_full(Tensor self, SymInt[] size, Scalar fill_value, *, " + creation_options + ") -> Tensor",
                   {"fill_value"},
                   "self",
                   {{{spec({2}), List{2, 3}, Scalar(1.5)}}, {{spec({2}, DType::i64), List{2}, Scalar(1.5)}}}});
@@ -285,16 +291,16 @@ void add_arange(Registry& r, const std::string& schema_text, std::vector<Sample>
 
 void register_factories(Registry& r) {
   register_fills(r);
-  add_arange(r, "arange(Scalar end, *, " + tail + ") -> Tensor",
+  add_arange(r, "arange(Scalar end, *, " + creation_options + ") -> Tensor",
              {{{Scalar(5)}},
               {{Scalar(4.5)}},
               {{Scalar(0)}},
               {{Scalar(5), DType::f32}},
               {{Scalar(5), DType::i32}},
               {{Scalar(-1)}, true}});
-  add_arange(r, "arange.start(Scalar start, Scalar end, *, " + tail + ") -> Tensor",
+  add_arange(r, "arange.start(Scalar start, Scalar end, *, " + creation_options + ") -> Tensor",
              {{{Scalar(2), Scalar(7)}}, {{Scalar(-1.5), Scalar(2)}}, {{Scalar(2), Scalar(1)}, true}});
-  add_arange(r, "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " + tail + ") -> Tensor",
+  add_arange(r, "arange.start_step(Scalar start, Scalar end, Scalar step=1, *, " + creation_options + ") -> Tensor",
              {{{Scalar(2), Scalar(9), Scalar(3)}},
               {{Scalar(5), Scalar(0), Scalar(-2)}},
               {{Scalar(0), Scalar(1), Scalar(0.1)}},
@@ -303,7 +309,9 @@ void register_factories(Registry& r) {
               "new_zeros", "scalar_tensor", "zeros", "zeros_like"},
              complex_by(ComplexRule::fill));
   r.describe({"new_ones", "ones", "ones_like"}, complex_by(ComplexRule::real_unit));
-  r.describe({"full", "ones", "scalar_tensor", "zeros"}, {.fills = true});
+  r.describe({"full", "full_like", "new_full", "new_ones", "new_zeros", "ones", "ones_like", "scalar_tensor", "zeros",
+              "zeros_like"},
+             {.fills = true});
   r.describe({"empty", "empty_like", "empty_strided", "new_empty", "new_empty_strided"}, {.uninitialised = true});
 }
 

@@ -26,9 +26,9 @@ Cut cut_steps(Build& b, Value* steps, bool converts_first) {
 }
 
 // Scale and zero point in the type that eager computes in; the reciprocal is always one of f32.
-struct Numbers {
+struct QuantiserNumbers {
   Value *scale, *inverse, *zero;
-  Numbers(Build& b, Value* given_scale, Value* given_zero, DType wide)
+  QuantiserNumbers(Build& b, Value* given_scale, Value* given_zero, DType wide)
       : scale(b.to(b.to(given_scale, DType::f32), wide)),
         inverse(b.to(b("reciprocal", {b.to(given_scale, DType::f32)}), wide)),
         zero(b.to(given_zero, wide)) {}
@@ -40,7 +40,7 @@ void fake_quantise(Build& b, Value* given_scale, Value* given_zero, bool by_chan
   Value* self = call.tensor("self");
   const DType dtype = self->type.dtype, wide = compute_dtype(dtype);
   if (!is_float(dtype) || dtype_bytes(dtype) == 1) refuse_dtype(call, dtype);
-  const Numbers numbers(b, given_scale, given_zero, wide);
+  const QuantiserNumbers numbers(b, given_scale, given_zero, wide);
   Value* x = b.to(self, wide);
   // A zero point that is a float is added before rounding.
   Value* steps = b.mul(x, numbers.inverse);

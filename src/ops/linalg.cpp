@@ -36,10 +36,11 @@ void add_lu_factor(Registry& r) {
                            "] is zero and using it on lu_solve would result in a division by zero."));
       lu.push_back(factors.lu);
       pivots.push_back(vector_of(factors.pivots));
-      info.push_back(number(static_cast<double>(factors.info)));
+      info.push_back(number_matrix(static_cast<double>(factors.info)));
     }
     int64_t steps = std::min(a.sizes.back(), a.sizes[a.sizes.size() - 2]);
-    call.results = {write_matrices(call, lu, a.sizes, 0), write_matrices(call, pivots, joined(batch, {steps}), 1, 1),
+    call.results = {write_matrices(call, lu, a.sizes, 0),
+                    write_matrices(call, pivots, joined_sizes(batch, {steps}), 1, 1),
                     write_matrices(call, info, batch, 2, 0)};
   };
   record.samples = {{{spec({4, 4})}}, {{spec({2, 3, 5})}}, {{spec({5, 3}, DType::c64)}}, {{spec({3})}, true}};
@@ -65,7 +66,7 @@ void add_inverse(Registry& r) {
         fail_run(call, str("linalg.inv: ", batch_text(a, inverses.size()), "The diagonal element ", info,
                            " is zero, the inversion could not be completed because the input matrix is singular."));
       inverses.push_back(std::move(inverse));
-      infos.push_back(number(static_cast<double>(info)));
+      infos.push_back(number_matrix(static_cast<double>(info)));
     }
     call.results = {write_matrices(call, inverses, a.sizes, 0), write_matrices(call, infos, batch, 1, 0)};
   };
@@ -122,7 +123,7 @@ void add_solve(Registry& r) {
                            "The solver failed because the input matrix is singular."));
       lu.push_back(factors.lu);
       pivots.push_back(vector_of(factors.pivots));
-      infos.push_back(number(static_cast<double>(factors.info)));
+      infos.push_back(number_matrix(static_cast<double>(factors.info)));
     }
     std::vector<RefMatrix> as = read_matrices(a, batch), bs = read_matrices(b, batch, inner);
     for (size_t i = 0; i < as.size(); ++i) {
@@ -133,7 +134,7 @@ void add_solve(Registry& r) {
     std::vector<int64_t> sizes = batch;
     sizes.insert(sizes.end(), b.sizes.end() - static_cast<std::ptrdiff_t>(inner), b.sizes.end());
     call.results = {write_matrices(call, results, sizes, 0, inner), write_matrices(call, lu, a.sizes, 1),
-                    write_matrices(call, pivots, joined(own, {a.sizes.back()}), 2, 1),
+                    write_matrices(call, pivots, joined_sizes(own, {a.sizes.back()}), 2, 1),
                     write_matrices(call, infos, own, 3, 0)};
   };
   Scalar yes(true), no(false);
@@ -172,7 +173,7 @@ void add_lu_solve(Registry& r) {
       RefMatrix inverse = reference_inverse(call.boolean("adjoint") ? adjoint(matrix) : matrix, info);
       results.push_back(call.boolean("left") ? times(inverse, rights[i]) : times(rights[i], inverse));
     }
-    std::vector<int64_t> sizes = joined(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()});
+    std::vector<int64_t> sizes = joined_sizes(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()});
     call.results = {write_matrices(call, results, sizes, 0)};
   };
   record.samples = {{{spec({3, 3}), spec({3}, DType::i32, 3, 3), spec({3, 2})}},
@@ -205,7 +206,7 @@ void add_cholesky(Registry& r) {
                            "leading minor of order ",
                            info, " is not positive-definite)."));
       results.push_back(upper ? adjoint(lower) : lower);
-      infos.push_back(number(static_cast<double>(info)));
+      infos.push_back(number_matrix(static_cast<double>(info)));
     }
     call.results = {write_matrices(call, results, a.sizes, 0), write_matrices(call, infos, batch, 1, 0)};
   };
@@ -238,7 +239,7 @@ void add_triangular(Registry& r) {
     for (size_t i = 0; i < as.size(); ++i)
       results.push_back(left ? reference_triangular(as[i], bs[i], upper, unit)
                              : transposed(reference_triangular(transposed(as[i]), transposed(bs[i]), !upper, unit)));
-    std::vector<int64_t> sizes = joined(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()});
+    std::vector<int64_t> sizes = joined_sizes(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()});
     call.results = {write_matrices(call, results, sizes, 0)};
   };
   record.samples = {
@@ -280,8 +281,8 @@ void add_qr(Registry& r) {
       rs.push_back(transposed(first_columns(transposed(matrix), inner)));
     }
     Datum q = mode == "r" ? Datum{Tensor::empty(call.result_dtype(0), {0})}
-                          : write_matrices(call, qs, joined(batch, {m, inner}), 0);
-    call.results = {q, write_matrices(call, rs, joined(batch, {inner, n}), 1)};
+                          : write_matrices(call, qs, joined_sizes(batch, {m, inner}), 0);
+    call.results = {q, write_matrices(call, rs, joined_sizes(batch, {inner, n}), 1)};
   };
   record.samples = {{{spec({4, 3})}},
                     {{spec({2, 3, 4}), std::string("complete")}},
@@ -322,11 +323,11 @@ void add_svd(Registry& r) {
       us.push_back(first_columns(u, full ? m : k));
       vs.push_back(adjoint(first_columns(v, full ? n : k)));
     }
-    Datum none{Tensor::empty(call.result_dtype(0), {0})}, s = write_matrices(call, ss, joined(batch, {k}), 1, 1);
+    Datum none{Tensor::empty(call.result_dtype(0), {0})}, s = write_matrices(call, ss, joined_sizes(batch, {k}), 1, 1);
     call.results = {none, s, none};
     if (!call.boolean("compute_uv")) return;
-    call.results[0] = write_matrices(call, us, joined(batch, {m, full ? m : k}), 0);
-    call.results[2] = write_matrices(call, vs, joined(batch, {full ? n : k, n}), 2);
+    call.results[0] = write_matrices(call, us, joined_sizes(batch, {m, full ? m : k}), 0);
+    call.results[2] = write_matrices(call, vs, joined_sizes(batch, {full ? n : k, n}), 2);
   };
   record.samples = {{{spec({4, 3})}},
                     {{spec({2, 3, 5}), Scalar(false), Scalar(false)}},
@@ -359,7 +360,7 @@ void add_eigh(Registry& r) {
       values.push_back(vector_of(reference_eigh(matrix, call.boolean("upper"), columns, precision_of(call, "A"))));
       vectors.push_back(columns);
     }
-    call.results = {write_matrices(call, values, joined(batch, {a.sizes.back()}), 0, 1),
+    call.results = {write_matrices(call, values, joined_sizes(batch, {a.sizes.back()}), 0, 1),
                     call.boolean("compute_v") ? write_matrices(call, vectors, a.sizes, 1)
                                               : Datum{Tensor::empty(call.result_dtype(1), {0})}};
   };

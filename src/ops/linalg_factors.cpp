@@ -40,7 +40,7 @@ void add_eig(Registry& r) {
       values.push_back(column_of(reference_eig(matrix, columns, precision_of(call, "self"))));
       vectors.push_back(columns);
     }
-    call.results = {write_matrices(call, values, joined(batch, {a.sizes.back()}), 0, 1),
+    call.results = {write_matrices(call, values, joined_sizes(batch, {a.sizes.back()}), 0, 1),
                     write_matrices(call, vectors, a.sizes, 1)};
   };
   record.samples = {{{spec({4, 4})}}, {{spec({2, 3, 3}, DType::c64)}}, {{spec({5, 5}, DType::f64)}},
@@ -78,7 +78,7 @@ void add_geqrf(Registry& r) {
     }
     int64_t steps = std::min(a.sizes.back(), a.sizes[a.sizes.size() - 2]);
     call.results = {write_matrices(call, factors, a.sizes, 0),
-                    write_matrices(call, taus, joined(batch, {steps}), 1, 1)};
+                    write_matrices(call, taus, joined_sizes(batch, {steps}), 1, 1)};
   };
   record.samples = {{{spec({4, 3})}}, {{spec({2, 3, 5})}}, {{spec({3, 3}, DType::c64)}}, {{spec({3})}, true}};
   r.add(std::move(record));
@@ -182,10 +182,10 @@ void add_ldl_factor(Registry& r) {
                              "] is zero and using it on ldl_solve would result in a division by zero."));
         factors.push_back(widened(matrix));
         pivots.push_back(vector_of(order));
-        infos.push_back(number(static_cast<double>(info)));
+        infos.push_back(number_matrix(static_cast<double>(info)));
       });
     call.results = {write_matrices(call, factors, a.sizes, 0),
-                    write_matrices(call, pivots, joined(batch, {a.sizes.back()}), 1, 1),
+                    write_matrices(call, pivots, joined_sizes(batch, {a.sizes.back()}), 1, 1),
                     write_matrices(call, infos, batch, 2, 0)};
   };
   record.samples = {{{spec({5, 5})}},
@@ -230,7 +230,7 @@ void add_ldl_solve(Registry& r) {
           fail_run(call, "linalg.ldl_solve: pivots out of range");
         out.push_back(widened(right));
       });
-    call.results = {write_matrices(call, out, joined(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()}), 0)};
+    call.results = {write_matrices(call, out, joined_sizes(batch, {b.sizes[b.sizes.size() - 2], b.sizes.back()}), 0)};
   };
   record.samples = {{{spec({3, 3}, DType::f32, 1, 2), spec({3}, DType::i32, 3, 3), spec({3, 2})}}};
   r.add(std::move(record));

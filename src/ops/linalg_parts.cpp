@@ -84,12 +84,12 @@ Datum write_matrices(const ReferenceCall& call, const std::vector<RefMatrix>& ma
   return Datum{out};
 }
 
-std::vector<int64_t> joined(std::vector<int64_t> batch, std::initializer_list<int64_t> more) {
+std::vector<int64_t> joined_sizes(std::vector<int64_t> batch, std::initializer_list<int64_t> more) {
   batch.insert(batch.end(), more);
   return batch;
 }
 
-RefMatrix number(double value) {
+RefMatrix number_matrix(double value) {
   RefMatrix out(1, 1);
   out.values[0] = value;
   return out;

@@ -16,14 +16,14 @@ const TensorType& checked_matrix(const InferCall& call, std::string_view arg, bo
 Sizes batch_of(const TensorType& type, size_t inner = 2);
 Sizes with(Sizes batch, std::initializer_list<Expr> more);
 std::vector<int64_t> batch_of(const Tensor& tensor, int64_t inner);
-std::vector<int64_t> joined(std::vector<int64_t> batch, std::initializer_list<int64_t> more);
+std::vector<int64_t> joined_sizes(std::vector<int64_t> batch, std::initializer_list<int64_t> more);
 
 // Every matrix (vector: inner = 1, number: inner = 0) of a tensor broadcast to this batch, and back to a tensor;
 // vectors and numbers are row-major there.
 std::vector<RefMatrix> read_matrices(const Tensor& tensor, const std::vector<int64_t>& batch, int64_t inner = 2);
 Datum write_matrices(const ReferenceCall& call, const std::vector<RefMatrix>& matrices, std::vector<int64_t> sizes,
                      int result, int64_t inner = 2);
-RefMatrix number(double value);
+RefMatrix number_matrix(double value);
 template <class T>
 RefMatrix vector_of(const std::vector<T>& values) {
   RefMatrix out(static_cast<int64_t>(values.size()), 1);

@@ -11,7 +11,7 @@ namespace {
 
 using List = std::vector<int64_t>;
 
-Argument number(double value) { return Argument(Scalar(value)); }
+Argument number_argument(double value) { return Argument(Scalar(value)); }
 
 double constant(const OpCall& call, std::string_view name) {
   auto value = call.scalar(name);
@@ -48,8 +48,9 @@ void register_regression(Registry& r) {
     if (beta < 0) refuse(b.call(), "K0201", "beta must not be negative");
     Value* size = b("abs", {b.sub(x, y)});
     if (beta == 0) return size;
-    Value* small = b.mul(b.mul(size, size), number(0.5 / beta));
-    return b("where.self", {b("lt.Scalar", {size, number(beta)}), small, b.sub(size, number(0.5 * beta))});
+    Value* small = b.mul(b.mul(size, size), number_argument(0.5 / beta));
+    return b("where.self",
+             {b("lt.Scalar", {size, number_argument(beta)}), small, b.sub(size, number_argument(0.5 * beta))});
   });
   elementwise_loss(r, "huber_loss", ", float delta=1.0", [](Build& b, Value* x, Value* y) {
     double delta = constant(b.call(), "delta");
@@ -59,9 +60,9 @@ void register_regression(Registry& r) {
     for (const Value* v : {x, y}) promotion.add_tensor(v->type.dtype, !v->type.sizes.empty());
     DType wide = compute_dtype(promotion.result());
     Value* size = b("abs", {b.sub(b.to(x, wide), b.to(y, wide))});
-    Value* small = b.mul(b.mul(size, size), number(0.5));
-    Value* large = b.mul(b.sub(size, number(0.5 * delta)), number(delta));
-    return b.to(b("where.self", {b("le.Scalar", {size, number(delta)}), small, large}), promotion.result());
+    Value* small = b.mul(b.mul(size, size), number_argument(0.5));
+    Value* large = b.mul(b.sub(size, number_argument(0.5 * delta)), number_argument(delta));
+    return b.to(b("where.self", {b("le.Scalar", {size, number_argument(delta)}), small, large}), promotion.result());
   });
   elementwise_loss(r, "soft_margin_loss", "",
                    [](Build& b, Value* x, Value* y) { return b("log1p", {b("exp", {b("neg", {b.mul(y, x)})})}); });
@@ -70,7 +71,8 @@ void register_regression(Registry& r) {
           .build =
               [](Build& b) {
                 Value *x = b.call().tensor("self"), *y = b.call().tensor("target");
-                Value* far = b("clamp_min", {b("rsub.Scalar", {x, number(constant(b.call(), "margin"))}), Scalar(0)});
+                Value* far =
+                    b("clamp_min", {b("rsub.Scalar", {x, number_argument(constant(b.call(), "margin"))}), Scalar(0)});
                 Value* negative = b("where.ScalarOther", {b("ne.Scalar", {y, Scalar(1)}), far, Scalar(0.0)});
                 Value* positive = b("where.ScalarOther", {b("ne.Scalar", {y, Scalar(-1)}), x, Scalar(0.0)});
                 b.call().result(reduce_loss(b, b.add(positive, negative)));
@@ -82,8 +84,8 @@ void register_regression(Registry& r) {
                         [](Build& b) {
                           DecomposeCall& call = b.call();
                           Value* gap = b.sub(call.tensor("input1"), call.tensor("input2"));
-                          Value* raw =
-                              b.add(b.mul(b("neg", {call.tensor("target")}), gap), number(constant(call, "margin")));
+                          Value* raw = b.add(b.mul(b("neg", {call.tensor("target")}), gap),
+                                             number_argument(constant(call, "margin")));
                           call.result(reduce_loss(b, b("clamp_min", {raw, Scalar(0)})));
                         },
                     .samples = {{{spec({4}), spec({4}), spec({4}, DType::f32, -1, 1), Scalar(0.5)}}}});
@@ -189,7 +191,8 @@ void build_soft_cross_entropy(Build& b, Value* logs, int64_t dim, double smoothi
     const Expr& classes = logs->type.sizes[static_cast<size_t>(dim)];
     if (!classes.is_constant())
       fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
-    target = b.add(b.mul(target, number(1 - smoothing)), number(smoothing / static_cast<double>(classes.value())));
+    target = b.add(b.mul(target, number_argument(1 - smoothing)),
+                   number_argument(smoothing / static_cast<double>(classes.value())));
   }
   Value* products = b.mul(logs, target);
   if (call.given("weight")) {
@@ -234,8 +237,8 @@ void build_cross_entropy(Build& b) {
   const Expr& classes = x->type.sizes[static_cast<size_t>(dim)];
   if (!classes.is_constant())
     fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
-  call.result(
-      b.add(b.mul(nll, number(1 - smoothing)), b.mul(even, number(smoothing / static_cast<double>(classes.value())))));
+  call.result(b.add(b.mul(nll, number_argument(1 - smoothing)),
+                    b.mul(even, number_argument(smoothing / static_cast<double>(classes.value())))));
 }
 
 void register_class_losses(Registry& r) {
@@ -279,7 +282,7 @@ Value* vector_norm(Build& b, Value* x, double p, int64_t dim, bool keep) {
 }
 
 Value* pairwise(Build& b, Value* x, Value* y, double p, double eps, bool keep) {
-  return vector_norm(b, b.add(b.sub(x, y), number(eps)), p, -1, keep);
+  return vector_norm(b, b.add(b.sub(x, y), number_argument(eps)), p, -1, keep);
 }
 
 // The dot product over the product of both lengths, neither below eps.
@@ -291,8 +294,8 @@ Value* cosine(Build& b, Value* x, Value* y, int64_t dim, double eps) {
   DType dtype = promotion.result();
   if (!is_float(dtype)) refuse_dtype(b.call(), dtype);
   Value *a = b("expand", {b.to(x, dtype), b.ints(sizes)}), *c = b("expand", {b.to(y, dtype), b.ints(sizes)});
-  Value* length_a = b("clamp_min", {vector_norm(b, a, 2, dim, true), number(eps)});
-  Value* length_c = b("clamp_min", {vector_norm(b, c, 2, dim, true), number(eps)});
+  Value* length_a = b("clamp_min", {vector_norm(b, a, 2, dim, true), number_argument(eps)});
+  Value* length_c = b("clamp_min", {vector_norm(b, c, 2, dim, true), number_argument(eps)});
   return b("sum.dim_IntList", {b.mul(b.div(a, length_a), b.div(c, length_c)), b.ints({dim}), Scalar(false)});
 }
 
@@ -302,7 +305,7 @@ void build_triplet(Build& b) {
   Value *anchor = call.tensor("anchor"), *positive = call.tensor("positive"), *negative = call.tensor("negative");
   Value *near = pairwise(b, anchor, positive, p, eps, false), *far = pairwise(b, anchor, negative, p, eps, false);
   if (call.boolean("swap")) far = b("minimum", {far, pairwise(b, positive, negative, p, eps, false)});
-  Value* raw = b.sub(b.add(near, number(constant(call, "margin"))), far);
+  Value* raw = b.sub(b.add(near, number_argument(constant(call, "margin"))), far);
   call.result(reduce_loss(b, b("clamp_min", {raw, Scalar(0)})));
 }
 
@@ -322,7 +325,7 @@ void register_distance_losses(Registry& r) {
           .build =
               [](Build& b) {
                 b.call().result(b("linalg_vector_norm", {b.sub(b.call().tensor("self"), b.call().tensor("other")),
-                                                         number(constant(b.call(), "p"))}));
+                                                         number_argument(constant(b.call(), "p"))}));
               },
           .samples = {{{spec({4, 3}), spec({3})}}, {{spec({3}), spec({3}), Scalar(1)}}}});
   add_composite(r, {.schema = "cosine_similarity(Tensor x1, Tensor x2, int dim=1, float eps=1e-08) -> Tensor",
@@ -336,28 +339,29 @@ void register_distance_losses(Registry& r) {
                                 {{spec({4, 3}), spec({1, 3}), Scalar(-1), Scalar(1e-6)}},
                                 {{spec({3}), spec({3}), Scalar(0)}}}});
   add_composite(
-      r, {.schema = "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int "
-                    "reduction=Mean) -> Tensor",
-          .build =
-              [](Build& b) {
-                DecomposeCall& call = b.call();
-                Value *x = call.tensor("input1"), *y = call.tensor("input2"), *target = call.tensor("target");
-                // Eager's own formula: eps is added to the squares.
-                int64_t dim = rank_of(target);
-                Value* dot = b("sum.dim_IntList", {b.mul(x, y), b.ints({dim}), Scalar(false)});
-                auto squares = [&](Value* v) {
-                  return b.add(b("sum.dim_IntList", {b.mul(v, v), b.ints({dim}), Scalar(false)}), number(1e-12));
-                };
-                Value* cos = b.div(dot, b("sqrt", {b.mul(squares(x), squares(y))}));
-                Value* zeros = b("zeros_like", {cos});
-                Value* positive =
-                    b("where.self", {b("eq.Scalar", {target, Scalar(1)}), b("rsub.Scalar", {cos, Scalar(1)}), zeros});
-                Value* apart = b("clamp_min", {b.sub(cos, number(constant(call, "margin"))), Scalar(0)});
-                Value* negative = b("where.self", {b("eq.Scalar", {target, Scalar(-1)}), apart, zeros});
-                call.result(reduce_loss(b, b.add(positive, negative)));
-              },
-          .samples = {{{spec({4, 3}), spec({4, 3}), spec({4}, DType::f32, -1, 1)}},
-                      {{spec({3}), spec({3}), spec({}, DType::i64, -1, 1), Scalar(0.2), Scalar(2)}}}});
+      r,
+      {.schema = "cosine_embedding_loss(Tensor input1, Tensor input2, Tensor target, float margin=0.0, int "
+                 "reduction=Mean) -> Tensor",
+       .build =
+           [](Build& b) {
+             DecomposeCall& call = b.call();
+             Value *x = call.tensor("input1"), *y = call.tensor("input2"), *target = call.tensor("target");
+             // Eager's own formula: eps is added to the squares.
+             int64_t dim = rank_of(target);
+             Value* dot = b("sum.dim_IntList", {b.mul(x, y), b.ints({dim}), Scalar(false)});
+             auto squares = [&](Value* v) {
+               return b.add(b("sum.dim_IntList", {b.mul(v, v), b.ints({dim}), Scalar(false)}), number_argument(1e-12));
+             };
+             Value* cos = b.div(dot, b("sqrt", {b.mul(squares(x), squares(y))}));
+             Value* zeros = b("zeros_like", {cos});
+             Value* positive =
+                 b("where.self", {b("eq.Scalar", {target, Scalar(1)}), b("rsub.Scalar", {cos, Scalar(1)}), zeros});
+             Value* apart = b("clamp_min", {b.sub(cos, number_argument(constant(call, "margin"))), Scalar(0)});
+             Value* negative = b("where.self", {b("eq.Scalar", {target, Scalar(-1)}), apart, zeros});
+             call.result(reduce_loss(b, b.add(positive, negative)));
+           },
+       .samples = {{{spec({4, 3}), spec({4, 3}), spec({4}, DType::f32, -1, 1)}},
+                   {{spec({3}), spec({3}), spec({}, DType::i64, -1, 1), Scalar(0.2), Scalar(2)}}}});
   add_composite(r, {.schema = "triplet_margin_loss(Tensor anchor, Tensor positive, Tensor negative, float margin=1.0, "
                               "float p=2, float eps=1e-06, bool "
                               "swap=False, int reduction=Mean) -> Tensor",

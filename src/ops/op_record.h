@@ -59,6 +59,9 @@ struct Schema {
 };
 // PyTorch's own notation: "add.Tensor(Tensor self, Tensor other, *, Scalar alpha=1) -> Tensor". Throws on bad text.
 Schema parse_schema(std::string_view text, std::string_view name_space = "aten");
+// The arguments that every operator that makes a tensor has.
+inline const std::string creation_options =
+    "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
 
 // Typed access to a node's arguments with the schema's defaults filled in. Throws K0201 naming operator and argument
 // when the kind does not fit.

@@ -238,7 +238,7 @@ void dequantise_groups(Build& b) {
 
 // ---- Scales and zero points found in the data ----
 
-void check_range(const DecomposeCall& call, int64_t low, int64_t high) {
+void check_quantised_range(const DecomposeCall& call, int64_t low, int64_t high) {
   if (low > 0 || high < 0 || low >= high) refuse_quantising(call, "the range must hold 0 and more than one number");
 }
 
@@ -252,7 +252,7 @@ void choose_per_tensor(Build& b, bool symmetric) {
   const DType dtype = target_dtype(b);
   largest_range(call, dtype);
   const int64_t low = call.constant_integer("quant_min"), high = call.constant_integer("quant_max");
-  check_range(call, low, high);
+  check_quantised_range(call, low, high);
   const double steps = static_cast<double>(high - low);
   Value *least = below_zero(b, b("amin", {input, b.ints({})})), *most = above_zero(b, b("amax", {input, b.ints({})}));
   // eps is a float32 tensor with one dimension to eager, so it decides the type of a scale of narrow floats.

@@ -137,24 +137,22 @@ void check_float(const OpCall& call, DType dtype) {
   if (!is_float(dtype)) refuse_dtype(call, dtype);
 }
 
-const std::string tail = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
 void register_sized(Registry& r) {
   for (const char* generator : {"", "Generator? generator, "}) {
     std::string overload = *generator ? ".generator" : "", low = *generator ? ".low_generator" : ".low";
     std::vector<Sample> samples = {{{List{2, 3}}}, {{List{}}}, {{List{0, 2}}}, {{List{-1}}, true}};
     if (*generator) samples = {{{List{2, 3}, Argument::None{}}}};
     for (bool normal : {false, true}) {
-      add_random(
-          r, {.schema = str(normal ? "randn" : "rand", overload, "(SymInt[] size, *, ", generator, tail, ") -> Tensor"),
-              .build =
-                  [normal](Build& b) {
-                    DType dtype = asked(b.call(), default_float);
-                    check_float(b.call(), dtype);
-                    Value* u = uniform(b, b.call().integers("size"), dtype);
-                    b.call().result(b.to(normal ? to_normal(b, u) : u, dtype));
-                  },
-              .samples = samples});
+      add_random(r, {.schema = str(normal ? "randn" : "rand", overload, "(SymInt[] size, *, ", generator,
+                                   creation_options, ") -> Tensor"),
+                     .build =
+                         [normal](Build& b) {
+                           DType dtype = asked(b.call(), default_float);
+                           check_float(b.call(), dtype);
+                           Value* u = uniform(b, b.call().integers("size"), dtype);
+                           b.call().result(b.to(normal ? to_normal(b, u) : u, dtype));
+                         },
+                     .samples = samples});
     }
     auto whole = [](Build& b) {
       DecomposeCall& call = b.call();
@@ -168,15 +166,15 @@ void register_sized(Registry& r) {
       some = {{{Scalar(5), List{2, 3}, Argument::None{}}}};
       between = {{{Scalar(-5), Scalar(5), List{4}, Argument::None{}}}};
     }
-    add_random(r,
-               {.schema = str("randint", overload, "(SymInt high, SymInt[] size, *, ", generator, tail, ") -> Tensor"),
-                .build = whole,
-                .samples = some});
-    add_random(r, {.schema = str("randint", low, "(SymInt low, SymInt high, SymInt[] size, *, ", generator, tail,
+    add_random(r, {.schema = str("randint", overload, "(SymInt high, SymInt[] size, *, ", generator, creation_options,
                                  ") -> Tensor"),
                    .build = whole,
+                   .samples = some});
+    add_random(r, {.schema = str("randint", low, "(SymInt low, SymInt high, SymInt[] size, *, ", generator,
+                                 creation_options, ") -> Tensor"),
+                   .build = whole,
                    .samples = between});
-    add_random(r, {.schema = str("randperm", overload, "(SymInt n, *, ", generator, tail, ") -> Tensor"),
+    add_random(r, {.schema = str("randperm", overload, "(SymInt n, *, ", generator, creation_options, ") -> Tensor"),
                    .build =
                        [](Build& b) {
                          Value* u = uniform(b, {b.call().integer("n")}, DType::f64);
@@ -199,7 +197,7 @@ Value* uniform_as(Build& b, Value* self, DType dtype) {
 void register_like(Registry& r) {
   std::string format = ", MemoryFormat? memory_format=None) -> Tensor";
   for (bool normal : {false, true})
-    add_random(r, {.schema = str(normal ? "randn_like" : "rand_like", "(Tensor self, *, ", tail, format),
+    add_random(r, {.schema = str(normal ? "randn_like" : "rand_like", "(Tensor self, *, ", creation_options, format),
                    .build =
                        [normal](Build& b) {
                          Value* self = b.call().tensor("self");
@@ -216,12 +214,13 @@ void register_like(Registry& r) {
     Value* drawn = integers_between(b, uniform_as(b, self, DType::f64), from, call.integer("high"));
     call.result(b.to(drawn, asked(call, self->type.dtype)));
   };
-  add_random(r, {.schema = str("randint_like(Tensor self, SymInt high, *, ", tail, format),
+  add_random(r, {.schema = str("randint_like(Tensor self, SymInt high, *, ", creation_options, format),
                  .build = whole,
                  .samples = {{{spec({2, 3}), Scalar(4)}}, {{spec({2}, DType::i64), Scalar(4)}}}});
-  add_random(r, {.schema = str("randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ", tail, format),
-                 .build = whole,
-                 .samples = {{{spec({2, 3}), Scalar(-4), Scalar(4)}}}});
+  add_random(
+      r, {.schema = str("randint_like.low_dtype(Tensor self, SymInt low, SymInt high, *, ", creation_options, format),
+          .build = whole,
+          .samples = {{{spec({2, 3}), Scalar(-4), Scalar(4)}}}});
 }
 
 // ---- Operators that fill a tensor, functional and in place ----
@@ -481,7 +480,7 @@ void register_normals(Registry& r) {
                  .samples = {{{spec({2, 3}), spec({3}, DType::f32, 0, 1)}}}});
   add_random(r, {.schema = "normal.float_float(float mean, float std, SymInt[] size, *, Generator? "
                            "generator=None, " +
-                           tail + ") -> Tensor",
+                           creation_options + ") -> Tensor",
                  .build =
                      [](Build& b) {
                        DecomposeCall& call = b.call();

@@ -48,12 +48,6 @@ State cell_step(Build& b, Cell cell, Value* from_input, const State& state, cons
   return {w.projection ? product_with(b, h, w.projection, nullptr) : h, c};
 }
 
-Argument tensor_list_of(const std::vector<Value*>& values) {
-  Argument::List list;
-  for (Value* value : values) list.push_back(Argument(value));
-  return Argument(std::move(list));
-}
-
 // How the steps of a sequence are written. The reference always unrolls: there the length is known.
 enum class Steps : uint8_t { unrolled, looped };
 // Up to this many, the steps are worth seeing one by one: the first reads the given state, the last is the result.
@@ -67,7 +61,7 @@ Value* unroll_layer(Build& b, Cell cell, Value* from_input, State& state, const 
     state = cell_step(b, cell, b("select.int", {from_input, Scalar(0), Scalar(at)}), state, w);
     outputs[static_cast<size_t>(at)] = state.h;
   }
-  return b("stack", {tensor_list_of(outputs), Scalar(0)});
+  return b("stack", {list_of(outputs), Scalar(0)});
 }
 
 Value* loop_layer(Build& b, Cell cell, Value* from_input, State& state, const Weights& w, bool backwards) {
@@ -144,11 +138,11 @@ void build_network(Build& b, Steps steps, const Network& n) {
       last_h.push_back(state.h);
       if (n.c0) last_c.push_back(state.c);
     }
-    sequence = outputs.size() == 1 ? outputs[0] : b("cat", {tensor_list_of(outputs), Scalar(-1)});
+    sequence = outputs.size() == 1 ? outputs[0] : b("cat", {list_of(outputs), Scalar(-1)});
   }
   call.result(0, batch_first ? b("transpose.int", {sequence, Scalar(0), Scalar(1)}) : sequence);
-  call.result(1, b("stack", {tensor_list_of(last_h), Scalar(0)}));
-  if (n.c0) call.result(2, b("stack", {tensor_list_of(last_c), Scalar(0)}));
+  call.result(1, b("stack", {list_of(last_h), Scalar(0)}));
+  if (n.c0) call.result(2, b("stack", {list_of(last_c), Scalar(0)}));
 }
 
 const char* const network_tail =

@@ -7,9 +7,9 @@ namespace kiln {
 namespace {
 
 // splitmix64, so that values do not depend on the standard library.
-class Numbers {
+class SampleNumbers {
  public:
-  explicit Numbers(uint64_t seed) : state_(seed) {}
+  explicit SampleNumbers(uint64_t seed) : state_(seed) {}
   double unit() { return static_cast<double>(next() >> 11) * 0x1.0p-53; }
 
  private:
@@ -127,7 +127,7 @@ class SampleBuilder {
 
 Tensor sample_tensor(const Sample::TensorSpec& spec, uint64_t seed) {
   Tensor tensor = Tensor::empty(spec.dtype, spec.sizes);
-  Numbers numbers(seed);
+  SampleNumbers numbers(seed);
   int64_t count = tensor.numel();
   for (int64_t i = 0; i < count; ++i) {
     double value = spec.low + (spec.high - spec.low) * numbers.unit();

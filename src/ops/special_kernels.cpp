@@ -119,11 +119,11 @@ double reference_binomial_quantile(double count, double chance, double u) {
 
 // ---- Kernels ----
 
-using Numbers = std::vector<double>;
+using KernelNumbers = std::vector<double>;
 
 // A library kernel on dense f64 tensors of equal sizes.
 void add_kernel(Registry& r, const std::string& name, std::vector<std::string> operands,
-                std::function<double(const Numbers&)> f, std::vector<Sample> samples) {
+                std::function<double(const KernelNumbers&)> f, std::vector<Sample> samples) {
   OpRecord record;
   record.name_space = "kiln";
   record.schema_text = name + "(";
@@ -136,12 +136,12 @@ void add_kernel(Registry& r, const std::string& name, std::vector<std::string> o
     call.results = {contiguous_type(DType::f64, x.sizes, x.device)};
   };
   record.reference = [operands, f](ReferenceCall& call) {
-    std::vector<Numbers> columns;
+    std::vector<KernelNumbers> columns;
     for (const std::string& operand : operands) columns.push_back(read_dense<double>(call.tensor(operand)));
-    Numbers out;
+    KernelNumbers out;
     for (size_t i = 0; i < columns[0].size(); ++i) {
-      Numbers row;
-      for (const Numbers& column : columns) row.push_back(column[i]);
+      KernelNumbers row;
+      for (const KernelNumbers& column : columns) row.push_back(column[i]);
       out.push_back(f(row));
     }
     Tensor result = new_result(call, call.tensor(operands[0]).sizes);
@@ -201,7 +201,7 @@ void register_unary(Registry& r) {
        0,
        9}};
   for (const UnaryRow& row : rows) {
-    add_kernel(r, row.kernel, {"x"}, [f = row.reference](const Numbers& x) { return f(x[0]); },
+    add_kernel(r, row.kernel, {"x"}, [f = row.reference](const KernelNumbers& x) { return f(x[0]); },
                {{{spec({3, 4}, DType::f64, row.low, row.high)}}, {{spec({0}, DType::f64)}}});
     for (auto [name, arg] : row.names)
       add_composite(r, {.schema = str(name, "(Tensor ", arg, ") -> Tensor"),
@@ -234,7 +234,7 @@ void register_incomplete_gamma(Registry& r) {
   Sample::TensorSpec a = spec({3, 4}, DType::f64, 0, 30), x = spec({3, 4}, DType::f64, 0, 40);
   for (bool upper : {false, true}) {
     std::string kernel = upper ? "special_igammac" : "special_igamma";
-    add_kernel(r, kernel, {"x", "y"}, [upper](const Numbers& v) { return reference_gamma(v[0], v[1], upper); },
+    add_kernel(r, kernel, {"x", "y"}, [upper](const KernelNumbers& v) { return reference_gamma(v[0], v[1], upper); },
                {{{a, x}}, {{spec({2}, DType::f64, -1, 0), spec({2}, DType::f64, 0, 1)}}});
     for (const char* name : {upper ? "igammac" : "igamma", upper ? "special_gammaincc" : "special_gammainc"})
       add_composite(
@@ -268,10 +268,11 @@ Value* uniform(Build& b, Value* like) {
 }
 
 void register_distributions(Registry& r) {
-  add_kernel(r, "gamma_quantile", {"x", "y"}, [](const Numbers& v) { return reference_gamma_quantile(v[0], v[1]); },
+  add_kernel(r, "gamma_quantile", {"x", "y"},
+             [](const KernelNumbers& v) { return reference_gamma_quantile(v[0], v[1]); },
              {{{spec({3, 4}, DType::f64, 0.1, 30), spec({3, 4}, DType::f64, 0.001, 0.999)}}});
   add_kernel(r, "binomial_quantile", {"count", "chance", "uniform"},
-             [](const Numbers& v) { return reference_binomial_quantile(v[0], v[1], v[2]); },
+             [](const KernelNumbers& v) { return reference_binomial_quantile(v[0], v[1], v[2]); },
              {{{spec({3, 4}, DType::f64, 5, 5), spec({3, 4}, DType::f64, 0, 1), spec({3, 4}, DType::f64, 0, 1)}},
               {{spec({5}, DType::f64, 200, 200), spec({5}, DType::f64, 0, 1), spec({5}, DType::f64, 0, 1)}}});
   add_composite(r,

@@ -119,8 +119,6 @@ void register_special_functions(Registry& r) {
 
 // ---- Sequences ----
 
-const std::string tail = "ScalarType? dtype=None, Layout? layout=None, Device? device=None, bool? pin_memory=None";
-
 struct SequenceRow {
   std::string schema;
   bool powers = false;  // logspace
@@ -198,9 +196,11 @@ void register_sequences(Registry& r) {
     if (second) z = spec({});
     std::vector<Sample> line = {
         {{a, z, Scalar(5)}}, {{a, z, Scalar(1)}}, {{a, z, Scalar(0)}}, {{a, z, Scalar(-1)}, true}};
-    add_sequence(r, {str("linspace", overload, "(", ends, ", SymInt steps, *, ", tail, ") -> Tensor"), false, line});
+    add_sequence(
+        r, {str("linspace", overload, "(", ends, ", SymInt steps, *, ", creation_options, ") -> Tensor"), false, line});
     std::vector<Sample> powers = {{{a, z, Scalar(4)}}, {{a, z, Scalar(3), Scalar(2.0)}}};
-    add_sequence(r, {str("logspace", overload, "(", ends, ", SymInt steps, float base=10.0, *, ", tail, ") -> Tensor"),
+    add_sequence(r, {str("logspace", overload, "(", ends, ", SymInt steps, float base=10.0, *, ", creation_options,
+                         ") -> Tensor"),
                      true, powers});
   }
   auto eye = [](Build& b, const Expr& n, const Expr& m) {
@@ -211,10 +211,10 @@ void register_sequences(Registry& r) {
     Value* columns = b("arange", {number(m), DType::i64, Argument(), call.arg("device")});
     call.result(b.to(b("eq.Tensor", {rows, columns}), dtype));
   };
-  add_composite(r, {.schema = "eye(SymInt n, *, " + tail + ") -> Tensor",
+  add_composite(r, {.schema = "eye(SymInt n, *, " + creation_options + ") -> Tensor",
                     .build = [eye](Build& b) { eye(b, b.call().integer("n"), b.call().integer("n")); },
                     .samples = {{{Scalar(3)}}, {{Scalar(2), DType::i64}}}});
-  add_composite(r, {.schema = "eye.m(SymInt n, SymInt m, *, " + tail + ") -> Tensor",
+  add_composite(r, {.schema = "eye.m(SymInt n, SymInt m, *, " + creation_options + ") -> Tensor",
                     .build = [eye](Build& b) { eye(b, b.call().integer("n"), b.call().integer("m")); },
                     .samples = {{{Scalar(3), Scalar(2)}}, {{Scalar(2), Scalar(0)}}}});
 }

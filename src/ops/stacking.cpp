@@ -19,14 +19,8 @@ std::vector<Value*> given_tensors(Build& b) {
   return tensors;
 }
 
-Argument stacked_list_of(const std::vector<Value*>& values) {
-  Argument::List list;
-  for (Value* value : values) list.push_back(Argument(value));
-  return Argument(std::move(list));
-}
-
 Value* joined(Build& b, const std::vector<Value*>& tensors, int64_t dim) {
-  return b("cat", {stacked_list_of(tensors), Scalar(dim)});
+  return b("cat", {list_of(tensors), Scalar(dim)});
 }
 
 void register_stacks(Registry& r) {
@@ -139,7 +133,7 @@ void build_cartesian(Build& b) {
     own[i] = sizes[i];
     columns.push_back(b.view(b("expand", {b.view(tensors[i], own), b.ints(sizes)}), {product(sizes)}));
   }
-  b.call().result(b("stack", {stacked_list_of(columns), Scalar(1)}));
+  b.call().result(b("stack", {list_of(columns), Scalar(1)}));
 }
 
 void register_arrangements(Registry& r) {

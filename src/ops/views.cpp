@@ -40,7 +40,7 @@ std::vector<size_t> last_two_swapped(const ViewArgs& args) {
   return order;
 }
 
-std::vector<size_t> permuted(const ViewArgs& args) {
+std::vector<size_t> permuted_order(const ViewArgs& args) {
   std::vector<size_t> order;
   std::vector<bool> seen(static_cast<size_t>(args.rank()), false);
   for (const Expr& dim : args.numbers("dims")) {
@@ -54,7 +54,7 @@ std::vector<size_t> permuted(const ViewArgs& args) {
   return order;
 }
 
-std::vector<size_t> moved(const ViewArgs& args) {
+std::vector<size_t> moved_order(const ViewArgs& args) {
   Sizes source = args.numbers("source"), destination = args.numbers("destination");
   if (source.size() != destination.size()) refuse_view(args, "source and destination differ in number");
   constexpr size_t free = SIZE_MAX;
@@ -135,13 +135,14 @@ void register_reorderings(Registry& r) {
   reordering(r, "adjoint(Tensor(a) self) -> Tensor(a)", last_two_swapped, matrices, {}, conjugates);
   reordering(r, "matrix_H(Tensor(a) self) -> Tensor(a)", flat_t, {{{spec({2, 3})}}, {{t234}, true}}, {}, conjugates);
   reordering(
-      r, "permute(Tensor(a) self, int[] dims) -> Tensor(a)", permuted,
+      r, "permute(Tensor(a) self, int[] dims) -> Tensor(a)", permuted_order,
       {{{t234, List{2, 0, -2}}}, {{spec({}), List{}}}, {{t234, List{0, 1}}, true}, {{t234, List{0, 1, 1}}, true}},
       "permute_copy(Tensor self, int[] dims) -> Tensor");
   std::vector<Sample> moves = {{{t234, List{0, 1}, List{-1, 0}}}};
   for (const char* name : {"movedim", "moveaxis"}) {
-    reordering(r, str(name, ".intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"), moved, moves);
-    reordering(r, str(name, ".int(Tensor(a) self, int source, int destination) -> Tensor(a)"), moved,
+    reordering(r, str(name, ".intlist(Tensor(a) self, int[] source, int[] destination) -> Tensor(a)"), moved_order,
+               moves);
+    reordering(r, str(name, ".int(Tensor(a) self, int source, int destination) -> Tensor(a)"), moved_order,
                {{{t234, Scalar(0), Scalar(-1)}}});
   }
 }

@@ -147,6 +147,11 @@ TEST(PlanIo, InconsistentPlansAreRefused) {
   EXPECT_TRUE(refused([](Plan& p) { p.buffers[2].same_memory_as = 2; }));
   EXPECT_TRUE(refused([](Plan& p) { p.buffers[1].same_memory_as = 0; }));
   EXPECT_TRUE(refused([](Plan& p) { p.buffers[2].same_memory_as = 0; }));  // the input is not mutated
+  EXPECT_TRUE(refused([](Plan& p) {  // of a buffer that is no good itself (found by fuzzing)
+    p.buffers[2].same_memory_as = 3;
+    p.buffers.push_back(p.buffers[0]);
+    p.buffers[3].position = 1000;
+  }));
   EXPECT_TRUE(refused([](Plan& p) { p.buffers[2].bytes = none; }));
   EXPECT_TRUE(refused([](Plan& p) { p.steps[0].args[0].buffer = -1; }));
   EXPECT_TRUE(

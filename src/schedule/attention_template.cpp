@@ -18,6 +18,11 @@
 namespace kiln::loops {
 namespace {
 
+// Of a score less the highest of its row: below it the weight is 0. It would be a subnormal number, less than one part
+// in 10^37 of the row's sum, for which processors take a hundred cycles in each product; masks of -100 are full of
+// them.
+constexpr double least_exponent = -87;
+
 // The two kernels, and the one that they become.
 class Fusion {
  public:
@@ -351,12 +356,34 @@ Kernel Fusion::build(const AttentionTile& tile) {
     const int64_t vectors = std::min<int64_t>(target_.vector_registers >= 32 ? 4 : 2, tile.block / target_.lanes);
     Stmt q = loop("i", block_size, Binding::lane, vectors * target_.lanes);
     Body& inner = q.loop->body;
-    const ValueId share = build_softmax(
-        scores,
-        [&](const Expr& key) {
-          return std::vector<Expr>{key, variable(q)};
-        },
-        inner);
+    Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
+    top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, {variable(top), variable(q)}))};
+    top.results = {new_value(made_, DType::f32)};
+    const ValueId highest = top.results[0];
+    inner.push_back(std::move(top));
+    const ValueId limit = append(inner, constant_stmt(made_, DType::f32, Scalar(least_exponent)));
+    const ValueId never = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
+    ValueId empty = no_value, zero = no_value;
+    if (softmax_.empty_rows_are_zero) {
+      zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
+      empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, never}));
+    }
+    Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
+    Body& terms = sum.loop->body;
+    ValueId e = append(terms, load_stmt(made_, DType::f32, scores, {variable(sum), variable(q)}));
+    e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
+    e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32,
+                              {append(terms, op_stmt(made_, ScalarOp::lt, DType::boolean, {e, limit})), never, e}));
+    e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
+    if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
+    terms.push_back(store_stmt(DType::f32, scores, {variable(sum), variable(q)}, e));
+    sum.loop->yields = {e};
+    sum.results = {new_value(made_, DType::f32)};
+    ValueId total = sum.results[0];
+    inner.push_back(std::move(sum));
+    const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
+    if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
+    const ValueId share = append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
     inner.push_back(store_stmt(DType::f32, shares, {variable(q)}, share));
     body.push_back(std::move(q));
   }
@@ -482,21 +509,100 @@ Kernel Fusion::build_rows() {
 }
 
 void Fusion::build_output(const AttentionTile& tile, const Expr& base, BufferId scores, BufferId shares, Body& out) {
-  const Expr rows = row().extent;
+  const Expr rows = row().extent, width = nest_b_.innermost_column().extent, keys = nest_b_.innermost_sum().extent;
   const bool even = rows.is_constant() && rows.value() % tile.block == 0;
-  Stmt q = loop("i", even ? Expr(tile.block) : min_expr(Expr(tile.block), rows - base), Binding::unroll, tile.rows);
-  Stmt j = loop("i", nest_b_.innermost_column().extent, Binding::lane, tile.out_vectors * target_.lanes);
+  const bool one_block = rows.is_constant() && rows.value() <= tile.block;
+  const Expr rows_here = even ? Expr(tile.block) : one_block ? rows : min_expr(Expr(tile.block), rows - base);
+  std::vector<const Loop*> loops = nest_b_.batch;
+  loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
+  loops.push_back(&nest_b_.innermost_column());
+  const std::vector<const Body*> around = bodies_of(loops);
+  auto copier_of = [&](const Stmt& q, const Stmt& j) {
+    Copier copier(b_, made_, used_);
+    copier.variables = variables_b_;
+    copier.variables[nest_b_.innermost_row().var] = base + variable(q);
+    copier.variables[nest_b_.innermost_column().var] = variable(j);
+    return copier;
+  };
+  // The sum over so many keys from the given one on; in front of it stands what it needs.
+  auto sum_over = [&](const Expr& first, const Expr& count, const Stmt& q, Copier& copier, Body& inner) {
+    Stmt sum = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::sum, DType::f32);
+    const Expr key = simplify(first + variable(sum), env_);
+    copier.variables[nest_b_.innermost_sum().var] = key;
+    Body& terms = sum.loop->body;
+    const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, {key, variable(q)}));
+    std::set<ValueId> needed;
+    for (const Stmt& stmt : nest_b_.innermost_sum().body) {
+      needed.insert(stmt.args.begin(), stmt.args.end());
+      needed.insert(stmt.mask);
+    }
+    const ValueId right = b_.contraction->right;
+    copy_needed(copier, around, needed, inner);
+    copy_needed(copier, {&nest_b_.innermost_sum().body}, {right}, terms);
+    sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, copier.value(right)}))};
+    sum.results = {new_value(made_, DType::f32)};
+    const ValueId summed = sum.results[0];
+    inner.push_back(std::move(sum));
+    return summed;
+  };
+  auto finish = [&](const Stmt& q, ValueId summed, Copier& copier, Body& inner) {
+    const ValueId share = append(inner, load_stmt(made_, DType::f32, shares, {variable(q)}));
+    copier.values[nest_b_.sums[0].stmt->results[0]] =
+        append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
+    std::set<ValueId> needed;
+    for (const Stmt& stmt : nest_b_.innermost_column().body) {
+      if (stmt.loop) continue;
+      needed.insert(stmt.args.begin(), stmt.args.end());
+      needed.insert(stmt.mask);
+    }
+    copy_needed(copier, around, needed, inner);
+    for (const Stmt& stmt : nest_b_.innermost_column().body)
+      if (stmt.kind == StmtKind::store) inner.push_back(copier.copy(stmt, inner));
+    copier.copy_names(inner);
+    used_.insert(copier.used().begin(), copier.used().end());
+  };
+  const int64_t lanes = tile.out_vectors * target_.lanes;
+  if (tile.chunk == 0) {
+    Stmt q = loop("i", rows_here, Binding::unroll, tile.rows), j = loop("i", width, Binding::lane, lanes);
+    Copier copier = copier_of(q, j);
+    const ValueId summed = sum_over(0, keys, q, copier, j.loop->body);
+    finish(q, summed, copier, j.loop->body);
+    q.loop->body.push_back(std::move(j));
+    out.push_back(std::move(q));
+    return;
+  }
+  // Some keys at a time, so that what belongs to them is at hand for all rows of the block. The sums wait in scratch.
+  const BufferId sums = scratch(name_of(weights_->buffer) + "_sums", {Expr(tile.block), width});
+  {
+    Stmt q = loop("i", tile.block), j = loop("i", width, Binding::lane, target_.lanes);
+    Body& inner = j.loop->body;
+    const ValueId zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
+    inner.push_back(store_stmt(DType::f32, sums, {variable(q), variable(j)}, zero));
+    q.loop->body.push_back(std::move(j));
+    out.push_back(std::move(q));
+  }
+  {
+    Stmt c = loop("c", simplify(ceildiv(keys, tile.chunk), env_), Binding::serial);
+    Stmt q = loop("i", rows_here, Binding::unroll, tile.rows), j = loop("i", width, Binding::lane, lanes);
+    Body& inner = j.loop->body;
+    Copier copier = copier_of(q, j);
+    const Expr first = variable(c) * tile.chunk;
+    const bool whole = keys.is_constant() && keys.value() % tile.chunk == 0;
+    const Expr count = whole ? Expr(tile.chunk) : min_expr(Expr(tile.chunk), keys - first);
+    const ValueId part = sum_over(first, count, q, copier, inner);
+    const ValueId before = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)}));
+    const ValueId both = append(inner, op_stmt(made_, ScalarOp::add, DType::f32, {before, part}));
+    inner.push_back(store_stmt(DType::f32, sums, {variable(q), variable(j)}, both));
+    used_.insert(copier.used().begin(), copier.used().end());
+    q.loop->body.push_back(std::move(j));
+    c.loop->body.push_back(std::move(q));
+    out.push_back(std::move(c));
+  }
+  Stmt q = loop("i", rows_here), j = loop("i", width, Binding::lane, target_.lanes);
   Body& inner = j.loop->body;
-  Copier copier(b_, made_, used_);
-  copier.variables = variables_b_;
-  copier.variables[nest_b_.innermost_row().var] = base + variable(q);
-  copier.variables[nest_b_.innermost_column().var] = variable(j);
-  copy_output(
-      copier, scores,
-      [&](const Expr& key) {
-        return std::vector<Expr>{key, variable(q)};
-      },
-      [&](Body& at) { return append(at, load_stmt(made_, DType::f32, shares, {variable(q)})); }, inner);
+  Copier copier = copier_of(q, j);
+  const ValueId summed = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)}));
+  finish(q, summed, copier, inner);
   q.loop->body.push_back(std::move(j));
   out.push_back(std::move(q));
 }
@@ -573,14 +679,15 @@ class AttentionFuser {
     }
     const AttentionTile tile = fusion.cheapest();
     log_.add([&] {
-      return Decision{"attention of",
-                      a.name,
-                      "with",
-                      b.name,
-                      str("blocks of ", tile.block, " rows; tiles of ", tile.keys, " by ", tile.vectors, " and ",
-                          tile.rows, " by ", tile.out_vectors, " vectors"),
-                      true,
-                      ""};
+      return Decision{
+          "attention of",
+          a.name,
+          "with",
+          b.name,
+          str("blocks of ", tile.block, " rows; tiles of ", tile.keys, " by ", tile.vectors, " and ", tile.rows, " by ",
+              tile.out_vectors, " vectors", tile.chunk > 0 ? str("; keys in chunks of ", tile.chunk) : ""),
+          true,
+          ""};
     });
     block[second].what = fusion.build(tile);
     return true;

@@ -116,34 +116,82 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
           %7 = load.f32 weights_block[r4, i9]
           yield %7
         }
-        %12 = for r5 in [10] reduce sum.f32 {
-          %9 = load.f32 weights_block[r5, i9]
-          %10 = sub.f32 %9, %8
-          %11 = exp.f32 %10
-          store weights_block[r5, i9] = %11
-          yield %11
+        %9 = constant.f32 -87.0
+        %10 = constant.f32 -inf
+        %16 = for r5 in [10] reduce sum.f32 {
+          %11 = load.f32 weights_block[r5, i9]
+          %12 = sub.f32 %11, %8
+          %13 = lt.bool %12, %9
+          %14 = select.f32 %13, %10, %12
+          %15 = exp.f32 %14
+          store weights_block[r5, i9] = %15
+          yield %15
         }
-        %13 = constant.f32 1.0
-        %14 = div.f32 %13, %12
-        store weights_shares[i9] = %14
+        %17 = constant.f32 1.0
+        %18 = div.f32 %17, %16
+        store weights_shares[i9] = %18
       }
       for i10 in [24] parallel @unroll(14, mask) {
         for i11 in [8] parallel @lane(8, exact) {
-          %18 = for r6 in [10] reduce sum.f32 {
-            %15 = load.f32 weights_block[r6, i10]
-            %16 = load.f32 v[r6, i11]
-            %17 = mul.f32 %15, %16
-            yield %17
+          %22 = for r6 in [10] reduce sum.f32 {
+            %19 = load.f32 weights_block[r6, i10]
+            %20 = load.f32 v[r6, i11]
+            %21 = mul.f32 %19, %20
+            yield %21
           }
-          %19 = load.f32 weights_shares[i10]
-          %20 = mul.f32 %18, %19
-          store y[i10 + o0*24, i11] = %20
+          %23 = load.f32 weights_shares[i10]
+          %24 = mul.f32 %22, %23
+          store y[i10 + o0*24, i11] = %24
         }
       }
     }
   }
 }
 )");
+}
+
+// So many keys that they and their values do not stay at hand for a block's rows.
+TEST(FuseAttention, TakesManyKeysInChunks) {
+  const std::string text = replace_all(replace_all(two_products, "[10", "[4000"), ", 10]", ", 4000]");
+  LoopProgram program =
+      parsed(replace_all(replace_all(text, "[10,", "[4000,"), "strides [10, 1]", "strides [4000, 1]"));
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
+  verify(program);
+  const std::string made = main_of(program);
+  EXPECT_NE(made.find(R"(      for i10 in [24] parallel {
+        for i11 in [8] parallel @lane(8, exact) {
+          %19 = constant.f32 0.0
+          store weights_sums[i10, i11] = %19
+        }
+      }
+      for c0 in [80] parallel @serial {
+        for i12 in [24] parallel @unroll(14, mask) {
+          for i13 in [8] parallel @lane(8, exact) {
+            %23 = for r6 in [50] reduce sum.f32 {
+              %20 = load.f32 weights_block[c0*50 + r6, i12]
+              %21 = load.f32 v[c0*50 + r6, i13]
+              %22 = mul.f32 %20, %21
+              yield %22
+            }
+            %24 = load.f32 weights_sums[i12, i13]
+            %25 = add.f32 %24, %23
+            store weights_sums[i12, i13] = %25
+          }
+        }
+      }
+      for i14 in [24] parallel {
+        for i15 in [8] parallel @lane(8, exact) {
+          %26 = load.f32 weights_sums[i14, i15]
+          %27 = load.f32 weights_shares[i14]
+          %28 = mul.f32 %26, %27
+          store y[i14 + o0*24, i15] = %28
+        }
+      }
+)"),
+            std::string::npos)
+      << made;
 }
 
 TEST(FuseAttention, LeavesScalarCodeAndGpusAlone) {

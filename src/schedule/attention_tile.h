@@ -9,6 +9,7 @@ struct AttentionTile {
   int64_t block = 0;                  // rows of an item
   int64_t keys = 0, vectors = 0;      // first product: columns of the weights by vectors of rows
   int64_t rows = 0, out_vectors = 0;  // second product: rows by vectors of its columns
+  int64_t chunk = 0;                  // its keys are taken so many at a time; 0: all at once
   double cost = 0;
 };
 

@@ -8,7 +8,7 @@ namespace {
 // Statement-lanes and multiply-adds of about 6 µs: below that handing them to a thread that is awake costs more. What
 // waking one costs is the runtime's affair (runtime/parallel.cpp).
 constexpr double worth_a_thread = 125000;
-constexpr double products_worth_a_thread = 350000;
+constexpr double products_worth_a_thread = 350000, matrix_products_worth_a_thread = 2500000;
 
 double work_of(const Body& body, const LoopProgram& program) {
   double work = 0;
@@ -49,9 +49,9 @@ int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
   const Expr columns = tile.beside ? Expr(tile.vectors * kernel.schedule->lanes) : nest.innermost_column().extent;
   const Expr terms = nest.term_count();
   if (!columns.is_constant() || !terms.is_constant()) return 1;
-  return parts(products_worth_a_thread, static_cast<double>(tile.rows * tile.high) *
-                                            static_cast<double>(std::max<int64_t>(1, columns.value())) *
-                                            static_cast<double>(std::max<int64_t>(1, terms.value())));
+  return parts(tile.matrix ? matrix_products_worth_a_thread : products_worth_a_thread,
+               static_cast<double>(tile.rows * tile.high) * static_cast<double>(std::max<int64_t>(1, columns.value())) *
+                   static_cast<double>(std::max<int64_t>(1, terms.value())));
 }
 
 }  // namespace

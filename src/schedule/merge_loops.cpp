@@ -106,7 +106,7 @@ bool has_parallel_loop(const Body& body) {
   return false;
 }
 
-constexpr double longest_row = 16384;  // elements: more are worth more than one thread, or block of threads
+constexpr double longest_single_row = 16384;  // elements: more are worth more than one thread, or block of threads
 
 // Whether the first is a reduction, and the second a loop over one row that needs its result.
 bool is_short_row(const Body& a, const Body& b, const LoopProgram& program) {
@@ -114,7 +114,7 @@ bool is_short_row(const Body& a, const Body& b, const LoopProgram& program) {
   for (const Stmt& stmt : a) {
     if (!stmt.loop) continue;
     reduces = true;
-    short_one &= estimate(stmt.loop->extent, program) <= longest_row;
+    short_one &= estimate(stmt.loop->extent, program) <= longest_single_row;
     for (const Stmt& inner : stmt.loop->body) short_one &= !inner.loop;
   }
   if (!reduces || !short_one || b.size() != 1 || !mergeable(b[0]) || raises(b)) return false;
@@ -122,7 +122,7 @@ bool is_short_row(const Body& a, const Body& b, const LoopProgram& program) {
     if (stmt.loop) return false;
   const Accesses x = accesses(a), y = accesses(b);
   const bool needed = std::any_of(x.writes.begin(), x.writes.end(), [&](BufferId id) { return y.reads.contains(id); });
-  return needed && estimate(b[0].loop->extent, program) <= longest_row;
+  return needed && estimate(b[0].loop->extent, program) <= longest_single_row;
 }
 
 std::string unused_variable(const Kernel& kernel, const Body& more) {

@@ -9,13 +9,14 @@ namespace {
 // tree.
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
 
-void order(Loop& loop, bool inside_lanes) {
+// `most_terms`: that there ever are.
+void order(Loop& loop, bool inside_lanes, int64_t most_terms) {
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
   const int64_t block = loop.order.fused ? block_of_products : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
-  if (loop.extent.is_constant() && loop.extent.value() <= block) return;
+  if (most_terms <= block) return;
   loop.order.block = block;
   // Blocks of f32 in lanes meet in f64: that is done once per block.
   if (inside_lanes) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
@@ -42,7 +43,7 @@ int64_t terms_of(const Loop& loop) {
 
 // The nested sums of a tile go on adding to one accumulator, until a block is full: the outermost of them whose
 // iterations are short enough restarts it with each.
-void order_tile(Body& columns, const std::vector<std::string>& sums) {
+void order_tile(Body& columns, const std::vector<std::string>& sums, bool matrix) {
   std::vector<Loop*> loops;
   for (Body* body = &columns; loops.size() < sums.size();)
     for (Stmt& stmt : *body)
@@ -56,6 +57,11 @@ void order_tile(Body& columns, const std::vector<std::string>& sums) {
     loop->order.meet = loop->reduce_dtype;
   }
   loops.back()->order.fused = true;
+  if (matrix) {  // each instruction adds up its terms by itself
+    loops.back()->order.pairs = true;
+    loops.back()->order.block = 32;
+    return;
+  }
   int64_t terms = 1;
   for (size_t l = loops.size(); l-- > 0;) {
     const Expr& extent = loops[l]->extent;
@@ -92,19 +98,21 @@ void order_points(Loop& points) {
 }
 
 // `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
-void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum = false, bool in_tile = false) {
+void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_lanes, bool inside_sum = false,
+           bool in_tile = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      order_tile(body, kernel.contraction->sums);
+      order_tile(body, kernel.contraction->sums, kernel.schedule->tile.matrix);
       continue;
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
-    order(loop, (inside_lanes && !in_tile) || shared);
+    const int64_t known = loop.extent.is_constant() ? loop.extent.value() : INT64_MAX;
+    order(loop, (inside_lanes && !in_tile) || shared, in_tile ? range_of(loop.extent, env).high : known);
     // Of a row in registers each thread has a few terms, which it adds up one by one.
     if (shared && kernel.schedule->grid.hold > 0 && loop.order.block > 0) {
       loop.order.block = 0;
@@ -119,8 +127,8 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
     const bool unrolled = loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll;
     const bool peeled = unrolled && loop.directives.tail == Tail::peel;
     const bool side_by_side = in_tile || (unrolled && !peeled);
-    visit(loop.body, kernel, lanes, sum, side_by_side);
-    visit(loop.after, kernel, lanes, sum, side_by_side);
+    visit(loop.body, kernel, env, lanes, sum, side_by_side);
+    visit(loop.after, kernel, env, lanes, sum, side_by_side);
     if (peeled) order_points(loop);
   }
 }
@@ -129,7 +137,8 @@ void visit(Body& body, const Kernel& kernel, bool inside_lanes, bool inside_sum 
 
 bool order_sums(LoopProgram& program, Log&) {
   auto each = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) visit(kernel->body, *kernel, false);
+    if (auto* kernel = std::get_if<Kernel>(&item.what))
+      visit(kernel->body, *kernel, kernel_ranges(*kernel, program), false);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

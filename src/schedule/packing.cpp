@@ -58,17 +58,29 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     place.push_back(panel);
     where.push_back(floordiv(column, width));
   }
+  // With pairs: [batch…, panel, terms…, pair, column of the panel, which of the pair].
+  const Expr terms = find_loop(kernel.body, packing.terms.back())->extent, term = Expr::symbol(packing.terms.back());
   for (const std::string& var : packing.terms) {
+    const bool in_pairs = packing.paired > 0 && var == packing.terms.back();
     rename[var] = next();
     place.push_back(next());
-    where.push_back(Expr::symbol(var));
-    packed.sizes.push_back(find_loop(kernel.body, var)->extent);
+    where.push_back(in_pairs ? floordiv(term, 2) : Expr::symbol(var));
+    const Expr extent = find_loop(kernel.body, var)->extent;
+    packed.sizes.push_back(in_pairs ? ceildiv(extent, packing.paired) * (packing.paired / 2) : extent);
   }
   const Expr copied = one ? next() : panel * width + next();
   rename[packing.columns] = copied;
   place.push_back(next());
   where.push_back(one ? column : mod(column, width));
   packed.sizes.push_back(width);
+  Expr copied_term = terms;
+  if (packing.paired > 0) {
+    copied_term = rename[packing.terms.back()] * 2 + next();
+    rename[packing.terms.back()] = copied_term;
+    place.push_back(next());
+    where.push_back(mod(term, 2));
+    packed.sizes.push_back(2);
+  }
   packed.strides.assign(packed.sizes.size(), Expr(1));
   for (size_t d = packed.sizes.size(); d-- > 1;) packed.strides[d - 1] = packed.strides[d] * packed.sizes[d];
   const std::vector<Expr> sizes = packed.sizes;
@@ -83,6 +95,12 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   Body body;
   const bool whole = columns.is_constant() && columns.value() % packing.panel == 0;
   if (!whole) read.mask = below(copy, copied, columns, body);
+  if (packing.paired > 0 && !(terms.is_constant() && terms.value() % packing.paired == 0)) {
+    const ValueId inside = below(copy, copied_term, terms, body);
+    read.mask = read.mask == no_value
+                    ? inside
+                    : append(body, op_stmt(copy, ScalarOp::logical_and, DType::boolean, {read.mask, inside}));
+  }
   load->buffer = program.add_buffer(std::move(packed));
   load->index = where;
   const ValueId value = append(body, std::move(read));

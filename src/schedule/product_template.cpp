@@ -10,6 +10,23 @@ constexpr double item_work = 400000;  // multiply-adds: more tiles are put into 
 
 constexpr double equal_items = 16;  // of rows alone, so that threads can have equal parts of them
 
+// Of `tiles` times `beside`, so many to an item: how long the busiest thread works against an equal share, for some
+// numbers of threads together.
+double uneven(double tiles, double beside, double high) {
+  const double items = std::ceil(tiles / high) * beside;
+  double sum = 0;
+  for (const double threads : {2.0, 4.0, 8.0}) sum += std::ceil(items / threads) * high * threads / (tiles * beside);
+  return sum;
+}
+
+// A few less where threads then have more equal parts.
+double evened(double tiles, double beside, double most) {
+  double best = most;
+  for (double high = most; high >= 1 && high >= most / 2; --high)
+    if (uneven(tiles, beside, high) < uneven(tiles, beside, best) - 0.01) best = high;
+  return best;
+}
+
 double at_least_one(double x) { return std::max(1.0, x); }
 
 class Product : public Template {
@@ -52,9 +69,11 @@ class Product : public Template {
     const ContractionNest nest = contraction_nest(kernel);
     const Expr rows = nest.row_count();
     const auto most_rows = static_cast<int64_t>(rows.is_constant() ? std::max<int64_t>(1, rows.value()) : 64);
+    double batch = 1;
+    for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
     const Extents extents{at_least_one(estimate(rows, program)),
                           at_least_one(estimate(nest.innermost_column().extent, program)),
-                          at_least_one(estimate(nest.term_count(), program))};
+                          at_least_one(estimate(nest.term_count(), program)), batch};
     const Stmt* packed = packed_load(kernel, program);
     std::vector<Candidate> out;
     for (int64_t vectors = 1; vectors <= 8; ++vectors) {
@@ -75,7 +94,7 @@ class Product : public Template {
 
  private:
   struct Extents {
-    double rows, columns, terms;
+    double rows, columns, terms, batch;
   };
 
   // Cycles for one term of a tile. In each: two multiply-adds, two loads, and every accumulator once in four; meanwhile
@@ -102,34 +121,8 @@ class Product : public Template {
                                           left * (extents.terms * step(extents, target, r, 1) + start + 3 * r));
   }
 
-  // The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {
-    const ContractionNest nest = contraction_nest(kernel);
-    const RangeEnv env = kernel_ranges(kernel, program);
-    const Loop& columns = nest.innermost_column();
-    const Stmt* load = nullptr;
-    for (const ContractionNest::Sum& sum : nest.sums)
-      for (const Stmt* stmt : sum.right)
-        if (stmt->kind == StmtKind::load && mentions(address_of(*stmt, program, env), columns.var)) {
-          if (load) return nullptr;
-          load = stmt;
-        }
-    if (!load || load->mask != no_value) return nullptr;
-    const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
-    const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
-    if (!fixed || !columns.extent.is_constant()) return nullptr;
-    // Only columns, sums and batches may appear: then the packed copy is the matrices themselves.
-    std::set<std::string> symbols, known = {columns.var};
-    for (const Loop* loop : nest.batch)
-      if (loop->extent.is_constant()) known.insert(loop->var);
-    for (const ContractionNest::Sum& sum : nest.sums) {
-      if (!sum.stmt->loop->extent.is_constant()) return nullptr;
-      known.insert(sum.stmt->loop->var);
-    }
-    for (const Expr& e : load->index) collect_symbols(e, symbols);
-    for (const std::string& s : symbols)
-      if (!known.count(s)) return nullptr;
-    return load;
+    return constant_right_factor(kernel, program);
   }
 
   // While the rows pass over one panel, the next one comes from memory: so many terms to a line of it. 0: there is
@@ -157,15 +150,45 @@ class Product : public Template {
     double high = tile.beside ? std::floor(item_work / work)
                               : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
     if (near && !nest.whole_rows()) high = std::min(high, std::floor(tiles / equal_items));
-    tile.high = static_cast<int64_t>(std::clamp(high, 1.0, tiles));
+    const double panels = tile.beside ? std::ceil(columns / wide) : 1;
+    tile.high = static_cast<int64_t>(evened(tiles, panels * extents.batch, std::clamp(high, 1.0, tiles)));
   }
 };
 
 }  // namespace
 
+const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& program) {
+  const ContractionNest nest = contraction_nest(kernel);
+  const RangeEnv env = kernel_ranges(kernel, program);
+  const Loop& columns = nest.innermost_column();
+  const Stmt* load = nullptr;
+  for (const ContractionNest::Sum& sum : nest.sums)
+    for (const Stmt* stmt : sum.right)
+      if (stmt->kind == StmtKind::load && mentions(address_of(*stmt, program, env), columns.var)) {
+        if (load) return nullptr;
+        load = stmt;
+      }
+  if (!load || load->mask != no_value) return nullptr;
+  const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
+  const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+  if (!fixed || !columns.extent.is_constant()) return nullptr;
+  // Only columns, sums and batches may appear: then the packed copy is the matrices themselves.
+  std::set<std::string> symbols, known = {columns.var};
+  for (const Loop* loop : nest.batch)
+    if (loop->extent.is_constant()) known.insert(loop->var);
+  for (const ContractionNest::Sum& sum : nest.sums) {
+    if (!sum.stmt->loop->extent.is_constant()) return nullptr;
+    known.insert(sum.stmt->loop->var);
+  }
+  for (const Expr& e : load->index) collect_symbols(e, symbols);
+  for (const std::string& s : symbols)
+    if (!known.count(s)) return nullptr;
+  return load;
+}
+
 const std::vector<const Template*>& templates() {
   static const Product product;
-  static const std::vector<const Template*> list = {&product};
+  static const std::vector<const Template*> list = {&matrix_template(), &product};
   return list;
 }
 

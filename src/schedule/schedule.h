@@ -29,8 +29,14 @@ bool hoist_invariants(Body& body, const LoopProgram& program);  // of one body: 
 // Lays out temporaries for the sums over products (channels last), and orders loops along them.
 bool choose_layouts(LoopProgram& program, Log& log);
 
+// Dimensions of temporaries that a sum runs through as one become neighbours in memory.
+bool join_dimensions(LoopProgram& program, Log& log);
+
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
+
+// Points of a transposed convolution that meet the same places of the window become a loop of their own.
+bool split_phases(LoopProgram& program, const Target& target, Log& log);
 
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);

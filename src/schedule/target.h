@@ -11,6 +11,7 @@ struct Target {
   std::string name;           // "x86-64-v4", "sm_90a"
   int lanes = 16;             // f32 elements of a vector; 1: scalar code
   int vector_registers = 32;  // that hold such vectors
+  bool matrix_tiles = false;  // it multiplies tiles of bf16 by one instruction: 16 rows by 16 columns by 32 terms
   // Bytes of a core's caches and of the pages whose addresses are at hand, and bytes a cycle that come: from the second
   // cache, from more of its pages than that, from beyond it. Of the usual processor: a package runs on others too.
   double near_cache = 32 << 10, page_reach = 192 << 10, second_cache = 1 << 20;

@@ -15,6 +15,9 @@ struct Packing {
   std::string columns;             // variable of the columns
   int64_t panel = 0;               // columns in a panel
   std::vector<std::string> batch;  // variables of loops around, of which each iteration has panels of its own
+  // > 0: neighbouring terms of the innermost sum lie in pairs, for instructions that take so many terms at a time;
+  // terms beyond the last are zeros.
+  int64_t paired = 0;
 };
 
 class Template {
@@ -26,6 +29,8 @@ class Template {
   virtual std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const = 0;
   virtual std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program, const Tile& tile,
                                          const Target& target) const = 0;
+  // What the chosen tile, the kernel's, needs beside it: scratch.
+  virtual void prepare(LoopProgram&, Kernel&) const {}
   struct Candidate {
     Tile tile;
     double cost = 0;  // in cycles, about: so that candidates can be compared
@@ -35,5 +40,9 @@ class Template {
 };
 
 const std::vector<const Template*>& templates();
+const Template& matrix_template();
+
+// The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
+const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& program);
 
 }  // namespace kiln::loops

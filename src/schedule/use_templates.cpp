@@ -22,6 +22,7 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
     kernel.schedule = Schedule();
     kernel.schedule->lanes = target.lanes;
     kernel.schedule->tile = cheapest(*way, kernel, program, target);
+    way->prepare(program, kernel);
     const std::optional<Packing> packing = way->packing(kernel, program, kernel.schedule->tile, target);
     if (packing) {
       const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
@@ -37,7 +38,7 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
                       "",
                       "",
                       str("tiles of ", tile.rows, " rows and ", tile.vectors, " vectors of ", target.lanes,
-                          packing ? ", weight packed" : ""),
+                          packing ? ", weight packed" : "", tile.rows_copy != no_buffer ? ", rows copied" : ""),
                       true,
                       ""};
     });

@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
+#include <list>
+#include <numeric>
 #include <thread>
 
 #include "base/error.h"
@@ -151,22 +152,32 @@ BuildResult build_shared_object(const Compiler& compiler, const BuildRequest& re
     clock.done("kernels and link", start);
   } else {
     auto compile_one = [&](int i) { return std::vector<std::string>{"-c", source_path(i), "-o", object_path(i)}; };
-    std::deque<Process> running;
-    std::deque<double> starts;
+    // The longest first, and the next one as soon as any has ended: no core waits for another at the end.
+    std::vector<int> order(request.sources.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
+      return request.sources[static_cast<size_t>(a)].size() > request.sources[static_cast<size_t>(b)].size();
+    });
+    struct Job {
+      int unit;
+      double start;
+      Process process;
+    };
+    std::list<Job> running;
     size_t at_once = std::max(1u, std::thread::hardware_concurrency());
     auto finish_one = [&] {
-      ProcessResult result = running.front().wait();
-      running.pop_front();
-      check_or_retry(std::move(result), compile_one(done));
+      std::vector<Process*> processes;
+      for (Job& job : running) processes.push_back(&job.process);
+      const auto ended = std::next(running.begin(), static_cast<std::ptrdiff_t>(Process::wait_any(processes)));
+      check_or_retry(ended->process.wait(), compile_one(ended->unit));
       ++done;
-      clock.done(str("kernels ", done, " of ", total), starts.front());
-      starts.pop_front();
+      clock.done(str("kernels ", ended->unit + 1, " of ", total), ended->start);
+      running.erase(ended);
       if (request.progress) request.progress(done, total);
     };
-    for (int i = 0; i < total; ++i) {
+    for (int i : order) {
       if (running.size() >= at_once) finish_one();
-      starts.push_back(clock.now());
-      running.emplace_back(command(compile_one(i)), directory.path());
+      running.push_back({i, clock.now(), Process(command(compile_one(i)), directory.path())});
     }
     while (!running.empty()) finish_one();
     std::vector<std::string> tail = link;

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include <set>
+
 #include "base/error.h"
 #include "base/file.h"
 #include "toolchain/process.h"
@@ -100,6 +102,21 @@ TEST_F(CompilerTest, OneThatBreaksDownIsAskedForLess) {
   EXPECT_EQ(failure(compiler, request(3)).find("K0405"), std::string::npos);
 }
 
+TEST_F(CompilerTest, TheLongestUnitIsCompiledFirst) {
+  BuildRequest uneven = request(4);
+  uneven.sources[2] += std::string(5000, '\n');
+  uneven.sources[3] += std::string(9000, '\n');
+  const std::string log = join_path(folder_.path(), "log");
+  const Compiler compiler =
+      script(str("for a in \"$@\"; do case $a in *.cpp) basename $a >>", log, ";; esac; done; exec \"$real\" \"$@\""));
+  EXPECT_EQ(failure(compiler, uneven), "");
+  const std::vector<std::string> units = split(read_file(log), '\n');
+  ASSERT_GE(units.size(), 4u);
+  // The two that begin together may tell so in either order.
+  EXPECT_EQ(std::set<std::string>(units.begin(), units.begin() + 2),
+            (std::set<std::string>{"kernels_3.cpp", "kernels_2.cpp"}));
+}
+
 TEST_F(CompilerTest, ProcessesGiveTheirOutputAndHowTheyEnded) {
   EXPECT_EQ(run_process({"sh", "-c", "echo out; echo err >&2; exit 7"}).exit_code, 7);
   EXPECT_EQ(run_process({"sh", "-c", "echo out; echo err >&2"}).output, "out\nerr\n");
@@ -108,6 +125,13 @@ TEST_F(CompilerTest, ProcessesGiveTheirOutputAndHowTheyEnded) {
   std::vector<Process> many;
   for (int i = 0; i < 3; ++i) many.emplace_back(std::vector<std::string>{"sh", "-c", "yes | head -c 300000"});
   for (Process& one : many) EXPECT_EQ(one.wait().output.size(), 300000u);
+  std::vector<Process> two;
+  two.emplace_back(std::vector<std::string>{"sh", "-c", "echo begun; read line </dev/null; sleep 20"});
+  two.emplace_back(std::vector<std::string>{"sh", "-c", "echo first; exit 3"});
+  EXPECT_EQ(Process::wait_any({&two[0], &two[1]}), 1u);
+  const ProcessResult first = two[1].wait();
+  EXPECT_EQ(first.output, "first\n");
+  EXPECT_EQ(first.exit_code, 3);
   try {
     run_process({"no-such-program-of-kiln"});
     FAIL();

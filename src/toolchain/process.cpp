@@ -1,6 +1,7 @@
 #include "toolchain/process.h"
 
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <spawn.h>
 #include <sys/wait.h>
@@ -71,7 +72,8 @@ Process::Process(const std::vector<std::string>& arguments, const std::string& t
   left_ = std::make_unique<LeftoverProcess>(pid_);
 }
 
-Process::Process(Process&& other) noexcept : pid_(other.pid_), output_(other.output_), left_(std::move(other.left_)) {
+Process::Process(Process&& other) noexcept
+    : pid_(other.pid_), output_(other.output_), said_(std::move(other.said_)), left_(std::move(other.left_)) {
   other.pid_ = other.output_ = -1;
 }
 
@@ -83,15 +85,31 @@ Process::~Process() {
   if (output_ >= 0) close(output_);
 }
 
+bool Process::listen() {
+  char buffer[4096];
+  ssize_t got;
+  while ((got = read(output_, buffer, sizeof buffer)) < 0 && errno == EINTR) {
+  }
+  if (got > 0) said_.append(buffer, static_cast<size_t>(got));
+  return got > 0;
+}
+
+size_t Process::wait_any(const std::vector<Process*>& running) {
+  while (true) {
+    std::vector<pollfd> outputs;
+    for (const Process* process : running) outputs.push_back({process->output_, POLLIN, 0});
+    if (poll(outputs.data(), outputs.size(), -1) < 0 && errno != EINTR)
+      fail_user("K0412", str("cannot wait for a program: ", std::strerror(errno)));
+    for (size_t i = 0; i < outputs.size(); ++i)
+      if (outputs[i].revents != 0 && !running[i]->listen()) return i;
+  }
+}
+
 ProcessResult Process::wait() {
   ProcessResult result;
-  char buffer[4096];
-  while (true) {
-    ssize_t got = read(output_, buffer, sizeof buffer);
-    if (got < 0 && errno == EINTR) continue;
-    if (got <= 0) break;
-    result.output.append(buffer, static_cast<size_t>(got));
+  while (listen()) {
   }
+  result.output = std::move(said_);
   int status = 0;
   left_.reset();  // before its number can be another's
   while (waitpid(pid_, &status, 0) < 0 && errno == EINTR) {

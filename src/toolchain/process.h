@@ -22,10 +22,15 @@ class Process {
   Process& operator=(Process&&) = delete;
   ~Process();  // kills and reaps what was not waited for
   ProcessResult wait();
+  // Waits until one of them (at least one) has ended or closed its output: its number. wait() then returns at once.
+  static size_t wait_any(const std::vector<Process*>& running);
 
  private:
+  bool listen();  // takes what it says; false: it says no more
+
   int pid_ = -1;
   int output_ = -1;
+  std::string said_;
   std::unique_ptr<LeftoverProcess> left_;
 };
 

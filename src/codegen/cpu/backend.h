@@ -1,7 +1,7 @@
 // The CPU: C++ for the levels of x86-64 and for any other processor.
 #pragma once
 #include "codegen/backend.h"
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 
 namespace kiln::codegen {
 
@@ -11,6 +11,7 @@ class CpuBackend : public Backend {
   const char* source_ending() const override { return "cpp"; }
   std::vector<std::string> target_names() const override;
   std::string host_target_name() const override;
+  std::string host_target_for(const std::set<DType>& types) const override;
   Target target(const std::string& name, int simdlen_bits) const override;
   GeneratedCode generate(const loops::LoopProgram& program, const Target& target,
                          const loops::FaultInjection& fault) const override;

@@ -33,6 +33,12 @@ static bool kc_row(const kiln_kernel_context* ctx, i32 b, T* p, i64 stride, int 
     if (kc_one(ctx, b, (const void*)((u64)p + (u64)(i * stride) * sizeof(T)), sizeof(T), store)) return true;
   return false;
 }
+template <class T>
+static bool kc_lines(const kiln_kernel_context* ctx, i32 b, T* p, i64 distance, int count) {
+  for (int i = 0; i < count; ++i)
+    if (kc_one(ctx, b, (const void*)((u64)p + (u64)(i * distance) * sizeof(T)), 64, 0)) return true;
+  return false;
+}
 template <class M>
 static bool kc_on(const M& mask, int lane) {
   unsigned char bytes[sizeof(M)];
@@ -74,6 +80,7 @@ struct Form {
 };
 
 Form form_of(const std::string& name, const std::string& operation, std::string variant) {
+  if (operation == "matrix_left" || operation == "matrix_right") return {"s, n", "kc_lines(ctx, B, kc_p, s, n)"};
   const bool store = operation == "store" || operation == "scatter" || operation == "set" || operation == "atomic_add";
   const std::string flag = store ? "1" : "0";
   if (operation == "get" || operation == "set" || operation == "atomic_add")
@@ -178,7 +185,8 @@ class Rewriting {
     return text.insert(at, more);
   }
   static std::optional<Access> parse(const std::string& name) {
-    for (const char* operation : {"load", "store", "gather", "scatter", "get", "set", "atomic_add"}) {
+    for (const char* operation :
+         {"load", "store", "gather", "scatter", "get", "set", "atomic_add", "matrix_left", "matrix_right"}) {
       const std::string prefix = str("k_", operation, "_");
       if (!starts_with(name, prefix)) continue;
       const std::string rest = name.substr(prefix.size());

@@ -1,7 +1,8 @@
+#include "codegen/c_family/kernel_printer.h"
+#include "codegen/c_family/printed_kernel.h"
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
-#include "codegen/cpu/kernel_printer.h"
-#include "codegen/printed_kernel.h"
+#include "codegen/cpu/dialect.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -26,7 +27,7 @@ std::string CpuBackend::with_checked_accesses(const std::string& unit, int lanes
 }
 
 StepCode CpuBackend::step_code(const Kernel& kernel, const LoopProgram& program) const {
-  return KernelPrinter(kernel, program).print().step;
+  return KernelPrinter(kernel, program, cpu_dialect()).print().step;
 }
 
 namespace {
@@ -86,7 +87,7 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
   auto visit = [&](const Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
-    PrintedKernel made = printed_kernel(*kernel, program, fault, simd_dialect());
+    PrintedKernel made = printed_kernel(*kernel, program, fault, cpu_dialect());
     auto [found, inserted] = by_text.emplace(made.text, static_cast<int>(functions.size()));
     if (inserted) {
       functions.push_back({replace_all(made.text, "$NAME", kernel->name),

@@ -86,8 +86,69 @@ void JamPrinter::print_copies(const Stmt& stmt) {
   });
 }
 
-void JamPrinter::print_body(const Body& body) {
-  for (const Stmt& stmt : body) stmt.loop ? print_loop(stmt) : print_copies(stmt);
+void JamPrinter::print_body(const Body& body, size_t end) {
+  for (size_t i = 0; i < end; ++i) body[i].loop ? print_loop(body[i]) : print_copies(body[i]);
+}
+
+// ---- The tail
+// -----------------------------------------------------------------------------------------------------------
+
+size_t JamPrinter::tail_of(const Body& body) const {
+  size_t begin = body.size();
+  while (begin > 0 && !body[begin - 1].loop) --begin;
+  int64_t by_row = 0;
+  for (size_t i = begin; i < body.size(); ++i) by_row += of(body[i]).rows;
+  // A store alone is no longer than a loop around it, and there is nothing to put off where no loop comes first.
+  const bool worth = rows_ && begin > 0 && by_row > 1 && group_.rows > 2;
+  return worth ? begin : body.size();
+}
+
+void JamPrinter::print_tail(const Body& body, size_t begin) {
+  if (begin == body.size()) return;
+  std::set<ValueId> made, wanted;  // in the tail; by it, of each row, from what came before
+  for (size_t i = begin; i < body.size(); ++i) made.insert(body[i].results.begin(), body[i].results.end());
+  for (size_t i = begin; i < body.size(); ++i) {
+    std::vector<ValueId> used = body[i].args;
+    used.push_back(body[i].mask);
+    for (ValueId v : used)
+      if (v != no_value && of(v).rows && !made.contains(v)) wanted.insert(v);
+  }
+  std::map<ValueId, std::string> arrays;
+  for (ValueId v : wanted) {
+    const Varies varies = of(v);
+    const std::string array = arrays[v] = str("tile", arrays.size());
+    const std::string type = varies.columns ? vector_type(p_.type(v)) : c_type(p_.type(v));
+    p_.line(str(type, " ", array, "[", group_.rows * (varies.columns ? group_.vectors : 1), "];"));
+    each(varies, [&](int64_t r, int64_t c) {
+      const int64_t at = varies.columns ? r * group_.vectors + c : r;
+      p_.line(str(array, "[", at, "] = ", operand(v, r, c), ";"));
+    });
+  }
+  // The same for all rows: once.
+  for (size_t i = begin; i < body.size(); ++i)
+    if (!of(body[i]).rows) print_copies(body[i]);
+  const int64_t rows = group_.rows;
+  const std::string counter = row_counter;
+  p_.open(str("for (int ", counter, " = 0; ", counter, " < ", rows, "; ++", counter, ")"));
+  group_.rows = 1;
+  row_in_loop_ = true;
+  p_.line(str("const i64 ", row(0), " = ", rows_->var, " + ", counter, "; (void)", row(0), ";"));
+  p_.env_.ranges[row(0)] = p_.env_.ranges[rows_->var];
+  for (ValueId v : wanted) {
+    const Varies varies = of(v);
+    each(varies, [&](int64_t, int64_t c) {
+      const ValueId copy = make(v, 0, c);
+      p_.define(copy,
+                varies.columns ? str(arrays[v], "[", counter, " * ", group_.vectors, " + ", c, "]")
+                               : str(arrays[v], "[", counter, "]"),
+                varies.columns);
+    });
+  }
+  for (size_t i = begin; i < body.size(); ++i)
+    if (of(body[i]).rows) print_copies(body[i]);
+  row_in_loop_ = false;
+  group_.rows = rows;
+  p_.close();
 }
 
 // ---- Loops inside: their control is one for all copies
@@ -98,7 +159,7 @@ void JamPrinter::print_loop(const Stmt& stmt) {
   const std::string extent = p_.expr(loop.extent), &var = loop.var;
   if (loop.role == AxisRole::parallel) {
     p_.open(str("for (i64 ", var, " = 0; ", var, " < ", extent, "; ++", var, ")"));
-    print_body(loop.body);
+    print_body(loop.body, loop.body.size());
     return p_.close();
   }
   KILN_CHECK(loop.role == AxisRole::reduce && stmt.results.size() == 1,
@@ -253,7 +314,9 @@ void JamPrinter::print_group(const Group& group) {
   if (rows_)
     for (const Stmt& stmt : rows_->body)
       if (!stmt.loop) print_copies(stmt);
-  print_body(columns_->body);
+  const size_t tail = tail_of(columns_->body);
+  print_body(columns_->body, tail);
+  print_tail(columns_->body, tail);
 }
 
 }  // namespace kiln::codegen

@@ -1,9 +1,11 @@
 // Prints loops of which several iterations run side by side, as their directives say: `@unroll(6)` on rows around
 // `@lane(64)` on columns of 16 lanes is a tile of six rows by four vectors, whose values all stand in registers while
 // the loops inside run once. A statement that does not vary along the rows, or along the columns, is printed once for
-// all of them. The statements themselves are printed by KernelPrinter.
+// all of them. What is done with the sums once they are there (scales, masks, stores) stands in a loop over the rows:
+// written out for each of them it would be most of the text, and of the time that the C++ compiler takes. The
+// statements themselves are printed by KernelPrinter.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 
@@ -33,7 +35,10 @@ class JamPrinter {
   void print_rows();
   void print_columns(int64_t rows);
   void print_group(const Group& group);
-  void print_body(const loops::Body& body);
+  // What follows the last loop of the columns' body: where that part of it begins.
+  size_t tail_of(const loops::Body& body) const;
+  void print_tail(const loops::Body& body, size_t begin);
+  void print_body(const loops::Body& body, size_t end);
   void print_copies(const loops::Stmt& stmt);
   void print_loop(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, loops::ValueId result, const std::string& suffix);
@@ -41,7 +46,7 @@ class JamPrinter {
   void each(const Varies& varies, const std::function<void(int64_t row, int64_t vector)>& f);
   loops::ValueId renamed(loops::ValueId v, int64_t row, int64_t vector) const;
   loops::ValueId make(loops::ValueId v, int64_t row, int64_t vector);
-  std::string row(int64_t r) const { return str(rows_->var, "_", r); }
+  std::string row(int64_t r) const { return str(rows_->var, "_", row_in_loop_ ? str(row_counter) : str(r)); }
   std::string column(int64_t v) const { return str(columns_->var, "_", v); }
   std::string operand(loops::ValueId v, int64_t row, int64_t vector);
 
@@ -49,6 +54,8 @@ class JamPrinter {
   const loops::Loop *rows_ = nullptr, *columns_ = nullptr;
   std::map<loops::ValueId, Varies> varying_;
   Group group_;
+  static constexpr const char* row_counter = "r";
+  bool row_in_loop_ = false;  // the rows pass one after the other, and row_counter counts them
   std::map<std::pair<loops::ValueId, int64_t>, loops::ValueId> copies_;  // by value and number of the copy
 };
 

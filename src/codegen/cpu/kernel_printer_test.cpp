@@ -1,8 +1,9 @@
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 #include <gtest/gtest.h>
 
 #include "codegen/backend.h"
+#include "codegen/cpu/dialect.h"
 
 namespace kiln::codegen {
 namespace {
@@ -106,7 +107,7 @@ origin 0 node "n" op "o" module ""
 )"));
 }
 
-std::string text_of(const std::string& body, int lanes = 1, const Dialect& dialect = simd_dialect()) {
+std::string text_of(const std::string& body, int lanes = 1, const Dialect& dialect = cpu_dialect()) {
   const loops::LoopProgram program = program_of(body, lanes);
   loops::verify(program);
   return KernelPrinter(std::get<loops::Kernel>(program.block[0].what), program, dialect).print().text;

@@ -6,7 +6,7 @@
 // The first and the last points are printed with their numbers where the directive says so (peel): what padding masks
 // off is then known, and is left out.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 

@@ -9,8 +9,12 @@ struct Row {
   const char* name;
   CpuLevel level;
   int lanes, registers;
+  bool brain_floats = false;  // what it adds is for bf16 alone
+  bool matrix = false;        // has instructions for tiles of matrices
 };
 constexpr Row rows[] = {
+    {"x86-64-v4+bf16+amx", CpuLevel::x86_64_v4_amx, 16, 32, true, true},
+    {"x86-64-v4+bf16", CpuLevel::x86_64_v4_bf16, 16, 32, true},
     {"x86-64-v4", CpuLevel::x86_64_v4, 16, 32},
     {"x86-64-v3", CpuLevel::x86_64_v3, 8, 16},
     {"x86-64-v2", CpuLevel::x86_64_v2, 4, 16},
@@ -41,16 +45,26 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
     while (lanes & (lanes - 1)) --lanes;
     Target out;
     out.name = row.name, out.lanes = lanes, out.vector_registers = row.registers;
+    out.matrix_tiles = row.matrix && lanes == row.lanes;
     return out;
   }
   fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", ")));
 }
 
-std::string CpuBackend::host_target_name() const {
+namespace {
+
+std::string host_target(bool brain_floats) {
   const CpuFeatures features = processor_features();
   for (const Row& row : rows)  // the best first; what the last asks for every processor has
-    if (check_target(row.name, features).runs()) return row.name;
+    if ((brain_floats || !row.brain_floats) && check_target(row.name, features).runs()) return row.name;
   return rows[std::size(rows) - 1].name;
+}
+
+}  // namespace
+
+std::string CpuBackend::host_target_name() const { return host_target(true); }
+std::string CpuBackend::host_target_for(const std::set<DType>& types) const {
+  return host_target(types.contains(DType::bf16));
 }
 
 }  // namespace kiln::codegen

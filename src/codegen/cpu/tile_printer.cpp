@@ -420,19 +420,22 @@ void TilePrinter::print_epilogue(int64_t vectors, const std::string& left) {
   print_row_start();
   p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
   p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
+  print_epilogue_body(str("tile[r * ", vectors, " + c]"), left);
+  p_.close();
+  p_.close();
+}
+
+void TilePrinter::print_epilogue_body(const std::string& sum, const std::string& left) {
   p_.lanes_ = KernelPrinter::Lanes{columns_.var, left, true};
   std::set<std::string> outer_index = p_.varying_index_;
-  const Stmt* sum = nest_.sums.front().stmt;
   for (const Stmt& stmt : columns_.body) {
-    if (&stmt == sum)
-      p_.define(stmt.results[0], str("tile[r * ", vectors, " + c]"), true);
+    if (&stmt == nest_.sums.front().stmt)
+      p_.define(stmt.results[0], sum, true);
     else
       p_.print_stmt(stmt);
   }
   p_.varying_index_ = outer_index;
   p_.lanes_.reset();
-  p_.close();
-  p_.close();
 }
 
 // What follows the columns of a row: statistics over the row, and what uses them.

@@ -2,16 +2,17 @@
 // accumulated in registers while the sums run once. The statements in the holes (loads of both factors, the epilogue,
 // the row part) are printed by KernelPrinter itself.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 
 class TilePrinter {
  public:
   explicit TilePrinter(KernelPrinter& printer);
+  virtual ~TilePrinter() = default;
   void print();
 
- private:
+ protected:
   using Values = std::map<loops::ValueId, loops::ValueId>;
   using Stmts = std::vector<const loops::Stmt*>;
   // What the copies of the rows and of the vectors of columns have computed so far.
@@ -26,7 +27,7 @@ class TilePrinter {
   // Of the statements in front of the loop `until`: those that the factors use, in order.
   Stmts needed_by_factors(const loops::Body& body) const;
 
-  void print_item();
+  virtual void print_item();
   void print_rows_of_tile();
   void print_columns(const std::function<void(int64_t vectors, const std::string& left)>& tile);
   void print_tile(int64_t vectors, const std::string& left);
@@ -35,6 +36,8 @@ class TilePrinter {
   void print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies);
   void print_product(int64_t vectors, const Copies& copies);
   void print_epilogue(int64_t vectors, const std::string& left);
+  // For a vector of columns, whose sum is this; `left`: how many of them there are, "" for all.
+  void print_epilogue_body(const std::string& sum, const std::string& left);
   // Lines of the panel that comes next, fetched while this one is worked on: so memory streams beside the arithmetic.
   const loops::Stmt* packed_load() const;
   void print_start_ahead(int64_t vectors);

@@ -1,7 +1,7 @@
 // CUDA C++: a lane is a thread, every value a scalar. How many threads a block has and how many of them take an item
 // together is the kernel's schedule.
 #pragma once
-#include "codegen/dialect.h"
+#include "codegen/c_family/dialect.h"
 
 namespace kiln::codegen {
 

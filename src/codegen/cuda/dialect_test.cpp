@@ -4,7 +4,7 @@
 
 #include "base/error.h"
 #include "codegen/backend.h"
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 
 namespace kiln::codegen {
 namespace {

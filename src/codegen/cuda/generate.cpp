@@ -1,8 +1,8 @@
 #include "base/error.h"
+#include "codegen/c_family/printed_kernel.h"
 #include "codegen/cuda/backend.h"
 #include "codegen/cuda/dialect.h"
 #include "codegen/cuda/prelude.h"
-#include "codegen/printed_kernel.h"
 #include "schedule/factors.h"
 
 namespace kiln::codegen {

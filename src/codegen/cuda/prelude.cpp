@@ -1,7 +1,7 @@
 #include "codegen/cuda/prelude.h"
 
 #include "base/text.h"
-#include "codegen/cpu/prelude.h"
+#include "codegen/c_family/prelude.h"
 #include "codegen/cuda/prelude_attention.h"
 #include "codegen/cuda/prelude_tiles.h"
 

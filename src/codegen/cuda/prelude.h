@@ -1,6 +1,7 @@
 // What stands in front of CUDA kernels: what the language and its compiler lack of the plain prelude's needs, the
 // arguments of a launch, what threads of a team do together. Everything else (casts, narrow floats, integer division,
-// random numbers) is the plain prelude of codegen/cpu in its scalar form: one text, one meaning. No header is included.
+// random numbers) is the plain prelude of codegen/c_family in its scalar form: one text, one meaning. No header is
+// included.
 #pragma once
 #include <string>
 

@@ -1,7 +1,7 @@
 // Prints a contraction as a block of threads runs it (loops::Grid): both factors come into shared memory, some terms at
 // a time; each thread adds up its part of the tile in registers and does with each result what the loops say.
 #pragma once
-#include "codegen/cpu/kernel_printer.h"
+#include "codegen/c_family/kernel_printer.h"
 #include "loops/loops.h"
 
 namespace kiln::codegen {

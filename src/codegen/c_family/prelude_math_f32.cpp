@@ -1,0 +1,138 @@
+// Math of f32 that is common enough for its own single-precision code. The rest goes through f64 (text nullptr in the
+// tables): twice the registers, but correctly rounded but for rare ties. Coefficients are minimax fits (Remez).
+#include "codegen/c_family/prelude_pieces.h"
+
+namespace kiln::codegen {
+namespace {
+
+// e^x = 2^n e^r with |r| <= ln2/2. ln2 is split so that n times its upper part is exact. Beyond the limits the result
+// is inf or 0 anyway: a 0 is not computed, since processors take a hundred cycles for a product that underflows, and a
+// masked softmax is full of them. In the sum r is taken apart again (t is exact), which saves a rounding.
+constexpr const char* expf_text = R"(K_FN $F exp_f32($F x) {
+  $M none = x < $S(-104.0f);
+  x = lesser_f32($S(89.0f), x);
+  x = none ? $S(0.0f) : x;
+  $F n = fma_f32(x, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
+  $F t = fma_f32(n, $S(-0x1.62e4p-1f), x), r = fma_f32(n, $S(-0x1.7f7d1cp-20f), t);
+  $F q = $POLY{r; 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
+  $F y = ldexp_f32($S(1.0f) + (t + fma_f32(n, $S(-0x1.7f7d1cp-20f), r * r * q)), n);
+  return none ? $S(0.0f) : y;
+}
+)";
+constexpr const char* exp2f_text = R"(K_FN $F exp2_f32($F x) {
+  $M none = x < $S(-151.0f);
+  x = lesser_f32($S(129.0f), x);
+  x = none ? $S(0.0f) : x;
+  $F n = (x + $S(0x1.8p23f)) - $S(0x1.8p23f);
+  $F d = x - n, r = d * $S(0x1.62e43p-1f);
+  $F q = $POLY{r; 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
+  $F y = ldexp_f32($S(1.0f) + fma_f32(d, $S(0x1.62e43p-1f), r * r * q), n);
+  return none ? $S(0.0f) : y;
+}
+)";
+// 2^n ((1 - 2^-n) + (e^r - 1)), with the rounding errors of r and of the leading sum kept.
+constexpr const char* expm1f_text = R"(K_FN $F expm1_f32($F x) {
+  $F c = lesser_f32($S(89.0f), x);
+  c = greater_f32($S(-18.0f), c);
+  $F n = fma_f32(c, $S(0x1.715476p0f), $S(0x1.8p23f)) - $S(0x1.8p23f);
+  $F t = fma_f32(n, $S(-0x1.62e4p-1f), c), w = n * $S(0x1.7f7d1cp-20f);
+  $F r = t - w, tail = (t - r) - w;
+  $F q = $POLY{r; 0.500000001f, 0.166666668f, 0.0416664628f, 0.00833328552f, 0.0013933886f, 0.000199079271f};
+  $F k = lesser_f32($S(126.0f), n);
+  $F s = __builtin_bit_cast($F, ($SI(127) - __builtin_bit_cast($I, k + $S(0x1.8p23f))) << 23);
+  $F base = $S(1.0f) - s, head = base + r, lost = r - (head - base);
+  $F y = ldexp_f32(head + (lost + fma_f32(r * r, q, tail)), n);
+  return x == $S(0.0f) ? x : y;
+}
+)";
+// x = 2^e m with sqrt(1/2) <= m < sqrt(2); log m = f - f^2/2 + f^3 P(f).
+constexpr const char* logf_text = R"(K_FN $F log_f32($F x) {
+  $M tiny = x < $S(0x1p-126f);
+  $F a = tiny ? x * $S(0x1p23f) : x;
+  $U b = __builtin_bit_cast($U, a), t = b - $SU(0x3f3504f3u);
+  $F m = __builtin_bit_cast($F, b - (t & $SU(0xff800000u)));
+  $U biased = ((t + $SU(0x40000000u)) >> 23) + $SU(0x4b400000u - 128u);
+  $F e = __builtin_bit_cast($F, biased) - $S(0x1.8p23f);
+  e = tiny ? e - $S(23.0f) : e;
+  $F f = m - $S(1.0f), z = f * f;
+  $F p = $POLY{f; 0.333333313f, -0.249999811f, 0.200006894f, -0.166691574f, 0.142511107f, -0.123965156f,
+      0.116349707f, -0.116614448f, 0.0733351295f};
+  $F y = fma_f32(e, $S(0x1.7f7d1cp-20f), z * f * p);
+  y = fma_f32(z, $S(-0.5f), y);
+  $F r = fma_f32(e, $S(0x1.62e4p-1f), f + y);
+  r = x < $S(__builtin_inff()) ? r : x;
+  r = x == $S(0.0f) ? $S(-__builtin_inff()) : r;
+  return x < $S(0.0f) ? $S(__builtin_nanf("")) : r;
+}
+)";
+constexpr const char* tanhf_text = R"(K_FN $F tanh_f32($F x) {
+  $F a = abs_f32(x), z = x * x;
+  $F p = $POLY{z; -0.333333332f, 0.13333305f, -0.0539595463f, 0.0217709541f, -0.00834985317f, 0.0022987523f};
+  $F near = fma_f32(a * z, p, a);
+  $F far = $S(1.0f) - $S(2.0f) / (exp_f32(a + a) + $S(1.0f));
+  return copysign_f32(a < $S(0.625f) ? near : far, x);
+}
+)";
+// Either numerator keeps its relative accuracy: e^-|x| for negative x, 1 for positive.
+constexpr const char* sigmoidf_text = R"(K_FN $F sigmoid_$e($F x) {
+  $F t = exp_$e(-abs_$e(x));
+  return ratio_$e(x < $S(0) ? t : $S(1), $S(1), t);
+}
+)";
+// x / (y + z), with the rounding errors of the sum and the quotient taken back where fma is fused.
+constexpr const char* ratiof_text = R"(K_FN $F ratio_$e($F x, $F y, $F z) {
+  $F d = y + z, b = d - y, low = (y - (d - b)) + (z - b), i = $S(1) / d, q = x * i;
+#ifdef __FMA__
+  return fma_$e(fma_$e(-q, d, x) - q * low, i, q);
+#else
+  return x / d;
+#endif
+}
+)";
+// Near 0 a polynomial, else 1 - e^-Q with Q = -log erfc; from 4 on that is 1.
+constexpr const char* erff_text = R"(K_FN $F erf_f32($F x) {
+  $F a = abs_f32(x), z = x * x;
+  $F p = $POLY{z; 0.128379167f, -0.376126385f, 0.112837827f, -0.0268654425f, 0.00522106447f, -0.000848454361f,
+      0.000112692143f, -9.67602505e-06f};
+  $F near = fma_f32(a, p, a);
+  $F b = lesser_f32($S(4.0f), a);
+  $F q = $POLY{b; -0.000291117522f, 1.13012004f, 0.632012961f, 0.109910116f, -0.0263277085f, 0.00472774208f,
+      -0.00059021238f, 4.52989218e-05f, -1.59984876e-06f};
+  $F far = $S(1.0f) - exp_f32(-q);
+  return copysign_f32(a < $S(1.0f) ? near : far, x);
+}
+)";
+constexpr const char* sinf_text = R"(K_FN $F sin_f32($F x) { return cvt_$D_$F(sin_short_f64(cvt_$F_$D(x))); }
+)";
+constexpr const char* cosf_text = R"(K_FN $F cos_f32($F x) { return cvt_$D_$F(cos_short_f64(cvt_$F_$D(x))); }
+)";
+constexpr const char* powf_text =
+    R"(K_FN $F pow_f32($F x, $F y) { return cvt_$D_$F(pow_short_f64(cvt_$F_$D(x), cvt_$F_$D(y))); }
+)";
+// log of a number rounded to f64 is good to f32's last bit even after the multiplication.
+constexpr const char* log2f_text = R"(K_FN $F log2_f32($F x) { return cvt_$D_$F(log2_short_f64(cvt_$F_$D(x))); }
+)";
+constexpr const char* log10f_text = R"(K_FN $F log10_f32($F x) { return cvt_$D_$F(log10_short_f64(cvt_$F_$D(x))); }
+)";
+
+}  // namespace
+
+std::vector<MathPiece> math_f32_pieces() {
+  std::vector<MathPiece> out = {
+      {"exp", 's', 1, false, expf_text},     {"exp2", 's', 1, false, exp2f_text},
+      {"expm1", 's', 1, false, expm1f_text}, {"log", 's', 1, false, logf_text},
+      {"tanh", 's', 1, false, tanhf_text},   {"sigmoid", 'f', 1, false, sigmoidf_text},
+      {"ratio", 'f', 0, false, ratiof_text}, {"erf", 's', 1, false, erff_text},
+      {"sin", 's', 1, false, sinf_text},     {"cos", 's', 1, false, cosf_text},
+      {"pow", 's', 2, false, powf_text},     {"log2", 's', 1, false, log2f_text},
+      {"log10", 's', 1, false, log10f_text},
+  };
+  for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc",
+                           "erfinv", "lgamma", "digamma"}) {
+    out.push_back({name, 's', 1, false, nullptr});
+  }
+  out.push_back({"atan2", 's', 2, false, nullptr});
+  return out;
+}
+
+}  // namespace kiln::codegen

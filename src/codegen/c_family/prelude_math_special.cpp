@@ -1,0 +1,141 @@
+// Error function, its complement and inverse, logarithm of gamma and its derivative, in f64. Coefficients are minimax
+// fits (Remez).
+#include "codegen/c_family/prelude_pieces.h"
+
+namespace kiln::codegen {
+namespace {
+
+// erf(x) - x for |x| <= 1.
+constexpr const char* erf_near_text = R"(K_FN $F erf_near_f64($F x) {
+  $F z = x * x;
+  return x * $POLY{z; 0x1.06eba8214db69p-3, -0x1.812746b0379e6p-2, 0x1.ce2f21a042b32p-4, -0x1.b82ce31284ea4p-6,
+      0x1.565bcd0dbc15dp-8, -0x1.c02db3db018fbp-11, 0x1.f9a321dc22456p-14, -0x1.f4d1e388847f3p-17,
+      0x1.b9df276328e4ap-20, -0x1.5f1ef21b91138p-23, 0x1.f7b6306ec2d0cp-27, -0x1.38a1375425851p-30,
+      0x1.0608f5fa982dbp-34};
+}
+)";
+// erfc(a) for a >= 0.45 = e^(-a^2) g, with (1 + 2a) g - 1 a polynomial in (a - 4) / (a + 4).
+constexpr const char* erfc_far_text = R"(K_FN $F erfc_far_f64($F a) {
+  a = a > $S(28.0) ? $S(28.0) : a;
+  $F q = (a - $S(4.0)) / (a + $S(4.0));
+  $F p = $POLY{q; 0x1.dd2c8b74febf6p-3, -0x1.1df1ad154a28ep-3, 0x1.f7f5df66fd6fcp-7, 0x1.16ecefcfa52bep-4,
+      -0x1.9ddb23c3e8a22p-4, 0x1.7fee004e14a81p-4, -0x1.0fb06dfe54f3bp-4, 0x1.3079edf62330ap-5,
+      -0x1.096238827b8e3p-6, 0x1.49c672a85077cp-8, -0x1.8d4a9c9066568p-11, -0x1.a1df435a8f202p-13,
+      0x1.3be07346d44aap-13, -0x1.99550c8e5293fp-16, -0x1.788f919feb75cp-17, 0x1.7ef6cec8de252p-18,
+      0x1.3c5c3f524c159p-22, -0x1.b8111ae8e8922p-21, 0x1.3b7dca45f130dp-24, 0x1.bc26e1fa55546p-24,
+      -0x1.23b14202cdf1bp-26, -0x1.4d9b80a943ce2p-27, 0x1.a1d9a96ff7b9cp-30};
+  $F d = $S(1.0) + (a + a), g = ($S(1.0) + p) / d;
+  dd_$F s = two_prod_f64(a, a);
+  return exp_dd_f64(-s.hi, -s.lo, g);
+}
+)";
+constexpr const char* erf_text = R"(K_FN $F erf_f64($F x) {
+  $F a = abs_f64(x), far = $S(1.0) - erfc_far_f64(a);
+  $F near = x + erf_near_f64(a < $S(1.0) ? x : $S(0.0));
+  return a < $S(1.0) ? near : copysign_f64(far, x);
+}
+)";
+constexpr const char* erfc_text = R"(K_FN $F erfc_f64($F x) {
+  $F a = abs_f64(x), c = a < $S(0.5) ? x : $S(0.0);
+  $F near = $S(1.0) - (c + erf_near_f64(c));
+  $F far = erfc_far_f64(a);
+  far = x < $S(0.0) ? $S(2.0) - far : far;
+  return a < $S(0.5) ? near : far;
+}
+)";
+// A fit good to 2^-21 in w = -log(1 - x^2), then one step of Halley's iteration on erf (or erfc, where x is near 1).
+constexpr const char* erfinv_text = R"(K_FN $F erfinv_f64($F x) {
+  $F a = abs_f64(x), w = -log_f64(($S(1.0) - a) * ($S(1.0) + a));
+  $M central = w < $S(5.0);
+  $F u = w - $S(2.5), v = sqrt_f64(w) - $S(4.0);
+  $F y = a * $POLY{u; 0x1.805c58eaa85dep0, 0x1.f91eefb9b970fp-3, -0x1.11ae19ae31d98p-8, -0x1.48c165ad48b1p-10,
+      0x1.c78f0270b2fe9p-13, -0x1.1ecd9ce69a771p-18, -0x1.a9eb28d473a85p-19, 0x1.65687c06aec01p-22};
+  $F far = $POLY{v; 0x1.eb7e04b6e069cp1, 0x1.026e362149c3p0, 0x1.49af976c4f5a9p-10, -0x1.be44d1fea68d1p-11,
+      0x1.2c56aaa778dd4p-12, -0x1.6bc2f552ac384p-14, 0x1.d9c146f46dd91p-16, -0x1.2a04b7cc08e2dp-18,
+      -0x1.a46c2a7503878p-20, 0x1.20154ac57391cp-21};
+  y = central ? y : far;
+  $F e = a < $S(0.5) ? erf_f64(y) - a : ($S(1.0) - a) - erfc_f64(y);
+  $F step = e * $S(0x1.c5bf891b4ef6bp-1) * exp_f64(y * y);
+  y = y - step / fma_f64(y, step, $S(1.0));
+  y = a == $S(1.0) ? $S(__builtin_inf()) : y;
+  y = a <= $S(1.0) ? y : $S(__builtin_nan(""));
+  return x == $S(0.0) ? x : copysign_f64(y, x);
+}
+)";
+
+// ---- gamma
+// -----------------------------------------------------------------------------------------------------------
+
+// lgamma(2 + z) / z for |z| <= 1/2.
+constexpr const char* lgamma_near_text = R"(K_FN f64 lgamma_near_f64(f64 z) {
+  return z * $POLY{z; 0x1.b0ee6072093cep-2, 0x1.4a34cc4a60fa6p-2, -0x1.13e001a557606p-4, 0x1.51322ac7d849dp-6,
+      -0x1.e404fc218f6f3p-8, 0x1.7add6eadb28afp-9, -0x1.38ac5c2bea6dfp-10, 0x1.0b36af88cf013p-11,
+      -0x1.d3fd4c8432227p-13, 0x1.a127af347b3cp-14, -0x1.78de583891e8dp-15, 0x1.580e28b34cee3p-16,
+      -0x1.3cbd331e295f9p-17, 0x1.258c50ff78cap-18, -0x1.11a1deeeee62fp-19, 0x1.014a4c80e225ap-20,
+      -0x1.e4bfac6ef878ap-22, 0x1.b164086598502p-23, -0x1.955630f65d992p-24, 0x1.1676f0dbdccd1p-24,
+      -0x1.1162aef33d47fp-25};
+}
+)";
+constexpr const char* lgamma_positive_text =
+    R"(static __attribute__((noinline, unused)) f64 lgamma_positive_f64(f64 x) {
+  if (x < 0.5) return lgamma_near_f64(x) - log1p_f64(x) - log_f64(x);
+  if (x < 1.5) return lgamma_near_f64(x - 1) - log1p_f64(x - 1);
+  if (x < 2.5) return lgamma_near_f64(x - 2);
+  if (x < 8) {
+    f64 p = 1;
+    for (; x >= 2.5; p *= x) x -= 1;
+    return lgamma_near_f64(x - 2) + log_f64(p);
+  }
+  const f64 r = 1 / x, z = r * r;
+  const f64 series = r * $POLY{z; 0x1.5555555555555p-4, -0x1.6c16c16c16c17p-9, 0x1.a01a01a01a01ap-11,
+      -0x1.3813813813814p-11, 0x1.b951e2b18ff23p-11, -0x1.f6ab0d9993c7dp-10, 0x1.a41a41a41a41ap-8};
+  return (x - 0.5) * (log_f64(x) - 1) + (0x1.acfe390c97d69p-2 + series);
+}
+)";
+// Reflection: lgamma(-a) = log(pi / (a sin(pi a))) - lgamma(a).
+constexpr const char* lgamma_text = R"(K_FN f64 lgamma_f64(f64 x) {
+  const f64 a = abs_f64(x);
+  if (!(a < __builtin_inf())) return x * x;
+  if (x > 0) return lgamma_positive_f64(x);
+  f64 part = a - floor_f64(a);
+  if (part == 0) return __builtin_inf();
+  if (part > 0.5) part = 1 - part;
+  if (a < 0x1p-54) return -log_f64(a);
+  return log_f64(0x1.921fb54442d18p1 / (a * sin_f64(part * 0x1.921fb54442d18p1))) - lgamma_positive_f64(a);
+}
+)";
+// Recurrence up to 10, then the asymptotic series; negative arguments by reflection.
+constexpr const char* digamma_text = R"(static __attribute__((noinline, unused)) f64 digamma_f64(f64 x) {
+  if (x == 0) return copysign_f64(__builtin_inf(), -x);
+  f64 r = 0;
+  if (x < 0) {
+    const f64 part = x - round_f64(x);
+    if (part == 0 || x - x != 0) return __builtin_nan("");
+    r = -0x1.921fb54442d18p1 / tan_f64(part * 0x1.921fb54442d18p1);
+    x = 1 - x;
+  }
+  for (; x < 10; x += 1) r -= 1 / x;
+  const f64 z = 1 / (x * x);
+  const f64 series = z * $POLY{z; 0x1.5555555555555p-4, -0x1.1111111111111p-7, 0x1.0410410410410p-8,
+      -0x1.1111111111111p-8, 0x1.f07c1f07c1f08p-8, -0x1.5995995995996p-6, 0x1.5555555555555p-4};
+  return x < __builtin_inf() ? r + (log_f64(x) - 0.5 / x - series) : x;
+}
+)";
+
+}  // namespace
+
+std::vector<MathPiece> math_special_pieces() {
+  return {
+      {"erf_near", 'd', 0, false, erf_near_text},
+      {"erfc_far", 'd', 0, false, erfc_far_text},
+      {"erf", 'd', 1, false, erf_text},
+      {"erfc", 'd', 1, false, erfc_text},
+      {"erfinv", 'd', 1, false, erfinv_text},
+      {"lgamma_near", 'd', 0, true, lgamma_near_text},
+      {"lgamma_positive", 'd', 0, true, lgamma_positive_text},
+      {"lgamma", 'd', 1, true, lgamma_text},
+      {"digamma", 'd', 1, true, digamma_text},
+  };
+}
+
+}  // namespace kiln::codegen

@@ -1,0 +1,55 @@
+// Matrix instructions (AMX): eight tiles of up to 16 rows of 64 bytes. The compilers spell them in a header that costs
+// more than the kernel; here they are as the assembler takes them. Accumulators are tiles 0 to 3 (row by row), the
+// rows' factor 4 and 5, the columns' 6 and 7.
+#include "codegen/c_family/prelude_pieces.h"
+
+namespace kiln::codegen {
+namespace {
+
+constexpr const char* configure_tiles_text = R"(K_FN void k_matrix_configure(int upper, int lower) {
+  struct { u8 palette, start, none[14]; u16 bytes[16]; u8 rows[16]; } tiles = {1, 0, {},
+    {64, 64, 64, 64, 64, 64, 64, 64}, {(u8)upper, (u8)upper, (u8)lower, (u8)lower, (u8)upper, (u8)lower, 16, 16}};
+  asm volatile("ldtilecfg %0" : : "m"(tiles));
+}
+)";
+// The last parameter is the number of rows, which the configuration says: it is there for checked accesses.
+constexpr const char* load_tile_text = R"(K_FN void k_matrix_$NAME(const bf16* p, i64 distance, int) {
+  asm volatile("tileloadd (%0, %1, 1), %%tmm$TILE" : : "r"(p), "r"(distance * 2) : "memory");
+}
+)";
+
+}  // namespace
+
+std::optional<std::string> matrix_piece(std::string_view name, const PieceContext&) {
+  constexpr std::string_view prefix = "k_matrix_";
+  if (!starts_with(name, prefix)) return std::nullopt;
+  const std::string_view what = name.substr(prefix.size());
+  if (what == "configure") return configure_tiles_text;
+  if (what == "release") return "K_FN void k_matrix_release() { asm volatile(\"tilerelease\"); }\n";
+  for (int i = 0; i < 2; ++i)
+    for (const char* side : {"left_", "right_"})
+      if (what == str(side, i))
+        return fill(load_tile_text, {{"NAME", str(side, i)}, {"TILE", str((side[0] == 'l' ? 4 : 6) + i)}});
+  // zero_22, multiply_22, store_22: of so many rows and columns of tiles
+  const size_t cut = what.rfind('_');
+  if (cut == std::string_view::npos || what.size() != cut + 3) return std::nullopt;
+  const std::string_view verb = what.substr(0, cut);
+  const int rows = what[cut + 1] - '0', columns = what[cut + 2] - '0';
+  if (rows < 1 || rows > 2 || columns < 1 || columns > 2) return std::nullopt;
+  std::string lines;
+  for (int r = 0; r < rows; ++r)
+    for (int c = 0; c < columns; ++c) {
+      const int sum = r * 2 + c;
+      if (verb == "zero") lines += str("tilezero %%tmm", sum, "\\n\\t");
+      if (verb == "multiply") lines += str("tdpbf16ps %%tmm", 6 + c, ", %%tmm", 4 + r, ", %%tmm", sum, "\\n\\t");
+      if (verb == "store")
+        lines += str("tilestored %%tmm", sum, ", ", r * 16 * 64 * columns + c * 64, "(%0, %1, 1)\\n\\t");
+    }
+  if (lines.empty()) return std::nullopt;
+  if (verb == "store")
+    return str("K_FN void ", name, "(void* tile) { asm volatile(\"", lines, "\" : : \"r\"(tile), \"r\"(", 64 * columns,
+               "l) : \"memory\"); }\n");
+  return str("K_FN void ", name, "() { asm volatile(\"", replace_all(lines, "%%", "%"), "\"); }\n");
+}
+
+}  // namespace kiln::codegen
