@@ -9,7 +9,7 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t widest = 256;         // of a row's factor, and of what is weighed
+constexpr int64_t widest_head = 256;    // of a row's factor, and of what is weighed
 constexpr int64_t keys_at_a_time = 64;  // their scores are a thread's registers
 
 // Lines of a tile are powers of two, so that their words can be exchanged against bank conflicts.
@@ -24,8 +24,8 @@ int64_t line_for(int64_t width) {
 std::string use_attention_block(Kernel& kernel, DType weights, const LoopProgram& program, const Target& target) {
   const AttentionNest nest = attention_nest(kernel);
   const Expr &width = nest.scores.innermost_sum().extent, &columns = nest.values.innermost_column().extent;
-  if (!width.is_constant() || !columns.is_constant() || width.value() > widest || columns.value() > widest)
-    return str("rows of more than ", widest, ", or of a width that is not known");
+  if (!width.is_constant() || !columns.is_constant() || width.value() > widest_head || columns.value() > widest_head)
+    return str("rows of more than ", widest_head, ", or of a width that is not known");
   const FactorValue left = factor_value(nest.scores, kernel.contraction->left, true),
                     right = factor_value(nest.scores, kernel.contraction->right, false),
                     value = factor_value(nest.values, nest.value, false);
