@@ -151,9 +151,9 @@ kiln_checked_access Run::run_checked_there(const PreparedStep& prepared, const B
   if (ints.empty()) ints.push_back(0);
   for (int32_t b : prepared.args) ints.push_back(layout_->buffers[static_cast<size_t>(b)].span_bytes);
   const size_t sizes = ints.size() - prepared.args.size();
-  const Launch launch{checked,        argv_.data(), ints.data(),   prepared.args.size(), ints.size(),
-                      bound.items,    bound.grain,  bound.scratch, false, step_seed(prepared),  prepared.index,
-                      fresh_scratch_, running_};
+  const Launch launch{checked,     argv_.data(),  ints.data(), prepared.args.size(), ints.size(),    bound.items,
+                      bound.grain, bound.scratch, false,       step_seed(prepared),  prepared.index, fresh_scratch_,
+                      running_};
   kiln_checked_access failed{};
   if (queue_->launch(launch) && queue_->synchronise()) return failed;
   const kiln_error_slot slot = queue_->take_failure().slot;

@@ -193,7 +193,8 @@ class Fusion {
   // The scores become weights, but for the division; gives what they are to be multiplied with.
   ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
   // The second product's sum over so many keys from the given one on; in front of it stands what it needs.
-  ValueId sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place, Copier& copier, Body& inner);
+  ValueId sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place, Copier& copier,
+                   Body& inner);
   // What follows the second product: its sum times the share, and stored.
   void finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner);
   // The second product with its sum over scratch.
