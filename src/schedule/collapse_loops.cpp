@@ -25,7 +25,7 @@ struct Joined {
   RangeEnv env;
 };
 
-Joined join(const Loop& outer, const Loop& inner, const Kernel& kernel, const LoopProgram& program) {
+Joined joined_loops(const Loop& outer, const Loop& inner, const Kernel& kernel, const LoopProgram& program) {
   Joined out;
   out.env = kernel_ranges(kernel, program);
   out.extent = simplify(outer.extent * inner.extent, out.env);
@@ -49,7 +49,7 @@ bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   // Only innermost nests: a value computed per row (a reduction) must stay per row.
   for (const Stmt& stmt : inner.body)
     if (stmt.kind == StmtKind::loop) return false;
-  const Joined joined = join(outer, inner, kernel, program);
+  const Joined joined = joined_loops(outer, inner, kernel, program);
   bool fine = true;
   Body body = clone(inner.body);
   for (Stmt& stmt : body) {
@@ -89,7 +89,7 @@ Loop* only_loop(Loop& loop) {
 bool collapse_row_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   Loop& inner = *only_loop(outer);
   if (mentions(inner.extent, outer.var)) return false;
-  const Joined joined = join(outer, inner, kernel, program);
+  const Joined joined = joined_loops(outer, inner, kernel, program);
   Body body;
   for (const Stmt& stmt : outer.body)
     if (!stmt.loop) body.push_back(stmt.clone());
