@@ -86,7 +86,7 @@ TORCHINDUCTOR_REDIS_HOST: str  # host of the Redis server
 TORCHINDUCTOR_REDIS_PORT: int  # port of the Redis server
 cpp_wrapper: bool  # no Python between the kernels
 generate_intermediate_hooks: bool  # a hook can look at every step of a run
-float32_matmul_precision: str  # highest, high or medium: products of f32 models in bf16 where the processor has them
+float32_matmul_precision: str  # high or medium: a GPU's matrix instructions may round the factors of f32 products to TF32
 pattern_matcher: bool  # rewrites of known patterns
 verbose_progress: bool  # progress lines
 inject_fault_TESTING_ONLY: str | None  # a fault put in on purpose: KIND:OPERATOR[+OPERATOR][:above=N|dynamic|subgraph|sometimes|node=NAME] (src/loop_passes/inject_fault.h)
