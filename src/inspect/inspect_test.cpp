@@ -37,7 +37,7 @@ Program small_program() {
 TEST(Inspect, AProgramsSections) {
   const std::string text = inspect_program(small_program(), "m.pt2");
   for (const char* part :
-       {"m.pt2: exported program 'small', 1 nodes", "torch 2.15", "device cpu", "0  x  float32[s0, 4]",
+       {"m.pt2: exported program 'small', 1 node", "torch 2.15", "device cpu", "0  x  float32[s0, 4]",
         "0  add  float32[s0, 4]", "s0  2 … 1024  hint 8  x.size(0)", "because: range of s0 in the export",
         "weights, 16 B in all", "layer.weight  float32[4]", "parameter", "aten.add.Tensor"})
     EXPECT_TRUE(has(text, part)) << part << "\nis not in\n" << text;
