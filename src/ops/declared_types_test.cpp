@@ -35,6 +35,22 @@ TEST(DeclaredTypes, ANewTensorMayBeLaidOutInAnyOrder) {
   EXPECT_EQ(exp("f32[2, 4]"), "K0237");
 }
 
+// On a GPU the mean and the deviation of bf16 are f32, on the CPU bf16; the result itself is what its argument is.
+TEST(DeclaredTypes, StatisticsAreAsTheDeviceGivesThem) {
+  auto norm = [](const std::string& y, const std::string& mean, const std::string& deviation) {
+    return refusal(
+        str("  %h: bf16[2, 3] = aten._to_copy.default(self=%x, dtype=bf16)\n  %w: bf16[3] = aten.select.int(self=%h, "
+            "dim=0, index=0)\n  %y: ",
+            y, "[2, 3], %m: ", mean, "[2, 1], %r: ", deviation,
+            "[2, 1] = aten.native_layer_norm.default(input=%h, normalized_shape=[3], weight=%w, bias=%w, "
+            "eps=0.1)\n  output %y = user\n  output %m = user\n  output %r = user\n"));
+  };
+  EXPECT_EQ(norm("bf16", "bf16", "bf16"), "accepted");
+  EXPECT_EQ(norm("bf16", "f32", "f32"), "accepted");
+  EXPECT_EQ(norm("f32", "f32", "f32"), "K0237");
+  EXPECT_EQ(norm("bf16", "f16", "bf16"), "K0237");
+}
+
 TEST(DeclaredTypes, SoMayWhatALibraryKernelMakes) {
   auto top = [](const std::string& strides) {
     return refusal(str("  %v: f32[2, 2], %i: i64[2, 2] strides [", strides,

@@ -64,8 +64,10 @@ void build_layer_norm(Build& b, bool native) {
   Value* out = affine(b, n.values, optional_tensor(b, "weight"), optional_tensor(b, "bias"));
   call.result(0, b.contiguous(b.to(out, dtype)));
   if (!native) return;
-  call.result(1, b.to(n.mean, dtype));
-  call.result(2, b.to(n.rstd, dtype));
+  // On a GPU they are f32 also where the input is narrower: the program says which.
+  auto statistics = [&](size_t i) { return call.declared(i, dtype) == DType::f32 ? DType::f32 : dtype; };
+  call.result(1, b.to(n.mean, statistics(1)));
+  call.result(2, b.to(n.rstd, statistics(2)));
 }
 
 void build_rms_norm(Build& b, bool fused) {
