@@ -219,6 +219,21 @@ bool observable(const LoopProgram& program, BufferId buffer) {
   return b.role != BufferRole::temp;
 }
 
+std::set<BufferId> pinned_buffers(const LoopProgram& program) {
+  std::set<BufferId> out;
+  auto pin = [&](const Item& item) {
+    const Accesses a = accesses(item);
+    out.insert(a.reads.begin(), a.reads.end());
+    out.insert(a.writes.begin(), a.writes.end());
+  };
+  for (const Item& item : program.init) pin(item);
+  for (const Item& item : program.block)
+    if (!std::holds_alternative<Kernel>(item.what)) pin(item);
+  for (const auto& output : program.outputs)
+    if (const auto* id = std::get_if<BufferId>(&output.what)) out.insert(*id);
+  return out;
+}
+
 double estimate(const Expr& expr, const LoopProgram& program) {
   SymbolValues values;
   std::set<std::string> symbols;

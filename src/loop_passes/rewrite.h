@@ -56,6 +56,8 @@ bool raises(const Body& body);  // has a check_index or raise_if
 void replace_buffer(Block& block, BufferId from, BufferId to);
 // Buffers that are read or written from outside the kernels' view: program outputs, mutated inputs and constants.
 bool observable(const LoopProgram& program, BufferId buffer);
+// Buffers whose layout is not free: what others than kernels of the main block touch, and what the user sees.
+std::set<BufferId> pinned_buffers(const LoopProgram& program);
 
 // A number for weighing: the expression at the export's sizes.
 double estimate(const Expr& expr, const LoopProgram& program);

@@ -63,7 +63,7 @@ class Layouts {
   }
 
   bool run() {
-    pin();
+    pinned_ = pinned_buffers(program_);
     for (Item& item : program_.block)
       if (auto* kernel = std::get_if<Kernel>(&item.what)) {
         wishes_of(*kernel);
@@ -80,19 +80,6 @@ class Layouts {
  private:
   const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
 
-  // What others than kernels of the main block touch stays as it is.
-  void pin() {
-    auto all = [&](const Item& item) {
-      const Accesses a = accesses(item);
-      pinned_.insert(a.reads.begin(), a.reads.end());
-      pinned_.insert(a.writes.begin(), a.writes.end());
-    };
-    for (const Item& item : program_.init) all(item);
-    for (const Item& item : program_.block)
-      if (!std::holds_alternative<Kernel>(item.what)) all(item);
-    for (const auto& output : program_.outputs)
-      if (const auto* id = std::get_if<BufferId>(&output.what)) pinned_.insert(*id);
-  }
   bool free(BufferId id) const {
     const Buffer& b = buffer(id);
     if (b.role != BufferRole::temp || pinned_.count(id) || b.sizes.size() < 3 || !b.offset.is_constant(0)) return false;

@@ -16,27 +16,13 @@ class DimensionJoiner {
   DimensionJoiner(LoopProgram& program, Log& log) : program_(program), log_(log) {}
 
   bool run() {
-    pin();
+    pinned_ = pinned_buffers(program_);
     for (const Item& item : program_.block)
       if (const auto* kernel = std::get_if<Kernel>(&item.what)) visit(kernel->body, "");
     return changed_;
   }
 
  private:
-  // What others than kernels of the main block touch stays as it is, and what the user sees.
-  void pin() {
-    auto all = [&](const Item& item) {
-      const Accesses a = accesses(item);
-      pinned_.insert(a.reads.begin(), a.reads.end());
-      pinned_.insert(a.writes.begin(), a.writes.end());
-    };
-    for (const Item& item : program_.init) all(item);
-    for (const Item& item : program_.block)
-      if (!std::holds_alternative<Kernel>(item.what)) all(item);
-    for (const auto& output : program_.outputs)
-      if (const auto* id = std::get_if<BufferId>(&output.what)) pinned_.insert(*id);
-  }
-
   void visit(const Body& body, const std::string& sum) {
     for (const Stmt& stmt : body) {
       if (stmt.loop) {

@@ -1,10 +1,10 @@
 #include "codegen/cpu/checked_access.h"
 
-#include <cctype>
 #include <map>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "codegen/c_family/printed_kernel.h"
 
 namespace kiln::codegen {
 namespace {
@@ -71,8 +71,6 @@ static bool kc_at_masked(const kiln_kernel_context* ctx, i32 b, T* p, const J& i
   return false;
 }
 )";
-
-bool word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
 
 // The parameters of a memory function behind the pointer, and what has to be asked before it is called.
 struct Form {
@@ -145,12 +143,12 @@ class Rewriting {
     const int scratch = declarations(kernels, "scratch");
     std::string out;
     for (size_t at = 0; at < kernels.size();) {
-      if (!word(kernels[at]) || (at > 0 && word(kernels[at - 1]))) {
+      if (!goes_on(kernels[at]) || (at > 0 && goes_on(kernels[at - 1]))) {
         out += kernels[at++];
         continue;
       }
       size_t end = at;
-      while (end < kernels.size() && word(kernels[end])) ++end;
+      while (end < kernels.size() && goes_on(kernels[end])) ++end;
       const std::string name = kernels.substr(at, end - at);
       if (const auto access = parse(name)) {
         out += starts_with(std::string_view(kernels).substr(end), "(q") ? rewrite_row(*access, name, kernels, end)
@@ -219,7 +217,7 @@ class Rewriting {
   }
   std::string rewrite_row(const Access& access, const std::string& name, const std::string& text, size_t& end) {
     size_t stop = end + 1;
-    while (stop < text.size() && word(text[stop])) ++stop;
+    while (stop < text.size() && goes_on(text[stop])) ++stop;
     const std::string pointer = text.substr(end + 1, stop - end - 1);
     const size_t first = pointer.find('_'), last = pointer.rfind('_');
     const bool pair = access.operation == "pair";
@@ -236,7 +234,7 @@ class Rewriting {
   // `end`: behind the function's name; moved behind the buffer's.
   std::string rewrite(const Access& access, const std::string& name, const std::string& text, size_t& end) {
     size_t stop = end + 1;
-    while (stop < text.size() && word(text[stop])) ++stop;
+    while (stop < text.size() && goes_on(text[stop])) ++stop;
     const std::string pointer = text.substr(end + 1, stop - end - 1);
     if (pointer.empty() || !is_buffer(pointer))
       fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));

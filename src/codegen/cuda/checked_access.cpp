@@ -1,11 +1,11 @@
 #include "codegen/cuda/checked_access.h"
 
 #include <algorithm>
-#include <cctype>
 #include <set>
 
 #include "base/error.h"
 #include "base/text.h"
+#include "codegen/c_family/printed_kernel.h"
 
 namespace kiln::codegen {
 namespace {
@@ -85,15 +85,13 @@ template <int n, class P, class T> K_FN void gpu_copy_chunk(P* to, kc_pointer<T>
 }
 )";
 
-bool in_cuda_word(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }
-
 // Names of functions that begin so, in this text.
 std::set<std::string> called(const std::string& text, std::string_view prefix) {
   std::set<std::string> out;
   for (size_t at = text.find(prefix); at != std::string::npos; at = text.find(prefix, at + 1)) {
     size_t end = at;
-    while (end < text.size() && in_cuda_word(text[end])) ++end;
-    if ((at == 0 || !in_cuda_word(text[at - 1])) && end < text.size() && text[end] == '(')
+    while (end < text.size() && goes_on(text[end])) ++end;
+    if ((at == 0 || !goes_on(text[at - 1])) && end < text.size() && text[end] == '(')
       out.insert(text.substr(at, end - at));
   }
   return out;
@@ -146,7 +144,7 @@ class CheckedKernel {
     const size_t type = line.find_first_not_of(' '), star = line.find("* "), from = line.find("_from[");
     if (from != std::string::npos && star < from && starts_with(std::string_view(line).substr(type), "const ") &&
         std::all_of(line.begin() + static_cast<ptrdiff_t>(star + 2), line.begin() + static_cast<ptrdiff_t>(from),
-                    in_cuda_word))
+                    goes_on))
       return str(line.substr(0, type), "kc_pointer<", line.substr(type, star - type), ">", line.substr(star + 1));
     return line;
   }

@@ -1,0 +1,102 @@
+// One kernel from the two of an attention (attention_template.cpp has the form): whether they are one, and how the
+// kernel is built, in blocks of rows for a CPU's lanes or row by row for a GPU.
+#pragma once
+#include "loop_passes/rewrite.h"
+#include "schedule/attention_rows.h"
+#include "schedule/attention_tile.h"
+
+namespace kiln::loops {
+
+// The two kernels, and the one that they become.
+class AttentionFusion {
+ public:
+  AttentionFusion(LoopProgram& program, const Kernel& first, const Kernel& second, const Target& target)
+      : program_(program),
+        a_(first),
+        b_(second),
+        target_(target),
+        env_(kernel_ranges(first, program)),
+        rows_(first),
+        nest_a_(contraction_nest(first)),
+        nest_b_(contraction_nest(second)) {}
+
+  // The empty text, or why not.
+  std::string refuses();
+
+  AttentionTile cheapest() const;
+
+  Kernel build(const AttentionTile& tile);
+  // The same for one row at a time, as AttentionNest has it.
+  Kernel build_rows();
+  // Of what type the weights are stored that the second product reads.
+  DType weight_type() const { return program_.buffers[static_cast<size_t>(weights_->buffer)].dtype; }
+
+ private:
+  const Loop& row() const { return nest_a_.innermost_row(); }
+  const std::string& name_of(BufferId b) const { return program_.buffers[static_cast<size_t>(b)].name; }
+  double at_least(const Expr& e) const { return std::max(1.0, estimate(e, program_)); }
+  // The loops around the rows.
+  std::vector<const Loop*> outer() const {
+    std::vector<const Loop*> out = nest_a_.batch;
+    out.insert(out.end(), nest_a_.rows.begin(), nest_a_.rows.end() - 1);
+    return out;
+  }
+
+  // The second product reads the weights of one row as the first kernel has stored them.
+  std::string same_rows();
+  const Loop* columns_of(const Stmt* store) const;
+
+  // ---- Building
+  BufferId scratch(const std::string& like, std::vector<Expr> sizes);
+  std::string fresh(const char* like) {
+    for (size_t n = 0;; ++n)
+      // i64 is a type in generated code
+      if (std::string name = str(like, n); !dtype_from_name(name) && used_.insert(name).second) return name;
+  }
+  Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
+    Stmt stmt = loop_stmt(fresh(like), extent);
+    const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);
+    stmt.loop->directives = {binding, factor, exact ? Tail::exact : Tail::mask};
+    return stmt;
+  }
+  static Expr variable(const Stmt& loop) { return Expr::symbol(loop.loop->var); }
+  // Copies what the values need, of the bodies' statements outside of loops, from the outside in.
+  void copy_needed(Copier& copier, const std::vector<const Body*>& bodies, const std::set<ValueId>& roots, Body& out);
+  std::vector<const Body*> bodies_of(const std::vector<const Loop*>& loops) const {
+    std::vector<const Body*> out;
+    for (const Loop* loop : loops) out.push_back(&loop->body);
+    return out;
+  }
+  // What f reads of weights (a bias of positions, a mask), where it lies apart for the rows: in `to`, where the
+  // statements of `from` have been copied to, it is read from a packed copy.
+  void pack_for_rows(const Body& from, const Copier& copier, const Expr& key, const Expr& place,
+                     const AttentionTile& tile, Body& to);
+  void begin();
+  // f of the product, for the key `n` of the row that the copier has; in `inner`, where the product stands already.
+  ValueId copy_score(Copier& copier, const std::vector<const Body*>& with_row, const Expr& n, Body& inner);
+  // Where the score of a key lies.
+  using Place = std::function<std::vector<Expr>(const Expr& key)>;
+  // The scores become weights, but for the division; gives what they are to be multiplied with.
+  ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
+  // The second product's sum over so many keys from the given one on; in front of it stands what it needs.
+  ValueId sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place, Copier& copier,
+                   Body& inner);
+  // What follows the second product: its sum times the share, and stored.
+  void finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner);
+  // The second product with its sum over scratch.
+  void build_output(const AttentionTile& tile, const Expr& block, BufferId scores, BufferId shares, Body& out);
+
+  LoopProgram& program_;
+  const Kernel &a_, &b_;
+  const Target& target_;
+  RangeEnv env_;
+  RowPart rows_;
+  ContractionNest nest_a_, nest_b_;
+  Softmax softmax_;
+  const Stmt* weights_ = nullptr;
+  Substitution variables_b_;
+  Kernel made_;
+  std::set<std::string> used_;
+};
+
+}  // namespace kiln::loops
