@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "loop_passes/pass_test.h"
-#include "loops/interpreter.h"
+#include "schedule/sample_run_test.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -16,25 +16,9 @@ Target an_h200() {
   return target;
 }
 
-Tensor filled_with(const Buffer& buffer, int seed) {
-  std::vector<int64_t> sizes;
-  for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));
-  Tensor tensor = Tensor::empty(buffer.dtype, sizes);
-  for (int64_t i = 0; i < tensor.numel(); ++i)
-    tensor.set_item(i, Scalar(static_cast<double>((i * 37 + seed * 11) % 29) / 8.0 - 1.5));
-  return tensor;
-}
-
 std::vector<double> results(const LoopProgram& program) {
-  std::vector<Datum> inputs;
-  int seed = 1;
-  for (const LoopProgram::Input& input : program.inputs)
-    inputs.push_back({filled_with(program.buffers[static_cast<size_t>(std::get<BufferId>(input.what))], seed++)});
-  std::map<std::string, Tensor> constants;
-  for (const Buffer& buffer : program.buffers)
-    if (buffer.role == BufferRole::constant) constants[buffer.constant] = filled_with(buffer, seed++);
   std::vector<double> out;
-  for (const Datum& datum : LoopInterpreter(program, constants, {}).run(inputs).outputs)
+  for (const Datum& datum : run_on_samples(program))
     for (int64_t i = 0; i < datum.tensor().numel(); ++i) out.push_back(datum.tensor().item(i).as_double());
   return out;
 }

@@ -1,44 +1,23 @@
 // Each pass of this folder on a small program in text: what it writes down, and that the program computes the same.
 #include <gtest/gtest.h>
 
-#include "loops/interpreter.h"
-#include "schedule/schedule.h"
+#include "schedule/sample_run_test.h"
 
 namespace kiln::loops {
 namespace {
-
-Tensor filled(const Buffer& buffer, int seed) {
-  std::vector<int64_t> sizes;
-  for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));
-  Tensor tensor = Tensor::empty(buffer.dtype, sizes);
-  for (int64_t i = 0; i < tensor.numel(); ++i)
-    tensor.set_item(i, Scalar(static_cast<double>((i * 37 + seed * 11) % 29) / 8.0 - 1.5));
-  return tensor;
-}
-
-std::vector<Datum> run(const LoopProgram& program) {
-  std::vector<Datum> inputs;
-  std::map<std::string, Tensor> constants;
-  int seed = 1;
-  for (const Buffer& buffer : program.buffers)
-    if (buffer.role == BufferRole::constant) constants[buffer.constant] = filled(buffer, seed++);
-  for (const LoopProgram::Input& input : program.inputs)
-    inputs.push_back({filled(program.buffers[static_cast<size_t>(std::get<BufferId>(input.what))], seed++)});
-  return LoopInterpreter(program, constants, {}).run(inputs).outputs;
-}
 
 class SchedulePasses : public testing::Test {
  protected:
   void given(const std::string& text) {
     program_ = parse_loops(text);
     verify(program_);
-    before_ = run(program_);
+    before_ = run_on_samples(program_);
   }
   std::string after() {
     verify(program_);
     const std::string text = print(program_);
     EXPECT_EQ(print(parse_loops(text)), text);
-    const std::vector<Datum> now = run(program_);
+    const std::vector<Datum> now = run_on_samples(program_);
     for (size_t o = 0; o < now.size(); ++o)
       for (int64_t i = 0; i < now[o].tensor().numel(); ++i)
         EXPECT_NEAR(now[o].tensor().item(i).as_double(), before_[o].tensor().item(i).as_double(), 1e-4) << text;
