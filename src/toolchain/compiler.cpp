@@ -26,8 +26,7 @@ Compiler find_compiler(const std::string& wish) {
     if (version.exit_code != 0) continue;
     return {path, std::string(trim(split(version.output, '\n')[0]))};
   }
-  fail_user("K0410",
-            str("no C++ compiler found (looked for ", join(tried, ", "), "); install g++ or set KILN_CXX"));
+  fail_user("K0410", str("no C++ compiler found (looked for ", join(tried, ", "), "); install g++ or set KILN_CXX"));
 }
 
 std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::string> flags) {
