@@ -94,7 +94,11 @@ void CudaTilePrinter::print() {
   p_.line(str(left_type, "* const left_tiles = (", left_type, "*)memory;"));
   p_.line(str(right_type, "* const right_tiles = (", right_type, "*)(left_tiles + ", grid_.stages * left_size, ");"));
   const int64_t beside = grid_.tile_columns / grid_.thread_columns;
-  if (grid_.tensor_cores)
+  if (grid_.warpgroups)
+    p_.line(str("const int warp = threadIdx.x / 32, group_row = warp / 4 / ", beside, " * ", grid_.thread_rows,
+                ", warp_row = group_row + warp % 4 * 16, warp_column = warp / 4 % ", beside, " * ",
+                grid_.thread_columns, ";"));
+  else if (grid_.tensor_cores)
     p_.line(str("const int warp = threadIdx.x / 32, warp_row = warp / ", beside, " * ", grid_.thread_rows,
                 ", warp_column = warp % ", beside, " * ", grid_.thread_columns, ";"));
   else
@@ -114,7 +118,7 @@ void CudaTilePrinter::print() {
   begin("row", rows_, grid_.tile_rows);
   decode(nest_.batch, "tile", "batch");
   if (grid_.tensor_cores)
-    p_.line(str("f32 sums[", grid_.thread_rows / 16, "][", grid_.thread_columns / 8, "][4] = {};"));
+    p_.line(str("f32 sums[", row_groups(), "][", grid_.thread_columns / 8, "][4] = {};"));
   else
     p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
   p_.line(
@@ -175,6 +179,12 @@ void CudaTilePrinter::print_products() {
                        ">(left_tiles, right_tiles, row_part, column_part, steps, fetch, sums);"));
   const DType dtype = tile_type(true), other = tile_type(false);
   const char* kind = dtype == DType::bf16 ? "gpu_of_bf16" : dtype == DType::f16 ? "gpu_of_f16" : "gpu_of_tf32";
+  if (grid_.warpgroups)
+    return p_.line(str("gpu_warpgroup_products<", kind, ", gpu_wgmma_", grid_.thread_columns, ", ", grid_.tile_rows,
+                       ", ", grid_.tile_columns, ", ", grid_.left_along_terms ? "true" : "false", ", ",
+                       grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns,
+                       ", ", grid_.stages, ">(left_tiles, right_tiles, group_row, warp_column, ", turn(),
+                       "s, fetch, sums);"));
   const std::string function = dtype == other ? str("gpu_products<", kind, ", ") : "gpu_split_products<";
   p_.line(str(function, sizes, grid_.left_along_terms ? "true" : "false", ", ",
               grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns, ", ",
@@ -219,15 +229,14 @@ void CudaTilePrinter::print_spread_results() {
   const int64_t columns = grid_.thread_columns, vector = 8;
   p_.line(str("f32* const spread = (f32*)memory + warp * ", 16 * (columns + 8), ";"));
   p_.line("#pragma unroll");
-  p_.open(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i)"));
+  p_.open(str("for (int i = 0; i < ", row_groups(), "; ++i)"));
   p_.line(str("gpu_spread<", columns, ">(spread, sums[i]);"));
-  p_.line("#pragma unroll");
+  p_.line("#pragma unroll 4");  // what is done with a result may be long
   p_.open(str("for (int number = threadIdx.x % 32; number < ", 16 * columns / vector, "; number += 32)"));
   p_.line(str("const int spread_row = number / ", columns / vector, ", spread_column = number % ", columns / vector,
               " * ", vector, ";"));
-  p_.line(
-      "const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
-      "spread_column;");
+  p_.line(str("const i64 row = row_begin + warp_row + i * ", rows_apart(),
+              " + spread_row, column = column_begin + warp_column + spread_column;"));
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   decode(nest_.rows, "row", "rest");
   print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), static_cast<int>(vector));
@@ -241,8 +250,8 @@ void CudaTilePrinter::print_joined_results() {
                 words = grid_.tile_columns / vector;
   p_.line("f32* const joined = (f32*)memory;");
   p_.line("#pragma unroll");
-  p_.line(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i) gpu_spread_to<", grid_.thread_columns, ", ", line,
-              ">(joined + (warp_row + i * 16) * ", line, " + warp_column, sums[i]);"));
+  p_.line(str("for (int i = 0; i < ", row_groups(), "; ++i) gpu_spread_to<", grid_.thread_columns, ", ", line,
+              ">(joined + (warp_row + i * ", rows_apart(), ") * ", line, " + warp_column, sums[i]);"));
   p_.line("gpu_cluster_wait();");
   p_.open(str("for (int number = threadIdx.x; number < ", rows * words, "; number += ", grid_.threads, ")"));
   p_.line(str("const int joined_row = part * ", rows, " + number / ", words, ", joined_column = number % ", words,

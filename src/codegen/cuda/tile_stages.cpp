@@ -53,6 +53,8 @@ std::string CudaTilePrinter::place(bool left, const std::string& line, const std
   const std::string stage =
       str(side(left), "_tiles + ", turn(), " % ", grid_.stages, " * ", line_length(left) * lines(left), " + ");
   if (!grid_.tensor_cores) return str(stage, line, " * ", line_length(left), " + ", chunk, " * ", per_chunk, within);
+  if (grid_.warpgroups && line_length(left) > 64)
+    return str(stage, "gpu_block_place(", line, ", ", chunk, ") * ", per_chunk, within);
   return str(stage, "gpu_chunk_place<", line_length(left) / per_chunk, ">(", line, ", ", chunk, ") * ", per_chunk,
              within);
 }
