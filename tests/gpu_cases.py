@@ -30,12 +30,12 @@ class LargeProducts(nn.Module):
     def __init__(self, dtype):
         super().__init__()
         self.along = nn.Linear(200, 328, dtype=dtype)
-        self.few = nn.Linear(328, 72, dtype=dtype)
+        self.few = nn.Linear(656, 72, dtype=dtype)
         self.across = nn.Parameter(torch.randn(72, 264, dtype=torch.float32).to(dtype) / 9)
 
     def forward(self, x):
         first = F.gelu(self.along(x))
-        second = self.few(first) + x[:, :72].abs() + 2
+        second = self.few(torch.cat([first, F.relu(first)], 1)) + x[:, :72].abs() + 2
         third = second @ self.across
         return first.abs().mean(0), second, third.abs().mean(1), (second.t() @ third.abs())[::8, ::8]
 
