@@ -40,6 +40,8 @@ class CudaTilePrinter {
   // A warp's rows come in groups of 16.
   int64_t rows_apart() const { return grid_.warpgroups ? 64 : 16; }
   int64_t row_groups() const { return grid_.thread_rows / rows_apart(); }
+  void print_rounds(const std::string& first, int64_t stride, int64_t count, const std::function<void()>& each_place,
+                    const std::function<void()>& each_result);
   void print_after(const std::string& result, int vector);
   void print_score(const loops::AttentionNest& nest);
   std::string side(bool left) const { return left ? "left" : right_side_; }
