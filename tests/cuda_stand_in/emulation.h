@@ -283,8 +283,10 @@ struct emu_products {
 };
 static thread_local emu_products emu_products_of[4096];
 
+// As a GPU numbers it: the upper bits say whose of a cluster it is.
 static inline unsigned gpu_shared_place(const void* p) {
-  return (unsigned)((const char*)p - emu_shared[emu.current / emu.threads].bytes);
+  const unsigned block = emu.current / emu.threads;
+  return block << 24 | (unsigned)((const char*)p - emu_shared[block].bytes);
 }
 // An element of a matrix that begins as the descriptor says, with exchanged words of 16 in lines of 128 bytes.
 static inline float emu_element(unsigned long descriptor, bool across, unsigned index, unsigned term, bool bf16) {

@@ -65,9 +65,10 @@ constexpr const char* warpgroup_text = R"(K_FN int gpu_block_place(int line, int
   return chunk / 8 * (64 * 8) + gpu_chunk_place<8>(line, chunk % 8);
 }
 #ifdef GPU_WARPGROUPS
-// Where matrices begin, for the instructions: eight lines are 1024 bytes, blocks beside one another 8192 apart.
+// Where matrices begin, for the instructions: eight lines are 1024 bytes, blocks beside one another 8192 apart. Which
+// block of a cluster the memory is, in the upper bits of its address, is not a part of it.
 K_FN u64 gpu_matrices(const void* first) {
-  return (u64)(gpu_shared_place(first) >> 4) | (u64)(8192 >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
+  return (u64)((gpu_shared_place(first) & 0x3ffff) >> 4) | (u64)(8192 >> 4) << 16 | (u64)(1024 >> 4) << 32 | (u64)1 << 62;
 }
 // All products of a tile. While one stage is multiplied, the threads have the one behind the last that is on its way
 // fetched; it takes the place of the stage before the last one, whose products everybody has waited for.
@@ -76,7 +77,7 @@ template <class type, class matrix, int tile_rows, int tile_columns, bool left_a
 K_FN void gpu_warpgroup_products(const T* left_tiles, const T* right_tiles, int first_row, int first_column, int steps,
                                  F fetch, f32 (&sums)[rows / 64][columns / 8][4]) {
   constexpr int terms = 64, left_way = left_along ? 32 : 2048, right_way = right_along ? 32 : 2048;
-#pragma unroll
+#pragma unroll 1
   for (int step = 0; step < stages - 2; ++step) fetch(step);
   for (int step = 0; step < steps; ++step) {
     gpu_copy_wait<stages - 3>();

@@ -133,11 +133,18 @@ void CudaTilePrinter::print() {
   if (together) p_.line(str("const int step = turn * ", grid_.parts, " + part;"));
   p_.open("if (step < steps)");
   p_.line(str("const i64 term_begin = (i64)step * ", grid_.tile_terms, ";"));
+  const auto chunked = [&](bool left) { return (left ? grid_.left_chunk : grid_.right_chunk) > 1; };
   for (const bool left : {true, false})
-    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1)
-      print_chunks(left);
-    else
-      print_elements(left);
+    if (!chunked(left)) print_elements(left);
+  // One look for all words: nothing stands between them.
+  for (const char* wide : {"true", "false"}) {
+    if (!chunked(true) && !chunked(false)) break;
+    wide_ = wide;
+    p_.open(wide[0] == 't' ? "if (wide)" : "else");
+    for (const bool left : {true, false})
+      if (chunked(left)) print_chunks(left);
+    p_.close();
+  }
   p_.close();
   p_.line("gpu_copy_commit();");
   --p_.depth_;

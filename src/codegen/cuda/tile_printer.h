@@ -61,6 +61,7 @@ class CudaTilePrinter {
   void print_chunks(bool left);
   void print_elements(bool left);
 
+  const char* wide_ = "wide";  // whether words come as such, where that is known
   KernelPrinter& p_;
   const loops::ContractionNest nest_;
   const loops::Grid grid_;

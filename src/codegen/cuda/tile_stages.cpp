@@ -168,7 +168,7 @@ void CudaTilePrinter::print_chunks(bool left) {
     const std::string way = p_.expr(moves->coefficient * Expr(grid_.tile_terms));
     print_words(left, [&] {
       p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", side, "_from[e] + step * ", way, ", ", side, "_there[e]",
-                  whole ? "" : str(" && term_begin + ", term, " < ", terms_), ", wide);"));
+                  whole ? "" : str(" && term_begin + ", term, " < ", terms_), ", ", wide_, ");"));
     });
     return;
   }
@@ -180,8 +180,8 @@ void CudaTilePrinter::print_chunks(bool left) {
     p_.wide_buffers_.insert(b);
     std::string there = in_range(left, across, term);
     if (load->mask != no_value) there += str(" && ", p_.name(load->mask));
-    p_.line(
-        str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there, ", wide);"));
+    p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there, ", ",
+                wide_, ");"));
   });
 }
 
