@@ -36,7 +36,8 @@ Target CudaBackend::target(const std::string& name, int) const {
     out.most_parts = clusters ? 8 : 1;
     return out;
   }
-  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", ")));
+  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", "),
+                         name.starts_with("x86-64") ? "; a CPU's level goes with --device cpu" : ""));
 }
 
 std::string CudaBackend::host_target_name() const {
