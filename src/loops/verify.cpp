@@ -2,6 +2,7 @@
 #include <set>
 
 #include "loops/loops.h"
+#include "loops/sum_parts.h"
 #include "loops/verify_scratch.h"
 
 namespace kiln::loops {
@@ -89,6 +90,19 @@ class KernelVerifier {
     check(!s.tile.beside || !nest.whole_rows(),
           "columns beside one another where a part of the kernel needs whole rows");
     check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
+    parts(s, nest);
+  }
+  // Sums that wait where the results will be: of whole tiles beside one another.
+  void parts(const Schedule& s, const ContractionNest& nest) const {
+    for (size_t l = 1; l < nest.sums.size(); ++l)
+      check(nest.sums[l].stmt->loop->directives.binding != Binding::serial, "an inner sum of a tile in parts");
+    if (!is_in_parts(nest)) return;
+    const Expr& columns = nest.innermost_column().extent;
+    check(nest.sums.size() > 1 && nest.sums.front().stmt->loop->order.block == 0 && !s.tile.matrix && !s.tile.pairs,
+          "a sum in parts that is one sum, in blocks, or of pairs or matrices");
+    check(s.tile.beside && columns.is_constant() && columns.value() % (s.tile.vectors * s.lanes) == 0 &&
+              place_of_sums(kernel_, program_),
+          "a sum in parts that has no place to wait in");
   }
   // Instructions for pairs and for matrices take bf16, both factors just as they are loaded.
   void brain_floats(const Schedule& s) const {
@@ -208,7 +222,10 @@ class KernelVerifier {
   // Whether its axes have been bound yet.
   bool bound() const {
     bool any = false;
-    for_each_stmt(kernel_.body, [&](const Stmt& s) { any |= s.loop && s.loop->directives.binding != Binding::none; });
+    for_each_stmt(kernel_.body, [&](const Stmt& s) {
+      const bool part = s.loop && s.loop->role == AxisRole::reduce && s.loop->directives.binding == Binding::serial;
+      any |= s.loop && s.loop->directives.binding != Binding::none && !part;
+    });
     return any;
   }
   void lanes(const Body& body, const Schedule& s, bool inside) const {

@@ -1,4 +1,5 @@
 #include "loop_passes/rewrite.h"
+#include "loops/sum_parts.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
 
@@ -22,7 +23,7 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
     kernel.schedule = Schedule();
     kernel.schedule->lanes = target.lanes;
     kernel.schedule->tile = cheapest(*way, kernel, program, target);
-    way->prepare(program, kernel);
+    way->prepare(program, kernel, target);
     const std::optional<Packing> packing = way->packing(kernel, program, kernel.schedule->tile, target);
     if (packing) {
       const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
@@ -38,7 +39,8 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
                       "",
                       "",
                       str("tiles of ", tile.rows, " rows and ", tile.vectors, " vectors of ", target.lanes,
-                          packing ? ", weight packed" : "", tile.rows_copy != no_buffer ? ", rows copied" : ""),
+                          packing ? ", weight packed" : "", tile.rows_copy != no_buffer ? ", rows copied" : "",
+                          is_in_parts(contraction_nest(kernel)) ? ", the sum in parts" : ""),
                       true,
                       ""};
     });

@@ -1,5 +1,7 @@
 #include "codegen/cpu/tile_printer.h"
 
+#include "loops/sum_parts.h"
+
 namespace kiln::codegen {
 using namespace loops;
 namespace {
@@ -14,7 +16,8 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
       tile_(printer.kernel_.schedule->tile),
       rows_(printer.expr(nest_.row_count())),
       width_(str(tile_.vectors * printer.lane_count_)),
-      row_values_(static_cast<size_t>(tile_.rows)) {}
+      row_values_(static_cast<size_t>(tile_.rows)),
+      parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr) {}
 
 void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, Values& values) {
   for (const Stmt* source : stmts) {
@@ -113,6 +116,9 @@ std::string TilePrinter::zero() const {
 // -------------------------------------------------------------------------------------------------------------
 
 void TilePrinter::print() {
+  if (parts_)
+    p_.open(
+        str("for (i64 ", parts_->var, " = 0; ", parts_->var, " < ", p_.expr(parts_->extent), "; ++", parts_->var, ")"));
   p_.open("for (i64 item = item_begin; item < item_end; ++item)");
   p_.line("i64 rest = item;");
   auto batches = [&] {
@@ -140,6 +146,7 @@ void TilePrinter::print() {
       if (stmt.kind != StmtKind::loop) p_.print_stmt(stmt);
   print_item();
   p_.close();
+  if (parts_) p_.close();
 }
 
 // A panel of columns stays in the cache while the rows of the item pass; what needs whole rows follows when all panels
@@ -192,7 +199,28 @@ void TilePrinter::print_tile(int64_t vectors, const std::string& left) {
   p_.open("");
   print_products(vectors, left);
   p_.close();
+  if (!parts_) return print_epilogue(vectors, left);
+  p_.open(str("if (", parts_->var, " + 1 < ", p_.expr(parts_->extent), ")"));
+  print_waiting(vectors, false);
+  p_.close();
+  p_.open("else");
   print_epilogue(vectors, left);
+  p_.close();
+}
+
+// Between the parts of a sum: what a tile has so far, from where its results will be and back there.
+void TilePrinter::print_waiting(int64_t vectors, bool load) {
+  const Stmt* place = place_of_sums(p_.kernel_, p_.program_);
+  KILN_CHECK(place, str("the sums of ", p_.kernel_.name, " have no place to wait in"));
+  p_.open("for (int r = 0; r < rows; ++r)");
+  decode_rows("m0 + r", "");
+  p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
+  p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
+  const std::string memory = str(p_.buffer_name(place->buffer, Access::write), " + ", p_.expr(p_.address(*place))),
+                    sum = str("tile[r * ", vectors, " + c]");
+  p_.line(load ? str(sum, " = k_load_f32(", memory, ");") : str("k_store_f32(", memory, ", ", sum, ");"));
+  p_.close();
+  p_.close();
 }
 
 void TilePrinter::print_products(int64_t vectors, const std::string& left) {
@@ -218,20 +246,31 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
   auto accumulators = [&] {
     each([&](int64_t r, int64_t v) { p_.line(str(vector_type_of_sum(), " acc_", r, "_", v, " = ", zero(), ";")); });
   };
-  if (in_blocks)
+  if (in_blocks || parts_)
     for (int64_t i = 0; i < tile_.rows * vectors; ++i) p_.line(str("tile[", i, "] = ", zero(), ";"));
-  else
-    accumulators();
+  if (!in_blocks) accumulators();
+  if (parts_) {
+    p_.open(str("if (", parts_->var, " > 0)"));
+    print_waiting(vectors, true);
+    p_.close();
+  }
   print_start_ahead(vectors);
   print_sum(0, vectors, left, std::move(copies));
   if (!in_blocks)
-    each([&](int64_t r, int64_t v) { p_.line(str("tile[", r * vectors + v, "] = acc_", r, "_", v, ";")); });
+    each([&](int64_t r, int64_t v) {
+      const std::string sum = str("tile[", r * vectors + v, "]"), acc = str("acc_", r, "_", v);
+      p_.line(parts_ ? str(sum, " = k_add(", sum, ", ", acc, ");") : str(sum, " = ", acc, ";"));
+    });
 }
 
 // One of the nested sums. Those that have no blocks go on adding to the accumulators of the one around them; one in
 // blocks adds up each of them from 0, and the tile holds the sum of those before.
 void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& left, Copies copies) {
   const Loop& loop = *nest_.sums[level].stmt->loop;
+  if (&loop == parts_) {  // stands around the items
+    print_factors(level, vectors, left, copies);
+    return print_sum(level + 1, vectors, left, std::move(copies));
+  }
   const std::string& var = loop.var;
   std::string from = "0", to = p_.expr(loop.extent);
   const bool in_blocks = loop.order.block > 0, single = loop.order.block == 1;
@@ -311,6 +350,7 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
   Substitution start{{columns_.var, Expr::symbol("ahead_column")}};
   for (const ContractionNest::Sum& sum : nest_.sums) {
     const Loop& loop = *sum.stmt->loop;
+    if (&loop == parts_) continue;  // of the next panel the same part
     start[loop.var] = Expr(0);
     const int64_t terms = loop.extent.value(),
                   block = loop.order.block > 1 ? loop.order.block : std::max<int64_t>(1, terms);
