@@ -1,6 +1,7 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
 #include "loops/sum_parts.h"
+#include "schedule/least_code.h"
 #include "schedule/matrix_tiles.h"
 #include "schedule/schedule.h"
 #include "schedule/template.h"
@@ -131,12 +132,11 @@ class Product : public Template {
                                     const Target& target) const override {
     const ContractionNest nest = contraction_nest(kernel);
     const int64_t part = pairs_ ? 0 : terms_of_part(kernel, program, target);
-    const Expr rows = nest.row_count();
+    const Expr rows = nest.row_count(), columns = nest.innermost_column().extent;
     const auto most_rows = static_cast<int64_t>(rows.is_constant() ? std::max<int64_t>(1, rows.value()) : 64);
     double batch = 1;
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
-    const Extents extents{at_least_one(estimate(rows, program)),
-                          at_least_one(estimate(nest.innermost_column().extent, program)),
+    const Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
                           at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
     const Stmt* packed = packed_load(kernel, program);
     const bool share_rows = extents.batch > 1 && batches_share_rows(nest, kernel, program);
@@ -154,7 +154,10 @@ class Product : public Template {
                                        estimate(nest.innermost_sum().extent, program));
         tile.interleaved = share_rows;
         if (pairs_) tile.ahead = tile.ahead / 2 * 2;
-        out.push_back({tile, cost(extents, target, tile)});
+        const bool edge = !columns.is_constant() || columns.value() % (vectors * target.lanes) != 0;
+        const auto r = static_cast<double>(high), v = static_cast<double>(vectors);
+        const double code = copy_code(r, v) + (edge ? copy_code(r, 1) : 0);
+        out.push_back({tile, cost(extents, target, tile), tile_code(r, v, code)});
       }
     }
     return out;

@@ -34,6 +34,7 @@ class Template {
   struct Candidate {
     Tile tile;
     double cost = 0;  // in cycles, about: so that candidates can be compared
+    double code = 0;  // how much text it becomes (schedule/least_code.h)
   };
   virtual std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
                                             const Target& target) const = 0;

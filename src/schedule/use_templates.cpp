@@ -1,16 +1,16 @@
 #include "loop_passes/rewrite.h"
 #include "loops/sum_parts.h"
+#include "schedule/least_code.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
 
-// The cheapest of the template's candidates.
 Tile cheapest(const Template& way, const Kernel& kernel, const LoopProgram& program, const Target& target) {
   const std::vector<Template::Candidate> all = way.candidates(kernel, program, target);
   KILN_CHECK(!all.empty(), str(way.name(), " accepted ", kernel.name, " but has no schedule for it"));
-  return std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; })->tile;
+  return cheapest_with_least_code(all).tile;
 }
 
 bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Log& log) {

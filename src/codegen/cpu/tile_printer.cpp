@@ -21,6 +21,8 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
 
 void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, Values& values) {
   for (const Stmt* source : stmts) {
+    p_.place_ = source;
+    p_.sizes_of_place_ = 0;
     Stmt stmt = source->clone();
     Substitution map = variables;
     for (const auto& [var, value] : checked_indices_)
@@ -45,6 +47,7 @@ void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, 
       stmt.index_var = made;
     }
     p_.print_stmt(stmt);
+    p_.place_ = nullptr;
   }
 }
 
@@ -100,7 +103,7 @@ void TilePrinter::decode_rows(const std::string& flat, const std::string& suffix
   std::string rest = str("rest", suffix);
   p_.line(str("i64 ", rest, " = ", flat, ";"));
   for (size_t i = rows.size(); i-- > 1;) {
-    const std::string extent = p_.expr(rows[i]->extent);
+    const std::string extent = p_.divisor(rows[i]->extent);
     p_.line(str("const i64 ", rows[i]->var, suffix, " = ", rest, " % ", extent, "; ", rest, " /= ", extent, ";"));
   }
   p_.line(str("const i64 ", rows[0]->var, suffix, " = ", rest, ";"));
@@ -123,13 +126,13 @@ void TilePrinter::print() {
   p_.line("i64 rest = item;");
   auto batches = [&] {
     for (size_t i = nest_.batch.size(); i-- > 0;) {
-      const std::string extent = p_.expr(nest_.batch[i]->extent);
+      const std::string extent = p_.divisor(nest_.batch[i]->extent);
       p_.line(str("const i64 ", nest_.batch[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
     }
   };
   if (tile_.interleaved) batches();
-  const int64_t height = tile_.rows * tile_.high;
-  p_.line(str("const i64 blocks = (", rows_, " + ", height - 1, ") / ", height, ";"));
+  const std::string height = p_.size(tile_.rows * tile_.high, 0);
+  p_.line(str("const i64 blocks = (", rows_, " + ", height, " - 1) / ", height, ";"));
   p_.line(str("const i64 m_begin = (rest % blocks) * ", height, "; rest /= blocks;"));
   p_.line(str("const i64 m_end = k_min((i64)(m_begin + ", height, "), (i64)", rows_, ");"));
   const std::string columns = p_.expr(columns_.extent);
@@ -299,9 +302,10 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   const bool fetches = innermost && !ahead_.empty();
   if (fetches) {
     const std::string next = var + "_next", stop = var + "_stop";
-    p_.open(str("for (i64 ", next, " = ", from, "; ", next, " < ", to, "; ", next, " += ", tile_.ahead, ")"));
+    const std::string terms = p_.size(tile_.ahead, 0);
+    p_.open(str("for (i64 ", next, " = ", from, "; ", next, " < ", to, "; ", next, " += ", terms, ")"));
     p_.line(str("__builtin_prefetch(", ahead_, " + ahead, 0, 2); ahead += ahead_step;"));
-    p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", tile_.ahead, "), (i64)", to, ");"));
+    p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", terms, "), (i64)", to, ");"));
     from = next, to = stop;
   }
   const bool pairs = innermost && tile_.pairs;
@@ -362,7 +366,8 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
               " : column, ahead_step = ", step, ";"));
   Stmt first = load->clone();
   for (Expr& e : first.index) e = substitute(e, start);
-  p_.line(str("i64 ahead = ", p_.expr(p_.address(first)), " + m0 / ", tile_.rows, " * ", lines * step, ";"));
+  p_.line(
+      str("i64 ahead = ", p_.expr(p_.address(first)), " + m0 / ", tile_.rows, " * ", p_.expr(Expr(lines * step)), ";"));
   ahead_ = p_.buffer_name(load->buffer, Access::read);
 }
 
@@ -502,9 +507,12 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
     const Stmt access = of_row(load, r, values);
     const auto along = affine_in(p_.address(access), sum_.var);
     KILN_CHECK(along, "an address that is not affine any more");
+    p_.place_ = &load;
+    p_.sizes_of_place_ = 0;
     const std::string name = str(group, "_", r), mask = p_.name(renamed(load.mask, values));
     p_.line(str("const ", type, "* const ", name, " = ", mask, " ? ", buffer, " + ", p_.expr(along->rest), " : ", group,
                 "_zeros;"));
+    p_.place_ = nullptr;
     if (!whole) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
     pointers_[{&load, r}] = whole ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
   }
