@@ -1,6 +1,6 @@
 // kiln.h: constants, described, read, written and replaced.
 #include <algorithm>
-#include <set>
+#include <map>
 
 #include "base/error.h"
 #include "runtime/api_handles.h"
@@ -11,19 +11,36 @@ using namespace kiln::runtime;
 
 namespace {
 
+// Two names of one constant may both be given, as a state dict has them, but it has only one value.
+void check_tied(const Model& model, int32_t index, const ConstantData& data, int32_t same,
+                const std::map<int32_t, ConstantData>& given) {
+  const auto other = given.find(same);
+  if (other == given.end() || model.same_values(index, data, other->second)) return;
+  const auto& constants = model.plan().constants;
+  fail_user("K0797", str("constants ", constants[static_cast<size_t>(same)].name, " and ",
+                         constants[static_cast<size_t>(index)].name,
+                         " are one (tied weights: two names of one tensor in the exported program), and the update "
+                         "gives them different values"));
+}
+
 void update_constants(Model& model, const char* const* names, const DLTensor* const* values, size_t count,
                       uint32_t flags, const std::vector<int32_t>& visible) {
   constexpr uint32_t known = KILN_UPDATE_BORROW | KILN_UPDATE_INACTIVE | KILN_UPDATE_ALL;
   if (flags & ~known) fail_user("K0660", str("unknown flags of an update of constants: ", flags & ~known));
   std::vector<std::pair<int32_t, ConstantData>> changes;
-  std::set<int32_t> seen;
+  std::map<int32_t, ConstantData> given;
   for (size_t i = 0; i < count; ++i) {
     if (!names[i] || !values[i]) fail_user("K0660", str("constant ", i, " of the update has no name or no tensor"));
     int32_t index = model.find_constant(names[i]);
-    if (!seen.insert(index).second) fail_user("K0641", str("the update has constant ", names[i], " twice"));
+    if (given.contains(index)) fail_user("K0641", str("the update has constant ", names[i], " twice"));
     bool borrow = (flags & KILN_UPDATE_BORROW) && !model.plan().constants[static_cast<size_t>(index)].mutated;
-    changes.emplace_back(index,
-                         borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]));
+    const ConstantData data =
+        borrow ? model.borrow_constant(index, *values[i]) : model.copy_constant(index, *values[i]);
+    for (int32_t same : model.same_constants(index)) {
+      if (same != index) check_tied(model, index, data, same, given);
+      changes.emplace_back(same, data);
+    }
+    given.emplace(index, data);
   }
   if (flags & KILN_UPDATE_ALL) {
     std::vector<std::string> missing;
@@ -56,7 +73,10 @@ kiln_status kiln_constant_spec(const kiln_model* model, size_t index, kiln_const
                      dl_dtype(model->model->constant_dtype(c)),
                      static_cast<int32_t>(text.sizes.size()),
                      text.sizes.data(),
-                     text.strides.data()};
+                     text.strides.data(),
+                     constant.same_as == format::none
+                         ? nullptr
+                         : model->model->plan().constants[static_cast<size_t>(constant.same_as)].name.c_str()};
   std::memcpy(out, &spec, std::min(out->struct_size, sizeof spec));
   return KILN_OK;
 }

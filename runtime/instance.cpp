@@ -156,10 +156,15 @@ void Instance::write_constant(std::string_view name, const DLTensor& from) {
   model_->check_constant_tensor(index, from);
   std::lock_guard lock(mutex_);
   settle();
-  own_[c].missing = false;
-  model_->device().copy(own_[c].data, true, model_->constant_strides(index),
-                        static_cast<const std::byte*>(from.data) + from.byte_offset, !is_host(from.device.device_type),
-                        strides_of(from), model_->constant_sizes(index), dtype_bytes(model_->constant_dtype(index)));
+  for (int32_t same : model_->same_constants(index)) {
+    ConstantData& own = own_[static_cast<size_t>(same)];
+    if (!own.data) continue;
+    own.missing = false;
+    model_->device().copy(own.data, true, model_->constant_strides(index),
+                          static_cast<const std::byte*>(from.data) + from.byte_offset,
+                          !is_host(from.device.device_type), strides_of(from), model_->constant_sizes(index),
+                          dtype_bytes(model_->constant_dtype(index)));
+  }
 }
 
 }  // namespace kiln::runtime

@@ -1,6 +1,7 @@
 #include "runtime/model.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "base/error.h"
 #include "base/self_overlap.h"
@@ -240,7 +241,53 @@ ConstantData Model::borrow_constant(int32_t constant, const DLTensor& value) con
   if (reinterpret_cast<uintptr_t>(data) % alignment != 0 && element_count(constant_sizes(constant)) > 0)
     fail_user("K0641",
               str("constant ", name, ": borrowed memory must be aligned to ", alignment, " bytes; let Kiln copy it"));
-  return {data, nullptr};
+  ConstantData out{data, nullptr};
+  out.borrowed = device_->is_host();
+  if (out.borrowed) out.sample = sample(constant, data);
+  return out;
+}
+
+std::vector<int32_t> Model::same_constants(int32_t constant) const {
+  const int32_t tied = plan().constants[static_cast<size_t>(constant)].same_as;
+  const int32_t first = tied == format::none ? constant : tied;
+  std::vector<int32_t> out;
+  for (size_t c = 0; c < plan().constants.size(); ++c)
+    if (static_cast<int32_t>(c) == first || plan().constants[c].same_as == first)
+      out.push_back(static_cast<int32_t>(c));
+  return out;
+}
+
+bool Model::same_values(int32_t constant, const ConstantData& a, const ConstantData& b) const {
+  if (a.data == b.data) return true;
+  const Dims sizes = constant_sizes(constant), strides = constant_strides(constant);
+  const int64_t item = dtype_bytes(constant_dtype(constant)), bytes = element_count(sizes) * item;
+  std::vector<int64_t> dense(sizes.size(), 1);
+  for (size_t d = sizes.size(); d-- > 1;) dense[d - 1] = dense[d] * sizes[d];
+  std::vector<std::byte> values[2];
+  for (size_t i = 0; i < 2; ++i) {
+    values[i].resize(static_cast<size_t>(bytes));
+    device_->copy(values[i].data(), false, dense, (i == 0 ? a : b).data, true, strides, sizes, item);
+  }
+  return values[0] == values[1];
+}
+
+uint64_t Model::sample(int32_t constant, const std::byte* data) const {
+  constexpr int64_t few = 256, places = 16;
+  const Dims sizes = constant_sizes(constant), strides = constant_strides(constant);
+  const int64_t count = element_count(sizes), item = dtype_bytes(constant_dtype(constant));
+  uint64_t sum = 0x243f6a8885a308d3u;
+  for (int64_t i = 0; i < std::min(count, few < count ? places : few); ++i) {
+    // Spread over the whole, the last element included.
+    int64_t at = few < count ? count - 1 - (count - 1) / places * i : i, offset = 0;
+    for (size_t d = sizes.size(); d-- > 0; at /= sizes[d]) offset += at % sizes[d] * strides[d];
+    for (int64_t byte = 0; byte < item; byte += 8) {
+      uint64_t word = 0;
+      std::memcpy(&word, data + offset * item + byte, static_cast<size_t>(std::min<int64_t>(8, item - byte)));
+      sum = (sum ^ word) * 0x9e3779b97f4a7c15u;
+      sum ^= sum >> 32;
+    }
+  }
+  return sum;
 }
 
 }  // namespace kiln::runtime

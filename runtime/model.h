@@ -110,6 +110,12 @@ class Model {
   // A fresh copy of a tensor in the layout of the constant. Throws K0641 when it does not fit.
   ConstantData copy_constant(int32_t constant, const DLTensor& value) const;
   ConstantData borrow_constant(int32_t constant, const DLTensor& value) const;
+  // All constants that are this one under other names (tied weights), itself included.
+  std::vector<int32_t> same_constants(int32_t constant) const;
+  // Of two values in the layout of the constant, bit by bit.
+  bool same_values(int32_t constant, const ConstantData& a, const ConstantData& b) const;
+  // A checksum of some of the elements that lie there, of few all: cheap enough for each run.
+  uint64_t sample(int32_t constant, const std::byte* data) const;
   // `written`: the tensor is to hold the constant's values, not to give it new ones.
   void check_constant_tensor(int32_t constant, const DLTensor& value, bool written = false) const;
   // The constant's values in their own order, wherever a version of the weights has them.

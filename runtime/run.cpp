@@ -212,6 +212,18 @@ std::string missing_constants(const Program& program, const Weights& weights) {
 
 }  // namespace
 
+// What was made of borrowed values when they were given is of those values; beside changed ones the run would mix both.
+void Run::check_borrowed() const {
+  for (int32_t c : weights_->watched) {
+    const ConstantData& constant = weights_->constants[static_cast<size_t>(c)];
+    if (model_.sample(c, constant.data) == constant.sample) continue;
+    fail_user("K0798", str("constant ", program_.plan.constants[static_cast<size_t>(c)].name,
+                           " is your memory (KILN_UPDATE_BORROW, user_managed), and its values have changed since it "
+                           "was given: what was prepared from them is old; after changing them give it again "
+                           "(kiln_constants_update, load_constants)"));
+  }
+}
+
 void Run::pin_weights(const CallState& state) {
   uint64_t version = model_.weights().version();
   if (version != weights_version_ || !weights_) {
@@ -223,6 +235,8 @@ void Run::pin_weights(const CallState& state) {
     }
     set_constants(*weights_);
   }
+  if (!weights_->watched.empty()) [[unlikely]]
+    check_borrowed();
   if (!state.own_constants) return;
   for (size_t b = 0; b < pointers_.size(); ++b) {
     const format::Buffer& buffer = program_.plan.buffers[b];

@@ -166,6 +166,7 @@ class Run {
              size_t output_count);
   void use_bound(std::shared_ptr<const BoundPlan> bound);
   void pin_weights(const CallState& state);
+  void check_borrowed() const;
   void set_constants(const Weights& weights);
   void place_temps(bool init);
   std::byte* own_memory(size_t owner, const BufferLayout& layout);

@@ -59,6 +59,19 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
   return slice;
 }
 
+std::set<int32_t> constants_read_by_init(const Program& program) {
+  std::set<int32_t> out;
+  for (int32_t i : program.init) {
+    std::vector<format::KernelArg> used;
+    collect(program, program.steps[static_cast<size_t>(i)], used);
+    for (const format::KernelArg& a : used) {
+      const format::Buffer& buffer = program.buffer(program.owner[static_cast<size_t>(a.buffer)]);
+      if (buffer.role == format::BufferRole::constant) out.insert(buffer.position);
+    }
+  }
+  return out;
+}
+
 InitSlice packing_slice(const Program& program, int32_t derived) {
   InitSlice slice;
   slice.derived = {derived};
@@ -128,6 +141,9 @@ void WeightStore::update(const std::vector<std::pair<int32_t, ConstantData>>& ch
   InitSlice slice = init_slice(program_, changed);
   unpack(slice, *next);
   if (!slice.steps.empty()) derive_(*next, slice);
+  next->watched.clear();
+  for (int32_t c : prepared_)
+    if (next->constants[static_cast<size_t>(c)].borrowed) next->watched.push_back(c);
   std::lock_guard lock(mutex_);
   if (inactive) {
     inactive_ = std::move(next);

@@ -17,11 +17,14 @@ struct ConstantData {
   std::byte* data = nullptr;         // written by nobody once the version is out, except an instance's own copies
   std::shared_ptr<const void> keep;  // empty: the package's or the user's memory
   bool missing = false;              // not in the package, and not given yet
+  bool borrowed = false;             // the user's memory, where a change of it can be seen (Model::sample)
+  uint64_t sample = 0;               // of borrowed ones: as it was when it was given
 };
 
 struct Weights {
   std::vector<ConstantData> constants;  // by constant
   std::vector<ConstantData> derived;    // by buffer; only derived ones are set
+  std::vector<int32_t> watched;         // borrowed constants that something here is derived from
 };
 
 // Which init steps must run again, and which derived buffers change, when these constants change.
@@ -33,6 +36,8 @@ InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_co
 // The step that fills this derived buffer, alone.
 InitSlice packing_slice(const Program& program, int32_t derived);
 
+std::set<int32_t> constants_read_by_init(const Program& program);
+
 class WeightStore {
  public:
   // Fills weights.derived for a slice; given by the model, which knows how to run steps.
@@ -42,7 +47,10 @@ class WeightStore {
   using Plain = std::function<ConstantData(const Weights& weights, int32_t constant)>;
 
   WeightStore(const Program& program, Derive derive, Plain plain)
-      : program_(program), derive_(std::move(derive)), plain_(std::move(plain)) {}
+      : program_(program),
+        prepared_(constants_read_by_init(program)),
+        derive_(std::move(derive)),
+        plain_(std::move(plain)) {}
   void start(std::vector<ConstantData> constants, std::vector<ConstantData> derived);  // derives what is not given
 
   uint64_t version() const { return version_.load(); }
@@ -55,6 +63,7 @@ class WeightStore {
   void unpack(const InitSlice& slice, Weights& weights) const;
 
   const Program& program_;
+  std::set<int32_t> prepared_;  // constants that the init section reads
   Derive derive_;
   Plain plain_;
   std::mutex update_mutex_;   // one update at a time

@@ -217,6 +217,8 @@ typedef struct kiln_constant {
   int32_t rank;
   const int64_t* sizes;
   const int64_t* strides;
+  const char*
+      same_as; /* the first name of this constant, where it has several (tied weights): they are one; else NULL */
 } kiln_constant;
 
 KILN_API size_t kiln_constant_count(const kiln_model* model);
@@ -227,11 +229,13 @@ KILN_API kiln_status kiln_constant_read(kiln_instance* instance, const char* nam
 enum {
   KILN_UPDATE_COPY = 0,   /* Kiln copies the values */
   KILN_UPDATE_BORROW = 1, /* no copy: the memory must have the constant's strides and 64-byte alignment, and live until
-                             it is replaced and the runs that began before have returned, or the model is freed */
+                             it is replaced and the runs that began before have returned, or the model is freed.
+                             Its values must not change meanwhile: after changing them, update again (K0798) */
   KILN_UPDATE_INACTIVE = 2, /* into the set that kiln_constants_swap makes active; runs do not see it yet */
   KILN_UPDATE_ALL = 4,      /* an error unless every constant is given */
 };
-/* Runs that have begun finish with the old values; each later run sees all the new ones or none. Of a mutable buffer it
+/* Names of one constant (same_as) are updated together; given with different values they are an error (K0797).
+ * Runs that have begun finish with the old values; each later run sees all the new ones or none. Of a mutable buffer it
  * sets the value that new instances start with; kiln_constant_write changes a living instance. */
 KILN_API kiln_status kiln_constants_update(kiln_model* model, const char* const* names, const DLTensor* const* values,
                                            size_t count, uint32_t flags);

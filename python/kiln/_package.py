@@ -280,7 +280,8 @@ class AOTICompiledModel(_kiln.Model):
         allow_h2d_copy: bool = False,
     ) -> None:
         """Gives weights and buffers new values, by name. ``check_full_update``: an error unless all are given.
-        ``user_managed``: the tensors' memory is used as it is, without a copy; the model keeps them alive."""
+        ``user_managed``: the tensors' memory is used as it is, without a copy; the model keeps them alive. After changing
+        their values in place give them again."""
         del allow_h2d_copy  # on the CPU there is nothing to copy to
         self.update_constant_buffer(constants_map, False, check_full_update, user_managed)
 
@@ -321,7 +322,10 @@ class AOTICompiledModel(_kiln.Model):
         # Tensors in the code and buffers that are not persistent are constants of the program, and in no state dict.
         wanted = known & set(self._manifest.get("state", known))
         used = {name: value for name, value in state_dict.items() if name in known}
-        lacking = sorted(wanted - set(used))
+        # Of tied weights (several names of one constant) one is enough.
+        first = {constant["name"]: constant["same_as"] or constant["name"] for constant in self._constants}
+        given = {first[name] for name in used}
+        lacking = sorted(name for name in wanted - set(used) if first[name] not in given)
         problem = ""
         if strict and lacking:
             problem = f"the state dict lacks {', '.join(lacking)}"

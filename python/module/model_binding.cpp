@@ -113,6 +113,7 @@ nb::list constants_of(const Model& model) {
     nb::list sizes;
     for (int32_t d = 0; d < constant.rank; ++d) sizes.append(constant.sizes[d]);
     entry["shape"] = nb::tuple(sizes);
+    entry["same_as"] = constant.same_as ? nb::object(nb::str(constant.same_as)) : nb::object(nb::none());
     out.append(entry);
   }
   return out;

@@ -127,6 +127,21 @@ TextTable symbol_rows(const Program& program) {
   return table;
 }
 
+// The name that comes before this one in the signature, of the very same tensor; empty: none.
+std::string first_name(const Program& program, const std::string& name) {
+  const Tensor& tensor = program.constants.at(name);
+  for (const InputSpec& spec : program.input_specs) {
+    if (spec.target == name || tensor.numel() == 0) return "";
+    const auto found = program.constants.find(spec.target);
+    if (found == program.constants.end() || !found->second.storage || !tensor.storage) continue;
+    const Tensor& other = found->second;
+    if (other.storage->data == tensor.storage->data && other.offset == tensor.offset && other.dtype == tensor.dtype &&
+        other.sizes == tensor.sizes && other.strides == tensor.strides)
+      return spec.target;
+  }
+  return "";
+}
+
 TextTable weight_rows(const Program& program, uint64_t& bytes) {
   TextTable table;
   std::set<std::string> listed;
@@ -135,11 +150,12 @@ TextTable weight_rows(const Program& program, uint64_t& bytes) {
     if (spec.target.empty() || found == program.constants.end() || !listed.insert(spec.target).second) continue;
     const Tensor& tensor = found->second;
     const uint64_t size = static_cast<uint64_t>(tensor.numel() * dtype_bytes(tensor.dtype));
-    bytes += size;
+    const std::string first = first_name(program, spec.target);
+    if (first.empty()) bytes += size;
     table.row({spec.target,
                str(dtype_torch_name(tensor.dtype), "[",
                    join_map(tensor.sizes, ", ", [](int64_t n) { return std::to_string(n); }), "]"),
-               bytes_text(size), weight_kind(spec.kind)});
+               bytes_text(size), str(weight_kind(spec.kind), first.empty() ? "" : ", the same as ", first)});
   }
   return table;
 }
@@ -171,6 +187,7 @@ Json weights_json(const Program& program) {
     for (const int64_t size : tensor.sizes) sizes.push(size);
     one.set("name", spec.target), one.set("dtype", dtype_torch_name(tensor.dtype)), one.set("sizes", std::move(sizes));
     one.set("bytes", tensor.numel() * dtype_bytes(tensor.dtype)), one.set("what", weight_kind(spec.kind));
+    if (const std::string first = first_name(program, spec.target); !first.empty()) one.set("same_as", first);
     list.push(std::move(one));
   }
   return list;

@@ -68,9 +68,13 @@ class PlanText {
     TextTable table;
     for (size_t i = 0; i < plan_.constants.size(); ++i) {
       const format::Constant& constant = plan_.constants[i];
-      bytes += static_cast<uint64_t>(constant.bytes);
+      std::string what = constant.mutated ? "mutable buffer" : "";
+      if (const std::string* first = first_name(constant))
+        what += str(what.empty() ? "" : ", ", "the same as ", *first);
+      else
+        bytes += static_cast<uint64_t>(constant.bytes);
       table.row({constant.name, constant_type(static_cast<int32_t>(i)),
-                 bytes_text(static_cast<uint64_t>(constant.bytes)), constant.mutated ? "mutable buffer" : ""});
+                 bytes_text(static_cast<uint64_t>(constant.bytes)), what});
     }
     return table;
   }
@@ -111,6 +115,7 @@ class PlanText {
       Json one =
           typed_json(constant.name, constant_type(static_cast<int32_t>(i)), constant_buffer(static_cast<int32_t>(i)));
       one.set("bytes", constant.bytes), one.set("mutable", constant.mutated);
+      if (const std::string* first = first_name(constant)) one.set("same_as", *first);
       weights.push(std::move(one));
     }
     root.set("inputs", std::move(inputs)), root.set("outputs", std::move(outputs));
@@ -151,6 +156,9 @@ class PlanText {
       if (plan_.buffers[i].role == format::BufferRole::constant && plan_.buffers[i].position == constant)
         return static_cast<int32_t>(i);
     return none;
+  }
+  const std::string* first_name(const format::Constant& constant) const {
+    return constant.same_as == format::none ? nullptr : &plan_.constants[static_cast<size_t>(constant.same_as)].name;
   }
   std::string constant_type(int32_t constant) const { return buffer_type(constant_buffer(constant)); }
   // `type` as the text has it; of a tensor also its parts.

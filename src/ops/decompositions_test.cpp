@@ -79,5 +79,32 @@ TEST(Decompositions, CallsHaveTheKindsOfTheirSchemas) {
   EXPECT_TRUE(wrong.empty()) << join(std::vector<std::string>(wrong.begin(), wrong.end()), "\n");
 }
 
+// Weights of another size than the state's (an edited program, a damaged file) give too few gates, or uneven ones.
+TEST(Decompositions, RecurrentWeightsOfAnotherSizeAreRefused) {
+  for (const char* name : {"aten.gru.input", "aten.lstm.input", "aten.gru_cell.default", "aten.lstm_cell.default"}) {
+    const OpRecord* record = Registry::instance().find(name);
+    ASSERT_NE(record, nullptr) << name;
+    for (const Sample& sample : record->samples)
+      for (int64_t width = 1; width < 3; ++width) {  // of the state, which is 3 wide in the samples
+        Program program = program_from_sample(*record, sample, false, 1);
+        for (Value* input : program.graph.inputs) {
+          TensorType& type = input->type;
+          if (type.sizes.size() <= 2 && type.sizes[0].value() >= 9)  // rows of weights, biases
+            type = contiguous_type(type.dtype, [&] {
+              std::vector<Expr> sizes = type.sizes;
+              sizes[0] = Expr(width);
+              return sizes;
+            }());
+        }
+        try {
+          infer_types(*program.graph.nodes.front(), program.graph, {});
+          ADD_FAILURE() << name << " took weights for " << width << " gates";
+        } catch (const Error& error) {
+          EXPECT_EQ(error.code(), "K0232") << name << ": " << error.message();
+        }
+      }
+  }
+}
+
 }  // namespace
 }  // namespace kiln

@@ -1,5 +1,7 @@
 // Recurrent layers (lstm, gru, rnn), as decompositions. A few steps are unrolled; a long sequence, or one whose length
 // is known only when the program runs, becomes a loop (scan) over one step.
+#include <algorithm>
+
 #include "ops/composite.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -20,8 +22,17 @@ struct State {
   Value *h, *c = nullptr;
 };
 
+// Weights of another size than the state's would give fewer gates, or gates of different widths.
 std::vector<Value*> pieces(Build& b, Value* gates, int64_t count) {
-  return b.all("chunk", {gates, Scalar(count), Scalar(-1)})[0]->items;
+  auto parts = b.all("chunk", {gates, Scalar(count), Scalar(-1)})[0]->items;
+  const bool fits = parts.size() == static_cast<size_t>(count) &&
+                    std::all_of(parts.begin(), parts.end(),
+                                [&](Value* part) { return part->type.sizes.back() == parts[0]->type.sizes.back(); });
+  if (!fits)
+    refuse(b.call(), "K0232",
+           str("the weights give ", gates->type.sizes.back().text(), " values per sample, which are not ", count,
+               " gates"));
+  return parts;
 }
 
 Value* product_with(Build& b, Value* x, Value* weight, Value* bias) {

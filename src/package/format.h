@@ -17,7 +17,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 2, plan_minor = 2;
+inline constexpr uint32_t plan_major = 2, plan_minor = 3;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -130,6 +130,9 @@ struct Constant {
   // A derived buffer with an entry of its own that has every value of this constant, in another order: then the package
   // has the values there alone (`entry` is empty). none: they are where `entry` says.
   int32_t packed_in = none;
+  // An earlier constant that is this one under another name: the same elements of one storage (tied weights). Whatever
+  // changes one of them changes both. none: there is none.
+  int32_t same_as = none;
 };
 // How the order of packed values is found: the step that packs is given the numbers of the values to pack, from 1, so
 // many bits of them at a time. Without an element's upper two bits no number is a NaN, which some conversions change.
@@ -278,7 +281,7 @@ void fields(A& a, Output& v) {
 }
 template <class A>
 void fields(A& a, Constant& v) {
-  a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.user_visible), a(v.packed_in);
+  a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.user_visible), a(v.packed_in), a(v.same_as);
 }
 template <class A>
 void fields(A& a, Buffer& v) {

@@ -194,6 +194,14 @@ class Checker {
       require(!plan_.buffers[static_cast<size_t>(c.packed_in)].entry.empty() && c.entry.empty() && !c.mutated,
               str("constant ", c.name, " has no packed form"));
     }
+    for (size_t i = 0; i < plan_.constants.size(); ++i) {
+      const Constant& c = plan_.constants[i];
+      if (c.same_as == none) continue;
+      require(c.same_as >= 0 && static_cast<size_t>(c.same_as) < i, str("constant ", c.name, " is a later one's"));
+      const Constant& first = plan_.constants[static_cast<size_t>(c.same_as)];
+      require(first.same_as == none && first.bytes == c.bytes && first.mutated == c.mutated,
+              str("constant ", c.name, " is not what ", first.name, " is"));
+    }
     for (const Output& out : plan_.outputs)
       require(out.what != OutputWhat::tensor || !packed(out.buffer),
               str("output ", out.name, " is a constant that is there in packed form only"));

@@ -165,6 +165,28 @@ TEST(PlanIo, InconsistentPlansAreRefused) {
   EXPECT_TRUE(refused([](Plan& p) { p.metadata_keys.push_back("more"); }));
 }
 
+// Names of one constant: an earlier one, which is like it, and no name of another itself.
+TEST(PlanIo, NamesOfOneConstantAreAlike) {
+  auto refused = [&](auto change) {
+    Plan plan = sample();
+    Constant first, second, third;
+    first.name = "a", second.name = "b", third.name = "c";
+    first.bytes = second.bytes = third.bytes = 16;
+    first.entry = second.entry = third.entry = "m/data/weights/weight_0";
+    second.same_as = third.same_as = 0;
+    plan.constants = {first, second, third};
+    change(plan);
+    return code_of(write_plan(plan)) == "K0503";
+  };
+  EXPECT_FALSE(refused([](Plan&) {}));
+  EXPECT_TRUE(refused([](Plan& p) { p.constants[1].same_as = 1; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.constants[1].same_as = 2; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.constants[2].same_as = 1; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.constants[2].same_as = -7; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.constants[0].bytes = 8; }));
+  EXPECT_TRUE(refused([](Plan& p) { p.constants[1].mutated = true; }));
+}
+
 // A constant that is there in packed form only, and what packs it: nothing else may read it.
 TEST(PlanIo, PackedConstantsAreReadByTheirPackingAlone) {
   const Plan packed = [] {

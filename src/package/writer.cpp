@@ -52,14 +52,42 @@ Json weight_config(const std::string& file, const Tensor& tensor) {
                            {"tensor_meta", std::move(meta)}});
 }
 
+// Finds the first constant that is the very same tensor: the compiled program reads only one of them.
+class TiedNames {
+ public:
+  TiedNames(const format::Plan& plan, const PackageContents& contents) : plan_(plan), contents_(contents) {}
+
+  int32_t first_of(size_t index) {
+    const Tensor& tensor = tensor_of(index);
+    if (tensor.numel() == 0) return format::none;
+    std::vector<size_t>& here = by_start_[{tensor.storage->data, tensor.offset * dtype_bytes(tensor.dtype)}];
+    for (size_t i : here) {
+      const Tensor& other = tensor_of(i);
+      if (other.dtype == tensor.dtype && other.sizes == tensor.sizes && other.strides == tensor.strides &&
+          plan_.constants[i].mutated == plan_.constants[index].mutated)
+        return static_cast<int32_t>(i);
+    }
+    here.push_back(index);
+    return format::none;
+  }
+
+ private:
+  const Tensor& tensor_of(size_t index) const { return contents_.constants.at(plan_.constants[index].name); }
+  const format::Plan& plan_;
+  const PackageContents& contents_;
+  std::map<std::pair<const std::byte*, int64_t>, std::vector<size_t>> by_start_;
+};
+
 StoredWeights store_weights(const std::string& root, format::Plan& plan, const PackageContents& contents) {
   StoredWeights stored;
   std::map<std::pair<const std::byte*, int64_t>, std::string> by_storage;
+  TiedNames tied(plan, contents);
   for (format::Constant& constant : plan.constants) {
     auto found = contents.constants.find(constant.name);
     KILN_CHECK(found != contents.constants.end() && found->second.defined(),
                str("no values for the constant ", constant.name));
     const Tensor& tensor = found->second;
+    constant.same_as = tied.first_of(static_cast<size_t>(&constant - plan.constants.data()));
     int64_t element = dtype_bytes(tensor.dtype);
     int64_t span = storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0);
     if ((contents.without_state && contents.state.contains(constant.name)) || constant.packed_in != format::none) {

@@ -152,6 +152,47 @@ class StateDicts(unittest.TestCase):
         del mine
         torch.testing.assert_close(model(torch.ones(16)), torch.full((16,), 5.0))
 
+    def test_user_managed_and_prepared(self):
+        """What kernels read in an order of their own is prepared from the values as they were given."""
+        net, x = torch.nn.Sequential(torch.nn.Linear(10, 16), torch.nn.ReLU(), torch.nn.Linear(16, 4)).eval(), torch.randn(8, 10)
+        model = kiln.aoti_load_package(kiln.aoti_compile_and_package(torch.export.export(net, (x,))))
+        mine = {name: value.clone() for name, value in net.state_dict().items()}
+        model.load_constants(mine, check_full_update=True, user_managed=True)
+        torch.testing.assert_close(model(x), net(x).detach())
+        for value in mine.values():
+            value.mul_(3)
+        with self.assertRaisesRegex(kiln.Error, "give it again") as caught:
+            model(x)
+        self.assertEqual(caught.exception.code, "K0798")
+        model.load_constants(mine, check_full_update=True, user_managed=True)
+        torch.testing.assert_close(model(x), torch.func.functional_call(net, mine, (x,)).detach())
+
+    def test_tied(self):
+        class Tied(torch.nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.emb = torch.nn.Embedding(7, 4)
+                self.head = torch.nn.Linear(4, 7, bias=False)
+                self.head.weight = self.emb.weight
+
+            def forward(self, i):
+                return self.head(self.emb(i))
+
+        net, i = Tied().eval(), torch.arange(7)
+        program = torch.export.export(net, (i,))
+        for settings in ({}, {"freezing": True}, {"aot_inductor.package_constants_in_so": False}):
+            path = kiln.aoti_compile_and_package(program, inductor_configs=settings)
+            for names in (["emb.weight"], ["head.weight"], ["emb.weight", "head.weight"]):
+                model, value = kiln.aoti_load_package(path), torch.randn(7, 4)
+                model.load_state_dict({name: value for name in names})  # strict: one of the names is enough
+                torch.testing.assert_close(model(i), value @ value.T)
+                for name in ("emb.weight", "head.weight"):
+                    torch.testing.assert_close(model.constant(name), value)
+            with self.assertRaisesRegex(kiln.Error, "emb.weight and head.weight") as caught:
+                model.load_state_dict({"emb.weight": value, "head.weight": value + 1})
+            self.assertEqual(caught.exception.code, "K0797")
+            torch.testing.assert_close(model(i), value @ value.T)
+
 
 if __name__ == "__main__":
     unittest.main()
