@@ -1,6 +1,7 @@
 // The invariants of Loops. A broken one is a bug of the pass that ran last, and is reported as such.
 #include <set>
 
+#include "loops/key_slices.h"
 #include "loops/loops.h"
 #include "loops/verify_scratch.h"
 
@@ -124,10 +125,11 @@ class KernelVerifier {
           "a tile of a block without columns, terms or parts for its threads");
     check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
     check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
-    check(
-        g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
-            g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) == g.threads,
-        "parts of a block's tile that are not those of its threads");
+    check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
+              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) *
+                      key_slices(g) ==
+                  g.threads,
+          "parts of a block's tile that are not those of its threads");
     check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
           "a warp's part that is no whole number of matrix instructions");
     const int64_t left_run = g.left_along_terms ? g.tile_terms : g.tile_rows;
@@ -136,16 +138,17 @@ class KernelVerifier {
               right_run % g.right_chunk == 0,
           "chunks that do not fill a block's tile");
     check(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
-              (g.parts == 1 || (g.tensor_cores && g.keys == 0 && g.tile_rows % g.parts == 0)),
+              (g.parts == 1 || (g.tensor_cores && (g.keys > 0 || g.tile_rows % g.parts == 0))),
           str("a tile of a block in ", g.parts, " parts"));
     if (g.keys > 0) attention(g);
   }
   void attention(const Grid& g) const {
     const AttentionNest nest = attention_nest(kernel_);
     auto power = [](int64_t n) { return n >= 16 && (n & (n - 1)) == 0; };
-    check(g.tensor_cores && g.keys % 16 == 0 && g.thread_rows == 16 && g.thread_columns == g.tile_columns &&
-              power(g.tile_terms) && power(g.tile_columns) && g.stages >= 2 && g.left_along_terms &&
-              g.right_along_terms && g.tile_columns % g.value_chunk == 0 && g.weight_parts >= 1 && g.weight_parts <= 3,
+    check(g.tensor_cores && g.keys % (16 * key_slices(g)) == 0 && g.thread_rows == 16 &&
+              g.thread_columns == g.tile_columns && power(g.tile_terms) && power(g.tile_columns) && g.stages >= 2 &&
+              g.left_along_terms && g.right_along_terms && g.tile_columns % g.value_chunk == 0 && g.weight_parts >= 1 &&
+              g.weight_parts <= 3,
           "tiles of attention that do not fit its matrix instructions");
     const Expr &width = nest.scores.innermost_sum().extent, &columns = nest.values.innermost_column().extent;
     check(width.is_constant() && width.value() <= g.tile_terms && columns.is_constant() &&

@@ -120,19 +120,14 @@ void CudaTilePrinter::print() {
   p_.line(
       str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms, ");"));
   if (together) p_.line(str("const int turns = (steps - part + ", grid_.parts - 1, ") / ", grid_.parts, ";"));
-  for (const bool left : {true, false})
-    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
+  for (const bool left : {true, false}) print_word_origins(left);
   // What one stage fetches; where there is nothing left, nothing.
   p_.line(str("const auto fetch = [&](int ", turn(), ") {"));
   ++p_.depth_;
   if (together) p_.line(str("const int step = turn * ", grid_.parts, " + part;"));
   p_.open("if (step < steps)");
   p_.line(str("const i64 term_begin = (i64)step * ", grid_.tile_terms, ";"));
-  for (const bool left : {true, false})
-    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1)
-      print_chunks(left);
-    else
-      print_elements(left);
+  for (const bool left : {true, false}) print_stage(left);
   p_.close();
   p_.line("gpu_copy_commit();");
   --p_.depth_;
