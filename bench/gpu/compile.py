@@ -1,7 +1,7 @@
 """Exports the benchmark's models and compiles them for GPUs, without weights: small packages for a machine with a GPU, where
 nothing is compiled.
 
-    python bench/gpu/compile.py --kiln build/release/bin/kiln --out packages [--target sm_90a] [MODEL…]
+    python bench/gpu/compile.py --kiln build/release/bin/kiln --out packages [--target sm_90a] [--kernels] [MODEL…]
 """
 import argparse
 import pathlib
@@ -11,7 +11,7 @@ import time
 
 import torch
 
-from models import MODELS, seeded
+from models import KERNELS, MODELS, package_name, seeded
 
 
 def main():
@@ -19,10 +19,11 @@ def main():
     parser.add_argument("--kiln", default="kiln")
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--target", default="sm_90a")
+    parser.add_argument("--kernels", action="store_true", help="the single operators of kernels.py, too")
     parser.add_argument("models", nargs="*", default=list(MODELS))
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    for name in options.models:
+    for name in options.models + (list(KERNELS) if options.kernels else []):
         module, inputs = seeded(name)
         with torch.no_grad(), tempfile.TemporaryDirectory() as folder:
             program = torch.export.export(module, inputs)
@@ -31,7 +32,7 @@ def main():
             torch.export.save(program, path)
             del program, module
             begin = time.monotonic()
-            package = options.out / f"{name}.kiln.pt2"
+            package = options.out / package_name(name)
             subprocess.run([options.kiln, "compile", path, "--device", "cuda", "--target", options.target, "-o", package,
                             "--quiet", "--config", "aot_inductor.package_constants_in_so=0"], check=True)
             print(f"{name}: {package.stat().st_size} bytes, compiled in {time.monotonic() - begin:.1f} s", flush=True)

@@ -98,9 +98,51 @@ MODELS = {
 }
 
 
+class Attention(nn.Module):
+    def __init__(self, causal):
+        super().__init__()
+        self.causal = causal
+
+    def forward(self, q, k, v):
+        return F.scaled_dot_product_attention(q, k, v, is_causal=self.causal)
+
+
+def _linear(rows, terms, columns):
+    return Benchmark(lambda: nn.Linear(terms, columns), _floats(rows, terms), 2 * (rows * terms + terms * columns + rows * columns),
+                     2 * rows * terms * columns)
+
+
+def _convolution(batch, channels, filters, size, kernel):
+    return Benchmark(lambda: nn.Conv2d(channels, filters, kernel, padding=kernel // 2).to(memory_format=torch.channels_last),
+                     lambda d: (_floats(batch, channels, size, size)(d)[0].to(memory_format=torch.channels_last),),
+                     2 * (batch * size * size * (channels + filters) + channels * filters * kernel * kernel),
+                     2 * batch * size * size * channels * filters * kernel * kernel)
+
+
+def _attention(batch, heads, length, size, causal=False):
+    return Benchmark(lambda: Attention(causal), lambda d: tuple(_floats(batch, heads, length, size)(d)[0] for _ in range(3)),
+                     2 * 4 * batch * heads * length * size, 4 * batch * heads * length * length * size / (2 if causal else 1))
+
+
+# Single operators, in the shapes of the models above.
+KERNELS = (
+    {f"linear {m}x{k}x{n}": _linear(m, k, n) for m, k, n in (
+        (1, 2048, 8192), (1, 8192, 2048), (128, 768, 768), (128, 768, 3072), (128, 3072, 768), (512, 2048, 2048),
+        (512, 2048, 8192), (512, 8192, 2048), (1576, 768, 3072), (1576, 3072, 768), (4096, 4096, 4096))}
+    | {f"conv {k}x{k} {b}x{c}x{s}x{s} to {f}": _convolution(b, c, f, s, k) for b, c, f, s, k in (
+        (1, 64, 64, 56, 3), (1, 256, 256, 14, 3), (1, 512, 2048, 7, 1), (32, 64, 64, 56, 3), (32, 256, 256, 14, 3),
+        (32, 256, 1024, 14, 1), (32, 512, 512, 7, 3))}
+    | {"attention 1x12x128x64": _attention(1, 12, 128, 64), "attention 8x12x197x64": _attention(8, 12, 197, 64),
+       "attention 1x32x512x64 causal": _attention(1, 32, 512, 64, True)})
+
+
+def package_name(name):
+    return name.replace(" ", "_") + ".kiln.pt2"
+
+
 def seeded(name, device="cpu"):
     """The module with weights that depend on the name alone, wherever it is made, and its inputs."""
-    benchmark = MODELS[name]
+    benchmark = (MODELS | KERNELS)[name]
     with torch.device("meta"):
         module = benchmark.make()
     module = module.to(torch.bfloat16).to_empty(device=device).eval()

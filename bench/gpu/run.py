@@ -14,7 +14,7 @@ import time
 import torch
 
 import kiln
-from models import MODELS, seeded
+from models import MODELS, package_name, seeded
 
 BANDWIDTH, PEAK = 4.65e12, 790e12  # bytes and bf16 operations a second, measured on an H200
 
@@ -39,7 +39,7 @@ def as_graph(function):
 
 
 def kiln_system(name, packages, module, inputs, settings=None):
-    model = kiln.aoti_load_package(str(packages / f"{name}.kiln.pt2"), settings=settings or {})
+    model = kiln.aoti_load_package(str(packages / package_name(name)), settings=settings or {})
     state = dict(module.named_parameters()) | dict(module.named_buffers())
     wanted = {c["name"] for c in model._constants}
     model.load_constants({k: v for k, v in state.items() if k in wanted}, check_full_update=False, user_managed=False)
@@ -107,7 +107,7 @@ def main():
     began = time.monotonic()
     result = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "kiln": kiln.__version__, "models": {}}
     for name in options.models:
-        if not (options.packages / f"{name}.kiln.pt2").exists():
+        if not (options.packages / package_name(name)).exists():
             print(f"{name}: no package")
             continue
         row = result["models"][name] = {"us": {}, "notes": {}}

@@ -321,7 +321,7 @@ class Harness:
     def is_wanted(self, model, setting, name):
         kept = self.results.get(model, setting.name, name)
         again = self.options.again is not None and (not self.options.again or name in self.options.again)
-        if kept is None or again or (kept["version"] != self.results.versions[name] and name.startswith("kiln")):
+        if kept is None or again or self.options.turns or (kept["version"] != self.results.versions[name] and name.startswith("kiln")):
             folder = self.folder(model, setting, name)
             if again and folder.exists():
                 shutil.rmtree(folder)

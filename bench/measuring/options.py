@@ -21,6 +21,7 @@ def parser(description, default_systems):
     made.add_argument("--seconds", type=float, default=0.5, help="of one turn (0.5)")
     made.add_argument("--limit", type=float, default=1800, help="seconds that one export or compilation may take (1800)")
     made.add_argument("--again", nargs="?", const="", help="measure again what is kept: everything chosen, or the systems named")
+    made.add_argument("--turns", action="store_true", help="measure again what is kept, without compiling again: all systems chosen in one run")
     made.add_argument("--limits", action="store_true", help="measure the machine's limits again; the best of all measurements counts")
     made.add_argument("--list", action="store_true", help="print what can be chosen")
     made.add_argument("--report", action="store_true", help="measure nothing: show what is kept")
