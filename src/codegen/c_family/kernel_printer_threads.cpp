@@ -37,7 +37,7 @@ void KernelPrinter::print_neighbours(const Loop& loop, const std::string& first,
   std::vector<const Stmt*> accesses;
   std::set<const Stmt*> masked;  // what masks are made of: printed in front of the words, and again with the others
   for (const Stmt& stmt : loop.body)
-    if (vector > 1 && is_wide(stmt, loop, vector, program_, env_)) accesses.push_back(&stmt);
+    if (vector > 1 && !words_.contains(&stmt) && is_wide(stmt, loop, vector, program_, env_)) accesses.push_back(&stmt);
   for (const Stmt* stmt : accesses) {
     const bool load = stmt->kind == StmtKind::load;
     const Buffer& buffer = program_.buffers[static_cast<size_t>(stmt->buffer)];

@@ -213,6 +213,8 @@ void CudaTilePrinter::print_results() {
 void CudaTilePrinter::print_spread_results() {
   const int64_t columns = grid_.thread_columns, vector = 8;
   p_.line(str("f32* const spread = (f32*)memory + warp * ", 16 * (columns + 8), ";"));
+  const Stmts same = print_column_words(
+      str("column_begin + warp_column + threadIdx.x % ", columns / vector, " * ", vector), static_cast<int>(vector));
   p_.line("#pragma unroll");
   p_.open(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i)"));
   p_.line(str("gpu_spread<", columns, ">(spread, sums[i]);"));
@@ -228,6 +230,34 @@ void CudaTilePrinter::print_spread_results() {
   print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), static_cast<int>(vector));
   p_.close();
   p_.close();
+  for (const Stmt* stmt : same) p_.words_.erase(stmt);
+}
+
+// What is the same for all rows (a bias, a norm's scale) comes once: a thread has the same columns of all of them.
+CudaTilePrinter::Stmts CudaTilePrinter::print_column_words(const std::string& first, int vector) {
+  Stmts out;
+  if (nest_.columns.size() != 1) return out;
+  const Loop& loop = *nest_.columns.back();
+  std::set<std::string> rows;
+  for (const Loop* row : nest_.rows) rows.insert(row->var);
+  for (const Stmt& stmt : loop.body) {
+    if (stmt.kind != StmtKind::load || stmt.mask != no_value || !is_wide(stmt, loop, vector, p_.program_, p_.env_))
+      continue;
+    const Buffer& buffer = p_.program_.buffers[static_cast<size_t>(stmt.buffer)];
+    const bool fixed = (buffer.role == BufferRole::constant && !buffer.mutated) || buffer.role == BufferRole::derived;
+    const Expr address = p_.address(stmt);
+    if (!fixed || std::any_of(rows.begin(), rows.end(), [&](const std::string& v) { return mentions(address, v); }))
+      continue;
+    if (out.empty()) p_.line(str("const i64 ", loop.var, " = ", first, ";"));
+    const std::string b = p_.buffer_name(stmt.buffer, Access::read), word = str("same", out.size());
+    p_.wide_buffers_.insert(b);
+    p_.line(str("const auto ", word, " = ",
+                p_.dialect_.wide_load(vector, str(b, " + ", p_.expr(address)), str(columns_, " - ", loop.var), true),
+                ";"));
+    p_.words_[&stmt] = str(word, ".items + e");
+    out.push_back(&stmt);
+  }
+  return out;
 }
 
 // The parts that the blocks of a cluster have of a tile come together: each block takes some rows of all of them.

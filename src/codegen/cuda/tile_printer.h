@@ -34,6 +34,7 @@ class CudaTilePrinter {
   void print_products();
   void print_results();
   void print_spread_results();
+  Stmts print_column_words(const std::string& first, int vector);
   void print_joined_results();
   // Numbers the stages that this block has; `step` numbers those of the tile.
   const char* turn() const { return grid_.parts > 1 ? "turn" : "step"; }
