@@ -399,7 +399,8 @@ EXPORT int cuMemcpyDtoH_v2(void* to, unsigned long long from, size_t size) {
   g.legacy.run_all();
   const int status = copied(g, to, there, size);
   const auto* bytes = static_cast<const unsigned char*>(to);
-  if (size > 0 && std::all_of(bytes, bytes + size, [](unsigned char b) { return b == untouched; })) ++counts.empty_copies;
+  if (size > 0 && std::all_of(bytes, bytes + size, [](unsigned char b) { return b == untouched; }))
+    ++counts.empty_copies;
   return status;
 }
 EXPORT int cuMemcpyDtoDAsync_v2(unsigned long long to, unsigned long long from, size_t size, void* stream) {
