@@ -145,6 +145,17 @@ def bags_of_offsets(of):
               "embedding_bag with all offsets, and offsets that are none", bad=bad)
 
 
+def bags_with_gradients(of):
+    """Where a gradient is wanted, PyTorch gives the sizes of bags in another size."""
+    def forward(self, table, ids, ends):
+        return tuple(F.embedding_bag(ids, table * self.scale, ends, mode=mode, include_last_offset=True)
+                     for mode in ("sum", "mean", "max"))
+    made = of(forward, [(torch.randn(5, 3), torch.tensor([0, 4, 2, 1, 3, 0]), torch.tensor([0, 3, 3, 6]))],
+              "embedding_bag with all offsets of a table that has a gradient", gradients=True)
+    made.module.scale = torch.nn.Parameter(torch.tensor(2.0))
+    return made
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -152,7 +163,8 @@ def add_cases(case, of):
         made.__name__ = name
         case(made)
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
-                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets):
+                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets,
+                 bags_with_gradients):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

@@ -125,10 +125,9 @@ class KernelVerifier {
           "a tile of a block without columns, terms or parts for its threads");
     check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
     check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
+    const int64_t together = g.warpgroups ? 128 : g.tensor_cores ? 32 : 1;
     check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
-              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) *
-                      key_slices(g) ==
-                  g.threads,
+              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * together * key_slices(g) == g.threads,
           "parts of a block's tile that are not those of its threads");
     check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
           "a warp's part that is no whole number of matrix instructions");
@@ -140,7 +139,33 @@ class KernelVerifier {
     check(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
               (g.parts == 1 || (g.tensor_cores && (g.keys > 0 || g.tile_rows % g.parts == 0))),
           str("a tile of a block in ", g.parts, " parts"));
+    if (g.warpgroups) warpgroups(g);
     if (g.keys > 0) attention(g);
+  }
+  // Lines of 128 bytes are 64 elements of 16 bits; a stage may be filled again when the products behind the next one
+  // are done.
+  void warpgroups(const Grid& g) const {
+    check(g.tensor_cores && g.keys == 0 && g.tile_terms == 64 && g.stages >= 3, "warpgroups without tiles for them");
+    check(g.thread_rows % 64 == 0 && g.thread_columns <= 256 && (g.right_along_terms || g.thread_columns % 64 == 0),
+          "a warpgroup's part that is no whole number of matrix instructions");
+    const ContractionNest nest = contraction_nest(kernel_);
+    const auto type_of = [&](ValueId v, bool left) {
+      for (bool found = true; found;) {
+        found = false;
+        for (const ContractionNest::Sum& sum : nest.sums)
+          for (const Stmt* stmt : left ? sum.left : sum.right) {
+            if (found || stmt->results[0] != v || stmt->kind != StmtKind::op || stmt->op != ScalarOp::cast ||
+                stmt->dtype != DType::f32)
+              continue;
+            v = stmt->args[0], found = true;
+          }
+      }
+      return kernel_.value_types[static_cast<size_t>(v)];
+    };
+    const DType left = type_of(kernel_.contraction->left, true), right = type_of(kernel_.contraction->right, false);
+    check(
+        left == right && (left == DType::bf16 || left == DType::f16) && nest.innermost_sum().reduce_dtype == DType::f32,
+        "a warpgroup's factors that are not both bf16 or both f16, summed in f32");
   }
   void attention(const Grid& g) const {
     const AttentionNest nest = attention_nest(kernel_);

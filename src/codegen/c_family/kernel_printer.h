@@ -123,12 +123,13 @@ class KernelPrinter {
   std::string out_;
   int depth_ = 1;
   std::optional<Lanes> lanes_;
-  bool shared_ = false;                              // inside of a loop that the threads of an item share out
-  std::set<loops::BufferId> exchanged_;              // filled where an item has several threads
-  std::map<const loops::Stmt*, std::string> words_;  // accesses that go in one word with their neighbours, and it
-  std::set<std::string> wide_buffers_;               // that are accessed in such words
-  std::string held_place_;                           // of the element at hand, in what a thread holds of a row
-  std::vector<loops::BufferId> held_;                // rows in registers
+  bool shared_ = false;                                    // inside of a loop that the threads of an item share out
+  std::set<loops::BufferId> exchanged_;                    // filled where an item has several threads
+  std::map<const loops::Stmt*, std::string> words_;        // accesses that go in one word with their neighbours, and it
+  std::map<const loops::Stmt*, std::string> early_words_;  // words that are there before the neighbours' turn comes
+  std::set<std::string> wide_buffers_;                     // that are accessed in such words
+  std::string held_place_;                                 // of the element at hand, in what a thread holds of a row
+  std::vector<loops::BufferId> held_;                      // rows in registers
   std::set<loops::ValueId> varying_;
   std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when somebody asks
   std::set<std::string> varying_index_;                       // index variables that differ by lane

@@ -62,6 +62,8 @@ std::string CudaTilePrinter::place(bool left, const std::string& line, const std
   const std::string stage =
       str(side(left), "_tiles + ", turn(), " % ", grid_.stages, " * ", line_length(left) * lines(left), " + ");
   if (!grid_.tensor_cores) return str(stage, line, " * ", line_length(left), " + ", chunk, " * ", per_chunk, within);
+  if (grid_.warpgroups && line_length(left) > 64)
+    return str(stage, "gpu_block_place(", line, ", ", chunk, ") * ", per_chunk, within);
   return str(stage, "gpu_chunk_place<", line_length(left) / per_chunk, ">(", line, ", ", chunk, ") * ", per_chunk,
              within);
 }
@@ -212,7 +214,7 @@ void CudaTilePrinter::print_words(const Words& words, const std::function<void()
 
 std::string CudaTilePrinter::copied(const Words& words, const std::string& from, const std::string& there) const {
   if (words.elements == 1) return str("gpu_copy_element(", words.to, ", ", from, ", ", there, ");");
-  return str("gpu_copy_chunk<", words.elements, ">(", words.to, ", ", from, ", ", there, ", wide);");
+  return str("gpu_copy_chunk<", words.elements, ">(", words.to, ", ", from, ", ", there, ", ", wide_, ");");
 }
 
 // All terms of a stage have the same place in the outer sums, and follow one another in the innermost.
