@@ -26,7 +26,9 @@ void Device::copy(void* to, bool to_here, Dims to_strides, const void* from, boo
   if (is_row_major(sizes, to_strides) && is_row_major(sizes, from_strides))
     return copy_in(to, from, element_count(sizes) * item);
   result.resize(static_cast<size_t>(span_bytes(sizes, to_strides, item)));
-  copy_out(result.data(), to, static_cast<int64_t>(result.size()));  // what lies between the elements stays
+  // What lies between the elements stays. Where nothing does, there may be nothing yet.
+  if (static_cast<int64_t>(result.size()) != element_count(sizes) * item)
+    copy_out(result.data(), to, static_cast<int64_t>(result.size()));
   strided_copy(result.data(), to_strides, from, from_strides, sizes, item);
   copy_in(to, result.data(), static_cast<int64_t>(result.size()));
 }

@@ -356,6 +356,18 @@ void* Run::host_pointer(int32_t buffer) {
   return host_copies_.emplace(buffer, std::move(copy)).first->second.data();
 }
 
+void* Run::host_result(int32_t buffer, const format::Step& step) {
+  const Dims sizes = layout_->sizes(program_, buffer);
+  const int64_t bytes = layout_->buffers[static_cast<size_t>(buffer)].span_bytes;
+  const bool dense = bytes == element_count(sizes) * dtype_bytes(program_.buffer(buffer).dtype);
+  const bool is_argument = std::any_of(step.call_args.begin(), step.call_args.end(), [&](const format::CallArg& arg) {
+    return arg.is_tensors() && std::find(arg.items.begin(), arg.items.end(), buffer) != arg.items.end();
+  });
+  if (!host_ && dense && !is_argument && !host_copies_.contains(buffer))
+    host_copies_.emplace(buffer, Block(system_allocator(), bytes));
+  return host_pointer(buffer);
+}
+
 DLTensor Run::host_view(int32_t buffer) {
   DLTensor tensor = view(buffer);
   tensor.data = host_pointer(buffer);

@@ -74,6 +74,9 @@ class Run {
   // step writes go back to the device with keep_host_copies; then, or when they are forgotten, they are gone.
   void* host_pointer(int32_t buffer);
   DLTensor host_view(int32_t buffer);
+  // The same for what the step makes whole: memory of which nothing need be brought here, unless it has gaps, or is an
+  // argument too.
+  void* host_result(int32_t buffer, const format::Step& step);
   void keep_host_copies(const format::Step& step);
   void forget_host_copies() {
     if (!host_) host_copies_.clear();

@@ -63,7 +63,9 @@ class LibraryStep : public LibraryCall {
   size_t output_count() const override { return step_.step->outputs.size(); }
   TensorView output(size_t index) const override {
     if (index >= step_.step->outputs.size()) fail(str("there is no output ", index));
-    return view(step_.step->outputs[index]);
+    const int32_t b = step_.step->outputs[index];
+    if (run_.buffer_known(b)) run_.host_result(b, *step_.step);
+    return view(b);
   }
   void define(size_t index, int64_t value) override {
     // A size that the plan knows already needs no symbol.
@@ -209,6 +211,7 @@ class CustomCall : public kiln_op_call {
         return note(str("output ", index, ": dimension ", d, " is ", expected[d], " in the program, not ", sizes[d])),
                nullptr;
     out.given = true;
+    if (step_.step->device == DeviceType::cpu) run_.host_result(b, *step_.step);
     out.tensor = view(b);
     return &out.tensor;
   }

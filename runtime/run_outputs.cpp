@@ -192,9 +192,13 @@ bool Run::goes_to_host(size_t index) const {
 
 void Run::bring_to_host(size_t index) {
   synchronise();
-  Block& there = outputs_[index].owned->memory;
+  OutputState& state = outputs_[index];
+  Block& there = state.owned->memory;
   Block here(model_.options().allocator, there.bytes());
-  model_.device().copy_out(here.data(), there.data(), there.bytes());
+  // The tensor alone: what lies around it was another's, if anybody's.
+  const BufferLayout& layout = layout_->buffers[static_cast<size_t>(program_.plan.outputs[index].buffer)];
+  const int64_t offset = state.primary ? layout.offset_bytes : 0;
+  if (layout.span_bytes > 0) model_.device().copy_out(here.data() + offset, there.data() + offset, layout.span_bytes);
   there = std::move(here);
 }
 

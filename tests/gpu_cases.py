@@ -52,6 +52,41 @@ class Pictures(nn.Module):
         return self.point(F.relu(self.down(F.relu(self.norm(self.first(x))))))
 
 
+class FewChannels(nn.Module):
+    """Convolutions over so few channels, or so odd a number of them, that they do not come in words as they are."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.one = nn.Conv2d(1, 16, 5, padding=2, dtype=dtype)
+        self.two = nn.Conv2d(2, 24, (3, 2), stride=(1, 2), dtype=dtype)
+        self.three = nn.Conv2d(3, 32, 7, stride=2, padding=3, bias=False, dtype=dtype)
+        self.four = nn.Conv2d(4, 16, 3, padding=2, dilation=2, dtype=dtype)
+        self.five = nn.Conv2d(5, 20, 3, padding="same", dtype=dtype)
+        self.twelve = nn.Conv2d(12, 16, 3, stride=2, dtype=dtype)
+        self.line = nn.Conv1d(3, 16, 4, dtype=dtype)
+
+    def forward(self, x):
+        return (self.one(x[:, 3:4]), self.two(x[:, :2]), F.relu(self.three(x[:, :3])), self.four(x[:, 1:5]),
+                self.five(x[:, :5] + 1), self.twelve(x), self.line(x[:, :3, 0]),
+                self.three(x[:, :3].contiguous(memory_format=torch.channels_last)))
+
+
+class Pools(nn.Module):
+    """Windows over channels that lie beside one another: each thread of a GPU takes neighbours, and masks are theirs together."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.first = nn.Conv2d(8, 32, 3, padding=1, dtype=dtype)
+        self.depthwise = nn.Conv2d(32, 32, 3, padding=1, groups=32, dtype=dtype)
+        self.last = nn.ModuleList(nn.Conv2d(32, 16, 1, stride=s, dtype=dtype) for s in (4, 8, 8, 8))
+
+    def forward(self, x):
+        x = F.relu(self.first(x))
+        pooled = (F.max_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 1, 1), F.avg_pool2d(x, (2, 3), 1, 1, count_include_pad=False),
+                  self.depthwise(x))
+        return tuple(f(p) for f, p in zip(self.last, pooled))
+
+
 class Rows(nn.Module):
     def __init__(self, width, dtype):
         super().__init__()
@@ -106,6 +141,23 @@ class CachedStep(nn.Module):
         return (wide * torch.rsqrt(wide.pow(2).mean(-1, keepdim=True) + 1e-5)).to(x.dtype) * x
 
 
+class GroupedStep(nn.Module):
+    """One token of a decoder whose heads share keys in groups, over a cache so long that several blocks share it; products of
+    one row."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.q = nn.Linear(256, 256, bias=False, dtype=dtype)
+        self.k, self.v = nn.Linear(256, 64, bias=False, dtype=dtype), nn.Linear(256, 64, bias=False, dtype=dtype)
+
+    def forward(self, x, place, keys, values):
+        q, k, v = (f(x).view(1, 1, -1, 32).transpose(1, 2) for f in (self.q, self.k, self.v))
+        keys.index_copy_(2, place, k)
+        values.index_copy_(2, place, v)
+        mask = (torch.arange(700) <= place).view(1, 1, 1, -1)
+        return F.scaled_dot_product_attention(q, keys, values, attn_mask=mask, enable_gqa=True).transpose(1, 2).reshape(1, 1, -1) + 3
+
+
 def attention_inputs(randn, dtype, rows, keys):
     torch.backends.cuda.enable_flash_sdp(False)  # the CPU's too: it rounds weights to the narrow type, the plain way does not
     seen = torch.arange(rows).view(-1, 1) * 7 % 11 >= torch.arange(keys).view(1, -1) % 10
@@ -131,6 +183,10 @@ def cases(case_class, of, randn):
         {"x": {1: Dim("n", min=16, max=64), 2: Dim("m", min=8, max=64)}, "y": {1: Dim("n", min=16, max=64) + 2, 2: Dim("m", min=8, max=64)}})
     made["pictures_bf16"] = lambda: case_class(
         Pictures(torch.bfloat16), [[randn(2, 8, 9, 11, dtype=torch.bfloat16)]], "convolutions in bf16 as products of channels")
+    made["few_channels_bf16"] = lambda: case_class(
+        FewChannels(torch.bfloat16), [[randn(2, 12, 13, 18, dtype=torch.bfloat16)]], "convolutions over few channels in bf16")
+    made["pools_bf16"] = lambda: case_class(
+        Pools(torch.bfloat16), [[randn(4, 8, 50, 50, dtype=torch.bfloat16)]], "windows over neighbouring channels")
     for width, dtype in ((96, torch.float32), (1028, torch.float32), (520, torch.bfloat16), (2050, torch.bfloat16)):
         short = "f32" if dtype == torch.float32 else "bf16"
         made[f"rows_{width}_{short}"] = lambda w=width, d=dtype: case_class(
@@ -148,6 +204,10 @@ def cases(case_class, of, randn):
     made["cached_step"] = lambda: case_class(
         CachedStep(), [[randn(1, 1, 128, dtype=torch.bfloat16), torch.tensor([n]), randn(1, 2, 40, 32, dtype=torch.bfloat16),
                         randn(1, 2, 40, 32, dtype=torch.bfloat16)] for n in (7, 39)], "a token of a decoder with a cache in bf16")
+    made["grouped_step"] = lambda: case_class(
+        GroupedStep(torch.bfloat16), [[randn(1, 1, 256, dtype=torch.bfloat16), torch.tensor([n]), randn(1, 2, 700, 32, dtype=torch.bfloat16),
+                                       randn(1, 2, 700, 32, dtype=torch.bfloat16)] for n in (3, 699)],
+        "a token of a decoder with grouped heads and a long cache")
     made["long_sums"] = lambda: of(
         lambda self, x: (x.sum(), x.amax(0), x.mean(), (x > 3).any(), x[:, :7].sum(0), x.double().prod(0)), [[randn(700, 90)]],
         "reductions of few results, which a GPU splits")

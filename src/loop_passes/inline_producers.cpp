@@ -233,7 +233,10 @@ class Inliner {
     // The load's result keeps its number: it becomes a cast, which simplify_bodies drops or merges. A masked-off load
     // gives 0, whatever the producer computes from zeros.
     DType have = consumer.value_types[static_cast<size_t>(stored)];
-    if (load.mask != no_value) {
+    const bool zero_already = std::any_of(out.begin(), out.end(), [&](const Stmt& stmt) {
+      return stmt.kind == StmtKind::load && stmt.mask == load.mask && stmt.results[0] == stored;
+    });
+    if (load.mask != no_value && !zero_already) {
       const Scalar nothing = have == DType::boolean ? Scalar(false)
                              : kiln::is_float(have) ? Scalar(0.0)
                                                     : Scalar(int64_t{0});

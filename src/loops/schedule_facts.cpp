@@ -25,7 +25,7 @@ Expr item_count(const Kernel& kernel) {
     const Grid& grid = kernel.schedule->grid;
     Expr columns = 1;
     for (const Loop* loop : nest.batch) items = items * loop->extent;
-    if (grid.keys > 0) return items * ceildiv(nest.row_count(), grid.tile_rows);
+    if (grid.keys > 0) return items * ceildiv(nest.row_count(), grid.tile_rows) * grid.parts;
     for (const Loop* loop : nest.columns) columns = columns * loop->extent;
     return items * ceildiv(nest.row_count(), grid.tile_rows) * ceildiv(columns, grid.tile_columns) * grid.parts;
   }

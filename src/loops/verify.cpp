@@ -1,6 +1,7 @@
 // The invariants of Loops. A broken one is a bug of the pass that ran last, and is reported as such.
 #include <set>
 
+#include "loops/key_slices.h"
 #include "loops/loops.h"
 #include "loops/sum_parts.h"
 #include "loops/verify_scratch.h"
@@ -140,7 +141,7 @@ class KernelVerifier {
     check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
     const int64_t together = g.warpgroups ? 128 : g.tensor_cores ? 32 : 1;
     check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
-              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * together == g.threads,
+              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * together * key_slices(g) == g.threads,
           "parts of a block's tile that are not those of its threads");
     check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
           "a warp's part that is no whole number of matrix instructions");
@@ -150,7 +151,7 @@ class KernelVerifier {
               right_run % g.right_chunk == 0,
           "chunks that do not fill a block's tile");
     check(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
-              (g.parts == 1 || (g.tensor_cores && g.keys == 0 && g.tile_rows % g.parts == 0)),
+              (g.parts == 1 || (g.tensor_cores && (g.keys > 0 || g.tile_rows % g.parts == 0))),
           str("a tile of a block in ", g.parts, " parts"));
     if (g.warpgroups) warpgroups(g);
     if (g.keys > 0) attention(g);
@@ -183,9 +184,10 @@ class KernelVerifier {
   void attention(const Grid& g) const {
     const AttentionNest nest = attention_nest(kernel_);
     auto power = [](int64_t n) { return n >= 16 && (n & (n - 1)) == 0; };
-    check(g.tensor_cores && g.keys % 16 == 0 && g.thread_rows == 16 && g.thread_columns == g.tile_columns &&
-              power(g.tile_terms) && power(g.tile_columns) && g.stages >= 2 && g.left_along_terms &&
-              g.right_along_terms && g.tile_columns % g.value_chunk == 0 && g.weight_parts >= 1 && g.weight_parts <= 3,
+    check(g.tensor_cores && g.keys % (16 * key_slices(g)) == 0 && g.thread_rows == 16 &&
+              g.thread_columns == g.tile_columns && power(g.tile_terms) && power(g.tile_columns) && g.stages >= 2 &&
+              g.left_along_terms && g.right_along_terms && g.tile_columns % g.value_chunk == 0 && g.weight_parts >= 1 &&
+              g.weight_parts <= 3,
           "tiles of attention that do not fit its matrix instructions");
     const Expr &width = nest.scores.innermost_sum().extent, &columns = nest.values.innermost_column().extent;
     check(width.is_constant() && width.value() <= g.tile_terms && columns.is_constant() &&

@@ -43,11 +43,34 @@ bool lane_reducible(const Loop& loop) {
   return true;
 }
 
+std::optional<std::vector<const Stmt*>> common_mask(const Stmt& access, const Loop& loop) {
+  std::set<ValueId> needed = {access.mask};
+  std::vector<const Stmt*> out;
+  for (size_t i = loop.body.size(); i-- > 0;) {
+    const Stmt& stmt = loop.body[i];
+    if (std::none_of(stmt.results.begin(), stmt.results.end(), [&](ValueId v) { return needed.contains(v); })) continue;
+    const bool plain =
+        stmt.kind == StmtKind::op || stmt.kind == StmtKind::constant || stmt.kind == StmtKind::index_value;
+    if (!plain || mentions(stmt.expr, loop.var)) return {};
+    needed.insert(stmt.args.begin(), stmt.args.end());
+    out.insert(out.begin(), &stmt);
+  }
+  std::set<ValueId> made = {no_value};
+  for (const Stmt* stmt : out) made.insert(stmt->results.begin(), stmt->results.end());
+  if (!std::includes(made.begin(), made.end(), needed.begin(), needed.end())) return {};
+  // Variables that a check of this body makes are not known in front of it.
+  for (const Stmt& other : loop.body)
+    if (other.kind == StmtKind::check_index)
+      for (const Stmt* stmt : out)
+        if (mentions(stmt->expr, other.index_var)) return {};
+  return out;
+}
+
 bool is_wide(const Stmt& access, const Loop& loop, int vector, const LoopProgram& program, const RangeEnv& env) {
   const bool load = access.kind == StmtKind::load;
   if (!load && (access.kind != StmtKind::store || access.mode != StoreMode::plain)) return false;
-  if (access.mask != no_value || program.buffers[static_cast<size_t>(access.buffer)].role == BufferRole::scratch)
-    return false;
+  if (program.buffers[static_cast<size_t>(access.buffer)].role == BufferRole::scratch) return false;
+  if (access.mask != no_value && !(load && common_mask(access, loop))) return false;
   const auto along = affine_in(address_of(access, program, env), loop.var);
   if (!along || !along->coefficient.is_constant(1)) return false;
   bool alone = true;

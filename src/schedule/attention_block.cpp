@@ -11,6 +11,8 @@ namespace {
 
 constexpr int64_t widest_head = 256;    // of a row's factor, and of what is weighed
 constexpr int64_t keys_at_a_time = 64;  // their scores are a thread's registers
+constexpr int64_t most_slices = 4;      // of the keys, that a block's warps have for the same few rows
+constexpr double most_turns = 16;       // of a block that has few rows: then kernels that fill the GPU are faster
 
 // Lines of a tile are powers of two, so that their words can be exchanged against bank conflicts.
 int64_t line_for(int64_t width) {
@@ -37,13 +39,23 @@ std::string use_attention_block(Kernel& kernel, DType weights, const LoopProgram
   double batch = 1;
   for (const Loop* loop : nest.scores.batch) batch *= std::max(1.0, estimate(loop->extent, program));
   const double rows = estimate(nest.scores.row_count(), program);
-  grid.tile_rows = 64;
+  const bool few = rows <= 16;  // a step of a decoder: the heads that share keys
+  grid.tile_rows = few ? 16 : 64;
   while (grid.tile_rows > 32 && batch * std::ceil(rows / static_cast<double>(grid.tile_rows)) < target.multiprocessors)
     grid.tile_rows /= 2;
   grid.tile_terms = line_for(width.value()), grid.tile_columns = line_for(columns.value());
   grid.thread_rows = 16, grid.thread_columns = grid.tile_columns;
-  grid.threads = grid.team = static_cast<int>(grid.tile_rows / grid.thread_rows * 32);
-  grid.keys = keys_at_a_time, grid.stages = 2;
+  // Few rows leave warps and multiprocessors idle: these share the keys.
+  const double all_keys = estimate(nest.scores.innermost_column().extent, program);
+  int64_t slices = 1;
+  while (few && slices < most_slices && static_cast<double>(2 * slices * keys_at_a_time) <= all_keys) slices *= 2;
+  grid.threads = grid.team = static_cast<int>(grid.tile_rows / grid.thread_rows * 32 * slices);
+  grid.keys = keys_at_a_time * slices, grid.stages = 2;
+  const double steps = std::ceil(all_keys / static_cast<double>(grid.keys));
+  while (few && grid.parts < target.most_parts && 2 * grid.parts <= steps &&
+         batch * 2 * grid.parts <= 2.0 * target.multiprocessors)
+    grid.parts *= 2;
+  if (few && steps / grid.parts > most_turns) return "few rows with so many keys that other kernels read them faster";
   grid.left_along_terms = grid.right_along_terms = true;
   const auto chunk = [&](const ContractionNest& product, const FactorValue& factor, bool is_left, bool along_terms) {
     const Chunks found = chunks_of(product, factor, is_left, 8, kernel, program);

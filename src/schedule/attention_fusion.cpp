@@ -66,11 +66,6 @@ std::string AttentionFusion::same_rows() {
   all_b.insert(all_b.end(), nest_b_.rows.begin(), nest_b_.rows.end());
   std::vector<const Loop*> all_a = outer();
   all_a.push_back(&row());
-  auto named = [](const std::vector<const Loop*>& loops, const Expr& e) -> const Loop* {
-    for (const Loop* loop : loops)
-      if (e.is_symbol() && e.name() == loop->var) return loop;
-    return nullptr;
-  };
   for (size_t d = 0; d < load->index.size(); ++d) {
     const Expr &stored = weights_->index[d], &loaded = load->index[d];
     if (stored.is_symbol() && stored.name() == x) {
@@ -78,10 +73,23 @@ std::string AttentionFusion::same_rows() {
       mapped.insert(x);
       continue;
     }
-    const Loop *in_a = named(all_a, stored), *in_b = named(all_b, loaded);
-    if (!in_a && !in_b && stored == loaded && stored.is_constant()) continue;
-    if (!in_a || !in_b || prove_eq(in_a->extent, in_b->extent, env) != Proof::yes) return no;
-    if (!mapped.insert(in_a->var).second || !variables_b_.emplace(in_b->var, Expr::symbol(in_a->var)).second) return no;
+    if (stored == loaded && stored.is_constant()) continue;
+    // Both are the same sum of loops, of which most often there is one: a head may be two, its group and its place.
+    Expr rest_a = stored, rest_b = loaded;
+    for (const Loop* in_a : all_a) {
+      if (!mentions(rest_a, in_a->var)) continue;
+      const auto a = affine_in(rest_a, in_a->var);
+      const Loop* in_b = nullptr;
+      for (const Loop* loop : all_b)
+        if (const auto b = affine_in(rest_b, loop->var);
+            a && b && !in_b && mentions(rest_b, loop->var) && b->coefficient == a->coefficient)
+          in_b = loop;
+      if (!in_b || prove_eq(in_a->extent, in_b->extent, env) != Proof::yes) return no;
+      if (!mapped.insert(in_a->var).second || !variables_b_.emplace(in_b->var, Expr::symbol(in_a->var)).second)
+        return no;
+      rest_a = a->rest, rest_b = affine_in(rest_b, in_b->var)->rest;
+    }
+    if (!(rest_a == rest_b) || !rest_a.is_constant()) return no;
   }
   if (mapped.size() != all_a.size() + 1 || variables_b_.size() != all_b.size()) return no;
   if (variables_b_.at(nest_b_.innermost_row().var).name() != row().var) return no;

@@ -7,6 +7,7 @@
 #include "loop_passes/rewrite.h"
 #include "schedule/hold_rows.h"
 #include "schedule/schedule.h"
+#include "schedule/unroll_windows.h"
 
 namespace kiln::loops {
 namespace {
@@ -43,6 +44,7 @@ class ThreadBinder {
     // Fewer items than a block has threads: more blocks, so that they run beside one another.
     if (grid.team == 1 && items_ < threads_of_block * target_.multiprocessors) grid.threads = 2 * warp;
     if (grid.team == 1 && innermost_) grid.vector = widen_items();
+    if (grid.team == 1 && innermost_ && grid.vector == 1) grid.vector = widen_windows(body);
     if (grid.team > 1) grid.vector = widen_lanes(body, grid.team);
     kernel_.schedule->grid = grid;
   }
@@ -83,6 +85,19 @@ class ThreadBinder {
     const int vector = vector_for(*innermost_, most);
     if (vector > 1) innermost_->directives = {Binding::item, vector, Tail::mask};
     return vector;
+  }
+
+  // Small windows are written out, where neighbours of what lies under them come in words then.
+  int widen_windows(Body& body) {
+    if (&body != &innermost_->body) return 1;
+    Body before = clone(body);
+    const std::vector<DType> types = kernel_.value_types;
+    const std::vector<NamedValue> named = kernel_.named;
+    if (!unroll_windows(kernel_, body)) return 1;
+    if (const int vector = widen_items(); vector > 1) return vector;
+    body = std::move(before);
+    kernel_.value_types = types, kernel_.named = named;
+    return 1;
   }
 
   int widen_lanes(Body& body, int team) {

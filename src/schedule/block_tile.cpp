@@ -5,6 +5,7 @@
 #include "loop_passes/rewrite.h"
 #include "schedule/contractions.h"
 #include "schedule/factors.h"
+#include "schedule/fill_channels.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
 #include "schedule/tile_cost.h"
@@ -78,25 +79,6 @@ ProductSize size_of(const ContractionNest& nest, const LoopProgram& program) {
                    estimate(nest.term_count(), program)};
   for (const Loop* loop : nest.batch) size.batch *= estimate(loop->extent, program);
   return size;
-}
-
-// Splits a load's panel off where a weight lies against the tile: channels of a convolution's filter.
-std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load, const LoopProgram& program) {
-  if (!load || load->mask != no_value || nest.columns.size() != 1) return {};
-  const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
-  const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
-  const Loop& columns = nest.innermost_column();
-  if (!fixed || !columns.extent.is_constant()) return {};
-  Packing packing{load, {}, columns.var, columns.extent.value(), {}};
-  std::set<std::string> symbols, known = {columns.var};
-  for (const ContractionNest::Sum& sum : nest.sums) {
-    if (!sum.stmt->loop->extent.is_constant()) return {};
-    packing.terms.push_back(sum.stmt->loop->var);
-    known.insert(sum.stmt->loop->var);
-  }
-  for (const Expr& e : load->index) collect_symbols(e, symbols);
-  if (!std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) return {};
-  return packing;
 }
 
 constexpr double rows_of_warps = 32, terms_of_warps = 32;  // so many at most; a warpgroup has 64
@@ -201,7 +183,8 @@ Grid matrix_grid(const BlockTile& tile, int64_t parts, LoopProgram& program, Ker
   }
   grid.right_along_terms = from.along_terms, grid.right_chunk = from.chunk;
   const FactorValue left = factor_value(nest, kernel.contraction->left, true);
-  const Chunks to = chunks_of(nest, left, true, static_cast<int>(16 / dtype_bytes(left.dtype)), kernel, program);
+  const auto bytes = static_cast<int>(dtype_bytes(left.dtype));
+  const Chunks to = chunks_of(nest, left, true, 16 / bytes, kernel, program, 4 / bytes);
   grid.left_along_terms = to.along_terms, grid.left_chunk = to.chunk;
   // Matrices of 32 bits cannot be turned on the way into registers: their lines in shared memory are along the terms.
   if (right.dtype == DType::f32 && !grid.right_along_terms) grid.right_along_terms = true, grid.right_chunk = 1;
@@ -461,6 +444,13 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
   if (!narrow) {
     set_tile(kernel, plain_grid(program, kernel, target), log);
     return true;
+  }
+  if (auto copy = fill_channels(program, kernel)) {
+    log.add([&] {
+      return Decision{"channels filled up for", kernel.name, "", "", "so many do not come in words", true, ""};
+    });
+    block.insert(block.begin() + static_cast<std::ptrdiff_t>(at++), Item{std::move(*copy)});
+    return use_block_tile(program, block, at, target, log);
   }
   if (auto left = store_left_factor(program, kernel)) {
     log.add([&] {

@@ -64,7 +64,7 @@ bool comes_in_chunks(const Stmt& load, const Loop& along, int chunk, const std::
 }  // namespace
 
 Chunks chunks_of(const ContractionNest& nest, const FactorValue& factor, bool left, int wanted, const Kernel& kernel,
-                 const LoopProgram& program) {
+                 const LoopProgram& program, int64_t least) {
   Chunks out;
   out.along_terms = lies_along_terms(nest.sums, left, kernel, program);
   if (!factor.load) return out;
@@ -74,7 +74,8 @@ Chunks chunks_of(const ContractionNest& nest, const FactorValue& factor, bool le
       values.insert(values.end(), part->begin(), part->end());
   const auto& across = left ? nest.rows : nest.columns;
   const Loop& along = out.along_terms ? nest.innermost_sum() : *across.back();
-  if (comes_in_chunks(*factor.load, along, wanted, values, kernel, program)) out.chunk = wanted;
+  for (int chunk = wanted; chunk > 1 && chunk >= (least > 0 ? least : wanted); chunk /= 2)
+    if (comes_in_chunks(*factor.load, along, chunk, values, kernel, program)) return out.chunk = chunk, out;
   return out;
 }
 

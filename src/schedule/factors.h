@@ -15,12 +15,13 @@ struct FactorValue {
 };
 FactorValue factor_value(const ContractionNest& nest, ValueId factor, bool left);
 
-// Along which axis neighbours lie, and how many of them (at most `wanted`) come in one word.
+// Along which axis neighbours lie, and how many of them come in one word: `wanted`, or a half or a quarter of them, at
+// least `least` (0: all or none).
 struct Chunks {
   bool along_terms = false;
   int chunk = 1;
 };
 Chunks chunks_of(const ContractionNest& nest, const FactorValue& factor, bool left, int wanted, const Kernel& kernel,
-                 const LoopProgram& program);
+                 const LoopProgram& program, int64_t least = 0);
 
 }  // namespace kiln::loops

@@ -223,6 +223,69 @@ TEST(GpuSchedule, ProductsOfTheSameRowsAreOne) {
   expect_same(results(program), before, 0);
 }
 
+// The same of a single row, which is no contraction.
+TEST(GpuSchedule, ProductsOfOneRowAreOne) {
+  std::string text = products_text();
+  text = replace_all(text, "    for i0 in [20] parallel {\n      for i1", "      for i1");
+  text = replace_all(text, "      }\n    }\n  }\n", "      }\n  }\n");
+  text = replace_all(text, "[i0, ", "[0, ");
+  text = replace_all(text, "[20, ", "[1, ");
+  text = replace_all(text, "24", "128");
+  LoopProgram program = parsed(text);
+  const std::vector<double> before = results(program);
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(join_products(program, an_h200(), log));
+  verify(program);
+  EXPECT_EQ(program.block.size(), 2u) << print(program);
+  EXPECT_NE(print(program).find("for i1 in [48] parallel"), std::string::npos) << print(program);
+  expect_same(results(program), before, 0);
+}
+
+// Heads that lie as rows already.
+TEST(GpuSchedule, ACopyToTheSamePlacesIsNone) {
+  LoopProgram program = parsed(R"(loops copied
+buffer x f32[4, 8] strides [8, 1] input position 0
+buffer a f32[4, 8] strides [8, 1] temp
+buffer b f32[1, 32] strides [32, 1] temp
+buffer y f32[32] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel a ops [neg] {
+    for i0 in [4] parallel {
+      for i1 in [8] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = neg.f32 %0
+        store a[i0, i1] = %1
+      }
+    }
+  }
+  kernel b ops [reshape] {
+    for i0 in [32] parallel {
+      %0 = load.f32 a[i0 // 8, i0 % 8]
+      store b[0, i0] = %0
+    }
+  }
+  kernel y ops [flip] {
+    for i0 in [32] parallel {
+      %0 = load.f32 b[0, -i0 + 31]
+      store y[i0] = %0
+    }
+  }
+}
+)");
+  const std::vector<double> before = results(program);
+  Log log;
+  ASSERT_TRUE(refit_temporaries(program, an_h200(), log));
+  verify(program);
+  EXPECT_EQ(program.block.size(), 2u) << print(program);
+  EXPECT_NE(print(program).find("store b[0, i0*8 + i1] = %1"), std::string::npos) << print(program);
+  expect_same(results(program), before, 0);
+}
+
 TEST(GpuSchedule, ProductsOfOtherRowsAreNot) {
   LoopProgram program = parsed(products_text("z"));
   Log log;

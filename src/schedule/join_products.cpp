@@ -11,6 +11,7 @@ namespace {
 constexpr double most_joined_bytes = 32 << 20;  // of weights, which are then there twice
 constexpr double most_joined_rows = 1024;       // more rows have tiles enough
 constexpr size_t joined_window = 12;            // how far down a partner is looked for
+constexpr double least_joined_terms = 128;      // of a single row
 
 class ProductJoiner {
  public:
@@ -47,7 +48,32 @@ class ProductJoiner {
  private:
   Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
   const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
-  static const std::string& columns(const Kernel& kernel) { return kernel.contraction->columns[0]; }
+  static const std::string& columns(const Kernel& kernel) {
+    return kernel.contraction ? kernel.contraction->columns[0] : kernel.body[0].loop->var;
+  }
+
+  // A product of a single row, which is no contraction: one loop, and in it a sum.
+  bool is_one_row(const Kernel& kernel) const {
+    if (kernel.body.size() != 1 || !kernel.body[0].loop || kernel.body[0].loop->role != AxisRole::parallel)
+      return false;
+    const Stmt* sum = nullptr;
+    for (const Stmt& stmt : kernel.body[0].loop->body) {
+      if (stmt.loop && sum) return false;
+      if (stmt.loop) sum = &stmt;
+    }
+    return sum && sum->loop->role == AxisRole::reduce && sum->loop->reduce == ReduceOp::sum &&
+           summed_product(*sum->loop) && estimate(sum->loop->extent, program_) >= least_joined_terms &&
+           std::none_of(sum->loop->body.begin(), sum->loop->body.end(),
+                        [](const Stmt& s) { return s.loop != nullptr; });
+  }
+  bool is_product(const Kernel& kernel) const {
+    if (!kernel.contraction) return is_one_row(kernel);
+    if (!kernel.contraction->batch.empty() || kernel.contraction->columns.size() != 1 ||
+        kernel.contraction->sums.size() != 1)
+      return false;
+    const ContractionNest nest = contraction_nest(kernel);
+    return !nest.whole_rows() && estimate(nest.row_count(), program_) <= most_joined_rows;
+  }
 
   bool is_weight(BufferId id) const {
     const Buffer& b = buffer(id);
@@ -67,13 +93,9 @@ class ProductJoiner {
 
   // A product of few rows, whose right factor is a weight, with one result that only kernels read.
   bool is_candidate(const Kernel& kernel) {
-    if (!kernel.contraction || kernel.schedule || !kernel.contraction->batch.empty() ||
-        kernel.contraction->columns.size() != 1 || kernel.contraction->sums.size() != 1 || raises(kernel.body))
-      return false;
-    const ContractionNest nest = contraction_nest(kernel);
-    if (nest.whole_rows() || !nest.innermost_column().extent.is_constant() ||
-        nest.innermost_column().extent.value() % 16 != 0 || estimate(nest.row_count(), program_) > most_joined_rows)
-      return false;
+    if (kernel.schedule || raises(kernel.body) || !is_product(kernel)) return false;
+    const Expr extent = column_loop(const_cast<Kernel&>(kernel)).extent;
+    if (!extent.is_constant() || extent.value() % 16 != 0) return false;
     const std::string& var = columns(kernel);
     int stores = 0;
     bool fine = true;
@@ -86,8 +108,8 @@ class ProductJoiner {
         ++stores;
         fine &= stmt.mode == StoreMode::plain && stmt.mask == no_value && to.role == BufferRole::temp &&
                 !observable(program_, stmt.buffer) && !to.sizes.empty() && to.strides.back() == Expr(1) &&
-                column_dimension(stmt, var) == static_cast<int>(to.sizes.size()) - 1 &&
-                to.sizes.back() == nest.innermost_column().extent && is_dense(to) && only_loaded(stmt.buffer, kernel);
+                column_dimension(stmt, var) == static_cast<int>(to.sizes.size()) - 1 && to.sizes.back() == extent &&
+                is_dense(to) && only_loaded(stmt.buffer, kernel);
       }
       if (stmt.kind != StmtKind::load) return;
       bool along = false;
@@ -95,7 +117,7 @@ class ProductJoiner {
       if (!along) return;
       const int d = column_dimension(stmt, var);
       fine &= d >= 0 && is_weight(stmt.buffer) && stmt.mask == no_value &&
-              buffer(stmt.buffer).sizes[static_cast<size_t>(d)] == nest.innermost_column().extent;
+              buffer(stmt.buffer).sizes[static_cast<size_t>(d)] == extent;
       for (const Expr& size : buffer(stmt.buffer).sizes) fine &= size.is_constant();
       if (fine) bytes += estimate(buffer_bytes(buffer(stmt.buffer)), program_);
     });
@@ -144,7 +166,7 @@ class ProductJoiner {
 
   // Whether the other one does the same with weights and a result of its own.
   bool same(const Kernel& a, const Kernel& b) {
-    if (columns(a) != columns(b)) return false;
+    if (columns(a) != columns(b) || a.contraction.has_value() != b.contraction.has_value()) return false;
     Kernel x = a.clone(), y = b.clone();
     const std::vector<Stmt*> from = buffer_accesses(x), to = buffer_accesses(y);
     if (from.size() != to.size()) return false;

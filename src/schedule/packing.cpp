@@ -101,12 +101,36 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
                     ? inside
                     : append(body, op_stmt(copy, ScalarOp::logical_and, DType::boolean, {read.mask, inside}));
   }
+  if (packing.filled > 0) {
+    const ValueId inside = below(copy, rename[packing.terms.back()], Expr(packing.filled), body);
+    read.mask = read.mask == no_value
+                    ? inside
+                    : append(body, op_stmt(copy, ScalarOp::logical_and, DType::boolean, {read.mask, inside}));
+  }
   load->buffer = program.add_buffer(std::move(packed));
   load->index = where;
   const ValueId value = append(body, std::move(read));
   append(body, store_stmt(source.dtype, load->buffer, place, value));
   copy.body = nest_of(sizes, std::move(body));
   program.init.push_back(Item{std::move(copy)});
+}
+
+std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load, const LoopProgram& program) {
+  if (!load || load->mask != no_value || nest.columns.size() != 1) return {};
+  const Buffer& source = program.buffers[static_cast<size_t>(load->buffer)];
+  const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+  const Loop& columns = nest.innermost_column();
+  if (!fixed || !columns.extent.is_constant()) return {};
+  Packing packing{load, {}, columns.var, columns.extent.value(), {}};
+  std::set<std::string> symbols, known = {columns.var};
+  for (const ContractionNest::Sum& sum : nest.sums) {
+    if (!sum.stmt->loop->extent.is_constant()) return {};
+    packing.terms.push_back(sum.stmt->loop->var);
+    known.insert(sum.stmt->loop->var);
+  }
+  for (const Expr& e : load->index) collect_symbols(e, symbols);
+  if (!std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) return {};
+  return packing;
 }
 
 }  // namespace kiln::loops

@@ -7,6 +7,8 @@
 // - A temporary whose readers split or join its dimensions (heads by rows, as rows by heads) gets the order of
 //   dimensions with which the fewest reads need a division. Every access names logical indices, so nothing else
 //   changes.
+// - What is then copied element by element to the same places of another temporary (heads that are rows already) is
+//   written there at once.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -36,6 +38,9 @@ class Refit {
       if (program_.buffers[b].role != BufferRole::temp || observable(program_, id)) continue;
       changed |= reorder(id);
     }
+    std::vector<bool> gone(program_.block.size());
+    for (size_t i = 0; i < program_.block.size(); ++i) gone[i] = drop_copy(i);
+    if (std::find(gone.begin(), gone.end(), true) != gone.end()) erase_items(program_.block, gone), changed = true;
     return changed;
   }
 
@@ -213,6 +218,59 @@ class Refit {
     buffer.strides = best;
     if (best == before) return false;
     log_.add([&] { return Decision{"laid out anew", buffer.name, "", "", "so it is read in one line", true, ""}; });
+    return true;
+  }
+
+  // The place of an item's kernel in the main block; none: it stands in a branch, or in another block.
+  std::optional<size_t> place_of(const Kernel* kernel) const {
+    for (size_t i = 0; i < program_.block.size(); ++i)
+      if (std::get_if<Kernel>(&program_.block[i].what) == kernel) return i;
+    return {};
+  }
+  // Whether the kernel was nothing but a copy of a temporary to the same places of another one, a single line: all then
+  // use that one.
+  bool drop_copy(size_t at) {
+    const auto* kernel = std::get_if<Kernel>(&program_.block[at].what);
+    if (!kernel || kernel->schedule) return false;
+    const Body* body = &kernel->body;
+    while (body->size() == 1 && body->front().loop && body->front().loop->role == AxisRole::parallel)
+      body = &body->front().loop->body;
+    if (body->size() != 2 || (*body)[0].kind != StmtKind::load || (*body)[1].kind != StmtKind::store) return false;
+    const Stmt &load = (*body)[0], &store = (*body)[1];
+    const BufferId from = load.buffer, to = store.buffer;
+    const Buffer &a = program_.buffers[static_cast<size_t>(from)], &b = program_.buffers[static_cast<size_t>(to)];
+    for (BufferId id : {from, to})
+      if (program_.buffers[static_cast<size_t>(id)].role != BufferRole::temp || observable(program_, id)) return false;
+    std::optional<size_t> line;  // the dimension that `to` has
+    for (size_t d = 0; d < b.sizes.size(); ++d) {
+      if (b.sizes[d].is_constant(1)) continue;
+      if (line || !b.strides[d].is_constant(1)) return false;
+      line = d;
+    }
+    const RangeEnv env = kernel_ranges(*kernel, program_);
+    if (from == to || !line || a.dtype != b.dtype || load.mask != no_value || store.mask != no_value ||
+        store.mode != StoreMode::plain || !a.offset.is_constant(0) || !b.offset.is_constant(0) ||
+        prove_eq(address_of(load, program_, env), address_of(store, program_, env), env) != Proof::yes ||
+        prove_eq(buffer_bytes(a), buffer_bytes(b), program_.ranges()) != Proof::yes)
+      return false;
+    // Written before the copy, and read as it is behind it.
+    if (!find(to) || stores_.size() != 1) return false;
+    for (const Use& use : loads_)
+      if (const auto place = place_of(use.kernel); !place || *place <= at) return false;
+    if (!find(from)) return false;
+    for (const Use& use : stores_)
+      if (const auto place = place_of(use.kernel); !place || *place >= at) return false;
+    for (const Use& use : loads_)
+      if (!place_of(use.kernel)) return false;
+    log_.add([&] { return Decision{"write", a.name, "as", b.name, "it is copied to the same places", true, ""}; });
+    for (const auto* uses : {&loads_, &stores_})
+      for (const Use& use : *uses) {
+        if (use.kernel == kernel) continue;
+        const Expr place = address_of(use.stmt(), program_, kernel_ranges(*use.kernel, program_));
+        use.stmt().buffer = to;
+        use.stmt().index.assign(b.sizes.size(), Expr(0));
+        use.stmt().index[*line] = place;
+      }
     return true;
   }
 

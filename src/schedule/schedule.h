@@ -107,8 +107,10 @@ Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& 
 RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program);
 // Whether `vector` neighbours along the loop, beginning at a multiple of it, are one word of memory that can be
 // fetched or written at once: the access is of neighbours, begins at a multiple wherever the loop does, and nothing
-// else in the loop's body touches the same memory the other way.
+// else in the loop's body touches the same memory the other way. A load may have a mask that is the same for all.
 bool is_wide(const Stmt& access, const Loop& loop, int vector, const LoopProgram& program, const RangeEnv& env);
+// What a mask is made of, in order, where all of that is in the loop's body and the same for all iterations.
+std::optional<std::vector<const Stmt*>> common_mask(const Stmt& access, const Loop& loop);
 // An address in which so many neighbouring lanes read one element, and the next so many one that is `distance` further:
 // channels of a group, that see the group's part of the picture. The first lane is a multiple of the lanes there are.
 struct GroupedLanes {

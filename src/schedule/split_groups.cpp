@@ -2,6 +2,7 @@
 // takes its group as i1 // 32 where it reads the picture. Here the group becomes a loop of its own around the others,
 // so that each group is a product as any other (find_contractions sees batches).
 #include "loop_passes/rewrite.h"
+#include "schedule/contractions.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -78,17 +79,71 @@ bool split(Kernel& kernel, const LoopProgram& program, const Target& target) {
   return true;
 }
 
+// On a GPU: heads of a decoder's step that share their keys (queries in groups). Each has one row, and their number in
+// the group is the row of a product; it becomes a loop of its own inside of the groups.
+bool split_rows(Kernel& kernel, const LoopProgram& program) {
+  Loop* heads = nullptr;
+  int64_t each = 0;
+  for (Body* body = &kernel.body; !heads;) {
+    const auto loop = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+    if (loop == body->end() || loop + 1 != body->end() || loop->loop->role != AxisRole::parallel) return false;
+    std::set<int64_t> divisors;
+    for_each_stmt(loop->loop->body, [&](const Stmt& stmt) {
+      for (const Expr& e : stmt.index) divisors_of(e, loop->loop->var, divisors);
+      divisors_of(stmt.expr, loop->loop->var, divisors);
+    });
+    body = &loop->loop->body;
+    if (divisors.empty()) continue;
+    if (divisors.size() > 1 || !loop->loop->extent.is_constant()) return false;
+    heads = loop->loop.get(), each = *divisors.begin();
+  }
+  if (each < 2 || heads->extent.value() % each != 0 || heads->extent.value() == each) return false;
+  bool narrow = false;
+  for_each_stmt(heads->body, [&](const Stmt& stmt) {
+    if (!stmt.loop || stmt.loop->role != AxisRole::reduce || stmt.loop->reduce != ReduceOp::sum) return;
+    for (const Stmt& inner : stmt.loop->body)
+      narrow |= inner.kind == StmtKind::load && (inner.dtype == DType::bf16 || inner.dtype == DType::f16);
+  });
+  Kernel as_it_is = kernel.clone();
+  if (!narrow || recognise_contraction(as_it_is, program).contraction) return false;
+
+  const Kernel before = kernel.clone();
+  const std::set<std::string> used = variables_of(kernel);
+  int number = 0;
+  while (used.count(str("i", number)) || dtype_from_name(str("i", number))) ++number;
+  const int64_t all = heads->extent.value();
+  Stmt rows = loop_stmt(str("i", number), Expr(each));
+  const std::string group = heads->var;
+  const Substitution map{{group, Expr::symbol(group) * each + Expr::symbol(rows.loop->var)}};
+  heads->extent = Expr(all / each);
+  rows.loop->body = std::move(heads->body);
+  heads->body.clear();
+  heads->body.push_back(std::move(rows));
+  RangeEnv env = kernel_ranges(kernel, program);
+  for_each_stmt(heads->body, [&](Stmt& stmt) {
+    for (Expr& e : stmt.index) e = simplify(substitute(e, map), env);
+    stmt.expr = simplify(substitute(stmt.expr, map), env);
+    if (stmt.loop) stmt.loop->extent = simplify(substitute(stmt.loop->extent, map), env);
+  });
+  rename_in_names(kernel, map);
+  Kernel divided = kernel.clone();
+  if (recognise_contraction(divided, program).contraction) return true;
+  kernel = before.clone();
+  return false;
+}
+
 }  // namespace
 
 bool split_groups(LoopProgram& program, const Target& target, Log& log) {
   bool changed = false;
-  if (target.is_gpu() || target.lanes == 1) return changed;
+  if (!target.is_gpu() && target.lanes == 1) return changed;
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (!kernel || kernel->schedule || !split(*kernel, program, target)) return;
+    if (!kernel || kernel->schedule) return;
+    if (!(target.is_gpu() ? split_rows(*kernel, program) : split(*kernel, program, target))) return;
     changed = true;
-    log.add(
-        [&] { return Decision{"split the channels of", kernel->name, "", "", "a loop over its groups", true, ""}; });
+    const char* what = target.is_gpu() ? "split the heads of" : "split the channels of";
+    log.add([&] { return Decision{what, kernel->name, "", "", "a loop over its groups", true, ""}; });
   });
   return changed;
 }

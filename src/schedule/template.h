@@ -18,6 +18,7 @@ struct Packing {
   // > 0: neighbouring terms of the innermost sum lie in pairs, for instructions that take so many terms at a time;
   // terms beyond the last are zeros.
   int64_t paired = 0;
+  int64_t filled = 0;  // > 0: of the innermost sum's terms so many are there, and the others are zeros
 };
 
 class Template {

@@ -8,6 +8,7 @@ struct kiln_stand_in_counts {
   long replays = 0;       /* launches of graphs */
   long changed_nodes = 0; /* kernels of graphs that were given other arguments */
   long copies_in = 0;     /* from the host */
+  long empty_copies = 0;  /* to the host, of memory that nobody has written */
 };
 
 #endif

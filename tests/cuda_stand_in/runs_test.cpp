@@ -103,6 +103,20 @@ TEST(GpuRuns, StretchesAreReplayed) {
   EXPECT_EQ(counts().changed_nodes, then.changed_nodes + 1);
 }
 
+// A step of the host makes its results whole: nothing of them is brought from the GPU first.
+TEST(GpuRuns, ResultsOfHostStepsAreNotBroughtToTheHost) {
+  if (!is_stand_in()) GTEST_SKIP() << "counts are the stand-in's";
+  kiln::Model model = load("topk.cuda");
+  kiln::Instance instance(model);
+  GpuTensor x({5, 9}, std::vector<float>(45, 1)), y({3, 9}, std::vector<float>(27, 2));
+  const kiln_stand_in_counts before = counts();
+  kiln_value in[2] = {x.value(), y.value()}, out[4] = {};
+  ASSERT_EQ(kiln_run(instance.handle(), in, 2, out, 4), KILN_OK) << kiln_last_error();
+  EXPECT_EQ(counts().empty_copies, before.empty_copies);
+  EXPECT_EQ(GpuTensor::read_floats(*out[0].as.tensor), std::vector<float>(15, 1));
+  for (kiln_value& value : out) kiln_value_clear(&value);
+}
+
 TEST(GpuRuns, GraphsCanBeTurnedOff) {
   if (!is_stand_in()) GTEST_SKIP() << "counts are the stand-in's";
   kiln::Model model = load("mlp.cuda", {"triton.cudagraphs=0"});

@@ -7,7 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 export KILN_GPU_PACKAGES=$work KILN_STAND_IN_GPUS=2
 stand_in=$source/tools/with_cuda_stand_in.sh
-for pair in mlp:mlp counter:counter scaled:scaled_by_number embedding:embedding; do
+for pair in mlp:mlp counter:counter scaled:scaled_by_number embedding:embedding topk:topk; do
   "$stand_in" "$kiln" compile "$source/tests/cases/${pair#*:}/model.pt2" --device cuda --target sm_90a \
     -o "$work/${pair%:*}.cuda.pt2" --quiet
 done

@@ -35,8 +35,9 @@ void KernelPrinter::print_neighbours(const Loop& loop, const std::string& first,
   };
   std::vector<Word> stores;
   std::vector<const Stmt*> accesses;
+  std::set<const Stmt*> masked;  // what masks are made of: printed in front of the words, and again with the others
   for (const Stmt& stmt : loop.body)
-    if (vector > 1 && is_wide(stmt, loop, vector, program_, env_)) accesses.push_back(&stmt);
+    if (vector > 1 && !words_.contains(&stmt) && is_wide(stmt, loop, vector, program_, env_)) accesses.push_back(&stmt);
   for (const Stmt* stmt : accesses) {
     const bool load = stmt->kind == StmtKind::load;
     if (const auto early = early_words_.find(stmt); early != early_words_.end()) {
@@ -49,8 +50,16 @@ void KernelPrinter::print_neighbours(const Loop& loop, const std::string& first,
     wide_buffers_.insert(b);
     words_[stmt] = str(word, ".items + e");
     const bool fixed = (buffer.role == BufferRole::constant && !buffer.mutated) || buffer.role == BufferRole::derived;
+    std::string there;
+    if (stmt->mask != no_value) {
+      const auto parts = common_mask(*stmt, loop);
+      for (const Stmt* part : *parts)
+        if (masked.insert(part).second) print_stmt(*part);
+      there = str(name(stmt->mask), " ? ");
+    }
+    const std::string otherwise = there.empty() ? "" : str(" : ", dialect_.wide_type(buffer.dtype, vector), "{}");
     if (load)
-      line(str("const auto ", word, " = ", dialect_.wide_load(vector, pointer, left, fixed), ";"));
+      line(str("const auto ", word, " = ", there, dialect_.wide_load(vector, pointer, left, fixed), otherwise, ";"));
     else
       line(str(dialect_.wide_type(buffer.dtype, vector), " ", word, ";"));
     if (!load) stores.push_back({stmt, word, pointer});

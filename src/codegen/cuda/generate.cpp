@@ -28,10 +28,10 @@ int64_t shared_bytes(const Kernel& kernel) {
   const ContractionNest nest = contraction_nest(kernel);
   const int64_t sum = dtype_bytes(nest.innermost_sum().reduce_dtype);
   const int64_t spread = grid.threads / 32 * 16 * (grid.thread_columns + 8) * sum;
-  if (grid.keys > 0)
+  if (grid.keys > 0)  // and the greatest score and the sum of a row's weights
     return std::max(
         2 * (grid.tile_rows * grid.tile_terms + grid.stages * grid.keys * (grid.tile_terms + grid.tile_columns)),
-        spread);
+        spread + grid.threads / 32 * 16 * 4 * sum);
   const int64_t terms = grid.stages * grid.tile_terms;
   if (!grid.tensor_cores) return terms * (grid.tile_rows + grid.tile_columns + 8) * sum;
   const int64_t left = dtype_bytes(factor_value(nest, kernel.contraction->left, true).dtype),

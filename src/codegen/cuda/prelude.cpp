@@ -103,8 +103,27 @@ template <int n, class T> K_FN gpu_word<T, n> gpu_fetch_fixed(const T* p, bool w
 #endif
   return gpu_fetch<n>(p, wide, left);
 }
+// One instruction: of an assignment the compiler makes a store for each element, or for every two.
+template <class W> K_FN void gpu_put_word(void* p, const W& word) {
+#ifdef __CUDACC_RTC__
+  constexpr int bytes = sizeof(W);
+  if (bytes == 8 || bytes % 16 == 0) {
+    u32 parts[bytes / 4 + 4] = {};
+    memcpy(parts, &word, bytes);
+    const u64 to = __cvta_generic_to_global(p);
+    if (bytes == 8)
+      asm volatile("st.global.v2.b32 [%0], {%1, %2};" :: "l"(to), "r"(parts[0]), "r"(parts[1]) : "memory");
+#pragma unroll
+    for (int i = 0; i < bytes / 16; ++i)
+      asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" :: "l"(to + i * 16), "r"(parts[4 * i]),
+                   "r"(parts[4 * i + 1]), "r"(parts[4 * i + 2]), "r"(parts[4 * i + 3]) : "memory");
+    return;
+  }
+#endif
+  *(W*)p = word;
+}
 template <int n, class T> K_FN void gpu_put(T* p, const gpu_word<T, n>& word, bool wide, i64 left = n) {
-  if (wide && left >= n) { *(gpu_word<T, n>*)p = word; return; }
+  if (wide && left >= n) return gpu_put_word(p, word);
 #pragma unroll
   for (int e = 0; e < n; ++e) if (e < left) p[e] = word.items[e];
 }
@@ -189,7 +208,9 @@ std::string cuda_unit(const std::string& kernels) {
   if (tiles) own += cuda_tile_prelude();
   if (uses("gpu_warpgroup_products<")) own += cuda_warpgroup_prelude(kernels);
   if (attention) own += cuda_attention_prelude();
-  if (uses("gpu_join<")) own += cuda_cluster_prelude();
+  const bool joined = uses("gpu_join_shares<");
+  if (joined || uses("gpu_join<")) own += cuda_cluster_prelude();
+  if (joined) own += cuda_joined_attention_prelude();
   if (uses("gpu_atomic_add_")) own += atomic_text;
   for (const char* narrow : {"f16", "bf16"})
     if (uses(str("gpu_atomic_add_", narrow, "("))) own += replace_all(atomic_narrow_text, "$d", narrow);

@@ -38,10 +38,12 @@ template <int parts> K_FN void gpu_weights(u32 (&out)[parts], f32 x, f32 y, gpu_
     x -= k_get_f16(pair), y -= k_get_f16(pair + 1);
   }
 }
-template <class type, int width, int line, int keys, int columns, int stages, int parts, class T, class F, class S>
-K_FN void gpu_attend(const T* row_tile, const T* key_tiles, const T* value_tiles, int warp_row, i64 first_row,
-                     i64 last_row, i64 all_keys, int steps, F fetch, S score, f32 (&sums)[columns / 8][4], f32 (&top)[2],
-                     f32 (&total)[2]) {
+// A stage has the keys of `slices` warps, of which this one has those of number `slice`; the stage `step` of this block
+// is the number step * apart + first of all.
+template <class type, int width, int line, int keys, int slices, int columns, int stages, int parts, class T, class F, class S>
+K_FN void gpu_attend(const T* row_tile, const T* key_tiles, const T* value_tiles, int warp_row, int slice, i64 first_row,
+                     i64 last_row, i64 all_keys, int first, int apart, int steps, F fetch, S score,
+                     f32 (&sums)[columns / 8][4], f32 (&top)[2], f32 (&total)[2]) {
   const int lane = threadIdx.x % 32;
   const f32 lowest = -__builtin_inff();
   top[0] = top[1] = lowest, total[0] = total[1] = 0;
@@ -49,8 +51,8 @@ K_FN void gpu_attend(const T* row_tile, const T* key_tiles, const T* value_tiles
 #pragma unroll
   for (int half = 0; half < 2; ++half) rows[half] = k_min((i64)(first_row + lane / 4 + half * 8), last_row);
   gpu_staged<stages>(steps, fetch, [&](int step) {
-    const T* const key_tile = key_tiles + step % stages * (keys * line);
-    const T* const value_tile = value_tiles + step % stages * (keys * columns);
+    const T* const key_tile = key_tiles + (step % stages * slices + slice) * (keys * line);
+    const T* const value_tile = value_tiles + (step % stages * slices + slice) * (keys * columns);
     f32 scores[keys / 8][4] = {};
 #pragma unroll
     for (int term = 0; term < width; term += 16) {
@@ -66,7 +68,7 @@ K_FN void gpu_attend(const T* row_tile, const T* key_tiles, const T* value_tiles
       }
     }
     f32 high[2] = {top[0], top[1]}, base[2];
-    const i64 first_key = (i64)step * keys + lane % 4 * 2;
+    const i64 first_key = (((i64)step * apart + first) * slices + slice) * keys + lane % 4 * 2;
     const int left = (int)k_min((i64)(all_keys - first_key), (i64)keys);
 #pragma unroll
     for (int j = 0; j < keys / 8; ++j)
@@ -124,6 +126,49 @@ template <bool empty_rows_are_zero, int columns> K_FN void gpu_shares(f32 (&sums
 #pragma unroll
     for (int j = 0; j < columns; ++j) sums[j][half * 2] *= share, sums[j][half * 2 + 1] *= share;
   }
+}
+)";
+}
+
+// What blocks of a cluster, and warps of a block, have of the same rows comes together: each has weighed some of the
+// keys, relative to the greatest score that it has seen.
+const char* cuda_joined_attention_prelude() {
+  return R"(K_FN void gpu_row_ends(f32* ends, const f32 (&top)[2], const f32 (&total)[2]) {
+  const int lane = threadIdx.x % 32;
+#pragma unroll
+  for (int half = 0; half < 2; ++half) {
+    const f32 all = gpu_of_four(total[half], false);
+    f32* const to = ends + (lane / 4 + half * 8) * 4;
+    if (lane % 4 == 0) to[0] = top[half], to[1] = all;
+  }
+}
+// Eight results of a row; the warps' are `apart` elements from one another.
+template <int parts, int slices, int apart, bool empty_rows_are_zero>
+K_FN void gpu_join_shares(f32 (&result)[8], const f32* own, const f32* ends) {
+  f32 end[parts * slices][4], of[parts * slices][2][4];
+#pragma unroll
+  for (int i = 0; i < parts * slices; ++i) {
+    gpu_fetch_of_block(end[i], ends + i % slices * apart, i / slices);
+    gpu_fetch_of_block(of[i][0], own + i % slices * apart, i / slices);
+    gpu_fetch_of_block(of[i][1], own + i % slices * apart + 4, i / slices);
+  }
+  const f32 lowest = -__builtin_inff();
+  f32 top = lowest, all = 0;
+#pragma unroll
+  for (int i = 0; i < parts * slices; ++i) top = k_max(top, end[i][0]);
+  const f32 base = top == lowest ? 0.0f : top;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) result[e] = 0;
+#pragma unroll
+  for (int i = 0; i < parts * slices; ++i) {
+    const f32 scale = exp(end[i][0] - base);
+    all += end[i][1] * scale;
+#pragma unroll
+    for (int e = 0; e < 8; ++e) result[e] += of[i][e / 4][e % 4] * scale;
+  }
+  const f32 share = empty_rows_are_zero && top == lowest ? 1.0f : 1.0f / all;
+#pragma unroll
+  for (int e = 0; e < 8; ++e) result[e] *= share;
 }
 )";
 }

@@ -4,5 +4,6 @@
 namespace kiln::codegen {
 
 const char* cuda_attention_prelude();
+const char* cuda_joined_attention_prelude();
 
 }  // namespace kiln::codegen

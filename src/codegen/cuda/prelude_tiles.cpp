@@ -51,7 +51,8 @@ constexpr const char* tile_text = R"(template <int chunks> K_FN int gpu_chunk_pl
 }
 // So many neighbours of a factor on their way into shared memory; what is not wanted is 0.
 template <int n, class T> K_FN void gpu_copy_chunk(T* to, const T* from, bool wanted, bool wide) {
-  if (wide) return gpu_copy_16(to, from, wanted);
+  if (wide && n * sizeof(T) == 16) return gpu_copy_16(to, from, wanted);
+  if (wide && n > 1) return gpu_copy_element((gpu_word<T, n>*)to, (const gpu_word<T, n>*)from, wanted);
 #pragma unroll 1
   for (int e = 0; e < n; ++e) to[e] = wanted ? from[e] : (T)0;
 }

@@ -125,24 +125,23 @@ void CudaTilePrinter::print() {
   p_.line(
       str("const int steps = (int)gpu_quotient(", terms_, " + ", grid_.tile_terms - 1, ", ", grid_.tile_terms, ");"));
   if (together) p_.line(str("const int turns = (steps - part + ", grid_.parts - 1, ") / ", grid_.parts, ";"));
-  for (const bool left : {true, false})
-    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1) print_word_origins(left);
+  for (const bool left : {true, false}) print_word_origins(left);
   // What one stage fetches; where there is nothing left, nothing.
   p_.line(str("const auto fetch = [&](int ", turn(), ") {"));
   ++p_.depth_;
   if (together) p_.line(str("const int step = turn * ", grid_.parts, " + part;"));
   p_.open("if (step < steps)");
   p_.line(str("const i64 term_begin = (i64)step * ", grid_.tile_terms, ";"));
-  const auto chunked = [&](bool left) { return (left ? grid_.left_chunk : grid_.right_chunk) > 1; };
+  const auto chunked = [&](bool left) { return comes_in_words(left) && words_of(left).elements > 1; };
   for (const bool left : {true, false})
-    if (!chunked(left)) print_elements(left);
+    if (!chunked(left)) print_stage(left);
   // One look for all words: nothing stands between them.
   for (const char* wide : {"true", "false"}) {
     if (!chunked(true) && !chunked(false)) break;
     wide_ = wide;
     p_.open(wide[0] == 't' ? "if (wide)" : "else");
     for (const bool left : {true, false})
-      if (chunked(left)) print_chunks(left);
+      if (chunked(left)) print_loads(left);
     p_.close();
   }
   p_.close();
@@ -296,7 +295,8 @@ void CudaTilePrinter::print_rounds(const std::string& first, int64_t stride, int
   std::map<const Stmt*, std::string> early;
   if (nest_.columns.size() == 1)
     for (const Stmt& stmt : columns.body)
-      if (stmt.kind == StmtKind::load && is_wide(stmt, columns, result_vector, p_.program_, p_.env_))
+      if (stmt.kind == StmtKind::load && stmt.mask == no_value &&
+          is_wide(stmt, columns, result_vector, p_.program_, p_.env_))
         early[&stmt] = str("early", early.size());
   for (const auto& [stmt, name] : early)
     p_.line(str(p_.dialect_.wide_type(stmt->dtype, result_vector), " ", name, "[", at_once, "];"));

@@ -44,6 +44,7 @@ class CudaTilePrinter {
                     const std::function<void()>& each_result);
   void print_after(const std::string& result, int vector);
   void print_score(const loops::AttentionNest& nest);
+  void print_joined_attention(const char* empty_rows_are_zero);
   std::string side(bool left) const { return left ? "left" : right_side_; }
 
   // tile_stages.cpp
@@ -53,13 +54,39 @@ class CudaTilePrinter {
   std::string place(bool left, const std::string& line, const std::string& chunk, int64_t per_chunk,
                     const std::string& within) const;
   const loops::Stmt* plain_load(bool left) const;
-  void print_whereabouts(bool left, const loops::Stmt& load);
+  // The words that a factor comes in: along the terms or across them, of so many elements, so many in a line and in
+  // all, and for each thread. Text: which row (column) and term a word begins at, and its place in the tile.
+  struct Words {
+    bool along = false;
+    int64_t elements = 1, in_line = 1, count = 1, each = 1;
+    std::string across, term, to;
+  };
+  // A number that is the sum of what rows or columns give and what the terms give. narrow: 32 bits hold it.
+  struct Apart {
+    Expr rest, way;
+    bool narrow = false;
+  };
+  struct Windows {
+    Apart place;
+    std::vector<std::pair<const loops::Stmt*, Apart>> numbers;  // that the mask is made of
+    Stmts mask;                                                 // what it makes of them
+  };
+  Words words_of(bool left) const;
+  bool comes_in_words(bool left) const;
+  Stmts mask_values(bool left, const loops::Stmt& load) const;
   std::string in_range(bool left, const std::string& across, const std::string& term) const;
+  bool whole_stages() const;
+  bool one_place_a_stage() const;
   std::optional<Affine> along_terms(const loops::Stmt& load) const;
-  void print_words(bool left, const std::function<void()>& each);
+  std::optional<Apart> taken_apart(const Expr& number) const;
+  std::optional<Windows> windows(bool left, const loops::Stmt& load) const;
+  void print_words(const Words& words, const std::function<void()>& each);
+  std::string copied(const Words& words, const std::string& from, const std::string& there) const;
   void print_word_origins(bool left);
-  void print_chunks(bool left);
+  void print_windows(bool left, const Windows& apart);
+  void print_loads(bool left);
   void print_elements(bool left);
+  void print_stage(bool left);
 
   const char* wide_ = "wide";  // whether words come as such, where that is known
   KernelPrinter& p_;
@@ -70,6 +97,7 @@ class CudaTilePrinter {
   const bool steps_are_terms_;
   const loops::Stmt* const result_;
   const std::string type_, rows_, columns_, terms_;
+  bool from_origins_[2] = {false, false};  // left, right: print_word_origins has said where words come from
 };
 
 }  // namespace kiln::codegen
