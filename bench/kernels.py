@@ -4,14 +4,22 @@
     tools/build.sh release && python bench/kernels.py [--kernels linear,conv3x3] [--systems kiln,inductor] [--rounds 5]
 
 Each operator is exported alone, compiled and measured as a whole model is. --kernels takes beginnings of names (--list).
+
+    python bench/kernels.py --models all [--runs 12] [--rounds 2]
+
+measures instead every distinct kernel of those models where it stands, with the caches as the kernel before leaves them: on one
+core and on two, at its best of all runs, and says which stay below what they should reach.
 """
+import os
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "measuring"))
+import model_kernels  # noqa: E402
 import options as common  # noqa: E402
-from harness import Harness  # noqa: E402
+from harness import Failure, Harness, Setting  # noqa: E402
 from kernel_list import KERNELS  # noqa: E402
+from model_list import MODELS  # noqa: E402
 from systems import SYSTEMS  # noqa: E402
 from tables import seconds_text, share_of_limit, share_text, text_table  # noqa: E402
 
@@ -34,10 +42,37 @@ def rows_of(results, name, setting, systems):
     return rows
 
 
+def show_models(options):
+    models = list(MODELS) if options.models == "all" else common.names(options.models, MODELS, "model")
+    common.finish(options)
+    harness = Harness(options, "kernels.json")
+    harness.find_systems(["kiln"])
+    cores = range(1, min(2, len(os.sched_getaffinity(0))) + 1)
+    harness.measure_machine(set(cores))
+    peaks = [harness.results.peak(count) for count in cores]
+
+    def progress(text):
+        print(text, file=sys.stderr, flush=True)
+    lines = []
+    try:
+        for model, package in model_kernels.packages(harness, models, Setting(1, "f32", cores[-1]), progress):
+            lines += model_kernels.lines_of(options.kiln, package, model, peaks, options.runs, options.rounds)
+    except Failure as failure:
+        sys.exit(str(failure))
+    for count, peak in zip(cores, peaks):
+        print(f"{count} core{'s' if count > 1 else ''} of this machine: {peak['f32']:.0f} GFLOP/s in f32, {peak['reading'][-1][1]:.1f} GB/s from memory")
+    model_kernels.show(lines, options.least / 100)
+
+
 def main():
     parser = common.parser(__doc__ + "\n" + common.INTERPRETERS, "kiln")
     parser.add_argument("--kernels", default="", help="beginnings of names, separated by commas (default: all)")
+    parser.add_argument("--models", help="the kernels of these models where they stand: names of bench/models.py --list, or all")
+    parser.add_argument("--runs", type=int, default=12, help="with --models: profiled runs in each of --rounds (12)")
+    parser.add_argument("--least", type=float, default=1, help="with --models: percent of its model that a kernel takes to be shown (1)")
     options = parser.parse_args()
+    if options.models:
+        return show_models(options)
     if options.list:
         for name, entry in KERNELS.items():
             print(f"{name:36} {entry.about}")

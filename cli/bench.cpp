@@ -17,10 +17,10 @@ namespace {
 
 BenchOptions bench_options(const ParsedOptions& options) {
   BenchOptions out;
-  if (options.has("--duration") && options.has("--count"))
-    throw UsageError("--duration and --count exclude each other: measure for a time, or so many calls");
+  if (options.has("--seconds") && options.has("--count"))
+    throw UsageError("--seconds and --count exclude each other: measure for a time, or so many calls");
   out.warmup_seconds = options.number("--warmup", 0).value_or(out.warmup_seconds);
-  out.duration_seconds = options.number("--duration", 0).value_or(out.duration_seconds);
+  out.duration_seconds = options.number("--seconds", 0).value_or(out.duration_seconds);
   out.count = options.integer("--count", 1, 1'000'000'000'000);
   out.callers = static_cast<int>(options.integer("--callers", 1, 4096).value_or(1));
   if (const auto threads = options.integer("--threads", 1, 4096)) out.threads = static_cast<int>(*threads);
@@ -104,7 +104,7 @@ Command bench_command() {
   for (const OptionSpec& option : random_input_options()) spec.options.push_back(option);
   const std::vector<OptionSpec> more = {
       {"--warmup", "", "S", "seconds of calls before measuring (0.2)", false},
-      {"--duration", "", "S", "seconds to measure (3)", false},
+      {"--seconds", "", "S", "seconds to measure (3)", false},
       {"--count", "", "N", "measures this many calls instead", false},
       {"--callers", "", "N", "threads that call at the same time (1)", false},
       {"--threads", "", "N", "threads that one call may use (all that the process may)", false},

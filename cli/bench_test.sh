@@ -9,7 +9,7 @@ cd "$work" || exit 1
 cases=$source_dir/tests/cases
 compile() { "$kiln" compile "$cases/$1/model.pt2" -o "$1.pt2" >/dev/null 2>&1 || echo "FAIL cannot compile $1"; }
 for name in mlp mutated_input counter embedding nonzero; do compile $name; done
-short="--warmup 0 --duration 0.05"
+short="--warmup 0 --seconds 0.05"
 
 # ---- what it prints
 expect figures 0 out '^latency +mean .* min .* p50 .* p90 .* p95 .* p99 .* max ' -- bench mlp.pt2 $short
@@ -40,7 +40,7 @@ done
 expect shape-twice 2 err '--shape gives s77 twice' -- bench mlp.pt2 --shape s77=8 --shape s77=9
 expect both-inputs 2 err 'exclude each other' -- bench mlp.pt2 --random --inputs "$cases/mlp/inputs_1.pt"
 expect seed-alone 2 err '--seed belongs to' -- bench mlp.pt2 --seed 1
-expect both-ends 2 err 'exclude each other' -- bench mlp.pt2 --count 1 --duration 1
+expect both-ends 2 err 'exclude each other' -- bench mlp.pt2 --count 1 --seconds 1
 expect a-model 1 err 'K0520.*exported program' -- bench "$cases/mlp/model.pt2"
 
 # ---- several callers; state and inputs that are written

@@ -93,6 +93,8 @@ if [[ -f $model ]]; then
   expect bisect-without-weights 1 err 'error\[K' -- bisect "$work/bare.kiln.pt2"
   require package-exists test -s "$work/mlp.kiln.pt2"
   expect generic 0 out 'kernel' -- compile "$model" -o "$work/generic.pt2" --target generic
+  expect a-target-named-twice 0 out 'kernel' -- compile "$model" -o "$work/twice.pt2" --target generic,generic
+  expect a-gpu-without-its-device 1 err 'K0403.*--device cuda' -- compile "$model" -o "$work/d.pt2" --target sm_90
   expect generic-runs 0 out '^output 0: float32' -- run "$work/generic.pt2"
   expect fault-meets-nothing 0 err 'note: the fault to inject met no operator: the program has no cos' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=crash:cos
   expect fault-meets-nothing-loops 0 err 'note: the fault to inject met no operator' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=accuracy:cos

@@ -1,5 +1,6 @@
 #include "options.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
@@ -47,6 +48,11 @@ std::string usage_line(const CommandSpec& command) {
     line += option.repeatable ? "]…" : "]";
   }
   return line;
+}
+
+// Of UTF-8: every byte but those that go on with a character.
+size_t characters(const std::string& text) {
+  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 // Breaks at spaces so that no line is longer than `width`; lines after the first are indented.
@@ -182,10 +188,8 @@ std::string command_help(const CommandSpec& command) {
   for (const OptionSpec& option : all_options(command)) {
     std::string left = "  " + (option.short_name.empty() ? option.name : str(option.short_name, ", ", option.name));
     if (!option.value.empty()) left += " " + option.value;
-    if (left.size() + 2 > column)
-      left += "\n" + std::string(column, ' ');
-    else
-      left.resize(column, ' ');
+    const size_t width = characters(left);
+    left += width + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - width, ' ');
     text += left + wrapped(option.help + (option.repeatable ? " (repeatable)" : ""), column, help_width) + "\n";
   }
   if (!command.examples.empty()) text += "\nexamples:\n";

@@ -118,7 +118,8 @@ class ValueLines : public StepObserver {
   static std::string row(const kiln_step& step, const kiln_step_arg& arg) {
     const TensorStatistics s = tensor_statistics(host_tensor(step, arg), 0);
     auto number = [&](const std::string& value) { return pad(s.count == 0 ? "-" : value, 11); };
-    std::string text = str(pad(str(step.run, iterations_text(step)), 4), pad(arg.name, 24), "  ",
+    const std::string run = str(step.run, iterations_text(step));
+    std::string text = str(run.size() < 4 ? pad(run, 4) : run + "  ", pad(arg.name, 24), "  ",
                            pad(type_of(arg.tensor), 22), "  ", number(s.minimum_text()), " ", number(s.maximum_text()),
                            " ", number(number_text(s.mean)), " ", number(number_text(s.deviation)), " ",
                            pad(std::to_string(s.nan), 6), " ", pad(std::to_string(s.infinite), 6), " ", step.name);

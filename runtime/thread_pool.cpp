@@ -20,6 +20,9 @@ constexpr int spins_between = 16;
 // See ThreadPool::crowded.
 constexpr auto longest_wait = std::chrono::microseconds(300);
 constexpr int pauses = 24;
+// A thread's pieces begin so many chunks large, for kernels that share more between the items of a piece; towards the
+// end of its range they are single chunks, so that whoever is late can be helped.
+constexpr int64_t largest_piece = 4;
 
 void relax() {
 #if defined(__x86_64__)
@@ -99,16 +102,18 @@ void ThreadPool::start_workers(int count) {
 void ThreadPool::work(Job& job, int slot, int number) {
   for (int i = 0; i < job.ranges && job.unfinished.load(std::memory_order_relaxed) > 0; ++i) {
     Range& range = job.range[static_cast<size_t>((number + i) % job.ranges)];
-    while (range.next.load(std::memory_order_relaxed) < range.end) {
-      const int64_t begin = range.next.fetch_add(job.chunk, std::memory_order_relaxed), end = range.end;
-      if (begin >= end) break;
-      if (begin + job.chunk >= end) job.unfinished.fetch_sub(1, std::memory_order_relaxed);
+    const int64_t end = range.end;
+    for (int64_t begin = range.next.load(std::memory_order_relaxed); begin < end;) {
+      const int64_t size = std::clamp((end - begin) / 2, job.chunk, largest_piece * job.chunk);
+      if (!range.next.compare_exchange_weak(begin, begin + size, std::memory_order_relaxed)) continue;
+      if (begin + size >= end) job.unfinished.fetch_sub(1, std::memory_order_relaxed);
       if (job.backwards) {
         const int64_t mirrored = range.begin + (end - begin);
-        job.task(job.context, slot, std::max(mirrored - job.chunk, range.begin), mirrored);
+        job.task(job.context, slot, std::max(mirrored - size, range.begin), mirrored);
       } else {
-        job.task(job.context, slot, begin, std::min(begin + job.chunk, end));
+        job.task(job.context, slot, begin, std::min(begin + size, end));
       }
+      begin = range.next.load(std::memory_order_relaxed);
     }
   }
 }

@@ -1,7 +1,7 @@
 """Writes a case directory: the exported program, calls with what PyTorch gives, and inputs that must be refused.
 
 tests/README.md describes the files. A case has a module, calls (the first is the export's, unless there is an example), about, dynamic, bad, sequence,
-needs, decompose and keep_library_frames: Case of generate_cases.py."""
+needs, decompose, keep_library_frames and gradients: Case of generate_cases.py."""
 import copy
 import json
 import pathlib
@@ -65,7 +65,8 @@ def write_case(folder, make):
     with torch.no_grad():
         made = make()
         made.module.eval()
-        program = torch.export.export(made.module, tuple(snapshot(made.example or made.calls[0])), dynamic_shapes=made.dynamic)
+        with torch.set_grad_enabled(made.gradients):
+            program = torch.export.export(made.module, tuple(snapshot(made.example or made.calls[0])), dynamic_shapes=made.dynamic)
         if made.decompose:
             program = program.run_decompositions()
         save_model(program, folder / "model.pt2", made.keep_library_frames)

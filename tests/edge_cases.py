@@ -145,6 +145,47 @@ def bags_of_offsets(of):
               "embedding_bag with all offsets, and offsets that are none", bad=bad)
 
 
+def bags_with_gradients(of):
+    """Where a gradient is wanted, PyTorch gives the sizes of bags in another size."""
+    def forward(self, table, ids, ends):
+        return tuple(F.embedding_bag(ids, table * self.scale, ends, mode=mode, include_last_offset=True)
+                     for mode in ("sum", "mean", "max"))
+    made = of(forward, [(torch.randn(5, 3), torch.tensor([0, 4, 2, 1, 3, 0]), torch.tensor([0, 3, 3, 6]))],
+              "embedding_bag with all offsets of a table that has a gradient", gradients=True)
+    made.module.scale = torch.nn.Parameter(torch.tensor(2.0))
+    return made
+
+
+def bounds_beyond_integers(of):
+    def forward(self, b, s, h, i):
+        return (b.clamp(max=300), b.clamp(-3, 5), b.clamp_min(-1), F.hardtanh(b, -3, 300), s.clamp(-200, 200), h.clamp(max=40000),
+                i.clamp(max=2**32), i.clamp(min=-2**40))
+    calls = [(torch.tensor([0, 3, 5, 100, 200, 255], dtype=torch.uint8), torch.tensor([-128, -5, 0, 127], dtype=torch.int8),
+              torch.tensor([-2**15, 0, 2**15 - 1], dtype=torch.int16), torch.tensor([-2**31, 0, 2**31 - 1], dtype=torch.int32))]
+    return of(forward, calls, "bounds that an integer type does not have")
+
+
+def variances_far_from_zero(of):
+    def forward(self, x):
+        return x.var((0, 2)), x.var((0, 1)), x.std((0, 1, 2)), torch.var_mean(x, (1, 2)), x.var(1)
+    return of(forward, [(torch.randn(3, 6, 17) + 1e4,)], "variances over several dimensions of numbers near 10,000")
+
+
+def window_of_minus_infinity(of):
+    return of(lambda self, x: F.max_pool2d(x, 2, 2, 1, 2, return_indices=True), [(torch.full((1, 1, 5, 6), -INF),)],
+              "the place of a maximum of -inf where the window begins in the padding and has gaps")
+
+
+def rounded_once_for_all(of):
+    """A norm of rows of one value, whose mean is the value itself only if both were rounded alike."""
+    def forward(self, x, y):
+        return F.layer_norm(self.one(x), (1,)) + 1, self.two(y)
+    made = of(forward, [(torch.randn(4, 129).bfloat16(), torch.randn(10, 2).bfloat16())],
+              "bf16: rows of one value normalised, a product of two terms")
+    made.module.one, made.module.two = torch.nn.Linear(129, 1).bfloat16(), torch.nn.Linear(2, 64).bfloat16()
+    return made
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -152,7 +193,9 @@ def add_cases(case, of):
         made.__name__ = name
         case(made)
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
-                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets):
+                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets,
+                 bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
+                 rounded_once_for_all):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

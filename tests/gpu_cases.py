@@ -23,6 +23,23 @@ class Products(nn.Module):
                 torch.relu(first) @ self.across)
 
 
+class LargeProducts(nn.Module):
+    """Products that a GPU's warps multiply together: factors both ways, rests in every direction, tiles that blocks share, what
+    is done with results. The results are summed up, so that little is to be kept."""
+
+    def __init__(self, dtype):
+        super().__init__()
+        self.along = nn.Linear(200, 328, dtype=dtype)
+        self.few = nn.Linear(656, 72, dtype=dtype)
+        self.across = nn.Parameter(torch.randn(72, 264, dtype=torch.float32).to(dtype) / 9)
+
+    def forward(self, x):
+        first = F.gelu(self.along(x))
+        second = self.few(torch.cat([first, F.relu(first)], 1)) + x[:, :72].abs() + 2
+        third = second @ self.across
+        return first.abs().mean(0), second, third.abs().mean(1), (second.t() @ third.abs())[::8, ::8]
+
+
 class Pictures(nn.Module):
     def __init__(self, dtype):
         super().__init__()
@@ -103,6 +120,8 @@ def cases(case_class, of, randn):
     for name, dtype in half.items():
         made[f"products_{name}"] = lambda d=dtype: case_class(
             Products(d), [[randn(50, 72, dtype=d), randn(50, 24, dtype=d)]], f"products in {d}: tiles of matrix instructions")
+        made[f"large_products_{name}"] = lambda d=dtype: case_class(
+            LargeProducts(d), [[randn(150, 200, dtype=d)]], f"products in {d} by matrix instructions of four warps together")
     made["products_rows"] = lambda: case_class(
         Products(torch.bfloat16), [[randn(n, 72, dtype=torch.bfloat16), randn(n, 24, dtype=torch.bfloat16)] for n in (33, 2, 70)],
         "products of bf16 with any number of rows", {"x": {0: Dim("rows", min=2, max=512)}, "y": {0: Dim("rows", min=2, max=512)}})

@@ -42,7 +42,8 @@ measured). `--full` adds batch 8, one thread and bf16.
 - **of limit**: the machine's multiply-adds and its reading of memory are measured (`bench/measuring/peak.c`); a model needs at least the
   time of its products and convolutions at that rate, or of reading its weights once. That over the time taken.
 
-Single operators in the shapes of these models: `bench/kernels.py`.
+Single operators in the shapes of these models: `bench/kernels.py`; the kernels of these models where they stand, against one core's
+peak and two's: `bench/kernels.py --models all`.
 """
 
 

@@ -13,6 +13,7 @@ sys.path.insert(0, str(HERE))
 import document  # noqa: E402
 import kiln_abi  # noqa: E402
 import machine  # noqa: E402
+import model_kernels  # noqa: E402
 import raw_tensors  # noqa: E402
 import tables  # noqa: E402
 from compare import compare  # noqa: E402
@@ -87,6 +88,35 @@ class Limits(unittest.TestCase):
 def measured(median, run="a", right=True):
     return {"status": "ok", "median": median, "spread": 0.01, "run": run, "load": 0.1, "first": 0.2, "compile": 1.0, "size": 1000, "resident": 3e6,
             "resident_before": 1e6, "difference": 1e-6, "error": 2e-6, "eager_error": 1e-6, "ratio": 0.5, "right": right, "version": "1"}
+
+
+class ModelKernels(unittest.TestCase):
+    PEAK = {"f32": 200.0, "bf16": 0, "reading": [[1 << 20, 50.0], [1 << 30, 10.0]]}
+
+    def line(self, name, flops, size, seconds):
+        facts = {"calls": 2, "seconds": 2 * seconds, "least": seconds}
+        return model_kernels.Line("m", (name, flops, size), facts, None, [self.PEAK], 1 << 29)
+
+    def test_kinds(self):
+        for name, flops, size, kind in (("cpp_mm_linear_3", 151e6, 3e6, "product"),
+                                        ("cpp_fused_linear_87", 77e6, 154e6, "one row"),
+                                        ("cpp_fused_matmul_mul_where_amax_and6_3", 51e6, 1e6, "attention"),
+                                        ("cpp_fused_convolution_sub_mul_add_silu_8", 30e6, 5e6, "points"),
+                                        ("cpp_fused_add_var_mean_8", 1e6, 1e6, "other")):
+            self.assertEqual(model_kernels.kind_of(name, flops, size), kind, name)
+
+    def test_shares_and_what_is_lost(self):
+        product = self.line("cpp_mm_linear_3", 100e9, 1e6, 1.0)  # half of the peak
+        self.assertAlmostEqual(product.shares[0], 0.5)
+        self.assertEqual(product.below(), [1])
+        self.assertAlmostEqual(product.lost(), 2 * (1 - 0.5 / 0.85))
+        row = self.line("cpp_fused_linear_87", 9e9, 9e9, 1.0)  # reads at nine tenths of what the memory of all of them can
+        self.assertEqual((row.kind, row.below(), row.lost()), ("one row", [], 0.0))
+
+    def test_the_least_of_several_profiles_counts(self):
+        key = ("f", 1, 2)
+        both = model_kernels.merged({key: {"calls": 1, "seconds": 3.0, "least": 3.0}}, {key: {"calls": 1, "seconds": 2.0, "least": 2.0}})
+        self.assertEqual(both[key], {"calls": 1, "seconds": 2.0, "least": 2.0})
 
 
 class Pages(unittest.TestCase):

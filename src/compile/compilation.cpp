@@ -1,5 +1,7 @@
 #include "compile/compilation.h"
 
+#include <algorithm>
+
 #include "custom/custom_operators.h"
 #include "pt2/pytree.h"
 #include "trace/compile_observer.h"
@@ -67,6 +69,8 @@ Compilation::Compilation(const Program& program, CompilationOptions options)
     options_.targets.push_back(backend().host_target_for(types));
   }
   for (const std::string& name : options_.targets) {
+    const auto same = [&](const codegen::Target& target) { return target.name == name; };
+    if (std::any_of(targets_.begin(), targets_.end(), same)) continue;  // named twice
     targets_.push_back(backend().target(name, simdlen_of(options_.settings)));
     targets_.back().tf32 = targets_.back().is_gpu() && rounds_products(options_.settings);
   }

@@ -117,7 +117,8 @@ double measure_gbs(unsigned threads, size_t bytes) {
 MachineLimits measure_machine() {
   const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
   MachineLimits limits{measure_gflops(threads), measure_gbs(threads, size_t{64} << 20), {}};
-  for (const size_t bytes : {size_t{24} << 10, size_t{768} << 10})  // within most first and second caches
+  for (const size_t bytes :
+       {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20})  // within most first, second, third caches
     limits.caches.push_back({static_cast<double>(bytes * threads), measure_gbs(threads, bytes)});
   // A cache is not slower than what is behind it, whatever happened while it was measured.
   double least = limits.gbs;

@@ -1,5 +1,7 @@
 #include "debug/profile.h"
 
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 
@@ -20,6 +22,13 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 double since(Clock::time_point begin) { return std::chrono::duration<double>(Clock::now() - begin).count(); }
+
+// Of this thread, without what others do on its processor.
+double cpu_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
 
 double median(std::vector<double> values) {
   if (values.empty()) return 0;
@@ -68,6 +77,7 @@ class Profiler {
 
   void start_run() {
     runs_.emplace_back();
+    cpu_runs_.emplace_back();
     last_run_.clear();
     start_ = Clock::now();
   }
@@ -76,12 +86,19 @@ class Profiler {
     std::vector<KernelProfile> out;
     for (const std::string& name : order_) {
       KernelProfile kernel = facts_.at(name);
-      std::vector<double> seconds;
-      for (const auto& run : runs_) {
-        const auto found = run.find(name);
-        if (found != run.end()) seconds.push_back(found->second);
-      }
-      kernel.seconds = median(seconds);
+      const auto of_runs = [&](const std::vector<std::map<std::string, double>>& runs) {
+        std::vector<double> seconds;
+        for (const auto& run : runs) {
+          const auto found = run.find(name);
+          if (found != run.end()) seconds.push_back(found->second);
+        }
+        return seconds;
+      };
+      const auto least = [](const std::vector<double>& list) {
+        return list.empty() ? 0 : *std::min_element(list.begin(), list.end());
+      };
+      const std::vector<double> seconds = of_runs(runs_);
+      kernel.seconds = median(seconds), kernel.least = least(seconds), kernel.least_cpu = least(of_runs(cpu_runs_));
       out.push_back(kernel);
     }
     return out;
@@ -91,12 +108,14 @@ class Profiler {
  private:
   void before(const kiln_step& step) {
     (void)step;
+    cpu_begin_ = cpu_seconds();
     begin_ = Clock::now();
   }
 
   void after(const kiln_step& step) {
     const double seconds = step.seconds > 0 ? step.seconds : since(begin_);  // a GPU has a clock of its own
     runs_.back()[step.name] += seconds;
+    cpu_runs_.back()[step.name] += cpu_seconds() - cpu_begin_;
     TraceEvent event;
     event.name = step.name, event.seconds = seconds, event.iteration = step.iteration;
     event.begin = std::chrono::duration<double>(begin_ - start_).count();
@@ -134,7 +153,8 @@ class Profiler {
   PackageDebug* package_;
   std::map<std::string, std::string> functions_;
   Clock::time_point begin_, start_;
-  std::vector<std::map<std::string, double>> runs_;
+  double cpu_begin_ = 0;
+  std::vector<std::map<std::string, double>> runs_, cpu_runs_;
   std::map<std::string, KernelProfile> facts_;
   std::vector<std::string> order_;
   std::vector<TraceEvent> last_run_;
@@ -224,6 +244,7 @@ std::vector<FunctionProfile> by_function(const std::vector<KernelProfile>& kerne
       continue;
     }
     found->total.calls += k.calls, found->total.seconds += k.seconds, found->total.bytes += k.bytes;
+    found->total.least += k.least, found->total.least_cpu += k.least_cpu;
     found->total.flops = k.flops < 0 || found->total.flops < 0 ? -1 : found->total.flops + k.flops;
     found->kernels.push_back(&k);
   }
@@ -396,6 +417,7 @@ Json profile_json(const Profile& profile) {
   const auto facts = [&](const KernelProfile& k) {
     Json one = Json::object();
     one.set("name", k.name), one.set("calls", k.calls), one.set("seconds", k.seconds);
+    one.set("least_seconds", k.least), one.set("least_cpu_seconds", k.least_cpu);
     one.set("share", total > 0 ? k.seconds / total : 0), one.set("bytes", k.bytes);
     if (k.flops >= 0) one.set("flops", k.flops), one.set("flops_per_second", gflops(k) * 1e9);
     one.set("bytes_per_second", gbs(k) * 1e9), one.set("share_of_limit", limit_share(k, profile.machine));

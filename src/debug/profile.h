@@ -39,7 +39,9 @@ struct KernelProfile {
   std::string function;  // that it calls; kernels with equal bodies share one
   std::string module;    // of the user's model
   int64_t calls = 0;     // per run
-  double seconds = 0;    // per run, summed over its calls
+  double seconds = 0;    // per run, summed over its calls: the median of the runs
+  double least = 0;      // of the runs: what it takes where nothing else is in its way
+  double least_cpu = 0;  // likewise of the calling thread alone, by the time that it had a processor
   double bytes = 0;  // per run: what it reads and writes of its arguments, once each (a library kernel: all of them)
   double flops = 0;  // per run; negative: not known (no debug section, or no generated kernel)
 };

@@ -124,7 +124,9 @@ bool Roundings::may_skip(const Body& body, ValueId v, DType narrow) const {
 Stmt Roundings::forwarded(const Stmt& load, ValueId stored, Kernel& kernel) const {
   const DType buffer_dtype = dtype(load.buffer);
   DType have = kernel.value_types[static_cast<size_t>(stored)];
-  bool keep = have == buffer_dtype || may_skip(kernel.body, load.results[0], buffer_dtype);
+  // All that read a value see the same one: a mean of rounded numbers is not that of numbers that are not.
+  bool keep =
+      have == buffer_dtype || (!shown_.count(load.buffer) && may_skip(kernel.body, load.results[0], buffer_dtype));
   const DType made = keep ? have : buffer_dtype;
   kernel.value_types[static_cast<size_t>(load.results[0])] = made;
   return op_stmt_to(load.results[0], ScalarOp::cast, made, {stored});

@@ -1,8 +1,8 @@
 // Which roundings of narrow floats (f16, bf16, f8) fusion may skip. A value stored to a narrow buffer is rounded; where
 // fusion forwards it to a load, the rounding is skipped unless it would show: a step function (a comparison, a test for
 // NaN, a cast to an integer or to f8, floor, argmax, an operator outside of Kiln) or a result of a wider type depends
-// on the value, in this kernel or after any chain of kernels that hand it on. Matrix products end a chain: what they
-// add up is never the same bit for bit.
+// on the value, in this kernel or after any chain of kernels that hand it on; for one reader as for all of them. Matrix
+// products end a chain: what they add up is never the same bit for bit.
 #pragma once
 #include "loops/loops.h"
 

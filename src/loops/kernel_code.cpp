@@ -146,6 +146,10 @@ class Translator {
           out->product = &made;
     out->body = body(l.body);
     out->after = body(l.after);
+    if (l.role == AxisRole::reduce && l.reduce == ReduceOp::welford)
+      for (Instruction& i : out->body)
+        if (i.loop && i.loop->source->reduce == ReduceOp::welford && i.loop->results == l.yields)
+          i.loop->goes_on = true;
     return out;
   }
 

@@ -50,6 +50,7 @@ struct LoopCode {
   ScalarFunction update = nullptr;  // one accumulator: the operator
   const Stmt* product = nullptr;    // of a sum over products: the statement that makes what is yielded
   std::vector<ValueId> results;
+  bool goes_on = false;  // a mean and its squares that the loop around goes on with: not rounded in between
   std::vector<Instruction> body, after;
 };
 

@@ -162,8 +162,8 @@ class Machine {
     }
     active_.pop_back();
     if (wide) accumulators[0].f = sum;
-    if (wide ||
-        (source.role == AxisRole::reduce && source.reduce == ReduceOp::welford && source.reduce_dtype == DType::f32))
+    const bool moments = source.role == AxisRole::reduce && source.reduce == ReduceOp::welford;
+    if (wide || (moments && source.reduce_dtype == DType::f32 && !l.goes_on))
       for (size_t k = 0; k < l.results.size(); ++k)
         accumulators[k].f = static_cast<double>(static_cast<float>(accumulators[k].f));
     for (size_t k = 0; k < l.results.size(); ++k) cell(l.results[k]) = accumulators[k];

@@ -230,6 +230,9 @@ struct Grid {
   // The tile's products are matrix instructions, and the part above is a warp's: of bf16 or f16 where both factors are
   // just that, else of f32 cut to TF32.
   bool tensor_cores = false;
+  // Those of four warps together, which read both factors from shared memory (wgmma): the part above is theirs, 64 rows
+  // or a multiple, of which warp i has the 16 from 16 i on in every 64. Lines in shared memory are 128 bytes long.
+  bool warpgroups = false;
   int stages = 1;  // of terms that are at hand or on their way
   // In which order neighbouring threads fetch the factors: along the terms, or along the rows (the columns); and how
   // many neighbours of that order they fetch in one word.

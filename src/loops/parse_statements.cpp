@@ -128,6 +128,7 @@ void Parser::schedule(Cursor& line) {
     line.expect("by");
     made.grid.thread_columns = line.integer(1, 1024);
     made.grid.tensor_cores = line.accept("tensor_cores");
+    made.grid.warpgroups = line.accept("warpgroups");
     if (line.accept("stages")) made.grid.stages = static_cast<int>(line.integer(2, 16));
     made.grid.left_along_terms = line.accept("left_along_terms");
     if (line.accept("left_chunk")) made.grid.left_chunk = static_cast<int>(line.integer(2, 16));

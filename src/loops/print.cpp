@@ -182,6 +182,7 @@ class Printer {
       text += str(" block ", s.grid.tile_rows, " rows ", s.grid.tile_columns, " columns ", s.grid.tile_terms,
                   " terms each ", s.grid.thread_rows, " by ", s.grid.thread_columns);
     if (s.grid.tensor_cores) text += " tensor_cores";
+    if (s.grid.warpgroups) text += " warpgroups";
     if (s.grid.stages > 1) text += str(" stages ", s.grid.stages);
     if (s.grid.left_along_terms) text += " left_along_terms";
     if (s.grid.left_chunk > 1) text += str(" left_chunk ", s.grid.left_chunk);

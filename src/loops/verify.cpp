@@ -2,6 +2,7 @@
 #include <set>
 
 #include "loops/loops.h"
+#include "loops/sum_parts.h"
 #include "loops/verify_scratch.h"
 
 namespace kiln::loops {
@@ -89,6 +90,19 @@ class KernelVerifier {
     check(!s.tile.beside || !nest.whole_rows(),
           "columns beside one another where a part of the kernel needs whole rows");
     check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
+    parts(s, nest);
+  }
+  // Sums that wait where the results will be: of whole tiles beside one another.
+  void parts(const Schedule& s, const ContractionNest& nest) const {
+    for (size_t l = 1; l < nest.sums.size(); ++l)
+      check(nest.sums[l].stmt->loop->directives.binding != Binding::serial, "an inner sum of a tile in parts");
+    if (!is_in_parts(nest)) return;
+    const Expr& columns = nest.innermost_column().extent;
+    check(nest.sums.size() > 1 && nest.sums.front().stmt->loop->order.block == 0 && !s.tile.matrix && !s.tile.pairs,
+          "a sum in parts that is one sum, in blocks, or of pairs or matrices");
+    check(s.tile.beside && columns.is_constant() && columns.value() % (s.tile.vectors * s.lanes) == 0 &&
+              place_of_sums(kernel_, program_),
+          "a sum in parts that has no place to wait in");
   }
   // Instructions for pairs and for matrices take bf16, both factors just as they are loaded.
   void brain_floats(const Schedule& s) const {
@@ -124,10 +138,10 @@ class KernelVerifier {
           "a tile of a block without columns, terms or parts for its threads");
     check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
     check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
-    check(
-        g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
-            g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * (g.tensor_cores ? 32 : 1) == g.threads,
-        "parts of a block's tile that are not those of its threads");
+    const int64_t together = g.warpgroups ? 128 : g.tensor_cores ? 32 : 1;
+    check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
+              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * together == g.threads,
+          "parts of a block's tile that are not those of its threads");
     check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
           "a warp's part that is no whole number of matrix instructions");
     const int64_t left_run = g.left_along_terms ? g.tile_terms : g.tile_rows;
@@ -138,7 +152,33 @@ class KernelVerifier {
     check(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
               (g.parts == 1 || (g.tensor_cores && g.keys == 0 && g.tile_rows % g.parts == 0)),
           str("a tile of a block in ", g.parts, " parts"));
+    if (g.warpgroups) warpgroups(g);
     if (g.keys > 0) attention(g);
+  }
+  // Lines of 128 bytes are 64 elements of 16 bits; a stage may be filled again when the products behind the next one
+  // are done.
+  void warpgroups(const Grid& g) const {
+    check(g.tensor_cores && g.keys == 0 && g.tile_terms == 64 && g.stages >= 3, "warpgroups without tiles for them");
+    check(g.thread_rows % 64 == 0 && g.thread_columns <= 256 && (g.right_along_terms || g.thread_columns % 64 == 0),
+          "a warpgroup's part that is no whole number of matrix instructions");
+    const ContractionNest nest = contraction_nest(kernel_);
+    const auto type_of = [&](ValueId v, bool left) {
+      for (bool found = true; found;) {
+        found = false;
+        for (const ContractionNest::Sum& sum : nest.sums)
+          for (const Stmt* stmt : left ? sum.left : sum.right) {
+            if (found || stmt->results[0] != v || stmt->kind != StmtKind::op || stmt->op != ScalarOp::cast ||
+                stmt->dtype != DType::f32)
+              continue;
+            v = stmt->args[0], found = true;
+          }
+      }
+      return kernel_.value_types[static_cast<size_t>(v)];
+    };
+    const DType left = type_of(kernel_.contraction->left, true), right = type_of(kernel_.contraction->right, false);
+    check(
+        left == right && (left == DType::bf16 || left == DType::f16) && nest.innermost_sum().reduce_dtype == DType::f32,
+        "a warpgroup's factors that are not both bf16 or both f16, summed in f32");
   }
   void attention(const Grid& g) const {
     const AttentionNest nest = attention_nest(kernel_);
@@ -182,7 +222,10 @@ class KernelVerifier {
   // Whether its axes have been bound yet.
   bool bound() const {
     bool any = false;
-    for_each_stmt(kernel_.body, [&](const Stmt& s) { any |= s.loop && s.loop->directives.binding != Binding::none; });
+    for_each_stmt(kernel_.body, [&](const Stmt& s) {
+      const bool part = s.loop && s.loop->role == AxisRole::reduce && s.loop->directives.binding == Binding::serial;
+      any |= s.loop && s.loop->directives.binding != Binding::none && !part;
+    });
     return any;
   }
   void lanes(const Body& body, const Schedule& s, bool inside) const {

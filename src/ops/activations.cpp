@@ -147,15 +147,8 @@ void register_piecewise(Registry& r) {
              },
              float_formula<2>([](auto x, auto slope) { return x > 0 ? x : x * slope; }), {{{spec({3}), Scalar(0.2)}}});
   activation(
-      r, "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", "min_val max_val",
-      [](Emit& e) {
-        // A negative bound says nothing about an unsigned type, in which it would wrap to a large number.
-        bool is_unsigned = is_integer(e.dtype) && !is_signed(e.dtype);
-        auto low = e.call.scalar("min_val");
-        bool below_zero = std::holds_alternative<Scalar>(low) && std::get<Scalar>(low).as_double() < 0;
-        ValueId raised = is_unsigned && below_zero ? e.x[0] : e.op(ScalarOp::max, e.x[0], e.x[1]);
-        return e.op(ScalarOp::min, raised, e.x[2]);
-      },
+      r, "hardtanh(Tensor self, Scalar min_val=-1, Scalar max_val=1) -> Tensor", ">min_val <max_val",
+      [](Emit& e) { return e.op(ScalarOp::min, e.op(ScalarOp::max, e.x[0], e.x[1]), e.x[2]); },
       formula<3>([](auto x, auto low, auto high) { return clamp_of(x, low, high); }),
       {{{spec({3}), Scalar(-0.5), Scalar(0.25)}},
        {{spec({5}, DType::u8, 0, 9)}},

@@ -361,7 +361,7 @@ void register_clamps(Registry& r) {
     return {promoted, promoted};
   };
   Pointwise clamp{.schema = "clamp(Tensor self, Scalar? min=None, Scalar? max=None) -> Tensor",
-                  .operands = "self min?- max?+",
+                  .operands = "self >min?- <max?+",
                   .emit = emit_clamp,
                   .formula = formula<3>([](auto x, auto low, auto high) { return nan_min(nan_max(x, low), high); }),
                   .rounds_numbers = true,
@@ -371,6 +371,10 @@ void register_clamps(Registry& r) {
                               {{spec({4}, DType::bf16), Scalar(0.1), Scalar(1.0)}},
                               {{spec({0}), Scalar(1), Argument::None{}}},
                               {{spec({4}, DType::i64, -9, 9), Scalar(0.5)}},
+                              {{spec({4}, DType::u8, 0, 255), Scalar(-3), Scalar(300)}},
+                              {{spec({4}, DType::i16, -9, 9), Argument::None{}, Scalar(40000)}},
+                              {{spec({4}, DType::i32, -9, 9), Scalar(-(int64_t{1} << 40))}},
+                              {{spec({4}, DType::u8, 0, 255), Argument::None{}, Scalar(-1)}, true},
                               {{spec({2})}, true}},
                   .types = check};
   add_pointwise(r, clamp);
@@ -381,7 +385,7 @@ void register_clamps(Registry& r) {
   add_pointwise_alias(r, clamp, "clip.Tensor(Tensor self, Tensor? min=None, Tensor? max=None) -> Tensor");
 
   Pointwise low{.schema = "clamp_min(Tensor self, Scalar min) -> Tensor",
-                .operands = "self min",
+                .operands = "self >min",
                 .emit = [](Emit& e) { return emit_max(e, e.x[0], e.x[1]); },
                 .formula = formula<2>([](auto x, auto min) { return nan_max(x, min); }),
                 .rounds_numbers = true,
@@ -389,7 +393,7 @@ void register_clamps(Registry& r) {
   add_pointwise(r, low);
   add_pointwise_alias(r, low, "clamp_min.Tensor(Tensor self, Tensor min) -> Tensor");
   Pointwise high{.schema = "clamp_max(Tensor self, Scalar max) -> Tensor",
-                 .operands = "self max",
+                 .operands = "self <max",
                  .emit = [](Emit& e) { return emit_min(e, e.x[0], e.x[1]); },
                  .formula = formula<2>([](auto x, auto max) { return nan_min(x, max); }),
                  .rounds_numbers = true,

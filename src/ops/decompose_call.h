@@ -39,10 +39,11 @@ class DecomposeCall : public OpCall {
     replacements_[static_cast<size_t>(index)] = value;
   }
   void result(Value* value) { result(0, value); }
-  // The dtype that the program says of a result; the given one where it says nothing.
-  DType declared(size_t index, DType rule) const {
-    return index < old_.results.size() && old_.results[index] ? old_.results[index]->type.dtype : rule;
+  // What the program says of a result; nullptr where it says nothing.
+  const TensorType* declared(size_t index) const {
+    return index < old_.results.size() && old_.results[index] ? &old_.results[index]->type : nullptr;
   }
+  DType declared(size_t index, DType rule) const { return declared(index) ? declared(index)->dtype : rule; }
   const std::vector<Value*>& replacements() const { return replacements_; }
   bool made(const Node* node) const { return node && made_.contains(node); }  // by this decomposition
 

@@ -17,6 +17,7 @@ struct Slot {
   std::string choice;  // "approximate:tanh": the string that gives 1
   Missing missing = Missing::error;
   bool condition = false;
+  char bound = 0;  // '>': the result is no less than it; '<': no more
 };
 const char* const bool_slot = "@bool";
 const char* const largest_slot = "@largest";
@@ -28,12 +29,13 @@ std::vector<Slot> parse_slots(std::string_view text) {
     if (word.empty()) continue;
     Slot slot;
     slot.arg = word;
+    if (word[0] == '>' || word[0] == '<') slot.bound = word[0], slot.arg = word.substr(1);
     if (word[0] == '!') {
       slot.condition = true;
       slot.arg = word.substr(1);
     } else if (ends_with(word, "?-") || ends_with(word, "?+")) {
       slot.missing = word.back() == '-' ? Missing::lowest : Missing::highest;
-      slot.arg.resize(word.size() - 2);
+      slot.arg.resize(slot.arg.size() - 2);
     } else if (size_t colon = word.find(':'); colon != std::string::npos) {
       slot.arg = word.substr(0, colon);
       slot.choice = word.substr(colon + 1);
@@ -92,13 +94,49 @@ ComputeTypes types_of(const OpCall& call, const Row& row) {
   return {promoted, row.row.rule == ResultRule::boolean ? DType::boolean : promoted};
 }
 
+struct Integers {
+  int64_t lowest, highest;
+};
+Integers integers_of(DType dtype) {
+  const int bits = 8 * static_cast<int>(dtype_bytes(dtype));
+  if (!is_signed(dtype)) return {0, bits == 64 ? INT64_MAX : (int64_t{1} << bits) - 1};
+  return {bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1)),
+          bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1};
+}
+bool bounds_integers(const Slot& slot, DType common) { return slot.bound != 0 && is_integer(common); }
+
+// A bound beyond an integer type's numbers bounds nothing; one that leaves none of them is refused, as in eager.
+void check_bounds(const OpCall& call, const Row& row, DType common) {
+  for (const auto* slots : {&row.operands, &row.params})
+    for (const Slot& slot : *slots) {
+      if (!bounds_integers(slot, common) || !call.given(slot.arg) || call.arg(slot.arg).is_value()) continue;
+      const auto number = call.scalar(slot.arg);
+      const auto* bound = std::get_if<Scalar>(&number);
+      if (!bound) continue;
+      const Integers of = integers_of(common);
+      if (slot.bound == '>' ? bound->as_int() > of.highest : bound->as_int() < of.lowest)
+        fail_user("K0201",
+                  str("Clamp ", slot.bound == '>' ? "min" : "max", " value ", bound->as_int(),
+                      " is outside the representable range of ", dtype_torch_name(common)),
+                  call.where());
+    }
+}
+std::variant<Scalar, Expr> within(const std::variant<Scalar, Expr>& bound, DType common) {
+  const Integers of = integers_of(common);
+  if (const auto* number = std::get_if<Scalar>(&bound))
+    return Scalar(std::clamp(number->as_int(), of.lowest, of.highest));
+  return max_expr(Expr(of.lowest), min_expr(std::get<Expr>(bound), Expr(of.highest)));
+}
+
 void infer_row(InferCall& call, const Row& row) {
   std::vector<const Value*> tensors;
   for (const Slot& slot : row.operands) {
     if (!present(call, slot)) continue;
     if (const Value* tensor = operand(call, slot.arg).tensor) tensors.push_back(tensor);
   }
-  call.results = {elementwise_type(call, tensors, types_of(call, row).result)};
+  const ComputeTypes types = types_of(call, row);
+  check_bounds(call, row, types.common);
+  call.results = {elementwise_type(call, tensors, types.result)};
   if (row.row.row_major) call.results[0].strides = contiguous_strides(call.results[0].sizes);
 }
 
@@ -110,9 +148,13 @@ void lower_row(LowerCall& call, const Row& row) {
       Emit emit{k, call, types.common, compute, {}};
       for (const Slot& slot : row.operands) {
         DType common = slot.condition ? DType::boolean : types.common;
-        emit.x.push_back(present(call, slot)
-                             ? load_operand(call, k, operand(call, slot.arg), common, index, row.row.rounds_numbers)
-                             : loops::no_value);
+        if (!present(call, slot)) {
+          emit.x.push_back(loops::no_value);
+          continue;
+        }
+        Operand given = operand(call, slot.arg);
+        if (!given.tensor && bounds_integers(slot, common)) given.number = within(given.number, common);
+        emit.x.push_back(load_operand(call, k, given, common, index, row.row.rounds_numbers));
       }
       for (const Slot& slot : row.params) {
         if (slot.arg[0] == '@') {
@@ -121,7 +163,13 @@ void lower_row(LowerCall& call, const Row& row) {
           bool chosen = call.given(slot.arg) && call.string(slot.arg) == slot.choice;
           emit.x.push_back(k.constant(DType::boolean, Scalar(chosen)));
         } else {
-          emit.x.push_back(present(call, slot) ? number_value(k, call.scalar(slot.arg), compute) : loops::no_value);
+          if (!present(call, slot)) {
+            emit.x.push_back(loops::no_value);
+            continue;
+          }
+          const auto number = call.scalar(slot.arg);
+          emit.x.push_back(
+              number_value(k, bounds_integers(slot, types.common) ? within(number, types.common) : number, compute));
         }
       }
       k.store(call.output(), index, row.row.emit(emit));
@@ -148,6 +196,8 @@ const Datum& given_datum(const ReferenceCall& call, const std::string& arg) {
 Tensor reference_operand(const ReferenceCall& call, const Row& row, const Slot& slot, DType common) {
   const Datum& datum = given_datum(call, slot.arg);
   bool number = !datum.is_tensor();
+  if (number && bounds_integers(slot, common))
+    return Tensor::scalar(common, std::get<Scalar>(within(datum.scalar(), common)));
   Tensor tensor = number ? Tensor::scalar(number_kind(datum.scalar()), datum.scalar()) : datum.tensor();
   if (is_float(common)) {
     if (call.fp64) return tensor;

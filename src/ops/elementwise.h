@@ -88,7 +88,8 @@ struct Pointwise {
   std::string schema;
   // Arguments that broadcast and promote, separated by spaces; each may be a tensor or a number. "min?-": optional;
   // where missing the reference sees the lowest number ("?+": the highest). "!mask": a condition; it broadcasts but
-  // does not promote, and is given as a bool.
+  // does not promote, and is given as a bool. ">min", "<max": a bound of the result; a number beyond an integer type's
+  // is the nearest that it has, where other numbers wrap.
   std::string operands;
   // Numbers beside them. "alpha"; "min?-" as above; "approximate:tanh" is 1 when the string argument says so, else 0.
   // "@bool" is 1 where the promoted type is bool, "@largest" is its largest number (for formulas that need to know).

@@ -104,6 +104,16 @@ bool sums_directly(const Bags& bags) {
   return bags.mode == BagMode::sum && !bags.padding && (dtype == DType::f32 || dtype == DType::f16);
 }
 
+// With include_last_offset the sizes of the bags have one place per offset where no gradient was wanted, else one per
+// bag. The private names say which; of the public ones the program does.
+bool sizes_have_an_end(const DecomposeCall& call, const Bags& bags) {
+  const std::string& name = call.schema().name;
+  if (!bags.include_last) return false;
+  if (name.starts_with("aten._")) return name.starts_with("aten._embedding_bag_forward_only");
+  const TensorType* said = call.declared(2);
+  return !said || said->sizes.size() != 1 || prove_eq(said->sizes[0], bags.count, call.ranges()) != Proof::yes;
+}
+
 void build_embedding_bag(Build& b) {
   DecomposeCall& call = b.call();
   Bags bags = bags_of(call);
@@ -137,8 +147,7 @@ void build_embedding_bag(Build& b) {
   // What eager gives besides the rows: a sum does not count, and without maxima their place shows the counts.
   bool counted = bags.mode != BagMode::sum || bags.padding;
   Value* sizes = counted ? b.to(counts, integer) : b("new_zeros", {bags.offsets, b.ints(Sizes{bags.count})});
-  // Exported programs give the sizes one place per offset, the last one included.
-  Value* end = bags.include_last ? b("new_zeros", {bags.offsets, b.ints({1})}) : nullptr;
+  Value* end = sizes_have_an_end(call, bags) ? b("new_zeros", {bags.offsets, b.ints({1})}) : nullptr;
   call.result(2, end ? b("cat", {Argument::List{Argument(sizes), Argument(end)}, Scalar(0)}) : sizes);
   call.result(3, indices ? indices : sizes);
 }

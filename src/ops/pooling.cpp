@@ -178,8 +178,9 @@ ValueId winner(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, 
   for (size_t d = 0; d < axes.size(); ++d) {
     ValueId step = k.op(ScalarOp::mul, places[d], k.index_value(Expr(axes[d].dilation)));
     ValueId position = k.op(ScalarOp::add, k.index_value(axes[d].start(i[lead + d])), step);
-    // Where everything is -inf the first place wins, which may lie in the padding.
-    position = k.op(ScalarOp::max, position, k.index_value(Expr(0)));
+    // Where everything is -inf the first place wins, which may lie in the padding: then the first behind it.
+    const Expr first = mod(axes[d].start(i[lead + d]), Expr(axes[d].dilation));
+    position = k.op(ScalarOp::max, position, k.index_value(first));
     flat = k.op(ScalarOp::add, k.op(ScalarOp::mul, flat, k.index_value(axes[d].input)), position);
   }
   return flat;

@@ -1,6 +1,7 @@
 #include "schedule/attention_fusion.h"
 
 #include "loops/walk.h"
+#include "schedule/least_code.h"
 
 namespace kiln::loops {
 namespace {
@@ -43,8 +44,7 @@ AttentionTile AttentionFusion::cheapest() const {
   AttentionShape shape{1, at_least(row().extent), at_least(nest_a_.innermost_column().extent),
                        at_least(nest_a_.term_count()), at_least(nest_b_.innermost_column().extent)};
   for (const Loop* loop : outer()) shape.outer *= at_least(loop->extent);
-  const std::vector<AttentionTile> all = attention_candidates(shape, target_);
-  return *std::min_element(all.begin(), all.end(), [](const auto& x, const auto& y) { return x.cost < y.cost; });
+  return cheapest_with_least_code(attention_candidates(shape, target_));
 }
 
 std::string AttentionFusion::same_rows() {

@@ -131,7 +131,7 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
         %18 = div.f32 %17, %16
         store weights_shares[i9] = %18
       }
-      for i10 in [24] parallel @unroll(14, mask) {
+      for i10 in [24] parallel @unroll(12, exact) {
         for i11 in [8] parallel @lane(8, exact) {
           %22 = for r6 in [10] reduce sum.f32 {
             %19 = load.f32 weights_block[r6, i10]
@@ -167,7 +167,7 @@ TEST(FuseAttention, TakesManyKeysInChunks) {
         }
       }
       for c0 in [80] parallel @serial {
-        for i12 in [24] parallel @unroll(14, mask) {
+        for i12 in [24] parallel @unroll(12, exact) {
           for i13 in [8] parallel @lane(8, exact) {
             %23 = for r6 in [50] reduce sum.f32 {
               %20 = load.f32 weights_block[c0*50 + r6, i12]

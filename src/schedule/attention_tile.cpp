@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "schedule/least_code.h"
+
 namespace kiln::loops {
 namespace {
 
@@ -31,14 +33,19 @@ int64_t choose_chunk(const AttentionShape& shape, const Target& target, int64_t 
 }
 
 // The second product's tile: what it costs for all blocks, of which the last may be smaller.
-void choose_output_tile(const AttentionShape& shape, const Target& target, AttentionTile& tile, double& cost) {
+struct OutputTile {
+  int64_t rows, vectors;
+  double cost, code;
+};
+
+OutputTile choose_output_tile(const AttentionShape& shape, const Target& target, const AttentionTile& tile) {
   const double vectors = std::ceil(shape.out_width / target.lanes);
   const auto block = static_cast<double>(tile.block), chunk = static_cast<double>(tile.chunk);
   const double blocks = std::floor(shape.rows / block), last = shape.rows - blocks * block;
   // Else how many rows a block has is known while running only, and what is left of any is then one by one.
   const bool even = last == 0 || blocks == 0;
   const double sums = tile.chunk > 0 ? 1.5 * std::ceil(shape.keys / chunk) : 0;  // of an accumulator, through memory
-  cost = INFINITY;
+  std::vector<OutputTile> all;
   for (int64_t wide = 1; wide <= std::min<int64_t>(6, static_cast<int64_t>(vectors)); ++wide)
     for (int64_t rows = rows_that_fit(target, wide); rows >= 1; --rows) {
       if (rows > tile.block) continue;
@@ -54,9 +61,12 @@ void choose_output_tile(const AttentionShape& shape, const Target& target, Atten
         const double whole = std::floor(count / r), left = count - whole * r;
         return whole * pass(r) + (even ? pass(left) : left * pass(1));
       };
-      const double all = blocks * all_rows(block) + all_rows(last);
-      if (all < cost) cost = all, tile.rows = rows, tile.out_vectors = wide;
+      auto code = [&](double high) { return copy_code(high, w) + (rest > 0 ? copy_code(high, rest) : 0); };
+      const double of_block = even && blocks == 0 ? last : block, left = even ? std::fmod(of_block, r) : 1;
+      all.push_back({rows, wide, blocks * all_rows(block) + all_rows(last),
+                     tile_code(r, w, code(r) + (left > 0 ? code(left) : 0))});
     }
+  return cheapest_with_least_code(all);
 }
 
 }  // namespace
@@ -74,8 +84,9 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
                         shape.outer * blocks < least_items))
         continue;
       tile.chunk = choose_chunk(shape, target, tile.block);
-      double second = 0;
-      choose_output_tile(shape, target, tile, second);
+      const OutputTile second = choose_output_tile(shape, target, tile);
+      tile.rows = second.rows;
+      tile.out_vectors = second.vectors;
       // Keys and values come from the second cache once for each block; the scores pass through it where they are many.
       const double fetched = shape.keys * (shape.width + shape.out_width) * element / target.second_rate,
                    stored = scores > near ? 3 * scores / target.second_rate : 0;
@@ -89,7 +100,8 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
         const double softmax = shape.keys * block / target.lanes * 16, packing = block * shape.width * 1.2;
         tile.keys = keys;
         // Rows of the last block that do not exist are computed by the first product and the softmax only.
-        tile.cost = blocks * (first + softmax + packing + fetched + stored + 200) + second;
+        tile.cost = blocks * (first + softmax + packing + fetched + stored + 200) + second.cost;
+        tile.code = second.code + tile_code(k, v, copy_code(k, v) + (left > 0 ? copy_code(left, v) : 0));
         out.push_back(tile);
       }
     }

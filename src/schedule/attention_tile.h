@@ -11,6 +11,7 @@ struct AttentionTile {
   int64_t rows = 0, out_vectors = 0;  // second product: rows by vectors of its columns
   int64_t chunk = 0;                  // its keys are taken so many at a time; 0: all at once
   double cost = 0;
+  double code = 0;  // how much text it becomes (schedule/least_code.h)
 };
 
 // Sizes as numbers: guesses where they are symbols.

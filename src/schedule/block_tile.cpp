@@ -7,6 +7,7 @@
 #include "schedule/factors.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
+#include "schedule/tile_cost.h"
 
 namespace kiln::loops {
 namespace {
@@ -66,63 +67,17 @@ std::string block_tile_refusal(const Kernel& kernel, const ContractionNest& nest
   return "";
 }
 
-struct BlockTile {
-  int rows, columns, part_rows, part_columns;  // of a block, of a warp
-  int terms;
-  double rate;  // products of a multiprocessor, of the most that the instructions reach
-};
-// Of an H200, measured.
-constexpr BlockTile tensor_tiles[] = {
-    {128, 128, 64, 32, 32, 1.0}, {128, 64, 32, 32, 64, 0.75}, {64, 128, 32, 32, 64, 0.75}, {64, 64, 32, 32, 64, 0.6},
-    {32, 64, 16, 32, 64, 0.4},   {32, 32, 16, 16, 128, 0.3},  {32, 32, 16, 16, 64, 0.28},  {16, 64, 16, 16, 64, 0.25},
-};
-constexpr double products_per_ns = 1300;            // of a multiprocessor
-constexpr double start_ns = 2600, parts_ns = 1300;  // of a kernel, of the one that joins parts
-constexpr double bytes_per_ns = 46, step_ns = 100;  // that a multiprocessor fetches; of a stage, where a block is alone
-constexpr double alone = 0.75;    // of its products, where a large tile has a multiprocessor for itself
-constexpr double meet_ns = 1100;  // of blocks that have a tile together
-constexpr double joined_bytes_per_ns = 60, joined_large_per_ns = 15;
-constexpr int most_stages = 6;
-
-int64_t stage_bytes(const BlockTile& tile) { return int64_t{2} * tile.terms * (tile.rows + tile.columns); }
-
-// Blocks that run on a multiprocessor at once, of so many that it gets.
-double resident(const BlockTile& tile, double blocks) {
-  return std::clamp(std::ceil(blocks), 1.0, tile.rows * tile.columns >= 128 * 64 ? 2.0 : 4.0);
-}
-
-// As many stages as there is memory for, and terms.
-int stages_of(const BlockTile& tile, double blocks, double steps, int64_t element_bytes, const Target& target) {
-  const double fit = static_cast<double>(target.shared_memory) * 0.9 / resident(tile, blocks) /
-                     static_cast<double>(stage_bytes(tile) / 2 * element_bytes);
-  const double most = std::min({steps + 1, static_cast<double>(most_stages), std::max(fit, 2.0)});
-  return static_cast<int>(std::max(2.0, std::floor(most)));
-}
-
 double columns_of(const ContractionNest& nest, const LoopProgram& program) {
   double columns = 1;
   for (const Loop* loop : nest.columns) columns *= estimate(loop->extent, program);
   return columns;
 }
 
-// About how long the contraction takes with such tiles, in ns.
-double tile_cost(const BlockTile& tile, double batch, double rows, double columns, double terms, double parts,
-                 const Target& target) {
-  const double tiles = batch * parts * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns);
-  // Several small blocks run on a multiprocessor at once and share what it fetches.
-  const double all = tiles / target.multiprocessors;
-  const double waves = tile.rows * tile.columns < 128 * 128 ? std::max(1.0, all) : std::ceil(all);
-  const double steps = std::ceil(std::ceil(terms / tile.terms) / parts);
-  const auto bytes = static_cast<double>(stage_bytes(tile));
-  const double large = tile.rows * tile.columns;
-  const double rate = products_per_ns * tile.rate * (large >= 128 * 128 && all <= 1 ? alone : 1);
-  const double products = steps * tile.terms * large / rate;
-  const double fetched = steps * bytes / bytes_per_ns + steps * step_ns / (waves * std::ceil(waves));
-  double joined = 0;
-  if (parts > 1 && target.most_parts > 1)
-    joined = meet_ns + large * 4 / (large > 128 * 64 ? joined_large_per_ns : joined_bytes_per_ns);
-  if (parts > 1 && target.most_parts == 1) joined = parts_ns + batch * rows * columns * parts * 8 / 3000;
-  return start_ns + waves * std::max(products, fetched) + joined;
+ProductSize size_of(const ContractionNest& nest, const LoopProgram& program) {
+  ProductSize size{1, estimate(nest.row_count(), program), columns_of(nest, program),
+                   estimate(nest.term_count(), program)};
+  for (const Loop* loop : nest.batch) size.batch *= estimate(loop->extent, program);
+  return size;
 }
 
 // Splits a load's panel off where a weight lies against the tile: channels of a convolution's filter.
@@ -144,31 +99,49 @@ std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load
   return packing;
 }
 
+constexpr double rows_of_warps = 32, terms_of_warps = 32;  // so many at most; a warpgroup has 64
+
+// The tiles that the product's factors allow. Four warps multiply together what comes in words of bf16 or f16.
+std::vector<BlockTile> possible_tiles(const Kernel& kernel, const ContractionNest& nest, const LoopProgram& program,
+                                      const Target& target) {
+  const FactorValue left = factor_value(nest, kernel.contraction->left, true),
+                    right = factor_value(nest, kernel.contraction->right, false);
+  const ProductSize size = size_of(nest, program);
+  if (!target.warpgroups || left.dtype != right.dtype || left.dtype == DType::f32 || size.rows <= rows_of_warps ||
+      size.terms <= terms_of_warps || chunks_of(nest, left, true, 8, kernel, program).chunk == 1)
+    return warp_tiles();
+  const Chunks chunks = chunks_of(nest, right, false, 8, kernel, program);
+  // What comes element by element may be laid out anew, along the columns.
+  const auto packing = gpu_packing(nest, right.load, program);
+  if (chunks.chunk == 1 && (!packing || packing->panel % 8 != 0)) return warp_tiles();
+  std::vector<BlockTile> out = warpgroup_tiles();
+  if (!chunks.along_terms || chunks.chunk == 1)
+    std::erase_if(out, [](const BlockTile& tile) { return tile.part_columns % 64 != 0; });
+  return out;
+}
+
 struct Choice {
-  const BlockTile* tile = nullptr;
+  std::optional<BlockTile> tile;
   int64_t parts = 1;
   std::string split;  // the sum that has the parts
 };
 
 // The cheapest tile, and into how many parts its sum is split so that enough of them run beside one another.
-Choice choose_tile(const ContractionNest& nest, bool may_split, const LoopProgram& program, const Target& target) {
-  const double columns = columns_of(nest, program), rows = estimate(nest.row_count(), program);
-  const double terms = estimate(nest.term_count(), program);
-  double batch = 1;
-  for (const Loop* loop : nest.batch) batch *= estimate(loop->extent, program);
+Choice choose_tile(const std::vector<BlockTile>& tiles, const ContractionNest& nest, bool may_split,
+                   const LoopProgram& program, const Target& target) {
+  const ProductSize size = size_of(nest, program);
   Choice best;
   double least = 0;
-  for (const BlockTile& tile : tensor_tiles) {
+  for (const BlockTile& tile : tiles) {
     for (const int64_t parts : {1, 2, 3, 4, 6, 8, 12, 16}) {
       std::string split;
       // Blocks that have a tile together share out its stages, whatever its sums are. That is for multiprocessors that
       // would have nothing to do: else joining costs more than it gains.
       const bool together = target.most_parts > 1;
-      const double tiles =
-          batch * std::ceil(rows / tile.rows) * std::ceil(columns / tile.columns) * static_cast<double>(parts);
+      const auto count = static_cast<double>(parts);
       if (together && parts > 1 &&
-          (parts > target.most_parts || (parts & (parts - 1)) != 0 || tiles > target.multiprocessors ||
-           static_cast<double>(parts * tile.terms) > terms))
+          (parts > target.most_parts || (parts & (parts - 1)) != 0 || !clusters_fit(tile, size, count, target) ||
+           count * tile.terms > size.terms))
         continue;
       if (parts > 1 && !together) {
         // Whole stages in each part, so that nothing is computed for nothing.
@@ -178,8 +151,8 @@ Choice choose_tile(const ContractionNest& nest, bool may_split, const LoopProgra
         if (!may_split || !whole) continue;
         split = sum.var;
       }
-      const double cost = tile_cost(tile, batch, rows, columns, terms, static_cast<double>(parts), target);
-      if (!best.tile || cost < least) best = {&tile, parts, split}, least = cost;
+      const double cost = tile_cost(tile, size, count, target);
+      if (!best.tile || cost < least) best = {tile, parts, split}, least = cost;
     }
   }
   return best;
@@ -207,19 +180,15 @@ Grid matrix_grid(const BlockTile& tile, int64_t parts, LoopProgram& program, Ker
   ContractionNest nest = contraction_nest(kernel);
   Grid grid;
   grid.tensor_cores = true;
+  grid.warpgroups = tile.warpgroups;
   grid.tile_rows = tile.rows, grid.tile_columns = tile.columns;
   grid.thread_rows = tile.part_rows, grid.thread_columns = tile.part_columns;
-  grid.threads = grid.team = 32 * (tile.rows / tile.part_rows) * (tile.columns / tile.part_columns);
+  grid.threads = grid.team =
+      (tile.warpgroups ? 128 : 32) * (tile.rows / tile.part_rows) * (tile.columns / tile.part_columns);
   grid.tile_terms = tile.terms;
   grid.parts = static_cast<int>(parts);
-  double blocks = static_cast<double>(parts) / target.multiprocessors;
-  for (const Loop* loop : nest.batch) blocks *= estimate(loop->extent, program);
-  blocks *=
-      std::ceil(estimate(nest.row_count(), program) / tile.rows) * std::ceil(columns_of(nest, program) / tile.columns);
-  const double steps =
-      std::ceil(std::ceil(estimate(nest.term_count(), program) / tile.terms) / static_cast<double>(parts));
   const int64_t widest = dtype_bytes(factor_value(nest, kernel.contraction->left, true).dtype);
-  grid.stages = stages_of(tile, blocks, steps, widest, target);
+  grid.stages = tile_stages(tile, size_of(nest, program), static_cast<double>(parts), widest, target);
   FactorValue right = factor_value(nest, kernel.contraction->right, false);
   const int word = static_cast<int>(16 / dtype_bytes(right.dtype));
   Chunks from = chunks_of(nest, right, false, word, kernel, program);
@@ -500,7 +469,8 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
     block.insert(block.begin() + static_cast<std::ptrdiff_t>(at++), Item{std::move(*left)});
     return use_block_tile(program, block, at, target, log);
   }
-  const Choice choice = choose_tile(nest, true, program, target);
+  const std::vector<BlockTile> tiles = possible_tiles(kernel, nest, program, target);
+  const Choice choice = choose_tile(tiles, nest, true, program, target);
   if (choice.parts > 1 && target.most_parts > 1) {
     set_tile(kernel, matrix_grid(*choice.tile, choice.parts, program, kernel, target), log);
     return true;
@@ -518,7 +488,7 @@ bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target
       return true;
     }
   }
-  const Choice alone = choose_tile(nest, false, program, target);
+  const Choice alone = choose_tile(tiles, nest, false, program, target);
   const Grid grid = matrix_grid(*alone.tile, 1, program, kernel, target);
   set_tile(kernel, grid, log);
   return true;

@@ -5,8 +5,9 @@
 namespace kiln::loops {
 namespace {
 
-Target tile_target(int most_parts = 1, bool tf32 = false) {
+Target tile_target(int most_parts = 1, bool tf32 = false, bool warpgroups = false) {
   Target target;
+  target.warpgroups = warpgroups;
   target.tf32 = tf32;
   target.most_parts = most_parts;
   target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
@@ -16,7 +17,7 @@ Target tile_target(int most_parts = 1, bool tf32 = false) {
 
 // x [rows, terms] times w [columns, terms], transposed.
 std::string tiled(int64_t rows, int64_t columns, int64_t terms, const std::string& left = "bf16",
-                  const std::string& right = "bf16", int most_parts = 1, bool tf32 = false) {
+                  const std::string& right = "bf16", int most_parts = 1, bool tf32 = false, bool warpgroups = false) {
   const auto load = [](const std::string& dtype, int value, const std::string& from) {
     if (dtype == "f32") return str("%", value + 1, " = load.f32 ", from, "\n");
     return str("%", value, " = load.", dtype, " ", from, "\n%", value + 1, " = cast.f32 %", value, "\n");
@@ -33,8 +34,8 @@ std::string tiled(int64_t rows, int64_t columns, int64_t terms, const std::strin
                       "%6\n}\n}\n}\n}\n"));
   Log log;
   find_contractions(program, log);
-  use_templates(program, tile_target(most_parts, tf32), log);
-  bind_axes(program, tile_target(most_parts, tf32), log);
+  use_templates(program, tile_target(most_parts, tf32, warpgroups), log);
+  bind_axes(program, tile_target(most_parts, tf32, warpgroups), log);
   order_sums(program, log);
   count_items(program, log);
   verify(program);
@@ -89,6 +90,30 @@ TEST(BlockTile, F32WithF32IsMultiplyAdds) {
   expect_tile(tiled(512, 512, 512, "f32", "bf16"), "tensor_cores");
   expect_tile(tiled(512, 512, 512, "f32", "bf16"), "left_chunk 4");
   EXPECT_EQ(tiled(512, 512, 512, "f32", "f16").find("tensor_cores"), std::string::npos);
+}
+
+// The sizes of a vision transformer, of a language model's prompt and of one sentence, as they were measured.
+TEST(BlockTile, FourWarpsMultiplyTogetherWhereTheyCan) {
+  const auto grouped = [](int64_t rows, int64_t columns, int64_t terms, const std::string& type = "bf16") {
+    return tiled(rows, columns, terms, type, type, 8, false, true);
+  };
+  expect_tile(
+      grouped(4096, 4096, 4096),
+      "threads 256 team 256 block 128 rows 256 columns 64 terms each 64 by 256 tensor_cores warpgroups stages 4 "
+      "left_along_terms left_chunk 8 right_along_terms right_chunk 8");
+  expect_tile(grouped(1576, 768, 768, "f16"),
+              "block 128 rows 96 columns 64 terms each 64 by 96 tensor_cores warpgroups ");
+  expect_tile(grouped(128, 768, 768), "threads 128 team 128 block 64 rows 32 columns 64 terms each 64 by 32 ");
+  expect_tile(grouped(128, 768, 3072),
+              "block 64 rows 64 columns 64 terms each 64 by 64 tensor_cores warpgroups stages 8");
+  expect_tile(grouped(128, 768, 3072), " parts 4");
+  // Too few rows or terms for them, factors that come one by one, other types, other GPUs.
+  EXPECT_EQ(grouped(32, 4096, 4096).find("warpgroups"), std::string::npos);
+  EXPECT_EQ(grouped(4096, 4096, 32).find("warpgroups"), std::string::npos);
+  EXPECT_EQ(grouped(512, 512, 75).find("warpgroups"), std::string::npos);
+  EXPECT_EQ(tiled(512, 512, 512, "f32", "bf16", 8, false, true).find("warpgroups"), std::string::npos);
+  EXPECT_EQ(tiled(512, 512, 512, "f32", "f32", 8, true, true).find("warpgroups"), std::string::npos);
+  EXPECT_EQ(tiled(512, 512, 512, "bf16", "bf16", 8).find("warpgroups"), std::string::npos);
 }
 
 TEST(BlockTile, OneRowIsAWarpForEachResult) {

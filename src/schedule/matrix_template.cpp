@@ -76,7 +76,7 @@ class MatrixProduct : public Template {
     return packing;
   }
 
-  void prepare(LoopProgram& program, Kernel& kernel) const override {
+  void prepare(LoopProgram& program, Kernel& kernel, const Target&) const override {
     std::string why;
     const auto factors = matrix_factors(kernel, program, why);
     if (factors->row_distance) return;

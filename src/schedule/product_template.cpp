@@ -1,5 +1,7 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
+#include "loops/sum_parts.h"
+#include "schedule/least_code.h"
 #include "schedule/matrix_tiles.h"
 #include "schedule/schedule.h"
 #include "schedule/template.h"
@@ -29,6 +31,50 @@ double evened(double tiles, double beside, double most) {
 }
 
 double at_least_one(double x) { return std::max(1.0, x); }
+
+// Terms of a part. Where rows and terms are so many that each panel of columns would bring the rows anew from beyond
+// the second cache, the sum runs in parts of which the rows fit (loops/sum_parts.h). 0: in one.
+constexpr int64_t least_part = 512, most_part = 768;
+
+int64_t terms_of_part(const Kernel& kernel, const LoopProgram& program, const Target& target) {
+  const ContractionNest nest = contraction_nest(kernel);
+  const Expr &rows = nest.row_count(), &terms = nest.innermost_sum().extent;
+  if (nest.sums.size() != 1 || !rows.is_constant() || !terms.is_constant() || !nest.batch.empty()) return 0;
+  const auto bytes = [&](int64_t count) { return static_cast<double>(rows.value() * count) * 4; };
+  if (bytes(terms.value()) <= target.second_cache || !place_of_sums(kernel, program)) return 0;
+  for (int64_t part = most_part; part >= least_part; part -= target.lanes)
+    if (terms.value() % part == 0 && bytes(part) <= target.second_cache * 0.75) return part;
+  return 0;
+}
+
+// The sum over the terms becomes one over parts around one over the terms of a part.
+void split_into_parts(Kernel& kernel, int64_t part) {
+  Stmt* sum = nullptr;
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    if (stmt.loop && stmt.loop->var == kernel.contraction->sums[0]) sum = &stmt;
+  });
+  const std::set<std::string> used = variables_of(kernel);
+  int n = 0;
+  while (used.count(str("p", n))) ++n;
+  Stmt inner = std::move(*sum);
+  const std::string var = inner.loop->var;
+  Stmt parts = reduction_stmt(str("p", n), Expr(inner.loop->extent.value() / part), AxisRole::reduce, ReduceOp::sum,
+                              inner.loop->reduce_dtype);
+  parts.loop->directives.binding = Binding::serial;
+  const Substitution map{{var, Expr::symbol(parts.loop->var) * part + Expr::symbol(var)}};
+  for_each_stmt(inner.loop->body, [&](Stmt& stmt) {
+    for (Expr& e : stmt.index) e = substitute(e, map);
+    stmt.expr = substitute(stmt.expr, map);
+  });
+  rename_in_names(kernel, map);
+  inner.loop->extent = Expr(part);
+  parts.results = inner.results;
+  inner.results = {new_value(kernel, inner.loop->reduce_dtype)};
+  parts.loop->yields = inner.results;
+  kernel.contraction->sums = {parts.loop->var, var};
+  parts.loop->body.push_back(std::move(inner));
+  *sum = std::move(parts);
+}
 
 class Product : public Template {
  public:
@@ -74,16 +120,24 @@ class Product : public Template {
     return packing;
   }
 
+  void prepare(LoopProgram& program, Kernel& kernel, const Target& target) const override {
+    const Tile& tile = kernel.schedule->tile;
+    const Expr& columns = contraction_nest(kernel).innermost_column().extent;
+    const int64_t part = pairs_ || !tile.beside ? 0 : terms_of_part(kernel, program, target);
+    if (part > 0 && columns.is_constant() && columns.value() % (tile.vectors * target.lanes) == 0)
+      split_into_parts(kernel, part);
+  }
+
   std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
                                     const Target& target) const override {
     const ContractionNest nest = contraction_nest(kernel);
-    const Expr rows = nest.row_count();
+    const int64_t part = pairs_ ? 0 : terms_of_part(kernel, program, target);
+    const Expr rows = nest.row_count(), columns = nest.innermost_column().extent;
     const auto most_rows = static_cast<int64_t>(rows.is_constant() ? std::max<int64_t>(1, rows.value()) : 64);
     double batch = 1;
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
-    const Extents extents{at_least_one(estimate(rows, program)),
-                          at_least_one(estimate(nest.innermost_column().extent, program)),
-                          at_least_one(estimate(nest.term_count(), program)), batch};
+    const Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
+                          at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
     const Stmt* packed = packed_load(kernel, program);
     const bool share_rows = extents.batch > 1 && batches_share_rows(nest, kernel, program);
     std::vector<Candidate> out;
@@ -100,7 +154,10 @@ class Product : public Template {
                                        estimate(nest.innermost_sum().extent, program));
         tile.interleaved = share_rows;
         if (pairs_) tile.ahead = tile.ahead / 2 * 2;
-        out.push_back({tile, cost(extents, target, tile)});
+        const bool edge = !columns.is_constant() || columns.value() % (vectors * target.lanes) != 0;
+        const auto r = static_cast<double>(high), v = static_cast<double>(vectors);
+        const double code = copy_code(r, v) + (edge ? copy_code(r, 1) : 0);
+        out.push_back({tile, cost(extents, target, tile), tile_code(r, v, code)});
       }
     }
     return out;
@@ -109,17 +166,20 @@ class Product : public Template {
  private:
   const bool pairs_;
   struct Extents {
-    double rows, columns, terms, batch;
+    double rows, columns, terms, batch, part;
+    // Terms whose factors are at hand at a time, with tiles of this width.
+    double together(double width) const { return part > 0 && std::fmod(columns, width) == 0 ? part : terms; }
   };
 
   // Cycles for one term of a tile. In each: two multiply-adds, two loads, and every accumulator once in four; meanwhile
   // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows.
   static double step(const Extents& extents, const Target& target, double high, double wide) {
     constexpr double element = 4;
-    const double vector = target.lanes * element, panel = extents.terms * wide * vector;
+    const double vector = target.lanes * element, terms = extents.together(wide * target.lanes);
+    const double panel = terms * wide * vector;
     double moved = 0;
     if (panel > target.near_cache / 2) moved += wide * vector;
-    if (extents.rows * extents.terms * element > target.near_cache / 2) moved += high * element;
+    if (extents.rows * terms * element > target.near_cache / 2) moved += high * element;
     const double rate = panel > target.second_cache * 0.7 ? target.memory_rate
                         : panel > target.page_reach       ? target.far_rate
                                                           : target.second_rate;

@@ -53,6 +53,9 @@ bool find_contractions(LoopProgram& program, Log& log);
 // For a GPU: products of the same rows with different weights become one.
 bool join_products(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: rows that a product reads together and that would meet in one set of the cache move apart by a line.
+bool stagger_rows(LoopProgram& program, const Target& target, Log& log);
+
 // A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
 

@@ -39,15 +39,17 @@ class Splitter {
     bool changed = false;
     Body out;
     for (Stmt& stmt : body) {
-      if (stmt.loop) {
+      // The outermost of nested ones first, and all of them or none: the mean of a part is not rounded.
+      const bool moments = stmt.loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::welford;
+      if (moments && split(stmt, out)) {
+        changed = true;
+        continue;
+      }
+      if (stmt.loop && (!moments || levels_of(stmt).empty())) {
         changed |= visit(stmt.loop->body);
         changed |= visit(stmt.loop->after);
       }
-      if (stmt.loop && stmt.loop->role == AxisRole::reduce && stmt.loop->reduce == ReduceOp::welford &&
-          split(stmt, out))
-        changed = true;
-      else
-        out.push_back(std::move(stmt));
+      out.push_back(std::move(stmt));
     }
     body = std::move(out);
     return changed;

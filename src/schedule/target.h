@@ -22,8 +22,9 @@ struct Target {
   // A GPU: multiprocessors of the usual one of its kind, bytes that the threads of a block can share.
   int multiprocessors = 0;
   int64_t shared_memory = 0;
-  int most_parts = 1;  // blocks that can see each other's shared memory
-  bool tf32 = false;   // products of f32 may round their factors to TF32 (float32_matmul_precision)
+  int most_parts = 1;       // blocks that can see each other's shared memory
+  bool warpgroups = false;  // four warps multiply together what lies in shared memory (wgmma)
+  bool tf32 = false;        // products of f32 may round their factors to TF32 (float32_matmul_precision)
   bool is_gpu() const { return device == DeviceType::cuda; }
 };
 

@@ -29,11 +29,12 @@ class Template {
   virtual std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const = 0;
   virtual std::optional<Packing> packing(const Kernel& kernel, const LoopProgram& program, const Tile& tile,
                                          const Target& target) const = 0;
-  // What the chosen tile, the kernel's, needs beside it: scratch.
-  virtual void prepare(LoopProgram&, Kernel&) const {}
+  // What the chosen tile, the kernel's, needs beside it: scratch, or loops that are split.
+  virtual void prepare(LoopProgram&, Kernel&, const Target&) const {}
   struct Candidate {
     Tile tile;
     double cost = 0;  // in cycles, about: so that candidates can be compared
+    double code = 0;  // how much text it becomes (schedule/least_code.h)
   };
   virtual std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
                                             const Target& target) const = 0;

@@ -1,15 +1,16 @@
 #include "loop_passes/rewrite.h"
+#include "loops/sum_parts.h"
+#include "schedule/least_code.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
 
-// The cheapest of the template's candidates.
 Tile cheapest(const Template& way, const Kernel& kernel, const LoopProgram& program, const Target& target) {
   const std::vector<Template::Candidate> all = way.candidates(kernel, program, target);
   KILN_CHECK(!all.empty(), str(way.name(), " accepted ", kernel.name, " but has no schedule for it"));
-  return std::min_element(all.begin(), all.end(), [](const auto& a, const auto& b) { return a.cost < b.cost; })->tile;
+  return cheapest_with_least_code(all).tile;
 }
 
 bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Log& log) {
@@ -22,7 +23,7 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
     kernel.schedule = Schedule();
     kernel.schedule->lanes = target.lanes;
     kernel.schedule->tile = cheapest(*way, kernel, program, target);
-    way->prepare(program, kernel);
+    way->prepare(program, kernel, target);
     const std::optional<Packing> packing = way->packing(kernel, program, kernel.schedule->tile, target);
     if (packing) {
       const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
@@ -38,7 +39,8 @@ bool use_template(LoopProgram& program, Kernel& kernel, const Target& target, Lo
                       "",
                       "",
                       str("tiles of ", tile.rows, " rows and ", tile.vectors, " vectors of ", target.lanes,
-                          packing ? ", weight packed" : "", tile.rows_copy != no_buffer ? ", rows copied" : ""),
+                          packing ? ", weight packed" : "", tile.rows_copy != no_buffer ? ", rows copied" : "",
+                          is_in_parts(contraction_nest(kernel)) ? ", the sum in parts" : ""),
                       true,
                       ""};
     });

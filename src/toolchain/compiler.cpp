@@ -17,15 +17,16 @@ namespace kiln {
 Compiler find_compiler(const std::string& wish) {
   std::vector<std::string> candidates =
       wish.empty() ? std::vector<std::string>{"g++", "clang++", "c++"} : std::vector<std::string>{wish};
+  std::vector<std::string> tried;
   for (const std::string& candidate : candidates) {
     std::string path = find_program(candidate);
+    tried.push_back(path.empty() ? candidate : str(candidate, ", which does not answer to --version"));
     if (path.empty()) continue;
     ProcessResult version = run_process({path, "--version"});
     if (version.exit_code != 0) continue;
     return {path, std::string(trim(split(version.output, '\n')[0]))};
   }
-  fail_user("K0410",
-            str("no C++ compiler found (looked for ", join(candidates, ", "), "); install g++ or set KILN_CXX"));
+  fail_user("K0410", str("no C++ compiler found (looked for ", join(tried, ", "), "); install g++ or set KILN_CXX"));
 }
 
 std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::string> flags) {

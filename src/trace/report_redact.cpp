@@ -1,5 +1,6 @@
 #include "trace/report_redact.h"
 
+#include <algorithm>
 #include <map>
 #include <set>
 
@@ -16,6 +17,7 @@ class Names {
     if (name.empty()) return "";
     return numbers_.try_emplace(name, str(kind_, "_", numbers_.size())).first->second;
   }
+  const std::map<std::string, std::string>& all() const { return numbers_; }
   const std::string* known(const std::string& name) const {
     const auto found = numbers_.find(name);
     return found == numbers_.end() ? nullptr : &found->second;
@@ -50,6 +52,10 @@ class Redactor {
       if (const Json* guards = compile.find("guards"))
         for (const Json& output : items_of(*guards, "outputs")) outputs_.of(text_of(output, "name"));
     }
+    for (const Names* names : {&derived_, &weights_})
+      longest_first_.insert(longest_first_.end(), names->all().begin(), names->all().end());
+    std::stable_sort(longest_first_.begin(), longest_first_.end(),
+                     [](const auto& a, const auto& b) { return a.first.size() > b.first.size(); });
   }
 
   Json run() {
@@ -84,6 +90,16 @@ class Redactor {
     return out;
   }
 
+  // Kiln makes names of its own of a weight's ("pack_" and its name, a number behind it).
+  std::string renamed_inside(std::string word) const {
+    if (word.find('_') == std::string::npos) return word;
+    for (const auto& [name, other] : longest_first_) {
+      const size_t at = word.find(name), end = at + name.size();
+      const bool begins = at != std::string::npos && (at == 0 || word[at - 1] == '_');
+      if (begins && (end == word.size() || word[end] == '_')) return word.replace(at, name.size(), other);
+    }
+    return word;
+  }
   // Identifiers that are names of weights or inputs, wherever they stand in a text. A sentence may hold a word that is
   // also the name of an input ("a"): there only weights are looked for.
   std::string renamed(const std::string& text, bool sentence = false) const {
@@ -97,7 +113,7 @@ class Redactor {
       if (!other) other = derived_.known(word);
       if (!other && !sentence) other = inputs_.known(word);
       if (!other && !sentence) other = outputs_.known(word);
-      out += other ? *other : word;
+      out += other ? *other : renamed_inside(word);
       if (end < text.size()) out += text[end++];
       i = end;
     }
@@ -200,6 +216,7 @@ class Redactor {
   const Json& report_;
   Names weights_{"weight"}, derived_{"derived"}, inputs_{"input"}, outputs_{"output"}, modules_{"module"},
       files_{"file"}, models_{"model"};
+  std::vector<std::pair<std::string, std::string>> longest_first_;  // of weights and what is derived of them
 };
 
 }  // namespace

@@ -15,7 +15,7 @@ const char* const trace_text =
 {"type":"stage","time":2.1,"name":"read","stage":"as exported","text":"class GraphModule:\n    x = private_call()\n    return x\n"}
 {"type":"pass","time":2.2,"name":"lower","stage":"lower","start_ms":0.5,"run_ms":1.5,"changed":true}
 {"type":"stage","time":2.2,"name":"lower","stage":"lower","text":"loops m\n    return x\n"}
-{"type":"fusion","time":2.3,"pass":"merge_kernels","decisions":[{"verdict":"no merge of","subject":"a","link":"with","other":"b","reason":"too large","taken":false}]}
+{"type":"fusion","time":2.3,"pass":"merge_kernels","decisions":[{"verdict":"no merge of","subject":"a","link":"with","other":"b","reason":"too large","taken":false},{"verdict":"name","subject":"pack_p_secret_weight_1","link":"","other":"","reason":"","taken":true}]}
 {"type":"kernel","time":2.4,"name":"cpp_fused_pack_1","step":0,"kind":"kernel","init":true,"depth":0,"call":"cpp_fused_pack_1()","symbol":"cpp_fused_pack_1","source":"void f() {}","loops":"kernel","schedule":"","origins":[],"hints":[],"reads":[],"writes":[]}
 {"type":"kernel","time":2.4,"name":"cpp_fused_add_0","step":1,"kind":"kernel","init":false,"depth":0,"call":"cpp_fused_add_0(secret_x: read, p_secret_weight: read)","symbol":"cpp_fused_add_0","source":"float private_constant = 3;","loops":"constant 3","schedule":"","origins":[{"node":"add","op":"aten.add.Tensor","module":"secret_layer","line":"secret/folder/net.py:3 in forward:  y = private_call()"}],"hints":[],"reads":["secret_x","p_secret_weight"],"writes":[]}
 {"type":"guards","time":2.5,"guards":[{"text":"s0 <= 8","reason":"range"}],"symbols":[],"inputs":[],"outputs":[]}
@@ -71,6 +71,7 @@ TEST_F(ReportTest, RedactedPageHoldsNoSource) {
     EXPECT_EQ(page.find(word), std::string::npos) << word;
   EXPECT_NE(page.find("cpp_fused_add_0(input_0: read, weight_0: read)"), std::string::npos);
   EXPECT_NE(page.find("module_0"), std::string::npos);
+  EXPECT_NE(page.find("pack_weight_0_1"), std::string::npos) << "names that are made of a weight's";
   EXPECT_NE(page.find("K0203"), std::string::npos);
   EXPECT_NE(page.find("cpp_fused_add_0"), std::string::npos);
   EXPECT_NE(page.find("file_0:3"), std::string::npos);

@@ -268,6 +268,86 @@ static inline void gpu_copy_wait() {
   own.count = kept;
 }
 
+// ---- Matrix instructions of four warps: the functions of codegen/cuda/prelude_warpgroups.cpp
+// They read shared memory at any time between being issued and being waited for: in every other block as early as that,
+// else as late.
+struct emu_product {
+  float* sums;
+  int columns, group;
+  unsigned long left, right;
+  bool bf16, left_across, right_across;
+};
+struct emu_products {
+  emu_product pending[64];
+  int count = 0, group = 0;
+};
+static thread_local emu_products emu_products_of[4096];
+
+// As a GPU numbers it: the upper bits say whose of a cluster it is.
+static inline unsigned gpu_shared_place(const void* p) {
+  const unsigned block = emu.current / emu.threads;
+  return block << 24 | (unsigned)((const char*)p - emu_shared[block].bytes);
+}
+// An element of a matrix that begins as the descriptor says, with exchanged words of 16 in lines of 128 bytes.
+static inline float emu_element(unsigned long descriptor, bool across, unsigned index, unsigned term, bool bf16) {
+  const auto field = [&](int at) { return (unsigned)(descriptor >> at & 0x3fff) << 4; };
+  if (descriptor >> 62 != 1 || (descriptor >> 46 & 0xffff) != 0) __builtin_trap();
+  unsigned at = field(0);
+  if (across)
+    at += index / 64 * field(16) + term / 8 * field(32) + term % 8 * 128 + index % 64 * 2;
+  else
+    at += index / 8 * field(32) + index % 8 * 128 + term * 2;
+  at ^= (at >> 7 & 7) << 4;
+  unsigned short bits;
+  memcpy(&bits, emu_shared[emu.current / emu.threads].bytes + at, 2);
+  return bf16 ? emu_of_bf16(bits) : emu_of_f16(bits);
+}
+static inline void emu_multiply(const emu_product& p) {
+  const unsigned lane = threadIdx.x % 32, first = threadIdx.x / 32 % 4 * 16 + lane / 4;
+  float rows[2][16];
+  for (unsigned half = 0; half < 2; ++half)
+    for (unsigned term = 0; term < 16; ++term)
+      rows[half][term] = emu_element(p.left, p.left_across, first + half * 8, term, p.bf16);
+  for (int j = 0; j < p.columns / 8; ++j)
+    for (unsigned beside = 0; beside < 2; ++beside) {
+      const unsigned column = (unsigned)j * 8 + lane % 4 * 2 + beside;
+      double sums[2] = {p.sums[j * 4 + beside], p.sums[j * 4 + 2 + beside]};
+      for (unsigned term = 0; term < 16; ++term) {
+        const double y = emu_element(p.right, p.right_across, column, term, p.bf16);
+        for (int half = 0; half < 2; ++half) sums[half] += (double)rows[half][term] * y;
+      }
+      p.sums[j * 4 + beside] = (float)sums[0], p.sums[j * 4 + 2 + beside] = (float)sums[1];
+    }
+}
+template <int n>
+static inline void gpu_wgmma(float (&sums)[n][4], unsigned long left, unsigned long right, bool bf16, bool left_across,
+                             bool right_across) {
+  emu_products& own = emu_products_of[emu.current];
+  if (own.count == 64) __builtin_trap();
+  const emu_product made = {&sums[0][0], n * 8, own.group, left, right, bf16, left_across, right_across};
+  if (blockIdx.x % 2 == 0)
+    emu_multiply(made);
+  else
+    own.pending[own.count++] = made;
+}
+static inline void gpu_show_stages() {}
+static inline void gpu_wgmma_begin() {}
+static inline void gpu_wgmma_commit() { ++emu_products_of[emu.current].group; }
+template <int n>
+static inline void gpu_hold_sums(float (&)[n][4]) {}
+template <int left>
+static inline void gpu_wgmma_wait() {
+  emu_products& own = emu_products_of[emu.current];
+  int kept = 0;
+  for (int i = 0; i < own.count; ++i) {
+    if (own.pending[i].group < own.group - left)
+      emu_multiply(own.pending[i]);
+    else
+      own.pending[kept++] = own.pending[i];
+  }
+  own.count = kept;
+}
+
 template <class T, class V>
 static inline T atomicAdd(T* p, V v) {
   const T old = *p;

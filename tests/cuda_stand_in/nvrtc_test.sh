@@ -7,7 +7,7 @@ trap 'rm -rf "$work"' EXIT
 export KILN_CACHE_DIR=$work/cache
 passed=0 failed=0
 for name in mlp softmax argmax index picture add_bf16 quantised_float8 operators_14 products_bf16 products_f16 products_any_f32 pictures_bf16 \
-  rows_520_bf16 long_sums; do
+  rows_520_bf16 long_sums large_products_bf16; do
   "$kiln" compile "$source/tests/cases/$name/model.pt2" --device cuda --target sm_80,sm_90a,sm_100 -o "$work/p.pt2" \
     > "$work/out" 2>&1
   if [ $? -eq 0 ]; then

@@ -8,11 +8,11 @@ using namespace loops;
 
 namespace {
 constexpr int fused_lanes = 16;  // processors with vectors of so many elements fuse products and sums
-}
+}  // namespace
 
 std::string vector_type(DType dtype) { return SimdDialect::type(dtype); }
 
-KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, const Dialect& dialect)
+KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, const Dialect& dialect, bool any_size)
     : kernel_(kernel),
       program_(program),
       dialect_(dialect),
@@ -21,9 +21,9 @@ KernelPrinter::KernelPrinter(const Kernel& kernel, const LoopProgram& program, c
       lane_count_(1) {
   KILN_CHECK(kernel.schedule, str(kernel.name, " has no schedule"));
   lane_count_ = kernel.schedule->lanes;
-  const bool in_init = std::any_of(program.init.begin(), program.init.end(),
-                                   [&](const Item& item) { return std::get_if<Kernel>(&item.what) == &kernel; });
-  sizes_given_ = in_init && dialect.has_vectors();
+  in_init_ = std::any_of(program.init.begin(), program.init.end(),
+                         [&](const Item& item) { return std::get_if<Kernel>(&item.what) == &kernel; });
+  sizes_given_ = (in_init_ || any_size) && dialect.has_vectors();
 }
 
 void KernelPrinter::line(const std::string& text) {
@@ -134,7 +134,7 @@ void KernelPrinter::print_items() {
     line("i64 rest = item;");
     for (size_t i = items.size(); i-- > 0;) {
       const bool last = i + 1 == items.size();
-      std::string extent = expr(last && vector > 1 ? ceildiv(items[i]->extent, vector) : items[i]->extent);
+      std::string extent = item_extent(last && vector > 1 ? ceildiv(items[i]->extent, vector) : items[i]->extent);
       if (i == 0)
         line(str("const i64 ", named(i), " = rest;"));
       else

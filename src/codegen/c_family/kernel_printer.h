@@ -22,8 +22,10 @@ struct PrintedKernel {
 
 class KernelPrinter {
  public:
-  // The kernel is scheduled.
-  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program, const Dialect& dialect);
+  // The kernel is scheduled. `any_size`: its sizes are arguments, so that kernels that differ in nothing else share one
+  // function; divisors and small numbers (windows, what is unrolled) stay in the text.
+  KernelPrinter(const loops::Kernel& kernel, const loops::LoopProgram& program, const Dialect& dialect,
+                bool any_size = false);
   PrintedKernel print();
 
  private:
@@ -89,10 +91,12 @@ class KernelPrinter {
   std::string vector_expr(const Expr& e);  // vi64 over the lanes
   std::string parameter(const Expr& e);    // n3: computed by the host
   std::string parameter_or_constant(const Expr& e);
-  std::string size(int64_t value);     // a constant of an index or an extent
+  // A constant of an index or an extent; where sizes are arguments, up to `small` it is not one.
+  std::string size(int64_t value, int64_t small = 16);
   std::string divisor(const Expr& e);  // a constant one stays in the text: the compiler multiplies instead
-  bool local(const Expr& e) const;     // mentions a variable of this kernel
-  Expr by_lane(const Expr& e) const;   // with quotients that all lanes share as symbols of their own
+  std::string item_extent(const Expr& e);
+  bool local(const Expr& e) const;    // mentions a variable of this kernel
+  Expr by_lane(const Expr& e) const;  // with quotients that all lanes share as symbols of their own
   std::optional<Affine> lane_affine(const Expr& address) const;  // where the lanes of an access are equally far apart
   bool varies(const Expr& e) const;  // mentions the lane variable or an index variable that differs by lane
   Expr address(const loops::Stmt& access) const;
@@ -116,19 +120,24 @@ class KernelPrinter {
   const Dialect& dialect_;
   // Kernels of the init section run once, when weights are loaded: sizes are arguments, so that all that pack alike
   // share one function. A model has dozens of them, and they would be a tenth of the C++ compiler's time.
-  bool sizes_given_ = false;
+  bool in_init_ = false, sizes_given_ = false;
+  // What is printed several times, for each row of a tile, has its sizes from the same arguments.
+  const loops::Stmt* place_ = nullptr;
+  int sizes_of_place_ = 0;
+  std::map<std::pair<const loops::Stmt*, int>, int> size_numbers_;
   std::vector<DType> value_types_;  // the kernel's, and those of copies that a template prints
   RangeEnv env_;
   int lane_count_;
   std::string out_;
   int depth_ = 1;
   std::optional<Lanes> lanes_;
-  bool shared_ = false;                              // inside of a loop that the threads of an item share out
-  std::set<loops::BufferId> exchanged_;              // filled where an item has several threads
-  std::map<const loops::Stmt*, std::string> words_;  // accesses that go in one word with their neighbours, and it
-  std::set<std::string> wide_buffers_;               // that are accessed in such words
-  std::string held_place_;                           // of the element at hand, in what a thread holds of a row
-  std::vector<loops::BufferId> held_;                // rows in registers
+  bool shared_ = false;                                    // inside of a loop that the threads of an item share out
+  std::set<loops::BufferId> exchanged_;                    // filled where an item has several threads
+  std::map<const loops::Stmt*, std::string> words_;        // accesses that go in one word with their neighbours, and it
+  std::map<const loops::Stmt*, std::string> early_words_;  // words that are there before the neighbours' turn comes
+  std::set<std::string> wide_buffers_;                     // that are accessed in such words
+  std::string held_place_;                                 // of the element at hand, in what a thread holds of a row
+  std::vector<loops::BufferId> held_;                      // rows in registers
   std::set<loops::ValueId> varying_;
   std::map<loops::ValueId, const loops::Stmt*> definitions_;  // filled when somebody asks
   std::set<std::string> varying_index_;                       // index variables that differ by lane

@@ -71,17 +71,25 @@ std::string KernelPrinter::parameter(const Expr& e) {
 std::string KernelPrinter::parameter_or_constant(const Expr& e) { return e.is_constant() ? expr(e) : parameter(e); }
 
 // Each place has an argument of its own: which of them are equal differs from kernel to kernel.
-std::string KernelPrinter::size(int64_t value) {
-  if (!sizes_given_ || std::abs(value) <= 1) return literal(DType::i64, Scalar(value));
-  const int number = static_cast<int>(int_numbers_.size());
-  int_numbers_.emplace(str("size ", number), number);
+std::string KernelPrinter::size(int64_t value, int64_t small) {
+  if (!sizes_given_ || std::abs(value) <= (in_init_ ? 1 : small)) return literal(DType::i64, Scalar(value));
+  const int next = static_cast<int>(int_numbers_.size());
+  if (place_) {
+    const auto [found, inserted] = size_numbers_.emplace(std::pair(place_, sizes_of_place_++), next);
+    if (!inserted && result_.step.ints[static_cast<size_t>(found->second)].is_constant(value))
+      return str("n", found->second);
+  }
+  int_numbers_.emplace(str("size ", next), next);
   result_.step.ints.push_back(Expr(value));
-  return str("n", number);
+  return str("n", next);
 }
 
 std::string KernelPrinter::divisor(const Expr& e) {
   return e.is_constant() ? literal(DType::i64, Scalar(e.value())) : expr(e);
 }
+
+// Items of `init` run once, and dividing does not count.
+std::string KernelPrinter::item_extent(const Expr& e) { return in_init_ ? expr(e) : divisor(e); }
 
 std::string KernelPrinter::expr(const Expr& e) {
   auto all = [&](const char* separator) {

@@ -39,6 +39,10 @@ void KernelPrinter::print_neighbours(const Loop& loop, const std::string& first,
     if (vector > 1 && is_wide(stmt, loop, vector, program_, env_)) accesses.push_back(&stmt);
   for (const Stmt* stmt : accesses) {
     const bool load = stmt->kind == StmtKind::load;
+    if (const auto early = early_words_.find(stmt); early != early_words_.end()) {
+      words_[stmt] = str(early->second, ".items + e");
+      continue;
+    }
     const Buffer& buffer = program_.buffers[static_cast<size_t>(stmt->buffer)];
     const std::string b = buffer_name(stmt->buffer, load ? Access::read : Access::write);
     const std::string word = str("w", words_.size(), "_", var), pointer = str(b, " + ", expr(address(*stmt)));

@@ -21,9 +21,9 @@ void add_fault(const FaultInjection& fault, const LoopProgram& program, const Ke
 }  // namespace
 
 PrintedKernel printed_kernel(const Kernel& kernel, const LoopProgram& program, const FaultInjection& fault,
-                             const Dialect& dialect) {
+                             const Dialect& dialect, bool any_size) {
   try {
-    PrintedKernel out = KernelPrinter(kernel, program, dialect).print();
+    PrintedKernel out = KernelPrinter(kernel, program, dialect, any_size).print();
     add_fault(fault, program, kernel, out.text);
     return out;
   } catch (Error& error) {

@@ -8,7 +8,7 @@
 namespace kiln::codegen {
 
 PrintedKernel printed_kernel(const loops::Kernel& kernel, const loops::LoopProgram& program,
-                             const loops::FaultInjection& fault, const Dialect& dialect);
+                             const loops::FaultInjection& fault, const Dialect& dialect, bool any_size = false);
 
 // Whether a name of generated code goes on with it.
 inline bool goes_on(char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; }

@@ -8,9 +8,15 @@ namespace kiln::codegen {
 using namespace loops;
 namespace {
 
-// Kernel text per translation unit: large enough that the compiler's start-up does not count, small enough that units
-// can be compiled side by side. It depends on the program only, so packages are the same wherever they are made.
-constexpr size_t unit_bytes = 48 * 1024;
+// Kernel text is divided over translation units of equal length, about: so long that the compiler's start does not
+// count, so short that units can be compiled side by side. Their number is even, unless there is little text at all, so
+// that two processors have equal parts. It depends on the program only, so packages are the same wherever they are
+// made.
+constexpr size_t longest_unit = 80 * 1024, short_program = 12 * 1024;
+
+size_t unit_count(size_t bytes) {
+  return bytes <= short_program ? 1 : (bytes + 2 * longest_unit - 1) / (2 * longest_unit) * 2;
+}
 
 }  // namespace
 
@@ -26,8 +32,65 @@ std::string CpuBackend::with_checked_accesses(const std::string& unit, int lanes
   return codegen::with_checked_accesses(unit, lanes);
 }
 
+namespace {
+
+// Sizes as arguments cost next to nothing where they are extents of loops and strides between rows. Where a text is
+// written out for each of many points or rows, distances are parts of addresses.
+bool may_take_sizes(const Kernel& kernel) {
+  bool may = !kernel.schedule->tile.matrix && !kernel.schedule->tile.pairs;
+  for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    if (!stmt.loop) return;
+    const AxisDirectives& directives = stmt.loop->directives;
+    may &= directives.binding != Binding::unroll &&
+           !(directives.binding == Binding::lane && directives.factor > kernel.schedule->lanes);
+  });
+  return may;
+}
+
+std::string without_numbers(const std::string& text) {
+  std::string out;
+  for (const char c : text)
+    if (!std::isdigit(static_cast<unsigned char>(c))) out += c;
+  return out;
+}
+
+// The kernels that take their sizes as arguments: those of which several become one function by that.
+class SharedSizes {
+ public:
+  explicit SharedSizes(const LoopProgram& program) : program_(program) {}
+  // The kernel as it is printed with its sizes.
+  void add(const Kernel& kernel, const std::string& text) {
+    if (may_take_sizes(kernel)) alike_[without_numbers(text)][text].push_back(&kernel);
+  }
+  std::set<const Kernel*> find() const {
+    std::set<const Kernel*> out;
+    for (const auto& [shape, texts] : alike_) {
+      if (texts.size() < 2) continue;
+      std::map<std::string, std::vector<const std::vector<const Kernel*>*>> shared;
+      for (const auto& [text, kernels] : texts)
+        shared[KernelPrinter(*kernels[0], program_, cpu_dialect(), true).print().text].push_back(&kernels);
+      for (const auto& [text, groups] : shared)
+        if (groups.size() > 1)
+          for (const auto* kernels : groups) out.insert(kernels->begin(), kernels->end());
+    }
+    return out;
+  }
+
+ private:
+  const LoopProgram& program_;
+  // By text without numbers, then by text.
+  std::map<std::string, std::map<std::string, std::vector<const Kernel*>>> alike_;
+};
+
+}  // namespace
+
 StepCode CpuBackend::step_code(const Kernel& kernel, const LoopProgram& program) const {
-  return KernelPrinter(kernel, program, cpu_dialect()).print().step;
+  SharedSizes sizes(program);
+  for_each_item(program.block, [&](const Item& item) {
+    if (const auto* each = std::get_if<Kernel>(&item.what))
+      sizes.add(*each, KernelPrinter(*each, program, cpu_dialect()).print().text);
+  });
+  return KernelPrinter(kernel, program, cpu_dialect(), sizes.find().contains(&kernel)).print().step;
 }
 
 namespace {
@@ -82,12 +145,22 @@ struct Function {
 GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& target,
                                    const FaultInjection& fault) const {
   GeneratedCode code;
+  SharedSizes sizes(program);
+  std::vector<std::pair<const Kernel*, PrintedKernel>> printed;
+  auto print = [&](const Item& item, bool once) {
+    const auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!kernel) return;
+    printed.emplace_back(kernel, printed_kernel(*kernel, program, {}, cpu_dialect()));
+    if (!once) sizes.add(*kernel, printed.back().second.text);
+  };
+  for_each_item(program.init, [&](const Item& item) { print(item, true); });
+  for_each_item(program.block, [&](const Item& item) { print(item, false); });
+  const std::set<const Kernel*> shared = sizes.find();
   std::map<std::string, int> by_text;
   std::vector<Function> functions;
-  auto visit = [&](const Item& item) {
-    auto* kernel = std::get_if<Kernel>(&item.what);
-    if (!kernel) return;
-    PrintedKernel made = printed_kernel(*kernel, program, fault, cpu_dialect());
+  for (auto& [kernel, made] : printed) {
+    if (shared.contains(kernel) || !fault_line(fault).empty())
+      made = printed_kernel(*kernel, program, fault, cpu_dialect(), shared.contains(kernel));
     auto [found, inserted] = by_text.emplace(made.text, static_cast<int>(functions.size()));
     if (inserted) {
       functions.push_back({replace_all(made.text, "$NAME", kernel->name),
@@ -97,9 +170,7 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
     }
     made.step.function = found->second;
     code.steps.emplace(kernel, std::move(made.step));
-  };
-  for_each_item(program.init, visit);
-  for_each_item(program.block, visit);
+  }
   // A unit has one width of vectors.
   std::string unit;
   Target unit_target = target;
@@ -108,8 +179,13 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
     unit.clear();
   };
   std::vector<Taken> taken;
+  size_t bytes = 0, before = 0, last = 0;
+  for (const Function& function : functions) bytes += function.text.size();
   for (const Function& function : functions) {
-    if (unit.size() + function.text.size() > unit_bytes || function.lanes != unit_target.lanes) finish("");
+    // The unit in which the function's middle lies.
+    const size_t own = unit_count(bytes) * (before + function.text.size() / 2) / bytes;
+    if (own != last || function.lanes != unit_target.lanes) finish("");
+    before += function.text.size(), last = own;
     unit_target.lanes = function.lanes;
     unit += function.text + "\n";
     code.texts.push_back(function.text);

@@ -76,6 +76,53 @@ init {
   EXPECT_EQ(cpu_backend().step_code(second, program).ints.size(), code.steps.at(&second).ints.size());
 }
 
+// Rows of other lengths: one function for both, whose arguments are each step's own; what stands alone keeps its sizes,
+// and so do divisors and small numbers.
+TEST(KernelPrinter, KernelsThatDifferInSizesShareAFunction) {
+  const auto scaled = [](const char* name, const char* from, const char* to, int64_t rows, int64_t columns,
+                         const char* op) {
+    return str("  kernel ", name, " ops [", op, "] {\n    schedule items [", rows * 3,
+               "] grain 1 lanes 16\n    for i0 in [", rows,
+               "] parallel @item {\n      for i1 in [3] parallel @item {\n", "        for i2 in [", columns,
+               "] parallel @lane(16, mask) {\n          %0 = load.f32 ", from, "[i0, i1, i2]\n          %1 = ", op,
+               ".f32 %0, %0\n          store ", to, "[i0, i1, i2] = %1\n        }\n      }\n    }\n  }\n");
+  };
+  const loops::LoopProgram program =
+      loops::parse_loops(str(R"(loops sizes
+buffer a f32[20, 3, 40] strides [120, 40, 1] input position 0
+buffer b f32[30, 3, 50] strides [150, 50, 1] input position 1
+buffer x f32[20, 3, 40] strides [120, 40, 1] output position 0
+buffer y f32[30, 3, 50] strides [150, 50, 1] output position 1
+buffer z f32[20, 3, 40] strides [120, 40, 1] output position 2
+input a = buffer a
+input b = buffer b
+output buffer x
+output buffer y
+output buffer z
+init {
+}
+main {
+)",
+                             scaled("first", "a", "x", 20, 40, "mul"), scaled("second", "b", "y", 30, 50, "mul"),
+                             scaled("alone", "a", "z", 20, 40, "add"), "}\n"));
+  const GeneratedCode code = cpu_backend().generate(program, cpu_backend().target("x86-64-v4"));
+  ASSERT_EQ(code.texts.size(), 2u) << join(code.texts, "\n");
+  EXPECT_NE(code.texts[0].find("e_i2 = n"), std::string::npos) << code.texts[0];
+  EXPECT_NE(code.texts[0].find("rest % 3l"), std::string::npos) << code.texts[0];
+  EXPECT_NE(code.texts[1].find("e_i2 = 40l"), std::string::npos) << code.texts[1];
+  const std::vector<std::string> expected = {"40", "50"};
+  for (size_t i = 0; i < 2; ++i) {
+    const auto& kernel = std::get<loops::Kernel>(program.block[i].what);
+    const StepCode &step = code.steps.at(&kernel), again = cpu_backend().step_code(kernel, program);
+    EXPECT_EQ(step.function, 0);
+    ASSERT_FALSE(step.ints.empty());
+    EXPECT_EQ(step.ints[0].text(), expected[i]);
+    ASSERT_EQ(again.ints.size(), step.ints.size());
+    for (size_t n = 0; n < step.ints.size(); ++n) EXPECT_EQ(again.ints[n].text(), step.ints[n].text());
+  }
+  EXPECT_TRUE(code.steps.at(&std::get<loops::Kernel>(program.block[2].what)).ints.empty());
+}
+
 TEST(KernelPrinter, AQuotientThatAllLanesShareIsOneLoad) {
   for (int64_t group : {16, 32, 64}) {
     const std::string text = printed(group);

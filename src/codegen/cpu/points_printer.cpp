@@ -90,9 +90,18 @@ void PointsPrinter::find_mask_values() {
 // ---- Points
 // ------------------------------------------------------------------------------------------------------------
 
+// Whether the points at the ends of a line have less under their windows than the others.
+bool PointsPrinter::edges_differ() const {
+  bool differ = false;
+  for_each_stmt(loop_.body, [&](const Stmt& stmt) {
+    differ |= stmt.mask != no_value || (stmt.loop && stmt.loop->only != no_value);
+  });
+  return differ;
+}
+
 void PointsPrinter::print() {
   const int64_t all = loop_.extent.value(), factor = loop_.directives.factor, groups = all / factor;
-  const bool peel = loop_.directives.tail == Tail::peel;
+  const bool peel = loop_.directives.tail == Tail::peel && edges_differ();
   // Groups that are printed with their numbers at the beginning and the end; those between run as a loop.
   const int64_t at_first = peel ? std::min<int64_t>(1, groups) : 0, at_last = peel && groups > 1 ? 1 : 0;
   for (int64_t g = 0; g < at_first; ++g) print_group(Expr(g * factor), factor);
@@ -143,11 +152,49 @@ void PointsPrinter::print_rest(const Expr& first, int64_t count) {
   p_.close();
 }
 
+// Lanes that are left over could be a second copy of all this text. Instead the last vector begins so early that it is
+// whole: what it computes again comes out the same, where nothing that is read has been written meanwhile. Beside the
+// sums, which read the neighbours too, that is sure of constants only.
+bool PointsPrinter::may_repeat(const Loop& lanes) const {
+  if (lanes.directives.tail == Tail::exact || !lanes.extent.is_constant() || lanes.extent.value() < p_.lane_count_)
+    return false;
+  std::set<BufferId> read, written;
+  bool may = true;
+  for_each_stmt(p_.kernel_.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::load) read.insert(stmt.buffer);
+    if (stmt.kind == StmtKind::store) written.insert(stmt.buffer), may &= stmt.mode == StoreMode::plain;
+  });
+  for (const BufferId b : written) may &= !read.contains(b);
+  // Elements that lanes share in groups are found where the first lane is a multiple of their number.
+  for_each_stmt(lanes.body, [&](const Stmt& stmt) {
+    if (stmt.kind != StmtKind::load && stmt.kind != StmtKind::store) return;
+    const auto along = affine_in(p_.address(stmt), lanes.var);
+    may &= along && along->coefficient.is_constant() && !mentions(along->rest, lanes.var);
+  });
+  for (const Stmt& stmt : lanes.body) {
+    if (stmt.kind != StmtKind::load) continue;
+    const BufferRole role = p_.program_.buffers[static_cast<size_t>(stmt.buffer)].role;
+    may &= role == BufferRole::constant || role == BufferRole::derived;
+  }
+  return may;
+}
+
 void PointsPrinter::print_lanes(const Loop& loop) {
   const std::string extent = str("e_", loop.var);
   p_.line(str("const i64 ", extent, " = ", p_.expr(loop.extent), ";"));
-  p_.line(str("i64 ", loop.var, " = 0;"));
   const std::set<std::string> outer_index = p_.varying_index_;
+  if (may_repeat(loop)) {
+    const std::string next = loop.var + "_next";
+    p_.open(str("for (i64 ", next, " = 0; ", next, " < ", extent, "; ", next, " += ", p_.lane_count_, ")"));
+    p_.line(str("const i64 ", loop.var, " = k_min((i64)", next, ", (i64)(", extent, " - ", p_.lane_count_, "));"));
+    p_.lanes_ = KernelPrinter::Lanes{loop.var, "", false};
+    print_body(loop.body);
+    p_.close();
+    p_.lanes_.reset();
+    p_.varying_index_ = outer_index;
+    return;
+  }
+  p_.line(str("i64 ", loop.var, " = 0;"));
   p_.open(str("for (; ", loop.var, " + ", p_.lane_count_, " <= ", extent, "; ", loop.var, " += ", p_.lane_count_, ")"));
   p_.lanes_ = KernelPrinter::Lanes{loop.var, "", true};
   print_body(loop.body);

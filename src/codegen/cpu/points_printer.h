@@ -21,12 +21,14 @@ class PointsPrinter {
 
  private:
   void find_mask_values();
+  bool edges_differ() const;
   void print_group(const Expr& first, int64_t count);
   void print_body(const loops::Body& body);
   // Where what follows the sum begins, if it is long enough to stand in a loop over the points; else the body's end.
   size_t tail_of(const loops::Body& body) const;
   void print_tail(const loops::Body& body, size_t begin);
   void print_lanes(const loops::Loop& loop);
+  bool may_repeat(const loops::Loop& lanes) const;  // some lanes twice, so that the last vector is whole
   void print_sum(const loops::Stmt& stmt, bool outermost);
   void print_terms(const loops::Loop& loop);
   void print_product(const loops::Loop& loop);

@@ -1,5 +1,7 @@
 #include "codegen/cpu/tile_printer.h"
 
+#include "loops/sum_parts.h"
+
 namespace kiln::codegen {
 using namespace loops;
 namespace {
@@ -14,10 +16,13 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
       tile_(printer.kernel_.schedule->tile),
       rows_(printer.expr(nest_.row_count())),
       width_(str(tile_.vectors * printer.lane_count_)),
-      row_values_(static_cast<size_t>(tile_.rows)) {}
+      row_values_(static_cast<size_t>(tile_.rows)),
+      parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr) {}
 
 void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, Values& values) {
   for (const Stmt* source : stmts) {
+    p_.place_ = source;
+    p_.sizes_of_place_ = 0;
     Stmt stmt = source->clone();
     Substitution map = variables;
     for (const auto& [var, value] : checked_indices_)
@@ -42,6 +47,7 @@ void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, 
       stmt.index_var = made;
     }
     p_.print_stmt(stmt);
+    p_.place_ = nullptr;
   }
 }
 
@@ -97,7 +103,7 @@ void TilePrinter::decode_rows(const std::string& flat, const std::string& suffix
   std::string rest = str("rest", suffix);
   p_.line(str("i64 ", rest, " = ", flat, ";"));
   for (size_t i = rows.size(); i-- > 1;) {
-    const std::string extent = p_.expr(rows[i]->extent);
+    const std::string extent = p_.divisor(rows[i]->extent);
     p_.line(str("const i64 ", rows[i]->var, suffix, " = ", rest, " % ", extent, "; ", rest, " /= ", extent, ";"));
   }
   p_.line(str("const i64 ", rows[0]->var, suffix, " = ", rest, ";"));
@@ -113,17 +119,20 @@ std::string TilePrinter::zero() const {
 // -------------------------------------------------------------------------------------------------------------
 
 void TilePrinter::print() {
+  if (parts_)
+    p_.open(
+        str("for (i64 ", parts_->var, " = 0; ", parts_->var, " < ", p_.expr(parts_->extent), "; ++", parts_->var, ")"));
   p_.open("for (i64 item = item_begin; item < item_end; ++item)");
   p_.line("i64 rest = item;");
   auto batches = [&] {
     for (size_t i = nest_.batch.size(); i-- > 0;) {
-      const std::string extent = p_.expr(nest_.batch[i]->extent);
+      const std::string extent = p_.divisor(nest_.batch[i]->extent);
       p_.line(str("const i64 ", nest_.batch[i]->var, " = rest % ", extent, "; rest /= ", extent, ";"));
     }
   };
   if (tile_.interleaved) batches();
-  const int64_t height = tile_.rows * tile_.high;
-  p_.line(str("const i64 blocks = (", rows_, " + ", height - 1, ") / ", height, ";"));
+  const std::string height = p_.size(tile_.rows * tile_.high, 0);
+  p_.line(str("const i64 blocks = (", rows_, " + ", height, " - 1) / ", height, ";"));
   p_.line(str("const i64 m_begin = (rest % blocks) * ", height, "; rest /= blocks;"));
   p_.line(str("const i64 m_end = k_min((i64)(m_begin + ", height, "), (i64)", rows_, ");"));
   const std::string columns = p_.expr(columns_.extent);
@@ -140,6 +149,7 @@ void TilePrinter::print() {
       if (stmt.kind != StmtKind::loop) p_.print_stmt(stmt);
   print_item();
   p_.close();
+  if (parts_) p_.close();
 }
 
 // A panel of columns stays in the cache while the rows of the item pass; what needs whole rows follows when all panels
@@ -192,7 +202,28 @@ void TilePrinter::print_tile(int64_t vectors, const std::string& left) {
   p_.open("");
   print_products(vectors, left);
   p_.close();
+  if (!parts_) return print_epilogue(vectors, left);
+  p_.open(str("if (", parts_->var, " + 1 < ", p_.expr(parts_->extent), ")"));
+  print_waiting(vectors, false);
+  p_.close();
+  p_.open("else");
   print_epilogue(vectors, left);
+  p_.close();
+}
+
+// Between the parts of a sum: what a tile has so far, from where its results will be and back there.
+void TilePrinter::print_waiting(int64_t vectors, bool load) {
+  const Stmt* place = place_of_sums(p_.kernel_, p_.program_);
+  KILN_CHECK(place, str("the sums of ", p_.kernel_.name, " have no place to wait in"));
+  p_.open("for (int r = 0; r < rows; ++r)");
+  decode_rows("m0 + r", "");
+  p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
+  p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
+  const std::string memory = str(p_.buffer_name(place->buffer, Access::write), " + ", p_.expr(p_.address(*place))),
+                    sum = str("tile[r * ", vectors, " + c]");
+  p_.line(load ? str(sum, " = k_load_f32(", memory, ");") : str("k_store_f32(", memory, ", ", sum, ");"));
+  p_.close();
+  p_.close();
 }
 
 void TilePrinter::print_products(int64_t vectors, const std::string& left) {
@@ -218,20 +249,31 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
   auto accumulators = [&] {
     each([&](int64_t r, int64_t v) { p_.line(str(vector_type_of_sum(), " acc_", r, "_", v, " = ", zero(), ";")); });
   };
-  if (in_blocks)
+  if (in_blocks || parts_)
     for (int64_t i = 0; i < tile_.rows * vectors; ++i) p_.line(str("tile[", i, "] = ", zero(), ";"));
-  else
-    accumulators();
+  if (!in_blocks) accumulators();
+  if (parts_) {
+    p_.open(str("if (", parts_->var, " > 0)"));
+    print_waiting(vectors, true);
+    p_.close();
+  }
   print_start_ahead(vectors);
   print_sum(0, vectors, left, std::move(copies));
   if (!in_blocks)
-    each([&](int64_t r, int64_t v) { p_.line(str("tile[", r * vectors + v, "] = acc_", r, "_", v, ";")); });
+    each([&](int64_t r, int64_t v) {
+      const std::string sum = str("tile[", r * vectors + v, "]"), acc = str("acc_", r, "_", v);
+      p_.line(parts_ ? str(sum, " = k_add(", sum, ", ", acc, ");") : str(sum, " = ", acc, ";"));
+    });
 }
 
 // One of the nested sums. Those that have no blocks go on adding to the accumulators of the one around them; one in
 // blocks adds up each of them from 0, and the tile holds the sum of those before.
 void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& left, Copies copies) {
   const Loop& loop = *nest_.sums[level].stmt->loop;
+  if (&loop == parts_) {  // stands around the items
+    print_factors(level, vectors, left, copies);
+    return print_sum(level + 1, vectors, left, std::move(copies));
+  }
   const std::string& var = loop.var;
   std::string from = "0", to = p_.expr(loop.extent);
   const bool in_blocks = loop.order.block > 0, single = loop.order.block == 1;
@@ -260,9 +302,10 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   const bool fetches = innermost && !ahead_.empty();
   if (fetches) {
     const std::string next = var + "_next", stop = var + "_stop";
-    p_.open(str("for (i64 ", next, " = ", from, "; ", next, " < ", to, "; ", next, " += ", tile_.ahead, ")"));
+    const std::string terms = p_.size(tile_.ahead, 0);
+    p_.open(str("for (i64 ", next, " = ", from, "; ", next, " < ", to, "; ", next, " += ", terms, ")"));
     p_.line(str("__builtin_prefetch(", ahead_, " + ahead, 0, 2); ahead += ahead_step;"));
-    p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", tile_.ahead, "), (i64)", to, ");"));
+    p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", terms, "), (i64)", to, ");"));
     from = next, to = stop;
   }
   const bool pairs = innermost && tile_.pairs;
@@ -311,6 +354,7 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
   Substitution start{{columns_.var, Expr::symbol("ahead_column")}};
   for (const ContractionNest::Sum& sum : nest_.sums) {
     const Loop& loop = *sum.stmt->loop;
+    if (&loop == parts_) continue;  // of the next panel the same part
     start[loop.var] = Expr(0);
     const int64_t terms = loop.extent.value(),
                   block = loop.order.block > 1 ? loop.order.block : std::max<int64_t>(1, terms);
@@ -322,7 +366,8 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
               " : column, ahead_step = ", step, ";"));
   Stmt first = load->clone();
   for (Expr& e : first.index) e = substitute(e, start);
-  p_.line(str("i64 ahead = ", p_.expr(p_.address(first)), " + m0 / ", tile_.rows, " * ", lines * step, ";"));
+  p_.line(
+      str("i64 ahead = ", p_.expr(p_.address(first)), " + m0 / ", tile_.rows, " * ", p_.expr(Expr(lines * step)), ";"));
   ahead_ = p_.buffer_name(load->buffer, Access::read);
 }
 
@@ -383,11 +428,15 @@ void TilePrinter::check_pairs(const Stmt& right) const {
     return evaluate(address, values);
   };
   const int64_t width = tile_.vectors * p_.lane_count_, panel = at(width, 0) - at(0, 0);
-  constexpr int64_t looked_at = 32;
+  // Beyond its loops an address, which they made simpler, says nothing.
+  const auto below = [](const Expr& extent, int64_t most) {
+    return extent.is_constant() ? std::min(most, extent.value()) : most;
+  };
+  const int64_t terms = below(sum_.extent, 32), columns = below(columns_.extent, 2 * width);
   bool fits = true;
   for (const int64_t first : {int64_t{0}, width})
-    for (int64_t column = 0; column < width; ++column)
-      for (int64_t term = 0; term < looked_at; ++term)
+    for (int64_t column = 0; first + column < std::min(first + width, columns); ++column)
+      for (int64_t term = 0; term < terms; ++term)
         fits &= at(first + column, term) ==
                 at(0, 0) + (first > 0 ? panel : 0) + term / 2 * 2 * width + column * 2 + term % 2;
   KILN_CHECK(fits, str(p_.kernel_.name, " has a right factor that does not lie in pairs"));
@@ -458,9 +507,12 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
     const Stmt access = of_row(load, r, values);
     const auto along = affine_in(p_.address(access), sum_.var);
     KILN_CHECK(along, "an address that is not affine any more");
+    p_.place_ = &load;
+    p_.sizes_of_place_ = 0;
     const std::string name = str(group, "_", r), mask = p_.name(renamed(load.mask, values));
     p_.line(str("const ", type, "* const ", name, " = ", mask, " ? ", buffer, " + ", p_.expr(along->rest), " : ", group,
                 "_zeros;"));
+    p_.place_ = nullptr;
     if (!whole) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
     pointers_[{&load, r}] = whole ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
   }

@@ -38,6 +38,7 @@ class TilePrinter {
   void check_pairs(const loops::Stmt& right) const;
   void print_pairs(int64_t vectors, const Copies& copies);
   loops::Stmt of_row(const loops::Stmt& load, int64_t r, const Values& values) const;
+  void print_waiting(int64_t vectors, bool load);
   void print_epilogue(int64_t vectors, const std::string& left);
   // For a vector of columns, whose sum is this; `left`: how many of them there are, "" for all.
   void print_epilogue_body(const std::string& sum, const std::string& left);
@@ -63,6 +64,7 @@ class TilePrinter {
   const loops::Tile tile_;
   const std::string rows_, width_;  // as C++: how many rows there are, how wide a tile is
   std::vector<Values> row_values_;
+  const loops::Loop* const parts_;                         // the sum that stands around the items; nullptr: none
   std::map<std::string, loops::ValueId> checked_indices_;  // variables of check_index statements -> their results
   std::map<std::pair<const loops::Stmt*, int64_t>, std::string> pointers_;  // load, row -> its pointer
   int pointer_count_ = 0;

@@ -7,7 +7,10 @@ using namespace loops;
 
 std::string CudaDialect::head() const {
   // Of a tile by matrix instructions two blocks fit, if the compiler keeps to half of the registers.
-  const bool two = grid_.tensor_cores && grid_.threads == 256 && grid_.thread_rows * grid_.thread_columns <= 64 * 32;
+  const int64_t part = grid_.thread_rows * grid_.thread_columns / (grid_.warpgroups ? 4 : 1);
+  constexpr int64_t half = 113 << 10;  // of the memory that blocks share
+  const bool fits = !grid_.warpgroups || grid_.stages * 128 * (grid_.tile_rows + grid_.tile_columns) <= half;
+  const bool two = grid_.tensor_cores && grid_.threads == 256 && part <= 64 * 32 && fits;
   const std::string cluster = grid_.parts > 1 ? str("__cluster_dims__(", grid_.parts, ")") : "";
   return str("extern \"C\" __global__ void __launch_bounds__(", grid_.threads, two ? ", 2" : "", ")", cluster,
              " $NAME(const kiln_arguments<$BUFFERS, $INTS> args) {\n");

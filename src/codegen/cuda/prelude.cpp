@@ -4,6 +4,7 @@
 #include "codegen/c_family/prelude.h"
 #include "codegen/cuda/prelude_attention.h"
 #include "codegen/cuda/prelude_tiles.h"
+#include "codegen/cuda/prelude_warpgroups.h"
 
 namespace kiln::codegen {
 namespace {
@@ -186,6 +187,7 @@ std::string cuda_unit(const std::string& kernels) {
   const bool attention = uses("gpu_attend<"), tiles = attention || uses("_products<") || uses("gpu_tile_sums<");
   if (tiles || uses("gpu_word<") || uses("gpu_fetch") || uses("gpu_aligned(")) own += word_text;
   if (tiles) own += cuda_tile_prelude();
+  if (uses("gpu_warpgroup_products<")) own += cuda_warpgroup_prelude(kernels);
   if (attention) own += cuda_attention_prelude();
   if (uses("gpu_join<")) own += cuda_cluster_prelude();
   if (uses("gpu_atomic_add_")) own += atomic_text;

@@ -7,7 +7,7 @@ namespace {
 
 // The instructions themselves. A compiler of the host has functions of the same names (tests/cuda_stand_in).
 constexpr const char* matrix_instructions_text = R"(#ifdef __CUDACC_RTC__
-#define gpu_dynamic_shared(name) extern __shared__ __align__(128) char name[]
+#define gpu_dynamic_shared(name) extern __shared__ __align__(1024) char name[]
 K_FN u32 gpu_shared_address(const void* p) { return (u32)__cvta_generic_to_shared(p); }
 K_FN void gpu_load_matrices(u32 (&r)[4], const void* row) {
   asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
@@ -52,7 +52,7 @@ constexpr const char* tile_text = R"(template <int chunks> K_FN int gpu_chunk_pl
 // So many neighbours of a factor on their way into shared memory; what is not wanted is 0.
 template <int n, class T> K_FN void gpu_copy_chunk(T* to, const T* from, bool wanted, bool wide) {
   if (wide) return gpu_copy_16(to, from, wanted);
-#pragma unroll
+#pragma unroll 1
   for (int e = 0; e < n; ++e) to[e] = wanted ? from[e] : (T)0;
 }
 // Runs `each` for every step while the next ones are on their way.
@@ -104,10 +104,12 @@ K_FN void gpu_tile_sums(const T* left_tiles, const T* right_tiles, int row_part,
 }
 struct gpu_of_bf16 {
   static constexpr int per_chunk = 8, terms = 16;
+  static constexpr bool is_bf16 = true;
   K_FN void mma(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { gpu_mma_bf16(d, a, b0, b1); }
 };
 struct gpu_of_f16 {
   static constexpr int per_chunk = 8, terms = 16;
+  static constexpr bool is_bf16 = false;
   K_FN void mma(f32 (&d)[4], const u32 (&a)[4], u32 b0, u32 b1) { gpu_mma_f16(d, a, b0, b1); }
 };
 struct gpu_of_tf32 {

@@ -34,9 +34,11 @@ Target CudaBackend::target(const std::string& name, int) const {
     out.multiprocessors = one.multiprocessors, out.shared_memory = one.shared_memory;
     const bool clusters = std::stoi(std::string(one.name).substr(3)) >= 90;
     out.most_parts = clusters ? 8 : 1;
+    out.warpgroups = name == "sm_90a";  // of this very architecture, not even of its successors
     return out;
   }
-  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", ")));
+  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", "),
+                         name.starts_with("x86") ? "; a CPU's level goes with --device cpu" : ""));
 }
 
 std::string CudaBackend::host_target_name() const {

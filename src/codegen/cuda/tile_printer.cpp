@@ -1,6 +1,7 @@
 #include "codegen/cuda/tile_printer.h"
 
 #include "codegen/cuda/dialect.h"
+#include "schedule/schedule.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -94,7 +95,11 @@ void CudaTilePrinter::print() {
   p_.line(str(left_type, "* const left_tiles = (", left_type, "*)memory;"));
   p_.line(str(right_type, "* const right_tiles = (", right_type, "*)(left_tiles + ", grid_.stages * left_size, ");"));
   const int64_t beside = grid_.tile_columns / grid_.thread_columns;
-  if (grid_.tensor_cores)
+  if (grid_.warpgroups)
+    p_.line(str("const int warp = threadIdx.x / 32, group_row = warp / 4 / ", beside, " * ", grid_.thread_rows,
+                ", warp_row = group_row + warp % 4 * 16, warp_column = warp / 4 % ", beside, " * ",
+                grid_.thread_columns, ";"));
+  else if (grid_.tensor_cores)
     p_.line(str("const int warp = threadIdx.x / 32, warp_row = warp / ", beside, " * ", grid_.thread_rows,
                 ", warp_column = warp % ", beside, " * ", grid_.thread_columns, ";"));
   else
@@ -114,7 +119,7 @@ void CudaTilePrinter::print() {
   begin("row", rows_, grid_.tile_rows);
   decode(nest_.batch, "tile", "batch");
   if (grid_.tensor_cores)
-    p_.line(str("f32 sums[", grid_.thread_rows / 16, "][", grid_.thread_columns / 8, "][4] = {};"));
+    p_.line(str("f32 sums[", row_groups(), "][", grid_.thread_columns / 8, "][4] = {};"));
   else
     p_.line(str(type_, " sums[", grid_.thread_rows, "][", grid_.thread_columns, "] = {};"));
   p_.line(
@@ -128,11 +133,18 @@ void CudaTilePrinter::print() {
   if (together) p_.line(str("const int step = turn * ", grid_.parts, " + part;"));
   p_.open("if (step < steps)");
   p_.line(str("const i64 term_begin = (i64)step * ", grid_.tile_terms, ";"));
+  const auto chunked = [&](bool left) { return (left ? grid_.left_chunk : grid_.right_chunk) > 1; };
   for (const bool left : {true, false})
-    if ((left ? grid_.left_chunk : grid_.right_chunk) > 1)
-      print_chunks(left);
-    else
-      print_elements(left);
+    if (!chunked(left)) print_elements(left);
+  // One look for all words: nothing stands between them.
+  for (const char* wide : {"true", "false"}) {
+    if (!chunked(true) && !chunked(false)) break;
+    wide_ = wide;
+    p_.open(wide[0] == 't' ? "if (wide)" : "else");
+    for (const bool left : {true, false})
+      if (chunked(left)) print_chunks(left);
+    p_.close();
+  }
   p_.close();
   p_.line("gpu_copy_commit();");
   --p_.depth_;
@@ -175,6 +187,12 @@ void CudaTilePrinter::print_products() {
                        ">(left_tiles, right_tiles, row_part, column_part, steps, fetch, sums);"));
   const DType dtype = tile_type(true), other = tile_type(false);
   const char* kind = dtype == DType::bf16 ? "gpu_of_bf16" : dtype == DType::f16 ? "gpu_of_f16" : "gpu_of_tf32";
+  if (grid_.warpgroups)
+    return p_.line(str("gpu_warpgroup_products<", kind, ", gpu_wgmma_", grid_.thread_columns, ", ", grid_.tile_rows,
+                       ", ", grid_.tile_columns, ", ", grid_.left_along_terms ? "true" : "false", ", ",
+                       grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns,
+                       ", ", grid_.stages, ">(left_tiles, right_tiles, group_row, warp_column, ", turn(),
+                       "s, fetch, sums);"));
   const std::string function = dtype == other ? str("gpu_products<", kind, ", ") : "gpu_split_products<";
   p_.line(str(function, sizes, grid_.left_along_terms ? "true" : "false", ", ",
               grid_.right_along_terms ? "true" : "false", ", ", grid_.thread_rows, ", ", grid_.thread_columns, ", ",
@@ -214,47 +232,94 @@ void CudaTilePrinter::print_results() {
   p_.close();
 }
 
+constexpr int64_t result_vector = 8;  // results of a row that a thread has at a time
+
 // Sixteen rows of the warp's part at a time go through shared memory, so that each thread has neighbours of a row.
 void CudaTilePrinter::print_spread_results() {
-  const int64_t columns = grid_.thread_columns, vector = 8;
+  const int64_t columns = grid_.thread_columns, words = columns / result_vector;
   p_.line(str("f32* const spread = (f32*)memory + warp * ", 16 * (columns + 8), ";"));
   p_.line("#pragma unroll");
-  p_.open(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i)"));
+  p_.open(str("for (int i = 0; i < ", row_groups(), "; ++i)"));
   p_.line(str("gpu_spread<", columns, ">(spread, sums[i]);"));
-  p_.line("#pragma unroll");
-  p_.open(str("for (int number = threadIdx.x % 32; number < ", 16 * columns / vector, "; number += 32)"));
-  p_.line(str("const int spread_row = number / ", columns / vector, ", spread_column = number % ", columns / vector,
-              " * ", vector, ";"));
-  p_.line(
-      "const i64 row = row_begin + warp_row + i * 16 + spread_row, column = column_begin + warp_column + "
-      "spread_column;");
-  p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
-  decode(nest_.rows, "row", "rest");
-  print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), static_cast<int>(vector));
-  p_.close();
+  const auto place = [&] {
+    p_.line(str("const int spread_row = number / ", words, ", spread_column = number % ", words, " * ", result_vector,
+                ";"));
+    p_.line(str("const i64 row = row_begin + warp_row + i * ", rows_apart(),
+                " + spread_row, column = column_begin + warp_column + spread_column;"));
+  };
+  print_rounds("threadIdx.x % 32", 32, 16 * words, place,
+               [&] { print_after(str("spread[spread_row * ", columns + 8, " + spread_column + e]"), result_vector); });
   p_.close();
 }
 
 // The parts that the blocks of a cluster have of a tile come together: each block takes some rows of all of them.
 void CudaTilePrinter::print_joined_results() {
-  const int64_t vector = 8, line = grid_.tile_columns + 8, rows = grid_.tile_rows / grid_.parts,
-                words = grid_.tile_columns / vector;
+  const int64_t line = grid_.tile_columns + 8, rows = grid_.tile_rows / grid_.parts,
+                words = grid_.tile_columns / result_vector;
   p_.line("f32* const joined = (f32*)memory;");
   p_.line("#pragma unroll");
-  p_.line(str("for (int i = 0; i < ", grid_.thread_rows / 16, "; ++i) gpu_spread_to<", grid_.thread_columns, ", ", line,
-              ">(joined + (warp_row + i * 16) * ", line, " + warp_column, sums[i]);"));
+  p_.line(str("for (int i = 0; i < ", row_groups(), "; ++i) gpu_spread_to<", grid_.thread_columns, ", ", line,
+              ">(joined + (warp_row + i * ", rows_apart(), ") * ", line, " + warp_column, sums[i]);"));
   p_.line("gpu_cluster_wait();");
-  p_.open(str("for (int number = threadIdx.x; number < ", rows * words, "; number += ", grid_.threads, ")"));
-  p_.line(str("const int joined_row = part * ", rows, " + number / ", words, ", joined_column = number % ", words,
-              " * ", vector, ";"));
-  p_.line("const i64 row = row_begin + joined_row, column = column_begin + joined_column;");
-  p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
-  p_.line(str("f32 result[", vector, "];"));
-  p_.line(str("gpu_join<", grid_.parts, ">(result, joined + joined_row * ", line, " + joined_column);"));
-  decode(nest_.rows, "row", "rest");
-  print_after("result[e]", static_cast<int>(vector));
-  p_.close();
+  const auto place = [&] {
+    p_.line(str("const int joined_row = part * ", rows, " + number / ", words, ", joined_column = number % ", words,
+                " * ", result_vector, ";"));
+    p_.line("const i64 row = row_begin + joined_row, column = column_begin + joined_column;");
+  };
+  print_rounds("threadIdx.x", grid_.threads, rows * words, place, [&] {
+    p_.line(str("f32 result[", result_vector, "];"));
+    p_.line(str("gpu_join<", grid_.parts, ">(result, joined + joined_row * ", line, " + joined_column);"));
+    print_after("result[e]", result_vector);
+  });
   p_.line("gpu_cluster_wait();");  // nobody writes, or is gone, while others read
+}
+
+// A thread's words of results, `number` of them. What they need of memory comes for some of them at once: one after the
+// other would wait for it as often. More than some would make the text too long for the multiprocessor.
+void CudaTilePrinter::print_rounds(const std::string& first, int64_t stride, int64_t count,
+                                   const std::function<void()>& each_place, const std::function<void()>& each_result) {
+  const int64_t at_once = std::min<int64_t>(4, (count + stride - 1) / stride);
+  const Loop& columns = *nest_.columns.back();
+  const auto each = [&](const std::function<void()>& inside) {
+    p_.line("#pragma unroll");
+    p_.open(str("for (int u = 0; u < ", at_once, "; ++u)"));
+    p_.line(str("const int number = first + u * ", stride, ";"));
+    if (count % (stride * at_once) != 0) p_.line(str("if (number >= ", count, ") break;"));
+    each_place();
+    p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
+    decode(nest_.rows, "row", "rest");
+    inside();
+    p_.close();
+  };
+  p_.line("#pragma unroll 1");
+  p_.open(str("for (int first = ", first, "; first < ", count, "; first += ", stride * at_once, ")"));
+  std::map<const Stmt*, std::string> early;
+  if (nest_.columns.size() == 1)
+    for (const Stmt& stmt : columns.body)
+      if (stmt.kind == StmtKind::load && is_wide(stmt, columns, result_vector, p_.program_, p_.env_))
+        early[&stmt] = str("early", early.size());
+  for (const auto& [stmt, name] : early)
+    p_.line(str(p_.dialect_.wide_type(stmt->dtype, result_vector), " ", name, "[", at_once, "];"));
+  if (!early.empty())
+    each([&] {
+      const bool whole = prove_eq(mod(columns.extent, Expr(result_vector)), Expr(0), p_.env_) == Proof::yes;
+      p_.line(str("const i64 ", columns.var, " = column;"));
+      for (const auto& [stmt, name] : early) {
+        const Buffer& buffer = p_.program_.buffers[static_cast<size_t>(stmt->buffer)];
+        const std::string b = p_.buffer_name(stmt->buffer, Access::read);
+        const bool fixed =
+            (buffer.role == BufferRole::constant && !buffer.mutated) || buffer.role == BufferRole::derived;
+        p_.wide_buffers_.insert(b);
+        p_.line(str(name, "[u] = ",
+                    p_.dialect_.wide_load(result_vector, str(b, " + ", p_.expr(p_.address(*stmt))),
+                                          whole ? "" : str(p_.expr(columns.extent), " - column"), fixed),
+                    ";"));
+      }
+    });
+  for (auto& [stmt, name] : early) p_.early_words_[stmt] = str(name, "[u]");
+  each(each_result);
+  p_.early_words_.clear();
+  p_.close();
 }
 
 // What the loops do with so many results of a row, from `column` on; `e` numbers them.

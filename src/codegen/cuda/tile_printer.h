@@ -37,6 +37,11 @@ class CudaTilePrinter {
   void print_joined_results();
   // Numbers the stages that this block has; `step` numbers those of the tile.
   const char* turn() const { return grid_.parts > 1 ? "turn" : "step"; }
+  // A warp's rows come in groups of 16.
+  int64_t rows_apart() const { return grid_.warpgroups ? 64 : 16; }
+  int64_t row_groups() const { return grid_.thread_rows / rows_apart(); }
+  void print_rounds(const std::string& first, int64_t stride, int64_t count, const std::function<void()>& each_place,
+                    const std::function<void()>& each_result);
   void print_after(const std::string& result, int vector);
   void print_score(const loops::AttentionNest& nest);
   std::string side(bool left) const { return left ? "left" : right_side_; }
@@ -56,6 +61,7 @@ class CudaTilePrinter {
   void print_chunks(bool left);
   void print_elements(bool left);
 
+  const char* wide_ = "wide";  // whether words come as such, where that is known
   KernelPrinter& p_;
   const loops::ContractionNest nest_;
   const loops::Grid grid_;

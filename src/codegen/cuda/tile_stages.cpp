@@ -53,6 +53,8 @@ std::string CudaTilePrinter::place(bool left, const std::string& line, const std
   const std::string stage =
       str(side(left), "_tiles + ", turn(), " % ", grid_.stages, " * ", line_length(left) * lines(left), " + ");
   if (!grid_.tensor_cores) return str(stage, line, " * ", line_length(left), " + ", chunk, " * ", per_chunk, within);
+  if (grid_.warpgroups && line_length(left) > 64)
+    return str(stage, "gpu_block_place(", line, ", ", chunk, ") * ", per_chunk, within);
   return str(stage, "gpu_chunk_place<", line_length(left) / per_chunk, ">(", line, ", ", chunk, ") * ", per_chunk,
              within);
 }
@@ -166,7 +168,7 @@ void CudaTilePrinter::print_chunks(bool left) {
     const std::string way = p_.expr(moves->coefficient * Expr(grid_.tile_terms));
     print_words(left, [&] {
       p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", side, "_from[e] + step * ", way, ", ", side, "_there[e]",
-                  whole ? "" : str(" && term_begin + ", term, " < ", terms_), ", wide);"));
+                  whole ? "" : str(" && term_begin + ", term, " < ", terms_), ", ", wide_, ");"));
     });
     return;
   }
@@ -178,8 +180,8 @@ void CudaTilePrinter::print_chunks(bool left) {
     p_.wide_buffers_.insert(b);
     std::string there = in_range(left, across, term);
     if (load->mask != no_value) there += str(" && ", p_.name(load->mask));
-    p_.line(
-        str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there, ", wide);"));
+    p_.line(str("gpu_copy_chunk<", chunk, ">(", to, ", ", b, " + ", p_.expr(p_.address(*load)), ", ", there, ", ",
+                wide_, ");"));
   });
 }
 

@@ -1,0 +1,59 @@
+// When a product's sum runs in parts.
+#include "loops/sum_parts.h"
+
+#include <gtest/gtest.h>
+
+#include "loop_passes/pass_test.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// y = x w, and with `own` of y in it: then y cannot hold sums that wait.
+std::string product_of(int64_t rows, int64_t terms, int64_t columns, bool own) {
+  return str(
+      "loops product\nbuffer x f32[", rows, ", ", terms, "] strides [", terms, ", 1] input position 0\nbuffer w f32[",
+      terms, ", ", columns, "] strides [", columns, ", 1] constant named \"w\"\nbuffer y f32[", rows, ", ", columns,
+      "] strides [", columns,
+      ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n  kernel product ops [mm] {\n",
+      "    for i0 in [", rows, "] parallel {\n      for i1 in [", columns, "] parallel {\n        %0 = for r0 in [",
+      terms, R"(] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0]
+          %2 = load.f32 w[r0, i1]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+)",
+      own ? "        %4 = load.f32 y[i0, i1]\n        %5 = add.f32 %0, %4\n        store y[i0, i1] = %5\n"
+          : "        store y[i0, i1] = %0\n",
+      "      }\n    }\n  }\n}\n");
+}
+
+std::string parts_of(int64_t rows, int64_t terms, int64_t columns, bool own = false) {
+  LoopProgram program = parsed(product_of(rows, terms, columns, own));
+  Log log;
+  find_contractions(program, log);
+  use_templates(program, Target(), log);
+  verify(program);
+  bind_axes(program, Target(), log);
+  order_sums(program, log);
+  count_items(program, log);
+  verify(program);
+  const std::string text = print(program);
+  EXPECT_EQ(print(parse_loops(text)), text);
+  const ContractionNest nest = contraction_nest(std::get<Kernel>(program.block[0].what));
+  return is_in_parts(nest) ? str(nest.sums[0].stmt->loop->extent.text(), " of ", nest.innermost_sum().extent.text())
+                           : "one";
+}
+
+TEST(SumInParts, WhereTheRowsAreMoreThanTheCacheHolds) {
+  EXPECT_EQ(parts_of(128, 3072, 768), "4 of 768");
+  EXPECT_EQ(parts_of(128, 2816, 1024), "4 of 704");
+}
+TEST(SumInParts, NotWhereTheyFit) { EXPECT_EQ(parts_of(128, 768, 3072), "one"); }
+TEST(SumInParts, NotWhereAPartDoesNotFitEither) { EXPECT_EQ(parts_of(1500, 1536, 384), "one"); }
+TEST(SumInParts, NotWhereTheResultIsRead) { EXPECT_EQ(parts_of(128, 3072, 768, true), "one"); }
+TEST(SumInParts, NotWhereTermsHaveNoEqualParts) { EXPECT_EQ(parts_of(128, 3001, 768), "one"); }
+
+}  // namespace
+}  // namespace kiln::loops
