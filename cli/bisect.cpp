@@ -50,7 +50,8 @@ Command bisect_command() {
       "plan or the weights: overlapping lifetimes, missing dependency, stale weight, wrong layout, control flow, a "
       "write to what must stay. The operator is found by the values between the operators of the kernel, as its loops "
       "compute them; where the loops are right and the machine code is not, as a rebuild of the kernel does, which "
-      "needs a C++ compiler. Where it cannot be told, it says 'uncertain' and lists the operators that it may be. "
+      "needs a C++ compiler. Where it cannot be told, it says 'uncertain' and lists the operators, or the steps, that "
+      "it may be. "
       "Needs the debug section of the package, or its sidecar PKG.debug beside it; not the model. Exit code 1 when "
       "something differs.";
   spec.options = {

@@ -24,21 +24,22 @@ class Bisect {
       if (BisectResult culprit = in_child([&](BisectionRun& run) { run.watched = planned.buffer; });
           culprit.fault == FaultClass::outside)
         return culprit;
-    const bool crashed = planned.fault == FaultClass::crash;
-    if (planned.fault != FaultClass::none && !crashed) return planned;
-    // Nothing so far, or a crash: now with each buffer alone, where it shows which of them is left.
+    const bool crashed = planned.fault == FaultClass::crash, uncertain = planned.fault == FaultClass::uncertain;
+    if (planned.fault != FaultClass::none && !crashed && !uncertain) return planned;
+    // Nothing so far, or nobody to blame, or a crash: now with each buffer alone, where it shows which of them is left.
     BisectResult guarded = in_child([&](BisectionRun& run) { run.guarded = true, run.compare = false; });
     if (guarded.fault == FaultClass::outside || (guarded.fault != FaultClass::none && planned.step.empty()))
       return guarded;
-    if (crashed) return planned;
+    if (crashed || uncertain) return planned;
     if (guarded.output_sums != planned.output_sums) {
       BisectResult compared = in_child([&](BisectionRun& run) { run.guarded = true; });
       if (compared.fault != FaultClass::none) return compared;
     }
-    planned.text = str("no divergence: ", counted(static_cast<uint64_t>(planned.steps), "step"), " of ",
-                       counted(static_cast<uint64_t>(options_.calls), "call"), ", ", planned.against_graph,
-                       " compared with the fp64 reference of their operators, ", planned.against_loops,
-                       " with their own loops only");
+    planned.text =
+        str("no divergence: ", counted(static_cast<uint64_t>(planned.steps), "step"), " of ",
+            counted(static_cast<uint64_t>(options_.calls), "call"), ", ", planned.against_graph,
+            " compared with the fp64 reference of their operators, ", planned.against_loops,
+            " with their own loops only", planned.by_loops.empty() ? "" : str(" (", join(planned.by_loops, ", "), ")"));
     if (!planned.untold.empty())
       planned.text += str("\nnot compared with anything, for want of a reference: ", join(planned.untold, ", "));
     return planned;

@@ -35,10 +35,12 @@ struct BisectResult {
   std::string buffer;
   std::string op, value, node;  // first wrong operator inside the kernel, its value in the lowered graph, its node in
                                 // the program; empty: none could be singled out
-  std::vector<std::string> candidates;  // not empty: it is uncertain which of these values' operators it is
+  std::vector<std::string> candidates;  // not empty: it is uncertain which of these values' operators it is; of
+                                        // FaultClass::uncertain: which of these steps
   std::string method;                   // how: "loop interpreter", "instrumented rebuild"; empty: there is only one
   std::optional<Difference> difference;
   int steps = 0, against_graph = 0, against_loops = 0;  // what was checked
+  std::vector<std::string> by_loops;                    // steps compared with their own loops only, by name
   std::vector<std::string> untold;                      // steps whose results nothing could be compared with, by name
   bool unexplained = false;                             // a buffer changed, and by whom is not known
   std::vector<std::vector<uint64_t>> output_sums;       // checksums, of each call

@@ -33,7 +33,8 @@ Difference read_difference(const Json& json) {
 }  // namespace
 
 std::string report_text(const BisectResult& result) {
-  Json::Array candidates, untold, calls;
+  Json::Array candidates, untold, by_loops, calls;
+  for (const std::string& name : result.by_loops) by_loops.emplace_back(name);
   for (const std::string& name : result.untold) untold.emplace_back(name);
   for (const std::string& name : result.candidates) candidates.emplace_back(name);
   for (const auto& sums : result.output_sums) {
@@ -53,6 +54,7 @@ std::string report_text(const BisectResult& result) {
                    {"against_graph", Json(result.against_graph)},
                    {"against_loops", Json(result.against_loops)},
                    {"untold", Json(std::move(untold))},
+                   {"by_loops", Json(std::move(by_loops))},
                    {"unexplained", Json(result.unexplained)},
                    {"output_sums", Json(std::move(calls))},
                    {"text", Json(result.text)}};
@@ -108,6 +110,7 @@ BisectResult read_report(const std::string& text) {
   out.against_graph = static_cast<int>(json.at("against_graph").as_int());
   out.against_loops = static_cast<int>(json.at("against_loops").as_int());
   for (const Json& name : json.at("untold").items()) out.untold.push_back(name.as_string());
+  for (const Json& name : json.at("by_loops").items()) out.by_loops.push_back(name.as_string());
   out.unexplained = json.at("unexplained").as_bool();
   for (const Json& call : json.at("output_sums").items()) {
     out.output_sums.emplace_back();

@@ -112,6 +112,37 @@ TEST_F(Bisect, SaysNothingAboutARightPackage) {
   EXPECT_EQ(checked_run(), "");
 }
 
+// What an associative scan begins with is no value of the graph: that step can only be held against its own loops, and
+// every other step is right given what it read.
+TEST_F(Bisect, WrongOutputsThatNoStepExplainsAreUncertain) {
+  program_ = parse_program(R"(program "sums"
+graph main {
+  input %x: f32[5, 7] = user
+  %sums: f32[5, 7] = higher_order.associative_scan(graph combine {
+    input %a: f32[7]
+    input %b: f32[7]
+    %add: f32[7] = aten.add.Tensor(self=%a, other=%b)
+    output %add
+  }, [%x], [])
+  output %sums = user
+}
+)");
+  inputs_ = {Datum{filled({5, 7}, 1)}};
+  compile(program_, path_, {});
+  EXPECT_EQ(run().fault, FaultClass::none) << run().text;
+  CompileOptions options;
+  std::string kernel;
+  options.inject.loops = [&](loops::LoopProgram& p) {
+    find_kind(p, loops::StmtKind::load, "x")->index[0] = Expr(1);
+    kernel = std::get<loops::Kernel>(p.block.front().what).name;
+  };
+  compile(program_, path_, options);
+  const BisectResult result = run();
+  EXPECT_EQ(result.fault, FaultClass::uncertain) << result.text;
+  EXPECT_TRUE(starts_with(result.text, "uncertain: output 0 at [0, 0]: got ")) << result.text;
+  EXPECT_EQ(std::count(result.candidates.begin(), result.candidates.end(), kernel), 1) << result.text;
+}
+
 TEST_F(Bisect, WorksOnStrippedPackagesWithTheirSidecar) {
   compile_with({}, {}, true);
   EXPECT_EQ(run().fault, FaultClass::none);

@@ -4,6 +4,7 @@
 
 #include "custom/dlpack.h"
 #include "debug/bisect_checks.h"
+#include "interp/interp.h"
 #include "package/step_plan.h"
 
 namespace kiln {
@@ -11,10 +12,12 @@ namespace kiln {
 BisectedCall::BisectedCall(PackageDebug& package, const std::vector<Datum>& inputs, const BisectOptions& options,
                            const BisectionRun& run, int call, const std::map<std::string, Tensor>& state)
     : package_(package),
+      given_(inputs),
+      state_(state),
       options_(options),
       run_(run),
       call_(call),
-      truth_(package.graph(), package.constants()),
+      truth_(package.graph(), package.constants(), package.buffers_of_values()),
       names_(package, truth_),
       control_(package.steps().program()),
       constants_(package, truth_, options.tolerance),
@@ -136,14 +139,19 @@ void BisectedCall::after(const kiln_step& step) {
   if (all_told)
     ++result_.against_graph;
   else if (kernel)
-    check_against_loops(step);
-  else if (std::find(result_.untold.begin(), result_.untold.end(), step.name) == result_.untold.end())
-    result_.untold.push_back(step.name);
+    check_against_loops(step), note(result_.by_loops, step);
+  else
+    note(result_.untold, step);
   // Its results do not show it, or nobody can tell: it is wrong all the same.
   if (result_.fault == FaultClass::none && !reads_unwritten_.empty())
     blame(FaultClass::uninitialised, step, reads_unwritten_,
           str("first divergence: kernel ", step.name, at(step), " reads ", reads_unwritten_,
               " before it writes it, and nobody else does\n  the kernel:"));
+}
+
+void BisectedCall::note(std::vector<std::string>& names, const kiln_step& step) {
+  if (std::find(names.begin(), names.end(), step.name) == names.end()) names.emplace_back(step.name);
+  unclear_.emplace(step.number, str(step.name, " (step ", step.number, ")"));
 }
 
 void BisectedCall::finish(const std::vector<Datum>& outputs) {
@@ -152,7 +160,7 @@ void BisectedCall::finish(const std::vector<Datum>& outputs) {
   if (result_.fault != FaultClass::none) return;
   auto fault = control_.at_end();
   if (!fault) fault = control_.missing_step(package_.plan());
-  if (!fault) return;
+  if (!fault) return check_program(outputs);
   result_.fault = FaultClass::control_flow;
   result_.step = fault->step.empty() ? current_ : fault->step, result_.buffer = fault->buffer;
   result_.text = str("plan fault (control flow): ", fault->what);
@@ -178,6 +186,45 @@ void BisectedCall::check_outputs(const std::vector<Datum>& outputs) {
   }
 }
 
+// Where every step is what its operators give, so are the outputs. Where some could only be held against their own
+// loops, the whole program is: wrong outputs then come from one of those steps, though nobody can say which.
+void BisectedCall::check_program(const std::vector<Datum>& outputs) {
+  if (unclear_.empty() || package_.plan().uses_random) return;
+  Program program = package_.graph().clone();
+  for (auto& [name, tensor] : program.constants) {
+    const auto now = state_.find(name), stored = package_.constants().find(name);
+    if (stored != package_.constants().end()) tensor = stored->second;
+    if (now != state_.end()) tensor = now->second;
+  }
+  std::vector<Datum> truth[2];
+  try {
+    for (const bool fp64 : {true, false}) {
+      InterpretOptions options;
+      options.fp64 = fp64;
+      truth[fp64 ? 0 : 1] = Interpreter(program, options).run(given_).outputs;
+    }
+  } catch (const Error&) {
+    return;  // an operator that only its library can compute: the steps are listed as they are
+  }
+  for (size_t i = 0; i < outputs.size() && i < truth[0].size() && i < truth[1].size(); ++i) {
+    if (!outputs[i].is_tensor() || !truth[0][i].is_tensor() || !truth[1][i].is_tensor()) continue;
+    const Tensor& nominal = truth[1][i].tensor();
+    // Sizes found in data that rounding decides are those of the program's own dtypes.
+    const Tensor& fp64 = truth[0][i].tensor().sizes == nominal.sizes ? truth[0][i].tensor() : nominal;
+    const auto difference = find_difference(outputs[i].tensor(), fp64, nominal, options_.tolerance);
+    if (!difference) continue;
+    result_.fault = FaultClass::uncertain, result_.difference = difference;
+    result_.text = str("uncertain: output ", i, " ", difference->text(), call_ > 1 ? str(", call ", call_) : "",
+                       "; expected: fp64 reference of the whole program\n  no step differs from what it could be "
+                       "compared with; which of those that have no reference is wrong cannot be told; one of:");
+    for (const auto& [number, text] : unclear_) {
+      result_.text += str("\n  ", text, package_.origin_text(number));
+      result_.candidates.push_back(text.substr(0, text.find(" (")));
+    }
+    return;
+  }
+}
+
 void BisectedCall::blame_write_outside(const std::string& message) {
   result_.fault = FaultClass::outside;
   result_.step = current_, result_.buffer = buffer_in(message, "outside of buffer ");
@@ -193,6 +240,10 @@ void BisectedCall::blame(FaultClass fault, const kiln_step& step, const std::str
   // A message that ends in a heading for them does without it where there are none.
   const bool heading = origins.empty() && ends_with(message, ":");
   result_.text = (heading ? message.substr(0, message.rfind('\n')) : message) + origins;
+  unclear_.erase(step.number);
+  if (fault == FaultClass::kernel && !unclear_.empty())
+    result_.text += str("\n  uncertain whether it is the first: before it, without a reference, ",
+                        join_map(unclear_, ", ", [](const auto& one) { return one.second; }));
 }
 
 std::string BisectedCall::at(const kiln_step& step) const {

@@ -21,7 +21,7 @@ namespace kiln {
 
 class BisectedCall {
  public:
-  // `state`: buffers as the last call left them.
+  // `state`: buffers as the last call left them. What is given must outlive this.
   BisectedCall(PackageDebug& package, const std::vector<Datum>& inputs, const BisectOptions& options,
                const BisectionRun& run, int call, const std::map<std::string, Tensor>& state);
 
@@ -42,6 +42,8 @@ class BisectedCall {
   void before(const kiln_step& step);
   void after(const kiln_step& step);
   void check_outputs(const std::vector<Datum>& outputs);
+  void check_program(const std::vector<Datum>& outputs);
+  void note(std::vector<std::string>& names, const kiln_step& step);
   void blame(FaultClass fault, const kiln_step& step, const std::string& buffer, const std::string& message);
   std::string at(const kiln_step& step) const;  // " (step 3, iteration 1.2, call 2)"
 
@@ -58,6 +60,7 @@ class BisectedCall {
 
   // ---- the values
   bool check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value);
+  std::optional<bool> check_slice(const kiln_step& step, const std::string& buffer, const Tensor& value);
   void check_against_loops(const kiln_step& step);
   bool complete(const kiln_step& step, const std::string& buffer) const;
   bool blame_part(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value,
@@ -68,6 +71,8 @@ class BisectedCall {
   void name_operator(const KernelBlame& found, std::string& text);
 
   PackageDebug& package_;
+  const std::vector<Datum>& given_;
+  const std::map<std::string, Tensor>& state_;
   const BisectOptions& options_;
   const BisectionRun& run_;
   int call_;
@@ -77,6 +82,7 @@ class BisectedCall {
   ConstantChecks constants_;
   WriteLog writes_;
   BisectResult result_;
+  std::map<int32_t, std::string> unclear_;  // steps that no reference could clear, by number
   std::string problem_, current_;
   std::map<std::string, Tensor> inputs_;     // of the current step, before its launch
   std::set<std::string> internal_;           // those of them that the kernel fills itself
@@ -90,6 +96,7 @@ class BisectedCall {
     std::string buffer, value;
     Difference difference;
     Truth truth;
+    std::optional<int64_t> row;  // of the buffer, where it is that alone
   };
   std::optional<Wrong> wrong_;
   struct Part {

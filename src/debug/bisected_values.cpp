@@ -10,6 +10,7 @@ namespace kiln {
 
 // False: what it should be cannot be told.
 bool BisectedCall::check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
+  if (const auto told = check_slice(step, buffer, value)) return *told;
   std::optional<Difference> first;
   std::string first_value;
   Truth first_truth;
@@ -19,7 +20,7 @@ bool BisectedCall::check_against_graph(const kiln_step& step, const std::string&
       names_.hold(step, buffer, candidate, value);
       return false;
     }
-    TruthRequest request{candidate, known_, symbols_of(step), 0};
+    TruthRequest request{candidate, known_, symbols_of(step), 0, iterations_of(step)};
     std::optional<Truth> truth;
     try {
       truth = truth_.compute(request);
@@ -47,7 +48,27 @@ bool BisectedCall::check_against_graph(const kiln_step& step, const std::string&
   stored_[first_value] = value;
   // Of several outputs that are wrong the one that the others may have been computed from.
   if (!wrong_ || truth_.order(first_value) < truth_.order(wrong_->value))
-    wrong_ = Wrong{buffer, first_value, *first, std::move(first_truth)};
+    wrong_ = Wrong{buffer, first_value, *first, std::move(first_truth), std::nullopt};
+  return true;
+}
+
+// A step of a scan's or a map's body writes the slice of its iteration. Nothing: this buffer is none of that kind.
+std::optional<bool> BisectedCall::check_slice(const kiln_step& step, const std::string& buffer, const Tensor& value) {
+  const GraphTruth::Stacked* stacked = names_.stacked_in(buffer);
+  const auto row = stacked ? stacked->slice(iterations_of(step)) : std::nullopt;
+  if (!row || value.sizes.empty() || *row < 0 || *row >= value.sizes[0]) return std::nullopt;
+  std::optional<Truth> truth;
+  try {
+    truth = truth_.compute({stacked->value, known_, symbols_of(step), 0, iterations_of(step)});
+  } catch (const Error&) {
+    return false;  // the reference refuses what the program itself would have refused
+  }
+  names_.see(stacked->result, value);  // complete after the last iteration
+  const Tensor slice = row_of(value, *row);
+  if (!truth || truth->fp64.sizes != slice.sizes) return false;
+  const auto difference = find_difference(slice, truth->fp64, truth->nominal, options_.tolerance);
+  if (difference && (!wrong_ || truth_.order(stacked->value) < truth_.order(wrong_->value)))
+    wrong_ = Wrong{buffer, stacked->value, *difference, std::move(*truth), row};
   return true;
 }
 
@@ -102,9 +123,10 @@ void BisectedCall::blame_wrong(const kiln_step& step) {
   found.fault = FaultClass::kernel;
   if (options_.inside)
     found = blame_kernel({package_, truth_, step, inputs_, internal_, known_, stored_, wrong_->buffer, wrong_->truth,
-                          options_.tolerance, options_.rebuilt_source, options_.compiler, call_});
-  std::string text = str("first divergence: kernel ", step.name, at(step), "\n  output ", wrong_->buffer, " ",
-                         wrong_->difference.text(), "; expected: fp64 reference given the same inputs", found.notes);
+                          options_.tolerance, options_.rebuilt_source, options_.compiler, call_, wrong_->row});
+  std::string text = str("first divergence: kernel ", step.name, at(step), "\n  output ", wrong_->buffer,
+                         wrong_->row ? str("[", *wrong_->row, "]") : "", " ", wrong_->difference.text(),
+                         "; expected: fp64 reference given the same inputs", found.notes);
   name_operator(found, text);
   result_.difference = wrong_->difference;
   blame(found.fault, step, wrong_->buffer, text + "\n  the kernel:");
@@ -144,7 +166,7 @@ void BisectedCall::look_inside(const kiln_step& step) {
       if (step.args[i].name == run_.suspect && !near) near = truth_.producer(candidate);
       std::optional<Truth> truth;
       try {
-        truth = truth_.compute({candidate, known_, symbols_of(step), 0});
+        truth = truth_.compute({candidate, known_, symbols_of(step), 0, iterations_of(step)});
       } catch (const Error&) {
         continue;  // the reference refuses what the program itself would have refused
       }

@@ -15,6 +15,11 @@ std::vector<uint64_t> sums_of(const std::vector<Datum>& outputs) {
   return sums;
 }
 
+void add_names(std::vector<std::string>& to, const std::vector<std::string>& from) {
+  for (const std::string& name : from)
+    if (std::find(to.begin(), to.end(), name) == to.end()) to.push_back(name);
+}
+
 // One call. False: it is the last.
 bool bisect_call(BisectedCall& bisection, PackageExecutable& executable, const std::vector<Datum>& inputs,
                  const BisectionRun& run, std::map<std::string, Tensor>& state, std::vector<std::vector<Datum>>& kept,
@@ -62,9 +67,8 @@ BisectResult run_bisection(PackageDebug& package, const std::string& path, const
     BisectResult& result = bisection.result();
     result.steps += whole.steps, result.against_graph += whole.against_graph;
     result.against_loops += whole.against_loops;
-    for (const std::string& name : whole.untold)
-      if (std::find(result.untold.begin(), result.untold.end(), name) == result.untold.end())
-        result.untold.push_back(name);
+    add_names(result.untold, whole.untold);
+    add_names(result.by_loops, whole.by_loops);
     result.output_sums.insert(result.output_sums.begin(), whole.output_sums.begin(), whole.output_sums.end());
     whole = std::move(result);
     if (!failure.empty()) {

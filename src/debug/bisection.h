@@ -7,8 +7,9 @@
 // - sizes, strides, the branch taken and the number of iterations must be those of the loops;
 // - what is only read must not change;
 // - what it wrote is compared with the fp64 reference of the operators it stands for, given the same inputs, so that
-//   drift from upstream blames nobody innocent. Where that cannot be told (random numbers, bodies of scans), with
-//   the kernel's own loops.
+//   drift from upstream blames nobody innocent. Where that cannot be told (random numbers, a value that is stored
+//   nowhere), with the kernel's own loops; those may be wrong too, so that in such a run the program's outputs are
+//   compared with the reference of the whole program, and where they differ it says that it is uncertain.
 #pragma once
 #include "debug/bisect.h"
 #include "debug/watched_child.h"

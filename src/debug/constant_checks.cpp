@@ -33,7 +33,7 @@ std::optional<std::string> ConstantChecks::prepared_fault(const std::string& buf
   if (source != package_.constants().end() && !same_values(value, source->second))
     return str("is to hold the values of ", source->first, " in another order, and does not");
   if (!truth_.has(buffer)) return std::nullopt;
-  const auto truth = truth_.compute({buffer, {}, symbols, 0});
+  const auto truth = truth_.compute({buffer, {}, symbols, 0, {}});
   if (truth && truth->fp64.sizes == value.sizes)
     difference = find_difference(value, truth->fp64, truth->nominal, tolerance_);
   if (!difference) return std::nullopt;

@@ -34,6 +34,8 @@ const char* fault_class_name(FaultClass fault) {
       return "hang";
     case FaultClass::outside:
       return "access outside";
+    case FaultClass::uncertain:
+      return "uncertain";
   }
   return "";
 }

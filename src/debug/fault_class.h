@@ -20,6 +20,7 @@ enum class FaultClass : uint8_t {
   crash,               // a kernel ends the process
   hang,                // a kernel does not end
   outside,             // a kernel's code reads or writes outside of its buffers
+  uncertain,           // the program's outputs are wrong, and no step could be told to be
 };
 const char* fault_class_name(FaultClass fault);
 

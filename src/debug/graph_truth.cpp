@@ -119,31 +119,45 @@ void for_each_tensor(const Node& node, const std::vector<Datum>& results,
 
 }  // namespace
 
+Tensor row_of(Tensor tensor, int64_t row) {
+  tensor.offset += row * tensor.strides[0];
+  tensor.sizes.erase(tensor.sizes.begin()), tensor.strides.erase(tensor.strides.begin());
+  return tensor;
+}
+
 const Node* Truth::only_node() const {
   for (const TruthNode& at : nodes)
     if (at.node != nodes[0].node) return nullptr;
   return nodes.empty() ? nullptr : nodes[0].node;
 }
 
-GraphTruth::GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants)
+GraphTruth::GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants,
+                       const std::map<const Value*, std::string>& buffers)
     : program_(program), constants_(constants) {
   std::map<const Value*, Place> places;
-  index(program.graph, 0, places);
-  // Of values that share a name none can be told from its buffer's, but that the program's own input has the name.
-  std::map<std::string, int> names;
-  for (const auto& [value, name] : keys_) ++names[name];
-  const std::set<const Value*> inputs(program.graph.inputs.begin(), program.graph.inputs.end());
-  std::map<std::string, int> numbers;
-  for (auto& [value, name] : keys_) {
-    if (names.at(name) > 1 && !inputs.count(value)) name += str("'", ++numbers[name]);
-    values_[name] = places.at(value);
-  }
+  index(program.graph, 0, 0, places);
+  name_values(buffers);
+  for (const auto& [value, name] : keys_) values_[name] = places.at(value);
   for (const auto& [name, place] : values_)
     if (const Node* node = place.value->producer)
       if (node->results[0] == place.value) index_control_flow(*node);
 }
 
-void GraphTruth::index(const Graph& graph, int order, std::map<const Value*, Place>& places) {
+// Of values that share a name, and have no buffers to tell them apart, none can be told from its buffer's, but that the
+// program's own input has the name.
+void GraphTruth::name_values(const std::map<const Value*, std::string>& buffers) {
+  std::map<std::string, int> names;
+  for (auto& [value, name] : keys_) {
+    if (const auto buffer = buffers.find(value); buffer != buffers.end()) name = buffer->second;
+    ++names[name];
+  }
+  const std::set<const Value*> inputs(program_.graph.inputs.begin(), program_.graph.inputs.end());
+  std::map<std::string, int> numbers;
+  for (auto& [value, name] : keys_)
+    if (names.at(name) > 1 && !inputs.count(value) && !buffers.count(value)) name += str("'", ++numbers[name]);
+}
+
+void GraphTruth::index(const Graph& graph, int order, size_t loops, std::map<const Value*, Place>& places) {
   const auto add = [&](const Value* value, int at) {
     if (!value) return;
     keys_[value] = value->name;
@@ -152,12 +166,18 @@ void GraphTruth::index(const Graph& graph, int order, std::map<const Value*, Pla
   for (const Value* input : graph.inputs) add(input, order);
   for (const auto& node : graph.nodes) {
     ++order;
+    loops_around_[node.get()] = loops;
     for (const Value* result : node->results) {
       add(result, order);
       for (const Value* item : result->items) add(item, order);
     }
-    for_each_subgraph(*node, [&](const Graph& inner) { index(inner, order, places); });
+    const size_t inside = loops + (node->target == "higher_order.cond" ? 0 : 1);
+    for_each_subgraph(*node, [&](const Graph& inner) { index(inner, order, inside, places); });
   }
+}
+
+std::optional<int64_t> GraphTruth::Stacked::slice(const std::vector<int64_t>& iterations) const {
+  return iterations.size() > loop ? std::optional(iterations[loop] + first) : std::nullopt;
 }
 
 void GraphTruth::bind(const Graph& graph, const Argument::List& operands) {
@@ -196,7 +216,40 @@ void GraphTruth::index_control_flow(const Node& node) {
     operands.insert(operands.end(), extra.begin(), extra.end());
     for (size_t part : {0, 1}) bind(*node.args[part].arg.as_graph(), operands);
     give(*node.args[1].arg.as_graph(), node.results);
+  } else if (node.target == "higher_order.scan" || node.target == "higher_order.map_impl" ||
+             node.target == "higher_order.associative_scan") {
+    index_iteration(node);
   }
+}
+
+// scan(body, carried, xs, extra), map_impl(body, xs, extra), associative_scan(body, xs, extra).
+void GraphTruth::index_iteration(const Node& node) {
+  const bool scan = node.target == "higher_order.scan", associative = node.target == "higher_order.associative_scan";
+  const auto list = [&](size_t i) {
+    return node.args.size() > i && node.args[i].arg.is_list() ? node.args[i].arg.as_list() : Argument::List{};
+  };
+  if (node.args.empty() || !node.args[0].arg.is_graph() || !node.args[0].arg.as_graph()) return;
+  const Graph& body = *node.args[0].arg.as_graph();
+  const Argument::List carried = scan ? list(1) : Argument::List{}, xs = list(scan ? 2 : 1), extra = list(scan ? 3 : 2);
+  const size_t kept = associative ? xs.size() : carried.size(), loop = loops_around_.at(&node);
+  if (body.inputs.size() != kept + xs.size() + extra.size() || body.outputs.size() != node.results.size() ||
+      node.results.size() < kept)
+    return;
+  const int64_t first = associative ? 1 : 0;  // the first slice is what an associative scan begins with
+  for (size_t i = 0; i < kept; ++i) {
+    // What an associative scan carries has a buffer of its own, a scan's is its result.
+    const Value* state = associative ? body.inputs[i] : node.results[i];
+    if (!associative) bound_[body.inputs[i]] = state;
+    if (!associative && carried[i].is_value()) give(carried[i].as_value(), state, true);
+    if (body.outputs[i].is_value()) give(body.outputs[i].as_value(), state, false);
+  }
+  for (size_t i = 0; i < xs.size(); ++i)
+    if (xs[i].is_value()) sliced_[body.inputs[kept + i]] = {xs[i].as_value(), loop, first};
+  for (size_t i = 0; i < extra.size(); ++i)
+    if (extra[i].is_value()) bound_[body.inputs[kept + xs.size() + i]] = extra[i].as_value();
+  for (size_t i = associative ? 0 : kept; i < body.outputs.size(); ++i)
+    if (body.outputs[i].is_value() && keys_.count(body.outputs[i].as_value()))
+      stacked_.push_back({key(node.results[i]), key(body.outputs[i].as_value()), loop, first});
 }
 
 const std::vector<std::string>& GraphTruth::given_to(const std::string& result) const {
@@ -241,28 +294,57 @@ std::optional<Tensor> GraphTruth::leaf(const Value& value) const {
   return std::nullopt;
 }
 
-std::optional<Tensor> GraphTruth::known(const Value& value, const TruthRequest& request) const {
-  for (const Value* at = &value; at;) {
-    const std::string& name = key(at);
-    if (name == request.wanted) return std::nullopt;
-    if (const auto found = request.known.find(name); found != request.known.end()) return found->second;
-    if (auto constant = leaf(*at)) return constant;
-    const auto outer = bound_.find(at);
-    at = outer == bound_.end() ? nullptr : outer->second;
-  }
+std::optional<Tensor> GraphTruth::known(const Value& value, const TruthRequest& request, Nodes& outside) const {
+  const std::string& name = key(&value);
+  if (name == request.wanted) return std::nullopt;
+  if (const auto found = request.known.find(name); found != request.known.end()) return found->second;
+  if (auto constant = leaf(value)) return constant;
+  if (const auto slice = sliced_.find(&value); slice != sliced_.end()) return slice_of(slice->second, request, outside);
+  if (const auto outer = bound_.find(&value); outer != bound_.end())
+    return known_or_computed(*outer->second, request, outside);
   return std::nullopt;
+}
+
+// What a subgraph is given may have been computed inside its kernels (a view of a weight), and be stored nowhere.
+std::optional<Tensor> GraphTruth::known_or_computed(const Value& value, const TruthRequest& request,
+                                                    Nodes& outside) const {
+  if (auto tensor = known(value, request, outside)) return tensor;
+  TruthRequest outer = request;
+  outer.wanted = key(&value);
+  if (outer.wanted == request.wanted) return std::nullopt;
+  const auto truth = compute(outer);
+  if (!truth) return std::nullopt;
+  outside.insert(outside.end(), truth->nodes.begin(), truth->nodes.end());
+  for (TruthNode& node : outside) node.wanted = false;
+  return truth->nominal;
+}
+
+std::optional<Tensor> GraphTruth::slice_of(const Slice& slice, const TruthRequest& request, Nodes& outside) const {
+  if (request.iterations.size() <= slice.loop) return std::nullopt;
+  auto tensor = known_or_computed(*slice.whole, request, outside);
+  const int64_t at = request.iterations[slice.loop] + slice.first;
+  if (!tensor || tensor->sizes.empty() || at < 0 || at >= tensor->sizes[0]) return std::nullopt;
+  return row_of(*tensor, at);
 }
 
 std::optional<Truth> GraphTruth::compute(const TruthRequest& request) const {
   const auto place = values_.find(request.wanted);
   if (place == values_.end()) return std::nullopt;
-  Part part(*place->second.graph, [&](const Value& value) { return known(value, request); });
-  if (!part.add(place->second.value)) return std::nullopt;
+  if (const auto slice = sliced_.find(place->second.value); slice != sliced_.end()) {
+    Nodes outside;
+    const auto tensor = slice_of(slice->second, request, outside);
+    if (!tensor) return std::nullopt;
+    if (!outside.empty()) outside.back().wanted = true;  // what it is a slice of
+    return Truth{SharingCopier(true).widen(*tensor), *tensor, std::move(outside)};
+  }
   Truth truth;
+  Part part(*place->second.graph, [&](const Value& value) { return known(value, request, truth.nodes); });
+  if (!part.add(place->second.value)) return std::nullopt;
+  const size_t outside = truth.nodes.size();
   for (const bool fp64 : {true, false}) {
     InterpretOptions options;
     options.fp64 = fp64;
-    size_t next = 0;
+    size_t next = outside;
     options.after_node = [&](const Node& node, const std::vector<Datum>& results) {
       const Node* original = part.original.at(&node);
       for_each_tensor(*original, results, [&](const Value* value, const Tensor& tensor) {

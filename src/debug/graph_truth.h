@@ -1,9 +1,11 @@
 // Values of the lowered graph computed anew from values that a run really had: what a kernel should have written, given
 // the inputs it was given. Drift that came in from upstream does not count against it.
 //
-// Values go by name. Those of subgraphs are values too: an input of a branch or of a loop's body is what the node that
-// runs it binds to it, and what a branch or body gives is written to the node's result. Where several values of a
-// program share a name (branches often do), each gets a name of its own here that no buffer has.
+// Values go by the name of the buffer that they were lowered to. Those of subgraphs are values too: an input of a
+// branch or of a loop's body is what the node that runs it binds to it, or, of what a scan or a map iterates over, the
+// slice of the iteration; what a branch or body gives is written to the node's result, or to a slice of it. A value
+// without a buffer of its own that shares its name with another (branches often do) gets a name here that no buffer
+// has.
 #pragma once
 #include <functional>
 #include <map>
@@ -20,6 +22,7 @@ struct TruthRequest {
   std::map<std::string, Tensor> known;  // values as the run had them, by name
   SymbolValues symbols;
   uint64_t seed = 0;
+  std::vector<int64_t> iterations;  // of the loops around the step that is judged, outermost first
 };
 
 struct TruthNode {
@@ -36,10 +39,13 @@ struct Truth {
   const Node* only_node() const;  // nullptr: there are several
 };
 
+Tensor row_of(Tensor tensor, int64_t row);  // of the first dimension, where it lies
+
 class GraphTruth {
  public:
-  // `constants` by fully qualified name. Both must outlive this.
-  GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants);
+  // `constants` by fully qualified name, `buffers` by value. The first two must outlive this.
+  GraphTruth(const Program& program, const std::map<std::string, Tensor>& constants,
+             const std::map<const Value*, std::string>& buffers = {});
   bool has(const std::string& value) const { return values_.count(value) > 0; }
   // A position in the order of execution; values of subgraphs stand at the node that runs them.
   int order(const std::string& value) const;
@@ -53,6 +59,14 @@ class GraphTruth {
   };
   const std::vector<Target>& targets(const std::string& value) const;
   std::vector<std::string> control_flow_results() const;
+  // A result of a scan or a map into which every iteration writes one slice: what that slice is.
+  struct Stacked {
+    std::string result, value;  // the value is one of the body's
+    size_t loop = 0;            // which of the loops around it counts the slices, the outermost first
+    int64_t first = 0;          // slice of the first iteration
+    std::optional<int64_t> slice(const std::vector<int64_t>& iterations) const;
+  };
+  const std::vector<Stacked>& stacked() const { return stacked_; }
   const Node* producer(const std::string& value) const;
   // Nothing: it cannot be told (a custom operator, control flow, values that nobody has). Random operators draw other
   // numbers here than in the run: do not ask for what depends on them.
@@ -64,13 +78,24 @@ class GraphTruth {
     const Value* value = nullptr;
     int order = 0;
   };
-  void index(const Graph& graph, int order, std::map<const Value*, Place>& places);
+  struct Slice {
+    const Value* whole = nullptr;
+    size_t loop = 0;
+    int64_t first = 0;
+  };
+  void name_values(const std::map<const Value*, std::string>& buffers);
+  void index(const Graph& graph, int order, size_t loops, std::map<const Value*, Place>& places);
+  void index_iteration(const Node& node);
   void index_control_flow(const Node& node);
   void bind(const Graph& graph, const Argument::List& operands);
   void give(const Graph& graph, const std::vector<Value*>& results);
   void give(const Value* value, const Value* result, bool start);
   const std::string& key(const Value* value) const { return keys_.at(value); }
-  std::optional<Tensor> known(const Value& value, const TruthRequest& request) const;
+  // `outside`: takes the nodes that had to be computed in graphs around the value's own.
+  using Nodes = std::vector<TruthNode>;
+  std::optional<Tensor> known(const Value& value, const TruthRequest& request, Nodes& outside) const;
+  std::optional<Tensor> known_or_computed(const Value& value, const TruthRequest& request, Nodes& outside) const;
+  std::optional<Tensor> slice_of(const Slice& slice, const TruthRequest& request, Nodes& outside) const;
   std::optional<Tensor> leaf(const Value& value) const;
 
   const Program& program_;
@@ -78,6 +103,9 @@ class GraphTruth {
   std::map<std::string, Place> values_;
   std::map<const Value*, std::string> keys_;
   std::map<const Value*, const Value*> bound_;  // input of a subgraph -> what it is
+  std::map<const Value*, Slice> sliced_;        // input of a subgraph -> what it is a slice of
+  std::map<const Node*, size_t> loops_around_;
+  std::vector<Stacked> stacked_;
   std::map<std::string, std::vector<std::string>> given_;
   std::map<std::string, std::vector<Target>> targets_;
 };

@@ -52,7 +52,7 @@ class Blame {
       if (!out_.op) find_operator_of_access(error.message());
       return out_;
     }
-    if (!find_difference(copy.output(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance))
+    if (!find_difference(judged(copy.output(r_.buffer)), r_.truth.fp64, r_.truth.nominal, r_.tolerance))
       blame_code();
     else
       blame_loops();
@@ -77,6 +77,8 @@ class Blame {
   }
 
  private:
+  Tensor judged(const Tensor& whole) const { return r_.row ? row_of(whole, *r_.row) : whole; }
+
   // The message of a checked access says "loads x[i0 = 3, …" or "stores x[…". Of the statements that it may mean:
   // whatever they compute belongs to the operator whose value it becomes first.
   void find_operator_of_access(const std::string& message) {
@@ -213,7 +215,7 @@ class Blame {
     const SymbolValues symbols = symbols_of(r_.step);
     const OperatorValues values(kernel_, symbols, exposed, r_.graph, loaded());
     const auto given = [&](const TruthNode& node, const std::map<std::string, Tensor>& had) -> std::optional<Truth> {
-      TruthRequest request{node.name, r_.known, symbols, 0};
+      TruthRequest request{node.name, r_.known, symbols, 0, iterations_of(r_.step)};
       for (const auto& [name, tensor] : had) request.known[name] = tensor;
       try {
         return r_.graph.compute(request);
@@ -238,7 +240,7 @@ class Blame {
     for (const std::string& name : r_.internal) written.erase(name);
     StepCopy one(r_.step, written, first_poison), other(r_.step, written, second_poison);
     steps_.run(one.step()), steps_.run(other.step());
-    const BitDifference bits = differing_bits(one.output(r_.buffer), other.output(r_.buffer));
+    const BitDifference bits = differing_bits(judged(one.output(r_.buffer)), judged(other.output(r_.buffer)));
     if (bits.count == 0) return;
     if (bits.untouched == bits.count) {
       out_.notes += str("\n  ", bits.count, " elements of ", r_.buffer, " are not written at all");
@@ -283,7 +285,8 @@ class Blame {
   void rebuild() {
     const Exposed rebuilt = expose_by_code(expose_request());
     const bool wrong =
-        find_difference(rebuilt.arguments.at(r_.buffer), r_.truth.fp64, r_.truth.nominal, r_.tolerance).has_value();
+        find_difference(judged(rebuilt.arguments.at(r_.buffer)), r_.truth.fp64, r_.truth.nominal, r_.tolerance)
+            .has_value();
     if (wrong) return judge(rebuilt, "instrumented rebuild");
     out_.notes +=
         "\n  an instrumented rebuild of the kernel is right: the package's machine code is not what this Kiln and this "

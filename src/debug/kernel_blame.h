@@ -26,9 +26,10 @@ struct BlameRequest {
   const std::string& buffer;                    // the output that is wrong
   const Truth& truth;                           // what it should be
   const DifferenceOptions& tolerance;
-  std::function<void(std::string&)> source;  // tests of faults in the printer: done to a rebuilt kernel's text
-  const std::string& compiler;               // for a rebuild; empty: the first that is found
-  int call = 1;                              // of the instance: rebuilt code runs as often
+  std::function<void(std::string&)> source;   // tests of faults in the printer: done to a rebuilt kernel's text
+  const std::string& compiler;                // for a rebuild; empty: the first that is found
+  int call = 1;                               // of the instance: rebuilt code runs as often
+  std::optional<int64_t> row = std::nullopt;  // of the buffer, where `truth` is of that alone
 };
 
 struct KernelBlame {

@@ -6,6 +6,7 @@
 #include "codegen/backend.h"
 #include "executable/package_executable.h"
 #include "graph/walk.h"
+#include "lower/lower.h"
 #include "ops/op_record.h"
 #include "package/plan_io.h"
 #include "pt2/tensor_files.h"
@@ -166,6 +167,26 @@ const Program& PackageDebug::graph() {
   collect_custom(graph_->graph, custom);
   resolve_operators(graph_->graph, custom);
   return *graph_;
+}
+
+const std::map<const Value*, std::string>& PackageDebug::buffers_of_values() {
+  if (value_buffers_) return *value_buffers_;
+  value_buffers_.emplace();
+  std::map<const Value*, std::string> names;
+  try {
+    lower(graph(), &names);
+  } catch (const Error&) {
+    return *value_buffers_;  // a graph that another version lowered: values go by their own names
+  }
+  for (const auto& [value, name] : names) {
+    const loops::Buffer* found = buffer(name);
+    const auto text = [](const std::vector<Expr>& sizes) {
+      return join_map(sizes, ", ", [](const Expr& size) { return size.text(); });
+    };
+    if (found && found->dtype == value->type.dtype && text(found->sizes) == text(value->type.sizes))
+      value_buffers_->emplace(value, name);
+  }
+  return *value_buffers_;
 }
 
 Compilation& PackageDebug::compilation() {

@@ -25,6 +25,9 @@ class PackageDebug {
   StepInterpreter& steps() { return *steps_; }
   const std::map<std::string, Tensor>& constants() const { return constants_; }
   const Program& graph();  // as it was lowered; operators resolved
+  // The buffer that each value of the graph was given when it was lowered, by lowering it again: values of different
+  // subgraphs may share a name, buffers do not. Without those whose buffer the loops of this package do not have.
+  const std::map<const Value*, std::string>& buffers_of_values();
   // Which buffer a value of the graph lives in, where that is not the buffer of its own name.
   const std::map<std::string, std::string>& merged() const { return merged_; }
   const loops::Buffer* buffer(const std::string& name) const;       // of the loops; nullptr: they have none
@@ -59,6 +62,7 @@ class PackageDebug {
   std::unique_ptr<StepInterpreter> steps_;
   std::map<std::string, Tensor> constants_;
   std::unique_ptr<Program> graph_;
+  std::optional<std::map<const Value*, std::string>> value_buffers_;
   std::map<std::string, std::string> merged_;
   std::map<std::string, const loops::Buffer*> buffers_;
   std::unique_ptr<Settings> settings_;

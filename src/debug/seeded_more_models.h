@@ -1,5 +1,6 @@
 // For tests only: models of further kinds, as seeded_models.h has them.
 #pragma once
+#include "debug/seeded_looping_models.h"
 #include "debug/seeded_models.h"
 
 namespace kiln::seeded {
@@ -192,6 +193,7 @@ inline constexpr Model more_models[] = {rms_norm, embedding, rnn,     indexing, 
 inline std::vector<Model> every_model() {
   std::vector<Model> all(std::begin(all_models), std::end(all_models));
   all.insert(all.end(), std::begin(more_models), std::end(more_models));
+  all.insert(all.end(), std::begin(looping_models), std::end(looping_models));
   return all;
 }
 

@@ -44,6 +44,12 @@ std::vector<std::string> ValueNames::candidates(const std::string& buffer, bool 
   return out;
 }
 
+const GraphTruth::Stacked* ValueNames::stacked_in(const std::string& buffer) const {
+  for (const GraphTruth::Stacked& stacked : truth_.stacked())
+    if (resolve(stacked.result) == buffer) return &stacked;
+  return nullptr;
+}
+
 bool ValueNames::of_kernel(const kiln_step& step, const std::string& value) const {
   const loops::Kernel* kernel = package_.steps().kernel(step.name);
   const Node* node = truth_.producer(value);

@@ -21,6 +21,8 @@ class ValueNames {
 
   // The values that this write of the buffer may have been: of its own name, or one that lives there.
   std::vector<std::string> candidates(const std::string& buffer, bool in_loop) const;
+  // The result of a scan or map in the buffer that each iteration writes a slice of; nullptr: none lives there.
+  const GraphTruth::Stacked* stacked_in(const std::string& buffer) const;
   // Whether the operator that gives the value is among those that the kernel is named for.
   bool of_kernel(const kiln_step& step, const std::string& value) const;
   // The buffer holds the value from now on.

@@ -483,6 +483,26 @@ class TiedConstants {
         break;
       }
       group.emplace_back(input, constant->second);
+      names_[input] = constant->first;
+    }
+  }
+  // A functional export names only one of the tied buffers as written. All of them are: each is given the new value.
+  void write_all(Program& program) const {
+    std::map<std::string, size_t> given;  // by buffer: the output that it is given
+    for (size_t i = 0; i < program.output_specs.size(); ++i)
+      if (program.output_specs[i].kind == OutputKind::buffer_mutation) given[program.output_specs[i].target] = i;
+    std::vector<std::pair<Argument, OutputSpec>> more;
+    for (const auto& [data, group] : groups_)
+      for (const auto& [input, tensor] : group)
+        for (const auto& [other, other_tensor] : group) {
+          const std::string &from = names_.at(input), &to = names_.at(other);
+          if (!same_tensor(tensor, other_tensor) || !given.contains(from) || given.contains(to)) continue;
+          more.push_back({program.graph.outputs[given.at(from)], {OutputKind::buffer_mutation, to}});
+          given[to] = given.at(from);
+        }
+    for (auto& [output, spec] : more) {
+      program.graph.outputs.insert(program.graph.outputs.begin(), output);
+      program.output_specs.insert(program.output_specs.begin(), spec);
     }
   }
   void check(const std::set<const Value*>& written) const {
@@ -496,6 +516,7 @@ class TiedConstants {
 
  private:
   std::map<const std::byte*, std::vector<std::pair<Value*, Tensor>>> groups_;
+  std::map<const Value*, std::string> names_;
 };
 
 }  // namespace
@@ -504,6 +525,7 @@ bool functionalize(Program& program, PassContext& context) {
   RangeEnv ranges = program.ranges();
   Functionalizer pass(program.graph, ranges, context);
   TiedConstants tied(program, pass);
+  tied.write_all(program);
   for (size_t i = 0; i < program.graph.inputs.size() && i < program.input_specs.size(); ++i) {
     Value* input = program.graph.inputs[i];
     const bool given = program.input_specs[i].kind == InputKind::user && input->kind == ValueKind::tensor;

@@ -145,6 +145,29 @@ TEST(Functionalize, TiedBuffersAreOneBase) {
   expect_same_behaviour(program, functional_of(program));
 }
 
+// A functional export: what is written is an output, under one of the names.
+TEST(Functionalize, TiedBuffersAreWrittenByEitherName) {
+  const Tensor shared = counted(DType::i64, {2}, 5);
+  for (const char* written : {"a", "b"}) {
+    Program program = program_of(str(R"(
+  input %a: i64[2] = buffer "a"
+  input %b: i64[2] = buffer "b"
+  input %x: i64[2] = user
+  %w: i64[2] = aten.add.Tensor(self=%b, other=%x)
+  %y: i64[2] = aten.mul.Tensor(self=%a, other=2)
+  output %w = buffer_mutation ")",
+                                     written, R"("
+  output %y = user
+)"),
+                                 "constant \"a\": i64[2]\nconstant \"b\": i64[2]\n", {{"a", shared}, {"b", shared}});
+    const Program after = functional_of(program);
+    std::set<std::string> names;
+    for (const OutputSpec& spec : after.output_specs)
+      if (spec.kind == OutputKind::buffer_mutation) names.insert(spec.target);
+    EXPECT_EQ(names, (std::set<std::string>{"a", "b"})) << written;
+  }
+}
+
 TEST(Functionalize, AsStridedSeesTheWholeStorage) {
   Program program = program_of(R"(
   input %x: f32[6] = user

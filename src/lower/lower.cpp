@@ -7,7 +7,7 @@
 namespace kiln {
 using namespace loops;
 
-Lowering::Lowering(const Program& source) : source_(source) {
+Lowering::Lowering(const Program& source, std::map<const Value*, std::string>* names) : source_(source), names_(names) {
   program_.name = source.name;
   program_.symbols = source.symbols;
   program_.guards = source.guards;
@@ -33,6 +33,7 @@ BufferId Lowering::make_buffer(const Value& value, BufferRole role) {
   buffer.role = role;
   BufferId id = program_.add_buffer(std::move(buffer));
   buffers_[&value] = id;
+  if (names_) (*names_)[&value] = this->buffer(id).name;
   return id;
 }
 
@@ -282,6 +283,8 @@ void Lowering::note_bound(const Value& value) {
     if (item) note_bound(*item);
 }
 
-LoopProgram lower(const Program& program) { return Lowering(program).run(); }
+LoopProgram lower(const Program& program, std::map<const Value*, std::string>* names) {
+  return Lowering(program, names).run();
+}
 
 }  // namespace kiln

@@ -9,7 +9,9 @@
 
 namespace kiln {
 
-loops::LoopProgram lower(const Program& program);
+// `names`, where it is given: the buffer that was made for each value. (Values of subgraphs that are bound to others
+// have none of their own.)
+loops::LoopProgram lower(const Program& program, std::map<const Value*, std::string>* names = nullptr);
 
 // Strides for a buffer that holds values of this type: eager's where they are dense (every element its own place, no
 // gaps), else dense in the same order, as PyTorch's clone has it. A view's strides (0 of an expand, gaps of a slice)

@@ -10,7 +10,7 @@ namespace kiln {
 
 class Lowering {
  public:
-  explicit Lowering(const Program& source);
+  Lowering(const Program& source, std::map<const Value*, std::string>* names);
   loops::LoopProgram run();
 
  private:
@@ -74,6 +74,7 @@ class Lowering {
   std::variant<BufferId, Expr> predicate(const Argument& arg);
 
   const Program& source_;
+  std::map<const Value*, std::string>* names_;  // may be nullptr
   loops::LoopProgram program_;
   RangeEnv ranges_;
   std::map<const Value*, BufferId> buffers_;
