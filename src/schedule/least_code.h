@@ -27,8 +27,8 @@ constexpr double copy_code(double rows, double vectors) { return rows * vectors 
 // Of a tile with all its copies. Tiles of few accumulators are little text and all the same no choice: what goes on
 // beside their multiply-adds would show.
 constexpr double least_accumulators = 12, too_much = 1e9;
-constexpr double tile_code(double rows, double vectors, double of_copies) {
-  return rows * vectors < least_accumulators ? too_much : of_copies;
+constexpr double tile_code(double rows, double vectors, double of_copies, double least = least_accumulators) {
+  return rows * vectors < least ? too_much : of_copies;
 }
 
 }  // namespace kiln::loops
