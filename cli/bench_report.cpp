@@ -5,6 +5,7 @@
 
 #include "base/error.h"
 #include "base/text.h"
+#include "base/text_width.h"
 #include "base/version.h"
 #include "console.h"
 
@@ -57,13 +58,8 @@ std::string threads_text(const std::optional<int>& threads) {
   return !threads ? "all threads" : *threads == 1 ? "1 thread" : str(*threads, " threads");
 }
 
-// Characters, not bytes: "µs" has three.
-size_t width_of(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
 std::string right(const std::string& text, size_t width) {
-  return std::string(width - std::min(width, width_of(text)), ' ') + text;
+  return std::string(width - std::min(width, text_width(text)), ' ') + text;
 }
 
 Json sizes_json(const SymbolValues& sizes) {

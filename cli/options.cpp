@@ -1,12 +1,12 @@
 #include "options.h"
 
-#include <algorithm>
 #include <charconv>
 #include <cmath>
 #include <cstdint>
 
 #include "base/suggest.h"
 #include "base/text.h"
+#include "base/text_width.h"
 
 namespace kiln::cli {
 namespace {
@@ -48,11 +48,6 @@ std::string usage_line(const CommandSpec& command) {
     line += option.repeatable ? "]…" : "]";
   }
   return line;
-}
-
-// Of UTF-8: every byte but those that go on with a character.
-size_t characters(const std::string& text) {
-  return static_cast<size_t>(std::count_if(text.begin(), text.end(), [](char c) { return (c & 0xc0) != 0x80; }));
 }
 
 // Breaks at spaces so that no line is longer than `width`; lines after the first are indented.
@@ -188,7 +183,7 @@ std::string command_help(const CommandSpec& command) {
   for (const OptionSpec& option : all_options(command)) {
     std::string left = "  " + (option.short_name.empty() ? option.name : str(option.short_name, ", ", option.name));
     if (!option.value.empty()) left += " " + option.value;
-    const size_t width = characters(left);
+    const size_t width = text_width(left);
     left += width + 2 > column ? "\n" + std::string(column, ' ') : std::string(column - width, ' ');
     text += left + wrapped(option.help + (option.repeatable ? " (repeatable)" : ""), column, help_width) + "\n";
   }

@@ -76,6 +76,8 @@ class Backend {
 
 // The backend for a device; throws K0404 where there is none.
 const Backend& backend_for(DeviceType device);
+// Of a backend that is asked for a target that it does not know: K0403, and whose it is.
+[[noreturn]] void fail_unknown_target(const Backend& asked, const std::string& name);
 inline const Backend& cpu_backend() { return backend_for(DeviceType::cpu); }
 
 // Of the table kiln_kernels that the last unit ends with (include/kiln/kernel_abi.h).

@@ -8,6 +8,7 @@
 #include "base/error.h"
 #include "base/inflate.h"
 #include "base/json.h"
+#include "base/text_width.h"
 #include "base/zip.h"
 #include "debug/package_debug.h"
 #include "debug/step_copy.h"
@@ -222,12 +223,6 @@ std::string percent_text(double share) { return fixed_text(100 * share, 1) + "%"
 // More than everything: the machine was measured while others used it, or has a faster cache.
 std::string limit_text(double share) { return share > 1 ? ">=100%" : percent_text(share); }
 
-// Characters, not bytes: "µs" has three.
-size_t shown_width(const std::string& text) {
-  return static_cast<size_t>(
-      std::count_if(text.begin(), text.end(), [](char c) { return (static_cast<unsigned char>(c) & 0xc0) != 0x80; }));
-}
-
 // Kernels that call one function are one line of the table.
 struct FunctionProfile {
   KernelProfile total;
@@ -386,12 +381,12 @@ std::string profile_table(const Profile& profile) {
   }
   std::vector<size_t> widths(rows[0].size());
   for (const auto& row : rows)
-    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], shown_width(row[c]));
+    for (size_t c = 0; c < row.size(); ++c) widths[c] = std::max(widths[c], text_width(row[c]));
   std::string text;
   for (const auto& row : rows) {
     std::string line;
     for (size_t c = 0; c < row.size(); ++c) {
-      const std::string pad(widths[c] - shown_width(row[c]), ' ');
+      const std::string pad(widths[c] - text_width(row[c]), ' ');
       const bool left = c == 0 || c + 1 == row.size();
       line += left ? str(row[c], c + 1 == row.size() ? "" : pad) : str(pad, row[c]);
       if (c + 1 < row.size()) line += "  ";

@@ -94,15 +94,17 @@ ComputeTypes types_of(const OpCall& call, const Row& row) {
   return {promoted, row.row.rule == ResultRule::boolean ? DType::boolean : promoted};
 }
 
-struct Integers {
-  int64_t lowest, highest;
-};
+}  // namespace
+
 Integers integers_of(DType dtype) {
   const int bits = 8 * static_cast<int>(dtype_bytes(dtype));
   if (!is_signed(dtype)) return {0, bits == 64 ? INT64_MAX : (int64_t{1} << bits) - 1};
   return {bits == 64 ? INT64_MIN : -(int64_t{1} << (bits - 1)),
           bits == 64 ? INT64_MAX : (int64_t{1} << (bits - 1)) - 1};
 }
+
+namespace {
+
 bool bounds_integers(const Slot& slot, DType common) { return slot.bound != 0 && is_integer(common); }
 
 // A bound beyond an integer type's numbers bounds nothing; one that leaves none of them is refused, as in eager.

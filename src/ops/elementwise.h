@@ -113,6 +113,12 @@ void add_pointwise(Registry& registry, Pointwise row);
 // The same record for other spellings with the same meaning ("clip" for "clamp").
 void add_pointwise_alias(Registry& registry, Pointwise row, std::string schema);
 
+// The numbers of an integer type, as far as they are ones of i64.
+struct Integers {
+  int64_t lowest, highest;
+};
+Integers integers_of(DType dtype);
+
 // The largest finite number of a float type.
 double largest_finite(DType dtype);
 

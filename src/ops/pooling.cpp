@@ -158,11 +158,7 @@ Sizes window(const std::vector<Axis>& axes) {
   return out;
 }
 
-Scalar lowest(DType dtype) {
-  if (is_float(dtype)) return Scalar(-INFINITY);
-  int64_t bits = dtype_bytes(dtype) * 8;
-  return is_signed(dtype) ? Scalar(std::numeric_limits<int64_t>::min() >> (64 - bits)) : Scalar(0);
-}
+Scalar lowest(DType dtype) { return is_float(dtype) ? Scalar(-INFINITY) : Scalar(integers_of(dtype).lowest); }
 
 // The flat position in the input's spatial dimensions of the place that won.
 ValueId winner(KernelBuilder& k, const std::vector<Axis>& axes, const Index& i, const Sizes& extents, ValueId number) {

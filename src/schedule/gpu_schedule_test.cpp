@@ -9,25 +9,6 @@
 namespace kiln::loops {
 namespace {
 
-Target an_h200() {
-  Target target;
-  target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
-  target.multiprocessors = 132, target.shared_memory = 227 << 10, target.most_parts = 8;
-  return target;
-}
-
-std::vector<double> results(const LoopProgram& program) {
-  std::vector<double> out;
-  for (const Datum& datum : run_on_samples(program))
-    for (int64_t i = 0; i < datum.tensor().numel(); ++i) out.push_back(datum.tensor().item(i).as_double());
-  return out;
-}
-
-void expect_same(const std::vector<double>& a, const std::vector<double>& b, double within) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t i = 0; i < a.size(); ++i) EXPECT_NEAR(a[i], b[i], within) << i;
-}
-
 // Causal attention: what a row weighs is narrow, its result is narrowed by the reader, who joins heads.
 std::string attention_text(const std::string& seen) {
   return str(R"(loops attention
@@ -125,7 +106,7 @@ main {
 
 TEST(GpuSchedule, AttentionIsABlockOfRows) {
   LoopProgram program = parsed(attention_text("le"));
-  const std::vector<double> before = results(program);
+  const std::vector<Datum> before = run_on_samples(program);
   Log log;
   refit_temporaries(program, an_h200(), log);
   find_contractions(program, log);
@@ -141,7 +122,7 @@ TEST(GpuSchedule, AttentionIsABlockOfRows) {
             std::string::npos)
       << text;
   EXPECT_NE(text.find("schedule items [2] "), std::string::npos) << text;  // two heads, one block of rows each
-  expect_same(results(program), before, 1e-6);
+  expect_near(run_on_samples(program), before, 1e-6);
   EXPECT_FALSE(attention_nest(std::get<Kernel>(program.block[0].what)).empty_rows_are_zero);
 }
 
@@ -170,7 +151,7 @@ TEST(GpuSchedule, AttentionOfWideNumbersStaysTwoProducts) {
 
 TEST(GpuSchedule, WhatReadersNarrowIsStoredNarrowAndInTheirOrder) {
   LoopProgram program = parsed(attention_text("le"));
-  const std::vector<double> before = results(program);
+  const std::vector<Datum> before = run_on_samples(program);
   Log log;
   ASSERT_TRUE(refit_temporaries(program, an_h200(), log));
   verify(program);
@@ -178,7 +159,7 @@ TEST(GpuSchedule, WhatReadersNarrowIsStoredNarrowAndInTheirOrder) {
   EXPECT_NE(text.find("buffer a_bf16 bf16[2, 20, 24] strides [24, 48, 1] temp"), std::string::npos) << text;
   EXPECT_NE(text.find("%0 = load.bf16 a_bf16[i1 // 24, i0, i1 % 24]\n        %2 = cast.f32 %0"), std::string::npos)
       << text;
-  expect_same(results(program), before, 0);
+  expect_near(run_on_samples(program), before, 0);
   Target cpu;
   EXPECT_FALSE(refit_temporaries(program, cpu, log));
 }
@@ -211,7 +192,7 @@ std::string products_text(const std::string& rows_of_second = "x") {
 
 TEST(GpuSchedule, ProductsOfTheSameRowsAreOne) {
   LoopProgram program = parsed(products_text());
-  const std::vector<double> before = results(program);
+  const std::vector<Datum> before = run_on_samples(program);
   Log log;
   find_contractions(program, log);
   ASSERT_TRUE(join_products(program, an_h200(), log));
@@ -220,7 +201,7 @@ TEST(GpuSchedule, ProductsOfTheSameRowsAreOne) {
   EXPECT_EQ(program.block.size(), 2u) << text;
   EXPECT_NE(text.find("buffer a_joined f32[20, 48] strides [48, 1] temp"), std::string::npos) << text;
   EXPECT_NE(text.find("load.f32 a_joined[i0, i1*2 + 17]"), std::string::npos) << text;
-  expect_same(results(program), before, 0);
+  expect_near(run_on_samples(program), before, 0);
 }
 
 // The same of a single row, which is no contraction.
@@ -232,14 +213,14 @@ TEST(GpuSchedule, ProductsOfOneRowAreOne) {
   text = replace_all(text, "[20, ", "[1, ");
   text = replace_all(text, "24", "128");
   LoopProgram program = parsed(text);
-  const std::vector<double> before = results(program);
+  const std::vector<Datum> before = run_on_samples(program);
   Log log;
   find_contractions(program, log);
   ASSERT_TRUE(join_products(program, an_h200(), log));
   verify(program);
   EXPECT_EQ(program.block.size(), 2u) << print(program);
   EXPECT_NE(print(program).find("for i1 in [48] parallel"), std::string::npos) << print(program);
-  expect_same(results(program), before, 0);
+  expect_near(run_on_samples(program), before, 0);
 }
 
 // Heads that lie as rows already.
@@ -277,13 +258,13 @@ main {
   }
 }
 )");
-  const std::vector<double> before = results(program);
+  const std::vector<Datum> before = run_on_samples(program);
   Log log;
   ASSERT_TRUE(refit_temporaries(program, an_h200(), log));
   verify(program);
   EXPECT_EQ(program.block.size(), 2u) << print(program);
   EXPECT_NE(print(program).find("store b[0, i0*8 + i1] = %1"), std::string::npos) << print(program);
-  expect_same(results(program), before, 0);
+  expect_near(run_on_samples(program), before, 0);
 }
 
 TEST(GpuSchedule, ProductsOfOtherRowsAreNot) {

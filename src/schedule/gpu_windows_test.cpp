@@ -8,22 +8,6 @@
 namespace kiln::loops {
 namespace {
 
-Target windows_target() {
-  Target target;
-  target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
-  target.multiprocessors = 132, target.shared_memory = 227 << 10, target.most_parts = 8;
-  return target;
-}
-
-void expect_results(const std::vector<Datum>& a, const std::vector<Datum>& b, double within) {
-  ASSERT_EQ(a.size(), b.size());
-  for (size_t d = 0; d < a.size(); ++d) {
-    ASSERT_EQ(a[d].tensor().numel(), b[d].tensor().numel());
-    for (int64_t i = 0; i < a[d].tensor().numel(); ++i)
-      EXPECT_NEAR(a[d].tensor().item(i).as_double(), b[d].tensor().item(i).as_double(), within) << i;
-  }
-}
-
 void expect_has(const std::string& text, const std::string& part) {
   EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;
 }
@@ -65,14 +49,14 @@ TEST(GpuWindows, FewChannelsAreFilledUp) {
     const std::vector<Datum> before = run_on_samples(program);
     Log log;
     find_contractions(program, log);
-    use_templates(program, windows_target(), log);
+    use_templates(program, an_h200(), log);
     verify(program);
     const std::string text = print(program);
     expect_has(text,
                str("buffer x_channels_last bf16[8, 8, ", filled, "] strides [", 8 * filled, ", ", filled, ", 1] temp"));
     expect_has(text, str("buffer w_packed bf16[3, 3, ", filled, ", 16]"));
     expect_has(text, str("left_along_terms left_chunk ", word));
-    expect_results(run_on_samples(program), before, 1e-4);
+    expect_near(run_on_samples(program), before, 1e-4);
   }
 }
 
@@ -82,7 +66,7 @@ TEST(GpuWindows, ManyChannelsOfAChannelsLastPictureStay) {
   LoopProgram program = parse_loops(text);
   Log log;
   find_contractions(program, log);
-  use_templates(program, windows_target(), log);
+  use_templates(program, an_h200(), log);
   expect_has(print(program), "left_along_terms left_chunk 8");
   EXPECT_EQ(print(program).find("x_channels_last"), std::string::npos);
 }
@@ -106,7 +90,7 @@ std::string pooled(const std::string& text) {
   LoopProgram program = parse_loops(text);
   verify(program);
   Log log;
-  bind_axes(program, windows_target(), log);
+  bind_axes(program, an_h200(), log);
   count_items(program, log);
   verify(program);
   return print(program);
@@ -132,8 +116,8 @@ TEST(GpuWindows, WindowsThatAreWrittenOutComputeTheSame) {
     LoopProgram program = parse_loops(pooling(op, 3, "66, 66"));
     const std::vector<Datum> before = run_on_samples(program);
     Log log;
-    bind_axes(program, windows_target(), log);
-    expect_results(run_on_samples(program), before, 0.02);
+    bind_axes(program, an_h200(), log);
+    expect_near(run_on_samples(program), before, 0.02);
   }
 }
 
@@ -169,16 +153,16 @@ main {
   LoopProgram program = parse_loops(text);
   const std::vector<Datum> before = run_on_samples(program);
   Log log;
-  ASSERT_TRUE(split_groups(program, windows_target(), log));
+  ASSERT_TRUE(split_groups(program, an_h200(), log));
   verify(program);
   expect_has(print(program), "for i0 in [2] parallel {\n      for i2 in [4] parallel {");
   expect_has(print(program), "load.bf16 k[i0, i1, r0]");
-  expect_results(run_on_samples(program), before, 0);
+  expect_near(run_on_samples(program), before, 0);
   find_contractions(program, log);
   expect_has(print(program), "contraction batch [i0] rows [i2] columns [i1] sums [r0]");
   // Wide numbers have no matrix instructions.
   LoopProgram wide = parse_loops(replace_all(text, "bf16", "f32"));
-  EXPECT_FALSE(split_groups(wide, windows_target(), log));
+  EXPECT_FALSE(split_groups(wide, an_h200(), log));
 }
 
 }  // namespace

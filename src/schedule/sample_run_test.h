@@ -1,5 +1,7 @@
 // A program in text run by the interpreter on values that are the same each time.
 #pragma once
+#include <gtest/gtest.h>
+
 #include "loops/interpreter.h"
 #include "schedule/schedule.h"
 
@@ -23,6 +25,22 @@ inline std::vector<Datum> run_on_samples(const LoopProgram& program) {
   for (const LoopProgram::Input& input : program.inputs)
     inputs.push_back({filled(program.buffers[static_cast<size_t>(std::get<BufferId>(input.what))], seed++)});
   return LoopInterpreter(program, constants, {}).run(inputs).outputs;
+}
+
+inline void expect_near(const std::vector<Datum>& a, const std::vector<Datum>& b, double within) {
+  ASSERT_EQ(a.size(), b.size());
+  for (size_t d = 0; d < a.size(); ++d) {
+    ASSERT_EQ(a[d].tensor().numel(), b[d].tensor().numel());
+    for (int64_t i = 0; i < a[d].tensor().numel(); ++i)
+      EXPECT_NEAR(a[d].tensor().item(i).as_double(), b[d].tensor().item(i).as_double(), within) << i;
+  }
+}
+
+inline Target an_h200() {
+  Target target;
+  target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
+  target.multiprocessors = 132, target.shared_memory = 227 << 10, target.most_parts = 8;
+  return target;
 }
 
 }  // namespace kiln::loops

@@ -49,8 +49,7 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
     out.matrix_tiles = row.matrix && lanes == row.lanes;
     return out;
   }
-  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", "),
-                         name.starts_with("sm_") ? "; a GPU's architecture goes with --device cuda" : ""));
+  fail_unknown_target(*this, name);
 }
 
 namespace {

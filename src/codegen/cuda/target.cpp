@@ -37,8 +37,7 @@ Target CudaBackend::target(const std::string& name, int) const {
     out.warpgroups = name == "sm_90a";  // of this very architecture, not even of its successors
     return out;
   }
-  fail_user("K0403", str("unknown target ", name, "; known are ", join(target_names(), ", "),
-                         name.starts_with("x86") ? "; a CPU's level goes with --device cpu" : ""));
+  fail_unknown_target(*this, name);
 }
 
 std::string CudaBackend::host_target_name() const {
