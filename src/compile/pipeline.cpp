@@ -122,6 +122,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::simplify_bodies>},
       {"remove_dead_after_merge", PassStage::schedule, "kernels whose stores were all forwarded",
        loop_pass<loops::remove_dead_kernels>},
+      {"assert_sizes", PassStage::schedule, "for a GPU only; after merging, which moves nothing past an assertion",
+       [](PassInput& in) { return loops::assert_sizes(in.loops, in.target, in.log); }},
       {"place_parts", PassStage::schedule,
        "after merging, which wants plain indices; before what follows looks at copies",
        [](PassInput& in) { return loops::place_parts(in.loops, in.target, in.log); }},

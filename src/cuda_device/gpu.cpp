@@ -38,7 +38,9 @@ namespace {
 thread_local const void* stream_of_run = nullptr;
 constexpr char legacy_stream = 0;  // its address stands for the stream that has none
 }  // namespace
-void StreamOfRun::set(Stream stream) { stream_of_run = stream ? stream : &legacy_stream; }
+void StreamOfRun::set(Stream stream) {
+  stream_of_run = stream == each_threads_own ? nullptr : stream ? stream : &legacy_stream;
+}
 void StreamOfRun::none() { stream_of_run = nullptr; }
 const void* StreamOfRun::current() { return stream_of_run; }
 

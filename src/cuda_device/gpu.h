@@ -33,15 +33,23 @@ class Gpu {
   // K0776.
   void check(Result result, const char* what) const;
 
-  // Makes the GPU's context that of the calling thread while it lives.
+  // Makes the GPU's context that of the calling thread while it lives. Mostly it is already: other libraries of the
+  // process use the same one, and asking costs a fraction of pushing.
   class Current {
    public:
-    explicit Current(const Gpu& gpu) { driver().push(gpu.context_); }
+    explicit Current(const Gpu& gpu) {
+      Context now = nullptr;
+      pushed_ = driver().current(&now) != 0 || now != gpu.context_;
+      if (pushed_) driver().push(gpu.context_);
+    }
     ~Current() {
       Context was = nullptr;
-      driver().pop(&was);
+      if (pushed_) driver().pop(&was);
     }
     Current(const Current&) = delete;
+
+   private:
+    bool pushed_;
   };
 
  private:
@@ -58,6 +66,9 @@ class Gpu {
   std::map<Pointer, const void*> allocated_on_;  // streams of runs; nullptr: none
   size_t kept_bytes_ = 0;
 };
+
+// One name for several streams: each thread has its own.
+inline const Stream each_threads_own = reinterpret_cast<Stream>(2);
 
 // While it lives, what this thread allocates is for the stream.
 class StreamOfRun {

@@ -11,6 +11,7 @@ namespace {
 
 constexpr size_t most_replays = 64;  // of one queue; the one that was used longest ago goes
 constexpr unsigned event_without_time = 2;
+const Stream legacy_by_name = reinterpret_cast<Stream>(1);  // another name of the stream that has none
 
 }  // namespace
 
@@ -43,8 +44,10 @@ bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {
   collecting_ = nullptr;  // of a call that failed
   stop_timing();
   if (std::exchange(marked_, false) && Cupti::get()) Cupti::get()->rest();
+  if (stream == legacy_by_name) stream = nullptr;
   StreamOfRun::set(stream);
-  if (stream != stream_ && under_way_) {
+  if (under_way_ && (stream != stream_ || stream == each_threads_own)) {
+    if (!recorded_ && stream_ == nullptr) record_done();
     if (recorded_)
       gpu_.check(driver().wait_for(stream, done_, 0), "cuStreamWaitEvent");
     else
@@ -54,10 +57,15 @@ bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {
   return take_raised(slot, step);
 }
 
+// The default stream is always there: its event is recorded when a call comes on another one, mostly never.
 void WorkQueue::finish() {
-  const Gpu::Current current(gpu_);
   StreamOfRun::none();
-  if (!under_way_) return;
+  if (!under_way_ || stream_ == nullptr) return;
+  const Gpu::Current current(gpu_);
+  record_done();
+}
+
+void WorkQueue::record_done() {
   gpu_.check(driver().record(done_, stream_), "cuEventRecord");
   recorded_ = true;
 }

@@ -49,6 +49,7 @@ class WorkQueue {
   };
   char* scratch_for(int64_t bytes);
   void launch_now(PreparedLaunch& launch);
+  void record_done();
   void stop_timing();
   bool take_raised(kiln_error_slot& slot, int32_t& step);
   Replay& replay_of(uint64_t key);

@@ -32,6 +32,10 @@ bool choose_layouts(LoopProgram& program, Log& log);
 // Dimensions of temporaries that a sum runs through as one become neighbours in memory.
 bool join_dimensions(LoopProgram& program, Log& log);
 
+// For a GPU: kernels that only compare sizes become assertions of the host. Nobody waits for a kernel that raises
+// before those behind it run, and what it asks for they take for granted: an index of an edge that is not there.
+bool assert_sizes(LoopProgram& program, const Target& target, Log& log);
+
 // What is copied whole into a part of another temporary is written there at once.
 bool place_parts(LoopProgram& program, const Target& target, Log& log);
 
