@@ -15,14 +15,11 @@ const Stream legacy_by_name = reinterpret_cast<Stream>(1);  // another name of t
 
 }  // namespace
 
-WorkQueue::WorkQueue(Gpu& gpu, uint32_t flags) : gpu_(gpu), flags_(flags) {
+WorkQueue::WorkQueue(Gpu& gpu, uint32_t flags) : gpu_(gpu), flags_(flags), slot_(gpu.take_slot()) {
+  static_assert(sizeof(RaisedError) <= Gpu::slot_bytes);
   const Gpu::Current current(gpu);
-  constexpr unsigned mapped = 2;
-  void* memory = nullptr;
-  gpu.check(driver().host_allocate(&memory, sizeof(RaisedError), mapped), "cuMemHostAlloc");
-  raised_ = static_cast<RaisedError*>(memory);
-  *raised_ = {};
-  gpu.check(driver().host_pointer(&raised_there_, memory, 0), "cuMemHostGetDevicePointer");
+  raised_ = new (slot_.here) RaisedError{};
+  raised_there_ = slot_.there;
   gpu.check(driver().new_event(&done_, event_without_time), "cuEventCreate");
 }
 
@@ -36,7 +33,7 @@ WorkQueue::~WorkQueue() {
   for (const Scratch& scratch : scratch_) gpu_.release(scratch.memory, scratch.bytes);
   for (Event event : {done_, begin_, end_})
     if (event) driver().free_event(event);
-  driver().host_release(raised_);
+  gpu_.give_back(slot_);
 }
 
 bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {

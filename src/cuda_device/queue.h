@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -56,6 +57,7 @@ class WorkQueue {
 
   Gpu& gpu_;
   const uint32_t flags_;
+  const Gpu::Slot slot_;
   Stream stream_ = nullptr;
   Event done_ = nullptr, begin_ = nullptr, end_ = nullptr;
   bool under_way_ = false;         // something was begun since somebody waited
