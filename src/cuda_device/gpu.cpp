@@ -137,15 +137,18 @@ void Gpu::check(Result result, const char* what) const {
   }
 }
 
+// What was kept is handed out, and taken back, without a word to the driver: an output of every call comes so.
 void* Gpu::allocate(size_t bytes) {
-  const Current current(*this);
   const size_t size = rounded(bytes);
   const void* stream = StreamOfRun::current();
   {
     std::lock_guard lock(mutex_);
     const auto [begin, end] = kept_.equal_range(size);
     auto found = std::find_if(begin, end, [&](const auto& kept) { return stream && kept.second.stream == stream; });
-    if (found == end && begin != end && driver().synchronise_context() == 0) found = begin;
+    if (found == end && begin != end) {
+      const Current current(*this);
+      if (driver().synchronise_context() == 0) found = begin;
+    }
     if (found != end) {
       const Pointer memory = found->second.memory;
       kept_bytes_ -= size;
@@ -154,6 +157,7 @@ void* Gpu::allocate(size_t bytes) {
       return reinterpret_cast<void*>(memory);
     }
   }
+  const Current current(*this);
   Pointer memory = 0;
   bool fine = driver().allocate(&memory, size) == 0;
   std::lock_guard lock(mutex_);
@@ -216,13 +220,14 @@ void Gpu::give_back(const Slot& slot) {
 }
 
 void Gpu::release(void* memory, size_t bytes) {
-  const Current current(*this);
   const auto at = reinterpret_cast<Pointer>(memory);
   const size_t size = rounded(bytes);
   std::lock_guard lock(mutex_);
   const auto known = allocated_on_.find(at);
   const void* stream = known == allocated_on_.end() ? nullptr : known->second;
   if (known != allocated_on_.end()) spare_stream_ = allocated_on_.extract(known);
+  if (kept_bytes_ + size <= most_kept) return keep(size, Kept{at, stream});
+  const Current current(*this);
   // What is given back now is wanted again rather than what others gave back before, of other sizes.
   for (auto kept = kept_.begin(); kept != kept_.end() && kept_bytes_ + size > most_kept && size <= most_kept;) {
     if (kept->first == size) {

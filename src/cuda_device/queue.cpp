@@ -37,13 +37,13 @@ WorkQueue::~WorkQueue() {
 }
 
 bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {
-  const Gpu::Current current(gpu_);
   collecting_ = nullptr;  // of a call that failed
   stop_timing();
   if (std::exchange(marked_, false) && Cupti::get()) Cupti::get()->rest();
   if (stream == legacy_by_name) stream = nullptr;
   StreamOfRun::set(stream);
   if (under_way_ && (stream != stream_ || stream == each_threads_own)) {
+    const Gpu::Current current(gpu_);
     if (!recorded_ && stream_ == nullptr) record_done();
     if (recorded_)
       gpu_.check(driver().wait_for(stream, done_, 0), "cuStreamWaitEvent");
