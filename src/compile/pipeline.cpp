@@ -217,6 +217,16 @@ std::vector<std::string> known_targets() {
   return out;
 }
 
+void require_target(const std::string& name, std::optional<DeviceType> device) {
+  if (device) {
+    codegen::backend_for(*device).target(name);
+    return;
+  }
+  const std::vector<std::string> known = known_targets();
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail_user("K0403", str("unknown target ", name, "; known are ", join(known, ", ")));
+}
+
 std::vector<PassListing> list_passes() {
   std::vector<PassListing> out;
   for (const Pipeline::Pass& pass : Pipeline::list()) out.push_back({pass.name, stage_name(pass.stage), pass.why});

@@ -92,7 +92,10 @@ bool collapse_rows(LoopProgram& program, Kernel& kernel);
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);                    // of bind_axes and take_points
+// Of bind_axes and take_points: weights whose elements lie apart for the lanes. `by_item`: each item has a part of
+// them.
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item = false);
+bool packs_for_lanes(const Stmt& load, const LoopProgram& program);  // whether it would pack what is loaded
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
 bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
 
