@@ -48,6 +48,9 @@ bool split_phases(LoopProgram& program, const Target& target, Log& log);
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: temporaries that all run along one dimension are laid out with that one innermost.
+bool straighten_rows(LoopProgram& program, const Target& target, Log& log);
+
 // For a GPU: what passes between kernels is stored as narrow as it is used, and in the order in which it is read.
 bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
 
