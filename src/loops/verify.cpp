@@ -228,12 +228,11 @@ class KernelVerifier {
     return id >= 0 && static_cast<size_t>(id) < program_.buffers.size() &&
            program_.buffers[static_cast<size_t>(id)].role == BufferRole::scratch;
   }
-  // Whether its axes have been bound yet.
+  // Whether its axes have been bound yet. Loops in order do not tell: operators and templates make them before.
   bool bound() const {
     bool any = false;
     for_each_stmt(kernel_.body, [&](const Stmt& s) {
-      const bool part = s.loop && s.loop->role == AxisRole::reduce && s.loop->directives.binding == Binding::serial;
-      any |= s.loop && s.loop->directives.binding != Binding::none && !part;
+      any |= s.loop && s.loop->directives.binding != Binding::none && s.loop->directives.binding != Binding::serial;
     });
     return any;
   }
