@@ -44,7 +44,8 @@ struct Worst {
 };
 
 template <class T>
-void check_block(const Function& f, MathLoop<T>* loop, const std::vector<T>& x, const std::vector<T>& y, Worst& worst) {
+void check_block(const Function& f, MathLoop<T>* loop, std::vector<T>& x, const std::vector<T>& y, Worst& worst) {
+  f.keep_to_domain(x);
   std::vector<T> out(x.size());
   loop(x.data(), y.data(), out.data(), static_cast<int64_t>(x.size()));
   double largest = 0;

@@ -66,6 +66,8 @@ double evaluate(ScalarOp op, double x, double y) {
   switch (op) {
     case ScalarOp::exp:
       return std::exp(x);
+    case ScalarOp::exp_or_zero:
+      return x < least_exponent ? 0 : std::exp(x);
     case ScalarOp::exp2:
       return std::exp2(x);
     case ScalarOp::expm1:

@@ -55,6 +55,7 @@ enum class ScalarOp : uint8_t {
   nextafter,
   // floats only
   exp,
+  exp_or_zero /* of what is not above 0: e^x, but 0 below least_exponent */,
   exp2,
   expm1,
   log,
@@ -88,6 +89,11 @@ enum class ScalarOp : uint8_t {
   trunc,
 };
 inline constexpr int scalar_op_count = static_cast<int>(ScalarOp::trunc) + 1;
+
+// Of exp_or_zero, the exponential of a softmax's scores less the highest: where e^x would be a subnormal number of f32,
+// less than one part in 10^37 of the sum, it is 0. Processors take a hundred cycles for each product of such a number,
+// and masks of -100 are full of them.
+inline constexpr double least_exponent = -87;
 
 enum class TypeRule : uint8_t {
   same,       // all operands and the result: the statement's dtype

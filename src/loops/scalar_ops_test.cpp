@@ -179,6 +179,9 @@ TEST(ScalarOps, SpecialFunctions) {
   EXPECT_EQ(eval(ScalarOp::round, DType::f32, {2.5}), 2);
   EXPECT_EQ(eval(ScalarOp::round, DType::f32, {1.5}), 2);
   EXPECT_EQ(eval(ScalarOp::sigmoid, DType::f32, {-200}), 0);
+  EXPECT_EQ(eval(ScalarOp::exp_or_zero, DType::f32, {-88}), 0);
+  EXPECT_EQ(eval(ScalarOp::exp_or_zero, DType::f32, {-1}), double{0.36787944117f});
+  EXPECT_TRUE(std::isnan(eval(ScalarOp::exp_or_zero, DType::f32, {NAN})));
   EXPECT_EQ(eval(ScalarOp::exp, DType::f32, {1}), double{2.718281828f});
   EXPECT_EQ(eval(ScalarOp::add, DType::f32, {1, 1e-9}), 1);
   EXPECT_NE(eval(ScalarOp::add, DType::f64, {1, 1e-9}), 1);

@@ -48,6 +48,7 @@ static constexpr std::array<ScalarOpInfo, scalar_op_count> table = {{
     {copysign, "copysign", 2, TypeRule::same, true, "k_copysign", "copysign", 1},
     {nextafter, "nextafter", 2, TypeRule::same, true, "k_nextafter", "nextafter", 5},
     {exp, "exp", 1, TypeRule::same, true, "k_exp", "exp", 15},
+    {exp_or_zero, "exp_or_zero", 1, TypeRule::same, true, "k_exp_or_zero", "k_exp_or_zero", 12},
     {exp2, "exp2", 1, TypeRule::same, true, "k_exp2", "exp2", 15},
     {expm1, "expm1", 1, TypeRule::same, true, "k_expm1", "expm1", 20},
     {log, "log", 1, TypeRule::same, true, "k_log", "log", 15},

@@ -4,14 +4,6 @@
 #include "schedule/least_code.h"
 
 namespace kiln::loops {
-namespace {
-
-// Of a score less the highest of its row: below it the weight is 0. It would be a subnormal number, less than one part
-// in 10^37 of the row's sum, for which processors take a hundred cycles in each product; masks of -100 are full of
-// them.
-constexpr double least_exponent = -87;
-
-}  // namespace
 
 std::string AttentionFusion::refuses() {
   if (nest_a_.sums.size() != 1 || nest_b_.sums.size() != 1) return "one of the products has nested sums";
@@ -171,49 +163,68 @@ ValueId AttentionFusion::copy_score(Copier& copier, const std::vector<const Body
   return copier.value(softmax_.score);
 }
 
-ValueId AttentionFusion::build_softmax(BufferId scores, const Place& place, Body& inner) {
-  const Expr& keys = nest_a_.innermost_column().extent;
-  Stmt top = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::max, DType::f32);
+ValueId AttentionFusion::highest_of(BufferId scores, const Expr& count, const Place& place, Body& inner) {
+  Stmt top = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::max, DType::f32);
   top.loop->yields = {append(top.loop->body, load_stmt(made_, DType::f32, scores, place(variable(top))))};
   top.results = {new_value(made_, DType::f32)};
   const ValueId highest = top.results[0];
   inner.push_back(std::move(top));
-  // A GPU multiplies subnormal numbers as fast as others.
-  const bool clear_small = !target_.is_gpu();
-  ValueId empty = no_value, zero = no_value, limit = no_value, lowest = no_value;
-  if (clear_small) limit = append(inner, constant_stmt(made_, DType::f32, Scalar(least_exponent)));
-  if (clear_small || softmax_.empty_rows_are_zero)
-    lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
-  if (softmax_.empty_rows_are_zero) {
-    zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
-    empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
-  }
-  Stmt sum = reduction_stmt(fresh("r"), keys, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  return highest;
+}
+
+ValueId AttentionFusion::exponentials(BufferId scores, const Expr& count, const Place& place, ValueId shift,
+                                      ScalarOp exponential, Body& inner, ValueId empty, ValueId zero) {
+  Stmt sum = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::sum, DType::f32);
   Body& terms = sum.loop->body;
   ValueId e = append(terms, load_stmt(made_, DType::f32, scores, place(variable(sum))));
-  e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, highest}));
-  if (clear_small)
-    e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32,
-                              {append(terms, op_stmt(made_, ScalarOp::lt, DType::boolean, {e, limit})), lowest, e}));
-  e = append(terms, op_stmt(made_, ScalarOp::exp, DType::f32, {e}));
+  e = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {e, shift}));
+  e = append(terms, op_stmt(made_, exponential, DType::f32, {e}));
   if (empty != no_value) e = append(terms, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, e}));
   terms.push_back(store_stmt(DType::f32, scores, place(variable(sum)), e));
   sum.loop->yields = {e};
   sum.results = {new_value(made_, DType::f32)};
-  ValueId total = sum.results[0];
+  const ValueId total = sum.results[0];
   inner.push_back(std::move(sum));
+  return total;
+}
+
+ValueId AttentionFusion::build_softmax(BufferId scores, const Place& place, Body& inner) {
+  const Expr& keys = nest_a_.innermost_column().extent;
+  const ValueId highest = highest_of(scores, keys, place, inner);
+  // A GPU multiplies subnormal numbers as fast as others, and its template reads an empty row off the terms.
+  const bool gpu = target_.is_gpu();
+  ValueId empty = no_value, zero = no_value, shift = highest;
+  if (softmax_.empty_rows_are_zero) {
+    const ValueId lowest = append(inner, constant_stmt(made_, DType::f32, Scalar(-INFINITY)));
+    zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
+    empty = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {highest, lowest}));
+    // e^(-inf - 0) is the weight of 0 that such a row has.
+    if (!gpu) shift = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, highest}));
+  }
+  ValueId total = gpu ? exponentials(scores, keys, place, shift, ScalarOp::exp, inner, empty, zero)
+                      : exponentials(scores, keys, place, shift, ScalarOp::exp_or_zero, inner);
   const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
   if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
+  total = total_of_keys(total, one, inner);
   return append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
 }
 
-ValueId AttentionFusion::sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place,
-                                  Copier& copier, Body& inner) {
+ValueId AttentionFusion::total_of_keys(ValueId total, ValueId one, Body& inner) {
+  const Expr& keys = nest_a_.innermost_column().extent;
+  if (softmax_.empty_rows_are_zero || prove_lt(0, keys, env_) == Proof::yes) return total;
+  const ValueId count = append(inner, index_stmt(made_, DType::f32, keys)),
+                zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0))),
+                none = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {count, zero}));
+  return append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {none, one, total}));
+}
+
+ValueId AttentionFusion::sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier,
+                                  Body& inner) {
   std::vector<const Loop*> loops = nest_b_.batch;
   loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
   loops.push_back(&nest_b_.innermost_column());
-  Stmt sum = reduction_stmt(fresh("r"), count, AxisRole::reduce, ReduceOp::sum, DType::f32);
-  const Expr key = simplify(first + variable(sum), env_);
+  Stmt sum = reduction_stmt(fresh("r"), keys.count, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  const Expr key = simplify(keys.first + variable(sum), env_);
   copier.variables[nest_b_.innermost_sum().var] = key;
   Body& terms = sum.loop->body;
   const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, place(key)));
@@ -306,7 +317,7 @@ Kernel AttentionFusion::build_rows() {
     Stmt j = loop("i", nest_b_.innermost_column().extent);
     copier.variables = variables_b_;
     copier.variables[nest_b_.innermost_column().var] = variable(j);
-    const ValueId summed = sum_over(0, nest_b_.innermost_sum().extent, scores, place, copier, j.loop->body);
+    const ValueId summed = sum_over({0, nest_b_.innermost_sum().extent}, scores, place, copier, j.loop->body);
     finish_output(summed, share, copier, j.loop->body);
     body.push_back(std::move(j));
   }

@@ -78,13 +78,39 @@ class AttentionFusion {
   using Place = std::function<std::vector<Expr>(const Expr& key)>;
   // The scores become weights, but for the division; gives what they are to be multiplied with.
   ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
-  // The second product's sum over so many keys from the given one on; in front of it stands what it needs.
-  ValueId sum_over(const Expr& first, const Expr& count, BufferId scores, const Place& place, Copier& copier,
-                   Body& inner);
+  // The sum of a row's weights; 1 where there are no keys: the second product is 0 then, as an empty sum is.
+  ValueId total_of_keys(ValueId total, ValueId one, Body& inner);
+  // Of which the softmax is made: the highest of so many scores; the scores less `shift` become exponentials, of which
+  // it gives the sum.
+  ValueId highest_of(BufferId scores, const Expr& count, const Place& place, Body& inner);
+  ValueId exponentials(BufferId scores, const Expr& count, const Place& place, ValueId shift, ScalarOp exponential,
+                       Body& inner, ValueId empty = no_value, ValueId zero = no_value);
+  // Keys from the first one on.
+  struct KeyRange {
+    Expr first, count;
+  };
+  // The second product's sum over some keys; in front of it stands what it needs.
+  ValueId sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier, Body& inner);
   // What follows the second product: its sum times the share, and stored.
   void finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner);
-  // The second product with its sum over scratch.
-  void build_output(const AttentionTile& tile, const Expr& block, BufferId scores, BufferId shares, Body& out);
+
+  // ---- Building for a CPU (attention_in_lanes.cpp)
+  // An item: some rows, of which the first is `base`. `even`: all of them exist in every block.
+  struct RowBlock {
+    const AttentionTile& tile;
+    Expr base;
+    bool even;
+    BufferId left = no_buffer, scores = no_buffer, shares = no_buffer;
+  };
+  Copier copier_of_row(const RowBlock& block, const Expr& q);
+  Copier copier_of_output(const RowBlock& block, const Stmt& q, const Stmt& j);
+  Expr rows_of(const RowBlock& block) const;
+  // A loop over the rows of a block for the softmax.
+  Stmt rows_in_lanes(const RowBlock& block);
+  void turn_rows(const RowBlock& block, Body& out);
+  void build_scores(const RowBlock& block, const KeyRange& keys, Body& out);
+  void build_output(const RowBlock& block, Body& out);
+  void build_parts(const RowBlock& block, Body& out);
 
   LoopProgram& program_;
   const Kernel &a_, &b_;

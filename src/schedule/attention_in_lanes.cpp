@@ -1,4 +1,6 @@
-// Attention for a CPU: items are blocks of rows, whose scores live in scratch with the rows beside one another.
+// Attention for a CPU: items are blocks of rows, whose scores live in scratch with the rows beside one another. Few
+// keys are taken all at once; many in parts, so that what belongs to a part stays in the near caches from the first
+// product to the second.
 #include "loops/walk.h"
 #include "schedule/attention_fusion.h"
 
@@ -80,94 +82,31 @@ void AttentionFusion::pack_for_rows(const Body& from, const Copier& copier, cons
 
 Kernel AttentionFusion::build(const AttentionTile& tile) {
   const Expr rows = row().extent, keys = nest_a_.innermost_column().extent, width = nest_a_.innermost_sum().extent;
-  const Expr block_size = tile.block;
-  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
   begin();
-  const BufferId left = scratch(name_of(weights_->buffer) + "_rows", {width, block_size}),
-                 scores = scratch(name_of(weights_->buffer) + "_block", {keys, block_size}),
-                 shares = scratch(name_of(weights_->buffer) + "_shares", {block_size});
-
+  const std::string like = name_of(weights_->buffer);
   Stmt blocks = loop("o", simplify(ceildiv(rows, tile.block), env_), Binding::item);
-  const Expr base = variable(blocks) * tile.block;
   Body& body = blocks.loop->body;
-  const std::vector<const Body*> around = bodies_of(outer());
-  std::vector<const Body*> with_row = around;
-  with_row.push_back(&row().body);
-  // Rows of the last block beyond the last one are computed as the last one, and not stored.
-  auto row_of = [&](const Expr& q) { return even ? base + q : min_expr(base + q, rows - 1); };
-  auto copier_of = [&](const Expr& q) {
-    Copier copier(a_, made_, used_);
-    copier.variables[row().var] = row_of(q);
-    return copier;
-  };
-  const Contraction& names = *a_.contraction;
-
-  {  // The rows' factor, so that rows are neighbours.
-    Stmt q = loop("i", block_size), d = loop("i", width, Binding::lane, target_.lanes);
-    Copier copier = copier_of(variable(q));
-    copier.variables[nest_a_.innermost_sum().var] = variable(d);
-    std::vector<const Body*> bodies = with_row;
-    bodies.push_back(&nest_a_.innermost_column().body);
-    bodies.push_back(&nest_a_.innermost_sum().body);
-    copy_needed(copier, bodies, {names.left}, d.loop->body);
-    d.loop->body.push_back(store_stmt(DType::f32, left, {variable(d), variable(q)}, copier.value(names.left)));
-    used_.insert(copier.used().begin(), copier.used().end());
-    copier.copy_names(d.loop->body);
-    q.loop->body.push_back(std::move(d));
-    body.push_back(std::move(q));
-  }
-  {  // The first product, and what stands between it and the softmax.
-    Stmt n = loop("i", keys, Binding::unroll, tile.keys),
-         q = loop("i", block_size, Binding::lane, tile.vectors * target_.lanes);
-    Body& inner = q.loop->body;
-    Copier copier = copier_of(variable(q));
-    copier.variables[nest_a_.innermost_column().var] = variable(n);
-    Stmt sum = reduction_stmt(fresh("r"), width, AxisRole::reduce, ReduceOp::sum, DType::f32);
-    Body& terms = sum.loop->body;
-    const ValueId from_rows = append(terms, load_stmt(made_, DType::f32, left, {variable(sum), variable(q)}));
-    copier.variables[nest_a_.innermost_sum().var] = variable(sum);
-    std::vector<const Body*> bodies = with_row;
-    bodies.push_back(&nest_a_.innermost_column().body);
-    // What the columns' factor needs from outside of the sum stands there.
-    std::set<ValueId> needed = {names.right};
-    for (const Stmt& stmt : nest_a_.innermost_sum().body) {
-      if (std::find(names.left_values.begin(), names.left_values.end(), stmt.results[0]) != names.left_values.end())
-        continue;
-      needed.insert(stmt.args.begin(), stmt.args.end());
-      needed.insert(stmt.mask);
-    }
-    needed.erase(names.left);
-    copy_needed(copier, bodies, needed, inner);
-    copy_needed(copier, {&nest_a_.innermost_sum().body}, {names.right}, terms);
-    sum.loop->yields = {
-        append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {from_rows, copier.value(names.right)}))};
-    sum.results = {new_value(made_, DType::f32)};
-    copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
-    inner.push_back(std::move(sum));
-    const ValueId score = copy_score(copier, with_row, variable(n), inner);
-    for (const Body* from : {&nest_a_.innermost_column().body, &softmax_.around->body})
-      pack_for_rows(*from, copier, variable(n), base + variable(q), tile, inner);
-    inner.push_back(store_stmt(DType::f32, scores, {variable(n), variable(q)}, score));
-    used_.insert(copier.used().begin(), copier.used().end());
-    copier.copy_names(inner);
-    n.loop->body.push_back(std::move(q));
-    body.push_back(std::move(n));
-  }
-  {  // The softmax, but for the division.
-    const int64_t vectors = std::min<int64_t>(target_.vector_registers >= 32 ? 4 : 2, tile.block / target_.lanes);
-    Stmt q = loop("i", block_size, Binding::lane, vectors * target_.lanes);
-    Body& inner = q.loop->body;
+  RowBlock block{tile, variable(blocks) * tile.block, rows.is_constant() && rows.value() % tile.block == 0};
+  block.left = scratch(like + "_rows", {width, Expr(tile.block)});
+  block.scores = scratch(like + "_block", {tile.chunk > 0 ? Expr(tile.chunk) : keys, Expr(tile.block)});
+  block.shares = scratch(like + "_shares", {Expr(tile.block)});
+  turn_rows(block, body);
+  if (tile.chunk == 0) {
+    build_scores(block, {0, keys}, body);
+    Stmt q = rows_in_lanes(block);
+    const Expr lane = variable(q);
     const ValueId share = build_softmax(
-        scores,
+        block.scores,
         [&](const Expr& key) {
-          return std::vector<Expr>{key, variable(q)};
+          return std::vector<Expr>{key, lane};
         },
-        inner);
-    inner.push_back(store_stmt(DType::f32, shares, {variable(q)}, share));
+        q.loop->body);
+    q.loop->body.push_back(store_stmt(DType::f32, block.shares, {lane}, share));
     body.push_back(std::move(q));
+    build_output(block, body);
+  } else {
+    build_parts(block, body);
   }
-  build_output(tile, base, scores, shares, body);
-
   Stmt nest = std::move(blocks);
   const std::vector<const Loop*> loops = outer();
   for (size_t i = loops.size(); i-- > 0;) {
@@ -180,67 +119,203 @@ Kernel AttentionFusion::build(const AttentionTile& tile) {
   return std::move(made_);
 }
 
-void AttentionFusion::build_output(const AttentionTile& tile, const Expr& base, BufferId scores, BufferId shares,
-                                   Body& out) {
-  const Expr rows = row().extent, width = nest_b_.innermost_column().extent, keys = nest_b_.innermost_sum().extent;
-  const bool even = rows.is_constant() && rows.value() % tile.block == 0;
-  const bool one_block = rows.is_constant() && rows.value() <= tile.block;
-  const Expr rows_here = even ? Expr(tile.block) : one_block ? rows : min_expr(Expr(tile.block), rows - base);
-  auto copier_of = [&](const Stmt& q, const Stmt& j) {
-    Copier copier(b_, made_, used_);
-    copier.variables = variables_b_;
-    copier.variables[nest_b_.innermost_row().var] = base + variable(q);
-    copier.variables[nest_b_.innermost_column().var] = variable(j);
-    return copier;
-  };
-  auto place_of = [](const Stmt& q) -> Place {
-    return [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
-  };
-  auto share_of = [&](const Stmt& q, Body& inner) {
-    return append(inner, load_stmt(made_, DType::f32, shares, {variable(q)}));
-  };
-  const int64_t lanes = tile.out_vectors * target_.lanes;
-  if (tile.chunk == 0) {
-    Stmt q = loop("i", rows_here, Binding::unroll, tile.rows), j = loop("i", width, Binding::lane, lanes);
-    Copier copier = copier_of(q, j);
-    const ValueId summed = sum_over(0, keys, scores, place_of(q), copier, j.loop->body);
-    finish_output(summed, share_of(q, j.loop->body), copier, j.loop->body);
-    q.loop->body.push_back(std::move(j));
-    out.push_back(std::move(q));
-    return;
+Stmt AttentionFusion::rows_in_lanes(const RowBlock& block) {
+  // As many vectors side by side as there are registers for, all alike if that can be.
+  const int64_t all = block.tile.block / target_.lanes, most = std::min<int64_t>(all, target_.vector_registers / 8);
+  int64_t vectors = most;
+  while (vectors > 1 && all % vectors != 0) --vectors;
+  return loop("i", block.tile.block, Binding::lane, (vectors > 1 ? vectors : most) * target_.lanes);
+}
+
+Copier AttentionFusion::copier_of_row(const RowBlock& block, const Expr& q) {
+  Copier copier(a_, made_, used_);
+  const Expr at = block.base + q;
+  // Rows of the last block beyond the last one are computed as the last one, and not stored.
+  copier.variables[row().var] = block.even ? at : min_expr(at, row().extent - 1);
+  return copier;
+}
+
+// The rows' factor, so that rows are neighbours.
+void AttentionFusion::turn_rows(const RowBlock& block, Body& out) {
+  Stmt q = loop("i", block.tile.block, Binding::unroll, target_.lanes),
+       d = loop("i", nest_a_.innermost_sum().extent, Binding::lane, target_.lanes);
+  Copier copier = copier_of_row(block, variable(q));
+  copier.variables[nest_a_.innermost_sum().var] = variable(d);
+  std::vector<const Body*> bodies = bodies_of(outer());
+  bodies.push_back(&row().body);
+  bodies.push_back(&nest_a_.innermost_column().body);
+  bodies.push_back(&nest_a_.innermost_sum().body);
+  const ValueId factor = a_.contraction->left;
+  copy_needed(copier, bodies, {factor}, d.loop->body);
+  d.loop->body.push_back(store_stmt(DType::f32, block.left, {variable(d), variable(q)}, copier.value(factor)));
+  used_.insert(copier.used().begin(), copier.used().end());
+  copier.copy_names(d.loop->body);
+  q.loop->body.push_back(std::move(d));
+  out.push_back(std::move(q));
+}
+
+// The first product, and what stands between it and the softmax.
+void AttentionFusion::build_scores(const RowBlock& block, const KeyRange& keys, Body& out) {
+  const Contraction& names = *a_.contraction;
+  std::vector<const Body*> with_row = bodies_of(outer());
+  with_row.push_back(&row().body);
+  Stmt n = loop("i", keys.count, Binding::unroll, block.tile.keys),
+       q = loop("i", block.tile.block, Binding::lane, block.tile.vectors * target_.lanes);
+  Body& inner = q.loop->body;
+  const Expr key = simplify(keys.first + variable(n), env_);
+  Copier copier = copier_of_row(block, variable(q));
+  copier.variables[nest_a_.innermost_column().var] = key;
+  Stmt sum = reduction_stmt(fresh("r"), nest_a_.innermost_sum().extent, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  Body& terms = sum.loop->body;
+  const ValueId from_rows = append(terms, load_stmt(made_, DType::f32, block.left, {variable(sum), variable(q)}));
+  copier.variables[nest_a_.innermost_sum().var] = variable(sum);
+  std::vector<const Body*> bodies = with_row;
+  bodies.push_back(&nest_a_.innermost_column().body);
+  // What the columns' factor needs from outside of the sum stands there.
+  std::set<ValueId> needed = {names.right};
+  for (const Stmt& stmt : nest_a_.innermost_sum().body) {
+    if (std::find(names.left_values.begin(), names.left_values.end(), stmt.results[0]) != names.left_values.end())
+      continue;
+    needed.insert(stmt.args.begin(), stmt.args.end());
+    needed.insert(stmt.mask);
   }
-  // Some keys at a time, so that what belongs to them is at hand for all rows of the block. The sums wait in scratch.
-  const BufferId sums = scratch(name_of(weights_->buffer) + "_sums", {Expr(tile.block), width});
+  needed.erase(names.left);
+  copy_needed(copier, bodies, needed, inner);
+  copy_needed(copier, {&nest_a_.innermost_sum().body}, {names.right}, terms);
+  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {from_rows, copier.value(names.right)}))};
+  sum.results = {new_value(made_, DType::f32)};
+  copier.values[nest_a_.sums[0].stmt->results[0]] = sum.results[0];
+  inner.push_back(std::move(sum));
+  const ValueId score = copy_score(copier, with_row, key, inner);
+  for (const Body* from : {&nest_a_.innermost_column().body, &softmax_.around->body})
+    pack_for_rows(*from, copier, key, block.base + variable(q), block.tile, inner);
+  inner.push_back(store_stmt(DType::f32, block.scores, {variable(n), variable(q)}, score));
+  used_.insert(copier.used().begin(), copier.used().end());
+  copier.copy_names(inner);
+  n.loop->body.push_back(std::move(q));
+  out.push_back(std::move(n));
+}
+
+Expr AttentionFusion::rows_of(const RowBlock& block) const {
+  const Expr& rows = row().extent;
+  if (block.even) return block.tile.block;
+  if (rows.is_constant() && rows.value() <= block.tile.block) return rows;
+  return min_expr(Expr(block.tile.block), rows - block.base);
+}
+
+Copier AttentionFusion::copier_of_output(const RowBlock& block, const Stmt& q, const Stmt& j) {
+  Copier copier(b_, made_, used_);
+  copier.variables = variables_b_;
+  copier.variables[nest_b_.innermost_row().var] = block.base + variable(q);
+  copier.variables[nest_b_.innermost_column().var] = variable(j);
+  return copier;
+}
+
+void AttentionFusion::build_output(const RowBlock& block, Body& out) {
+  Stmt q = loop("i", rows_of(block), Binding::unroll, block.tile.rows),
+       j = loop("i", nest_b_.innermost_column().extent, Binding::lane, block.tile.out_vectors * target_.lanes);
+  Body& inner = j.loop->body;
+  Copier copier = copier_of_output(block, q, j);
+  const Place place = [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
+  const ValueId summed = sum_over({0, nest_b_.innermost_sum().extent}, block.scores, place, copier, inner);
+  const ValueId share = append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)}));
+  finish_output(summed, share, copier, inner);
+  q.loop->body.push_back(std::move(j));
+  out.push_back(std::move(q));
+}
+
+// Some keys after the other. What a row has summed up so far is in units of e^top, top being its highest score so far:
+// where a part has a higher one, the sums are scaled down to it. Of a row whose scores are all -inf up to here every
+// weight is 0; if they all are, 1 / 0 makes NaN of it in the end, as a softmax of such a row is.
+void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
+  const AttentionTile& tile = block.tile;
+  const std::string like = name_of(weights_->buffer);
+  const Expr keys = nest_b_.innermost_sum().extent, width = nest_b_.innermost_column().extent;
+  const BufferId tops = scratch(like + "_tops", {Expr(tile.block)}),
+                 factors = scratch(like + "_factors", {Expr(tile.block)}),
+                 sums = scratch(like + "_sums", {Expr(tile.block), width}), totals = block.shares;
+  const auto number = [&](double value, Body& inner) {
+    return append(inner, constant_stmt(made_, DType::f32, Scalar(value)));
+  };
+  const auto compute = [&](ScalarOp op, std::vector<ValueId> args, Body& inner) {
+    return append(inner, op_stmt(made_, op, op == ScalarOp::eq ? DType::boolean : DType::f32, std::move(args)));
+  };
+  {
+    Stmt q = loop("i", tile.block, Binding::lane, target_.lanes);
+    Body& inner = q.loop->body;
+    inner.push_back(store_stmt(DType::f32, tops, {variable(q)}, number(-INFINITY, inner)));
+    inner.push_back(store_stmt(DType::f32, totals, {variable(q)}, number(0, inner)));
+    out.push_back(std::move(q));
+  }
   {
     Stmt q = loop("i", tile.block), j = loop("i", width, Binding::lane, target_.lanes);
     Body& inner = j.loop->body;
-    const ValueId zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0)));
-    inner.push_back(store_stmt(DType::f32, sums, {variable(q), variable(j)}, zero));
+    inner.push_back(store_stmt(DType::f32, sums, {variable(q), variable(j)}, number(0, inner)));
     q.loop->body.push_back(std::move(j));
     out.push_back(std::move(q));
   }
+  Stmt c = loop("c", simplify(ceildiv(keys, tile.chunk), env_), Binding::serial);
+  Body& part = c.loop->body;
+  const Expr first = variable(c) * tile.chunk;
+  const bool whole = keys.is_constant() && keys.value() % tile.chunk == 0;
+  const KeyRange range{first, whole ? Expr(tile.chunk) : min_expr(Expr(tile.chunk), keys - first)};
+  build_scores(block, range, part);
   {
-    Stmt c = loop("c", simplify(ceildiv(keys, tile.chunk), env_), Binding::serial);
-    Stmt q = loop("i", rows_here, Binding::unroll, tile.rows), j = loop("i", width, Binding::lane, lanes);
+    Stmt q = rows_in_lanes(block);
+    Body& inner = q.loop->body;
+    const Expr lane = variable(q);
+    const Place place = [&](const Expr& key) { return std::vector<Expr>{key, lane}; };
+    const ValueId before = append(inner, load_stmt(made_, DType::f32, tops, {lane})),
+                  here = highest_of(block.scores, range.count, place, inner),
+                  top = compute(ScalarOp::max, {before, here}, inner),
+                  none = compute(ScalarOp::eq, {top, number(-INFINITY, inner)}, inner),
+                  shift = compute(ScalarOp::select, {none, number(0, inner), top}, inner),
+                  factor = compute(ScalarOp::exp_or_zero, {compute(ScalarOp::sub, {before, shift}, inner)}, inner);
+    inner.push_back(store_stmt(DType::f32, tops, {lane}, top));
+    inner.push_back(store_stmt(DType::f32, factors, {lane}, factor));
+    const ValueId added = exponentials(block.scores, range.count, place, shift, ScalarOp::exp_or_zero, inner),
+                  so_far = append(inner, load_stmt(made_, DType::f32, totals, {lane})),
+                  total = compute(ScalarOp::add, {compute(ScalarOp::mul, {so_far, factor}, inner), added}, inner);
+    inner.push_back(store_stmt(DType::f32, totals, {lane}, total));
+    part.push_back(std::move(q));
+  }
+  {
+    Stmt q = loop("i", rows_of(block), Binding::unroll, tile.rows),
+         j = loop("i", width, Binding::lane, tile.out_vectors * target_.lanes);
     Body& inner = j.loop->body;
-    Copier copier = copier_of(q, j);
-    const Expr first = variable(c) * tile.chunk;
-    const bool whole = keys.is_constant() && keys.value() % tile.chunk == 0;
-    const Expr count = whole ? Expr(tile.chunk) : min_expr(Expr(tile.chunk), keys - first);
-    const ValueId part = sum_over(first, count, scores, place_of(q), copier, inner);
-    const ValueId before = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)}));
-    const ValueId both = append(inner, op_stmt(made_, ScalarOp::add, DType::f32, {before, part}));
+    Copier copier = copier_of_output(block, q, j);
+    const Place place = [&, row = variable(q)](const Expr& key) {
+      return std::vector<Expr>{simplify(key - first, env_), row};
+    };
+    const ValueId weighed = sum_over(range, block.scores, place, copier, inner),
+                  factor = append(inner, load_stmt(made_, DType::f32, factors, {variable(q)})),
+                  before = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)})),
+                  both = compute(ScalarOp::add, {compute(ScalarOp::mul, {before, factor}, inner), weighed}, inner);
     inner.push_back(store_stmt(DType::f32, sums, {variable(q), variable(j)}, both));
     used_.insert(copier.used().begin(), copier.used().end());
     q.loop->body.push_back(std::move(j));
-    c.loop->body.push_back(std::move(q));
-    out.push_back(std::move(c));
+    part.push_back(std::move(q));
   }
-  Stmt q = loop("i", rows_here), j = loop("i", width, Binding::lane, target_.lanes);
+  out.push_back(std::move(c));
+  {
+    Stmt q = loop("i", tile.block, Binding::lane, target_.lanes);
+    Body& inner = q.loop->body;
+    const ValueId one = number(1, inner);
+    ValueId total = append(inner, load_stmt(made_, DType::f32, totals, {variable(q)}));
+    if (softmax_.empty_rows_are_zero) {
+      const ValueId top = append(inner, load_stmt(made_, DType::f32, tops, {variable(q)}));
+      const ValueId empty = compute(ScalarOp::eq, {top, number(-INFINITY, inner)}, inner);
+      total = compute(ScalarOp::select, {empty, one, total}, inner);
+    }
+    total = total_of_keys(total, one, inner);
+    inner.push_back(store_stmt(DType::f32, block.shares, {variable(q)}, compute(ScalarOp::div, {one, total}, inner)));
+    out.push_back(std::move(q));
+  }
+  Stmt q = loop("i", rows_of(block)), j = loop("i", width, Binding::lane, target_.lanes);
   Body& inner = j.loop->body;
-  Copier copier = copier_of(q, j);
+  Copier copier = copier_of_output(block, q, j);
   const ValueId summed = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)}));
-  finish_output(summed, share_of(q, inner), copier, inner);
+  finish_output(summed, append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)})), copier, inner);
   q.loop->body.push_back(std::move(j));
   out.push_back(std::move(q));
 }

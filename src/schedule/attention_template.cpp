@@ -31,7 +31,8 @@ class AttentionFuser {
       for (size_t j = i; j-- > (i > window ? i - window : 0);) {
         auto* first = std::get_if<Kernel>(&block[j].what);
         if (gone[j] || !first || !first->contraction || !feeds(*first, *second)) continue;
-        if (!fuse(block, j, i, gone)) break;
+        // What is weighed may be a product as well, and stand nearer than the one whose softmax weighs it.
+        if (!fuse(block, j, i, gone)) continue;
         gone[j] = changed = true;
         break;
       }

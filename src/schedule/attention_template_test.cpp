@@ -92,7 +92,7 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
   kernel scores ops [matmul, softmax, matmul] {
     schedule items [1] grain 1 lanes 8
     for o0 in [1] parallel @item {
-      for i4 in [24] parallel {
+      for i4 in [24] parallel @unroll(8, exact) {
         for i5 in [4] parallel @lane(8, mask) {
           %0 = load.f32 q[i4 + o0*24, i5]
           store weights_rows[i5, i4] = %0
@@ -116,32 +116,28 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
           %7 = load.f32 weights_block[r4, i9]
           yield %7
         }
-        %9 = constant.f32 -87.0
-        %10 = constant.f32 -inf
-        %16 = for r5 in [10] reduce sum.f32 {
-          %11 = load.f32 weights_block[r5, i9]
-          %12 = sub.f32 %11, %8
-          %13 = lt.bool %12, %9
-          %14 = select.f32 %13, %10, %12
-          %15 = exp.f32 %14
-          store weights_block[r5, i9] = %15
-          yield %15
+        %12 = for r5 in [10] reduce sum.f32 {
+          %9 = load.f32 weights_block[r5, i9]
+          %10 = sub.f32 %9, %8
+          %11 = exp_or_zero.f32 %10
+          store weights_block[r5, i9] = %11
+          yield %11
         }
-        %17 = constant.f32 1.0
-        %18 = div.f32 %17, %16
-        store weights_shares[i9] = %18
+        %13 = constant.f32 1.0
+        %14 = div.f32 %13, %12
+        store weights_shares[i9] = %14
       }
       for i10 in [24] parallel @unroll(12, exact) {
         for i11 in [8] parallel @lane(8, exact) {
-          %22 = for r6 in [10] reduce sum.f32 {
-            %19 = load.f32 weights_block[r6, i10]
-            %20 = load.f32 v[r6, i11]
-            %21 = mul.f32 %19, %20
-            yield %21
+          %18 = for r6 in [10] reduce sum.f32 {
+            %15 = load.f32 weights_block[r6, i10]
+            %16 = load.f32 v[r6, i11]
+            %17 = mul.f32 %15, %16
+            yield %17
           }
-          %23 = load.f32 weights_shares[i10]
-          %24 = mul.f32 %22, %23
-          store y[i10 + o0*24, i11] = %24
+          %19 = load.f32 weights_shares[i10]
+          %20 = mul.f32 %18, %19
+          store y[i10 + o0*24, i11] = %20
         }
       }
     }
@@ -150,8 +146,9 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
 )");
 }
 
-// So many keys that they and their values do not stay at hand for a block's rows.
-TEST(FuseAttention, TakesManyKeysInChunks) {
+// So many keys that they and their values do not stay at hand for a block's rows: what is summed up of some is scaled
+// down where the next have a higher score.
+TEST(FuseAttention, TakesManyKeysInParts) {
   const std::string text = replace_all(replace_all(two_products, "[10", "[4000"), ", 10]", ", 4000]");
   LoopProgram program =
       parsed(replace_all(replace_all(text, "[10,", "[4000,"), "strides [10, 1]", "strides [4000, 1]"));
@@ -160,33 +157,87 @@ TEST(FuseAttention, TakesManyKeysInChunks) {
   ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
   verify(program);
   const std::string made = main_of(program);
-  EXPECT_NE(made.find(R"(      for i10 in [24] parallel {
-        for i11 in [8] parallel @lane(8, exact) {
-          %19 = constant.f32 0.0
-          store weights_sums[i10, i11] = %19
+  EXPECT_NE(made.find(R"(      for i6 in [24] parallel @lane(8, exact) {
+        %1 = constant.f32 -inf
+        store weights_tops[i6] = %1
+        %2 = constant.f32 0.0
+        store weights_shares[i6] = %2
+      }
+      for i7 in [24] parallel {
+        for i9 in [8] parallel @lane(8, exact) {
+          %3 = constant.f32 0.0
+          store weights_sums[i7, i9] = %3
         }
       }
-      for c0 in [80] parallel @serial {
-        for i12 in [24] parallel @unroll(12, exact) {
-          for i13 in [8] parallel @lane(8, exact) {
-            %23 = for r6 in [50] reduce sum.f32 {
-              %20 = load.f32 weights_block[c0*50 + r6, i12]
-              %21 = load.f32 v[c0*50 + r6, i13]
-              %22 = mul.f32 %20, %21
-              yield %22
+      for c0 in [16] parallel @serial {
+        for i10 in [250] parallel @unroll(4, mask) {
+          for i11 in [24] parallel @lane(24, exact) {
+            %7 = for r3 in [4] reduce sum.f32 {
+              %4 = load.f32 weights_rows[r3, i11]
+              %5 = load.f32 k[c0*250 + i10, r3]
+              %6 = mul.f32 %4, %5
+              yield %6
             }
-            %24 = load.f32 weights_sums[i12, i13]
-            %25 = add.f32 %24, %23
-            store weights_sums[i12, i13] = %25
+            %8 = constant.f32 0.5
+            %9 = mul.f32 %7, %8
+            store weights_block[i10, i11] = %9
+          }
+        }
+        for i12 in [24] parallel @lane(16, mask) {
+          %10 = load.f32 weights_tops[i12]
+          %12 = for r4 in [250] reduce max.f32 {
+            %11 = load.f32 weights_block[r4, i12]
+            yield %11
+          }
+          %13 = max.f32 %10, %12
+          %14 = constant.f32 -inf
+          %15 = eq.bool %13, %14
+          %16 = constant.f32 0.0
+          %17 = select.f32 %15, %16, %13
+          %18 = sub.f32 %10, %17
+          %19 = exp_or_zero.f32 %18
+          store weights_tops[i12] = %13
+          store weights_factors[i12] = %19
+          %23 = for r5 in [250] reduce sum.f32 {
+            %20 = load.f32 weights_block[r5, i12]
+            %21 = sub.f32 %20, %17
+            %22 = exp_or_zero.f32 %21
+            store weights_block[r5, i12] = %22
+            yield %22
+          }
+          %24 = load.f32 weights_shares[i12]
+          %25 = mul.f32 %24, %19
+          %26 = add.f32 %25, %23
+          store weights_shares[i12] = %26
+        }
+        for i13 in [24] parallel @unroll(12, exact) {
+          for i14 in [8] parallel @lane(8, exact) {
+            %30 = for r6 in [250] reduce sum.f32 {
+              %27 = load.f32 weights_block[r6, i13]
+              %28 = load.f32 v[c0*250 + r6, i14]
+              %29 = mul.f32 %27, %28
+              yield %29
+            }
+            %31 = load.f32 weights_factors[i13]
+            %32 = load.f32 weights_sums[i13, i14]
+            %33 = mul.f32 %32, %31
+            %34 = add.f32 %33, %30
+            store weights_sums[i13, i14] = %34
           }
         }
       }
-      for i14 in [24] parallel {
-        for i15 in [8] parallel @lane(8, exact) {
-          %26 = load.f32 weights_sums[i14, i15]
-          %27 = load.f32 weights_shares[i14]
-          %28 = mul.f32 %26, %27
-          store y[i14 + o0*24, i15] = %28
+      for i15 in [24] parallel @lane(8, exact) {
+        %35 = constant.f32 1.0
+        %36 = load.f32 weights_shares[i15]
+        %37 = div.f32 %35, %36
+        store weights_shares[i15] = %37
+      }
+      for i17 in [24] parallel {
+        for i18 in [8] parallel @lane(8, exact) {
+          %38 = load.f32 weights_sums[i17, i18]
+          %39 = load.f32 weights_shares[i17]
+          %40 = mul.f32 %38, %39
+          store y[i17 + o0*24, i18] = %40
         }
       }
 )"),
@@ -221,6 +272,36 @@ TEST(FuseAttention, PacksWeightsThatAreAddedToTheScores) {
             std::string::npos)
       << made;
   EXPECT_NE(main_of(program).find("load.f32 bias_by_rows[i6, i7 + o0*24]"), std::string::npos) << main_of(program);
+}
+
+// What is weighed is a product itself, made between the two.
+TEST(FuseAttention, LooksBehindTheProductThatIsWeighed) {
+  std::string text = replace_all(two_products, "buffer v f32[10, 8] strides [8, 1] input position 2\n",
+                                 "buffer x f32[10, 6] strides [6, 1] input position 2\n"
+                                 "buffer w f32[6, 8] strides [8, 1] constant named \"w\"\n"
+                                 "buffer v f32[10, 8] strides [8, 1] temp\n");
+  text = replace_all(text, "input v = buffer v\n", "input x = buffer x\n");
+  text = replace_all(text, "  kernel output ops [matmul] {\n", R"(  kernel project ops [linear] {
+    for i0 in [10] parallel {
+      for i1 in [8] parallel {
+        %0 = for r0 in [6] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0]
+          %2 = load.f32 w[r0, i1]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store v[i0, i1] = %0
+      }
+    }
+  }
+  kernel output ops [matmul] {
+)");
+  LoopProgram program = parsed(text);
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
+  verify(program);
+  EXPECT_EQ(program.block.size(), 2u);
 }
 
 TEST(FuseAttention, LeavesScalarCodeAndGpusAlone) {

@@ -10,26 +10,30 @@ namespace {
 
 constexpr double element = 4;       // bytes
 constexpr double least_items = 16;  // blocks of more rows than a tile leave so many for the threads
+constexpr int64_t most_vectors_of_block = 16;
 
 // Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four.
 double tile_step(double rows, double vectors) { return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0}); }
+
+// Of tiles with 32 registers: with fewer, what goes on beside the multiply-adds shows.
+double fewest_accumulators(const Target& target) { return target.vector_registers >= 32 ? 20 : least_accumulators; }
 
 int64_t rows_that_fit(const Target& target, int64_t vectors) {
   return std::clamp<int64_t>((target.vector_registers - vectors - 1) / vectors, 1, 14);
 }
 
-// The second product's keys, so many at a time that what belongs to them stays in the first cache while the rows of a
-// block pass over it. A divisor of their number, if there is a fitting one: then all chunks are alike.
-constexpr int64_t most_keys_of_chunk = 96, least_keys_of_chunk = 40, usual_chunk = 64;
-
+// Keys are taken so many at a time that their values stay in the first cache while the rows of a block pass over them,
+// and their scores in a near part of the second. All parts are alike if the keys can be divided so.
 int64_t choose_chunk(const AttentionShape& shape, const Target& target, int64_t block) {
   const auto keys = static_cast<int64_t>(shape.keys);
-  const double at_hand = shape.keys * (std::min(shape.out_width, 64.0) + static_cast<double>(block)) * element;
-  if (at_hand <= 2 * target.near_cache || keys < 2 * usual_chunk) return 0;
-  for (int64_t away = 0; away <= most_keys_of_chunk - least_keys_of_chunk; ++away)
-    for (const int64_t chunk : {usual_chunk - away, usual_chunk + away})
-      if (chunk >= least_keys_of_chunk && chunk <= most_keys_of_chunk && keys % chunk == 0) return chunk;
-  return usual_chunk;
+  const double of_key = std::max(shape.width, shape.out_width) * element;
+  const double at_hand = shape.keys * (std::min(of_key, 256.0) + static_cast<double>(block) * element);
+  const auto most = std::clamp<int64_t>(static_cast<int64_t>(target.near_cache / of_key), 48, 256);
+  if (at_hand <= 2 * target.near_cache || keys <= most) return 0;
+  const int64_t parts = (keys + most - 1) / most;
+  for (int64_t more = parts; more <= parts * 3 / 2; ++more)
+    if (keys % more == 0) return keys / more;
+  return (keys + parts - 1) / parts;
 }
 
 // The second product's tile: what it costs for all blocks, of which the last may be smaller.
@@ -44,7 +48,7 @@ OutputTile choose_output_tile(const AttentionShape& shape, const Target& target,
   const double blocks = std::floor(shape.rows / block), last = shape.rows - blocks * block;
   // Else how many rows a block has is known while running only, and what is left of any is then one by one.
   const bool even = last == 0 || blocks == 0;
-  const double sums = tile.chunk > 0 ? 1.5 * std::ceil(shape.keys / chunk) : 0;  // of an accumulator, through memory
+  const double sums = tile.chunk > 0 ? 2.5 * std::ceil(shape.keys / chunk) : 0;  // of an accumulator, through memory
   std::vector<OutputTile> all;
   for (int64_t wide = 1; wide <= std::min<int64_t>(6, static_cast<int64_t>(vectors)); ++wide)
     for (int64_t rows = rows_that_fit(target, wide); rows >= 1; --rows) {
@@ -64,7 +68,7 @@ OutputTile choose_output_tile(const AttentionShape& shape, const Target& target,
       auto code = [&](double high) { return copy_code(high, w) + (rest > 0 ? copy_code(high, rest) : 0); };
       const double of_block = even && blocks == 0 ? last : block, left = even ? std::fmod(of_block, r) : 1;
       all.push_back({rows, wide, blocks * all_rows(block) + all_rows(last),
-                     tile_code(r, w, code(r) + (left > 0 ? code(left) : 0))});
+                     tile_code(r, w, code(r) + (left > 0 ? code(left) : 0), fewest_accumulators(target))});
     }
   return cheapest_with_least_code(all);
 }
@@ -73,38 +77,52 @@ OutputTile choose_output_tile(const AttentionShape& shape, const Target& target,
 
 std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target) {
   std::vector<AttentionTile> out;
-  for (int64_t vectors = 1; vectors <= 4; ++vectors)
-    for (int64_t times = 1; times <= 8; ++times) {
-      AttentionTile tile;
-      tile.vectors = vectors;
-      tile.block = vectors * target.lanes * times;
-      const double block = static_cast<double>(tile.block), blocks = std::ceil(shape.rows / block);
-      const double scores = shape.keys * block * element, near = target.near_cache;
-      if (times > 1 && (block - target.lanes >= shape.rows || scores > target.second_cache * 0.6 ||
-                        shape.outer * blocks < least_items))
-        continue;
-      tile.chunk = choose_chunk(shape, target, tile.block);
-      const OutputTile second = choose_output_tile(shape, target, tile);
-      tile.rows = second.rows;
-      tile.out_vectors = second.vectors;
-      // Keys and values come from the second cache once for each block; the scores pass through it where they are many.
-      const double fetched = shape.keys * (shape.width + shape.out_width) * element / target.second_rate,
-                   stored = scores > near ? 3 * scores / target.second_rate : 0;
+  for (int64_t block_vectors = 1; block_vectors <= most_vectors_of_block; ++block_vectors) {
+    AttentionTile tile;
+    tile.block = block_vectors * target.lanes;
+    const auto block = static_cast<double>(tile.block);
+    const double blocks = std::ceil(shape.rows / block), near = target.near_cache;
+    tile.chunk = choose_chunk(shape, target, tile.block);
+    const double parts = tile.chunk > 0 ? std::ceil(shape.keys / static_cast<double>(tile.chunk)) : 1,
+                 keys_of_part = tile.chunk > 0 ? static_cast<double>(tile.chunk) : shape.keys;
+    const double scores = keys_of_part * block * element;
+    if (block_vectors > 4 && (block - target.lanes >= shape.rows || scores > target.second_cache * 0.6 ||
+                              shape.outer * blocks < least_items))
+      continue;
+    const OutputTile second = choose_output_tile(shape, target, tile);
+    tile.rows = second.rows;
+    tile.out_vectors = second.vectors;
+    // Keys and values come from the second cache once for each block; the scores pass through it where they are many.
+    const double fetched = shape.keys * (shape.width + shape.out_width) * element / target.second_rate,
+                 stored = scores > near ? 3 * parts * scores / target.second_rate : 0;
+    // Parts of different numbers of keys: what a tile leaves over is then done one by one.
+    const bool alike = parts * keys_of_part == shape.keys;
+    for (int64_t vectors = 1; vectors <= std::min<int64_t>(4, block_vectors); ++vectors)
       for (int64_t keys = rows_that_fit(target, vectors); keys >= 1; --keys) {
-        if (static_cast<double>(keys) > shape.keys) continue;
+        if (static_cast<double>(keys) > keys_of_part) continue;
         const auto k = static_cast<double>(keys), v = static_cast<double>(vectors);
-        const double whole = std::floor(shape.keys / k), left = shape.keys - whole * k;
-        const double first =
-            static_cast<double>(times) * (whole * (shape.width * tile_step(k, v) + 20 + 3 * k * v) +
-                                          (left > 0 ? shape.width * tile_step(left, v) + 20 + 3 * left * v : 0));
-        const double softmax = shape.keys * block / target.lanes * 16, packing = block * shape.width * 1.2;
+        const double groups = std::floor(static_cast<double>(block_vectors) / v),
+                     rest = static_cast<double>(block_vectors) - groups * v;
+        const double whole = std::floor(keys_of_part / k), left = keys_of_part - whole * k;
+        auto part = [&](double high, double broad) {
+          return high < 1 || broad < 1 ? 0 : shape.width * tile_step(high, broad) + 20 + 3 * high * broad;
+        };
+        auto pass = [&](double broad) {
+          return whole * part(k, broad) + (alike ? part(left, broad) : left * part(1, broad));
+        };
+        const double first = parts * (groups * pass(v) + pass(rest));
+        const double softmax =
+            static_cast<double>(block_vectors) * (12 * shape.keys + (tile.chunk > 0 ? 80 * parts : 0));
+        tile.vectors = vectors;
         tile.keys = keys;
         // Rows of the last block that do not exist are computed by the first product and the softmax only.
-        tile.cost = blocks * (first + softmax + packing + fetched + stored + 200) + second.cost;
-        tile.code = second.code + tile_code(k, v, copy_code(k, v) + (left > 0 ? copy_code(left, v) : 0));
+        tile.cost = blocks * (first + softmax + block * shape.width * 0.4 + fetched + stored + 200) + second.cost;
+        auto code = [&](double high) { return copy_code(high, v) + (rest > 0 ? copy_code(high, rest) : 0); };
+        tile.code = second.code +
+                    tile_code(k, v, code(k) + (left > 0 ? code(alike ? left : 1) : 0), fewest_accumulators(target));
         out.push_back(tile);
       }
-    }
+  }
   return out;
 }
 

@@ -2,6 +2,9 @@
 // apart, as those of 1024 or 3072 numbers do, their lines all fall into one set of the first cache, which holds 8 or
 // 12 of them: every read then comes from the second cache. Temporaries whose rows a product reads that way get a gap
 // of one line behind each row, and the rows spread over the sets.
+//
+// Keys and values of attention are read again for every block of rows, some hundred of their rows at a time: theirs
+// already crowd the sets of both caches where they lie a multiple of 512 bytes apart, as the heads of most models do.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -9,7 +12,7 @@ namespace kiln::loops {
 namespace {
 
 constexpr int64_t bytes_of_sets = 4096;  // a line of each set: 64 sets of 64 bytes, on every processor of today
-constexpr int64_t line_bytes = 64;
+constexpr int64_t line_bytes = 64, bytes_of_many_sets = 512;
 
 class RowStaggerer {
  public:
@@ -23,17 +26,23 @@ class RowStaggerer {
   }
 
  private:
-  // Rows' factors, and columns' whose terms are neighbours: attention reads keys as rows.
+  // Rows' factors, and columns': of these either the terms are neighbours, as those of keys are, or the columns.
   void visit(const Kernel& kernel) {
     const ContractionNest nest = contraction_nest(kernel);
     const RangeEnv env = kernel_ranges(kernel, program_);
     for (const ContractionNest::Sum& sum : nest.sums) {
-      for (const Stmt* load : sum.left) consider(*load, nest.innermost_row().var, nest.innermost_sum().var, env);
-      for (const Stmt* load : sum.right) consider(*load, nest.innermost_column().var, nest.innermost_sum().var, env);
+      const Loop &row = nest.innermost_row(), &column = nest.innermost_column(), &term = nest.innermost_sum();
+      for (const Stmt* load : sum.left) consider(*load, row, term, bytes_of_sets, env);
+      for (const Stmt* load : sum.right)
+        for (const auto& [across, along] : {std::pair(&column, &term), std::pair(&term, &column)}) {
+          consider(*load, *across, *along, bytes_of_sets, env);
+          consider(*load, *across, *along, bytes_of_many_sets, env);
+        }
     }
   }
 
-  void consider(const Stmt& load, const std::string& row, const std::string& term, const RangeEnv& env) {
+  void consider(const Stmt& load, const Loop& row_loop, const Loop& along_loop, int64_t crowded, const RangeEnv& env) {
+    const std::string &row = row_loop.var, &term = along_loop.var;
     if (load.kind != StmtKind::load || pinned_.contains(load.buffer)) return;
     Buffer& b = program_.buffers[static_cast<size_t>(load.buffer)];
     if (b.role != BufferRole::temp || !b.offset.is_constant(0)) return;
@@ -41,7 +50,11 @@ class RowStaggerer {
     const auto along = affine_in(address, term), apart = affine_in(address, row);
     if (!along || !along->coefficient.is_constant(1) || !apart || !apart->coefficient.is_constant()) return;
     const int64_t distance = apart->coefficient.value() * dtype_bytes(b.dtype);
-    if (distance == 0 || distance % bytes_of_sets != 0) return;
+    if (distance == 0 || distance % crowded != 0) return;
+    // Whole rows one behind the other, of which as much is read, are in all sets.
+    if (crowded < bytes_of_sets &&
+        !(along_loop.extent.is_constant() && along_loop.extent.value() * dtype_bytes(b.dtype) < distance))
+      return;
     // Rows are the dimension that the row's variable numbers, the nearest where it numbers several.
     std::optional<size_t> rows;
     for (size_t d = 0; d < b.sizes.size(); ++d)

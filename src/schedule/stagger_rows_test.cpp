@@ -77,6 +77,53 @@ TEST(StaggerRows, LeavesOtherRows) {
   EXPECT_EQ(after(rows_of(768, "3840, 768, 1", "temp", "")), "buffer h f32[2, 5, 768] strides [3840, 768, 1] temp");
 }
 
+// A product whose columns' factor is a part of rows of `width` numbers: the values of a head, or its keys.
+std::string part_of_rows(int64_t width, const std::string& read) {
+  return str(R"(loops parts
+buffer x f32[5, 64] strides [64, 1] input position 0
+buffer h f32[64, )",
+             width, "] strides [", width, R"(, 1] temp
+buffer y f32[5, 64] strides [64, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel make ops [full] {
+    for i0 in [64] parallel {
+      for i1 in [)",
+             width, R"(] parallel {
+        %0 = constant.f32 1.0
+        store h[i0, i1] = %0
+      }
+    }
+  }
+  kernel product ops [matmul] {
+    for i0 in [5] parallel {
+      for i1 in [64] parallel {
+        %0 = for r0 in [64] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0]
+          %2 = load.f32 h)",
+             read, R"(
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)");
+}
+
+TEST(StaggerRows, SpreadsRowsOfWhichAPartIsRead) {
+  for (const char* read : {"[r0, i1 + 64]", "[i1, r0 + 64]"}) {
+    EXPECT_EQ(after(part_of_rows(512, read)), "buffer h f32[64, 512] strides [528, 1] temp") << read;
+    EXPECT_EQ(after(part_of_rows(768, read)), "buffer h f32[64, 768] strides [784, 1] temp") << read;
+    EXPECT_EQ(after(part_of_rows(160, read)), "buffer h f32[64, 160] strides [160, 1] temp") << read;
+  }
+}
+
 TEST(StaggerRows, LeavesWhatIsNotDense) {
   EXPECT_EQ(after(rows_of(1024, "6144, 1024, 1", "temp", "")), "buffer h f32[2, 5, 1024] strides [6144, 1024, 1] temp");
 }

@@ -46,6 +46,8 @@ constexpr const char* exp_text = R"(K_FN $F exp_f64($F x) {
   return ldexp_f64($S(1.0) + (t + fma_f64(n, $S(-0x1.ef35793c7673p-45), r * r * exp_tail_f64(r))), n);
 }
 )";
+constexpr const char* exp_or_zero_text =
+    "K_FN $F exp_or_zero_f64($F x) { return x < $S(-87.0) ? $S(0.0) : exp_f64(x); }\n";
 // (e^r - 1 - r) / r^2
 constexpr const char* exp_tail_text = R"(K_FN $F exp_tail_f64($F r) {
   return $POLY{r; 0.5, 0x1.5555555555557p-3, 0x1.5555555555558p-5, 0x1.1111111110085p-7, 0x1.6c16c16c15171p-10,
@@ -241,6 +243,7 @@ std::vector<MathPiece> math_exp_log_pieces() {
       {"exp", 'd', 1, false, exp_text},
       {"exp_tail", 'd', 0, false, exp_tail_text},
       {"exp_dd", 'd', 0, false, exp_dd_text},
+      {"exp_or_zero", 'd', 1, false, exp_or_zero_text},
       {"exp2", 'd', 1, false, exp2_text},
       {"expm1", 'd', 1, false, expm1_text},
       {"log_parts", 'd', 0, false, log_parts_text, "split_log log_special"},

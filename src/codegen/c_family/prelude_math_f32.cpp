@@ -19,6 +19,21 @@ constexpr const char* expf_text = R"(K_FN $F exp_f32($F x) {
   return none ? $S(0.0f) : y;
 }
 )";
+// What a softmax needs of it: of numbers that are not above 0, with 0 below e^-87 (least_exponent in scalar_ops.h). No
+// limits, one step to r: an error of n 2e-9 is less than what x itself is off by, being a difference of two scores. The
+// sum with 127 in its last place is the exponent of 2^n where it belongs, but for a shift.
+constexpr const char* exp_or_zerof_text = R"(K_FN $F exp_or_zero_f32($F x) {
+#ifdef __FMA__
+  $F m = fma_f32(x, $S(0x1.715476p0f), $S(0x1.8000fep23f)), n = m - $S(0x1.8000fep23f);
+  $F r = fma_f32(n, $S(-0x1.62e43p-1f), x);
+  $F p = $POLY{r; 1.0f, 1.0f, 0.500000003f, 0.16666576f, 0.0416663722f, 0.00836333812f, 0.0013941391f};
+  $F y = p * __builtin_bit_cast($F, __builtin_bit_cast($I, m) << 23);
+#else
+  $F y = exp_f32(x);
+#endif
+  return x < $S(-87.0f) ? $S(0.0f) : y;
+}
+)";
 constexpr const char* exp2f_text = R"(K_FN $F exp2_f32($F x) {
   $M none = x < $S(-151.0f);
   x = lesser_f32($S(129.0f), x);
@@ -152,6 +167,7 @@ std::vector<MathPiece> math_f32_pieces(const PieceContext& context) {
   const bool full = context.natural_lanes(*find_element("f32")) == 16;
   std::vector<MathPiece> out = {
       {"exp", 's', 1, false, expf_text},
+      {"exp_or_zero", 's', 1, false, exp_or_zerof_text},
       {"exp2", 's', 1, false, exp2f_text},
       {"expm1", 's', 1, false, expm1f_text},
       {"log", 's', 1, false, logf_text},

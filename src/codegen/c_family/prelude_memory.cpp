@@ -1,6 +1,7 @@
 // Loads and stores of the prelude. "Raw" functions move elements of one integer or float type under a bit mask k (lane
 // 0 lowest); the public ones add the conversion of storage types that are not computed in (bool, f16, bf16, f8).
 #include <algorithm>
+#include <functional>
 
 #include "base/error.h"
 #include "codegen/c_family/prelude_pieces.h"
@@ -303,6 +304,49 @@ std::optional<std::string> public_memory(std::string_view name, const PieceConte
   return std::nullopt;
 }
 
+// As many vectors as they have lanes: afterwards the j-th of them has the j-th lanes of all. Neighbours are interleaved
+// within pieces of 16 bytes, by one lane and then by two; pieces are then moved as they are. Written out: the array
+// never leaves the registers.
+std::string transpose_text(const PieceContext& context) {
+  const Element& f32 = *find_element("f32");
+  const int lanes = context.lanes;
+  const std::string v = type_name(f32, lanes);
+  std::string out = str("K_FN void k_transpose_f32(", v, " (&x)[", lanes, "]) {\n");
+  if (context.is_pair(f32, lanes) || lanes < 4)
+    return str(out, "  f32 t[", lanes, "][", lanes, "];\n  for (int i = 0; i < ", lanes, "; i++) st_", v,
+               "(t[i], x[i]);\n  for (int j = 0; j < ", lanes, "; j++) {\n    f32 u[", lanes,
+               "];\n    for (int i = 0; i < ", lanes, "; i++) u[i] = t[i][j];\n    x[j] = ld_", v, "(u);\n  }\n}\n");
+  char from = 'x';
+  // Of a and b, `step` apart: lanes by `order`, where b's begin at `lanes`.
+  const auto pass = [&](int step, const std::function<int(int lane, bool second)>& order) {
+    const char to = from == 'x' ? 'a' : static_cast<char>(from + 1);
+    out += str("  ", v, " ", to, "[", lanes, "];\n");
+    for (int i = 0; i < lanes; i++) {
+      const bool second = i & step;
+      const int a = second ? i - step : i;
+      std::string list;
+      for (int lane = 0; lane < lanes; lane++) list += str(", ", order(lane, second));
+      out += str("  ", to, "[", i, "] = __builtin_shufflevector(", from, "[", a, "], ", from, "[", a + step, "]", list,
+                 ");\n");
+    }
+    from = to;
+  };
+  for (int step : {1, 2})  // [a0 b0 a1 b1] and [a2 b2 a3 b3]; then the same of pairs of lanes
+    pass(step, [&](int lane, bool second) {
+      const int place = lane % 4, piece = lane - place, within = place % step;
+      return piece + (second ? 2 : 0) + place / (2 * step) * step + within + (place / step % 2 ? lanes : 0);
+    });
+  for (int step = 4; step < lanes; step *= 2)  // every second piece of both
+    pass(step, [&](int lane, bool second) {
+      const int piece = lane / 4, half = lanes / 8;
+      return (piece % half * 2 + (second ? 1 : 0)) * 4 + lane % 4 + (piece >= half ? lanes : 0);
+    });
+  // Of every four, the second has the third lanes, and the other way round.
+  for (int i = 0; i < lanes; i++)
+    out += str("  x[", i, "] = ", from, "[", i % 4 == 1 || i % 4 == 2 ? i ^ 3 : i, "];\n");
+  return out + "}\n";
+}
+
 }  // namespace
 
 std::optional<std::string> memory_piece(std::string_view name, const PieceContext& context) {
@@ -326,6 +370,7 @@ std::optional<std::string> memory_piece(std::string_view name, const PieceContex
                "); }\n#elif defined(__x86_64__)\nK_FN void k_free_registers() { asm volatile(\"\" : : : ", list(0, 16),
                "); }\n#else\nK_FN void k_free_registers() {}\n#endif\n");
   }
+  if (name == "k_transpose_f32") return transpose_text(context);
   if (name == "byte_to_vmask") {
     std::string bytes = type_name(*find_element("u8"), context.lanes),
                 mask = type_name(context.mask_element(), context.lanes);

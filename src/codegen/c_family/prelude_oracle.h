@@ -67,6 +67,12 @@ struct Function {
   double bound_f32, bound_f64;       // documented error in units of the last place
   // Near a zero of the function that is not at 0, relative accuracy is out of reach: errors below this are not counted.
   double absolute = 0;
+  bool not_above_zero = false;  // it is a function of such numbers only
+  template <class T>
+  void keep_to_domain(std::vector<T>& x) const {
+    if (not_above_zero)
+      for (T& value : x) value = value > 0 ? -value : value;
+  }
 };
 
 #define KILN_MATH(f) \
@@ -74,6 +80,8 @@ struct Function {
 inline const std::vector<Function>& functions() {
   static const std::vector<Function> table = {
       {"exp", 1, KILN_MATH(exp), 1.0, 1.0},
+      {"exp_or_zero", 1, [](Wide x, Wide) -> Wide { return x < -87 ? 0 : std::exp(x); },
+       [](double x, double) { return x < -87 ? 0 : std::exp(x); }, 5.0, 1.0, 0, true},
       {"exp2", 1, KILN_MATH(exp2), 1.0, 1.0},
       {"expm1", 1, KILN_MATH(expm1), 1.5, 2.0},
       {"log", 1, KILN_MATH(log), 1.0, 1.0},

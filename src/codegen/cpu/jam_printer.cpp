@@ -72,7 +72,39 @@ std::string JamPrinter::operand(ValueId v, int64_t row, int64_t vector) {
   return p_.lanes_ ? p_.vector(copy) : p_.name(copy);
 }
 
+bool JamPrinter::turns(const Stmt& stmt) const {
+  if (stmt.kind != StmtKind::store || !rows_ || row_in_loop_ || group_.rows != p_.lane_count_ ||
+      (!group_.left.empty() && !columns_->extent.is_constant()) || stmt.mask != no_value ||
+      stmt.mode != StoreMode::plain || p_.program_.buffers[static_cast<size_t>(stmt.buffer)].dtype != DType::f32)
+    return false;
+  const Varies varies = of(stmt.args[0]);
+  const Expr where = p_.address(stmt);
+  const auto along = affine_in(where, rows_->var), across = affine_in(where, columns_->var);
+  return varies.rows && varies.columns && along && along->coefficient.is_constant(1) && across &&
+         across->coefficient.is_constant() && across->coefficient.value() >= group_.rows;
+}
+
+void JamPrinter::print_turned(const Stmt& stmt) {
+  const Expr where = p_.address(stmt);
+  const std::string buffer = p_.buffer_name(stmt.buffer, Access::write);
+  for (int64_t v = 0; v < group_.vectors; ++v) {
+    const std::string tile = str("turned", turned_++);
+    p_.line(str(vector_type(DType::f32), " ", tile, "[", group_.rows, "];"));
+    for (int64_t r = 0; r < group_.rows; ++r)
+      p_.line(str(tile, "[", r, "] = ", p_.name(renamed(stmt.args[0], r, v)), ";"));
+    p_.line(str("k_transpose_f32(", tile, ");"));
+    const bool last = v + 1 == group_.vectors && !group_.left.empty();
+    const int64_t lanes = last ? columns_->extent.value() % p_.lane_count_ : p_.lane_count_;
+    for (int64_t lane = 0; lane < lanes; ++lane) {
+      const Substitution map{{rows_->var, Expr::symbol(row(0))}, {columns_->var, Expr::symbol(column(v)) + lane}};
+      p_.line(SimdDialect::store(DType::f32, str(buffer, " + ", p_.expr(substitute(where, map))),
+                                 str(tile, "[", lane, "]"), {}));
+    }
+  }
+}
+
 void JamPrinter::print_copies(const Stmt& stmt) {
+  if (turns(stmt)) return print_turned(stmt);
   each(of(stmt), [&](int64_t r, int64_t v) {
     Stmt copy = stmt.clone();
     Substitution map{{columns_->var, Expr::symbol(column(v))}};

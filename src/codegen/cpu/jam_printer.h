@@ -40,6 +40,10 @@ class JamPrinter {
   void print_tail(const loops::Body& body, size_t begin);
   void print_body(const loops::Body& body, size_t end);
   void print_copies(const loops::Stmt& stmt);
+  // Whether the copies of a store are as many rows as lanes, whose neighbours lie along the rows: they are then turned
+  // round in registers and stored as whole vectors.
+  bool turns(const loops::Stmt& stmt) const;
+  void print_turned(const loops::Stmt& stmt);
   void print_loop(const loops::Stmt& stmt);
   void print_update(const loops::Loop& loop, loops::ValueId result, const std::string& suffix);
   // Does something for every copy of what varies so, with the printer's lanes set where it is a vector.
@@ -55,6 +59,7 @@ class JamPrinter {
   std::map<loops::ValueId, Varies> varying_;
   Group group_;
   static constexpr const char* row_counter = "r";
+  int turned_ = 0;            // tiles so far that were turned round
   bool row_in_loop_ = false;  // the rows pass one after the other, and row_counter counts them
   std::map<std::pair<loops::ValueId, int64_t>, loops::ValueId> copies_;  // by value and number of the copy
 };
