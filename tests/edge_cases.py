@@ -217,6 +217,32 @@ def smoothed_labels(of):
               {"x": {0: n, 1: classes}, "labels": {0: n}, "shares": {0: n, 1: classes}})
 
 
+def attention_without_keys(of):
+    """Weights over nothing weigh nothing: 0, not the NaN of a division by their sum. Rows of -inf alone stay NaN."""
+    def forward(self, q, k, v, wide):
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1) @ v, torch.softmax(wide @ wide.transpose(-1, -2), -1) @ wide
+
+    def call(rows, keys, all_rows):
+        k = torch.randn(1, 2, keys, 8)
+        if keys > 9:
+            k[:, 1] = -INF
+        return torch.rand(1, 2, rows, 8), k, torch.randn(1, 2, keys, 8), torch.randn(1, 1, all_rows, 8)
+    rows, keys, every = Dim("rows", min=1, max=256), Dim("keys", min=0, max=2048), Dim("every", min=0, max=2048)
+    return of(forward, [call(33, 9, 40), call(3, 0, 0), call(40, 0, 300), call(40, 1200, 1)],
+              "attention over a number of keys that may be 0",
+              {"q": {2: rows}, "k": {2: keys}, "v": {2: keys}, "wide": {2: every}})
+
+
+def cache_of_two(of):
+    def forward(self, x, cache, at):
+        new = self.linear(x).reshape(2, 1, 3, 8).transpose(1, 2)
+        return cache.index_copy(2, at, new) * 2
+    made = of(forward, [(torch.randn(2, 1, 24), torch.randn(2, 3, 16, 8), torch.tensor([n])) for n in (0, 15)],
+              "a token of two sequences, put into a cache by the product's kernel")
+    made.module.linear = torch.nn.Linear(24, 24)
+    return made
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -226,7 +252,7 @@ def add_cases(case, of):
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
-                 rounded_once_for_all, smoothed_labels):
+                 rounded_once_for_all, smoothed_labels, attention_without_keys, cache_of_two):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))
