@@ -6,7 +6,7 @@
 
 `prepare` needs what bench/real_models.py needs. It exports each model with weights and inputs that are made from a number
 (torch.rand, the same bits everywhere), runs it in float32 and float64, and writes DIR/MODEL.zip: the exported program without
-those weights, how they are made, and some thousand elements of the results. `run` needs torch alone: it makes the
+those weights, how they are made, and some hundred elements of the results. `run` needs torch alone: it makes the
 weights, compiles, runs and compares. A result counts as right as in bench/real_models.py: its error against float64 is at
 most 4 times that of PyTorch in float32, and a floor of a few roundings of the largest value.
 """
@@ -29,7 +29,7 @@ import zlib
 import torch
 
 LARGE = 1024  # elements: what has fewer is kept as it is
-SAMPLES = 4096  # of the results of one call
+SAMPLES = 1024  # of the results of one call
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 
 
