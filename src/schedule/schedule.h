@@ -32,6 +32,10 @@ bool choose_layouts(LoopProgram& program, Log& log);
 // Dimensions of temporaries that a sum runs through as one become neighbours in memory.
 bool join_dimensions(LoopProgram& program, Log& log);
 
+// For a GPU: kernels that only compare sizes become assertions of the host. Nobody waits for a kernel that raises
+// before those behind it run, and what it asks for they take for granted: an index of an edge that is not there.
+bool assert_sizes(LoopProgram& program, const Target& target, Log& log);
+
 // What is copied whole into a part of another temporary is written there at once.
 bool place_parts(LoopProgram& program, const Target& target, Log& log);
 
@@ -43,6 +47,9 @@ bool split_phases(LoopProgram& program, const Target& target, Log& log);
 
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
+
+// For a CPU: temporaries that all run along one dimension are laid out with that one innermost.
+bool straighten_rows(LoopProgram& program, const Target& target, Log& log);
 
 // For a GPU: what passes between kernels is stored as narrow as it is used, and in the order in which it is read.
 bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
