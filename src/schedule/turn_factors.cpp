@@ -2,6 +2,7 @@
 // transposed, where b lies along the sum. Columns that are no neighbours run in no tile; each element would be a sum of
 // its own across lanes. A copy that has the columns side by side costs what a few rows of the product do.
 #include "loop_passes/rewrite.h"
+#include "loops/walk.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
