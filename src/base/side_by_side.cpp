@@ -9,6 +9,8 @@
 
 namespace kiln {
 
+constexpr size_t worth_a_thread = 8;  // parts, of some microseconds at least
+
 void side_by_side(size_t count, const std::function<void(size_t)>& part) {
   std::vector<std::exception_ptr> thrown(count);
   std::atomic<size_t> next = 0;
@@ -20,7 +22,7 @@ void side_by_side(size_t count, const std::function<void(size_t)>& part) {
       }
   };
   std::vector<std::thread> others;
-  const size_t most = std::min<size_t>(count, std::max(1u, std::thread::hardware_concurrency()));
+  const size_t most = std::min<size_t>(count / worth_a_thread + 1, std::max(1u, std::thread::hardware_concurrency()));
   for (size_t i = 1; i < most; ++i) try {
       others.emplace_back(work);
     } catch (const std::system_error&) {

@@ -1,3 +1,4 @@
+#include "base/side_by_side.h"
 #include "loop_passes/passes.h"
 #include "loop_passes/rewrite.h"
 
@@ -280,13 +281,15 @@ class Simplifier {
 bool simplify_body(LoopProgram& program, Kernel& kernel) { return Simplifier(program, kernel).run(); }
 
 bool simplify_bodies(LoopProgram& program, Log&) {
-  bool changed = false;
-  auto visit = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= simplify_body(program, *kernel);
+  std::vector<Kernel*> kernels;
+  auto add = [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) kernels.push_back(kernel);
   };
-  for_each_item(program.init, visit);
-  for_each_item(program.block, visit);
-  return changed;
+  for_each_item(program.init, add);
+  for_each_item(program.block, add);
+  std::vector<char> changed(kernels.size());
+  side_by_side(kernels.size(), [&](size_t i) { changed[i] = simplify_body(program, *kernels[i]); });
+  return std::find(changed.begin(), changed.end(), true) != changed.end();
 }
 
 }  // namespace kiln::loops

@@ -1,6 +1,7 @@
 // The invariants of Loops. A broken one is a bug of the pass that ran last, and is reported as such.
 #include <set>
 
+#include "base/side_by_side.h"
 #include "loops/key_slices.h"
 #include "loops/loops.h"
 #include "loops/sum_parts.h"
@@ -486,6 +487,7 @@ class ProgramVerifier {
     }
     block(program_.init);
     block(program_.block);
+    side_by_side(kernels_.size(), [&](size_t i) { KernelVerifier(program_, *kernels_[i], symbols_).run(); });
     verify_scratch_users(program_);
   }
 
@@ -524,14 +526,14 @@ class ProgramVerifier {
       if (!loop->iteration_symbol.empty()) symbols_.insert(loop->iteration_symbol);
   }
 
-  void block(const Block& b) const {
+  void block(const Block& b) {
     for (const Item& item : b) std::visit([&](const auto& what) { check_item(what); }, item.what);
   }
-  void block(const std::unique_ptr<Block>& b) const {
+  void block(const std::unique_ptr<Block>& b) {
     KILN_VERIFY(b != nullptr, "a branch or loop without its block");
     block(*b);
   }
-  void check_item(const Kernel& kernel) const { KernelVerifier(program_, kernel, symbols_).run(); }
+  void check_item(const Kernel& kernel) { kernels_.push_back(&kernel); }
   void check_item(const Call& call) const {
     for (const Call::Arg& arg : call.args) {
       if (auto* id = std::get_if<BufferId>(&arg.value); id && *id != no_buffer) known(*id);
@@ -560,12 +562,12 @@ class ProgramVerifier {
     else
       expr(std::get<Expr>(p));
   }
-  void check_item(const Cond& cond) const {
+  void check_item(const Cond& cond) {
     predicate(cond.predicate);
     block(cond.then_block);
     block(cond.else_block);
   }
-  void check_item(const While& loop) const {
+  void check_item(const While& loop) {
     predicate(loop.predicate);
     block(loop.condition_block);
     block(loop.body_block);
@@ -573,6 +575,7 @@ class ProgramVerifier {
 
   const LoopProgram& program_;
   std::set<std::string> symbols_;
+  std::vector<const Kernel*> kernels_;
 };
 
 }  // namespace
