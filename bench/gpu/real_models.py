@@ -234,6 +234,8 @@ def run_one(file, options):
         folder = pathlib.Path(folder)
         about = json.loads(archive.read("about.json"))
         facts = {"name": about["name"], "dynamic": about["dynamic"]}
+        if time.monotonic() > options.until:
+            return {**facts, "result": "no time"}
 
         def command(*words):
             left = max(options.until - time.monotonic(), 1)
