@@ -57,9 +57,9 @@ T clamp_of(T x, T low, T high) {
 ValueId emit_clamped(Emit& e, ValueId x, double low, double high) {
   return e.op(ScalarOp::min, e.op(ScalarOp::max, x, e.number(low)), e.number(high));
 }
-// x / 6 of relu6(x + 3)
+// A sixth of relu6(x + 3). A product, since a division takes as long as ten of them; of 6 it is 1 all the same.
 ValueId emit_hard_gate(Emit& e) {
-  return e.op(ScalarOp::div, emit_clamped(e, e.op(ScalarOp::add, e.x[0], e.number(3)), 0, 6), e.number(6));
+  return e.op(ScalarOp::mul, emit_clamped(e, e.op(ScalarOp::add, e.x[0], e.number(3)), 0, 6), e.number(1.0 / 6));
 }
 // log(1 + exp(x)) without overflow: max(x, 0) + log1p(exp(-|x|))
 ValueId emit_softplus(Emit& e, ValueId x) {

@@ -34,7 +34,10 @@ std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::st
   const auto level = std::find(flags.begin(), flags.end(), "-O2");
   if (!gnu || level == flags.end()) return flags;
   *level = "-O1";
-  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting"})
+  // Of regions: where g++ sees little pressure in a loop it gives it none of its own, and constants of an epilogue keep
+  // the registers that the sums of a product need.
+  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting",
+                           "-fira-region=all"})
     flags.emplace_back(part);
   return flags;
 }

@@ -3,6 +3,7 @@
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
 #include "codegen/cpu/dialect.h"
+#include "loops/line_windows.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -37,7 +38,8 @@ namespace {
 // Sizes as arguments cost next to nothing where they are extents of loops and strides between rows. Where a text is
 // written out for each of many points or rows, distances are parts of addresses.
 bool may_take_sizes(const Kernel& kernel) {
-  bool may = !kernel.schedule->tile.matrix && !kernel.schedule->tile.pairs;
+  const Tile& tile = kernel.schedule->tile;
+  bool may = !tile.matrix && !tile.pairs && !takes_lines(tile);
   for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     if (!stmt.loop) return;
     const AxisDirectives& directives = stmt.loop->directives;
