@@ -53,8 +53,10 @@ int64_t terms_of_part(const Kernel& kernel, const LoopProgram& program, const Ta
 constexpr double most_beyond = 1.07;
 constexpr int64_t longest_copy = 64 << 10;  // elements
 
-bool on_lines(const LineWindow& window, int64_t rows) {
-  return static_cast<double>(window.tiles(rows) * rows) <= static_cast<double>(window.points) * most_beyond &&
+// With 16 registers a tile has few rows, whose addresses do not want for registers, and lines only limit its choice.
+bool on_lines(const LineWindow& window, int64_t rows, const Target& target) {
+  return target.vector_registers >= 32 &&
+         static_cast<double>(window.tiles(rows) * rows) <= static_cast<double>(window.points) * most_beyond &&
          window.span(rows) * window.distance <= longest_copy;
 }
 
@@ -169,7 +171,7 @@ class Product : public Template {
     const bool whole = columns.is_constant() && columns.value() % (tile.vectors * target.lanes) == 0;
     if (part > 0 && whole) split_into_parts(kernel, part);
     const auto window = pairs_ ? std::nullopt : line_window(kernel, program);
-    if (!window || !on_lines(*window, tile.rows)) return;
+    if (!window || !on_lines(*window, tile.rows, target)) return;
     if (tile.beside && whole && runs_line_by_line(kernel, program, target, tile.vectors)) serial_lines(kernel);
     Buffer copy;
     copy.name = program.buffers[static_cast<size_t>(window->load->buffer)].name + "_line";
@@ -203,7 +205,7 @@ class Product : public Template {
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
         Tile tile{high, vectors};
         tile.pairs = pairs_;
-        const bool lines = window && on_lines(*window, high);
+        const bool lines = window && on_lines(*window, high, target);
         extents.rows = whole_rows;
         extents.part = static_cast<double>(part);
         if (lines) {
