@@ -34,10 +34,7 @@ std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::st
   const auto level = std::find(flags.begin(), flags.end(), "-O2");
   if (!gnu || level == flags.end()) return flags;
   *level = "-O1";
-  // Of regions: where g++ sees little pressure in a loop it gives it none of its own, and constants of an epilogue keep
-  // the registers that the sums of a product need.
-  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting",
-                           "-fira-region=all"})
+  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting"})
     flags.emplace_back(part);
   return flags;
 }
