@@ -206,6 +206,8 @@ struct Tile {
   bool matrix = false;
   // matrix: scratch that an item first copies its rows of the left factor to, one after the other, each sum's terms up
   // to a multiple of 32. Else they are read where they lie, neighbouring terms, rows equally far apart.
+  // Without matrix: the rows of a tile are points of one line, and what lies under them at its ends is copied there
+  // (loops/line_windows.h).
   BufferId rows_copy = no_buffer;
   // Batches that share the rows' factor: their items for one block of rows follow one another, so that it is at hand.
   bool interleaved = false;

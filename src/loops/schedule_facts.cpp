@@ -1,5 +1,5 @@
 // What follows from the directives of a kernel: its items, and the loops that its contraction names.
-#include "loops/loops.h"
+#include "loops/line_windows.h"
 
 namespace kiln::loops {
 
@@ -36,7 +36,7 @@ Expr item_count(const Kernel& kernel) {
   const ContractionNest nest = contraction_nest(kernel);
   const Tile& tile = kernel.schedule->tile;
   for (const Loop* loop : nest.batch) items = items * loop->extent;
-  items = items * ceildiv(nest.row_count(), tile.rows * tile.high);
+  items = items * ceildiv(rows_in_tiles(nest, tile), tile.rows * tile.high);
   if (tile.beside) items = items * ceildiv(nest.innermost_column().extent, tile.vectors * kernel.schedule->lanes);
   return items;
 }

@@ -334,8 +334,8 @@ main {
   for (const auto& [from, to, why] : std::vector<std::array<const char*, 3>>{
            {"tile 32 rows", "tile 24 rows", "a tile that is no matrix instruction's"},
            {"lanes 16 tile", "lanes 8 tile", "not in 16 lanes"},
-           {"rows_in a_rows", "rows_in y", "not to scratch"},
-           {"matrix rows_in", "pairs rows_in", "copied for no matrix instruction"},
+           {"rows_in a_rows", "rows_in y", "not copied to scratch"},
+           {"matrix rows_in", "pairs rows_in", "rows of one line under no window"},
            {"fused pairs", "pairs", "is of pairs but not fused"},
            {"2 vectors matrix rows_in a_rows", "2 vectors ahead 3 pairs", "half a pair ahead"}})
     EXPECT_NE(refused(from, to).find(why), std::string::npos) << from << " " << refused(from, to);

@@ -3,6 +3,7 @@
 
 #include "base/side_by_side.h"
 #include "loops/key_slices.h"
+#include "loops/line_windows.h"
 #include "loops/loops.h"
 #include "loops/sum_parts.h"
 #include "loops/verify_scratch.h"
@@ -82,8 +83,11 @@ class KernelVerifier {
     KILN_VERIFY(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
                 str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
     KILN_VERIFY(s.tile.ahead >= 0, str("a line ahead with every ", s.tile.ahead, " terms"));
-    KILN_VERIFY(s.tile.rows_copy == no_buffer || (s.tile.matrix && known_scratch(s.tile.rows_copy) && s.tile.high == 1),
-                "rows that are copied for no matrix instruction, for several tiles, or not to scratch");
+    KILN_VERIFY(s.tile.rows_copy == no_buffer || known_scratch(s.tile.rows_copy),
+                "rows that are not copied to scratch");
+    KILN_VERIFY(s.tile.rows_copy == no_buffer || !s.tile.matrix || s.tile.high == 1,
+                "rows that are copied for several tiles");
+    if (takes_lines(s.tile)) lines(s);
     if (s.tile.matrix || s.tile.pairs) brain_floats(s);
     KILN_VERIFY(!s.tile.interleaved || !kernel_.contraction->batch.empty(),
                 "batches that interleave where there are none");
@@ -94,6 +98,15 @@ class KernelVerifier {
                 "columns beside one another where a part of the kernel needs whole rows");
     KILN_VERIFY(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
     parts(s, nest);
+  }
+  // Rows of a tile on one line: a window's that slides along it, and scratch for all that lies under them.
+  void lines(const Schedule& s) const {
+    const auto window = line_window(kernel_, program_);
+    KILN_VERIFY(window.has_value() && !s.tile.pairs, "rows of one line under no window that slides along it");
+    const Buffer& copy = program_.buffers[static_cast<size_t>(s.tile.rows_copy)];
+    KILN_VERIFY(copy.dtype == DType::f32 && copy.sizes.size() == 2 &&
+                    copy.sizes[0].is_constant(window->span(s.tile.rows)) && copy.sizes[1].is_constant(window->distance),
+                "scratch that does not hold what lies under a tile");
   }
   // Sums that wait where the results will be: of whole tiles beside one another.
   void parts(const Schedule& s, const ContractionNest& nest) const {

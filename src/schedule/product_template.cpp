@@ -1,5 +1,6 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
+#include "loops/line_windows.h"
 #include "loops/sum_parts.h"
 #include "schedule/group_rows.h"
 #include "schedule/least_code.h"
@@ -46,6 +47,49 @@ int64_t terms_of_part(const Kernel& kernel, const LoopProgram& program, const Ta
   for (int64_t part = most_part; part >= least_part; part -= target.lanes)
     if (terms.value() % part == 0 && bytes(part) <= target.second_cache * 0.75) return part;
   return 0;
+}
+
+// Rows that are points of one line have one address and no masks (loops/line_windows.h). Tiles that end where lines do
+// have a few rows too many, which are computed for nothing: not if they are more than these.
+constexpr double most_beyond = 1.07;
+constexpr int64_t longest_copy = 64 << 10;  // elements
+
+// With 16 registers a tile has few rows, whose addresses do not want for registers, and lines only limit its choice.
+bool on_lines(const LineWindow& window, int64_t rows, const Target& target) {
+  return target.vector_registers >= 32 &&
+         static_cast<double>(window.tiles(rows) * rows) <= static_cast<double>(window.points) * most_beyond &&
+         window.span(rows) * window.distance <= longest_copy;
+}
+
+// Beside a tile's products, as a share of them: at the ends of a line what lies under it is copied; where rows are no
+// line, each finds its place and its mask anew for each place of the window.
+double beside_products(const LineWindow& window, const Tile& tile, bool lines, double lanes) {
+  const auto rows = static_cast<double>(tile.rows), terms = static_cast<double>(window.terms);
+  const double products = terms * rows * static_cast<double>(tile.vectors) / 2;
+  if (!lines) return (20 + 2.25 * rows) / products;
+  const auto span = static_cast<double>(window.span(tile.rows)), tiles = static_cast<double>(window.tiles(tile.rows));
+  return std::min(2.0, tiles) / tiles * 1.2 * span * terms / lanes / (products * static_cast<double>(window.places));
+}
+
+// Of few points with many terms each panel of weights is long, and while the next one is fetched both would have to
+// stay in the second cache. Its lines of the window are then parts of the sum, which all points pass one after the
+// other.
+constexpr int64_t few_points = 128;
+
+bool runs_line_by_line(const Kernel& kernel, const LoopProgram& program, const Target& target, int64_t vectors) {
+  const ContractionNest nest = contraction_nest(kernel);
+  const Expr rows = nest.row_count(), terms = nest.term_count();
+  if (nest.sums.size() < 3 || !rows.is_constant() || rows.value() > few_points || !terms.is_constant()) return false;
+  const int64_t panel = terms.value() * vectors * target.lanes * 4;
+  // Blocks of the sum are those of the sums inside (order_sums).
+  const bool long_lines = terms.value() / nest.sums.front().stmt->loop->extent.value() > least_part;
+  return static_cast<double>(panel) > target.second_cache * 0.4 && long_lines && place_of_sums(kernel, program);
+}
+
+void serial_lines(Kernel& kernel) {
+  for_each_stmt(kernel.body, [&](Stmt& stmt) {
+    if (stmt.loop && stmt.loop->var == kernel.contraction->sums[0]) stmt.loop->directives.binding = Binding::serial;
+  });
 }
 
 // The sum over the terms becomes one over parts around one over the terms of a part.
@@ -125,12 +169,22 @@ class Product : public Template {
     const Tile& tile = kernel.schedule->tile;
     const Expr& columns = contraction_nest(kernel).innermost_column().extent;
     const int64_t part = pairs_ || !tile.beside ? 0 : terms_of_part(kernel, program, target);
-    if (part > 0 && columns.is_constant() && columns.value() % (tile.vectors * target.lanes) == 0)
+    const bool whole = columns.is_constant() && columns.value() % (tile.vectors * target.lanes) == 0;
+    if (part > 0 && whole) {
       split_into_parts(kernel, part);
-    else if (const RowGroups groups = row_groups(kernel, program, target, tile); groups.rows > 0) {
+    } else if (const RowGroups groups = row_groups(kernel, program, target, tile); groups.rows > 0) {
       group_rows(kernel, groups.rows);
       set_ahead(contraction_nest(kernel), packed_load(kernel, program), program, target, kernel.schedule->tile);
     }
+    const auto window = pairs_ ? std::nullopt : line_window(kernel, program);
+    if (!window || !on_lines(*window, tile.rows, target)) return;
+    if (tile.beside && whole && runs_line_by_line(kernel, program, target, tile.vectors)) serial_lines(kernel);
+    Buffer copy;
+    copy.name = program.buffers[static_cast<size_t>(window->load->buffer)].name + "_line";
+    copy.role = BufferRole::scratch;
+    copy.sizes = {window->span(tile.rows), window->distance};
+    copy.strides = {window->distance, 1};
+    kernel.schedule->tile.rows_copy = program.add_buffer(std::move(copy));
   }
 
   std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
@@ -141,8 +195,10 @@ class Product : public Template {
     const auto most_rows = static_cast<int64_t>(rows.is_constant() ? std::max<int64_t>(1, rows.value()) : 64);
     double batch = 1;
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
-    const Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
-                          at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
+    Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
+                    at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
+    const auto window = pairs_ ? std::nullopt : line_window(kernel, program);
+    const double whole_rows = extents.rows;
     const Stmt* packed = packed_load(kernel, program);
     const bool share_rows = extents.batch > 1 && batches_share_rows(nest, kernel, program);
     // With 32 registers 7 by 2 instead of 6 by 4 takes a tenth longer, whatever it is estimated to.
@@ -155,6 +211,14 @@ class Product : public Template {
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
         Tile tile{high, vectors};
         tile.pairs = pairs_;
+        const bool lines = window && on_lines(*window, high, target);
+        extents.rows = whole_rows;
+        extents.part = static_cast<double>(part);
+        if (lines) {
+          extents.rows *= static_cast<double>(window->tiles(high) * high) / static_cast<double>(window->points);
+          if (runs_line_by_line(kernel, program, target, vectors))
+            extents.part = extents.terms / static_cast<double>(nest.sums.front().stmt->loop->extent.value());
+        }
         spread(extents, target, nest, tile);
         tile.interleaved = share_rows;
         set_ahead(nest, packed, program, target, tile);
@@ -164,7 +228,8 @@ class Product : public Template {
         const double code = std::floor((copy_code(r, v) + (edge ? copy_code(r, 1) : 0)) / code_step);
         const RowGroups groups = row_groups(kernel, program, target, tile);
         const double far = groups.needed && groups.rows == 0 && part == 0 ? far_rows : 1;
-        out.push_back({tile, far * cost(extents, target, tile), tile_code(r, v, code, least)});
+        const double more = window ? beside_products(*window, tile, lines, target.lanes) : 0;
+        out.push_back({tile, (1 + more) * far * cost(extents, target, tile), tile_code(r, v, code, least)});
       }
     }
     return out;

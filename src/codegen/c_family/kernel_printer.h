@@ -32,6 +32,7 @@ class KernelPrinter {
   // Of the backends (codegen/cpu, codegen/cuda): they print what their schedules ask for with the parts of this one.
   friend class CpuDialect;
   friend class TilePrinter;
+  friend class LinePrinter;
   friend class MatrixPrinter;
   friend class JamPrinter;
   friend class PointsPrinter;

@@ -25,6 +25,11 @@ static __attribute__((noinline, unused)) bool kc_one(const kiln_kernel_context* 
   }
   return true;
 }
+template <class T>
+static bool kc_in(const kiln_kernel_context* ctx, i32 b, const T* p) {
+  const kc_range range = ((const kc_context*)ctx)->ranges[b];
+  return (const void*)p >= range.begin && (const void*)(p + 1) <= range.end;
+}
 template <class T, unsigned long N>
 static bool kc_zero(const T* p, const T (&zeros)[N]) { return p >= zeros && p < zeros + N; }
 template <class T>
@@ -205,10 +210,11 @@ class Rewriting {
   static bool declared(const std::string& text, size_t end) { return text.compare(end, 4, " = (") == 0; }
 
   // "const f32* const q0_1_3 = v5 ? b0 + … : q0_1_zeros;": a row of buffer 0 or zeros, by a mask (tile_printer.cpp).
+  // "const f32* const q0_line1_3 = inside ? b0 + … : scratch1;": a line of it, or its copy (line_printer.cpp).
   // What is read through it is checked where it is read.
   static bool chosen(const std::string& text, size_t at) {
     const size_t begin = text.rfind('\n', at) + 1, name = text.find("* const q", begin);
-    return name < at && text.compare(at - 3, 3, " ? ") == 0;
+    return name < at && (text.compare(at - 3, 3, " ? ") == 0 || text.compare(at - 3, 3, " : ") == 0);
   }
   // "__builtin_prefetch(b0 + …": what is fetched ahead is not read, and may lie beyond the end.
   static bool fetched(const std::string& text, size_t at) {
@@ -221,6 +227,16 @@ class Rewriting {
     const std::string pointer = text.substr(end + 1, stop - end - 1);
     const size_t first = pointer.find('_'), last = pointer.rfind('_');
     const bool pair = access.operation == "pair";
+    static const std::string of_line = "_line";
+    if (const size_t line = pointer.find(of_line); line != std::string::npos && access.operation == "get") {
+      const std::string key = str("kcl", name.substr(1));
+      macros_.emplace(key,
+                      str("#define ", key, "(B, S, p) ({ const auto kc_p = (p); if (__builtin_expect(!kc_in(ctx, S, ",
+                          "kc_p) && kc_row(ctx, B, kc_p, 1, 1, 0), 0)) return 1; ", name, "(kc_p); })\n"));
+      end = stop;
+      const int scratch = std::stoi(pointer.substr(line + of_line.size()));
+      return str(key, "(", pointer.substr(1, first - 1), ", ", buffers_ + scratch, ", ", pointer);
+    }
     if ((access.operation != "get" && !pair) || first == std::string::npos || first == last)
       fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
     const std::string key = str("kcq", name.substr(1));

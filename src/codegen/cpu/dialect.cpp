@@ -1,6 +1,7 @@
 #include "codegen/cpu/dialect.h"
 
 #include "codegen/cpu/jam_printer.h"
+#include "codegen/cpu/line_printer.h"
 #include "codegen/cpu/matrix_printer.h"
 #include "codegen/cpu/points_printer.h"
 #include "codegen/cpu/tile_printer.h"
@@ -9,8 +10,11 @@ namespace kiln::codegen {
 using namespace loops;
 
 void CpuDialect::print_tile(KernelPrinter& printer) const {
-  if (printer.kernel_.schedule->tile.matrix)
+  const Tile& tile = printer.kernel_.schedule->tile;
+  if (tile.matrix)
     MatrixPrinter(printer).print_kernel();
+  else if (takes_lines(tile))
+    LinePrinter(printer).print();
   else
     TilePrinter(printer).print();
 }

@@ -4,6 +4,7 @@
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
 #include "codegen/cpu/dialect.h"
+#include "loops/line_windows.h"
 #include "schedule/schedule.h"
 
 namespace kiln::codegen {
@@ -41,7 +42,8 @@ constexpr int64_t most_rows = 12;  // with a pointer each, so that some register
 // Sizes as arguments cost next to nothing where they are extents of loops and strides between rows, each of which then
 // has a pointer of its own. Where a text is written out for each of many points, distances are parts of addresses.
 bool may_take_sizes(const Kernel& kernel) {
-  bool may = !kernel.schedule->tile.matrix && !kernel.schedule->tile.pairs && !takes_points(kernel);
+  const Tile& tile = kernel.schedule->tile;
+  bool may = !tile.matrix && !tile.pairs && !takes_lines(tile) && !takes_points(kernel);
   for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     if (stmt.loop && stmt.loop->directives.binding == Binding::unroll) may &= stmt.loop->directives.factor <= most_rows;
   });

@@ -1,5 +1,6 @@
 #include "codegen/cpu/tile_printer.h"
 
+#include "loops/line_windows.h"
 #include "loops/sum_parts.h"
 
 namespace kiln::codegen {
@@ -14,7 +15,7 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
       columns_(nest_.innermost_column()),
       sum_(nest_.innermost_sum()),
       tile_(printer.kernel_.schedule->tile),
-      rows_(printer.expr(nest_.row_count())),
+      rows_(printer.expr(rows_in_tiles(nest_, tile_))),
       width_(str(tile_.vectors * printer.lane_count_)),
       row_values_(static_cast<size_t>(tile_.rows)),
       parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr) {}
@@ -109,6 +110,8 @@ void TilePrinter::decode_rows(const std::string& flat, const std::string& suffix
   p_.line(str("const i64 ", rows[0]->var, suffix, " = ", rest, ";"));
 }
 
+void TilePrinter::decode_row_of_tile() { decode_rows("m0 + r", ""); }
+
 std::string TilePrinter::vector_type_of_sum() const { return vector_type(sum_.reduce_dtype); }
 std::string TilePrinter::zero() const {
   const std::string scalar = c_type(sum_.reduce_dtype);
@@ -164,7 +167,7 @@ void TilePrinter::print_item() {
   });
   if (!nest_.whole_rows()) return;
   p_.open(next);
-  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);"));
+  print_row_count();
   print_row_part();
   p_.close();
 }
@@ -182,9 +185,11 @@ void TilePrinter::print_columns(const std::function<void(int64_t, const std::str
   p_.close();
 }
 
+void TilePrinter::print_row_count() { p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);")); }
+
 // Rows beyond the last are computed again as the last one and not stored.
 void TilePrinter::print_rows_of_tile() {
-  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", m_end - m0);"));
+  print_row_count();
   for (int64_t r = 0; r < tile_.rows; ++r) {
     decode_rows(r == 0 ? "m0" : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"), str("_", r));
     Values& values = row_values_[static_cast<size_t>(r)];
@@ -216,7 +221,7 @@ void TilePrinter::print_waiting(int64_t vectors, bool load) {
   const Stmt* place = place_of_sums(p_.kernel_, p_.program_);
   KILN_CHECK(place, str("the sums of ", p_.kernel_.name, " have no place to wait in"));
   p_.open("for (int r = 0; r < rows; ++r)");
-  decode_rows("m0 + r", "");
+  decode_row_of_tile();
   p_.open(str("for (int c = 0; c < ", vectors, "; ++c)"));
   p_.line(str("const i64 ", columns_.var, " = column + c * ", p_.lane_count_, ";"));
   const std::string memory = str(p_.buffer_name(place->buffer, Access::write), " + ", p_.expr(p_.address(*place))),
@@ -260,6 +265,7 @@ void TilePrinter::print_products(int64_t vectors, const std::string& left) {
     p_.close();
   }
   print_start_ahead(vectors);
+  print_before_sums(copies);
   print_sum(0, vectors, left, std::move(copies));
   if (!in_blocks)
     each([&](int64_t r, int64_t v) {
@@ -274,10 +280,11 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   const Loop& loop = *nest_.sums[level].stmt->loop;
   if (&loop == parts_) {  // stands around the items
     print_factors(level, vectors, left, copies);
-    return print_sum(level + 1, vectors, left, std::move(copies));
+    print_sum(level + 1, vectors, left, std::move(copies));
+    return print_after_sums(level);
   }
   const std::string& var = loop.var;
-  std::string from = "0", to = p_.expr(loop.extent);
+  std::string from = "0", to = trips(level) > 0 ? str(trips(level)) : p_.expr(loop.extent);
   const bool in_blocks = loop.order.block > 0, single = loop.order.block == 1;
   auto accumulate = [&](bool store) {
     for (int64_t r = 0; r < tile_.rows; ++r)
@@ -321,6 +328,7 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
     print_product(vectors, copies);
   else
     print_sum(level + 1, vectors, left, copies);
+  print_after_sums(level);
   if (single) accumulate(true);
   p_.close();
   if (fetches) p_.close();
@@ -383,10 +391,14 @@ void TilePrinter::print_factors(size_t level, int64_t vectors, const std::string
     print_copy(sum.right, {{columns_.var, Expr::symbol(column(v))}}, values);
     p_.lanes_.reset();
   }
+  print_left_factors(level, copies);
+}
+
+void TilePrinter::print_left_factors(size_t level, Copies& copies) {
   for (int64_t r = 0; r < tile_.rows; ++r) {
     Values& values = copies.rows[static_cast<size_t>(r)];
     values.insert(copies.shared.begin(), copies.shared.end());
-    for (const Stmt* stmt : sum.left) {
+    for (const Stmt* stmt : nest_.sums[level].left) {
       const auto pointer = pointers_.find({stmt, r});
       if (level + 1 < nest_.sums.size() || pointer == pointers_.end()) {
         print_copy({stmt}, row_variables(r), values);
@@ -525,7 +537,7 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
 
 void TilePrinter::print_row_start() {
   p_.open("for (int r = 0; r < rows; ++r)");
-  decode_rows("m0 + r", "");
+  decode_row_of_tile();
   for (const Loop* loop : nest_.rows)
     for (const Stmt& stmt : loop->body) {
       if (stmt.kind == StmtKind::loop) break;

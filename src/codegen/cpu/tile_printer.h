@@ -28,12 +28,17 @@ class TilePrinter {
   Stmts needed_by_factors(const loops::Body& body) const;
 
   virtual void print_item();
-  void print_rows_of_tile();
+  virtual void print_row_count();
+  virtual void print_rows_of_tile();
   void print_columns(const std::function<void(int64_t vectors, const std::string& left)>& tile);
   void print_tile(int64_t vectors, const std::string& left);
   void print_products(int64_t vectors, const std::string& left);
   void print_sum(size_t level, int64_t vectors, const std::string& left, Copies copies);
   void print_factors(size_t level, int64_t vectors, const std::string& left, Copies& copies);
+  virtual void print_left_factors(size_t level, Copies& copies);
+  virtual void print_before_sums(Copies&) {}
+  virtual void print_after_sums(size_t) {}           // that stand inside of this one
+  virtual int64_t trips(size_t) const { return 0; }  // of a sum's loop, where they are not as many as its terms
   void print_product(int64_t vectors, const Copies& copies);
   void check_pairs(const loops::Stmt& right) const;
   void print_pairs(int64_t vectors, const Copies& copies);
@@ -48,13 +53,14 @@ class TilePrinter {
   void print_row_part();
   void print_row_start();
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
-  bool by_pointer(const loops::Stmt& stmt) const;
+  virtual bool by_pointer(const loops::Stmt& stmt) const;
   void print_pointers(const loops::Stmt& load, const Copies& copies);
 
   std::string row(const loops::Loop& loop, int64_t r) const { return str(loop.var, "_", r); }
   std::string column(int64_t v) const { return str(columns_.var, "_", v); }
   Substitution row_variables(int64_t r) const;
   void decode_rows(const std::string& flat, const std::string& suffix);
+  virtual void decode_row_of_tile();  // that the variable r numbers
   std::string vector_type_of_sum() const;
   std::string zero() const;
 
