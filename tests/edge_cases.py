@@ -243,6 +243,29 @@ def cache_of_two(of):
     return made
 
 
+def attention_many_keys(of):
+    """So many keys that they are taken in parts, of which later ones have higher scores, or none at all."""
+    def forward(self, q, k, v, mask):
+        scores = q @ k.transpose(-1, -2) * 0.3 + mask
+        return torch.softmax(scores, -1) @ v, F.scaled_dot_product_attention(q, k, v, attn_mask=mask > -1)
+
+    def call(keys):
+        mask = torch.randn(20, keys)
+        mask[0, : keys // 2] = -INF
+        mask[3] = -INF
+        mask[5] = torch.finfo(torch.float32).min
+        mask[7, :-1] = -INF
+        mask[8, : keys // 2] = torch.finfo(torch.float32).min
+        mask[9, ::2] = -100
+        mask[10] *= 300
+        mask[11, -1] = NAN
+        mask[12], mask[12, 0] = -INF, NAN
+        return torch.randn(1, 2, 20, 8), torch.randn(1, 2, keys, 8), torch.randn(1, 2, keys, 8), mask
+    keys = Dim("keys", min=2, max=2000)
+    return of(forward, [call(n) for n in (600, 517, 40)], "attention in parts, with masks of whole parts and rows",
+              {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}})
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -252,7 +275,7 @@ def add_cases(case, of):
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
-                 rounded_once_for_all, smoothed_labels, attention_without_keys, cache_of_two):
+                 rounded_once_for_all, smoothed_labels, attention_without_keys, attention_many_keys, cache_of_two):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

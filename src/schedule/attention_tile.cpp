@@ -16,7 +16,7 @@ constexpr int64_t most_vectors_of_block = 16;
 double tile_step(double rows, double vectors) { return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0}); }
 
 // Of tiles with 32 registers: with fewer, what goes on beside the multiply-adds shows.
-double fewest_accumulators(const Target& target) { return target.vector_registers >= 32 ? 20 : least_accumulators; }
+double fewest_accumulators(const Target& target) { return target.vector_registers >= 32 ? 16 : least_accumulators; }
 
 int64_t rows_that_fit(const Target& target, int64_t vectors) {
   return std::clamp<int64_t>((target.vector_registers - vectors - 1) / vectors, 1, 14);

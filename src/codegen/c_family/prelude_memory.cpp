@@ -305,13 +305,13 @@ std::optional<std::string> public_memory(std::string_view name, const PieceConte
 }
 
 // As many vectors as they have lanes: afterwards the j-th of them has the j-th lanes of all. Neighbours are interleaved
-// within pieces of 16 bytes, by one lane and then by two; pieces are then moved as they are. Written out: the array
-// never leaves the registers.
+// within pieces of 16 bytes, by one lane and then by two; pieces are then moved as they are. A function of its own: it
+// is much text for the C++ compiler, and the kernels of a file share it.
 std::string transpose_text(const PieceContext& context) {
   const Element& f32 = *find_element("f32");
   const int lanes = context.lanes;
   const std::string v = type_name(f32, lanes);
-  std::string out = str("K_FN void k_transpose_f32(", v, " (&x)[", lanes, "]) {\n");
+  std::string out = str("static __attribute__((noinline)) void k_transpose_f32(", v, " (&x)[", lanes, "]) {\n");
   if (context.is_pair(f32, lanes) || lanes < 4)
     return str(out, "  f32 t[", lanes, "][", lanes, "];\n  for (int i = 0; i < ", lanes, "; i++) st_", v,
                "(t[i], x[i]);\n  for (int j = 0; j < ", lanes, "; j++) {\n    f32 u[", lanes,
