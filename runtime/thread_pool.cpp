@@ -75,7 +75,7 @@ void ThreadPool::forget_threads() {
   for (Job& job : jobs_) job.taken = false, job.tickets = 0;
   open_ = 0;
   sleeping_ = waiting_ = workers_ = 0;
-  alone_until_ = last_long_wait_ = 0;
+  fewer_until_ = last_long_wait_ = 0;
 }
 
 void ThreadPool::start_workers(int count) {
@@ -195,7 +195,9 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
   chunk = std::max<int64_t>(chunk, 1);
   int64_t chunks = (items + chunk - 1) / chunk;
   threads = static_cast<int>(std::min<int64_t>(threads, chunks));
-  Job* job = threads > 1 && !crowded() ? take_job() : nullptr;
+  // Half as many: of two that is the caller alone, but where there are many, one late helper says little of the others.
+  if (threads > 1 && crowded()) threads /= 2;
+  Job* job = threads > 1 ? take_job() : nullptr;
   if (!job) {
     if (items > 0) task(context, 0, 0, items);
     return;
@@ -231,17 +233,17 @@ void ThreadPool::run(int64_t items, int64_t chunk, int threads, Task task, void*
 void ThreadPool::waited_long(Clock::time_point begun, Clock::duration waited) {
   const Clock::rep now = (begun + waited).time_since_epoch().count(), pause = (waited * pauses).count();
   if (now - last_long_wait_.exchange(now, std::memory_order_relaxed) < 2 * pause)
-    alone_until_.store(now + pause, std::memory_order_relaxed);
+    fewer_until_.store(now + pause, std::memory_order_relaxed);
 }
 
 // A helper that took much longer with its piece than the caller with all the others has lost its processor to somebody
-// else, for as long as a turn there is. For many times that nobody is asked to help.
+// else, for as long as a turn there is. For many times that fewer are asked to help.
 bool ThreadPool::crowded() {
-  const Clock::rep until = alone_until_.load(std::memory_order_relaxed);
+  const Clock::rep until = fewer_until_.load(std::memory_order_relaxed);
   if (until == 0) [[likely]]
     return false;
   if (Clock::now().time_since_epoch().count() < until) return true;
-  alone_until_.store(0, std::memory_order_relaxed);
+  fewer_until_.store(0, std::memory_order_relaxed);
   return false;
 }
 

@@ -3,7 +3,7 @@
 //
 // Workers are started when first needed and wait for work by spinning for a few microseconds, then for some more while
 // they offer the processor to others, then asleep: spinning longer would take it from other processes. Where others
-// want all processors, a job that had to wait for its helper keeps the next ones from asking for help. While they spin,
+// want all processors, a job that had to wait for its helper lets the next ones ask for half as many. While they spin,
 // handing out and finishing a job takes no lock. After a fork the child starts with no workers and makes its own. How
 // items are dealt to threads never changes results: a kernel computes every item on its own.
 #pragma once
@@ -81,7 +81,7 @@ class ThreadPool {
   std::atomic<int> sleeping_{0};               // workers
   std::atomic<int> waiting_{0};                // callers asleep until their helpers have finished
   std::atomic<int> workers_{0};
-  std::atomic<Clock::rep> alone_until_{0};  // 0: helpers are asked
+  std::atomic<Clock::rep> fewer_until_{0};  // 0: all helpers are asked
   std::atomic<Clock::rep> last_long_wait_{0};
   std::mutex mutex_;  // for falling asleep, waking and starting workers
   std::condition_variable work_, done_;

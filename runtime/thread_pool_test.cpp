@@ -101,6 +101,23 @@ TEST(ThreadPool, AsksForNoHelpWhereItHadToWait) {
   if (first.helpers < 2) GTEST_SKIP() << "no helper came";
   for (int i = 0; i < 100; ++i) ThreadPool::process().run(8, 1, 2, quick, &next);
   EXPECT_EQ(next.helpers, 0);
+  // Of many helpers it was one: half of them are asked still.
+  struct Slots {
+    std::atomic<int> most{0}, helpers{0};
+  } slots;
+  for (int i = 0; i < 5; ++i)
+    ThreadPool::process().run(
+        32, 1, 8,
+        [](void* data, int slot, int64_t, int64_t) {
+          auto* seen = static_cast<Slots*>(data);
+          if (slot > 0) ++seen->helpers;
+          for (int most = seen->most; slot > most && !seen->most.compare_exchange_weak(most, slot);) {
+          }
+          std::this_thread::sleep_for(std::chrono::microseconds(100));
+        },
+        &slots);
+  EXPECT_GT(slots.helpers, 0);
+  EXPECT_LT(slots.most, 4);
   // Later it is.
   std::this_thread::sleep_for(std::chrono::milliseconds(1200));
   for (int i = 0; i < 200 && next.helpers == 0; ++i) {
