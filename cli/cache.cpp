@@ -4,6 +4,7 @@
 
 #include "base/text.h"
 #include "command.h"
+#include "json_output.h"
 #include "toolchain/kernel_cache.h"
 
 namespace kiln::cli {
@@ -22,14 +23,30 @@ uint64_t bytes_of(const std::vector<CacheEntry>& entries) {
   return bytes;
 }
 
-void show_statistics(const KernelCache& cache) {
-  const std::vector<CacheEntry> entries = cache.entries();
+void show_statistics(const KernelCache& cache, const std::vector<CacheEntry>& entries) {
   size_t kernels = 0;
   for (const CacheEntry& entry : entries) kernels += entry.kind == "kernels";
   printf("directory  %s\n", cache.directory().empty() ? "none" : cache.directory().c_str());
   if (!cache.problem().empty()) printf("not used   %s\n", cache.problem().c_str());
   printf("entries    %zu (%zu of kernels, %zu of tuning)\n", entries.size(), kernels, entries.size() - kernels);
   printf("size       %s\n", bytes_text(bytes_of(entries)).c_str());
+}
+
+Json entries_json(const std::vector<CacheEntry>& entries) {
+  Json list = Json::array();
+  for (const CacheEntry& entry : entries) {
+    Json one = Json::object();
+    one.set("name", entry.name), one.set("kind", entry.kind), one.set("bytes", entry.bytes);
+    one.set("modified", entry.modified);
+    list.push(std::move(one));
+  }
+  return list;
+}
+
+void show_entries(const std::vector<CacheEntry>& entries) {
+  for (const CacheEntry& entry : entries)
+    printf("%-8s %10s  %-14s %s\n", entry.kind.c_str(), bytes_text(entry.bytes).c_str(),
+           age_text(entry.modified).c_str(), entry.name.c_str());
 }
 
 int use_cache(const ParsedOptions& options) {
@@ -39,16 +56,19 @@ int use_cache(const ParsedOptions& options) {
     throw UsageError(str("'kiln cache ", what, "': there are stat, ls and clear"));
   const std::string wish = settings.get_string("cache_dir");
   const KernelCache cache(wish.empty() ? KernelCache::default_directory() : wish);
-  if (what == "stat") {
-    show_statistics(cache);
-  } else if (what == "ls") {
-    for (const CacheEntry& entry : cache.entries())
-      printf("%-8s %10s  %-14s %s\n", entry.kind.c_str(), bytes_text(entry.bytes).c_str(),
-             age_text(entry.modified).c_str(), entry.name.c_str());
-  } else {
-    const std::vector<CacheEntry> removed = cache.clear();
-    printf("%zu entries removed, %s\n", removed.size(), bytes_text(bytes_of(removed)).c_str());
+  const JsonOutput json(options);
+  const std::vector<CacheEntry> entries = what == "clear" ? cache.clear() : cache.entries();
+  if (!json.instead_of_text()) {
+    if (what == "stat") show_statistics(cache, entries);
+    if (what == "ls") show_entries(entries);
+    if (what == "clear") printf("%zu entries removed, %s\n", entries.size(), bytes_text(bytes_of(entries)).c_str());
   }
+  Json root = json.document("cache");
+  root.set("directory", cache.directory().empty() ? Json() : Json(cache.directory()));
+  root.set("problem", cache.problem().empty() ? Json() : Json(cache.problem()));
+  root.set("bytes", bytes_of(entries));
+  root.set(what == "clear" ? "removed" : "entries", entries_json(entries));
+  json.write(root);
   return 0;
 }
 
@@ -64,7 +84,8 @@ Command cache_command() {
   spec.details =
       "The cache is under the user's cache directory, or where cache_dir (KILN_CACHE_DIR) says. 'clear' removes the "
       "entries of the cache and nothing else that may lie there.";
-  spec.examples = {"kiln cache stat", "kiln cache clear"};
+  spec.options = {JsonOutput::option()};
+  spec.examples = {"kiln cache stat", "kiln cache ls --json -", "kiln cache clear"};
   return {spec, use_cache};
 }
 

@@ -9,6 +9,7 @@
 #include "check/check_case_files.h"
 #include "command.h"
 #include "console.h"
+#include "device_options.h"
 #include "json_output.h"
 #include "minify/dump.h"
 #include "pt2/reader.h"
@@ -31,7 +32,7 @@ CaseOptions case_options(const ParsedOptions& options, const Settings& settings)
   out.executable.schedule = options.has("--scheduled");
   if (options.has("--scheduled") && *known != Backend::loops)
     throw UsageError("--scheduled belongs to --backend loops");
-  out.executable.device = options.value_or("--device", "");
+  out.executable.device = device_asked_for(options);
   out.executable.custom_op_libs = options.values("--custom-op-lib");
   out.executable.settings = &settings;
   out.rtol = options.number("--rtol", 0);
@@ -103,6 +104,9 @@ void print_notes(const CheckSummary& summary) {
 
 int check(const ParsedOptions& options) {
   Settings settings = settings_of(options, Phase::both);
+  const std::string backend = options.value_or("--backend", "");
+  if (backend == "interpret") note_settings_of_kernels(settings, "the reference interpreter", false);
+  if (backend == "loops") note_settings_of_kernels(settings, "the interpreter of loops", true);
   CheckOptions check_options;
   check_options.jobs = static_cast<int>(options.integer("--jobs", 0, 1024).value_or(usable_processors()));
   check_options.timeout_seconds = options.number("--timeout", 0.001).value_or(check_options.timeout_seconds);

@@ -42,4 +42,8 @@ std::string version_text();
 // loads packages are the runtime's.
 Settings settings_of(const ParsedOptions& options, Phase phase);
 
+// Nothing that is given stays silently without effect: of an interpreter, which runs no kernels, a note for each
+// setting of runs, and where nothing is compiled either for the faults that a compile would put in.
+void note_settings_of_kernels(const Settings& settings, const char* interpreter, bool compiles);
+
 }  // namespace kiln::cli

@@ -52,7 +52,7 @@ for assignment in cpp.threads=0 cpp.threads=-5 cpp.simdlen=7 check_inputs=2 aot_
 done
 
 # ---- what is given and does nothing is said
-for assignment in aot_inductor.filtered_kernel_names=x intermediate_value_dir=x intermediate_value_style=table fault_values=0 TORCH_LOGS_OUT=x aot_inductor.repro_level=1; do
+for assignment in aot_inductor.filtered_kernel_names=x intermediate_value_dir=x intermediate_value_style=table nan_asserts_infinities=0 fault_values=0 TORCH_LOGS_OUT=x aot_inductor.repro_level=1; do
   expect "idle-${assignment%%=*}" 1 err "note: setting ${assignment%%=*} does nothing without" -- inspect x --config "$assignment"
 done
 KILN_NO_SUCH_THING=1 expect unknown-variable 1 err 'note: environment variable KILN_NO_SUCH_THING is no setting of Kiln' -- inspect x
@@ -98,6 +98,27 @@ if [[ -f $model ]]; then
   expect generic-runs 0 out '^output 0: float32' -- run "$work/generic.pt2"
   expect fault-meets-nothing 0 err 'note: the fault to inject met no operator: the program has no cos' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=crash:cos
   expect fault-meets-nothing-loops 0 err 'note: the fault to inject met no operator' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=accuracy:cos
+  for fault in accuracy:cos accuracy:linear+cos nan:relu:above=1000000 runtime_error:relu:subgraph crash:relu:subgraph crash:relu+cos hang:relu:node=no_such compile_error:cos:dynamic internal_error:cos; do
+    expect "misses-$fault" 0 err 'note: the fault to inject met no operator' -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=$fault
+    expect "misses-generate-$fault" 0 err 'note: the fault to inject met no operator' -- compile "$model" --generate "$work/g" --config inject_fault_TESTING_ONLY=$fault
+    expect "misses-dump-$fault" 0 err 'note: the fault to inject met no operator' -- compile "$model" --dump-after all --config inject_fault_TESTING_ONLY=$fault
+  done
+  no_relu=$cases/add/model.pt2
+  for key in cpp triton; do
+    expect "misses-relu-of-$key" 0 err 'note: the fault to inject met no operator: the program has no relu' -- compile "$no_relu" -o "$work/f.pt2" --config $key.inject_relu_bug_TESTING_ONLY=accuracy
+  done
+  expect misses-check 0 err 'note: .*the fault to inject met no operator' -- check "$no_relu" --config inject_fault_TESTING_ONLY=accuracy:cos
+  expect misses-loops 0 err 'note: .*the fault to inject met no operator' -- check "$no_relu" --backend loops --config inject_fault_TESTING_ONLY=accuracy:cos
+  expect misses-scheduled 0 err 'note: .*the fault to inject met no operator' -- check "$no_relu" --backend loops --scheduled --config inject_fault_TESTING_ONLY=accuracy:cos
+  expect no-code-in-loops 0 err 'note: .*is a line of C\+\+ in a kernel.s code, and no code is made here' -- check "$model" --backend loops --config inject_fault_TESTING_ONLY=crash:relu
+  expect no-fusion-in-loops 0 err 'note: .*is one of fused kernels, and nothing is fused here' -- check "$model" --backend loops --config inject_fault_TESTING_ONLY=accuracy:relu+linear
+  expect no-fault-in-the-reference 0 err 'note: setting inject_fault_TESTING_ONLY does nothing here: the reference interpreter runs no kernels' -- check "$model" --backend interpret --config inject_fault_TESTING_ONLY=accuracy:relu
+  expect no-fault-in-interpret 0 err 'note: setting inject_fault_TESTING_ONLY does nothing here: the reference interpreter runs no kernels' -- interpret "$model" --config inject_fault_TESTING_ONLY=accuracy:relu
+  expect no-nan-asserts-in-loops 0 err 'note: setting nan_asserts does nothing here: the interpreter of loops runs no kernels' -- check "$model" --backend loops --config nan_asserts=1
+  expect misses-run-once 0 err 'note: the fault to inject met no operator' -- minify "$model" --command run --config inject_fault_TESTING_ONLY=accuracy:cos
+  expect misses-minify 1 err 'AOTIMinifierError.*the fault to inject met no operator' -- minify "$model" --save-dir "$work/m" --config inject_fault_TESTING_ONLY=accuracy:cos
+  expect stops-before-the-fault 0 out '^# after lower' -- compile "$model" --stop-after lower --config inject_fault_TESTING_ONLY=accuracy:cos
+  require no-note-before-its-turn not grep -q 'the fault to inject' "$work/err"
   expect fault-meets-something 0 out kernel -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=accuracy:relu
   require no-note-of-a-fault not grep -q 'met no operator' "$work/err"
   expect strip 0 out kernel -- compile "$model" -o "$work/s.pt2" --strip-debug
@@ -123,9 +144,14 @@ if [[ -f $model ]]; then
   expect check-logs 0 err '\[__guards\]' -- check "$model" --config TORCH_LOGS=guards
   expect check-dump 1 err 'minifier_launcher.py' -- check "$model" --config aot_inductor.dump_aoti_minifier=1 --config cpp.inject_relu_bug_TESTING_ONLY=accuracy --config debug_dir_root="$work/check-dump"
   expect device-index 0 err 'device index 1 does nothing' -- run "$work/mlp.kiln.pt2" --device-index 1
-  expect no-such-device 1 err 'K0413' -- compile "$model" --device tpu -o "$work/d.pt2"
+  expect no-such-device 2 err "there is no device 'tpu'" -- compile "$model" --device tpu -o "$work/d.pt2"
   expect no-nvrtc 1 err 'K0770.*none.so' -- compile "$model" --device cuda --config nvrtc=none.so -o "$work/d.pt2"
-  expect no-such-architecture 1 err 'K0403.*sm_90a' -- compile "$model" --device cuda --target sm_1 -o "$work/d.pt2"
+  expect no-such-architecture 2 err 'unknown target sm_1; .*sm_90a' -- compile "$model" --device cuda --target sm_1 -o "$work/d.pt2"
+  expect no-such-target 2 err 'unknown target x86_64; .*x86-64-v3.*sm_90a' -- compile "$model" --target x86-64-v3,x86_64 -o "$work/d.pt2"
+  expect no-empty-target 2 err 'unknown target ; ' -- compile "$model" --target '' -o "$work/d.pt2"
+  expect a-cpu-for-a-gpu 2 err 'unknown target x86-64-v3; .*--device cpu' -- compile "$model" --device cuda --target x86-64-v3 -o "$work/d.pt2"
+  expect dump-no-such-device 2 err "there is no device 'meta'" -- compile "$model" --device meta --dump-after all
+  expect check-no-such-device 2 err "there is no device 'tpu'" -- check "$model" --device tpu
   expect keyed-compile 0 out kernel -- compile "$source_dir/tests/docs/keyed.pt2" -o "$work/keyed.kiln.pt2"
   expect keyed-inspect 0 out '^  1  past.0 ' -- inspect "$work/keyed.kiln.pt2"
   for file in y.npz y.safetensors y.pt; do

@@ -5,9 +5,10 @@
 
 #include "check/bundle.h"
 #include "command.h"
-#include "compile/compilation.h"
+#include "compile/missed_fault.h"
 #include "compile/program_device.h"
 #include "console.h"
+#include "device_options.h"
 #include "minify/dump.h"
 #include "output_files.h"
 #include "pt2/reader.h"
@@ -22,14 +23,6 @@ std::string pass_asked_for(const ParsedOptions& options, const Settings& setting
   return options.value_or(option, settings.get_string(key));
 }
 
-// The targets of --target; none: this machine's best.
-std::vector<std::string> targets_asked_for(const ParsedOptions& options) {
-  std::vector<std::string> out;
-  if (const auto targets = options.value("--target"))
-    for (const std::string& target : split(*targets, ',')) out.emplace_back(trim(target));
-  return out;
-}
-
 // Prints the IR after passes instead of making a package: as a compile with the same options has it.
 int dump_passes(const ParsedOptions& options, const Settings& settings) {
   CompilationOptions compilation_options;
@@ -42,16 +35,17 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
   if (wanted.empty()) wanted = compilation_options.stop_after;
   if (!compilation_options.stop_after.empty()) check_pass_name(compilation_options.stop_after);
   if (wanted != "all") check_pass_name(wanted);
+  const std::string device = device_asked_for(options);
   const Program read = read_model(options.positional[0], &settings);
-  const auto moved =
-      placed_program(read, options.value_or("--device", ""), [](const std::string& note) { tell_notes({note}); });
+  const auto moved = placed_program(read, device, [](const std::string& note) { tell_notes({note}); });
   const Program& program = moved ? *moved : read;
-  compilation_options.device = compile_device(read, options.value_or("--device", ""));
+  compilation_options.device = compile_device(read, device);
   CompileObservers observers = compile_observers(settings);
   if (!observers.empty()) {
     observers.started({options.positional[0], "", device_type_name(compilation_options.device), {}, &program, {}});
     compilation_options.observer = &observers;
   }
+  const bool stops = !compilation_options.stop_after.empty();
   Compilation compilation(program, std::move(compilation_options));
   try {
     compilation.passes();
@@ -61,6 +55,9 @@ int dump_passes(const ParsedOptions& options, const Settings& settings) {
     throw;
   }
   tell_notes(observers.notes());
+  // A fault of the code is looked for as a package would have it, unless the passes ended before.
+  const FaultReach reach = stops ? FaultReach::scheduled : FaultReach::code;
+  if (const std::string note = missed_fault(compilation, reach); !note.empty()) tell_note(note);
   for (const PassReport& pass : compilation.passes().passes()) {
     if (wanted != "all" && pass.name != wanted) continue;
     printf("# after %s (%.2f ms)%s\n", pass.name.c_str(), pass.milliseconds, pass.changed ? "" : ": unchanged");
@@ -77,7 +74,7 @@ int compile_model(const ParsedOptions& options) {
       !pass_asked_for(options, settings, "--dump-after", "dump_after").empty())
     return dump_passes(options, settings);
   CompileOptions compile_options;
-  compile_options.device = options.value_or("--device", "");
+  compile_options.device = device_asked_for(options);
   compile_options.targets = targets_asked_for(options);
   compile_options.custom_op_libs = options.values("--custom-op-lib");
   compile_options.strip_debug = options.has("--strip-debug");

@@ -34,18 +34,8 @@ std::vector<Datum> output_stand_ins(const Program& program, bool fp64) {
   return out;
 }
 
-// Nothing that is given stays silently without effect: here nothing is compiled and no kernel runs.
-void note_settings_of_kernels(const Settings& settings) {
-  for (const Setting& setting : settings_table()) {
-    const bool off = settings.text(setting) == Settings(Phase::both).text(setting);
-    if (setting.phase != Phase::run || setting.use != SettingUse::acts || off) continue;
-    tell_note(str("setting ", setting.key, " does nothing here: the reference interpreter runs no kernels (",
-                  setting.meaning, ")"));
-  }
-}
-
 int interpret(const ParsedOptions& options) {
-  note_settings_of_kernels(settings_of(options, Phase::both));
+  note_settings_of_kernels(settings_of(options, Phase::both), "the reference interpreter", false);
   check_output_option(options);
   const JsonOutput json(options);
   Program program = read_pt2(options.positional[0]);

@@ -46,6 +46,25 @@ json bisect-finding 1 "step operator difference index got expected ulps" -- bise
 json check 0 "passed failed cases compile_seconds" -- check "$cases/mlp"
 json compare 1 "outputs largest" -- compare m.pt2 faulty.pt2
 json bench 0 "latency_seconds" -- bench m.pt2 --count 10
+json cache-stat 0 "directory problem bytes entries" -- cache stat
+json cache-ls 0 "name kind bytes modified" -- cache ls
+json cache-clear 0 "directory bytes removed" -- cache clear --config cache_dir="$work/no_entries"
+json minify-run 0 "model failure" -- minify "$model" --command run
+require minify-run-fails-not grep -q '"failure": null' stdout.json
+relu_bug="--config cpp.inject_relu_bug_TESTING_ONLY"
+expect minify-run-finding 1 out '"code": "K0630"' -- minify "$model" --command run $relu_bug=runtime_error --json -
+require minify-run-finding-document is_document out
+json minify 0 "failure operators operators_before nodes minimal interrupted trials seconds repro kernel_file" -- minify "$model" $relu_bug=runtime_error
+require minify-is-minimal grep -q '"minimal": true' stdout.json
+require minify-says-elsewhere grep -q '^Wrote minimal repro out to repro.py$' err
+"$kiln" run m.pt2 --config aot_inductor.debug_intermediate_value_printer=1 --config intermediate_value_dir=saved >out 2>err
+kernel=$("$kiln" inspect m.pt2 --json - | sed -n 's/.*"name": "\(cpp_[a-z0-9_]*\)".*/\1/p' | head -1)
+json replay 0 "package kernel fault made_up_inputs compared as_saved outputs values" -- replay m.pt2 --kernel "$kernel" --from saved
+require replay-is-as-saved grep -q '"as_saved": true' stdout.json
+"$kiln" compile "$model" -o nan.pt2 --config inject_fault_TESTING_ONLY=nan:relu >out 2>err
+"$kiln" run nan.pt2 --config nan_asserts=1 --config fault_dir=faults >out 2>err
+json replay-bundle 0 "package fault build_id symbols arguments outputs" -- replay faults/fault_*.kiln.pt2
+require replay-bundle-has-values grep -q '"made_up_inputs": false' stdout.json
 expect values-are-the-outputs 0 out '^ +\[0\.5749[0-9]+\],$' -- run m.pt2 --json -
 expect json-of-write 2 err '--json is of what inspect shows' -- inspect "$model" --write w.pt2 --json -
 expect two-on-stdout 2 err 'named by two options' -- run m.pt2 --json - -o -

@@ -10,6 +10,8 @@
 #include "command.h"
 #include "console.h"
 #include "executable/package_executable.h"
+#include "json_output.h"
+#include "minify/cut.h"
 #include "minify/package_program.h"
 #include "pt2/input_files.h"
 #include "pt2/reader.h"
@@ -45,10 +47,26 @@ minify::MinifyOptions minify_options(const ParsedOptions& options, const Setting
   return out;
 }
 
-int try_once(const Program& program, const minify::MinifyOptions& options) {
+// What failed, for programs; null: nothing did.
+Json failure_json(const minify::Failure& failure) {
+  if (!failure.failed()) return Json();
+  const auto known = [](const std::string& text) { return text.empty() ? Json() : Json(text); };
+  Json out = Json::object();
+  out.set("kind", minify::failure_kind_name(failure.kind)), out.set("stage", known(failure.stage));
+  out.set("code", known(failure.code)), out.set("operator", known(failure.op));
+  out.set("signal", failure.signal != 0 ? Json(failure.signal) : Json());
+  out.set("summary", minify::describe(failure)), out.set("message", failure.message);
+  return out;
+}
+
+int try_once(const Program& program, const minify::MinifyOptions& options, Json root, const JsonOutput& json) {
   const minify::Failure failure = minify::run_once(program, options);
+  root.set("failure", failure_json(failure));
+  json.write(root);
   if (!failure.failed()) {
-    printf("compiled, loaded and ran%s\n", options.accuracy ? "; the results are right" : "");
+    if (!json.instead_of_text())
+      printf("compiled, loaded and ran%s\n", options.accuracy ? "; the results are right" : "");
+    if (!failure.message.empty()) tell_note(failure.message);
     return 0;
   }
   fprintf(stderr, "%s\n%s\n", failure.message.c_str(), minify::describe(failure).c_str());
@@ -72,8 +90,12 @@ int minify_model(const ParsedOptions& options) {
   minify::MinifyOptions minify_with = minify_options(options, settings);
   if (package) minify_with.device = minify::device_of_package(path);
   const std::string command = options.value_or("--command", "minify");
-  if (command == "run") return try_once(program, minify_with);
-  if (command != "minify") throw UsageError(str("--command takes minify or run, not '", command, "'"));
+  if (command != "minify" && command != "run")
+    throw UsageError(str("--command takes minify or run, not '", command, "'"));
+  const JsonOutput json(options);
+  Json root = json.document("minify");
+  root.set("model", path);
+  if (command == "run") return try_once(program, minify_with, std::move(root), json);
   ProgressLine line;
   minify_with.say = [&](const std::string& text) {
     line.clear();
@@ -83,6 +105,12 @@ int minify_model(const ParsedOptions& options) {
   minify_with.progress = [&](const std::string& text) { line.show(text); };
   const minify::MinifyResult result = minify::minify(program, minify_with);
   line.clear();
+  root.set("failure", failure_json(result.failure)), root.set("operators", result.calls);
+  root.set("operators_before", minify::count_calls(program.graph)), root.set("nodes", result.nodes);
+  root.set("minimal", result.minimal), root.set("interrupted", result.interrupted);
+  root.set("trials", result.trials), root.set("seconds", result.seconds), root.set("repro", result.repro);
+  root.set("kernel_file", result.kernel_file.empty() ? Json() : Json(result.kernel_file));
+  json.write(root);
   return result.interrupted ? 130 : 0;
 }
 
@@ -117,6 +145,7 @@ Command minify_command() {
       {"--timeout", "", "S", "seconds for the first compile, and for a comparison with the reference (default: 600)",
        false},
       {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
+      JsonOutput::option(),
   };
   spec.examples = {"kiln minify model.pt2", "kiln minify model.pt2 --inputs failing.pt --accuracy --rtol 1e-3",
                    "kiln minify model.pt2 --config cpp.inject_relu_bug_TESTING_ONLY=compile_error"};

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "console.h"
+#include "json_output.h"
 #include "values.h"
 
 namespace kiln::cli {
@@ -21,14 +22,28 @@ int run_replay(const ParsedOptions& options) {
   if (kernel.has_value() != from.has_value())
     throw UsageError("--kernel and --from belong together: one kernel of a package, on values saved in a directory");
   if (const auto output = options.value("--output")) output_path(*output);
+  const JsonOutput json(options);
   const Replay replay = kernel ? replay_kernel(path, *kernel, *from, replay_options)
                                : replay_bundle(path, replay_options, [](const std::string& about) {
                                    // Out before the step runs: it may end this process.
                                    fputs(about.c_str(), stdout);
                                    fflush(stdout);
                                  });
-  fputs(replay.text.c_str(), stdout);
-  deliver_outputs(replay.outputs, {}, options, JsonOutput(options));
+  if (!json.instead_of_text()) fputs(replay.text().c_str(), stdout);
+  deliver_outputs(replay.outputs, {}, options, json);
+  Json root = json.document("replay");
+  root.set("package", path), root.set("kernel", kernel ? Json(*kernel) : Json());
+  root.set("fault", replay.fault), root.set("made_up_inputs", replay.made_up);
+  Json compared = Json::array();
+  for (const Replay::Compared& each : replay.compared) {
+    Json one = Json::object();
+    one.set("name", each.name), one.set("as_saved", each.difference.empty());
+    one.set("difference", each.difference.empty() ? Json() : Json(each.difference));
+    compared.push(std::move(one));
+  }
+  root.set("compared", std::move(compared));
+  if (json.wanted()) root.set("outputs", outputs_json(replay.outputs, {}));
+  json.write(root);
   return 0;
 }
 
@@ -49,6 +64,7 @@ Command replay_command() {
       {"--kernel", "", "K", "the kernel's name", false},
       {"--from", "", "DIR", "where mode 1 of the value printer saved", false, FileUse::read},
       {"--output", "-o", "OUT", "writes what the step wrote to this file", false, FileUse::written},
+      JsonOutput::option(),
       {"--custom-op-lib", "", "L", "shared library with custom operators", true, FileUse::read},
   };
   spec.examples = {"kiln replay faults/fault_cpp_fused_log_0_4711_0.kiln.pt2",

@@ -83,6 +83,16 @@ Settings settings_of(const ParsedOptions& options, Phase phase) {
   return settings;
 }
 
+void note_settings_of_kernels(const Settings& settings, const char* interpreter, bool compiles) {
+  for (const Setting& setting : settings_table()) {
+    const bool fault = !compiles && std::string_view(setting.key).ends_with("_TESTING_ONLY");
+    const bool off = settings.text(setting) == Settings(Phase::both).text(setting);
+    if ((setting.phase != Phase::run && !fault) || setting.use != SettingUse::acts || off) continue;
+    tell_note(
+        str("setting ", setting.key, " does nothing here: ", interpreter, " runs no kernels (", setting.meaning, ")"));
+  }
+}
+
 Command settings_command() {
   CommandSpec spec;
   spec.name = "settings";

@@ -68,6 +68,7 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.debug.printer_style = settings.get_list("intermediate_value_style");
   out.debug.save_dir = settings.get_string("intermediate_value_dir");
   out.debug.nan_asserts = settings.get_bool("nan_asserts");
+  out.debug.infinities = settings.get_bool("nan_asserts_infinities");
   out.debug.check_bounds = settings.get_bool("check_bounds");
   out.debug.fault_dir = settings.get_string("fault_dir");
   out.debug.trace_dir = settings.get_string("TORCH_TRACE");

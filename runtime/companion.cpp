@@ -6,6 +6,7 @@
 
 #include <climits>
 #include <cstdlib>
+#include <mutex>
 
 #include "base/error.h"
 #include "base/file.h"
@@ -40,6 +41,15 @@ std::string file_of_this_code() {
   return "";
 }
 
+// It stays where it is, and in a process that uses a GPU the list of what is mapped is long: milliseconds.
+std::string known_file_of_this_code() {
+  static std::mutex mutex;
+  static auto& known = *new std::string;
+  std::lock_guard lock(mutex);
+  if (known.empty()) known = file_of_this_code();
+  return known;
+}
+
 // Where the loader looks for libraries (LD_LIBRARY_PATH, run paths, the system's folders), without those that mean the
 // current directory: an empty or relative part of LD_LIBRARY_PATH does.
 std::vector<std::string> loader_folders() {
@@ -64,7 +74,7 @@ std::vector<std::string> loader_folders() {
 
 void* open_companion(const char* name, const char* entry, std::vector<std::string>& looked) {
   const std::string library = str("lib", name, ".so." KILN_SOVERSION_TEXT);
-  if (const std::string file = file_of_this_code(); !file.empty()) {
+  if (const std::string file = known_file_of_this_code(); !file.empty()) {
     const std::string folder = parent_path(file);
     looked.push_back(join_path(folder, library));
     looked.push_back(join_path(join_path(folder, "../lib"), library));

@@ -29,7 +29,9 @@ std::set<std::string> value_names(std::string_view text) {
 class NanAsserts : public StepObserver {
  public:
   explicit NanAsserts(NanAssertsNeeds needs)
-      : origins_of_(std::move(needs.origins_of)), values_(value_names(needs.graph_text)) {
+      : origins_of_(std::move(needs.origins_of)),
+        values_(value_names(needs.graph_text)),
+        bad_(needs.infinities ? BadValues::not_finite : BadValues::nan) {
     for (const std::string& line : split(needs.merged_text, '\n'))
       if (const size_t tab = line.find('\t'); tab != std::string::npos && values_.contains(line.substr(0, tab)))
         values_.insert(line.substr(tab + 1));
@@ -44,7 +46,7 @@ class NanAsserts : public StepObserver {
       if (when == KILN_BEFORE_STEP ? not_yet_written(arg) : arg.access == 1) continue;
       // What a part of an operator holds does not count; who wrote it was asked whether it is one.
       if (when == KILN_BEFORE_STEP ? *arg.producer && !named_in_program(arg) : is_part(step, arg)) continue;
-      if (const auto bad = first_bad_element(host_tensor(step, arg))) fail(when, step, arg, *bad);
+      if (const auto bad = first_bad_element(host_tensor(step, arg), bad_)) fail(when, step, arg, *bad);
     }
     return KILN_HOOK_CONTINUE;
   }
@@ -61,9 +63,9 @@ class NanAsserts : public StepObserver {
   [[noreturn]] void fail(kiln_hook_when when, const kiln_step& step, const kiln_step_arg& arg,
                          const BadElement& bad) const {
     const bool before = when == KILN_BEFORE_STEP;
-    std::string text = str("NaN or Inf ", before ? "before" : "after", " kernel ", step.name, " (step ", step.number,
-                           ", run ", step.run, iterations_text(step), "): argument ", arg.name, " holds ",
-                           bad_text(bad, tensor_statistics(host_tensor(step, arg), 0)));
+    std::string text = str(bad_ == BadValues::nan ? "NaN " : "NaN or Inf ", before ? "before" : "after", " kernel ",
+                           step.name, " (step ", step.number, ", run ", step.run, iterations_text(step), "): argument ",
+                           arg.name, " holds ", bad_text(bad, tensor_statistics(host_tensor(step, arg), 0)));
     text += before ? already_bad(arg) : made_here(step);
     fail_user("K0637", text + origins_text(step, arg.name));
   }
@@ -73,7 +75,7 @@ class NanAsserts : public StepObserver {
     for (size_t i = 0; i < step.arg_count; ++i) {
       const kiln_step_arg& arg = step.args[i];
       if (arg.access != 1 || named_in_program(arg)) continue;
-      if (const auto bad = first_bad_element(host_tensor(step, arg)))
+      if (const auto bad = first_bad_element(host_tensor(step, arg), bad_))
         return str("\n  its argument ", arg.name, ", a part of an operator, held ",
                    bad_text(*bad, tensor_statistics(host_tensor(step, arg), 0)), " before: ", arg.producer, " wrote it",
                    origins_of_(arg.producer));
@@ -98,6 +100,7 @@ class NanAsserts : public StepObserver {
 
   std::function<std::string(const char*)> origins_of_;
   std::set<std::string> values_;
+  BadValues bad_;
 };
 
 }  // namespace

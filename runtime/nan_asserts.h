@@ -1,5 +1,6 @@
 // Setting nan_asserts: before and after each kernel every floating-point argument is searched for NaN and infinities;
-// the first one ends the run with K0637, which says where it came from.
+// the first one ends the run with K0637, which says where it came from. With nan_asserts_infinities=0 infinities are as
+// good as other numbers: a padding mask of -inf is what the program means.
 //
 // Operators are computed in parts, and a part may hold such values although the operator's result has none: attention
 // makes -inf of what its mask forbids, and NaN of a row that it forbids altogether, before it takes them out again. So
@@ -19,6 +20,7 @@ struct NanAssertsNeeds {
   std::function<std::string(const char* step_name)> origins_of;
   std::string graph_text;   // of the exported program, from the debug section; "": every buffer counts as a value of it
   std::string merged_text;  // lines of a value and, behind a tab, the buffer of an equal one that holds it too
+  bool infinities = true;   // they are as bad as NaN
 };
 std::unique_ptr<StepObserver> make_nan_asserts(NanAssertsNeeds needs);
 

@@ -62,14 +62,18 @@ Program::Program(format::Plan given, const CodeModule* code, const CustomOps& cu
 }
 
 // Neighbours whose launches are the same whenever the sizes are: neither a step of the host nor a value that is found
-// while running stands between them.
+// while running stands between them. What is asserted of sizes alone does not count as one: sizes for which the
+// launches come again have passed it before.
 void Program::find_stretches(const std::vector<int32_t>& block) {
-  int32_t length = 0;
+  int32_t length = 0, kernels = 0;
   for (size_t i = block.size(); i-- > 0;) {
     PreparedStep& step = steps[static_cast<size_t>(block[i])];
     const bool fixed = step.kernel && !step.late &&
                        std::none_of(step.args.begin(), step.args.end(), [&](int32_t b) { return is_late(b); });
-    step.stretch = length = fixed ? length + 1 : 0;
+    const bool passed = step.step->kind == format::StepKind::assert_that && !step.late && length > 0;
+    length = fixed || passed ? length + 1 : 0;
+    kernels = fixed ? kernels + 1 : passed ? kernels : 0;
+    if (fixed) step.stretch = length, step.launches = kernels;
     for (const auto& inner : step.blocks) find_stretches(inner);
   }
 }

@@ -30,7 +30,8 @@ struct PreparedStep {
   std::optional<kiln_custom_op> custom;
   bool late = false;                         // some expression of its own mentions a late symbol
   bool visible = false;                      // hooks see it
-  int32_t stretch = 0;                       // so many kernels from here on whose launches sizes alone decide
+  int32_t stretch = 0;                       // so many steps from here on whose launches sizes alone decide
+  int32_t launches = 0;                      // of the stretch
   std::vector<int32_t> args;                 // buffers of a kernel
   std::vector<std::vector<int32_t>> blocks;  // of a cond or loop: indices into Program::steps
 };

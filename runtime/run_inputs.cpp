@@ -232,8 +232,12 @@ void Run::copy_input(size_t index, const DLTensor& tensor, Dims strides) {
   Dims sizes = layout_->sizes(program_, input.buffer);
   std::vector<int64_t> from = strides_of(tensor);
   size_t alignment = std::max(memory_alignment, static_cast<size_t>(buffer.alignment));
-  grow(state.copy, layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes, alignment);
-  const int64_t item = dtype_bytes(buffer.dtype);
+  const int64_t item = dtype_bytes(buffer.dtype), span = layout_->buffers[static_cast<size_t>(input.buffer)].span_bytes;
+  const bool anew = span > state.copy.bytes();
+  grow(state.copy, span, alignment);
+  // A device is given gaps between elements with what was in them: something has to be.
+  if (anew && !host_ && span != element_count(sizes) * item)
+    model_.device().copy_in(state.copy.data(), std::vector<std::byte>(static_cast<size_t>(span)).data(), span);
   copy_tensor(state.copy.data(), true, strides, state.data, is_here(tensor), from, sizes, item);
   state.copied = any_copied_ = true;
   // Compilers before this one asked for the strides of an expanded example.

@@ -207,6 +207,7 @@ void Run::hand_over(size_t index) {
   int32_t b = program_.plan.outputs[index].buffer;
   OwnedTensor* owned = state.owned.release();
   Dims sizes = layout_->sizes(program_, b), strides = layout_->strides(program_, b);
+  owned->dims.reserve(sizes.size() + strides.size());
   owned->dims.assign(sizes.begin(), sizes.end());
   owned->dims.insert(owned->dims.end(), strides.begin(), strides.end());
   DLTensor& tensor = owned->managed.dl_tensor;

@@ -34,8 +34,8 @@ void Run::replayed_block(const std::vector<int32_t>& steps) {
   for (size_t i = 0; i < steps.size();) {
     const PreparedStep& first = program_.steps[static_cast<size_t>(steps[i])];
     const auto count = static_cast<size_t>(std::max(first.stretch, 1));
-    const bool together = count > 1;
-    const UnderWay launches{first.stretch, first.index, steps[i + count - 1]};
+    const bool together = first.launches > 1;
+    const UnderWay launches{first.launches, first.index, steps[i + count - 1]};
     const uint64_t key = bound_->id << 24 | static_cast<uint64_t>(first.index);
     if (!together || !queue_->begin_stretch(key, pointers_, program_.plan.uses_random ? seed_ : 0, launches)) {
       for (size_t s = i; s < i + count; ++s) step<false>(program_.steps[static_cast<size_t>(steps[s])]);

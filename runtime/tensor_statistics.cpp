@@ -326,7 +326,7 @@ TensorStatistics tensor_statistics(const DLTensor& tensor, size_t first_count) {
   return s;
 }
 
-std::optional<BadElement> first_bad_element(const DLTensor& tensor) {
+std::optional<BadElement> first_bad_element(const DLTensor& tensor, BadValues which) {
   auto dtype = dtype_of(tensor.dtype);
   if (!dtype || is_integral(*dtype)) return std::nullopt;
   const auto parts = static_cast<int64_t>(reader_of(*dtype).parts);
@@ -339,7 +339,7 @@ std::optional<BadElement> first_bad_element(const DLTensor& tensor) {
       read_row(*dtype, values, at, step, now);
       const bool whole = now * parts == static_cast<int64_t>(block_size);
       for (int64_t i = whole && look_at(values).finite ? now * parts : 0; i < now * parts && at_element < 0; ++i) {
-        if (std::isfinite(values[i])) continue;
+        if (which == BadValues::nan ? !std::isnan(values[i]) : std::isfinite(values[i])) continue;
         at_element = seen + i / parts;
         bad.imaginary = i % parts == 1;
         bad.value = values[i];

@@ -42,7 +42,8 @@ struct BadElement {
   double value = 0;
   bool imaginary = false;  // the imaginary part is the bad one
 };
-std::optional<BadElement> first_bad_element(const DLTensor& tensor);
+enum class BadValues { not_finite, nan };
+std::optional<BadElement> first_bad_element(const DLTensor& tensor, BadValues bad = BadValues::not_finite);
 
 std::string index_text(const std::vector<int64_t>& index);  // "[0, 3]"
 std::string number_text(double value);                      // six significant digits

@@ -64,9 +64,9 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
   if (!on_) return;
   if (options.printer_mode != 0) add_printer(options, program, log);
   if (options.nan_asserts)
-    observers_.push_back(
-        make_nan_asserts({[&program, &origins](const char* name) { return lines_of(program, origins, name); },
-                          debug_text(files.get(), "graph.txt"), debug_text(files.get(), "merged_values.txt")}));
+    observers_.push_back(make_nan_asserts(
+        {[&program, &origins](const char* name) { return lines_of(program, origins, name); },
+         debug_text(files.get(), "graph.txt"), debug_text(files.get(), "merged_values.txt"), options.infinities}));
   if (options.check_bounds) {
     observers_.push_back(make_checked_steps(files.get()));
     checked_code_ = CheckedCode::make(files.get(), program.plan, target, device, log);

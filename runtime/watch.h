@@ -26,6 +26,7 @@ struct DebugOptions {
   std::vector<std::string> printer_style;   // intermediate_value_style
   std::string save_dir;                     // intermediate_value_dir; "": aoti_torch in the temporary directory
   bool nan_asserts = false;
+  bool infinities = true;  // nan_asserts looks for them too
   bool check_bounds = false;
   std::string fault_dir;
   bool fault_values = true;

@@ -131,6 +131,23 @@ TEST_F(Watched, NanAssertsSayWhoMadeIt) {
   EXPECT_HAS(made, "this kernel made it");
 }
 
+// A mask of -inf is what a program means: asked for NaN alone, the check passes it and finds the NaN behind it.
+TEST_F(Watched, NanAssertsCanLookForNanAlone) {
+  const std::vector<std::string> nan_alone{"nan_asserts=1", "nan_asserts_infinities=0"};
+  x[13] = -INFINITY;
+  EXPECT_HAS(run({"nan_asserts=1"}), "argument x holds -inf at [1, 3]");
+  for (size_t i = 0; i < mlp.weights.size(); ++i) mlp.weights[i] = 1;
+  EXPECT_EQ(run(nan_alone), "");
+  x[14] = INFINITY;  // their sum is none
+  const std::string made = run(nan_alone);
+  EXPECT_HAS(made, "K0637");
+  EXPECT_HAS(made, "NaN after kernel cpp_linear_0 (step 0, run 1): argument h holds nan at [1, 0]");
+  EXPECT_EQ(made.find("NaN or Inf"), std::string::npos) << made;
+  x[13] = NAN;
+  EXPECT_HAS(run(nan_alone),
+             "NaN before kernel cpp_linear_0 (step 0, run 1): argument x holds nan at [1, 3] (1 NaN, 1 Inf of 80)");
+}
+
 // What an operator computes on the way to its result may be NaN and never be seen again; where it is seen, it is found.
 TEST_F(Watched, NanAssertsLookAtValuesOfTheProgram) {
   mlp.graph_text =

@@ -52,10 +52,10 @@ expect 'kiln run model.pt2 --repeat ' ''
 expect 'kiln compile model.pt2 --stop-after functional' functionalize
 expect 'kiln compile model.pt2 --target x86-64-v' x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+bf16,x86-64-v4+bf16+amx
 expect 'kiln compile model.pt2 --device c' cpu,cuda
-expect 'kiln run model.pt2 --config nan_as' nan_asserts=
+expect 'kiln run model.pt2 --config nan_as' nan_asserts=,nan_asserts_infinities=
 expect 'kiln run model.pt2 --config nan_asserts=' 0,1
 expect 'kiln run model.pt2 --config=nan_asserts=1' 1
-expect 'kiln settings nan_' nan_asserts
+expect 'kiln settings nan_' nan_asserts,nan_asserts_infinities
 expect 'kiln nonsense ' ''
 # Every option of every command, and every setting.
 for command in "${commands[@]}"; do
@@ -76,9 +76,9 @@ for shell in zsh fish; do
   "$shell" -n "$([ $shell = zsh ] && echo _kiln || echo kiln.fish)" || fail "$shell does not read its script"
 done
 if command -v fish >/dev/null; then
-  for pair in 'kiln cache |clear,ls,stat' 'kiln run model.pt2 --config nan_as|nan_asserts=0,nan_asserts=1' \
+  for pair in 'kiln cache |clear,ls,stat' 'kiln run model.pt2 --config check_bo|check_bounds=0,check_bounds=1' \
     'kiln check x --backend l|loops' 'kiln run --inp|--inputs' 'kiln run mod|model.pt2' 'kiln help prof|profile' \
-    'kiln settings nan_a|nan_asserts'; do
+    'kiln settings check_bo|check_bounds'; do
     ran=$((ran + 1))
     actual=$(HOME=$work fish --no-config -c "source kiln.fish; complete -C '${pair%%|*}'" | cut -f 1 | sort | paste -sd, -)
     [[ $actual == "${pair#*|}" ]] || fail "fish: '${pair%%|*}' gives '$actual', not '${pair#*|}'"

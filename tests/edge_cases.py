@@ -50,6 +50,7 @@ OVER_NOTHING = {
     "no_pool": lambda self, x: F.adaptive_avg_pool1d(x.t()[None], 2),
     "no_image": lambda self, x: F.interpolate(x.t()[None], size=3, mode="linear"),
     "no_edge": lambda self, x: F.pad(x.t()[None], (1, 1), mode="replicate"),
+    "no_edge_between_sums": lambda self, x: F.pad((x * x.sum(0)).t()[None], (1, 1), mode="replicate").sum(1),
 }
 
 
@@ -145,6 +146,22 @@ def bags_of_offsets(of):
               "embedding_bag with all offsets, and offsets that are none", bad=bad)
 
 
+def bags_of_equal_length(of):
+    """A matrix of indices: every bag is a row of it."""
+    def forward(self, table, ids, scale):
+        options = [{"mode": "sum"}, {"mode": "mean"}, {"mode": "max"}, {"mode": "sum", "padding_idx": 2}, {"mode": "mean", "padding_idx": 2},
+                   {"mode": "max", "padding_idx": 2}, {"mode": "sum", "per_sample_weights": scale}]
+        return tuple(F.embedding_bag(ids, table, **each) for each in options)
+
+    def call(n):
+        return torch.randn(9, 20), torch.randint(0, 9, (n, 3)), torch.rand(n, 3)
+    outside, below = call(4), call(4)
+    outside[1][2, 1], below[1][3, 2] = 9, -1
+    n = Dim("n", min=1, max=64)
+    return of(forward, [call(5), call(1), call(33)], "embedding_bag of a matrix of indices",
+              {"table": {}, "ids": {0: n}, "scale": {0: n}}, bad=[outside, below])
+
+
 def bags_with_gradients(of):
     """Where a gradient is wanted, PyTorch gives the sizes of bags in another size."""
     def forward(self, table, ids, ends):
@@ -209,6 +226,46 @@ def attention_many_keys(of):
               {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}})
 
 
+def smoothed_labels(of):
+    def forward(self, x, labels, shares):
+        return tuple(F.cross_entropy(x, target, reduction=how, label_smoothing=0.3) for how in ("none", "mean", "sum")
+                     for target in (labels, shares))
+
+    def call(n, classes):
+        labels = torch.randint(0, classes, (n,))
+        labels[1] = -100
+        return torch.randn(n, classes), labels, torch.rand(n, classes).softmax(1)
+    n, classes = Dim("n", min=2, max=64), Dim("classes", min=2, max=1024)
+    return of(forward, [call(4, 7), call(3, 40), call(5, 2)], "cross entropy with label smoothing over a dynamic number of classes",
+              {"x": {0: n, 1: classes}, "labels": {0: n}, "shares": {0: n, 1: classes}})
+
+
+def attention_without_keys(of):
+    """Weights over nothing weigh nothing: 0, not the NaN of a division by their sum. Rows of -inf alone stay NaN."""
+    def forward(self, q, k, v, wide):
+        return torch.softmax(q @ k.transpose(-1, -2) * 0.3, -1) @ v, torch.softmax(wide @ wide.transpose(-1, -2), -1) @ wide
+
+    def call(rows, keys, all_rows):
+        k = torch.randn(1, 2, keys, 8)
+        if keys > 9:
+            k[:, 1] = -INF
+        return torch.rand(1, 2, rows, 8), k, torch.randn(1, 2, keys, 8), torch.randn(1, 1, all_rows, 8)
+    rows, keys, every = Dim("rows", min=1, max=256), Dim("keys", min=0, max=2048), Dim("every", min=0, max=2048)
+    return of(forward, [call(33, 9, 40), call(3, 0, 0), call(40, 0, 300), call(40, 1200, 1)],
+              "attention over a number of keys that may be 0",
+              {"q": {2: rows}, "k": {2: keys}, "v": {2: keys}, "wide": {2: every}})
+
+
+def cache_of_two(of):
+    def forward(self, x, cache, at):
+        new = self.linear(x).reshape(2, 1, 3, 8).transpose(1, 2)
+        return cache.index_copy(2, at, new) * 2
+    made = of(forward, [(torch.randn(2, 1, 24), torch.randn(2, 3, 16, 8), torch.tensor([n])) for n in (0, 15)],
+              "a token of two sequences, put into a cache by the product's kernel")
+    made.module.linear = torch.nn.Linear(24, 24)
+    return made
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -216,9 +273,9 @@ def add_cases(case, of):
         made.__name__ = name
         case(made)
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
-                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets,
+                 odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
-                 rounded_once_for_all, attention_many_keys):
+                 rounded_once_for_all, smoothed_labels, attention_without_keys, cache_of_two, attention_many_keys):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

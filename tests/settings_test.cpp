@@ -78,6 +78,7 @@ std::vector<Demonstration> demonstrations() {
       {"check_inputs", "0", {}, Input::other_dtype, [](const Outcome& o) { return o.error.empty(); }},
       {"verify_weights", "0", {}, Input::damaged_weights, [](const Outcome& o) { return o.error.empty(); }},
       {"nan_asserts", "1", {}, Input::nan, says("it was already in input x of the model")},
+      {"nan_asserts_infinities", "0", {"nan_asserts=1"}, Input::nan, says("NaN before kernel")},
       {"check_bounds", "1", {print + "=3"}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
       {"aot_inductor.debug_intermediate_value_printer", "2", {}, Input::good, says("checksum")},
       {"aot_inductor.filtered_kernel_names", "no_such*", {print + "=3"}, Input::good, says("matches no kernel")},

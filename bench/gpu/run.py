@@ -1,13 +1,16 @@
 """Kiln beside PyTorch on a GPU: one run, in which the systems take turns, and medians of CUDA events.
 
-    python bench/gpu/run.py --packages packages --json result.json [--systems kiln,eager,…] [--seconds 150] [MODEL…]
+    python bench/gpu/run.py --packages packages --json result.json [--systems kiln,eager,…] [--seconds 150] [--each 60]
+                            [--autotune mlp,bert] [MODEL…]
 
 Systems: kiln; eager; eager_graph, compile_graph, autotune_graph (replayed as a CUDA graph by hand); compile, autotune
 (torch.compile, default and max-autotune without graphs of its own). Nothing is compiled by Kiln here: the packages come
-from compile.py. What does not fit into --seconds is left out, and said."""
+from compile.py. What does not fit into --seconds is left out, and said; so is a system that is not ready in --each.
+--autotune: the models for which max-autotune is worth its time (all)."""
 import argparse
 import json
 import pathlib
+import signal
 import statistics
 import time
 
@@ -83,6 +86,27 @@ def median_us(function, rounds):
     return [begin.elapsed_time(end) * 1e3 for begin, end in pairs]
 
 
+class TooLong(Exception):
+    pass
+
+
+class Within:
+    """What stands inside takes at most so many seconds."""
+
+    def __init__(self, seconds):
+        self.seconds = seconds
+
+    def __enter__(self):
+        def stop(*_):
+            raise TooLong(f"not ready in {self.seconds} s")
+        self.before = signal.signal(signal.SIGALRM, stop)
+        signal.alarm(self.seconds)
+
+    def __exit__(self, *_):
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, self.before)
+
+
 def first(result):
     while not isinstance(result, torch.Tensor):
         result = result[0]
@@ -100,6 +124,8 @@ def main():
     parser.add_argument("--json", type=pathlib.Path)
     parser.add_argument("--systems", default="kiln,eager,eager_graph,compile,compile_graph,autotune_graph")
     parser.add_argument("--seconds", type=float, default=1e9)
+    parser.add_argument("--each", type=int, default=3600)
+    parser.add_argument("--autotune", type=lambda names: names.split(","), default=list(MODELS))
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--calls", type=int, default=20)
     parser.add_argument("models", nargs="*", default=list(MODELS))
@@ -116,16 +142,19 @@ def main():
             wanted = first(module(*inputs)).clone()
             make, ready = systems_of(name, options.packages, module, inputs), {}
             for system in options.systems.split(","):
+                if system.startswith("autotune") and name not in options.autotune:
+                    continue
                 if time.monotonic() - began > options.seconds * 0.8:
                     row["notes"][system] = "left out: no time"
                     continue
                 try:
                     begin = time.monotonic()
-                    function = make(system)
-                    got = first(function()).clone()
-                    for _ in range(5):
-                        function()
-                    torch.cuda.synchronize()
+                    with Within(options.each):
+                        function = make(system)
+                        got = first(function()).clone()
+                        for _ in range(5):
+                            function()
+                        torch.cuda.synchronize()
                     row["notes"][system] = f"ready in {time.monotonic() - begin:.1f} s, error {error(got, wanted):.1e}"
                     ready[system] = function
                 except Exception as problem:  # one system's failure is its own

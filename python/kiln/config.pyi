@@ -60,6 +60,7 @@ triton: _triton
 
 check_inputs: int | None  # checks of inputs: None the cheap ones, 0 off, 1 also reports strides and alignments that force a copy
 nan_asserts: bool  # NaN and Inf check before and after each kernel
+nan_asserts_infinities: bool  # nan_asserts stops at Inf too; 0: at NaN alone, for programs that mask with -inf
 check_bounds: bool  # every load and store of generated kernels is checked
 verify_weights: int | None  # checksums of weights at loading: None of up to 4 MB of them, 0 never, 1 always
 fault_dir: str | None  # where a fault bundle is written

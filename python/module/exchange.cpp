@@ -148,7 +148,7 @@ void check_gradient(PyObject* object, const char* name) {
 }
 
 bool true_method(PyObject* object, PyObject* method) {
-  const Object answer = Object::checked(PyObject_CallMethodObjArgs(object, method, nullptr));
+  const Object answer = Object::checked(PyObject_VectorcallMethod(method, &object, 1, nullptr));
   return answer.get() == Py_True;
 }
 

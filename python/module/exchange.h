@@ -17,7 +17,7 @@ struct TensorType;  // what is known of a Python type (exchange.cpp)
 // One tensor of the caller while a call lasts. Must not move: `tensor` may point into it.
 class BorrowedTensor {
  public:
-  BorrowedTensor() = default;
+  BorrowedTensor() {}  // not defaulted: what a buffer would fill is not to be cleared for every call
   BorrowedTensor(const BorrowedTensor&) = delete;
   ~BorrowedTensor() { release(); }
   // False: the object is no tensor. Throws PythonError for one that cannot be used. `written`: runs write to it.

@@ -13,6 +13,10 @@
 namespace kiln::python {
 namespace {
 
+// CUDA's name for the stream that has none: given by this name it is one that the caller orders its work by, and a call
+// on it is not waited for.
+void* const default_stream = reinterpret_cast<void*>(1);
+
 // Arrays of a few on the stack, of more on the heap: nearly every call has few tensors.
 template <typename T, size_t few>
 class Some {
@@ -225,7 +229,9 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   }
   Outputs outputs(output_count_);
   // torch's tensors are used in the order of its stream; those of others may be looked at when the call returns.
-  check(run_unlocked(values.get(), count, outputs.values.get(), stream, style.family != Family::torch));
+  const bool wait = style.family != Family::torch;
+  if (!wait && !stream) stream = default_stream;
+  check(run_unlocked(values.get(), count, outputs.values.get(), stream, wait));
   style.choose_without_tensors();
   std::vector<Object> out;
   out.reserve(output_count_);

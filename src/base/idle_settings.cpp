@@ -16,6 +16,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"aot_inductor.filtered_kernel_names", printer > 0, "aot_inductor.debug_intermediate_value_printer"},
       {"intermediate_value_dir", printer == 1, "aot_inductor.debug_intermediate_value_printer=1"},
       {"intermediate_value_style", printer == 2, "aot_inductor.debug_intermediate_value_printer=2"},
+      {"nan_asserts_infinities", settings.get_bool("nan_asserts"), "nan_asserts (TORCHINDUCTOR_NAN_ASSERTS)"},
       {"fault_values", settings.given("fault_dir"), "fault_dir (KILN_FAULT_DIR)"},
       {"TORCH_LOGS_OUT", settings.given("TORCH_LOGS"), "TORCH_LOGS"},
       {"aot_inductor.repro_level", dumps, "aot_inductor.dump_aoti_minifier (DUMP_AOTI_MINIFIER)"},

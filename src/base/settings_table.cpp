@@ -17,6 +17,8 @@ constexpr Setting table[] = {
      "checks of inputs: None the cheap ones, 0 off, 1 also reports strides and alignments that force a copy", acts,
      anywhere, "0|1"},
     {"nan_asserts", "TORCHINDUCTOR_NAN_ASSERTS", R, boolean, "0", "NaN and Inf check before and after each kernel"},
+    {"nan_asserts_infinities", "KILN_NAN_ASSERTS_INFINITIES", R, boolean, "1",
+     "nan_asserts stops at Inf too; 0: at NaN alone, for programs that mask with -inf"},
     {"check_bounds", "", R, boolean, "0", "every load and store of generated kernels is checked"},
     {"verify_weights", "KILN_VERIFY_WEIGHTS", R, integer, "None",
      "checksums of weights at loading: None of up to 4 MB of them, 0 never, 1 always", acts, anywhere, "0|1"},

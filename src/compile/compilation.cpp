@@ -83,6 +83,12 @@ Pipeline& Compilation::through(PassStage stage) {
   return *shared_;
 }
 
+const std::vector<PassReport>& Compilation::reports() const {
+  static const std::vector<PassReport> none;
+  if (!results_.empty() && results_[0].passes) return results_[0].passes->passes();
+  return shared_ ? shared_->passes() : none;
+}
+
 const Program& Compilation::graph() { return through(PassStage::graph).graph(); }
 
 const loops::LoopProgram& Compilation::lowered() {

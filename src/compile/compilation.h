@@ -41,6 +41,7 @@ class Compilation {
   const codegen::Backend& backend() const { return codegen::backend_for(options_.device); }
   const std::vector<codegen::Target>& targets() const { return targets_; }
   const loops::FaultInjection& fault() const { return fault_; }
+  const std::vector<PassReport>& reports() const;  // of the passes that have run so far, for the first target
 
   const Program& graph();               // after its passes, with the constants that folding made
   const loops::LoopProgram& lowered();  // the plain Loops: as lowering made them. To be asked for before what follows

@@ -12,6 +12,7 @@
 #include "compile/compilation.h"
 #include "compile/device_object.h"
 #include "compile/freeze.h"
+#include "compile/missed_fault.h"
 #include "compile/program_device.h"
 #include "compile/source_paths.h"
 #include "package/plan_io.h"
@@ -152,24 +153,6 @@ auto located(const codegen::GeneratedCode& generated, Work work) {
     error.locate(where);
     throw;
   }
-}
-
-// A fault that was asked for and put in nowhere would make a test of a tool say that it finds nothing.
-std::string fault_note(Compilation& compilation) {
-  const loops::FaultInjection& fault = compilation.fault();
-  if (fault.ops.empty()) return "";
-  bool put_in = false;
-  for (const PassReport& pass : compilation.passes().passes())
-    put_in |= starts_with(pass.name, "inject_") && pass.changed;
-  // Those that are a line of C++ come with the code of the kernel.
-  if (!loops::fault_line(fault).empty())
-    loops::for_each_item(compilation.scheduled().block, [&](const loops::Item& item) {
-      if (const auto* kernel = std::get_if<loops::Kernel>(&item.what))
-        put_in |= loops::fault_hits(fault, compilation.scheduled(), *kernel, true);
-    });
-  if (put_in) return "";
-  return str("the fault to inject met no operator: the program has no ", join(fault.ops, " fused with "),
-             " where it could be put in");
 }
 
 Json metadata_object(const std::string& text) {
@@ -455,8 +438,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   tell_start(program, model_path, package_path, device, names, observers);
   for (size_t target = 0; target < names.size(); ++target) {
     compilation.scheduled(target);
-    if (const std::string note = target == 0 ? fault_note(compilation) : ""; !note.empty())
-      report.notes.push_back(note);
+    if (target == 0) report.missed_fault = missed_fault(compilation, FaultReach::code);
+    if (target == 0 && !report.missed_fault.empty()) report.notes.push_back(report.missed_fault);
     report.schedule_seconds += watch.lap();
     const codegen::GeneratedCode& generated = compilation.code(target);
     const format::Plan& plan = compilation.plan(target).plan;

@@ -37,6 +37,7 @@ struct CompileReport {
   bool from_cache = false;     // the code object came from the kernel cache
   uint64_t package_bytes = 0;
   std::vector<std::string> notes;
+  std::string missed_fault;  // testing only, one of the notes: the fault to inject was put in nowhere
 };
 
 // The program of a .pt2 as compile() takes it: with its source files named as packages name them.

@@ -122,6 +122,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::simplify_bodies>},
       {"remove_dead_after_merge", PassStage::schedule, "kernels whose stores were all forwarded",
        loop_pass<loops::remove_dead_kernels>},
+      {"assert_sizes", PassStage::schedule, "for a GPU only; after merging, which moves nothing past an assertion",
+       [](PassInput& in) { return loops::assert_sizes(in.loops, in.target, in.log); }},
       {"place_parts", PassStage::schedule,
        "after merging, which wants plain indices; before what follows looks at copies",
        [](PassInput& in) { return loops::place_parts(in.loops, in.target, in.log); }},
@@ -137,6 +139,9 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"split_groups", PassStage::schedule,
        "when nothing merges any more: it orders loops for products, not for neighbours",
        [](PassInput& in) { return loops::split_groups(in.loops, in.target, in.log); }},
+      {"straighten_rows", PassStage::schedule,
+       "for a CPU only; when loops stay as they are, before contractions, whose sums run along memory",
+       [](PassInput& in) { return loops::straighten_rows(in.loops, in.target, in.log); }},
       {"refit_temporaries", PassStage::schedule,
        "for a GPU only; before contractions, whose factors say how they are fetched",
        [](PassInput& in) { return loops::refit_temporaries(in.loops, in.target, in.log); }},
@@ -152,6 +157,9 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        [](PassInput& in) { return loops::fuse_attention(in.loops, in.target, in.log); }},
       {"take_points", PassStage::schedule, "before templates, which would take a window over few channels as a product",
        [](PassInput& in) { return loops::take_points(in.loops, in.target, in.log); }},
+      {"turn_factors", PassStage::schedule,
+       "for a CPU only; after attention, which turns its rows itself, before templates, which want neighbours",
+       [](PassInput& in) { return loops::turn_factors(in.loops, in.target, in.log); }},
       {"use_templates", PassStage::schedule, "on whole nests, before their axes are split",
        [](PassInput& in) { return loops::use_templates(in.loops, in.target, in.log); }},
       {"split_reductions", PassStage::schedule,
@@ -213,6 +221,16 @@ std::vector<std::string> known_targets() {
   for (const DeviceType device : {DeviceType::cpu, DeviceType::cuda})
     for (const std::string& name : codegen::backend_for(device).target_names()) out.push_back(name);
   return out;
+}
+
+void require_target(const std::string& name, std::optional<DeviceType> device) {
+  if (device) {
+    codegen::backend_for(*device).target(name);
+    return;
+  }
+  const std::vector<std::string> known = known_targets();
+  if (std::find(known.begin(), known.end(), name) == known.end())
+    fail_user("K0403", str("unknown target ", name, "; known are ", join(known, ", ")));
 }
 
 std::vector<PassListing> list_passes() {

@@ -48,7 +48,9 @@ struct PassListing {
   std::string name, stage /* graph, lower, loops, schedule */, why;
 };
 std::vector<PassListing> list_passes();
-std::vector<std::string> known_targets();    // of all devices
+std::vector<std::string> known_targets();  // of all devices
+// Throws K0403 for a target that the device does not have; without a device, for one that none has.
+void require_target(const std::string& name, std::optional<DeviceType> device);
 void require_pass(const std::string& name);  // throws K0221 when there is no such pass
 
 // The passes at work on a copy of one program.
@@ -78,7 +80,6 @@ class Pipeline {
   void run(const Pass& pass);
   void tell(const Pass& pass, const PassReport& report);
   friend std::vector<PassListing> list_passes();
-  std::vector<std::string> known_targets();  // of all devices
 
   PipelineOptions options_;
   std::shared_ptr<Program> program_;  // shared by those that go on from one: only the passes over the graph write

@@ -77,11 +77,15 @@ HostValues values_on_host(const Program& program) {
   return out;
 }
 
+DeviceType require_device(const std::string& name) {
+  const auto known = device_type_from_name(name);
+  if (!known || *known == DeviceType::meta)
+    fail_user("K0413", str("there is no device '", name, "'; Kiln compiles for cpu and cuda"));
+  return *known;
+}
+
 DeviceType compile_device(const Program& program, const std::string& device) {
-  const auto wanted = device_type_from_name(device);
-  if (!device.empty() && (!wanted || *wanted == DeviceType::meta))
-    fail_user("K0413", str("there is no device '", device, "'; Kiln compiles for cpu and cuda"));
-  return wanted ? *wanted : exported_device(program);
+  return device.empty() ? exported_device(program) : require_device(device);
 }
 
 std::optional<Program> placed_program(const Program& program, const std::string& device,

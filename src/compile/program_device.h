@@ -21,6 +21,9 @@ struct HostValues {
 };
 HostValues values_on_host(const Program& program);
 
+// The device of this name; throws K0413 for one that Kiln does not have.
+DeviceType require_device(const std::string& name);
+
 // What `device` ("": that of the export) is compiled for. Throws K0413 for a device that Kiln does not have.
 DeviceType compile_device(const Program& program, const std::string& device);
 

@@ -26,6 +26,7 @@ Driver open_driver() {
   bind(out.device_name, "cuDeviceGetName");
   bind(out.device_attribute, "cuDeviceGetAttribute");
   bind(out.primary_context, "cuDevicePrimaryCtxRetain");
+  bind(out.current, "cuCtxGetCurrent");
   bind(out.push, "cuCtxPushCurrent_v2");
   bind(out.pop, "cuCtxPopCurrent_v2");
   bind(out.synchronise_context, "cuCtxSynchronize");

@@ -52,6 +52,7 @@ struct Driver {
   Result (*device_name)(char*, int, int);
   Result (*device_attribute)(int*, int, int);
   Result (*primary_context)(Context*, int);
+  Result (*current)(Context*);
   Result (*push)(Context);
   Result (*pop)(Context*);
   Result (*synchronise_context)();

@@ -38,7 +38,9 @@ namespace {
 thread_local const void* stream_of_run = nullptr;
 constexpr char legacy_stream = 0;  // its address stands for the stream that has none
 }  // namespace
-void StreamOfRun::set(Stream stream) { stream_of_run = stream ? stream : &legacy_stream; }
+void StreamOfRun::set(Stream stream) {
+  stream_of_run = stream == each_threads_own ? nullptr : stream ? stream : &legacy_stream;
+}
 void StreamOfRun::none() { stream_of_run = nullptr; }
 const void* StreamOfRun::current() { return stream_of_run; }
 
@@ -135,23 +137,27 @@ void Gpu::check(Result result, const char* what) const {
   }
 }
 
+// What was kept is handed out, and taken back, without a word to the driver: an output of every call comes so.
 void* Gpu::allocate(size_t bytes) {
-  const Current current(*this);
   const size_t size = rounded(bytes);
   const void* stream = StreamOfRun::current();
   {
     std::lock_guard lock(mutex_);
     const auto [begin, end] = kept_.equal_range(size);
     auto found = std::find_if(begin, end, [&](const auto& kept) { return stream && kept.second.stream == stream; });
-    if (found == end && begin != end && driver().synchronise_context() == 0) found = begin;
+    if (found == end && begin != end) {
+      const Current current(*this);
+      if (driver().synchronise_context() == 0) found = begin;
+    }
     if (found != end) {
       const Pointer memory = found->second.memory;
       kept_bytes_ -= size;
-      kept_.erase(found);
-      allocated_on_[memory] = stream;
+      spare_kept_ = kept_.extract(found);
+      note_stream(memory, stream);
       return reinterpret_cast<void*>(memory);
     }
   }
+  const Current current(*this);
   Pointer memory = 0;
   bool fine = driver().allocate(&memory, size) == 0;
   std::lock_guard lock(mutex_);
@@ -162,8 +168,27 @@ void* Gpu::allocate(size_t bytes) {
     fine = driver().allocate(&memory, size) == 0;
   }
   if (!fine) return nullptr;
-  allocated_on_[memory] = stream;
+  note_stream(memory, stream);
   return reinterpret_cast<void*>(memory);
+}
+
+void Gpu::note_stream(Pointer memory, const void* stream) {
+  if (spare_stream_.empty()) {
+    allocated_on_[memory] = stream;
+    return;
+  }
+  spare_stream_.key() = memory, spare_stream_.mapped() = stream;
+  allocated_on_.insert(std::move(spare_stream_));
+}
+
+void Gpu::keep(size_t bytes, const Kept& kept) {
+  kept_bytes_ += bytes;
+  if (spare_kept_.empty()) {
+    kept_.emplace(bytes, kept);
+    return;
+  }
+  spare_kept_.key() = bytes, spare_kept_.mapped() = kept;
+  kept_.insert(std::move(spare_kept_));
 }
 
 void Gpu::settle() {
@@ -171,14 +196,38 @@ void Gpu::settle() {
   check(driver().synchronise_context(), "cuCtxSynchronize");
 }
 
+Gpu::Slot Gpu::take_slot() {
+  std::lock_guard lock(mutex_);
+  if (slots_.empty()) {
+    const Current current(*this);
+    constexpr unsigned mapped = 2;
+    constexpr size_t page = 4096;
+    void* memory = nullptr;
+    Pointer there = 0;
+    check(driver().host_allocate(&memory, page, mapped), "cuMemHostAlloc");
+    check(driver().host_pointer(&there, memory, 0), "cuMemHostGetDevicePointer");
+    for (size_t at = 0; at < page; at += slot_bytes)
+      slots_.push_back({static_cast<std::byte*>(memory) + at, there + at});
+  }
+  const Slot slot = slots_.back();
+  slots_.pop_back();
+  return slot;
+}
+
+void Gpu::give_back(const Slot& slot) {
+  std::lock_guard lock(mutex_);
+  slots_.push_back(slot);
+}
+
 void Gpu::release(void* memory, size_t bytes) {
-  const Current current(*this);
   const auto at = reinterpret_cast<Pointer>(memory);
   const size_t size = rounded(bytes);
   std::lock_guard lock(mutex_);
   const auto known = allocated_on_.find(at);
   const void* stream = known == allocated_on_.end() ? nullptr : known->second;
-  if (known != allocated_on_.end()) allocated_on_.erase(known);
+  if (known != allocated_on_.end()) spare_stream_ = allocated_on_.extract(known);
+  if (kept_bytes_ + size <= most_kept) return keep(size, Kept{at, stream});
+  const Current current(*this);
   // What is given back now is wanted again rather than what others gave back before, of other sizes.
   for (auto kept = kept_.begin(); kept != kept_.end() && kept_bytes_ + size > most_kept && size <= most_kept;) {
     if (kept->first == size) {
@@ -193,8 +242,7 @@ void Gpu::release(void* memory, size_t bytes) {
     driver().release(at);  // which waits for what uses it
     return;
   }
-  kept_.emplace(size, Kept{at, stream});
-  kept_bytes_ += size;
+  keep(size, Kept{at, stream});
 }
 
 void Gpu::copy(void* to, const void* from, size_t bytes, int direction) {

@@ -27,21 +27,40 @@ class Gpu {
   void* allocate(size_t bytes);
   void release(void* memory, size_t bytes);
   void settle();  // waits for all that anybody has begun
+
+  // A little of the host's memory that kernels see. Pinning takes a millisecond, however little it is: one page serves
+  // many.
+  struct Slot {
+    void* here = nullptr;
+    Pointer there = 0;
+  };
+  static constexpr size_t slot_bytes = 64;
+  Slot take_slot();
+  void give_back(const Slot& slot);
+
   void copy(void* to, const void* from, size_t bytes, int direction);
 
   // Throws unless the call went well: K0650 for memory, K0777 where the context is lost with all that was in it, else
   // K0776.
   void check(Result result, const char* what) const;
 
-  // Makes the GPU's context that of the calling thread while it lives.
+  // Makes the GPU's context that of the calling thread while it lives. Mostly it is already: other libraries of the
+  // process use the same one, and asking costs a fraction of pushing.
   class Current {
    public:
-    explicit Current(const Gpu& gpu) { driver().push(gpu.context_); }
+    explicit Current(const Gpu& gpu) {
+      Context now = nullptr;
+      pushed_ = driver().current(&now) != 0 || now != gpu.context_;
+      if (pushed_) driver().push(gpu.context_);
+    }
     ~Current() {
       Context was = nullptr;
-      driver().pop(&was);
+      if (pushed_) driver().pop(&was);
     }
     Current(const Current&) = delete;
+
+   private:
+    bool pushed_;
   };
 
  private:
@@ -54,10 +73,21 @@ class Gpu {
     Pointer memory = 0;
     const void* stream = nullptr;
   };
-  std::multimap<size_t, Kept> kept_;             // memory that was given back, by its size
-  std::map<Pointer, const void*> allocated_on_;  // streams of runs; nullptr: none
+  using KeptBlocks = std::multimap<size_t, Kept>;
+  using Streams = std::map<Pointer, const void*>;
+  KeptBlocks kept_;       // memory that was given back, by its size
+  Streams allocated_on_;  // streams of runs; nullptr: none
+  // An output comes and goes with every call: the entry that goes is that of the next to come.
+  KeptBlocks::node_type spare_kept_;
+  Streams::node_type spare_stream_;
+  void note_stream(Pointer memory, const void* stream);
+  void keep(size_t bytes, const Kept& kept);
   size_t kept_bytes_ = 0;
+  std::vector<Slot> slots_;  // that nobody uses
 };
+
+// One name for several streams: each thread has its own.
+inline const Stream each_threads_own = reinterpret_cast<Stream>(2);
 
 // While it lives, what this thread allocates is for the stream.
 class StreamOfRun {

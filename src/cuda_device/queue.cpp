@@ -11,17 +11,15 @@ namespace {
 
 constexpr size_t most_replays = 64;  // of one queue; the one that was used longest ago goes
 constexpr unsigned event_without_time = 2;
+const Stream legacy_by_name = reinterpret_cast<Stream>(1);  // another name of the stream that has none
 
 }  // namespace
 
-WorkQueue::WorkQueue(Gpu& gpu, uint32_t flags) : gpu_(gpu), flags_(flags) {
+WorkQueue::WorkQueue(Gpu& gpu, uint32_t flags) : gpu_(gpu), flags_(flags), slot_(gpu.take_slot()) {
+  static_assert(sizeof(RaisedError) <= Gpu::slot_bytes);
   const Gpu::Current current(gpu);
-  constexpr unsigned mapped = 2;
-  void* memory = nullptr;
-  gpu.check(driver().host_allocate(&memory, sizeof(RaisedError), mapped), "cuMemHostAlloc");
-  raised_ = static_cast<RaisedError*>(memory);
-  *raised_ = {};
-  gpu.check(driver().host_pointer(&raised_there_, memory, 0), "cuMemHostGetDevicePointer");
+  raised_ = new (slot_.here) RaisedError{};
+  raised_there_ = slot_.there;
   gpu.check(driver().new_event(&done_, event_without_time), "cuEventCreate");
 }
 
@@ -35,16 +33,18 @@ WorkQueue::~WorkQueue() {
   for (const Scratch& scratch : scratch_) gpu_.release(scratch.memory, scratch.bytes);
   for (Event event : {done_, begin_, end_})
     if (event) driver().free_event(event);
-  driver().host_release(raised_);
+  gpu_.give_back(slot_);
 }
 
 bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {
-  const Gpu::Current current(gpu_);
   collecting_ = nullptr;  // of a call that failed
   stop_timing();
   if (std::exchange(marked_, false) && Cupti::get()) Cupti::get()->rest();
+  if (stream == legacy_by_name) stream = nullptr;
   StreamOfRun::set(stream);
-  if (stream != stream_ && under_way_) {
+  if (under_way_ && (stream != stream_ || stream == each_threads_own)) {
+    const Gpu::Current current(gpu_);
+    if (!recorded_ && stream_ == nullptr) record_done();
     if (recorded_)
       gpu_.check(driver().wait_for(stream, done_, 0), "cuStreamWaitEvent");
     else
@@ -54,10 +54,15 @@ bool WorkQueue::start(Stream stream, kiln_error_slot& slot, int32_t& step) {
   return take_raised(slot, step);
 }
 
+// The default stream is always there: its event is recorded when a call comes on another one, mostly never.
 void WorkQueue::finish() {
-  const Gpu::Current current(gpu_);
   StreamOfRun::none();
-  if (!under_way_) return;
+  if (!under_way_ || stream_ == nullptr) return;
+  const Gpu::Current current(gpu_);
+  record_done();
+}
+
+void WorkQueue::record_done() {
   gpu_.check(driver().record(done_, stream_), "cuEventRecord");
   recorded_ = true;
 }

@@ -3,6 +3,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -49,12 +50,14 @@ class WorkQueue {
   };
   char* scratch_for(int64_t bytes);
   void launch_now(PreparedLaunch& launch);
+  void record_done();
   void stop_timing();
   bool take_raised(kiln_error_slot& slot, int32_t& step);
   Replay& replay_of(uint64_t key);
 
   Gpu& gpu_;
   const uint32_t flags_;
+  const Gpu::Slot slot_;
   Stream stream_ = nullptr;
   Event done_ = nullptr, begin_ = nullptr, end_ = nullptr;
   bool under_way_ = false;         // something was begun since somebody waited

@@ -7,6 +7,7 @@
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <mutex>
 #include <thread>
 
 #include "base/error.h"
@@ -14,9 +15,9 @@
 namespace kiln::cuda {
 namespace {
 
-constexpr size_t part_bytes = 1 << 20;      // fits into a cache, and pinning some of them takes little
+constexpr size_t part_bytes = 2 << 20;      // smaller ones wait for the driver more than for the copies
 constexpr size_t worth_threads = 16 << 20;  // below, pinning memory costs more than it saves
-constexpr size_t most_threads = 12;
+constexpr size_t most_threads = 8;
 
 struct Part {
   Pointer to;
@@ -36,6 +37,40 @@ void bring_pages(const std::byte* from, size_t bytes) {
 #endif
 }
 
+// Pinned memory in pieces of a part. Pinning one takes as long as sending thirty: it is kept for the next load.
+class Pinned {
+ public:
+  static Pinned& get() {
+    static auto& only = *new Pinned;  // for ever: other threads may be loading when the process ends
+    return only;
+  }
+  void* take(const Gpu& gpu) {
+    {
+      std::lock_guard lock(mutex_);
+      if (!kept_.empty()) {
+        void* memory = kept_.back();
+        kept_.pop_back();
+        return memory;
+      }
+    }
+    constexpr unsigned for_all_gpus = 1;
+    void* memory = nullptr;
+    gpu.check(driver().host_allocate(&memory, part_bytes, for_all_gpus), "cuMemHostAlloc");
+    return memory;
+  }
+  void give_back(void* memory) {
+    {
+      std::lock_guard lock(mutex_);
+      if (kept_.size() < 2 * most_threads) return kept_.push_back(memory);
+    }
+    driver().host_release(memory);
+  }
+
+ private:
+  std::mutex mutex_;
+  std::vector<void*> kept_;
+};
+
 // One thread's share: while one buffer is sent the other is filled.
 class Sender {
  public:
@@ -44,7 +79,7 @@ class Sender {
     if (stream_) driver().synchronise_stream(stream_);
     for (Buffer& buffer : buffers_) {
       if (buffer.sent) driver().free_event(buffer.sent);
-      if (buffer.memory) driver().host_release(buffer.memory);
+      if (buffer.memory) Pinned::get().give_back(buffer.memory);
     }
     if (stream_) driver().free_stream(stream_);
   }
@@ -54,7 +89,7 @@ class Sender {
     if (!stream_) gpu_.check(driver().new_stream(&stream_, not_ordered_with_others), "cuStreamCreate");
     Buffer& buffer = buffers_[next_++ % 2];
     if (!buffer.memory) {
-      gpu_.check(driver().host_allocate(&buffer.memory, part_bytes, 0), "cuMemHostAlloc");
+      buffer.memory = Pinned::get().take(gpu_);
       gpu_.check(driver().new_event(&buffer.sent, without_time), "cuEventCreate");
     } else {
       gpu_.check(driver().synchronise_event(buffer.sent), "cuEventSynchronize");

@@ -310,8 +310,8 @@ TEST_F(Bisect, ReplaysAKernelFromSavedValues) {
     if (ends_with(file, ".step.json")) kernel = file.substr(0, file.size() - 10);
   ASSERT_NE(kernel, "");
   Replay replay = replay_kernel(path_, kernel, saved, {});
-  EXPECT_HAS(replay.text, "is as it was saved");
-  EXPECT_EQ(replay.text.find("differs"), std::string::npos) << replay.text;
+  EXPECT_HAS(replay.text(), "is as it was saved");
+  EXPECT_EQ(replay.text().find("differs"), std::string::npos) << replay.text();
   EXPECT_THROW(replay_kernel(path_, "cpp_fused_nothing", saved, {}), Error);
   EXPECT_THROW(replay_bundle(path_, {}, [](const std::string&) {}), Error);
 }

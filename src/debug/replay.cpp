@@ -160,6 +160,16 @@ Tensor saved_tensor(const std::string& directory, const std::string& when, const
 
 }  // namespace
 
+std::string Replay::text() const {
+  if (fault.is_object()) return "the step ran to its end\n";
+  std::string out;
+  for (const Compared& one : compared)
+    out += str(one.name,
+               one.difference.empty() ? " is as it was saved" : str(" differs from the saved value ", one.difference),
+               "\n");
+  return out;
+}
+
 Replay replay_bundle(const std::string& path, const ReplayOptions& options,
                      const std::function<void(const std::string&)>& say) {
   const OpenPackage package(path);
@@ -168,16 +178,16 @@ Replay replay_bundle(const std::string& path, const ReplayOptions& options,
     fail_user("K0676", str(path,
                            " is no fault bundle: it has no fault.json (of a whole package, give --kernel and "
                            "--from)"));
-  const Json fault = parse_json(as_text(package.zip.read(*entry).bytes), entry->name);
-  say(about(fault));
+  Replay replay;
+  replay.fault = parse_json(as_text(package.zip.read(*entry).bytes), entry->name);
+  say(about(replay.fault));
   auto inputs = package_sample_inputs(path);
   if (!inputs) {
     say("the bundle holds no values: running on numbers made up for these shapes\n");
-    inputs = made_up_inputs(package, fault);
+    inputs = made_up_inputs(package, replay.fault);
+    replay.made_up = true;
   }
-  Replay replay;
   replay.outputs = run_step(path, *inputs, options);
-  replay.text = "the step ran to its end\n";
   return replay;
 }
 
@@ -214,10 +224,7 @@ Replay replay_kernel(const std::string& path, const std::string& kernel, const s
   const auto compare = [&](const std::string& buffer, const Tensor& got) {
     const Tensor saved = saved_tensor(directory, "after_launch", kernel, buffer);
     const auto difference = find_difference(got, saved, {}, {});
-    replay.text +=
-        str(buffer,
-            difference ? str(" differs from the saved value ", difference->text()) : std::string(" is as it was saved"),
-            "\n");
+    replay.compared.push_back({buffer, difference ? difference->text() : ""});
   };
   for (size_t i = 0; i < replay.outputs.size(); ++i) compare(cut.plan.outputs[i].name, replay.outputs[i].tensor());
   for (size_t i = 0; i < cut.plan.inputs.size(); ++i)

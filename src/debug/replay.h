@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "base/json.h"
 #include "types/tensor.h"
 
 namespace kiln {
@@ -15,8 +16,15 @@ struct ReplayOptions {
 };
 
 struct Replay {
+  struct Compared {
+    std::string name;        // of what the step wrote
+    std::string difference;  // from the saved value; "": none
+  };
   std::vector<Datum> outputs;
-  std::string text;  // what it was, and how the results compare with saved ones
+  std::vector<Compared> compared;  // of a kernel on saved values
+  Json fault;                      // of a bundle: what it tells of the fault
+  bool made_up = false;            // the bundle holds no values: it ran on numbers made up for its shapes
+  std::string text() const;        // what it was, and how the results compare with saved ones
 };
 
 // `say` is given what the bundle tells of the fault, before anything runs.

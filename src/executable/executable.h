@@ -47,7 +47,7 @@ struct ExecutableOptions {
   bool fp64 = false;                        // interpret: floats computed as f64
   std::vector<std::string> custom_op_libs;  // shared libraries with the user's operators
   const Settings* settings = nullptr;       // of both phases; may be null
-  std::function<void(const std::string&)> note;  // compiled: what the compile has to say; may be empty
+  std::function<void(const std::string&)> note;  // what the compile has to say; may be empty
   // interpret: called as InterpretOptions says (interp/interp.h); may be empty.
   std::function<void(const Node&, const std::vector<Datum>&)> after_node;
   std::function<void(const Graph&, const std::vector<Datum>&)> before_graph;

@@ -1,4 +1,4 @@
-#include "compile/compilation.h"
+#include "compile/missed_fault.h"
 #include "custom/custom_operators.h"
 #include "executable/backends.h"
 #include "loops/interpreter.h"
@@ -136,6 +136,8 @@ class LoopsExecutable : public Executable {
     Compilation compilation(program, std::move(compilation_options));
     loops_ = (options.schedule ? compilation.scheduled() : compilation.lowered()).clone();
     constants_ = compilation.graph().constants;
+    const std::string note = missed_fault(compilation, options.schedule ? FaultReach::scheduled : FaultReach::lowered);
+    if (options.note && !note.empty()) options.note(note);
     reset();
   }
 

@@ -18,8 +18,8 @@ struct Producer {
 
 // What the pass knows of the whole program before it starts.
 struct Index {
-  std::map<BufferId, Producer> producers;                       // of buffers written by exactly one item, a kernel
-  std::map<BufferId, int> readers;                              // number of items that read it
+  std::map<BufferId, Producer> producers;    // of buffers written by exactly one item, a kernel
+  std::map<BufferId, int> readers, writers;  // number of items that read and write it, those with blocks aside
   std::map<BufferId, std::vector<std::pair<int, int>>> writes;  // (block, position) of every item that writes it
   std::set<BufferId> in_products;                               // read inside a matrix product, many times per element
 };
@@ -41,6 +41,7 @@ class Inliner {
     index_block(program_.block, blocks);
     blocks = 0;
     visit_block(program_.block, blocks);
+    for (Kernel* kernel : checked_by_reader_) kernel->body.clear(), kernel->named.clear();
     return changed_;
   }
 
@@ -63,13 +64,26 @@ class Inliner {
       Accesses a = accesses(item);
       std::vector<const Loop*> enclosing;
       if (auto* kernel = std::get_if<Kernel>(&item.what)) index_products(kernel->body, enclosing);
-      for (BufferId r : a.reads) ++index_.readers[r];
+      bool outer = false;
+      for_each_block(item, [&](Block&) { outer = true; });
+      if (outer)
+        ++index_.readers[predicate_of(item)];
+      else
+        for (BufferId r : a.reads) ++index_.readers[r];
       for (BufferId w : a.writes) {
         index_.writes[w].push_back({id, static_cast<int>(i)});
+        if (!outer) ++index_.writers[w];
         if (auto* kernel = std::get_if<Kernel>(&item.what)) index_.producers[w] = {kernel, id, static_cast<int>(i)};
       }
       for_each_block(item, [&](Block& inner) { index_block(inner, next_block); });
     }
+  }
+
+  static BufferId predicate_of(const Item& item) {
+    const std::variant<BufferId, Expr>* predicate = nullptr;
+    if (const auto* cond = std::get_if<Cond>(&item.what)) predicate = &cond->predicate;
+    if (const auto* loop = std::get_if<While>(&item.what)) predicate = &loop->predicate;
+    return predicate && std::holds_alternative<BufferId>(*predicate) ? std::get<BufferId>(*predicate) : no_buffer;
   }
 
   void visit_block(Block& block, int& next_block) {
@@ -96,6 +110,8 @@ class Inliner {
         enclosing.pop_back();
       } else if (stmt.kind == StmtKind::load) {
         if (const Producer* producer = wanted(stmt, kernel, enclosing, block, position)) {
+          if (producer->block == block && raises(producer->kernel->body) && reads_all(stmt, enclosing))
+            checked_by_reader_.insert(producer->kernel);
           expand(stmt, *producer->kernel, kernel, out);
           continue;
         }
@@ -111,7 +127,7 @@ class Inliner {
     auto found = index_.producers.find(load.buffer);
     if (found == index_.producers.end() || found->second.kernel == &consumer) return nullptr;
     const Producer& producer = found->second;
-    if (index_.writes[load.buffer].size() != 1) return nullptr;
+    if (index_.writers[load.buffer] != 1) return nullptr;
     if (program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::temp &&
         program_.buffers[static_cast<size_t>(load.buffer)].role != BufferRole::output)
       return nullptr;
@@ -136,7 +152,8 @@ class Inliner {
     for (const Expr& size : program_.buffers[static_cast<size_t>(load.buffer)].sizes)
       elements *= std::max(1.0, estimate(size, program_));
     double factor = iterations / elements;
-    int readers = index_.readers[load.buffer];
+    // From inside of a loop what stands in front of it is read many times.
+    const int readers = index_.readers[load.buffer] + (producer.block != block ? 1 : 0);
     bool free = cost == 0 && !raising && loads(*form->body) <= 1;
     if (raising && (factor > 1.0 || readers > 1 || load.mask != no_value))
       return keep(name, [] { return "it checks indices and is not read exactly once"; });
@@ -163,6 +180,32 @@ class Inliner {
       return accept(name, consumer, "computing it again is cheaper than storing it", producer);
     return keep(name,
                 [&] { return str("cost ", cost, ", ", readers, " readers, read ", float_text(factor), " times"); });
+  }
+
+  // Whether the load reads every element of its buffer, each once: its loops count through the places of the buffer as
+  // digits count through numbers. Then it makes all checks that stood at the stores, and the producer need not.
+  bool reads_all(const Stmt& load, const std::vector<const Loop*>& enclosing) const {
+    const RangeEnv env = program_.ranges();
+    const Buffer& buffer = program_.buffers[static_cast<size_t>(load.buffer)];
+    if (load.mask != no_value || buffer.role != BufferRole::temp) return false;
+    Expr place(0), elements(1);
+    for (size_t d = buffer.sizes.size(); d-- > 0; elements = elements * buffer.sizes[d])
+      place = place + load.index[d] * elements;
+    Expr digit(1);
+    std::vector<const Loop*> left;
+    for (const Loop* loop : enclosing)
+      if (!loop->extent.is_constant(1)) left.push_back(loop);
+    while (!left.empty()) {
+      const auto next = std::find_if(left.begin(), left.end(), [&](const Loop* loop) {
+        const auto affine = affine_in(place, loop->var);
+        return affine && prove_eq(affine->coefficient, digit, env) == Proof::yes;
+      });
+      if (next == left.end() || (*next)->role == AxisRole::scan) return false;
+      place = substitute(place, Substitution{{(*next)->var, Expr(0)}});
+      digit = digit * (*next)->extent;
+      left.erase(next);
+    }
+    return prove_eq(simplify(place, env), Expr(0), env) == Proof::yes && prove_eq(digit, elements, env) == Proof::yes;
   }
 
   const Producer* accept(const std::string& buffer, const Kernel& consumer, const char* why, const Producer& producer) {
@@ -253,6 +296,7 @@ class Inliner {
   Roundings roundings_;
   Index index_;
   std::set<std::string> used_;
+  std::set<Kernel*> checked_by_reader_;  // producers that are left with nothing to do, not even their checks
   bool changed_ = false;
 };
 

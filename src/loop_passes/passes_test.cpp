@@ -166,6 +166,151 @@ TEST(SimplifyBodies, DropsLoopsThatRunOnceAndEqualLoads) {
   EXPECT_EQ(main_of(program).find("i1"), std::string::npos) << main_of(program);
 }
 
+TEST(SimplifyBodies, WhatNeverRaisesIsNotChecked) {
+  const std::string text = R"(loops checks
+buffer y f32[4] strides [1] output position 0
+output buffer y
+site "never" origin 0
+init {
+}
+main {
+  kernel require ops [require_all] {
+    for i0 in [4] parallel {
+      %0 = constant.bool VALUE
+      %1 = logical_not.bool %0
+      raise_if %1 site 0
+    }
+  }
+  kernel fill ops [fill] {
+    for i0 in [4] parallel {
+      %0 = constant.f32 1.0
+      store y[i0] = %0
+    }
+  }
+}
+origin 0 node "n" op "aten.n.default" module ""
+)";
+  for (const bool holds : {true, false}) {
+    LoopProgram program = parsed(replace_all(text, "VALUE", holds ? "true" : "false"));
+    Log log;
+    EXPECT_TRUE(simplify_bodies(program, log));
+    verify(program);
+    remove_dead_kernels(program, log);
+    EXPECT_EQ(program.block.size(), holds ? 1u : 2u) << main_of(program);
+  }
+}
+
+// rows = table[ids], and their sums: as [4, 3, 8], or only the first three of each four.
+const std::string looked_up = R"(loops looked_up
+buffer table f32[100, 8] strides [8, 1] input position 0
+buffer ids i64[12] strides [1] input position 1
+buffer rows f32[12, 8] strides [8, 1] temp
+buffer y f32[BAGS, 8] strides [8, 1] output position 0
+input table = buffer table
+input ids = buffer ids
+output buffer y
+site "index" origin 0
+init {
+}
+main {
+  kernel select ops [index_select] {
+    for i0 in [12] parallel {
+      for i1 in [8] parallel {
+        %0 = load.i64 ids[i0]
+        %1 = check_index j0 = %0 in [100] site 0
+        %2 = load.f32 table[j0, i1]
+        store rows[i0, i1] = %2
+      }
+    }
+  }
+  kernel sum ops [sum] {
+    for i0 in [BAGS] parallel {
+      for i1 in [8] parallel {
+        %1 = for r0 in [3] reduce sum.f32 {
+          %0 = load.f32 rows[PLACE, i1]
+          yield %0
+        }
+        store y[i0, i1] = %1
+      }
+    }
+  }
+}
+origin 0 node "n" op "aten.n.default" module ""
+)";
+
+TEST(InlineProducers, AReaderOfAllMakesTheChecksOfItsProducer) {
+  for (const bool all : {true, false}) {
+    std::string text = replace_all(looked_up, "BAGS", all ? "4" : "3");
+    text = replace_all(text, "PLACE", all ? "i0*3 + r0" : "i0*4 + r0");
+    LoopProgram program = parsed(text);
+    Log log;
+    EXPECT_TRUE(inline_producers(program, log));
+    verify(program);
+    remove_dead_kernels(program, log);
+    EXPECT_NE(main_of(program).find("kernel sum"), std::string::npos);
+    EXPECT_NE(main_of(program).find("check_index", main_of(program).find("kernel sum")), std::string::npos);
+    EXPECT_EQ(program.block.size(), all ? 1u : 2u) << "an id that nobody reads is checked where it was\n"
+                                                   << main_of(program);
+  }
+}
+
+// A loop's body is a block as any other: a slice of what stands in front of it is read where it is wanted.
+TEST(InlineProducers, InlinesInsideOfLoops) {
+  LoopProgram program = parsed(R"(loops steps
+symbol it0 in [0, inf] unbacked
+buffer x f32[8, 4] strides [4, 1] input position 0
+buffer e f32[8, 4] strides [4, 1] temp
+buffer row f32[4] strides [1] temp
+buffer y f32[4] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel start ops [zeros] {
+    for i0 in [4] parallel {
+      %0 = constant.f32 0.0
+      store y[i0] = %0
+    }
+  }
+  kernel exp ops [exp] {
+    for i0 in [8] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = exp.f32 %0
+        store e[i0, i1] = %1
+      }
+    }
+  }
+  while steps counting it0 {
+  } on expr [it0 < 8] do {
+    kernel slice ops [slice] {
+      for i0 in [4] parallel {
+        %0 = load.f32 e[it0, i0]
+        store row[i0] = %0
+      }
+    }
+    kernel add ops [add] {
+      for i0 in [4] parallel {
+        %0 = load.f32 y[i0]
+        %1 = load.f32 row[i0]
+        %2 = add.f32 %0, %1
+        store y[i0] = %2
+      }
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_TRUE(inline_producers(program, log));
+  remove_dead_kernels(program, log);
+  verify(program);
+  const std::string text = main_of(program);
+  EXPECT_EQ(text.find("kernel slice"), std::string::npos) << text;
+  EXPECT_NE(text.find("load.f32 e[it0, i0]"), std::string::npos) << text;
+  EXPECT_NE(text.find("kernel exp"), std::string::npos) << "it would be computed in every iteration\n" << text;
+}
+
 // What merging puts into one kernel gets new names there; i64 among them would hide the type in generated code.
 TEST(Copier, NoVariableIsNamedLikeAType) {
   Kernel from, to;

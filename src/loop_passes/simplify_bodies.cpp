@@ -1,3 +1,4 @@
+#include "base/side_by_side.h"
 #include "loop_passes/passes.h"
 #include "loop_passes/rewrite.h"
 
@@ -69,7 +70,7 @@ class Simplifier {
         visit_loop(*stmt.loop, seen);
       } else if (stmt.kind == StmtKind::store) {
         forget(seen, stmt.buffer);
-      } else if (fold(stmt, seen)) {
+      } else if (never_raises(stmt) || fold(stmt, seen)) {
         changed_ = true;
         continue;
       }
@@ -105,6 +106,12 @@ class Simplifier {
     std::erase_if(seen, [&](const auto& entry) { return starts_with(entry.first, prefix); });
   }
 
+  bool never_raises(const Stmt& stmt) const {
+    if (stmt.kind != StmtKind::raise_if) return false;
+    const auto found = constants_.find(stmt.args[0]);
+    return found != constants_.end() && !found->second.as_int();
+  }
+
   // True: the statement is not needed; its result is another value.
   bool fold(Stmt& stmt, Seen& seen) {
     if (stmt.results.size() != 1) return false;
@@ -125,7 +132,7 @@ class Simplifier {
         if (found != constants_.end() && found->second.as_int())
           return alias(stmt, stmt.args[static_cast<size_t>(1 - side)]);
       }
-    if (stmt.kind == StmtKind::op) fold_comparison(stmt);
+    if (stmt.kind == StmtKind::op) fold_comparison(stmt), fold_not(stmt);
     if (stmt.mask != no_value && (stmt.kind == StmtKind::load || stmt.kind == StmtKind::check_index)) {
       auto found = constants_.find(stmt.mask);
       if (found != constants_.end() && found->second.as_int()) stmt.mask = no_value;
@@ -163,6 +170,15 @@ class Simplifier {
     stmt.kind = StmtKind::constant;
     stmt.dtype = DType::boolean;
     stmt.constant = Scalar(proof == Proof::yes);
+    stmt.args.clear();
+  }
+
+  void fold_not(Stmt& stmt) {
+    if (stmt.op != ScalarOp::logical_not || stmt.dtype != DType::boolean) return;
+    const auto found = constants_.find(stmt.args[0]);
+    if (found == constants_.end() || type(stmt.args[0]) != DType::boolean) return;
+    stmt.kind = StmtKind::constant;
+    stmt.constant = Scalar(!found->second.as_int());
     stmt.args.clear();
   }
 
@@ -265,13 +281,15 @@ class Simplifier {
 bool simplify_body(LoopProgram& program, Kernel& kernel) { return Simplifier(program, kernel).run(); }
 
 bool simplify_bodies(LoopProgram& program, Log&) {
-  bool changed = false;
-  auto visit = [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) changed |= simplify_body(program, *kernel);
+  std::vector<Kernel*> kernels;
+  auto add = [&](Item& item) {
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) kernels.push_back(kernel);
   };
-  for_each_item(program.init, visit);
-  for_each_item(program.block, visit);
-  return changed;
+  for_each_item(program.init, add);
+  for_each_item(program.block, add);
+  std::vector<char> changed(kernels.size());
+  side_by_side(kernels.size(), [&](size_t i) { changed[i] = simplify_body(program, *kernels[i]); });
+  return std::find(changed.begin(), changed.end(), true) != changed.end();
 }
 
 }  // namespace kiln::loops

@@ -1,10 +1,14 @@
 // The invariants of Loops. A broken one is a bug of the pass that ran last, and is reported as such.
 #include <set>
 
+#include "base/side_by_side.h"
 #include "loops/key_slices.h"
 #include "loops/loops.h"
 #include "loops/sum_parts.h"
 #include "loops/verify_scratch.h"
+
+// The text is made where the condition fails: programs are verified after every pass.
+#define KILN_VERIFY(condition, what) ((condition) ? void() : fail(what))
 
 namespace kiln::loops {
 namespace {
@@ -22,8 +26,8 @@ class KernelVerifier {
     body(kernel_.body);
     for (const NamedValue& named : kernel_.named) {
       const auto exists = [&](ValueId id) { return id >= 0 && static_cast<size_t>(id) < defined_.size(); };
-      check(exists(named.value) && (named.mask == no_value || exists(named.mask)),
-            str(named.name, " is the name of a value that does not exist"));
+      KILN_VERIFY(exists(named.value) && (named.mask == no_value || exists(named.mask)),
+                  str(named.name, " is the name of a value that does not exist"));
     }
     if (kernel_.contraction) contraction_nest(kernel_);
     if (kernel_.schedule) schedule(*kernel_.schedule);
@@ -34,83 +38,83 @@ class KernelVerifier {
   [[noreturn]] void fail(const std::string& what) const {
     fail_bug(str("kernel ", kernel_.name, ": ", what), where_of(kernel_.origins));
   }
-  void check(bool condition, const std::string& what) const {
-    if (!condition) fail(what);
-  }
   static std::string v(ValueId id) { return str("%", id); }
 
   DType type(ValueId id) const { return kernel_.value_types[static_cast<size_t>(id)]; }
   void use(ValueId id) const {
-    check(id >= 0 && static_cast<size_t>(id) < visible_.size(), str("value ", v(id), " does not exist"));
-    check(visible_[static_cast<size_t>(id)], str("value ", v(id), " is used where it is not defined"));
+    KILN_VERIFY(id >= 0 && static_cast<size_t>(id) < visible_.size(), str("value ", v(id), " does not exist"));
+    KILN_VERIFY(visible_[static_cast<size_t>(id)], str("value ", v(id), " is used where it is not defined"));
   }
   void define(ValueId id, DType dtype) {
-    check(id >= 0 && static_cast<size_t>(id) < visible_.size(), str("value ", v(id), " does not exist"));
-    check(!defined_[static_cast<size_t>(id)], str("value ", v(id), " is defined twice"));
-    check(type(id) == dtype, str("value ", v(id), " is ", dtype_name(type(id)),
-                                 " in the table but its statement gives ", dtype_name(dtype)));
+    KILN_VERIFY(id >= 0 && static_cast<size_t>(id) < visible_.size(), str("value ", v(id), " does not exist"));
+    KILN_VERIFY(!defined_[static_cast<size_t>(id)], str("value ", v(id), " is defined twice"));
+    KILN_VERIFY(type(id) == dtype, str("value ", v(id), " is ", dtype_name(type(id)),
+                                       " in the table but its statement gives ", dtype_name(dtype)));
     defined_[static_cast<size_t>(id)] = visible_[static_cast<size_t>(id)] = true;
     scope_.push_back(id);
   }
   void expect_type(ValueId id, DType dtype, const char* what) const {
-    check(type(id) == dtype, str(what, " ", v(id), " is ", dtype_name(type(id)), ", not ", dtype_name(dtype)));
+    KILN_VERIFY(type(id) == dtype, str(what, " ", v(id), " is ", dtype_name(type(id)), ", not ", dtype_name(dtype)));
   }
 
   void index_expr(const Expr& expr) const {
     std::set<std::string> names;
     collect_symbols(expr, names);
     for (const std::string& name : names)
-      check(variables_.count(name) || program_symbols_.count(name),
-            str("symbol ", name, " of ", expr.text(), " is not known here"));
+      KILN_VERIFY(variables_.count(name) || program_symbols_.count(name),
+                  str("symbol ", name, " of ", expr.text(), " is not known here"));
   }
   void integer_expr(const Expr& expr) const {
-    check(!expr.is_float(), str("index expression ", expr.text(), " is a float"));
+    KILN_VERIFY(!expr.is_float(), str("index expression ", expr.text(), " is a float"));
     index_expr(expr);
   }
 
   // ---- Schedules
   // -------------------------------------------------------------------------------------------------------
   void schedule(const Schedule& s) const {
-    check(s.lanes >= 1 && s.lanes <= 64 && (s.lanes & (s.lanes - 1)) == 0, str(s.lanes, " lanes"));
-    check(s.grain >= 1, str("a grain of ", s.grain, " items"));
+    KILN_VERIFY(s.lanes >= 1 && s.lanes <= 64 && (s.lanes & (s.lanes - 1)) == 0, str(s.lanes, " lanes"));
+    KILN_VERIFY(s.grain >= 1, str("a grain of ", s.grain, " items"));
     index_expr(s.items);
     lanes(kernel_.body, s, false);
     grid(s);
     if (s.tile == Tile()) return;
-    check(kernel_.contraction && s.lanes > 1, "a tile without a contraction or without lanes");
-    check(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
-          str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
-    check(s.tile.ahead >= 0, str("a line ahead with every ", s.tile.ahead, " terms"));
-    check(s.tile.rows_copy == no_buffer || (s.tile.matrix && known_scratch(s.tile.rows_copy) && s.tile.high == 1),
-          "rows that are copied for no matrix instruction, for several tiles, or not to scratch");
+    KILN_VERIFY(kernel_.contraction && s.lanes > 1, "a tile without a contraction or without lanes");
+    KILN_VERIFY(s.tile.rows >= 1 && s.tile.vectors >= 1 && s.tile.rows * s.tile.vectors <= 64,
+                str("a tile of ", s.tile.rows, " rows and ", s.tile.vectors, " vectors"));
+    KILN_VERIFY(s.tile.ahead >= 0, str("a line ahead with every ", s.tile.ahead, " terms"));
+    KILN_VERIFY(s.tile.rows_copy == no_buffer || (s.tile.matrix && known_scratch(s.tile.rows_copy) && s.tile.high == 1),
+                "rows that are copied for no matrix instruction, for several tiles, or not to scratch");
     if (s.tile.matrix || s.tile.pairs) brain_floats(s);
-    check(!s.tile.interleaved || !kernel_.contraction->batch.empty(), "batches that interleave where there are none");
+    KILN_VERIFY(!s.tile.interleaved || !kernel_.contraction->batch.empty(),
+                "batches that interleave where there are none");
     if (!bound()) return;
     const ContractionNest nest = contraction_nest(kernel_);
-    check(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");
-    check(!s.tile.beside || !nest.whole_rows(),
-          "columns beside one another where a part of the kernel needs whole rows");
-    check(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
+    KILN_VERIFY(nest.innermost_row().directives.binding == Binding::item, "rows of a tile that are not items");
+    KILN_VERIFY(!s.tile.beside || !nest.whole_rows(),
+                "columns beside one another where a part of the kernel needs whole rows");
+    KILN_VERIFY(nest.innermost_column().directives.binding == Binding::lane, "columns of a tile that are not in lanes");
     parts(s, nest);
   }
   // Sums that wait where the results will be: of whole tiles beside one another.
   void parts(const Schedule& s, const ContractionNest& nest) const {
     for (size_t l = 1; l < nest.sums.size(); ++l)
-      check(nest.sums[l].stmt->loop->directives.binding != Binding::serial, "an inner sum of a tile in parts");
+      KILN_VERIFY(nest.sums[l].stmt->loop->directives.binding != Binding::serial, "an inner sum of a tile in parts");
     if (!is_in_parts(nest)) return;
     const Expr& columns = nest.innermost_column().extent;
-    check(nest.sums.size() > 1 && nest.sums.front().stmt->loop->order.block == 0 && !s.tile.matrix && !s.tile.pairs,
-          "a sum in parts that is one sum, in blocks, or of pairs or matrices");
-    check(s.tile.beside && columns.is_constant() && columns.value() % (s.tile.vectors * s.lanes) == 0 &&
-              place_of_sums(kernel_, program_),
-          "a sum in parts that has no place to wait in");
+    KILN_VERIFY(
+        nest.sums.size() > 1 && nest.sums.front().stmt->loop->order.block == 0 && !s.tile.matrix && !s.tile.pairs,
+        "a sum in parts that is one sum, in blocks, or of pairs or matrices");
+    KILN_VERIFY(s.tile.beside && columns.is_constant() && columns.value() % (s.tile.vectors * s.lanes) == 0 &&
+                    place_of_sums(kernel_, program_),
+                "a sum in parts that has no place to wait in");
   }
   // Instructions for pairs and for matrices take bf16, both factors just as they are loaded.
   void brain_floats(const Schedule& s) const {
-    check(s.lanes == 16 && s.tile.pairs != s.tile.matrix, "pairs or matrices that are not in 16 lanes, or both");
-    check(!s.tile.matrix || ((s.tile.rows == 16 || s.tile.rows == 32) && s.tile.vectors <= 2 && s.tile.ahead == 0),
-          "a tile that is no matrix instruction's");
-    check(s.tile.ahead % 2 == 0 || !s.tile.pairs, "half a pair ahead");
+    KILN_VERIFY(s.lanes == 16 && s.tile.pairs != s.tile.matrix, "pairs or matrices that are not in 16 lanes, or both");
+    KILN_VERIFY(
+        !s.tile.matrix || ((s.tile.rows == 16 || s.tile.rows == 32) && s.tile.vectors <= 2 && s.tile.ahead == 0),
+        "a tile that is no matrix instruction's");
+    KILN_VERIFY(s.tile.ahead % 2 == 0 || !s.tile.pairs, "half a pair ahead");
     const ContractionNest nest = contraction_nest(kernel_);
     for (const ValueId factor : {kernel_.contraction->left, kernel_.contraction->right}) {
       const Stmt* cast = nullptr;
@@ -120,48 +124,52 @@ class KernelVerifier {
       for (const Stmt& stmt : nest.innermost_sum().body)
         if (cast && stmt.kind == StmtKind::load && stmt.dtype == DType::bf16 && stmt.results[0] == cast->args[0])
           load = &stmt;
-      check(load && nest.innermost_sum().reduce_dtype == DType::f32,
-            "pairs or matrices of factors that are not loads of bf16, summed in f32");
+      KILN_VERIFY(load && nest.innermost_sum().reduce_dtype == DType::f32,
+                  "pairs or matrices of factors that are not loads of bf16, summed in f32");
     }
   }
   void grid(const Schedule& s) const {
     const Grid& g = s.grid;
     if (g == Grid()) return;
-    check(g.threads >= 1 && g.threads <= 1024 && g.threads % g.team == 0, str("a block of ", g.threads, " threads"));
-    check(g.team >= 1 && (g.team & (g.team - 1)) == 0 && (g.team <= 32 || g.team == g.threads),
-          str("a team of ", g.team, " threads in a block of ", g.threads));
-    check(s.lanes == 1 && s.tile == Tile(), "a GPU's threads beside vectors");
-    check(g.vector >= 1 && g.vector <= 16 && (g.vector & (g.vector - 1)) == 0, str("vectors of ", g.vector));
+    KILN_VERIFY(g.threads >= 1 && g.threads <= 1024 && g.threads % g.team == 0,
+                str("a block of ", g.threads, " threads"));
+    KILN_VERIFY(g.team >= 1 && (g.team & (g.team - 1)) == 0 && (g.team <= 32 || g.team == g.threads),
+                str("a team of ", g.team, " threads in a block of ", g.threads));
+    KILN_VERIFY(s.lanes == 1 && s.tile == Tile(), "a GPU's threads beside vectors");
+    KILN_VERIFY(g.vector >= 1 && g.vector <= 16 && (g.vector & (g.vector - 1)) == 0, str("vectors of ", g.vector));
     if (g.hold > 0) held(g);
     if (g.tile_rows == 0) return;
-    check(kernel_.contraction.has_value(), "a tile of a block without a contraction");
-    check(g.tile_columns >= 1 && g.tile_terms >= 1 && g.thread_rows >= 1 && g.thread_columns >= 1,
-          "a tile of a block without columns, terms or parts for its threads");
-    check(g.team == g.threads, "a tile of a block that is not the work of all its threads");
-    check(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
+    KILN_VERIFY(kernel_.contraction.has_value(), "a tile of a block without a contraction");
+    KILN_VERIFY(g.tile_columns >= 1 && g.tile_terms >= 1 && g.thread_rows >= 1 && g.thread_columns >= 1,
+                "a tile of a block without columns, terms or parts for its threads");
+    KILN_VERIFY(g.team == g.threads, "a tile of a block that is not the work of all its threads");
+    KILN_VERIFY(g.vector == 1 && g.hold == 0, "a tile of a block whose threads take vectors");
     const int64_t together = g.warpgroups ? 128 : g.tensor_cores ? 32 : 1;
-    check(g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
-              g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * together * key_slices(g) == g.threads,
-          "parts of a block's tile that are not those of its threads");
-    check(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
-          "a warp's part that is no whole number of matrix instructions");
+    KILN_VERIFY(
+        g.tile_rows % g.thread_rows == 0 && g.tile_columns % g.thread_columns == 0 &&
+            g.tile_rows / g.thread_rows * (g.tile_columns / g.thread_columns) * together * key_slices(g) == g.threads,
+        "parts of a block's tile that are not those of its threads");
+    KILN_VERIFY(!g.tensor_cores || (g.thread_rows % 16 == 0 && g.thread_columns % 16 == 0 && g.tile_terms % 16 == 0),
+                "a warp's part that is no whole number of matrix instructions");
     const int64_t left_run = g.left_along_terms ? g.tile_terms : g.tile_rows;
     const int64_t right_run = g.right_along_terms ? g.tile_terms : g.tile_columns;
-    check(g.stages >= 1 && g.left_chunk >= 1 && g.right_chunk >= 1 && left_run % g.left_chunk == 0 &&
-              right_run % g.right_chunk == 0,
-          "chunks that do not fill a block's tile");
-    check(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
-              (g.parts == 1 || (g.tensor_cores && (g.keys > 0 || g.tile_rows % g.parts == 0))),
-          str("a tile of a block in ", g.parts, " parts"));
+    KILN_VERIFY(g.stages >= 1 && g.left_chunk >= 1 && g.right_chunk >= 1 && left_run % g.left_chunk == 0 &&
+                    right_run % g.right_chunk == 0,
+                "chunks that do not fill a block's tile");
+    KILN_VERIFY(g.parts >= 1 && g.parts <= 8 && (g.parts & (g.parts - 1)) == 0 &&
+                    (g.parts == 1 || (g.tensor_cores && (g.keys > 0 || g.tile_rows % g.parts == 0))),
+                str("a tile of a block in ", g.parts, " parts"));
     if (g.warpgroups) warpgroups(g);
     if (g.keys > 0) attention(g);
   }
   // Lines of 128 bytes are 64 elements of 16 bits; a stage may be filled again when the products behind the next one
   // are done.
   void warpgroups(const Grid& g) const {
-    check(g.tensor_cores && g.keys == 0 && g.tile_terms == 64 && g.stages >= 3, "warpgroups without tiles for them");
-    check(g.thread_rows % 64 == 0 && g.thread_columns <= 256 && (g.right_along_terms || g.thread_columns % 64 == 0),
-          "a warpgroup's part that is no whole number of matrix instructions");
+    KILN_VERIFY(g.tensor_cores && g.keys == 0 && g.tile_terms == 64 && g.stages >= 3,
+                "warpgroups without tiles for them");
+    KILN_VERIFY(
+        g.thread_rows % 64 == 0 && g.thread_columns <= 256 && (g.right_along_terms || g.thread_columns % 64 == 0),
+        "a warpgroup's part that is no whole number of matrix instructions");
     const ContractionNest nest = contraction_nest(kernel_);
     const auto type_of = [&](ValueId v, bool left) {
       for (bool found = true; found;) {
@@ -177,40 +185,40 @@ class KernelVerifier {
       return kernel_.value_types[static_cast<size_t>(v)];
     };
     const DType left = type_of(kernel_.contraction->left, true), right = type_of(kernel_.contraction->right, false);
-    check(
+    KILN_VERIFY(
         left == right && (left == DType::bf16 || left == DType::f16) && nest.innermost_sum().reduce_dtype == DType::f32,
         "a warpgroup's factors that are not both bf16 or both f16, summed in f32");
   }
   void attention(const Grid& g) const {
     const AttentionNest nest = attention_nest(kernel_);
     auto power = [](int64_t n) { return n >= 16 && (n & (n - 1)) == 0; };
-    check(g.tensor_cores && g.keys % (16 * key_slices(g)) == 0 && g.thread_rows == 16 &&
-              g.thread_columns == g.tile_columns && power(g.tile_terms) && power(g.tile_columns) && g.stages >= 2 &&
-              g.left_along_terms && g.right_along_terms && g.tile_columns % g.value_chunk == 0 && g.weight_parts >= 1 &&
-              g.weight_parts <= 3,
-          "tiles of attention that do not fit its matrix instructions");
+    KILN_VERIFY(g.tensor_cores && g.keys % (16 * key_slices(g)) == 0 && g.thread_rows == 16 &&
+                    g.thread_columns == g.tile_columns && power(g.tile_terms) && power(g.tile_columns) &&
+                    g.stages >= 2 && g.left_along_terms && g.right_along_terms && g.tile_columns % g.value_chunk == 0 &&
+                    g.weight_parts >= 1 && g.weight_parts <= 3,
+                "tiles of attention that do not fit its matrix instructions");
     const Expr &width = nest.scores.innermost_sum().extent, &columns = nest.values.innermost_column().extent;
-    check(width.is_constant() && width.value() <= g.tile_terms && columns.is_constant() &&
-              columns.value() <= g.tile_columns,
-          "attention that is wider than its tiles");
-    check(nest.scores.rows.size() == 1 && (!g.causal || sees_no_later_keys(kernel_)),
-          "attention whose rows are several loops, or see later keys");
+    KILN_VERIFY(width.is_constant() && width.value() <= g.tile_terms && columns.is_constant() &&
+                    columns.value() <= g.tile_columns,
+                "attention that is wider than its tiles");
+    KILN_VERIFY(nest.scores.rows.size() == 1 && (!g.causal || sees_no_later_keys(kernel_)),
+                "attention whose rows are several loops, or see later keys");
   }
   // What a thread of a team reads of scratch it has written itself: lanes of one length, and the lane's own element.
   void held(const Grid& g) const {
-    check(g.team > 1, "scratch in registers without a team");
+    KILN_VERIFY(g.team > 1, "scratch in registers without a team");
     std::function<void(const Body&, const Loop*)> walk = [&](const Body& body, const Loop* lane) {
       for (const Stmt& stmt : body) {
         const bool scratch = stmt.buffer != no_buffer && known_scratch(stmt.buffer);
-        check(!scratch || (lane && stmt.index.size() == 1 && stmt.index[0] == Expr::symbol(lane->var) &&
-                           stmt.mode == StoreMode::plain && stmt.mask == no_value),
-              "scratch in registers that another thread might have");
+        KILN_VERIFY(!scratch || (lane && stmt.index.size() == 1 && stmt.index[0] == Expr::symbol(lane->var) &&
+                                 stmt.mode == StoreMode::plain && stmt.mask == no_value),
+                    "scratch in registers that another thread might have");
         if (!stmt.loop) continue;
         const bool own = stmt.loop->directives.binding == Binding::lane;
-        check(!own || (stmt.loop->extent.is_constant() &&
-                       stmt.loop->extent.value() <= stmt.loop->directives.factor * g.hold &&
-                       stmt.loop->extent.value() % (stmt.loop->directives.factor / g.team) == 0),
-              "lanes that do not fit the rounds of what is held");
+        KILN_VERIFY(!own || (stmt.loop->extent.is_constant() &&
+                             stmt.loop->extent.value() <= stmt.loop->directives.factor * g.hold &&
+                             stmt.loop->extent.value() % (stmt.loop->directives.factor / g.team) == 0),
+                    "lanes that do not fit the rounds of what is held");
         walk(stmt.loop->body, own ? stmt.loop.get() : lane);
         walk(stmt.loop->after, own ? stmt.loop.get() : lane);
       }
@@ -221,12 +229,11 @@ class KernelVerifier {
     return id >= 0 && static_cast<size_t>(id) < program_.buffers.size() &&
            program_.buffers[static_cast<size_t>(id)].role == BufferRole::scratch;
   }
-  // Whether its axes have been bound yet.
+  // Whether its axes have been bound yet. Loops in order do not tell: operators and templates make them before.
   bool bound() const {
     bool any = false;
     for_each_stmt(kernel_.body, [&](const Stmt& s) {
-      const bool part = s.loop && s.loop->role == AxisRole::reduce && s.loop->directives.binding == Binding::serial;
-      any |= s.loop && s.loop->directives.binding != Binding::none && !part;
+      any |= s.loop && s.loop->directives.binding != Binding::none && s.loop->directives.binding != Binding::serial;
     });
     return any;
   }
@@ -234,13 +241,13 @@ class KernelVerifier {
     for (const Stmt& stmt : body) {
       if (!stmt.loop) continue;
       const bool lane = stmt.loop->directives.binding == Binding::lane;
-      check(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
+      KILN_VERIFY(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
       const int together = s.grid.threads > 0 ? s.grid.team : s.lanes;
       const int64_t factor = stmt.loop->directives.factor;
       const bool vectors = s.grid.threads == 0 && s.lanes > 1 && stmt.loop->role == AxisRole::parallel;
-      check(!lane || factor == together || (vectors && factor > 0 && factor % together == 0) ||
-                (s.grid.threads > 0 && factor == int64_t{together} * s.grid.vector),
-            str("loop ", stmt.loop->var, " has ", factor, " lanes, its kernel ", together));
+      KILN_VERIFY(!lane || factor == together || (vectors && factor > 0 && factor % together == 0) ||
+                      (s.grid.threads > 0 && factor == int64_t{together} * s.grid.vector),
+                  str("loop ", stmt.loop->var, " has ", factor, " lanes, its kernel ", together));
       const bool side_by_side =
           stmt.loop->directives.binding == Binding::unroll && stmt.loop->directives.tail != Tail::peel;
       if (vectors && side_by_side) rows(*stmt.loop);
@@ -252,29 +259,31 @@ class KernelVerifier {
 
   // Rows that run side by side, around columns in lanes.
   void rows(const Loop& loop) const {
-    check(loop.directives.factor >= 1, str(loop.directives.factor, " rows of ", loop.var, " at a time"));
+    KILN_VERIFY(loop.directives.factor >= 1, str(loop.directives.factor, " rows of ", loop.var, " at a time"));
     const bool around = !loop.body.empty() && loop.body.back().loop &&
                         loop.body.back().loop->role == AxisRole::parallel &&
                         loop.body.back().loop->directives.binding == Binding::lane;
-    check(around, str("loop ", loop.var, " is unrolled around no lanes"));
+    KILN_VERIFY(around, str("loop ", loop.var, " is unrolled around no lanes"));
     for (const Stmt& stmt : loop.body)
-      check(&stmt == &loop.body.back() || !stmt.loop, str("loop ", loop.var, " is unrolled around two loops"));
-    check(!mentions(loop.body.back().loop->extent, loop.var),
-          str("loop ", loop.body.back().loop->var, " has another length for each ", loop.var));
+      KILN_VERIFY(&stmt == &loop.body.back() || !stmt.loop, str("loop ", loop.var, " is unrolled around two loops"));
+    KILN_VERIFY(!mentions(loop.body.back().loop->extent, loop.var),
+                str("loop ", loop.body.back().loop->var, " has another length for each ", loop.var));
     copies(loop.body, loop.var);
   }
   // Statements of which several copies run side by side: loops have one length for all of them.
   void copies(const Body& body, const std::string& var) const {
     for_each_stmt(body, [&](const Stmt& stmt) {
-      check(stmt.kind != StmtKind::check_index && stmt.kind != StmtKind::raise_if && stmt.kind != StmtKind::random,
-            str("a statement inside of ", var, " that does not run side by side"));
-      check(stmt.kind != StmtKind::store || stmt.mode == StoreMode::plain,
-            str("an accumulating store inside of ", var));
+      KILN_VERIFY(
+          stmt.kind != StmtKind::check_index && stmt.kind != StmtKind::raise_if && stmt.kind != StmtKind::random,
+          str("a statement inside of ", var, " that does not run side by side"));
+      KILN_VERIFY(stmt.kind != StmtKind::store || stmt.mode == StoreMode::plain,
+                  str("an accumulating store inside of ", var));
       if (!stmt.loop) return;
-      check(!mentions(stmt.loop->extent, var), str("loop ", stmt.loop->var, " has another length for each ", var));
-      check(stmt.loop->role == AxisRole::parallel ||
-                (stmt.loop->role == AxisRole::reduce && reduce_info(stmt.loop->reduce).accumulators == 1),
-            str("loop ", stmt.loop->var, " inside of ", var, " does not run side by side"));
+      KILN_VERIFY(!mentions(stmt.loop->extent, var),
+                  str("loop ", stmt.loop->var, " has another length for each ", var));
+      KILN_VERIFY(stmt.loop->role == AxisRole::parallel ||
+                      (stmt.loop->role == AxisRole::reduce && reduce_info(stmt.loop->reduce).accumulators == 1),
+                  str("loop ", stmt.loop->var, " inside of ", var, " does not run side by side"));
     });
   }
 
@@ -293,14 +302,15 @@ class KernelVerifier {
     for (; names_.size() > names; names_.pop_back()) variables_.erase(names_.back());
   }
   void declare(const std::string& name) {
-    check(!name.empty(), "a variable has no name");
-    check(!program_symbols_.count(name) && variables_.insert(name).second,
-          str("variable ", name, " hides another one"));
+    KILN_VERIFY(!name.empty(), "a variable has no name");
+    KILN_VERIFY(!program_symbols_.count(name) && variables_.insert(name).second,
+                str("variable ", name, " hides another one"));
     names_.push_back(name);
   }
 
   void statement(const Stmt& s) {
-    check((s.kind == StmtKind::loop) == (s.loop != nullptr), "a loop without its contents, or contents without a loop");
+    KILN_VERIFY((s.kind == StmtKind::loop) == (s.loop != nullptr),
+                "a loop without its contents, or contents without a loop");
     for (ValueId a : s.args) use(a);
     if (s.mask != no_value) {
       use(s.mask);
@@ -310,7 +320,7 @@ class KernelVerifier {
       case StmtKind::op:
         return op(s);
       case StmtKind::constant:
-        check(!s.constant.is_complex(), "a complex constant");
+        KILN_VERIFY(!s.constant.is_complex(), "a complex constant");
         return one_result(s, 0);
       case StmtKind::index_value:
         index_expr(s.expr);
@@ -320,14 +330,14 @@ class KernelVerifier {
         return one_result(s, 0);
       case StmtKind::load:
         access(s);
-        check(s.dtype == buffer(s).dtype, str("load of ", buffer(s).name, " as ", dtype_name(s.dtype)));
+        KILN_VERIFY(s.dtype == buffer(s).dtype, str("load of ", buffer(s).name, " as ", dtype_name(s.dtype)));
         return one_result(s, 0);
       case StmtKind::store:
         return store(s);
       case StmtKind::check_index:
         return check_index(s);
       case StmtKind::raise_if:
-        check(s.args.size() == 1 && s.results.empty(), "raise_if takes one value and gives none");
+        KILN_VERIFY(s.args.size() == 1 && s.results.empty(), "raise_if takes one value and gives none");
         expect_type(s.args[0], DType::boolean, "condition");
         return site(s);
       case StmtKind::loop:
@@ -336,36 +346,37 @@ class KernelVerifier {
     fail("unknown kind of statement");
   }
   void one_result(const Stmt& s, size_t args) {
-    check(s.results.size() == 1 && s.args.size() == args, "a statement with a wrong number of operands or results");
-    check(!is_complex(s.dtype), "a complex value");
+    KILN_VERIFY(s.results.size() == 1 && s.args.size() == args,
+                "a statement with a wrong number of operands or results");
+    KILN_VERIFY(!is_complex(s.dtype), "a complex value");
     define(s.results[0], s.dtype);
   }
   const Buffer& buffer(const Stmt& s) const {
-    check(s.buffer >= 0 && static_cast<size_t>(s.buffer) < program_.buffers.size(), "access to no buffer");
+    KILN_VERIFY(s.buffer >= 0 && static_cast<size_t>(s.buffer) < program_.buffers.size(), "access to no buffer");
     return program_.buffers[static_cast<size_t>(s.buffer)];
   }
   void access(const Stmt& s) const {
     const Buffer& b = buffer(s);
-    check(s.index.size() == b.sizes.size(),
-          str(b.name, " has ", b.sizes.size(), " dimensions but is accessed with ", s.index.size(), " indices"));
+    KILN_VERIFY(s.index.size() == b.sizes.size(),
+                str(b.name, " has ", b.sizes.size(), " dimensions but is accessed with ", s.index.size(), " indices"));
     for (const Expr& e : s.index) integer_expr(e);
   }
   void store(const Stmt& s) const {
     access(s);
     const Buffer& b = buffer(s);
-    check(s.args.size() == 1 && s.results.empty(), "store takes one value and gives none");
+    KILN_VERIFY(s.args.size() == 1 && s.results.empty(), "store takes one value and gives none");
     bool given = b.role == BufferRole::input || b.role == BufferRole::constant;
-    check(!given || b.mutated, str("store to ", b.name, ", which is not marked as mutated"));
+    KILN_VERIFY(!given || b.mutated, str("store to ", b.name, ", which is not marked as mutated"));
     DType dtype = type(s.args[0]);
-    check(dtype == b.dtype || dtype == compute_dtype(b.dtype),
-          str("store of ", dtype_name(dtype), " to ", b.name, " of ", dtype_name(b.dtype)));
+    KILN_VERIFY(dtype == b.dtype || dtype == compute_dtype(b.dtype),
+                str("store of ", dtype_name(dtype), " to ", b.name, " of ", dtype_name(b.dtype)));
   }
   void site(const Stmt& s) const {
-    check(s.site >= 0 && static_cast<size_t>(s.site) < program_.sites.size(), str("there is no site ", s.site));
+    KILN_VERIFY(s.site >= 0 && static_cast<size_t>(s.site) < program_.sites.size(), str("there is no site ", s.site));
   }
   void check_index(const Stmt& s) {
-    check(s.args.size() == 1 && is_integer(type(s.args[0])), "check_index takes one integer");
-    check(s.dtype == DType::i64, "check_index gives i64");
+    KILN_VERIFY(s.args.size() == 1 && is_integer(type(s.args[0])), "check_index takes one integer");
+    KILN_VERIFY(s.dtype == DType::i64, "check_index gives i64");
     integer_expr(s.expr);
     site(s);
     one_result(s, 1);
@@ -374,7 +385,7 @@ class KernelVerifier {
 
   void op(const Stmt& s) {
     const ScalarOpInfo& info = scalar_op_info(s.op);
-    check(static_cast<int>(s.args.size()) == info.arity, str(info.name, " with ", s.args.size(), " operands"));
+    KILN_VERIFY(static_cast<int>(s.args.size()) == info.arity, str(info.name, " with ", s.args.size(), " operands"));
     const size_t first = info.rule == TypeRule::select ? 1 : 0;
     const DType operand = type(s.args[first]);
     for (size_t i = first; i < s.args.size(); ++i) expect_type(s.args[i], operand, info.name);
@@ -382,13 +393,13 @@ class KernelVerifier {
     DType result = operand;
     if (info.rule == TypeRule::compare || info.rule == TypeRule::predicate) result = DType::boolean;
     if (info.rule == TypeRule::convert) result = s.dtype;
-    if (info.rule == TypeRule::boolean) check(operand == DType::boolean, str(info.name, " takes bool"));
-    check(s.dtype == result, str(info.name, " of ", dtype_name(operand), " does not give ", dtype_name(s.dtype)));
-    check(!info.floats_only || is_float(operand), str(info.name, " does not take ", dtype_name(operand)));
+    if (info.rule == TypeRule::boolean) KILN_VERIFY(operand == DType::boolean, str(info.name, " takes bool"));
+    KILN_VERIFY(s.dtype == result, str(info.name, " of ", dtype_name(operand), " does not give ", dtype_name(s.dtype)));
+    KILN_VERIFY(!info.floats_only || is_float(operand), str(info.name, " does not take ", dtype_name(operand)));
     if (s.op == ScalarOp::bitcast)
-      check(dtype_bytes(operand) == dtype_bytes(s.dtype), "bitcast between different widths");
+      KILN_VERIFY(dtype_bytes(operand) == dtype_bytes(s.dtype), "bitcast between different widths");
     else
-      check(scalar_function(s.op, s.dtype, operand), str(info.name, " does not take ", dtype_name(operand)));
+      KILN_VERIFY(scalar_function(s.op, s.dtype, operand), str(info.name, " does not take ", dtype_name(operand)));
     one_result(s, s.args.size());
   }
 
@@ -399,8 +410,8 @@ class KernelVerifier {
     declare(l.var);
     inner(l.body);
     if (l.role == AxisRole::parallel) {
-      check(s.results.empty() && l.yields.empty() && l.running.empty() && l.after.empty() && l.only == no_value,
-            str("parallel loop ", l.var, " with results"));
+      KILN_VERIFY(s.results.empty() && l.yields.empty() && l.running.empty() && l.after.empty() && l.only == no_value,
+                  str("parallel loop ", l.var, " with results"));
     } else {
       accumulators(s, l);
       inner(l.after);
@@ -411,30 +422,30 @@ class KernelVerifier {
   void accumulators(const Stmt& s, const Loop& l) {
     const ReduceInfo& info = reduce_info(l.reduce);
     auto count = static_cast<size_t>(info.accumulators);
-    check(l.yields.size() == static_cast<size_t>(info.yields) || l.yields.size() == count,
-          str(info.name, " ", l.var, " yields ", l.yields.size(), " values"));
-    check(s.results.size() == count, str(info.name, " ", l.var, " has ", s.results.size(), " results"));
-    check(l.running.size() == (l.role == AxisRole::scan ? count : 0),
-          str("scan ", l.var, " without its running values"));
-    check(l.role == AxisRole::scan || l.after.empty(), str("reduce ", l.var, " with a part after its update"));
+    KILN_VERIFY(l.yields.size() == static_cast<size_t>(info.yields) || l.yields.size() == count,
+                str(info.name, " ", l.var, " yields ", l.yields.size(), " values"));
+    KILN_VERIFY(s.results.size() == count, str(info.name, " ", l.var, " has ", s.results.size(), " results"));
+    KILN_VERIFY(l.running.size() == (l.role == AxisRole::scan ? count : 0),
+                str("scan ", l.var, " without its running values"));
+    KILN_VERIFY(l.role == AxisRole::scan || l.after.empty(), str("reduce ", l.var, " with a part after its update"));
     bool logical = l.reduce == ReduceOp::any || l.reduce == ReduceOp::all;
-    check(logical ? l.reduce_dtype == DType::boolean : !is_complex(l.reduce_dtype),
-          str(info.name, " of ", dtype_name(l.reduce_dtype)));
-    check(
+    KILN_VERIFY(logical ? l.reduce_dtype == DType::boolean : !is_complex(l.reduce_dtype),
+                str(info.name, " of ", dtype_name(l.reduce_dtype)));
+    KILN_VERIFY(
         l.order == SumOrder() || (l.role == AxisRole::reduce && l.reduce == ReduceOp::sum && is_float(l.reduce_dtype)),
         str("an order of summation for ", info.name, " ", l.var));
-    check(!l.order.fused || summed_product(l), str("sum ", l.var, " is fused but does not end with a product"));
-    check(!l.order.pairs || l.order.fused, str("sum ", l.var, " is of pairs but not fused"));
-    check(l.order.block >= 0 && is_float(l.order.meet), str("blocks of ", l.order.block, " terms"));
-    check(l.only == no_value || l.role == AxisRole::reduce, str("scan ", l.var, " that leaves out iterations"));
+    KILN_VERIFY(!l.order.fused || summed_product(l), str("sum ", l.var, " is fused but does not end with a product"));
+    KILN_VERIFY(!l.order.pairs || l.order.fused, str("sum ", l.var, " is of pairs but not fused"));
+    KILN_VERIFY(l.order.block >= 0 && is_float(l.order.meet), str("blocks of ", l.order.block, " terms"));
+    KILN_VERIFY(l.only == no_value || l.role == AxisRole::reduce, str("scan ", l.var, " that leaves out iterations"));
     if (l.only != no_value) {
       const bool own = std::any_of(l.body.begin(), l.body.end(), [&](const Stmt& stmt) {
         return stmt.kind != StmtKind::loop && stmt.results == std::vector<ValueId>{l.only};
       });
-      check(own, str(info.name, " ", l.var, " is left out by a value that is not of its body"));
+      KILN_VERIFY(own, str(info.name, " ", l.var, " is left out by a value that is not of its body"));
       expect_type(l.only, DType::boolean, "condition");
     }
-    check(l.reduce != ReduceOp::welford || is_float(l.reduce_dtype), "welford takes floats");
+    KILN_VERIFY(l.reduce != ReduceOp::welford || is_float(l.reduce_dtype), "welford takes floats");
     for (size_t i = 0; i < l.yields.size(); ++i) {
       use(l.yields[i]);
       expect_type(l.yields[i], l.accumulator_dtype(static_cast<int>(i)), "yielded");
@@ -457,7 +468,7 @@ class ProgramVerifier {
 
   void run() {
     for (const auto& [name, info] : program_.symbols) {
-      check(name == info.name, str("symbol ", name, " is called ", info.name));
+      KILN_VERIFY(name == info.name, str("symbol ", name, " is called ", info.name));
       symbols_.insert(name);
     }
     // Symbols that steps define may appear in sizes of buffers, which are listed before all steps.
@@ -465,7 +476,7 @@ class ProgramVerifier {
       for_each_item(*block, [&](const Item& i) { defines(i); });
     std::set<std::string> names;
     for (const Buffer& b : program_.buffers) {
-      check(!b.name.empty() && names.insert(b.name).second, str("two buffers are called ", b.name));
+      KILN_VERIFY(!b.name.empty() && names.insert(b.name).second, str("two buffers are called ", b.name));
       buffer(b);
     }
     for (const Guard& g : program_.guards) expr(g.condition);
@@ -476,37 +487,37 @@ class ProgramVerifier {
     }
     block(program_.init);
     block(program_.block);
+    side_by_side(kernels_.size(), [&](size_t i) { KernelVerifier(program_, *kernels_[i], symbols_).run(); });
     verify_scratch_users(program_);
   }
 
  private:
-  void check(bool condition, const std::string& what) const {
-    if (!condition) fail_bug(what);
-  }
+  [[noreturn]] static void fail(const std::string& what) { fail_bug(what); }
   void known(BufferId id) const {
-    check(id >= 0 && static_cast<size_t>(id) < program_.buffers.size(), str("there is no buffer ", id));
+    KILN_VERIFY(id >= 0 && static_cast<size_t>(id) < program_.buffers.size(), str("there is no buffer ", id));
   }
   void expr(const Expr& e) const {
     std::set<std::string> names;
     collect_symbols(e, names);
     for (const std::string& name : names)
-      check(symbols_.count(name), str("symbol ", name, " of ", e.text(), " is not known"));
+      KILN_VERIFY(symbols_.count(name), str("symbol ", name, " of ", e.text(), " is not known"));
   }
   void buffer(const Buffer& b) const {
-    check(b.sizes.size() == b.strides.size(), str("buffer ", b.name, " has not as many strides as sizes"));
+    KILN_VERIFY(b.sizes.size() == b.strides.size(), str("buffer ", b.name, " has not as many strides as sizes"));
     for (const auto* list : {&b.sizes, &b.strides})
       for (const Expr& e : *list) expr(e);
     expr(b.offset);
-    check(b.role != BufferRole::constant || !b.constant.empty(), str("constant buffer ", b.name, " names no constant"));
+    KILN_VERIFY(b.role != BufferRole::constant || !b.constant.empty(),
+                str("constant buffer ", b.name, " names no constant"));
   }
   void input(const LoopProgram::Input& in) const {
     if (auto* id = std::get_if<BufferId>(&in.what)) {
       known(*id);
-      check(program_.buffers[static_cast<size_t>(*id)].role == BufferRole::input,
-            str("input ", in.name, " is no input buffer"));
+      KILN_VERIFY(program_.buffers[static_cast<size_t>(*id)].role == BufferRole::input,
+                  str("input ", in.name, " is no input buffer"));
     }
     if (auto* name = std::get_if<std::string>(&in.what))
-      check(symbols_.count(*name), str("input symbol ", *name, " is not known"));
+      KILN_VERIFY(symbols_.count(*name), str("input symbol ", *name, " is not known"));
   }
   void defines(const Item& item) {
     if (auto* call = std::get_if<Call>(&item.what)) symbols_.insert(call->defines.begin(), call->defines.end());
@@ -515,14 +526,14 @@ class ProgramVerifier {
       if (!loop->iteration_symbol.empty()) symbols_.insert(loop->iteration_symbol);
   }
 
-  void block(const Block& b) const {
+  void block(const Block& b) {
     for (const Item& item : b) std::visit([&](const auto& what) { check_item(what); }, item.what);
   }
-  void block(const std::unique_ptr<Block>& b) const {
-    check(b != nullptr, "a branch or loop without its block");
+  void block(const std::unique_ptr<Block>& b) {
+    KILN_VERIFY(b != nullptr, "a branch or loop without its block");
     block(*b);
   }
-  void check_item(const Kernel& kernel) const { KernelVerifier(program_, kernel, symbols_).run(); }
+  void check_item(const Kernel& kernel) { kernels_.push_back(&kernel); }
   void check_item(const Call& call) const {
     for (const Call::Arg& arg : call.args) {
       if (auto* id = std::get_if<BufferId>(&arg.value); id && *id != no_buffer) known(*id);
@@ -539,7 +550,8 @@ class ProgramVerifier {
       for (BufferId id : *written) {
         const Buffer& b = program_.buffers[static_cast<size_t>(id)];
         bool given = b.role == BufferRole::input || b.role == BufferRole::constant;
-        check(!given || b.mutated, str("call ", call.name, " writes ", b.name, ", which is not marked as mutated"));
+        KILN_VERIFY(!given || b.mutated,
+                    str("call ", call.name, " writes ", b.name, ", which is not marked as mutated"));
       }
   }
   void check_item(const BindSymbol& bind) const { known(bind.buffer); }
@@ -550,12 +562,12 @@ class ProgramVerifier {
     else
       expr(std::get<Expr>(p));
   }
-  void check_item(const Cond& cond) const {
+  void check_item(const Cond& cond) {
     predicate(cond.predicate);
     block(cond.then_block);
     block(cond.else_block);
   }
-  void check_item(const While& loop) const {
+  void check_item(const While& loop) {
     predicate(loop.predicate);
     block(loop.condition_block);
     block(loop.body_block);
@@ -563,6 +575,7 @@ class ProgramVerifier {
 
   const LoopProgram& program_;
   std::set<std::string> symbols_;
+  std::vector<const Kernel*> kernels_;
 };
 
 }  // namespace
@@ -570,3 +583,5 @@ class ProgramVerifier {
 void verify(const LoopProgram& program) { ProgramVerifier(program).run(); }
 
 }  // namespace kiln::loops
+
+#undef KILN_VERIFY

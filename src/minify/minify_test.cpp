@@ -248,7 +248,10 @@ TEST_F(Minify, RunOnceSaysWhatHappens) {
   EXPECT_EQ(failure.code, "K0630");
   EXPECT_EQ(failure.stage, "run");
   settings_.set("inject_fault_TESTING_ONLY", "runtime_error:no_such_operator");
-  EXPECT_FALSE(run_once(program, options).failed());
+  const Failure none = run_once(program, options);
+  EXPECT_FALSE(none.failed());
+  EXPECT_EQ(none.message,
+            "the fault to inject met no operator: the program has no no_such_operator where it could be put in");
 }
 
 TEST_F(Minify, WritesWhatTheMessagesSay) {
@@ -310,6 +313,7 @@ TEST_F(Minify, NothingToMinifyIsSaid) {
     EXPECT_EQ(error.code(), "K0680");
     EXPECT_TRUE(starts_with(error.message(), "AOTIMinifierError: the failure does not come back: in 3 runs "))
         << error.message();
+    EXPECT_NE(error.message().find("(the fault to inject met no operator"), std::string::npos) << error.message();
   }
 }
 

@@ -3,20 +3,18 @@
 #include <new>
 
 #include "base/given_settings.h"
-#include "compile/compile.h"
 #include "executable/package_executable.h"
 #include "minify/accuracy.h"
 
 namespace kiln::minify {
 
-std::string compile_into(const TemporaryDirectory& directory, const Program& program, const ProbeOptions& options) {
+CompileReport compile_into(const TemporaryDirectory& directory, const Program& program, const ProbeOptions& options) {
   const std::string path = join_path(directory.path(), "model.kiln.pt2");
   CompileOptions compile_options;
   compile_options.settings = options.settings;
   compile_options.custom_op_libs = options.custom_op_libs;
   compile_options.device = options.device;
-  compile(program, path, compile_options);
-  return path;
+  return compile(program, path, compile_options);
 }
 
 namespace {
@@ -47,14 +45,16 @@ Failure failure_of(const Error& error, const std::string& stage) {
   return failure;
 }
 
-CallResult run_compiled(const Program& program, const ProbeOptions& options, const StageEntered& enter) {
+CallResult run_compiled(const Program& program, const ProbeOptions& options, const StageEntered& enter,
+                        std::string& missed_fault) {
   TemporaryDirectory directory;
-  const std::string path = compile_into(directory, program, options);
+  const CompileReport report = compile_into(directory, program, options);
+  missed_fault = report.missed_fault;
   enter("load");
   PackageOptions package_options;
   package_options.ignore_environment = options.settings != nullptr;
   if (options.settings) package_options.settings = run_assignments(*options.settings);
-  PackageExecutable package(path, package_options);
+  PackageExecutable package(report.package_path, package_options);
   enter("run");
   return package.call(program.sample_inputs);
 }
@@ -79,12 +79,14 @@ Failure try_program(const Program& program, const ProbeOptions& options, const S
     compile(program, "", compile_options);
     return {};
   }
-  const CallResult result =
-      options.mode == ProbeMode::loops ? run_loops(program, options, enter) : run_compiled(program, options, enter);
-  if (!options.accuracy) return {};
+  Failure none;
+  const CallResult result = options.mode == ProbeMode::loops ? run_loops(program, options, enter)
+                                                             : run_compiled(program, options, enter, none.message);
+  if (!options.accuracy) return none;
   enter("compare");
-  return judge(program, result,
-               {options.rtol, options.atol, options.custom_op_libs, options.expected, options.as_check});
+  Failure failure =
+      judge(program, result, {options.rtol, options.atol, options.custom_op_libs, options.expected, options.as_check});
+  return failure.failed() || none.message.empty() ? failure : none;
 }
 
 }  // namespace

@@ -10,6 +10,7 @@
 
 #include "base/file.h"
 #include "base/settings.h"
+#include "compile/compile.h"
 #include "executable/executable.h"
 #include "graph/graph.h"
 #include "minify/failure.h"
@@ -33,8 +34,8 @@ struct ProbeOptions {
 // Called with the name of what begins now: compile, load, run, compare.
 using StageEntered = std::function<void(const std::string& stage)>;
 
-// Compiles the program as a trial does; gives the package's path.
-std::string compile_into(const TemporaryDirectory& directory, const Program& program, const ProbeOptions& options);
+// Compiles the program as a trial does.
+CompileReport compile_into(const TemporaryDirectory& directory, const Program& program, const ProbeOptions& options);
 
 Failure probe(const Program& program, const ProbeOptions& options, const StageEntered& entering);
 

@@ -81,7 +81,7 @@ void widen(std::vector<bool>& keep, size_t around) {
 Suspects find_suspects(const Program& program, const ProbeOptions& options, const StageEntered& entering) {
   entering("compile");
   TemporaryDirectory directory;
-  const std::string path = compile_into(directory, program, options);
+  const std::string path = compile_into(directory, program, options).package_path;
   entering("bisect");
   BisectOptions bisect_options;
   bisect_options.tolerance.rtol = options.rtol;

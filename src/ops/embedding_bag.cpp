@@ -1,5 +1,6 @@
 // embedding_bag: rows of a table, gathered and reduced bag by bag. Which bag an index belongs to follows from the
-// offsets; sums and maxima are then accumulated by bag.
+// offsets; sums and maxima are then accumulated by bag. Where all bags are as long, as those of a matrix of indices
+// are, a sum is one over a dimension: each bag is computed by itself, and there are no offsets to check.
 #include <cmath>
 
 #include "ops/composite.h"
@@ -19,7 +20,22 @@ struct Bags {
   bool include_last = false;
   std::optional<int64_t> padding;  // its rows do not count
   Expr count, length;
+  std::optional<int64_t> each;  // indices of a bag, where all have as many
 };
+
+// What F.embedding_bag makes of a matrix of indices: arange(0, indices, indices of a row).
+std::optional<int64_t> equal_bags(const DecomposeCall& call, const Bags& bags) {
+  const Node* range = bags.offsets->producer;
+  if (!range || range->target != "aten.arange.start_step" || bags.include_last) return {};
+  const auto integer = [&](const char* name) -> std::optional<int64_t> {
+    const Argument* arg = range->find(name);
+    if (!arg || !arg->is_scalar() || !std::get<Scalar>(arg->value).is_int()) return {};
+    return std::get<Scalar>(arg->value).as_int();
+  };
+  const auto start = integer("start"), step = integer("step");
+  if (start != 0 || !step || *step < 1) return {};
+  return prove_eq(bags.count * Expr(*step), bags.length, call.ranges()) == Proof::yes ? step : std::nullopt;
+}
 
 Bags bags_of(DecomposeCall& call) {
   Bags out;
@@ -53,6 +69,7 @@ Bags bags_of(DecomposeCall& call) {
   }
   out.length = out.indices->type.sizes[0];
   out.count = out.offsets->type.sizes[0] - Expr(out.include_last ? 1 : 0);
+  if (out.mode != BagMode::max) out.each = equal_bags(call, out);
   return out;
 }
 
@@ -114,12 +131,21 @@ bool sizes_have_an_end(const DecomposeCall& call, const Bags& bags) {
   return !said || said->sizes.size() != 1 || prove_eq(said->sizes[0], bags.count, call.ranges()) != Proof::yes;
 }
 
+// What belongs to an index, of each bag its sum.
+Value* sum_of_bags(Build& b, const Bags& bags, Value* x, Value* bag) {
+  Sizes shape = x->type.sizes;
+  shape[0] = bags.count;
+  if (!bags.each) return b("index_add", {b("new_zeros", {x, b.ints(shape)}), Scalar(0), bag, x});
+  shape.insert(shape.begin() + 1, Expr(*bags.each));
+  return b.sum(b.view(x, shape), {1}, false);
+}
+
 void build_embedding_bag(Build& b) {
   DecomposeCall& call = b.call();
   Bags bags = bags_of(call);
   DType wide = compute_dtype(bags.weight->type.dtype), integer = bags.offsets->type.dtype;
   Sizes shape = {bags.count, bags.weight->type.sizes[1]};
-  check_offsets(b, bags);
+  if (!bags.each) check_offsets(b, bags);
   Value* bag = bag_of_index(b, bags);
   Value* rows = b.to(b("index_select", {bags.weight, Scalar(0), bags.indices}), wide);
   if (bags.per_sample) rows = b.mul(rows, b("unsqueeze", {b.to(bags.per_sample, wide), Scalar(1)}));
@@ -130,7 +156,7 @@ void build_embedding_bag(Build& b) {
     double nothing = bags.mode == BagMode::max ? -INFINITY : 0.0;
     rows = b("masked_fill.Scalar", {rows, b("unsqueeze", {left_out, Scalar(1)}), Scalar(nothing)});
   }
-  Value* counts = b("index_add", {b("new_zeros", {rows, b.ints(Sizes{bags.count})}), Scalar(0), bag, ones});
+  Value* counts = sum_of_bags(b, bags, ones, bag);
   Value *out = nullptr, *indices = nullptr;
   if (bags.mode == BagMode::max) {
     Value* lowest = b("new_full", {rows, b.ints(shape), Scalar(-INFINITY)});
@@ -139,7 +165,7 @@ void build_embedding_bag(Build& b) {
             {maxima, b("unsqueeze", {b("eq.Scalar", {counts, Scalar(0)}), Scalar(1)}), Scalar(0.0)});
     indices = b.to(chosen_rows(b, bags, rows, maxima, bag), integer);
   } else {
-    out = b("index_add", {b("new_zeros", {rows, b.ints(shape)}), Scalar(0), bag, rows});
+    out = sum_of_bags(b, bags, rows, bag);
     if (bags.mode == BagMode::mean) out = b.div(out, b("unsqueeze", {b("clamp_min", {counts, Scalar(1)}), Scalar(1)}));
   }
   call.result(0, b.to(out, bags.weight->type.dtype));

@@ -183,16 +183,21 @@ void build_nll(Build& b, bool forward) {
   if (forward) call.result(1, b("sum", {picked.weight}));
 }
 
+// What label smoothing gives to each class: a number, or with a dynamic number of classes a tensor without dimensions.
+Argument share_of_class(Build& b, double smoothing, const Expr& classes, DType dtype) {
+  if (classes.is_constant()) return number_argument(smoothing / static_cast<double>(classes.value()));
+  Value* all = b("full", {b.ints(Sizes{}), Scalar(smoothing), DType::f64});
+  return b.to(b.div(all, number(classes)), dtype);
+}
+
 // Targets that are probabilities: the cross entropy of two distributions.
 void build_soft_cross_entropy(Build& b, Value* logs, int64_t dim, double smoothing) {
   DecomposeCall& call = b.call();
   Value* target = call.tensor("target");
   if (smoothing > 0) {
     const Expr& classes = logs->type.sizes[static_cast<size_t>(dim)];
-    if (!classes.is_constant())
-      fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
-    target = b.add(b.mul(target, number_argument(1 - smoothing)),
-                   number_argument(smoothing / static_cast<double>(classes.value())));
+    target =
+        b.add(b.mul(target, number_argument(1 - smoothing)), share_of_class(b, smoothing, classes, target->type.dtype));
   }
   Value* products = b.mul(logs, target);
   if (call.given("weight")) {
@@ -235,10 +240,8 @@ void build_cross_entropy(Build& b) {
   if (how != LossReduction::none) even = b("sum", {even});
   if (how == LossReduction::mean) even = b.div(even, b("sum", {picked.weight}));
   const Expr& classes = x->type.sizes[static_cast<size_t>(dim)];
-  if (!classes.is_constant())
-    fail_unsupported("K0202", "label smoothing needs a known number of classes", call.where());
   call.result(b.add(b.mul(nll, number_argument(1 - smoothing)),
-                    b.mul(even, number_argument(smoothing / static_cast<double>(classes.value())))));
+                    b.mul(even, share_of_class(b, smoothing, classes, even->type.dtype))));
 }
 
 void register_class_losses(Registry& r) {
@@ -268,6 +271,7 @@ void register_class_losses(Registry& r) {
   entropy.push_back({{x, spec({4, 3}, DType::f32, 0, 1)}});
   entropy.push_back({{x, target, Argument::None{}, Scalar(1), Scalar(-100), Scalar(0.2)}});
   entropy.push_back({{image, pixels}});
+  entropy.push_back({{x, spec({4, 3}, DType::f32, 0, 1), Argument::None{}, Scalar(2), Scalar(-100), Scalar(0.3)}});
   add_composite(r, {.schema = "cross_entropy_loss(Tensor self, Tensor target, Tensor? weight=None, int reduction=Mean, "
                               "SymInt ignore_index=-100, float "
                               "label_smoothing=0.0) -> Tensor",

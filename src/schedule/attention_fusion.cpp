@@ -205,7 +205,17 @@ ValueId AttentionFusion::build_softmax(BufferId scores, const Place& place, Body
                       : exponentials(scores, keys, place, shift, ScalarOp::exp_or_zero, inner);
   const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
   if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
+  total = total_of_keys(total, one, inner);
   return append(inner, op_stmt(made_, ScalarOp::div, DType::f32, {one, total}));
+}
+
+ValueId AttentionFusion::total_of_keys(ValueId total, ValueId one, Body& inner) {
+  const Expr& keys = nest_a_.innermost_column().extent;
+  if (softmax_.empty_rows_are_zero || prove_lt(0, keys, env_) == Proof::yes) return total;
+  const ValueId count = append(inner, index_stmt(made_, DType::f32, keys)),
+                zero = append(inner, constant_stmt(made_, DType::f32, Scalar(0.0))),
+                none = append(inner, op_stmt(made_, ScalarOp::eq, DType::boolean, {count, zero}));
+  return append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {none, one, total}));
 }
 
 ValueId AttentionFusion::sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier,

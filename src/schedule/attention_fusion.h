@@ -78,6 +78,8 @@ class AttentionFusion {
   using Place = std::function<std::vector<Expr>(const Expr& key)>;
   // The scores become weights, but for the division; gives what they are to be multiplied with.
   ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
+  // The sum of a row's weights; 1 where there are no keys: the second product is 0 then, as an empty sum is.
+  ValueId total_of_keys(ValueId total, ValueId one, Body& inner);
   // Of which the softmax is made: the highest of so many scores; the scores less `shift` become exponentials, of which
   // it gives the sum.
   ValueId highest_of(BufferId scores, const Expr& count, const Place& place, Body& inner);

@@ -307,6 +307,7 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
       const ValueId empty = compute(ScalarOp::eq, {top, number(-INFINITY, inner)}, inner);
       total = compute(ScalarOp::select, {empty, one, total}, inner);
     }
+    total = total_of_keys(total, one, inner);
     inner.push_back(store_stmt(DType::f32, block.shares, {variable(q)}, compute(ScalarOp::div, {one, total}, inner)));
     out.push_back(std::move(q));
   }

@@ -8,11 +8,12 @@ constexpr int64_t long_chunk = 4096;  // elements of a one-dimensional loop that
 
 class Binder {
  public:
-  Binder(LoopProgram& program, Kernel& kernel, const Target& target)
-      : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)) {}
+  // `again`: the kernel runs many times in a call, as the body of a loop does.
+  Binder(LoopProgram& program, Kernel& kernel, const Target& target, bool again = false)
+      : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)), again_(again) {}
 
-  void run() {
-    if (target_.lanes > 1) bind_lanes(kernel_.body);
+  void run(bool in_lanes = true) {
+    if (target_.lanes > 1 && in_lanes) bind_lanes(kernel_.body);
     bind_items();
   }
 
@@ -70,7 +71,32 @@ class Binder {
       set_lane(loop);
       return true;
     }
-    return false;
+    if (!again_ || side_by_side(loop) == 0 || !along_once_packed(loop)) return false;
+    set_lane(loop);
+    return true;
+  }
+
+  // A product of one row that a loop repeats: with its matrix packed (pack_for_lanes) the columns run in lanes, nothing
+  // is summed across them, and each item reads its part of the matrix from the beginning to the end.
+  bool along_once_packed(const Loop& loop) const {
+    bool packs = false, fine = kernel_.body.size() == 1 && kernel_.body[0].loop.get() == &loop;
+    for (const Stmt& sum : loop.body) {
+      if (!sum.loop) continue;
+      fine &= sum.loop->role == AxisRole::reduce && sum.loop->extent.is_constant() && summed_product(*sum.loop);
+      for (const Stmt& stmt : sum.loop->body) {
+        fine &= !stmt.loop;
+        if (stmt.kind != StmtKind::load) continue;
+        const auto along = affine_in(address_of(stmt, program_, env_), loop.var);
+        const bool still = along && along->coefficient.is_constant(0);
+        if (still) continue;
+        std::set<std::string> symbols;
+        for (const Expr& e : stmt.index) collect_symbols(e, symbols);
+        symbols.erase(loop.var), symbols.erase(sum.loop->var);
+        fine &= along && along->coefficient.is_constant() && symbols.empty() && packs_for_lanes(stmt, program_);
+        packs = true;
+      }
+    }
+    return fine && packs;
   }
 
   // Positive: accesses inside reductions run along `var`; negative: they jump.
@@ -267,6 +293,7 @@ class Binder {
   Kernel& kernel_;
   const Target& target_;
   RangeEnv env_;
+  bool again_;
 };
 
 // The tile's own axes: batches and tiles of rows are items; columns run in lanes. What follows the columns inside the
@@ -289,11 +316,39 @@ void bind_tiled(LoopProgram& program, Kernel& kernel, const Target& target) {
   Binder(program, kernel, target).bind_lanes_after(*body, names.columns.back());
 }
 
+// A kernel of `init` that has next to nothing to do, when weights are loaded: compiling it costs a thousand times what
+// it runs, and one element at a time it is half the code. (Packing is for weights of any size, and shared by them.)
+constexpr double few_elements = 1 << 18;
+
+bool is_small(const Kernel& kernel, const LoopProgram& program) {
+  if (kernel.op_names == std::vector<std::string>{"pack"}) return false;
+  bool small = true;
+  std::function<void(const Body&, double)> visit = [&](const Body& body, double times) {
+    for (const Stmt& stmt : body) {
+      if (!stmt.loop) continue;
+      const double all = times * std::max(1.0, estimate(stmt.loop->extent, program));
+      small &= stmt.loop->role == AxisRole::parallel && all <= few_elements;
+      visit(stmt.loop->body, all);
+      visit(stmt.loop->after, all);
+    }
+  };
+  visit(kernel.body, 1);
+  return small;
+}
+
 }  // namespace
 
 bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu()) return bind_threads(program, target, log);
-  auto each = [&](Item& item) {
+  std::set<const Kernel*> again;
+  for_each_item(program.block, [&](const Item& item) {
+    const auto* loop = std::get_if<While>(&item.what);
+    if (!loop) return;
+    for_each_item(*loop->body_block, [&](const Item& inner) {
+      if (const auto* kernel = std::get_if<Kernel>(&inner.what)) again.insert(kernel);
+    });
+  });
+  auto each = [&](Item& item, bool once) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
     if (!kernel->schedule) {
@@ -304,15 +359,16 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     if (kernel->schedule->tile.rows == 0) kernel->contraction.reset();
     if (kernel->schedule->tile.rows > 0) return bind_tiled(program, *kernel, target);
     if (!item_loops(*kernel).loops.empty()) return;  // bound when it was made
+    if (once && is_small(*kernel, program)) return Binder(program, *kernel, target).run(false);
     if (tile_transpose(*kernel, program, target))
       log.add([&] { return Decision{"transpose", kernel->name, "in blocks", "", "it reads across lines", true, ""}; });
-    Binder(program, *kernel, target).run();
+    Binder(program, *kernel, target, again.contains(kernel)).run();
   };
-  for_each_item(program.block, each);
+  for_each_item(program.block, [&](Item& item) { each(item, false); });
   for_each_item(program.block, [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) pack_for_lanes(program, *kernel, log);
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) pack_for_lanes(program, *kernel, log, again.contains(kernel));
   });
-  for_each_item(program.init, each);
+  for_each_item(program.init, [&](Item& item) { each(item, true); });
   return true;
 }
 

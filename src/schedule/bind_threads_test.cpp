@@ -1,16 +1,10 @@
 #include <gtest/gtest.h>
 
+#include "schedule/sample_run_test.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
-
-Target gpu_target() {
-  Target target;
-  target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
-  target.multiprocessors = 132, target.shared_memory = 227 << 10;
-  return target;
-}
 
 std::string bound_for_gpu(const std::string& sizes, const std::string& body) {
   LoopProgram program = parse_loops(str(R"(loops bound
@@ -30,7 +24,7 @@ main {
 }
 )"));
   Log log;
-  bind_axes(program, gpu_target(), log);
+  bind_axes(program, an_h200(), log);
   count_items(program, log);
   verify(program);
   const std::string text = print(program);
@@ -113,7 +107,7 @@ main {
 }
 )"));
     Log log;
-    bind_axes(program, gpu_target(), log);
+    bind_axes(program, an_h200(), log);
     count_items(program, log);
     verify(program);
     const std::string text = print(program);
@@ -157,7 +151,7 @@ main {
 )");
   Log log;
   EXPECT_FALSE(split_reductions(program, Target(), log));
-  EXPECT_TRUE(split_reductions(program, gpu_target(), log));
+  EXPECT_TRUE(split_reductions(program, an_h200(), log));
   verify(program);
   const std::string text = print(program);
   expect_part(text, "for part in [512] parallel {");
@@ -165,7 +159,7 @@ main {
   expect_part(text, "load.f32 x[part*16 + r0 // 4096, r0 % 4096]");
   expect_part(text, "for part in [32] parallel {");
   expect_part(text, "%0 = for p0 in [32] reduce max.f32 {");
-  EXPECT_FALSE(split_reductions(program, gpu_target(), log)) << "it is split once";
+  EXPECT_FALSE(split_reductions(program, an_h200(), log)) << "it is split once";
 }
 
 TEST(BindThreads, SumsDownAColumnReadNeighbours) {

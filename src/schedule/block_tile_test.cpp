@@ -1,17 +1,16 @@
 #include <gtest/gtest.h>
 
+#include "schedule/sample_run_test.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
 
 Target tile_target(int most_parts = 1, bool tf32 = false, bool warpgroups = false) {
-  Target target;
+  Target target = an_h200();
   target.warpgroups = warpgroups;
   target.tf32 = tf32;
   target.most_parts = most_parts;
-  target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
-  target.multiprocessors = 132, target.shared_memory = 227 << 10;
   return target;
 }
 

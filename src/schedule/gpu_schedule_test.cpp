@@ -274,5 +274,49 @@ TEST(GpuSchedule, ProductsOfOtherRowsAreNot) {
   EXPECT_FALSE(join_products(program, an_h200(), log));
 }
 
+// An edge is copied for which there must be something: the host asks for it before the copy is launched.
+TEST(GpuSchedule, WhatIsAskedOfSizesTheHostAsserts) {
+  const std::string text = R"(loops edge
+symbol s0 in [0, 64] hint 5
+buffer x f32[s0] strides [1] input position 0
+buffer y f32[s0 + 1] strides [1] output position 0
+input x = buffer x
+output buffer y
+site "there must be an edge" origin 0
+init {
+}
+main {
+  kernel asked ops [pad] from [0] {
+    %0 = index.i64 [1]
+    %1 = index.i64 [s0]
+    %2 = lt.bool %1, %0
+    raise_if %2 site 0
+  }
+  kernel edge ops [pad] from [0] {
+    for i0 in [s0 + 1] parallel {
+      %0 = load.f32 x[min(s0 - 1, i0)]
+      store y[i0] = %0
+    }
+  }
+}
+origin 0 node "pad" op "aten.pad.default" module ""
+)";
+  LoopProgram program = parsed(text);
+  Log log;
+  Target cpu;
+  EXPECT_FALSE(assert_sizes(program, cpu, log)) << "a CPU's kernels come one after the other";
+  ASSERT_TRUE(assert_sizes(program, an_h200(), log));
+  verify(program);
+  EXPECT_NE(main_of(program).find("  assert [1 <= s0] \"there must be an edge\" from [0]\n  kernel edge"),
+            std::string::npos)
+      << main_of(program);
+  EXPECT_EQ(main_of(program).find("raise_if"), std::string::npos);
+  // What is asked of values stays where the values are.
+  std::string of_values = replace_all(text, "%1 = index.i64 [s0]\n    %2 = lt.bool %1, %0",
+                                      "%1 = load.f32 x[0]\n    %3 = cast.i64 %1\n    %2 = lt.bool %3, %0");
+  LoopProgram other = parsed(of_values);
+  EXPECT_FALSE(assert_sizes(other, an_h200(), log));
+}
+
 }  // namespace
 }  // namespace kiln::loops

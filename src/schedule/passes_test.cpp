@@ -357,5 +357,89 @@ TEST_F(SchedulePasses, AProductOfOneRowIsSharedOutInWidePieces) {
   EXPECT_TEXT(print(program_), "for i0 in [768] parallel @lane(16, exact) {");
 }
 
+// The same in a loop, of a matrix whose rows are the columns of the product: h = w h, eight times.
+const char* const repeated_row = R"(loops steps
+symbol it0 in [0, inf] unbacked
+buffer w f32[768, 300] strides [300, 1] constant named "w"
+buffer h f32[300] strides [1] input position 0
+buffer y f32[768] strides [1] output position 0
+input h = buffer h
+output buffer y
+init {
+}
+main {
+  while steps counting it0 {
+  } on expr [it0 < 8] do {
+    kernel row ops [mm] {
+      for i0 in [768] parallel {
+        %3 = for r0 in [300] reduce sum.f32 {
+          %0 = load.f32 h[r0]
+          %1 = load.f32 w[i0, r0]
+          %2 = mul.f32 %0, %1
+          yield %2
+        }
+        store y[i0] = %3
+      }
+    }
+  }
+}
+)";
+
+TEST_F(SchedulePasses, AProductThatALoopRepeatsReadsItsMatrixPacked) {
+  program_ = parse_loops(repeated_row);
+  bind_axes(program_, target_, log_);
+  verify(program_);
+  const std::string text = print(program_);
+  EXPECT_TEXT(text, "buffer w_packed f32[12, 300, 64] strides [19200, 64, 1] derived");
+  EXPECT_TEXT(text, "for o0 in [12] parallel @item {");
+  EXPECT_TEXT(text, "for i0 in [64] parallel @lane(64, exact) {");
+  EXPECT_TEXT(text, "load.f32 w_packed[o0, r0, i0]");
+  count_items(program_, log_);
+  EXPECT_TEXT(print(program_), "lanes 16 turns");
+  // Once in a call it stays as it is: packing would read it once, too.
+  std::string once = repeated_row;
+  once = once.substr(0, once.find("  while")) + once.substr(once.find("    kernel"));
+  once.resize(once.rfind("  }\n}\n"));
+  program_ = parse_loops(once + "}\n");
+  bind_axes(program_, target_, log_);
+  EXPECT_TEXT(print(program_), "for r0 in [300] reduce sum.f32 @lane(16, mask) {");
+}
+
+// What runs once, when weights are loaded, and has little to do is one element at a time: it is compiled sooner.
+TEST_F(SchedulePasses, SmallKernelsOfInitHaveNoLanes) {
+  for (const bool small : {true, false}) {
+    std::string text = R"(loops prepared
+buffer w f32[SIZE] strides [1] constant named "w"
+buffer d f32[SIZE] strides [1] derived
+buffer y f32[16] strides [1] output position 0
+output buffer y
+init {
+  kernel scale ops [exp] {
+    for i0 in [SIZE] parallel {
+      %0 = load.f32 w[i0]
+      %1 = exp.f32 %0
+      store d[i0] = %1
+    }
+  }
+}
+main {
+  kernel copy ops [copy] {
+    for i0 in [16] parallel {
+      %0 = load.f32 d[i0]
+      store y[i0] = %0
+    }
+  }
+}
+)";
+    program_ = parse_loops(replace_all(text, "SIZE", small ? "4096" : "1048576"));
+    bind_axes(program_, target_, log_);
+    verify(program_);
+    const std::string made = print(program_),
+                      init = made.substr(made.find("init {"), made.find("main {") - made.find("init {"));
+    EXPECT_EQ(init.find("@lane") == std::string::npos, small) << init;
+    EXPECT_NE(made.find("@lane", made.find("main {")), std::string::npos) << made;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::loops

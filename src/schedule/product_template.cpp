@@ -1,6 +1,7 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
 #include "loops/sum_parts.h"
+#include "schedule/group_rows.h"
 #include "schedule/least_code.h"
 #include "schedule/matrix_tiles.h"
 #include "schedule/schedule.h"
@@ -126,6 +127,10 @@ class Product : public Template {
     const int64_t part = pairs_ || !tile.beside ? 0 : terms_of_part(kernel, program, target);
     if (part > 0 && columns.is_constant() && columns.value() % (tile.vectors * target.lanes) == 0)
       split_into_parts(kernel, part);
+    else if (const RowGroups groups = row_groups(kernel, program, target, tile); groups.rows > 0) {
+      group_rows(kernel, groups.rows);
+      set_ahead(contraction_nest(kernel), packed_load(kernel, program), program, target, kernel.schedule->tile);
+    }
   }
 
   std::vector<Candidate> candidates(const Kernel& kernel, const LoopProgram& program,
@@ -151,15 +156,15 @@ class Product : public Template {
         Tile tile{high, vectors};
         tile.pairs = pairs_;
         spread(extents, target, nest, tile);
-        if (packed)
-          tile.ahead = terms_to_a_line(extents, target, tile, dtype_bytes(packed->dtype),
-                                       estimate(nest.innermost_sum().extent, program));
         tile.interleaved = share_rows;
-        if (pairs_) tile.ahead = tile.ahead / 2 * 2;
+        set_ahead(nest, packed, program, target, tile);
         const bool edge = !columns.is_constant() || columns.value() % (vectors * target.lanes) != 0;
         const auto r = static_cast<double>(high), v = static_cast<double>(vectors);
-        const double code = copy_code(r, v) + (edge ? copy_code(r, 1) : 0);
-        out.push_back({tile, cost(extents, target, tile), tile_code(r, v, code, least)});
+        // In steps: a few lines more or less are not worth rows that are computed for nothing.
+        const double code = std::floor((copy_code(r, v) + (edge ? copy_code(r, 1) : 0)) / code_step);
+        const RowGroups groups = row_groups(kernel, program, target, tile);
+        const double far = groups.needed && groups.rows == 0 && part == 0 ? far_rows : 1;
+        out.push_back({tile, far * cost(extents, target, tile), tile_code(r, v, code, least)});
       }
     }
     return out;
@@ -167,6 +172,8 @@ class Product : public Template {
 
  private:
   const bool pairs_;
+  static constexpr double late_load = 0.05, code_step = 12;
+  static constexpr double far_rows = 1.06;  // where each panel brings the rows from behind the second cache
   struct Extents {
     double rows, columns, terms, batch, part;
     // Terms whose factors are at hand at a time, with tiles of this width.
@@ -174,7 +181,8 @@ class Product : public Template {
   };
 
   // Cycles for one term of a tile. In each: two multiply-adds, two loads, and every accumulator once in four; meanwhile
-  // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows.
+  // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows. Now and then a load
+  // comes late.
   static double step(const Extents& extents, const Target& target, double high, double wide) {
     constexpr double element = 4;
     const double vector = target.lanes * element, terms = extents.together(wide * target.lanes);
@@ -185,7 +193,7 @@ class Product : public Template {
     const double rate = panel > target.second_cache * 0.7 ? target.memory_rate
                         : panel > target.page_reach       ? target.far_rate
                                                           : target.second_rate;
-    return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0, moved / rate});
+    return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0, moved / rate}) + (high + wide) * late_load;
   }
 
   // What an edge wastes counts.
@@ -214,13 +222,17 @@ class Product : public Template {
 
   // While the rows pass over one panel, the next one comes from memory: so many terms to a line of it. 0: there is
   // none, too few rows to hide it behind, or sums so short that the fetching shows.
-  static int64_t terms_to_a_line(const Extents& extents, const Target& target, const Tile& tile, int64_t element,
-                                 double innermost) {
+  void set_ahead(const ContractionNest& nest, const Stmt* packed, const LoopProgram& program, const Target& target,
+                 Tile& tile) const {
     const int64_t wide = tile.vectors * target.lanes;
-    if (!tile.beside || extents.columns <= static_cast<double>(wide)) return 0;
-    const double tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
-    const auto terms = static_cast<int64_t>(tiles * 64 / static_cast<double>(wide * element));
-    return terms < 2 || terms > 64 || innermost < 128 ? 0 : terms;
+    tile.ahead = 0;
+    if (!packed || !tile.beside || estimate(nest.innermost_column().extent, program) <= static_cast<double>(wide))
+      return;
+    const double rows = at_least_one(estimate(nest.row_count(), program)),
+                 tiles = std::ceil(rows / static_cast<double>(tile.rows));
+    const auto terms = static_cast<int64_t>(tiles * 64 / static_cast<double>(wide * dtype_bytes(packed->dtype)));
+    const bool shows = terms < 2 || terms > 64 || estimate(nest.innermost_sum().extent, program) < 128;
+    if (!shows) tile.ahead = pairs_ ? terms / 2 * 2 : terms;
   }
 
   // Into items: columns beside one another where no row is needed whole, and enough tiles below one another.

@@ -32,6 +32,10 @@ bool choose_layouts(LoopProgram& program, Log& log);
 // Dimensions of temporaries that a sum runs through as one become neighbours in memory.
 bool join_dimensions(LoopProgram& program, Log& log);
 
+// For a GPU: kernels that only compare sizes become assertions of the host. Nobody waits for a kernel that raises
+// before those behind it run, and what it asks for they take for granted: an index of an edge that is not there.
+bool assert_sizes(LoopProgram& program, const Target& target, Log& log);
+
 // What is copied whole into a part of another temporary is written there at once.
 bool place_parts(LoopProgram& program, const Target& target, Log& log);
 
@@ -43,6 +47,9 @@ bool split_phases(LoopProgram& program, const Target& target, Log& log);
 
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
+
+// For a CPU: temporaries that all run along one dimension are laid out with that one innermost.
+bool straighten_rows(LoopProgram& program, const Target& target, Log& log);
 
 // For a GPU: what passes between kernels is stored as narrow as it is used, and in the order in which it is read.
 bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
@@ -58,6 +65,9 @@ bool stagger_rows(LoopProgram& program, const Target& target, Log& log);
 
 // A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
+
+// For a CPU: a computed right factor whose columns are no neighbours in memory is copied the other way round.
+bool turn_factors(LoopProgram& program, const Target& target, Log& log);
 
 // Sums over windows of few terms take several points of the picture at a time.
 bool take_points(LoopProgram& program, const Target& target, Log& log);
@@ -88,7 +98,10 @@ bool collapse_rows(LoopProgram& program, Kernel& kernel);
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);                    // of bind_axes and take_points
+// Of bind_axes and take_points: weights whose elements lie apart for the lanes. `by_item`: each item has a part of
+// them.
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item = false);
+bool packs_for_lanes(const Stmt& load, const LoopProgram& program);  // whether it would pack what is loaded
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
 bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
 

@@ -94,7 +94,7 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log) {
 namespace {
 
 // The first load of a weight, inside of the sums that run in these lanes, whose elements lie apart for the lanes.
-std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const LoopProgram& program) {
+std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const LoopProgram& program, bool by_item) {
   if (!lanes.extent.is_constant()) return {};
   const RangeEnv env = kernel_ranges(kernel, program);
   std::optional<Packing> found;
@@ -106,9 +106,8 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
         visit(stmt.loop->body);
         sums.pop_back();
       }
-      if (found || stmt.kind != StmtKind::load || stmt.mask != no_value || sums.empty()) continue;
-      const Buffer& source = program.buffers[static_cast<size_t>(stmt.buffer)];
-      const bool fixed = (source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived;
+      if (found || stmt.kind != StmtKind::load || sums.empty()) continue;
+      const bool fixed = packs_for_lanes(stmt, program);
       const auto along = affine_in(address_of(stmt, program, env), lanes.var);
       if (!fixed || !along || !along->coefficient.is_constant() || std::abs(along->coefficient.value()) < 2) continue;
       Packing packing{&stmt, {}, lanes.var, lanes.extent.value(), {}};
@@ -120,6 +119,13 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
         constant &= sum->extent.is_constant();
       }
       for (const Expr& e : stmt.index) collect_symbols(e, symbols);
+      if (by_item)
+        for (const Loop* item : item_loops(kernel).loops) {
+          if (!symbols.contains(item->var)) continue;
+          packing.batch.push_back(item->var);
+          known.insert(item->var);
+          constant &= item->extent.is_constant();
+        }
       if (constant && std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) found = packing;
     }
   };
@@ -129,7 +135,13 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
 
 }  // namespace
 
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
+bool packs_for_lanes(const Stmt& load, const LoopProgram& program) {
+  const Buffer& source = program.buffers[static_cast<size_t>(load.buffer)];
+  return load.mask == no_value &&
+         ((source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived);
+}
+
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item) {
   bool changed = false;
   if (kernel.schedule && kernel.schedule->tile.rows > 0) return changed;
   std::vector<const Loop*> lanes;
@@ -138,7 +150,7 @@ bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
       lanes.push_back(stmt.loop.get());
   });
   for (const Loop* loop : lanes)
-    while (const auto packing = packing_of(kernel, *loop, program)) {
+    while (const auto packing = packing_of(kernel, *loop, program, by_item)) {
       const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
       pack(program, kernel, *packing);
       changed = true;

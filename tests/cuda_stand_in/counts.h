@@ -9,6 +9,8 @@ struct kiln_stand_in_counts {
   long changed_nodes = 0; /* kernels of graphs that were given other arguments */
   long copies_in = 0;     /* from the host */
   long empty_copies = 0;  /* to the host, of memory that nobody has written */
+  long events = 0;        /* recorded */
+  long kernels_run = 0;   /* that have run by now */
 };
 
 #endif

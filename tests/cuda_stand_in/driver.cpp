@@ -219,6 +219,7 @@ class RecordOf {
 void run_launch(int index, const Launch& launch) {
   Gpu& here = gpu(index);
   if (here.lost) return;
+  ++counts.kernels_run;
   const RecordOf record(launch);
   const Opened opened(here);
   const FaultsAreTheGpus faults;
@@ -298,6 +299,10 @@ EXPORT int cuDeviceGetAttribute(int* value, int attribute, int) {
 }
 EXPORT int cuDevicePrimaryCtxRetain(void** context, int device) {
   return *context = reinterpret_cast<void*>(static_cast<uintptr_t>(device + 1)), 0;
+}
+EXPORT int cuCtxGetCurrent(void** context) {
+  *context = contexts.empty() ? nullptr : reinterpret_cast<void*>(static_cast<uintptr_t>(contexts.back() + 1));
+  return 0;
 }
 EXPORT int cuCtxPushCurrent_v2(void* context) {
   return contexts.push_back(static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 1), 0;
@@ -516,6 +521,7 @@ void run_before(int index, Stream* stream, uint64_t position) {
 EXPORT int cuEventRecord(void* handle, void* stream) {
   if (contexts.empty()) return no_context;
   const Locked lock(everything);
+  ++counts.events;
   auto* event = static_cast<Event*>(handle);
   event->stream = stream_of(stream);
   event->stream->add([time = event->milliseconds] {

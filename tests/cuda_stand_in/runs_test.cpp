@@ -226,6 +226,47 @@ TEST(GpuRuns, CallsOnTwoStreamsDoNotDisturbEachOther) {
   }
 }
 
+// The default stream's event is recorded when another stream has to wait for it, and not before.
+TEST(GpuRuns, ACallOnAStreamComesAfterThoseOnTheDefaultOne) {
+  kiln::Model model = load("mlp.cuda");
+  kiln::Instance instance(model);
+  Expected expected;
+  void* const legacy = reinterpret_cast<void*>(1);
+  GpuTensor x0({8, 10}), x1({8, 10}, input(8, 1)), y0({8, 1}), y1({8, 1});
+  for (void* first : {static_cast<void*>(nullptr), legacy}) {
+    GpuStream stream;
+    for (size_t i = 0; i < 4; ++i) {
+      const Pinned values(input(8, i));
+      values.copy_to(x0, nullptr);  // not there yet
+      const long events = is_stand_in() ? counts().events : 0;
+      ASSERT_EQ(run_on(instance, x0, y0, first, -1), KILN_OK) << kiln_last_error();
+      ASSERT_EQ(run_on(instance, x0, y0, first, -1), KILN_OK) << kiln_last_error();
+      if (is_stand_in() && i > 0) {
+        EXPECT_EQ(counts().events, events) << "an event that nobody waits for";
+      }
+      ASSERT_EQ(run_on(instance, x1, y1, stream.get()), KILN_OK) << kiln_last_error();
+      stream.wait();
+      EXPECT_TRUE(near(y1.read(), expected(input(8, 1)))) << i;
+      EXPECT_TRUE(near(y0.read(), expected(input(8, i)))) << i;
+    }
+  }
+}
+
+// By its name the default stream is a stream as others are: a call returns before its results are there.
+TEST(GpuRuns, TheDefaultStreamByItsNameIsNotWaitedFor) {
+  if (!is_stand_in()) GTEST_SKIP() << "the stand-in runs nothing before somebody waits";
+  kiln::Model model = load("mlp.cuda");
+  kiln::Instance instance(model);
+  GpuTensor x({8, 10}, input(8, 1)), y({8, 1}, std::vector<float>(8, -1));
+  for (int i = 0; i < 3; ++i) {
+    const long runs = counts().kernels_run;
+    ASSERT_EQ(run_on(instance, x, y, reinterpret_cast<void*>(1), 0), KILN_OK) << kiln_last_error();
+    EXPECT_EQ(counts().kernels_run, runs);
+    EXPECT_TRUE(near(y.read(), Expected()(input(8, 1))));
+    EXPECT_GT(counts().kernels_run, runs);
+  }
+}
+
 TEST(GpuRuns, OutputsOfKilnOnAStream) {
   kiln::Model model = load("mlp.cuda");
   kiln::Instance instance(model);
@@ -382,6 +423,44 @@ TEST(GpuRuns, AnErrorThatNobodyWaitedForComesLater) {
   EXPECT_EQ(call(-1), KILN_ERROR_RUN);
   EXPECT_NE(std::string(kiln_last_error()).find("in an earlier call"), std::string::npos) << kiln_last_error();
   EXPECT_EQ(call(0), KILN_OK) << kiln_last_error();
+}
+
+// What kernels take for granted of sizes is known before one of them is launched.
+TEST(GpuRuns, SizesAreRefusedBeforeKernelsTakeThemForGranted) {
+  kiln::Model model = load("edge.cuda"), other = load("edge.cpu");
+  kiln::Instance instance(model), on_cpu(other);
+  GpuStream stream;
+  const auto call = [&](GpuTensor& x, kiln_value& out) {
+    kiln_value in = x.value();
+    kiln_run_options options{sizeof(kiln_run_options), stream.get(), 0, 0};
+    return kiln_run_with(instance.handle(), &in, 1, &out, 1, &options);
+  };
+  for (int round = 0; round < 4; ++round) {
+    GpuTensor nothing({0, 2}), five({5, 2}, std::vector<float>{0, 1, 2, 3, 4, 5, 6, 7, 8, 9});
+    kiln_value out{};
+    const long run = is_stand_in() ? counts().kernels_run : 0;
+    EXPECT_EQ(call(nothing, out), KILN_ERROR_RUN);
+    EXPECT_STREQ(kiln_last_error_code(), "K0631") << kiln_last_error();
+    EXPECT_NE(std::string(kiln_last_error()).find("Expected input to have non-zero size"), std::string::npos)
+        << kiln_last_error();
+    stream.wait();
+    // The sum before it may run: it adds up nothing.
+    if (is_stand_in()) {
+      EXPECT_LE(counts().kernels_run, run + 1) << "kernels behind what was refused have run";
+    }
+    const kiln_stand_in_counts before = is_stand_in() ? counts() : kiln_stand_in_counts{};
+    ASSERT_EQ(call(five, out), KILN_OK) << kiln_last_error();
+    stream.wait();
+    if (is_stand_in() && round == 3) {
+      EXPECT_EQ(counts().launches, before.launches) << "what is asserted has cut the graph in two";
+      EXPECT_EQ(counts().replays, before.replays + 1);
+    }
+    std::vector<float> values{0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
+    kiln::Outputs expected = on_cpu.run_by_name({{"x", kiln::tensor(values, {5, 2})}});
+    const kiln::Span<float> y = expected[0].elements<float>();
+    EXPECT_TRUE(near(GpuTensor::read_floats(*out.as.tensor), {y.begin(), y.end()})) << round;
+    kiln_value_clear(&out);
+  }
 }
 
 TEST(GpuRuns, WithoutMemoryTheProcessGoesOn) {

@@ -88,8 +88,16 @@ std::string KernelPrinter::divisor(const Expr& e) {
   return e.is_constant() ? literal(DType::i64, Scalar(e.value())) : expr(e);
 }
 
-// Items of `init` run once, and dividing does not count.
-std::string KernelPrinter::item_extent(const Expr& e) { return in_init_ ? expr(e) : divisor(e); }
+// Items of `init` run once, and those of a kernel with scratch are long: dividing does not count.
+std::string KernelPrinter::item_extent(const Expr& e) {
+  if (in_init_) return expr(e);
+  bool scratch = false;
+  for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+    scratch |=
+        stmt.kind == StmtKind::store && program_.buffers[static_cast<size_t>(stmt.buffer)].role == BufferRole::scratch;
+  });
+  return scratch && e.is_constant() ? size(e.value(), 1) : divisor(e);
+}
 
 std::string KernelPrinter::expr(const Expr& e) {
   auto all = [&](const char* separator) {

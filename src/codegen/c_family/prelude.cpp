@@ -254,7 +254,8 @@ std::vector<std::string> prelude_function_names() {
   for (const Element& e : elements()) {
     for (const char* prefix : {"k_splat_", "k_cast_", "k_bitcast_"}) names.push_back(str(prefix, e.name));
   }
-  for (const char* name : {"k_splat_bool", "k_cast_bool", "k_cast_f16", "k_cast_bf16", "k_raise", "k_in_memory"})
+  for (const char* name :
+       {"k_splat_bool", "k_cast_bool", "k_cast_f16", "k_cast_bf16", "k_raise", "k_in_memory", "k_free_registers"})
     names.emplace_back(name);
   return names;
 }

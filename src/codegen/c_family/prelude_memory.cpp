@@ -358,6 +358,18 @@ std::optional<std::string> memory_piece(std::string_view name, const PieceContex
     // What it is given is in memory here, and in no register from before to after.
     return "template <class T> K_FN void k_in_memory(T& x) { asm volatile(\"\" : \"+m\"(x)); }\n";
   }
+  if (name == "k_free_registers") {
+    // No vector is in a register from before to after: what follows needs all of them, and constants of what follows
+    // that would otherwise be kept in some.
+    const auto list = [](int from, int to) {
+      std::string text;
+      for (int i = from; i < to; ++i) text += str(i > from ? ", " : "", "\"xmm", i, "\"");
+      return text;
+    };
+    return str("#if defined(__AVX512F__)\nK_FN void k_free_registers() { asm volatile(\"\" : : : ", list(0, 32),
+               "); }\n#elif defined(__x86_64__)\nK_FN void k_free_registers() { asm volatile(\"\" : : : ", list(0, 16),
+               "); }\n#else\nK_FN void k_free_registers() {}\n#endif\n");
+  }
   if (name == "k_transpose_f32") return transpose_text(context);
   if (name == "byte_to_vmask") {
     std::string bytes = type_name(*find_element("u8"), context.lanes),

@@ -1,8 +1,10 @@
+#include "base/side_by_side.h"
 #include "codegen/c_family/kernel_printer.h"
 #include "codegen/c_family/printed_kernel.h"
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
 #include "codegen/cpu/dialect.h"
+#include "schedule/schedule.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -34,15 +36,14 @@ std::string CpuBackend::with_checked_accesses(const std::string& unit, int lanes
 
 namespace {
 
-// Sizes as arguments cost next to nothing where they are extents of loops and strides between rows. Where a text is
-// written out for each of many points or rows, distances are parts of addresses.
+constexpr int64_t most_rows = 12;  // with a pointer each, so that some registers are left
+
+// Sizes as arguments cost next to nothing where they are extents of loops and strides between rows, each of which then
+// has a pointer of its own. Where a text is written out for each of many points, distances are parts of addresses.
 bool may_take_sizes(const Kernel& kernel) {
-  bool may = !kernel.schedule->tile.matrix && !kernel.schedule->tile.pairs;
+  bool may = !kernel.schedule->tile.matrix && !kernel.schedule->tile.pairs && !takes_points(kernel);
   for_each_stmt(kernel.body, [&](const Stmt& stmt) {
-    if (!stmt.loop) return;
-    const AxisDirectives& directives = stmt.loop->directives;
-    may &= directives.binding != Binding::unroll &&
-           !(directives.binding == Binding::lane && directives.factor > kernel.schedule->lanes);
+    if (stmt.loop && stmt.loop->directives.binding == Binding::unroll) may &= stmt.loop->directives.factor <= most_rows;
   });
   return may;
 }
@@ -54,25 +55,60 @@ std::string without_numbers(const std::string& text) {
   return out;
 }
 
+// The text with its loops' variables called by the order in which they are met: equal for functions that differ in
+// nothing but these names.
+std::string with_neutral_names(const std::string& text) {
+  const auto is_part = [](char c) { return std::isalnum(static_cast<unsigned char>(c)) || c == '_'; };
+  const auto is_type = [](std::string_view name) {
+    return name == "i8" || name == "i16" || name == "i32" || name == "i64";
+  };
+  std::map<std::string_view, size_t> names;
+  std::string out;
+  for (size_t at = 0; at < text.size();) {
+    size_t end = at;
+    while (end < text.size() && is_part(text[end])) ++end;
+    std::string_view word(text.data() + at, end - at);
+    if (word.empty()) {
+      out += text[at++];
+      continue;
+    }
+    at = end;
+    // i3, e_i3, i3_0, r0_block: the variable is a letter and a number.
+    if (word.starts_with("e_")) out += "e_", word.remove_prefix(2);
+    const size_t length = std::min(word.find('_'), word.size());
+    const std::string_view name = word.substr(0, length);
+    const bool variable = length > 1 && std::string_view("iorj").find(name[0]) != std::string_view::npos &&
+                          name.find_first_not_of("0123456789", 1) == std::string_view::npos && !is_type(name);
+    if (variable)
+      out += str(name[0], "$", names.emplace(name, names.size()).first->second, word.substr(length));
+    else
+      out += word;
+  }
+  return out;
+}
+
 // The kernels that take their sizes as arguments: those of which several become one function by that.
 class SharedSizes {
  public:
   explicit SharedSizes(const LoopProgram& program) : program_(program) {}
   // The kernel as it is printed with its sizes.
   void add(const Kernel& kernel, const std::string& text) {
-    if (may_take_sizes(kernel)) alike_[without_numbers(text)][text].push_back(&kernel);
+    if (may_take_sizes(kernel)) alike_[without_numbers(text)][with_neutral_names(text)].push_back(&kernel);
   }
   std::set<const Kernel*> find() const {
+    std::vector<const std::vector<const Kernel*>*> groups;
+    for (const auto& [shape, texts] : alike_)
+      if (texts.size() > 1)
+        for (const auto& [text, kernels] : texts) groups.push_back(&kernels);
+    std::vector<std::string> printed(groups.size());
+    side_by_side(groups.size(), [&](size_t i) {
+      printed[i] = with_neutral_names(KernelPrinter(*groups[i]->front(), program_, cpu_dialect(), true).print().text);
+    });
+    std::map<std::string_view, int> count;
+    for (const std::string& text : printed) ++count[text];
     std::set<const Kernel*> out;
-    for (const auto& [shape, texts] : alike_) {
-      if (texts.size() < 2) continue;
-      std::map<std::string, std::vector<const std::vector<const Kernel*>*>> shared;
-      for (const auto& [text, kernels] : texts)
-        shared[KernelPrinter(*kernels[0], program_, cpu_dialect(), true).print().text].push_back(&kernels);
-      for (const auto& [text, groups] : shared)
-        if (groups.size() > 1)
-          for (const auto* kernels : groups) out.insert(kernels->begin(), kernels->end());
-    }
+    for (size_t i = 0; i < groups.size(); ++i)
+      if (count[printed[i]] > 1) out.insert(groups[i]->begin(), groups[i]->end());
     return out;
   }
 
@@ -147,21 +183,25 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
   GeneratedCode code;
   SharedSizes sizes(program);
   std::vector<std::pair<const Kernel*, PrintedKernel>> printed;
-  auto print = [&](const Item& item, bool once) {
-    const auto* kernel = std::get_if<Kernel>(&item.what);
-    if (!kernel) return;
-    printed.emplace_back(kernel, printed_kernel(*kernel, program, {}, cpu_dialect()));
-    if (!once) sizes.add(*kernel, printed.back().second.text);
+  const auto add = [&](const Item& item) {
+    if (const auto* kernel = std::get_if<Kernel>(&item.what)) printed.emplace_back(kernel, PrintedKernel());
   };
-  for_each_item(program.init, [&](const Item& item) { print(item, true); });
-  for_each_item(program.block, [&](const Item& item) { print(item, false); });
+  for_each_item(program.init, add);
+  const size_t once = printed.size();  // kernels of `init`, whose sizes are arguments anyway
+  for_each_item(program.block, add);
+  side_by_side(printed.size(),
+               [&](size_t i) { printed[i].second = printed_kernel(*printed[i].first, program, {}, cpu_dialect()); });
+  for (size_t i = once; i < printed.size(); ++i) sizes.add(*printed[i].first, printed[i].second.text);
   const std::set<const Kernel*> shared = sizes.find();
+  side_by_side(printed.size(), [&](size_t i) {
+    auto& [kernel, made] = printed[i];
+    if (shared.contains(kernel) || !fault_line(fault).empty())
+      made = printed_kernel(*kernel, program, fault, cpu_dialect(), shared.contains(kernel));
+  });
   std::map<std::string, int> by_text;
   std::vector<Function> functions;
   for (auto& [kernel, made] : printed) {
-    if (shared.contains(kernel) || !fault_line(fault).empty())
-      made = printed_kernel(*kernel, program, fault, cpu_dialect(), shared.contains(kernel));
-    auto [found, inserted] = by_text.emplace(made.text, static_cast<int>(functions.size()));
+    auto [found, inserted] = by_text.emplace(with_neutral_names(made.text), static_cast<int>(functions.size()));
     if (inserted) {
       functions.push_back({replace_all(made.text, "$NAME", kernel->name),
                            kernel->schedule->lanes,
@@ -174,8 +214,9 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
   // A unit has one width of vectors.
   std::string unit;
   Target unit_target = target;
+  std::vector<std::pair<std::string, Target>> units;
   auto finish = [&](const std::string& last) {
-    if (!unit.empty()) code.sources.push_back(unit_text(unit + last, unit_target));
+    if (!unit.empty()) units.emplace_back(unit + last, unit_target);
     unit.clear();
   };
   std::vector<Taken> taken;
@@ -192,6 +233,8 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
     taken.push_back(function.taken);
   }
   finish(kernel_table(code.symbols, taken));
+  code.sources.resize(units.size());
+  side_by_side(units.size(), [&](size_t i) { code.sources[i] = unit_text(units[i].first, units[i].second); });
   code.flags = prelude_flags(cpu_level(target), target.lanes);
   code.flags.push_back("-fPIC");
   return code;

@@ -114,7 +114,9 @@ void JamPrinter::print_copies(const Stmt& stmt) {
     for (ValueId& a : copy.args) a = renamed(a, r, v);
     if (copy.mask != no_value) copy.mask = renamed(copy.mask, r, v);
     for (ValueId& result : copy.results) result = make(result, r, v);
+    p_.place_ = &stmt, p_.sizes_of_place_ = 0;  // of all copies the same
     p_.print_stmt(copy);
+    p_.place_ = nullptr;
   });
 }
 

@@ -123,6 +123,95 @@ main {
   EXPECT_TRUE(code.steps.at(&std::get<loops::Kernel>(program.block[2].what)).ints.empty());
 }
 
+// Loops are called after where a kernel comes from, which is nothing to a function.
+TEST(KernelPrinter, NamesOfLoopsDoNotKeepFunctionsApart) {
+  const auto doubled = [](const char* name, const char* loop, const char* to, const char* op) {
+    return str("  kernel ", name, " ops [", op, "] {\n    schedule items [20] grain 1 lanes 16\n    for ", loop,
+               " in [20] parallel @item {\n      for i64x in [40] parallel @lane(16, mask) {\n        %0 = load.f32 a[",
+               loop, ", i64x]\n        %1 = ", op, ".f32 %0, %0\n        store ", to, "[", loop,
+               ", i64x] = %1\n      }\n    }\n  }\n");
+  };
+  const loops::LoopProgram program =
+      loops::parse_loops(str(R"(loops names
+buffer a f32[20, 40] strides [40, 1] input position 0
+buffer x f32[20, 40] strides [40, 1] output position 0
+buffer y f32[20, 40] strides [40, 1] output position 1
+buffer z f32[20, 40] strides [40, 1] output position 2
+input a = buffer a
+output buffer x
+output buffer y
+output buffer z
+init {
+}
+main {
+)",
+                             doubled("first", "i0", "x", "add"), doubled("second", "i17", "y", "add"),
+                             doubled("other", "i0", "z", "mul"), "}\n"));
+  const GeneratedCode code = cpu_backend().generate(program, cpu_backend().target("x86-64-v4"));
+  EXPECT_EQ(code.symbols, (std::vector<std::string>{"first", "other"}));
+}
+
+// Products of rows and columns side by side, of other widths and numbers of heads: one function, in which all rows have
+// the same distances as arguments.
+TEST(KernelPrinter, RowsSideBySideShareTheirSizes) {
+  const auto product = [](const char* name, int64_t heads, int64_t terms) {
+    return str("  kernel ", name, " ops [mm] {\n    schedule items [", heads * 2, R"(] grain 1 lanes 16
+    for i0 in [2] parallel @item {
+      for i1 in [)",
+               heads, R"(] parallel @item {
+        for i2 in [24] parallel @unroll(6, mask) {
+          for i3 in [32] parallel @lane(32, exact) {
+            %3 = for r0 in [)",
+               terms, R"(] reduce sum.f32 fused {
+              %0 = load.f32 a_)",
+               name, R"([i0, i1, i2, r0]
+              %1 = load.f32 b_)",
+               name, R"([i0, i1, r0, i3]
+              %2 = mul.f32 %0, %1
+              yield %2
+            }
+            store scratch_)",
+               name, R"([i2, i3] = %3
+          }
+        }
+        for i4 in [24] parallel {
+          for i5 in [32] parallel @lane(16, exact) {
+            %4 = load.f32 scratch_)",
+               name, R"([i4, i5]
+            store y_)",
+               name, R"([i0, i1, i4, i5] = %4
+          }
+        }
+      }
+    }
+  }
+)");
+  };
+  const auto buffers = [](const char* name, int64_t heads, int64_t terms, int place) {
+    const auto dense = [&](const char* what, int64_t rows, int64_t columns, const std::string& role) {
+      return str("buffer ", what, "_", name, " f32[2, ", heads, ", ", rows, ", ", columns, "] strides [",
+                 heads * rows * columns, ", ", rows * columns, ", ", columns, ", 1] ", role, "\n");
+    };
+    return str(dense("a", 24, terms, str("input position ", place)),
+               dense("b", terms, 32, str("input position ", place + 1)),
+               dense("y", 24, 32, str("output position ", place / 2)), "buffer scratch_", name,
+               " f32[24, 32] strides [32, 1] scratch\n");
+  };
+  const loops::LoopProgram program = loops::parse_loops(str(
+      "loops heads\n", buffers("p", 3, 64, 0), buffers("q", 12, 80, 2),
+      "input a_p = buffer a_p\ninput b_p = buffer b_p\ninput a_q = buffer a_q\ninput b_q = buffer b_q\n",
+      "output buffer y_p\noutput buffer y_q\ninit {\n}\nmain {\n", product("p", 3, 64), product("q", 12, 80), "}\n"));
+  loops::verify(program);
+  const GeneratedCode code = cpu_backend().generate(program, cpu_backend().target("x86-64-v4"));
+  ASSERT_EQ(code.texts.size(), 1u) << join(code.texts, "\n");
+  const std::string& text = code.texts[0];
+  EXPECT_NE(text.find("rest % n"), std::string::npos) << text;
+  const size_t first = text.find("(i2_0 * n"), end = text.find(')', first);
+  ASSERT_NE(first, std::string::npos) << text;
+  const std::string number = text.substr(first + 8, end - first - 8);
+  EXPECT_NE(text.find(str("(i2_5 * ", number, ")")), std::string::npos) << text;
+}
+
 TEST(KernelPrinter, AQuotientThatAllLanesShareIsOneLoad) {
   for (int64_t group : {16, 32, 64}) {
     const std::string text = printed(group);

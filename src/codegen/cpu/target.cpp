@@ -45,6 +45,7 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
     while (lanes & (lanes - 1)) --lanes;
     Target out;
     out.name = row.name, out.lanes = lanes, out.vector_registers = row.registers;
+    if (row.lanes >= 16) out.page_reach = 384 << 10;  // processors with such vectors have more pages at hand
     out.bf16_pairs = row.brain_floats && lanes == row.lanes;
     out.matrix_tiles = row.matrix && lanes == row.lanes;
     return out;

@@ -227,6 +227,8 @@ void TilePrinter::print_waiting(int64_t vectors, bool load) {
 }
 
 void TilePrinter::print_products(int64_t vectors, const std::string& left) {
+  // The accumulators': an epilogue's constants, kept from tile to tile, would push factors out of the sum's registers.
+  p_.line("k_free_registers();");
   Copies copies;
   copies.rows = row_values_;
   // What stands in the loop over rows and is used by the columns' factor is the same for every row: any row's will do.

@@ -99,8 +99,10 @@ void CudaTilePrinter::print_attention(KernelPrinter& p) {
              grid.weight_parts,
              ">(left_tiles, key_tiles, value_tiles, warp_row, slice, row_begin + warp_row, last_row, ", keys,
              ", part, ", grid.parts, ", turns, fetch, score, sums[0], top, total);"));
-  const char* empty = nest.empty_rows_are_zero ? "true" : "false";
-  if (!together) p.line(str("gpu_shares<", empty, ">(sums[0], top, total);"));
+  // Where there are no keys the weighed sum is 0, as an empty sum is.
+  const bool some = nest.scores.innermost_column().extent.is_constant();
+  const std::string empty = nest.empty_rows_are_zero ? "true" : some ? "false" : str(keys, " == 0");
+  if (!together) p.line(str("gpu_shares(sums[0], top, total, ", empty, ");"));
   p.line("gpu_copy_wait<0>();");
   p.line("__syncthreads();");
   if (together)
@@ -112,7 +114,7 @@ void CudaTilePrinter::print_attention(KernelPrinter& p) {
 }
 
 // What warps and blocks have of a tile's rows comes together: each block takes some words of the results.
-void CudaTilePrinter::print_joined_attention(const char* empty_rows_are_zero) {
+void CudaTilePrinter::print_joined_attention(const std::string& empty_rows_are_zero) {
   const int64_t vector = 8, line = grid_.tile_columns + 8, words = grid_.tile_columns / vector,
                 slice = grid_.tile_rows * (line + 4);
   p_.line(str("f32* const joined = (f32*)memory, *const ends = joined + ", grid_.tile_rows * line, ";"));
@@ -127,8 +129,9 @@ void CudaTilePrinter::print_joined_attention(const char* empty_rows_are_zero) {
   p_.line("const i64 row = row_begin + joined_row, column = joined_column;");
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   p_.line(str("f32 result[", vector, "];"));
-  p_.line(str("gpu_join_shares<", grid_.parts, ", ", key_slices(grid_), ", ", slice, ", ", empty_rows_are_zero,
-              ">(result, joined + joined_row * ", line, " + joined_column, ends + joined_row * 4);"));
+  p_.line(str("gpu_join_shares<", grid_.parts, ", ", key_slices(grid_), ", ", slice,
+              ">(result, joined + joined_row * ", line, " + joined_column, ends + joined_row * 4, ",
+              empty_rows_are_zero, ");"));
   decode(nest_.rows, "row", "rest");
   print_after("result[e]", static_cast<int>(vector));
   p_.close();

@@ -118,7 +118,8 @@ K_FN void gpu_attend(const T* row_tile, const T* key_tiles, const T* value_tiles
     }
   });
 }
-template <bool empty_rows_are_zero, int columns> K_FN void gpu_shares(f32 (&sums)[columns][4], f32 (&top)[2], f32 (&total)[2]) {
+template <int columns>
+K_FN void gpu_shares(f32 (&sums)[columns][4], f32 (&top)[2], f32 (&total)[2], bool empty_rows_are_zero) {
 #pragma unroll
   for (int half = 0; half < 2; ++half) {
     const f32 all = gpu_of_four(total[half], false);
@@ -143,8 +144,8 @@ const char* cuda_joined_attention_prelude() {
   }
 }
 // Eight results of a row; the warps' are `apart` elements from one another.
-template <int parts, int slices, int apart, bool empty_rows_are_zero>
-K_FN void gpu_join_shares(f32 (&result)[8], const f32* own, const f32* ends) {
+template <int parts, int slices, int apart>
+K_FN void gpu_join_shares(f32 (&result)[8], const f32* own, const f32* ends, bool empty_rows_are_zero) {
   f32 end[parts * slices][4], of[parts * slices][2][4];
 #pragma unroll
   for (int i = 0; i < parts * slices; ++i) {

@@ -44,7 +44,7 @@ class CudaTilePrinter {
                     const std::function<void()>& each_result);
   void print_after(const std::string& result, int vector);
   void print_score(const loops::AttentionNest& nest);
-  void print_joined_attention(const char* empty_rows_are_zero);
+  void print_joined_attention(const std::string& empty_rows_are_zero);
   std::string side(bool left) const { return left ? "left" : right_side_; }
 
   // tile_stages.cpp
