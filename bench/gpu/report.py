@@ -10,7 +10,7 @@ import sys
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent / "measuring"))
 from plots import bar_chart  # noqa: E402
 
-LABELS = {"kiln": "Kiln", "compile_graph": "Inductor, graph", "autotune_graph": "Inductor max-autotune, graph",
+LABELS = {"kiln": "Kiln", "kiln_bound": "Kiln, bound", "compile_graph": "Inductor, graph", "autotune_graph": "Inductor max-autotune, graph",
           "eager_graph": "eager, graph", "compile": "Inductor", "eager": "eager"}
 HOW = """# Benchmarks on a GPU
 
@@ -26,7 +26,8 @@ $ python bench/gpu/report.py --models models.json --kernels kernels.json --when 
 MODELS = """
 ## Models
 Microseconds from the beginning of a call to the end of its last kernel, medians of CUDA events; *graph*: the system's call recorded as a CUDA graph
-and replayed, which Kiln does by itself. *limit*: what the GPU needs for the products at 790 TFLOP/s or for reading the weights at 4.65 TB/s,
+and replayed, which Kiln does by itself; *bound*: Kiln's call made ready for tensors that stay where they are (`model.bind`), as
+those of a recorded graph do. *limit*: what the GPU needs for the products at 790 TFLOP/s or for reading the weights at 4.65 TB/s,
 both measured there. A result is compared with eager's before it counts.
 
 """

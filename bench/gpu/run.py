@@ -3,7 +3,7 @@
     python bench/gpu/run.py --packages packages --json result.json [--systems kiln,eager,…] [--seconds 150] [--each 60]
                             [--autotune mlp,bert] [MODEL…]
 
-Systems: kiln; eager; eager_graph, compile_graph, autotune_graph (replayed as a CUDA graph by hand); compile, autotune
+Systems: kiln; kiln_bound (inputs and outputs stay where they are, as those of a recorded graph do); eager; eager_graph, compile_graph, autotune_graph (replayed as a CUDA graph by hand); compile, autotune
 (torch.compile, default and max-autotune without graphs of its own). Nothing is compiled by Kiln here: the packages come
 from compile.py. What does not fit into --seconds is left out, and said; so is a system that is not ready in --each.
 --autotune: the models for which max-autotune is worth its time (all)."""
@@ -41,13 +41,13 @@ def as_graph(function):
     return replay
 
 
-def kiln_system(name, packages, module, inputs, settings=None):
+def kiln_system(name, packages, module, inputs, settings=None, bound=False):
     model = kiln.aoti_load_package(str(packages / package_name(name)), settings=settings or {})
     state = dict(module.named_parameters()) | dict(module.named_buffers())
     wanted = {c["name"] for c in model._constants}
     model.load_constants({k: v for k, v in state.items() if k in wanted}, check_full_update=False, user_managed=False)
     model.errors_later = True
-    return lambda: model(*inputs)
+    return model.bind(*inputs) if bound else lambda: model(*inputs)
 
 
 def systems_of(name, packages, module, inputs):
@@ -58,6 +58,8 @@ def systems_of(name, packages, module, inputs):
     def make(system):
         if system == "kiln":
             return kiln_system(name, packages, module, inputs)
+        if system == "kiln_bound":
+            return kiln_system(name, packages, module, inputs, bound=True)
         if system == "kiln_launches":
             return kiln_system(name, packages, module, inputs, {"triton.cudagraphs": 0})
         if system in ("eager", "eager_graph"):
@@ -122,7 +124,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--packages", type=pathlib.Path, required=True)
     parser.add_argument("--json", type=pathlib.Path)
-    parser.add_argument("--systems", default="kiln,eager,eager_graph,compile,compile_graph,autotune_graph")
+    parser.add_argument("--systems", default="kiln,kiln_bound,eager,eager_graph,compile,compile_graph,autotune_graph")
     parser.add_argument("--seconds", type=float, default=1e9)
     parser.add_argument("--each", type=int, default=3600)
     parser.add_argument("--autotune", type=lambda names: names.split(","), default=list(MODELS))

@@ -234,6 +234,12 @@ class AOTICompiledModel(_kiln.Model):
             inputs.clear()
         return self._run_flat(given)
 
+    def bind(self, *args: Any, **kwargs: Any) -> _kiln.BoundCall:
+        """The call with these arguments, to be made again and again: ``step = model.bind(x); y = step()``. It reads what the
+        tensors hold then, and writes its results into the same tensors each time, which the next call overwrites. A tensor
+        that has moved or changed its layout meanwhile is refused. For one thread at a time."""
+        return self._bind(args, kwargs)
+
     def self_test(self) -> dict[str, Any]:
         """Makes the calls that were bundled with the package, on a state of their own, and compares the results with
         the expected ones. Gives ``calls``, how many were made, and ``worst``, the largest error in units of its

@@ -228,6 +228,19 @@ void BorrowedTensor::take_view(PyObject* object, const char* name) {
   tensor_ = managed_->dl_tensor;
 }
 
+bool BorrowedTensor::is_unmoved() const {
+  if (type_->way != Way::exchange || !type_->table->view) return true;  // what is held cannot move
+  DLTensor now{};
+  if (type_->table->view(object_.get(), &now) != 0) return PyErr_Clear(), false;
+  const auto rank = static_cast<size_t>(tensor_.ndim);
+  const auto alike = [&](const int64_t* a, const int64_t* b) {
+    return a && b ? std::memcmp(a, b, rank * sizeof *a) == 0 : a == b;
+  };
+  return now.data == tensor_.data && now.byte_offset == tensor_.byte_offset && now.ndim == tensor_.ndim &&
+         std::memcmp(&now.dtype, &tensor_.dtype, sizeof now.dtype) == 0 && alike(now.shape, tensor_.shape) &&
+         alike(now.strides, tensor_.strides);
+}
+
 bool BorrowedTensor::take_buffer(PyObject* object, bool written, const char* name) {
   const int flags = PyBUF_STRIDES | PyBUF_FORMAT | (written ? PyBUF_WRITABLE : 0);
   if (PyObject_GetBuffer(object, &buffer_, flags) != 0) {

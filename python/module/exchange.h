@@ -24,6 +24,8 @@ class BorrowedTensor {
   // `name` says in errors which one it is.
   // `stream`: that the tensor's GPU is to have its values ready for, by DLPack's rules.
   bool borrow(PyObject* object, bool written, const char* name, void* stream = nullptr);
+  // Of one that is borrowed for longer: whether it still has the memory and the layout that tensor() says.
+  bool is_unmoved() const;
   void release();
   DLTensor* tensor() { return &tensor_; }
   Family family() const;

@@ -202,6 +202,22 @@ void Model::bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>
           " do not fit the export's, or repeat a positional one; the model takes: " + (takes.empty() ? "none" : takes));
 }
 
+bool Model::take_number(PyObject* object, size_t i, kiln_value& out) const {
+  return inputs_[i].kind != KILN_TENSOR && take_plain(object, inputs_[i].kind, out);
+}
+
+std::vector<Object> Model::leaves_of(PyObject* args, PyObject* kwargs) const {
+  if (!structured_) raise(ErrorClass::file, "K0700", "the package does not say how its arguments are structured");
+  std::vector<Object> leaves;
+  bind_arguments(args, kwargs, leaves);
+  return leaves;
+}
+
+Object Model::structured(std::vector<Object>& results) const {
+  Object* next = results.data();
+  return unflatten(out_, next);
+}
+
 std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   if (count != inputs_.size()) {
     // The runtime's own message names what it takes.
@@ -214,7 +230,7 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   void* stream = gpu_ >= 0 ? current_stream(gpu_) : nullptr;
   for (size_t i = 0; i < count; ++i) {
     const Input& input = inputs_[i];
-    if (input.kind != KILN_TENSOR && take_plain(inputs[i], input.kind, values[i])) continue;
+    if (take_number(inputs[i], i, values[i])) continue;
     if (tensors[i].borrow(inputs[i], input.mutated, input.name.c_str(), stream)) {
       values[i].kind = KILN_TENSOR;
       values[i].as.tensor = tensors[i].tensor();
@@ -230,7 +246,6 @@ std::vector<Object> Model::run(PyObject* const* inputs, size_t count) {
   Outputs outputs(output_count_);
   // torch's tensors are used in the order of its stream; those of others may be looked at when the call returns.
   const bool wait = style.family != Family::torch;
-  if (!wait && !stream) stream = default_stream;
   check(run_unlocked(values.get(), count, outputs.values.get(), stream, wait));
   style.choose_without_tensors();
   std::vector<Object> out;
@@ -266,6 +281,7 @@ kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_val
   kiln_status status;
   {
     const WithoutLock unlocked;
+    if (!wait && !stream) stream = default_stream;
     const kiln_run_options options{sizeof(kiln_run_options), stream, wait ? 1 : errors_later ? -1 : 0, 0};
     status = kiln_run_with(instance_, inputs, count, outputs, output_count_, gpu_ < 0 ? nullptr : &options);
   }
@@ -278,21 +294,18 @@ kiln_status Model::run_unlocked(const kiln_value* inputs, size_t count, kiln_val
 }
 
 Object Model::call(PyObject* args, PyObject* kwargs) {
-  if (!structured_) raise(ErrorClass::file, "K0700", "the package does not say how its arguments are structured");
   std::vector<Object> results;
   if (plain_args_ == static_cast<size_t>(PyTuple_Size(args)) && (!kwargs || PyDict_Size(kwargs) == 0)) {
     Some<PyObject*, 8> leaves(plain_args_);
     for (size_t i = 0; i < plain_args_; ++i) leaves[i] = PyTuple_GetItem(args, static_cast<Py_ssize_t>(i));
     results = run(leaves.get(), plain_args_);
   } else {
-    std::vector<Object> leaves;
-    bind_arguments(args, kwargs, leaves);
+    const std::vector<Object> leaves = leaves_of(args, kwargs);
     std::vector<PyObject*> pointers;
     for (const Object& leaf : leaves) pointers.push_back(leaf.get());
     results = run(pointers.data(), pointers.size());
   }
-  Object* next = results.data();
-  return unflatten(out_, next);
+  return structured(results);
 }
 
 Object Model::run_flat(PyObject* inputs) {

@@ -23,6 +23,7 @@ class Model {
   void set_structure(PyObject* in_tree, PyObject* out_tree, PyObject* names, PyObject* constants);
   Object call(PyObject* args, PyObject* kwargs);
   Object run_flat(PyObject* inputs);  // a sequence of flat inputs; gives the list of flat outputs
+  std::vector<Object> leaves_of(PyObject* args, PyObject* kwargs) const;  // flat inputs of a call
 
   bool idle() const { return running_ == 0; }  // no call is running
   bool errors_later = false;                   // on a GPU: a call does not wait for what its kernels may raise
@@ -30,6 +31,7 @@ class Model {
   kiln_instance* instance() const { return instance_; }
 
  private:
+  friend class BoundCall;
   struct Input {
     std::string name;
     int32_t kind;
@@ -37,6 +39,9 @@ class Model {
   };
   void bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>& leaves) const;
   bool fill_constants(const Tree& tree, size_t first, std::vector<Object>& leaves) const;
+  // Whether input `i` is a number, None or text, and is given as one.
+  bool take_number(PyObject* object, size_t i, kiln_value& out) const;
+  Object structured(std::vector<Object>& results) const;
   // Runs on flat inputs; the outputs as Python objects.
   std::vector<Object> run(PyObject* const* inputs, size_t count);
   kiln_status run_unlocked(const kiln_value* inputs, size_t count, kiln_value* outputs, void* stream, bool wait);

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "bound_call.h"
 #include "errors.h"
 #include "interface_calls.h"
 #include "model.h"
@@ -36,6 +37,22 @@ PyObject* call_model(PyObject* self, PyObject* args, PyObject* kwargs) {
   }
 }
 
+PyObject* call_bound(PyObject* self, PyObject* args, PyObject* kwargs) {
+  try {
+    if (PyTuple_Size(args) > 0 || (kwargs && PyDict_Size(kwargs) > 0))
+      raise(ErrorClass::input, "K0709", "a bound call takes no arguments: it has those that it was bound to");
+    return nb::inst_ptr<BoundCall>(nb::handle(self))->call().release();
+  } catch (const PythonError&) {
+    return nullptr;
+  } catch (const std::bad_alloc&) {
+    return PyErr_NoMemory();
+  } catch (const std::exception& error) {
+    PyErr_SetString(PyExc_RuntimeError, error.what());
+    return nullptr;
+  }
+}
+
+PyType_Slot bound_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_bound)}, {0, nullptr}};
 PyType_Slot model_slots[] = {{Py_tp_call, reinterpret_cast<void*>(call_model)}, {0, nullptr}};
 
 const char* kind_name(int32_t kind) {
@@ -273,6 +290,13 @@ void bind_model(nb::module_& module) {
            [](Model& self, nb::handle inputs) {
              return guarded([&] { return nb::steal(self.run_flat(inputs.ptr()).release()); });
            })
+      .def(
+          "_bind",
+          [](nb::handle self, nb::tuple args, nb::dict kwargs) {
+            return guarded(
+                [&] { return new BoundCall(self.ptr(), *nb::inst_ptr<Model>(self), args.ptr(), kwargs.ptr()); });
+          },
+          nb::rv_policy::take_ownership)
       .def_prop_ro("_inputs", inputs_of)
       .def_prop_ro("_outputs", outputs_of)
       .def_prop_ro("_symbols", symbols_of)
@@ -300,6 +324,7 @@ void bind_model(nb::module_& module) {
       .def("_start_profile", [](Model& self) { guarded([&] { check(kiln_profile_start(self.instance())); }); })
       .def(
           "_stop_profile", [](Model& self) { return new Profile(self); }, nb::rv_policy::take_ownership);
+  nb::class_<BoundCall>(module, "BoundCall", nb::type_slots(bound_slots));
   nb::class_<Profile>(module, "Profile")
       .def("summary", &Profile::summary)
       .def("kernels", &Profile::kernels)

@@ -106,7 +106,7 @@ std::vector<Defect> transformer_defects() {
 std::vector<Defect> attention_defects() {
   std::vector<Defect> d;
   d.push_back(in_loops("wrong operator (exp2 for exp)", attention, {"aten.exp.default"},
-                       replaced(ScalarOp::exp, ScalarOp::exp2)));
+                       replaced(ScalarOp::exp_or_zero, ScalarOp::exp2)));
   d.push_back(in_loops("wrong index", attention, {"aten.bmm.default", "aten.transpose.int"}, [](LoopProgram& p) {
     Surgery s(p, a_load(p, "y"));
     s.stmt->index[1] = mod(s.stmt->index[1] + 1, 13);

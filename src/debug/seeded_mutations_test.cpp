@@ -56,12 +56,21 @@ bool swapped_operands(LoopProgram&, Kernel& kernel) {
 }
 
 bool wrong_operator(LoopProgram&, Kernel& kernel) {
-  static const std::vector<std::pair<ScalarOp, ScalarOp>> others = {
-      {ScalarOp::add, ScalarOp::sub},    {ScalarOp::mul, ScalarOp::add},    {ScalarOp::sub, ScalarOp::add},
-      {ScalarOp::max, ScalarOp::min},    {ScalarOp::exp, ScalarOp::exp2},   {ScalarOp::tanh, ScalarOp::sin},
-      {ScalarOp::sin, ScalarOp::tanh},   {ScalarOp::div, ScalarOp::mul},    {ScalarOp::log, ScalarOp::exp},
-      {ScalarOp::rsqrt, ScalarOp::sqrt}, {ScalarOp::sqrt, ScalarOp::rsqrt}, {ScalarOp::gt, ScalarOp::le},
-      {ScalarOp::lt, ScalarOp::ge},      {ScalarOp::neg, ScalarOp::abs}};
+  static const std::vector<std::pair<ScalarOp, ScalarOp>> others = {{ScalarOp::add, ScalarOp::sub},
+                                                                    {ScalarOp::mul, ScalarOp::add},
+                                                                    {ScalarOp::sub, ScalarOp::add},
+                                                                    {ScalarOp::max, ScalarOp::min},
+                                                                    {ScalarOp::exp, ScalarOp::exp2},
+                                                                    {ScalarOp::tanh, ScalarOp::sin},
+                                                                    {ScalarOp::exp_or_zero, ScalarOp::exp2},
+                                                                    {ScalarOp::sin, ScalarOp::tanh},
+                                                                    {ScalarOp::div, ScalarOp::mul},
+                                                                    {ScalarOp::log, ScalarOp::exp},
+                                                                    {ScalarOp::rsqrt, ScalarOp::sqrt},
+                                                                    {ScalarOp::sqrt, ScalarOp::rsqrt},
+                                                                    {ScalarOp::gt, ScalarOp::le},
+                                                                    {ScalarOp::lt, ScalarOp::ge},
+                                                                    {ScalarOp::neg, ScalarOp::abs}};
   return change_first(kernel, [](Stmt& stmt) {
     if (stmt.kind != StmtKind::op) return false;
     for (const auto& [from, to] : others)

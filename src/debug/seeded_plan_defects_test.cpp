@@ -20,7 +20,7 @@ std::vector<Defect> code_defects() {
                       [](std::string& unit) { edit(unit, "= k_exp\\((v[0-9]+)\\);", "= k_mul($1, $1);"); }));
   d.push_back(in_code("code: product instead of an exponential in attention", attention, {"aten.exp.default"},
                       "bmm_mul_amax",
-                      [](std::string& unit) { edit(unit, "= k_exp\\((v[0-9]+)\\);", "= k_mul($1, $1);"); }));
+                      [](std::string& unit) { edit(unit, "= k_exp_or_zero\\((v[0-9]+)\\);", "= k_mul($1, $1);"); }));
   d.push_back(naming(of_class(in_code("code: write to an input that must stay", cache, {}, "slice_scatter",
                                       [](std::string& unit) {
                                         edit(unit, "k_store_f32(_n)?\\(b1 \\+ [^;]*, (v[0-9]+)(, left)?\\);",

@@ -36,6 +36,21 @@ class Calls(unittest.TestCase):
         numpy.testing.assert_allclose(y, kiln.interpret(case("mlp"), (self.x,)), rtol=1e-5)
         self.assertTrue(y.flags.writeable)
 
+    def test_bound(self):
+        x = self.x.copy()
+        step = self.model.bind(x)
+        for scale in (1, 2, -3):
+            x[:] = self.x * scale
+            y = step()
+            numpy.testing.assert_array_equal(y, self.model(x))
+            self.assertIs(y, step())
+        for refused in (lambda: step(x), lambda: step(more=1), lambda: self.model.bind(x[::-1]), lambda: self.model.bind(3)):
+            with self.assertRaises(kiln.InputError) as caught:
+                refused()
+            self.assertEqual(caught.exception.code, "K0709")
+        with self.assertRaises(kiln.InputError):
+            self.model.bind()
+
     def test_any_batch_any_layout(self):
         for batch in (1, 3, 1024):
             x = numpy.random.default_rng(batch).standard_normal((batch, 10), dtype=numpy.float32)

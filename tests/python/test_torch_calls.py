@@ -56,6 +56,24 @@ class TorchCalls(unittest.TestCase):
         self.assertEqual(caught.exception.code, code)
         return str(caught.exception)
 
+    def test_bound(self):
+        x = self.x.clone()
+        step = self.model.bind(x)
+        y = step()
+        x.mul_(2)
+        self.assertIs(step(), y)
+        self.assertTrue(torch.equal(y, self.model(x)))
+        x.data = self.x.clone()  # another memory
+        with self.assertRaises(kiln.InputError) as caught:
+            step()
+        self.assertEqual(caught.exception.code, "K0709")
+        step, y = self.model.bind(x), None
+        y = step()
+        y.data = torch.zeros(3)
+        with self.assertRaises(kiln.InputError) as caught:
+            step()
+        self.assertIn("output 0", str(caught.exception))
+
     def test_values(self):
         y = self.model(self.x)
         self.assertIs(type(y), torch.Tensor)

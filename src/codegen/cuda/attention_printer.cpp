@@ -129,9 +129,8 @@ void CudaTilePrinter::print_joined_attention(const std::string& empty_rows_are_z
   p_.line("const i64 row = row_begin + joined_row, column = joined_column;");
   p_.line(str("if (row >= ", rows_, " || column >= ", columns_, ") continue;"));
   p_.line(str("f32 result[", vector, "];"));
-  p_.line(str("gpu_join_shares<", grid_.parts, ", ", key_slices(grid_), ", ", slice,
-              ">(result, joined + joined_row * ", line, " + joined_column, ends + joined_row * 4, ",
-              empty_rows_are_zero, ");"));
+  p_.line(str("gpu_join_shares<", grid_.parts, ", ", key_slices(grid_), ", ", slice, ">(result, joined + joined_row * ",
+              line, " + joined_column, ends + joined_row * 4, ", empty_rows_are_zero, ");"));
   decode(nest_.rows, "row", "rest");
   print_after("result[e]", static_cast<int>(vector));
   p_.close();
