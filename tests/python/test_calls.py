@@ -285,6 +285,9 @@ class Files(unittest.TestCase):
             kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "x.pt2"), inductor_configs={"cpp.simdln": 1})
         self.assertEqual(caught.exception.code, "K0140")
         self.assertIn("cpp.simdlen", str(caught.exception))
+        with self.assertRaises(kiln.ArgumentError) as caught:
+            kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "x.pt2"), target="x86-65")
+        self.assertEqual(caught.exception.code, "K0190")
 
     def test_no_command(self):
         done = python(
