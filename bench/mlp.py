@@ -23,9 +23,15 @@ import sys
 import tempfile
 import time
 
-import numpy
-import onnxruntime
-import torch
+try:
+    import numpy
+    import onnxruntime
+    import torch
+except ImportError as missing:  # --help is for those who lack it too
+    if not {"-h", "--help"} & set(sys.argv):
+        sys.exit(f"bench/mlp.py needs PyTorch, numpy and onnxruntime: {missing}")
+    print(__doc__)
+    sys.exit(0)
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent

@@ -40,9 +40,12 @@ Profile kernels_of(const std::string& path, const std::vector<Datum>& inputs, co
 }
 
 int run_bench(const ParsedOptions& options) {
-  settings_of(options, Phase::run);
+  const Settings settings = settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
   const BenchOptions measured = bench_options(options);
+  if (measured.threads && settings.given("cpp.threads") && settings.get_int("cpp.threads") != *measured.threads)
+    throw UsageError(str("--threads ", *measured.threads, " and --config cpp.threads=", settings.get_int("cpp.threads"),
+                         " contradict each other: give one of them"));
   const double tolerance = options.number("--tolerance", 0).value_or(10);
   const auto against = options.value("--against");
   if (options.has("--tolerance") && !against) throw UsageError("--tolerance belongs to --against");
@@ -50,7 +53,12 @@ int run_bench(const ParsedOptions& options) {
   // Read first: a file that is something else is said before the minutes of measuring.
   Json base;
   if (against) {
-    base = parse_json(read_file(*against), *against);
+    const std::string text = read_file(*against);
+    try {
+      base = parse_json(text, *against);
+    } catch (const Error&) {
+      fail_user("K0734", str(*against, " is not what 'kiln bench --json' writes: it is no JSON"));
+    }
     require_bench_json(base, *against);
   }
   const JsonOutput json(options);
@@ -60,6 +68,7 @@ int run_bench(const ParsedOptions& options) {
     result = bench(path, made.inputs, measured);
   } catch (const Error&) {
     note_random_inputs(options);
+    note_kept_buffers(path, "--warmup 0 --count N; one call more is made first");
     throw;
   }
   result.inputs = made.source;

@@ -2,6 +2,8 @@
 // lists them. A command's function throws UsageError (exit code 2) or kiln::Error (exit code 1); otherwise it gives the
 // exit code itself.
 #pragma once
+#include <functional>
+
 #include "base/settings.h"
 #include "options.h"
 
@@ -42,8 +44,15 @@ std::string version_text();
 // loads packages are the runtime's.
 Settings settings_of(const ParsedOptions& options, Phase phase);
 
-// Nothing that is given stays silently without effect: of an interpreter, which runs no kernels, a note for each
-// setting of runs, and where nothing is compiled either for the faults that a compile would put in.
+// Nothing that is given stays silently without effect: a note for each setting that has another value than its default
+// and for which `acts` says no.
+void note_settings_without_effect(const Settings& settings, const char* who,
+                                  const std::function<bool(const Setting&)>& acts);
+bool acts_everywhere(const Setting& setting);
+// Of an interpreter, which runs no kernels: the settings of runs, and where nothing is compiled either those of
+// compiles.
 void note_settings_of_kernels(const Settings& settings, const char* interpreter, bool compiles);
+// Of a command that only shows something: what --config says. The environment is for other commands too.
+void note_settings_of_reader(const ParsedOptions& options, const char* command);
 
 }  // namespace kiln::cli

@@ -112,8 +112,8 @@ if [[ -f $model ]]; then
   expect misses-scheduled 0 err 'note: .*the fault to inject met no operator' -- check "$no_relu" --backend loops --scheduled --config inject_fault_TESTING_ONLY=accuracy:cos
   expect no-code-in-loops 0 err 'note: .*is a line of C\+\+ in a kernel.s code, and no code is made here' -- check "$model" --backend loops --config inject_fault_TESTING_ONLY=crash:relu
   expect no-fusion-in-loops 0 err 'note: .*is one of fused kernels, and nothing is fused here' -- check "$model" --backend loops --config inject_fault_TESTING_ONLY=accuracy:relu+linear
-  expect no-fault-in-the-reference 0 err 'note: setting inject_fault_TESTING_ONLY does nothing here: the reference interpreter runs no kernels' -- check "$model" --backend interpret --config inject_fault_TESTING_ONLY=accuracy:relu
-  expect no-fault-in-interpret 0 err 'note: setting inject_fault_TESTING_ONLY does nothing here: the reference interpreter runs no kernels' -- interpret "$model" --config inject_fault_TESTING_ONLY=accuracy:relu
+  expect no-fault-in-the-reference 0 err 'note: setting inject_fault_TESTING_ONLY does nothing here: the reference interpreter compiles nothing' -- check "$model" --backend interpret --config inject_fault_TESTING_ONLY=accuracy:relu
+  expect no-fault-in-interpret 0 err 'note: setting inject_fault_TESTING_ONLY does nothing here: the reference interpreter compiles nothing' -- interpret "$model" --config inject_fault_TESTING_ONLY=accuracy:relu
   expect no-nan-asserts-in-loops 0 err 'note: setting nan_asserts does nothing here: the interpreter of loops runs no kernels' -- check "$model" --backend loops --config nan_asserts=1
   expect misses-run-once 0 err 'note: the fault to inject met no operator' -- minify "$model" --command run --config inject_fault_TESTING_ONLY=accuracy:cos
   expect misses-minify 1 err 'AOTIMinifierError.*the fault to inject met no operator' -- minify "$model" --save-dir "$work/m" --config inject_fault_TESTING_ONLY=accuracy:cos
@@ -125,6 +125,17 @@ if [[ -f $model ]]; then
   expect debug-is-recognised 1 err 'K0162.*is the debug section of a package of Kiln.*give the package itself' -- inspect "$work/s.pt2.debug"
   expect debug-to-run 1 err 'K0520.*is the debug section of a package of Kiln' -- run "$work/s.pt2.debug"
   expect interpret-notes 0 err 'note: setting nan_asserts does nothing here: the reference interpreter runs no kernels' -- interpret "$model" --config nan_asserts=1
+  expect interpret-compiles-nothing 0 err 'note: setting freezing does nothing here: the reference interpreter compiles nothing' -- interpret "$model" --config freezing=1
+  expect inspect-compiles-nothing 0 err 'note: setting freezing does nothing here: inspect compiles nothing' -- inspect "$work/mlp.kiln.pt2" --config freezing=1
+  expect passes-run-nothing 0 err 'note: setting nan_asserts does nothing here: passes runs no kernels' -- passes --config nan_asserts=1
+  expect passes-know-settings 1 err 'K0140.*nan_asserts' -- passes --config nan_assert=1
+  expect debug-folder-alone 0 err 'setting debug_dir_root does nothing without debug' -- run "$work/mlp.kiln.pt2" --config debug_dir_root="$work/nothing"
+  expect compiler-of-a-checked-run 0 err 'machine code is not checked.*no-such-compiler' -- run "$work/mlp.kiln.pt2" --config check_bounds=1 --config compiler=no-such-compiler
+  expect compiler-of-a-plain-run 0 err 'setting compiler does nothing without check_bounds' -- run "$work/mlp.kiln.pt2" --config compiler=no-such-compiler
+  expect threads-said-twice 2 err '--threads 2 and --config cpp.threads=1 contradict each other' -- bench "$work/mlp.kiln.pt2" --config cpp.threads=1 --threads 2
+  expect against-no-json 1 err 'K0734.*is not what .kiln bench --json. writes' -- bench "$work/mlp.kiln.pt2" --against "$cases/mlp/inputs_0.pt"
+  expect passes-of-a-package 1 err 'K0799.*--after is of an exported program' -- inspect "$work/mlp.kiln.pt2" --after decompose
+  expect misspelt-version 2 err "the nearest is '--version'" -- --verison
   expect no-trace-once 0 err 'no trace: ' -- run "$work/mlp.kiln.pt2" --config TORCH_TRACE=/proc/none
   require no-trace-said-once test "$(grep -c 'no trace: ' "$work/err")" = 1
   expect dump-of-inputs 1 err 'Nothing to minify: K0616 is about the inputs' -- run "$work/mlp.kiln.pt2" --inputs "$cases/mlp/bad_inputs_0.pt" --config aot_inductor.dump_aoti_minifier=1 --config debug_dir_root="$work/refused"

@@ -132,10 +132,11 @@ int compile_model(const ParsedOptions& options) {
     return 0;
   }
   if (!is_quiet())
-    printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, C++ %s, %spackage %s%s\n", report.kernels,
+    printf("%d kernel%s (%d compiled%s), %s in %s: schedule %s, %s %s, %spackage %s%s\n", report.kernels,
            report.kernels == 1 ? "" : "s", report.kernels_compiled, report.from_cache ? ", from the cache" : "",
            bytes_text(report.package_bytes).c_str(), seconds_text(report.seconds).c_str(),
-           seconds_text(report.schedule_seconds).c_str(), seconds_text(report.toolchain_seconds).c_str(),
+           seconds_text(report.schedule_seconds).c_str(), report.device == DeviceType::cuda ? "NVRTC" : "C++",
+           seconds_text(report.toolchain_seconds).c_str(),
            report.packing_seconds > 0 ? str("weights packed ", seconds_text(report.packing_seconds), ", ").c_str() : "",
            seconds_text(report.package_seconds).c_str(),
            report.weights_seconds > 0

@@ -2,6 +2,8 @@
 
 #include <cstdio>
 
+#include "base/error.h"
+#include "base/file_kind.h"
 #include "base/text.h"
 #include "command.h"
 #include "compile/program_after.h"
@@ -14,7 +16,7 @@ namespace kiln::cli {
 namespace {
 
 int inspect(const ParsedOptions& options) {
-  settings_of(options, Phase::both);
+  note_settings_of_reader(options, "inspect");
   const auto written = options.value("--write"), pass = options.value("--after");
   if (options.has("--json") && (written || pass))
     throw UsageError("--json is of what inspect shows, not of --write or --after");
@@ -40,6 +42,10 @@ int inspect(const ParsedOptions& options) {
     return 0;
   }
   if (pass) check_pass_name(*pass);
+  if (file_kind_of(options.positional[0]) == FileKind::kiln_package)
+    fail_user("K0799", str(options.positional[0], " is a package of Kiln: ", pass ? "--after" : "--write",
+                           " is of an exported program, the .pt2 that the package was made from; without the option "
+                           "inspect shows the package"));
   Program program = read_pt2(options.positional[0]);
   if (pass) program = program_after(program, *pass);
   if (written) write_pt2(program, *written, program.sample_inputs, read_extra_files(options.positional[0]));

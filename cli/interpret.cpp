@@ -35,7 +35,7 @@ std::vector<Datum> output_stand_ins(const Program& program, bool fp64) {
 }
 
 int interpret(const ParsedOptions& options) {
-  note_settings_of_kernels(settings_of(options, Phase::both), "the reference interpreter", false);
+  note_settings_without_effect(settings_of(options, Phase::both), "the reference interpreter", acts_everywhere);
   check_output_option(options);
   const JsonOutput json(options);
   Program program = read_pt2(options.positional[0]);

@@ -42,7 +42,9 @@ const Command* find_command(const std::vector<Command>& all, const std::string& 
 [[noreturn]] void unknown_command(const std::string& name) {
   std::vector<std::string> names;
   for (const Command& command : all_commands()) names.push_back(command.spec.name);
-  throw UsageError(str("there is no command '", name, "'", nearest_hint(name, names)));
+  if (!starts_with(name, "-")) throw UsageError(str("there is no command '", name, "'", nearest_hint(name, names)));
+  throw UsageError(str("kiln has no option '", name, "' of its own", nearest_hint(name, {"--version", "--help"}),
+                       " (they are --help and --version; a command's options stand behind it)"));
 }
 
 // `kiln help`, `kiln help run`.

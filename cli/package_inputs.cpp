@@ -48,6 +48,18 @@ void note_random_inputs(const ParsedOptions& options) {
         "more (sorted offsets, a permutation), give --inputs");
 }
 
+void note_kept_buffers(const std::string& package, const char* fewer) {
+  const format::Plan plan = package_plan(package);
+  std::vector<std::string> names;
+  for (const format::Constant& constant : plan.constants)
+    if (constant.mutated) names.push_back(constant.name);
+  if (names.empty()) return;
+  const size_t count = names.size();
+  if (count > 3) names.resize(3), names.push_back("…");
+  tell_note(str("the model writes ", count == 1 ? "a buffer (" : str(count, " buffers ("), join(names, ", "),
+                "), which go on from call to call: a cache that is full fails; make fewer calls (", fewer, ")"));
+}
+
 MadeInputs given_or_random_inputs(const std::string& package, const ParsedOptions& options) {
   const bool random = options.has("--random") || options.has("--shape");
   if (random && options.has("--inputs"))

@@ -32,7 +32,15 @@ int run_profile(const ParsedOptions& options) {
   const auto trace = options.value("--trace");
   const std::string trace_place = trace ? output_path(*trace) : "";
   const JsonOutput json(options);
-  const Profile result = profile(path, package_inputs(path, options), profile_options);
+  const std::vector<Datum> inputs = package_inputs(path, options);
+  const Profile result = [&] {
+    try {
+      return profile(path, inputs, profile_options);
+    } catch (const Error&) {
+      note_kept_buffers(path, "--runs N");
+      throw;
+    }
+  }();
   if (!json.instead_of_text()) fputs(is_quiet() ? profile_line(result).c_str() : profile_table(result).c_str(), stdout);
   if (trace) {
     write_file_atomic(trace_place, chrome_trace(result));

@@ -61,7 +61,14 @@ int run_package(const ParsedOptions& options, const Settings& settings, minify::
   root.set("package", path), root.set("inputs", options.value_or("--inputs", "samples"));
   if (json.wanted()) root.set("outputs", outputs_json(result.outputs, keys));
   if (repeat > 0) {
-    const Timing timing(package.time_calls(inputs, static_cast<int>(repeat)));
+    const Timing timing([&] {
+      try {
+        return package.time_calls(inputs, static_cast<int>(repeat));
+      } catch (const Error&) {
+        note_kept_buffers(path, "--repeat N with a smaller N");
+        throw;
+      }
+    }());
     if (!json.instead_of_text()) fputs(timing.text().c_str(), stdout);
     root.set("seconds", timing.json());
   }

@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "base/error.h"
 #include "base/idle_settings.h"
 #include "command.h"
@@ -83,14 +84,33 @@ Settings settings_of(const ParsedOptions& options, Phase phase) {
   return settings;
 }
 
-void note_settings_of_kernels(const Settings& settings, const char* interpreter, bool compiles) {
+void note_settings_without_effect(const Settings& settings, const char* who,
+                                  const std::function<bool(const Setting&)>& acts) {
   for (const Setting& setting : settings_table()) {
-    const bool fault = !compiles && std::string_view(setting.key).ends_with("_TESTING_ONLY");
     const bool off = settings.text(setting) == Settings(Phase::both).text(setting);
-    if ((setting.phase != Phase::run && !fault) || setting.use != SettingUse::acts || off) continue;
-    tell_note(
-        str("setting ", setting.key, " does nothing here: ", interpreter, " runs no kernels (", setting.meaning, ")"));
+    // What is about the machine and is in the environment is meant for whichever command uses it.
+    const bool general = setting.about_machine && said_by_environment(settings, setting);
+    if (off || general || setting.use != SettingUse::acts || acts(setting)) continue;
+    const char* const why = setting.phase == Phase::compile ? " compiles nothing"
+                            : setting.phase == Phase::run   ? " runs no kernels"
+                                                            : " neither compiles nor runs kernels";
+    tell_note(str("setting ", setting.key, " does nothing here: ", who, why, " (", setting.meaning, ")"));
   }
+}
+
+bool acts_everywhere(const Setting& setting) { return std::string_view(setting.key) == "TORCH_SHOW_CPP_STACKTRACES"; }
+
+void note_settings_of_kernels(const Settings& settings, const char* interpreter, bool compiles) {
+  note_settings_without_effect(settings, interpreter, [&](const Setting& setting) {
+    return setting.phase == Phase::both || (compiles && setting.phase == Phase::compile);
+  });
+}
+
+void note_settings_of_reader(const ParsedOptions& options, const char* command) {
+  settings_of(options, Phase::both);
+  Settings said(Phase::both);
+  for (const std::string& assignment : options.values("--config")) said.set(assignment);
+  note_settings_without_effect(said, command, acts_everywhere);
 }
 
 Command settings_command() {

@@ -25,7 +25,7 @@ kiln_status status_of(const Error& error) {
   if (between(code, "K0630", "K0635") || code == "K0637" || code == "K0330" || code == "K0742") return KILN_ERROR_RUN;
   if (code == "K0639" || code == "K0743") return KILN_ERROR_UNSUPPORTED;
   if (code == "K0650") return KILN_ERROR_MEMORY;
-  if (code == "K0244" || between(code, "K0140", "K0149") || between(code, "K0640", "K0669") ||
+  if (code == "K0244" || code == "K0720" || between(code, "K0140", "K0149") || between(code, "K0640", "K0669") ||
       between(code, "K0797", "K0798"))
     return KILN_ERROR_ARGUMENT;
   return KILN_ERROR_FILE;

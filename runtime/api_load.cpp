@@ -70,6 +70,7 @@ ModelOptions model_options(const kiln_load_options& options, const Settings& set
   out.debug.nan_asserts = settings.get_bool("nan_asserts");
   out.debug.infinities = settings.get_bool("nan_asserts_infinities");
   out.debug.check_bounds = settings.get_bool("check_bounds");
+  out.debug.build_tools = {settings.get_string("compiler"), settings.get_string("nvrtc")};
   out.debug.fault_dir = settings.get_string("fault_dir");
   out.debug.trace_dir = settings.get_string("TORCH_TRACE");
   out.debug.fault_values = settings.get_bool("fault_values");

@@ -18,7 +18,8 @@ const kiln_debug_library& open_debug_library() {
 }
 
 std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const format::Plan& plan,
-                                               const std::string& target, const Device& device, const Log& log) {
+                                               const std::string& target, const Device& device, const BuildTools& tools,
+                                               const Log& log) {
   const auto refuse = [&](const std::string& why) {
     log.write(KILN_LOG_WARNING,
               str("check_bounds checks the loops of the kernels; their machine code is not checked: ", why));
@@ -42,8 +43,8 @@ std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const 
   for (size_t i = 1; i < flags.size(); ++i) pointers.push_back(flags[i].c_str());
   const kiln_debug_library& library = open_debug_library();
   if (device.is_host()) {
-    void* built =
-        library.build(units.data(), bytes.data(), units.size(), pointers.data(), pointers.size(), std::max(lanes, 1));
+    void* built = library.build(units.data(), bytes.data(), units.size(), pointers.data(), pointers.size(),
+                                std::max(lanes, 1), tools.compiler.c_str());
     if (!built) return refuse(library.error());
     return std::unique_ptr<CheckedCode>(new CheckedCode(library, built, nullptr));
   }
@@ -54,7 +55,7 @@ std::unique_ptr<CheckedCode> CheckedCode::make(const PackageFiles* files, const 
   const void* made = nullptr;
   size_t size = 0;
   void* built = library.build_object(units.data(), bytes.data(), units.size(), pointers.data(), pointers.size(),
-                                     object->data(), object->size(), &made, &size);
+                                     object->data(), object->size(), &made, &size, tools.nvrtc.c_str());
   if (!built) return refuse(library.error());
   try {
     auto module = device.load_code({static_cast<const std::byte*>(made), size}, "checked kernels", "");

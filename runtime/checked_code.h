@@ -13,11 +13,16 @@
 
 namespace kiln::runtime {
 
+struct BuildTools {
+  std::string compiler, nvrtc;  // the settings of these names; "": what is found
+};
+
 class CheckedCode {
  public:
   // Null where it cannot be done, which is said in the log with the reason. Throws K0639 without libkiln_debug.so.
   static std::unique_ptr<CheckedCode> make(const PackageFiles* files, const format::Plan& plan,
-                                           const std::string& target, const Device& device, const Log& log);
+                                           const std::string& target, const Device& device, const BuildTools& tools,
+                                           const Log& log);
   ~CheckedCode() { (module_ ? library_.discard_object : library_.discard)(built_); }
   CheckedCode(const CheckedCode&) = delete;
   CheckedCode& operator=(const CheckedCode&) = delete;

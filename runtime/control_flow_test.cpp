@@ -160,7 +160,9 @@ TEST(ControlFlow, SymbolsReadFromDataAndAssertions) {
                              {"_assert_scalar"},
                              {"aten._assert_scalar.default"},
                              {""},
-                             {"model.py:7 in forward:  torch._check(n < 4)"}});
+                             {"model.py:7 in forward:  torch._check(n < 4)"},
+                             {},
+                             {}});
   Instance instance(t.build());
   TestTensor<int64_t> three(DType::i64, {}, {3}), four(DType::i64, {}, {4}), negative(DType::i64, {}, {-1});
   EXPECT_EQ(run_ints(instance, {three.value()}), (std::vector<int64_t>{3, 3, 3}));

@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/self_overlap.h"
 #include "runtime/element.h"
+#include "runtime/step_text.h"
 #include "runtime/tensor_sanity.h"
 
 namespace kiln::runtime {
@@ -129,16 +130,10 @@ const std::vector<kiln_origin>& Model::origins(int32_t step_number) const {
 }
 
 std::string Model::origin_text(int32_t step_number) const {
-  std::string text;
-  for (const kiln_origin& origin : origins(step_number)) {
-    if (*origin.line) text += str("\n  --> ", origin.line);
-    std::vector<std::string> parts;
-    if (*origin.module) parts.push_back(str("module ", origin.module));
-    if (*origin.op) parts.push_back(str("operator ", origin.op));
-    if (*origin.node) parts.push_back(str("node ", origin.node));
-    if (!parts.empty()) text += str("\n  ", join(parts, " · "));
-  }
-  return text;
+  const std::vector<kiln_origin>& list = origins(step_number);
+  kiln_step step{};
+  step.origins = list.data(), step.origin_count = list.size();
+  return origins_text(step);
 }
 
 void Model::derive(Weights& weights, const InitSlice& slice, bool watched) {

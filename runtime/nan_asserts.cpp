@@ -29,7 +29,8 @@ std::set<std::string> value_names(std::string_view text) {
 class NanAsserts : public StepObserver {
  public:
   explicit NanAsserts(NanAssertsNeeds needs)
-      : origins_of_(std::move(needs.origins_of)),
+      : origins_(std::move(needs.origins)),
+        origins_of_(std::move(needs.origins_of)),
         values_(value_names(needs.graph_text)),
         bad_(needs.infinities ? BadValues::not_finite : BadValues::nan) {
     for (const std::string& line : split(needs.merged_text, '\n'))
@@ -57,7 +58,7 @@ class NanAsserts : public StepObserver {
   }
   // Known to be no value of the exported program: it has no name of its, and comes from an operator of another name.
   bool is_part(const kiln_step& step, const kiln_step_arg& arg) const {
-    return !named_in_program(arg) && step.origin_count > 0 && !origin_of(step, arg.name);
+    return !named_in_program(arg) && step.origin_count > 0 && !named_origin(step, arg.name);
   }
 
   [[noreturn]] void fail(kiln_hook_when when, const kiln_step& step, const kiln_step_arg& arg,
@@ -67,7 +68,7 @@ class NanAsserts : public StepObserver {
                            step.name, " (step ", step.number, ", run ", step.run, iterations_text(step), "): argument ",
                            arg.name, " holds ", bad_text(bad, tensor_statistics(host_tensor(step, arg), 0)));
     text += before ? already_bad(arg) : made_here(step);
-    fail_user("K0637", text + origins_text(step, arg.name));
+    fail_user("K0637", text + origins_text(step, origins_->of(step, arg.name)));
   }
 
   // The values of the program among its inputs were looked at before; parts of operators were not.
@@ -98,6 +99,7 @@ class NanAsserts : public StepObserver {
     }
   }
 
+  std::shared_ptr<const ValueOrigins> origins_;
   std::function<std::string(const char*)> origins_of_;
   std::set<std::string> values_;
   BadValues bad_;

@@ -12,10 +12,12 @@
 #include <string>
 
 #include "runtime/observer.h"
+#include "runtime/step_text.h"
 
 namespace kiln::runtime {
 
 struct NanAssertsNeeds {
+  std::shared_ptr<const ValueOrigins> origins;
   // The source lines of a step by its name (of the kernel that made a bad input), or "".
   std::function<std::string(const char* step_name)> origins_of;
   std::string graph_text;   // of the exported program, from the debug section; "": every buffer counts as a value of it

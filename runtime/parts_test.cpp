@@ -171,10 +171,33 @@ TEST(StepText, TheOperatorThatAValueIsNamedAfterComesFirst) {
                                  {"div_", "aten.div_.Tensor", "", "a.py:2"}};
   kiln_step step{};
   step.origins = origins, step.origin_count = 2;
-  EXPECT_EQ(origins_text(step, "div").find("\n  --> a.py:2"), 0u);
-  EXPECT_EQ(origins_text(step, "linear_3").find("\n  --> a.py:1"), 0u);
-  EXPECT_EQ(origins_text(step, "exp").find("\n  --> a.py:1"), 0u);
-  EXPECT_EQ(origin_of(step, "exp"), nullptr);
+  const ValueOrigins unknown({});
+  const auto text = [&](const char* value) { return origins_text(step, unknown.of(step, value)); };
+  EXPECT_EQ(text("div").find("\n  --> a.py:2"), 0u);
+  EXPECT_EQ(text("linear_3").find("\n  --> a.py:1"), 0u);
+  EXPECT_EQ(text("exp").find("\n  --> a.py:1"), 0u);
+  EXPECT_EQ(unknown.of(step, "exp"), nullptr);
+}
+
+TEST(StepText, WhatTheCompilerNotedOfAValueGoesBeforeNames) {
+  const kiln_origin origins[] = {{"add_1", "aten.add.Tensor", "l.0", "a.py:1"},
+                                 {"add_2", "aten.add.Tensor", "l.1", "a.py:2"},
+                                 {"sdpa", "aten.scaled_dot_product_attention.default", "l.0", "a.py:1"}};
+  kiln_step step{};
+  step.number = 7, step.origins = origins, step.origin_count = 3;
+  format::Origins noted;
+  noted.steps.resize(1);
+  noted.steps[0].number = 7, noted.steps[0].values = {"matmul", "add_1"}, noted.steps[0].value_origins = {2, 1};
+  const ValueOrigins values(noted);
+  EXPECT_EQ(values.of(step, "matmul"), &origins[2]);
+  EXPECT_EQ(values.of(step, "add_1"), &origins[1]);
+  EXPECT_EQ(values.of(step, "add_2"), &origins[1]) << "a node of this name";
+  EXPECT_EQ(values.of(step, "add_5"), nullptr) << "two operators have such a name: neither is guessed";
+  EXPECT_EQ(values.of(step, "exp"), nullptr);
+  EXPECT_EQ(origins_text(step, values.of(step, "matmul")),
+            "\n  --> a.py:1\n  module l.0 · operator aten.scaled_dot_product_attention.default · node sdpa"
+            "\n  module l.0 · operator aten.add.Tensor · node add_1"
+            "\n  --> a.py:2\n  module l.1 · operator aten.add.Tensor · node add_2");
 }
 
 // Blocks are looked at in lanes: the same numbers as one value after the other, whatever the strides, and bad values

@@ -84,7 +84,8 @@ class Printer : public StepObserver {
 // One line per value that a step wrote.
 class ValueLines : public StepObserver {
  public:
-  ValueLines(PrinterStyle style, KernelFilter filter, Log log) : style_(style), filter_(std::move(filter)), log_(log) {}
+  ValueLines(PrinterStyle style, KernelFilter filter, std::shared_ptr<const ValueOrigins> origins, Log log)
+      : style_(style), filter_(std::move(filter)), origins_(std::move(origins)), log_(log) {}
 
   bool wants(const char* name) const override { return filter_.matches(name); }
 
@@ -102,11 +103,6 @@ class ValueLines : public StepObserver {
   }
 
  private:
-  // Of the operators in the kernel the one that the value is named after, else the last.
-  static const kiln_origin* shown_origin(const kiln_step& step, const kiln_step_arg& arg) {
-    if (const kiln_origin* own = origin_of(step, arg.name)) return own;
-    return step.origin_count > 0 ? &step.origins[step.origin_count - 1] : nullptr;
-  }
   static std::string type_of(const DLTensor& tensor) {
     const auto dtype = dtype_of(tensor.dtype);
     return str(dtype ? dtype_torch_name(*dtype) : "?", " ", dims_text(tensor.shape, tensor.ndim));
@@ -115,7 +111,7 @@ class ValueLines : public StepObserver {
     return str(pad("run", 4), pad("value", 24), "  ", pad("type", 22), "  ", pad("min", 11), " ", pad("max", 11), " ",
                pad("mean", 11), " ", pad("std", 11), " ", pad("nan", 6), " ", pad("inf", 6), " from");
   }
-  static std::string row(const kiln_step& step, const kiln_step_arg& arg) {
+  std::string row(const kiln_step& step, const kiln_step_arg& arg) const {
     const TensorStatistics s = tensor_statistics(host_tensor(step, arg), 0);
     auto number = [&](const std::string& value) { return pad(s.count == 0 ? "-" : value, 11); };
     const std::string run = str(step.run, iterations_text(step));
@@ -123,11 +119,13 @@ class ValueLines : public StepObserver {
                            pad(type_of(arg.tensor), 22), "  ", number(s.minimum_text()), " ", number(s.maximum_text()),
                            " ", number(number_text(s.mean)), " ", number(number_text(s.deviation)), " ",
                            pad(std::to_string(s.nan), 6), " ", pad(std::to_string(s.infinite), 6), " ", step.name);
-    if (const kiln_origin* origin = shown_origin(step, arg))
+    if (const kiln_origin* origin = origins_->of(step, arg.name))
       text += str(*origin->module ? "  " : "", origin->module, *origin->line ? "  " : "", origin->line);
+    else if (step.origin_count > 0)
+      text += str("  one of its ", step.origin_count, " operators");
     return text;
   }
-  static std::string json_line(const kiln_step& step, const kiln_step_arg& arg) {
+  std::string json_line(const kiln_step& step, const kiln_step_arg& arg) const {
     const TensorStatistics s = tensor_statistics(host_tensor(step, arg), shown_elements);
     Json record = Json::object(), sizes = Json::array(), strides = Json::array(), iterations = Json::array(),
          first = Json::array();
@@ -146,7 +144,7 @@ class ValueLines : public StepObserver {
     record.set("mean", s.mean), record.set("std", s.deviation), record.set("nan", s.nan), record.set("inf", s.infinite);
     record.set("zero", s.zero), record.set("checksum", checksum_text(s.checksum)),
         record.set("first", std::move(first));
-    if (const kiln_origin* origin = shown_origin(step, arg)) {
+    if (const kiln_origin* origin = origins_->of(step, arg.name)) {
       record.set("module", origin->module), record.set("op", origin->op), record.set("node", origin->node);
       record.set("line", origin->line);
     }
@@ -155,6 +153,7 @@ class ValueLines : public StepObserver {
 
   PrinterStyle style_;
   KernelFilter filter_;
+  std::shared_ptr<const ValueOrigins> origins_;
   Log log_;
   std::atomic<bool> headed_{false};
 };
@@ -180,8 +179,10 @@ PrinterStyle parse_printer_style(const std::vector<std::string>& words) {
   return style;
 }
 
-std::unique_ptr<StepObserver> make_printer(bool names_only, PrinterStyle style, KernelFilter filter, const Log& log) {
-  if (!names_only && (style.table || style.json)) return std::make_unique<ValueLines>(style, std::move(filter), log);
+std::unique_ptr<StepObserver> make_printer(bool names_only, PrinterStyle style, KernelFilter filter,
+                                           std::shared_ptr<const ValueOrigins> origins, const Log& log) {
+  if (!names_only && (style.table || style.json))
+    return std::make_unique<ValueLines>(style, std::move(filter), std::move(origins), log);
   return std::make_unique<Printer>(names_only, style.written, std::move(filter), log);
 }
 

@@ -13,6 +13,7 @@
 #include "runtime/kernel_filter.h"
 #include "runtime/log.h"
 #include "runtime/observer.h"
+#include "runtime/step_text.h"
 
 namespace kiln::runtime {
 
@@ -21,6 +22,7 @@ struct PrinterStyle {
 };
 PrinterStyle parse_printer_style(const std::vector<std::string>& words);  // throws K0142 for a word that nobody knows
 
-std::unique_ptr<StepObserver> make_printer(bool names_only, PrinterStyle style, KernelFilter filter, const Log& log);
+std::unique_ptr<StepObserver> make_printer(bool names_only, PrinterStyle style, KernelFilter filter,
+                                           std::shared_ptr<const ValueOrigins> origins, const Log& log);
 
 }  // namespace kiln::runtime

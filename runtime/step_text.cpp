@@ -1,5 +1,7 @@
 #include "runtime/step_text.h"
 
+#include <utility>
+
 #include "base/error.h"
 #include "base/text.h"
 #include "runtime/element.h"
@@ -33,7 +35,7 @@ std::string_view stem(std::string_view name) {
 
 }  // namespace
 
-const kiln_origin* origin_of(const kiln_step& step, std::string_view value) {
+const kiln_origin* named_origin(const kiln_step& step, std::string_view value) {
   for (size_t i = 0; i < step.origin_count; ++i)
     if (step.origins[i].node == value) return &step.origins[i];
   for (size_t i = 0; i < step.origin_count && !stem(value).empty(); ++i)
@@ -41,21 +43,42 @@ const kiln_origin* origin_of(const kiln_step& step, std::string_view value) {
   return nullptr;
 }
 
-std::string origins_text(const kiln_step& step, std::string_view value) {
+ValueOrigins::ValueOrigins(const format::Origins& origins) {
+  for (const format::StepOrigin& step : origins.steps)
+    for (size_t i = 0; i < step.values.size(); ++i)
+      noted_[{step.number, step.values[i]}] = static_cast<size_t>(step.value_origins[i]);
+}
+
+const kiln_origin* ValueOrigins::of(const kiln_step& step, std::string_view value) const {
+  const auto noted = noted_.find(std::pair(step.number, std::string(value)));
+  if (noted != noted_.end() && noted->second < step.origin_count) return &step.origins[noted->second];
+  if (step.origin_count == 1) return step.origins;
+  const kiln_origin* named = named_origin(step, value);
+  if (!named || named->node == value) return named;
+  for (size_t i = 0; i < step.origin_count; ++i)  // add_1 and add_2: add_5 may be of either
+    if (&step.origins[i] != named && stem(step.origins[i].node) == stem(value)) return nullptr;
+  return named;
+}
+
+std::string origins_text(const kiln_step& step, const kiln_origin* own) {
   std::vector<const kiln_origin*> order;
-  const kiln_origin* own = origin_of(step, value);
   if (own) order.push_back(own);
   for (size_t i = 0; i < step.origin_count; ++i)
     if (&step.origins[i] != own) order.push_back(&step.origins[i]);
   std::string text;
-  for (const kiln_origin* one : order) {
-    const kiln_origin& origin = *one;
-    if (*origin.line) text += str("\n  --> ", origin.line);
-    std::vector<std::string> parts;
-    if (*origin.module) parts.push_back(str("module ", origin.module));
-    if (*origin.op) parts.push_back(str("operator ", origin.op));
-    if (*origin.node) parts.push_back(str("node ", origin.node));
-    if (!parts.empty()) text += str("\n  ", join(parts, " · "));
+  for (size_t first = 0; first < order.size(); ++first) {
+    if (!order[first]) continue;
+    const std::string_view line = order[first]->line;
+    if (!line.empty()) text += str("\n  --> ", line);
+    for (size_t i = first; i < order.size(); ++i) {
+      if (!order[i] || order[i]->line != line) continue;
+      const kiln_origin& origin = *std::exchange(order[i], nullptr);
+      std::vector<std::string> parts;
+      if (*origin.module) parts.push_back(str("module ", origin.module));
+      if (*origin.op) parts.push_back(str("operator ", origin.op));
+      if (*origin.node) parts.push_back(str("node ", origin.node));
+      if (!parts.empty()) text += str("\n  ", join(parts, " · "));
+    }
   }
   return text;
 }

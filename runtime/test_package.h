@@ -114,7 +114,7 @@ struct MlpPackage {
     plan.metadata_keys = {"author"}, plan.metadata_values = {"me"};
     origins.build_id = "b1";
     origins.steps.push_back(
-        {1, {"relu"}, {"aten.relu.default"}, {"act"}, {"model.py:9 in forward:  h = self.act(self.l1(x))"}});
+        {1, {"relu"}, {"aten.relu.default"}, {"act"}, {"model.py:9 in forward:  h = self.act(self.l1(x))"}, {}, {}});
   }
 
   std::string bytes() const {

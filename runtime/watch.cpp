@@ -22,7 +22,9 @@ std::string lines_of(const Program& program, const format::Origins& origins, std
     for (const format::StepOrigin& origin : origins.steps)
       if (origin.number == prepared.step->number)
         for (const std::string& line : origin.lines)
-          if (!line.empty()) text += str("\n    ", line);
+          if (const std::string one = str("\n    ", line);
+              !line.empty() && (text + "\n").find(one + "\n") == std::string::npos)
+            text += one;
   }
   return text;
 }
@@ -62,14 +64,15 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
                             origin_lines(origins, step.step->number)));
   if (any()) install_fault_handlers();
   if (!on_) return;
-  if (options.printer_mode != 0) add_printer(options, program, log);
+  if (options.printer_mode != 0) add_printer(options, program, origins, log);
   if (options.nan_asserts)
     observers_.push_back(make_nan_asserts(
-        {[&program, &origins](const char* name) { return lines_of(program, origins, name); },
+        {std::make_shared<ValueOrigins>(origins),
+         [&program, &origins](const char* name) { return lines_of(program, origins, name); },
          debug_text(files.get(), "graph.txt"), debug_text(files.get(), "merged_values.txt"), options.infinities}));
   if (options.check_bounds) {
     observers_.push_back(make_checked_steps(files.get()));
-    checked_code_ = CheckedCode::make(files.get(), program.plan, target, device, log);
+    checked_code_ = CheckedCode::make(files.get(), program.plan, target, device, options.build_tools, log);
     if (checked_code_)
       for (const format::Kernel& kernel : program.plan.kernels)
         checked_.push_back(checked_code_->function(kernel.symbol));
@@ -94,7 +97,8 @@ void Watch::add_trace(const DebugOptions& options, const Program& program, const
   }
 }
 
-void Watch::add_printer(const DebugOptions& options, const Program& program, const Log& log) {
+void Watch::add_printer(const DebugOptions& options, const Program& program, const format::Origins& origins,
+                        const Log& log) {
   const KernelFilter filter(options.printer_filter);
   const PrinterStyle style = parse_printer_style(options.printer_style);
   std::vector<std::string> names;
@@ -110,7 +114,8 @@ void Watch::add_printer(const DebugOptions& options, const Program& program, con
                                     "this package; its kernels are: ",
                                     join(names, ", ")));
   observers_.push_back(options.printer_mode == 1 ? make_value_saver(filter, options.save_dir, log)
-                                                 : make_printer(options.printer_mode == 3, style, filter, log));
+                                                 : make_printer(options.printer_mode == 3, style, filter,
+                                                                std::make_shared<ValueOrigins>(origins), log));
 }
 
 bool Watch::wants(const char* step_name) const {

@@ -28,6 +28,7 @@ struct DebugOptions {
   bool nan_asserts = false;
   bool infinities = true;  // nan_asserts looks for them too
   bool check_bounds = false;
+  BuildTools build_tools;  // of check_bounds
   std::string fault_dir;
   bool fault_values = true;
   bool separate_buffers = false;  // PYTORCH_NO_CUDA_MEMORY_CACHING
@@ -59,7 +60,7 @@ class Watch {
   uint64_t next_run() { return runs_.fetch_add(1) + 1; }
 
  private:
-  void add_printer(const DebugOptions& options, const Program& program, const Log& log);
+  void add_printer(const DebugOptions& options, const Program& program, const format::Origins& origins, const Log& log);
   void add_trace(const DebugOptions& options, const Program& program, const Log& log);
 
   bool on_;

@@ -152,7 +152,7 @@ TEST_F(Watched, NanAssertsCanLookForNanAlone) {
 TEST_F(Watched, NanAssertsLookAtValuesOfTheProgram) {
   mlp.graph_text =
       "graph main {\n  input %x: f32[8, 10]\n  %r: f32[8, 16] = aten.relu.default(self=%x)\n  output %r\n}\n";
-  mlp.origins.steps.push_back({0, {"act"}, {"aten.act.default"}, {""}, {"model.py:8 in forward:  a = act(x)"}});
+  mlp.origins.steps.push_back({0, {"act"}, {"aten.act.default"}, {""}, {"model.py:8 in forward:  a = act(x)"}, {}, {}});
   x[13] = 3e38f, x[14] = -3e38f;
   for (size_t row = 0; row < 16; ++row) mlp.weights[row * 10 + 3] = mlp.weights[row * 10 + 4] = row == 0 ? 100 : 0;
   EXPECT_EQ(run({"nan_asserts=1"}), "") << "h is no value of the program, and r has no NaN: relu gives 0";

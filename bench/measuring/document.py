@@ -38,7 +38,8 @@ measured). `--full` adds batch 8, one thread and bf16.
   while they load.
 - **Freezing.** Kiln and AOT Inductor are measured without it and with it. Without it weights can be exchanged cheaply, and Kiln packs them
   for its kernels when the package is loaded, beside the mapped file; with it they are packed in the package, loading maps them, and the
-  originals are not kept twice. The kernels are the same: what changes is load, memory and compile.
+  originals are not kept twice. The kernels are the same: what is meant to change is load, memory and compile. Calls
+  take about as long, some a little more or less (the tables have both).
 - **of limit**: the machine's multiply-adds and its reading of memory are measured (`bench/measuring/peak.c`); a model needs at least the
   time of its products and convolutions at that rate, or of reading its weights once. That over the time taken.
 

@@ -11,7 +11,7 @@
 extern "C" {
 #endif
 
-#define KILN_DEBUG_LIBRARY_VERSION 4 /* 4: code objects of GPUs */
+#define KILN_DEBUG_LIBRARY_VERSION 5 /* 5: the caller names the compiler */
 
 /* What a kernel with checked accesses is given: its context is the first member of a kiln_checked_context. Generated
  * code repeats these lines (src/codegen/cpu/checked_access.cpp). */
@@ -48,16 +48,17 @@ typedef struct kiln_debug_library {
    * failed, see error(). May be called from several threads at once. */
   int32_t (*run)(void* checked, const kiln_step* step);
   /* Kernels built again from their source with every load and store checked, by the C++ compiler of this machine.
-   * `lanes`: of the vectors in the source. NULL: see error(). */
+   * `lanes`: of the vectors in the source; `compiler`: setting compiler, "" for the one that is found. NULL: see
+   * error(). */
   void* (*build)(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
-                 size_t flag_count, int32_t lanes);
+                 size_t flag_count, int32_t lanes, const char* compiler);
   void (*discard)(void* built);
   kiln_kernel (*function)(void* built, const char* symbol); /* NULL: the source has none of this name */
   /* The same of a GPU's kernels, by NVRTC: the package's code object (`object`) with other machine code, for the device
-   * to load. It lives until discard_object. NULL: see error(). */
+   * to load. It lives until discard_object. `nvrtc`: setting nvrtc, "" for the one that is found. NULL: see error(). */
   void* (*build_object)(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
                         size_t flag_count, const void* object, size_t object_bytes, const void** made,
-                        size_t* made_bytes);
+                        size_t* made_bytes, const char* nvrtc);
   void (*discard_object)(void* built);
   /* Of the calling thread's last failure. */
   const char* (*error)(void);

@@ -93,6 +93,8 @@ def failure(result: Result, kind: type[errors.Error] = errors.CommandError) -> e
         kind = errors.AOTIMinifierError
     elif code in ("K0900", "K0901"):
         kind = errors.BugError if code == "K0900" else errors.OutOfMemoryError
+    elif "K0140" <= code <= "K0149" or code in ("K0190", "K0403"):  # a setting, an option, the name of a target
+        kind = errors.ArgumentError
     error = kind(message.strip() or f"the command of Kiln failed with exit code {result.code}")
     error.code = code
     return error

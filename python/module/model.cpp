@@ -5,6 +5,9 @@
 #include <memory>
 #include <thread>
 
+#include "base/standard.h"
+#include "base/suggest.h"
+#include "base/text.h"
 #include "errors.h"
 #include "interface_calls.h"
 #include "tensor.h"
@@ -190,16 +193,22 @@ void Model::bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>
   for (size_t i = 0; i < kwargs_.children.size(); ++i)
     take(kwargs_.children[i], take_keyword(kwargs_.keys[i].get()), utf8(kwargs_.keys[i].get()));
   if (!kwargs || used == static_cast<size_t>(PyDict_Size(kwargs))) return;
-  std::string takes;
-  const auto add = [&](const Object& name) { takes += (takes.empty() ? "" : ", ") + utf8(name.get()); };
-  for (size_t i = 0; i < expected && i < argument_names_.size(); ++i) add(argument_names_[i]);
-  for (const Object& name : kwargs_.keys) add(name);
+  std::vector<std::string> takes;
+  for (size_t i = 0; i < expected && i < argument_names_.size(); ++i) takes.push_back(utf8(argument_names_[i].get()));
+  for (const Object& name : kwargs_.keys) takes.push_back(utf8(name.get()));
   const Object names = Object::checked(PyDict_Keys(kwargs));
-  const Object text = Object::checked(PyObject_Str(names.get()));
-  raise(
-      ErrorClass::input, "K0701",
-      "the keyword arguments " + utf8(text.get()) +
-          " do not fit the export's, or repeat a positional one; the model takes: " + (takes.empty() ? "none" : takes));
+  for (Py_ssize_t i = 0; i < PyList_Size(names.get()); ++i) {
+    const std::string name = utf8(PyList_GetItem(names.get(), i));
+    const auto place = static_cast<size_t>(std::find(takes.begin(), takes.end(), name) - takes.begin());
+    if (place < given)
+      raise(ErrorClass::input, "K0701", "the argument '" + name + "' is given twice: by its place and by its name");
+    if (place == takes.size())
+      raise(ErrorClass::input, "K0701",
+            "the model takes no argument '" + name + "'" + nearest_hint(name, takes) +
+                "; it takes those that the export was given: " + (takes.empty() ? "none" : join(takes, ", ")) +
+                " (what the export left at its default is a constant of the program)");
+  }
+  raise(ErrorClass::input, "K0701", "the keyword arguments do not fit the export's");
 }
 
 bool Model::take_number(PyObject* object, size_t i, kiln_value& out) const {

@@ -43,6 +43,11 @@ std::string user_cache_root() {
   return "";
 }
 
+bool said_by_environment(const Settings& settings, const Setting& setting) {
+  return *setting.environment && !variable(setting.environment).empty() &&
+         settings.text(setting) == trim(variable(setting.environment));
+}
+
 std::string compiler_of_environment() { return variable("KILN_CXX"); }
 
 std::string nvrtc_of_environment() { return variable("KILN_NVRTC"); }

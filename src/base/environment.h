@@ -10,11 +10,14 @@
 namespace kiln {
 
 class Settings;
+struct Setting;
 
 std::optional<bool> parse_bool(std::string_view text);  // 1, true, yes, on; 0, false, no, off, none, nothing
 
-std::vector<std::string> program_directories();           // PATH
-std::string user_cache_root();                            // XDG_CACHE_HOME, else ~/.cache; "" where there is neither
+std::vector<std::string> program_directories();  // PATH
+std::string user_cache_root();                   // XDG_CACHE_HOME, else ~/.cache; "" where there is neither
+// The setting's value is what its environment variable says.
+bool said_by_environment(const Settings& settings, const Setting& setting);
 std::string compiler_of_environment();                    // KILN_CXX; "": not said
 std::string nvrtc_of_environment();                       // KILN_NVRTC; "": not said
 std::vector<std::string> cuda_toolkits_of_environment();  // CUDA_HOME, CUDA_PATH

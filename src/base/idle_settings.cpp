@@ -1,5 +1,6 @@
 #include "base/idle_settings.h"
 
+#include "base/environment.h"
 #include "base/text.h"
 
 namespace kiln {
@@ -19,12 +20,20 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"nan_asserts_infinities", settings.get_bool("nan_asserts"), "nan_asserts (TORCHINDUCTOR_NAN_ASSERTS)"},
       {"fault_values", settings.given("fault_dir"), "fault_dir (KILN_FAULT_DIR)"},
       {"TORCH_LOGS_OUT", settings.given("TORCH_LOGS"), "TORCH_LOGS"},
+      {"debug_dir_root", dumps || settings.get_bool("debug") || settings.get_bool("trace.enabled"),
+       "debug (TORCH_COMPILE_DEBUG)"},
       {"aot_inductor.repro_level", dumps, "aot_inductor.dump_aoti_minifier (DUMP_AOTI_MINIFIER)"},
   };
   std::vector<std::string> notes;
   for (const auto& row : rows)
     if (!row.acts && settings.given(row.key))
       notes.push_back(str("setting ", row.key, " does nothing without ", row.needs));
+  // What is about the machine and is in the environment is meant for whichever command uses it.
+  const bool builds = settings.phase() != Phase::run || settings.get_bool("check_bounds");
+  for (const Setting& setting : settings_table())
+    if (!builds && setting.about_machine && setting.phase == Phase::both && settings.given(setting.key) &&
+        !said_by_environment(settings, setting))
+      notes.push_back(str("setting ", setting.key, " does nothing without check_bounds: a run compiles nothing else"));
   return notes;
 }
 

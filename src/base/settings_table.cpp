@@ -110,10 +110,14 @@ constexpr Setting table[] = {
      "packages name the user's source files with their whole paths, not shortened", acts, this_machine},
     {"cache_dir", "KILN_CACHE_DIR", C, text, "None",
      "the cache of compiled kernels; None: under the user's cache directory", acts, this_machine},
-    {"compiler", "KILN_CXX", C, text, "None", "the C++ compiler; None: the first of g++, clang++, c++ that is found",
+    {"compiler", "KILN_CXX", CR, text, "None",
+     "the C++ compiler, of a run with check_bounds too; None: the first of g++, clang++, c++ that is found", acts,
+     this_machine},
+    {"nvrtc", "KILN_NVRTC", CR, text, "None",
+     "the path of NVRTC, which compiles for cuda, in a run with check_bounds too; None: of a CUDA toolkit or of "
+     "Python's "
+     "packages",
      acts, this_machine},
-    {"nvrtc", "KILN_NVRTC", C, text, "None",
-     "the path of NVRTC, which compiles for cuda; None: of a CUDA toolkit or of Python's packages", acts, this_machine},
 };
 
 }  // namespace

@@ -1,7 +1,6 @@
 // libkiln_debug.so: the checked run as the runtime opens it (kiln/debug_library.h).
 #include <cstdlib>
 
-#include "base/environment.h"
 #include "bounds_checks/checked_build.h"
 #include "bounds_checks/step_interpreter.h"
 #include "kiln/debug_library.h"
@@ -48,11 +47,11 @@ int32_t run_checked(void* checked, const kiln_step* step) {
 }
 
 void* build_checked(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
-                    size_t flag_count, int32_t lanes) {
+                    size_t flag_count, int32_t lanes, const char* compiler) {
   try {
     std::vector<std::string> texts;
     for (size_t i = 0; i < unit_count; ++i) texts.emplace_back(units[i], unit_bytes[i]);
-    return new kiln::CheckedBuild(texts, {flags, flags + flag_count}, lanes, kiln::compiler_of_environment());
+    return new kiln::CheckedBuild(texts, {flags, flags + flag_count}, lanes, compiler);
   } catch (...) {
     remember();
     return nullptr;
@@ -60,13 +59,13 @@ void* build_checked(const char* const* units, const size_t* unit_bytes, size_t u
 }
 
 void* build_object(const char* const* units, const size_t* unit_bytes, size_t unit_count, const char* const* flags,
-                   size_t flag_count, const void* object, size_t object_bytes, const void** made, size_t* made_bytes) {
+                   size_t flag_count, const void* object, size_t object_bytes, const void** made, size_t* made_bytes,
+                   const char* nvrtc) {
   try {
     std::vector<std::string> texts;
     for (size_t i = 0; i < unit_count; ++i) texts.emplace_back(units[i], unit_bytes[i]);
-    auto built = std::make_unique<std::string>(
-        kiln::checked_device_code(texts, {flags, flags + flag_count}, {static_cast<const char*>(object), object_bytes},
-                                  kiln::nvrtc_of_environment()));
+    auto built = std::make_unique<std::string>(kiln::checked_device_code(
+        texts, {flags, flags + flag_count}, {static_cast<const char*>(object), object_bytes}, nvrtc));
     *made = built->data(), *made_bytes = built->size();
     return built.release();
   } catch (...) {

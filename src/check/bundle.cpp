@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "base/zip.h"
 #include "check/case_calls.h"
+#include "check/elements.h"
 #include "pt2/input_files.h"
 
 namespace kiln {
@@ -39,8 +40,9 @@ void check_inputs(const std::string& what, const std::vector<Datum>& inputs, con
     if (!given.is_tensor()) of_another_program(what, str("input '", value.name, "' is a tensor there"));
     const Tensor& tensor = given.tensor();
     if (tensor.dtype != value.type.dtype || tensor.sizes.size() != value.type.sizes.size())
-      of_another_program(what, str("input '", value.name, "' is ", tensor_type_text(tensor), ", the model takes ",
-                                   dtype_name(value.type.dtype), "[", shape_text(value.type.sizes), "]"));
+      of_another_program(
+          what, str("input '", value.name, "' is ", dtype_torch_name(tensor.dtype), list_text(tensor.sizes),
+                    ", the model takes ", dtype_torch_name(value.type.dtype), "[", shape_text(value.type.sizes), "]"));
   }
   const size_t count = input_form(program).slots.size();
   if (inputs.size() != count)

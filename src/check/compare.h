@@ -1,7 +1,8 @@
 // Compares what a backend gave with what was expected, strictly, as docs/commands.md ("kiln check") defines it:
 // number, kind, dtype, sizes, strides and values.
 //
-// - Strides count where the expected tensor is dense and does not overlap itself; dimensions of size 1 aside.
+// - Strides count where the expected tensor is dense and does not overlap itself; dimensions of size 1 and empty
+// tensors aside.
 // - Tolerances are those of torch.testing.assert_close for the dtype. Integers, bools and 8-bit floats are exact,
 //   whatever tolerance is given; NaN equals NaN; an infinity equals only itself.
 // - A float further away is rescued only if the fp64 reference lies within 10 times the tolerance of the expected value

@@ -190,6 +190,25 @@ TEST_F(Rescue, PassesWhenTheExpectedValueIsItselfAsFarOff) {
 
 TEST_F(Rescue, NotWhenTheReferenceIsFurtherThanTenTolerances) { EXPECT_FALSE(rescue(1.0004, 1.0003).ok()); }
 
+// The rule stays strict, but the message says where to look: the result is as good as what was expected.
+TEST(Compare, SaysThatWhatDiffersIsAsNearToTheReferenceAsWhatWasExpected) {
+  const auto failure = [](DType dtype, double got) {
+    const Datum fp64 = one(DType::f64, 0.00013);
+    return compare("output 0", one(dtype, got), one(dtype, 0), {}, [&] { return &fp64; }).failure;
+  };
+  const std::string hint = "; it is at most twice as far from the reference as the expected value";
+  EXPECT_NE(failure(DType::bf16, 0.00025).find(hint), std::string::npos) << failure(DType::bf16, 0.00025);
+  EXPECT_NE(failure(DType::bf16, 0.00025).find("--atol"), std::string::npos);
+  EXPECT_EQ(failure(DType::bf16, 0.0006).find("twice"), std::string::npos);
+  EXPECT_EQ(failure(DType::f32, 0.00025).find("twice"), std::string::npos) << "f32 has digits enough";
+}
+
+TEST(Compare, StridesOfNothingDoNotCount) {
+  Tensor got = filled(DType::f32, {0, 0}, {}), expected = got;
+  got.strides = {0, 1}, expected.strides = {1, 1};
+  EXPECT_TRUE(compare("output 0", Datum{got}, Datum{expected}, {}).ok());
+}
+
 TEST_F(Rescue, NotWhenTheResultIsMoreThanTwiceAsFar) { EXPECT_FALSE(rescue(1.0002, 1.00005).ok()); }
 
 TEST_F(Rescue, NotOnTheOtherSide) { EXPECT_FALSE(rescue(0.9999, 1.00005).ok()); }

@@ -131,7 +131,8 @@ const codegen::GeneratedCode& Compilation::code(size_t target) {
 const BuiltPlan& Compilation::plan(size_t target) {
   ForTarget& result = results_.at(target);
   if (!result.plan) {
-    result.plan = build_plan(scheduled(target), code(target), options_.device);
+    scheduled(target);
+    result.plan = build_plan(scheduled(target), code(target), options_.device, result.passes->value_nodes());
     add_output_keys(program_, result.plan->plan);
     if (options_.observer)
       options_.observer->code_made({&targets_[target], &*result.code, result.scheduled.get(), &result.plan->plan,

@@ -4,6 +4,7 @@
 #include <chrono>
 #include <cstdlib>
 
+#include "base/environment.h"
 #include "base/file.h"
 #include "base/given_settings.h"
 #include "base/json.h"
@@ -418,7 +419,7 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   const Program& program = moved ? *moved : read;
   report.package_path = package_path;
   PackageContents contents;
-  const DeviceType device = compile_device(read, options.device);
+  const DeviceType device = report.device = compile_device(read, options.device);
   Compilation compilation(program, compilation_options(options, device, observers));
   std::vector<std::string> names;
   for (const codegen::Target& target : compilation.targets()) {
@@ -467,9 +468,16 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     }
     report.toolchain_seconds += watch.lap();
   }
-  if (device == DeviceType::cuda)
+  if (device == DeviceType::cuda) {
     note_host_steps(compilation.scheduled(), report);
-  else if (!setting(options, "nvrtc").empty() && setting(options, "nvrtc") != "None")
+    if (simdlen_of(options.settings) != 0)
+      report.notes.push_back(
+          "cpp.simdlen does nothing: the package is for cuda, whose vectors are as wide as they are");
+    // In the environment it is for whichever compile uses it.
+    if (const std::string cxx = setting(options, "compiler"); !cxx.empty() && cxx != compiler_of_environment())
+      report.notes.push_back(
+          "compiler does nothing: the package is for cuda, which NVRTC compiles for (setting nvrtc)");
+  } else if (!setting(options, "nvrtc").empty() && setting(options, "nvrtc") != "None")
     report.notes.push_back("nvrtc does nothing: the package is for the CPU");
   report.kernels = count_kernels(compilation.scheduled());
   report.kernels_compiled = static_cast<int>(compilation.code().symbols.size());

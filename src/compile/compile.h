@@ -30,6 +30,7 @@ struct CompileOptions {
 
 struct CompileReport {
   std::string package_path;
+  DeviceType device = DeviceType::cpu;  // that the package is for
   double seconds = 0, schedule_seconds = 0, toolchain_seconds = 0, package_seconds = 0, packing_seconds = 0;
   double weights_seconds = 0;  // writing weights, beside the compilation of kernels
   int kernels = 0;             // steps that run a generated kernel

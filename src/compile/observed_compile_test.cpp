@@ -5,8 +5,10 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "base/zip.h"
 #include "compile/compile.h"
 #include "compile/pipeline.h"
+#include "package/plan_io.h"
 #include "trace/report.h"
 
 namespace kiln {
@@ -67,6 +69,26 @@ TEST_F(ObservedCompile, PackagesAreTheSameWithAndWithoutObservers) {
                 "TORCH_LOGS_OUT=" + in("log")},
                in("watched.pt2"));
   EXPECT_EQ(read_file(in("plain.pt2")), read_file(in("watched.pt2")));
+}
+
+// What is fused is still told apart: the value printer and nan_asserts name the operator that a value is of.
+TEST_F(ObservedCompile, ValuesOfFusedKernelsKeepTheirOperators) {
+  compile(source_path("tests/docs/net.pt2"), in("p.pt2"), CompileOptions{});
+  const std::string bytes = read_file(in("p.pt2"));
+  const ZipReader zip(as_bytes(bytes), "p.pt2");
+  std::map<std::string, std::string> node_of;
+  for (const ZipEntry& entry : zip.entries()) {
+    if (!entry.name.ends_with("debug/origins")) continue;
+    const format::Origins origins = format::read_origins(zip.read(entry).bytes);
+    for (const format::StepOrigin& step : origins.steps)
+      for (size_t i = 0; i < step.values.size(); ++i)
+        node_of[step.values[i]] = step.nodes[static_cast<size_t>(step.value_origins[i])];
+  }
+  EXPECT_EQ(node_of["exp"], "softmax") << "no node has this name";
+  EXPECT_EQ(node_of["linear_1"], "linear_1");
+  if (node_of.contains("p_up_weight_packed")) {
+    EXPECT_EQ(node_of["p_up_weight_packed"], "linear");
+  }
 }
 
 TEST_F(ObservedCompile, TraceMakesAReport) {

@@ -15,6 +15,7 @@
 #include "graph_passes/remove_symbolic.h"
 #include "graph_passes/split_complex.h"
 #include "loop_passes/passes.h"
+#include "loop_passes/rewrite.h"
 #include "lower/lower.h"
 #include "ops/declared_types.h"
 #include "ops/op_record.h"
@@ -280,9 +281,31 @@ Pipeline Pipeline::for_target(const loops::Target& target) const {
   Pipeline out = Pipeline();
   out.options_ = options_, out.program_ = program_, out.loops_ = loops_.clone(), out.target_ = target;
   out.log_ = log_, out.next_ = next_, out.reports_ = reports_, out.lowered_text_ = lowered_text_;
+  out.value_nodes_ = value_nodes_;
   out.told_decisions_ = told_decisions_, out.passes_ms_ = passes_ms_;
   return out;
 }
+
+namespace {
+
+ValueNodes nodes_of_values(const loops::LoopProgram& program) {
+  ValueNodes nodes;
+  const auto add = [&](const loops::Item& item, const std::vector<Origin>& origins) {
+    if (origins.empty()) return;
+    const auto name = [&](loops::BufferId id) { return program.buffers[static_cast<size_t>(id)].name; };
+    const loops::Accesses touched = loops::accesses(item);
+    for (const loops::BufferId id : touched.writes) nodes.writers[name(id)].push_back(origins[0].node);
+    for (const loops::BufferId id : touched.reads) nodes.readers[name(id)].push_back(origins[0].node);
+  };
+  for (const loops::Block* block : {&program.init, &program.block})
+    loops::for_each_item(*block, [&](const loops::Item& item) {
+      if (auto* kernel = std::get_if<loops::Kernel>(&item.what)) add(item, kernel->origins);
+      if (auto* call = std::get_if<loops::Call>(&item.what)) add(item, call->origins);
+    });
+  return nodes;
+}
+
+}  // namespace
 
 void Pipeline::run(const Pass& pass) {
   if (options_.progress) options_.progress(pass.name);
@@ -305,7 +328,10 @@ void Pipeline::run(const Pass& pass) {
   report.milliseconds = now_ms() - start;
   log_.close_pass(pass.name);
   if (options_.keep_record) report.notes = notes_;
-  if (options_.keep_record && std::string_view(pass.name) == "lower") lowered_text_ = loops::print(loops_);
+  if (std::string_view(pass.name) == "lower") {
+    value_nodes_ = nodes_of_values(loops_);
+    if (options_.keep_record) lowered_text_ = loops::print(loops_);
+  }
   if (options_.observer) tell(pass, report);
   notes_.clear();
   if (options_.keep_texts) report.text = pass.stage == PassStage::graph ? print(*program_) : loops::print(loops_);

@@ -10,6 +10,7 @@
 #include "loop_passes/inject_fault.h"
 #include "loops/loops.h"
 #include "ops/custom_ops.h"
+#include "package/plan_builder.h"
 #include "schedule/target.h"
 
 namespace kiln {
@@ -70,6 +71,7 @@ class Pipeline {
   loops::LoopProgram take_loops() { return std::move(loops_); }
   const std::vector<PassReport>& passes() const { return reports_; }
   const std::string& lowered_text() const { return lowered_text_; }  // the Loops before any pass over them
+  const ValueNodes& value_nodes() const { return value_nodes_; }     // of the Loops before any pass over them
   const loops::Log& log() const { return log_; }                     // decisions, and values that share a buffer
 
  private:
@@ -89,6 +91,7 @@ class Pipeline {
   size_t next_ = 0;  // index of the pass that comes next
   std::vector<PassReport> reports_;
   std::string lowered_text_;
+  ValueNodes value_nodes_;
   std::vector<std::string> notes_;  // of the graph pass at work
   size_t told_decisions_ = 0;       // how many of the log's the observer has seen
   double passes_ms_ = 0;            // of the passes so far, without what observers did in between

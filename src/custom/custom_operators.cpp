@@ -236,7 +236,11 @@ class WriteGuard {
 
 struct CustomOperators::Library {
   explicit Library(const std::string& path) : handle(dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) {
-    if (!handle) fail_user("K0670", str(path, ": cannot be loaded as a library of custom operators: ", dlerror()));
+    if (!handle) {
+      const std::string why = dlerror(), named = path + ": ";  // the loader names the file too
+      fail_user("K0670", str(path, ": cannot be loaded as a library of custom operators: ",
+                             starts_with(why, named) ? why.substr(named.size()) : why));
+    }
     const auto get_table = reinterpret_cast<kiln_custom_ops_fn>(dlsym(handle, "kiln_custom_ops"));
     if (!get_table) fail_user("K0670", str(path, ": exports no function kiln_custom_ops (include/kiln/custom_op.h)"));
     table = get_table();

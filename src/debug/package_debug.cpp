@@ -216,7 +216,8 @@ std::string PackageDebug::origin_text(int32_t step_number) const {
   for (const format::StepOrigin& step : origins_.steps) {
     if (step.number != step_number) continue;
     for (size_t i = 0; i < step.lines.size(); ++i) {
-      if (!step.lines[i].empty()) text += str("\n  --> ", step.lines[i]);
+      if (!step.lines[i].empty() && (i == 0 || step.lines[i] != step.lines[i - 1]))
+        text += str("\n  --> ", step.lines[i]);
       text += str("\n  operator ", step.ops[i], " · node ", step.nodes[i],
                   step.modules[i].empty() ? "" : str(" · module ", step.modules[i]));
     }

@@ -80,7 +80,7 @@ format::Plan small_plan() {
 
 TEST(Inspect, APlansSections) {
   format::Origins origins;
-  origins.steps = {{3, {"add"}, {"aten.add.Tensor"}, {"layers.3"}, {"model.py:42 in forward:  y = x + 1"}}};
+  origins.steps = {{3, {"add"}, {"aten.add.Tensor"}, {"layers.3"}, {"model.py:42 in forward:  y = x + 1"}, {}, {}}};
   const std::string text = inspect_plan(small_plan(), &origins, "m.kiln.pt2");
   for (const char* part :
        {"m.kiln.pt2: package of 'small' by Kiln 0.1.0", "code for x86-64-v3", "0  x  float32[s0, 4]",

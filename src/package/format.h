@@ -17,7 +17,7 @@
 
 namespace kiln::format {
 
-inline constexpr uint32_t plan_major = 2, plan_minor = 3;
+inline constexpr uint32_t plan_major = 2, plan_minor = 4;
 inline constexpr char plan_magic[8] = {'K', 'I', 'L', 'N', 'P', 'L', 'A', 'N'};
 
 // ---- Expressions: overflow-checked int64 stack code -----------------------------------------------------------------
@@ -335,6 +335,9 @@ void fields(A& a, Plan& v) {
 struct StepOrigin {
   int32_t number = 0;
   std::vector<std::string> nodes, ops, modules, lines;  // parallel; lines: "model.py:42 in forward:  y = …"
+  // Of the buffers that the step writes: which of these operators the value is of. Parallel.
+  std::vector<std::string> values;
+  std::vector<int32_t> value_origins;
 };
 struct Origins {
   std::string build_id;
@@ -342,7 +345,7 @@ struct Origins {
 };
 template <class A>
 void fields(A& a, StepOrigin& v) {
-  a(v.number), a(v.nodes), a(v.ops), a(v.modules), a(v.lines);
+  a(v.number), a(v.nodes), a(v.ops), a(v.modules), a(v.lines), a(v.values), a(v.value_origins);
 }
 template <class A>
 void fields(A& a, Origins& v) {

@@ -11,8 +11,9 @@ namespace {
 
 class PlanBuilder {
  public:
-  PlanBuilder(const LoopProgram& program, const codegen::GeneratedCode& code, DeviceType device)
-      : program_(program), code_(code), device_(device) {}
+  PlanBuilder(const LoopProgram& program, const codegen::GeneratedCode& code, DeviceType device,
+              const ValueNodes& nodes)
+      : program_(program), code_(code), device_(device), nodes_(nodes) {}
 
   BuiltPlan build() {
     plan().model_name = program_.name;
@@ -204,7 +205,8 @@ class PlanBuilder {
     return out;
   }
 
-  void add_origins(int number, const std::vector<Origin>& origins) {
+  void add_origins(int number, const std::vector<Origin>& origins, const std::vector<BufferId>& read = {},
+                   const std::vector<BufferId>& written = {}) {
     format::StepOrigin record;
     record.number = number;
     std::set<std::string> seen;
@@ -215,7 +217,35 @@ class PlanBuilder {
       record.modules.push_back(origin.module_path);
       record.lines.push_back(source_text(origin));
     }
+    for (const BufferId id : written) {
+      const Buffer& buffer = program_.buffers[static_cast<size_t>(id)];
+      const int32_t origin = origin_of(buffer, read, record.nodes);
+      if (origin == format::none) continue;
+      record.values.push_back(buffer.name);
+      record.value_origins.push_back(origin);
+    }
     built_.origins.steps.push_back(std::move(record));
+  }
+
+  // The number of the step's operator that a value is of: the last that writes it. A weight laid out anew is of the
+  // operator that reads the weight. none: that is not known.
+  int32_t origin_of(const Buffer& buffer, const std::vector<BufferId>& read,
+                    const std::vector<std::string>& step_nodes) const {
+    if (step_nodes.size() == 1) return 0;
+    int32_t found = format::none;
+    const auto look = [&](const std::map<std::string, std::vector<std::string>>& nodes, const std::string& name) {
+      const auto list = nodes.find(name);
+      if (list == nodes.end()) return;
+      for (const std::string& node : list->second)
+        for (size_t i = 0; i < step_nodes.size(); ++i)
+          if (step_nodes[i] == node) found = static_cast<int32_t>(i);
+    };
+    look(nodes_.writers, buffer.name);
+    if (found == format::none && buffer.role == BufferRole::derived)
+      for (const BufferId id : read)
+        if (program_.buffers[static_cast<size_t>(id)].role == BufferRole::constant)
+          look(nodes_.readers, program_.buffers[static_cast<size_t>(id)].name);
+    return found;
   }
 
   void fill(format::Step& step, const Kernel& kernel) {
@@ -234,7 +264,12 @@ class PlanBuilder {
       step.sites.push_back(static_cast<int32_t>(plan().sites.size()));
       plan().sites.push_back({site.message, site.origin.op, site.origin.node, source_text(site.origin)});
     }
-    add_origins(step.number, kernel.origins);
+    std::vector<BufferId> read, written;
+    for (size_t i = 0; i < code.buffers.size(); ++i) {
+      if (code.access[i] != Access::write) read.push_back(code.buffers[i]);
+      if (code.access[i] != Access::read) written.push_back(code.buffers[i]);
+    }
+    add_origins(step.number, kernel.origins, read, written);
   }
 
   void fill(format::Step& step, const Call& call) {
@@ -245,7 +280,9 @@ class PlanBuilder {
     step.outputs = places(call.outputs);
     step.mutates = places(call.mutates);
     for (const std::string& symbol : call.defines) step.defines.push_back(exprs_.slot(symbol));
-    add_origins(step.number, call.origins);
+    std::vector<BufferId> written = call.outputs;
+    written.insert(written.end(), call.mutates.begin(), call.mutates.end());
+    add_origins(step.number, call.origins, {}, written);
   }
 
   format::CallArg call_arg(const Call::Arg& arg) {
@@ -321,6 +358,7 @@ class PlanBuilder {
   const LoopProgram& program_;
   const codegen::GeneratedCode& code_;
   const DeviceType device_;  // of buffers and kernels; library kernels and custom operators are the host's
+  const ValueNodes& nodes_;
   BuiltPlan built_;
   ExprTable exprs_;
   std::vector<int32_t> places_;  // by BufferId: its number in the plan
@@ -337,8 +375,9 @@ std::string source_text(const Origin& origin) {
   return line->text.empty() ? text : text + ":  " + line->text;
 }
 
-BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code, DeviceType device) {
-  return PlanBuilder(program, code, device).build();
+BuiltPlan build_plan(const LoopProgram& program, const codegen::GeneratedCode& code, DeviceType device,
+                     const ValueNodes& nodes) {
+  return PlanBuilder(program, code, device, nodes).build();
 }
 
 }  // namespace kiln

@@ -187,6 +187,11 @@ Origins read_origins(std::span<const std::byte> bytes) {
     size_t n = step.lines.size();
     if (step.nodes.size() != n || step.ops.size() != n || step.modules.size() != n)
       fail_user("K0503", str("the origins of step ", step.number, " have lists of different lengths"));
+    if (step.values.size() != step.value_origins.size())
+      fail_user("K0503", str("the origins of step ", step.number, " have lists of different lengths"));
+    for (const int32_t origin : step.value_origins)
+      if (origin < 0 || static_cast<size_t>(origin) >= n)
+        fail_user("K0503", str("the origins of step ", step.number, " have no number ", origin));
   }
   return origins;
 }

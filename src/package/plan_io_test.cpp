@@ -241,9 +241,18 @@ TEST(PlanIo, DeepNestingIsRefused) {
 TEST(PlanIo, OriginsRoundTrip) {
   Origins origins;
   origins.build_id = "id";
-  origins.steps = {{3, {"n"}, {"op"}, {"mod"}, {"f.py:1"}}};
+  origins.steps = {{3, {"n"}, {"op"}, {"mod"}, {"f.py:1"}, {"v"}, {0}}};
   std::string bytes = write_origins(origins);
   EXPECT_EQ(read_origins(as_bytes(bytes)).steps[0].lines[0], "f.py:1");
+  EXPECT_EQ(read_origins(as_bytes(bytes)).steps[0].values[0], "v");
+  origins.steps[0].value_origins = {1};
+  bytes = write_origins(origins);
+  EXPECT_THROW(read_origins(as_bytes(bytes)), Error) << "there is no second operator";
+  origins.steps[0].value_origins.clear();
+  bytes = write_origins(origins);
+  EXPECT_THROW(read_origins(as_bytes(bytes)), Error);
+  origins.steps[0].values.clear();
+  EXPECT_NO_THROW(read_origins(as_bytes(bytes = write_origins(origins))));
   origins.steps[0].ops.clear();
   bytes = write_origins(origins);
   EXPECT_THROW(read_origins(as_bytes(bytes)), Error);

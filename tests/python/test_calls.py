@@ -78,8 +78,9 @@ class Calls(unittest.TestCase):
         self.refused("K0611", None)
         self.assertIn("the argument 'x' is missing", self.refused("K0701"))
         self.assertIn("takes 1 positional", self.refused("K0701", x, x))
-        self.assertIn("the model takes: x", self.refused("K0701", x, y=x))
-        self.refused("K0701", x, x=x)
+        self.assertIn("the model takes no argument 'y'", self.refused("K0701", x, y=x))
+        self.assertIn("those that the export was given: x", self.refused("K0701", x, y=x))
+        self.assertIn("the argument 'x' is given twice", self.refused("K0701", x, x=x))
         self.refused("K0703", object())
         self.refused("K0703", [x])
         self.refused("K0703", numpy.array(["a"] * 80).reshape(8, 10))
@@ -295,10 +296,13 @@ class Files(unittest.TestCase):
             kiln.aoti_compile_and_package(42)
         with self.assertRaises(kiln.ArgumentError):
             kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "package.zip"))
-        with self.assertRaises(kiln.CompileError) as caught:
+        with self.assertRaises(kiln.ArgumentError) as caught:
             kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "x.pt2"), inductor_configs={"cpp.simdln": 1})
         self.assertEqual(caught.exception.code, "K0140")
         self.assertIn("cpp.simdlen", str(caught.exception))
+        with self.assertRaises(kiln.ArgumentError) as caught:
+            kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "x.pt2"), target="x86-65")
+        self.assertEqual(caught.exception.code, "K0190")
 
     def test_no_command(self):
         done = python(
