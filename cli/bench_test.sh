@@ -70,7 +70,7 @@ echo '{"kind": "something"}' >other.json
 expect no-base 1 err "K0734.*other.json is not what 'kiln bench --json' writes" -- bench mlp.pt2 --against other.json
 require no-base-first is_empty out
 echo '{' >broken.json
-expect broken-base 1 err 'K0120' -- bench mlp.pt2 --against broken.json
+expect broken-base 1 err 'K0734' -- bench mlp.pt2 --against broken.json
 expect tolerance-alone 2 err '--tolerance belongs to --against' -- bench mlp.pt2 --tolerance 5
 expect base-stays 1 err 'K0193' -- bench mlp.pt2 --against base.json --json base.json
 

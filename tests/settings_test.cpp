@@ -101,6 +101,8 @@ std::vector<Demonstration> demonstrations() {
       {"triton.debug_sync_graph", "1", {}, Input::good, is_idle()},
       // That it is read at all; how many threads then run is looked at by the runtime's own tests.
       {"cpp.threads", "many", {}, Input::good, says("cpp.threads")},
+      {"compiler", "/no/such/compiler", {"check_bounds=1"}, Input::good, says("/no/such/compiler")},
+      {"nvrtc", "/no/such/nvrtc", {}, Input::good, [](const Outcome& o) { return o.error.empty(); }},
       {"aot_inductor.dump_aoti_minifier", "1", failing, Input::nan, writes("minifier_launcher.py")},
       {"aot_inductor.repro_level", "3", root, Input::good, writes("minifier_launcher.py")},
       {"TORCHDYNAMO_REPRO_AFTER", "inductor", failing, Input::nan, writes("minifier_launcher.py", "inductor")},

@@ -96,5 +96,5 @@ stop_after: str | None  # the last pass that runs; the program is printed, no pa
 dump_after: str | None  # the pass after which the program is printed, or all; no package is made
 full_source_paths: bool  # packages name the user's source files with their whole paths, not shortened
 cache_dir: str | None  # the cache of compiled kernels; None: under the user's cache directory
-compiler: str | None  # the C++ compiler; None: the first of g++, clang++, c++ that is found
-nvrtc: str | None  # the path of NVRTC, which compiles for cuda; None: of a CUDA toolkit or of Python's packages
+compiler: str | None  # the C++ compiler, of a run with check_bounds too; None: the first of g++, clang++, c++ that is found
+nvrtc: str | None  # the path of NVRTC, which compiles for cuda, in a run with check_bounds too; None: of a CUDA toolkit or of Python's packages

@@ -71,15 +71,7 @@ class CaseRun {
     Fp64Reference reference(program_, options_.executable);
     result_.stage = options_.executable.backend == Backend::interpret ? "read" : "compile";
     const auto begin = std::chrono::steady_clock::now();
-    const std::unique_ptr<Executable> executable = [&] {
-      try {
-        return make_executable(program_, placed);
-      } catch (const Error& error) {
-        // The package is made; what there is no device for is loading it.
-        if (error.code() >= "K0773" && error.code() <= "K0776") result_.stage = "load";
-        throw;
-      }
-    }();
+    const std::unique_ptr<Executable> executable = make_executable(program_, placed);
     result_.compile_seconds = seconds_since(begin);
     CaseCalls calls(files_, *executable, compare_options());
     calls.reference = [&](const std::vector<const std::vector<Datum>*>& made) { return reference.after(made); };
