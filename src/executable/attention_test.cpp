@@ -87,7 +87,8 @@ EMPTY
 )";
   auto with = [&](const std::string& column, int first) {
     std::string lines = replace_all(score, "COLUMN", column);
-    for (int i = 1; i <= 6; ++i) lines = replace_all(lines, str("%", i, "_"), str("%", first + i));
+    for (int i = 1; i <= 10; ++i)
+      lines = replace_all(lines, str("%", i, "_"), str("%", i <= 6 ? first + i : 5 * first + i));
     return lines;
   };
   text = replace_all(text, "FIRST", with("r1", 10));
@@ -123,6 +124,18 @@ const char* const causal_score = R"(          %1_ = load.f32 scores[i1, i2, COLU
           %4_ = le.bool %2_, %3_
           %5_ = constant.f32 -inf
           %6_ = select.f32 %4_, %1_, %5_)";
+
+// As a model writes it that sees three keys ahead, and has a mask beside it.
+const char* const added_mask_score = R"(          %1_ = load.f32 scores[i1, i2, COLUMN]
+          %2_ = index.i64 [COLUMN]
+          %3_ = index.i64 [i2 + 4]
+          %4_ = lt.bool %2_, %3_
+          %7_ = load.bool allowed[i2, COLUMN]
+          %8_ = logical_and.bool %4_, %7_
+          %9_ = constant.f32 0.0
+          %5_ = constant.f32 -inf
+          %10_ = select.f32 %8_, %9_, %5_
+          %6_ = add.f32 %1_, %10_)";
 
 loops::LoopProgram attention_schedule(const std::string& text, const codegen::Target& target, std::string& log_text) {
   loops::LoopProgram program = loops::parse_loops(text);
@@ -231,6 +244,53 @@ TEST(Attention, OfSizesThatAreNotKnown) {
   const AttentionSizes s{2, 2, 0, 0, 16, 40};
   check_attention(s, true, {causal_score, false, false},
                   {{2, 2, 1, 1, 16, 40}, {2, 2, 7, 5, 16, 40}, {2, 2, 64, 64, 16, 40}, {2, 2, 65, 519, 16, 40}});
+}
+
+// Blocks of rows do not look at keys that none of their rows sees: all keys at once, in chunks, of a number of keys
+// that no tile divides, with fewer and with more keys than rows.
+TEST(Attention, LeavesOutKeysThatNoRowOfABlockSees) {
+  if (codegen::cpu_backend().host_target_name() == "generic") GTEST_SKIP();
+  const codegen::Target target = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name());
+  for (const AttentionSizes& s : {AttentionSizes{8, 8, 128, 128, 16, 32},
+                                  {2, 1, 333, 333, 24, 64},
+                                  {2, 2, 131, 70, 16, 20},
+                                  {1, 1, 70, 200, 16, 20}})
+    for (const ScoreForm& form : {ScoreForm{causal_score, false, false}, {added_mask_score, true, false}}) {
+      std::string log;
+      attention_schedule(attention(s, false, form.score, form.empty), target, log);
+      EXPECT_NE(log.find("keys that no row of a block sees are left out"), std::string::npos) << log;
+      check_attention(s, false, form, {s});
+    }
+  // What the last key has does not reach the first rows, though 0 * NaN would.
+  const AttentionSizes s{1, 1, 512, 512, 16, 16};
+  std::string log;
+  const LoopsPackage package(loops::print(attention_schedule(attention(s, false, causal_score, false), target, log)));
+  std::vector<Datum> inputs = attention_inputs(s);
+  Tensor values = inputs[2].tensor().clone();
+  values.set_item(values.numel() - 1, Scalar(NAN));
+  inputs[2] = {values};
+  const Tensor y = package.run(inputs, {}).at(0).tensor();
+  EXPECT_FALSE(std::isnan(y.item(15).as_double()));
+  EXPECT_TRUE(std::isnan(y.item(y.numel() - 1).as_double()));
+}
+
+// A row that would see no key at all keeps its NaN, and masks the other way round all their keys.
+TEST(Attention, LooksAtAllKeysUnderOtherMasks) {
+  const codegen::Target target = codegen::cpu_backend().target("x86-64-v3");
+  const AttentionSizes s{2, 2, 128, 128, 16, 32};
+  const std::string causal = attention(s, false, causal_score, false);
+  const auto left_out = [&](const std::string& from, const std::string& to) {
+    EXPECT_NE(causal.find(from), std::string::npos);
+    std::string log;
+    EXPECT_EQ(attention_schedule(replace_all(causal, from, to), target, log).block.size(), 1u);
+    return log.find("are left out") != std::string::npos;
+  };
+  EXPECT_TRUE(left_out("constant.f32 -inf", "constant.f32 -inf"));
+  EXPECT_FALSE(left_out("le.bool", "lt.bool"));
+  EXPECT_FALSE(left_out("le.bool", "ge.bool"));
+  EXPECT_FALSE(left_out("constant.f32 -inf", "constant.f32 -1e9"));
+  EXPECT_FALSE(left_out("index.i64 [i2]", "index.i64 [i2*2]"));
+  EXPECT_FALSE(left_out("index.i64 [i2]", "index.i64 [127]"));
 }
 
 TEST(Attention, IsRefusedWithAReason) {

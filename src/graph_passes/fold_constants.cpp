@@ -1,11 +1,13 @@
 #include "graph_passes/fold_constants.h"
 
+#include <cmath>
 #include <cstring>
 #include <unordered_map>
 
 #include "graph_passes/node_kinds.h"
 #include "ops/common_operators.h"
 #include "ops/dense.h"
+#include "ops/layout.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -130,7 +132,7 @@ class Folder {
     if (!stays) folded_.push_back(&node);
   }
 
-  // What a node that stays, or an output, still reads becomes a constant or a fill.
+  // What a node that stays, or an output, still reads becomes a constant, a fill or a triangle.
   bool replace() {
     std::set<const Node*> folded(folded_.begin(), folded_.end());
     std::vector<Value*> needed;
@@ -145,7 +147,8 @@ class Folder {
     bool changed = false;
     for (Value* value : needed) {
       const Tensor& tensor = known_.at(value);
-      Value* made = is_uniform(tensor) ? add_fill(*value, tensor) : add_constant(*value, tensor);
+      Value* made = is_uniform(tensor) ? add_fill(*value, tensor) : add_mask(*value, tensor);
+      if (!made) made = add_constant(*value, tensor);
       if (!made) continue;
       context_.note(str("folded: ", value->name, " = ", value->producer->target));
       graph_.replace_uses(value, made);
@@ -165,19 +168,68 @@ class Folder {
     return true;
   }
 
-  Value* add_fill(const Value& old, const Tensor& tensor) {
-    const OpRecord& fill = common_operators::fill();
-    Node* node = graph_.add_node(fill.name(), graph_.unique_name(op_short_name(fill.name())), old.producer);
-    node->op = &fill;
+  // A node in place of the one that made `old`.
+  Value* add_node(const OpRecord& op, const Value& old, std::vector<Node::NamedArgument> args, TensorType type) {
+    Node* node = graph_.add_node(op.name(), graph_.unique_name(op_short_name(op.name())), old.producer);
+    node->op = &op;
     node->origins = old.producer->origins;
-    Argument::List sizes;
-    for (int64_t size : tensor.sizes) sizes.emplace_back(Scalar(size));
-    node->args = {{"size", Argument(std::move(sizes))},
-                  {"fill_value", Argument(tensor.item())},
-                  {"dtype", Argument(tensor.dtype)}};
+    node->args = std::move(args);
     Value* made = graph_.add_result(node, node->name, ValueKind::tensor);
-    made->type = old.type;
+    made->type = std::move(type);
     return made;
+  }
+
+  Value* add_fill(const Value& old, const TensorType& type, const std::vector<int64_t>& of, const Scalar& number) {
+    Argument::List sizes;
+    for (int64_t size : of) sizes.emplace_back(Scalar(size));
+    return add_node(
+        common_operators::fill(), old,
+        {{"size", Argument(std::move(sizes))}, {"fill_value", Argument(number)}, {"dtype", Argument(type.dtype)}},
+        type);
+  }
+  Value* add_fill(const Value& old, const Tensor& tensor) {
+    return add_fill(old, old.type, tensor.sizes, tensor.item());
+  }
+
+  // One matrix of two numbers, parted along a diagonal: so far beyond a row's own number its first one reaches.
+  static std::optional<int64_t> parted_along(const Tensor& tensor) {
+    const size_t rank = tensor.sizes.size();
+    if (rank < 2) return {};
+    const int64_t rows = tensor.sizes[rank - 2], columns = tensor.sizes[rank - 1];
+    if (rows * columns != tensor.numel() || tensor.numel() == 0) return {};
+    const Scalar first = tensor.item(0);
+    int64_t ahead = 0;
+    while (ahead + 1 < columns && tensor.item(ahead + 1) == first) ++ahead;
+    if (ahead + 1 == columns) return {};
+    const Scalar other = tensor.item(ahead + 1);
+    for (int64_t i = 0; i < tensor.numel(); ++i)
+      if (!(tensor.item(i) == (i % columns <= i / columns + ahead ? first : other))) return {};
+    return ahead;
+  }
+
+  // A causal mask stays a formula of its indices: that is cheaper than to read it, and says which keys no row sees.
+  Value* add_mask(const Value& old, const Tensor& tensor) {
+    const bool boolean = tensor.dtype == DType::boolean;
+    if (!boolean && tensor.dtype != DType::f32) return nullptr;
+    const std::optional<int64_t> ahead = parted_along(tensor);
+    if (!ahead || !is_contiguous(old.type.sizes, old.type.strides)) return nullptr;
+    const Scalar first = tensor.item(0), last = tensor.item(tensor.sizes.back() - 1);
+    if (!boolean && (first.as_double() != 0 || last.as_double() != -INFINITY)) return nullptr;
+    TensorType type = old.type;
+    type.dtype = DType::boolean;
+    const bool lower = !boolean || first.as_int() != 0;
+    Value* seen = add_node(lower ? common_operators::lower_triangle() : common_operators::upper_triangle(), old,
+                           {{"self", Argument(add_fill(old, type, tensor.sizes, Scalar(true)))},
+                            {"diagonal", Argument(Scalar(lower ? *ahead : *ahead + 1))}},
+                           type);
+    if (boolean) return seen;
+    TensorType number = old.type;
+    number.sizes.clear(), number.strides.clear();
+    return add_node(common_operators::choose(), old,
+                    {{"condition", Argument(seen)},
+                     {"self", Argument(add_fill(old, number, {}, first))},
+                     {"other", Argument(add_fill(old, number, {}, last))}},
+                    old.type);
   }
 
   Value* add_constant(const Value& old, const Tensor& tensor) {

@@ -387,6 +387,46 @@ TEST(FoldConstants, ComputesFromFillsThatAreLikeUnknownTensors) {
 )");
 }
 
+// Attention leaves out the keys that a mask of known form hides; other masks are read.
+TEST(FoldConstants, KeepsACausalMaskAFormula) {
+  Program program = program_of(R"(
+  input %x: f32[3, 4] = user
+  %i: i64[3] = aten.arange.start_step(start=0, end=3, step=1, dtype=i64)
+  %j: i64[4] = aten.arange.start_step(start=0, end=4, step=1, dtype=i64)
+  %r: i64[3, 1] = aten.unsqueeze.default(self=%i, dim=1)
+  %s: i64[3, 1] = aten.add.Tensor(self=%r, other=1)
+  %seen: bool[3, 4] = aten.le.Tensor(self=%j, other=%s)
+  %hidden: bool[3, 4] = aten.gt.Tensor(self=%j, other=%r)
+  %odd: bool[3, 4] = aten.eq.Tensor(self=%j, other=%r)
+  %zero: f32[] = aten.full.default(size=[], fill_value=0.0, dtype=f32)
+  %low: f32[] = aten.full.default(size=[], fill_value=-inf, dtype=f32)
+  %added: f32[3, 4] = aten.where.self(condition=%seen, self=%zero, other=%low)
+  %a: f32[3, 4] = aten.where.self(condition=%hidden, self=%low, other=%x)
+  %b: f32[3, 4] = aten.where.self(condition=%odd, self=%low, other=%a)
+  %y: f32[3, 4] = aten.add.Tensor(self=%b, other=%added)
+  output %y = user
+)");
+  PassContext context;
+  EXPECT_TRUE(fold_constants(program, context));
+  dead_code(program, context);
+  verify(program);
+  EXPECT_EQ(signed_body_of(program), R"(  input %c_folded_0: bool[3, 4] = constant_tensor "_folded_0"
+  input %x: f32[3, 4] = user
+  %full: bool[3, 4] = aten.full.default(size=[3, 4], fill_value=true, dtype=bool)
+  %triu: bool[3, 4] = aten.triu.default(self=%full, diagonal=1)
+  %low: f32[] = aten.full.default(size=[], fill_value=-inf, dtype=f32)
+  %full_1: bool[3, 4] = aten.full.default(size=[3, 4], fill_value=true, dtype=bool)
+  %tril: bool[3, 4] = aten.tril.default(self=%full_1, diagonal=1)
+  %full_2: f32[] = aten.full.default(size=[], fill_value=0.0, dtype=f32)
+  %full_3: f32[] = aten.full.default(size=[], fill_value=-inf, dtype=f32)
+  %where: f32[3, 4] = aten.where.self(condition=%tril, self=%full_2, other=%full_3)
+  %a: f32[3, 4] = aten.where.self(condition=%triu, self=%low, other=%x)
+  %b: f32[3, 4] = aten.where.self(condition=%c_folded_0, self=%low, other=%a)
+  %y: f32[3, 4] = aten.add.Tensor(self=%b, other=%where)
+  output %y = user
+)");
+}
+
 TEST(FoldConstants, LeavesLargeThingsAndFillsAlone) {
   Program program = program_of(R"(
   input %x: f32[100000] = user

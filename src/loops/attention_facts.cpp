@@ -1,7 +1,5 @@
 // What is what in a kernel of attention (AttentionNest): read off its statements, which stand in one order.
-#include <cmath>
-
-#include "loops/loops.h"
+#include "loops/later_keys.h"
 
 namespace kiln::loops {
 namespace {
@@ -19,10 +17,6 @@ bool is_reduction(const Stmt* stmt, ReduceOp op) {
 }
 
 bool is_op(const Stmt* stmt, ScalarOp op) { return stmt && stmt->kind == StmtKind::op && stmt->op == op; }
-
-bool is_constant(const Stmt* stmt, double value) {
-  return stmt && stmt->kind == StmtKind::constant && stmt->constant.is_float() && stmt->constant.as_double() == value;
-}
 
 }  // namespace
 
@@ -88,15 +82,9 @@ bool sees_no_later_keys(const Kernel& kernel) {
       if (const Stmt* found = definition(*body, v)) return found;
     return nullptr;
   };
-  const auto numbers = [&](ValueId v, const Loop& loop) {
-    const Stmt* stmt = made(v);
-    return stmt && stmt->kind == StmtKind::index_value && stmt->expr == Expr::symbol(loop.var);
-  };
-  const Stmt* select = made(nest.score->args[0]);
-  if (!is_op(select, ScalarOp::select) || !is_constant(made(select->args[2]), -INFINITY)) return false;
-  const Stmt* seen = made(select->args[0]);
-  return (is_op(seen, ScalarOp::le) && numbers(seen->args[0], keys) && numbers(seen->args[1], row)) ||
-         (is_op(seen, ScalarOp::ge) && numbers(seen->args[0], row) && numbers(seen->args[1], keys));
+  const auto numbered = [](const Stmt& stmt) { return stmt.expr; };
+  const std::optional<int64_t> seen = masked_beyond({made, numbered, row.var, keys.var}, nest.score->args[0]);
+  return seen && *seen <= 0;
 }
 
 }  // namespace kiln::loops

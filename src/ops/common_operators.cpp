@@ -20,5 +20,8 @@ const OpRecord& select() { return declared("aten.select.int"); }
 const OpRecord& strided_view() { return declared("aten.as_strided.default"); }
 const OpRecord& move_dimension() { return declared("aten.movedim.int"); }
 const OpRecord& repeat() { return declared("aten.repeat.default"); }
+const OpRecord& lower_triangle() { return declared("aten.tril.default"); }
+const OpRecord& upper_triangle() { return declared("aten.triu.default"); }
+const OpRecord& choose() { return declared("aten.where.self"); }
 
 }  // namespace kiln::common_operators

@@ -12,5 +12,8 @@ const OpRecord& select();          // (self, dim, index)
 const OpRecord& strided_view();    // (self, size, stride, storage_offset)
 const OpRecord& move_dimension();  // (self, source, destination)
 const OpRecord& repeat();          // (self, repeats)
+const OpRecord& lower_triangle();  // (self, diagonal): zeros above it
+const OpRecord& upper_triangle();  // (self, diagonal): zeros below it
+const OpRecord& choose();          // (condition, self, other)
 
 }  // namespace kiln::common_operators

@@ -27,14 +27,20 @@ std::string AttentionFusion::refuses() {
     if (!along || !(along->coefficient.is_constant(1) || along->coefficient.is_constant(0)))
       return str("columns of ", name_of(stmt->buffer), " are not neighbours in memory");
   }
+  // With fewer some rows would see none, and their softmax is NaN.
+  if (const auto ahead = rows_.masked_beyond(softmax_); ahead && *ahead >= 0) ahead_ = ahead;
   if (estimate(row().extent, program_) < target_.lanes / 2) return "too few rows for the lanes";
   if (estimate(nest_b_.innermost_column().extent, program_) < 4) return "too few columns for the lanes";
   return "";
 }
 
 AttentionTile AttentionFusion::cheapest() const {
-  AttentionShape shape{1, at_least(row().extent), at_least(nest_a_.innermost_column().extent),
-                       at_least(nest_a_.term_count()), at_least(nest_b_.innermost_column().extent)};
+  AttentionShape shape{1,
+                       at_least(row().extent),
+                       at_least(nest_a_.innermost_column().extent),
+                       at_least(nest_a_.term_count()),
+                       at_least(nest_b_.innermost_column().extent),
+                       ahead_ ? std::optional(static_cast<double>(*ahead_)) : std::nullopt};
   for (const Loop* loop : outer()) shape.outer *= at_least(loop->extent);
   return cheapest_with_least_code(attention_candidates(shape, target_));
 }
@@ -188,8 +194,7 @@ ValueId AttentionFusion::exponentials(BufferId scores, const Expr& count, const 
   return total;
 }
 
-ValueId AttentionFusion::build_softmax(BufferId scores, const Place& place, Body& inner) {
-  const Expr& keys = nest_a_.innermost_column().extent;
+ValueId AttentionFusion::build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner) {
   const ValueId highest = highest_of(scores, keys, place, inner);
   // A GPU multiplies subnormal numbers as fast as others, and its template reads an empty row off the terms.
   const bool gpu = target_.is_gpu();
@@ -310,7 +315,7 @@ Kernel AttentionFusion::build_rows() {
     used_.insert(copier.used().begin(), copier.used().end());
     copier.copy_names(inner);
     body.push_back(std::move(n));
-    share = build_softmax(scores, place, body);
+    share = build_softmax(scores, keys, place, body);
   }
   {
     Copier copier(b_, made_, used_);

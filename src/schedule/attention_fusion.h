@@ -24,6 +24,8 @@ class AttentionFusion {
   std::string refuses();
 
   AttentionTile cheapest() const;
+  // Blocks look at no key behind those that their last row sees.
+  bool skips_keys() const { return ahead_.has_value(); }
 
   Kernel build(const AttentionTile& tile);
   // The same for one row at a time, as AttentionNest has it.
@@ -77,7 +79,7 @@ class AttentionFusion {
   // Where the score of a key lies.
   using Place = std::function<std::vector<Expr>(const Expr& key)>;
   // The scores become weights, but for the division; gives what they are to be multiplied with.
-  ValueId build_softmax(BufferId scores, const Place& place, Body& inner);
+  ValueId build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner);
   // The sum of a row's weights; 1 where there are no keys: the second product is 0 then, as an empty sum is.
   ValueId total_of_keys(ValueId total, ValueId one, Body& inner);
   // Of which the softmax is made: the highest of so many scores; the scores less `shift` become exponentials, of which
@@ -100,11 +102,13 @@ class AttentionFusion {
     const AttentionTile& tile;
     Expr base;
     bool even;
+    Expr keys;  // that any of its rows sees
     BufferId left = no_buffer, scores = no_buffer, shares = no_buffer;
   };
   Copier copier_of_row(const RowBlock& block, const Expr& q);
   Copier copier_of_output(const RowBlock& block, const Stmt& q, const Stmt& j);
   Expr rows_of(const RowBlock& block) const;
+  Expr keys_of(const AttentionTile& tile, const Expr& base) const;
   // A loop over the rows of a block for the softmax.
   Stmt rows_in_lanes(const RowBlock& block);
   void turn_rows(const RowBlock& block, Body& out);
@@ -120,6 +124,7 @@ class AttentionFusion {
   ContractionNest nest_a_, nest_b_;
   Softmax softmax_;
   const Stmt* weights_ = nullptr;
+  std::optional<int64_t> ahead_;  // a row sees keys up to its own number and this many only
   Substitution variables_b_;
   Kernel made_;
   std::set<std::string> used_;

@@ -86,17 +86,19 @@ Kernel AttentionFusion::build(const AttentionTile& tile) {
   const std::string like = name_of(weights_->buffer);
   Stmt blocks = loop("o", simplify(ceildiv(rows, tile.block), env_), Binding::item);
   Body& body = blocks.loop->body;
-  RowBlock block{tile, variable(blocks) * tile.block, rows.is_constant() && rows.value() % tile.block == 0};
+  const Expr base = variable(blocks) * tile.block;
+  const bool one = blocks.loop->extent.is_constant(1);
+  RowBlock block{tile, base, rows.is_constant() && rows.value() % tile.block == 0, keys_of(tile, one ? 0 : base)};
   block.left = scratch(like + "_rows", {width, Expr(tile.block)});
   block.scores = scratch(like + "_block", {tile.chunk > 0 ? Expr(tile.chunk) : keys, Expr(tile.block)});
   block.shares = scratch(like + "_shares", {Expr(tile.block)});
   turn_rows(block, body);
   if (tile.chunk == 0) {
-    build_scores(block, {0, keys}, body);
+    build_scores(block, {0, block.keys}, body);
     Stmt q = rows_in_lanes(block);
     const Expr lane = variable(q);
     const ValueId share = build_softmax(
-        block.scores,
+        block.scores, block.keys,
         [&](const Expr& key) {
           return std::vector<Expr>{key, lane};
         },
@@ -203,6 +205,16 @@ Expr AttentionFusion::rows_of(const RowBlock& block) const {
   return min_expr(Expr(block.tile.block), rows - block.base);
 }
 
+// Keys behind those that the block's last row sees have weights of 0 in all of them. A whole number of tiles: what is
+// left over of a number that is not known runs one by one.
+Expr AttentionFusion::keys_of(const AttentionTile& tile, const Expr& base) const {
+  const Expr& keys = nest_a_.innermost_column().extent;
+  if (!ahead_) return keys;
+  const Expr seen = base + Expr(tile.block + *ahead_);
+  const bool whole = tile.block % tile.keys == 0 && *ahead_ % tile.keys == 0;
+  return min_expr(keys, whole ? seen : ceildiv(seen, tile.keys) * tile.keys);
+}
+
 Copier AttentionFusion::copier_of_output(const RowBlock& block, const Stmt& q, const Stmt& j) {
   Copier copier(b_, made_, used_);
   copier.variables = variables_b_;
@@ -217,7 +229,7 @@ void AttentionFusion::build_output(const RowBlock& block, Body& out) {
   Body& inner = j.loop->body;
   Copier copier = copier_of_output(block, q, j);
   const Place place = [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
-  const ValueId summed = sum_over({0, nest_b_.innermost_sum().extent}, block.scores, place, copier, inner);
+  const ValueId summed = sum_over({0, block.keys}, block.scores, place, copier, inner);
   const ValueId share = append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)}));
   finish_output(summed, share, copier, inner);
   q.loop->body.push_back(std::move(j));
@@ -230,7 +242,7 @@ void AttentionFusion::build_output(const RowBlock& block, Body& out) {
 void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
   const AttentionTile& tile = block.tile;
   const std::string like = name_of(weights_->buffer);
-  const Expr keys = nest_b_.innermost_sum().extent, width = nest_b_.innermost_column().extent;
+  const Expr &keys = block.keys, width = nest_b_.innermost_column().extent;
   const BufferId tops = scratch(like + "_tops", {Expr(tile.block)}),
                  factors = scratch(like + "_factors", {Expr(tile.block)}),
                  sums = scratch(like + "_sums", {Expr(tile.block), width}), totals = block.shares;

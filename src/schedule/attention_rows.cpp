@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "loop_passes/rewrite.h"
+#include "loops/later_keys.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -57,6 +58,19 @@ std::string RowPart::read(const Stmt& product, const Stmt& weights, Softmax& out
   }
   if (kernel_.value_types[static_cast<size_t>(out.score)] != DType::f32) return "the softmax is not of f32";
   return "";
+}
+
+std::optional<int64_t> RowPart::masked_beyond(const Softmax& softmax) const {
+  ScoreReader reader;
+  reader.row = kernel_.contraction->rows.back(), reader.key = "x";
+  // Through the buffers, that of the product too: a part of f may stand before it.
+  reader.made = [&](ValueId v) {
+    const Stmt* made = definitions_.at(passed(v));
+    if (made->kind == StmtKind::load && made->buffer == raw_) made = definitions_.at(passed(softmax.raw->args[0]));
+    return made;
+  };
+  reader.numbered = [&](const Stmt& stmt) { return substitute(stmt.expr, called_x(around_.at(stmt.results[0]))); };
+  return loops::masked_beyond(reader, softmax.score);
 }
 
 void RowPart::visit(const Body& body, const Loop* around) {

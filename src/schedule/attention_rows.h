@@ -28,6 +28,9 @@ class RowPart {
   // What the weights must be; the empty text, or why they are something else.
   std::string read(const Stmt& product, const Stmt& weights, Softmax& out);
 
+  // The row sees no key beyond its own number and this many; nothing: not known. After read().
+  std::optional<int64_t> masked_beyond(const Softmax& softmax) const;
+
  private:
   void visit(const Body& body, const Loop* around);
 

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "loop_passes/pass_test.h"
+#include "schedule/sample_run_test.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -73,14 +74,6 @@ main {
   }
 }
 )";
-
-Target of_eight_lanes() {
-  Target target;
-  target.name = "x86-64-v3";
-  target.lanes = 8;
-  target.vector_registers = 16;
-  return target;
-}
 
 TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
   LoopProgram program = parsed(two_products);

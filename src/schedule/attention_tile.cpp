@@ -36,6 +36,15 @@ int64_t choose_chunk(const AttentionShape& shape, const Target& target, int64_t 
   return (keys + parts - 1) / parts;
 }
 
+// How many keys a block looks at, on average.
+double keys_seen(const AttentionShape& shape, double block) {
+  if (!shape.ahead) return shape.keys;
+  const double blocks = std::ceil(shape.rows / block);
+  double sum = 0;
+  for (double i = 1; i <= blocks; ++i) sum += std::min(shape.keys, i * block + *shape.ahead);
+  return sum / blocks;
+}
+
 // The second product's tile: what it costs for all blocks, of which the last may be smaller.
 struct OutputTile {
   int64_t rows, vectors;
@@ -43,12 +52,13 @@ struct OutputTile {
 };
 
 OutputTile choose_output_tile(const AttentionShape& shape, const Target& target, const AttentionTile& tile) {
+  const double keys = keys_seen(shape, static_cast<double>(tile.block));
   const double vectors = std::ceil(shape.out_width / target.lanes);
   const auto block = static_cast<double>(tile.block), chunk = static_cast<double>(tile.chunk);
   const double blocks = std::floor(shape.rows / block), last = shape.rows - blocks * block;
   // Else how many rows a block has is known while running only, and what is left of any is then one by one.
   const bool even = last == 0 || blocks == 0;
-  const double sums = tile.chunk > 0 ? 2.5 * std::ceil(shape.keys / chunk) : 0;  // of an accumulator, through memory
+  const double sums = tile.chunk > 0 ? 2.5 * std::ceil(keys / chunk) : 0;  // of an accumulator, through memory
   std::vector<OutputTile> all;
   for (int64_t wide = 1; wide <= std::min<int64_t>(6, static_cast<int64_t>(vectors)); ++wide)
     for (int64_t rows = rows_that_fit(target, wide); rows >= 1; --rows) {
@@ -56,7 +66,7 @@ OutputTile choose_output_tile(const AttentionShape& shape, const Target& target,
       const auto r = static_cast<double>(rows), w = static_cast<double>(wide);
       const double groups = std::floor(vectors / w), rest = vectors - groups * w;
       auto part = [&](double high, double broad) {
-        return shape.keys * tile_step(high, broad) + 20 + (3 + sums) * high * broad;
+        return keys * tile_step(high, broad) + 20 + (3 + sums) * high * broad;
       };
       auto pass = [&](double high) {
         return high < 1 ? 0 : groups * part(high, w) + (rest > 0 ? part(high, rest) : 0);
@@ -83,8 +93,9 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
     const auto block = static_cast<double>(tile.block);
     const double blocks = std::ceil(shape.rows / block), near = target.near_cache;
     tile.chunk = choose_chunk(shape, target, tile.block);
-    const double parts = tile.chunk > 0 ? std::ceil(shape.keys / static_cast<double>(tile.chunk)) : 1,
-                 keys_of_part = tile.chunk > 0 ? static_cast<double>(tile.chunk) : shape.keys;
+    const double keys_of_part = tile.chunk > 0 ? static_cast<double>(tile.chunk) : shape.keys,
+                 seen = keys_seen(shape, block),
+                 parts = shape.ahead ? seen / keys_of_part : std::ceil(shape.keys / keys_of_part);
     const double scores = keys_of_part * block * element;
     if (block_vectors > 4 && (block - target.lanes >= shape.rows || scores > target.second_cache * 0.6 ||
                               shape.outer * blocks < least_items))
@@ -93,10 +104,10 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
     tile.rows = second.rows;
     tile.out_vectors = second.vectors;
     // Keys and values come from the second cache once for each block; the scores pass through it where they are many.
-    const double fetched = shape.keys * (shape.width + shape.out_width) * element / target.second_rate,
+    const double fetched = seen * (shape.width + shape.out_width) * element / target.second_rate,
                  stored = scores > near ? 3 * parts * scores / target.second_rate : 0;
     // Parts of different numbers of keys: what a tile leaves over is then done one by one.
-    const bool alike = parts * keys_of_part == shape.keys;
+    const bool alike = !shape.ahead && parts * keys_of_part == shape.keys;
     for (int64_t vectors = 1; vectors <= std::min<int64_t>(4, block_vectors); ++vectors)
       for (int64_t keys = rows_that_fit(target, vectors); keys >= 1; --keys) {
         if (static_cast<double>(keys) > keys_of_part) continue;
@@ -111,8 +122,7 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
           return whole * part(k, broad) + (alike ? part(left, broad) : left * part(1, broad));
         };
         const double first = parts * (groups * pass(v) + pass(rest));
-        const double softmax =
-            static_cast<double>(block_vectors) * (12 * shape.keys + (tile.chunk > 0 ? 80 * parts : 0));
+        const double softmax = static_cast<double>(block_vectors) * (12 * seen + (tile.chunk > 0 ? 80 * parts : 0));
         tile.vectors = vectors;
         tile.keys = keys;
         // Rows of the last block that do not exist are computed by the first product and the softmax only.

@@ -1,5 +1,7 @@
 // Blocks and tiles for attention (attention_template.cpp), and what each costs.
 #pragma once
+#include <optional>
+
 #include "schedule/target.h"
 
 namespace kiln::loops {
@@ -17,6 +19,7 @@ struct AttentionTile {
 // Sizes as numbers: guesses where they are symbols.
 struct AttentionShape {
   double outer, rows, keys, width, out_width;
+  std::optional<double> ahead;  // a row sees keys up to its own number and this many only
 };
 
 std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target);

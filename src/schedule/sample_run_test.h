@@ -36,6 +36,14 @@ inline void expect_near(const std::vector<Datum>& a, const std::vector<Datum>& b
   }
 }
 
+inline Target of_eight_lanes() {
+  Target target;
+  target.name = "x86-64-v3";
+  target.lanes = 8;
+  target.vector_registers = 16;
+  return target;
+}
+
 inline Target an_h200() {
   Target target;
   target.name = "sm_90a", target.lanes = 1, target.device = DeviceType::cuda;
