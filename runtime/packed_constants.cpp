@@ -18,7 +18,7 @@ ConstantData Model::plain_constant(const Weights& weights, int32_t constant) {
   const int64_t bits = format::packed_number_bits(width);
   // Numbers begin with 1: 0 is what padding holds. Those that do not fit into an element go in several passes.
   std::vector<uint64_t> number(static_cast<size_t>(packed_count), 0);
-  const InitSlice slice = packing_slice(program_, packed);
+  const InitSlice slice = packing_slice(program_, packed, constant);
   std::vector<std::byte> host(static_cast<size_t>(std::max(plan().constants[c].bytes, layout.group_bytes)));
   for (int64_t shift = 0; shift < 64 && (count >> shift) > 0; shift += bits) {
     for (int64_t i = 0; i < count; ++i) {
@@ -30,6 +30,11 @@ ConstantData Model::plain_constant(const Weights& weights, int32_t constant) {
     auto block = std::make_shared<Block>(allocator(), count * width, alignment);
     device_->copy_in(block->data(), host.data(), count * width);
     numbered.constants[c] = {block->data(), block};
+    // What other constants fill stays 0.
+    const std::vector<std::byte> zeros(static_cast<size_t>(layout.group_bytes));
+    auto made = std::make_shared<Block>(allocator(), layout.group_bytes, memory_alignment);
+    device_->copy_in(made->data(), zeros.data(), layout.group_bytes);
+    numbered.derived[static_cast<size_t>(packed)] = {made->data() + layout.offset_bytes, made};
     derive(numbered, slice, false);
     device_->copy_out(host.data(), numbered.derived[static_cast<size_t>(packed)].data - layout.offset_bytes,
                       layout.group_bytes);

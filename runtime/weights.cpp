@@ -72,10 +72,17 @@ std::set<int32_t> constants_read_by_init(const Program& program) {
   return out;
 }
 
-InitSlice packing_slice(const Program& program, int32_t derived) {
+InitSlice packing_slice(const Program& program, int32_t derived, int32_t constant) {
   InitSlice slice;
-  slice.derived = {derived};
   add_writers(program, {derived}, slice);
+  std::erase_if(slice.steps, [&](int32_t step) {
+    std::vector<format::KernelArg> used;
+    collect(program, program.steps[static_cast<size_t>(step)], used);
+    return std::none_of(used.begin(), used.end(), [&](const format::KernelArg& a) {
+      const format::Buffer& buffer = program.plan.buffers[static_cast<size_t>(a.buffer)];
+      return buffer.role == format::BufferRole::constant && buffer.position == constant;
+    });
+  });
   return slice;
 }
 

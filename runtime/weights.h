@@ -33,8 +33,8 @@ struct InitSlice {
   std::vector<int32_t> derived;  // buffers to be written anew
 };
 InitSlice init_slice(const Program& program, const std::set<int32_t>& changed_constants);
-// The step that fills this derived buffer, alone.
-InitSlice packing_slice(const Program& program, int32_t derived);
+// The steps that put this constant into a derived buffer, which may have others' values too: those of it alone.
+InitSlice packing_slice(const Program& program, int32_t derived, int32_t constant);
 
 std::set<int32_t> constants_read_by_init(const Program& program);
 

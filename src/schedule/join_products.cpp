@@ -1,21 +1,26 @@
-// For a GPU: products of the same rows with different weights (queries, keys and values) become one product, whose
-// columns are those of all of them. Its tiles are three times as many, and it starts once. The weights lie below one
-// another in a derived constant, which is made when they are loaded; who read one of the results reads its columns of
-// the common one.
+// Products of the same rows with different weights (queries, keys and values) become one product, whose columns are
+// those of all of them: it starts once. The weights lie below one another in a derived constant, which is made when
+// they are loaded; who read one of the results reads its columns of the common one.
+//
+// On a GPU its tiles are three times as many. On a CPU the weights are packed in panels, each from where it lies
+// (packing.cpp), so that none is there more often than before; a single row's product reads its
+// weight as it lies, and a copy of that would be one too many.
 #include "loop_passes/rewrite.h"
+#include "schedule/joined_weights.h"
 #include "schedule/schedule.h"
+#include "schedule/template.h"
 
 namespace kiln::loops {
 namespace {
 
-constexpr double most_joined_bytes = 32 << 20;  // of weights, which are then there twice
-constexpr double most_joined_rows = 1024;       // more rows have tiles enough
+constexpr double most_joined_bytes = 32 << 20;  // of weights, which a GPU then has twice
+constexpr double most_joined_rows = 1024;       // more rows have tiles enough for a GPU
 constexpr size_t joined_window = 12;            // how far down a partner is looked for
 constexpr double least_joined_terms = 128;      // of a single row
 
 class ProductJoiner {
  public:
-  ProductJoiner(LoopProgram& program, Log& log) : program_(program), log_(log) {}
+  ProductJoiner(LoopProgram& program, const Target& target, Log& log) : program_(program), target_(target), log_(log) {}
 
   bool run(Block& block) {
     bool changed = false;
@@ -67,12 +72,14 @@ class ProductJoiner {
                         [](const Stmt& s) { return s.loop != nullptr; });
   }
   bool is_product(const Kernel& kernel) const {
-    if (!kernel.contraction) return is_one_row(kernel);
+    if (!kernel.contraction) return target_.is_gpu() && is_one_row(kernel);
     if (!kernel.contraction->batch.empty() || kernel.contraction->columns.size() != 1 ||
         kernel.contraction->sums.size() != 1)
       return false;
     const ContractionNest nest = contraction_nest(kernel);
-    return !nest.whole_rows() && estimate(nest.row_count(), program_) <= most_joined_rows;
+    if (nest.whole_rows()) return false;
+    return target_.is_gpu() ? estimate(nest.row_count(), program_) <= most_joined_rows
+                            : constant_right_factor(kernel, program_) != nullptr;
   }
 
   bool is_weight(BufferId id) const {
@@ -106,10 +113,11 @@ class ProductJoiner {
       if (stmt.kind == StmtKind::store) {
         const Buffer& to = buffer(stmt.buffer);
         ++stores;
+        const int d = column_dimension(stmt, var);
         fine &= stmt.mode == StoreMode::plain && stmt.mask == no_value && to.role == BufferRole::temp &&
-                !observable(program_, stmt.buffer) && !to.sizes.empty() && to.strides.back() == Expr(1) &&
-                column_dimension(stmt, var) == static_cast<int>(to.sizes.size()) - 1 && to.sizes.back() == extent &&
-                is_dense(to) && only_loaded(stmt.buffer, kernel);
+                !observable(program_, stmt.buffer) && d >= 0 && (!target_.is_gpu() || is_last(to, d)) &&
+                to.strides[static_cast<size_t>(d)] == Expr(1) && to.sizes[static_cast<size_t>(d)] == extent &&
+                !order_of(to).empty() && only_loaded(stmt.buffer, kernel);
       }
       if (stmt.kind != StmtKind::load) return;
       bool along = false;
@@ -121,15 +129,22 @@ class ProductJoiner {
       for (const Expr& size : buffer(stmt.buffer).sizes) fine &= size.is_constant();
       if (fine) bytes += estimate(buffer_bytes(buffer(stmt.buffer)), program_);
     });
-    return fine && stores == 1 && bytes <= most_joined_bytes;
+    return fine && stores == 1 && (!target_.is_gpu() || bytes <= most_joined_bytes);
   }
-  static bool is_dense(const Buffer& b) {
-    Expr stride = 1;
-    for (size_t d = b.sizes.size(); d-- > 0;) {
-      if (b.strides[d] != stride) return false;
-      stride = stride * b.sizes[d];
+  static bool is_last(const Buffer& b, int d) { return d + 1 == static_cast<int>(b.sizes.size()); }
+  // The dimensions of a dense buffer, from the innermost on; nothing: it has gaps.
+  static std::vector<size_t> order_of(const Buffer& b) {
+    std::vector<size_t> out, left, single;
+    for (size_t d = 0; d < b.sizes.size(); ++d) (b.sizes[d] == Expr(1) ? single : left).push_back(d);
+    for (Expr stride = 1; !left.empty();) {
+      const auto next = std::find_if(left.begin(), left.end(), [&](size_t d) { return b.strides[d] == stride; });
+      if (next == left.end()) return {};
+      stride = stride * b.sizes[*next];
+      out.push_back(*next);
+      left.erase(next);
     }
-    return true;
+    out.insert(out.end(), single.begin(), single.end());
+    return out;
   }
   // All other kernels only load it, and nothing else knows it.
   bool only_loaded(BufferId id, const Kernel& by) {
@@ -195,6 +210,13 @@ class ProductJoiner {
     return print(x, program_) == print(y, program_);
   }
 
+  // A buffer of which each product has a part, along the dimension that the columns number.
+  struct Common {
+    BufferId id = no_buffer;
+    StmtKind kind = StmtKind::load;
+    std::vector<JoinedPart> parts;
+  };
+
   bool join(Block& block, size_t at, const std::vector<size_t>& others) {
     std::vector<Kernel*> all = {&std::get<Kernel>(block[at].what)};
     for (size_t j : others) all.push_back(&std::get<Kernel>(block[j].what));
@@ -209,24 +231,33 @@ class ProductJoiner {
     }
     column_loop(joined).extent = Expr(total);
     const std::vector<Stmt*> mine = buffer_accesses(joined);
-    std::map<BufferId, BufferId> made;
+    std::map<BufferId, Common> made;
     for (size_t i = 0; i < mine.size(); ++i) {
       const int d = column_dimension(*mine[i], var);
       if (d < 0) continue;
       const BufferId old = mine[i]->buffer;
       if (!made.contains(old)) {
-        std::vector<BufferId> parts;
-        for (Kernel* kernel : all) parts.push_back(buffer_accesses(*kernel)[i]->buffer);
-        made[old] = mine[i]->kind == StmtKind::store ? common_result(parts, offsets, total)
-                                                     : common_weight(parts, static_cast<size_t>(d), offsets, total);
+        Common& common = made[old];
+        common.kind = mine[i]->kind;
+        for (size_t k = 0; k < all.size(); ++k)
+          common.parts.push_back({buffer_accesses(*all[k])[i]->buffer, static_cast<size_t>(d), offsets[k], widths[k]});
+        common.id = add_common(common, total);
       }
-      mine[i]->buffer = made[old];
+      mine[i]->buffer = made[old].id;
     }
+    for (const auto& [old, common] : made)
+      common.kind == StmtKind::store ? redirect_readers(common) : fill_joined(program_, common.id, common.parts);
     for (size_t k = 1; k < all.size(); ++k) {
       joined.op_names.insert(joined.op_names.end(), all[k]->op_names.begin(), all[k]->op_names.end());
       joined.origins.insert(joined.origins.end(), all[k]->origins.begin(), all[k]->origins.end());
+      // Of a value's columns only those are its own that its index has.
+      for (NamedValue named : all[k]->named) {
+        const bool of_columns =
+            std::any_of(named.index.begin(), named.index.end(), [&](const Expr& e) { return mentions(e, var); });
+        for (Expr& e : named.index) e = substitute(e, {{var, Expr::symbol(var) - Expr(offsets[k])}});
+        if (of_columns) joined.named.push_back(std::move(named));
+      }
     }
-    joined.named.clear();  // its columns are those of several values
     log_.add([&] {
       return Decision{
           "products joined in", joined.name, "", "", str(all.size(), " products of the same rows"), true, ""};
@@ -235,68 +266,52 @@ class ProductJoiner {
     return true;
   }
 
-  static void lay_out(Buffer& b) {
-    b.strides.assign(b.sizes.size(), Expr(1));
-    for (size_t d = b.sizes.size(); d-- > 1;) b.strides[d - 1] = b.strides[d] * b.sizes[d];
-    b.offset = Expr(0);
-  }
-
-  // The weights one below the other, made in the init section.
-  BufferId common_weight(const std::vector<BufferId>& parts, size_t d, const std::vector<int64_t>& offsets,
-                         int64_t total) {
-    Buffer made;
-    made.name = buffer(parts[0]).name + "_joined";
-    made.dtype = buffer(parts[0]).dtype;
-    made.role = BufferRole::derived;
-    made.sizes = buffer(parts[0]).sizes;
-    made.sizes[d] = Expr(total);
-    lay_out(made);
-    const BufferId id = program_.add_buffer(std::move(made));
-    for (size_t k = 0; k < parts.size(); ++k) {
-      Kernel copy;
-      copy.name = str(buffer(id).name, "_", k);
-      copy.op_names = {"join"};
-      std::vector<Expr> index = nest_index(buffer(parts[k]).sizes.size()), to = index;
-      to[d] = to[d] + Expr(offsets[k]);
-      Body body;
-      const ValueId value = append(body, load_stmt(copy, buffer(id).dtype, parts[k], index));
-      body.push_back(store_stmt(buffer(id).dtype, id, to, value));
-      copy.body = nest_of(buffer(parts[k]).sizes, std::move(body));
-      program_.init.push_back(Item{std::move(copy)});
-    }
-    return id;
-  }
-
-  // One result whose columns are those of all; readers of a part read its columns there.
-  BufferId common_result(const std::vector<BufferId>& parts, const std::vector<int64_t>& offsets, int64_t total) {
-    Buffer made = buffer(parts[0]);
+  // As the first part, but with the columns of all: results in the same order, weights one below the other.
+  BufferId add_common(const Common& common, int64_t total) {
+    Buffer made = buffer(common.parts[0].from);
+    const bool result = common.kind == StmtKind::store;
+    std::vector<size_t> order = result ? order_of(made) : std::vector<size_t>();
+    for (size_t d = made.sizes.size(); !result && d-- > 0;) order.push_back(d);
     made.name += "_joined";
-    made.sizes.back() = Expr(total);
-    lay_out(made);
-    const BufferId id = program_.add_buffer(std::move(made));
+    if (!result) made.role = BufferRole::derived, made.constant.clear(), made.position = -1;
+    made.sizes[common.parts[0].dimension] = Expr(total);
+    made.offset = Expr(0);
+    Expr stride = 1;
+    for (size_t d : order) {
+      made.strides[d] = stride;
+      stride = stride * made.sizes[d];
+    }
+    return program_.add_buffer(std::move(made));
+  }
+
+  // Readers of a part read its columns of the common result.
+  void redirect_readers(const Common& common) {
     for_each_item(program_.block, [&](Item& item) {
       auto* kernel = std::get_if<Kernel>(&item.what);
       if (!kernel) return;
       for_each_stmt(kernel->body, [&](Stmt& stmt) {
         if (stmt.kind != StmtKind::load) return;
-        const auto found = std::find(parts.begin(), parts.end(), stmt.buffer);
-        if (found == parts.end()) return;
-        stmt.buffer = id;
-        stmt.index.back() = stmt.index.back() + Expr(offsets[static_cast<size_t>(found - parts.begin())]);
+        for (const JoinedPart& part : common.parts) {
+          if (stmt.buffer != part.from) continue;
+          stmt.buffer = common.id;
+          Expr& column = stmt.index[part.dimension];
+          column = column + Expr(part.offset);
+          return;
+        }
       });
     });
-    return id;
   }
 
   LoopProgram& program_;
+  const Target& target_;
   Log& log_;
 };
 
 }  // namespace
 
 bool join_products(LoopProgram& program, const Target& target, Log& log) {
-  if (!target.is_gpu()) return false;
-  return ProductJoiner(program, log).run(program.block);
+  if (!target.is_gpu() && target.lanes == 1) return false;  // scalar code packs nothing
+  return ProductJoiner(program, target, log).run(program.block);
 }
 
 }  // namespace kiln::loops

@@ -1,6 +1,9 @@
 #include "schedule/packing.h"
 
+#include <utility>
+
 #include "loop_passes/rewrite.h"
+#include "schedule/joined_weights.h"
 
 namespace kiln::loops {
 namespace {
@@ -28,6 +31,21 @@ ValueId below(Kernel& kernel, const Expr& value, const Expr& limit, Body& body) 
   return append(body, op_stmt(kernel, ScalarOp::lt, DType::boolean, {left, right}));
 }
 
+// Both hold; either may be no_value.
+ValueId both(Kernel& kernel, ValueId a, ValueId b, Body& body) {
+  if (a == no_value || b == no_value) return a == no_value ? b : a;
+  return append(body, op_stmt(kernel, ScalarOp::logical_and, DType::boolean, {a, b}));
+}
+
+// The weights that lie below one another in what is to be packed: they are packed from where they are, and there is no
+// copy of them beside the packed one.
+std::vector<JoinedPart> parts_of(const LoopProgram& program, const Stmt& load, const Packing& packing) {
+  std::vector<JoinedPart> parts = joined_parts(program, load.buffer);
+  for (const JoinedPart& part : parts)
+    if (load.index[part.dimension] != Expr::symbol(packing.columns)) return {};
+  return parts;
+}
+
 }  // namespace
 
 void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
@@ -42,7 +60,8 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   // no dimension for it.
   const Expr columns = find_loop(kernel.body, packing.columns)->extent, width(packing.panel);
   const Expr column = Expr::symbol(packing.columns);
-  const bool one = columns.is_constant() && columns.value() <= packing.panel;
+  const std::vector<JoinedPart> parts = parts_of(program, *load, packing);
+  const bool one = parts.empty() && columns.is_constant() && columns.value() <= packing.panel;
   std::vector<Expr> place, where;
   auto next = [&] { return Expr::symbol(str("i", place.size())); };
   Substitution rename;
@@ -52,6 +71,7 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     where.push_back(Expr::symbol(var));
     packed.sizes.push_back(find_loop(kernel.body, var)->extent);
   }
+  const size_t panel_at = place.size();
   const Expr panel = next();
   if (!one) {
     packed.sizes.push_back(ceildiv(columns, packing.panel));
@@ -69,7 +89,6 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     packed.sizes.push_back(in_pairs ? ceildiv(extent, packing.paired) * (packing.paired / 2) : extent);
   }
   const Expr copied = one ? next() : panel * width + next();
-  rename[packing.columns] = copied;
   place.push_back(next());
   where.push_back(one ? column : mod(column, width));
   packed.sizes.push_back(width);
@@ -84,35 +103,50 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   packed.strides.assign(packed.sizes.size(), Expr(1));
   for (size_t d = packed.sizes.size(); d-- > 1;) packed.strides[d - 1] = packed.strides[d] * packed.sizes[d];
   const std::vector<Expr> sizes = packed.sizes;
-
-  Kernel copy;
-  copy.name = "pack_" + source.name;
-  copy.op_names = {"pack"};
-  copy.origins = kernel.origins;
-  std::vector<Expr> from;
-  for (const Expr& e : load->index) from.push_back(substitute(e, rename));
-  Stmt read = load_stmt(copy, source.dtype, load->buffer, std::move(from));
-  Body body;
-  const bool whole = columns.is_constant() && columns.value() % packing.panel == 0;
-  if (!whole) read.mask = below(copy, copied, columns, body);
-  if (packing.paired > 0 && !(terms.is_constant() && terms.value() % packing.paired == 0)) {
-    const ValueId inside = below(copy, copied_term, terms, body);
-    read.mask = read.mask == no_value
-                    ? inside
-                    : append(body, op_stmt(copy, ScalarOp::logical_and, DType::boolean, {read.mask, inside}));
-  }
-  if (packing.filled > 0) {
-    const ValueId inside = below(copy, rename[packing.terms.back()], Expr(packing.filled), body);
-    read.mask = read.mask == no_value
-                    ? inside
-                    : append(body, op_stmt(copy, ScalarOp::logical_and, DType::boolean, {read.mask, inside}));
-  }
+  const BufferId from_buffer = load->buffer;
+  const std::vector<Expr> index = std::exchange(load->index, where);
   load->buffer = program.add_buffer(std::move(packed));
-  load->index = where;
-  const ValueId value = append(body, std::move(read));
-  append(body, store_stmt(source.dtype, load->buffer, place, value));
-  copy.body = nest_of(sizes, std::move(body));
-  program.init.push_back(Item{std::move(copy)});
+  const auto copy_panels = [&](const JoinedPart& part, const Expr& count, bool last) {
+    // The part begins inside of a panel whose beginning is another's, and ends in one whose end is.
+    const int64_t first = part.offset / packing.panel, begin = part.offset % packing.panel;
+    const bool shares_end = !last && (part.offset + part.count) % packing.panel != 0;
+    const bool whole = count.is_constant() && (count.value() + begin) % packing.panel == 0;
+    const Expr from_column = copied - Expr(begin);
+    Kernel copy;
+    copy.name = "pack_" + program.buffers[static_cast<size_t>(part.from)].name;
+    copy.op_names = {"pack"};
+    copy.origins = kernel.origins;
+    Substitution here = rename;
+    here[packing.columns] = from_column;
+    std::vector<Expr> read_at;
+    for (const Expr& e : index) read_at.push_back(substitute(e, here));
+    Stmt read = load_stmt(copy, source.dtype, part.from, std::move(read_at));
+    Body body;
+    ValueId after = no_value, before = no_value;
+    if (begin > 0) after = below(copy, Expr(begin - 1), copied, body);  // of the first panel; in others it holds
+    if (!whole) before = below(copy, from_column, count, body);
+    read.mask = both(copy, after, before, body);
+    const ValueId own = shares_end ? read.mask : after;
+    if (packing.paired > 0 && !(terms.is_constant() && terms.value() % packing.paired == 0))
+      read.mask = both(copy, read.mask, below(copy, copied_term, terms, body), body);
+    if (packing.filled > 0)
+      read.mask = both(copy, read.mask, below(copy, rename[packing.terms.back()], Expr(packing.filled), body), body);
+    const ValueId value = append(body, std::move(read));
+    std::vector<Expr> some = sizes, there = place;
+    if (!parts.empty()) {
+      some[panel_at] =
+          last ? sizes[panel_at] - Expr(first) : Expr((begin + part.count + packing.panel - 1) / packing.panel);
+      there[panel_at] = panel + Expr(first);
+    }
+    Stmt stored = store_stmt(source.dtype, load->buffer, there, value);
+    stored.mask = own;
+    body.push_back(std::move(stored));
+    copy.body = nest_of(some, std::move(body));
+    program.init.push_back(Item{std::move(copy)});
+  };
+  if (parts.empty()) return copy_panels({from_buffer}, columns, true);
+  for (const JoinedPart& part : parts) copy_panels(part, Expr(part.count), &part == &parts.back());
+  drop_unread_joined(program, from_buffer);
 }
 
 std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load, const LoopProgram& program) {

@@ -57,7 +57,7 @@ bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);
 // Recognises contractions and writes down which loop is which.
 bool find_contractions(LoopProgram& program, Log& log);
 
-// For a GPU: products of the same rows with different weights become one.
+// Products of the same rows with different weights become one.
 bool join_products(LoopProgram& program, const Target& target, Log& log);
 
 // For a CPU: rows that a product reads together and that would meet in one set of the cache move apart by a line.
