@@ -158,7 +158,8 @@ TEST_P(Freezing, OtherTargetsPackWhenTheyAreLoaded) {
     EXPECT_TRUE(equal(loaded.read(name, program_.constants.at(name)), program_.constants.at(name))) << name;
 }
 
-INSTANTIATE_TEST_SUITE_P(Cases, Freezing, testing::Values("picture", "picture_channels_last", "blocks32", "joined_heads"),
+INSTANTIATE_TEST_SUITE_P(Cases, Freezing,
+                         testing::Values("picture", "picture_channels_last", "blocks32", "joined_heads"),
                          [](const auto& info) { return info.param; });
 
 }  // namespace

@@ -218,9 +218,10 @@ class Folder {
     TensorType type = old.type;
     type.dtype = DType::boolean;
     const bool lower = !boolean || first.as_int() != 0;
-    Value* seen = add_node(lower ? common_operators::lower_triangle() : common_operators::upper_triangle(), old,
-                           {{"self", Argument(add_fill(old, type, tensor.sizes, Scalar(true)))},
-                            {"diagonal", Argument(Scalar(lower ? *ahead : *ahead + 1))}},
+    const OpRecord& triangle = lower ? common_operators::lower_triangle() : common_operators::upper_triangle();
+    Value* seen = add_node(triangle, old,
+                           {{triangle.schema.args[0].name, Argument(add_fill(old, type, tensor.sizes, Scalar(true)))},
+                            {triangle.schema.args[1].name, Argument(Scalar(lower ? *ahead : *ahead + 1))}},
                            type);
     if (boolean) return seen;
     TensorType number = old.type;

@@ -238,6 +238,35 @@ TEST(FuseAttention, TakesManyKeysInParts) {
       << made;
 }
 
+// A causal mask: a block ends behind the last key that its last row sees, in whole tiles of keys.
+TEST(FuseAttention, LeavesOutKeysThatNoRowOfABlockSees) {
+  std::string text = replace_all(replace_all(two_products, "[24", "[96"), "[10", "[96");
+  text = replace_all(replace_all(text, ", 10]", ", 96]"), "strides [10, 1]", "strides [96, 1]");
+  const auto mask = [](const std::string& product, const std::string& key, int first) {
+    return str("index.i64 [", key, "]\n        %", first + 1, " = index.i64 [i0 + 2]\n        %", first + 2,
+               " = gt.bool %", first, ", %", first + 1, "\n        %", first + 3, " = constant.f32 -inf\n        %",
+               first + 4, " = select.f32 %", first + 2, ", %", first + 3, ", %", product);
+  };
+  text = replace_all(text, "        yield %7\n", str("        %20 = ", mask("7", "r1", 20), "\n        yield %24\n"));
+  text = replace_all(text, "        %11 = sub.f32 %10, %4\n",
+                     str("        %30 = ", mask("10", "i2", 30), "\n        %11 = sub.f32 %34, %4\n"));
+  LoopProgram program = parsed(text);
+  const std::vector<Datum> before = run_on_samples(program);
+  Log log;
+  find_contractions(program, log);
+  ASSERT_TRUE(fuse_attention(program, of_eight_lanes(), log));
+  verify(program);
+  expect_near(run_on_samples(program), before, 1e-6);
+  const std::string made = main_of(program);
+  for (const char* part :
+       {"for o0 in [4] parallel @item {", "for i6 in [min(96, o0*24 + 28)] parallel @unroll(4, mask) {",
+        "%13 = for r4 in [min(96, o0*24 + 28)] reduce max.f32 {",
+        "%17 = for r5 in [min(96, o0*24 + 28)] reduce sum.f32 {",
+        "%23 = for r6 in [min(96, o0*24 + 28)] reduce sum.f32 {",
+        "%8 = index.i64 [i7 + o0*24 + 2]\n          %9 = gt.bool %7, %8\n"})
+    EXPECT_NE(made.find(part), std::string::npos) << part << made;
+}
+
 // A bias that is a weight lies with the rows beside one another, of which there are more than exist.
 TEST(FuseAttention, PacksWeightsThatAreAddedToTheScores) {
   std::string text = replace_all(two_products, "buffer scores ",
