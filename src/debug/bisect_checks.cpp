@@ -71,8 +71,9 @@ int64_t count_elements(const loops::LoopProgram& program, loops::BufferId buffer
 
 }  // namespace
 
-std::string packed_from(const StepInterpreter& steps, const std::string& buffer) {
+std::vector<std::string> packed_from(const StepInterpreter& steps, const std::string& buffer) {
   const loops::LoopProgram& program = steps.program();
+  std::vector<std::string> out;
   for (const loops::Item& item : program.init) {
     const auto* kernel = std::get_if<loops::Kernel>(&item.what);
     if (!kernel) continue;
@@ -90,9 +91,10 @@ std::string packed_from(const StepInterpreter& steps, const std::string& buffer)
     // Moved, and nothing else; where the load is masked off there is a zero.
     const bool moves = one && load && store->mask == loops::no_value && store->args == load->results &&
                        elements_read(*kernel, *load) == count_elements(program, load->buffer);
-    return moves ? program.buffers[static_cast<size_t>(load->buffer)].constant : std::string();
+    if (!moves || program.buffers[static_cast<size_t>(load->buffer)].constant.empty()) return {};
+    out.push_back(program.buffers[static_cast<size_t>(load->buffer)].constant);
   }
-  return "";
+  return out;
 }
 
 namespace {
@@ -124,14 +126,20 @@ std::pair<uint64_t, uint64_t> unordered_sum(const Tensor& tensor) {
 
 }  // namespace
 
-bool same_values(const Tensor& a, const Tensor& b) {
-  if (a.numel() < b.numel() || a.dtype != b.dtype) return true;  // a part: not to be told this way
+bool same_values(const Tensor& a, const std::vector<Tensor>& others) {
+  int64_t count = 0;
+  std::pair<uint64_t, uint64_t> expected{};
+  for (const Tensor& b : others) {
+    count += b.numel();
+    if (a.numel() < count || a.dtype != b.dtype) return true;  // a part: not to be told this way
+    const auto sum = unordered_sum(b);
+    expected.first += sum.first, expected.second += sum.second;
+  }
   // What the first has more are the zeros between.
   Tensor zero = Tensor::empty(a.dtype, {1});
   std::memset(zero.data(), 0, static_cast<size_t>(dtype_bytes(a.dtype)));
-  auto expected = unordered_sum(b);
   const auto one = unordered_sum(zero);
-  const auto more = static_cast<uint64_t>(a.numel() - b.numel());
+  const auto more = static_cast<uint64_t>(a.numel() - count);
   expected.first += more * one.first, expected.second += more * one.second;
   return unordered_sum(a) == expected;
 }

@@ -4,6 +4,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "bounds_checks/step_interpreter.h"
 #include "kiln/kiln.h"
@@ -17,10 +18,11 @@ uint64_t checksum(const Tensor& tensor);
 // to a part of it keeps the rest; who cares about that looks at the values merged into the buffer.)
 bool writes_first(const StepInterpreter& steps, const loops::Kernel& kernel, std::string_view name);
 bool draws_random_numbers(const loops::Kernel& kernel);
-// The constant whose elements the init section puts into the buffer, changing nothing but their order; empty: none.
-std::string packed_from(const StepInterpreter& steps, const std::string& buffer);
-// Whatever their order. True where that cannot be told (one has more elements than the other).
-bool same_values(const Tensor& a, const Tensor& b);
+// The constants whose elements the init section puts into the buffer, changing nothing but their order (several: the
+// weights of products that were joined); empty: none.
+std::vector<std::string> packed_from(const StepInterpreter& steps, const std::string& buffer);
+// Whether a holds the elements of all others, whatever their order. True where that cannot be told (it has fewer).
+bool same_values(const Tensor& a, const std::vector<Tensor>& others);
 // What is wrong about the sizes and strides that a step is given.
 std::optional<std::string> layout_fault(const loops::Buffer& buffer, const DLTensor& tensor,
                                         const SymbolValues& symbols);

@@ -29,9 +29,13 @@ std::optional<std::string> ConstantChecks::prepared_fault(const std::string& buf
   difference = find_difference(value, found->second, {}, tolerance_);
   if (difference) return "does not hold what its constants give, " + difference->text();
   // Its kernel may be wrong, too.
-  const auto source = package_.constants().find(packed_from(package_.steps(), buffer));
-  if (source != package_.constants().end() && !same_values(value, source->second))
-    return str("is to hold the values of ", source->first, " in another order, and does not");
+  const std::vector<std::string> names = packed_from(package_.steps(), buffer);
+  std::vector<Tensor> sources;
+  for (const std::string& name : names)
+    if (const auto source = package_.constants().find(name); source != package_.constants().end())
+      sources.push_back(source->second);
+  if (!names.empty() && sources.size() == names.size() && !same_values(value, sources))
+    return str("is to hold the values of ", join(names, ", "), " in another order, and does not");
   if (!truth_.has(buffer)) return std::nullopt;
   const auto truth = truth_.compute({buffer, {}, symbols, 0, {}});
   if (truth && truth->fp64.sizes == value.sizes)
