@@ -61,6 +61,7 @@ class BisectedCall {
   // ---- the values
   bool check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value);
   std::optional<bool> check_slice(const kiln_step& step, const std::string& buffer, const Tensor& value);
+  std::optional<bool> check_joined(const kiln_step& step, const std::string& buffer, const Tensor& value);
   void check_against_loops(const kiln_step& step);
   bool complete(const kiln_step& step, const std::string& buffer) const;
   bool blame_part(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value,

@@ -11,6 +11,7 @@ namespace kiln {
 // False: what it should be cannot be told.
 bool BisectedCall::check_against_graph(const kiln_step& step, const std::string& buffer, const Tensor& value) {
   if (const auto told = check_slice(step, buffer, value)) return *told;
+  if (const auto told = check_joined(step, buffer, value)) return *told;
   std::optional<Difference> first;
   std::string first_value;
   Truth first_truth;
@@ -70,6 +71,49 @@ std::optional<bool> BisectedCall::check_slice(const kiln_step& step, const std::
   if (difference && (!wrong_ || truth_.order(stacked->value) < truth_.order(wrong_->value)))
     wrong_ = Wrong{buffer, stacked->value, *difference, std::move(*truth), row};
   return true;
+}
+
+// Products that were joined write their values side by side, each under a name of its own. Nothing: this buffer is none
+// of that kind.
+std::optional<bool> BisectedCall::check_joined(const kiln_step& step, const std::string& buffer, const Tensor& value) {
+  const loops::Kernel* kernel = package_.steps().kernel(step.name);
+  const loops::Stmt* store = nullptr;
+  if (!kernel || truth_.has(buffer) || step.loop_depth > 0) return std::nullopt;
+  loops::for_each_stmt(kernel->body, [&](const loops::Stmt& stmt) {
+    if (stmt.kind == loops::StmtKind::store &&
+        package_.steps().program().buffers[static_cast<size_t>(stmt.buffer)].name == buffer)
+      store = &stmt;
+  });
+  if (!store) return std::nullopt;
+  bool told = false;
+  for (const loops::NamedValue& named : kernel->named) {
+    if (named.value != store->args[0] || named.mask != loops::no_value || !truth_.has(named.name) ||
+        named.index.size() != value.sizes.size())
+      continue;
+    std::optional<Truth> truth;
+    try {
+      truth = truth_.compute({named.name, known_, symbols_of(step), 0, iterations_of(step)});
+    } catch (const Error&) {
+      continue;  // the reference refuses what the program itself would have refused
+    }
+    if (!truth || truth->fp64.sizes.size() != value.sizes.size()) continue;
+    Tensor part = value;
+    part.sizes = truth->fp64.sizes;
+    bool inside = true;
+    for (size_t d = 0; d < value.sizes.size() && inside; ++d) {
+      const Expr begin = store->index[d] - named.index[d];
+      inside = begin.is_constant() && begin.value() >= 0 && begin.value() + part.sizes[d] <= value.sizes[d];
+      if (inside) part.offset += begin.value() * value.strides[d];
+    }
+    if (!inside) continue;
+    told = true;
+    const auto difference = find_difference(part, truth->fp64, truth->nominal, options_.tolerance);
+    names_.see(named.name, part);
+    stored_[named.name] = part;
+    if (difference && (!wrong_ || truth_.order(named.name) < truth_.order(wrong_->value)))
+      wrong_ = Wrong{buffer, named.name, *difference, std::move(*truth), std::nullopt};
+  }
+  return told ? std::optional(true) : std::nullopt;
 }
 
 // The last of several steps that write the buffer has done so.
