@@ -56,7 +56,7 @@ def show_models(options):
     lines = []
     try:
         for model, package in model_kernels.packages(harness, models, Setting(1, "f32", cores[-1]), progress):
-            lines += model_kernels.lines_of(options.kiln, package, model, peaks, options.runs, options.rounds)
+            lines += model_kernels.lines_of(options.kiln, package, model, peaks, options.runs, options.rounds, options.out)
     except Failure as failure:
         sys.exit(str(failure))
     for count, peak in zip(cores, peaks):

@@ -41,13 +41,22 @@ def build_peak(folder):
     return program
 
 
-def measure(folder, threads):
-    """GFLOP/s of f32 and bf16, and [[bytes, GB/s], …] of reading that much over and over, on the cores that are measured."""
+def run_peak(folder, threads, *more):
     program = build_peak(folder)
     cpus = chosen_processors(threads)
-    done = subprocess.run([str(program), str(threads)], capture_output=True, text=True, check=True,
+    done = subprocess.run([str(program), str(threads), *more], capture_output=True, text=True, check=True,
                           preexec_fn=lambda: os.sched_setaffinity(0, cpus))
-    return nearer_is_faster(json.loads(done.stdout))
+    return json.loads(done.stdout)
+
+
+def measure(folder, threads):
+    """GFLOP/s of f32 and bf16, and [[bytes, GB/s], …] of reading that much over and over, on the cores that are measured."""
+    return nearer_is_faster(run_peak(folder, threads))
+
+
+def arithmetic_now(folder, threads):
+    """GFLOP/s of f32 in this moment: clocks fall while all cores work, and with what others do."""
+    return run_peak(folder, threads, "f32")["f32"]
 
 
 def nearer_is_faster(peak):

@@ -5,7 +5,7 @@ import pathlib
 import re
 import subprocess
 
-from machine import reading_rate
+from machine import arithmetic_now, reading_rate
 from processors import chosen_processors
 from tables import seconds_text, text_table
 
@@ -96,12 +96,17 @@ class Line:
         return row + [f"below on {' and '.join(map(str, below))}" if below else ""]
 
 
-def lines_of(kiln, package, model, peaks, runs, rounds):
-    """Profiles on one core and on two in turns, so that what else the machine does meets both alike."""
+def lines_of(kiln, package, model, peaks, runs, rounds, folder):
+    """Profiles on one core and on two, and the arithmetic that they can do, in turns, so that what else the machine does
+    meets all of them alike."""
     by_threads = [{} for _ in peaks]
+    arithmetic = [0.0 for _ in peaks]
     for _ in range(rounds):
         for i in range(len(peaks)):
             by_threads[i] = merged(by_threads[i], profiled(kiln, package, i + 1, runs))
+            arithmetic[i] = max(arithmetic[i], arithmetic_now(folder, i + 1))
+    print(f"  while {model} ran: " + ", ".join(f"{rate:.0f} GFLOP/s in f32 on {i + 1}" for i, rate in enumerate(arithmetic)), flush=True)
+    peaks = [{**peak, "f32": now} for peak, now in zip(peaks, arithmetic)]
     model_bytes = sum(key[2] * facts["calls"] for key, facts in by_threads[0].items())
     two = by_threads[1] if len(by_threads) > 1 else {}
     lines = [Line(model, key, facts, two.get(key), peaks, model_bytes) for key, facts in by_threads[0].items()]

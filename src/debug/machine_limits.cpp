@@ -27,6 +27,7 @@ template <class Vector>
 __attribute__((always_inline)) inline float multiply_adds(int64_t rounds) {
   Vector a[12], b = Vector{} + 0.999999f, c = Vector{} + 1e-6f;
   for (int i = 0; i < 12; ++i) a[i] = Vector{} + static_cast<float>(i);
+  asm volatile("" : "+x"(b), "+x"(c));  // or the compiler sees that 1 stays 1, and leaves that one out
   for (int64_t r = 0; r < rounds; ++r)
     for (int i = 0; i < 12; ++i) a[i] = a[i] * b + c;
   float sum = 0;
