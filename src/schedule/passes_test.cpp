@@ -357,6 +357,24 @@ TEST_F(SchedulePasses, AProductOfOneRowIsSharedOutInWidePieces) {
   EXPECT_TEXT(print(program_), "for i0 in [768] parallel @lane(16, exact) {");
 }
 
+// Each item's columns in one piece of memory, unless the matrix stays in a core's cache anyway or is no constant.
+TEST_F(SchedulePasses, AProductOfOneRowReadsALargeMatrixInPanels) {
+  auto with_weight = [](int terms) {
+    const std::string text = replace_all(one_row(terms), "input w = buffer w\n", "");
+    return replace_all(text, "[768, 1] input position 1", "[768, 1] constant named \"w\"");
+  };
+  program_ = parse_loops(with_weight(300));
+  bind_axes(program_, target_, log_);
+  verify(program_);
+  EXPECT_TEXT(print(program_), "buffer w_packed f32[12, 300, 64] strides [19200, 64, 1] derived");
+  EXPECT_TEXT(print(program_), "load.f32 w_packed[o0, r0, i0]");
+  for (const std::string& text : {with_weight(160), one_row(300)}) {
+    program_ = parse_loops(text);
+    bind_axes(program_, target_, log_);
+    EXPECT_TEXT(print(program_), "load.f32 w[r0, i0 + o0*64]");
+  }
+}
+
 // The same in a loop, of a matrix whose rows are the columns of the product: h = w h, eight times.
 const char* const repeated_row = R"(loops steps
 symbol it0 in [0, inf] unbacked
