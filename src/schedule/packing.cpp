@@ -42,7 +42,7 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   // no dimension for it.
   const Expr columns = find_loop(kernel.body, packing.columns)->extent, width(packing.panel);
   const Expr column = Expr::symbol(packing.columns);
-  const bool one = columns.is_constant() && columns.value() <= packing.panel;
+  const bool one = !columns.is_constant() || columns.value() <= packing.panel;
   std::vector<Expr> place, where;
   auto next = [&] { return Expr::symbol(str("i", place.size())); };
   Substitution rename;
@@ -94,7 +94,7 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   Stmt read = load_stmt(copy, source.dtype, load->buffer, std::move(from));
   Body body;
   const bool whole = columns.is_constant() && columns.value() % packing.panel == 0;
-  if (!whole) read.mask = below(copy, copied, columns, body);
+  if (!whole) read.mask = below(copy, copied, substitute(columns, rename), body);
   if (packing.paired > 0 && !(terms.is_constant() && terms.value() % packing.paired == 0)) {
     const ValueId inside = below(copy, copied_term, terms, body);
     read.mask = read.mask == no_value

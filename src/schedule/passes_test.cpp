@@ -368,6 +368,12 @@ TEST_F(SchedulePasses, AProductOfOneRowReadsALargeMatrixInPanels) {
   verify(program_);
   EXPECT_TEXT(print(program_), "buffer w_packed f32[12, 300, 64] strides [19200, 64, 1] derived");
   EXPECT_TEXT(print(program_), "load.f32 w_packed[o0, r0, i0]");
+  // The last item has fewer columns: zeros beside them.
+  program_ = parse_loops(replace_all(with_weight(300), "768", "700"));
+  bind_axes(program_, target_, log_);
+  verify(program_);
+  EXPECT_TEXT(print(program_), "buffer w_packed f32[11, 300, 64] strides [19200, 64, 1] derived");
+  EXPECT_TEXT(print(program_), "for i0 in [min(64, -o0*64 + 700)] parallel @lane(64, mask) {");
   for (const std::string& text : {with_weight(160), one_row(300)}) {
     program_ = parse_loops(text);
     bind_axes(program_, target_, log_);
