@@ -429,6 +429,27 @@ TEST_F(SchedulePasses, AProductThatALoopRepeatsReadsItsMatrixPacked) {
   EXPECT_TEXT(print(program_), "for r0 in [300] reduce sum.f32 @lane(16, mask) {");
 }
 
+// A row of a matrix that is read once: vectors of even and of odd number have a sum each, where all of them have a
+// pair.
+TEST_F(SchedulePasses, LongSumsOfProductsInLanesRunInTwoChains) {
+  std::string once = replace_all(repeated_row, "300", "1024");
+  once = once.substr(0, once.find("  while")) + once.substr(once.find("    kernel"));
+  once.resize(once.rfind("  }\n}\n"));
+  once += "}\n";
+  program_ = parse_loops(once);
+  bind_axes(program_, target_, log_);
+  order_sums(program_, log_);
+  verify(program_);
+  const std::string text = print(program_);
+  EXPECT_TEXT(text, "for r0 in [1024] reduce sum.f32 fused blocks(256, f32) chains(2) @lane(16, exact) {");
+  EXPECT_EQ(print(parse_loops(text)), text);
+  EXPECT_THROW(verify(parse_loops(replace_all(text, "1024", "1040"))), Error);
+  program_ = parse_loops(replace_all(once, "1024", "1040"));
+  bind_axes(program_, target_, log_);
+  order_sums(program_, log_);
+  EXPECT_TEXT(print(program_), "for r0 in [1040] reduce sum.f32 fused blocks(256, f32) @lane(16, exact) {");
+}
+
 // What runs once, when weights are loaded, and has little to do is one element at a time: it is compiled sooner.
 TEST_F(SchedulePasses, SmallKernelsOfInitHaveNoLanes) {
   for (const bool small : {true, false}) {
