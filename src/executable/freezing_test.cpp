@@ -3,11 +3,14 @@
 
 #include <cstring>
 
+#include "base/cpu_levels.h"
 #include "base/file.h"
 #include "base/zip.h"
 #include "compile/compile.h"
 #include "custom/dlpack.h"
 #include "executable/package_executable.h"
+#include "graph/graph.h"
+#include "ops/op_record.h"
 #include "package/plan_io.h"
 #include "pt2/reader.h"
 
@@ -156,6 +159,52 @@ TEST_P(Freezing, OtherTargetsPackWhenTheyAreLoaded) {
   EXPECT_EQ(loaded.run(program_.sample_inputs), alone.run(program_.sample_inputs));
   for (const std::string& name : loaded.constants())
     EXPECT_TRUE(equal(loaded.read(name, program_.constants.at(name)), program_.constants.at(name))) << name;
+}
+
+// The matrix of a product of one row lies in panels, of which the last has fewer columns.
+TEST(FreezingOneRow, ItsMatrixComesBackFromPanels) {
+  const auto filled = [](std::vector<int64_t> sizes) {
+    Tensor t = Tensor::empty(DType::f32, std::move(sizes));
+    for (int64_t i = 0; i < t.numel(); ++i) t.as<float>()[i] = static_cast<float>((i * 7919) % 211 - 105) / 64;
+    return t;
+  };
+  const Tensor x = filled({1, 300}), w = filled({300, 700}), bias = filled({700});
+  Program program = parse_program(R"(program "row"
+constant "w": f32[300, 700]
+constant "bias": f32[700]
+graph main {
+  input %w: f32[300, 700] = parameter "w"
+  input %bias: f32[700] = parameter "bias"
+  input %x: f32[1, 300] = user
+  %y: f32[1, 700] = aten.addmm.default(self=%bias, mat1=%x, mat2=%w)
+  output %y = user
+}
+)",
+                                  {{"w", w}, {"bias", bias}});
+  resolve_operators(program.graph, {});
+  TemporaryDirectory folder("kiln-test");
+  for (const char* freezing : {"0", "1"}) {
+    Settings settings(Phase::compile);
+    settings.set("freezing", freezing);
+    CompileOptions options;
+    options.settings = &settings;
+    const std::string path = join_path(folder.path(), str("row", freezing, ".kiln.pt2"));
+    compile(program, path, options);
+    const format::Plan plan = plan_in(path);
+    size_t packed = 0;
+    for (const format::Constant& constant : plan.constants) packed += constant.packed_in != format::none;
+    const bool packs = std::string(freezing) == "1" && processor_features().count("avx2") > 0;
+    EXPECT_EQ(packed, packs ? 1u : 0u);
+    const Loaded loaded(path);
+    const std::vector<std::byte> bytes = loaded.run({{x}});
+    const auto* y = reinterpret_cast<const float*>(bytes.data());
+    for (int64_t c = 0; c < 700; ++c) {
+      double sum = bias.as<float>()[c];
+      for (int64_t r = 0; r < 300; ++r) sum += double{x.as<float>()[r]} * w.as<float>()[r * 700 + c];
+      ASSERT_NEAR(y[c], sum, 1e-3) << c;
+    }
+    EXPECT_TRUE(equal(loaded.read("w", w), w));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Cases, Freezing,

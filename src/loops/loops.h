@@ -120,6 +120,9 @@ struct SumOrder {
   int64_t block =
       0;  // > 0: in blocks of so many terms (per lane), each from 0: the error does not grow with the length
   DType meet = DType::f32;  // block: the type in which the blocks meet
+  // Of a block in lanes: 2: vectors of even and of odd number have a sum each, so that one addition need not wait for
+  // the other.
+  int chains = 1;
   bool operator==(const SumOrder&) const = default;
 };
 

@@ -157,6 +157,11 @@ SumOrder Parser::order(Cursor& line) {
   line.expect(",");
   out.meet = line.dtype();
   line.expect(")");
+  if (line.accept("chains")) {
+    line.expect("(");
+    out.chains = static_cast<int>(line.integer(2, 2));
+    line.expect(")");
+  }
   return out;
 }
 

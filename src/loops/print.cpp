@@ -298,6 +298,7 @@ class Printer {
   static std::string order_text(const SumOrder& order) {
     std::string text = str(order.fused ? " fused" : "", order.pairs ? " pairs" : "");
     if (order.block > 0) text += str(" blocks(", order.block, ", ", dtype_name(order.meet), ")");
+    if (order.chains > 1) text += str(" chains(", order.chains, ")");
     return text;
   }
   void loop(const std::string& head, const Loop& l) {

@@ -234,8 +234,8 @@ class Binder {
   // longer than a vector. So many of them are an item. 0: they do not.
   int64_t side_by_side(const Loop& loop) const {
     const int64_t together = int64_t{4} * target_.lanes;
-    const bool whole = loop.extent.is_constant() && loop.extent.value() % together == 0;
-    if (!whole || target_.lanes < 4 || loop.extent.value() < 2 * together || terms_of(loop) < 128) return 0;
+    if (!loop.extent.is_constant() || loop.extent.value() < 2 * together) return 0;
+    if (target_.lanes < 4 || terms_of(loop) < 128) return 0;
     return run_side_by_side(loop) ? together : 0;
   }
   // As src/loops/verify.cpp wants it of lanes that are several vectors.

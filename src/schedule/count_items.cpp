@@ -54,9 +54,6 @@ int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
                    static_cast<double>(std::max<int64_t>(1, terms.value())));
 }
 
-// Bytes of a matrix of which a core's cache is soon full.
-constexpr double far_matrix = 512 << 10;
-
 // A product of one row reads its matrix once: each item other lines of it.
 bool reads_matrix_once(const Kernel& kernel, const LoopProgram& program) {
   if (kernel.schedule->lanes == 1 || kernel.schedule->tile.rows > 0 || takes_points(kernel)) return false;

@@ -22,6 +22,13 @@ void order(Loop& loop, bool inside_lanes, int64_t most_terms) {
   if (inside_lanes) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
 }
 
+// A product with one row streams the other factor: waiting for each addition it would read a sixth less in a second.
+void order_chains(Loop& loop) {
+  const bool whole = loop.directives.binding == Binding::lane && loop.extent.is_constant() &&
+                     loop.extent.value() % (2 * loop.directives.factor) == 0;
+  if (loop.order.fused && loop.order.block > 0 && whole) loop.order.chains = 2;
+}
+
 // A sum whose terms are sums themselves, in lanes: where there are more terms than a few, the outermost one adds up in
 // f64, so that what nested sums of f32 lose does not add up.
 constexpr int64_t few_terms = 16;
@@ -113,6 +120,7 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
     const int64_t known = loop.extent.is_constant() ? loop.extent.value() : INT64_MAX;
     order(loop, (inside_lanes && !in_tile) || shared, in_tile ? range_of(loop.extent, env).high : known);
+    if (!shared) order_chains(loop);
     // Of a row in registers each thread has a few terms, which it adds up one by one.
     if (shared && kernel.schedule->grid.hold > 0 && loop.order.block > 0) {
       loop.order.block = 0;

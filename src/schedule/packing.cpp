@@ -61,7 +61,7 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   const Expr columns = find_loop(kernel.body, packing.columns)->extent, width(packing.panel);
   const Expr column = Expr::symbol(packing.columns);
   const std::vector<JoinedPart> parts = parts_of(program, *load, packing);
-  const bool one = parts.empty() && columns.is_constant() && columns.value() <= packing.panel;
+  const bool one = parts.empty() && (!columns.is_constant() || columns.value() <= packing.panel);
   std::vector<Expr> place, where;
   auto next = [&] { return Expr::symbol(str("i", place.size())); };
   Substitution rename;
@@ -144,7 +144,7 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     copy.body = nest_of(some, std::move(body));
     program.init.push_back(Item{std::move(copy)});
   };
-  if (parts.empty()) return copy_panels({from_buffer}, columns, true);
+  if (parts.empty()) return copy_panels({from_buffer}, substitute(columns, rename), true);
   for (const JoinedPart& part : parts) copy_panels(part, Expr(part.count), &part == &parts.back());
   drop_unread_joined(program, from_buffer);
 }

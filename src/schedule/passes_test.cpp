@@ -357,6 +357,30 @@ TEST_F(SchedulePasses, AProductOfOneRowIsSharedOutInWidePieces) {
   EXPECT_TEXT(print(program_), "for i0 in [768] parallel @lane(16, exact) {");
 }
 
+// Each item's columns in one piece of memory, unless the matrix stays in a core's cache anyway or is no constant.
+TEST_F(SchedulePasses, AProductOfOneRowReadsALargeMatrixInPanels) {
+  auto with_weight = [](int terms) {
+    const std::string text = replace_all(one_row(terms), "input w = buffer w\n", "");
+    return replace_all(text, "[768, 1] input position 1", "[768, 1] constant named \"w\"");
+  };
+  program_ = parse_loops(with_weight(300));
+  bind_axes(program_, target_, log_);
+  verify(program_);
+  EXPECT_TEXT(print(program_), "buffer w_packed f32[12, 300, 64] strides [19200, 64, 1] derived");
+  EXPECT_TEXT(print(program_), "load.f32 w_packed[o0, r0, i0]");
+  // The last item has fewer columns: zeros beside them.
+  program_ = parse_loops(replace_all(with_weight(300), "768", "700"));
+  bind_axes(program_, target_, log_);
+  verify(program_);
+  EXPECT_TEXT(print(program_), "buffer w_packed f32[11, 300, 64] strides [19200, 64, 1] derived");
+  EXPECT_TEXT(print(program_), "for i0 in [min(64, -o0*64 + 700)] parallel @lane(64, mask) {");
+  for (const std::string& text : {with_weight(160), one_row(300)}) {
+    program_ = parse_loops(text);
+    bind_axes(program_, target_, log_);
+    EXPECT_TEXT(print(program_), "load.f32 w[r0, i0 + o0*64]");
+  }
+}
+
 // The same in a loop, of a matrix whose rows are the columns of the product: h = w h, eight times.
 const char* const repeated_row = R"(loops steps
 symbol it0 in [0, inf] unbacked
@@ -403,6 +427,27 @@ TEST_F(SchedulePasses, AProductThatALoopRepeatsReadsItsMatrixPacked) {
   program_ = parse_loops(once + "}\n");
   bind_axes(program_, target_, log_);
   EXPECT_TEXT(print(program_), "for r0 in [300] reduce sum.f32 @lane(16, mask) {");
+}
+
+// A row of a matrix that is read once: vectors of even and of odd number have a sum each, where all of them have a
+// pair.
+TEST_F(SchedulePasses, LongSumsOfProductsInLanesRunInTwoChains) {
+  std::string once = replace_all(repeated_row, "300", "1024");
+  once = once.substr(0, once.find("  while")) + once.substr(once.find("    kernel"));
+  once.resize(once.rfind("  }\n}\n"));
+  once += "}\n";
+  program_ = parse_loops(once);
+  bind_axes(program_, target_, log_);
+  order_sums(program_, log_);
+  verify(program_);
+  const std::string text = print(program_);
+  EXPECT_TEXT(text, "for r0 in [1024] reduce sum.f32 fused blocks(256, f32) chains(2) @lane(16, exact) {");
+  EXPECT_EQ(print(parse_loops(text)), text);
+  EXPECT_THROW(verify(parse_loops(replace_all(text, "1024", "1040"))), Error);
+  program_ = parse_loops(replace_all(once, "1024", "1040"));
+  bind_axes(program_, target_, log_);
+  order_sums(program_, log_);
+  EXPECT_TEXT(print(program_), "for r0 in [1040] reduce sum.f32 fused blocks(256, f32) @lane(16, exact) {");
 }
 
 // What runs once, when weights are loaded, and has little to do is one element at a time: it is compiled sooner.

@@ -206,6 +206,8 @@ class Product : public Template {
     std::vector<Candidate> out;
     for (int64_t vectors = 1; vectors <= 8; ++vectors) {
       if (vectors > 1 && static_cast<double>((vectors - 1) * target.lanes) >= extents.columns) break;
+      // Memory is what few rows wait for, and wider items are fewer.
+      if (vectors > 4 && from_memory_once(extents)) break;
       // Accumulators, the columns' vectors, and one for the row's element.
       const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
@@ -248,17 +250,27 @@ class Product : public Template {
   // Cycles for one term of a tile. In each: two multiply-adds, two loads, and every accumulator once in four; meanwhile
   // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows. Now and then a load
   // comes late.
-  static double step(const Extents& extents, const Target& target, double high, double wide) {
+  static double step(const Extents& extents, const Target& target, double high, double wide, bool from_memory) {
     constexpr double element = 4;
     const double vector = target.lanes * element, terms = extents.together(wide * target.lanes);
     const double panel = terms * wide * vector;
     double moved = 0;
     if (panel > target.near_cache / 2) moved += wide * vector;
     if (extents.rows * terms * element > target.near_cache / 2) moved += high * element;
-    const double rate = panel > target.second_cache * 0.7 ? target.memory_rate
-                        : panel > target.page_reach       ? target.far_rate
-                                                          : target.second_rate;
+    const double rate = from_memory || panel > target.second_cache * 0.7 ? target.memory_rate
+                        : panel > target.page_reach                      ? target.far_rate
+                                                                         : target.second_rate;
     return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0, moved / rate}) + (high + wide) * late_load;
+  }
+
+  // The same for all tiles of rows. The first one has the columns' factor from memory: of few rows that is most of it,
+  // and of more it is fetched ahead.
+  static constexpr double few_rows = 16;
+  static bool from_memory_once(const Extents& extents) { return extents.rows <= few_rows && extents.batch == 1; }
+  static double steps(const Extents& extents, const Target& target, double high, double wide) {
+    const double tiles = std::ceil(extents.rows / high), again = step(extents, target, high, wide, false);
+    if (!from_memory_once(extents)) return tiles * again;
+    return step(extents, target, high, wide, true) + (tiles - 1) * again;
   }
 
   // What an edge wastes counts.
@@ -267,8 +279,9 @@ class Product : public Template {
     const double width = v * target.lanes, whole = std::floor(extents.columns / width),
                  left = std::ceil((extents.columns - whole * width) / target.lanes);
     const double start = 20 + 3 * r;  // of a tile: addresses of its rows, its way through memory to the epilogue
-    return std::ceil(extents.rows / r) * (whole * (extents.terms * step(extents, target, r, v) + start + 3 * r * v) +
-                                          left * (extents.terms * step(extents, target, r, 1) + start + 3 * r));
+    const double tiles = std::ceil(extents.rows / r);
+    return whole * (extents.terms * steps(extents, target, r, v) + tiles * (start + 3 * r * v)) +
+           left * (extents.terms * steps(extents, target, r, 1) + tiles * (start + 3 * r));
   }
 
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {

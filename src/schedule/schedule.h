@@ -95,11 +95,14 @@ bool collapse_loops(LoopProgram& program, Log& log);
 // under a window of one point) become one loop. A tile then needs no quotient to find its rows.
 bool collapse_rows(LoopProgram& program, Kernel& kernel);
 
+// Bytes of a matrix of which a core's cache is soon full.
+inline constexpr double far_matrix = 512 << 10;
+
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-// Of bind_axes and take_points: weights whose elements lie apart for the lanes. `by_item`: each item has a part of
-// them.
+// Of bind_axes and take_points: weights whose elements lie apart for the lanes, or of whose lines each item reads a
+// piece. `by_item`: each item has a part of those that lie apart.
 bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item = false);
 bool packs_for_lanes(const Stmt& load, const LoopProgram& program);  // whether it would pack what is loaded
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes

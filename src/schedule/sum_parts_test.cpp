@@ -53,6 +53,22 @@ TEST(SumInParts, WhereTheRowsAreMoreThanTheCacheHolds) {
 TEST(SumInParts, NotWhereTheyFit) { EXPECT_EQ(parts_of(128, 768, 3072), "one"); }
 TEST(SumInParts, NotWhereAPartDoesNotFitEither) { EXPECT_EQ(parts_of(1500, 1536, 384), "one"); }
 TEST(SumInParts, NotWhereTheResultIsRead) { EXPECT_EQ(parts_of(128, 3072, 768, true), "one"); }
+// Of few rows the weight passes once, from memory: a panel need not fit the second cache to be as wide as registers
+// are.
+TEST(SumInParts, FewRowsHaveWideTilesHoweverLongTheirSumsAre) {
+  const auto tile_of = [](int64_t rows, int64_t terms) {
+    LoopProgram program = parsed(product_of(rows, terms, 1024, false));
+    Log log;
+    find_contractions(program, log);
+    use_templates(program, Target(), log);
+    const Tile& tile = std::get<Kernel>(program.block[0].what).schedule->tile;
+    return str(tile.rows, " by ", tile.vectors);
+  };
+  for (const int64_t terms : {1024, 4096}) {
+    EXPECT_EQ(tile_of(4, terms), "4 by 4");
+    EXPECT_EQ(tile_of(8, terms), "8 by 3");
+  }
+}
 TEST(SumInParts, NotWhereTermsHaveNoEqualParts) { EXPECT_EQ(parts_of(128, 3001, 768), "one"); }
 
 }  // namespace

@@ -12,7 +12,7 @@ namespace kiln::loops {
 struct Packing {
   const Stmt* load = nullptr;      // of the operand, in the sum's body
   std::vector<std::string> terms;  // variables of the sums, outermost first
-  std::string columns;             // variable of the columns
+  std::string columns;             // variable of the columns; where a batch has its own number of them, one panel's
   int64_t panel = 0;               // columns in a panel
   std::vector<std::string> batch;  // variables of loops around, of which each iteration has panels of its own
   // > 0: neighbouring terms of the innermost sum lie in pairs, for instructions that take so many terms at a time;

@@ -208,6 +208,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
   line(str("i64 ", loop.var, " = 0;"));
   const bool in_blocks = loop.order.block > 0;
+  const bool two = loop.order.chains == 2;
   std::string target = acc, end = extent;
   if (in_blocks) {
     std::string block = str(loop.var, "_block");
@@ -217,14 +218,24 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     line(str("const i64 ", block, " = k_min((i64)(", loop.var, " + ", loop.order.block * lane_count_, "), (i64)",
              extent, ");"));
     line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
+    if (two) line(str(vector_type(type(v)), " ", target, "_odd = ", start, ";"));
   }
-  open(str("for (; ", loop.var, " + ", lane_count_, " <= ", end, "; ", loop.var, " += ", lane_count_, ")"));
+  open(str("for (; ", loop.var, " + ", lane_count_ * loop.order.chains, " <= ", end, "; ", loop.var,
+           " += ", lane_count_, ")"));
   lanes_ = Lanes{loop.var, "", true};
   std::set<std::string> outer_index = varying_index_;
   print_body(loop.body);
   print_update(loop, {target});
+  if (two) {
+    line(str(loop.var, " += ", lane_count_, ";"));
+    open("");
+    print_body(loop.body);
+    print_update(loop, {target + "_odd"});
+    close();
+  }
   close();
   if (in_blocks) {
+    if (two) line(str(target, " = k_add(", target, ", ", target, "_odd);"));
     line(str(acc, " = k_add(", acc, ", ", target, ");"));
     close();
   }
