@@ -104,6 +104,40 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BrainFloatProducts,
                                          Sizes{48, 32, 33},     // an odd number of them
                                          Sizes{270, 32, 32}));  // items of rows alone
 
+// One row, with a weight that lies along its columns.
+std::string one_row(const char* dtype, int64_t columns, int64_t terms) {
+  return str("loops row\nbuffer x ", dtype, "[", terms, "] strides [1] input position 0\nbuffer w ", dtype, "[", terms,
+             ", ", columns, "] strides [", columns, ", 1] constant named \"w\"\nbuffer y f32[", columns,
+             "] strides [1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
+             "  kernel row ops [mm] {\n    for i0 in [", columns, "] parallel {\n      %0 = for r0 in [", terms,
+             "] reduce sum.f32 {\n        %1 = load.", dtype, " x[r0]\n        %2 = cast.f32 %1\n        %3 = load.",
+             dtype, R"( w[r0, i0]
+        %4 = cast.f32 %3
+        %5 = mul.f32 %2, %4
+        yield %5
+      }
+      %6 = constant.f32 1.0
+      %7 = add.f32 %0, %6
+      store y[i0] = %7
+    }
+  }
+}
+)");
+}
+
+TEST(BrainFloatProducts, OfOneRowAreRight) {
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  for (const auto& [columns, terms] :
+       std::vector<std::array<int64_t, 2>>{{64, 128}, {100, 770}, {257, 300}, {192, 129}})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const bool pairs = dtype == DType::bf16 && terms % 2 == 0;
+      const Tensor w = filled(dtype, {terms, columns}, 3);
+      expect_right(one_row(dtype_name(dtype), columns, terms), with_pairs,
+                   pairs ? "tile 1 rows 4 vectors beside pairs\n" : "tile 1 rows 4 vectors beside\n", {{"w", w}},
+                   {{filled(dtype, {terms}, 5)}});
+    }
+}
+
 // Windows over a picture: rows are copied, what is beyond its border is 0.
 std::string window(int64_t lines, int64_t points, int64_t channels, int64_t columns) {
   return str("loops window\nbuffer x bf16[", lines, ", ", points, ", ", channels, "] strides [", points * channels,

@@ -340,14 +340,7 @@ bool is_small(const Kernel& kernel, const LoopProgram& program) {
 
 bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu()) return bind_threads(program, target, log);
-  std::set<const Kernel*> again;
-  for_each_item(program.block, [&](const Item& item) {
-    const auto* loop = std::get_if<While>(&item.what);
-    if (!loop) return;
-    for_each_item(*loop->body_block, [&](const Item& inner) {
-      if (const auto* kernel = std::get_if<Kernel>(&inner.what)) again.insert(kernel);
-    });
-  });
+  const std::set<const Kernel*> again = repeated_kernels(program);
   auto each = [&](Item& item, bool once) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
