@@ -104,10 +104,11 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BrainFloatProducts,
                                          Sizes{48, 32, 33},     // an odd number of them
                                          Sizes{270, 32, 32}));  // items of rows alone
 
-// One row, with a weight that lies along its columns.
-std::string one_row(const char* dtype, int64_t columns, int64_t terms) {
+// One row, with a weight that lies along its columns, or along its terms.
+std::string one_row(const char* dtype, int64_t columns, int64_t terms, bool along_terms = false) {
   return str("loops row\nbuffer x ", dtype, "[", terms, "] strides [1] input position 0\nbuffer w ", dtype, "[", terms,
-             ", ", columns, "] strides [", columns, ", 1] constant named \"w\"\nbuffer y f32[", columns,
+             ", ", columns, "] strides [", along_terms ? str("1, ", terms) : str(columns, ", 1"),
+             "] constant named \"w\"\nbuffer y f32[", columns,
              "] strides [1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
              "  kernel row ops [mm] {\n    for i0 in [", columns, "] parallel {\n      %0 = for r0 in [", terms,
              "] reduce sum.f32 {\n        %1 = load.", dtype, " x[r0]\n        %2 = cast.f32 %1\n        %3 = load.",
@@ -136,6 +137,17 @@ TEST(BrainFloatProducts, OfOneRowAreRight) {
                    pairs ? "tile 1 rows 4 vectors beside pairs\n" : "tile 1 rows 4 vectors beside\n", {{"w", w}},
                    {{filled(dtype, {terms}, 5)}});
     }
+}
+
+TEST(BrainFloatProducts, OfOneRowAcrossLanesAreRight) {
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  for (const int64_t terms : {32, 160, 768, 9600}) {
+    const int64_t columns = 37;
+    Tensor w = Tensor::empty_strided(DType::bf16, {terms, columns}, {1, terms});
+    for (int64_t i = 0; i < w.numel(); ++i) w.set_item(i, Scalar(static_cast<double>(i * 7919 % 211 - 105) / 64.0));
+    expect_right(one_row("bf16", columns, terms, true), with_pairs, " @lane(32, exact)", {{"w", w}},
+                 {{filled(DType::bf16, {terms}, 5)}});
+  }
 }
 
 // Windows over a picture: rows are copied, what is beyond its border is 0.

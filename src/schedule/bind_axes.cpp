@@ -1,4 +1,5 @@
 #include "loop_passes/rewrite.h"
+#include "loops/lane_pairs.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -191,6 +192,19 @@ class Binder {
     loop.directives.factor = target_.lanes;
     bool exact = loop.extent.is_constant() && loop.extent.value() % target_.lanes == 0;
     loop.directives.tail = exact ? Tail::exact : Tail::mask;
+    if (in_pairs(loop)) loop.directives.factor = int64_t{2} * target_.lanes;
+  }
+  // A sum across lanes of products of bf16 whose terms are neighbours: half the instructions, so that more lines of the
+  // cache are asked for at a time.
+  bool in_pairs(const Loop& loop) const {
+    if (!target_.bf16_pairs || !loop.extent.is_constant() || loop.extent.value() % (2 * target_.lanes) != 0)
+      return false;
+    const auto factors = pair_factors(loop);
+    return factors && along_terms(*factors->left, loop) && along_terms(*factors->right, loop);
+  }
+  bool along_terms(const Stmt& load, const Loop& loop) const {
+    const auto along = affine_in(address_of(load, program_, env_), loop.var);
+    return along && along->coefficient.is_constant(1);
   }
 
   // Items: the outermost loops. A kernel that is one long loop of lanes is split into chunks.

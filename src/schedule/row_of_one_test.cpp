@@ -60,11 +60,15 @@ TEST_F(RowOfOne, PacksWeightsThatLieAlongTheirColumns) {
 }
 
 TEST_F(RowOfOne, LeavesWeightsThatLieAlongTheirTerms) {
-  for (const char* dtype : {"bf16", "f16"}) {
-    const std::string text = scheduled(one_row(dtype, false));
-    EXPECT_TEXT(text, "reduce sum.f32 fused @lane(16, exact)");
-    EXPECT_EQ(text.find("w_packed"), std::string::npos) << text;
-  }
+  const std::string pairs = scheduled(one_row("bf16", false)), single = scheduled(one_row("f16", false));
+  EXPECT_TEXT(pairs, "for r0 in [256] reduce sum.f32 fused pairs @lane(32, exact) {");
+  EXPECT_TEXT(single, "for r0 in [256] reduce sum.f32 fused @lane(16, exact) {");
+  for (const std::string& text : {pairs, single}) EXPECT_EQ(text.find("w_packed"), std::string::npos) << text;
+  // Half a vector of pairs is left over, or no instruction is there.
+  EXPECT_TEXT(scheduled(replace_all(one_row("bf16", false), "256", "272")),
+              "reduce sum.f32 fused blocks(256, f32) @lane(16, exact)");
+  target_.bf16_pairs = false;
+  EXPECT_TEXT(scheduled(one_row("bf16", false)), "reduce sum.f32 fused @lane(16, exact) {");
   // f32 lies in pieces of four lines already.
   const std::string wide = replace_all(one_row("f32", true), "cast.f32", "neg.f32");
   EXPECT_EQ(scheduled(wide).find("w_packed"), std::string::npos);
