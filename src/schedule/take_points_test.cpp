@@ -95,6 +95,22 @@ TEST(TakePoints, ADepthwiseWindow) {
   EXPECT_PART(text, "load.f32 w_packed[r1, r2, r0, ");
 }
 
+// Loads widen as they are; the casts between them and the product are no reason to leave it alone.
+TEST(TakePoints, ADepthwiseWindowOfNarrowFloats) {
+  for (const std::string dtype : {"bf16", "f16"}) {
+    std::string narrow = replace_all(Picture().text(), "load.f32", "load." + dtype);
+    narrow = replace_all(replace_all(narrow, "buffer x f32", "buffer x " + dtype), "buffer w f32", "buffer w " + dtype);
+    narrow =
+        replace_all(narrow, "%17 = mul.f32 %15, %16",
+                    "%22 = cast.f32 %15\n                %23 = cast.f32 %16\n                %17 = mul.f32 %22, %23");
+    bool changed = false;
+    const std::string text = taken(narrow, changed);
+    EXPECT_TRUE(changed);
+    EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+    EXPECT_PART(text, str("load.", dtype, " w_packed[r1, r2, r0, "));
+  }
+}
+
 TEST(TakePoints, OddSizesHaveTails) {
   bool changed = false;
   Picture odd;
