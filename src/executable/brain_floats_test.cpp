@@ -6,6 +6,8 @@
 #include "base/cpu_levels.h"
 #include "executable/loops_package_test.h"
 #include "schedule/schedule.h"
+#include "toolchain/compiler.h"
+#include "toolchain/process.h"
 
 namespace kiln {
 namespace {
@@ -221,6 +223,31 @@ TEST(BrainFloatProducts, NaNAndInfinityGoThrough) {
         ASSERT_TRUE(std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::abs(a - b) < 1e-3) << i << " " << a;
       }
     }
+  }
+}
+
+// A compiler that does not know the instruction must not move the sums around it: between the first product of a tile
+// and the last, no vector goes to the stack or comes from there.
+TEST(BrainFloatProducts, KeepTheirSumsInRegisters) {
+  const Compiler compiler = find_compiler();
+  for (const int64_t terms : {96, 384}) {  // one block of the sum, and two
+    const loops::LoopProgram program = loops::parse_loops(scheduled_for(with_pairs, product({3136, 384, terms})));
+    const codegen::GeneratedCode code =
+        codegen::cpu_backend().generate(program, codegen::cpu_backend().target(with_pairs));
+    const TemporaryDirectory folder("kiln-registers");
+    const std::string source = join_path(folder.path(), "code.cpp"), made = join_path(folder.path(), "code.s");
+    write_file_atomic(source, code.sources.at(0));
+    std::vector<std::string> command = {compiler.path};
+    for (const std::string& flag : flags_for(compiler, code.flags)) command.push_back(flag);
+    command.insert(command.end(), {"-S", "-o", made, source});
+    ASSERT_EQ(run_process(command).exit_code, 0);
+    const std::vector<std::string> lines = split(read_file(made), '\n');
+    const auto is_product = [](const std::string& line) { return line.find("vdpbf16ps") != std::string::npos; };
+    const auto first = std::find_if(lines.begin(), lines.end(), is_product);
+    const auto last = std::find_if(lines.rbegin(), lines.rend(), is_product).base();
+    ASSERT_GE(std::count_if(lines.begin(), lines.end(), is_product), 20);
+    for (auto line = first; line != last; ++line)
+      EXPECT_FALSE(line->find("%zmm") != std::string::npos && line->find("(%rsp)") != std::string::npos) << *line;
   }
 }
 

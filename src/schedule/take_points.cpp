@@ -146,6 +146,8 @@ class Windows {
       return false;
     // A window over many channels is a product's, whose rows are points: it has more to share than these.
     if (window.own) return true;
+    // Instructions for matrices do more than the sharing, even if their terms are filled up with zeros.
+    if (target_.matrix_tiles && buffer_of(*window.picture).dtype == DType::bf16) return false;
     const bool slides = std::any_of(window.sums.begin(), window.sums.end(),
                                     [&](const Loop* sum) { return moves_over_picture(*sum, window); });
     return slides && channels(window) <= few_channels;
