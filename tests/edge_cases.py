@@ -203,6 +203,24 @@ def rounded_once_for_all(of):
     return made
 
 
+def one_row_narrow(of):
+    """A decoder's step: one row with weights along their columns (packed) and along their terms; a depthwise window."""
+    def forward(self, x, y, picture):
+        parts = []
+        for i, dtype in enumerate((torch.bfloat16, torch.float16)):
+            row = torch.addmm(self.shift[i], x.to(dtype), self.columns[i])
+            parts += [row, F.gelu(self.rows[i](y.to(dtype))), self.depthwise[i](picture.to(dtype))]
+        return tuple(parts)
+    made = of(forward, [(torch.randn(1, 160), torch.randn(1, 192), torch.randn(1, 24, 9, 13)) for _ in range(2)],
+              "bf16 and f16: products of one row, depthwise windows")
+    narrow = (torch.bfloat16, torch.float16)
+    made.module.columns = torch.nn.ParameterList([torch.randn(160, 100).to(d) for d in narrow])
+    made.module.shift = torch.nn.ParameterList([torch.randn(100).to(d) for d in narrow])
+    made.module.rows = torch.nn.ModuleList([torch.nn.Linear(192, 70).to(d) for d in narrow])
+    made.module.depthwise = torch.nn.ModuleList([torch.nn.Conv2d(24, 24, 3, padding=1, groups=24).to(d) for d in narrow])
+    return made
+
+
 def smoothed_labels(of):
     def forward(self, x, labels, shares):
         return tuple(F.cross_entropy(x, target, reduction=how, label_smoothing=0.3) for how in ("none", "mean", "sum")
@@ -275,7 +293,8 @@ def add_cases(case, of):
     for make in (narrow_float_steps, sizes_of_nothing, pool_to_nothing, odd_grids, odd_grids_cubic, odd_grids_deep,
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
-                 rounded_once_for_all, smoothed_labels, attention_without_keys, attention_many_keys, cache_of_two):
+                 rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
+                 cache_of_two):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

@@ -62,7 +62,7 @@ static double multiply_add(Share* share) {
 #if defined(__AVX512BF16__)
 static double multiply_add_bf16(Share* share) {
   __m512 a[ACCUMULATORS];
-  const __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
+  __m512bh b = _mm512_cvtne2ps_pbh(_mm512_set1_ps(0.5f), _mm512_set1_ps(0.25f));
   for (int i = 0; i < ACCUMULATORS; ++i) a[i] = _mm512_set1_ps((float)i);
   for (int64_t r = 0; r < share->rounds; ++r)
     for (int i = 0; i < ACCUMULATORS; ++i) a[i] = _mm512_dpbf16_ps(a[i], b, b);

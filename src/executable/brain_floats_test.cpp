@@ -6,6 +6,8 @@
 #include "base/cpu_levels.h"
 #include "executable/loops_package_test.h"
 #include "schedule/schedule.h"
+#include "toolchain/compiler.h"
+#include "toolchain/process.h"
 
 namespace kiln {
 namespace {
@@ -104,6 +106,52 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BrainFloatProducts,
                                          Sizes{48, 32, 33},     // an odd number of them
                                          Sizes{270, 32, 32}));  // items of rows alone
 
+// One row, with a weight that lies along its columns, or along its terms.
+std::string one_row(const char* dtype, int64_t columns, int64_t terms, bool along_terms = false) {
+  return str("loops row\nbuffer x ", dtype, "[", terms, "] strides [1] input position 0\nbuffer w ", dtype, "[", terms,
+             ", ", columns, "] strides [", along_terms ? str("1, ", terms) : str(columns, ", 1"),
+             "] constant named \"w\"\nbuffer y f32[", columns,
+             "] strides [1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
+             "  kernel row ops [mm] {\n    for i0 in [", columns, "] parallel {\n      %0 = for r0 in [", terms,
+             "] reduce sum.f32 {\n        %1 = load.", dtype, " x[r0]\n        %2 = cast.f32 %1\n        %3 = load.",
+             dtype, R"( w[r0, i0]
+        %4 = cast.f32 %3
+        %5 = mul.f32 %2, %4
+        yield %5
+      }
+      %6 = constant.f32 1.0
+      %7 = add.f32 %0, %6
+      store y[i0] = %7
+    }
+  }
+}
+)");
+}
+
+TEST(BrainFloatProducts, OfOneRowAreRight) {
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  for (const auto& [columns, terms] :
+       std::vector<std::array<int64_t, 2>>{{64, 128}, {100, 770}, {257, 300}, {192, 129}})
+    for (const DType dtype : {DType::bf16, DType::f16}) {
+      const bool pairs = dtype == DType::bf16 && terms % 2 == 0;
+      const Tensor w = filled(dtype, {terms, columns}, 3);
+      expect_right(one_row(dtype_name(dtype), columns, terms), with_pairs,
+                   pairs ? "tile 1 rows 4 vectors beside pairs\n" : "tile 1 rows 4 vectors beside\n", {{"w", w}},
+                   {{filled(dtype, {terms}, 5)}});
+    }
+}
+
+TEST(BrainFloatProducts, OfOneRowAcrossLanesAreRight) {
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  for (const int64_t terms : {32, 160, 768, 9600}) {
+    const int64_t columns = 37;
+    Tensor w = Tensor::empty_strided(DType::bf16, {terms, columns}, {1, terms});
+    for (int64_t i = 0; i < w.numel(); ++i) w.set_item(i, Scalar(static_cast<double>(i * 7919 % 211 - 105) / 64.0));
+    expect_right(one_row("bf16", columns, terms, true), with_pairs, " @lane(32, exact)", {{"w", w}},
+                 {{filled(DType::bf16, {terms}, 5)}});
+  }
+}
+
 // Windows over a picture: rows are copied, what is beyond its border is 0.
 std::string window(int64_t lines, int64_t points, int64_t channels, int64_t columns) {
   return str("loops window\nbuffer x bf16[", lines, ", ", points, ", ", channels, "] strides [", points * channels,
@@ -175,6 +223,31 @@ TEST(BrainFloatProducts, NaNAndInfinityGoThrough) {
         ASSERT_TRUE(std::isnan(a) ? std::isnan(b) : std::isinf(a) ? a == b : std::abs(a - b) < 1e-3) << i << " " << a;
       }
     }
+  }
+}
+
+// A compiler that does not know the instruction must not move the sums around it: between the first product of a tile
+// and the last, no vector goes to the stack or comes from there.
+TEST(BrainFloatProducts, KeepTheirSumsInRegisters) {
+  const Compiler compiler = find_compiler();
+  for (const int64_t terms : {96, 384}) {  // one block of the sum, and two
+    const loops::LoopProgram program = loops::parse_loops(scheduled_for(with_pairs, product({3136, 384, terms})));
+    const codegen::GeneratedCode code =
+        codegen::cpu_backend().generate(program, codegen::cpu_backend().target(with_pairs));
+    const TemporaryDirectory folder("kiln-registers");
+    const std::string source = join_path(folder.path(), "code.cpp"), made = join_path(folder.path(), "code.s");
+    write_file_atomic(source, code.sources.at(0));
+    std::vector<std::string> command = {compiler.path};
+    for (const std::string& flag : flags_for(compiler, code.flags)) command.push_back(flag);
+    command.insert(command.end(), {"-S", "-o", made, source});
+    ASSERT_EQ(run_process(command).exit_code, 0);
+    const std::vector<std::string> lines = split(read_file(made), '\n');
+    const auto is_product = [](const std::string& line) { return line.find("vdpbf16ps") != std::string::npos; };
+    const auto first = std::find_if(lines.begin(), lines.end(), is_product);
+    const auto last = std::find_if(lines.rbegin(), lines.rend(), is_product).base();
+    ASSERT_GE(std::count_if(lines.begin(), lines.end(), is_product), 20);
+    for (auto line = first; line != last; ++line)
+      EXPECT_FALSE(line->find("%zmm") != std::string::npos && line->find("(%rsp)") != std::string::npos) << *line;
   }
 }
 

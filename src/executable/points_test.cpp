@@ -96,6 +96,24 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Points,
                                          Shape{3, 3, 16, 3, 1, 5, 1, 4},     // lines that are padding alone
                                          Shape{2, 3, 16, 3, 1, 1, 1, 14}));  // fewer points than at a time
 
+// Pictures and weights of fewer bytes widen as they are loaded.
+TEST(PointsText, OfNarrowFloatsAreTheSameTogether) {
+  const Shape s{6, 31, 19, 5, 1, 2, 1, 5};
+  for (const DType dtype : {DType::bf16, DType::f16}) {
+    const std::string name = dtype_name(dtype);
+    std::string text = replace_all(picture(s, short_tail), "load.f32", "load." + name);
+    text = replace_all(replace_all(text, "buffer x f32", "buffer x " + name), "buffer w f32", "buffer w " + name);
+    text = replace_all(text, "%17 = mul.f32 %15, %16",
+                       "%20 = cast.f32 %15\n              %21 = cast.f32 %16\n              %17 = mul.f32 %20, %21");
+    const LoopsPackage package(text, {{"w", filled(dtype, {s.window, s.window, s.channels}, 3)}});
+    const std::vector<Datum> inputs = {{filled(dtype, {s.lines, s.points, s.channels}, 5)}};
+    const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
+    expect_near(one, package.interpreted(inputs), 1e-4);
+    expect_near(package.run(inputs, {"cpp.threads=7"}), one, 0);
+    expect_near(package.run(inputs, {"check_bounds=1"}), one, 0);
+  }
+}
+
 TEST(PointsText, TermsInPaddingAreNotPrinted) {
   const LoopsPackage package(picture({5, 7, 16, 3, 1, 1, 1, 7}, short_tail),
                              {{"w", filled(DType::f32, {3, 3, 16}, 3)}});

@@ -3,6 +3,7 @@
 
 #include "base/side_by_side.h"
 #include "loops/key_slices.h"
+#include "loops/lane_pairs.h"
 #include "loops/line_windows.h"
 #include "loops/loops.h"
 #include "loops/sum_parts.h"
@@ -130,15 +131,14 @@ class KernelVerifier {
     KILN_VERIFY(s.tile.ahead % 2 == 0 || !s.tile.pairs, "half a pair ahead");
     const ContractionNest nest = contraction_nest(kernel_);
     for (const ValueId factor : {kernel_.contraction->left, kernel_.contraction->right}) {
-      const Stmt* cast = nullptr;
-      const Stmt* load = nullptr;
+      const Stmt *cast = nullptr, *load = nullptr;
       for (const Stmt& stmt : nest.innermost_sum().body)
         if (stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast && stmt.results[0] == factor) cast = &stmt;
       for (const Stmt& stmt : nest.innermost_sum().body)
         if (cast && stmt.kind == StmtKind::load && stmt.dtype == DType::bf16 && stmt.results[0] == cast->args[0])
           load = &stmt;
-      KILN_VERIFY(load && nest.innermost_sum().reduce_dtype == DType::f32,
-                  "pairs or matrices of factors that are not loads of bf16, summed in f32");
+      const bool fits = load && nest.innermost_sum().reduce_dtype == DType::f32;
+      KILN_VERIFY(fits, "pairs or matrices of factors that are not loads of bf16, summed in f32");
     }
   }
   void grid(const Schedule& s) const {
@@ -258,13 +258,14 @@ class KernelVerifier {
       const int together = s.grid.threads > 0 ? s.grid.team : s.lanes;
       const int64_t factor = stmt.loop->directives.factor;
       const bool vectors = s.grid.threads == 0 && s.lanes > 1 && stmt.loop->role == AxisRole::parallel;
-      KILN_VERIFY(!lane || factor == together || (vectors && factor > 0 && factor % together == 0) ||
+      const bool pairs = s.grid.threads == 0 && together == 16 && takes_pairs(*stmt.loop, together);
+      KILN_VERIFY(!lane || factor == together || (vectors && factor > 0 && factor % together == 0) || pairs ||
                       (s.grid.threads > 0 && factor == int64_t{together} * s.grid.vector),
                   str("loop ", stmt.loop->var, " has ", factor, " lanes, its kernel ", together));
       const bool side_by_side =
           stmt.loop->directives.binding == Binding::unroll && stmt.loop->directives.tail != Tail::peel;
       if (vectors && side_by_side) rows(*stmt.loop);
-      if (lane && factor > together) copies(stmt.loop->body, stmt.loop->var);
+      if (lane && factor > together && !pairs) copies(stmt.loop->body, stmt.loop->var);
       lanes(stmt.loop->body, s, inside || lane);
       lanes(stmt.loop->after, s, inside || lane);
     }

@@ -1,4 +1,5 @@
 #include "loop_passes/rewrite.h"
+#include "loops/lane_pairs.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -191,6 +192,19 @@ class Binder {
     loop.directives.factor = target_.lanes;
     bool exact = loop.extent.is_constant() && loop.extent.value() % target_.lanes == 0;
     loop.directives.tail = exact ? Tail::exact : Tail::mask;
+    if (in_pairs(loop)) loop.directives.factor = int64_t{2} * target_.lanes;
+  }
+  // A sum across lanes of products of bf16 whose terms are neighbours: half the instructions, so that more lines of the
+  // cache are asked for at a time.
+  bool in_pairs(const Loop& loop) const {
+    if (!target_.bf16_pairs || !loop.extent.is_constant() || loop.extent.value() % (2 * target_.lanes) != 0)
+      return false;
+    const auto factors = pair_factors(loop);
+    return factors && along_terms(*factors->left, loop) && along_terms(*factors->right, loop);
+  }
+  bool along_terms(const Stmt& load, const Loop& loop) const {
+    const auto along = affine_in(address_of(load, program_, env_), loop.var);
+    return along && along->coefficient.is_constant(1);
   }
 
   // Items: the outermost loops. A kernel that is one long loop of lanes is split into chunks.
@@ -340,14 +354,7 @@ bool is_small(const Kernel& kernel, const LoopProgram& program) {
 
 bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu()) return bind_threads(program, target, log);
-  std::set<const Kernel*> again;
-  for_each_item(program.block, [&](const Item& item) {
-    const auto* loop = std::get_if<While>(&item.what);
-    if (!loop) return;
-    for_each_item(*loop->body_block, [&](const Item& inner) {
-      if (const auto* kernel = std::get_if<Kernel>(&inner.what)) again.insert(kernel);
-    });
-  });
+  const std::set<const Kernel*> again = repeated_kernels(program);
   auto each = [&](Item& item, bool once) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;

@@ -56,7 +56,8 @@ int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
 
 // A product of one row reads its matrix once: each item other lines of it.
 bool reads_matrix_once(const Kernel& kernel, const LoopProgram& program) {
-  if (kernel.schedule->lanes == 1 || kernel.schedule->tile.rows > 0 || takes_points(kernel)) return false;
+  const bool many_rows = kernel.schedule->tile.rows > 0 && !contraction_nest(kernel).row_count().is_constant(1);
+  if (kernel.schedule->lanes == 1 || many_rows || takes_points(kernel)) return false;
   const ItemLoops items = item_loops(kernel);
   const RangeEnv env = kernel_ranges(kernel, program);
   bool found = false;

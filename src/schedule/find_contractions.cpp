@@ -202,7 +202,10 @@ FoundContraction recognise_contraction(Kernel& kernel, const LoopProgram& progra
   // Rows are the loops around that the right factor does not see; the others are batches.
   size_t first_row = chain.size() - 2;
   while (first_row > 0 && !uses.depends(found.right, chain[first_row - 1]->var)) --first_row;
+  // Of a single row (row_of_one) all that does not vary with the columns is the row's.
+  const bool one_row = first_row == 0 && chain.size() == 2 && rows.extent.is_constant(1);
   auto on_rows = [&](ValueId v) {
+    if (one_row && !uses.depends(v, columns.var)) return true;
     for (size_t i = first_row; i + 1 < chain.size(); ++i)
       if (uses.depends(v, chain[i]->var)) return true;
     return false;

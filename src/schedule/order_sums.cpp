@@ -1,4 +1,5 @@
 // Says in which order each float sum is added up: a sum over products with fused multiply-adds, a long one in blocks.
+#include "loops/lane_pairs.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -10,10 +11,11 @@ namespace {
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
 
 // `most_terms`: that there ever are.
-void order(Loop& loop, bool inside_lanes, int64_t most_terms) {
+void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
+  loop.order.pairs = takes_pairs(loop, lanes);
   const int64_t block = loop.order.fused ? block_of_products : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
   if (most_terms <= block) return;
@@ -119,8 +121,9 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
     const int64_t known = loop.extent.is_constant() ? loop.extent.value() : INT64_MAX;
-    order(loop, (inside_lanes && !in_tile) || shared, in_tile ? range_of(loop.extent, env).high : known);
-    if (!shared) order_chains(loop);
+    order(loop, (inside_lanes && !in_tile) || shared, in_tile ? range_of(loop.extent, env).high : known,
+          kernel.schedule ? kernel.schedule->lanes : 1);
+    if (!shared && !loop.order.pairs) order_chains(loop);
     // Of a row in registers each thread has a few terms, which it adds up one by one.
     if (shared && kernel.schedule->grid.hold > 0 && loop.order.block > 0) {
       loop.order.block = 0;

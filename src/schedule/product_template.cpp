@@ -204,10 +204,12 @@ class Product : public Template {
     // With 32 registers 7 by 2 instead of 6 by 4 takes a tenth longer, whatever it is estimated to.
     const double least = target.vector_registers >= 32 ? 20 : least_accumulators;
     std::vector<Candidate> out;
-    for (int64_t vectors = 1; vectors <= 8; ++vectors) {
-      if (vectors > 1 && static_cast<double>((vectors - 1) * target.lanes) >= extents.columns) break;
+    // One row reads its panels once, from memory: their number is that of the items, and all that counts.
+    const bool one_row = rows.is_constant(1) && extents.columns >= static_cast<double>(vectors_of_row * target.lanes);
+    for (int64_t vectors = one_row ? vectors_of_row : 1; vectors <= (one_row ? vectors_of_row : 8); ++vectors) {
+      if (vectors > 1 && !one_row && static_cast<double>((vectors - 1) * target.lanes) >= extents.columns) break;
       // Memory is what few rows wait for, and wider items are fewer.
-      if (vectors > 4 && from_memory_once(extents)) break;
+      if (vectors > 4 && !one_row && from_memory_once(extents)) break;
       // Accumulators, the columns' vectors, and one for the row's element.
       const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
@@ -240,6 +242,7 @@ class Product : public Template {
  private:
   const bool pairs_;
   static constexpr double late_load = 0.05, code_step = 12;
+  static constexpr int64_t vectors_of_row = 4;
   static constexpr double far_rows = 1.06;  // where each panel brings the rows from behind the second cache
   struct Extents {
     double rows, columns, terms, batch, part;
@@ -364,9 +367,14 @@ const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& progr
   return load;
 }
 
-const std::vector<const Template*>& templates() {
+const Template& product_template(bool pairs) {
   static const Product product(false), of_pairs(true);
-  static const std::vector<const Template*> list = {&matrix_template(), &of_pairs, &product};
+  return pairs ? of_pairs : product;
+}
+
+const std::vector<const Template*>& templates() {
+  static const std::vector<const Template*> list = {&matrix_template(), &product_template(true),
+                                                    &product_template(false)};
   return list;
 }
 

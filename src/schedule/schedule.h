@@ -76,6 +76,8 @@ inline constexpr int64_t most_point_terms = 256;  // that one accumulator adds u
 
 // Gives contractions the cheapest way to run them (template.h); packs constant operands that are laid out against it.
 bool use_templates(LoopProgram& program, const Target& target, Log& log);
+// Kernels of the bodies of loops, which run many times in a call.
+std::set<const Kernel*> repeated_kernels(const LoopProgram& program);
 // Of use_templates, for a GPU: how the contraction that is the item `at` of the block runs there. Where that takes
 // several kernels, those before it come into the block, and `at` moves on.
 bool use_block_tile(LoopProgram& program, Block& block, size_t& at, const Target& target, Log& log);

@@ -142,13 +142,25 @@ class Windows {
       }
     if (!window.picture || !weights) return false;
     const Stmt* product = summed_product(*window.sums.back());
-    if (std::find(product->args.begin(), product->args.end(), window.picture->results[0]) == product->args.end())
+    if (std::none_of(product->args.begin(), product->args.end(), [&](ValueId v) { return is_picture(v, window); }))
       return false;
     // A window over many channels is a product's, whose rows are points: it has more to share than these.
     if (window.own) return true;
+    // Instructions for matrices do more than the sharing, even if their terms are filled up with zeros.
+    if (target_.matrix_tiles && buffer_of(*window.picture).dtype == DType::bf16) return false;
     const bool slides = std::any_of(window.sums.begin(), window.sums.end(),
                                     [&](const Loop* sum) { return moves_over_picture(*sum, window); });
     return slides && channels(window) <= few_channels;
+  }
+
+  // What is loaded, or the same as f32 where it is stored in fewer bytes.
+  static bool is_picture(ValueId v, const Window& window) {
+    const ValueId loaded = window.picture->results[0];
+    return v == loaded ||
+           std::any_of(window.sums.back()->body.begin(), window.sums.back()->body.end(), [&](const Stmt& stmt) {
+             return stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast && stmt.results[0] == v &&
+                    stmt.args[0] == loaded;
+           });
   }
 
   const Buffer& buffer_of(const Stmt& access) const { return program_.buffers[static_cast<size_t>(access.buffer)]; }

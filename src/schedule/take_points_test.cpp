@@ -95,6 +95,38 @@ TEST(TakePoints, ADepthwiseWindow) {
   EXPECT_PART(text, "load.f32 w_packed[r1, r2, r0, ");
 }
 
+// Loads widen as they are; the casts between them and the product are no reason to leave it alone.
+std::string narrow(const Picture& picture, const std::string& dtype) {
+  std::string text = replace_all(picture.text(), "load.f32", "load." + dtype);
+  text = replace_all(replace_all(text, "buffer x f32", "buffer x " + dtype), "buffer w f32", "buffer w " + dtype);
+  return replace_all(text, "%17 = mul.f32 %15, %16",
+                     "%22 = cast.f32 %15\n                %23 = cast.f32 %16\n                %17 = mul.f32 %22, %23");
+}
+
+TEST(TakePoints, ADepthwiseWindowOfNarrowFloats) {
+  for (const std::string dtype : {"bf16", "f16"}) {
+    bool changed = false;
+    const std::string text = taken(narrow(Picture(), dtype), changed);
+    EXPECT_TRUE(changed);
+    EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+    EXPECT_PART(text, str("load.", dtype, " w_packed[r1, r2, r0, "));
+  }
+}
+
+// Three colours of bf16 are left to instructions for matrices where there are some; depthwise windows are not.
+TEST(TakePoints, MatrixInstructionsHaveTheColours) {
+  for (const bool matrices : {true, false})
+    for (const int64_t channels : {1, 3}) {
+      Picture picture;
+      picture.channels = channels;
+      LoopProgram program = parse_loops(narrow(picture, "bf16"));
+      Log log;
+      Target target;
+      target.matrix_tiles = matrices;
+      EXPECT_EQ(take_points(program, target, log), !matrices || channels == 1);
+    }
+}
+
 TEST(TakePoints, OddSizesHaveTails) {
   bool changed = false;
   Picture odd;

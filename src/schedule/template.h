@@ -43,6 +43,7 @@ class Template {
 
 const std::vector<const Template*>& templates();
 const Template& matrix_template();
+const Template& product_template(bool pairs);  // `pairs`: two terms of bf16 at a time
 
 // The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
 const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& program);

@@ -1,5 +1,6 @@
 #include "loop_passes/rewrite.h"
 #include "loops/sum_parts.h"
+#include "schedule/contractions.h"
 #include "schedule/least_code.h"
 #include "schedule/packing.h"
 #include "schedule/schedule.h"
@@ -78,13 +79,27 @@ bool tile_block(Block& block, LoopProgram& program, const Target& target, Log& l
 
 }  // namespace
 
+std::set<const Kernel*> repeated_kernels(const LoopProgram& program) {
+  std::set<const Kernel*> again;
+  for_each_item(program.block, [&](const Item& item) {
+    const auto* loop = std::get_if<While>(&item.what);
+    if (!loop) return;
+    for_each_item(*loop->body_block, [&](const Item& inner) {
+      if (const auto* kernel = std::get_if<Kernel>(&inner.what)) again.insert(kernel);
+    });
+  });
+  return again;
+}
+
 bool use_templates(LoopProgram& program, const Target& target, Log& log) {
   bool changed = false;
   if (target.is_gpu()) return tile_block(program.block, program, target, log);
   // Packing adds to the init section only, so the block's kernels stay where they are.
+  const std::set<const Kernel*> again = repeated_kernels(program);
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (!kernel || !kernel->contraction) return;
+    if (!kernel) return;
+    if (!kernel->contraction && !row_of_one(program, *kernel, target, again.contains(kernel))) return;
     changed |= collapse_rows(program, *kernel);
     changed |= use_template(program, *kernel, target, log);
   });

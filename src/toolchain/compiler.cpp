@@ -34,7 +34,10 @@ std::vector<std::string> flags_for(const Compiler& compiler, std::vector<std::st
   const auto level = std::find(flags.begin(), flags.end(), "-O2");
   if (!gnu || level == flags.end()) return flags;
   *level = "-O1";
-  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting"})
+  // The last two: without them accumulators of instructions that the assembler alone knows (pairs of bf16) are copied
+  // around each of them, and where registers are few they go through memory.
+  for (const char* part : {"-fgcse", "-fexpensive-optimizations", "-fstrict-aliasing", "-ftree-vrp", "-fcode-hoisting",
+                           "-fcse-follow-jumps", "-frerun-cse-after-loop"})
     flags.emplace_back(part);
   return flags;
 }

@@ -83,6 +83,7 @@ class KernelPrinter {
   void print_reduction(const loops::Stmt& stmt);
   void print_iteration(const loops::Loop& loop);
   void print_lane_reduction(const loops::Stmt& stmt);
+  void print_pairs(const loops::Loop& loop, const std::string& accumulator);
   void print_update(const loops::Loop& loop, const std::vector<std::string>& accumulators);
   void declare_accumulators(const loops::Stmt& stmt, std::vector<std::string>& names, bool vector);
   std::string identity(const loops::Loop& loop, int which) const;

@@ -1,5 +1,6 @@
 // Loops, reductions and lanes in C++.
 #include "codegen/c_family/kernel_printer.h"
+#include "loops/lane_pairs.h"
 
 namespace kiln::codegen {
 using namespace loops;
@@ -195,6 +196,19 @@ void KernelPrinter::print_reduction(const Stmt& stmt) {
   if (wide) line(str(acc[0], " = k_cast_", c_type(loop.reduce_dtype), "(", total, ");"));
 }
 
+// As many pairs of neighbouring terms as there are lanes.
+void KernelPrinter::print_pairs(const Loop& loop, const std::string& accumulator) {
+  const PairFactors factors = *pair_factors(loop);
+  const auto pairs = [&](const Stmt& load) {
+    const auto along = affine_in(address(load), loop.var);
+    KILN_CHECK(along && along->coefficient.is_constant(1),
+               str(kernel_.name, " has a factor whose terms do not lie in pairs"));
+    return str("k_pairs_bf16(", buffer_name(load.buffer, Access::read), " + ", expr(address(load)), ")");
+  };
+  const std::string left = pairs(*factors.left), right = pairs(*factors.right);
+  line(str(accumulator, " = k_dot_bf16(", accumulator, ", ", left, ", ", right, ");"));
+}
+
 // Lanes run along the reduced axis: a vector of partial results, combined at the end in a fixed order.
 void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   const Loop& loop = *stmt.loop;
@@ -220,18 +234,22 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
     line(str(vector_type(type(v)), " ", target, " = ", start, ";"));
     if (two) line(str(vector_type(type(v)), " ", target, "_odd = ", start, ";"));
   }
-  open(str("for (; ", loop.var, " + ", lane_count_ * loop.order.chains, " <= ", end, "; ", loop.var,
-           " += ", lane_count_, ")"));
-  lanes_ = Lanes{loop.var, "", true};
+  const int64_t step = loop.directives.factor;
+  open(str("for (; ", loop.var, " + ", step * loop.order.chains, " <= ", end, "; ", loop.var, " += ", step, ")"));
   std::set<std::string> outer_index = varying_index_;
-  print_body(loop.body);
-  print_update(loop, {target});
-  if (two) {
-    line(str(loop.var, " += ", lane_count_, ";"));
-    open("");
+  if (loop.order.pairs) {
+    print_pairs(loop, target);
+  } else {
+    lanes_ = Lanes{loop.var, "", true};
     print_body(loop.body);
-    print_update(loop, {target + "_odd"});
-    close();
+    print_update(loop, {target});
+    if (two) {
+      line(str(loop.var, " += ", step, ";"));
+      open("");
+      print_body(loop.body);
+      print_update(loop, {target + "_odd"});
+      close();
+    }
   }
   close();
   if (in_blocks) {
