@@ -58,6 +58,7 @@ class Winograd {
     Stmt stmt = loop_stmt(fresh(like), extent);
     const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);
     stmt.loop->directives = {binding, factor, exact ? Tail::exact : Tail::mask};
+    env_.ranges[stmt.loop->var] = {0, range_of(extent, env_).high - 1};
     return stmt;
   }
   static Expr variable(const Stmt& loop) { return Expr::symbol(loop.loop->var); }
@@ -258,7 +259,12 @@ void Winograd::build_weights() {
   kernel.name = "winograd_" + source.name;
   kernel.op_names = {"pack"};
   kernel.origins = kernel_.origins;
-  const std::vector<Expr> at = nest_index(3);  // panel, channel, column of the panel
+  // An element at a time, since nothing lies side by side for lanes, from line to line of the weights; of some channels
+  // at a time, so that what is written stays at hand from column to column.
+  int64_t together = 32;
+  while (all_.channels % together != 0) together /= 2;
+  const std::vector<Expr> nest = nest_index(4);
+  const Expr panel = nest[0], column = nest[2], channel = nest[1] * together + nest[3];
   Body body;
   const auto compute = [&](ScalarOp op, ValueId a, ValueId b) {
     return append(body, op_stmt(kernel, op, DType::f64, {a, b}));
@@ -274,8 +280,8 @@ void Winograd::build_weights() {
   for (int line = 0; line < 3; ++line) {
     std::array<ValueId, 3> g;
     for (int point = 0; point < 3; ++point) {
-      const Substitution map{{nest_.innermost_column().var, at[0] * width_ + at[2]},
-                             {channels_->var, at[1]},
+      const Substitution map{{nest_.innermost_column().var, panel * width_ + column},
+                             {channels_->var, channel},
                              {lines_.window->var, Expr(line)},
                              {points_.window->var, Expr(point)}};
       std::vector<Expr> index;
@@ -290,10 +296,11 @@ void Winograd::build_weights() {
     for (size_t line = 0; line < 4; ++line) {
       const ValueId value = append(body, op_stmt(kernel, ScalarOp::cast, DType::f32, {made_of[line]}));
       const auto place = static_cast<int64_t>(4 * line + point);
-      append(body, store_stmt(DType::f32, weights_, {at[0], place, at[1], at[2]}, value));
+      append(body, store_stmt(DType::f32, weights_, {panel, place, channel, column}, value));
     }
   }
-  kernel.body = nest_of({all_.columns / width_, all_.channels, width_}, std::move(body));
+  kernel.body = nest_of({all_.columns / width_, all_.channels / together, width_, together}, std::move(body));
+  kernel.body[0].loop->directives.binding = Binding::item;
   program_.init.push_back(Item{std::move(kernel)});
 }
 
@@ -305,7 +312,7 @@ Winograd::Place Winograd::place_of(const Expr& square) const {
     const int64_t size = loop == lines_.points    ? lines_.squares()
                          : loop == points_.points ? points_.squares()
                                                   : loop->extent.value();
-    const Expr here = simplify(i == 0 ? rest : mod(rest, size), env_);
+    const Expr here = simplify(i == 0 && size > 1 ? rest : mod(rest, size), env_);
     rest = simplify(floordiv(rest, size), env_);
     if (loop == lines_.points)
       out.line = here * 2;
@@ -514,9 +521,9 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& lo
   const std::optional<double> direct = direct_cost(kernel, program, target);
   if (all.empty() || !direct) return no("no block of it fits the cache");
   const WinogradTile tile = cheapest_with_least_code(all);
-  if (tile.cost > worth_it * *direct)
+  if (tile.work > worth_it * *direct)
     return no(str("its sums as they are take ", std::llround(*direct / 1000), "k cycles, these ",
-                  std::llround(tile.cost / 1000), "k"));
+                  std::llround(tile.work / 1000), "k"));
   log.add([&] {
     return Decision{
         "Winograd products for",

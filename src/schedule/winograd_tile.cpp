@@ -9,12 +9,14 @@ namespace kiln::loops {
 namespace {
 
 constexpr int64_t element_bytes = 4, line_elements = 64 / element_bytes;
-constexpr int64_t most_squares = 128;
+constexpr int64_t least_squares = 24, most_squares = 128;
 constexpr double own_cache = 0.65;  // of the second cache: what scratch may take
 
 // Cycles of a square's 16 places of one vector, from the picture to scratch, or from scratch to the results.
-constexpr double square_transform = 50;
-constexpr double item_start = 1000;  // cycles
+constexpr double square_transform = 40;
+constexpr double item_start = 500;  // cycles
+// Of what comes from behind the second cache, and of what comes from memory, the part that is waited for.
+constexpr double late_share = 0.3, memory_share = 0.5;
 
 // Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four; meanwhile the
 // weights come at this rate (0: they are at hand). Now and then a load comes late.
@@ -50,20 +52,26 @@ std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const 
     const int64_t width = vectors * target.lanes;
     if (shape.columns % width != 0) continue;
     const int64_t panels = shape.columns / width, fit = (target.vector_registers - vectors - 1) / vectors;
-    for (int64_t squares = std::min(shape.squares, most_squares); squares >= 4; --squares) {
+    // Fewer squares than that read all weights too often: only where no more have place.
+    const int64_t least = std::min(shape.squares, least_squares);
+    bool fits = false;
+    for (int64_t squares = std::min(shape.squares, most_squares); squares >= (fits ? least : 12); --squares) {
       const auto scratch =
           static_cast<double>(winograd_places * element_bytes * squares * (channels_apart(shape.channels) + width));
       if (scratch > own_cache * target.second_cache) continue;
+      fits = true;
       const double blocks = std::ceil(static_cast<double>(shape.squares) / static_cast<double>(squares));
       for (int64_t groups = 1; groups <= panels; ++groups) {
         if (panels % groups != 0) continue;
         const double items = blocks * static_cast<double>(groups), own = weights / static_cast<double>(groups);
         // For each item all weights of the group come from the second cache, or from behind it where they do not stay
         // there: with the first tile of rows, and for the others too where a panel does not stay in the first cache.
-        const double first = own + scratch <= target.second_cache ? target.second_rate : target.far_rate;
+        const double fetched =
+            own + scratch <= 0.75 * target.second_cache ? 0 : items * own / target.far_rate * late_share;
         const double panel = channels * static_cast<double>(width) * element_bytes;
         const double then = panel > target.near_cache / 2 ? target.second_rate : 0;
-        const double around = square_transform * static_cast<double>(squares) *
+        // The more of the second cache is scratch, the more of it comes from behind.
+        const double around = square_transform * (1 + scratch / target.second_cache) * static_cast<double>(squares) *
                               (items * std::ceil(channels / target.lanes) + blocks * columns / target.lanes);
         for (int64_t rows = std::min<int64_t>({fit, squares, 14}); rows >= 1; --rows) {
           const auto r = static_cast<double>(rows), v = static_cast<double>(vectors);
@@ -73,11 +81,12 @@ std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const 
             return high < 1 ? 0 : channels * winograd_step(high, v, rate, target) + 20 + 3 * high * v;
           };
           const double products = winograd_places * blocks * static_cast<double>(panels) *
-                                  (tile(r, first) + (whole - 1) * tile(r, then) + tile(left, then));
+                                  (tile(r, target.second_rate) + (whole - 1) * tile(r, then) + tile(left, then));
           WinogradTile one{squares, groups, rows, vectors};
-          one.cost = (products + around + items * item_start) * uneven_items(items);
+          one.work = products + around + fetched + weights / target.memory_rate * memory_share + items * item_start;
+          one.cost = one.work * uneven_items(items);
           one.code = tile_code(r, v, copy_code(r, v) + (left > 0 ? copy_code(left, v) : 0),
-                               target.vector_registers >= 32 ? 16 : least_accumulators);
+                               target.vector_registers >= 32 ? 14 : least_accumulators);
           out.push_back(one);
         }
       }

@@ -19,7 +19,8 @@ struct WinogradTile {
   int64_t squares = 0;            // of an item
   int64_t groups = 1;             // of columns
   int64_t rows = 0, vectors = 0;  // of a product's tile: squares by vectors of columns
-  double cost = 0;                // cycles, as those of a template's candidates
+  double work = 0;                // cycles, as those of a template's candidates
+  double cost = 0;                // the same, where threads have to wait for one another
   double code = 0;                // how much text it becomes (schedule/least_code.h)
 };
 
