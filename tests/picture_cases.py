@@ -60,6 +60,23 @@ class ChannelsLast(nn.Module):
         return self.down(x + y)
 
 
+class Windows(nn.Module):
+    """Windows of 3 by 3 over many channels, which take fewer multiplications: padding on all, on some and on no sides,
+    a residual, odd sizes."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = nn.Conv2d(32, 32, 3, padding=1, bias=False), nn.Conv2d(32, 32, 3, padding=1)
+        self.norm = nn.BatchNorm2d(32)
+        self.uneven, self.inner = nn.Conv2d(32, 48, 3, padding=(0, 2)), nn.Conv2d(48, 32, 3)
+
+    def forward(self, x):
+        y = F.relu(self.norm(self.first(x)))
+        x = F.relu(x + self.second(y))
+        x = F.hardswish(self.uneven(F.pad(x, (0, 1, 2, 0))))
+        return self.inner(x), x
+
+
 def settled(module):
     """With statistics that are not those of a fresh norm."""
     for part in module.modules():
@@ -87,3 +104,7 @@ def add_cases(case, Case, randn):
         return Case(ChannelsLast().eval(), [(randn(1, 24, 10, 12),), (randn(1, 24, 8, 6),)],
                     "norms over channels between convolutions, dynamic height and width",
                     {"x": {2: 2 * high, 3: 2 * wide}})
+
+    @case
+    def picture_windows():
+        return Case(settled(Windows()), [(randn(2, 32, 21, 18),)], "windows of 3 by 3 over many channels")

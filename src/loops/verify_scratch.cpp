@@ -4,6 +4,7 @@
 // - both have the same index, made of what both know, or
 // - the store's index is the variable of a loop that has run to its end, and that loop runs through the dimension, or
 //   as far as the load's own loop does.
+// In one dimension several stores may do it together, one for each number that an index has there.
 #include "loops/verify_scratch.h"
 
 namespace kiln::loops {
@@ -75,16 +76,31 @@ class ScratchVerifier {
   void read(const Stmt& s) const {
     for (const Written& w : written_)
       if (w.store->buffer == s.buffer && covers(w, s)) return;
+    for (size_t d = 0; d < s.index.size(); ++d)
+      if (covered_by_numbers(s, d)) return;
     fail(str("reads ", text(s), ", scratch of which it is not seen that the item has written it before"));
   }
 
-  bool covers(const Written& w, const Stmt& load) const {
+  // Whether there is a store for each number of the dimension.
+  bool covered_by_numbers(const Stmt& load, size_t dimension) const {
+    const Expr& size = program_.buffers[static_cast<size_t>(load.buffer)].sizes[dimension];
+    if (!size.is_constant()) return false;
+    std::set<int64_t> numbers;
+    for (const Written& w : written_)
+      if (w.store->buffer == load.buffer && w.store->index[dimension].is_constant() && covers(w, load, dimension))
+        numbers.insert(w.store->index[dimension].value());
+    return static_cast<int64_t>(numbers.size()) == size.value();
+  }
+
+  // In all dimensions but this one.
+  bool covers(const Written& w, const Stmt& load, size_t but = SIZE_MAX) const {
     size_t common = 0;
     while (common < w.around.size() && common < around_.size() && w.around[common] == around_[common]) ++common;
     std::set<std::string> shared = item_variables_;
     for (size_t i = 0; i < common; ++i) shared.insert(around_[i]->var);
     std::set<const Loop*> used;
     for (size_t d = 0; d < load.index.size(); ++d) {
+      if (d == but) continue;
       const Expr &stored = w.store->index[d], &loaded = load.index[d];
       if (stored == loaded && knows_all(stored, shared)) continue;
       const Loop* through = variable_of(stored, w.around, common);

@@ -66,6 +66,9 @@ bool stagger_rows(LoopProgram& program, const Target& target, Log& log);
 // A product, the softmax of its rows and the product that these weigh become one kernel over blocks of rows.
 bool fuse_attention(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: convolutions with a window of 3 by 3 by fewer multiplications, where that takes less time.
+bool use_winograd(LoopProgram& program, const Target& target, Log& log);
+
 // For a CPU: a computed right factor whose columns are no neighbours in memory is copied the other way round.
 bool turn_factors(LoopProgram& program, const Target& target, Log& log);
 

@@ -1,0 +1,555 @@
+// Convolutions with a window of 3 by 3 points by Winograd's products, F(2x2, 3x3): a square of 2 by 2 results takes 16
+// multiplications instead of 36.
+//
+//   U = G g G'    of the window g of each pair of channels: 4 by 4 places. Once, when weights are loaded
+//   V = B' d B    of the 4 by 4 points d of the picture under a square
+//   M[p] = sum over channels of V[p] * U[p]         16 products of squares by columns
+//   Y = A' M A    the 2 by 2 results
+//
+// The kernel is one still. Its items are blocks of squares, for all columns or a part of them:
+//
+//   for group of columns @item { for block of squares @item {
+//     for square { for channel @lane { 16 loads; V[p, square, channel] } }                           scratch
+//     for panel of columns @serial {
+//       for p in 16 { for square @unroll(R) { for column @lane { sum over channels; M[p, square, column] } } }
+//       for square { for column @lane { Y from 16 of M; for each of the 4 what followed the sum } } } } }
+#include <array>
+#include <cmath>
+
+#include "loop_passes/rewrite.h"
+#include "schedule/least_code.h"
+#include "schedule/schedule.h"
+#include "schedule/template.h"
+#include "schedule/winograd_tile.h"
+
+namespace kiln::loops {
+namespace {
+
+constexpr int64_t least_channels = 32;
+constexpr double worth_it = 0.9;  // of the cost of the sums as they are
+
+// A dimension of the picture: the loop over its points and the one over the window.
+struct Slide {
+  const Loop *points = nullptr, *window = nullptr;
+  int64_t squares() const { return (points->extent.value() + 1) / 2; }
+  bool odd() const { return points->extent.value() % 2 != 0; }
+};
+
+class Winograd {
+ public:
+  Winograd(LoopProgram& program, const Kernel& kernel, const Target& target)
+      : program_(program), kernel_(kernel), target_(target), nest_(contraction_nest(kernel)) {}
+
+  std::string refuses();
+  WinogradShape shape() const;
+  Kernel build(const WinogradTile& tile);
+
+ private:
+  bool plain() const;
+  void collect(ValueId v, std::set<const Stmt*>& out) const;
+  bool slides(const Loop& window, const Loop& points) const;
+
+  std::string fresh(const char* like) {
+    for (size_t n = 0;; ++n)
+      // i64 is a type in generated code
+      if (std::string name = str(like, n); !dtype_from_name(name) && used_.insert(name).second) return name;
+  }
+  Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
+    Stmt stmt = loop_stmt(fresh(like), extent);
+    const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);
+    stmt.loop->directives = {binding, factor, exact ? Tail::exact : Tail::mask};
+    env_.ranges[stmt.loop->var] = {0, range_of(extent, env_).high - 1};
+    return stmt;
+  }
+  static Expr variable(const Stmt& loop) { return Expr::symbol(loop.loop->var); }
+  BufferId scratch(const std::string& what, int64_t width, int64_t apart);
+
+  // The variables of the loops around the sums, for the square of this number.
+  struct Place {
+    Substitution around;  // loops that do not slide
+    Expr line, point;     // of the square's first result
+  };
+  Place place_of(const Expr& square) const;
+
+  // Which loops a value of the left factor depends on.
+  struct Varies {
+    bool line = false, point = false, channel = false;
+  };
+  Varies varies(ValueId v) const;
+  bool is_shared(const Stmt& stmt) const;
+
+  void build_weights();
+  void build_picture(const Expr& first, Body& out);
+  void build_products(const Expr& panel, Body& out);
+  void build_results(const Expr& first, const Expr& panel, Body& out);
+  // A value of the left factor for the point (line, point) of the 4 by 4 under a square.
+  ValueId picture_value(ValueId v, int line, int point);
+  ValueId compute(ScalarOp op, ValueId a, ValueId b, Body& body) {
+    return append(body, op_stmt(made_, op, DType::f32, {a, b}));
+  }
+
+  LoopProgram& program_;
+  const Kernel& kernel_;
+  const Target& target_;
+  ContractionNest nest_;
+  Slide lines_, points_;
+  const Loop* channels_ = nullptr;
+  const Stmt* weight_ = nullptr;
+  std::map<ValueId, const Stmt*> defined_;  // outside of the sums and in them
+
+  WinogradTile tile_;
+  int64_t width_ = 0;  // of a panel of columns
+  WinogradShape all_;
+  RangeEnv env_;
+  Kernel made_;
+  std::set<std::string> used_;
+  BufferId weights_ = no_buffer, picture_ = no_buffer, sums_ = no_buffer;
+  // Of build_picture.
+  struct Copied {
+    Place place;
+    std::map<std::tuple<ValueId, int, int>, ValueId> values;
+    Body *square = nullptr, *channel = nullptr;
+    Expr at;  // the channel
+  } copied_;
+};
+
+// Nothing but statements around the sums, the loops that the contraction names, and stores behind the sums.
+bool Winograd::plain() const {
+  bool fine = !raises(kernel_.body) && !nest_.whole_rows();
+  size_t loops = 0;
+  for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+    fine &= stmt.kind != StmtKind::random && (stmt.kind != StmtKind::store || stmt.mode == StoreMode::plain);
+    loops += stmt.loop != nullptr;
+  });
+  const Body& columns = nest_.innermost_column().body;
+  size_t stores = 0, all = 0;
+  for (const Stmt& stmt : columns) stores += stmt.kind == StmtKind::store;
+  for_each_stmt(kernel_.body, [&](const Stmt& stmt) { all += stmt.kind == StmtKind::store; });
+  return fine && kernel_.body.size() == 1 && stores == all && loops == nest_.rows.size() + 1 + nest_.sums.size();
+}
+
+void Winograd::collect(ValueId v, std::set<const Stmt*>& out) const {
+  const auto found = defined_.find(v);
+  if (found == defined_.end() || !out.insert(found->second).second) return;
+  for (ValueId arg : found->second->args) collect(arg, out);
+  if (found->second->mask != no_value) collect(found->second->mask, out);
+}
+
+// What the left factor is made of depends on the two loops by their sum alone.
+bool Winograd::slides(const Loop& window, const Loop& points) const {
+  std::set<const Stmt*> parts;
+  collect(kernel_.contraction->left, parts);
+  const Substitution map{{points.var, Expr::symbol(points.var) - Expr::symbol(window.var)}};
+  bool any = false, fine = true;
+  const auto look = [&](const Expr& e) {
+    any |= mentions(e, window.var);
+    fine &= !mentions(substitute(e, map), window.var);
+  };
+  for (const Stmt* stmt : parts) {
+    look(stmt->expr);
+    for (const Expr& e : stmt->index) look(e);
+  }
+  return any && fine;
+}
+
+std::string Winograd::refuses() {
+  if (nest_.sums.size() != 3 || nest_.rows.size() < 2 || nest_.columns.size() != 1 || !nest_.batch.empty())
+    return "it is no window over lines and points";
+  std::vector<const Loop*> windows;
+  for (const ContractionNest::Sum& sum : nest_.sums) {
+    const Loop& loop = *sum.stmt->loop;
+    if (loop.reduce_dtype != DType::f32) return "its sums are not of f32";
+    if (loop.extent.is_constant(3)) windows.push_back(&loop);
+    if (!loop.extent.is_constant(3)) channels_ = &loop;
+  }
+  if (windows.size() != 2 || !channels_) return "its window is not 3 by 3";
+  const Loop& columns = nest_.innermost_column();
+  bool known = channels_->extent.is_constant() && columns.extent.is_constant();
+  for (const Loop* loop : nest_.rows) known &= loop->extent.is_constant();
+  if (!known) return "sizes that are not known";
+  if (channels_->extent.value() < least_channels || columns.extent.value() < least_channels ||
+      columns.extent.value() % target_.lanes != 0)
+    return "too few channels";
+  if (!plain()) return "it is more than sums and what follows them";
+  weight_ = constant_right_factor(kernel_, program_);
+  if (!weight_ || weight_->dtype != DType::f32 || weight_->results[0] != kernel_.contraction->right)
+    return "its weights are not a constant of f32";
+  for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+    if (!stmt.loop && !stmt.results.empty()) defined_[stmt.results[0]] = &stmt;
+  });
+  for (const Loop* rows : nest_.rows)
+    for (const Loop* window : windows) {
+      if (!slides(*window, *rows)) continue;
+      Slide& slide = lines_.points ? points_ : lines_;
+      if (slide.points) return "its window slides along three dimensions";
+      slide = {rows, window};
+    }
+  if (!points_.points || lines_.window == points_.window || lines_.points == points_.points)
+    return "its window does not move point by point";
+  std::set<const Stmt*> parts;
+  collect(kernel_.contraction->left, parts);
+  int loads = 0;
+  for (const Stmt* stmt : parts) loads += stmt->kind == StmtKind::load;
+  if (loads != 1 || kernel_.value_types[static_cast<size_t>(kernel_.contraction->left)] != DType::f32)
+    return "its picture is not read as it is";
+  return "";
+}
+
+WinogradShape Winograd::shape() const {
+  WinogradShape out{lines_.squares() * points_.squares(), channels_->extent.value(),
+                    nest_.innermost_column().extent.value()};
+  for (const Loop* loop : nest_.rows)
+    if (loop != lines_.points && loop != points_.points) out.squares *= loop->extent.value();
+  return out;
+}
+
+// ---- Building
+// -----------------------------------------------------------------------------------------------------------
+
+BufferId Winograd::scratch(const std::string& what, int64_t width, int64_t apart) {
+  Buffer buffer;
+  buffer.name = kernel_.name + what;
+  buffer.role = BufferRole::scratch;
+  buffer.sizes = {winograd_places, tile_.squares, width};
+  buffer.strides = {places_apart(tile_.squares * apart), apart, 1};
+  return program_.add_buffer(std::move(buffer));
+}
+
+Kernel Winograd::build(const WinogradTile& tile) {
+  tile_ = tile;
+  width_ = tile.vectors * target_.lanes;
+  all_ = shape();
+  used_ = variables_of(kernel_);
+  for (const auto& [name, info] : program_.symbols) used_.insert(name);
+  env_ = program_.ranges();
+  made_.name = kernel_.name;
+  made_.op_names = kernel_.op_names;
+  made_.origins = kernel_.origins;
+  made_.schedule = Schedule();
+  made_.schedule->lanes = target_.lanes;
+  build_weights();
+  picture_ = scratch("_picture", all_.channels, channels_apart(all_.channels));
+  sums_ = scratch("_sums", width_, width_);
+  const int64_t panels = all_.columns / width_ / tile.groups;
+  Stmt groups = loop("o", tile.groups, Binding::item),
+       blocks = loop("o", (all_.squares + tile.squares - 1) / tile.squares, Binding::item);
+  const Expr first = variable(blocks) * tile.squares;
+  Body& body = blocks.loop->body;
+  build_picture(first, body);
+  Stmt panel = loop("i", panels, Binding::serial);
+  const Expr number = variable(groups) * panels + variable(panel);
+  build_products(number, panel.loop->body);
+  build_results(first, number, panel.loop->body);
+  body.push_back(std::move(panel));
+  groups.loop->body.push_back(std::move(blocks));
+  made_.body.push_back(std::move(groups));
+  return std::move(made_);
+}
+
+// In f64, and rounded once.
+void Winograd::build_weights() {
+  const Buffer source = program_.buffers[static_cast<size_t>(weight_->buffer)];
+  Buffer made;
+  made.name = source.name + "_winograd";
+  made.role = BufferRole::derived;
+  made.sizes = {all_.columns / width_, winograd_places, all_.channels, width_};
+  made.strides = contiguous_strides(made.sizes);
+  weights_ = program_.add_buffer(std::move(made));
+  Kernel kernel;
+  kernel.name = "winograd_" + source.name;
+  kernel.op_names = {"pack"};
+  kernel.origins = kernel_.origins;
+  // An element at a time, since nothing lies side by side for lanes, from line to line of the weights; of some channels
+  // at a time, so that what is written stays at hand from column to column.
+  int64_t together = 32;
+  while (all_.channels % together != 0) together /= 2;
+  const std::vector<Expr> nest = nest_index(4);
+  const Expr panel = nest[0], column = nest[2], channel = nest[1] * together + nest[3];
+  Body body;
+  const auto compute = [&](ScalarOp op, ValueId a, ValueId b) {
+    return append(body, op_stmt(kernel, op, DType::f64, {a, b}));
+  };
+  const ValueId half = append(body, constant_stmt(kernel, DType::f64, Scalar(0.5)));
+  // Three of a line become four.
+  const auto four = [&](const std::array<ValueId, 3>& g) {
+    const ValueId ends = compute(ScalarOp::add, g[0], g[2]);
+    return std::array<ValueId, 4>{g[0], compute(ScalarOp::mul, compute(ScalarOp::add, ends, g[1]), half),
+                                  compute(ScalarOp::mul, compute(ScalarOp::sub, ends, g[1]), half), g[2]};
+  };
+  std::array<std::array<ValueId, 4>, 3> lines;
+  for (int line = 0; line < 3; ++line) {
+    std::array<ValueId, 3> g;
+    for (int point = 0; point < 3; ++point) {
+      const Substitution map{{nest_.innermost_column().var, panel * width_ + column},
+                             {channels_->var, channel},
+                             {lines_.window->var, Expr(line)},
+                             {points_.window->var, Expr(point)}};
+      std::vector<Expr> index;
+      for (const Expr& e : weight_->index) index.push_back(substitute(e, map));
+      const ValueId value = append(body, load_stmt(kernel, DType::f32, weight_->buffer, std::move(index)));
+      g[static_cast<size_t>(point)] = append(body, op_stmt(kernel, ScalarOp::cast, DType::f64, {value}));
+    }
+    lines[static_cast<size_t>(line)] = four(g);
+  }
+  for (size_t point = 0; point < 4; ++point) {
+    const std::array<ValueId, 4> made_of = four({lines[0][point], lines[1][point], lines[2][point]});
+    for (size_t line = 0; line < 4; ++line) {
+      const ValueId value = append(body, op_stmt(kernel, ScalarOp::cast, DType::f32, {made_of[line]}));
+      const auto place = static_cast<int64_t>(4 * line + point);
+      append(body, store_stmt(DType::f32, weights_, {panel, place, channel, column}, value));
+    }
+  }
+  kernel.body = nest_of({all_.columns / width_, all_.channels / together, width_, together}, std::move(body));
+  kernel.body[0].loop->directives.binding = Binding::item;
+  program_.init.push_back(Item{std::move(kernel)});
+}
+
+Winograd::Place Winograd::place_of(const Expr& square) const {
+  Place out;
+  Expr rest = square;
+  for (size_t i = nest_.rows.size(); i-- > 0;) {
+    const Loop* loop = nest_.rows[i];
+    const int64_t size = loop == lines_.points    ? lines_.squares()
+                         : loop == points_.points ? points_.squares()
+                                                  : loop->extent.value();
+    const Expr here = simplify(i == 0 && size > 1 ? rest : mod(rest, size), env_);
+    rest = simplify(floordiv(rest, size), env_);
+    if (loop == lines_.points)
+      out.line = here * 2;
+    else if (loop == points_.points)
+      out.point = here * 2;
+    else
+      out.around[loop->var] = here;
+  }
+  return out;
+}
+
+Winograd::Varies Winograd::varies(ValueId v) const {
+  std::set<const Stmt*> parts;
+  collect(v, parts);
+  Varies out;
+  const auto look = [&](const Expr& e) {
+    out.line |= mentions(e, lines_.points->var) || mentions(e, lines_.window->var);
+    out.point |= mentions(e, points_.points->var) || mentions(e, points_.window->var);
+    out.channel |= mentions(e, channels_->var);
+  };
+  for (const Stmt* stmt : parts) {
+    look(stmt->expr);
+    for (const Expr& e : stmt->index) look(e);
+  }
+  return out;
+}
+
+// The fourth line is the third one of the window at the next point, which the last square may not have: whatever
+// stands there then, nothing comes of it.
+ValueId Winograd::picture_value(ValueId v, int line, int point) {
+  const Varies varies = this->varies(v);
+  const auto [found, missing] = copied_.values.try_emplace({v, varies.line ? line : 0, varies.point ? point : 0});
+  if (!missing) return found->second;
+  Stmt copy = defined_.at(v)->clone();
+  Substitution map = copied_.place.around;
+  const auto slide = [&](const Slide& along, const Expr& first, int at) {
+    map[along.window->var] = Expr(std::min(at, 2));
+    map[along.points->var] = at < 3 ? first : along.odd() ? min_expr(first + 1, along.points->extent - 1) : first + 1;
+  };
+  slide(lines_, copied_.place.line, line);
+  slide(points_, copied_.place.point, point);
+  map[channels_->var] = copied_.at;
+  for (Expr& e : copy.index) e = substitute(e, map);
+  copy.expr = substitute(copy.expr, map);
+  for (ValueId& arg : copy.args) arg = picture_value(arg, line, point);
+  if (copy.mask != no_value) copy.mask = picture_value(copy.mask, line, point);
+  copy.results = {new_value(made_, kernel_.value_types[static_cast<size_t>(v)])};
+  const ValueId made = append(varies.channel ? *copied_.channel : *copied_.square, std::move(copy));
+  copied_.values[{v, varies.line ? line : 0, varies.point ? point : 0}] = made;
+  return made;
+}
+
+void Winograd::build_picture(const Expr& first, Body& out) {
+  Stmt square = loop("i", tile_.squares), channel = loop("i", all_.channels, Binding::lane, target_.lanes);
+  Body& body = channel.loop->body;
+  Expr number = first + variable(square);
+  // Squares of the last block beyond the last one are computed as the last one.
+  if (all_.squares % tile_.squares != 0) number = min_expr(number, Expr(all_.squares - 1));
+  copied_ = {place_of(number), {}, &square.loop->body, &body, variable(channel)};
+  const auto four = [&](const std::array<ValueId, 4>& d) {
+    return std::array<ValueId, 4>{compute(ScalarOp::sub, d[0], d[2], body), compute(ScalarOp::add, d[1], d[2], body),
+                                  compute(ScalarOp::sub, d[2], d[1], body), compute(ScalarOp::sub, d[1], d[3], body)};
+  };
+  std::array<std::array<ValueId, 4>, 4> points;  // by point, then line
+  for (int point = 0; point < 4; ++point) {
+    std::array<ValueId, 4> d;
+    for (int line = 0; line < 4; ++line)
+      d[static_cast<size_t>(line)] = picture_value(kernel_.contraction->left, line, point);
+    points[static_cast<size_t>(point)] = four(d);
+  }
+  for (size_t line = 0; line < 4; ++line) {
+    const std::array<ValueId, 4> made = four({points[0][line], points[1][line], points[2][line], points[3][line]});
+    for (size_t point = 0; point < 4; ++point)
+      append(body,
+             store_stmt(DType::f32, picture_,
+                        {static_cast<int64_t>(4 * line + point), variable(square), variable(channel)}, made[point]));
+  }
+  square.loop->body.push_back(std::move(channel));
+  out.push_back(std::move(square));
+}
+
+void Winograd::build_products(const Expr& panel, Body& out) {
+  Stmt place = loop("i", winograd_places), square = loop("i", tile_.squares, Binding::unroll, tile_.rows),
+       column = loop("i", width_, Binding::lane, width_);
+  Stmt sum = reduction_stmt(fresh("r"), all_.channels, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  Body& terms = sum.loop->body;
+  const ValueId left = append(
+                    terms, load_stmt(made_, DType::f32, picture_, {variable(place), variable(square), variable(sum)})),
+                right = append(terms, load_stmt(made_, DType::f32, weights_,
+                                                {panel, variable(place), variable(sum), variable(column)}));
+  sum.loop->yields = {compute(ScalarOp::mul, left, right, terms)};
+  sum.results = {new_value(made_, DType::f32)};
+  const ValueId made = sum.results[0];
+  column.loop->body.push_back(std::move(sum));
+  append(column.loop->body, store_stmt(DType::f32, sums_, {variable(place), variable(square), variable(column)}, made));
+  square.loop->body.push_back(std::move(column));
+  place.loop->body.push_back(std::move(square));
+  out.push_back(std::move(place));
+}
+
+void Winograd::build_results(const Expr& first, const Expr& panel, Body& out) {
+  const bool even = all_.squares % tile_.squares == 0;
+  Stmt square = loop("i", even ? Expr(tile_.squares) : min_expr(Expr(tile_.squares), Expr(all_.squares) - first)),
+       column = loop("i", width_, Binding::lane, target_.lanes);
+  Body& body = column.loop->body;
+  const Place place = place_of(first + variable(square));
+  const auto two = [&](const std::array<ValueId, 4>& m) {
+    return std::array<ValueId, 2>{compute(ScalarOp::add, compute(ScalarOp::add, m[0], m[1], body), m[2], body),
+                                  compute(ScalarOp::sub, compute(ScalarOp::sub, m[1], m[2], body), m[3], body)};
+  };
+  std::array<std::array<ValueId, 2>, 4> points;  // by place along the line
+  for (size_t point = 0; point < 4; ++point) {
+    std::array<ValueId, 4> m;
+    for (size_t line = 0; line < 4; ++line)
+      m[line] = append(body, load_stmt(made_, DType::f32, sums_,
+                                       {static_cast<int64_t>(4 * line + point), variable(square), variable(column)}));
+    points[point] = two(m);
+  }
+  // What followed the sum, for each of the four; what is the same for all of them once.
+  std::set<const Stmt*> needed;
+  std::vector<const Stmt*> all;
+  std::vector<const Loop*> around = nest_.rows;
+  around.push_back(&nest_.innermost_column());
+  for (const Loop* loop : around)
+    for (const Stmt& stmt : loop->body) {
+      if (stmt.loop) continue;
+      all.push_back(&stmt);
+      if (stmt.kind != StmtKind::store) continue;
+      needed.insert(&stmt);
+      collect(stmt.args[0], needed);
+      if (stmt.mask != no_value) collect(stmt.mask, needed);
+    }
+  Substitution map = place.around;
+  map[nest_.innermost_column().var] = panel * width_ + variable(column);
+  const ValueId summed = nest_.sums[0].stmt->results[0];
+  Copier shared(kernel_, made_, used_);
+  shared.variables = map;
+  for (const Stmt* stmt : all)
+    if (needed.contains(stmt) && is_shared(*stmt)) append(body, shared.copy(*stmt, body));
+  // Points beyond the last one of a line of odd length, and lines beyond the last.
+  const auto exists = [&](const Slide& along, const Expr& at) {
+    Body& outside = square.loop->body;
+    const ValueId here = append(outside, index_stmt(made_, DType::i64, at)),
+                  end = append(outside, index_stmt(made_, DType::i64, along.points->extent));
+    return append(outside, op_stmt(made_, ScalarOp::lt, DType::boolean, {here, end}));
+  };
+  const ValueId has_line = lines_.odd() ? exists(lines_, place.line + 1) : no_value,
+                has_point = points_.odd() ? exists(points_, place.point + 1) : no_value;
+  ValueId has_both = has_line == no_value ? has_point : has_line;
+  if (has_line != no_value && has_point != no_value)
+    has_both = append(square.loop->body, op_stmt(made_, ScalarOp::logical_and, DType::boolean, {has_line, has_point}));
+  for (size_t line = 0; line < 2; ++line) {
+    const std::array<ValueId, 2> results = two({points[0][line], points[1][line], points[2][line], points[3][line]});
+    for (size_t point = 0; point < 2; ++point) {
+      Copier copier(kernel_, made_, used_);
+      copier.variables = map;
+      copier.variables[lines_.points->var] = place.line + static_cast<int64_t>(line);
+      copier.variables[points_.points->var] = place.point + static_cast<int64_t>(point);
+      copier.values = shared.values;
+      copier.values[summed] = results[point];
+      copier.mask = line == 0 ? (point == 0 ? no_value : has_point) : (point == 0 ? has_line : has_both);
+      for (const Stmt* stmt : all)
+        if (needed.contains(stmt) && !is_shared(*stmt)) append(body, copier.copy(*stmt, body));
+      copier.copy_names(body);
+    }
+  }
+  square.loop->body.push_back(std::move(column));
+  out.push_back(std::move(square));
+}
+
+// Whether a statement behind the sums is the same for all results of a square.
+bool Winograd::is_shared(const Stmt& stmt) const {
+  if (stmt.kind == StmtKind::store) return false;
+  const auto same = [&](const Stmt& one) {
+    const auto still = [&](const Expr& e) {
+      return !mentions(e, lines_.points->var) && !mentions(e, points_.points->var);
+    };
+    const ValueId summed = nest_.sums[0].stmt->results[0];
+    return still(one.expr) && std::all_of(one.index.begin(), one.index.end(), still) &&
+           std::find(one.args.begin(), one.args.end(), summed) == one.args.end() && one.mask != summed;
+  };
+  std::set<const Stmt*> parts;
+  collect(stmt.results[0], parts);
+  return std::all_of(parts.begin(), parts.end(), [&](const Stmt* part) { return same(*part); });
+}
+
+// ---- The pass
+// -----------------------------------------------------------------------------------------------------------
+
+// What the sums as they are would take.
+std::optional<double> direct_cost(const Kernel& kernel, const LoopProgram& program, const Target& target) {
+  for (const Template* way : templates())
+    if (way->refuses(kernel, program, target).empty())
+      return cheapest_with_least_code(way->candidates(kernel, program, target)).cost;
+  return std::nullopt;
+}
+
+bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& log) {
+  const auto no = [&](const std::string& why) {
+    log.add([&] { return Decision{"no Winograd products for", kernel.name, "", "", why, false, ""}; });
+    return false;
+  };
+  Winograd winograd(program, kernel, target);
+  if (const std::string why = winograd.refuses(); !why.empty()) return no(why);
+  const std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
+  const std::optional<double> direct = direct_cost(kernel, program, target);
+  if (all.empty() || !direct) return no("no block of it fits the cache");
+  const WinogradTile tile = cheapest_with_least_code(all);
+  if (tile.work > worth_it * *direct)
+    return no(str("its sums as they are take ", std::llround(*direct / 1000), "k cycles, these ",
+                  std::llround(tile.work / 1000), "k"));
+  log.add([&] {
+    return Decision{
+        "Winograd products for",
+        kernel.name,
+        "",
+        "",
+        str("blocks of ", tile.squares, " squares", tile.groups > 1 ? str(" and 1/", tile.groups) : "",
+            tile.groups > 1 ? " of the columns" : "", "; tiles of ", tile.rows, " by ", tile.vectors, " vectors"),
+        true,
+        ""};
+  });
+  Kernel made = winograd.build(tile);
+  kernel = std::move(made);
+  return true;
+}
+
+}  // namespace
+
+bool use_winograd(LoopProgram& program, const Target& target, Log& log) {
+  if (target.is_gpu() || target.lanes == 1) return false;
+  bool changed = false;
+  for_each_item(program.block, [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (kernel && kernel->contraction && !kernel->schedule) changed |= rewrite(program, *kernel, target, log);
+  });
+  return changed;
+}
+
+}  // namespace kiln::loops
