@@ -223,6 +223,32 @@ INSTANTIATE_TEST_SUITE_P(
                       "aten.mul.Tensor"}),
     [](const auto& fault) { return fault.param.name; });
 
+// Two products write their parts of a concatenation: that the first is wrong shows when the second is done.
+TEST_F(Bisect, LooksInsideTheStepThatWroteAPart) {
+  program_ = parse_program(R"(program "model"
+graph main {
+  input %x: f32[6, 8] = user
+  input %y: f32[8, 10] = user
+  input %z: f32[10, 10] = user
+  %mm: f32[6, 10] = aten.mm.default(self=%x, mat2=%y)
+  %tanh: f32[6, 10] = aten.tanh.default(self=%mm)
+  %mm_1: f32[8, 10] = aten.mm.default(self=%y, mat2=%z)
+  %cos: f32[8, 10] = aten.cos.default(self=%mm_1)
+  %joined: f32[14, 10] = aten.cat.default(tensors=[%tanh, %cos], dim=0)
+  %mm_2: f32[14, 10] = aten.mm.default(self=%joined, mat2=%z)
+  output %mm_2 = user
+}
+)");
+  CompileOptions options;
+  options.inject.loops = [](loops::LoopProgram& p) { find_op(p, loops::ScalarOp::tanh)->op = loops::ScalarOp::sin; };
+  compile(program_, path_, options);
+  const BisectResult result = run();
+  EXPECT_EQ(result.fault, FaultClass::kernel) << result.text;
+  EXPECT_EQ(result.op, "aten.tanh.default") << result.text;
+  EXPECT_HAS(result.text, "its part of joined");
+  EXPECT_EQ(result.text.find("not written"), std::string::npos) << result.text;
+}
+
 TEST_F(Bisect, FindsALoopThatEndsTooEarly) {
   compile_with([](loops::LoopProgram& p) {
     loops::for_each_item(p.block, [&](loops::Item& item) {
