@@ -121,8 +121,15 @@ KernelBlame BisectedCall::look_inside_part(const Part& part, const std::string& 
   const Tensor* was = before == part.inputs.end() ? nullptr : &before->second;
   for (Tensor* expected : {&truth->fp64, &truth->nominal}) *expected = with_unchanged(*expected, part.value, was, {});
   const std::map<std::string, Tensor> stored = {{value_name, part.value}};
-  return blame_kernel({package_, truth_, step, part.inputs, part.internal, part.known, stored, buffer, *truth,
-                       options_.tolerance, options_.rebuilt_source, options_.compiler, call_, std::nullopt, true});
+  KernelBlame found =
+      blame_kernel({package_, truth_, step, part.inputs, part.internal, part.known, stored, buffer, *truth,
+                    options_.tolerance, options_.rebuilt_source, options_.compiler, call_, std::nullopt, true});
+  // The reference is of the whole buffer: operators of its other parts are not this step's.
+  std::vector<const Node*> own = found.candidates;
+  std::erase_if(own, [&](const Node* node) { return !names_.of_kernel(step, node->name); });
+  if (own.size() == 1) found.op = own[0], found.candidates.clear(), found.method.clear();
+  if (own.size() > 1) found.candidates = own;
+  return found;
 }
 
 // Where several steps write one buffer, each answers for the elements that it changed.
