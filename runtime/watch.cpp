@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "runtime/checked_steps.h"
+#include "runtime/clean_parts.h"
 #include "runtime/fault_signals.h"
 #include "runtime/nan_asserts.h"
 #include "runtime/printer.h"
@@ -64,6 +65,9 @@ Watch::Watch(const DebugOptions& options, const Program& program, const format::
                             origin_lines(origins, step.step->number)));
   if (any()) install_fault_handlers();
   if (!on_) return;
+  // First: the others look at what it has cleaned.
+  if (options.printer_mode == 1 || options.printer_mode == 2 || options.nan_asserts)
+    if (auto cleaner = make_part_cleaner(program.plan)) observers_.push_back(std::move(cleaner));
   if (options.printer_mode != 0) add_printer(options, program, origins, log);
   if (options.nan_asserts)
     observers_.push_back(make_nan_asserts(

@@ -284,6 +284,21 @@ def attention_many_keys(of):
               {"q": None, "k": {2: keys}, "v": {2: keys}, "mask": {1: keys}})
 
 
+def keys_that_are_masked_off(of):
+    """A mask is added to the scores: what is NaN or infinite stays so. Later keys are not looked at, whatever they hold."""
+    def forward(self, q, k, v, mask):
+        return (F.scaled_dot_product_attention(q, k, v, attn_mask=mask), F.scaled_dot_product_attention(q, k, v, is_causal=True),
+                F.scaled_dot_product_attention(q, k[:, :, :9], v[:, :, :9], attn_mask=mask[:, :9]))
+
+    def call(odd):
+        k, mask = torch.randn(1, 2, 24, 8), torch.rand(24, 24) < 0.7
+        k[0, 0, 7, 3] = odd
+        k[0, 1, 20] = odd
+        mask[3] = False
+        return torch.randn(1, 2, 24, 8), k, torch.randn(1, 2, 24, 8), mask
+    return of(forward, [call(odd) for odd in (NAN, INF, -INF, 1.0)], "attention over keys of NaN and infinities that a mask forbids")
+
+
 def add_cases(case, of):
     def add(name, make):
         def made():
@@ -294,7 +309,7 @@ def add_cases(case, of):
                  odd_complex, odd_complex_powers, odd_values, one_hot_classes, bags_of_offsets, bags_of_equal_length,
                  bags_with_gradients, bounds_beyond_integers, variances_far_from_zero, window_of_minus_infinity,
                  rounded_once_for_all, one_row_narrow, smoothed_labels, attention_without_keys, attention_many_keys,
-                 cache_of_two):
+                 cache_of_two, keys_that_are_masked_off):
         add(make.__name__, make)
     for name, forward in OVER_NOTHING.items():
         add(name, refused_over_nothing(forward))

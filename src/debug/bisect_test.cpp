@@ -223,6 +223,50 @@ INSTANTIATE_TEST_SUITE_P(
                       "aten.mul.Tensor"}),
     [](const auto& fault) { return fault.param.name; });
 
+// Two products write their parts of a concatenation.
+constexpr const char* parts_text = R"(program "model"
+graph main {
+  input %x: f32[6, 8] = user
+  input %y: f32[8, 10] = user
+  input %z: f32[10, 10] = user
+  %mm: f32[6, 10] = aten.mm.default(self=%x, mat2=%y)
+  %tanh: f32[6, 10] = aten.tanh.default(self=%mm)
+  %mm_1: f32[8, 10] = aten.mm.default(self=%y, mat2=%z)
+  %cos: f32[8, 10] = aten.cos.default(self=%mm_1)
+  %joined: f32[14, 10] = aten.cat.default(tensors=[%tanh, %cos], dim=0)
+  %mm_2: f32[14, 10] = aten.mm.default(self=%joined, mat2=%z)
+  output %mm_2 = user
+}
+)";
+
+// That the first is wrong shows when the second is done.
+TEST_F(Bisect, LooksInsideTheStepThatWroteAPart) {
+  CompileOptions options;
+  options.inject.loops = [](loops::LoopProgram& p) { find_op(p, loops::ScalarOp::tanh)->op = loops::ScalarOp::sin; };
+  compile(parse_program(parts_text), path_, options);
+  const BisectResult result = run();
+  EXPECT_EQ(result.fault, FaultClass::kernel) << result.text;
+  EXPECT_EQ(result.op, "aten.tanh.default") << result.text;
+  EXPECT_HAS(result.text, "its part of joined");
+  EXPECT_EQ(result.text.find("not written"), std::string::npos) << result.text;
+}
+
+// Memory is full of NaN before the run: those of a part that is yet to be written nobody made.
+TEST_F(Bisect, NanAssertsKnowPartsThatAreYetToBeWritten) {
+  compile(parse_program(parts_text), path_, {});
+  PackageOptions options;
+  options.settings = {"nan_asserts=1", "PYTORCH_NO_CUDA_MEMORY_CACHING=1"}, options.ignore_environment = true;
+  EXPECT_NO_THROW(PackageExecutable(path_, options).call(inputs_));
+  Tensor bad = inputs_[1].tensor().clone();
+  bad.set_item(0, Scalar(std::nan("")));
+  try {
+    PackageExecutable(path_, options).call({inputs_[0], Datum{bad}, inputs_[2]});
+    FAIL() << "NaN in an input";
+  } catch (const Error& error) {
+    EXPECT_EQ(error.code(), "K0637");
+  }
+}
+
 TEST_F(Bisect, FindsALoopThatEndsTooEarly) {
   compile_with([](loops::LoopProgram& p) {
     loops::for_each_item(p.block, [&](loops::Item& item) {

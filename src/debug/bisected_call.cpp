@@ -123,7 +123,13 @@ void BisectedCall::after(const kiln_step& step) {
     writes_.note(step, arg, value);
     --writers_left_[arg.name];
     outputs_.emplace_back(arg.name, value);
-    if (partly_.count(arg.name)) parts_[arg.name].push_back({step.name, step.number, value});
+    if (partly_.count(arg.name)) {
+      Part part{step.name, step.number, value, nullptr, {}, {}, {}};
+      if (options_.inside && step.loop_depth == 0)
+        part.copy = std::make_shared<StepCopy>(step, inputs_), part.inputs = inputs_, part.known = known_,
+        part.internal = internal_;
+      parts_[arg.name].push_back(std::move(part));
+    }
   }
   if (result_.fault != FaultClass::none) return;
   const loops::Kernel* kernel = package_.steps().kernel(step.name);

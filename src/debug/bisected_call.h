@@ -3,6 +3,7 @@
 // steps compute in bisected_values.cpp.
 #pragma once
 #include <map>
+#include <memory>
 #include <optional>
 #include <set>
 #include <string>
@@ -14,6 +15,7 @@
 #include "debug/graph_truth.h"
 #include "debug/kernel_blame.h"
 #include "debug/package_debug.h"
+#include "debug/step_copy.h"
 #include "debug/value_names.h"
 #include "debug/write_log.h"
 
@@ -37,6 +39,15 @@ class BisectedCall {
   const std::string& current() const { return current_; }
 
  private:
+  struct Part {
+    std::string step;
+    int32_t number;
+    Tensor value;                    // of the whole buffer, after it
+    std::shared_ptr<StepCopy> copy;  // of the step and what it was given, to look inside it when the buffer is complete
+    std::map<std::string, Tensor> inputs, known;
+    std::set<std::string> internal;
+  };
+
   // ---- the order of the looks
   void find_parts(const std::vector<format::Step>& block);
   void before(const kiln_step& step);
@@ -66,6 +77,7 @@ class BisectedCall {
   bool complete(const kiln_step& step, const std::string& buffer) const;
   bool blame_part(const kiln_step& step, const std::string& buffer, const std::string& value_name, const Tensor& value,
                   const Truth& truth);
+  KernelBlame look_inside_part(const Part& part, const std::string& buffer, const std::string& value_name);
   void only_written(const std::string& buffer, const Tensor& value, Truth& truth) const;
   void blame_wrong(const kiln_step& step);
   void look_inside(const kiln_step& step);
@@ -100,11 +112,6 @@ class BisectedCall {
     std::optional<int64_t> row;  // of the buffer, where it is that alone
   };
   std::optional<Wrong> wrong_;
-  struct Part {
-    std::string step;
-    int32_t number;
-    Tensor value;  // of the whole buffer, after it
-  };
   std::map<std::string, std::vector<Part>> parts_;  // of buffers that several steps write
 };
 

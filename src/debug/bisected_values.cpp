@@ -135,18 +135,45 @@ bool BisectedCall::blame_part(const kiln_step& step, const std::string& buffer, 
   for (size_t p = 1; p < parts.size(); ++p)
     if (parts[p].value.sizes != value.sizes || !same_bits(parts[p].value, parts[p - 1].value, linear)) by = p;
   if (parts.empty() || parts[by].step == step.name) return false;
-  std::string text =
-      str("first divergence: kernel ", parts[by].step, " (step ", parts[by].number,
-          call_ > 1 ? str(", call ", call_) : "", ")\n  its part of ", buffer, " ", difference->text(),
-          "; expected: fp64 reference given the same inputs; seen when ", step.name, at(step), " had completed it");
-  KernelBlame found;
-  found.op = truth_.producer(value_name);
-  if (found.op) name_operator(found, text);
+  const KernelBlame found = look_inside_part(parts[by], buffer, value_name);
+  std::string text = str("first divergence: kernel ", parts[by].step, " (step ", parts[by].number,
+                         call_ > 1 ? str(", call ", call_) : "", ")\n  its part of ", buffer, " ", difference->text(),
+                         "; expected: fp64 reference given the same inputs; seen when ", step.name, at(step),
+                         " had completed it", found.notes);
+  name_operator(found, text);
   result_.difference = difference;
-  blame(FaultClass::kernel, step, buffer, text);
+  blame(found.fault, step, buffer, text);
   result_.text = text + "\n  the kernel:" + package_.origin_text(parts[by].number);
   result_.step = parts[by].step;
   return true;
+}
+
+// The step is over, and others have been since: it is run again on what it was given.
+KernelBlame BisectedCall::look_inside_part(const Part& part, const std::string& buffer, const std::string& value_name) {
+  KernelBlame none;
+  none.op = truth_.producer(value_name);
+  if (!part.copy) return none;
+  const kiln_step& step = part.copy->step();
+  std::optional<Truth> truth;
+  try {
+    truth = truth_.compute({value_name, part.known, symbols_of(step), 0, {}});
+  } catch (const Error&) {
+    return none;  // the reference refuses what the program itself would have refused
+  }
+  if (!truth || truth->fp64.sizes != part.value.sizes) return none;
+  const auto before = part.inputs.find(buffer);
+  const Tensor* was = before == part.inputs.end() ? nullptr : &before->second;
+  for (Tensor* expected : {&truth->fp64, &truth->nominal}) *expected = with_unchanged(*expected, part.value, was, {});
+  const std::map<std::string, Tensor> stored = {{value_name, part.value}};
+  KernelBlame found =
+      blame_kernel({package_, truth_, step, part.inputs, part.internal, part.known, stored, buffer, *truth,
+                    options_.tolerance, options_.rebuilt_source, options_.compiler, call_, std::nullopt, true});
+  // The reference is of the whole buffer: operators of its other parts are not this step's.
+  std::vector<const Node*> own = found.candidates;
+  std::erase_if(own, [&](const Node* node) { return !names_.of_kernel(step, node->name); });
+  if (own.size() == 1) found.op = own[0], found.candidates.clear(), found.method.clear();
+  if (own.size() > 1) found.candidates = own;
+  return found;
 }
 
 // Where several steps write one buffer, each answers for the elements that it changed.

@@ -243,7 +243,7 @@ class Blame {
     const BitDifference bits = differing_bits(judged(one.output(r_.buffer)), judged(other.output(r_.buffer)));
     if (bits.count == 0) return;
     if (bits.untouched == bits.count) {
-      out_.notes += str("\n  ", bits.count, " elements of ", r_.buffer, " are not written at all");
+      if (!r_.part) out_.notes += str("\n  ", bits.count, " elements of ", r_.buffer, " are not written at all");
       return;
     }
     out_.fault = FaultClass::uninitialised;

@@ -30,6 +30,7 @@ struct BlameRequest {
   const std::string& compiler;                // for a rebuild; empty: the first that is found
   int call = 1;                               // of the instance: rebuilt code runs as often
   std::optional<int64_t> row = std::nullopt;  // of the buffer, where `truth` is of that alone
+  bool part = false;                          // of the buffer is all that the step is to write
 };
 
 struct KernelBlame {

@@ -50,7 +50,11 @@ Tensor poisoned_tensor(DType dtype, std::vector<int64_t> sizes, std::vector<int6
 }
 
 StepCopy::StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& inputs, int poison)
-    : args_(step.args, step.args + step.arg_count), step_(step) {
+    : args_(step.args, step.args + step.arg_count),
+      symbol_names_(step.symbol_names, step.symbol_names + step.symbol_count),
+      symbol_values_(step.symbol_values, step.symbol_values + step.symbol_count),
+      iterations_(step.iterations, step.iterations + step.loop_depth),
+      step_(step) {
   for (kiln_step_arg& arg : args_) {
     Tensor copy =
         poisoned_tensor(dtype_from_dlpack(arg.tensor.dtype), sizes_of(arg.tensor), strides_of(arg.tensor), poison);
@@ -59,6 +63,8 @@ StepCopy::StepCopy(const kiln_step& step, const std::map<std::string, Tensor>& i
   }
   for (kiln_step_arg& arg : args_) point_at(arg, tensors_.at(arg.name));
   step_.args = args_.data();
+  step_.symbol_names = symbol_names_.data(), step_.symbol_values = symbol_values_.data();
+  step_.iterations = iterations_.data();
   step_.host = nullptr, step_.host_context = nullptr;  // the copies are where the host can read them
 }
 

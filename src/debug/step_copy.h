@@ -32,6 +32,8 @@ class StepCopy {
  private:
   std::map<std::string, Tensor> tensors_;
   std::vector<kiln_step_arg> args_;
+  std::vector<const char*> symbol_names_;  // the plan's own
+  std::vector<int64_t> symbol_values_, iterations_;
   kiln_step step_;
 };
 

@@ -28,7 +28,7 @@ Value* repeat_heads(Build& b, Value* x, const Expr& heads) {
   return b.view(b("expand", {b.view(x, split), b.ints(wide)}), joined);
 }
 
-// Added to the scores: 0 where attention is allowed, -inf where not.
+// True where attention is allowed.
 Value* causal_mask(Build& b, Value* scores, const Expr& rows, const Expr& columns) {
   Value* ones = b("new_ones", {scores, b.ints({rows, columns}), DType::boolean});
   return b("tril", {ones});
@@ -70,10 +70,13 @@ Attended attend(Build& b) {
   if (mask && call.boolean("is_causal"))
     refuse(call, "K0217", "explicit attn_mask should not be set when is_causal=True");
   const Expr &rows = q->type.sizes[q->type.sizes.size() - 2], &columns = k->type.sizes[k->type.sizes.size() - 2];
-  if (call.boolean("is_causal")) mask = causal_mask(b, scores, rows, columns);
-  Value* allowed = mask && mask->type.dtype == DType::boolean ? mask : nullptr;
-  if (allowed) {
-    scores = b("where.ScalarOther", {allowed, scores, Scalar(-INFINITY)});
+  if (call.boolean("is_causal")) {
+    // Eager's kernel does not look at later keys, whatever they hold.
+    mask = causal_mask(b, scores, rows, columns);
+    scores = b("where.ScalarOther", {mask, scores, Scalar(-INFINITY)});
+  } else if (mask && mask->type.dtype == DType::boolean) {
+    // Eager makes numbers of a mask and adds them, so that NaN of a key that is masked off still shows.
+    scores = b("where.self", {mask, scores, b.add(scores, Scalar(-INFINITY))});
   } else if (mask) {
     scores = b.add(scores, b.to(mask, compute));
   }
