@@ -61,7 +61,9 @@ int use_cache(const ParsedOptions& options) {
   if (!json.instead_of_text()) {
     if (what == "stat") show_statistics(cache, entries);
     if (what == "ls") show_entries(entries);
-    if (what == "clear") printf("%zu entries removed, %s\n", entries.size(), bytes_text(bytes_of(entries)).c_str());
+    if (what == "clear")
+      printf("%zu %s removed, %s\n", entries.size(), entries.size() == 1 ? "entry" : "entries",
+             bytes_text(bytes_of(entries)).c_str());
   }
   Json root = json.document("cache");
   root.set("directory", cache.directory().empty() ? Json() : Json(cache.directory()));

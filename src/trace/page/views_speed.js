@@ -4,7 +4,7 @@
 const numberText = (n) => {
   if (n === undefined || n === null) return "";
   for (const unit of ["", " k", " M", " G", " T"]) {
-    if (Math.abs(n) < 1000 || unit === " T") return (unit === "" ? Math.round(n) : n.toPrecision(3)) + unit;
+    if (Math.abs(n) < 999.5 || unit === " T") return (unit === "" ? Math.round(n) : n.toPrecision(3)) + unit;
     n /= 1000;
   }
 };
@@ -74,7 +74,7 @@ function speedTable(one, grouping, options = {}) {
     timed && [{text: "B/s", num: true, sort: "number"}, (g) => cell(rate(g.bytes, g), rate(g.bytes, g) === undefined ? "" : byteText(rate(g.bytes, g)) + "/s")],
     [{text: "your line"}, (g) => { const o = g.first.origins.find((x) => x.line); return el("span", {class: "soft line"}, o ? o.line : ""); }],
   ].filter(Boolean);
-  return table(columns.map((c) => c[0]), shown.map((g) => columns.map((c) => c[1](g))), {step: 60, sorted: timed ? 1 : 2 - (timed ? 0 : 1)});
+  return table(columns.map((c) => c[0]), shown.map((g) => columns.map((c) => c[1](g))), {step: 60, sorted: 1});
 }
 
 // Chips choose the grouping; the table's headings sort.
