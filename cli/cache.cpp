@@ -50,7 +50,7 @@ void show_entries(const std::vector<CacheEntry>& entries) {
 }
 
 int use_cache(const ParsedOptions& options) {
-  const Settings settings = settings_of(options, Phase::compile);
+  const Settings settings = settings_of_reader(options, "cache", "cache_dir");
   const std::string& what = options.positional[0];
   if (what != "stat" && what != "ls" && what != "clear")
     throw UsageError(str("'kiln cache ", what, "': there are stat, ls and clear"));

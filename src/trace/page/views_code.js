@@ -128,7 +128,7 @@ function kernelDetail(kernel) {
   if (kernel.symbol && kernel.symbol !== kernel.name) facts.append(el("dt", {}, "same body as"), el("dd", {}, kernelLink(kernel.symbol)));
   if (kernel.schedule) facts.append(el("dt", {}, "schedule"), el("dd", {class: "mono"}, el("span", {style: "white-space:pre-wrap"}, kernel.schedule.trimEnd())));
   const timing = data.runs.flatMap((r) => r.steps || []).find((s) => s.name === kernel.name);
-  if (kernel.flops !== undefined) facts.append(el("dt", {}, "work"), el("dd", {}, numberText(kernel.flops) + "FLOPs, " + byteText(kernel.bytes) + " (sizes of the sample)"));
+  if (kernel.flops !== undefined) facts.append(el("dt", {}, "work"), el("dd", {}, flopsText(kernel.flops) + ", " + byteText(kernel.bytes) + " (sizes of the sample)"));
   if (timing) facts.append(el("dt", {}, "run"), el("dd", {}, plural(timing.calls, "call") + ", " + msText(1000 * timing.seconds / Math.max(1, timing.calls)) + " each"));
   const head = panel(null, el("h2", {class: "mono"}, kernel.name), el("div", {style: "height:.6rem"}), facts, kernel.hints.map((h) => el("p", {class: "hint"}, h)),
     el("p", {style: "margin-top:.6rem"}, el("a", {href: "#fusion/" + encodeURIComponent(kernel.name)}, "decisions that made it")));

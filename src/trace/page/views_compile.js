@@ -52,7 +52,7 @@ views.overview = {
     if (hints.length)
       main.append(panel("Could be faster", el("p", {class: "lead"}, "What the scheduler could not do for these kernels."),
         table([{text: "kernel", mono: true}, {text: "hint"}], hints.map((k) => [kernelLink(k.name), k.hints.join("; ")]), {step: 12})));
-    const largest = [...compile.kernels].filter((k) => k.kind === "kernel").sort((a, b) => b.origins.length - a.origins.length).slice(0, 8);
+    const largest = compile.kernels.filter((k) => k.kind === "kernel" && !k.init).sort((a, b) => b.origins.length - a.origins.length).slice(0, 8);
     if (largest.length)
       main.append(panel("Kernels that fuse most", table([{text: "kernel", mono: true}, {text: "operators", num: true}, {text: "what"}],
         largest.map((k) => [kernelLink(k.name), String(k.origins.length), el("span", {class: "soft"}, k.origins.map((o) => o.node).join(", ").slice(0, 160))]))));

@@ -100,7 +100,7 @@ function nodeDetail(n) {
     fact("kernel", kernelLink(k.name));
     fact("module", [...new Set(k.origins.map((o) => o.module).filter(Boolean))].slice(0, 6).join(", "));
     if (s && s.timed) fact("time", msText(s.seconds * 1000) + " a run, " + plural(Number(s.launches.toFixed(1)), "call"));
-    fact("work", k.flops !== undefined && numberText(k.flops) + "FLOPs, " + byteText(k.bytes));
+    fact("work", k.flops !== undefined && flopsText(k.flops) + ", " + byteText(k.bytes));
     fact("operators", k.origins.map((o) => o.op.replace(/^aten\./, "")).join(", "));
     k.origins.forEach((o) => o.line && lines.add(o.line));
     buffers = k.writes;

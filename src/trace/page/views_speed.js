@@ -9,6 +9,8 @@ const numberText = (n) => {
   }
 };
 
+const flopsText = (n, what = "FLOPs") => numberText(n) + (n < 999.5 ? " " : "") + what;
+
 // Runs of the package that this compile made: their steps are its kernels.
 function runsOf(one) {
   if (!one) return [];
@@ -102,7 +104,7 @@ function latencyPanels(one) {
   const card = (value, label) => el("div", {class: "card"}, el("b", {}, value), el("span", {}, label));
   return [
     el("div", {class: "cards"}, card(msText(seconds * 1000), "a run, all steps together"), card(String(calls), calls === 1 ? "traced run" : "traced runs"),
-      card(numberText(flops / seconds) + "FLOP/s", numberText(flops) + "FLOPs a run"), card(byteText(bytes / seconds) + "/s", byteText(bytes) + " reached a run"),
+      card(flopsText(flops / seconds, "FLOP/s"), flopsText(flops) + " a run"), card(byteText(bytes / seconds) + "/s", byteText(bytes) + " reached a run"),
       slowest && card((100 * slowest.seconds / Math.max(seconds, 1e-12)).toFixed(0) + " %", "in the slowest step")),
     panel("Slowest functions", speedTable(one, "function", {rows: 8}), el("p", {style: "margin-top:.6rem"}, el("a", {href: "#runs"}, "all of them, by step, function or module"))),
   ];
