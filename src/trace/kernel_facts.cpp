@@ -74,12 +74,18 @@ void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) 
 void add_kernel(const loops::Kernel& kernel, const CodeEvent& event, KernelFacts& facts) {
   facts.loops = loops::print(kernel, *event.loops);
   Axes axes;
-  const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
-  if (tiled) {
+  const bool on_gpu = kernel.schedule && kernel.schedule->grid.tile_rows > 0;
+  const bool tiled = on_gpu || (kernel.schedule && kernel.schedule->tile.rows > 0);
+  if (tiled && kernel.contraction) {
     const loops::Contraction& names = *kernel.contraction;
-    facts.schedule += str("a contraction: rows ", join(names.rows, ", "), ", columns ", join(names.columns, ", "),
-                          ", summed over ", join(names.sums, ", "), "; in tiles of ", kernel.schedule->tile.rows,
-                          " rows by ", kernel.schedule->tile.vectors, " vectors\n");
+    const loops::Grid& grid = kernel.schedule->grid;
+    facts.schedule += str(
+        "a contraction: rows ", join(names.rows, ", "), ", columns ", join(names.columns, ", "), ", summed over ",
+        join(names.sums, ", "), "; in ",
+        on_gpu ? str("blocks of ", grid.tile_rows, " rows by ", grid.tile_columns, " columns, ", grid.tile_terms,
+                     " terms at a time")
+               : str("tiles of ", kernel.schedule->tile.rows, " rows by ", kernel.schedule->tile.vectors, " vectors"),
+        "\n");
   }
   describe(kernel.body, 0, facts.schedule, axes);
   if (tiled || !axes.loops) return;

@@ -31,6 +31,10 @@ function msText(ms) {
 }
 // Exports call every model "model": the file's name says more.
 const modelName = (c) => (c.model_path || "").split("/").pop().replace(/\.pt2$/, "") || c.model;
+// What compiles the kernels, and the language it reads.
+const compilerName = (c) => c.device === "cuda" ? "NVRTC" : "C++ compiler";
+const theCompiler = (c) => c.device === "cuda" ? "NVRTC" : "the C++ compiler";
+const languageName = (c) => c.device === "cuda" ? "CUDA C++" : "C++";
 const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 const panel = (title, ...children) => el("section", {class: "panel"}, title && el("h2", {}, title), ...children);
 const empty = (text) => el("p", {class: "empty"}, text);

@@ -138,7 +138,7 @@ function kernelDetail(kernel) {
   const left = data.redacted ? "Left out: the report was made with --redact." : "None: this step runs no generated code.";
   const code = (text, language, map) => text ? codeView(text.replace(/\n+$/, "").split("\n"), {paint: painter(language, map)}) : empty(left);
   const legend = names.length && body.source ? el("p", {class: "soft", style: "font-size:.8rem;margin-bottom:.4rem"}, names.map((n, i) => "b" + i + " = " + n).join(", ")) : null;
-  const panes = el("div", {class: "panes"}, panel("Loops", code(kernel.loops, "loops", loopNames)), panel("C++", legend, code(body.source, "cpp", sourceNames)));
+  const panes = el("div", {class: "panes"}, panel("Loops", code(kernel.loops, "loops", loopNames)), panel(languageName(compile), legend, code(body.source, "cpp", sourceNames)));
   const lines = panel("Operators and your lines", kernel.origins.length ? ops : empty("No operator of yours: made by the compiler."));
   panes.addEventListener("mouseover", (event) => {
     const name = event.target.dataset && event.target.dataset.b;
