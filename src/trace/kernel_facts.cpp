@@ -29,7 +29,7 @@ const char* kind_name(format::StepKind kind) {
 }
 
 struct Axes {
-  bool items = false, lanes = false, loops = false;
+  bool items = false, lanes = false, loops = false, products = false;
 };
 
 void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) {
@@ -44,6 +44,7 @@ void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) 
         break;
       case loops::AxisRole::reduce:
         out += str(", reduces by ", loops::reduce_info(loop.reduce).name);
+        axes.products = axes.products || loops::summed_product(loop);
         break;
       case loops::AxisRole::scan:
         out += str(", scans by ", loops::reduce_info(loop.reduce).name);
@@ -94,7 +95,7 @@ void add_kernel(const loops::Kernel& kernel, const CodeEvent& event, KernelFacts
   if (!axes.items) facts.hints.push_back("runs on one thread: none of its loops is spread over items");
   static const auto products = short_names_with(&OpFacts::matrix_product);
   for (const std::string& name : kernel.op_names)
-    if (products.contains(name)) {
+    if (axes.products && products.contains(name)) {
       facts.hints.push_back("a matrix product without the template: the fusion log has the reason");
       break;
     }
