@@ -11,6 +11,7 @@
 #include "executable/package_executable.h"
 #include "json_output.h"
 #include "package_inputs.h"
+#include "watched_package.h"
 
 namespace kiln::cli {
 namespace {
@@ -42,7 +43,7 @@ Profile kernels_of(const std::string& path, const std::vector<Datum>& inputs, co
 int run_bench(const ParsedOptions& options) {
   const Settings settings = settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
-  const BenchOptions measured = bench_options(options);
+  BenchOptions measured = bench_options(options);
   if (measured.threads && settings.given("cpp.threads") && settings.get_int("cpp.threads") != *measured.threads)
     throw UsageError(str("--threads ", *measured.threads, " and --config cpp.threads=", settings.get_int("cpp.threads"),
                          " contradict each other: give one of them"));
@@ -62,10 +63,13 @@ int run_bench(const ParsedOptions& options) {
     require_bench_json(base, *against);
   }
   const JsonOutput json(options);
+  WatchedPackage watched(path, settings, options);
   const MadeInputs made = given_or_random_inputs(path, options);
+  watched.begin(made.inputs);
+  measured.fault = [&](const std::string& text) { watched.fault(text); };
   BenchResult result;
   try {
-    result = bench(path, made.inputs, measured);
+    result = watched.watch([&] { return bench(path, made.inputs, measured); });
   } catch (const Error&) {
     note_random_inputs(options);
     note_kept_buffers(path, "--warmup 0 --count N; one call more is made first");

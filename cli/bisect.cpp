@@ -7,6 +7,7 @@
 #include "base/text.h"
 #include "command.h"
 #include "console.h"
+#include "debug/tell_package.h"
 #include "json_output.h"
 #include "package_inputs.h"
 
@@ -14,8 +15,9 @@ namespace kiln::cli {
 namespace {
 
 int run_bisect(const ParsedOptions& options) {
-  settings_of(options, Phase::run);
+  const Settings settings = settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
+  tell_notes(tell_of_package(path, settings));
   BisectOptions bisect_options;
   bisect_options.settings = options.values("--config");
   bisect_options.custom_op_libs = options.values("--custom-op-lib");

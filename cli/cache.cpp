@@ -50,7 +50,7 @@ void show_entries(const std::vector<CacheEntry>& entries) {
 }
 
 int use_cache(const ParsedOptions& options) {
-  const Settings settings = settings_of(options, Phase::compile);
+  const Settings settings = settings_of_reader(options, "cache", "cache_dir");
   const std::string& what = options.positional[0];
   if (what != "stat" && what != "ls" && what != "clear")
     throw UsageError(str("'kiln cache ", what, "': there are stat, ls and clear"));
@@ -61,7 +61,9 @@ int use_cache(const ParsedOptions& options) {
   if (!json.instead_of_text()) {
     if (what == "stat") show_statistics(cache, entries);
     if (what == "ls") show_entries(entries);
-    if (what == "clear") printf("%zu entries removed, %s\n", entries.size(), bytes_text(bytes_of(entries)).c_str());
+    if (what == "clear")
+      printf("%zu %s removed, %s\n", entries.size(), entries.size() == 1 ? "entry" : "entries",
+             bytes_text(bytes_of(entries)).c_str());
   }
   Json root = json.document("cache");
   root.set("directory", cache.directory().empty() ? Json() : Json(cache.directory()));

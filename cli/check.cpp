@@ -5,6 +5,7 @@
 #include <cstdio>
 #include <map>
 
+#include "base/counted.h"
 #include "base/file.h"
 #include "check/check_case_files.h"
 #include "command.h"
@@ -148,7 +149,7 @@ int check(const ParsedOptions& options) {
   json.add(root, summary_json(summary));
   json.write(root);
   if (details && summary.rescued > 0)
-    printf("%lld values rescued by the fp64 reference\n", static_cast<long long>(summary.rescued));
+    printf("%s rescued by the fp64 reference\n", counted(static_cast<uint64_t>(summary.rescued), "value").c_str());
   if (!json.instead_of_text()) printf("%s\n", summary_line(summary).c_str());
   return summary.failed == 0 ? 0 : 1;
 }

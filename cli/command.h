@@ -41,8 +41,8 @@ void check_pass_name(const std::string& name);
 std::string version_text();
 
 // What --config and the environment say, for a command of this phase. Notes go to stderr; those of a command that only
-// loads packages are the runtime's.
-Settings settings_of(const ParsedOptions& options, Phase phase);
+// loads packages are the runtime's. `minifies`: what is about the minifier's directory is not idle.
+Settings settings_of(const ParsedOptions& options, Phase phase, bool minifies = false);
 
 // Nothing that is given stays silently without effect: a note for each setting that has another value than its default
 // and for which `acts` says no.
@@ -52,7 +52,8 @@ bool acts_everywhere(const Setting& setting);
 // Of an interpreter, which runs no kernels: the settings of runs, and where nothing is compiled either those of
 // compiles.
 void note_settings_of_kernels(const Settings& settings, const char* interpreter, bool compiles);
-// Of a command that only shows something: what --config says. The environment is for other commands too.
-void note_settings_of_reader(const ParsedOptions& options, const char* command);
+// Of a command that neither compiles nor runs: what --config says, and `acts` (a key) does not act for. The environment
+// is for other commands too.
+Settings settings_of_reader(const ParsedOptions& options, const char* command, std::string_view acts = "");
 
 }  // namespace kiln::cli

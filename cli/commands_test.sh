@@ -128,6 +128,17 @@ if [[ -f $model ]]; then
   expect interpret-compiles-nothing 0 err 'note: setting freezing does nothing here: the reference interpreter compiles nothing' -- interpret "$model" --config freezing=1
   expect inspect-compiles-nothing 0 err 'note: setting freezing does nothing here: inspect compiles nothing' -- inspect "$work/mlp.kiln.pt2" --config freezing=1
   expect passes-run-nothing 0 err 'note: setting nan_asserts does nothing here: passes runs no kernels' -- passes --config nan_asserts=1
+  expect cache-runs-nothing 0 err 'note: setting nan_asserts does nothing here: cache runs no kernels' -- cache stat --config nan_asserts=1
+  expect minify-writes-no-trace 0 err 'note: setting TORCH_TRACE does nothing here: the trials' -- minify "$model" --command run --config TORCH_TRACE="$work/none"
+  for run in bench\ --count\ 5 profile bisect "compare $work/mlp.kiln.pt2"; do
+    # shellcheck disable=SC2086
+    expect "debug-${run%% *}" 0 err "debug directory: $work/debug-${run%% *}" -- $run "$work/mlp.kiln.pt2" --config debug=1 --config debug_dir_root="$work/debug-${run%% *}"
+  done
+  expect raises 0 out kernel -- compile "$model" -o "$work/raises.pt2" --config cpp.inject_relu_bug_TESTING_ONLY=runtime_error
+  for run in bench profile "compare $work/raises.pt2"; do
+    # shellcheck disable=SC2086
+    expect "dump-of-${run%% *}" 1 err minifier_launcher.py -- $run "$work/raises.pt2" --config aot_inductor.dump_aoti_minifier=1 --config debug_dir_root="$work/dumped"
+  done
   expect passes-know-settings 1 err 'K0140.*nan_asserts' -- passes --config nan_assert=1
   expect debug-folder-alone 0 err 'setting debug_dir_root does nothing without debug' -- run "$work/mlp.kiln.pt2" --config debug_dir_root="$work/nothing"
   expect compiler-of-a-checked-run 0 err 'machine code is not checked.*no-such-compiler' -- run "$work/mlp.kiln.pt2" --config check_bounds=1 --config compiler=no-such-compiler

@@ -10,6 +10,7 @@
 #include "json_output.h"
 #include "package_inputs.h"
 #include "pt2/output_files.h"
+#include "watched_package.h"
 
 namespace kiln::cli {
 namespace {
@@ -49,13 +50,16 @@ std::vector<NamedDatum> labelled(const std::vector<Datum>& outputs, const std::v
 
 // All that a call leaves behind: outputs, and what it wrote to inputs and buffers.
 Outputs call_package(const std::string& path, const std::vector<Datum>& inputs, const ParsedOptions& options,
-                     bool all) {
+                     const Settings& settings, bool all) {
+  WatchedPackage watched(path, settings, options);
+  watched.begin(inputs);
   PackageOptions package_options;
   package_options.settings = options.values("--config");
   package_options.custom_op_libs = options.values("--custom-op-lib");
+  package_options.fault = [&](const std::string& text) { watched.fault(text); };
   CallResult result;
   try {
-    result = PackageExecutable(path, package_options).call(inputs);
+    result = watched.watch([&] { return PackageExecutable(path, package_options).call(inputs); });
   } catch (const Error&) {
     note_random_inputs(options);
     tell_note(str("this is of ", path, ":"));  // which of the two
@@ -138,7 +142,7 @@ struct BothOutputs {
   std::string inputs;  // where they came from; empty: nothing was run
 };
 
-BothOutputs both_outputs(const ParsedOptions& options) {
+BothOutputs both_outputs(const ParsedOptions& options, const Settings& settings) {
   const std::string &a = options.positional[0], &b = options.positional[1];
   const bool a_runs = names_package(a), b_runs = names_package(b);
   BothOutputs out;
@@ -155,13 +159,13 @@ BothOutputs both_outputs(const ParsedOptions& options) {
   const auto inputs_for = [&](const std::string& package) {
     return options.has("--inputs") ? package_inputs(package, options) : made.inputs;
   };
-  out.a = a_runs ? call_package(a, inputs_for(a), options, b_runs) : saved_outputs_of(a, b);
-  out.b = b_runs ? call_package(b, inputs_for(b), options, a_runs) : saved_outputs_of(b, a);
+  out.a = a_runs ? call_package(a, inputs_for(a), options, settings, b_runs) : saved_outputs_of(a, b);
+  out.b = b_runs ? call_package(b, inputs_for(b), options, settings, a_runs) : saved_outputs_of(b, a);
   return out;
 }
 
 int run_compare(const ParsedOptions& options) {
-  settings_of(options, Phase::run);
+  const Settings settings = settings_of(options, Phase::run);
   const std::string &a = options.positional[0], &b = options.positional[1];
   DifferenceLimits limits;
   limits.tolerance.rtol = options.number("--rtol", 0);
@@ -169,7 +173,7 @@ int run_compare(const ParsedOptions& options) {
   limits.values_only = options.has("--values-only");
   limits.most_places = static_cast<size_t>(options.integer("--top", 0, 1'000'000).value_or(3));
   const JsonOutput json(options);
-  const BothOutputs both = both_outputs(options);
+  const BothOutputs both = both_outputs(options, settings);
   const Paired paired = pair_outputs(both.a, both.b, a, b);
   const std::vector<OutputDifference> differences = find_differences(paired.a, paired.b, limits);
   size_t different = paired.alone.size();

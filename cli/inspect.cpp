@@ -16,7 +16,7 @@ namespace kiln::cli {
 namespace {
 
 int inspect(const ParsedOptions& options) {
-  note_settings_of_reader(options, "inspect");
+  settings_of_reader(options, "inspect");
   const auto written = options.value("--write"), pass = options.value("--after");
   if (options.has("--json") && (written || pass))
     throw UsageError("--json is of what inspect shows, not of --write or --after");

@@ -61,6 +61,12 @@ require minify-says-elsewhere grep -q '^Wrote minimal repro out to repro.py$' er
 kernel=$("$kiln" inspect m.pt2 --json - | sed -n 's/.*"name": "\(cpp_[a-z0-9_]*\)".*/\1/p' | head -1)
 json replay 0 "package kernel fault made_up_inputs compared as_saved outputs values" -- replay m.pt2 --kernel "$kernel" --from saved
 require replay-is-as-saved grep -q '"as_saved": true' stdout.json
+"$kiln" compile "$cases/expanded_control_flow/model.pt2" -o loop.pt2 >out 2>err
+"$kiln" run loop.pt2 --config aot_inductor.debug_intermediate_value_printer=1 --config intermediate_value_dir=iterations >out 2>err
+looped=$(find iterations -name '*.iteration_1.step.json' | sort | head -1)
+looped=$(basename "${looped%.iteration_1.step.json}")
+expect replay-which-iteration 1 err "K0678.*$looped runs in a loop: .*$looped.iteration_0 … " -- replay loop.pt2 --kernel "$looped" --from iterations
+expect replay-iteration 0 out ' is as it was saved' -- replay loop.pt2 --kernel "$looped.iteration_1" --from iterations
 "$kiln" compile "$model" -o nan.pt2 --config inject_fault_TESTING_ONLY=nan:relu >out 2>err
 "$kiln" run nan.pt2 --config nan_asserts=1 --config fault_dir=faults >out 2>err
 json replay-bundle 0 "package fault build_id symbols arguments outputs" -- replay faults/fault_*.kiln.pt2
@@ -85,6 +91,8 @@ quiet verify 0 '^every entry has its checksum$' -- inspect m.pt2 --verify
 quiet bisect 0 '^no divergence' -- bisect m.pt2
 quiet profile 0 '^2 runs, median ' -- profile m.pt2 --runs 2 --trace t.json
 quiet bench 0 '^p50 ' -- bench m.pt2 --count 10
+quiet minify 0 '^Wrote minimal repro out to repro' -- minify "$model" --accuracy --config cpp.inject_relu_bug_TESTING_ONLY=accuracy --save-dir checkpoints
+quiet replay-bundle 0 '^the step ran to its end$' -- replay faults/fault_*.kiln.pt2
 quiet compare 1 'differs$' -- compare m.pt2 faulty.pt2
 quiet run-repeat 0 '^5 calls: median' -- run m.pt2 --repeat 5
 "$kiln" run m.pt2 -o y.pt -q >out 2>err

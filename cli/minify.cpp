@@ -73,8 +73,18 @@ int try_once(const Program& program, const minify::MinifyOptions& options, Json 
   return 1;
 }
 
+// What the trials leave out (minify/minify.cpp) is said where somebody asked for it here.
+void note_left_out(const ParsedOptions& options) {
+  Settings said(Phase::both);
+  for (const std::string& assignment : options.values("--config")) said.set(assignment);
+  for (const std::string& key : minify::settings_left_out())
+    if (said.given(key))
+      tell_note(str("setting ", key, " does nothing here: the trials write no bundles, traces, logs or debug files"));
+}
+
 int minify_model(const ParsedOptions& options) {
-  Settings settings = settings_of(options, Phase::both);
+  Settings settings = settings_of(options, Phase::both, true);
+  note_left_out(options);
   const std::string& path = options.positional[0];
   const bool package = is_package(path);
   Program program = package ? minify::program_of_package(path) : read_pt2(path);
@@ -97,7 +107,10 @@ int minify_model(const ParsedOptions& options) {
   root.set("model", path);
   if (command == "run") return try_once(program, minify_with, std::move(root), json);
   ProgressLine line;
+  std::string last;  // of what is said the result
   minify_with.say = [&](const std::string& text) {
+    last = text;
+    if (is_quiet()) return;
     line.clear();
     printf("%s\n", text.c_str());
     fflush(stdout);
@@ -105,6 +118,7 @@ int minify_model(const ParsedOptions& options) {
   minify_with.progress = [&](const std::string& text) { line.show(text); };
   const minify::MinifyResult result = minify::minify(program, minify_with);
   line.clear();
+  if (is_quiet() && !json.instead_of_text()) printf("%s\n", last.c_str());
   root.set("failure", failure_json(result.failure)), root.set("operators", result.calls);
   root.set("operators_before", minify::count_calls(program.graph)), root.set("nodes", result.nodes);
   root.set("minimal", result.minimal), root.set("interrupted", result.interrupted);

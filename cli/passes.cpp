@@ -8,7 +8,7 @@ namespace kiln::cli {
 namespace {
 
 int print_passes(const ParsedOptions& options) {
-  note_settings_of_reader(options, "passes");
+  settings_of_reader(options, "passes");
   std::string stage;
   for (const PassListing& pass : list_passes()) {
     if (pass.stage != stage) printf("%s%s\n", stage.empty() ? "" : "\n", pass.stage.c_str());

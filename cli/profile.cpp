@@ -8,6 +8,7 @@
 #include "console.h"
 #include "json_output.h"
 #include "package_inputs.h"
+#include "watched_package.h"
 
 namespace kiln::cli {
 namespace {
@@ -21,7 +22,7 @@ void check_sort_column(const std::string& column) {
 }
 
 int run_profile(const ParsedOptions& options) {
-  settings_of(options, Phase::run);
+  const Settings settings = settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
   ProfileOptions profile_options;
   profile_options.settings = options.values("--config");
@@ -32,10 +33,13 @@ int run_profile(const ParsedOptions& options) {
   const auto trace = options.value("--trace");
   const std::string trace_place = trace ? output_path(*trace) : "";
   const JsonOutput json(options);
+  WatchedPackage watched(path, settings, options);
   const std::vector<Datum> inputs = package_inputs(path, options);
+  watched.begin(inputs);
+  profile_options.fault = [&](const std::string& text) { watched.fault(text); };
   const Profile result = [&] {
     try {
-      return profile(path, inputs, profile_options);
+      return watched.watch([&] { return profile(path, inputs, profile_options); });
     } catch (const Error&) {
       note_kept_buffers(path, "--runs N");
       throw;

@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "command.h"
 #include "console.h"
+#include "debug/tell_package.h"
 #include "json_output.h"
 #include "values.h"
 
@@ -12,7 +13,7 @@ namespace kiln::cli {
 namespace {
 
 int run_replay(const ParsedOptions& options) {
-  settings_of(options, Phase::run);
+  const Settings settings = settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
   check_output_option(options);
   ReplayOptions replay_options;
@@ -23,8 +24,10 @@ int run_replay(const ParsedOptions& options) {
     throw UsageError("--kernel and --from belong together: one kernel of a package, on values saved in a directory");
   if (const auto output = options.value("--output")) output_path(*output);
   const JsonOutput json(options);
+  tell_notes(tell_of_package(path, settings));
   const Replay replay = kernel ? replay_kernel(path, *kernel, *from, replay_options)
                                : replay_bundle(path, replay_options, [](const std::string& about) {
+                                   if (is_quiet()) return;
                                    // Out before the step runs: it may end this process.
                                    fputs(about.c_str(), stdout);
                                    fflush(stdout);

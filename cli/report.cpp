@@ -12,7 +12,7 @@ namespace kiln::cli {
 namespace {
 
 int make_report(const ParsedOptions& options) {
-  note_settings_of_reader(options, "report");
+  settings_of_reader(options, "report");
   ReportOptions report_options;
   report_options.redact = options.has("--redact");
   const std::string path = options.value_or("--output", "report.html"), place = output_path(path);

@@ -5,13 +5,11 @@
 #include "command.h"
 #include "console.h"
 #include "debug/package_debug.h"
-#include "debug/tell_package.h"
 #include "executable/package_executable.h"
 #include "json_output.h"
-#include "minify/dump.h"
-#include "minify/package_program.h"
 #include "package_inputs.h"
 #include "values.h"
+#include "watched_package.h"
 
 namespace kiln::cli {
 namespace {
@@ -37,7 +35,7 @@ struct Timing {
 };
 
 // This command never starts a compiler: what it runs is in the package.
-int run_package(const ParsedOptions& options, const Settings& settings, minify::DumpOnFailure& dump) {
+int run_package(const ParsedOptions& options, WatchedPackage& watched) {
   const JsonOutput json(options);
   const std::string& path = options.positional[0];
   PackageOptions package_options;
@@ -46,15 +44,11 @@ int run_package(const ParsedOptions& options, const Settings& settings, minify::
   package_options.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
   const int64_t repeat = options.integer("--repeat", 1, 100'000'000).value_or(0);
   const std::vector<Datum> inputs = package_inputs(path, options);
-  dump.set_inputs(inputs);
-  dump.before();
-  package_options.fault = [&](const std::string& text) {
-    dump.failed();
-    trace_error(Error(ErrorKind::user, "K0638", text), settings);
-  };
+  watched.begin(inputs);
+  package_options.fault = [&](const std::string& text) { watched.fault(text); };
   PackageExecutable package(path, package_options);
   const CallResult result = package.call(inputs);
-  dump.finished(result);
+  watched.finished(result);
   const std::vector<std::string> keys = package_output_keys(path);
   deliver_outputs(result.outputs, keys, options, json);
   Json root = json.document("run");
@@ -83,19 +77,8 @@ int run_watched(const ParsedOptions& options) {
   check_output_option(options);
   check_output_fits(package_output_stand_ins(options.positional[0]), package_output_keys(options.positional[0]),
                     options);
-  tell_notes(tell_of_package(options.positional[0], settings));
-  const std::string& path = options.positional[0];
-  minify::DumpOnFailure dump(
-      settings, options.values("--custom-op-lib"), [&] { return minify::program_of_package(path); },
-      [](const std::string& text) { fprintf(stderr, "%s\n", text.c_str()); },
-      [&] { return minify::settings_of_package(path); });
-  try {
-    return run_package(options, settings, dump);
-  } catch (const Error& error) {
-    dump.failed(error.code());
-    trace_error(error, settings);
-    throw;
-  }
+  WatchedPackage watched(options.positional[0], settings, options);
+  return watched.watch([&] { return run_package(options, watched); });
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ int list_settings(const ParsedOptions& options) {
 
 }  // namespace
 
-Settings settings_of(const ParsedOptions& options, Phase phase) {
+Settings settings_of(const ParsedOptions& options, Phase phase, bool minifies) {
   Settings settings(phase);
   for (const std::string& assignment : options.values("--config")) {
     if (assignment.find('=') == std::string::npos)
@@ -79,7 +79,7 @@ Settings settings_of(const ParsedOptions& options, Phase phase) {
   // Where a package is loaded, the runtime reads the same settings and says the same.
   if (phase != Phase::run) {
     tell_notes(settings.notes());
-    tell_notes(idle_settings(settings));
+    tell_notes(idle_settings(settings, minifies));
   }
   return settings;
 }
@@ -106,11 +106,13 @@ void note_settings_of_kernels(const Settings& settings, const char* interpreter,
   });
 }
 
-void note_settings_of_reader(const ParsedOptions& options, const char* command) {
-  settings_of(options, Phase::both);
+Settings settings_of_reader(const ParsedOptions& options, const char* command, std::string_view acts) {
+  Settings settings = settings_of(options, Phase::both);
   Settings said(Phase::both);
   for (const std::string& assignment : options.values("--config")) said.set(assignment);
-  note_settings_without_effect(said, command, acts_everywhere);
+  note_settings_without_effect(said, command,
+                               [&](const Setting& setting) { return acts == setting.key || acts_everywhere(setting); });
+  return settings;
 }
 
 Command settings_command() {

@@ -64,10 +64,15 @@ class NanAsserts : public StepObserver {
   [[noreturn]] void fail(kiln_hook_when when, const kiln_step& step, const kiln_step_arg& arg,
                          const BadElement& bad) const {
     const bool before = when == KILN_BEFORE_STEP;
+    const TensorStatistics statistics = tensor_statistics(host_tensor(step, arg), 0);
     std::string text = str(bad_ == BadValues::nan ? "NaN " : "NaN or Inf ", before ? "before" : "after", " kernel ",
                            step.name, " (step ", step.number, ", run ", step.run, iterations_text(step), "): argument ",
-                           arg.name, " holds ", bad_text(bad, tensor_statistics(host_tensor(step, arg), 0)));
+                           arg.name, " holds ", bad_text(bad, statistics));
     text += before ? already_bad(arg) : made_here(step);
+    // A mask of -inf is meant so.
+    if (before && !*arg.producer && statistics.nan == 0)
+      text +=
+          "\n  where that is meant (a mask), nan_asserts_infinities=0 (KILN_NAN_ASSERTS_INFINITIES) stops at NaN alone";
     fail_user("K0637", text + origins_text(step, origins_->of(step, arg.name)));
   }
 

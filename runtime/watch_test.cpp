@@ -123,12 +123,14 @@ TEST_F(Watched, NanAssertsSayWhoMadeIt) {
   EXPECT_HAS(from_input,
              "before kernel cpp_linear_0 (step 0, run 1): argument x holds inf at [1, 3] (0 NaN, 1 Inf of 80)");
   EXPECT_HAS(from_input, "already in input x of the model");
+  EXPECT_HAS(from_input, "nan_asserts_infinities=0 (KILN_NAN_ASSERTS_INFINITIES) stops at NaN alone");
   x[13] = 3e38f, x[14] = -3e38f;
   mlp.weights[3] = 100, mlp.weights[4] = 100;
   std::string made = run({"nan_asserts=1"});
   EXPECT_HAS(made, "after kernel cpp_linear_0");
   EXPECT_HAS(made, "argument h holds nan at [1, 0]");
   EXPECT_HAS(made, "this kernel made it");
+  EXPECT_EQ(made.find("infinities"), std::string::npos) << made;
 }
 
 // A mask of -inf is what a program means: asked for NaN alone, the check passes it and finds the NaN behind it.

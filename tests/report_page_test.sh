@@ -42,6 +42,11 @@ check() {  # VIEW TEXTS…: the drawn part of the view has the texts
   shift
   dom "$work/report.html" "$view" | sed -n '/<main/,/<\/main>/p' >"$work/dom.html"
   for text in "$@"; do has "$work/dom.html" "$text" "view '$view'"; done
+  # Numbers as people write them.
+  if grep -oE '[0-9]e\+[0-9]+ |[^0-9.]0 µs|[^0-9.]1 (calls|steps|runs|lines|operators)\b' "$work/dom.html"; then
+    echo "FAIL: a number in view '$view'"
+    exit 1
+  fi
 }
 check overview 'a run, all steps together' 'Slowest functions' 'FLOPs' 'compile time' 'Where the time went' 'fc1'
 check timeline 'use_templates' 'C++ compiler'

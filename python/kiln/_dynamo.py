@@ -6,6 +6,7 @@ where the export allows it."""
 
 from __future__ import annotations
 
+import atexit
 import os
 import tempfile
 import threading
@@ -25,6 +26,7 @@ def _package_path() -> str:
     with _lock:
         if _packages is None:
             _packages = tempfile.TemporaryDirectory(prefix="kiln_torch_compile_")
+            atexit.register(_packages.cleanup)  # left to itself it would warn
         return os.path.join(_packages.name, f"graph_{next(_numbers)}.kiln.pt2")
 
 

@@ -1,5 +1,7 @@
 #include "bound_call.h"
 
+#include <cstring>
+
 #include "errors.h"
 #include "interface_calls.h"
 
@@ -46,10 +48,11 @@ BoundCall::BoundCall(PyObject* object, Model& model, PyObject* args, PyObject* k
 
 void BoundCall::keep(Bound& bound, PyObject* object, bool written, const std::string& name) {
   bound.name = name;
+  bound.tensor.release();  // of a first call that failed after this
   const bool is_tensor = bound.tensor.borrow(object, written, bound.name.c_str());
   if (!is_tensor || bound.tensor.family() == Family::other)
     refuse("'" + name + "' cannot be bound: it is no tensor of torch or numpy");
-  if (bound.tensor.object() != object)
+  if (!bound.tensor.in_place())
     refuse("'" + name + "' cannot be bound: its values are not in its own memory as they are");
   DLTensor& tensor = *bound.tensor.tensor();
   const auto rank = static_cast<size_t>(tensor.ndim);
@@ -66,26 +69,41 @@ void BoundCall::check_unmoved(Bound* bound, size_t count) const {
       refuse("'" + bound[i].name + "' has other memory or another layout than when it was bound; bind the call again");
 }
 
-Object BoundCall::first_call() {
+void BoundCall::first_call() {
   std::vector<PyObject*> pointers;
   for (const Object& leaf : leaves_) pointers.push_back(leaf.get());
-  std::vector<Object> results = model_.run(pointers.data(), pointers.size());
-  for (size_t i = 0; i < results.size(); ++i) {
-    keep(outputs_[i], results[i].get(), true, "output " + std::to_string(i));
+  tensors_ = model_.run(pointers.data(), pointers.size());
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    keep(outputs_[i], tensors_[i].get(), true, "output " + std::to_string(i));
     results_[i].kind = KILN_TENSOR;
     results_[i].as.tensor = outputs_[i].tensor.tensor();
   }
-  return result_ = model_.structured(results);
+  called_ = true;
+}
+
+// Lists and dicts are made anew for each call: what a caller does to one is not in the next.
+Object BoundCall::result() const {
+  if (model_.out_.kind == Tree::Kind::leaf) return tensors_[0];
+  std::vector<Object> results = tensors_;
+  return model_.structured(results);
 }
 
 Object BoundCall::call() {
   const WhileRunning alone(running_);
   check_unmoved(inputs_.get(), leaves_.size());
-  if (!result_) return first_call();
+  if (!called_) {
+    first_call();
+    return result();
+  }
+  for (size_t i = 0; i < leaves_.size(); ++i) inputs_[i].tensor.check_gradient(inputs_[i].name.c_str());
   check_unmoved(outputs_.get(), results_.size());
   void* const stream = model_.gpu_ >= 0 ? current_stream(model_.gpu_) : nullptr;
-  check(model_.run_unlocked(values_.data(), values_.size(), results_.data(), stream, wait_));
-  return result_;
+  const kiln_status status = model_.run_unlocked(values_.data(), values_.size(), results_.data(), stream, wait_);
+  if (status != KILN_OK && std::strcmp(kiln_last_error_code(), "K0621") == 0)
+    raise(ErrorClass::input, "K0621",
+          std::string(kiln_last_error()) + "\n  a bound call keeps the results of its first call, and their sizes");
+  check(status);
+  return result();
 }
 
 }  // namespace kiln::python

@@ -24,15 +24,16 @@ class BoundCall {
   };
   void keep(Bound& bound, PyObject* object, bool written, const std::string& name);
   void check_unmoved(Bound* bound, size_t count) const;
-  Object first_call();
+  void first_call();
+  Object result() const;
 
   Object object_;
   Model& model_;
   std::vector<Object> leaves_;
   std::unique_ptr<Bound[]> inputs_, outputs_;
   std::vector<kiln_value> values_, results_;
-  Object result_;  // nothing before the first call
-  bool wait_ = true, running_ = false;
+  std::vector<Object> tensors_;  // the results, once they are there
+  bool wait_ = true, called_ = false, running_ = false;
 };
 
 }  // namespace kiln::python

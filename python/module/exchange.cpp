@@ -131,7 +131,7 @@ std::string take_message() {
 }
 
 // A result that is part of a computation of gradients would be cut off from it without a word.
-void check_gradient(PyObject* object, const char* name) {
+void refuse_gradient(PyObject* object, const char* name) {
   static PyObject *requires_grad = nullptr, *is_grad_enabled = nullptr;
   const Object needs = Object::owned(PyObject_GetAttr(object, name_of(requires_grad, "requires_grad")));
   if (!needs) return PyErr_Clear();
@@ -196,11 +196,12 @@ bool BorrowedTensor::borrow(PyObject* object, bool written, const char* name, vo
       tensor_ = tensor_of(object)->dl();
       return true;
     case Way::exchange: {
-      if (type.family == Family::torch) check_gradient(object, name);
+      check_gradient(name);
       take_view(object, name);
       if (type.family != Family::torch) return true;
       if (Object resolved = resolved_bits(object, tensor_, written, name)) {
         object_ = std::move(resolved);
+        copied_ = true;
         take_view(object_.get(), name);
       }
       return true;
@@ -208,7 +209,7 @@ bool BorrowedTensor::borrow(PyObject* object, bool written, const char* name, vo
     case Way::buffer:
       return take_buffer(object, written, name);
     case Way::capsule:
-      if (type.family == Family::torch) check_gradient(object, name);
+      check_gradient(name);
       return take_capsule(object, written, name, stream);
     default: {
       const Object type_name = Object::checked(PyObject_Str(type.type.get()));
@@ -228,17 +229,35 @@ void BorrowedTensor::take_view(PyObject* object, const char* name) {
   tensor_ = managed_->dl_tensor;
 }
 
+void BorrowedTensor::check_gradient(const char* name) const {
+  if (family() == Family::torch) refuse_gradient(object_.get(), name);
+}
+
 bool BorrowedTensor::is_unmoved() const {
+  if (has_buffer_) return has_same_buffer();
   if (type_->way != Way::exchange || !type_->table->view) return true;  // what is held cannot move
   DLTensor now{};
   if (type_->table->view(object_.get(), &now) != 0) return PyErr_Clear(), false;
   const auto rank = static_cast<size_t>(tensor_.ndim);
   const auto alike = [&](const int64_t* a, const int64_t* b) {
-    return a && b ? std::memcmp(a, b, rank * sizeof *a) == 0 : a == b;
+    return rank == 0 || (a && b ? std::memcmp(a, b, rank * sizeof *a) == 0 : a == b);
   };
   return now.data == tensor_.data && now.byte_offset == tensor_.byte_offset && now.ndim == tensor_.ndim &&
          std::memcmp(&now.dtype, &tensor_.dtype, sizeof now.dtype) == 0 && alike(now.shape, tensor_.shape) &&
          alike(now.strides, tensor_.strides);
+}
+
+// The memory of a buffer that is held stays; an array's shape, strides and type can be set in place.
+bool BorrowedTensor::has_same_buffer() const {
+  Py_buffer now;
+  if (PyObject_GetBuffer(object_.get(), &now, PyBUF_STRIDES | PyBUF_FORMAT) != 0) return PyErr_Clear(), false;
+  const size_t bytes = static_cast<size_t>(buffer_.ndim) * sizeof(Py_ssize_t);
+  const bool same = now.buf == buffer_.buf && now.ndim == buffer_.ndim && now.itemsize == buffer_.itemsize &&
+                    std::strcmp(now.format ? now.format : "B", buffer_.format ? buffer_.format : "B") == 0 &&
+                    (bytes == 0 || (std::memcmp(now.shape, buffer_.shape, bytes) == 0 &&
+                                    std::memcmp(now.strides, buffer_.strides, bytes) == 0));
+  PyBuffer_Release(&now);
+  return same;
 }
 
 bool BorrowedTensor::take_buffer(PyObject* object, bool written, const char* name) {

@@ -26,6 +26,10 @@ class BorrowedTensor {
   bool borrow(PyObject* object, bool written, const char* name, void* stream = nullptr);
   // Of one that is borrowed for longer: whether it still has the memory and the layout that tensor() says.
   bool is_unmoved() const;
+  // Throws where a result would be cut off from a computation of gradients; borrow() has looked, but both may change.
+  void check_gradient(const char* name) const;
+  // Whether tensor() is the caller's own memory, not a copy of what DLPack has no word for.
+  bool in_place() const { return !copied_; }
   void release();
   DLTensor* tensor() { return &tensor_; }
   Family family() const;
@@ -34,6 +38,7 @@ class BorrowedTensor {
 
  private:
   void take_view(PyObject* object, const char* name);
+  bool has_same_buffer() const;
   bool take_buffer(PyObject* object, bool written, const char* name);
   bool take_capsule(PyObject* object, bool written, const char* name, void* stream);
   void take_copy(PyObject* object, bool written, const char* name, const char* why);

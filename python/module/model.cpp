@@ -168,8 +168,8 @@ void Model::bind_arguments(PyObject* args, PyObject* kwargs, std::vector<Object>
   const size_t expected = args_.children.size();
   if (given > expected)
     raise(ErrorClass::input, "K0701",
-          "the model takes " + std::to_string(expected) + " positional arguments, as in the export, but " +
-              std::to_string(given) + " were given");
+          "the model takes " + std::to_string(expected) + " positional argument" + (expected == 1 ? "" : "s") +
+              ", as in the export, but " + std::to_string(given) + " were given");
   size_t used = 0;
   const auto take_keyword = [&](PyObject* name) -> PyObject* {
     if (!kwargs) return nullptr;

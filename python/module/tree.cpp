@@ -46,17 +46,17 @@ std::string keys_text(const Tree& tree) {
 
 void flatten_dict(const Tree& tree, PyObject* object, const std::string& path, std::vector<Object>& out) {
   if (!PyDict_Check(object)) mismatch(path, "a dict with the keys " + keys_text(tree), object);
-  if (PyDict_Size(object) != static_cast<Py_ssize_t>(tree.keys.size())) {
+  const auto other_keys = [&] {
     const std::string got = text_of(Object::checked(PyDict_Keys(object)).get());
     raise(ErrorClass::input, "K0701",
           path + ": expected a dict with the keys " + keys_text(tree) + " as in the export, but got " + got);
-  }
+  };
+  if (PyDict_Size(object) != static_cast<Py_ssize_t>(tree.keys.size())) other_keys();
   for (size_t i = 0; i < tree.keys.size(); ++i) {
     PyObject* value = PyDict_GetItemWithError(object, tree.keys[i].get());
     if (!value) {
       require(!PyErr_Occurred());
-      raise(ErrorClass::input, "K0701",
-            path + ": the dict lacks the key " + text_of(tree.keys[i].get()) + " of the export");
+      other_keys();
     }
     // The path's text is only wanted where something is wrong below.
     const Tree& child = tree.children[i];

@@ -5,7 +5,7 @@
 
 namespace kiln {
 
-std::vector<std::string> idle_settings(const Settings& settings) {
+std::vector<std::string> idle_settings(const Settings& settings, bool minifies) {
   const int64_t printer = settings.get_int("aot_inductor.debug_intermediate_value_printer");
   const bool dumps = settings.get_bool("aot_inductor.dump_aoti_minifier") ||
                      settings.given("TORCHDYNAMO_REPRO_AFTER") || settings.get_int("aot_inductor.repro_level") >= 3;
@@ -20,7 +20,7 @@ std::vector<std::string> idle_settings(const Settings& settings) {
       {"nan_asserts_infinities", settings.get_bool("nan_asserts"), "nan_asserts (TORCHINDUCTOR_NAN_ASSERTS)"},
       {"fault_values", settings.given("fault_dir"), "fault_dir (KILN_FAULT_DIR)"},
       {"TORCH_LOGS_OUT", settings.given("TORCH_LOGS"), "TORCH_LOGS"},
-      {"debug_dir_root", dumps || settings.get_bool("debug") || settings.get_bool("trace.enabled"),
+      {"debug_dir_root", minifies || dumps || settings.get_bool("debug") || settings.get_bool("trace.enabled"),
        "debug (TORCH_COMPILE_DEBUG)"},
       {"aot_inductor.repro_level", dumps, "aot_inductor.dump_aoti_minifier (DUMP_AOTI_MINIFIER)"},
   };

@@ -7,7 +7,8 @@
 
 namespace kiln {
 
-// A note for each. Ask once everything is known: options, environment, the package's defaults.
-std::vector<std::string> idle_settings(const Settings& settings);
+// A note for each. Ask once everything is known: options, environment, the package's defaults. `minifies`: for a
+// command that writes the minifier's directory anyway.
+std::vector<std::string> idle_settings(const Settings& settings, bool minifies = false);
 
 }  // namespace kiln

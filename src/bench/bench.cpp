@@ -210,6 +210,7 @@ BenchResult bench(const std::string& path, const std::vector<Datum>& inputs, con
   load.settings = options.settings;
   if (options.threads) load.settings.push_back(str("cpp.threads=", *options.threads));
   load.custom_op_libs = options.custom_op_libs;
+  load.fault = options.fault;
   load.device_index = options.device_index;
   result.resident_before = status_bytes("VmRSS:");
   const auto begin = BenchClock::now();

@@ -2,6 +2,7 @@
 // caller or several at once; loading, the first call, memory beside them.
 #pragma once
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct BenchOptions {
   std::optional<int> threads;    // that one call may use
   int device_index = -1;
   std::vector<std::string> settings, custom_op_libs;
+  std::function<void(const std::string& text)> fault;  // as PackageOptions::fault
 };
 
 struct BenchResult {

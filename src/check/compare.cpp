@@ -75,11 +75,33 @@ std::string worst_text(const WorstValue& worst, int64_t total, DType dtype) {
     text += str(", off by ", distance_text(worst.error), ", allowed ", distance_text(worst.allowed));
   if (worst.has_reference)
     text += str(", fp64 reference ", number_text(is_complex(dtype) ? DType::c128 : DType::f64, worst.reference));
-  if (worst.near > 0 && (dtype_bytes(dtype) == 2 || dtype == DType::c32))
+  return text;
+}
+
+bool is_narrow(DType dtype) { return dtype_bytes(dtype) == 2 || dtype == DType::c32; }
+
+// Root mean square distance of a tensor from the fp64 reference.
+double distance_from(const Tensor& reference, const Tensor& tensor) {
+  double sum = 0;
+  ElementWalk at(tensor);
+  for (int64_t i = 0, n = tensor.numel(); i < n; ++i, at.next())
+    sum += std::norm(load_scalar(tensor.dtype, at.at()).as_complex() - reference.item(i).as_complex());
+  return std::sqrt(sum / static_cast<double>(tensor.numel()));
+}
+
+// Where values have few digits, a few that differ may be rounding: what the whole tensor says of it.
+std::string rounding_text(const WorstValue& worst, const Tensor& got, const Tensor& expected, const Tensor& reference) {
+  const double distance = distance_from(reference, got), usual = distance_from(reference, expected);
+  std::string text;
+  if (worst.near > 0)
     text += str("; ", worst.count == 1 ? "it is" : str(worst.near, " of the ", worst.count, " are"),
                 " at most twice as far from the reference as the expected value, which rounding does, and an error "
-                "that the reference shares: if the values are right, give a tolerance that fits them (--atol; "
-                "docs/commands.md, kiln check)");
+                "that the reference shares");
+  if (expected.numel() > 1)
+    text += str("; root mean square distance from the reference ", distance_text(distance), ", of the expected values ",
+                distance_text(usual));
+  if (worst.near > 0 || distance <= 1.5 * usual)
+    text += ": if the values are right, give a tolerance that fits them (--atol; docs/commands.md, kiln check)";
   return text;
 }
 
@@ -114,6 +136,8 @@ Comparison compare_values(const Tensor& got, const Tensor& expected, const Toler
              close.error, close.allowed, worst.near};
   }
   if (worst.count > 0) result.failure = worst_text(worst, total, dtype);
+  if (worst.count > 0 && is_narrow(dtype) && reference.get())
+    result.failure += rounding_text(worst, got, expected, *reference.get());
   return result;
 }
 

@@ -203,6 +203,23 @@ TEST(Compare, SaysThatWhatDiffersIsAsNearToTheReferenceAsWhatWasExpected) {
   EXPECT_EQ(failure(DType::f32, 0.00025).find("twice"), std::string::npos) << "f32 has digits enough";
 }
 
+// One value of many is too far off for a rescue, and the tensor as a whole is as good as what was expected.
+TEST(Compare, SaysHowFarANarrowTensorIsFromTheReference) {
+  const Tensor reference = filled(DType::f64, {3}, {1.0, 2.0, 0.001});
+  const Datum fp64{reference};
+  const auto failure = [&](double last) {
+    return compare("output 0", Datum{filled(DType::bf16, {3}, {1.0, 2.0, last})},
+                   Datum{filled(DType::bf16, {3}, {1.0078125, 2.0, 0.001})}, {}, [&] { return &fp64; })
+        .failure;
+  };
+  const std::string close = failure(0.0012), far = failure(3);
+  EXPECT_NE(close.find("root mean square distance from the reference 0.0001"), std::string::npos) << close;
+  EXPECT_NE(close.find("of the expected values 0.0045"), std::string::npos) << close;
+  EXPECT_NE(close.find("--atol"), std::string::npos) << close;
+  EXPECT_NE(far.find("root mean square"), std::string::npos) << far;
+  EXPECT_EQ(far.find("--atol"), std::string::npos) << far;
+}
+
 TEST(Compare, StridesOfNothingDoNotCount) {
   Tensor got = filled(DType::f32, {0, 0}, {}), expected = got;
   got.strides = {0, 1}, expected.strides = {1, 1};

@@ -71,24 +71,40 @@ TEST_F(ObservedCompile, PackagesAreTheSameWithAndWithoutObservers) {
   EXPECT_EQ(read_file(in("plain.pt2")), read_file(in("watched.pt2")));
 }
 
+std::vector<format::StepOrigin> step_origins(const std::string& package) {
+  const std::string bytes = read_file(package);
+  const ZipReader zip(as_bytes(bytes), package);
+  for (const ZipEntry& entry : zip.entries())
+    if (entry.name.ends_with("debug/origins")) return format::read_origins(zip.read(entry).bytes).steps;
+  return {};
+}
+std::map<std::string, std::string> nodes_of_values(const std::vector<format::StepOrigin>& steps) {
+  std::map<std::string, std::string> nodes;
+  for (const format::StepOrigin& step : steps)
+    for (size_t i = 0; i < step.values.size(); ++i)
+      nodes[step.values[i]] = step.nodes[static_cast<size_t>(step.value_origins[i])];
+  return nodes;
+}
+
 // What is fused is still told apart: the value printer and nan_asserts name the operator that a value is of.
 TEST_F(ObservedCompile, ValuesOfFusedKernelsKeepTheirOperators) {
   compile(source_path("tests/docs/net.pt2"), in("p.pt2"), CompileOptions{});
-  const std::string bytes = read_file(in("p.pt2"));
-  const ZipReader zip(as_bytes(bytes), "p.pt2");
-  std::map<std::string, std::string> node_of;
-  for (const ZipEntry& entry : zip.entries()) {
-    if (!entry.name.ends_with("debug/origins")) continue;
-    const format::Origins origins = format::read_origins(zip.read(entry).bytes);
-    for (const format::StepOrigin& step : origins.steps)
-      for (size_t i = 0; i < step.values.size(); ++i)
-        node_of[step.values[i]] = step.nodes[static_cast<size_t>(step.value_origins[i])];
-  }
+  const std::vector<format::StepOrigin> steps = step_origins(in("p.pt2"));
+  std::map<std::string, std::string> node_of = nodes_of_values(steps);
   EXPECT_EQ(node_of["exp"], "softmax") << "no node has this name";
   EXPECT_EQ(node_of["linear_1"], "linear_1");
-  if (node_of.contains("p_up_weight_packed")) {
-    EXPECT_EQ(node_of["p_up_weight_packed"], "linear");
-  }
+  for (const format::StepOrigin& step : steps)
+    if (step.values == std::vector<std::string>{"p_up_weight_packed"}) {
+      EXPECT_EQ(step.nodes, std::vector<std::string>{"linear"}) << "what reads the weight is fused with more";
+    }
+}
+
+// A buffer that the program changes is written by a copy that is no operator of the user's.
+TEST_F(ObservedCompile, ChangedBuffersAreOfTheOperatorThatChangesThem) {
+  compile(source_path("tests/cases/counter/model.pt2"), in("p.pt2"), CompileOptions{});
+  std::map<std::string, std::string> node_of = nodes_of_values(step_origins(in("p.pt2")));
+  EXPECT_EQ(node_of["b_calls"], "add_");
+  EXPECT_EQ(node_of["b_total"], "add__1");
 }
 
 TEST_F(ObservedCompile, TraceMakesAReport) {

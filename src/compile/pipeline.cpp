@@ -1,6 +1,7 @@
 #include "compile/pipeline.h"
 
 #include <chrono>
+#include <set>
 #include <utility>
 
 #include "base/settings.h"
@@ -293,9 +294,17 @@ namespace {
 ValueNodes nodes_of_values(const loops::LoopProgram& program) {
   ValueNodes nodes;
   const auto add = [&](const loops::Item& item, const std::vector<Origin>& origins) {
-    if (origins.empty()) return;
     const auto name = [&](loops::BufferId id) { return program.buffers[static_cast<size_t>(id)].name; };
     const loops::Accesses touched = loops::accesses(item);
+    // A copy that is no operator of the user's (into a buffer or an input that the program changes): of who wrote it.
+    if (origins.empty()) {
+      for (const loops::BufferId id : touched.writes)
+        for (const loops::BufferId from : touched.reads) {
+          const std::vector<std::string> before = nodes.writers[name(from)];
+          nodes.writers[name(id)].insert(nodes.writers[name(id)].end(), before.begin(), before.end());
+        }
+      return;
+    }
     for (const loops::BufferId id : touched.writes) nodes.writers[name(id)].push_back(origins[0].node);
     for (const loops::BufferId id : touched.reads) nodes.readers[name(id)].push_back(origins[0].node);
   };
@@ -305,6 +314,25 @@ ValueNodes nodes_of_values(const loops::LoopProgram& program) {
       if (auto* call = std::get_if<loops::Call>(&item.what)) add(item, call->origins);
     });
   return nodes;
+}
+
+// A weight that is laid out anew is of the operators that read the weight, not of all that its reader is fused with.
+void narrow_origins_of_init(loops::LoopProgram& program, const ValueNodes& nodes) {
+  loops::for_each_item(program.init, [&](loops::Item& item) {
+    auto* kernel = std::get_if<loops::Kernel>(&item.what);
+    if (!kernel || kernel->origins.size() < 2) return;
+    std::set<std::string> readers;
+    for (const loops::BufferId id : loops::accesses(item).reads) {
+      const loops::Buffer& buffer = program.buffers[static_cast<size_t>(id)];
+      const auto found = nodes.readers.find(buffer.name);
+      if (buffer.role != loops::BufferRole::constant || found == nodes.readers.end()) return;
+      readers.insert(found->second.begin(), found->second.end());
+    }
+    std::vector<Origin> kept;
+    for (const Origin& origin : kernel->origins)
+      if (readers.contains(origin.node)) kept.push_back(origin);
+    if (!kept.empty()) kernel->origins = std::move(kept);
+  });
 }
 
 }  // namespace
@@ -330,6 +358,7 @@ void Pipeline::run(const Pass& pass) {
   report.milliseconds = now_ms() - start;
   log_.close_pass(pass.name);
   if (options_.keep_record) report.notes = notes_;
+  if (&pass == &list().back()) narrow_origins_of_init(loops_, value_nodes_);
   if (std::string_view(pass.name) == "lower") {
     value_nodes_ = nodes_of_values(loops_);
     if (options_.keep_record) lowered_text_ = loops::print(loops_);

@@ -306,6 +306,7 @@ Profile profile(const std::string& path, const std::vector<Datum>& inputs, const
   PackageOptions load;
   load.settings = options.settings;
   load.custom_op_libs = options.custom_op_libs;
+  load.fault = options.fault;
   PackageExecutable executable(path, load);
   executable.time_calls(inputs, std::max(1, options.warmup));
   result.run_seconds = median(executable.time_calls(inputs, options.runs));

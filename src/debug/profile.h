@@ -2,6 +2,7 @@
 // bytes and floating-point operations (from its arguments and from the loops of the debug section), and sets them
 // against what this machine was measured to do.
 #pragma once
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -14,7 +15,8 @@ namespace kiln {
 struct ProfileOptions {
   int runs = 20, warmup = 3;
   std::vector<std::string> settings, custom_op_libs;
-  std::string sort_by = "time";  // name, calls, time, share, bytes, flops, gflops, gbs, limit
+  std::function<void(const std::string& text)> fault;  // as PackageOptions::fault
+  std::string sort_by = "time";                        // name, calls, time, share, bytes, flops, gflops, gbs, limit
 };
 
 // Throws K0679 where there is no such column to sort by.

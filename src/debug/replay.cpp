@@ -1,5 +1,7 @@
 #include "debug/replay.h"
 
+#include <algorithm>
+
 #include "base/inflate.h"
 #include "base/json.h"
 #include "base/suggest.h"
@@ -11,6 +13,7 @@
 #include "package/step_plan.h"
 #include "pt2/tensor_files.h"
 #include "trace/plan_text.h"
+#include "types/device_names.h"
 
 namespace kiln {
 namespace {
@@ -150,9 +153,16 @@ void write_step_package(const OpenPackage& package, const format::StepPlan& step
   file.commit();
 }
 
+// Names end with the device that the value was on.
 Tensor saved_tensor(const std::string& directory, const std::string& when, const std::string& kernel,
                     const std::string& buffer) {
-  const std::string path = join_path(directory, str(when, "_", kernel, "_", replace_all(buffer, "/", "_"), "_cpu.pt"));
+  const std::string stem = str(when, "_", kernel, "_", replace_all(buffer, "/", "_"), "_");
+  std::string name = stem + "cpu.pt";
+  for (const std::string& entry : list_directory(directory))
+    if (starts_with(entry, stem) && ends_with(entry, ".pt") &&
+        device_from_text(std::string_view(entry).substr(stem.size(), entry.size() - stem.size() - 3)))
+      name = entry;
+  const std::string path = join_path(directory, name);
   const TensorFile file = read_tensor_file(path);
   if (file.items.size() != 1 || !file.items[0].is_tensor()) fail_user("K0675", str(path, " does not hold one tensor"));
   return file.items[0].tensor();
@@ -194,8 +204,10 @@ Replay replay_bundle(const std::string& path, const ReplayOptions& options,
 Replay replay_kernel(const std::string& path, const std::string& kernel, const std::string& directory,
                      const ReplayOptions& options) {
   const OpenPackage package(path);
-  const format::Step* step = find_named(package.plan.steps, kernel);
-  if (!step) step = find_named(package.plan.init, kernel);
+  // Of a kernel in a loop the files of each iteration have its number.
+  const std::string plain = kernel.substr(0, kernel.find(".iteration_"));
+  const format::Step* step = find_named(package.plan.steps, plain);
+  if (!step) step = find_named(package.plan.init, plain);
   std::vector<std::string> names;
   names_in(package.plan.steps, names);
   if (!step)
@@ -203,10 +215,19 @@ Replay replay_kernel(const std::string& path, const std::string& kernel, const s
                            "; its kernels are: ", join(names, ", ")));
   const format::StepPlan cut = format::step_plan(package.plan, *step);
   const std::string about_step = join_path(directory, kernel + ".step.json");
-  if (!file_exists(about_step))
+  if (!file_exists(about_step)) {
+    std::vector<std::string> iterations;
+    for (const std::string& entry : list_directory(directory))
+      if (starts_with(entry, kernel + ".iteration_") && ends_with(entry, ".step.json"))
+        iterations.push_back(entry.substr(0, entry.size() - 10));
+    std::sort(iterations.begin(), iterations.end());
+    if (!iterations.empty())
+      fail_user("K0678", str(kernel, " runs in a loop: give one iteration of those that ", directory, " holds, ",
+                             iterations.front(), iterations.size() > 1 ? str(" … ", iterations.back()) : ""));
     fail_user("K0678", str(directory, " holds no saved values of ", kernel, " (", kernel,
                            ".step.json is missing): run "
                            "the package with AOT_INDUCTOR_DEBUG_INTERMEDIATE_VALUE_PRINTER=1"));
+  }
   const Json symbols = parse_json(read_file(about_step), about_step).at("symbols");
   std::vector<Datum> inputs;
   for (const format::Input& input : cut.plan.inputs) {

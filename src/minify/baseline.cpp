@@ -66,7 +66,7 @@ void Baseline::check_failure(int total) const {
     const std::string seen = failure.message.empty() ? "" : str(" (", failure.message, ")");
     not_reproduced(str("the failure does not come back: in ", total, " runs the program compiles, loads, ",
                        options_.accuracy ? "runs and gives the right results" : "and runs", " here; nothing to minify",
-                       seen, options_.accuracy ? "" : ". Results are compared with --accuracy only"));
+                       seen, options_.accuracy ? "" : ". Results are compared with --accuracy (accuracy=True) only"));
   }
   // The reference is no part of the program: what it refuses, or has no time for, is no failure of the program.
   if (failure.stage == "compare" && failure.kind != FailureKind::accuracy)

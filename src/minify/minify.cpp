@@ -32,13 +32,14 @@ int64_t free_memory() {
   return at == std::string::npos ? 0 : std::strtoll(text.c_str() + at + 13, nullptr, 10) * 1024;
 }
 
-// Trials write no fault bundles, traces or debug directories, and do not minify in turn.
+// Trials write none of what is left out, and do not minify in turn.
 Settings quiet_settings(const MinifyOptions& options) {
   Settings settings = options.settings ? *options.settings : Settings(Phase::both);
-  for (const char* key : {"fault_dir", "TORCH_TRACE", "TORCHDYNAMO_REPRO_AFTER", "TORCH_LOGS"})
-    if (settings.given(key)) settings.set(key, "None");
-  for (const char* key : {"debug", "trace.enabled", "aot_inductor.dump_aoti_minifier"})
-    if (settings.given(key)) settings.set(key, "0");
+  std::vector<std::string> keys = settings_left_out();
+  for (const char* more : {"TORCHDYNAMO_REPRO_AFTER", "aot_inductor.dump_aoti_minifier"}) keys.push_back(more);
+  for (const Setting& setting : settings_table())
+    if (settings.given(setting.key) && std::find(keys.begin(), keys.end(), setting.key) != keys.end())
+      settings.set(setting.key, setting.default_text);
   return settings;
 }
 
@@ -320,6 +321,10 @@ class Minifier {
 };
 
 }  // namespace
+
+std::vector<std::string> settings_left_out() {
+  return {"fault_dir", "TORCH_TRACE", "TORCH_LOGS", "debug", "trace.enabled"};
+}
 
 MinifyResult minify(const Program& program, const MinifyOptions& options) { return Minifier(program, options).run(); }
 

@@ -44,6 +44,9 @@ struct MinifyResult {
   std::string kernel_file;  // --after inductor: the C++ file
 };
 
+// Settings of bundles, traces, logs and debug directories, which the trials of a search do without.
+std::vector<std::string> settings_left_out();
+
 // Throws K0680, "AOTIMinifierError: …".
 MinifyResult minify(const Program& program, const MinifyOptions& options);
 

@@ -29,7 +29,7 @@ const char* kind_name(format::StepKind kind) {
 }
 
 struct Axes {
-  bool items = false, lanes = false, loops = false;
+  bool items = false, lanes = false, loops = false, products = false;
 };
 
 void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) {
@@ -44,6 +44,7 @@ void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) 
         break;
       case loops::AxisRole::reduce:
         out += str(", reduces by ", loops::reduce_info(loop.reduce).name);
+        axes.products = axes.products || loops::summed_product(loop);
         break;
       case loops::AxisRole::scan:
         out += str(", scans by ", loops::reduce_info(loop.reduce).name);
@@ -74,12 +75,18 @@ void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) 
 void add_kernel(const loops::Kernel& kernel, const CodeEvent& event, KernelFacts& facts) {
   facts.loops = loops::print(kernel, *event.loops);
   Axes axes;
-  const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
-  if (tiled) {
+  const bool on_gpu = kernel.schedule && kernel.schedule->grid.tile_rows > 0;
+  const bool tiled = on_gpu || (kernel.schedule && kernel.schedule->tile.rows > 0);
+  if (tiled && kernel.contraction) {
     const loops::Contraction& names = *kernel.contraction;
-    facts.schedule += str("a contraction: rows ", join(names.rows, ", "), ", columns ", join(names.columns, ", "),
-                          ", summed over ", join(names.sums, ", "), "; in tiles of ", kernel.schedule->tile.rows,
-                          " rows by ", kernel.schedule->tile.vectors, " vectors\n");
+    const loops::Grid& grid = kernel.schedule->grid;
+    facts.schedule += str(
+        "a contraction: rows ", join(names.rows, ", "), ", columns ", join(names.columns, ", "), ", summed over ",
+        join(names.sums, ", "), "; in ",
+        on_gpu ? str("blocks of ", grid.tile_rows, " rows by ", grid.tile_columns, " columns, ", grid.tile_terms,
+                     " terms at a time")
+               : str("tiles of ", kernel.schedule->tile.rows, " rows by ", kernel.schedule->tile.vectors, " vectors"),
+        "\n");
   }
   describe(kernel.body, 0, facts.schedule, axes);
   if (tiled || !axes.loops) return;
@@ -88,7 +95,7 @@ void add_kernel(const loops::Kernel& kernel, const CodeEvent& event, KernelFacts
   if (!axes.items) facts.hints.push_back("runs on one thread: none of its loops is spread over items");
   static const auto products = short_names_with(&OpFacts::matrix_product);
   for (const std::string& name : kernel.op_names)
-    if (products.contains(name)) {
+    if (axes.products && products.contains(name)) {
       facts.hints.push_back("a matrix product without the template: the fusion log has the reason");
       break;
     }

@@ -32,6 +32,14 @@ clean() {
 }
 for model in mlp softmax index picture products_bf16 products_any_f32 rows_520_bf16 long_sums; do clean "$model"; done
 
+# Each kernel again, on the values that a run saved.
+run "$kiln" run "$work/mlp.pt2" --config aot_inductor.debug_intermediate_value_printer=1 --config intermediate_value_dir="$work/saved" > /dev/null
+for file in "$work"/saved/cuda_*.step.json; do
+  kernel=$(basename "$file" .step.json)
+  run "$kiln" replay "$work/mlp.pt2" --kernel "$kernel" --from "$work/saved" > "$work/out"
+  if grep -q ' is as it was saved' "$work/out"; then passed=$((passed + 1)); else fail "replay of $kernel: $(head -c 500 "$work/out")"; fi
+done
+
 # model  kernel's name, in part  what is replaced in it  by what  what must be said
 outside() {
   local model=$1 kernel=$2 from=$3 to=$4 says=$5

@@ -74,6 +74,50 @@ class TorchCalls(unittest.TestCase):
             step()
         self.assertIn("output 0", str(caught.exception))
 
+    def test_bound_and_gradients(self):
+        x = self.x.clone()
+        step = self.model.bind(x)
+        step()
+        x.requires_grad_()
+        with self.assertRaises(kiln.InputError) as caught:
+            step()
+        self.assertEqual(caught.exception.code, "K0702")
+        with torch.no_grad():
+            step()
+
+    def test_bound_results(self):
+        class Several(torch.nn.Module):
+            def forward(self, x):
+                return {"twice": x * 2, "list": [x + 1], "sum": x.sum()}
+
+        x = torch.arange(4.0)
+        step = compiled(Several(), (x,)).bind(x)
+        first = step()
+        kept = first["twice"]
+        first["twice"] = None
+        first["list"].clear()
+        x.add_(1)
+        second = step()
+        self.assertIs(second["twice"], kept)
+        self.assertTrue(torch.equal(second["twice"], x * 2) and torch.equal(second["list"][0], x + 1))
+        self.assertEqual(second["sum"], x.sum())
+
+    def test_bound_sizes_of_values(self):
+        class Where(torch.nn.Module):
+            def forward(self, x):
+                return torch.nonzero(x > 0)
+
+        x = torch.tensor([1.0, -1.0, 1.0])
+        step = compiled(Where(), (x,)).bind(x)
+        self.assertEqual(step().tolist(), [[0], [2]])
+        x.neg_()
+        with self.assertRaises(kiln.InputError) as caught:
+            step()
+        self.assertEqual(caught.exception.code, "K0621")
+        self.assertIn("a bound call keeps", str(caught.exception))
+        x.neg_()
+        self.assertEqual(step().tolist(), [[0], [2]])
+
     def test_values(self):
         y = self.model(self.x)
         self.assertIs(type(y), torch.Tensor)
@@ -196,6 +240,10 @@ class TorchCalls(unittest.TestCase):
             self.assertEqual(caught.exception.code, "K0701")
         with self.assertRaises(kiln.InputError):
             model(*args, **{**kwargs, "how": "sum"})
+        for keys in ("a", "ac"):  # too few, and another one
+            with self.assertRaises(kiln.InputError) as caught:
+                model(v, dict.fromkeys(keys, v), Pair(v, v), **kwargs)
+            self.assertIn(f"d: expected a dict with the keys a, b as in the export, but got {list(keys)}", str(caught.exception))
 
     def test_numbers(self):
         class Repeat(torch.nn.Module):

@@ -17,17 +17,24 @@ function el(tag, attributes, ...children) {
     if (child !== undefined && child !== null && child !== false && child !== "") node.append(child);
   return node;
 }
-const escapeHtml = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+const escapeHtml = (text) => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/"/g, "&quot;");
 const byteText = (n) => {
   if (n === undefined || n === null) return "?";
   for (const unit of ["B", "kB", "MB", "GB", "TB"]) {
-    if (Math.abs(n) < 1000 || unit === "TB") return (unit === "B" ? n : n.toPrecision(3)) + " " + unit;
+    if (Math.abs(n) < 999.5 || unit === "TB") return (unit === "B" ? n : n.toPrecision(3)) + " " + unit;
     n /= 1000;
   }
 };
-const msText = (ms) => ms >= 1000 ? (ms / 1000).toFixed(2) + " s" : ms >= 1 ? ms.toFixed(1) + " ms" : (ms * 1000).toFixed(0) + " µs";
+function msText(ms) {
+  if (ms >= 1) return ms >= 1000 ? (ms / 1000).toFixed(2) + " s" : ms.toFixed(1) + " ms";
+  return ms >= .001 ? (ms * 1000).toFixed(ms < .01 ? 1 : 0) + " µs" : (ms * 1e6).toFixed(0) + " ns";
+}
 // Exports call every model "model": the file's name says more.
 const modelName = (c) => (c.model_path || "").split("/").pop().replace(/\.pt2$/, "") || c.model;
+// What compiles the kernels, and the language it reads.
+const compilerName = (c) => c.device === "cuda" ? "NVRTC" : "C++ compiler";
+const theCompiler = (c) => c.device === "cuda" ? "NVRTC" : "the C++ compiler";
+const languageName = (c) => c.device === "cuda" ? "CUDA C++" : "C++";
 const plural = (n, word) => n + " " + word + (n === 1 ? "" : "s");
 const panel = (title, ...children) => el("section", {class: "panel"}, title && el("h2", {}, title), ...children);
 const empty = (text) => el("p", {class: "empty"}, text);
@@ -50,7 +57,7 @@ function table(headers, rows, options = {}) {
     by = column, down = downwards;
     const sign = down ? -1 : 1, text = headers[column].sort === "text";
     rows = [...rows].sort((a, b) => sign * (text ? String(b[column].key).localeCompare(String(a[column].key)) : a[column].key - b[column].key));
-    heads.forEach((h, i) => i === by ? h.setAttribute("aria-sort", down ? "descending" : "ascending") : h.removeAttribute("aria-sort"));
+    heads.forEach((h, i) => i === by ? h.setAttribute("aria-sort", down !== text ? "descending" : "ascending") : h.removeAttribute("aria-sort"));
     body.replaceChildren();
     shown = 0;
     grow();

@@ -128,8 +128,8 @@ function kernelDetail(kernel) {
   if (kernel.symbol && kernel.symbol !== kernel.name) facts.append(el("dt", {}, "same body as"), el("dd", {}, kernelLink(kernel.symbol)));
   if (kernel.schedule) facts.append(el("dt", {}, "schedule"), el("dd", {class: "mono"}, el("span", {style: "white-space:pre-wrap"}, kernel.schedule.trimEnd())));
   const timing = data.runs.flatMap((r) => r.steps || []).find((s) => s.name === kernel.name);
-  if (kernel.flops !== undefined) facts.append(el("dt", {}, "work"), el("dd", {}, numberText(kernel.flops) + "FLOPs, " + byteText(kernel.bytes) + " (sizes of the sample)"));
-  if (timing) facts.append(el("dt", {}, "run"), el("dd", {}, timing.calls + " calls, " + msText(1000 * timing.seconds / Math.max(1, timing.calls)) + " each"));
+  if (kernel.flops !== undefined) facts.append(el("dt", {}, "work"), el("dd", {}, flopsText(kernel.flops) + ", " + byteText(kernel.bytes) + " (sizes of the sample)"));
+  if (timing) facts.append(el("dt", {}, "run"), el("dd", {}, plural(timing.calls, "call") + ", " + msText(1000 * timing.seconds / Math.max(1, timing.calls)) + " each"));
   const head = panel(null, el("h2", {class: "mono"}, kernel.name), el("div", {style: "height:.6rem"}), facts, kernel.hints.map((h) => el("p", {class: "hint"}, h)),
     el("p", {style: "margin-top:.6rem"}, el("a", {href: "#fusion/" + encodeURIComponent(kernel.name)}, "decisions that made it")));
   const ops = el("ul", {class: "ops"}, kernel.origins.map((o) => el("li", {}, el("span", {class: "op"}, o.op), " ",
@@ -138,7 +138,7 @@ function kernelDetail(kernel) {
   const left = data.redacted ? "Left out: the report was made with --redact." : "None: this step runs no generated code.";
   const code = (text, language, map) => text ? codeView(text.replace(/\n+$/, "").split("\n"), {paint: painter(language, map)}) : empty(left);
   const legend = names.length && body.source ? el("p", {class: "soft", style: "font-size:.8rem;margin-bottom:.4rem"}, names.map((n, i) => "b" + i + " = " + n).join(", ")) : null;
-  const panes = el("div", {class: "panes"}, panel("Loops", code(kernel.loops, "loops", loopNames)), panel("C++", legend, code(body.source, "cpp", sourceNames)));
+  const panes = el("div", {class: "panes"}, panel("Loops", code(kernel.loops, "loops", loopNames)), panel(languageName(compile), legend, code(body.source, "cpp", sourceNames)));
   const lines = panel("Operators and your lines", kernel.origins.length ? ops : empty("No operator of yours: made by the compiler."));
   panes.addEventListener("mouseover", (event) => {
     const name = event.target.dataset && event.target.dataset.b;

@@ -43,7 +43,7 @@ views.overview = {
     fact("package", compile.package_path);
     fact("device", compile.device + " " + compile.targets.join(", "));
     fact("exported by", "torch " + compile.torch_version);
-    fact("C++", end && (end.from_cache ? "from the kernel cache" : plural(compile.jobs.length, "compiler run")));
+    fact(languageName(compile), end && (end.from_cache ? "from the kernel cache" : plural(compile.jobs.length, "compiler run")));
     fact("fusion", el("a", {href: "#fusion"}, taken + " taken, " + refused + " refused"));
     fact("inputs", compile.guards && compile.guards.inputs.map((i) => i.name + ": " + i.type).join(", "));
     fact("outputs", compile.guards && compile.guards.outputs.map((i) => i.name + ": " + i.type).join(", "));
@@ -52,7 +52,7 @@ views.overview = {
     if (hints.length)
       main.append(panel("Could be faster", el("p", {class: "lead"}, "What the scheduler could not do for these kernels."),
         table([{text: "kernel", mono: true}, {text: "hint"}], hints.map((k) => [kernelLink(k.name), k.hints.join("; ")]), {step: 12})));
-    const largest = [...compile.kernels].filter((k) => k.kind === "kernel").sort((a, b) => b.origins.length - a.origins.length).slice(0, 8);
+    const largest = compile.kernels.filter((k) => k.kind === "kernel" && !k.init).sort((a, b) => b.origins.length - a.origins.length).slice(0, 8);
     if (largest.length)
       main.append(panel("Kernels that fuse most", table([{text: "kernel", mono: true}, {text: "operators", num: true}, {text: "what"}],
         largest.map((k) => [kernelLink(k.name), String(k.origins.length), el("span", {class: "soft"}, k.origins.map((o) => o.node).join(", ").slice(0, 160))]))));
@@ -83,7 +83,7 @@ function stageBars() {
   if (compile.recorded) return empty("This is what the package recorded when it was compiled; times are not among it.");
   const end = compile.end;
   if (end) {
-    rows.push({label: "C++ compiler", kind: "job", start: at, ms: end.toolchain_seconds * 1000});
+    rows.push({label: compilerName(compile), kind: "job", start: at, ms: end.toolchain_seconds * 1000});
     rows.push({label: "package", kind: "other", start: at + end.toolchain_seconds * 1000, ms: end.package_seconds * 1000});
     at += (end.toolchain_seconds + end.package_seconds) * 1000;
   }
@@ -94,7 +94,7 @@ views.timeline = {
   title: "Timeline",
   show(main) {
     const legend = el("div", {class: "legend"}, ["graph", "lower", "loops", "schedule", "job"].map((kind) =>
-      el("span", {}, el("i", {class: "bar " + kind}), kind === "job" ? "C++ compiler" : kind)));
+      el("span", {}, el("i", {class: "bar " + kind}), kind === "job" ? compilerName(compile) : kind)));
     if (compile.recorded) {
       const names = shownPasses(compile).map((p) => p.name + (p.changed ? "" : " (changed nothing)")).join(", ");
       main.append(panel("Passes", el("p", {class: "lead"}, "In order, as the package recorded them; times are not among it."), el("p", {}, names)));
@@ -106,7 +106,7 @@ views.timeline = {
     const jobs = compile.jobs.map((j) => ({label: (compile.targets.length > 1 ? j.target + " " : "") + j.name, kind: "job", start: j.start_ms, ms: j.run_ms}));
     const all = Math.max(last, ...jobs.map((j) => j.start + j.ms));
     const whole = [{label: "passes", kind: "schedule", start: 0, ms: last}, ...jobs];
-    main.append(panel("Compile jobs", el("p", {class: "lead"}, "Runs of the C++ compiler, since the compile began."), jobs.length ? bars(whole, all) : empty("The C++ compiler did not run.")));
+    main.append(panel("Compile jobs", el("p", {class: "lead"}, "Runs of " + theCompiler(compile) + ", since the compile began."), jobs.length ? bars(whole, all) : empty(compile.end && compile.end.from_cache ? "The kernels came from the cache." : "Nothing was compiled.")));
   },
 };
 

@@ -18,7 +18,7 @@ function kernelNodes(one) {
       }
     }
     const me = nodes.length;
-    nodes.push({id: k.name, label: k.name.replace(/^cpp_(fused_|mm_)?/, ""), below: s && s.timed ? msText(s.seconds * 1000) + (total ? " · " + (100 * s.seconds / total).toFixed(1) + " %" : "") : moduleOf(k),
+    nodes.push({id: k.name, label: k.name.replace(/^(cpp|cuda)_(fused_|mm_)?/, ""), below: s && s.timed ? msText(s.seconds * 1000) + (total ? " · " + (100 * s.seconds / total).toFixed(1) + " %" : "") : moduleOf(k),
                 kind: k.kind === "kernel" ? "kernel" : "other", share: s && total ? s.seconds / total : 0, kernel: k});
     for (const name of k.reads) if (writer.has(name)) edges.push([writer.get(name), me]);
     for (const name of k.writes) writer.set(name, me);
@@ -99,8 +99,8 @@ function nodeDetail(n) {
     const k = n.kernel, s = stepSpeeds(compile).find((x) => x.kernel === k);
     fact("kernel", kernelLink(k.name));
     fact("module", [...new Set(k.origins.map((o) => o.module).filter(Boolean))].slice(0, 6).join(", "));
-    if (s && s.timed) fact("time", msText(s.seconds * 1000) + " a run, " + Number(s.launches.toFixed(1)) + " calls");
-    fact("work", k.flops !== undefined && numberText(k.flops) + "FLOPs, " + byteText(k.bytes));
+    if (s && s.timed) fact("time", msText(s.seconds * 1000) + " a run, " + plural(Number(s.launches.toFixed(1)), "call"));
+    fact("work", k.flops !== undefined && flopsText(k.flops) + ", " + byteText(k.bytes));
     fact("operators", k.origins.map((o) => o.op.replace(/^aten\./, "")).join(", "));
     k.origins.forEach((o) => o.line && lines.add(o.line));
     buffers = k.writes;

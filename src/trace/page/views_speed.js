@@ -4,10 +4,12 @@
 const numberText = (n) => {
   if (n === undefined || n === null) return "";
   for (const unit of ["", " k", " M", " G", " T"]) {
-    if (Math.abs(n) < 1000 || unit === " T") return (unit === "" ? Math.round(n) : n.toPrecision(3)) + unit;
+    if (Math.abs(n) < 999.5 || unit === " T") return (unit === "" ? Math.round(n) : n.toPrecision(3)) + unit;
     n /= 1000;
   }
 };
+
+const flopsText = (n, what = "FLOPs") => numberText(n) + (n < 999.5 ? " " : "") + what;
 
 // Runs of the package that this compile made: their steps are its kernels.
 function runsOf(one) {
@@ -74,7 +76,7 @@ function speedTable(one, grouping, options = {}) {
     timed && [{text: "B/s", num: true, sort: "number"}, (g) => cell(rate(g.bytes, g), rate(g.bytes, g) === undefined ? "" : byteText(rate(g.bytes, g)) + "/s")],
     [{text: "your line"}, (g) => { const o = g.first.origins.find((x) => x.line); return el("span", {class: "soft line"}, o ? o.line : ""); }],
   ].filter(Boolean);
-  return table(columns.map((c) => c[0]), shown.map((g) => columns.map((c) => c[1](g))), {step: 60, sorted: timed ? 1 : 2 - (timed ? 0 : 1)});
+  return table(columns.map((c) => c[0]), shown.map((g) => columns.map((c) => c[1](g))), {step: 60, sorted: 1});
 }
 
 // Chips choose the grouping; the table's headings sort.
@@ -102,7 +104,7 @@ function latencyPanels(one) {
   const card = (value, label) => el("div", {class: "card"}, el("b", {}, value), el("span", {}, label));
   return [
     el("div", {class: "cards"}, card(msText(seconds * 1000), "a run, all steps together"), card(String(calls), calls === 1 ? "traced run" : "traced runs"),
-      card(numberText(flops / seconds) + "FLOP/s", numberText(flops) + "FLOPs a run"), card(byteText(bytes / seconds) + "/s", byteText(bytes) + " reached a run"),
+      card(flopsText(flops / seconds, "FLOP/s"), flopsText(flops) + " a run"), card(byteText(bytes / seconds) + "/s", byteText(bytes) + " reached a run"),
       slowest && card((100 * slowest.seconds / Math.max(seconds, 1e-12)).toFixed(0) + " %", "in the slowest step")),
     panel("Slowest functions", speedTable(one, "function", {rows: 8}), el("p", {style: "margin-top:.6rem"}, el("a", {href: "#runs"}, "all of them, by step, function or module"))),
   ];
