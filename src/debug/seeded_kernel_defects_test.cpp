@@ -80,7 +80,10 @@ std::vector<Defect> transformer_defects() {
   d.push_back(in_loops("loop one short", transformer, {"aten.div.Tensor"},
                        shortened([](LoopProgram& p) { return a_store(p, "div"); })));
   d.push_back(in_loops("wrong index", transformer, {"aten.bmm.default", "aten.transpose.int"}, [](LoopProgram& p) {
-    Surgery s(p, a_load(p, "k"));
+    // Of the joined queries, keys and values: the keys, which are not the first columns.
+    Surgery s(p, [of = a_load(p, "q_joined")](const loops::Stmt& stmt) {
+      return of(stmt) && !stmt.index.back().is_symbol();
+    });
     s.stmt->index[1] = mod(s.stmt->index[1] + 1, 7);
     return s.kernel();
   }));

@@ -33,8 +33,8 @@ std::vector<Defect> code_defects() {
 
 std::vector<Defect> plan_defects() {
   std::vector<Defect> d;
-  d.push_back(in_plan("overlapping lifetimes", transformer, FaultClass::overlap, "q",
-                      [](format::Plan& plan) { buffer_named(plan, "k").same_memory_as = number_of(plan, "q"); }));
+  d.push_back(in_plan("overlapping lifetimes", rnn, FaultClass::overlap, "h1",
+                      [](format::Plan& plan) { buffer_named(plan, "i1").same_memory_as = number_of(plan, "h1"); }));
   d.push_back(in_plan("missing dependency (steps swapped)", transformer, FaultClass::missing_dependency, "div",
                       [](format::Plan& plan) {
                         const int32_t written = number_of(plan, "div");
@@ -46,8 +46,9 @@ std::vector<Defect> plan_defects() {
                         const auto at = std::find_if(plan.steps.begin(), plan.steps.end(), writes);
                         std::iter_swap(at, at + 1);
                       }));
-  d.push_back(in_plan("buffer too small in the plan", transformer, FaultClass::layout, "q",
-                      [](format::Plan& plan) { buffer_named(plan, "q").sizes[1] = buffer_named(plan, "q").sizes[0]; }));
+  d.push_back(in_plan(
+      "buffer too small in the plan", transformer, FaultClass::layout, "q_joined",
+      [](format::Plan& plan) { buffer_named(plan, "q_joined").sizes[1] = buffer_named(plan, "q_joined").sizes[0]; }));
   d.push_back(in_plan("wrong symbol given to a kernel", dynamic, FaultClass::layout, "", [](format::Plan& plan) {
     for (format::Step& step : plan.steps)
       if (step.name.find("sub_mul_sum") != std::string::npos)
