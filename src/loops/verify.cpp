@@ -253,18 +253,17 @@ class KernelVerifier {
   void lanes(const Body& body, const Schedule& s, bool inside) const {
     for (const Stmt& stmt : body) {
       if (!stmt.loop) continue;
-      const bool lane = stmt.loop->directives.binding == Binding::lane;
+      const AxisDirectives& directives = stmt.loop->directives;
+      const bool lane = directives.binding == Binding::lane;
       KILN_VERIFY(!lane || !inside, str("lanes inside of lanes at ", stmt.loop->var));
       const int together = s.grid.threads > 0 ? s.grid.team : s.lanes;
-      const int64_t factor = stmt.loop->directives.factor;
+      const int64_t factor = directives.factor;
       const bool vectors = s.grid.threads == 0 && s.lanes > 1 && stmt.loop->role == AxisRole::parallel;
       const bool pairs = s.grid.threads == 0 && together == 16 && takes_pairs(*stmt.loop, together);
       KILN_VERIFY(!lane || factor == together || (vectors && factor > 0 && factor % together == 0) || pairs ||
                       (s.grid.threads > 0 && factor == int64_t{together} * s.grid.vector),
                   str("loop ", stmt.loop->var, " has ", factor, " lanes, its kernel ", together));
-      const bool side_by_side =
-          stmt.loop->directives.binding == Binding::unroll && stmt.loop->directives.tail != Tail::peel;
-      if (vectors && side_by_side) rows(*stmt.loop);
+      if (vectors && directives.binding == Binding::unroll && directives.tail != Tail::peel) rows(*stmt.loop);
       if (lane && factor > together && !pairs) copies(stmt.loop->body, stmt.loop->var);
       lanes(stmt.loop->body, s, inside || lane);
       lanes(stmt.loop->after, s, inside || lane);

@@ -64,6 +64,8 @@ TEST_F(RowOfOne, LeavesWeightsThatLieAlongTheirTerms) {
   EXPECT_TEXT(pairs, "for r0 in [256] reduce sum.f32 fused pairs @lane(32, exact) {");
   EXPECT_TEXT(single, "for r0 in [256] reduce sum.f32 fused @lane(16, exact) {");
   for (const std::string& text : {pairs, single}) EXPECT_EQ(text.find("w_packed"), std::string::npos) << text;
+  // Only sums of products of bf16 have lanes of pairs.
+  EXPECT_THROW(verify(parse_loops(replace_all(single, "fused @lane(16", "fused @lane(32"))), Error);
   // Half a vector of pairs is left over, or no instruction is there.
   EXPECT_TEXT(scheduled(replace_all(one_row("bf16", false), "256", "272")),
               "reduce sum.f32 fused blocks(256, f32) @lane(16, exact)");
