@@ -360,6 +360,23 @@ TEST_F(Bisect, ReplaysAKernelFromSavedValues) {
   EXPECT_THROW(replay_bundle(path_, {}, [](const std::string&) {}), Error);
 }
 
+TEST_F(Bisect, ReplaysKernelsThatWriteParts) {
+  compile(parse_program(parts_text), path_, {});
+  const std::string saved = join_path(folder_.path(), "saved");
+  PackageOptions options;
+  options.settings = {"aot_inductor.debug_intermediate_value_printer=1", str("intermediate_value_dir=", saved)};
+  options.ignore_environment = true;
+  PackageExecutable(path_, options).call(inputs_);
+  int kernels = 0;
+  for (const std::string& file : list_directory(saved)) {
+    if (!ends_with(file, ".step.json")) continue;
+    const Replay replay = replay_kernel(path_, file.substr(0, file.size() - 10), saved, {});
+    EXPECT_EQ(replay.text().find("differs"), std::string::npos) << file << "\n" << replay.text();
+    ++kernels;
+  }
+  EXPECT_GE(kernels, 3);
+}
+
 TEST_F(Bisect, ReplaysAFaultBundle) {
   compile_with({});
   const std::string faults = join_path(folder_.path(), "faults");
