@@ -10,13 +10,14 @@ namespace {
 // tree.
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
 
-// `most_terms`: that there ever are.
+// `most_terms`: that there ever are. Who made the loop may have asked for shorter blocks.
 void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
+  const int64_t asked = loop.order.block;
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
   loop.order.pairs = takes_pairs(loop, lanes);
-  const int64_t block = loop.order.fused ? block_of_products : block_of_terms;
+  const int64_t block = asked > 0 ? asked : loop.order.fused ? block_of_products : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
   if (most_terms <= block) return;
   loop.order.block = block;

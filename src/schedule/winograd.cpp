@@ -26,6 +26,9 @@ namespace kiln::loops {
 namespace {
 
 constexpr int64_t least_channels = 32;
+// A result is a sum of 9 sums over the channels, with what each has lost: blocks shorter than a plain product's make up
+// for that.
+constexpr int64_t block_of_channels = 64;
 constexpr double worth_it = 0.9;  // of the cost of the sums as they are
 
 // A dimension of the picture: the loop over its points and the one over the window.
@@ -398,6 +401,7 @@ void Winograd::build_products(const Expr& panel, Body& out) {
   Stmt place = loop("i", winograd_places), square = loop("i", tile_.squares, Binding::unroll, tile_.rows),
        column = loop("i", width_, Binding::lane, width_);
   Stmt sum = reduction_stmt(fresh("r"), all_.channels, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  sum.loop->order.block = block_of_channels;
   Body& terms = sum.loop->body;
   const ValueId left = append(
                     terms, load_stmt(made_, DType::f32, picture_, {variable(place), variable(square), variable(sum)})),

@@ -60,6 +60,9 @@ std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const 
           static_cast<double>(winograd_places * element_bytes * squares * (channels_apart(shape.channels) + width));
       if (scratch > own_cache * target.second_cache) continue;
       fits = true;
+      // As many blocks of fewer squares waste less.
+      const auto count = [&](int64_t each) { return (shape.squares + each - 1) / each; };
+      if (squares > least && count(squares - 1) == count(squares)) continue;
       const double blocks = std::ceil(static_cast<double>(shape.squares) / static_cast<double>(squares));
       for (int64_t groups = 1; groups <= panels; ++groups) {
         if (panels % groups != 0) continue;

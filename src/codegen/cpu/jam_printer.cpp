@@ -226,6 +226,10 @@ void JamPrinter::print_loop(const Stmt& stmt) {
     p_.line(str("const i64 ", block, "_end = k_min((i64)(", block, " + ", loop.order.block, "), (i64)", extent, ");"));
     from = block;
     to = block + "_end";
+    // A compiler that kept them in registers would have too few for the block.
+    each(varies, [&](int64_t r, int64_t v) {
+      if (p_.lanes_) p_.line(str("k_in_memory(", p_.name(renamed(result, r, v)), wide ? "_wide" : "", ");"));
+    });
     declare(part, own, p_.identity(loop, 0));
   }
   p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
