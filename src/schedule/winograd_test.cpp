@@ -75,7 +75,7 @@ TEST(UseWinograd, TransformsPictureWeightsAndResults) {
           for i7 in [16] parallel {
             for i9 in [24] parallel @unroll(8, exact) {
               for i10 in [32] parallel @lane(32, exact) {
-                %102 = for r3 in [32] reduce sum.f32 {
+                %102 = for r3 in [32] reduce sum.f32 blocks(64, f32) {
                   %99 = load.f32 picture_picture[i7, i9, r3]
                   %100 = load.f32 w_winograd[i6 + o0, i7, r3, i10]
                   %101 = mul.f32 %99, %100
