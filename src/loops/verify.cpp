@@ -7,6 +7,7 @@
 #include "loops/line_windows.h"
 #include "loops/loops.h"
 #include "loops/sum_parts.h"
+#include "loops/verify_order.h"
 #include "loops/verify_scratch.h"
 
 // The text is made where the condition fails: programs are verified after every pass.
@@ -444,17 +445,8 @@ class KernelVerifier {
     bool logical = l.reduce == ReduceOp::any || l.reduce == ReduceOp::all;
     KILN_VERIFY(logical ? l.reduce_dtype == DType::boolean : !is_complex(l.reduce_dtype),
                 str(info.name, " of ", dtype_name(l.reduce_dtype)));
-    KILN_VERIFY(
-        l.order == SumOrder() || (l.role == AxisRole::reduce && l.reduce == ReduceOp::sum && is_float(l.reduce_dtype)),
-        str("an order of summation for ", info.name, " ", l.var));
-    KILN_VERIFY(!l.order.fused || summed_product(l), str("sum ", l.var, " is fused but does not end with a product"));
-    KILN_VERIFY(!l.order.pairs || l.order.fused, str("sum ", l.var, " is of pairs but not fused"));
-    KILN_VERIFY(l.order.block >= 0 && is_float(l.order.meet), str("blocks of ", l.order.block, " terms"));
-    const int64_t of_chains = l.order.chains * l.directives.factor;
-    KILN_VERIFY(l.order.chains == 1 ||
-                    (l.order.chains == 2 && l.directives.binding == Binding::lane && l.order.block % 2 == 0 &&
-                     l.order.block > 0 && l.extent.is_constant() && l.extent.value() % of_chains == 0),
-                str("sum ", l.var, " in ", l.order.chains, " chains, which its vectors are not"));
+    const std::string wrong = wrong_order(l);
+    KILN_VERIFY(wrong.empty(), wrong);
     KILN_VERIFY(l.only == no_value || l.role == AxisRole::reduce, str("scan ", l.var, " that leaves out iterations"));
     if (l.only != no_value) {
       const bool own = std::any_of(l.body.begin(), l.body.end(), [&](const Stmt& stmt) {

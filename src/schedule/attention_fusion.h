@@ -4,11 +4,12 @@
 #include "loop_passes/rewrite.h"
 #include "schedule/attention_rows.h"
 #include "schedule/attention_tile.h"
+#include "schedule/new_loops.h"
 
 namespace kiln::loops {
 
 // The two kernels, and the one that they become.
-class AttentionFusion {
+class AttentionFusion : NewLoops {
  public:
   AttentionFusion(LoopProgram& program, const Kernel& first, const Kernel& second, const Target& target)
       : program_(program),
@@ -50,18 +51,6 @@ class AttentionFusion {
 
   // ---- Building
   BufferId scratch(const std::string& like, std::vector<Expr> sizes);
-  std::string fresh(const char* like) {
-    for (size_t n = 0;; ++n)
-      // i64 is a type in generated code
-      if (std::string name = str(like, n); !dtype_from_name(name) && used_.insert(name).second) return name;
-  }
-  Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
-    Stmt stmt = loop_stmt(fresh(like), extent);
-    const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);
-    stmt.loop->directives = {binding, factor, exact ? Tail::exact : Tail::mask};
-    return stmt;
-  }
-  static Expr variable(const Stmt& loop) { return Expr::symbol(loop.loop->var); }
   // Copies what the values need, of the bodies' statements outside of loops, from the outside in.
   void copy_needed(Copier& copier, const std::vector<const Body*>& bodies, const std::set<ValueId>& roots, Body& out);
   std::vector<const Body*> bodies_of(const std::vector<const Loop*>& loops) const {
@@ -127,7 +116,6 @@ class AttentionFusion {
   std::optional<int64_t> ahead_;  // a row sees keys up to its own number and this many only
   Substitution variables_b_;
   Kernel made_;
-  std::set<std::string> used_;
 };
 
 }  // namespace kiln::loops

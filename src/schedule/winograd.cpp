@@ -18,6 +18,7 @@
 
 #include "loop_passes/rewrite.h"
 #include "schedule/least_code.h"
+#include "schedule/new_loops.h"
 #include "schedule/schedule.h"
 #include "schedule/template.h"
 #include "schedule/winograd_tile.h"
@@ -38,7 +39,7 @@ struct Slide {
   bool odd() const { return points->extent.value() % 2 != 0; }
 };
 
-class Winograd {
+class Winograd : NewLoops {
  public:
   Winograd(LoopProgram& program, const Kernel& kernel, const Target& target)
       : program_(program), kernel_(kernel), target_(target), nest_(contraction_nest(kernel)) {}
@@ -52,19 +53,11 @@ class Winograd {
   void collect(ValueId v, std::set<const Stmt*>& out) const;
   bool slides(const Loop& window, const Loop& points) const;
 
-  std::string fresh(const char* like) {
-    for (size_t n = 0;; ++n)
-      // i64 is a type in generated code
-      if (std::string name = str(like, n); !dtype_from_name(name) && used_.insert(name).second) return name;
-  }
   Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
-    Stmt stmt = loop_stmt(fresh(like), extent);
-    const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);
-    stmt.loop->directives = {binding, factor, exact ? Tail::exact : Tail::mask};
+    Stmt stmt = NewLoops::loop(like, extent, binding, factor);
     env_.ranges[stmt.loop->var] = {0, range_of(extent, env_).high - 1};
     return stmt;
   }
-  static Expr variable(const Stmt& loop) { return Expr::symbol(loop.loop->var); }
   BufferId scratch(const std::string& what, int64_t width, int64_t apart);
 
   // The variables of the loops around the sums, for the square of this number.
@@ -105,7 +98,6 @@ class Winograd {
   WinogradShape all_;
   RangeEnv env_;
   Kernel made_;
-  std::set<std::string> used_;
   BufferId weights_ = no_buffer, picture_ = no_buffer, sums_ = no_buffer;
   // Of build_picture.
   struct Copied {
