@@ -41,7 +41,8 @@ measured). `--full` adds batch 8, one thread and bf16.
   originals are not kept twice. The kernels are the same: what is meant to change is load, memory and compile. Calls
   take about as long, some a little more or less (the tables have both).
 - **of limit**: the machine's multiply-adds and its reading of memory are measured (`bench/measuring/peak.c`); a model needs at least the
-  time of its products and convolutions at that rate, or of reading its weights once. That over the time taken.
+  time of its products and convolutions at that rate, or of reading its weights once. That over the time taken. Convolutions by
+  Winograd's transform multiply less than is counted: there it can be more than 100 %.
 
 Single operators in the shapes of these models: `bench/kernels.py`; the kernels of these models where they stand, against one core's
 peak and two's: `bench/kernels.py --models all`.

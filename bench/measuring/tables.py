@@ -135,7 +135,7 @@ def summary(results, setting, models, systems):
 
 
 LEGEND = ("× Kiln: time over Kiln's, above 1 Kiln is quicker (* not measured in the same run). of limit: the time that this machine "
-          "needs at least, by its measured multiply-adds and memory, over the time taken (? above it: the limits were measured while the machine was busy, --limits measures them again). difference: the largest to eager. error: the "
+          "needs at least, by its measured multiply-adds and memory, over the time taken (? above it: convolutions by Winograd's transform multiply less than is counted, or the limits were measured while the machine was busy, and --limits measures them again). difference: the largest to eager. error: the "
           "largest to float64, beside how many times eager's own it is (! more than rounding). compile: with empty caches, and how much of it "
           "packing and writing the weights took where that is known; first call: the "
           "first after loading. memory: resident of the process, and how much of it came with the model.")
