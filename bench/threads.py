@@ -5,7 +5,9 @@
 
 Models: an MLP of four layers of 2048 for 64 rows, six layers of a BERT at 128 tokens, ResNet-50, a pointwise chain with a layer norm.
 Each system has a process of its own for each number of threads, on as many cores; they take turns, and the one whose turn it is not is
-stopped. The table has the medians of the rounds. Needs torch and torchvision."""
+stopped. In each round what the cores give is measured too (plain multiply-adds, measuring/peak.c): cores of a virtual machine may be
+halves of one, or busy with others' work, from one minute to the next, and then nobody gains more from them than those do. The table has
+the medians of the rounds. Needs torch and torchvision."""
 import argparse
 import json
 import os
@@ -19,10 +21,12 @@ import time
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/measuring"))
+import machine  # noqa: E402
 import raw_tensors  # noqa: E402
 from processors import use_processors  # noqa: E402
 
-MODELS = ("mlp", "bert6", "resnet50", "pointwise")
+# Multiply-adds of a call, counted as two; of the pointwise chain memory decides.
+MODELS = {"mlp": 4 * 2 * 64 * 2048**2, "bert6": 6 * (2 * 128 * 12 * 768**2 + 4 * 128**2 * 768), "resnet50": 8.18e9, "pointwise": 0}
 
 
 def make(name):
@@ -134,15 +138,21 @@ def measure(options, folder, name):
     rows = []
     for threads in options.threads:
         workers = {system: Worker(options, folder, name, system, threads) for system in options.systems}
+        peaks = []
         for _ in range(options.rounds):
+            peaks.append(machine.arithmetic_now(folder, threads))
             for worker in workers.values():
                 worker.turn()
         row = {"threads": threads, "difference": {s: w.difference for s, w in workers.items()}}
         row |= {system: worker.end() for system, worker in workers.items()}
+        row["peak"] = statistics.median(peaks)
         rows.append(row)
         times = ", ".join(f"{s} {1e3 * row[s]:.3g} ms ({rows[0][s] / row[s]:.1f} × one core's)" for s in options.systems)
         worst = max(row["difference"].values())
-        print(f"{name:10} on {threads:2}: {times}; eager / Kiln {row['eager'] / row[options.systems[-1]]:.2f}; difference {worst:.1e}", flush=True)
+        peak = f"multiply-adds {row['peak']:.0f} GFLOP/s ({row['peak'] / rows[0]['peak']:.1f} × one core's)"
+        if MODELS[name]:
+            peak += f", of which Kiln {100 * MODELS[name] / row[options.systems[-1]] / row['peak'] * 1e-9:.0f} %"
+        print(f"{name:10} on {threads:2}: {times}; {peak}; eager / Kiln {row['eager'] / row[options.systems[-1]]:.2f}; difference {worst:.1e}", flush=True)
     return rows
 
 
