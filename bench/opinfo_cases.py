@@ -13,6 +13,7 @@ import argparse
 import copy
 import json
 import pathlib
+import shutil
 import sys
 import warnings
 
@@ -128,6 +129,9 @@ def make(info, dtype, options):
     calls = list(samples_of(info, dtype, options.sample))
     written = 0
 
+    if options.at_most and len(calls) > options.at_most:  # spread over all of them: neighbours are alike
+        calls = [calls[i * len(calls) // options.at_most] for i in range(options.at_most)]
+
     def put(part):
         nonlocal written
         folder = options.out / name / "_".join(dict.fromkeys([str(part[0].number), str(part[-1].number)]))
@@ -137,6 +141,7 @@ def make(info, dtype, options):
             write(folder, part, options.dynamic)
             written += len(part)
         except Exception as error:  # noqa: BLE001: what cannot be exported is said and left out
+            shutil.rmtree(folder, ignore_errors=True)
             if len(part) > 1:
                 for call in part:
                     put([call])
@@ -154,6 +159,7 @@ def main():
     parser.add_argument("--out", type=pathlib.Path, required=True)
     parser.add_argument("--dtype", action="append", help="default: float32, or the first that the operator has")
     parser.add_argument("--together", type=int, default=16)
+    parser.add_argument("--at-most", type=int, help="samples of one operator; some have over a thousand")
     parser.add_argument("--sample", type=int)
     parser.add_argument("--dynamic", action="store_true")
     options = parser.parse_args()

@@ -69,9 +69,10 @@ class Call:
         args = [take(a) for a in self.args]
         named = {name: take(a) for name, a in self.named.items()}
         if self.writes:
-            args[0] = args[0].clone()
+            args[0] = [a.clone() for a in args[0]] if isinstance(args[0], list) else args[0].clone()
         out = self.op(*args, **named)
-        results = list(out) if isinstance(out, (list, tuple)) else [args[0] if out is None else out]
+        out = args[0] if out is None else out
+        results = list(out) if isinstance(out, (list, tuple)) else [out]
         return [r for r in results if r is not None]
 
 
@@ -87,6 +88,7 @@ class Calls(torch.nn.Module):
 
 class Case:
     dynamic, bad, sequence, needs, decompose, keep_library_frames, example = None, (), False, None, False, False, None
+    gradients = False
 
     def __init__(self, calls):
         names = list(dict.fromkeys(c.line[: c.line.index("(")] for c in calls))

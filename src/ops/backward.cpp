@@ -192,6 +192,49 @@ void register_softmax_gradients(Registry& r) {
                     .samples = {{{spec({3, 4}), spec({3, 4}, DType::boolean), Scalar(2.0)}}}});
 }
 
+void register_more_activation_gradients(Registry& r) {
+  for (const char* name : {"hardshrink", "softshrink"}) {
+    const bool hard = name[0] == 'h';
+    add_composite(r, {.schema = str(name, "_backward(Tensor ", hard ? "grad_out" : "grad_output",
+                                    ", Tensor self, Scalar lambd) -> Tensor"),
+                      .build =
+                          [hard](Build& b) {
+                            Value *g = b.call().tensor(hard ? "grad_out" : "grad_output"), *x = b.call().tensor("self");
+                            if (!is_float(x->type.dtype)) refuse_dtype(b.call(), x->type.dtype);
+                            Value* inside = b("le.Scalar", {b("abs", {wide(b, x)}), b.call().arg("lambd")});
+                            b.call().result(b("masked_fill.Scalar", {g, inside, Scalar(0.0)}));
+                          },
+                      .samples = two({Scalar(0.5)})});
+  }
+  pointwise(
+      r, "logit_backward(Tensor grad_output, Tensor self, float? eps=None) -> Tensor", two({Scalar(0.1)}, 0, 1),
+      [](Build& b) {
+        Value *x = wide(b, "self"), *g = wide(b, "grad_output");
+        Value* slope = b.div(g, b.mul(x, b.sub(Scalar(1.0), x)));
+        const bool given = b.call().given("eps");
+        const double eps = given ? b.call().arg("eps").as_scalar().as_double() : 0;
+        Value* inside = b("logical_and", {b("ge.Scalar", {x, Scalar(eps)}), b("le.Scalar", {x, Scalar(1 - eps)})});
+        return chosen(b, inside, slope, given && eps >= 0 ? 0.0 : std::nan(""));
+      });
+  add_composite(r,
+                {.schema = "glu_backward(Tensor grad_output, Tensor self, int dim) -> Tensor",
+                 .build =
+                     [](Build& b) {
+                       DecomposeCall& call = b.call();
+                       Value *x = wide(b, "self"), *g = wide(b, "grad_output");
+                       if (rank_of(x) == 0) refuse(call, "K0206", "glu does not support 0-dimensional tensors");
+                       const int64_t dim = wrap_dim(call, call.constant_integer("dim"), rank_of(x));
+                       const Expr whole = sizes_of(x)[static_cast<size_t>(dim)], half = floordiv(whole, Expr(2));
+                       Value* first = b("slice.Tensor", {x, Scalar(dim), Scalar(0), number(half)});
+                       Value* gate = b("sigmoid", {b("slice.Tensor", {x, Scalar(dim), number(half), number(whole)})});
+                       Value* second = b.mul(b.mul(b.mul(b.sub(Scalar(1.0), gate), gate), g), first);
+                       Value* both = b("cat", {list_of(std::vector<Value*>{b.mul(gate, g), second}), call.arg("dim")});
+                       call.result(b.to(both, call.tensor("self")->type.dtype));
+                     },
+                 .samples = {{{spec({3, 2}), spec({3, 4}), Scalar(-1)}},
+                             {{spec({2, 3}, DType::bf16), spec({4, 3}, DType::bf16), Scalar(0)}}}});
+}
+
 // ---- Losses ----
 
 // The share of one element in a mean.
@@ -212,6 +255,13 @@ void register_loss_gradients(Registry& r) {
     return out;
   };
   auto difference = [](Build& b) { return b.sub(wide(b, "self"), wide(b, "target")); };
+  pointwise(r, "soft_margin_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor",
+            samples, [](Build& b) {
+              Value *x = wide(b, "self"), *y = wide(b, "target");
+              Value* z = b("exp", {b("neg", {b.mul(y, x)})});
+              Value* slope = b("neg", {b.div(b.mul(y, z), b.add(z, Scalar(1.0)))});
+              return shared_out(b, b.mul(slope, wide(b, "grad_output")), x);
+            });
   pointwise(r, "mse_loss_backward(Tensor grad_output, Tensor self, Tensor target, int reduction) -> Tensor", samples,
             [difference](Build& b) {
               Value* d = difference(b);
@@ -307,6 +357,7 @@ void register_view_gradients(Registry& r) {
 
 void register_backward(Registry& r) {
   register_activation_gradients(r);
+  register_more_activation_gradients(r);
   register_softmax_gradients(r);
   register_loss_gradients(r);
   register_nll_gradients(r);

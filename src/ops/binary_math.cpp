@@ -111,6 +111,10 @@ void register_logarithms(Registry& r) {
   });
   xlogy.samples = {};
   add_pointwise(r, xlogy);
+  xlogy.samples = {{{spec({3}), Scalar(2)}}};
+  add_pointwise_alias(r, xlogy, "special_xlog1py.other_scalar(Tensor self, Scalar other) -> Tensor");
+  xlogy.samples = {{{Scalar(2), spec({3}, DType::f32, 0.1)}}};
+  add_pointwise_alias(r, xlogy, "special_xlog1py.self_scalar(Scalar self, Tensor other) -> Tensor");
 }
 
 void register_fused(Registry& r) {

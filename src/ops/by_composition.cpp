@@ -268,9 +268,107 @@ void register_histograms(Registry& r) {
                     .samples = {{{spec({3, 4}), spec({2}, DType::f32, 0, 0)}}, {{spec({3}), spec({2, 2})}, true}}});
 }
 
+// ---- Lists of tensors as one ----
+
+// Sequences of different lengths beside one another, filled up at one end.
+void build_pad_sequence(Build& b) {
+  DecomposeCall& call = b.call();
+  const auto sequences = call.tensors("sequences");
+  if (sequences.empty()) refuse(call, "K0206", "received an empty list of sequences");
+  const bool left = call.string("padding_side") == "left";
+  Expr longest(0);
+  for (const Value* sequence : sequences) {
+    if (rank_of(sequence) == 0) refuse(call, "K0206", "a sequence must have a dimension");
+    longest = max_expr(longest, sizes_of(sequence)[0]);
+  }
+  longest = simplify(longest, call.ranges());
+  std::vector<Value*> padded;
+  for (Value* sequence : sequences) {
+    Sizes amounts(2 * static_cast<size_t>(rank_of(sequence)), Expr(0));  // of the last dimension first
+    amounts[amounts.size() - (left ? 2 : 1)] = simplify(longest - sizes_of(sequence)[0], call.ranges());
+    padded.push_back(b("constant_pad_nd", {sequence, b.ints(amounts), call.arg("padding_value")}));
+  }
+  call.result(b("stack", {list_of(padded), Scalar(call.boolean("batch_first") ? 0 : 1)}));
+}
+
+void register_lists_as_one(Registry& r) {
+  const std::vector<Sample::TensorSpec> rows = {spec({3, 2}), spec({5, 2}), spec({1, 2})};
+  add_composite(r, {.schema = "pad_sequence(Tensor[] sequences, bool batch_first=False, float padding_value=0.0, str "
+                              "padding_side='right') -> Tensor",
+                    .build = build_pad_sequence,
+                    .samples = {{{rows}}, {{rows, Scalar(true), Scalar(-1.5), std::string("left")}}}});
+  add_composite(r, {.schema = "flatten_dense_tensors(Tensor[] tensors) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          std::vector<Value*> flat;
+                          for (Value* x : b.call().tensors("tensors")) flat.push_back(b("reshape", {x, b.ints({-1})}));
+                          b.call().result(b("cat", {list_of(flat), Scalar(0)}));
+                        },
+                    .samples = {{{rows}}}});
+  add_composite(r,
+                {.schema = "unflatten_dense_tensors(Tensor flat, Tensor[] tensors) -> Tensor[]",
+                 .build =
+                     [](Build& b) {
+                       Expr at(0);
+                       int i = 0;
+                       for (const Value* x : b.call().tensors("tensors")) {
+                         const Expr end = at + product(sizes_of(x));
+                         Value* part = b("slice.Tensor", {b.call().tensor("flat"), Scalar(0), number(at), number(end)});
+                         b.call().result(i++, b("view", {part, b.ints(sizes_of(x))}));
+                         at = end;
+                       }
+                     },
+                 .samples = {{{spec({18}), rows}}},
+                 .early = true});
+}
+
+// ---- Others ----
+
+void register_fused_products(Registry& r) {
+  add_composite(r,
+                {.schema = "_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, "
+                           "bool use_gelu=False) -> Tensor",
+                 .build =
+                     [](Build& b) {
+                       DecomposeCall& call = b.call();
+                       Value* sum = b("addmm", {call.tensor("self"), call.tensor("mat1"), call.tensor("mat2"),
+                                                call.arg("beta"), call.arg("alpha")});
+                       call.result(b(call.boolean("use_gelu") ? "gelu" : "relu", {sum}));
+                     },
+                 .samples = {{{spec({4}), spec({2, 3}), spec({3, 4})}},
+                             {{spec({4}), spec({2, 3}), spec({3, 4}), Scalar(0.5), Scalar(2), Scalar(true)}}}});
+  add_composite(
+      r,
+      {.schema = "conv_tbc(Tensor self, Tensor weight, Tensor bias, int pad=0) -> Tensor",
+       .build =
+           [](Build& b) {
+             DecomposeCall& call = b.call();
+             if (rank_of(call.tensor("self")) != 3 || rank_of(call.tensor("weight")) != 3)
+               refuse(call, "K0206", "input and weight must have 3 dims: time, batch, channels");
+             Value* x = b("permute", {call.tensor("self"), b.ints({1, 2, 0})});
+             Value* w = b("permute", {call.tensor("weight"), b.ints({2, 1, 0})});
+             Value* y = b("conv1d", {x, w, call.tensor("bias"), b.ints({1}), b.ints({call.constant_integer("pad")})});
+             call.result(b.contiguous(b("permute", {y, b.ints({2, 0, 1})})));
+           },
+       .samples = {{{spec({5, 2, 3}), spec({3, 3, 4}), spec({4}), Scalar(1)}}}});
+  add_composite(r, {.schema = "linalg__powsum(Tensor self, Scalar ord=2, int[1]? dim=None, bool keepdim=False, *, "
+                              "ScalarType? dtype=None) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          Value* x = call.tensor("self");
+                          if (call.given("dtype")) x = b.to(x, *call.dtype("dtype"));
+                          Value* powers = b("pow.Tensor_Scalar", {b("abs", {x}), call.arg("ord")});
+                          call.result(b("sum.dim_IntList", {powers, call.arg("dim"), call.arg("keepdim")}));
+                        },
+                    .samples = {{{spec({2, 3}), Scalar(3)}}, {{spec({2, 3}), Scalar(2), List{1}, Scalar(true)}}}});
+}
+
 }  // namespace
 
 void register_by_composition(Registry& r) {
+  register_lists_as_one(r);
+  register_fused_products(r);
   register_positions(r);
   add_composite(r, {.schema = "_safe_softmax(Tensor self, int dim, ScalarType? dtype=None) -> Tensor",
                     .build = build_safe_softmax,

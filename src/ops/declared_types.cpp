@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "graph/element_places.h"
 #include "ops/op_record.h"
 
 namespace kiln {
@@ -56,6 +57,7 @@ class TypeCheck {
   void check(Graph& graph) {
     for (const Value* input : graph.inputs) note(*input);
     for (auto& node : graph.nodes) {
+      note_batched(*node);
       try {
         const bool has_rule = node->op != nullptr && node->op->infer && node->op->kind != OpKind::control_flow;
         if (has_rule && has_types(*node)) check(*node, graph);
@@ -78,6 +80,9 @@ class TypeCheck {
  private:
   // What a branch or a loop gives is laid out without gaps, or as its subgraph says.
   void check_control_flow(const Node& node) const {
+    const bool has_graph =
+        std::any_of(node.args.begin(), node.args.end(), [](const auto& named) { return named.arg.is_graph(); });
+    if (!has_graph) return;  // a mark around a region (vmap), whose nodes are made anew when it is inlined
     for (size_t i = 0; i < node.results.size(); ++i) {
       const Value& result = *node.results[i];
       if (result.kind != ValueKind::tensor || is_empty(result.type) || is_dense(result.type)) continue;
@@ -153,9 +158,39 @@ class TypeCheck {
     // A library kernel makes tensors of its own, also where eager gives views (tensor_split by a tensor).
     if (aliases && !node.op->library.empty()) return;
     if (is_empty(said) || same_layout(value, rule, aliases) || (!aliases && is_dense(said))) return;
+    if (!aliases && (batched_.count(&value) || like_an_argument(node, said))) return;
     fail_user("K0242", str("the program says that ", value.name, " has the strides [", shape_text(said.strides),
                            "] and the offset ", said.offset.text(), ", but ", node.target, " gives [",
                            shape_text(rule.strides), "] and ", rule.offset.text()));
+  }
+
+  // Between _add_batch_dim and _remove_batch_dim the dimension of the batch is not shown, and lies in the gaps.
+  void note_batched(const Node& node) {
+    bool batched = node.target.ends_with("._add_batch_dim");
+    for (const auto& named : node.args) batched |= mentions_batched(named.arg);
+    if (!batched) return;
+    for (const Value* result : node.results) {
+      batched_.insert(result);
+      for (const Value* item : result->items) batched_.insert(item);
+    }
+  }
+
+  bool mentions_batched(const Argument& arg) const {
+    if (arg.is_value()) return batched_.count(arg.as_value()) > 0;
+    if (!arg.is_list()) return false;
+    return std::any_of(arg.as_list().begin(), arg.as_list().end(),
+                       [&](const Argument& element) { return mentions_batched(element); });
+  }
+
+  // Of a write to a part of a tensor that was made functional (copy), PyTorch says the part's strides: gaps, too.
+  bool like_an_argument(const Node& node, const TensorType& said) const {
+    if (!node.op->facts.keeps_gaps) return false;
+    const Argument* self = node.find("self");
+    if (self == nullptr || !self->is_value() || self->as_value()->type.strides.size() != said.strides.size())
+      return false;
+    for (size_t d = 0; d < said.strides.size(); ++d)
+      if (!same(said.strides[d], self->as_value()->type.strides[d])) return false;
+    return elements_apart(said, ranges_);
   }
 
   bool same_layout(const Value& value, const TensorType& rule, bool aliases) {
@@ -294,6 +329,7 @@ class TypeCheck {
   std::map<std::string, Name> names_;
   std::vector<Expr> sure_;  // conditions that were looked at before this point
   std::vector<Open> open_;  // of the node at hand
+  std::set<const Value*> batched_;
 };
 
 }  // namespace

@@ -70,5 +70,9 @@ void register_deformed_convolution(Registry& registry);
 void register_quantized_decomposed(Registry& registry);
 void register_affine_quantisation(Registry& registry);
 void register_fake_quantise(Registry& registry);
+void register_foreach(Registry& registry);
+void register_prims(Registry& registry);
+void register_fractional_pooling(Registry& registry);
+void register_backward_places(Registry& registry);
 
 }  // namespace kiln

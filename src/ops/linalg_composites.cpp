@@ -99,6 +99,13 @@ void add_solving(Registry& r) {
                           b.call().result(b("linalg_solve_triangular", {upper ? factor : other, first, Scalar(true)}));
                         },
                     .samples = {{{spec({3, 2}), spec({3, 3}, DType::f32, 1, 2)}}}});
+  add_composite(r, {.schema = "_cholesky_solve_helper(Tensor self, Tensor A, bool upper) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          DecomposeCall& call = b.call();
+                          call.result(b("cholesky_solve", {call.tensor("self"), call.tensor("A"), call.arg("upper")}));
+                        },
+                    .samples = {{{spec({3, 2}), spec({3, 3}, DType::f32, 1, 2), Scalar(false)}}}});
   add_composite(r,
                 {.schema = "triangular_solve(Tensor self, Tensor A, bool upper=True, bool transpose=False, bool "
                            "unitriangular=False) -> (Tensor solution, Tensor cloned_coefficient)",
@@ -268,9 +275,14 @@ Value* limit_of(Build& b, Value* a, Value* s) {
   if (rtol.is_none()) {
     const Sizes& sizes = sizes_of(a);
     Expr side = max_expr(sizes[sizes.size() - 2], sizes.back());
-    if (!side.is_constant())
-      fail_unsupported("K0202", str(b.call().schema().name, ": the default tolerance needs constant sizes"),
-                       b.call().where());
+    if (!side.is_constant()) {
+      // The number is only known in the call: it scales the largest value, where no absolute tolerance replaces it.
+      Value* usual = b.mul(b.mul(largest, number(side)), Scalar(dtype_epsilon(a->type.dtype)));
+      if (atol.is_none()) return usual;
+      if (atol.is_scalar()) return atol.as_scalar().as_double() > 0 ? b("full_like", {usual, atol}) : usual;
+      Value* wanted = b.to(atol.as_value(), usual->type.dtype);
+      return b("where.self", {b("gt.Scalar", {wanted, Scalar(0)}), wanted, usual});
+    }
     double usual = static_cast<double>(side.value()) * dtype_epsilon(a->type.dtype);
     bool absolute = atol.is_scalar() && atol.as_scalar().as_double() > 0;
     rtol = Argument(Scalar(absolute ? 0.0 : usual));
@@ -315,6 +327,29 @@ void add_ranks(Registry& r) {
                     .samples = {{{spec({4, 3}), Scalar(1e-5)}},
                                 {{spec({3, 3}), Scalar(1e-5), Scalar(true)}},
                                 {{spec({2, 0, 3}), Scalar(1e-5)}}}});
+  add_composite(r, {.schema = "linalg_pinv.rcond_tensor(Tensor self, Tensor rcond, bool hermitian=False) -> Tensor",
+                    .build =
+                        [](Build& b) {
+                          build_pseudo_inverse(
+                              b, [&](Value* s) { return b.mul(largest_of(b, s), tolerance(b, "rcond")); });
+                        },
+                    .samples = {{{spec({4, 3}), spec({}, DType::f32, 0.1, 0.2)}},
+                                {{spec({2, 3, 3}), spec({2}, DType::f32, 0.1, 0.2), Scalar(true)}}}});
+  for (bool tensor : {false, true}) {
+    const char* matrix = tensor ? "input" : "self";  // PyTorch's own names
+    add_composite(
+        r, {.schema = str("linalg_matrix_rank", tensor ? ".tol_tensor(Tensor input, Tensor" : "(Tensor self, float",
+                          " tol, bool hermitian=False) -> Tensor"),
+            .build =
+                [matrix](Build& b) {
+                  Argument tol = tolerance(b, "tol");
+                  Value* s = spectrum(b, b.call().tensor(matrix));
+                  Value* kept = b(tol.is_scalar() ? "gt.Scalar" : "gt.Tensor", {s, tol});
+                  b.call().result(b.sum(kept, {-1}, false));
+                },
+            .samples = {tensor ? Sample{{spec({2, 4, 3}), spec({2}, DType::f32, 0.5, 1)}}
+                               : Sample{{spec({4, 3}), Scalar(0.5)}}}});
+  }
   add_composite(r, {.schema = "pinverse(Tensor self, float rcond=1e-15) -> Tensor",
                     .build =
                         [](Build& b) {

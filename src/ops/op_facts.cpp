@@ -29,6 +29,7 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.matrix_product |= more.matrix_product;
   facts.wraps |= more.wraps;
   facts.same_count |= more.same_count;
+  facts.keeps_gaps |= more.keeps_gaps;
 }
 
 std::set<std::string, std::less<>> short_names_with(bool OpFacts::*fact) {

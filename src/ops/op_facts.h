@@ -95,6 +95,7 @@ struct OpFacts {
   bool matrix_product = false;  // what a product template is made for
   bool wraps = false;           // a call that only wraps a subgraph
   bool same_count = false;      // the result has as many elements as the argument, in other sizes
+  bool keeps_gaps = false;      // its new tensor may be laid out as its argument is, with the gaps of a part
   // Of an assertion about types alone: whether it holds, which is known while compiling.
   bool (*types_hold)(const OpCall& call) = nullptr;
 };

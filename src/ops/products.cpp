@@ -296,13 +296,13 @@ void register_vector_products(Registry& r) {
       r, {.schema = "outer(Tensor self, Tensor vec2) -> Tensor", .build = outer_product("vec2"), .samples = vectors});
   add_composite(
       r, {.schema = "ger(Tensor self, Tensor vec2) -> Tensor", .build = outer_product("vec2"), .samples = vectors});
-  add_composite(r,
-                {.schema = "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
-                 .build = build_addr,
-                 .samples = {{{spec({3, 4}), spec({3}), spec({4})}},
-                             {{spec({4}), spec({3}), spec({4}), Scalar(0.5), Scalar(2)}},
-                             {{spec({3, 4}), spec({3}), spec({4}), Scalar(0)}},
-                             {{spec({2, 2}, DType::boolean), spec({2}, DType::boolean), spec({2}, DType::boolean)}}}});
+  add_composite(r, {.schema = "addr(Tensor self, Tensor vec1, Tensor vec2, *, Scalar beta=1, Scalar alpha=1) -> Tensor",
+                    .build = build_addr,
+                    .samples = {{{spec({3, 4}), spec({3}), spec({4})}},
+                                {{spec({4}), spec({3}), spec({4}), Scalar(0.5), Scalar(2)}},
+                                {{spec({3, 4}), spec({3}), spec({4}), Scalar(0)}},
+                                {{spec({2, 2}, DType::boolean), spec({2}, DType::boolean), spec({2}, DType::boolean)}}},
+                    .inplace = true});
   add_composite(r, {.schema = "inner(Tensor self, Tensor other) -> Tensor",
                     .build =
                         [](Build& b) {

@@ -71,6 +71,10 @@ const Registry& Registry::instance() {
     register_quantized_decomposed(all);
     register_affine_quantisation(all);
     register_fake_quantise(all);
+    register_foreach(all);
+    register_prims(all);
+    register_fractional_pooling(all);
+    register_backward_places(all);
     all.finish();
     return all;
   }();

@@ -276,6 +276,24 @@ void register_assertions(Registry& r) {
   };
   add_assertion(r, "_assert_async(Tensor self) -> ()", check_tensor, lower_assert_tensor);
   add_assertion(r, "_assert_async.msg(Tensor self, str assert_msg) -> ()", check_tensor, lower_assert_tensor);
+  // What a factorisation says of each matrix: 0, or where it failed.
+  auto failed = [](const std::string& api) { return str(api, ": the factorization could not be completed."); };
+  add_assertion(
+      r, "_linalg_check_errors(Tensor info, str api_name, *, bool is_matrix) -> ()",
+      [failed](ReferenceCall& call) {
+        Tensor info = call.tensor("info");
+        for (int64_t i = 0; i < info.numel(); ++i)
+          if (info.item(i).as_int() != 0) assertion_failed(call, failed(call.string("api_name")));
+      },
+      [failed](LowerCall& call) {
+        const TensorType& info = call.tensor("info")->type;
+        int site = call.site(failed(call.string("api_name")));
+        call.kernel([&](KernelBuilder& k) {
+          k.parallel(info.sizes, [&](const std::vector<Expr>& i) {
+            k.raise_if(k.as(DType::boolean, k.load(call.input("info"), i)), site);
+          });
+        });
+      });
   // Types and sizes are what the file says, and inputs are checked when they come in.
   add_assertion(
       r,

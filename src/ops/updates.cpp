@@ -237,6 +237,7 @@ void register_inplace_copy(Registry& r) {
              complex_by(ComplexRule::parts));
   r.describe({"fill.Scalar", "zero"}, {.fills = true});
   r.describe({"copy"}, {.moves_data = true});
+  r.describe({"copy", "diagonal_scatter", "select_scatter", "slice_scatter"}, {.keeps_gaps = true});
 }
 
 }  // namespace kiln
