@@ -129,6 +129,8 @@ class Region {
         map_[item] = Argument(one);
       }
     }
+    // What the program says leaves room for the batch, which is not there any more.
+    if (twin->op && twin->op->infer && twin->op->kind == OpKind::plain) infer_types(*twin, *body_, ranges_);
   }
 
   bool same_random_numbers() const {
@@ -173,8 +175,26 @@ class Region {
       Value* old = leaves_[i]->results.at(0);
       const int64_t to = dimension(*leaves_[i], 3, old->type.sizes.size());
       Value* value = map->results[i];
-      graph_.replace_uses(old, to == 0 ? value : moved(value, 0, to, *leaves_[i], last));
+      if (to != 0) value = moved(value, 0, to, *leaves_[i], last);
+      graph_.replace_uses(old, laid_out(value, old->type, *leaves_[i], last));
     }
+  }
+
+  // With the strides that the program says, by which it goes on to views.
+  Value* laid_out(Value* value, const TensorType& said, const Node& because, Node* before) {
+    bool same = true;
+    for (size_t d = 0; d < said.strides.size(); ++d)
+      same &= prove_eq(said.sizes[d], Expr(1), ranges_) == Proof::yes ||
+              prove_eq(said.strides[d], value->type.strides.at(d), ranges_) == Proof::yes;
+    if (same) return value;
+    const OpRecord& copy = common_operators::copy();
+    Node* made = graph_.add_node(copy.name(), graph_.unique_name(because.name), before);
+    made->op = &copy;
+    made->origins = because.origins;
+    made->args = {{"self", Argument(value)}};
+    infer_types(*made, graph_, ranges_);
+    made->results[0]->type.strides = said.strides;
+    return made->results[0];
   }
 
   Graph& graph_;

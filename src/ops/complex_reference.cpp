@@ -146,7 +146,8 @@ void evaluate_parts(ReferenceCall& call, const OpRecord& record, const Reference
   const ComplexRule rule = record.facts.complex.rule;
   auto run = [&](int which) {
     return evaluate_real(call, record, reference, [&](const std::string& name, const Datum& value) {
-      return part_of(value, is_numeric_argument(name) ? which : 0);
+      // A complex tensor has two parts whatever the argument is called (prepend, append).
+      return part_of(value, is_numeric_argument(name) || holds_complex(value) ? which : 0);
     });
   };
   std::vector<Datum> real = run(0);

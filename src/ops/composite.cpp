@@ -60,7 +60,7 @@ class Scratch {
       type.strides = to_exprs(datum.tensor().strides);
       type.offset = Expr(datum.tensor().offset);
       known_[arg.as_value()] = datum;
-    } else if (datum.is_scalar() && !arg.is_scalar()) {
+    } else if (datum.is_scalar()) {  // also in place of a constant, of which this may be the imaginary part
       arg = Argument(datum.scalar());
     } else if (arg.is_list() && datum.is_list() && arg.as_list().size() == datum.list().size()) {
       auto& list = std::get<Argument::List>(arg.value);

@@ -172,8 +172,14 @@ class PythonReader {
     }
     int64_t value = 0;
     const auto result = std::from_chars(begin, end, value);
-    if (result.ec != std::errc()) fail("a number beyond 64 bits");
     at_ += static_cast<size_t>(result.ptr - begin);
+    // PyTorch compares sizes with the end of its integers. There a number is as good as the nearest float, and what is
+    // added to it does not overflow.
+    if (result.ec != std::errc() || value > INT64_MAX / 2) {
+      double large = 0;
+      if (std::from_chars(begin, end, large).ec != std::errc() || large > 0x1p64) fail("a number beyond 64 bits");
+      return Expr::float_constant(large);
+    }
     return Expr(value);
   }
 

@@ -77,6 +77,10 @@ TEST(PythonExpr, Guards) {
             compare_eq(max_expr(Expr(1), s("m") - 2), s("m") - 2));
   EXPECT_EQ(parse("2 + ((L['a'].size()[0] + ((-1)*L['b'].size()[0])) // 3) > 1"),
             compare_lt(Expr(1), Expr(2) + floordiv(s("a_size0") - s("b_size0"), 3)));
+  const Expr end = parse("(-1) + n <= 9223372036854775808 + ((-1)*n)");  // beyond 64 bits, and so are sums near them
+  EXPECT_EQ(evaluate(end, {{"n", 7}}), 1);
+  EXPECT_EQ(evaluate(parse("n < 9223372036854775807 + 2"), {{"n", 7}}), 1);
+  EXPECT_EQ(evaluate(parse("n > 9223372036854775807 + 2"), {{"n", 7}}), 0);
   const Expr chain = parse("1 < n <= 5");
   EXPECT_EQ(evaluate(chain, {{"n", 5}}), 1);
   EXPECT_EQ(evaluate(chain, {{"n", 6}}), 0);
