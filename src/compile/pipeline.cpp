@@ -170,7 +170,7 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        "for a GPU only; after templates, whose sums are split their own way, while nests are whole",
        [](PassInput& in) { return loops::split_reductions(in.loops, in.target, in.log); }},
       {"collapse_loops", PassStage::schedule, "after templates took theirs: the rest likes long loops",
-       loop_pass<loops::collapse_loops>},
+       [](PassInput& in) { return loops::collapse_loops(in.loops, in.target, in.log); }},
       {"bind_axes", PassStage::schedule, "needs the final loops",
        [](PassInput& in) { return loops::bind_axes(in.loops, in.target, in.log); }},
       {"widen_sums", PassStage::schedule, "knows what lanes took: the other sums of f32 can afford f64",
@@ -178,6 +178,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"order_sums", PassStage::schedule, "on the sums as they are bound and typed", loop_pass<loops::order_sums>},
       {"count_items", PassStage::schedule, "after everything that makes the work of an item larger or smaller",
        loop_pass<loops::count_items>},
+      {"chain_kernels", PassStage::schedule, "for a CPU only; when it is known what one thread runs anyway",
+       [](PassInput& in) { return loops::chain_kernels(in.loops, in.target, in.log); }},
       {"name_kernels", PassStage::schedule, "last: names say what is fused",
        [](PassInput& in) {
          static const loops::OperatorNames moves = short_names_with(&OpFacts::moves_data);

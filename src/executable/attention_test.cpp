@@ -147,7 +147,7 @@ loops::LoopProgram attention_schedule(const std::string& text, const codegen::Ta
   loops::remove_dead_kernels(program, log);
   loops::verify(program);
   loops::use_templates(program, target, log);
-  loops::collapse_loops(program, log);
+  loops::collapse_loops(program, {}, log);
   loops::bind_axes(program, target, log);
   loops::widen_sums(program, log);
   loops::order_sums(program, log);

@@ -55,7 +55,7 @@ TEST(JoinedProducts, RunAsThePlainNestsDo) {
     loops::find_contractions(program, log);
     ASSERT_TRUE(loops::join_products(program, target, log));
     loops::use_templates(program, target, log);
-    loops::collapse_loops(program, log);
+    loops::collapse_loops(program, {}, log);
     loops::bind_axes(program, target, log);
     loops::widen_sums(program, log);
     loops::order_sums(program, log);

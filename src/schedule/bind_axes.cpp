@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "loop_passes/rewrite.h"
 #include "loops/lane_pairs.h"
 #include "schedule/schedule.h"
@@ -231,25 +233,32 @@ class Binder {
     // Few, long rows: cut the rows as well.
     if (width < 8 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop &&
         loop->body[0].loop->directives.binding == Binding::lane && loop->body[0].loop->role == AxisRole::parallel &&
-        (estimate(loop->body[0].loop->extent, program_) > 2 * long_chunk || side_by_side(*loop->body[0].loop) > 0))
+        is_long(*loop->body[0].loop))
       split(loop->body);
   }
 
   // Terms of the sums for each element.
-  double terms_of(const Loop& loop) const {
+  double terms_of(const Body& body) const {
     double terms = 1;
-    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+    for (const Stmt& stmt : body)
       if (stmt.loop && stmt.loop->role == AxisRole::reduce)
-        terms = std::max(terms, estimate(stmt.loop->extent, program_));
-    });
+        terms = std::max(terms, std::max(1.0, estimate(stmt.loop->extent, program_)) * terms_of(stmt.loop->body));
     return terms;
+  }
+  // Items of elements that are sums, each worth a thread.
+  double items_of_sums(const Loop& loop) const {
+    if (terms_of(loop.body) <= 1) return 1;
+    return std::floor(estimate(loop.extent, program_) * work_of(loop.body, program_) / worth_a_thread);
+  }
+  bool is_long(const Loop& loop) const {
+    return estimate(loop.extent, program_) > 2 * long_chunk || side_by_side(loop) > 0 || items_of_sums(loop) > 1;
   }
   // Elements whose long sums run side by side (a product of one row): each line of the matrix is then read in pieces
   // longer than a vector. So many of them are an item. 0: they do not.
   int64_t side_by_side(const Loop& loop) const {
     const int64_t together = int64_t{4} * target_.lanes;
     if (!loop.extent.is_constant() || loop.extent.value() < 2 * together) return 0;
-    if (target_.lanes < 4 || terms_of(loop) < 128) return 0;
+    if (target_.lanes < 4 || terms_of(loop.body) < 128) return 0;
     return run_side_by_side(loop) ? together : 0;
   }
   // As src/loops/verify.cpp wants it of lanes that are several vectors.
@@ -265,10 +274,24 @@ class Binder {
     return fine;
   }
 
+  // Elements that make an item: fewer where they are long sums. Of a product of one row those that run side by side,
+  // which have their part of the matrix in one piece.
+  int64_t chunk_of(const Loop& loop, int64_t together) const {
+    if (together > 0 && multiplies(loop.body)) return together;
+    const double each = std::ceil(estimate(loop.extent, program_) / std::max(1.0, items_of_sums(loop)));
+    const int64_t whole = std::max<int64_t>(together, target_.lanes);
+    return std::min(long_chunk, (static_cast<int64_t>(each) + whole - 1) / whole * whole);
+  }
+  static bool multiplies(const Body& body) {
+    bool found = false;
+    for_each_stmt(body, [&](const Stmt& stmt) { found |= stmt.loop && summed_product(*stmt.loop); });
+    return found;
+  }
+
   // for i in n @lane   becomes   for o in ceildiv(n, chunk) @item { for i in min(chunk, n - o*chunk) @lane }
   void split(Body& body) {
     Loop& loop = *body[0].loop;
-    const int64_t together = side_by_side(loop), chunk = together > 0 ? together : long_chunk;
+    const int64_t together = side_by_side(loop), chunk = chunk_of(loop, together);
     if (together > 0) loop.directives.factor = together;
     if (range_of(loop.extent, env_).high <= chunk) {
       // One item: nothing to spread.

@@ -1,8 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "base/pattern_test.h"
 #include "base/text.h"
-#include "schedule/schedule.h"
+#include "schedule/sample_run_test.h"
 
 namespace kiln::loops {
 namespace {

@@ -94,8 +94,9 @@ bool split_reductions(LoopProgram& program, const Target& target, Log& log);
 std::optional<Kernel> split_sum(LoopProgram& program, Kernel& kernel, const Target& target, const std::string& outer,
                                 const std::string& var, int64_t parts);
 
-// Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
-bool collapse_loops(LoopProgram& program, Log& log);
+// Perfectly nested parallel loops whose accesses run through memory in one line become one loop; for a CPU so do sums
+// of sums.
+bool collapse_loops(LoopProgram& program, const Target& target, Log& log);
 // Of use_templates: the rows of a contraction that run through memory in one line (the lines and points of a picture
 // under a window of one point) become one loop. A tile then needs no quotient to find its rows.
 bool collapse_rows(LoopProgram& program, Kernel& kernel);
@@ -119,8 +120,16 @@ bool widen_sums(LoopProgram& program, Log& log);
 // The order in which float sums are added up.
 bool order_sums(LoopProgram& program, Log& log);
 
+// Statement-lanes of a body, and how many of them, about 6 µs, are worth a thread that is awake: fewer cost less than
+// handing them over. What waking one costs is the runtime's affair (runtime/parallel.cpp).
+double work_of(const Body& body, const LoopProgram& program);
+inline constexpr double worth_a_thread = 125000;
+
 // The number of items of each kernel, and how many are worth a thread.
 bool count_items(LoopProgram& program, Log& log);
+
+// For a CPU: kernels that one thread runs anyway, each of which needs what the one before it made, become one.
+bool chain_kernels(LoopProgram& program, const Target& target, Log& log);
 
 // The flat address (in elements) of an access: sum of index times stride, simplified.
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);
