@@ -107,10 +107,8 @@ inline constexpr double far_matrix = 512 << 10;
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-// Of bind_axes and take_points: weights whose elements lie apart for the lanes, or of whose lines each item reads a
-// piece. `by_item`: each item has a part of those that lie apart.
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item = false);
-bool packs_for_lanes(const Stmt& load, const LoopProgram& program);  // whether it would pack what is loaded
+// Of bind_axes and take_points: weights whose elements lie apart for the lanes.
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
 bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
 
