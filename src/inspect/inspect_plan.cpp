@@ -68,7 +68,7 @@ class PlanText {
     TextTable table;
     for (size_t i = 0; i < plan_.constants.size(); ++i) {
       const format::Constant& constant = plan_.constants[i];
-      std::string what = constant.mutated                                           ? "mutable buffer"
+      std::string what = constant.mutated                                  ? "mutable buffer"
                          : constant.origin == format::ConstantOrigin::made ? "computed by the compiler"
                                                                            : "";
       if (const std::string* first = first_name(constant))

@@ -120,8 +120,8 @@ struct Output {
   bool on_host = false;   // as an input's: the caller gets it there
   const std::string& shown_name() const { return key.empty() ? name : key; }
 };
-// Whose values they are. made: the compiler's own, computed from the program (folded); state: of the model's state dict;
-// other: a tensor that stands in the program, or a buffer that is not saved with the model.
+// Whose values they are. made: the compiler's own, computed from the program (folded); state: of the model's state
+// dict; other: a tensor that stands in the program, or a buffer that is not saved with the model.
 enum class ConstantOrigin : uint8_t { made, state, other };
 struct Constant {
   std::string name;            // fully qualified
