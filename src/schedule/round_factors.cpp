@@ -109,8 +109,9 @@ class FactorRounder {
 
   // load f32   becomes   load bf16; cast
   void load_narrow(Body& body, ValueId value, BufferId instead) {
-    const auto load = std::find_if(body.begin(), body.end(),
-                                   [&](const Stmt& stmt) { return stmt.results.size() == 1 && stmt.results[0] == value; });
+    const auto load = std::find_if(body.begin(), body.end(), [&](const Stmt& stmt) {
+      return stmt.results.size() == 1 && stmt.results[0] == value;
+    });
     load->buffer = instead;
     load->dtype = DType::bf16;
     load->results[0] = new_value(*kernel_, DType::bf16);
@@ -152,7 +153,8 @@ class FactorRounder {
     for (const Kernel* writer : writers_[id])
       for_each_stmt(writer->body, [&](const Stmt& stmt) {
         if (stmt.kind == StmtKind::store && stmt.buffer == id)
-          plain &= stmt.mode == StoreMode::plain && writer->value_types[static_cast<size_t>(stmt.args[0])] == DType::f32;
+          plain &=
+              stmt.mode == StoreMode::plain && writer->value_types[static_cast<size_t>(stmt.args[0])] == DType::f32;
       });
     return plain;
   }
@@ -206,11 +208,11 @@ class FactorRounder {
 
   LoopProgram& program_;
   Log& log_;
-  Kernel* kernel_ = nullptr;                           // whose products are looked at
-  std::map<BufferId, std::vector<Kernel*>> writers_;   // kernels of the block, by what they store
-  std::set<BufferId> foreign_;                         // what others write
-  std::map<BufferId, BufferId> narrow_;                // what has been rounded, and where to
-  Block first_;                                        // kernels that round inputs
+  Kernel* kernel_ = nullptr;                          // whose products are looked at
+  std::map<BufferId, std::vector<Kernel*>> writers_;  // kernels of the block, by what they store
+  std::set<BufferId> foreign_;                        // what others write
+  std::map<BufferId, BufferId> narrow_;               // what has been rounded, and where to
+  Block first_;                                       // kernels that round inputs
 };
 
 }  // namespace

@@ -8,7 +8,8 @@
 
 namespace kiln::loops {
 
-// float32_matmul_precision=medium: factors of products of f32 are rounded to bf16 where a target multiplies those faster.
+// float32_matmul_precision=medium: factors of products of f32 are rounded to bf16 where a target multiplies those
+// faster.
 bool round_factors(LoopProgram& program, const Target& target, Log& log);
 
 // Kernels that read constants only move to the init section; their results become derived constants.
