@@ -119,8 +119,9 @@ TEST(BrainFloatProducts, OfRoundedFactorsAreRight) {
   loops::Log log;
   ASSERT_TRUE(loops::round_factors(program, target, log));
   Tensor w = filled(DType::f32, {sizes.columns, sizes.terms}, 3), x = filled(DType::f32, {sizes.rows, sizes.terms}, 5);
-  for (Tensor* tensor : {&w, &x})  // more digits than bf16 has
-    for (int64_t i = 0; i < tensor->numel(); ++i) tensor->set_item(i, Scalar(tensor->item(i).as_double() / 3.0));
+  for (Tensor* tensor : {&w, &x})  // more digits than bf16 has; rounded to those, sums are exact
+    for (int64_t i = 0; i < tensor->numel(); ++i)
+      tensor->set_item(i, Scalar(tensor->item(i).as_double() * (1 + 1.0 / 1024)));
   expect_right(loops::print(program), with_pairs, " pairs\n", {{"w", w}}, {{x}});
 }
 
