@@ -20,6 +20,7 @@ struct AttentionTile {
 struct AttentionShape {
   double outer, rows, keys, width, out_width;
   std::optional<double> ahead;  // a row sees keys up to its own number and this many only
+  bool pairs = false;           // products take two terms at a time
 };
 
 std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target);
