@@ -70,7 +70,7 @@ Compilation::Compilation(const Program& program, CompilationOptions options)
   if (options_.targets.empty()) {
     std::set<DType> types;
     add_types(program.graph, types);
-    if (precision == ProductPrecision::medium && types.contains(DType::f32)) types.insert(DType::bf16);
+    if (precision == ProductPrecision::medium) types.insert(DType::bf16);
     options_.targets.push_back(backend().host_target_for(types));
   }
   for (const std::string& name : options_.targets) {

@@ -158,12 +158,13 @@ loops::LoopProgram attention_schedule(const std::string& text, const codegen::Ta
   return program;
 }
 
-// The same with queries, keys and values of bf16.
-std::string of_bf16(std::string text) {
-  for (const char* name : {"q", "k", "v"})
+// The same with queries, keys and values of bf16, and with weights of bf16 too or not.
+std::string of_bf16(std::string text, bool weights = true) {
+  std::vector<std::pair<const char*, std::string>> factors = {{"%1", "q"}, {"%2", "k"}, {"%2", "v"}};
+  if (weights) factors.push_back({"%1", "weights"});
+  for (const auto& [value, name] : factors) {
     text = replace_all(text, str("buffer ", name, " f32"), str("buffer ", name, " bf16"));
-  for (const auto& [value, load] : {std::pair{"%1", "load.f32 q"}, {"%2", "load.f32 k"}, {"%2", "load.f32 v"}}) {
-    const size_t at = text.find(str(value, " = ", load)), end = text.find('\n', at);
+    const size_t at = text.find(str(value, " = load.f32 ", name, "[")), end = text.find('\n', at);
     const std::string line = text.substr(at, end - at), narrow = str("%20", value[1]);
     text.replace(
         at, end - at,
@@ -251,12 +252,13 @@ TEST(Attention, TakesPairsOfBf16) {
                   {{2, 2, 1, 1, 16, 40}, {2, 2, 7, 5, 16, 40}, {2, 2, 65, 519, 16, 40}}, DType::bf16);
 }
 
-// Of an odd number of terms, or where a factor is of f32, products take one term at a time.
+// Of an odd number of terms, where a factor is of f32, or where the result has more digits than rounded weights give,
+// products take one term at a time.
 TEST(Attention, LeavesWhatHasNoPairs) {
   const codegen::Target target = codegen::cpu_backend().target(codegen::cpu_backend().host_target_name());
   const AttentionSizes s{2, 2, 32, 32, 16, 32}, odd{2, 2, 32, 32, 15, 32};
-  for (const std::string& text :
-       {of_bf16(attention(odd, false, plain_score, false)), attention(s, false, plain_score, false)}) {
+  const std::string plain = attention(s, false, plain_score, false);
+  for (const std::string& text : {of_bf16(attention(odd, false, plain_score, false)), plain, of_bf16(plain, false)}) {
     std::string log;
     attention_schedule(text, target, log);
     EXPECT_EQ(log.find("; pairs of bf16"), std::string::npos) << log;

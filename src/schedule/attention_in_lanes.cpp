@@ -242,17 +242,50 @@ Copier AttentionFusion::copier_of_output(const RowBlock& block, const Stmt& q, c
   return copier;
 }
 
+// Of a sum of rounded weights no more digits are right than bf16 has.
+bool AttentionFusion::rounds_result() const {
+  if (weight_type() == DType::bf16) return true;
+  std::set<BufferId> wide;
+  for_each_stmt(b_.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::store && program_.buffers[static_cast<size_t>(stmt.buffer)].dtype != DType::bf16)
+      wide.insert(stmt.buffer);
+  });
+  bool rounded = true;
+  for (BufferId id : wide) rounded &= program_.buffers[static_cast<size_t>(id)].role == BufferRole::temp;
+  // Who reads it rounds it first.
+  for_each_item(program_.block, [&](const Item& item) {
+    if (!rounded || std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
+    const auto* kernel = std::get_if<Kernel>(&item.what);
+    std::set<ValueId> loaded;
+    if (kernel)
+      for_each_stmt(kernel->body, [&](const Stmt& stmt) {
+        const bool rounds = stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast && stmt.dtype == DType::bf16;
+        std::vector<ValueId> used = stmt.args;
+        if (stmt.loop) used.insert(used.end(), stmt.loop->yields.begin(), stmt.loop->yields.end());
+        for (ValueId v : used) rounded &= rounds || !loaded.contains(v);
+        if (stmt.kind == StmtKind::load && wide.contains(stmt.buffer)) loaded.insert(stmt.results[0]);
+      });
+    else
+      for (BufferId id : accesses(item).reads) rounded &= !wide.contains(id);
+  });
+  return rounded;
+}
+
 bool AttentionFusion::can_take_pairs() const {
   const Expr& width = nest_a_.innermost_sum().extent;
   if (!target_.bf16_pairs || target_.lanes != 16 || !width.is_constant() || width.value() % 2 != 0) return false;
-  // A load of bf16 and the cast to f32, and nothing else.
-  const auto plain = [](const std::vector<const Stmt*>& stmts, ValueId factor) {
-    return stmts.size() == 2 && stmts[0]->kind == StmtKind::load && stmts[0]->dtype == DType::bf16 &&
-           stmts[0]->mask == no_value && stmts[1]->kind == StmtKind::op && stmts[1]->op == ScalarOp::cast &&
-           stmts[1]->results[0] == factor && stmts[1]->args[0] == stmts[0]->results[0];
+  // A number of bf16 that is widened; `as_it_lies`: loaded, and nothing else.
+  const auto narrow = [](const Kernel& kernel, const std::vector<const Stmt*>& stmts, ValueId factor, bool as_it_lies) {
+    if (stmts.empty() || (as_it_lies && (stmts.size() != 2 || stmts[0]->kind != StmtKind::load ||
+                                         stmts[0]->mask != no_value || stmts[1]->args[0] != stmts[0]->results[0])))
+      return false;
+    const Stmt& last = *stmts.back();
+    return last.kind == StmtKind::op && last.op == ScalarOp::cast && last.results[0] == factor &&
+           kernel.value_types[static_cast<size_t>(last.args[0])] == DType::bf16;
   };
-  if (!plain(nest_a_.sums[0].left, a_.contraction->left) || !plain(nest_a_.sums[0].right, a_.contraction->right) ||
-      !plain(nest_b_.sums[0].right, b_.contraction->right) || !nest_a_.sums[0].shared.empty())
+  const ContractionNest::Sum &scores = nest_a_.sums[0], &values = nest_b_.sums[0];
+  if (!narrow(a_, scores.left, a_.contraction->left, false) || !narrow(a_, scores.right, a_.contraction->right, true) ||
+      !narrow(b_, values.right, b_.contraction->right, false) || !scores.shared.empty() || !rounds_result())
     return false;
   const auto along = affine_in(address_of(*nest_a_.sums[0].right[0], program_, env_), nest_a_.innermost_sum().var);
   return along && along->coefficient.is_constant(1);

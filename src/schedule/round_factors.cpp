@@ -14,7 +14,8 @@ constexpr double least_rounded_columns = 8;  // with fewer no template takes the
 
 class FactorRounder {
  public:
-  FactorRounder(LoopProgram& program, Log& log) : program_(program), log_(log) {
+  FactorRounder(LoopProgram& program, Log& log, const OperatorNames& products)
+      : program_(program), log_(log), products_(products) {
     for_each_item(program.block, [&](Item& item) {
       auto* kernel = std::get_if<Kernel>(&item.what);
       if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
@@ -25,7 +26,7 @@ class FactorRounder {
   bool run() {
     for_each_item(program_.block, [&](Item& item) {
       auto* kernel = std::get_if<Kernel>(&item.what);
-      if (!kernel || kernel->schedule) return;
+      if (!kernel || kernel->schedule || !is_product(*kernel)) return;
       kernel_ = kernel;
       std::vector<const Loop*> enclosing;
       visit(kernel->body, enclosing);
@@ -38,6 +39,12 @@ class FactorRounder {
 
  private:
   Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
+
+  // Other sums over products (a picture that is scaled) are none of the setting's.
+  bool is_product(const Kernel& kernel) const {
+    return std::any_of(kernel.op_names.begin(), kernel.op_names.end(),
+                       [&](const std::string& name) { return products_.contains(name); });
+  }
 
   void visit(Body& body, std::vector<const Loop*>& enclosing) {
     for (Stmt& stmt : body) {
@@ -208,6 +215,7 @@ class FactorRounder {
 
   LoopProgram& program_;
   Log& log_;
+  const OperatorNames& products_;
   Kernel* kernel_ = nullptr;                          // whose products are looked at
   std::map<BufferId, std::vector<Kernel*>> writers_;  // kernels of the block, by what they store
   std::set<BufferId> foreign_;                        // what others write
@@ -217,8 +225,8 @@ class FactorRounder {
 
 }  // namespace
 
-bool round_factors(LoopProgram& program, const Target& target, Log& log) {
-  return target.rounds_to_bf16 && FactorRounder(program, log).run();
+bool round_factors(LoopProgram& program, const Target& target, Log& log, const OperatorNames& products) {
+  return target.rounds_to_bf16 && FactorRounder(program, log, products).run();
 }
 
 }  // namespace kiln::loops

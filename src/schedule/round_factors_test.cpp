@@ -68,7 +68,7 @@ Target that_rounds() {
 
 std::string rounded(LoopProgram& program) {
   Log log;
-  EXPECT_TRUE(round_factors(program, that_rounds(), log));
+  EXPECT_TRUE(round_factors(program, that_rounds(), log, {"linear", "convolution"}));
   verify(program);
   const std::string text = print(program);
   EXPECT_EQ(print(parse_loops(text)), text);
@@ -134,7 +134,7 @@ TEST(RoundFactors, LeavesWhatPairsWouldNotTake) {
   Log log;
   for (const std::string& text : {product_of_thirds(false, 7), product_of_thirds(false, 8, "input position 1")}) {
     LoopProgram program = parsed(text);
-    EXPECT_FALSE(round_factors(program, that_rounds(), log)) << text;
+    EXPECT_FALSE(round_factors(program, that_rounds(), log, {"linear", "convolution"})) << text;
   }
   // A window over each channel by itself: the weight has no columns of its own.
   LoopProgram depthwise = parsed(R"(loops depthwise
@@ -161,9 +161,10 @@ main {
   }
 }
 )");
-  EXPECT_FALSE(round_factors(depthwise, that_rounds(), log));
+  EXPECT_FALSE(round_factors(depthwise, that_rounds(), log, {"linear", "convolution"}));
   LoopProgram program = parsed(product_of_thirds(false));
-  EXPECT_FALSE(round_factors(program, Target(), log)) << "nobody asked for it";
+  EXPECT_FALSE(round_factors(program, that_rounds(), log, {"mm"})) << "it is another operator";
+  EXPECT_FALSE(round_factors(program, Target(), log, {"linear"})) << "nobody asked for it";
 }
 
 }  // namespace
