@@ -32,9 +32,18 @@ void add_output_keys(const Program& program, format::Plan& plan) {
   for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
 }
 
-}  // namespace
-
-namespace {
+// What the program does not have, a pass has made.
+void add_origins(const Program& program, format::Plan& plan) {
+  std::map<std::string_view, bool> saved;
+  for (const InputSpec& input : program.input_specs)
+    saved[input.target] = input.kind == InputKind::parameter || (input.kind == InputKind::buffer && input.persistent);
+  for (format::Constant& constant : plan.constants) {
+    const auto found = saved.find(constant.name);
+    constant.origin = found == saved.end() ? format::ConstantOrigin::made
+                      : found->second      ? format::ConstantOrigin::state
+                                           : format::ConstantOrigin::other;
+  }
+}
 
 void add_types(const Graph& graph, std::set<DType>& types) {
   auto add = [&](const Value* value) {
@@ -141,6 +150,7 @@ const BuiltPlan& Compilation::plan(size_t target) {
     scheduled(target);
     result.plan = build_plan(scheduled(target), code(target), options_.device, result.passes->value_nodes());
     add_output_keys(program_, result.plan->plan);
+    add_origins(program_, result.plan->plan);
     if (options_.observer)
       options_.observer->code_made({&targets_[target], &*result.code, result.scheduled.get(), &result.plan->plan,
                                     &result.plan->origins, &result.passes->log().merges(), false});
