@@ -29,7 +29,7 @@ int64_t rows_that_fit(const Target& target, int64_t vectors) {
 // and their scores in a near part of the second. All parts are alike if the keys can be divided so.
 int64_t choose_chunk(const AttentionShape& shape, const Target& target, int64_t block) {
   const auto keys = static_cast<int64_t>(shape.keys);
-  const double of_key = std::max(shape.width, shape.out_width) * element;
+  const double of_key = std::max(shape.width, shape.out_width) * element / at_a_time(shape);
   const double at_hand = shape.keys * (std::min(of_key, 256.0) + static_cast<double>(block) * element);
   const auto most = std::clamp<int64_t>(static_cast<int64_t>(target.near_cache / of_key), 48, 256);
   if (at_hand <= 2 * target.near_cache || keys <= most) return 0;
