@@ -32,6 +32,7 @@ std::string AttentionFusion::refuses() {
   if (estimate(row().extent, program_) < target_.lanes / 2) return "too few rows for the lanes";
   if (estimate(nest_b_.innermost_column().extent, program_) < 4) return "too few columns for the lanes";
   pairs_ = can_take_pairs();
+  weight_pairs_ = pairs_ && weight_type() == DType::bf16;
   return "";
 }
 
@@ -42,7 +43,8 @@ AttentionTile AttentionFusion::cheapest() const {
                        at_least(nest_a_.term_count()),
                        at_least(nest_b_.innermost_column().extent),
                        ahead_ ? std::optional(static_cast<double>(*ahead_)) : std::nullopt,
-                       pairs_};
+                       pairs_,
+                       weight_pairs_};
   for (const Loop* loop : outer()) shape.outer *= at_least(loop->extent);
   return cheapest_with_least_code(attention_candidates(shape, target_));
 }

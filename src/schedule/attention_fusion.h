@@ -100,7 +100,6 @@ class AttentionFusion : NewLoops {
   };
   // Whether instructions for pairs of bf16 take both products: all factors are bf16 as they lie in memory.
   bool can_take_pairs() const;
-  bool rounds_result() const;  // the second product is rounded to bf16, or its weights have been
   // For pairs: how many there are of so many terms, of which the last may be half a one, with 0 in place of the other.
   Expr pairs_of(const Expr& terms) const { return simplify(ceildiv(terms, 2), env_); }
   // The terms of a product's factor, in f32, are rounded to bf16 and lie in pairs: [pair, lane, which of the pair].
@@ -134,7 +133,7 @@ class AttentionFusion : NewLoops {
   const Stmt* weights_ = nullptr;
   std::optional<int64_t> ahead_;  // a row sees keys up to its own number and this many only
   Substitution variables_b_;
-  bool pairs_ = false;
+  bool pairs_ = false, weight_pairs_ = false;  // of the first product, of both: only weights of bf16 are no f32
   Kernel made_;
 };
 

@@ -97,8 +97,10 @@ Kernel AttentionFusion::build(const AttentionTile& tile) {
     const Expr at_once = tile.chunk > 0 ? Expr(tile.chunk) : keys, columns = nest_b_.innermost_column().extent,
                whole = simplify(ceildiv(columns, target_.lanes) * target_.lanes, env_);
     block.left_pairs = scratch(like + "_row_pairs", {pairs_of(width), Expr(tile.block), Expr(2)}, DType::bf16);
-    block.weight_pairs = scratch(like + "_pairs", {pairs_of(at_once), Expr(tile.block), Expr(2)}, DType::bf16);
-    block.value_pairs = scratch(like + "_value_pairs", {pairs_of(at_once), whole, Expr(2)}, DType::bf16);
+    if (weight_pairs_)
+      block.weight_pairs = scratch(like + "_pairs", {pairs_of(at_once), Expr(tile.block), Expr(2)}, DType::bf16);
+    if (weight_pairs_)
+      block.value_pairs = scratch(like + "_value_pairs", {pairs_of(at_once), whole, Expr(2)}, DType::bf16);
     pair_up(
         width, tile.block, block.left_pairs,
         [&](const Expr& term, const Expr& lane, ValueId mask, Body& inner) {
@@ -242,35 +244,6 @@ Copier AttentionFusion::copier_of_output(const RowBlock& block, const Stmt& q, c
   return copier;
 }
 
-// Of a sum of rounded weights no more digits are right than bf16 has.
-bool AttentionFusion::rounds_result() const {
-  if (weight_type() == DType::bf16) return true;
-  std::set<BufferId> wide;
-  for_each_stmt(b_.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::store && program_.buffers[static_cast<size_t>(stmt.buffer)].dtype != DType::bf16)
-      wide.insert(stmt.buffer);
-  });
-  bool rounded = true;
-  for (BufferId id : wide) rounded &= program_.buffers[static_cast<size_t>(id)].role == BufferRole::temp;
-  // Who reads it rounds it first.
-  for_each_item(program_.block, [&](const Item& item) {
-    if (!rounded || std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
-    const auto* kernel = std::get_if<Kernel>(&item.what);
-    std::set<ValueId> loaded;
-    if (kernel)
-      for_each_stmt(kernel->body, [&](const Stmt& stmt) {
-        const bool rounds = stmt.kind == StmtKind::op && stmt.op == ScalarOp::cast && stmt.dtype == DType::bf16;
-        std::vector<ValueId> used = stmt.args;
-        if (stmt.loop) used.insert(used.end(), stmt.loop->yields.begin(), stmt.loop->yields.end());
-        for (ValueId v : used) rounded &= rounds || !loaded.contains(v);
-        if (stmt.kind == StmtKind::load && wide.contains(stmt.buffer)) loaded.insert(stmt.results[0]);
-      });
-    else
-      for (BufferId id : accesses(item).reads) rounded &= !wide.contains(id);
-  });
-  return rounded;
-}
-
 bool AttentionFusion::can_take_pairs() const {
   const Expr& width = nest_a_.innermost_sum().extent;
   if (!target_.bf16_pairs || target_.lanes != 16 || !width.is_constant() || width.value() % 2 != 0) return false;
@@ -285,7 +258,7 @@ bool AttentionFusion::can_take_pairs() const {
   };
   const ContractionNest::Sum &scores = nest_a_.sums[0], &values = nest_b_.sums[0];
   if (!narrow(a_, scores.left, a_.contraction->left, false) || !narrow(a_, scores.right, a_.contraction->right, true) ||
-      !narrow(b_, values.right, b_.contraction->right, false) || !scores.shared.empty() || !rounds_result())
+      !narrow(b_, values.right, b_.contraction->right, false) || !scores.shared.empty())
     return false;
   const auto along = affine_in(address_of(*nest_a_.sums[0].right[0], program_, env_), nest_a_.innermost_sum().var);
   return along && along->coefficient.is_constant(1);
@@ -362,14 +335,14 @@ void AttentionFusion::pair_values(const RowBlock& block, const KeyRange& keys, B
 }
 
 void AttentionFusion::build_output(const RowBlock& block, Body& out) {
-  if (pairs_) pair_weights(block, {0, block.keys}, out), pair_values(block, {0, block.keys}, out);
+  if (weight_pairs_) pair_weights(block, {0, block.keys}, out), pair_values(block, {0, block.keys}, out);
   Stmt q = loop("i", rows_of(block), Binding::unroll, block.tile.rows),
        j = loop("i", nest_b_.innermost_column().extent, Binding::lane, block.tile.out_vectors * target_.lanes);
   Body& inner = j.loop->body;
   Copier copier = copier_of_output(block, q, j);
   const Place place = [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
-  const ValueId summed = pairs_ ? sum_over_pairs(block, block.keys, variable(q), variable(j), inner)
-                                : sum_over({0, block.keys}, block.scores, place, copier, inner);
+  const ValueId summed = weight_pairs_ ? sum_over_pairs(block, block.keys, variable(q), variable(j), inner)
+                                       : sum_over({0, block.keys}, block.scores, place, copier, inner);
   const ValueId share = append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)}));
   finish_output(summed, share, copier, inner);
   q.loop->body.push_back(std::move(j));
@@ -431,7 +404,7 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
     inner.push_back(store_stmt(DType::f32, totals, {lane}, total));
     part.push_back(std::move(q));
   }
-  if (pairs_) pair_weights(block, range, part), pair_values(block, range, part);
+  if (weight_pairs_) pair_weights(block, range, part), pair_values(block, range, part);
   {
     Stmt q = loop("i", rows_of(block), Binding::unroll, tile.rows),
          j = loop("i", width, Binding::lane, tile.out_vectors * target_.lanes);
@@ -440,8 +413,8 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
     const Place place = [&, row = variable(q)](const Expr& key) {
       return std::vector<Expr>{simplify(key - first, env_), row};
     };
-    const ValueId weighed = pairs_ ? sum_over_pairs(block, range.count, variable(q), variable(j), inner)
-                                   : sum_over(range, block.scores, place, copier, inner),
+    const ValueId weighed = weight_pairs_ ? sum_over_pairs(block, range.count, variable(q), variable(j), inner)
+                                          : sum_over(range, block.scores, place, copier, inner),
                   factor = append(inner, load_stmt(made_, DType::f32, factors, {variable(q)})),
                   before = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)})),
                   both = compute(ScalarOp::add, {compute(ScalarOp::mul, {before, factor}, inner), weighed}, inner);

@@ -69,7 +69,7 @@ OutputTile choose_output_tile(const AttentionShape& shape, const Target& target,
       const auto r = static_cast<double>(rows), w = static_cast<double>(wide);
       const double groups = std::floor(vectors / w), rest = vectors - groups * w;
       auto part = [&](double high, double broad) {
-        return keys * tile_step(high, broad) / at_a_time(shape) + 20 + (3 + sums) * high * broad;
+        return keys * tile_step(high, broad) / (shape.weight_pairs ? 2 : 1) + 20 + (3 + sums) * high * broad;
       };
       auto pass = [&](double high) {
         return high < 1 ? 0 : groups * part(high, w) + (rest > 0 ? part(high, rest) : 0);
@@ -130,7 +130,10 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
         const double softmax = static_cast<double>(block_vectors) * (12 * seen + (tile.chunk > 0 ? 80 * parts : 0));
         // What is put into pairs: rows and weights once, values for each block.
         const double pairing =
-            shape.pairs ? (block * (shape.width + seen) + 1.5 * seen * shape.out_width) / target.lanes * 2.5 : 0;
+            shape.pairs
+                ? (block * shape.width + (shape.weight_pairs ? block * seen + 1.5 * seen * shape.out_width : 0)) /
+                      target.lanes * 2.5
+                : 0;
         tile.vectors = vectors;
         tile.keys = keys;
         // Rows of the last block that do not exist are computed by the first product and the softmax only.
