@@ -111,6 +111,12 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::choose_layouts>},
       {"join_dimensions", PassStage::schedule, "after layouts are chosen: it changes those that nobody asked for",
        loop_pass<loops::join_dimensions>},
+      {"round_factors", PassStage::schedule,
+       "only if float32_matmul_precision asks for it; on final layouts, before merging, which sees who stores what",
+       [](PassInput& in) {
+         static const loops::OperatorNames products = short_names_with(&OpFacts::rounds_factors);
+         return loops::round_factors(in.loops, in.target, in.log, products);
+       }},
       {"hoist_constants", PassStage::schedule,
        "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
        "into "

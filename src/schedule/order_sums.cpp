@@ -19,7 +19,7 @@ void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
-  loop.order.pairs = takes_pairs(loop, lanes);
+  loop.order.pairs = takes_pairs(loop, lanes) || takes_pairs_in_tile(loop);
   const int64_t block = asked > 0 ? asked : loop.order.fused ? block_of_products : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
   if (most_terms <= block) return;

@@ -8,6 +8,12 @@
 
 namespace kiln::loops {
 
+using OperatorNames = std::set<std::string, std::less<>>;
+
+// float32_matmul_precision=medium: factors of products of f32 are rounded to bf16 where a target multiplies those
+// faster. `products`: the operators that are meant.
+bool round_factors(LoopProgram& program, const Target& target, Log& log, const OperatorNames& products);
+
 // Kernels that read constants only move to the init section; their results become derived constants.
 bool hoist_constants(LoopProgram& program, Log& log);
 
@@ -19,7 +25,6 @@ bool forward_stores(LoopProgram& program, Log& log);
 
 // cpp_fused_add_relu_3, cuda_mm_bias_gelu_5: numbered in step order. `moves`: operators that only move data and are
 // left out where others are fused with them.
-using OperatorNames = std::set<std::string, std::less<>>;
 bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves = {}, const Target& target = {});
 
 // Statements that do not change inside a loop move in front of it.
