@@ -40,6 +40,7 @@ def main():
     parser = common.parser(__doc__ + "\n" + common.INTERPRETERS, ",".join(SYSTEMS))
     parser.add_argument("--models", default=",".join(MODELS), help="names of --list, separated by commas (default: all)")
     parser.add_argument("--docs", type=pathlib.Path, help="folder that benchmarks.md and images/ are written to (default: OUT)")
+    parser.add_argument("--page", help="a page of this name with the chosen settings alone, instead of benchmarks.md with all")
     options = parser.parse_args()
     if options.list:
         return list_all()
@@ -60,7 +61,8 @@ def main():
             print(f"Time per call, {setting}: Kiln's, and the others' as multiples of it (geometric means over what both run right)")
             print(text_table(columns, rows) + "\n")
     print(LEGEND)
-    for path in document.write(harness.results, options.docs or harness.out, list(MODELS), list(SYSTEMS)):
+    for path in document.write(harness.results, options.docs or harness.out, list(MODELS), list(SYSTEMS), options.page,
+                               [setting.name for setting in settings]):
         print(path)
 
 

@@ -1,13 +1,14 @@
 #!/usr/bin/env python3
 """Kiln beside eager PyTorch on 1, 2, 4, … cores of this machine, and what both gain from them.
 
-    tools/build.sh release && python bench/threads.py [--threads 1,2,4,8,16] [--rounds 3] [--seconds 0.4] [--json FILE] [MODEL…]
+    tools/build.sh release && python bench/threads.py [--threads 1,2,4,8,16] [--rounds 3] [--seconds 0.4] [--json FILE] [--docs docs] [MODEL…]
+    python bench/threads.py --report FILE --docs docs
 
 Models: an MLP of four layers of 2048 for 64 rows, six layers of a BERT at 128 tokens, ResNet-50, a pointwise chain with a layer norm.
 Each system has a process of its own for each number of threads, on as many cores; they take turns, and the one whose turn it is not is
 stopped. In each round what the cores give is measured too (plain multiply-adds, measuring/peak.c): cores of a virtual machine may be
 halves of one, or busy with others' work, from one minute to the next, and then nobody gains more from them than those do. The table has
-the medians of the rounds. Needs torch and torchvision."""
+the medians of the rounds, as a page with --docs (of an earlier --json with --report). Needs torch and torchvision."""
 import argparse
 import json
 import os
@@ -156,6 +157,40 @@ def measure(options, folder, name):
     return rows
 
 
+ABOUT = {"mlp": "four layers of 2048 for 64 rows", "bert6": "six layers of a BERT, 128 tokens", "resnet50": "ResNet-50, one picture",
+         "pointwise": "a pointwise chain with a layer norm, 2048 rows of 4096"}
+HOW = """# Benchmarks on more cores
+
+`bench/threads.py` makes this page: Kiln with freezing beside eager PyTorch, f32, on one and more cores of one machine, in turns.
+<!-- docs-test: skip needs PyTorch -->
+```
+$ tools/build.sh release && python bench/threads.py --docs docs
+```
+{cpu}{virtual}, {processors} processors, {caches}.
+
+*Gain*: time on one core over that on so many. *Cores' gain*: what plain multiply-adds gain from them, measured in the same turns; of a virtual
+machine's cores two may be halves of one, and others' work may be on them, so this moves from minute to minute, and nobody gains more than it where
+arithmetic decides. *Of the peak*: Kiln's multiply-adds beside those.
+"""
+
+
+def write_page(found, docs):
+    facts = found["machine"]
+    parts = [HOW.format(cpu=facts["cpu"], virtual=" (a virtual machine)" if facts["virtual"] else "", processors=facts["processors"],
+                        caches=", ".join(f"{level} {size}" for level, size in facts["caches"].items()))]
+    for name, rows in found["models"].items():
+        first, lines = rows[0], []
+        for row in rows:
+            share = f"{100 * MODELS[name] / row['kiln-freezing'] / row['peak'] * 1e-9:.0f} %" if MODELS[name] else "–"
+            lines.append(f"| {row['threads']} | {1e3 * row['kiln-freezing']:.3g} ms | {row['eager'] / row['kiln-freezing']:.2f} | "
+                         f"{first['kiln-freezing'] / row['kiln-freezing']:.1f} | {first['eager'] / row['eager']:.1f} | {row['peak'] / first['peak']:.1f} | {share} |")
+        parts.append(f"## {name}: {ABOUT[name]}\n| cores | Kiln | eager's time over Kiln's | gain | eager's gain | cores' gain | of the peak |\n"
+                     "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |\n" + "\n".join(lines) + "\n")
+    page = docs / "benchmarks-threads.md"
+    page.write_text("\n".join(parts))
+    print(page)
+
+
 def main():
     cores = len(os.sched_getaffinity(0))
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -165,6 +200,8 @@ def main():
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=0.4, help="of one turn")
     parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--docs", type=pathlib.Path, help="folder that benchmarks-threads.md is written to")
+    parser.add_argument("--report", type=pathlib.Path, help="measures nothing: the page of this --json")
     parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln")
     parser.add_argument("--library", default=ROOT / "build/release/lib/libkiln_runtime.so")
     for hidden, kind in (("--work", int), ("--system", str), ("--folder", str)):
@@ -174,15 +211,19 @@ def main():
     if options.work:
         use_processors(options.work)
         return work(options)
-    found = {}
+    if options.report:
+        return write_page(json.loads(options.report.read_text()), options.docs or pathlib.Path("."))
+    found = {"machine": machine.describe(), "models": {}}
     with tempfile.TemporaryDirectory() as made:
         for name in options.models:
             folder = pathlib.Path(made) / name
             folder.mkdir()
             prepare(name, folder, options.kiln)
-            found[name] = measure(options, folder, name)
+            found["models"][name] = measure(options, folder, name)
             if options.json:
                 options.json.write_text(json.dumps(found, indent=1))
+    if options.docs:
+        write_page(found, options.docs)
 
 
 if __name__ == "__main__":

@@ -154,6 +154,8 @@ if [[ -f $model ]]; then
   expect model-to-run 1 err 'K0520.*exported program.*kiln compile .*model.pt2' -- run "$model"
   expect package-to-compile 1 err 'K0162.*package of Kiln.*kiln run .*mlp.kiln.pt2' -- compile "$work/mlp.kiln.pt2"
   expect package-to-interpret 1 err 'K0162.*package of Kiln' -- interpret "$work/mlp.kiln.pt2"
+  "$kiln" compile "$cases/joined_heads/model.pt2" -o "$work/joined.pt2" --target x86-64-v3 --quiet > "$work/out"
+  expect modules-of-a-joined-product 0 out ' q, k, v  ' -- profile "$work/joined.pt2"
   expect model-to-profile 1 err 'K0520.*exported program' -- profile "$model"
   expect model-to-bisect 1 err 'K0520.*exported program' -- bisect "$model"
   expect output-extension-first 1 err 'K0150' -- run "$work/mlp.kiln.pt2" -o "$work/y.txt"

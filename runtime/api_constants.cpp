@@ -45,7 +45,8 @@ void update_constants(Model& model, const char* const* names, const DLTensor* co
   if (flags & KILN_UPDATE_ALL) {
     std::vector<std::string> missing;
     for (int32_t c : visible)
-      if (std::none_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == c; }))
+      if (model.plan().constants[static_cast<size_t>(c)].origin == format::ConstantOrigin::state &&
+          std::none_of(changes.begin(), changes.end(), [&](const auto& change) { return change.first == c; }))
         missing.push_back(model.plan().constants[static_cast<size_t>(c)].name);
     if (!missing.empty())
       fail_user("K0641", str("the update is to be of all constants, but lacks ", join(missing, ", ")));

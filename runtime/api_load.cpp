@@ -131,7 +131,8 @@ std::unique_ptr<kiln_model> load_model(const PackageSource& source, const kiln_l
     handle->outputs.push_back(out.what == format::OutputWhat::tensor ? describe(program, out.buffer) : SpecText{});
   for (size_t c = 0; c < program.plan.constants.size(); ++c) {
     auto index = static_cast<int32_t>(c);
-    if (!program.plan.constants[c].user_visible || !handle->model->constant_has_buffer(index)) continue;
+    if (program.plan.constants[c].origin == format::ConstantOrigin::made || !handle->model->constant_has_buffer(index))
+      continue;
     handle->constants.push_back(index);
     handle->constant_texts.push_back(describe(program, buffer_of_constant(program, index)));
   }

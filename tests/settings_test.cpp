@@ -461,6 +461,31 @@ TEST_F(PhaseR, EverySettingGivenToACompileShows) {
 }
 
 // The names of the documents that users of AOT Inductor know.
+// Products of f32 are bf16's where the target has instructions for those; else that is said.
+TEST_F(PhaseR, MediumPrecisionRoundsFactorsWhereThatIsFaster) {
+  const std::string model = join_path(environment("KILN_SOURCE_DIR"), "tests/cases/mlp/model.pt2");
+  const auto made_for = [&](const char* target, const char* precision) {
+    const std::string folder = in(str("precision_", counter()++));
+    const Outcome made = shell(str("compile ", model, " --target ", target, " --generate ", folder,
+                                   " --config float32_matmul_precision=", precision));
+    EXPECT_EQ(made.error, "") << made.text;
+    return std::pair(made.text, written(folder, "", " pairs\n"));
+  };
+  const std::string stays = "products of f32 stay f32 on ";
+  const auto [no_note, rounded] = made_for("x86-64-v4+bf16", "medium");
+  EXPECT_TRUE(rounded);
+  EXPECT_EQ(no_note.find(stays), std::string::npos) << no_note;
+  for (const auto& [target, precision, why] :
+       {std::array{"x86-64-v4", "medium", "x86-64-v4, which has no instructions for bf16"},
+        std::array{"x86-64-v4+bf16", "high", "x86-64-v4+bf16, which has nothing faster"},
+        std::array{"x86-64-v4+bf16", "highest", ""}}) {
+    const auto [text, narrow] = made_for(target, precision);
+    EXPECT_FALSE(narrow) << target << " " << precision;
+    EXPECT_EQ(text.find(stays) != std::string::npos, *why != 0) << text;
+    EXPECT_NE(text.find(why), std::string::npos) << text;
+  }
+}
+
 TEST_F(PhaseR, EveryNameOfTheDocumentsIsKnown) {
   for (const char* name : {"AOTI_RUNTIME_CHECK_INPUTS",
                            "TORCHINDUCTOR_NAN_ASSERTS",

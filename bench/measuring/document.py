@@ -49,6 +49,13 @@ peak and two's: `bench/kernels.py --models all`.
 """
 
 
+# A page of other settings than the first one's.
+MORE = """# Benchmarks: {what}
+
+`bench/models.py --settings {names} --page {page} --docs docs` makes this page. What is measured, and how, stands in [benchmarks.md](benchmarks.md).
+"""
+
+
 def limits(results):
     lines = []
     for key, peak in results.peaks.items():
@@ -105,13 +112,17 @@ def plots(results, setting, models, systems):
     return {f"benchmarks-{kind}-{setting}.svg": text for kind, text in charts.items() if text}
 
 
-def write(results, folder, models, systems):
-    """Writes FOLDER/benchmarks.md and FOLDER/images/benchmarks-*.svg; returns their paths."""
+def write(results, folder, models, systems, page=None, settings=()):
+    """Writes FOLDER/benchmarks.md and FOLDER/images/benchmarks-*.svg; returns their paths. `page`: its name, of these settings alone."""
     images, written, parts = folder / "images", [], [HOW]
+    if page:
+        parts = [MORE.format(what="; ".join(setting_text(setting) for setting in settings), names=",".join(settings), page=page)]
     images.mkdir(parents=True, exist_ok=True)
     if results.machine:
         parts.append(machine_section(results, systems))
     for setting in results.settings_of(models):
+        if page and setting not in settings:
+            continue
         columns, rows = summary(results, setting, models, systems)
         if not rows:
             continue
@@ -126,9 +137,9 @@ def write(results, folder, models, systems):
             if not rows and not failures:
                 continue
             parts.append(model_section(results, model, setting, rows, failures))
-    page = folder / "benchmarks.md"
-    page.write_text("\n".join(parts).rstrip() + "\n")
-    return [page, *written]
+    path = folder / (page or "benchmarks.md")
+    path.write_text("\n".join(parts).rstrip() + "\n")
+    return [path, *written]
 
 
 def model_section(results, model, setting, rows, failures):

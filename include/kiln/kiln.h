@@ -232,7 +232,7 @@ enum {
                              it is replaced and the runs that began before have returned, or the model is freed.
                              Its values must not change meanwhile: after changing them, update again (K0798) */
   KILN_UPDATE_INACTIVE = 2, /* into the set that kiln_constants_swap makes active; runs do not see it yet */
-  KILN_UPDATE_ALL = 4,      /* an error unless every constant is given */
+  KILN_UPDATE_ALL = 4,      /* an error unless all of the model's state dict is given */
 };
 /* Names of one constant (same_as) are updated together; given with different values they are an error (K0797).
  * Runs that have begun finish with the old values; each later run sees all the new ones or none. Of a mutable buffer it

@@ -285,7 +285,8 @@ class AOTICompiledModel(_kiln.Model):
         user_managed: bool = False,
         allow_h2d_copy: bool = False,
     ) -> None:
-        """Gives weights and buffers new values, by name. ``check_full_update``: an error unless all are given.
+        """Gives weights and buffers new values, by name. ``check_full_update``: an error unless all of the
+        state dict are given.
         ``user_managed``: the tensors' memory is used as it is, without a copy; the model keeps them alive. After changing
         their values in place give them again."""
         del allow_h2d_copy  # on the CPU there is nothing to copy to

@@ -89,8 +89,10 @@ constexpr Setting table[] = {
     {"aot_inductor.metadata", "", C, text, "None",
      "what the package says of itself to its users: a JSON object, {\"author\": \"me\"}"},
     {"float32_matmul_precision", "", C, text, "highest",
-     "high or medium: a GPU's matrix instructions may round the factors of f32 products to TF32", acts, anywhere,
-     "highest|high|medium"},
+     "medium: factors of f32 products are rounded to bf16 on a CPU with instructions for those; high or medium: to "
+     "TF32 on a "
+     "GPU",
+     acts, anywhere, "highest|high|medium"},
     {"pattern_matcher", "", C, boolean, "1", "rewrites of known patterns", not_built},
     {"verbose_progress", "", C, boolean, "0", "progress lines"},
     {"cpp.inject_relu_bug_TESTING_ONLY", "", C, text, "None",

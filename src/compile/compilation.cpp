@@ -32,9 +32,18 @@ void add_output_keys(const Program& program, format::Plan& plan) {
   for (size_t i = 0; i < plan.outputs.size() && keys.size() == plan.outputs.size(); ++i) plan.outputs[i].key = keys[i];
 }
 
-}  // namespace
-
-namespace {
+// What the program does not have, a pass has made.
+void add_origins(const Program& program, format::Plan& plan) {
+  std::map<std::string_view, bool> saved;
+  for (const InputSpec& input : program.input_specs)
+    saved[input.target] = input.kind == InputKind::parameter || (input.kind == InputKind::buffer && input.persistent);
+  for (format::Constant& constant : plan.constants) {
+    const auto found = saved.find(constant.name);
+    constant.origin = found == saved.end() ? format::ConstantOrigin::made
+                      : found->second      ? format::ConstantOrigin::state
+                                           : format::ConstantOrigin::other;
+  }
+}
 
 void add_types(const Graph& graph, std::set<DType>& types) {
   auto add = [&](const Value* value) {
@@ -56,23 +65,30 @@ int simdlen_of(const Settings* settings) {
   return settings ? static_cast<int>(settings->get_optional_int("cpp.simdlen").value_or(0)) : 0;
 }
 
-bool rounds_products(const Settings* settings) {
-  return settings && settings->get_string("float32_matmul_precision") != "highest";
+ProductPrecision product_precision(const Settings* settings) {
+  const std::string text = settings ? settings->get_string("float32_matmul_precision") : "highest";
+  return text == "medium" ? ProductPrecision::medium
+         : text == "high" ? ProductPrecision::high
+                          : ProductPrecision::highest;
 }
 
 Compilation::Compilation(const Program& program, CompilationOptions options)
     : program_(program), options_(std::move(options)) {
   if (options_.settings) fault_ = fault_of(*options_.settings);
+  const ProductPrecision precision = product_precision(options_.settings);
   if (options_.targets.empty()) {
     std::set<DType> types;
     add_types(program.graph, types);
+    if (precision == ProductPrecision::medium) types.insert(DType::bf16);
     options_.targets.push_back(backend().host_target_for(types));
   }
   for (const std::string& name : options_.targets) {
     const auto same = [&](const codegen::Target& target) { return target.name == name; };
     if (std::any_of(targets_.begin(), targets_.end(), same)) continue;  // named twice
     targets_.push_back(backend().target(name, simdlen_of(options_.settings)));
-    targets_.back().tf32 = targets_.back().is_gpu() && rounds_products(options_.settings);
+    codegen::Target& target = targets_.back();
+    target.tf32 = target.is_gpu() && precision != ProductPrecision::highest;
+    target.rounds_to_bf16 = target.bf16_pairs && precision == ProductPrecision::medium;
   }
   results_.resize(targets_.size());
 }
@@ -134,6 +150,7 @@ const BuiltPlan& Compilation::plan(size_t target) {
     scheduled(target);
     result.plan = build_plan(scheduled(target), code(target), options_.device, result.passes->value_nodes());
     add_output_keys(program_, result.plan->plan);
+    add_origins(program_, result.plan->plan);
     if (options_.observer)
       options_.observer->code_made({&targets_[target], &*result.code, result.scheduled.get(), &result.plan->plan,
                                     &result.plan->origins, &result.passes->log().merges(), false});

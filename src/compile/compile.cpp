@@ -424,9 +424,12 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   std::vector<std::string> names;
   for (const codegen::Target& target : compilation.targets()) {
     names.push_back(target.name);
-    if (rounds_products(options.settings) && !target.is_gpu())
-      report.notes.push_back(
-          str("float32_matmul_precision: products of f32 stay f32 on ", target.name, "; a GPU's are rounded to TF32"));
+    const ProductPrecision precision = product_precision(options.settings);
+    if (precision != ProductPrecision::highest && !target.is_gpu() && !target.rounds_to_bf16)
+      report.notes.push_back(str("float32_matmul_precision: products of f32 stay f32 on ", target.name,
+                                 precision == ProductPrecision::medium
+                                     ? ", which has no instructions for bf16"
+                                     : ", which has nothing faster that is more precise than bf16 (medium)"));
     if (const int wanted = simdlen_of(options.settings); !target.is_gpu() && wanted > target.lanes * 32)
       report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", target.name, " have ", target.lanes * 32,
                                  " bits, and those are used"));

@@ -111,6 +111,12 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::choose_layouts>},
       {"join_dimensions", PassStage::schedule, "after layouts are chosen: it changes those that nobody asked for",
        loop_pass<loops::join_dimensions>},
+      {"round_factors", PassStage::schedule,
+       "only if float32_matmul_precision asks for it; on final layouts, before merging, which sees who stores what",
+       [](PassInput& in) {
+         static const loops::OperatorNames products = short_names_with(&OpFacts::rounds_factors);
+         return loops::round_factors(in.loops, in.target, in.log, products);
+       }},
       {"hoist_constants", PassStage::schedule,
        "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
        "into "
@@ -170,7 +176,7 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        "for a GPU only; after templates, whose sums are split their own way, while nests are whole",
        [](PassInput& in) { return loops::split_reductions(in.loops, in.target, in.log); }},
       {"collapse_loops", PassStage::schedule, "after templates took theirs: the rest likes long loops",
-       loop_pass<loops::collapse_loops>},
+       [](PassInput& in) { return loops::collapse_loops(in.loops, in.target, in.log); }},
       {"bind_axes", PassStage::schedule, "needs the final loops",
        [](PassInput& in) { return loops::bind_axes(in.loops, in.target, in.log); }},
       {"widen_sums", PassStage::schedule, "knows what lanes took: the other sums of f32 can afford f64",
@@ -178,6 +184,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"order_sums", PassStage::schedule, "on the sums as they are bound and typed", loop_pass<loops::order_sums>},
       {"count_items", PassStage::schedule, "after everything that makes the work of an item larger or smaller",
        loop_pass<loops::count_items>},
+      {"chain_kernels", PassStage::schedule, "for a CPU only; when it is known what one thread runs anyway",
+       [](PassInput& in) { return loops::chain_kernels(in.loops, in.target, in.log); }},
       {"name_kernels", PassStage::schedule, "last: names say what is fused",
        [](PassInput& in) {
          static const loops::OperatorNames moves = short_names_with(&OpFacts::moves_data);

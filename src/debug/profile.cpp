@@ -37,10 +37,23 @@ double median(std::vector<double> values) {
   return values[values.size() / 2];
 }
 
+// "q, k, v" where one step computes the same operator for several modules: the time is that of all of them.
+constexpr size_t most_modules = 4;
 std::string module_of(const kiln_step& step) {
-  for (size_t i = 0; i < step.origin_count; ++i)
-    if (*step.origins[i].module) return step.origins[i].module;
-  return "";
+  std::vector<std::string> out;
+  std::string_view op;
+  for (size_t i = 0; i < step.origin_count; ++i) {
+    const kiln_origin& origin = step.origins[i];
+    if (!*origin.module || (!out.empty() && op != origin.op)) continue;
+    op = origin.op;
+    if (std::find(out.begin(), out.end(), origin.module) == out.end()) out.push_back(origin.module);
+  }
+  if (out.size() > most_modules) {
+    const size_t more = out.size() - most_modules;
+    out.resize(most_modules);
+    out.back() += str(" and ", more, " more");
+  }
+  return join(out, ", ");
 }
 
 // The function that each kernel of the plan calls.

@@ -70,9 +70,9 @@ std::vector<Defect> machine_defects() {
                               "cpp_fused_cumsum", [](std::string& object) {
                                 patch_start(object, "cpp_fused_cumsum", {0x31, 0xc0, 0xc3});
                               }));
-  d.push_back(in_machine_code("machine code: returns at once", integers, FaultClass::code, {"aten.amax.default"},
-                              "cpp_fused_amax", [](std::string& object) {
-                                patch_start(object, "cpp_fused_amax", {0x31, 0xc0, 0xc3});
+  d.push_back(in_machine_code("machine code: returns at once", control, FaultClass::code, {"aten.exp.default"},
+                              "cpp_fused_exp", [](std::string& object) {
+                                patch_start(object, "cpp_fused_exp", {0x31, 0xc0, 0xc3});
                               }));
   d.push_back(in_machine_code("machine code: another number", control, FaultClass::code, {"aten.add.Tensor"},
                               "cpp_fused_mul_add", [](std::string& object) { patch_number(object, 0.75f, 0.8125f); }));

@@ -106,6 +106,25 @@ INSTANTIATE_TEST_SUITE_P(Sizes, BrainFloatProducts,
                                          Sizes{48, 32, 33},     // an odd number of them
                                          Sizes{270, 32, 32}));  // items of rows alone
 
+// float32_matmul_precision=medium: the same of f32, whose factors are rounded.
+TEST(BrainFloatProducts, OfRoundedFactorsAreRight) {
+  if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
+  const Sizes sizes{37, 50, 66};
+  std::string text = replace_all(product(sizes), "bf16", "f32");
+  for (const char* cast : {"          %2 = cast.f32 %1\n", "          %4 = cast.f32 %3\n"})
+    text = replace_all(text, cast, "");
+  loops::LoopProgram program = loops::parse_loops(replace_all(text, "mul.f32 %2, %4", "mul.f32 %1, %3"));
+  codegen::Target target = codegen::cpu_backend().target(with_pairs);
+  target.rounds_to_bf16 = true;
+  loops::Log log;
+  ASSERT_TRUE(loops::round_factors(program, target, log, {"linear"}));
+  Tensor w = filled(DType::f32, {sizes.columns, sizes.terms}, 3), x = filled(DType::f32, {sizes.rows, sizes.terms}, 5);
+  for (Tensor* tensor : {&w, &x})  // more digits than bf16 has; rounded to those, sums are exact
+    for (int64_t i = 0; i < tensor->numel(); ++i)
+      tensor->set_item(i, Scalar(tensor->item(i).as_double() * (1 + 1.0 / 1024)));
+  expect_right(loops::print(program), with_pairs, " pairs\n", {{"w", w}}, {{x}});
+}
+
 // One row, with a weight that lies along its columns, or along its terms.
 std::string one_row(const char* dtype, int64_t columns, int64_t terms, bool along_terms = false) {
   return str("loops row\nbuffer x ", dtype, "[", terms, "] strides [1] input position 0\nbuffer w ", dtype, "[", terms,

@@ -54,22 +54,11 @@ TEST(JoinedProducts, RunAsThePlainNestsDo) {
     loops::Log log;
     loops::find_contractions(program, log);
     ASSERT_TRUE(loops::join_products(program, target, log));
-    loops::use_templates(program, target, log);
-    loops::collapse_loops(program, log);
-    loops::bind_axes(program, target, log);
-    loops::widen_sums(program, log);
-    loops::order_sums(program, log);
-    loops::count_items(program, log);
-    loops::name_kernels(program, log);
-    loops::verify(program);
+    schedule_axes(program, target, log);
     const LoopsPackage package(loops::print(program), constants);
     EXPECT_EQ(package.plan().steps.size(), 2u);
     expect_near(package.interpreted(inputs), want, 2e-5);
-    const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
-    expect_near(one, want, 2e-5);
-    expect_near(package.run(inputs, {"cpp.threads=2"}), one, 0);
-    expect_near(package.run(inputs, {"cpp.threads=7"}), one, 0);
-    expect_near(package.run(inputs, {"check_bounds=1"}), one, 0);
+    expect_runs(package, inputs, want, 2e-5);
   }
 }
 

@@ -3,12 +3,15 @@
 #pragma once
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "base/file.h"
 #include "codegen/backend.h"
 #include "executable/package_executable.h"
 #include "loops/interpreter.h"
 #include "package/plan_builder.h"
 #include "package/writer.h"
+#include "schedule/schedule.h"
 #include "toolchain/compiler.h"
 
 namespace kiln {
@@ -87,14 +90,44 @@ class LoopsPackage {
   std::string path_;
 };
 
+// NaN is near to NaN only.
 inline void expect_near(const std::vector<Datum>& have, const std::vector<Datum>& want, double tolerance) {
   ASSERT_EQ(have.size(), want.size());
   for (size_t o = 0; o < want.size(); ++o) {
     ASSERT_EQ(have[o].tensor().sizes, want[o].tensor().sizes);
-    for (int64_t i = 0; i < want[o].tensor().numel(); ++i)
-      ASSERT_NEAR(have[o].tensor().item(i).as_double(), want[o].tensor().item(i).as_double(), tolerance)
-          << "output " << o << ", element " << i;
+    for (int64_t i = 0; i < want[o].tensor().numel(); ++i) {
+      const double x = have[o].tensor().item(i).as_double(), y = want[o].tensor().item(i).as_double();
+      if (std::isnan(x) && std::isnan(y)) continue;
+      ASSERT_NEAR(x, y, tolerance) << "output " << o << ", element " << i;
+    }
   }
+}
+
+// One thread, two and seven come to the same, and so does, within `checked`, a run in which every access is checked to
+// be inside of its buffer: what is wanted, within the tolerance.
+inline void expect_runs(const LoopsPackage& package, const std::vector<Datum>& inputs, const std::vector<Datum>& want,
+                        double tolerance, double checked = 0) {
+  const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
+  expect_near(one, want, tolerance);
+  for (const char* threads : {"cpp.threads=2", "cpp.threads=7"}) {
+    SCOPED_TRACE(threads);
+    expect_near(package.run(inputs, {threads}), one, 0);
+  }
+  SCOPED_TRACE("check_bounds");
+  expect_near(package.run(inputs, {"check_bounds=1"}), one, checked);
+}
+
+// What a program is made into once its contractions are known, up to the names of its kernels.
+inline void schedule_axes(loops::LoopProgram& program, const codegen::Target& target, loops::Log& log) {
+  loops::use_templates(program, target, log);
+  loops::collapse_loops(program, target, log);
+  loops::bind_axes(program, target, log);
+  loops::widen_sums(program, log);
+  loops::order_sums(program, log);
+  loops::count_items(program, log);
+  loops::chain_kernels(program, target, log);
+  loops::name_kernels(program, log);
+  loops::verify(program);
 }
 
 }  // namespace kiln

@@ -69,17 +69,7 @@ class Points : public testing::TestWithParam<Shape> {};
 void expect_same_together(const Shape& s, const char* tail, double rounding) {
   const LoopsPackage package(picture(s, tail), {{"w", filled(DType::f32, {s.window, s.window, s.channels}, 3)}});
   const std::vector<Datum> inputs = {{filled(DType::f32, {s.lines, s.points, s.channels}, 5)}};
-  const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
-  expect_near(one, package.interpreted(inputs), 1e-4);
-  for (const char* threads : {"cpp.threads=2", "cpp.threads=7"}) {
-    const std::vector<Datum> several = package.run(inputs, {threads});
-    EXPECT_EQ(std::memcmp(several[0].tensor().data(), one[0].tensor().data(),
-                          static_cast<size_t>(one[0].tensor().numel()) * 4),
-              0)
-        << threads;
-  }
-  // Every access of the code is inside of its buffer.
-  expect_near(package.run(inputs, {"check_bounds=1"}), one, rounding);
+  expect_runs(package, inputs, package.interpreted(inputs), 1e-4, rounding);
 }
 
 TEST_P(Points, AreTheSameTogether) { expect_same_together(GetParam(), short_tail, 0); }
@@ -107,10 +97,7 @@ TEST(PointsText, OfNarrowFloatsAreTheSameTogether) {
                        "%20 = cast.f32 %15\n              %21 = cast.f32 %16\n              %17 = mul.f32 %20, %21");
     const LoopsPackage package(text, {{"w", filled(dtype, {s.window, s.window, s.channels}, 3)}});
     const std::vector<Datum> inputs = {{filled(dtype, {s.lines, s.points, s.channels}, 5)}};
-    const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
-    expect_near(one, package.interpreted(inputs), 1e-4);
-    expect_near(package.run(inputs, {"cpp.threads=7"}), one, 0);
-    expect_near(package.run(inputs, {"check_bounds=1"}), one, 0);
+    expect_runs(package, inputs, package.interpreted(inputs), 1e-4);
   }
 }
 

@@ -46,16 +46,7 @@ TEST_P(SumParts, AreTheSameAsOneSum) {
   const Sum s = GetParam();
   const LoopsPackage package(product(s), {{"w", filled(DType::f32, {s.parts * s.terms, s.columns}, 3)}});
   const std::vector<Datum> inputs = {{filled(DType::f32, {s.rows, s.parts * s.terms}, 5)}};
-  const std::vector<Datum> one = package.run(inputs, {"cpp.threads=1"});
-  expect_near(one, package.interpreted(inputs), 1e-3);
-  for (const char* threads : {"cpp.threads=2", "cpp.threads=7"}) {
-    const std::vector<Datum> several = package.run(inputs, {threads});
-    EXPECT_EQ(std::memcmp(several[0].tensor().data(), one[0].tensor().data(),
-                          static_cast<size_t>(one[0].tensor().numel()) * 4),
-              0)
-        << threads;
-  }
-  expect_near(package.run(inputs, {"check_bounds=1"}), one, 0);
+  expect_runs(package, inputs, package.interpreted(inputs), 1e-3);
 }
 
 INSTANTIATE_TEST_SUITE_P(Shapes, SumParts,

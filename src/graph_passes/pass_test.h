@@ -18,6 +18,15 @@ inline Program program_of(const std::string& body, const std::string& header = "
   return program;
 }
 
+using GraphPass = bool (*)(Program&, PassContext&);
+// The pass finds something to do, and leaves a program that is right; then `cleanup`, where there is one.
+inline void expect_changes(GraphPass pass, Program& program, GraphPass cleanup = nullptr) {
+  PassContext context;
+  EXPECT_TRUE(pass(program, context));
+  if (cleanup) cleanup(program, context);
+  verify(program);
+}
+
 // The lines between "graph main {" and "}".
 inline std::string body_of(const Program& program) {
   std::string text = print(program.graph);

@@ -71,9 +71,7 @@ TEST(InlineWrappers, OperandsInAListAndOptionsWithNames) {
   }, %b, use_reentrant=false)
   output %c = user
 )");
-  PassContext context;
-  EXPECT_TRUE(inline_wrappers(program, context));
-  verify(program);
+  expect_changes(inline_wrappers, program);
   EXPECT_EQ(body_of(program), R"(  input %x: f32[2]
   %n: f32[2] = aten.neg.default(self=%x)
   %m: f32[2] = aten.relu.default(self=%n)
@@ -91,9 +89,7 @@ TEST(InlineWrappers, TokensAndPrintsAreDropped) {
   output %t2 = token
   output %y = user
 )");
-  PassContext context;
-  EXPECT_TRUE(inline_wrappers(program, context));
-  verify(program);
+  expect_changes(inline_wrappers, program);
   ASSERT_EQ(program.input_specs.size(), 1u);
   ASSERT_EQ(program.output_specs.size(), 1u);
   EXPECT_EQ(program.output_specs[0].kind, OutputKind::user);
@@ -108,9 +104,7 @@ TEST(InlineWrappers, OutDtypeComputesInTheWiderType) {
   %z: i32[2, 2] = higher_order.out_dtype("torch.ops.aten.mm.default", i32, %x, %y)
   output %z = user
 )");
-  PassContext context;
-  EXPECT_TRUE(inline_wrappers(program, context));
-  verify(program);
+  expect_changes(inline_wrappers, program);
   const std::string text = body_of(program);
   EXPECT_NE(text.find("aten._to_copy.default(self=%x, dtype=i32)"), std::string::npos) << text;
   EXPECT_NE(text.find("i32[2, 2] = aten.mm.default("), std::string::npos) << text;
@@ -128,9 +122,7 @@ TEST(InlineWrappers, AutocastWritesItsCasts) {
   }, %x, %w)
   output %y = user
 )");
-  PassContext context;
-  EXPECT_TRUE(inline_wrappers(program, context));
-  verify(program);
+  expect_changes(inline_wrappers, program);
   EXPECT_EQ(body_of(program), R"(  input %x: f32[4, 4]
   input %w: f32[4, 4]
   %autocast: bf16[4, 4] = aten._to_copy.default(self=%x, dtype=bf16)
@@ -214,9 +206,7 @@ TEST(DeadCode, KeepsEffectsAndSymbolsInUse) {
   output %f = user
 )",
                  "symbol u0 [0, oo] unbacked\nsymbol u1 [0, oo] unbacked\n", {}, {"mylib.effect.default"});
-  PassContext context;
-  EXPECT_TRUE(dead_code(program, context));
-  verify(program);
+  expect_changes(dead_code, program);
   EXPECT_EQ(program.graph.find_value("unused"), nullptr);
   EXPECT_NE(program.graph.find_value("item"), nullptr);
   EXPECT_NE(program.graph.find_value("g"), nullptr);
@@ -288,9 +278,7 @@ TEST(RemoveSymbolic, SizesBecomeExpressions) {
   output %y = user
 )",
                                "symbol s0 [2, 1024] hint 10\n");
-  PassContext context;
-  EXPECT_TRUE(remove_symbolic(program, context));
-  verify(program);
+  expect_changes(remove_symbolic, program);
   EXPECT_EQ(body_of(program), R"(  input %x: f32[s0, 3]
   %y: f32[s0*2] = aten.full.default(size=[{s0*2}], fill_value=0.0)
   output %y
@@ -309,9 +297,7 @@ TEST(RemoveSymbolic, AssertionsAboutDataStay) {
   output %y = user
 )",
                                "symbol u0 [0, oo] unbacked\n");
-  PassContext context;
-  EXPECT_TRUE(remove_symbolic(program, context));
-  verify(program);
+  expect_changes(remove_symbolic, program);
   EXPECT_EQ(program.graph.nodes.size(), 4u);
   EXPECT_TRUE(program.guards.empty());
 }
@@ -372,10 +358,7 @@ TEST(FoldConstants, ComputesFromFillsThatAreLikeUnknownTensors) {
   %y: f32[3] = aten.add.Tensor(self=%e, other=%a)
   output %y = user
 )");
-  PassContext context;
-  EXPECT_TRUE(fold_constants(program, context));
-  dead_code(program, context);
-  verify(program);
+  expect_changes(fold_constants, program, dead_code);
   EXPECT_EQ(program.constants.at("_folded_0").item(0).as_double(), 2);
   EXPECT_EQ(program.constants.at("_folded_0").item(1).as_double(), 0);
   EXPECT_EQ(signed_body_of(program), R"(  input %c_folded_0: f32[3] = constant_tensor "_folded_0"
@@ -406,10 +389,7 @@ TEST(FoldConstants, KeepsACausalMaskAFormula) {
   %y: f32[3, 4] = aten.add.Tensor(self=%b, other=%added)
   output %y = user
 )");
-  PassContext context;
-  EXPECT_TRUE(fold_constants(program, context));
-  dead_code(program, context);
-  verify(program);
+  expect_changes(fold_constants, program, dead_code);
   EXPECT_EQ(signed_body_of(program), R"(  input %c_folded_0: bool[3, 4] = constant_tensor "_folded_0"
   input %x: f32[3, 4] = user
   %full: bool[3, 4] = aten.full.default(size=[3, 4], fill_value=true, dtype=bool)

@@ -68,7 +68,9 @@ class PlanText {
     TextTable table;
     for (size_t i = 0; i < plan_.constants.size(); ++i) {
       const format::Constant& constant = plan_.constants[i];
-      std::string what = constant.mutated ? "mutable buffer" : "";
+      std::string what = constant.mutated                                  ? "mutable buffer"
+                         : constant.origin == format::ConstantOrigin::made ? "computed by the compiler"
+                                                                           : "";
       if (const std::string* first = first_name(constant))
         what += str(what.empty() ? "" : ", ", "the same as ", *first);
       else
@@ -115,6 +117,7 @@ class PlanText {
       Json one =
           typed_json(constant.name, constant_type(static_cast<int32_t>(i)), constant_buffer(static_cast<int32_t>(i)));
       one.set("bytes", constant.bytes), one.set("mutable", constant.mutated);
+      one.set("computed", constant.origin == format::ConstantOrigin::made);
       if (const std::string* first = first_name(constant)) one.set("same_as", *first);
       weights.push(std::move(one));
     }

@@ -183,6 +183,12 @@ bool conflict(const Accesses& a, const Accesses& b) {
   return false;
 }
 
+size_t statement_count(const Body& body) {
+  size_t count = 0;
+  for_each_stmt(body, [&](const Stmt&) { ++count; });
+  return count;
+}
+
 bool raises(const Body& body) {
   bool found = false;
   for_each_stmt(

@@ -52,7 +52,8 @@ Accesses accesses(const Item& item);  // nested blocks included
 Accesses accesses(const Body& body);
 bool conflict(const Accesses& a, const Accesses& b);  // one writes what the other touches
 
-bool raises(const Body& body);  // has a check_index or raise_if
+size_t statement_count(const Body& body);  // loops and what is inside of them
+bool raises(const Body& body);             // has a check_index or raise_if
 void replace_buffer(Block& block, BufferId from, BufferId to);
 // Buffers that are read or written from outside the kernels' view: program outputs, mutated inputs and constants.
 bool observable(const LoopProgram& program, BufferId buffer);

@@ -32,4 +32,8 @@ bool takes_pairs(const Loop& sum, int lanes) {
          pair_factors(sum);
 }
 
+bool takes_pairs_in_tile(const Loop& sum) {
+  return sum.directives.binding == Binding::unroll && sum.directives.factor == 2 && pair_factors(sum);
+}
+
 }  // namespace kiln::loops

@@ -14,4 +14,8 @@ std::optional<PairFactors> pair_factors(const Loop& sum);
 // Whether the directives say so, of a sum that can.
 bool takes_pairs(const Loop& sum, int lanes);
 
+// Inside of loops that run side by side: `@unroll(2)` at such a sum says that each step adds up a pair of neighbouring
+// terms. In lanes these lie beside one another too: [pair, lane, which of the pair].
+bool takes_pairs_in_tile(const Loop& sum);
+
 }  // namespace kiln::loops

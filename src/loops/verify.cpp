@@ -298,6 +298,8 @@ class KernelVerifier {
       KILN_VERIFY(stmt.loop->role == AxisRole::parallel ||
                       (stmt.loop->role == AxisRole::reduce && reduce_info(stmt.loop->reduce).accumulators == 1),
                   str("loop ", stmt.loop->var, " inside of ", var, " does not run side by side"));
+      KILN_VERIFY(!stmt.loop->order.pairs || kernel_.schedule->tile.rows > 0 || takes_pairs_in_tile(*stmt.loop),
+                  str("sum ", stmt.loop->var, " of pairs that are not"));
     });
   }
 

@@ -107,9 +107,24 @@ class ScratchVerifier {
       if (!through || !used.insert(through).second || !knows_all(through->extent, shared)) return false;
       const Loop* along = variable_of(loaded, around_, common);
       const bool whole = through->extent == program_.buffers[static_cast<size_t>(load.buffer)].sizes[d];
-      if (!whole && !(along && along->extent == through->extent)) return false;
+      if (!whole && !(along && along->extent == through->extent) && !in_pairs(load, loaded, *through, common))
+        return false;
     }
     return true;
+  }
+  // Whether the expression goes through all that `through` does in steps of two (its first, or its second where a mask
+  // or an even number says that there is one), or through it once for each of two.
+  bool in_pairs(const Stmt& load, const Expr& loaded, const Loop& through, size_t first) const {
+    const RangeEnv env = program_.ranges();
+    const auto same = [&](const Expr& a, const Expr& b) { return a == b || prove_eq(a, b, env) == Proof::yes; };
+    for (size_t i = first; i < around_.size(); ++i) {
+      const Expr var = Expr::symbol(around_[i]->var), &extent = around_[i]->extent;
+      if (loaded == floordiv(var, Expr(2)) && same(extent, through.extent * 2)) return true;
+      if (!same(extent, ceildiv(through.extent, 2))) continue;
+      const bool even = load.mask != no_value || same(mod(through.extent, Expr(2)), Expr(0));
+      if (loaded == var * 2 || (even && loaded == var * 2 + 1)) return true;
+    }
+    return false;
   }
   // The loop, among those from `first` on, that the expression is the plain variable of.
   static const Loop* variable_of(const Expr& e, const Loops& loops, size_t first) {

@@ -393,6 +393,7 @@ void register_by_composition(Registry& r) {
   r.describe({"addmm", "baddbmm", "bmm", "mm"}, autocast_to(AutocastRule::lower));
   r.describe({"linalg_tensorinv", "linalg_tensorsolve"}, autocast_to(AutocastRule::single));
   r.describe({"addmm", "bmm", "mm"}, {.matrix_product = true});
+  r.describe({"addmm", "baddbmm", "bmm", "mm"}, {.rounds_factors = true});
 }
 
 }  // namespace kiln

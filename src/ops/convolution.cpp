@@ -429,6 +429,8 @@ void register_convolution(Registry& r) {
              complex_product({"input", "weight", "bias"}));
   r.describe({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d"},
              autocast_to(AutocastRule::lower));
+  r.describe({"conv1d", "conv2d", "conv3d", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "convolution"},
+             {.rounds_factors = true});
 }
 
 }  // namespace kiln

@@ -364,6 +364,7 @@ void register_matmul(Registry& registry) {
   register_sums_of_products(registry);
   registry.describe({"addbmm", "addmm", "baddbmm", "bmm", "linear", "matmul", "mm"}, autocast_to(AutocastRule::lower));
   registry.describe({"addmm", "bmm", "linear", "mm"}, {.matrix_product = true});
+  registry.describe({"addbmm", "addmm", "baddbmm", "bmm", "linear", "matmul", "mm"}, {.rounds_factors = true});
 }
 
 }  // namespace kiln

@@ -27,6 +27,7 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.sees_storage |= more.sees_storage;
   facts.conjugate_view |= more.conjugate_view;
   facts.matrix_product |= more.matrix_product;
+  facts.rounds_factors |= more.rounds_factors;
   facts.wraps |= more.wraps;
   facts.same_count |= more.same_count;
   facts.keeps_gaps |= more.keeps_gaps;

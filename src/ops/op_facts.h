@@ -93,6 +93,7 @@ struct OpFacts {
   bool sees_storage = false;    // a view of the whole storage of its argument, not only of the argument's elements
   bool conjugate_view = false;  // PyTorch's result is its argument with the conjugate bit: a write shows in both
   bool matrix_product = false;  // what a product template is made for
+  bool rounds_factors = false;  // float32_matmul_precision says how many digits its factors have
   bool wraps = false;           // a call that only wraps a subgraph
   bool same_count = false;      // the result has as many elements as the argument, in other sizes
   bool keeps_gaps = false;      // its new tensor may be laid out as its argument is, with the gaps of a part

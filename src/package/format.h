@@ -120,13 +120,16 @@ struct Output {
   bool on_host = false;   // as an input's: the caller gets it there
   const std::string& shown_name() const { return key.empty() ? name : key; }
 };
+// Whose values they are. made: the compiler's own, computed from the program (folded); state: of the model's state
+// dict; other: a tensor that stands in the program, or a buffer that is not saved with the model.
+enum class ConstantOrigin : uint8_t { made, state, other };
 struct Constant {
   std::string name;            // fully qualified
   std::string entry;           // archive entry that holds its storage
   int64_t storage_offset = 0;  // bytes from the start of that entry
   int64_t bytes = 0;           // of the region its elements span
   bool mutated = false;        // a buffer that runs write: each Instance has its own copy
-  bool user_visible = true;
+  ConstantOrigin origin = ConstantOrigin::state;
   // A derived buffer with an entry of its own that has every value of this constant, in another order: then the package
   // has the values there alone (`entry` is empty). none: they are where `entry` says.
   int32_t packed_in = none;
@@ -281,7 +284,7 @@ void fields(A& a, Output& v) {
 }
 template <class A>
 void fields(A& a, Constant& v) {
-  a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.user_visible), a(v.packed_in), a(v.same_as);
+  a(v.name), a(v.entry), a(v.storage_offset), a(v.bytes), a(v.mutated), a(v.origin), a(v.packed_in), a(v.same_as);
 }
 template <class A>
 void fields(A& a, Buffer& v) {

@@ -24,9 +24,11 @@ class Checker {
     guards();
     inputs();
     outputs();
-    for (const Constant& c : plan_.constants)
+    for (const Constant& c : plan_.constants) {
+      require(c.origin <= ConstantOrigin::other, str("constant ", c.name, " is of an unknown origin"));
       require(c.storage_offset >= 0 && c.bytes >= 0 && c.storage_offset <= INT64_MAX - c.bytes,
               str("constant ", c.name, " has a negative offset or size"));
+    }
     for (size_t i = 0; i < plan_.buffers.size(); ++i) buffer(i);
     for (size_t i = 0; i < plan_.buffers.size(); ++i) alias(i);  // of any other, once all are known to be good
     require(known(plan_.device), "it is for an unknown device");

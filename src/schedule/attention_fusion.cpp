@@ -31,6 +31,8 @@ std::string AttentionFusion::refuses() {
   if (const auto ahead = rows_.masked_beyond(softmax_); ahead && *ahead >= 0) ahead_ = ahead;
   if (estimate(row().extent, program_) < target_.lanes / 2) return "too few rows for the lanes";
   if (estimate(nest_b_.innermost_column().extent, program_) < 4) return "too few columns for the lanes";
+  pairs_ = can_take_pairs();
+  weight_pairs_ = pairs_ && weight_type() == DType::bf16;
   return "";
 }
 
@@ -40,7 +42,9 @@ AttentionTile AttentionFusion::cheapest() const {
                        at_least(nest_a_.innermost_column().extent),
                        at_least(nest_a_.term_count()),
                        at_least(nest_b_.innermost_column().extent),
-                       ahead_ ? std::optional(static_cast<double>(*ahead_)) : std::nullopt};
+                       ahead_ ? std::optional(static_cast<double>(*ahead_)) : std::nullopt,
+                       pairs_,
+                       weight_pairs_};
   for (const Loop* loop : outer()) shape.outer *= at_least(loop->extent);
   return cheapest_with_least_code(attention_candidates(shape, target_));
 }
@@ -113,9 +117,10 @@ const Loop* AttentionFusion::columns_of(const Stmt* store) const {
   return found;
 }
 
-BufferId AttentionFusion::scratch(const std::string& like, std::vector<Expr> sizes) {
+BufferId AttentionFusion::scratch(const std::string& like, std::vector<Expr> sizes, DType dtype) {
   Buffer buffer;
   buffer.name = like;
+  buffer.dtype = dtype;
   buffer.sizes = sizes;
   buffer.strides.assign(sizes.size(), Expr(1));
   for (size_t d = sizes.size(); d-- > 1;) buffer.strides[d - 1] = buffer.strides[d] * sizes[d];
@@ -223,16 +228,10 @@ ValueId AttentionFusion::total_of_keys(ValueId total, ValueId one, Body& inner) 
   return append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {none, one, total}));
 }
 
-ValueId AttentionFusion::sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier,
-                                  Body& inner) {
+ValueId AttentionFusion::copy_value(Copier& copier, Body& inner, Body& terms) {
   std::vector<const Loop*> loops = nest_b_.batch;
   loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
   loops.push_back(&nest_b_.innermost_column());
-  Stmt sum = reduction_stmt(fresh("r"), keys.count, AxisRole::reduce, ReduceOp::sum, DType::f32);
-  const Expr key = simplify(keys.first + variable(sum), env_);
-  copier.variables[nest_b_.innermost_sum().var] = key;
-  Body& terms = sum.loop->body;
-  const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, place(key)));
   std::set<ValueId> needed;
   for (const Stmt& stmt : nest_b_.innermost_sum().body) {
     needed.insert(stmt.args.begin(), stmt.args.end());
@@ -241,7 +240,18 @@ ValueId AttentionFusion::sum_over(const KeyRange& keys, BufferId scores, const P
   const ValueId right = b_.contraction->right;
   copy_needed(copier, bodies_of(loops), needed, inner);
   copy_needed(copier, {&nest_b_.innermost_sum().body}, {right}, terms);
-  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, copier.value(right)}))};
+  return copier.value(right);
+}
+
+ValueId AttentionFusion::sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier,
+                                  Body& inner) {
+  Stmt sum = reduction_stmt(fresh("r"), keys.count, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  const Expr key = simplify(keys.first + variable(sum), env_);
+  copier.variables[nest_b_.innermost_sum().var] = key;
+  Body& terms = sum.loop->body;
+  const ValueId weight = append(terms, load_stmt(made_, DType::f32, scores, place(key)));
+  const ValueId value = copy_value(copier, inner, terms);
+  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, value}))};
   sum.results = {new_value(made_, DType::f32)};
   const ValueId summed = sum.results[0];
   inner.push_back(std::move(sum));

@@ -25,6 +25,7 @@ class AttentionFusion : NewLoops {
   std::string refuses();
 
   AttentionTile cheapest() const;
+  bool takes_pairs() const { return pairs_; }
   // Blocks look at no key behind those that their last row sees.
   bool skips_keys() const { return ahead_.has_value(); }
 
@@ -50,7 +51,7 @@ class AttentionFusion : NewLoops {
   const Loop* columns_of(const Stmt* store) const;
 
   // ---- Building
-  BufferId scratch(const std::string& like, std::vector<Expr> sizes);
+  BufferId scratch(const std::string& like, std::vector<Expr> sizes, DType dtype = DType::f32);
   // Copies what the values need, of the bodies' statements outside of loops, from the outside in.
   void copy_needed(Copier& copier, const std::vector<const Body*>& bodies, const std::set<ValueId>& roots, Body& out);
   std::vector<const Body*> bodies_of(const std::vector<const Loop*>& loops) const {
@@ -82,6 +83,8 @@ class AttentionFusion : NewLoops {
   };
   // The second product's sum over some keys; in front of it stands what it needs.
   ValueId sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier, Body& inner);
+  // What the value that the second product weighs needs, of the key that the copier has, and its number.
+  ValueId copy_value(Copier& copier, Body& inner, Body& terms);
   // What follows the second product: its sum times the share, and stored.
   void finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner);
 
@@ -93,7 +96,22 @@ class AttentionFusion : NewLoops {
     bool even;
     Expr keys;  // that any of its rows sees
     BufferId left = no_buffer, scores = no_buffer, shares = no_buffer;
+    BufferId left_pairs = no_buffer, weight_pairs = no_buffer, value_pairs = no_buffer;  // where products are of pairs
   };
+  // Whether instructions for pairs of bf16 take both products: all factors are bf16 as they lie in memory.
+  bool can_take_pairs() const;
+  // For pairs: how many there are of so many terms, of which the last may be half a one, with 0 in place of the other.
+  Expr pairs_of(const Expr& terms) const { return simplify(ceildiv(terms, 2), env_); }
+  // The terms of a product's factor, in f32, are rounded to bf16 and lie in pairs: [pair, lane, which of the pair].
+  // `load` gives a term, under a mask or not (no_value); `lanes`: how many, in lanes.
+  using Term = std::function<ValueId(const Expr& term, const Expr& lane, ValueId mask, Body& inner)>;
+  void pair_up(const Expr& terms, const Expr& lanes, BufferId to, const Term& load, Body& out);
+  // A pair's term as a factor of a sum, and a sum over so many terms.
+  ValueId paired(BufferId pairs, const Expr& term, const Expr& lane, Body& terms);
+  Stmt sum_of_pairs(const Expr& terms);
+  ValueId sum_over_pairs(const RowBlock& block, const Expr& keys, const Expr& row, const Expr& column, Body& inner);
+  void pair_weights(const RowBlock& block, const KeyRange& keys, Body& out);
+  void pair_values(const RowBlock& block, const KeyRange& keys, Body& out);
   Copier copier_of_row(const RowBlock& block, const Expr& q);
   Copier copier_of_output(const RowBlock& block, const Stmt& q, const Stmt& j);
   Expr rows_of(const RowBlock& block) const;
@@ -115,6 +133,7 @@ class AttentionFusion : NewLoops {
   const Stmt* weights_ = nullptr;
   std::optional<int64_t> ahead_;  // a row sees keys up to its own number and this many only
   Substitution variables_b_;
+  bool pairs_ = false, weight_pairs_ = false;  // of the first product, of both: only weights of bf16 are no f32
   Kernel made_;
 };
 

@@ -93,6 +93,23 @@ Kernel AttentionFusion::build(const AttentionTile& tile) {
   block.scores = scratch(like + "_block", {tile.chunk > 0 ? Expr(tile.chunk) : keys, Expr(tile.block)});
   block.shares = scratch(like + "_shares", {Expr(tile.block)});
   turn_rows(block, body);
+  if (pairs_) {
+    const Expr at_once = tile.chunk > 0 ? Expr(tile.chunk) : keys, columns = nest_b_.innermost_column().extent,
+               whole = simplify(ceildiv(columns, target_.lanes) * target_.lanes, env_);
+    block.left_pairs = scratch(like + "_row_pairs", {pairs_of(width), Expr(tile.block), Expr(2)}, DType::bf16);
+    if (weight_pairs_)
+      block.weight_pairs = scratch(like + "_pairs", {pairs_of(at_once), Expr(tile.block), Expr(2)}, DType::bf16);
+    if (weight_pairs_)
+      block.value_pairs = scratch(like + "_value_pairs", {pairs_of(at_once), whole, Expr(2)}, DType::bf16);
+    pair_up(
+        width, tile.block, block.left_pairs,
+        [&](const Expr& term, const Expr& lane, ValueId mask, Body& inner) {
+          Stmt load = load_stmt(made_, DType::f32, block.left, {term, lane});
+          load.mask = mask;
+          return append(inner, std::move(load));
+        },
+        body);
+  }
   if (tile.chunk == 0) {
     build_scores(block, {0, block.keys}, body);
     Stmt q = rows_in_lanes(block);
@@ -167,9 +184,13 @@ void AttentionFusion::build_scores(const RowBlock& block, const KeyRange& keys, 
   const Expr key = simplify(keys.first + variable(n), env_);
   Copier copier = copier_of_row(block, variable(q));
   copier.variables[nest_a_.innermost_column().var] = key;
-  Stmt sum = reduction_stmt(fresh("r"), nest_a_.innermost_sum().extent, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  const Expr& width = nest_a_.innermost_sum().extent;
+  Stmt sum =
+      pairs_ ? sum_of_pairs(width) : reduction_stmt(fresh("r"), width, AxisRole::reduce, ReduceOp::sum, DType::f32);
   Body& terms = sum.loop->body;
-  const ValueId from_rows = append(terms, load_stmt(made_, DType::f32, block.left, {variable(sum), variable(q)}));
+  const ValueId from_rows = pairs_
+                                ? paired(block.left_pairs, variable(sum), variable(q), terms)
+                                : append(terms, load_stmt(made_, DType::f32, block.left, {variable(sum), variable(q)}));
   copier.variables[nest_a_.innermost_sum().var] = variable(sum);
   std::vector<const Body*> bodies = with_row;
   bodies.push_back(&nest_a_.innermost_column().body);
@@ -223,13 +244,105 @@ Copier AttentionFusion::copier_of_output(const RowBlock& block, const Stmt& q, c
   return copier;
 }
 
+bool AttentionFusion::can_take_pairs() const {
+  const Expr& width = nest_a_.innermost_sum().extent;
+  if (!target_.bf16_pairs || target_.lanes != 16 || !width.is_constant() || width.value() % 2 != 0) return false;
+  // A number of bf16 that is widened; `as_it_lies`: loaded, and nothing else.
+  const auto narrow = [](const Kernel& kernel, const std::vector<const Stmt*>& stmts, ValueId factor, bool as_it_lies) {
+    if (stmts.empty() || (as_it_lies && (stmts.size() != 2 || stmts[0]->kind != StmtKind::load ||
+                                         stmts[0]->mask != no_value || stmts[1]->args[0] != stmts[0]->results[0])))
+      return false;
+    const Stmt& last = *stmts.back();
+    return last.kind == StmtKind::op && last.op == ScalarOp::cast && last.results[0] == factor &&
+           kernel.value_types[static_cast<size_t>(last.args[0])] == DType::bf16;
+  };
+  const ContractionNest::Sum &scores = nest_a_.sums[0], &values = nest_b_.sums[0];
+  if (!narrow(a_, scores.left, a_.contraction->left, false) || !narrow(a_, scores.right, a_.contraction->right, true) ||
+      !narrow(b_, values.right, b_.contraction->right, false) || !scores.shared.empty())
+    return false;
+  const auto along = affine_in(address_of(*nest_a_.sums[0].right[0], program_, env_), nest_a_.innermost_sum().var);
+  return along && along->coefficient.is_constant(1);
+}
+
+void AttentionFusion::pair_up(const Expr& terms, const Expr& lanes, BufferId to, const Term& load, Body& out) {
+  Stmt pair = loop("i", pairs_of(terms)), lane = loop("i", lanes, Binding::lane, target_.lanes);
+  const Expr first = variable(pair) * 2, second = first + 1;
+  Body &around = pair.loop->body, &inner = lane.loop->body;
+  ValueId there = no_value;
+  if (!simplify(mod(terms, 2), env_).is_constant(0)) {
+    const ValueId at = append(around, index_stmt(made_, DType::i64, second)),
+                  end = append(around, index_stmt(made_, DType::i64, terms));
+    there = append(around, op_stmt(made_, ScalarOp::lt, DType::boolean, {at, end}));
+  }
+  const ValueId a = load(first, variable(lane), no_value, inner), b = load(second, variable(lane), there, inner);
+  inner.push_back(store_stmt(DType::bf16, to, {variable(pair), variable(lane), Expr(0)}, a));
+  inner.push_back(store_stmt(DType::bf16, to, {variable(pair), variable(lane), Expr(1)}, b));
+  around.push_back(std::move(lane));
+  out.push_back(std::move(pair));
+}
+
+ValueId AttentionFusion::paired(BufferId pairs, const Expr& term, const Expr& lane, Body& terms) {
+  const ValueId narrow =
+      append(terms, load_stmt(made_, DType::bf16, pairs, {floordiv(term, Expr(2)), lane, mod(term, Expr(2))}));
+  return append(terms, op_stmt(made_, ScalarOp::cast, DType::f32, {narrow}));
+}
+
+Stmt AttentionFusion::sum_of_pairs(const Expr& terms) {
+  Stmt sum =
+      reduction_stmt(fresh("r"), simplify(pairs_of(terms) * 2, env_), AxisRole::reduce, ReduceOp::sum, DType::f32);
+  sum.loop->directives = {Binding::unroll, 2, Tail::exact};
+  return sum;
+}
+
+ValueId AttentionFusion::sum_over_pairs(const RowBlock& block, const Expr& keys, const Expr& row, const Expr& column,
+                                        Body& inner) {
+  Stmt sum = sum_of_pairs(keys);
+  Body& terms = sum.loop->body;
+  const ValueId weight = paired(block.weight_pairs, variable(sum), row, terms),
+                value = paired(block.value_pairs, variable(sum), column, terms);
+  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, value}))};
+  sum.results = {new_value(made_, DType::f32)};
+  const ValueId summed = sum.results[0];
+  inner.push_back(std::move(sum));
+  return summed;
+}
+
+void AttentionFusion::pair_weights(const RowBlock& block, const KeyRange& keys, Body& out) {
+  pair_up(
+      keys.count, block.tile.block, block.weight_pairs,
+      [&](const Expr& term, const Expr& lane, ValueId mask, Body& inner) {
+        Stmt load = load_stmt(made_, DType::f32, block.scores, {term, lane});
+        load.mask = mask;
+        return append(inner, std::move(load));
+      },
+      out);
+}
+
+void AttentionFusion::pair_values(const RowBlock& block, const KeyRange& keys, Body& out) {
+  pair_up(
+      keys.count, nest_b_.innermost_column().extent, block.value_pairs,
+      [&](const Expr& term, const Expr& lane, ValueId mask, Body& inner) {
+        Copier copier(b_, made_, used_);
+        copier.variables = variables_b_;
+        copier.variables[nest_b_.innermost_column().var] = lane;
+        copier.variables[nest_b_.innermost_sum().var] = simplify(keys.first + term, env_);
+        copier.mask = mask;
+        const ValueId value = copy_value(copier, inner, inner);
+        used_.insert(copier.used().begin(), copier.used().end());
+        return value;
+      },
+      out);
+}
+
 void AttentionFusion::build_output(const RowBlock& block, Body& out) {
+  if (weight_pairs_) pair_weights(block, {0, block.keys}, out), pair_values(block, {0, block.keys}, out);
   Stmt q = loop("i", rows_of(block), Binding::unroll, block.tile.rows),
        j = loop("i", nest_b_.innermost_column().extent, Binding::lane, block.tile.out_vectors * target_.lanes);
   Body& inner = j.loop->body;
   Copier copier = copier_of_output(block, q, j);
   const Place place = [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
-  const ValueId summed = sum_over({0, block.keys}, block.scores, place, copier, inner);
+  const ValueId summed = weight_pairs_ ? sum_over_pairs(block, block.keys, variable(q), variable(j), inner)
+                                       : sum_over({0, block.keys}, block.scores, place, copier, inner);
   const ValueId share = append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)}));
   finish_output(summed, share, copier, inner);
   q.loop->body.push_back(std::move(j));
@@ -291,6 +404,7 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
     inner.push_back(store_stmt(DType::f32, totals, {lane}, total));
     part.push_back(std::move(q));
   }
+  if (weight_pairs_) pair_weights(block, range, part), pair_values(block, range, part);
   {
     Stmt q = loop("i", rows_of(block), Binding::unroll, tile.rows),
          j = loop("i", width, Binding::lane, tile.out_vectors * target_.lanes);
@@ -299,7 +413,8 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
     const Place place = [&, row = variable(q)](const Expr& key) {
       return std::vector<Expr>{simplify(key - first, env_), row};
     };
-    const ValueId weighed = sum_over(range, block.scores, place, copier, inner),
+    const ValueId weighed = weight_pairs_ ? sum_over_pairs(block, range.count, variable(q), variable(j), inner)
+                                          : sum_over(range, block.scores, place, copier, inner),
                   factor = append(inner, load_stmt(made_, DType::f32, factors, {variable(q)})),
                   before = append(inner, load_stmt(made_, DType::f32, sums, {variable(q), variable(j)})),
                   both = compute(ScalarOp::add, {compute(ScalarOp::mul, {before, factor}, inner), weighed}, inner);

@@ -96,6 +96,7 @@ class AttentionFuser {
           b.name,
           str("blocks of ", tile.block, " rows; tiles of ", tile.keys, " by ", tile.vectors, " and ", tile.rows, " by ",
               tile.out_vectors, " vectors", tile.chunk > 0 ? str("; keys in chunks of ", tile.chunk) : "",
+              fusion.takes_pairs() ? "; pairs of bf16" : "",
               fusion.skips_keys() ? "; keys that no row of a block sees are left out" : ""),
           true,
           ""};

@@ -15,6 +15,9 @@ constexpr int64_t most_vectors_of_block = 16;
 // Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four.
 double tile_step(double rows, double vectors) { return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0}); }
 
+// Terms of a step.
+double at_a_time(const AttentionShape& shape) { return shape.pairs ? 2 : 1; }
+
 // Of tiles with 32 registers: with fewer, what goes on beside the multiply-adds shows.
 double fewest_accumulators(const Target& target) { return target.vector_registers >= 32 ? 16 : least_accumulators; }
 
@@ -26,7 +29,7 @@ int64_t rows_that_fit(const Target& target, int64_t vectors) {
 // and their scores in a near part of the second. All parts are alike if the keys can be divided so.
 int64_t choose_chunk(const AttentionShape& shape, const Target& target, int64_t block) {
   const auto keys = static_cast<int64_t>(shape.keys);
-  const double of_key = std::max(shape.width, shape.out_width) * element;
+  const double of_key = std::max(shape.width, shape.out_width) * element / at_a_time(shape);
   const double at_hand = shape.keys * (std::min(of_key, 256.0) + static_cast<double>(block) * element);
   const auto most = std::clamp<int64_t>(static_cast<int64_t>(target.near_cache / of_key), 48, 256);
   if (at_hand <= 2 * target.near_cache || keys <= most) return 0;
@@ -66,7 +69,7 @@ OutputTile choose_output_tile(const AttentionShape& shape, const Target& target,
       const auto r = static_cast<double>(rows), w = static_cast<double>(wide);
       const double groups = std::floor(vectors / w), rest = vectors - groups * w;
       auto part = [&](double high, double broad) {
-        return keys * tile_step(high, broad) + 20 + (3 + sums) * high * broad;
+        return keys * tile_step(high, broad) / (shape.weight_pairs ? 2 : 1) + 20 + (3 + sums) * high * broad;
       };
       auto pass = [&](double high) {
         return high < 1 ? 0 : groups * part(high, w) + (rest > 0 ? part(high, rest) : 0);
@@ -116,17 +119,26 @@ std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, con
                      rest = static_cast<double>(block_vectors) - groups * v;
         const double whole = std::floor(keys_of_part / k), left = keys_of_part - whole * k;
         auto part = [&](double high, double broad) {
-          return high < 1 || broad < 1 ? 0 : shape.width * tile_step(high, broad) + 20 + 3 * high * broad;
+          return high < 1 || broad < 1
+                     ? 0
+                     : shape.width * tile_step(high, broad) / at_a_time(shape) + 20 + 3 * high * broad;
         };
         auto pass = [&](double broad) {
           return whole * part(k, broad) + (alike ? part(left, broad) : left * part(1, broad));
         };
         const double first = parts * (groups * pass(v) + pass(rest));
         const double softmax = static_cast<double>(block_vectors) * (12 * seen + (tile.chunk > 0 ? 80 * parts : 0));
+        // What is put into pairs: rows and weights once, values for each block.
+        const double pairing =
+            shape.pairs
+                ? (block * shape.width + (shape.weight_pairs ? block * seen + 1.5 * seen * shape.out_width : 0)) /
+                      target.lanes * 2.5
+                : 0;
         tile.vectors = vectors;
         tile.keys = keys;
         // Rows of the last block that do not exist are computed by the first product and the softmax only.
-        tile.cost = blocks * (first + softmax + block * shape.width * 0.4 + fetched + stored + 200) + second.cost;
+        tile.cost =
+            blocks * (first + softmax + pairing + block * shape.width * 0.4 + fetched + stored + 200) + second.cost;
         auto code = [&](double high) { return copy_code(high, v) + (rest > 0 ? copy_code(high, rest) : 0); };
         tile.code = second.code +
                     tile_code(k, v, code(k) + (left > 0 ? code(alike ? left : 1) : 0), fewest_accumulators(target));

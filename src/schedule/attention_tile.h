@@ -20,6 +20,8 @@ struct AttentionTile {
 struct AttentionShape {
   double outer, rows, keys, width, out_width;
   std::optional<double> ahead;  // a row sees keys up to its own number and this many only
+  bool pairs = false;           // the first product takes two terms at a time
+  bool weight_pairs = false;    // and so does the second
 };
 
 std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target);

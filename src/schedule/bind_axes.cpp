@@ -1,5 +1,8 @@
+#include <cmath>
+
 #include "loop_passes/rewrite.h"
 #include "loops/lane_pairs.h"
+#include "schedule/new_loops.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -9,9 +12,8 @@ constexpr int64_t long_chunk = 4096;  // elements of a one-dimensional loop that
 
 class Binder {
  public:
-  // `again`: the kernel runs many times in a call, as the body of a loop does.
-  Binder(LoopProgram& program, Kernel& kernel, const Target& target, bool again = false)
-      : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)), again_(again) {}
+  Binder(LoopProgram& program, Kernel& kernel, const Target& target)
+      : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)) {}
 
   void run(bool in_lanes = true) {
     if (target_.lanes > 1 && in_lanes) bind_lanes(kernel_.body);
@@ -68,36 +70,9 @@ class Binder {
       return true;
     }
     // Along the parallel axis every deep access must be neighbouring or fixed; otherwise the reductions take the lanes.
-    if (deep_stride_score(loop.body, loop.var, 0) >= 0) {
-      set_lane(loop);
-      return true;
-    }
-    if (!again_ || side_by_side(loop) == 0 || !along_once_packed(loop)) return false;
+    if (deep_stride_score(loop.body, loop.var, 0) < 0) return false;
     set_lane(loop);
     return true;
-  }
-
-  // A product of one row that a loop repeats: with its matrix packed (pack_for_lanes) the columns run in lanes, nothing
-  // is summed across them, and each item reads its part of the matrix from the beginning to the end.
-  bool along_once_packed(const Loop& loop) const {
-    bool packs = false, fine = kernel_.body.size() == 1 && kernel_.body[0].loop.get() == &loop;
-    for (const Stmt& sum : loop.body) {
-      if (!sum.loop) continue;
-      fine &= sum.loop->role == AxisRole::reduce && sum.loop->extent.is_constant() && summed_product(*sum.loop);
-      for (const Stmt& stmt : sum.loop->body) {
-        fine &= !stmt.loop;
-        if (stmt.kind != StmtKind::load) continue;
-        const auto along = affine_in(address_of(stmt, program_, env_), loop.var);
-        const bool still = along && along->coefficient.is_constant(0);
-        if (still) continue;
-        std::set<std::string> symbols;
-        for (const Expr& e : stmt.index) collect_symbols(e, symbols);
-        symbols.erase(loop.var), symbols.erase(sum.loop->var);
-        fine &= along && along->coefficient.is_constant() && symbols.empty() && packs_for_lanes(stmt, program_);
-        packs = true;
-      }
-    }
-    return fine && packs;
   }
 
   // Positive: accesses inside reductions run along `var`; negative: they jump.
@@ -231,25 +206,32 @@ class Binder {
     // Few, long rows: cut the rows as well.
     if (width < 8 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop &&
         loop->body[0].loop->directives.binding == Binding::lane && loop->body[0].loop->role == AxisRole::parallel &&
-        (estimate(loop->body[0].loop->extent, program_) > 2 * long_chunk || side_by_side(*loop->body[0].loop) > 0))
+        is_long(*loop->body[0].loop))
       split(loop->body);
   }
 
   // Terms of the sums for each element.
-  double terms_of(const Loop& loop) const {
+  double terms_of(const Body& body) const {
     double terms = 1;
-    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+    for (const Stmt& stmt : body)
       if (stmt.loop && stmt.loop->role == AxisRole::reduce)
-        terms = std::max(terms, estimate(stmt.loop->extent, program_));
-    });
+        terms = std::max(terms, std::max(1.0, estimate(stmt.loop->extent, program_)) * terms_of(stmt.loop->body));
     return terms;
+  }
+  // Items of elements that are sums, each worth a thread.
+  double items_of_sums(const Loop& loop) const {
+    if (terms_of(loop.body) <= 1) return 1;
+    return std::floor(estimate(loop.extent, program_) * work_of(loop.body, program_) / worth_a_thread);
+  }
+  bool is_long(const Loop& loop) const {
+    return estimate(loop.extent, program_) > 2 * long_chunk || side_by_side(loop) > 0 || items_of_sums(loop) > 1;
   }
   // Elements whose long sums run side by side (a product of one row): each line of the matrix is then read in pieces
   // longer than a vector. So many of them are an item. 0: they do not.
   int64_t side_by_side(const Loop& loop) const {
     const int64_t together = int64_t{4} * target_.lanes;
     if (!loop.extent.is_constant() || loop.extent.value() < 2 * together) return 0;
-    if (target_.lanes < 4 || terms_of(loop) < 128) return 0;
+    if (target_.lanes < 4 || terms_of(loop.body) < 128) return 0;
     return run_side_by_side(loop) ? together : 0;
   }
   // As src/loops/verify.cpp wants it of lanes that are several vectors.
@@ -265,10 +247,24 @@ class Binder {
     return fine;
   }
 
+  // Elements that make an item: fewer where they are long sums. Of a product of one row those that run side by side,
+  // which have their part of the matrix in one piece.
+  int64_t chunk_of(const Loop& loop, int64_t together) const {
+    if (together > 0 && multiplies(loop.body)) return together;
+    const double each = std::ceil(estimate(loop.extent, program_) / std::max(1.0, items_of_sums(loop)));
+    const int64_t whole = std::max<int64_t>(together, target_.lanes);
+    return std::min(long_chunk, (static_cast<int64_t>(each) + whole - 1) / whole * whole);
+  }
+  static bool multiplies(const Body& body) {
+    bool found = false;
+    for_each_stmt(body, [&](const Stmt& stmt) { found |= stmt.loop && summed_product(*stmt.loop); });
+    return found;
+  }
+
   // for i in n @lane   becomes   for o in ceildiv(n, chunk) @item { for i in min(chunk, n - o*chunk) @lane }
   void split(Body& body) {
     Loop& loop = *body[0].loop;
-    const int64_t together = side_by_side(loop), chunk = together > 0 ? together : long_chunk;
+    const int64_t together = side_by_side(loop), chunk = chunk_of(loop, together);
     if (together > 0) loop.directives.factor = together;
     if (range_of(loop.extent, env_).high <= chunk) {
       // One item: nothing to spread.
@@ -295,10 +291,7 @@ class Binder {
   }
 
   Stmt item_loop(const Expr& extent) {
-    std::set<std::string> used = variables_of(kernel_);
-    int n = 0;
-    while (used.count(str("o", n))) ++n;
-    Stmt stmt = loop_stmt(str("o", n), extent);
+    Stmt stmt = loop_stmt(unused_name(variables_of(kernel_), "o"), extent);
     stmt.loop->directives.binding = Binding::item;
     return stmt;
   }
@@ -307,7 +300,6 @@ class Binder {
   Kernel& kernel_;
   const Target& target_;
   RangeEnv env_;
-  bool again_;
 };
 
 // The tile's own axes: batches and tiles of rows are items; columns run in lanes. What follows the columns inside the
@@ -354,7 +346,6 @@ bool is_small(const Kernel& kernel, const LoopProgram& program) {
 
 bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu()) return bind_threads(program, target, log);
-  const std::set<const Kernel*> again = repeated_kernels(program);
   auto each = [&](Item& item, bool once) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel) return;
@@ -369,11 +360,11 @@ bool bind_axes(LoopProgram& program, const Target& target, Log& log) {
     if (once && is_small(*kernel, program)) return Binder(program, *kernel, target).run(false);
     if (tile_transpose(*kernel, program, target))
       log.add([&] { return Decision{"transpose", kernel->name, "in blocks", "", "it reads across lines", true, ""}; });
-    Binder(program, *kernel, target, again.contains(kernel)).run();
+    Binder(program, *kernel, target).run();
   };
   for_each_item(program.block, [&](Item& item) { each(item, false); });
   for_each_item(program.block, [&](Item& item) {
-    if (auto* kernel = std::get_if<Kernel>(&item.what)) pack_for_lanes(program, *kernel, log, again.contains(kernel));
+    if (auto* kernel = std::get_if<Kernel>(&item.what)) pack_for_lanes(program, *kernel, log);
   });
   for_each_item(program.init, [&](Item& item) { each(item, true); });
   return true;

@@ -39,6 +39,19 @@ Joined join_loops(const Loop& outer, const Loop& inner, const Kernel& kernel, co
   return out;
 }
 
+// Puts the one variable for the two. False: an address would need a division.
+bool substituted(Body& body, const Joined& joined, const LoopProgram& program) {
+  bool fine = true;
+  for (Stmt& stmt : body) {
+    for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
+    stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
+    if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
+      fine &= !contains_division(address_of(stmt, program, joined.env));
+    if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
+  }
+  return fine;
+}
+
 // Collapses `outer` with its only statement, the loop `inner`, if afterwards no address needs a division.
 bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   if (outer.body.size() != 1 || outer.body[0].kind != StmtKind::loop) return false;
@@ -50,30 +63,12 @@ bool collapse_pair(Loop& outer, Kernel& kernel, const LoopProgram& program) {
   for (const Stmt& stmt : inner.body)
     if (stmt.kind == StmtKind::loop) return false;
   const Joined joined = join_loops(outer, inner, kernel, program);
-  bool fine = true;
   Body body = clone(inner.body);
-  for (Stmt& stmt : body) {
-    for (Expr& e : stmt.index) e = simplify(substitute(e, joined.variables), joined.env);
-    stmt.expr = simplify(substitute(stmt.expr, joined.variables), joined.env);
-    if (stmt.kind == StmtKind::load || stmt.kind == StmtKind::store)
-      fine &= !contains_division(address_of(stmt, program, joined.env));
-    if (stmt.kind == StmtKind::index_value || stmt.kind == StmtKind::random) fine &= !contains_division(stmt.expr);
-  }
-  if (!fine) return false;
+  if (!substituted(body, joined, program)) return false;
   rename_in_names(kernel, joined.variables);
   outer.extent = joined.extent;
   outer.body = std::move(body);
   return true;
-}
-
-bool visit(Body& body, Kernel& kernel, const LoopProgram& program) {
-  bool changed = false;
-  for (Stmt& stmt : body) {
-    if (!stmt.loop) continue;
-    changed |= visit(stmt.loop->body, kernel, program);
-    changed |= collapse_pair(*stmt.loop, kernel, program);
-  }
-  return changed;
 }
 
 // The loop that is all there is in this one, numbers aside, which cost nothing wherever they stand; nullptr: none is.
@@ -83,6 +78,39 @@ Loop* only_loop(Loop& loop) {
     return stmt.kind == StmtKind::constant || (stmt.kind == StmtKind::index_value && stmt.expr.is_constant());
   });
   return numbers ? loop.body.back().loop.get() : nullptr;
+}
+
+// A sum of sums (or a maximum of maxima) that runs through memory in one line becomes one. Any order is right.
+bool collapse_reductions(Loop& outer, Kernel& kernel, const LoopProgram& program) {
+  if (outer.role != AxisRole::reduce || reduce_info(outer.reduce).accumulators != 1) return false;
+  const Loop* inner = only_loop(outer);
+  if (!inner || inner->role != AxisRole::reduce || inner->reduce != outer.reduce ||
+      inner->reduce_dtype != outer.reduce_dtype || outer.yields != outer.body.back().results ||
+      outer.only != no_value || inner->only != no_value || mentions(inner->extent, outer.var))
+    return false;
+  const auto free = [](const Loop& loop) { return loop.directives == AxisDirectives() && loop.order == SumOrder(); };
+  if (!free(outer) || !free(*inner) || statement_count(inner->body) != inner->body.size()) return false;
+  const Joined joined = join_loops(outer, *inner, kernel, program);
+  Body body;
+  for (size_t i = 0; i + 1 < outer.body.size(); ++i) body.push_back(outer.body[i].clone());
+  for (const Stmt& stmt : inner->body) body.push_back(stmt.clone());
+  if (!substituted(body, joined, program)) return false;
+  rename_in_names(kernel, joined.variables);
+  outer.extent = joined.extent;
+  outer.yields = inner->yields;
+  outer.body = std::move(body);
+  return true;
+}
+
+bool visit(Body& body, Kernel& kernel, const LoopProgram& program, bool on_cpu) {
+  bool changed = false;
+  for (Stmt& stmt : body) {
+    if (!stmt.loop) continue;
+    changed |= visit(stmt.loop->body, kernel, program, on_cpu);
+    changed |= collapse_pair(*stmt.loop, kernel, program);
+    changed |= on_cpu && collapse_reductions(*stmt.loop, kernel, program);
+  }
+  return changed;
 }
 
 // The same for two loops over the rows of a contraction, around whatever is done for a row.
@@ -131,13 +159,13 @@ bool collapse_rows(LoopProgram& program, Kernel& kernel) {
   return changed;
 }
 
-bool collapse_loops(LoopProgram& program, Log&) {
+bool collapse_loops(LoopProgram& program, const Target& target, Log&) {
   bool changed = false;
   auto each = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (!kernel || kernel->schedule) return;
     kernel->contraction.reset();  // no template took it, and its loops may go
-    changed |= visit(kernel->body, *kernel, program);
+    changed |= visit(kernel->body, *kernel, program, !target.is_gpu());
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

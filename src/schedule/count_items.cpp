@@ -3,12 +3,6 @@
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
-namespace {
-
-// Statement-lanes and multiply-adds of about 6 µs: below that handing them to a thread that is awake costs more. What
-// waking one costs is the runtime's affair (runtime/parallel.cpp).
-constexpr double worth_a_thread = 125000;
-constexpr double products_worth_a_thread = 350000, matrix_products_worth_a_thread = 2500000;
 
 double work_of(const Body& body, const LoopProgram& program) {
   double work = 0;
@@ -23,6 +17,11 @@ double work_of(const Body& body, const LoopProgram& program) {
   }
   return work;
 }
+
+namespace {
+
+// Of multiply-adds whose sums run in registers, and of those of matrix instructions.
+constexpr double products_worth_a_thread = 350000, matrix_products_worth_a_thread = 2500000;
 
 int64_t parts(double enough, double work) { return std::max<int64_t>(1, static_cast<int64_t>(enough / work)); }
 

@@ -62,7 +62,7 @@ std::vector<JoinedPart> joined_parts(const LoopProgram& program, BufferId joined
   return out;
 }
 
-void drop_unread_joined(LoopProgram& program, BufferId joined) {
+void drop_unread_derived(LoopProgram& program, BufferId joined) {
   for (const Block* block : {&program.init, &program.block})
     for (const Item& item : *block)
       if (accesses(item).reads.contains(joined)) return;

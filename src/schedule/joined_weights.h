@@ -18,6 +18,6 @@ void fill_joined(LoopProgram& program, BufferId joined, const std::vector<Joined
 std::vector<JoinedPart> joined_parts(const LoopProgram& program, BufferId joined);
 
 // Takes the copies out again if nobody reads what they make.
-void drop_unread_joined(LoopProgram& program, BufferId joined);
+void drop_unread_derived(LoopProgram& program, BufferId joined);
 
 }  // namespace kiln::loops

@@ -11,12 +11,6 @@ constexpr int window = 24;                  // how far back a partner is looked 
 constexpr double large_matrix = 128 << 10;  // elements: more are not read again from the nearest cache
 constexpr size_t largest_kernel = 400;      // statements: beyond that the compiler's time grows faster than the gain
 
-size_t statements(const Kernel& kernel) {
-  size_t count = 0;
-  for_each_stmt(kernel.body, [&](const Stmt&) { ++count; });
-  return count;
-}
-
 // A measure of all the iterations of a body.
 double body_work(const Body& body, const LoopProgram& program) {
   double work = 0;
@@ -85,7 +79,8 @@ class Merger {
     Kernel& b = std::get<Kernel>(block[second].what);
     if (has_contraction(a.body) && has_contraction(b.body))
       return refuse(a, b, "each is a matrix product with a schedule of its own");
-    if (statements(a) + statements(b) > largest_kernel) return refuse(a, b, "the kernel would be too large");
+    if (statement_count(a.body) + statement_count(b.body) > largest_kernel)
+      return refuse(a, b, "the kernel would be too large");
     Kernel merged = a.clone();
     std::string reason;
     if (!merge_into(merged, b, program_, ranges_, reason)) return refuse(a, b, reason);

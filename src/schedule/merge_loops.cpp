@@ -1,6 +1,7 @@
 #include "schedule/merge_loops.h"
 
 #include "loop_passes/rewrite.h"
+#include "schedule/new_loops.h"
 
 namespace kiln::loops {
 namespace {
@@ -131,8 +132,7 @@ std::string unused_variable(const Kernel& kernel, const Body& more) {
     if (stmt.loop) used.insert(stmt.loop->var);
     if (!stmt.index_var.empty()) used.insert(stmt.index_var);
   });
-  for (size_t n = 0;; ++n)
-    if (std::string name = str("o", n); !used.contains(name)) return name;
+  return unused_name(used, "o");
 }
 
 }  // namespace

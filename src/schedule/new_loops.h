@@ -4,13 +4,15 @@
 
 namespace kiln::loops {
 
+inline std::string unused_name(const std::set<std::string>& used, const char* like) {
+  for (size_t n = 0;; ++n)
+    // i64 is a type in generated code
+    if (std::string name = str(like, n); !dtype_from_name(name) && !used.contains(name)) return name;
+}
+
 class NewLoops {
  protected:
-  std::string fresh(const char* like) {
-    for (size_t n = 0;; ++n)
-      // i64 is a type in generated code
-      if (std::string name = str(like, n); !dtype_from_name(name) && used_.insert(name).second) return name;
-  }
+  std::string fresh(const char* like) { return *used_.insert(unused_name(used_, like)).first; }
   Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
     Stmt stmt = loop_stmt(fresh(like), extent);
     const bool exact = factor == 0 || (extent.is_constant() && extent.value() % factor == 0);

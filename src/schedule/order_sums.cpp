@@ -9,6 +9,9 @@ namespace {
 // A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
 // tree.
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
+// Two or three rows eager multiplies as dot products, in lanes, whose sums are shorter. Such a tile waits for its
+// weights, and shorter blocks cost nothing beside that.
+constexpr int64_t rows_of_dot_products = 3;
 
 // `most_terms`: that there ever are. Who made the loop may have asked for shorter blocks.
 void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
@@ -16,7 +19,7 @@ void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
-  loop.order.pairs = takes_pairs(loop, lanes);
+  loop.order.pairs = takes_pairs(loop, lanes) || takes_pairs_in_tile(loop);
   const int64_t block = asked > 0 ? asked : loop.order.fused ? block_of_products : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
   if (most_terms <= block) return;
@@ -72,14 +75,15 @@ void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile&
     loops.back()->order.block = 32;
     return;
   }
+  const int64_t block = tile.rows <= rows_of_dot_products && !tile.pairs ? block_of_terms : block_of_products;
   int64_t terms = 1;
   for (size_t l = loops.size(); l-- > 0;) {
     const Expr& extent = loops[l]->extent;
-    if (extent.is_constant() && extent.value() * terms <= block_of_products) {
+    if (extent.is_constant() && extent.value() * terms <= block) {
       terms *= std::max<int64_t>(1, extent.value());
       continue;
     }
-    loops[l]->order.block = std::max<int64_t>(1, block_of_products / terms);
+    loops[l]->order.block = std::max<int64_t>(1, block / terms);
     return;
   }
 }

@@ -46,6 +46,26 @@ std::vector<JoinedPart> parts_of(const LoopProgram& program, const Stmt& load, c
   return parts;
 }
 
+// A weight that is rounded in the init section (round_factors) is packed, and rounded, from where it is.
+BufferId before_rounding(const LoopProgram& program, BufferId rounded) {
+  if (program.buffers[static_cast<size_t>(rounded)].role != BufferRole::derived) return rounded;
+  const Kernel* writer = nullptr;
+  for (const Item& item : program.init) {
+    const auto* kernel = std::get_if<Kernel>(&item.what);
+    if (!accesses(item).writes.contains(rounded)) continue;
+    if (writer || !kernel) return rounded;
+    writer = kernel;
+  }
+  const Body* body = writer ? &writer->body : nullptr;
+  while (body && body->size() == 1 && body->front().loop) body = &body->front().loop->body;
+  if (!body || body->size() != 2) return rounded;
+  const Stmt &load = body->front(), &store = body->back();
+  const bool rounds = load.kind == StmtKind::load && store.kind == StmtKind::store && load.index == store.index &&
+                      load.mask == no_value && store.mask == no_value && store.args[0] == load.results[0] &&
+                      load.dtype == DType::f32 && store.dtype == DType::bf16;
+  return rounds ? load.buffer : rounded;
+}
+
 }  // namespace
 
 void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
@@ -120,7 +140,8 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     here[packing.columns] = from_column;
     std::vector<Expr> read_at;
     for (const Expr& e : index) read_at.push_back(substitute(e, here));
-    Stmt read = load_stmt(copy, source.dtype, part.from, std::move(read_at));
+    const BufferId from = before_rounding(program, part.from);
+    Stmt read = load_stmt(copy, program.buffers[static_cast<size_t>(from)].dtype, from, std::move(read_at));
     Body body;
     ValueId after = no_value, before = no_value;
     if (begin > 0) after = below(copy, Expr(begin - 1), copied, body);  // of the first panel; in others it holds
@@ -144,9 +165,15 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     copy.body = nest_of(some, std::move(body));
     program.init.push_back(Item{std::move(copy)});
   };
-  if (parts.empty()) return copy_panels({from_buffer}, substitute(columns, rename), true);
+  if (parts.empty()) {
+    copy_panels({from_buffer}, substitute(columns, rename), true);
+    if (before_rounding(program, from_buffer) != from_buffer) drop_unread_derived(program, from_buffer);
+    return;
+  }
   for (const JoinedPart& part : parts) copy_panels(part, Expr(part.count), &part == &parts.back());
-  drop_unread_joined(program, from_buffer);
+  drop_unread_derived(program, from_buffer);
+  for (const JoinedPart& part : parts)
+    if (before_rounding(program, part.from) != part.from) drop_unread_derived(program, part.from);
 }
 
 std::optional<Packing> gpu_packing(const ContractionNest& nest, const Stmt* load, const LoopProgram& program) {

@@ -1,5 +1,6 @@
 #include "loop_passes/rewrite.h"
 #include "schedule/contractions.h"
+#include "schedule/new_loops.h"
 #include "schedule/schedule.h"
 #include "schedule/template.h"
 
@@ -9,21 +10,21 @@ namespace {
 // With fewer there is nothing to gain over sums in lanes of columns.
 constexpr int64_t least_columns = 64, least_terms = 128;
 
-std::string fresh_variable(const Kernel& kernel) {
-  const std::set<std::string> used = variables_of(kernel);
-  for (int n = 0;; ++n)
-    // i64 is a type in generated code
-    if (std::string name = str("i", n); !dtype_from_name(name) && !used.contains(name)) return name;
+// Weights of f32 that are not large lie in a cache, from which pieces of four lines come as fast.
+bool is_worth_packing(const Stmt& weights, const LoopProgram& program) {
+  if (weights.dtype == DType::bf16 || weights.dtype == DType::f16) return true;
+  const Buffer& buffer = program.buffers[static_cast<size_t>(weights.buffer)];
+  return weights.dtype == DType::f32 && estimate(buffer_bytes(buffer), program) >= far_matrix;
 }
 
 }  // namespace
 
 bool row_of_one(LoopProgram& program, Kernel& kernel, const Target& target, bool again) {
-  if (target.lanes < 8 || kernel.contraction || kernel.schedule || kernel.body.size() != 1 || !kernel.body[0].loop ||
+  if (target.lanes < 4 || kernel.contraction || kernel.schedule || kernel.body.size() != 1 || !kernel.body[0].loop ||
       kernel.body[0].loop->role != AxisRole::parallel)
     return false;
   Kernel made = kernel.clone();
-  Stmt row = loop_stmt(fresh_variable(made), Expr(1));
+  Stmt row = loop_stmt(unused_name(variables_of(made), "i"), Expr(1));
   row.loop->body = std::move(made.body);
   made.body.clear();
   made.body.push_back(std::move(row));
@@ -36,12 +37,14 @@ bool row_of_one(LoopProgram& program, Kernel& kernel, const Target& target, bool
       terms.value() < least_terms)
     return false;
   const Stmt* weights = constant_right_factor(made, program);
-  if (!weights || (weights->dtype != DType::bf16 && weights->dtype != DType::f16)) return false;
+  if (!weights) return false;
   const auto taken = [&](bool pairs) { return product_template(pairs).refuses(made, program, target).empty(); };
   const auto along =
       affine_in(address_of(*weights, program, kernel_ranges(made, program)), nest.innermost_column().var);
   const bool along_columns = along && along->coefficient.is_constant(1);
-  if (!(taken(true) && again) && !(along_columns && (taken(true) || taken(false)))) return false;
+  const bool in_a_loop = again && (taken(true) || (weights->dtype == DType::f32 && taken(false)));
+  if (!in_a_loop && !(along_columns && is_worth_packing(*weights, program) && (taken(true) || taken(false))))
+    return false;
   kernel = std::move(made);
   return true;
 }

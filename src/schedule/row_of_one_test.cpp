@@ -1,8 +1,7 @@
 #include <gtest/gtest.h>
 
-#include "base/pattern_test.h"
 #include "base/text.h"
-#include "schedule/schedule.h"
+#include "schedule/sample_run_test.h"
 
 namespace kiln::loops {
 namespace {
@@ -71,9 +70,17 @@ TEST_F(RowOfOne, LeavesWeightsThatLieAlongTheirTerms) {
               "reduce sum.f32 fused blocks(256, f32) @lane(16, exact)");
   target_.bf16_pairs = false;
   EXPECT_TEXT(scheduled(one_row("bf16", false)), "reduce sum.f32 fused @lane(16, exact) {");
-  // f32 lies in pieces of four lines already.
-  const std::string wide = replace_all(one_row("f32", true), "cast.f32", "neg.f32");
-  EXPECT_EQ(scheduled(wide).find("w_packed"), std::string::npos);
+}
+
+TEST_F(RowOfOne, PacksWeightsOfF32ThatNoCacheHolds) {
+  const std::string small = replace_all(one_row("f32", true), "cast.f32", "neg.f32");
+  EXPECT_EQ(scheduled(small).find("w_packed"), std::string::npos);
+  const std::string text = scheduled(replace_all(small, "320", "640"));
+  EXPECT_TEXT(text, "lanes 16 turns tile 1 rows 4 vectors beside");
+  EXPECT_TEXT(text, "load.f32 w_packed[i0 // 64, r0, i0 % 64]");
+  // Those that lie along their terms are read in one piece as they are.
+  const std::string terms = replace_all(replace_all(one_row("f32", false), "cast.f32", "neg.f32"), "320", "640");
+  EXPECT_EQ(scheduled(terms).find("w_packed"), std::string::npos);
 }
 
 TEST_F(RowOfOne, PacksWhatALoopReadsAgainAndAgain) {
@@ -83,6 +90,8 @@ TEST_F(RowOfOne, PacksWhatALoopReadsAgainAndAgain) {
   }
   const std::string large = replace_all(one_row("bf16", false, true), "320", "3200");
   EXPECT_TEXT(scheduled(large), "lanes 16 turns tile 1 rows 4 vectors beside pairs");
+  EXPECT_TEXT(scheduled(replace_all(one_row("f32", false, true), "cast.f32", "neg.f32")),
+              "load.f32 w_packed[i0 // 64, r0, i0 % 64]");
 }
 
 }  // namespace

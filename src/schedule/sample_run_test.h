@@ -5,6 +5,8 @@
 #include "loops/interpreter.h"
 #include "schedule/schedule.h"
 
+#define EXPECT_TEXT(text, part) EXPECT_NE((text).find(part), std::string::npos) << (text)
+
 namespace kiln::loops {
 
 inline Tensor filled(const Buffer& buffer, int seed) {

@@ -8,6 +8,12 @@
 
 namespace kiln::loops {
 
+using OperatorNames = std::set<std::string, std::less<>>;
+
+// float32_matmul_precision=medium: factors of products of f32 are rounded to bf16 where a target multiplies those
+// faster. `products`: the operators that are meant.
+bool round_factors(LoopProgram& program, const Target& target, Log& log, const OperatorNames& products);
+
 // Kernels that read constants only move to the init section; their results become derived constants.
 bool hoist_constants(LoopProgram& program, Log& log);
 
@@ -19,7 +25,6 @@ bool forward_stores(LoopProgram& program, Log& log);
 
 // cpp_fused_add_relu_3, cuda_mm_bias_gelu_5: numbered in step order. `moves`: operators that only move data and are
 // left out where others are fused with them.
-using OperatorNames = std::set<std::string, std::less<>>;
 bool name_kernels(LoopProgram& program, Log& log, const OperatorNames& moves = {}, const Target& target = {});
 
 // Statements that do not change inside a loop move in front of it.
@@ -94,8 +99,9 @@ bool split_reductions(LoopProgram& program, const Target& target, Log& log);
 std::optional<Kernel> split_sum(LoopProgram& program, Kernel& kernel, const Target& target, const std::string& outer,
                                 const std::string& var, int64_t parts);
 
-// Perfectly nested parallel loops whose accesses run through memory in one line become one loop.
-bool collapse_loops(LoopProgram& program, Log& log);
+// Perfectly nested parallel loops whose accesses run through memory in one line become one loop; for a CPU so do sums
+// of sums.
+bool collapse_loops(LoopProgram& program, const Target& target, Log& log);
 // Of use_templates: the rows of a contraction that run through memory in one line (the lines and points of a picture
 // under a window of one point) become one loop. A tile then needs no quotient to find its rows.
 bool collapse_rows(LoopProgram& program, Kernel& kernel);
@@ -106,10 +112,8 @@ inline constexpr double far_matrix = 512 << 10;
 // Binds axes to items and lanes, and packs weights that lie apart for them. From here on every kernel has a schedule.
 bool bind_axes(LoopProgram& program, const Target& target, Log& log);
 
-// Of bind_axes and take_points: weights whose elements lie apart for the lanes, or of whose lines each item reads a
-// piece. `by_item`: each item has a part of those that lie apart.
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item = false);
-bool packs_for_lanes(const Stmt& load, const LoopProgram& program);  // whether it would pack what is loaded
+// Of bind_axes and take_points: weights whose elements lie apart for the lanes.
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log);
 bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& target);  // of bind_axes
 bool bind_threads(LoopProgram& program, const Target& target, Log& log);                // of bind_axes, for a GPU
 
@@ -119,8 +123,16 @@ bool widen_sums(LoopProgram& program, Log& log);
 // The order in which float sums are added up.
 bool order_sums(LoopProgram& program, Log& log);
 
+// Statement-lanes of a body, and how many of them, about 6 µs, are worth a thread that is awake: fewer cost less than
+// handing them over. What waking one costs is the runtime's affair (runtime/parallel.cpp).
+double work_of(const Body& body, const LoopProgram& program);
+inline constexpr double worth_a_thread = 125000;
+
 // The number of items of each kernel, and how many are worth a thread.
 bool count_items(LoopProgram& program, Log& log);
+
+// For a CPU: kernels that one thread runs anyway, each of which needs what the one before it made, become one.
+bool chain_kernels(LoopProgram& program, const Target& target, Log& log);
 
 // The flat address (in elements) of an access: sum of index times stride, simplified.
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);

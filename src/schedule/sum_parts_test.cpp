@@ -29,7 +29,7 @@ std::string product_of(int64_t rows, int64_t terms, int64_t columns, bool own) {
       "      }\n    }\n  }\n}\n");
 }
 
-std::string parts_of(int64_t rows, int64_t terms, int64_t columns, bool own = false) {
+LoopProgram scheduled(int64_t rows, int64_t terms, int64_t columns, bool own = false) {
   LoopProgram program = parsed(product_of(rows, terms, columns, own));
   Log log;
   find_contractions(program, log);
@@ -41,6 +41,11 @@ std::string parts_of(int64_t rows, int64_t terms, int64_t columns, bool own = fa
   verify(program);
   const std::string text = print(program);
   EXPECT_EQ(print(parse_loops(text)), text);
+  return program;
+}
+
+std::string parts_of(int64_t rows, int64_t terms, int64_t columns, bool own = false) {
+  const LoopProgram program = scheduled(rows, terms, columns, own);
   const ContractionNest nest = contraction_nest(std::get<Kernel>(program.block[0].what));
   return is_in_parts(nest) ? str(nest.sums[0].stmt->loop->extent.text(), " of ", nest.innermost_sum().extent.text())
                            : "one";
@@ -68,6 +73,12 @@ TEST(SumInParts, FewRowsHaveWideTilesHoweverLongTheirSumsAre) {
     EXPECT_EQ(tile_of(4, terms), "4 by 4");
     EXPECT_EQ(tile_of(8, terms), "8 by 3");
   }
+}
+// Eager multiplies two or three rows as dot products, whose sums in lanes round less than one long one.
+TEST(SumOrder, FewRowsHaveShortBlocks) {
+  for (const int64_t rows : {2, 3}) EXPECT_TEXT(print(scheduled(rows, 256, 1024)), "fused blocks(64, f32)");
+  EXPECT_EQ(print(scheduled(4, 256, 1024)).find("blocks("), std::string::npos);
+  EXPECT_TEXT(print(scheduled(4, 1024, 1024)), "fused blocks(256, f32)");
 }
 TEST(SumInParts, NotWhereTermsHaveNoEqualParts) { EXPECT_EQ(parts_of(128, 3001, 768), "one"); }
 

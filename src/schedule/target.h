@@ -8,11 +8,12 @@
 namespace kiln::loops {
 
 struct Target {
-  std::string name;           // "x86-64-v4", "sm_90a"
-  int lanes = 16;             // f32 elements of a vector; 1: scalar code
-  int vector_registers = 32;  // that hold such vectors
-  bool bf16_pairs = false;    // it adds the products of pairs of bf16 to an f32 by one instruction
-  bool matrix_tiles = false;  // it multiplies tiles of bf16 by one instruction: 16 rows by 16 columns by 32 terms
+  std::string name;             // "x86-64-v4", "sm_90a"
+  int lanes = 16;               // f32 elements of a vector; 1: scalar code
+  int vector_registers = 32;    // that hold such vectors
+  bool bf16_pairs = false;      // it adds the products of pairs of bf16 to an f32 by one instruction
+  bool matrix_tiles = false;    // it multiplies tiles of bf16 by one instruction: 16 rows by 16 columns by 32 terms
+  bool rounds_to_bf16 = false;  // products of f32 round their factors to bf16 (float32_matmul_precision)
   // Bytes of a core's caches and of the pages whose addresses are at hand, and bytes a cycle that come: from the second
   // cache, from more of its pages than that, from beyond it. Of the usual processor: a package runs on others too.
   double near_cache = 32 << 10, page_reach = 192 << 10, second_cache = 1 << 20;

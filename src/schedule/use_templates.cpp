@@ -108,32 +108,10 @@ bool use_templates(LoopProgram& program, const Target& target, Log& log) {
 
 namespace {
 
-// Whether each item would read such a matrix, of whose lines it has a few columns, in pieces: every line is another
-// page, which neither a processor's prefetching nor the memory likes. A product of one row reads at half of the rate
-// that memory has.
-bool read_in_pieces(const Stmt& load, const Expr& address, const Loop& lanes, const Loop& sum, const Kernel& kernel,
-                    const LoopProgram& program) {
-  const int64_t columns = lanes.directives.factor;
-  if (columns <= kernel.schedule->lanes) return false;
-  const auto across = affine_in(address, sum.var);
-  const Buffer& matrix = program.buffers[static_cast<size_t>(load.buffer)];
-  return across && across->coefficient.is_constant() && across->coefficient.value() > columns &&
-         estimate(buffer_bytes(matrix), program) >= far_matrix;
-}
-
-// Of which the last item may have fewer. 0: not known.
-int64_t columns_of_item(const Loop& lanes, const RangeEnv& env) {
-  if (lanes.extent.is_constant()) return lanes.extent.value();
-  const int64_t together = lanes.directives.factor;
-  return range_of(lanes.extent, env).high <= together ? together : 0;
-}
-
-// The first load of a weight, inside of the sums that run in these lanes, whose elements lie apart for the lanes, or
-// whose lines are read in pieces.
-std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const LoopProgram& program, bool by_item) {
+// The first load of a weight, inside of the sums that run in these lanes, whose elements lie apart for the lanes.
+std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const LoopProgram& program) {
+  if (!lanes.extent.is_constant()) return {};
   const RangeEnv env = kernel_ranges(kernel, program);
-  const int64_t columns = columns_of_item(lanes, env);
-  if (columns == 0) return {};
   std::optional<Packing> found;
   std::vector<const Loop*> sums;
   std::function<void(const Body&)> visit = [&](const Body& body) {
@@ -144,14 +122,12 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
         sums.pop_back();
       }
       if (found || stmt.kind != StmtKind::load || sums.empty()) continue;
-      const bool fixed = packs_for_lanes(stmt, program);
-      const Expr address = address_of(stmt, program, env);
-      const auto along = affine_in(address, lanes.var);
-      if (!fixed || !along || !along->coefficient.is_constant()) continue;
-      const bool apart = std::abs(along->coefficient.value()) > 1, pieces = along->coefficient.is_constant(1);
-      if (!apart && !pieces) continue;
-      if (pieces && !read_in_pieces(stmt, address, lanes, *sums.back(), kernel, program)) continue;
-      Packing packing{&stmt, {}, lanes.var, columns, {}};
+      const Buffer& source = program.buffers[static_cast<size_t>(stmt.buffer)];
+      const bool fixed = stmt.mask == no_value && ((source.role == BufferRole::constant && !source.mutated) ||
+                                                   source.role == BufferRole::derived);
+      const auto along = affine_in(address_of(stmt, program, env), lanes.var);
+      if (!fixed || !along || !along->coefficient.is_constant() || std::abs(along->coefficient.value()) <= 1) continue;
+      Packing packing{&stmt, {}, lanes.var, lanes.extent.value(), {}};
       std::set<std::string> symbols, known = {lanes.var};
       bool constant = true;
       for (const Loop* sum : sums) {
@@ -160,14 +136,6 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
         constant &= sum->extent.is_constant();
       }
       for (const Expr& e : stmt.index) collect_symbols(e, symbols);
-      collect_symbols(lanes.extent, symbols);
-      if (by_item || pieces)
-        for (const Loop* item : item_loops(kernel).loops) {
-          if (!symbols.contains(item->var)) continue;
-          packing.batch.push_back(item->var);
-          known.insert(item->var);
-          constant &= item->extent.is_constant();
-        }
       if (constant && std::includes(known.begin(), known.end(), symbols.begin(), symbols.end())) found = packing;
     }
   };
@@ -177,13 +145,7 @@ std::optional<Packing> packing_of(const Kernel& kernel, const Loop& lanes, const
 
 }  // namespace
 
-bool packs_for_lanes(const Stmt& load, const LoopProgram& program) {
-  const Buffer& source = program.buffers[static_cast<size_t>(load.buffer)];
-  return load.mask == no_value &&
-         ((source.role == BufferRole::constant && !source.mutated) || source.role == BufferRole::derived);
-}
-
-bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item) {
+bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log) {
   bool changed = false;
   if (kernel.schedule && kernel.schedule->tile.rows > 0) return changed;
   std::vector<const Loop*> lanes;
@@ -192,13 +154,12 @@ bool pack_for_lanes(LoopProgram& program, Kernel& kernel, Log& log, bool by_item
       lanes.push_back(stmt.loop.get());
   });
   for (const Loop* loop : lanes)
-    while (const auto packing = packing_of(kernel, *loop, program, by_item)) {
+    while (const auto packing = packing_of(kernel, *loop, program)) {
       const std::string source = program.buffers[static_cast<size_t>(packing->load->buffer)].name;
       pack(program, kernel, *packing);
       changed = true;
       log.add([&] {
-        const char* why = "its elements lie apart for the lanes, or its lines are read in pieces";
-        return Decision{"pack", source, "for", kernel.name, why, true, ""};
+        return Decision{"pack", source, "for", kernel.name, "its elements lie apart for the lanes", true, ""};
       });
     }
   return changed;

@@ -156,7 +156,32 @@ void KernelPrinter::print_items() {
 }
 
 void KernelPrinter::print_body(const Body& body) {
-  for (const Stmt& stmt : body) print_stmt(stmt);
+  for (size_t i = 0; i < body.size(); ++i) {
+    if (i + 1 < body.size() && print_interleaved(body[i], body[i + 1]))
+      ++i;
+    else
+      print_stmt(body[i]);
+  }
+}
+
+// Two stores of bf16 that fill every other element of a scratch, each the places that the other leaves out.
+bool KernelPrinter::print_interleaved(const Stmt& first, const Stmt& second) {
+  const auto fits = [&](const Stmt& stmt) {
+    return stmt.kind == StmtKind::store && stmt.mode == StoreMode::plain && stmt.mask == no_value &&
+           program_.buffers[static_cast<size_t>(stmt.buffer)].dtype == DType::bf16 &&
+           program_.buffers[static_cast<size_t>(stmt.buffer)].role == BufferRole::scratch &&
+           type(stmt.args[0]) == DType::f32;
+  };
+  if (!lanes_ || !lanes_->left.empty() || !dialect_.has_vectors() || lane_count_ != 16 || !fits(first) ||
+      !fits(second) || first.buffer != second.buffer)
+    return false;
+  const Expr where = address(first);
+  const auto affine = lane_affine(where);
+  if (!affine || !affine->coefficient.is_constant(2) || !simplify(address(second) - where, env_).is_constant(1))
+    return false;
+  line(str("k_interleave_bf16(", buffer_name(first.buffer, Access::write), " + ", expr(where), ", ",
+           vector(first.args[0]), ", ", vector(second.args[0]), ");"));
+  return true;
 }
 
 void KernelPrinter::print_stmt(const Stmt& stmt) {

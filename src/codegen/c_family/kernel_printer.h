@@ -48,6 +48,7 @@ class KernelPrinter {
   std::string declare_scratch();
   void print_items();
   void print_body(const loops::Body& body);
+  bool print_interleaved(const loops::Stmt& first, const loops::Stmt& second);
   void print_stmt(const loops::Stmt& stmt);
   void print_constant(const loops::Stmt& stmt);
   void print_op(const loops::Stmt& stmt);

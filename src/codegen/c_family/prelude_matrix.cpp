@@ -20,6 +20,16 @@ constexpr const char* load_tile_text = R"(K_FN void k_matrix_$NAME(const bf16* p
 }
 )";
 
+// Pairs of what two vectors have, rounded.
+constexpr const char* interleave_text = R"(K_FN void k_interleave_bf16(bf16* p, f32x16 a, f32x16 b) {
+  typedef short words __attribute__((vector_size(64)));
+  words r;
+  asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(r) : "v"(a), "v"(b));
+  r = __builtin_shufflevector(r, r, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+  __builtin_memcpy(p, &r, 64);
+}
+)";
+
 }  // namespace
 
 std::optional<std::string> matrix_piece(std::string_view name, const PieceContext&) {
@@ -30,6 +40,7 @@ std::optional<std::string> matrix_piece(std::string_view name, const PieceContex
   if (name == "k_dot_bf16")
     return "K_FN f32x16 k_dot_bf16(f32x16 sum, i32x16 a, i32x16 b) { asm(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : "
            "\"v\"(a), \"v\"(b)); return sum; }\n";
+  if (name == "k_interleave_bf16") return interleave_text;
   constexpr std::string_view prefix = "k_matrix_";
   if (!starts_with(name, prefix)) return std::nullopt;
   const std::string_view what = name.substr(prefix.size());

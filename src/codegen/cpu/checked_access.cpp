@@ -85,6 +85,7 @@ struct Form {
 Form form_of(const std::string& name, const std::string& operation, std::string variant) {
   if (operation == "matrix_left" || operation == "matrix_right") return {"s, n", "kc_lines(ctx, B, kc_p, s, n)"};
   if (operation == "pair") return {"", "kc_row(ctx, B, kc_p, 1, 2, 0)"};
+  if (operation == "interleave") return {"v, w", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 1)"};
   if (operation == "pairs") return {"", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 0)"};
   const bool store = operation == "store" || operation == "scatter" || operation == "set" || operation == "atomic_add";
   const std::string flag = store ? "1" : "0";
@@ -191,7 +192,7 @@ class Rewriting {
   }
   static std::optional<Access> parse(const std::string& name) {
     for (const char* operation : {"load", "store", "gather", "scatter", "get", "set", "atomic_add", "matrix_left",
-                                  "matrix_right", "pair", "pairs"}) {
+                                  "matrix_right", "pair", "pairs", "interleave"}) {
       const std::string prefix = str("k_", operation, "_");
       if (!starts_with(name, prefix)) continue;
       const std::string rest = name.substr(prefix.size());

@@ -1,5 +1,7 @@
 #include "codegen/cpu/jam_printer.h"
 
+#include "loops/lane_pairs.h"
+
 namespace kiln::codegen {
 using namespace loops;
 
@@ -232,11 +234,12 @@ void JamPrinter::print_loop(const Stmt& stmt) {
     });
     declare(part, own, p_.identity(loop, 0));
   }
-  p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ++", var, ")"));
+  p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ",
+              loop.order.pairs ? str(var, " += 2") : str("++", var), ")"));
   const Stmt* product = loop.order.fused ? summed_product(loop) : nullptr;
   for (const Stmt& inner : loop.body)
-    if (&inner != product) inner.loop ? print_loop(inner) : print_copies(inner);
-  print_update(loop, result, part);
+    if (&inner != product && !loop.order.pairs) inner.loop ? print_loop(inner) : print_copies(inner);
+  loop.order.pairs ? print_pairs(loop, result, part) : print_update(loop, result, part);
   p_.close();
   if (!in_blocks) return;
   each(varies, [&](int64_t r, int64_t v) {
@@ -250,6 +253,33 @@ void JamPrinter::print_loop(const Stmt& stmt) {
       const std::string name = p_.name(renamed(result, r, v));
       p_.line(str(name, " = k_cast_", c_type(own), "(", name, "_wide);"));
     });
+}
+
+// Two terms at a time: in lanes as many pairs, of the others one for all lanes.
+void JamPrinter::print_pairs(const Loop& loop, ValueId result, const std::string& suffix) {
+  const std::optional<PairFactors> factors = pair_factors(loop);
+  KILN_CHECK(factors, str("a sum of ", p_.kernel_.name, " is not of pairs"));
+  const auto name = [&](const Stmt& load, int64_t r, int64_t v) {
+    const Varies varies = of(load);
+    return str(&load == factors->left ? "a" : "b", "_", varies.rows ? r : 0, "_", varies.columns ? v : 0);
+  };
+  for (const Stmt* load : {factors->left, factors->right})
+    each(of(*load), [&](int64_t r, int64_t v) {
+      Substitution map{{columns_->var, Expr::symbol(column(v))}};
+      if (rows_) map[rows_->var] = Expr::symbol(row(r));
+      Stmt copy = load->clone();
+      for (Expr& e : copy.index) e = substitute(e, map);
+      p_.place_ = load, p_.sizes_of_place_ = 0;
+      const std::string place = str(p_.buffer_name(load->buffer, Access::read), " + ", p_.expr(p_.address(copy)));
+      p_.place_ = nullptr;
+      p_.line(str("const vi32 ", name(*load, r, v), " = ",
+                  of(*load).columns ? str("k_pairs_bf16(", place, ")") : str("k_splat_i32(k_pair_bf16(", place, "))"),
+                  ";"));
+    });
+  each(of(result), [&](int64_t r, int64_t v) {
+    const std::string acc = p_.name(renamed(result, r, v)) + suffix;
+    p_.line(str(acc, " = k_dot_bf16(", acc, ", ", name(*factors->left, r, v), ", ", name(*factors->right, r, v), ");"));
+  });
 }
 
 void JamPrinter::print_update(const Loop& loop, ValueId result, const std::string& suffix) {

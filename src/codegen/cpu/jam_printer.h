@@ -45,6 +45,7 @@ class JamPrinter {
   bool turns(const loops::Stmt& stmt) const;
   void print_turned(const loops::Stmt& stmt);
   void print_loop(const loops::Stmt& stmt);
+  void print_pairs(const loops::Loop& loop, loops::ValueId result, const std::string& suffix);
   void print_update(const loops::Loop& loop, loops::ValueId result, const std::string& suffix);
   // Does something for every copy of what varies so, with the printer's lanes set where it is a vector.
   void each(const Varies& varies, const std::function<void(int64_t row, int64_t vector)>& f);
