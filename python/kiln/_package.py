@@ -70,7 +70,7 @@ def compile_package(
     """Compiles a program (an ExportedProgram or a path). The settings win over those of ``kiln.config``."""
     from . import _command
 
-    given = {**config._for_compile(), **{key: config._text(value) for key, value in settings.items()}}
+    given = {**_of_torch(), **config._for_compile(), **{key: config._text(value) for key, value in settings.items()}}
     with ExportedFile(program) as file:
         arguments = ["compile", file.path, "--output", package_path, *options]
         for library in custom_op_libraries:
@@ -79,6 +79,13 @@ def compile_package(
             arguments += ["--target", target]
         _command.checked(arguments + _command.settings_arguments(given), kind=errors.CompileError)
     return package_path
+
+
+def _of_torch() -> dict[str, str]:
+    """What the process has told PyTorch of its products (torch.set_float32_matmul_precision)."""
+    torch = sys.modules.get("torch")
+    asked = torch.get_float32_matmul_precision() if torch and hasattr(torch, "get_float32_matmul_precision") else "highest"
+    return {} if asked == "highest" else {"float32_matmul_precision": asked}
 
 
 def aoti_compile_and_package(

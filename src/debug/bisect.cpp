@@ -16,9 +16,22 @@ class Bisect {
   Bisect(const std::string& path, const std::vector<Datum>& inputs, const BisectOptions& options)
       : path_(path), inputs_(inputs), options_(options), package_(path) {
     package_.graph();  // read here once, for all children
+    const std::vector<codegen::Target>& targets = package_.compilation().targets();
+    const size_t target = package_.target();
+    options_.tolerance.rounded_factors = target < targets.size() && targets[target].rounds_to_bf16;
   }
 
   BisectResult find() {
+    BisectResult found = find_fault();
+    if (options_.tolerance.rounded_factors && !options_.tolerance.rtol && !options_.tolerance.atol)
+      found.text +=
+          "\nfactors of products are rounded to bf16 (float32_matmul_precision=medium): differences up to 1/128 of a "
+          "tensor's largest value are taken for that; --rtol and --atol ask for less";
+    return found;
+  }
+
+ private:
+  BisectResult find_fault() {
     BisectResult planned = in_child([](BisectionRun&) {});
     if (planned.fault == FaultClass::overlap && planned.unexplained)
       if (BisectResult culprit = in_child([&](BisectionRun& run) { run.watched = planned.buffer; });
@@ -45,7 +58,6 @@ class Bisect {
     return planned;
   }
 
- private:
   BisectResult in_child(const std::function<void(BisectionRun&)>& choose) {
     ChildProgress unused;
     BisectionRun asked{unused, true, false, 0, "", ""};
@@ -124,7 +136,7 @@ class Bisect {
 
   const std::string& path_;
   const std::vector<Datum>& inputs_;
-  const BisectOptions& options_;
+  BisectOptions options_;
   PackageDebug package_;
 };
 

@@ -37,7 +37,7 @@ struct Judge {
 // What rounding alone may do: some units in the last place of the largest value around, and what the reference itself
 // loses in the program's dtypes.
 double rounding_slack(DType dtype, const std::vector<std::complex<double>>& truth,
-                      const std::vector<std::complex<double>>& nominal) {
+                      const std::vector<std::complex<double>>& nominal, bool rounded_factors) {
   double largest = 0, loss = 0;
   for (size_t i = 0; i < truth.size(); ++i) {
     if (!is_finite(truth[i])) continue;
@@ -46,7 +46,8 @@ double rounding_slack(DType dtype, const std::vector<std::complex<double>>& trut
   }
   // A nominal value that is far off took another branch somewhere; it says nothing about rounding.
   if (loss > 1e-2 * largest) loss = 0;
-  return 4 * dtype_epsilon(dtype) * largest + 4 * loss;
+  const double factors = rounded_factors ? dtype_epsilon(DType::bf16) * largest : 0;
+  return 4 * dtype_epsilon(dtype) * largest + 4 * loss + factors;
 }
 
 double ulps_between(DType dtype, double got, double expected) {
@@ -81,7 +82,7 @@ std::optional<Difference> find_difference(const Tensor& got, const Tensor& truth
   const bool exact = is_integral(got.dtype);
   Judge judge{options.rtol.value_or(standard.rtol), options.atol.value_or(standard.atol), 0};
   if (exact) judge.rtol = judge.atol = 0;
-  if (!exact && !options.rtol && !options.atol) judge.slack = rounding_slack(got.dtype, t, n);
+  if (!exact && !options.rtol && !options.atol) judge.slack = rounding_slack(got.dtype, t, n, options.rounded_factors);
   for (size_t i = 0; i < g.size(); ++i) {
     if (judge.close(g[i], t[i]) || (i < n.size() && judge.close(g[i], n[i]))) continue;
     if (out.count++ > 0) continue;

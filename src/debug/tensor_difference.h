@@ -11,6 +11,8 @@ namespace kiln {
 
 struct DifferenceOptions {
   std::optional<double> rtol, atol;  // otherwise those of torch.testing.assert_close for the dtype
+  // Products of f32 had their factors rounded to bf16, as float32_matmul_precision asked; the references round nothing.
+  bool rounded_factors = false;
 };
 
 struct Difference {

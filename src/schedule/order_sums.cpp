@@ -24,8 +24,10 @@ void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
   loop.order.meet = loop.reduce_dtype;
   if (most_terms <= block) return;
   loop.order.block = block;
-  // Blocks of f32 in lanes meet in f64: that is done once per block.
-  if (inside_lanes) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
+  // Blocks of f32 in lanes meet in f64: that is done once per block. So do those of long plain sums, of which there are
+  // as many as would lose what a block keeps.
+  const bool long_sum = !loop.order.fused && most_terms > block * block;
+  if (inside_lanes || long_sum) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
 }
 
 // A product with one row streams the other factor: waiting for each addition it would read a sixth less in a second.

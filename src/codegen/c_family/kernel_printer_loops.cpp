@@ -218,10 +218,13 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   line(str(c_type(type(v)), " ", name(v), ";"));
   varying_.erase(v);
   open("");
-  line(str(vector_type(type(v)), " ", acc, " = ", start, ";"));
+  const bool in_blocks = loop.order.block > 0, wide = in_blocks && loop.order.meet != type(v);
+  const char* meet = c_type(loop.order.meet);
+  const auto met = [&](const std::string& part) { return wide ? str("k_cast_", meet, "(", part, ")") : part; };
+  line(wide ? str(vector_type(loop.order.meet), " ", acc, " = k_splat_", meet, "(0);")
+            : str(vector_type(type(v)), " ", acc, " = ", start, ";"));
   line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
   line(str("i64 ", loop.var, " = 0;"));
-  const bool in_blocks = loop.order.block > 0;
   const bool two = loop.order.chains == 2;
   std::string target = acc, end = extent;
   if (in_blocks) {
@@ -254,7 +257,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   close();
   if (in_blocks) {
     if (two) line(str(target, " = k_add(", target, ", ", target, "_odd);"));
-    line(str(acc, " = k_add(", acc, ", ", target, ");"));
+    line(str(acc, " = k_add(", acc, ", ", met(target), ");"));
     close();
   }
   if (loop.directives.tail != Tail::exact) {
@@ -273,7 +276,7 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
         line(str(acc, " = ", acc, " & kept;"));
         break;
       case ReduceOp::sum:
-        line(str(acc, " = k_add(", acc, ", kept);"));
+        line(str(acc, " = k_add(", acc, ", ", met("kept"), ");"));
         break;
       case ReduceOp::prod:
         line(str(acc, " = k_mul(", acc, ", kept);"));
@@ -289,7 +292,8 @@ void KernelPrinter::print_lane_reduction(const Stmt& stmt) {
   }
   lanes_.reset();
   varying_index_ = outer_index;
-  line(str(name(v), " = ", SimdDialect::across(loop.reduce, acc), ";"));
+  const std::string all = SimdDialect::across(loop.reduce, acc);
+  line(str(name(v), " = ", wide ? str("k_cast_", c_type(type(v)), "(", all, ")") : all, ";"));
   close();
 }
 
