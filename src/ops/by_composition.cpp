@@ -324,7 +324,49 @@ void register_lists_as_one(Registry& r) {
 
 // ---- Others ----
 
+// PyTorch's decompositions make tensors by the order of their dimensions in memory, and fill them afterwards.
+void build_empty_permuted(Build& b) {
+  DecomposeCall& call = b.call();
+  const Sizes sizes = call.integers("size");
+  const auto order = call.constant_integers("physical_layout");
+  Sizes strides(sizes.size(), Expr(0));
+  std::set<int64_t> seen(order.begin(), order.end());
+  if (order.size() != sizes.size() || seen.size() != order.size() ||
+      (!order.empty() && (*seen.begin() < 0 || *seen.rbegin() >= static_cast<int64_t>(order.size()))))
+    refuse(call, "K0201", "physical_layout must have each dimension once");
+  Expr stride(1);
+  for (size_t i = order.size(); i-- > 0;) {
+    strides[static_cast<size_t>(order[i])] = stride;
+    stride = stride * max_expr(sizes[static_cast<size_t>(order[i])], Expr(1));
+  }
+  call.result(b("empty_strided", {b.ints(sizes), b.ints(strides), call.arg("dtype"), call.arg("layout"),
+                                  call.arg("device"), call.arg("pin_memory")}));
+}
+
 void register_fused_products(Registry& r) {
+  add_composite(
+      r, {.schema = str("empty_permuted(SymInt[] size, int[] physical_layout, *, ", creation_options, ") -> Tensor"),
+          .build = build_empty_permuted,
+          .samples = {{{List{2, 3, 4}, List{0, 2, 1}}}, {{List{2, 3}, List{0, 0}}, true}},
+          .facts = {.uninitialised = true}});
+  add_composite(
+      r, {.schema = "_trilinear(Tensor i1, Tensor i2, Tensor i3, int[] expand1, int[] expand2, int[] expand3, int[] "
+                    "sumdim, int unroll_dim=1) -> Tensor",
+          .build =
+              [](Build& b) {
+                DecomposeCall& call = b.call();
+                auto widened = [&](const char* tensor, const char* dims) {
+                  Value* x = call.tensor(tensor);
+                  auto places = call.constant_integers(dims);
+                  for (int64_t d : std::set<int64_t>(places.begin(), places.end())) x = b("unsqueeze", {x, Scalar(d)});
+                  return x;
+                };
+                Value* product =
+                    b.mul(b.mul(widened("i1", "expand1"), widened("i2", "expand2")), widened("i3", "expand3"));
+                if (call.constant_integers("sumdim").empty()) return call.result(product);
+                call.result(b("sum.dim_IntList", {product, call.arg("sumdim"), Scalar(false)}));
+              },
+          .samples = {{{spec({3, 4}), spec({2, 4, 5}), spec({3, 5}), List{1, 3}, List{0}, List{1, 2}, List{2, 3}}}}});
   add_composite(r,
                 {.schema = "_addmm_activation(Tensor self, Tensor mat1, Tensor mat2, *, Scalar beta=1, Scalar alpha=1, "
                            "bool use_gelu=False) -> Tensor",

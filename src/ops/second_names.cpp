@@ -131,6 +131,14 @@ void register_rrelu(Registry& r) {
   add_composite(r, {.schema = str("rrelu_with_noise(Tensor self, Tensor noise, ", tail, "Tensor"),
                     .build = [middle](Build& b) { b.call().result(middle(b)); },
                     .samples = samples});
+  add_composite(
+      r, {.schema = str("rrelu_with_noise_functional(Tensor self, Tensor noise, ", tail, "(Tensor, Tensor noise_out)"),
+          .build =
+              [middle](Build& b) {
+                b.call().result(0, middle(b));
+                b.call().result(1, b("clone", {b.call().tensor("noise")}));
+              },
+          .samples = samples});
   in_place(r, str("rrelu_with_noise_(Tensor(a!) self, Tensor noise, ", tail, "Tensor(a!)"), middle, samples);
 }
 
