@@ -156,6 +156,9 @@ if [[ -f $model ]]; then
   expect package-to-interpret 1 err 'K0162.*package of Kiln' -- interpret "$work/mlp.kiln.pt2"
   "$kiln" compile "$cases/joined_heads/model.pt2" -o "$work/joined.pt2" --target x86-64-v3 --quiet > "$work/out"
   expect modules-of-a-joined-product 0 out ' q, k, v  ' -- profile "$work/joined.pt2"
+  "$kiln" compile "$cases/joined_heads/model.pt2" -o "$work/apart.pt2" --target x86-64-v3 --config pattern_matcher=0 --quiet > "$work/out"
+  expect no-patterns 0 out ' v  ' -- profile "$work/apart.pt2"
+  require no-patterns-no-joined-products not grep -q ' q, k, v  ' "$work/out"
   if "$kiln" --version | grep -q avx512bf16; then  # what medium rounds is no fault, and where it rounds nothing that is said
     "$kiln" compile "$cases/mlp/model.pt2" -o "$work/medium.pt2" --config float32_matmul_precision=medium --quiet > "$work/out"
     expect medium-is-no-divergence 0 out 'no divergence.*' -- bisect "$work/medium.pt2"

@@ -11,7 +11,12 @@ namespace {
 
 PipelineOptions pipeline_options(const CompilationOptions& options, const loops::FaultInjection& fault) {
   PipelineOptions out;
-  if (options.settings) out.disabled = options.settings->get_list("disable_pass");
+  if (options.settings) {
+    out.disabled = options.settings->get_list("disable_pass");
+    // Those that look for the nests of certain operators; what they leave runs as any other.
+    if (!options.settings->get_bool("pattern_matcher"))
+      out.disabled.insert(out.disabled.end(), pattern_passes().begin(), pattern_passes().end());
+  }
   out.fault = fault;
   out.custom_ops = options.custom_ops;
   if (!options.custom_op_libs.empty())
@@ -60,6 +65,11 @@ void add_types(const Graph& graph, std::set<DType>& types) {
 }
 
 }  // namespace
+
+const std::vector<std::string>& pattern_passes() {
+  static const std::vector<std::string> names = {"fuse_attention", "join_products", "use_winograd"};
+  return names;
+}
 
 int simdlen_of(const Settings* settings) {
   return settings ? static_cast<int>(settings->get_optional_int("cpp.simdlen").value_or(0)) : 0;

@@ -75,6 +75,7 @@ class Compilation {
 
 // The vectors that cpp.simdlen asks for, in bits; 0: the target's own.
 int simdlen_of(const Settings* settings);
+const std::vector<std::string>& pattern_passes();  // that pattern_matcher turns off
 enum class ProductPrecision { highest, high, medium };
 ProductPrecision product_precision(const Settings* settings);  // float32_matmul_precision
 

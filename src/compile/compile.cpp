@@ -434,6 +434,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
       report.notes.push_back(str("cpp.simdlen=", wanted, ": the vectors of ", target.name, " have ", target.lanes * 32,
                                  " bits, and those are used"));
   }
+  if (options.settings && !options.settings->get_bool("pattern_matcher"))
+    report.notes.push_back(str("pattern_matcher: without ", join(pattern_passes(), ", ")));
   contents.without_state = options.settings && !options.settings->get_bool("aot_inductor.package_constants_in_so");
   for (const InputSpec& input : program.input_specs)
     if (input.kind == InputKind::parameter || (input.kind == InputKind::buffer && input.persistent))
