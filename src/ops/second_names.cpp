@@ -227,13 +227,17 @@ void build_fill_diagonal(Build& b) {
     for (int64_t d = 1; d < rank; ++d) part = b("diagonal", {part, Scalar(0), Scalar(0), Scalar(d == 1 ? 1 : -1)});
     b("fill_.Scalar", {part, call.arg("fill_value")});
   };
-  fill(self);
   if (call.boolean("wrap") && rank == 2) {
+    // Every so many elements, counted through all rows.
     const Expr &rows = sizes_of(self)[0], &columns = sizes_of(self)[1];
     if (!rows.is_constant() || !columns.is_constant())
       fail_unsupported("K0202", "fill_diagonal_(wrap=True) needs constant sizes", call.where());
-    for (int64_t row = columns.value() + 1; row < rows.value(); row += columns.value() + 1)
-      fill(b("slice.Tensor", {self, Scalar(0), Scalar(row)}));
+    const int64_t high = rows.value(), wide = columns.value();
+    Value* number = b("arange", {Scalar(high * wide)});
+    Value* on = b("eq.Scalar", {b("remainder.Scalar", {number, Scalar(wide + 1)}), Scalar(0)});
+    b("masked_fill_.Scalar", {self, b("view", {on, b.ints({high, wide})}), call.arg("fill_value")});
+  } else {
+    fill(self);
   }
   call.result(b("alias", {self}));
 }

@@ -251,7 +251,9 @@ class Binder {
   // which have their part of the matrix in one piece.
   int64_t chunk_of(const Loop& loop, int64_t together) const {
     if (together > 0 && multiplies(loop.body)) return together;
-    const double each = std::ceil(estimate(loop.extent, program_) / std::max(1.0, items_of_sums(loop)));
+    const double items = items_of_sums(loop);
+    if (items <= 1) return together > 0 ? together : long_chunk;
+    const double each = std::ceil(estimate(loop.extent, program_) / items);
     const int64_t whole = std::max<int64_t>(together, target_.lanes);
     return std::min(long_chunk, (static_cast<int64_t>(each) + whole - 1) / whole * whole);
   }
