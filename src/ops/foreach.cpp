@@ -16,29 +16,6 @@ Specs pair_of(double low, double high) {
   return {spec({2, 3}, DType::f32, low, high), spec({2}, DType::f32, low, high)};
 }
 
-// Both forms: "name.overload(Tensor[] self, rest) -> Tensor[]", and the one that writes to the tensors of self.
-void add_both(Registry& r, const std::string& name, const std::string& rest, const EachFn& each,
-              const std::vector<Sample>& samples) {
-  const size_t dot = name.find('.');
-  const std::string base = name.substr(0, dot), overload = dot == std::string::npos ? "" : name.substr(dot);
-  add_composite(r, {.schema = str("_foreach_", name, "(Tensor[] self", rest, ") -> Tensor[]"),
-                    .build =
-                        [each](Build& b) {
-                          const auto tensors = b.call().tensors("self");
-                          for (size_t i = 0; i < tensors.size(); ++i)
-                            b.call().result(static_cast<int>(i), each(b, i, tensors[i]));
-                        },
-                    .samples = samples});
-  add_composite(r, {.schema = str("_foreach_", base, "_", overload, "(Tensor(a!)[] self", rest, ") -> ()"),
-                    .build =
-                        [each](Build& b) {
-                          const auto tensors = b.call().tensors("self");
-                          for (size_t i = 0; i < tensors.size(); ++i) b("copy_", {tensors[i], each(b, i, tensors[i])});
-                        },
-                    .samples = samples,
-                    .early = true});
-}
-
 void add_only(Registry& r, const std::string& schema, const EachFn& each, const std::vector<Sample>& samples) {
   add_composite(r, {.schema = schema,
                     .build =
@@ -48,6 +25,22 @@ void add_only(Registry& r, const std::string& schema, const EachFn& each, const 
                             b.call().result(static_cast<int>(i), each(b, i, tensors[i]));
                         },
                     .samples = samples});
+}
+
+// Both forms: "name.overload(Tensor[] self, rest) -> Tensor[]", and the one that writes to the tensors of self.
+void add_both(Registry& r, const std::string& name, const std::string& rest, const EachFn& each,
+              const std::vector<Sample>& samples) {
+  const size_t dot = name.find('.');
+  const std::string base = name.substr(0, dot), overload = dot == std::string::npos ? "" : name.substr(dot);
+  add_only(r, str("_foreach_", name, "(Tensor[] self", rest, ") -> Tensor[]"), each, samples);
+  add_composite(r, {.schema = str("_foreach_", base, "_", overload, "(Tensor(a!)[] self", rest, ") -> ()"),
+                    .build =
+                        [each](Build& b) {
+                          const auto tensors = b.call().tensors("self");
+                          for (size_t i = 0; i < tensors.size(); ++i) b("copy_", {tensors[i], each(b, i, tensors[i])});
+                        },
+                    .samples = samples,
+                    .early = true});
 }
 
 Argument number_at(Build& b, std::string_view list, size_t i) { return b.call().arg(list).as_list().at(i); }
