@@ -169,7 +169,7 @@ $ tools/build.sh release && python bench/threads.py --docs docs
 {cpu}{virtual}, {processors} processors, {caches}.
 
 *Gain*: time on one core over that on so many. *Cores' gain*: what plain multiply-adds gain from them, measured in the same turns; of a virtual
-machine's cores two may be halves of one, and others' work may be on them, so this moves from minute to minute, and where arithmetic decides nobody gains much more than it does
+machine's cores two may be halves of one, and others' work may be on them, so this moves from minute to minute, and where arithmetic decides nobody gains much more than it does.
 *Of the peak*: Kiln's multiply-adds beside those.
 """
 
