@@ -447,8 +447,9 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     const auto rounded = [](const PassReport& pass) { return pass.name == "round_factors" && pass.changed; };
     const std::vector<PassReport>& passes = compilation.passes(target).passes();
     if (compilation.targets()[target].rounds_to_bf16 && std::none_of(passes.begin(), passes.end(), rounded))
-      report.notes.push_back(str("float32_matmul_precision: products of f32 stay f32 on ", names[target],
-                                 ": none of them has a weight as a factor (an input is none), in pairs of terms"));
+      report.notes.push_back(
+          str("float32_matmul_precision: products of f32 stay f32 on ", names[target],
+              ": none of them has a weight as a factor (an input is none), in pairs of terms, or one of bf16"));
     if (target == 0) report.missed_fault = missed_fault(compilation, FaultReach::code);
     if (target == 0 && !report.missed_fault.empty()) report.notes.push_back(report.missed_fault);
     report.schedule_seconds += watch.lap();

@@ -166,6 +166,38 @@ TEST(SimplifyBodies, DropsLoopsThatRunOnceAndEqualLoads) {
   EXPECT_EQ(main_of(program).find("i1"), std::string::npos) << main_of(program);
 }
 
+// x * 1 and x - 0 are x; x + 0 is not, of -0.
+TEST(SimplifyBodies, DropsFactorsOfOne) {
+  LoopProgram program = parsed(R"(loops ones
+buffer x f32[4] strides [1] input position 0
+buffer y f32[4] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel scale ops [mul] {
+    for i0 in [4] parallel {
+      %0 = load.f32 x[i0]
+      %1 = constant.f32 1.0
+      %2 = constant.f32 0.0
+      %3 = mul.f32 %1, %0
+      %4 = sub.f32 %3, %2
+      %5 = div.f32 %4, %1
+      %6 = add.f32 %5, %2
+      store y[i0] = %6
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_TRUE(simplify_bodies(program, log));
+  verify(program);
+  const std::string text = main_of(program);
+  for (const char* gone : {"mul", "sub", "div"}) EXPECT_EQ(text.find(str(gone, ".f32")), std::string::npos) << text;
+  EXPECT_NE(text.find("add.f32"), std::string::npos) << text;
+}
+
 TEST(SimplifyBodies, WhatNeverRaisesIsNotChecked) {
   const std::string text = R"(loops checks
 buffer y f32[4] strides [1] output position 0

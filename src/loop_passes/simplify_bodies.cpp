@@ -112,6 +112,18 @@ class Simplifier {
     return found != constants_.end() && !found->second.as_int();
   }
 
+  // x * 1, x / 1 and x - 0 are x, whatever x is: x + 0 is not, where x is -0.
+  bool leaves_the_other(Stmt& stmt) {
+    const auto is = [&](size_t at, double number) {
+      const auto found = constants_.find(stmt.args[at]);
+      return found != constants_.end() && found->second.as_double() == number;
+    };
+    if (stmt.op == ScalarOp::mul && is(0, 1)) std::swap(stmt.args[0], stmt.args[1]);
+    return type(stmt.args[0]) == stmt.dtype && stmt.dtype != DType::boolean &&
+           ((stmt.op == ScalarOp::mul && is(1, 1)) || (stmt.op == ScalarOp::div && is(1, 1)) ||
+            (stmt.op == ScalarOp::sub && is(1, 0)));
+  }
+
   // True: the statement is not needed; its result is another value.
   bool fold(Stmt& stmt, Seen& seen) {
     if (stmt.results.size() != 1) return false;
@@ -132,6 +144,7 @@ class Simplifier {
         if (found != constants_.end() && found->second.as_int())
           return alias(stmt, stmt.args[static_cast<size_t>(1 - side)]);
       }
+    if (stmt.kind == StmtKind::op && leaves_the_other(stmt)) return alias(stmt, stmt.args[0]);
     if (stmt.kind == StmtKind::op) fold_comparison(stmt), fold_not(stmt);
     if (stmt.mask != no_value && (stmt.kind == StmtKind::load || stmt.kind == StmtKind::check_index)) {
       auto found = constants_.find(stmt.mask);

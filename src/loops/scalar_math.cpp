@@ -114,6 +114,8 @@ double evaluate(ScalarOp op, double x, double y) {
       return std::erf(x);
     case ScalarOp::erfc:
       return std::erfc(x);
+    case ScalarOp::normal_cdf:
+      return std::erfc(-x / std::numbers::sqrt2) / 2;
     case ScalarOp::erfinv:
       return erfinv(x);
     case ScalarOp::lgamma:

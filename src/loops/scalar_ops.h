@@ -80,6 +80,7 @@ enum class ScalarOp : uint8_t {
   erf,
   erfc,
   erfinv,
+  normal_cdf /* (1 + erf(x / sqrt 2)) / 2 */,
   lgamma,
   digamma,
   sigmoid,

@@ -73,6 +73,7 @@ static constexpr std::array<ScalarOpInfo, scalar_op_count> table = {{
     {erf, "erf", 1, TypeRule::same, true, "k_erf", "erf", 30},
     {erfc, "erfc", 1, TypeRule::same, true, "k_erfc", "erfc", 40},
     {erfinv, "erfinv", 1, TypeRule::same, true, "k_erfinv", "erfinv", 60},
+    {normal_cdf, "normal_cdf", 1, TypeRule::same, true, "k_normal_cdf", "k_normal_cdf", 24},
     {lgamma, "lgamma", 1, TypeRule::same, true, "k_lgamma", "lgamma", 80},
     {digamma, "digamma", 1, TypeRule::same, true, "k_digamma", "k_digamma", 80},
     {sigmoid, "sigmoid", 1, TypeRule::same, true, "k_sigmoid", "k_sigmoid", 20},

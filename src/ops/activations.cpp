@@ -29,16 +29,11 @@ void activation(Registry& r, std::string schema, std::string params, EmitFn emit
 
 ValueId emit_gelu(Emit& e) {
   ValueId x = e.x[0];
-  ValueId half = e.op(ScalarOp::mul, x, e.number(0.5));
-  ValueId curve;
-  if (e.call.string("approximate") == "tanh") {
-    ValueId cube = e.op(ScalarOp::mul, e.op(ScalarOp::mul, x, x), x);
-    ValueId inner = e.op(ScalarOp::add, x, e.op(ScalarOp::mul, cube, e.number(0.044715)));
-    curve = e.op(ScalarOp::tanh, e.op(ScalarOp::mul, inner, e.number(sqrt_two_over_pi)));
-  } else {
-    curve = e.op(ScalarOp::erf, e.op(ScalarOp::mul, x, e.number(sqrt_half)));
-  }
-  return e.op(ScalarOp::mul, half, e.op(ScalarOp::add, curve, e.number(1)));
+  if (e.call.string("approximate") != "tanh") return e.op(ScalarOp::mul, x, e.op(ScalarOp::normal_cdf, x));
+  ValueId cube = e.op(ScalarOp::mul, e.op(ScalarOp::mul, x, x), x);
+  ValueId inner = e.op(ScalarOp::add, x, e.op(ScalarOp::mul, cube, e.number(0.044715)));
+  ValueId curve = e.op(ScalarOp::tanh, e.op(ScalarOp::mul, inner, e.number(sqrt_two_over_pi)));
+  return e.op(ScalarOp::mul, e.op(ScalarOp::mul, x, e.number(0.5)), e.op(ScalarOp::add, curve, e.number(1)));
 }
 
 template <class T>

@@ -4,6 +4,11 @@
 #include "schedule/least_code.h"
 
 namespace kiln::loops {
+namespace {
+
+constexpr int64_t most_rounded_keys = 4096;  // so many of a block's rows are taken at once
+
+}  // namespace
 
 std::string AttentionFusion::refuses() {
   if (nest_a_.sums.size() != 1 || nest_b_.sums.size() != 1) return "one of the products has nested sums";
@@ -19,6 +24,10 @@ std::string AttentionFusion::refuses() {
   if (!weights_ || rows_.stored_twice()) return "the first one has several results";
   if (std::string why = rows_.read(*nest_a_.sums[0].stmt, *weights_, softmax_); !why.empty()) return why;
   if (std::string why = same_rows(); !why.empty()) return why;
+  // Numbers that the program rounds are rounded: where each is known, before the second product.
+  const Expr& keys = nest_a_.innermost_column().extent;
+  if (softmax_.rounded && (target_.is_gpu() || !keys.is_constant() || keys.value() > most_rounded_keys))
+    return "its weights are rounded when their sum is known";
   if (target_.is_gpu()) return "";  // attention_block.cpp looks at the rest
   for (const Stmt* stmt : nest_b_.sums[0].right) {
     if (stmt->kind != StmtKind::load) continue;
@@ -44,7 +53,8 @@ AttentionTile AttentionFusion::cheapest() const {
                        at_least(nest_b_.innermost_column().extent),
                        ahead_ ? std::optional(static_cast<double>(*ahead_)) : std::nullopt,
                        pairs_,
-                       weight_pairs_};
+                       weight_pairs_,
+                       softmax_.rounded};
   for (const Loop* loop : outer()) shape.outer *= at_least(loop->extent);
   return cheapest_with_least_code(attention_candidates(shape, target_));
 }
@@ -263,7 +273,7 @@ void AttentionFusion::finish_output(ValueId summed, ValueId share, Copier& copie
   loops.insert(loops.end(), nest_b_.rows.begin(), nest_b_.rows.end());
   loops.push_back(&nest_b_.innermost_column());
   copier.values[nest_b_.sums[0].stmt->results[0]] =
-      append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
+      share == no_value ? summed : append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {summed, share}));
   std::set<ValueId> needed;
   for (const Stmt& stmt : nest_b_.innermost_column().body) {
     if (stmt.loop) continue;

@@ -85,7 +85,7 @@ class AttentionFusion : NewLoops {
   ValueId sum_over(const KeyRange& keys, BufferId scores, const Place& place, Copier& copier, Body& inner);
   // What the value that the second product weighs needs, of the key that the copier has, and its number.
   ValueId copy_value(Copier& copier, Body& inner, Body& terms);
-  // What follows the second product: its sum times the share, and stored.
+  // What follows the second product: its sum times the share (no_value: the weights have theirs), and stored.
   void finish_output(ValueId summed, ValueId share, Copier& copier, Body& inner);
 
   // ---- Building for a CPU (attention_in_lanes.cpp)
@@ -121,6 +121,9 @@ class AttentionFusion : NewLoops {
   void turn_rows(const RowBlock& block, Body& out);
   void build_scores(const RowBlock& block, const KeyRange& keys, Body& out);
   void build_output(const RowBlock& block, Body& out);
+  // The weights as the program rounds them, where no pairs are made of them.
+  void round_weights(const RowBlock& block, Body& out);
+  ValueId whole_weight(const RowBlock& block, const Expr& key, const Expr& lane, ValueId mask, Body& inner);
   void build_parts(const RowBlock& block, Body& out);
 
   LoopProgram& program_;

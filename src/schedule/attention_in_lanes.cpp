@@ -311,11 +311,31 @@ void AttentionFusion::pair_weights(const RowBlock& block, const KeyRange& keys, 
   pair_up(
       keys.count, block.tile.block, block.weight_pairs,
       [&](const Expr& term, const Expr& lane, ValueId mask, Body& inner) {
-        Stmt load = load_stmt(made_, DType::f32, block.scores, {term, lane});
-        load.mask = mask;
-        return append(inner, std::move(load));
+        return whole_weight(block, term, lane, mask, inner);
       },
       out);
+}
+
+// A weight; divided by its row's sum where it is to be rounded.
+ValueId AttentionFusion::whole_weight(const RowBlock& block, const Expr& key, const Expr& lane, ValueId mask,
+                                      Body& inner) {
+  Stmt load = load_stmt(made_, DType::f32, block.scores, {key, lane});
+  load.mask = mask;
+  const ValueId weight = append(inner, std::move(load));
+  if (!softmax_.rounded) return weight;
+  const ValueId share = append(inner, load_stmt(made_, DType::f32, block.shares, {lane}));
+  return append(inner, op_stmt(made_, ScalarOp::mul, DType::f32, {weight, share}));
+}
+
+void AttentionFusion::round_weights(const RowBlock& block, Body& out) {
+  Stmt n = loop("i", block.keys), q = loop("i", block.tile.block, Binding::lane, target_.lanes);
+  Body& inner = q.loop->body;
+  const ValueId weight = whole_weight(block, variable(n), variable(q), no_value, inner);
+  const ValueId narrow = append(inner, op_stmt(made_, ScalarOp::cast, weight_type(), {weight}));
+  const ValueId wide = append(inner, op_stmt(made_, ScalarOp::cast, DType::f32, {narrow}));
+  inner.push_back(store_stmt(DType::f32, block.scores, {variable(n), variable(q)}, wide));
+  n.loop->body.push_back(std::move(q));
+  out.push_back(std::move(n));
 }
 
 void AttentionFusion::pair_values(const RowBlock& block, const KeyRange& keys, Body& out) {
@@ -336,6 +356,7 @@ void AttentionFusion::pair_values(const RowBlock& block, const KeyRange& keys, B
 
 void AttentionFusion::build_output(const RowBlock& block, Body& out) {
   if (weight_pairs_) pair_weights(block, {0, block.keys}, out), pair_values(block, {0, block.keys}, out);
+  if (!weight_pairs_ && softmax_.rounded) round_weights(block, out);
   Stmt q = loop("i", rows_of(block), Binding::unroll, block.tile.rows),
        j = loop("i", nest_b_.innermost_column().extent, Binding::lane, block.tile.out_vectors * target_.lanes);
   Body& inner = j.loop->body;
@@ -343,7 +364,8 @@ void AttentionFusion::build_output(const RowBlock& block, Body& out) {
   const Place place = [row = variable(q)](const Expr& key) { return std::vector<Expr>{key, row}; };
   const ValueId summed = weight_pairs_ ? sum_over_pairs(block, block.keys, variable(q), variable(j), inner)
                                        : sum_over({0, block.keys}, block.scores, place, copier, inner);
-  const ValueId share = append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)}));
+  const ValueId share =
+      softmax_.rounded ? no_value : append(inner, load_stmt(made_, DType::f32, block.shares, {variable(q)}));
   finish_output(summed, share, copier, inner);
   q.loop->body.push_back(std::move(j));
   out.push_back(std::move(q));

@@ -35,6 +35,10 @@ std::string RowPart::read(const Stmt& product, const Stmt& weights, Softmax& out
   }
   if (!whole) return "its rows are not read as they are stored";
   ValueId w = passed(weights.args[0]), empty = no_value;
+  if (const Stmt* rounding = op(w, ScalarOp::cast); rounding && rounding->dtype == weights.dtype) {
+    out.rounded = true;
+    w = passed(rounding->args[0]);
+  }
   if (const Stmt* select = op(w, ScalarOp::select)) {
     if (text(select->args[1]) != "0") return no;
     empty = select->args[0];

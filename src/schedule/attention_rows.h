@@ -12,6 +12,7 @@ struct Softmax {
   const Stmt* raw = nullptr;         // the store of the product, in its columns
   const Loop* around = nullptr;      // the loop over the columns that computes the exponentials
   ValueId score = no_value;          // f of the product, in there
+  bool rounded = false;              // the program rounds the weights, by a cast
   bool empty_rows_are_zero = false;  // rows of which every score is -inf have weights of 0, not NaN
 };
 

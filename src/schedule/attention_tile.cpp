@@ -32,7 +32,7 @@ int64_t choose_chunk(const AttentionShape& shape, const Target& target, int64_t 
   const double of_key = std::max(shape.width, shape.out_width) * element / at_a_time(shape);
   const double at_hand = shape.keys * (std::min(of_key, 256.0) + static_cast<double>(block) * element);
   const auto most = std::clamp<int64_t>(static_cast<int64_t>(target.near_cache / of_key), 48, 256);
-  if (at_hand <= 2 * target.near_cache || keys <= most) return 0;
+  if (shape.at_once || at_hand <= 2 * target.near_cache || keys <= most) return 0;
   const int64_t parts = (keys + most - 1) / most;
   for (int64_t more = parts; more <= parts * 3 / 2; ++more)
     if (keys % more == 0) return keys / more;

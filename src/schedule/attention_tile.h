@@ -22,6 +22,7 @@ struct AttentionShape {
   std::optional<double> ahead;  // a row sees keys up to its own number and this many only
   bool pairs = false;           // the first product takes two terms at a time
   bool weight_pairs = false;    // and so does the second
+  bool at_once = false;         // a row's keys are not taken in chunks
 };
 
 std::vector<AttentionTile> attention_candidates(const AttentionShape& shape, const Target& target);

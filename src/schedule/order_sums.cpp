@@ -9,6 +9,8 @@ namespace {
 // A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
 // tree.
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
+// Of factors of bf16 each product is off by far more than such sums lose.
+constexpr int64_t block_of_pairs = 4096;
 // Two or three rows eager multiplies as dot products, in lanes, whose sums are shorter. Such a tile waits for its
 // weights, and shorter blocks cost nothing beside that.
 constexpr int64_t rows_of_dot_products = 3;
@@ -77,7 +79,9 @@ void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile&
     loops.back()->order.block = 32;
     return;
   }
-  const int64_t block = tile.rows <= rows_of_dot_products && !tile.pairs ? block_of_terms : block_of_products;
+  const int64_t block = tile.pairs                          ? block_of_pairs
+                        : tile.rows <= rows_of_dot_products ? block_of_terms
+                                                            : block_of_products;
   int64_t terms = 1;
   for (size_t l = loops.size(); l-- > 0;) {
     const Expr& extent = loops[l]->extent;

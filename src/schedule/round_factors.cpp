@@ -95,11 +95,10 @@ class FactorRounder {
     const Stmt* product = sum.reduce_dtype == DType::f32 ? summed_product(sum) : nullptr;
     if (!product) return;
     Stmt *rows = loaded(sum.body, product->args[0]), *weight = loaded(sum.body, product->args[1]);
-    if (!rows || !weight || rows == weight) return;
+    if (rows && !weight) return round_beside(sum, *rows, product->args[1], enclosing);
+    if (!rows && weight) return round_beside(sum, *weight, product->args[0], enclosing);
+    if (!rows || rows == weight) return;
     if (is_weight(rows->buffer)) std::swap(rows, weight);
-    const auto no = [&](const char* why) {
-      log_.add([&] { return Decision{"no rounding of the factors of", kernel_->name, "", "", why, false, ""}; });
-    };
     if (is_weight(rows->buffer) || !is_weight(weight->buffer) || weight->mask != no_value)
       return no("none of them is a weight");
     if (!has_columns(*rows, *weight, enclosing)) return no("the weight has no columns of its own");
@@ -107,11 +106,38 @@ class FactorRounder {
     const BufferId narrow_rows = narrowed(rows->buffer);
     if (narrow_rows == no_buffer) return no("what it multiplies is written by others than kernels");
     const BufferId narrow_weight = narrowed(weight->buffer);
+    yes();
+    const std::pair<ValueId, BufferId> loads[] = {{rows->results[0], narrow_rows}, {weight->results[0], narrow_weight}};
+    for (const auto& [value, instead] : loads) load_narrow(sum.body, value, instead);
+  }
+
+  // What is computed, where the other factor is bf16 as it is: the weights of attention in front of its values.
+  void round_beside(Loop& sum, const Stmt& rows, ValueId other, const std::vector<const Loop*>& enclosing) {
+    const auto made = std::find_if(sum.body.begin(), sum.body.end(), [&](const Stmt& stmt) {
+      return stmt.results.size() == 1 && stmt.results[0] == other;
+    });
+    if (made == sum.body.end() || made->kind != StmtKind::op || made->op != ScalarOp::cast ||
+        kernel_->value_types[static_cast<size_t>(made->args[0])] != DType::bf16)
+      return;
+    const auto load = std::find_if(sum.body.begin(), sum.body.end(), [&](const Stmt& stmt) {
+      return stmt.kind == StmtKind::load && stmt.results[0] == made->args[0];
+    });
+    if (load == sum.body.end()) return;
+    if (is_weight(rows.buffer) || !has_columns(rows, *load, enclosing))
+      return no("its rows are a weight, or its columns have no factor of their own");
+    const BufferId narrow_rows = writers_.contains(rows.buffer) ? narrowed(rows.buffer) : no_buffer;
+    if (narrow_rows == no_buffer) return no("what it multiplies is written by others than kernels");
+    yes();
+    load_narrow(sum.body, rows.results[0], narrow_rows);
+  }
+
+  void no(const char* why) {
+    log_.add([&] { return Decision{"no rounding of the factors of", kernel_->name, "", "", why, false, ""}; });
+  }
+  void yes() {
     log_.add([&] {
       return Decision{"round the factors of", kernel_->name, "", "", "float32_matmul_precision is medium", true, ""};
     });
-    const std::pair<ValueId, BufferId> loads[] = {{rows->results[0], narrow_rows}, {weight->results[0], narrow_weight}};
-    for (const auto& [value, instead] : loads) load_narrow(sum.body, value, instead);
   }
 
   // load f32   becomes   load bf16; cast

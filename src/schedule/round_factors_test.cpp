@@ -130,6 +130,18 @@ TEST(RoundFactors, RoundsAnInputByAKernelAndAWeightWhileItIsPacked) {
   EXPECT_EQ(made.find("w_bf16 bf16[16, 64] strides [64, 1] derived"), std::string::npos) << made;
 }
 
+// The other factor is bf16 and computed, as values that attention weighs are; the terms need not be pairs.
+TEST(RoundFactors, RoundsWhatMeetsNarrowNumbers) {
+  std::string text = product_of_thirds(false, 7, "input position 1");
+  text = replace_all(text, "buffer w f32", "buffer w bf16");
+  text = replace_all(text, "%2 = load.f32 w[i1, r0]\n          %3 = mul.f32 %1, %2",
+                     "%2 = load.bf16 w[i1, r0]\n          %4 = cast.f32 %2\n          %3 = mul.f32 %1, %4");
+  LoopProgram program = parsed(text);
+  const std::string made = rounded(program);
+  expect_all(made, {"store t_bf16[i0, i1] = %2", "load.bf16 t_bf16[i0, r0]", "load.bf16 w[i1, r0]"});
+  EXPECT_EQ(made.find("store t["), std::string::npos) << made;
+}
+
 TEST(RoundFactors, LeavesWhatPairsWouldNotTake) {
   Log log;
   for (const std::string& text : {product_of_thirds(false, 7), product_of_thirds(false, 8, "input position 1")}) {

@@ -32,9 +32,14 @@ typedef u8 bool8;
 bool identifier_start(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
 bool identifier_part(char c) { return identifier_start(c) || (c >= '0' && c <= '9'); }
 
+// A remark names what it likes, a layer that is called k_proj too.
 template <class F>
 void for_each_identifier(std::string_view text, F f) {
   for (size_t at = 0; at < text.size();) {
+    if (text.substr(at, 2) == "//") {
+      at = std::min(text.find('\n', at), text.size());
+      continue;
+    }
     if (!identifier_part(text[at])) {
       at++;
       continue;

@@ -43,6 +43,8 @@ constexpr const char* erfc_text = R"(K_FN $F erfc_f64($F x) {
   return a < $S(0.5) ? near : far;
 }
 )";
+constexpr const char* normal_cdf_text =
+    "K_FN $F normal_cdf_f64($F x) { return erfc_f64(x * $S(-0x1.6a09e667f3bcdp-1)) * $S(0.5); }\n";
 // A fit good to 2^-21 in w = -log(1 - x^2), then one step of Halley's iteration on erf (or erfc, where x is near 1).
 constexpr const char* erfinv_text = R"(K_FN $F erfinv_f64($F x) {
   $F a = abs_f64(x), w = -log_f64(($S(1.0) - a) * ($S(1.0) + a));
@@ -131,6 +133,7 @@ std::vector<MathPiece> math_special_pieces() {
       {"erf", 'd', 1, false, erf_text},
       {"erfc", 'd', 1, false, erfc_text},
       {"erfinv", 'd', 1, false, erfinv_text},
+      {"normal_cdf", 'd', 1, false, normal_cdf_text},
       {"lgamma_near", 'd', 0, true, lgamma_near_text},
       {"lgamma_positive", 'd', 0, true, lgamma_positive_text},
       {"lgamma", 'd', 1, true, lgamma_text},

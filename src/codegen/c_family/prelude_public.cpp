@@ -57,9 +57,9 @@ constexpr PublicOp public_ops[] = {
     {"atan2", 2, 'f', false, nullptr, nullptr},
 };
 constexpr const char* float_functions[] = {
-    "exp", "exp_or_zero", "exp2",   "expm1",  "log",     "log2",    "log10", "log1p", "sqrt",  "rsqrt", "sin",
-    "cos", "tan",         "asin",   "acos",   "atan",    "sinh",    "cosh",  "tanh",  "asinh", "acosh", "atanh",
-    "erf", "erfc",        "erfinv", "lgamma", "digamma", "sigmoid", "floor", "ceil",  "round", "trunc"};
+    "exp", "exp_or_zero", "exp2",   "expm1",      "log",    "log2",    "log10",   "log1p", "sqrt",  "rsqrt", "sin",
+    "cos", "tan",         "asin",   "acos",       "atan",   "sinh",    "cosh",    "tanh",  "asinh", "acosh", "atanh",
+    "erf", "erfc",        "erfinv", "normal_cdf", "lgamma", "digamma", "sigmoid", "floor", "ceil",  "round", "trunc"};
 
 bool applies(char types, const Element& e) {
   return types == 'a' || (types == 'f' && e.floating) || (types == 'n' && !e.floating);

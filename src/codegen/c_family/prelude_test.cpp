@@ -49,6 +49,10 @@ TEST(Prelude, EachPieceOnce) {
   }
 }
 
+TEST(Prelude, RemarksNameWhatTheyLike) {
+  EXPECT_NO_THROW(text_for("// of the layer k_proj\nvf32 z = k_exp(x);  // k_frobnicate", 16, CpuLevel::x86_64_v4));
+}
+
 TEST(Prelude, RefusesUnknownNames) {
   PreludeRequest request;
   request.names = {"k_frobnicate"};
