@@ -2,7 +2,7 @@
 import html
 import math
 
-COLOURS = ["#d9480f", "#f08c4a", "#1864ab", "#4a90c8", "#8cbce0", "#868e96", "#5f3dc4", "#2b8a3e", "#82c091", "#c2255c"]
+COLOURS = ["#d9480f", "#f08c4a", "#ffc078", "#1864ab", "#4a90c8", "#8cbce0", "#868e96", "#5f3dc4", "#2b8a3e", "#82c091", "#c2255c"]
 STYLE = """<style>
 text { font: 12px system-ui, sans-serif; fill: #212529; } .quiet { fill: #868e96; font-size: 11px; } .title { font-weight: 600; font-size: 14px; }
 line { stroke: #dee2e6; } .one { stroke: #868e96; stroke-dasharray: 3 3; } .page { fill: #ffffff; }

@@ -69,6 +69,15 @@ class PackageContentsTest : public testing::Test {
   TemporaryDirectory directory_;
 };
 
+TEST_F(PackageContentsTest, SaysWhatItWasCompiledWith) {
+  compile_with(contents_case_path("relu"), {"freezing=1", "float32_matmul_precision=high"});
+  EXPECT_NE(inspect_file(in("p.pt2")).find("\ncompiled with\n  freezing=1\n  float32_matmul_precision=high\n"),
+            std::string::npos)
+      << inspect_file(in("p.pt2"));
+  compile_with(contents_case_path("relu"));
+  EXPECT_EQ(inspect_file(in("p.pt2")).find("compiled with"), std::string::npos);
+}
+
 TEST_F(PackageContentsTest, KeepsTheUsersMetadata) {
   const std::string model =
       edited(contents_case_path("relu"), "", "", {{"extra/author", "me"}, {"extra/notes/readme.txt", "one\ntwo"}});

@@ -9,6 +9,7 @@
 #include "base/cpu_levels.h"
 #include "base/error.h"
 #include "base/file.h"
+#include "base/side_by_side.h"
 #include "kiln/kernel_abi.h"
 #include "package/step_plan.h"
 
@@ -16,6 +17,21 @@ namespace kiln {
 namespace {
 
 using format::BufferRole;
+
+// Calls f with a word of the type's width; of 16 bytes the first eight.
+template <class F>
+void as_words(int64_t width, const F& f) {
+  switch (width) {
+    case 1:
+      return f(uint8_t());
+    case 2:
+      return f(uint16_t());
+    case 4:
+      return f(uint32_t());
+    default:
+      return f(uint64_t());
+  }
+}
 
 class Kernels {
  public:
@@ -82,17 +98,21 @@ class Init {
     for (int64_t shift = 0; ran && shift < 64 && (count >> shift) > 0; shift += bits) {
       const std::shared_ptr<Storage> numbers = Storage::allocate(count * width);
       memory_[static_cast<size_t>(to)] = nullptr;
-      const auto copied = static_cast<size_t>(std::min<int64_t>(width, 8));
-      for (int64_t i = 0; i < count; ++i) {
-        const uint64_t digit = (static_cast<uint64_t>(i + 1) >> shift) & ((uint64_t{1} << bits) - 1);
-        std::memcpy(numbers->data + i * width, &digit, copied);
-      }
+      as_words(width, [&](auto word) {
+        for (int64_t i = 0; i < count; ++i) {
+          word = static_cast<decltype(word)>((static_cast<uint64_t>(i + 1) >> shift) & ((uint64_t{1} << bits) - 1));
+          std::memcpy(numbers->data + i * width, &word, sizeof word);
+        }
+      });
       ran = run(packing, numbers);
-      for (size_t j = 0; ran && j < out.size(); ++j) {
-        uint64_t digit = 0;
-        std::memcpy(&digit, memory_[static_cast<size_t>(to)]->data + static_cast<int64_t>(j) * width, copied);
-        out[j] |= digit << shift;
-      }
+      if (!ran) break;
+      const std::byte* made = memory_[static_cast<size_t>(to)]->data;
+      as_words(width, [&](auto word) {
+        for (size_t j = 0; j < out.size(); ++j) {
+          std::memcpy(&word, made + static_cast<int64_t>(j) * width, sizeof word);
+          out[j] |= static_cast<uint64_t>(word) << shift;
+        }
+      });
     }
     memory_[static_cast<size_t>(to)] = packed;
     return ran ? out : std::vector<uint64_t>();
@@ -139,12 +159,21 @@ class Init {
       if (!held.back() || spoilt_.contains(a.buffer)) return false;
       pointers.push_back(held.back()->data);
     }
-    std::shared_ptr<Storage> scratch = Storage::allocate(number(step.scratch).value_or(0));
     if (step.scratch != format::none && !number(step.scratch)) return false;
-    kiln_error_slot error = {};
-    const kiln_kernel_context context = {KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, 0};
-    return kernels_.function(step.kernel)(&context, pointers.data(), ints.data(), 0, *items) == 0;
+    const int64_t parts = std::clamp<int64_t>(*items, 1, most_parts);
+    std::vector<int> failed(static_cast<size_t>(parts));
+    side_by_side(static_cast<size_t>(parts), [&](size_t part) {
+      const std::shared_ptr<Storage> scratch = Storage::allocate(number(step.scratch).value_or(0));
+      kiln_error_slot error = {};
+      const kiln_kernel_context context = {KILN_KERNEL_ABI_VERSION, 0, scratch->data, scratch->bytes, &error, 0};
+      const int64_t begin = *items * static_cast<int64_t>(part) / parts,
+                    end = *items * static_cast<int64_t>(part + 1) / parts;
+      failed[part] = kernels_.function(step.kernel)(&context, pointers.data(), ints.data(), begin, end);
+    });
+    return std::all_of(failed.begin(), failed.end(), [](int code) { return code == 0; });
   }
+
+  static constexpr int64_t most_parts = 16;  // of a step's items, for the processors
 
   const PackageContents& contents_;
   const format::Plan& plan_;
@@ -199,13 +228,13 @@ struct PackingOrder {
 
 PackingOrder packing_order(std::vector<uint64_t> numbers, int64_t count) {
   PackingOrder out;
-  std::vector<bool> there(static_cast<size_t>(count));
+  std::vector<uint8_t> there(static_cast<size_t>(count));  // bits would take longer
   int64_t found = 0;
   for (uint64_t number : numbers) {
     if (number == 0) continue;
     if (number > static_cast<uint64_t>(count)) return out;
-    found += !there[number - 1];
-    there[number - 1] = true;
+    found += 1 - there[number - 1];
+    there[number - 1] = 1;
   }
   out.whole = found == count;
   out.numbers = std::move(numbers);
@@ -217,8 +246,10 @@ template <class Value>
 bool recovered_as(const std::byte* original, const std::byte* packed, const std::vector<uint64_t>& numbers) {
   for (size_t j = 0; j < numbers.size(); ++j) {
     if (numbers[j] == 0) continue;
-    if (std::memcmp(packed + j * sizeof(Value), original + (numbers[j] - 1) * sizeof(Value), sizeof(Value)) != 0)
-      return false;
+    Value there, here;
+    std::memcpy(&there, packed + j * sizeof(Value), sizeof(Value));
+    std::memcpy(&here, original + (numbers[j] - 1) * sizeof(Value), sizeof(Value));
+    if (there != here) return false;
   }
   return true;
 }
@@ -260,6 +291,13 @@ std::string freeze(PackageContents& contents) {
     return str("freezing: the packed weights are those of ", variant.target,
                "; other targets pack when they are loaded");
   std::map<std::string, PackingOrder> orders;  // by what decides them
+  struct Packed {
+    format::Constant* constant;
+    int32_t to;
+    const PackingOrder* order;
+    bool whole = false;
+  };
+  std::vector<Packed> all;
   for (const auto& [c, step] : read_for_packing_alone(plan)) {
     const std::vector<format::KernelArg> used = format::buffers_used(*step);
     const int32_t from = reads(used[0].access) ? used[0].buffer : used[1].buffer;
@@ -277,8 +315,14 @@ std::string freeze(PackageContents& contents) {
     if (count != original.numel()) continue;
     const auto [order, unknown] = orders.try_emplace(init.packing_text(*step, to, count));
     if (unknown) order->second = packing_order(init.order(*step, from, to, count), count);
-    if (recovered(original, *packed->second, order->second)) constant.packed_in = to;
+    all.push_back({&constant, to, &order->second});
   }
+  side_by_side(all.size(), [&](size_t i) {
+    all[i].whole =
+        recovered(contents.constants.at(all[i].constant->name), *variant.derived.at(all[i].to), *all[i].order);
+  });
+  for (const Packed& one : all)
+    if (one.whole) one.constant->packed_in = one.to;
   return "";
 }
 

@@ -9,18 +9,6 @@
 namespace kiln {
 namespace {
 
-std::vector<std::complex<double>> values_of(const Tensor& tensor) {
-  std::vector<std::complex<double>> out;
-  if (!tensor.defined()) return out;
-  const int64_t count = tensor.numel();
-  out.reserve(static_cast<size_t>(count));
-  for (int64_t i = 0; i < count; ++i) {
-    const Scalar s = tensor.item(i);
-    out.push_back(s.is_complex() ? s.as_complex() : std::complex<double>(s.as_double()));
-  }
-  return out;
-}
-
 bool is_nan(std::complex<double> v) { return std::isnan(v.real()) || std::isnan(v.imag()); }
 bool is_finite(std::complex<double> v) { return std::isfinite(v.real()) && std::isfinite(v.imag()); }
 
@@ -33,18 +21,6 @@ struct Judge {
     return std::abs(got - expected) <= atol + slack + rtol * std::abs(expected);
   }
 };
-
-// Values beyond this are none that others were computed from (a mask's -3e38, an overflow): what rounding does to those
-// says nothing about the rest, and they are judged by their own size.
-double largest_of_its_kind(const std::vector<std::complex<double>>& truth) {
-  std::vector<double> sizes;
-  for (const std::complex<double>& v : truth)
-    if (is_finite(v) && v != 0.0) sizes.push_back(std::abs(v));
-  if (sizes.empty()) return 0;
-  const auto small = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 50);
-  std::nth_element(sizes.begin(), small, sizes.end());
-  return 1e6 * *small;
-}
 
 // What rounding alone may do: some units in the last place of the largest value around, and what the reference itself
 // loses in the program's dtypes.
@@ -71,6 +47,28 @@ double ulps_between(DType dtype, double got, double expected) {
 }
 
 }  // namespace
+
+double largest_of_its_kind(const std::vector<std::complex<double>>& truth) {
+  std::vector<double> sizes;
+  for (const std::complex<double>& v : truth)
+    if (is_finite(v) && v != 0.0) sizes.push_back(std::abs(v));
+  if (sizes.empty()) return 0;
+  const auto small = sizes.begin() + static_cast<std::ptrdiff_t>(sizes.size() / 50);
+  std::nth_element(sizes.begin(), small, sizes.end());
+  return 1e6 * *small;
+}
+
+std::vector<std::complex<double>> values_of(const Tensor& tensor) {
+  std::vector<std::complex<double>> out;
+  if (!tensor.defined()) return out;
+  const int64_t count = tensor.numel();
+  out.reserve(static_cast<size_t>(count));
+  for (int64_t i = 0; i < count; ++i) {
+    const Scalar s = tensor.item(i);
+    out.push_back(s.is_complex() ? s.as_complex() : std::complex<double>(s.as_double()));
+  }
+  return out;
+}
 
 std::string Difference::text() const {
   const std::string where = "[" + join_map(index, ", ", [](int64_t i) { return std::to_string(i); }) + "]";

@@ -1,5 +1,6 @@
 // Where and how far a computed tensor is from what it should be.
 #pragma once
+#include <complex>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -22,6 +23,12 @@ struct Difference {
   int64_t count = 0, of = 0;  // elements that differ
   std::string text() const;
 };
+
+std::vector<std::complex<double>> values_of(const Tensor& tensor);
+
+// Values beyond this are none that others were computed from (a mask's -3e38, an overflow): what rounding does to those
+// says nothing about the rest, and they are judged by their own size.
+double largest_of_its_kind(const std::vector<std::complex<double>>& truth);
 
 // `truth` is the fp64 reference's value, `nominal` the same in the program's own dtypes (may be undefined). An element
 // passes when it is as close to either as the tolerance says, or not much further from the truth than the nominal value

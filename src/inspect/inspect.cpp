@@ -254,6 +254,10 @@ Json inspect_package_json(const ZipReader& zip, const ZipEntry& plan_entry) {
   if (const ZipEntry* entry = zip.find(folder + "settings"))
     for (const std::string& line : split(trim(as_text(zip.read(*entry).bytes)), '\n')) settings.push(line);
   root.set("settings", std::move(settings));
+  Json compiled_with = Json::array();
+  if (const ZipEntry* entry = zip.find(folder + "debug/settings.txt"))
+    for (const std::string& line : split(trim(as_text(zip.read(*entry).bytes)), '\n')) compiled_with.push(line);
+  root.set("compiled_with", std::move(compiled_with));
   const ZipEntry* graph = zip.find(folder + "debug/graph.txt");
   root.set("graph", graph ? Json(print(parse_program(as_text(zip.read(*graph).bytes)).graph)) : Json());
   return root;
@@ -269,9 +273,13 @@ std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
   } else {
     text = inspect_plan(plan, nullptr, zip.label());
   }
-  if (const ZipEntry* settings = zip.find(folder + "settings"))
-    text += str("\nsettings that its runs start with\n  ",
-                replace_all(std::string(trim(as_text(zip.read(*settings).bytes))), "\n", "\n  "), "\n");
+  const auto add_settings = [&](const char* title, const char* name) {
+    if (const ZipEntry* settings = zip.find(folder + name))
+      text += str("\n", title, "\n  ", replace_all(std::string(trim(as_text(zip.read(*settings).bytes))), "\n", "\n  "),
+                  "\n");
+  };
+  add_settings("compiled with", "debug/settings.txt");
+  add_settings("settings that its runs start with", "settings");
   if (const ZipEntry* graph = zip.find(folder + "debug/graph.txt"))
     text += str("\ngraph\n", print(parse_program(as_text(zip.read(*graph).bytes)).graph));
   else

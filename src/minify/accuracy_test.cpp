@@ -64,5 +64,27 @@ graph main {
   EXPECT_FALSE(judge(program, got, loose).failed());
 }
 
+// What a mask makes huge excuses nothing beside it, and is judged by itself.
+TEST(Accuracy, ValuesBesideHugeOnesAreJudged) {
+  Program program = parse_program(R"(program "model"
+graph main {
+  input %x: f32[64] = user
+  input %m: f32[64] = user
+  %s: f32[64] = aten.add.Tensor(self=%x, other=%m)
+  output %s = user
+}
+)");
+  Tensor mask = random_tensor(DType::f32, {64}, {1}, 6);
+  for (int64_t i = 0; i < 64; ++i) mask.set_item(i, Scalar(i % 4 == 0 ? -3e38 : 0.0));
+  program.sample_inputs = {Datum{random_tensor(DType::f32, {64}, {1}, 5)}, Datum{mask}};
+  for (const int64_t wrong : {2, 8}) {
+    CallResult got = reference_of(program);
+    EXPECT_FALSE(judge(program, got, {}).failed());
+    Tensor off = got.outputs[0].tensor();
+    off.set_item(wrong, Scalar(off.item(wrong).as_double() * 1.5 + 1));
+    EXPECT_TRUE(judge(program, got, {}).failed()) << wrong;
+  }
+}
+
 }  // namespace
 }  // namespace kiln::minify
