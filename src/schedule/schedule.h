@@ -77,6 +77,10 @@ bool use_winograd(LoopProgram& program, const Target& target, Log& log);
 // For a CPU: a computed right factor whose columns are no neighbours in memory is copied the other way round.
 bool turn_factors(LoopProgram& program, const Target& target, Log& log);
 
+// Of windows over few channels of bf16: the picture is copied with zeros around it, so that lines of a window are pairs
+// of terms (fill_windows.cpp).
+bool fill_windows(LoopProgram& program, const Target& target, Log& log);
+
 // Sums over windows of few terms take several points of the picture at a time.
 bool take_points(LoopProgram& program, const Target& target, Log& log);
 bool takes_points(const Kernel& kernel);

@@ -12,6 +12,7 @@ namespace {
 constexpr int64_t few_channels = 8;     // summed over for each place of the window: more are a product's
 constexpr int64_t longest_window = 16;  // that is printed term by term
 constexpr int64_t enough_items = 12;
+constexpr int64_t least_line = 6;  // terms
 
 struct Window {
   std::vector<Loop*> around;  // parallel loops outside of the points
@@ -148,9 +149,19 @@ class Windows {
     if (window.own) return true;
     // Instructions for matrices do more than the sharing, even if their terms are filled up with zeros.
     if (target_.matrix_tiles && buffer_of(*window.picture).dtype == DType::bf16) return false;
+    if (has_pairs(window)) return false;
     const bool slides = std::any_of(window.sums.begin(), window.sums.end(),
                                     [&](const Loop* sum) { return moves_over_picture(*sum, window); });
     return slides && channels(window) <= few_channels;
+  }
+
+  // Lines of the window are pairs of terms, as fill_windows makes them: a product's.
+  bool has_pairs(const Window& window) const {
+    const Loop& terms = *window.sums.back();
+    const auto along = affine_in(address_of(*window.picture, program_, env_), terms.var);
+    return target_.bf16_pairs && buffer_of(*window.picture).dtype == DType::bf16 && window.picture->mask == no_value &&
+           along && along->coefficient.is_constant(1) && terms.extent.value() % 2 == 0 &&
+           terms.extent.value() >= least_line;
   }
 
   // What is loaded, or the same as f32 where it is stored in fewer bytes.
