@@ -1,3 +1,5 @@
+#include <cmath>
+
 #include "base/side_by_side.h"
 #include "loop_passes/passes.h"
 #include "loop_passes/rewrite.h"
@@ -112,11 +114,12 @@ class Simplifier {
     return found != constants_.end() && !found->second.as_int();
   }
 
-  // x * 1, x / 1 and x - 0 are x, whatever x is: x + 0 is not, where x is -0.
+  // x * 1, x / 1 and x - 0 are x, whatever x is: x + 0 and x - -0 are not, where x is -0.
   bool leaves_the_other(Stmt& stmt) {
     const auto is = [&](size_t at, double number) {
       const auto found = constants_.find(stmt.args[at]);
-      return found != constants_.end() && found->second.as_double() == number;
+      return found != constants_.end() && found->second.as_double() == number &&
+             !std::signbit(found->second.as_double());
     };
     if (stmt.op == ScalarOp::mul && is(0, 1)) std::swap(stmt.args[0], stmt.args[1]);
     return type(stmt.args[0]) == stmt.dtype && stmt.dtype != DType::boolean &&

@@ -9,7 +9,7 @@ namespace {
 // A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
 // tree.
 constexpr int64_t block_of_products = 256, block_of_terms = 64;
-// Of factors of bf16 each product is off by far more than such sums lose.
+// Where all that a product stores is rounded to bf16, that loses far more than such sums do.
 constexpr int64_t block_of_pairs = 4096;
 // Two or three rows eager multiplies as dot products, in lanes, whose sums are shorter. Such a tile waits for its
 // weights, and shorter blocks cost nothing beside that.
@@ -60,7 +60,7 @@ int64_t terms_of(const Loop& loop) {
 
 // The nested sums of a tile go on adding to one accumulator, until a block is full: the outermost of them whose
 // iterations are short enough restarts it with each.
-void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile& tile) {
+void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile& tile, bool rounded) {
   std::vector<Loop*> loops;
   for (Body* body = &columns; loops.size() < sums.size();)
     for (Stmt& stmt : *body)
@@ -79,9 +79,8 @@ void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile&
     loops.back()->order.block = 32;
     return;
   }
-  const int64_t block = tile.pairs                          ? block_of_pairs
-                        : tile.rows <= rows_of_dot_products ? block_of_terms
-                                                            : block_of_products;
+  const bool few_rows = tile.rows <= rows_of_dot_products && !tile.pairs;
+  const int64_t block = tile.pairs && rounded ? block_of_pairs : few_rows ? block_of_terms : block_of_products;
   int64_t terms = 1;
   for (size_t l = loops.size(); l-- > 0;) {
     const Expr& extent = loops[l]->extent;
@@ -117,6 +116,13 @@ void order_points(Loop& points) {
   });
 }
 
+bool stores_bf16(const Kernel& kernel) {
+  bool all = true;
+  for_each_stmt(kernel.body,
+                [&](const Stmt& stmt) { all &= stmt.kind != StmtKind::store || stmt.dtype == DType::bf16; });
+  return all;
+}
+
 // `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
 void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_lanes, bool inside_sum = false,
            bool in_tile = false) {
@@ -126,7 +132,7 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      order_tile(body, kernel.contraction->sums, kernel.schedule->tile);
+      order_tile(body, kernel.contraction->sums, kernel.schedule->tile, stores_bf16(kernel));
       continue;
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
