@@ -16,7 +16,7 @@ namespace kiln::loops {
 namespace {
 
 constexpr int64_t fewest_channels = 2, most_channels = 8;  // of one the zeros would be half of it; more are a product's
-constexpr double least_products = 1 << 20;                 // that are worth a copy
+constexpr double least_products = 300;                     // of an element of the copy, that are worth it
 
 // How an axis of the picture goes along points and window: point * step + place - before.
 struct Axis {
@@ -50,7 +50,11 @@ class WindowFiller {
                       static_cast<double>(lines_.window->extent.value() * along_.window->extent.value());
     for (const auto* part : {&nest_.batch, &nest_.rows})
       for (const Loop* loop : *part) products *= estimate(loop->extent, program_);
-    if (products < least_products || along_.window->extent.value() < 2) return {};
+    double copied = static_cast<double>(lines_.size() * along_.size() * filled_);
+    for (size_t d = 0; d < picture_->index.size(); ++d)
+      if (picture_->index[d].is_symbol() && d != channel_dimension_)
+        copied *= estimate(buffer(picture_->buffer).sizes[d], program_);
+    if (products < least_products * copied || along_.window->extent.value() < 2) return {};
     const BufferId line = lines_of_weight();
     Kernel copy = copied_picture();
     sum_over_lines(line);
