@@ -173,7 +173,7 @@ class Init {
     return std::all_of(failed.begin(), failed.end(), [](int code) { return code == 0; });
   }
 
-  static constexpr int64_t most_parts = 16;  // of a step's items, for the processors
+  static constexpr int64_t most_parts = 128;  // of a step's items: enough for all processors (base/side_by_side.cpp)
 
   const PackageContents& contents_;
   const format::Plan& plan_;

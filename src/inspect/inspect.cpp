@@ -243,6 +243,12 @@ Json inspect_program_json(const Program& program, const std::map<std::string, st
   return root;
 }
 
+// Of a text in the package; none where it is not there.
+std::vector<std::string> lines_of(const ZipReader& zip, const std::string& name) {
+  const ZipEntry* entry = zip.find(name);
+  return entry ? split(trim(as_text(zip.read(*entry).bytes)), '\n') : std::vector<std::string>();
+}
+
 Json inspect_package_json(const ZipReader& zip, const ZipEntry& plan_entry) {
   const format::Plan plan = format::read_plan(zip.read(plan_entry).bytes);
   const std::string folder = plan_entry.name.substr(0, plan_entry.name.size() - std::string_view("plan").size());
@@ -250,14 +256,12 @@ Json inspect_package_json(const ZipReader& zip, const ZipEntry& plan_entry) {
   if (const ZipEntry* entry = zip.find(folder + "debug/origins"))
     origins = format::read_origins(zip.read(*entry).bytes);
   Json root = inspect_plan_json(plan, origins ? &*origins : nullptr);
-  Json settings = Json::array();
-  if (const ZipEntry* entry = zip.find(folder + "settings"))
-    for (const std::string& line : split(trim(as_text(zip.read(*entry).bytes)), '\n')) settings.push(line);
-  root.set("settings", std::move(settings));
-  Json compiled_with = Json::array();
-  if (const ZipEntry* entry = zip.find(folder + "debug/settings.txt"))
-    for (const std::string& line : split(trim(as_text(zip.read(*entry).bytes)), '\n')) compiled_with.push(line);
-  root.set("compiled_with", std::move(compiled_with));
+  for (const auto& [key, name] :
+       {std::pair("settings", "settings"), std::pair("compiled_with", "debug/settings.txt")}) {
+    Json lines = Json::array();
+    for (const std::string& line : lines_of(zip, folder + name)) lines.push(line);
+    root.set(key, std::move(lines));
+  }
   const ZipEntry* graph = zip.find(folder + "debug/graph.txt");
   root.set("graph", graph ? Json(print(parse_program(as_text(zip.read(*graph).bytes)).graph)) : Json());
   return root;
@@ -274,9 +278,8 @@ std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
     text = inspect_plan(plan, nullptr, zip.label());
   }
   const auto add_settings = [&](const char* title, const char* name) {
-    if (const ZipEntry* settings = zip.find(folder + name))
-      text += str("\n", title, "\n  ", replace_all(std::string(trim(as_text(zip.read(*settings).bytes))), "\n", "\n  "),
-                  "\n");
+    if (const std::vector<std::string> lines = lines_of(zip, folder + name); !lines.empty())
+      text += str("\n", title, "\n  ", join(lines, "\n  "), "\n");
   };
   add_settings("compiled with", "debug/settings.txt");
   add_settings("settings that its runs start with", "settings");

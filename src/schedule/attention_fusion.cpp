@@ -6,7 +6,7 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t most_rounded_keys = 4096;  // so many of a block's rows are taken at once
+constexpr int64_t most_rounded_keys = 4096;  // that a block's rows take at once
 
 }  // namespace
 

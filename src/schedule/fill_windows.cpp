@@ -172,7 +172,7 @@ class WindowFiller {
     return to;
   }
 
-  // 0 <= place < size, or no_value where both are known.
+  // Whether 0 <= place < size.
   static ValueId in_range(Kernel& kernel, const Expr& place, const Expr& size, Body& body) {
     const ValueId at = append(body, index_stmt(kernel, DType::i64, place)),
                   zero = append(body, index_stmt(kernel, DType::i64, Expr(0))),
