@@ -77,6 +77,23 @@ class Windows(nn.Module):
         return self.inner(x), x
 
 
+class Atrous(nn.Module):
+    """Windows whose far places see little of the picture, or nothing, and norms over groups of their channels."""
+
+    def __init__(self):
+        super().__init__()
+        self.some = nn.Conv2d(24, 32, 3, padding=8, dilation=8, bias=False)
+        self.none = nn.Conv2d(24, 32, 3, padding=20, dilation=20)
+        self.uneven = nn.Conv2d(24, 32, (3, 5), padding=(15, 2), dilation=(15, 1))
+        self.strided = nn.Conv2d(32, 16, 3, stride=2, padding=7, dilation=7)
+        self.one, self.four = nn.GroupNorm(1, 96), nn.GroupNorm(4, 96)
+
+    def forward(self, x):
+        y = self.one(torch.cat([self.some(x), self.none(x), self.uneven(x)], 1))
+        y = self.four(F.relu(y))
+        return self.strided(y[:, :32]), y
+
+
 def settled(module):
     """With statistics that are not those of a fresh norm."""
     for part in module.modules():
@@ -108,3 +125,8 @@ def add_cases(case, Case, randn):
     @case
     def picture_windows():
         return Case(settled(Windows()), [(randn(2, 32, 21, 18),)], "windows of 3 by 3 over many channels")
+
+    @case
+    def picture_atrous():
+        return Case(Atrous().eval(), [(randn(2, 24, 14, 11),)],
+                    "windows wider than the picture, norms over groups of channels")

@@ -118,14 +118,37 @@ class Mask {
   ValueId all_ = loops::no_value;
 };
 
+// The places of the kernel along one dimension that meet the input at any position of the output. Under a window that
+// is wider than the picture (dilations of 24 and 36 over 16 by 16 points) the outer ones see nothing but padding.
+struct KernelPlaces {
+  Expr first, count;
+  bool before = true, behind = true;  // whether any of them, at any position, lies in the padding there
+};
+
+KernelPlaces places_that_meet(const ConvGeometry& g, size_t d, const Expr& input, const Expr& output,
+                              const Expr& kernel) {
+  KernelPlaces all{Expr(0), kernel, g.padding[d] > 0, g.padding[d] > 0};
+  if (g.transposed || !input.is_constant() || !output.is_constant() || !kernel.is_constant()) return all;
+  const int64_t reach = (output.value() - 1) * g.stride[d];
+  const auto begin = [&](int64_t place) { return place * g.dilation[d] - g.padding[d]; };  // for the first position
+  const auto meets = [&](int64_t place) {  // at the first position that is not in front of the input
+    const int64_t skipped = std::max<int64_t>(0, (-begin(place) + g.stride[d] - 1) / g.stride[d]);
+    return skipped < output.value() && begin(place) + skipped * g.stride[d] < input.value();
+  };
+  int64_t first = 0, last = kernel.value() - 1;
+  while (first < last && !meets(first)) ++first;
+  while (last > first && !meets(last)) --last;
+  if (last < first) return all;
+  return {Expr(first), Expr(last - first + 1), begin(first) < 0, begin(last) + reach >= input.value()};
+}
+
 // Where an output position and a place of the kernel read the input, along one dimension.
-Expr input_position(const ConvGeometry& g, size_t d, const Expr& out, const Expr& place, const Expr& size, Mask& mask) {
+Expr input_position(const ConvGeometry& g, size_t d, const Expr& out, const Expr& place, const KernelPlaces& places,
+                    const Expr& size, Mask& mask) {
   if (!g.transposed) {
     Expr at = out * Expr(g.stride[d]) + place * Expr(g.dilation[d]) - Expr(g.padding[d]);
-    if (g.padding[d] > 0) {
-      mask.require(ScalarOp::ge, at, Expr(0));
-      mask.require(ScalarOp::lt, at, size);
-    }
+    if (places.before) mask.require(ScalarOp::ge, at, Expr(0));
+    if (places.behind) mask.require(ScalarOp::lt, at, size);
     return at;
   }
   Expr spread = out + Expr(g.padding[d]) - place * Expr(g.dilation[d]);
@@ -145,18 +168,23 @@ void lower_convolution(LowerCall& call) {
   Expr in_per_group = g.transposed ? floordiv(weight[0], Expr(g.groups)) : weight[1];
   Expr out_per_group = g.transposed ? weight[1] : floordiv(weight[0], Expr(g.groups));
   Sizes extents = {in_per_group};
-  extents.insert(extents.end(), weight.begin() + 2, weight.end());
+  std::vector<KernelPlaces> places;
+  for (size_t d = 0; d < g.spatial(); ++d) {
+    places.push_back(places_that_meet(g, d, input[d + 2], sizes[d + 2], weight[d + 2]));
+    extents.push_back(places.back().count);
+  }
   call.kernel([&](KernelBuilder& k) {
     k.parallel(sizes, [&](const Index& i) {
       Expr group = g.groups == 1 ? Expr(0) : floordiv(i[1], out_per_group);
       ValueId sum = k.reduce_one(ReduceOp::sum, compute, extents, [&](const Index& r) {
         Mask mask(k);
         Index at = {i[0], group * in_per_group + r[0]};
-        for (size_t d = 0; d < g.spatial(); ++d)
-          at.push_back(input_position(g, d, i[d + 2], r[d + 1], input[d + 2], mask));
         Index w = g.transposed ? Index{group * in_per_group + r[0], g.groups == 1 ? i[1] : mod(i[1], out_per_group)}
                                : Index{i[1], r[0]};
-        w.insert(w.end(), r.begin() + 1, r.end());
+        for (size_t d = 0; d < g.spatial(); ++d) {
+          w.push_back(places[d].first + r[d + 1]);
+          at.push_back(input_position(g, d, i[d + 2], w.back(), places[d], input[d + 2], mask));
+        }
         // Masked off loads give 0: they add nothing.
         ValueId x = k.load_compute(call.input("input"), at, mask.value());
         return k.op(ScalarOp::mul, x, k.load_compute(call.input("weight"), w));

@@ -147,9 +147,15 @@ class Layouts {
   }
   void relate(const Kernel& kernel) {
     std::vector<const Stmt*> touching;
+    // A vector (a scale for each channel) has one layout only, and says nothing of what else is read beside it.
+    const auto has_order = [&](BufferId id) {
+      const std::vector<Expr>& sizes = buffer(id).sizes;
+      return sizes.size() >= 3 &&
+             std::count_if(sizes.begin(), sizes.end(), [](const Expr& size) { return !size.is_constant(1); }) >= 2;
+    };
     for_each_stmt(kernel.body, [&](const Stmt& stmt) {
       const bool access = stmt.kind == StmtKind::load || stmt.kind == StmtKind::store;
-      if (access && !fixed(stmt.buffer) && buffer(stmt.buffer).sizes.size() >= 3) touching.push_back(&stmt);
+      if (access && !fixed(stmt.buffer) && has_order(stmt.buffer)) touching.push_back(&stmt);
     });
     for (const Stmt* a : touching)
       for (const Stmt* b : touching) {

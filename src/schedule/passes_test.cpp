@@ -99,6 +99,22 @@ TEST_F(SchedulePasses, LayoutsPutChannelsLastAndCopyWhatTheUserGives) {
   EXPECT_TEXT(text, "load.f32 x_channels_last[0, r0, i2 + r1 - 1, i3 + r2 - 1]");
 }
 
+// What is read beside a scale for each channel is not laid out like the pictures that are.
+TEST_F(SchedulePasses, AVectorOfChannelsSaysNothingOfLayouts) {
+  std::string text = convolution;
+  const auto put = [&](const std::string& before, const std::string& what) { text.insert(text.find(before), what); };
+  put("input x = ",
+      "buffer s f32[1, 16, 1, 1] strides [16, 1, 1, 1] temp\n"
+      "buffer h f32[1, 4, 30, 4] strides [480, 120, 4, 1] temp\n");
+  put("          %2 = max.f32 %0",
+      "          %3 = load.f32 s[0, i1, 0, 0]\n"
+      "          %4 = load.f32 h[0, i1 // 4, i2*5 + i3, i1 % 4]\n");
+  given(text);
+  choose_layouts(program_, log_);
+  EXPECT_TEXT(after(), "buffer c f32[1, 16, 6, 5] strides [480, 1, 80, 16] temp");
+  EXPECT_TEXT(after(), "buffer h f32[1, 4, 30, 4] strides [480, 120, 4, 1] temp");
+}
+
 TEST_F(SchedulePasses, AConvolutionIsAContractionOverLinesAndPoints) {
   given(convolution);
   choose_layouts(program_, log_);

@@ -47,6 +47,10 @@ bool place_parts(LoopProgram& program, const Target& target, Log& log);
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 
+// For a CPU: a reduction that counts through several dimensions at once, in another order than memory's, becomes one
+// for each.
+bool split_digits(LoopProgram& program, const Target& target, Log& log);
+
 // Points of a transposed convolution that meet the same places of the window become a loop of their own.
 bool split_phases(LoopProgram& program, const Target& target, Log& log);
 

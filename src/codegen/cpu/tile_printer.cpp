@@ -7,7 +7,9 @@ namespace kiln::codegen {
 using namespace loops;
 namespace {
 constexpr int64_t longest_zeros = 4096;  // elements
-}
+// Of a row: vectors of products, with fewer it takes as long to find out that they are zeros.
+constexpr int64_t least_terms_to_skip = 16;
+}  // namespace
 
 TilePrinter::TilePrinter(KernelPrinter& printer)
     : p_(printer),
@@ -308,6 +310,8 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   if (innermost)
     for (const Stmt* load : nest_.sums[level].left)
       if (by_pointer(*load)) print_pointers(*load, copies);
+  const bool in_a_sum = (in_blocks && !single) || (level > 0 && nest_.sums[level - 1].stmt->loop.get() != parts_);
+  if (innermost && in_a_sum) print_skip(vectors, copies);
   const bool fetches = innermost && !ahead_.empty();
   if (fetches) {
     const std::string next = var + "_next", stop = var + "_stop";
@@ -530,6 +534,20 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
     if (!whole) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
     pointers_[{&load, r}] = whole ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
   }
+}
+
+// Where all rows of a tile lie in the padding (under the far places of a dilated window most do), nothing is added.
+void TilePrinter::print_skip(int64_t vectors, const Copies& copies) {
+  const Stmt* rows = nullptr;
+  for (const Stmt* stmt : nest_.sums.back().left) {
+    const bool widens = stmt->kind == StmtKind::op && stmt->op == ScalarOp::cast;
+    if (!widens && (rows || !by_pointer(*stmt))) return;
+    if (!widens) rows = stmt;
+  }
+  if (!rows || sum_.extent.value() * vectors < least_terms_to_skip) return;
+  std::string any;
+  for (const Values& values : copies.rows) any += str(any.empty() ? "" : " | ", p_.name(renamed(rows->mask, values)));
+  p_.line(str("if (!(", any, ")) continue;"));
 }
 
 // ---- Epilogue and row part

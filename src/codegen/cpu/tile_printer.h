@@ -55,6 +55,7 @@ class TilePrinter {
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
   virtual bool by_pointer(const loops::Stmt& stmt) const;
   void print_pointers(const loops::Stmt& load, const Copies& copies);
+  void print_skip(int64_t vectors, const Copies& copies);
 
   std::string row(const loops::Loop& loop, int64_t r) const { return str(loop.var, "_", r); }
   std::string column(int64_t v) const { return str(columns_.var, "_", v); }
