@@ -64,6 +64,7 @@ class Layouts {
 
   bool run() {
     pinned_ = pinned_buffers(program_);
+    find_made_of_weights();
     for (Item& item : program_.block)
       if (auto* kernel = std::get_if<Kernel>(&item.what)) {
         wishes_of(*kernel);
@@ -95,7 +96,27 @@ class Layouts {
   // -----------------------------------------------------------------------------------------------------------
   bool fixed(BufferId id) const {
     const Buffer& b = buffer(id);
-    return b.role == BufferRole::constant || b.role == BufferRole::derived;
+    return b.role == BufferRole::constant || b.role == BufferRole::derived || made_of_weights_.contains(id);
+  }
+  // Weights as good as any other (a weight norm's): hoist_constants will have them computed once.
+  void find_made_of_weights() {
+    std::map<BufferId, int> writers;
+    for (const Item& item : program_.block)
+      for (BufferId id : accesses(item).writes) ++writers[id];
+    for (const Item& item : program_.block) {
+      const auto* kernel = std::get_if<Kernel>(&item.what);
+      const Accesses all = accesses(item);
+      if (!kernel || all.reads.empty() || draws(*kernel)) continue;
+      const bool of_weights = std::all_of(all.reads.begin(), all.reads.end(),
+                                          [&](BufferId id) { return fixed(id) && !buffer(id).mutated; });
+      for (BufferId id : all.writes)
+        if (of_weights && writers[id] == 1 && buffer(id).role == BufferRole::temp) made_of_weights_.insert(id);
+    }
+  }
+  static bool draws(const Kernel& kernel) {
+    bool found = false;
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) { found |= stmt.kind == StmtKind::random; });
+    return found;
   }
   static std::optional<size_t> dim_of(const Stmt& access, const std::string& var) {
     for (size_t d = 0; d < access.index.size(); ++d)
@@ -335,7 +356,7 @@ class Layouts {
   LoopProgram& program_;
   Log& log_;
   std::vector<int> class_of_;
-  std::set<BufferId> pinned_;
+  std::set<BufferId> pinned_, made_of_weights_;
   std::vector<Wish> wishes_;
 };
 

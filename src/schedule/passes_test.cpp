@@ -115,6 +115,30 @@ TEST_F(SchedulePasses, AVectorOfChannelsSaysNothingOfLayouts) {
   EXPECT_TEXT(after(), "buffer h f32[1, 4, 30, 4] strides [480, 120, 4, 1] temp");
 }
 
+// Weights that are computed from weights (a weight norm) are weights.
+TEST_F(SchedulePasses, LayoutsKnowWeightsThatAreComputed) {
+  std::string text = replace_all(convolution, "load.f32 w[i1, r0, r1, r2]", "load.f32 twice[i1, r0, r1, r2]");
+  text.insert(text.find("input x = "), "buffer twice f32[16, 8, 3, 3] strides [72, 9, 3, 1] temp\n");
+  text.insert(text.find("main {") + 7, R"(  kernel twice ops [add] {
+    for i0 in [16] parallel {
+      for i1 in [8] parallel {
+        for i2 in [3] parallel {
+          for i3 in [3] parallel {
+            %0 = load.f32 w[i0, i1, i2, i3]
+            %1 = add.f32 %0, %0
+            store twice[i0, i1, i2, i3] = %1
+          }
+        }
+      }
+    }
+  }
+)");
+  given(text);
+  EXPECT_TRUE(choose_layouts(program_, log_));
+  EXPECT_TEXT(after(), "buffer c f32[1, 16, 6, 5] strides [480, 1, 80, 16] temp");
+  EXPECT_TEXT(after(), "buffer twice f32[16, 8, 3, 3] strides [72, 9, 3, 1] temp");
+}
+
 TEST_F(SchedulePasses, AConvolutionIsAContractionOverLinesAndPoints) {
   given(convolution);
   choose_layouts(program_, log_);

@@ -71,8 +71,10 @@ class Windows {
     // Only a point's own channels may be followed by something: a norm over them.
     for (const Loop* loop : window.around)
       if (&loop->body.back() != loop_stmt_of(*loop)) return false;
+    // Pictures may be any number; lines are known.
     for (const Loop* loop : chain)
-      if (!loop->extent.is_constant() || loop->directives.binding != Binding::none) return false;
+      if (loop->directives.binding != Binding::none) return false;
+    if (!window.points->extent.is_constant() || !window.lanes->extent.is_constant()) return false;
     if (window.lanes->extent.value() < target_.lanes / 2 || window.points->extent.value() < 2) return false;
     // Items are lines of points, or parts of the channels, unless something that follows needs all of them.
     if (window.around.empty() && &window.points->body.back() != loop_stmt_of(*window.points)) return false;
@@ -245,12 +247,12 @@ class Windows {
 
   // Where there are few lines of points, channels are shared out as well.
   void spread(const Window& window) {
-    int64_t items = 1;
-    for (const Loop* loop : window.around) items *= loop->extent.value();
+    double items = 1;
+    for (const Loop* loop : window.around) items *= std::max(1.0, estimate(loop->extent, program_));
     const int64_t channels = window.lanes->extent.value();
     int64_t panel = channels;
     for (int64_t vectors = channels / target_.lanes; channels % target_.lanes == 0 && vectors >= 1; --vectors)
-      if (channels % (vectors * target_.lanes) == 0 && items * (channels / panel) < enough_items)
+      if (channels % (vectors * target_.lanes) == 0 && items * static_cast<double>(channels / panel) < enough_items)
         panel = vectors * target_.lanes;
     if (panel == channels && !window.around.empty()) return;
     if (&window.points->body.back() != loop_stmt_of(*window.points)) return;  // what follows needs all channels

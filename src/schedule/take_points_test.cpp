@@ -95,6 +95,22 @@ TEST(TakePoints, ADepthwiseWindow) {
   EXPECT_PART(text, "load.f32 w_packed[r1, r2, r0, ");
 }
 
+// How many pictures there are need not be known.
+TEST(TakePoints, AnyNumberOfPictures) {
+  std::string text = replace_all(Picture().text(), "buffer x f32[9, 14, 32] strides [448, 32, 1]",
+                                 "symbol s0 in [1, 64] hint 2\nbuffer x f32[s0, 9, 14, 32] strides [4032, 448, 32, 1]");
+  text = replace_all(text, "buffer y f32[9, 14, 32] strides [448, 32, 1]",
+                     "buffer y f32[s0, 9, 14, 32] strides [4032, 448, 32, 1]");
+  text = replace_all(text, "load.f32 x[", "load.f32 x[i0, ");
+  text = replace_all(text, "store y[", "store y[i0, ");
+  text = replace_all(text, "    for i2 in [9] parallel {\n",
+                     "    for i0 in [s0] parallel {\n    for i2 in [9] parallel {\n");
+  text.insert(text.rfind("  }\n}\n"), "    }\n");
+  bool changed = false;
+  EXPECT_PART(taken(text, changed), "for i3 in [14] parallel @unroll(14, peel) {");
+  EXPECT_TRUE(changed);
+}
+
 // Loads widen as they are; the casts between them and the product are no reason to leave it alone.
 std::string narrow(const Picture& picture, const std::string& dtype) {
   std::string text = replace_all(picture.text(), "load.f32", "load." + dtype);
