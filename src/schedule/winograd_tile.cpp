@@ -34,8 +34,8 @@ double uneven_items(double items) {
 
 }  // namespace
 
-int64_t channels_apart(int64_t channels) {
-  const int64_t lines = (channels + line_elements - 1) / line_elements;
+int64_t terms_apart(int64_t terms) {
+  const int64_t lines = (terms + line_elements - 1) / line_elements;
   return (lines % 8 == 0 ? lines + 1 : lines) * line_elements;
 }
 
@@ -46,8 +46,9 @@ int64_t places_apart(int64_t elements) {
 
 std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const Target& target) {
   std::vector<WinogradTile> out;
-  const auto channels = static_cast<double>(shape.channels), columns = static_cast<double>(shape.columns);
-  const double weights = winograd_places * channels * columns * element_bytes;
+  const auto terms = static_cast<double>(shape.terms()), columns = static_cast<double>(shape.columns);
+  const double vectors_of_terms = static_cast<double>((shape.channels + target.lanes - 1) / target.lanes * shape.depth);
+  const double weights = winograd_places * terms * columns * element_bytes;
   for (int64_t vectors = 1; vectors <= 6; ++vectors) {
     const int64_t width = vectors * target.lanes;
     if (shape.columns % width != 0) continue;
@@ -57,7 +58,7 @@ std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const 
     bool fits = false;
     for (int64_t squares = std::min(shape.squares, most_squares); squares >= (fits ? least : 12); --squares) {
       const auto scratch =
-          static_cast<double>(winograd_places * element_bytes * squares * (channels_apart(shape.channels) + width));
+          static_cast<double>(winograd_places * element_bytes * squares * (terms_apart(shape.terms()) + width));
       if (scratch > own_cache * target.second_cache) continue;
       fits = true;
       // As many blocks of fewer squares waste less.
@@ -71,17 +72,17 @@ std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const 
         // there: with the first tile of rows, and for the others too where a panel does not stay in the first cache.
         const double fetched =
             own + scratch <= 0.75 * target.second_cache ? 0 : items * own / target.far_rate * late_share;
-        const double panel = channels * static_cast<double>(width) * element_bytes;
+        const double panel = terms * static_cast<double>(width) * element_bytes;
         const double then = panel > target.near_cache / 2 ? target.second_rate : 0;
         // The more of the second cache is scratch, the more of it comes from behind.
         const double around = square_transform * (1 + scratch / target.second_cache) * static_cast<double>(squares) *
-                              (items * std::ceil(channels / target.lanes) + blocks * columns / target.lanes);
+                              (items * vectors_of_terms + blocks * columns / target.lanes);
         for (int64_t rows = std::min<int64_t>({fit, squares, 14}); rows >= 1; --rows) {
           const auto r = static_cast<double>(rows), v = static_cast<double>(vectors);
           const double whole = std::floor(static_cast<double>(squares) / r),
                        left = static_cast<double>(squares) - whole * r;
           const auto tile = [&](double high, double rate) {
-            return high < 1 ? 0 : channels * winograd_step(high, v, rate, target) + 20 + 3 * high * v;
+            return high < 1 ? 0 : terms * winograd_step(high, v, rate, target) + 20 + 3 * high * v;
           };
           const double products = winograd_places * blocks * static_cast<double>(panels) *
                                   (tile(r, target.second_rate) + (whole - 1) * tile(r, then) + tile(left, then));
