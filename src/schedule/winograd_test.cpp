@@ -149,11 +149,11 @@ TEST(UseWinograd, TakesWindowsInThreeDimensions) {
   EXPECT_NE(all.find("buffer w_winograd f32[1, 16, 96, 32]"), std::string::npos) << all;
   EXPECT_NE(all.find("reduce sum.f32 blocks(64, f32) {"), std::string::npos) << all;
   expect_the_same(shape, winograd_lanes());
-  WindowShape odd{2, 7, 9, 1, 0, 0, 1, 33, 48};
-  odd.slices = 3, odd.in_front = 2, odd.behind = 0;
+  WindowShape odd{2, 7, 9, 1, 0, 0, 1, 33, 64};
+  odd.slices = 4, odd.in_front = 2, odd.behind = 0;
   expect_the_same(odd, winograd_lanes());
   WindowShape apart{1, 8, 8};
-  apart.slices = 6, apart.window_slices = 4, apart.slices_apart = 2, apart.in_front = 3;
+  apart.slices = 8, apart.window_slices = 4, apart.slices_apart = 2, apart.behind = 0;
   expect_the_same(apart, winograd_lanes());
 }
 
@@ -169,9 +169,26 @@ TEST(UseWinograd, TakesDilatedWindows) {
   WindowShape unpadded{2, 22, 23, 0, 0, 0, 0};
   unpadded.lines_apart = 3, unpadded.points_apart = 2;
   expect_the_same(unpadded, winograd_lanes());
-  WindowShape deep{1, 11, 12, 2, 2, 2, 2};
-  deep.lines_apart = deep.points_apart = 2, deep.slices = 3;
+  WindowShape deep{1, 11, 12, 2, 2, 2, 2, 32, 64};
+  deep.lines_apart = deep.points_apart = 2, deep.slices = 4, deep.behind = 0;
   expect_the_same(deep, winograd_lanes());
+}
+
+// Terms of which few squares would fill the cache: the sums of a part are added to those before it.
+TEST(UseWinograd, TakesManyTermsInParts) {
+  Target target = winograd_lanes();
+  target.second_cache = 180 << 10;
+  const WindowShape wide{1, 12, 12, 1, 1, 1, 1, 128, 64};
+  WindowShape deep{1, 12, 10, 1, 1, 1, 1, 64, 64};
+  deep.slices = 4, deep.in_front = deep.behind = 0;
+  for (const auto& [shape, parts] : {std::pair{wide, 2}, {deep, 3}}) {
+    LoopProgram program = parsed(window_of_three(shape));
+    Log log;
+    ASSERT_TRUE(uses_winograd(program, log, target)) << log.decisions().back().text();
+    const std::string said = log.decisions().back().text();
+    EXPECT_NE(said.find(str("1/", parts, " of the terms")), std::string::npos) << said;
+    expect_the_same(shape, target);
+  }
 }
 
 // Where nothing is mapped, masked loads are slow: those far outside of the picture read at its edge.

@@ -18,8 +18,11 @@ struct WinogradShape {
 
 // How it runs: an item is a block of squares and one of so many equal groups of columns.
 struct WinogradTile {
-  int64_t squares = 0;            // of an item
-  int64_t groups = 1;             // of columns
+  int64_t squares = 0;  // of an item
+  int64_t groups = 1;   // of columns
+  // Of the terms: each has its products added to what those before it came to, which waits in scratch for all columns
+  // of the item. More than one: a slice of the window each, or an equal part of its channels.
+  int64_t parts = 1;
   int64_t rows = 0, vectors = 0;  // of a product's tile: squares by vectors of columns
   double work = 0;                // cycles, as those of a template's candidates
   double cost = 0;                // the same, where threads have to wait for one another
