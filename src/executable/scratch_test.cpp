@@ -140,6 +140,39 @@ TEST(Scratch, WhatIsNotSeenToBeWrittenIsRefused) {
   expect(changed("output buffer y", "output buffer scores"), "an output uses the scratch scores");
 }
 
+// Two loops may number what they write one after the other, as slices and channels of a picture are.
+TEST(Scratch, TwoLoopsWriteOneDimension) {
+  const std::string text = R"(loops parts
+buffer x f32[4, 3, 8] strides [24, 8, 1] input position 0
+buffer terms f32[24] strides [1] scratch
+buffer y f32[4] strides [1] output position 0
+input x = buffer x
+output buffer y
+main {
+  kernel cpp_fused_parts_0 ops [sum] {
+    schedule items [4] grain 1 lanes 1
+    for i0 in [4] parallel @item {
+      for i1 in [3] parallel {
+        for i2 in [8] parallel {
+          %0 = load.f32 x[i0, i1, i2]
+          store terms[i1*8 + i2] = %0
+        }
+      }
+      %1 = for r0 in [24] reduce sum.f32 {
+        %2 = load.f32 terms[r0]
+        yield %2
+      }
+      store y[i0] = %1
+    }
+  }
+}
+)";
+  EXPECT_EQ(verify_error(text), "");
+  for (const auto& [from, to] :
+       {std::pair{"i1*8 + i2", "i1*7 + i2"}, {"i1 in [3]", "i1 in [2]"}, {"i2 in [8]", "i2 in [7]"}})
+    EXPECT_NE(verify_error(replace_all(text, from, to)).find("reads terms[r0], scratch of which"), std::string::npos);
+}
+
 // The interpreter looks at elements, whatever the verifier has let through: it is asked here for one that a row lacks.
 TEST(Scratch, TheInterpreterSeesElementsThatTheItemHasNotWritten) {
   loops::LoopProgram program = loops::parse_loops(softmax_of_product(1));

@@ -2,8 +2,9 @@
 // it is masked. Loops around both the store and the load are in one iteration; loops around the store alone have run to
 // their end. The store covers the load if in each dimension
 // - both have the same index, made of what both know, or
-// - the store's index is the variable of a loop that has run to its end, and that loop runs through the dimension, or
-//   as far as the load's own loop does.
+// - the store's index is the variable of a loop that has run to its end, or numbers the iterations of two such loops
+// one
+//   after the other, and they run through the dimension, or as far as the load's own loop does.
 // In one dimension several stores may do it together, one for each number that an index has there.
 #include "loops/verify_scratch.h"
 
@@ -103,25 +104,29 @@ class ScratchVerifier {
       if (d == but) continue;
       const Expr &stored = w.store->index[d], &loaded = load.index[d];
       if (stored == loaded && knows_all(stored, shared)) continue;
-      const Loop* through = variable_of(stored, w.around, common);
-      if (!through || !used.insert(through).second || !knows_all(through->extent, shared)) return false;
+      const Loops through = loops_of(stored, w.around, common);
+      if (through.empty()) return false;
+      Expr extent(1);
+      for (const Loop* loop : through) {
+        if (!used.insert(loop).second || !knows_all(loop->extent, shared)) return false;
+        extent = extent * loop->extent;
+      }
       const Loop* along = variable_of(loaded, around_, common);
-      const bool whole = through->extent == program_.buffers[static_cast<size_t>(load.buffer)].sizes[d];
-      if (!whole && !(along && along->extent == through->extent) && !in_pairs(load, loaded, *through, common))
-        return false;
+      const bool whole = extent == program_.buffers[static_cast<size_t>(load.buffer)].sizes[d];
+      if (!whole && !(along && along->extent == extent) && !in_pairs(load, loaded, extent, common)) return false;
     }
     return true;
   }
-  // Whether the expression goes through all that `through` does in steps of two (its first, or its second where a mask
-  // or an even number says that there is one), or through it once for each of two.
-  bool in_pairs(const Stmt& load, const Expr& loaded, const Loop& through, size_t first) const {
+  // Whether the expression goes through so many numbers in steps of two (its first, or its second where a mask or an
+  // even number says that there is one), or through them once for each of two.
+  bool in_pairs(const Stmt& load, const Expr& loaded, const Expr& numbers, size_t first) const {
     const RangeEnv env = program_.ranges();
     const auto same = [&](const Expr& a, const Expr& b) { return a == b || prove_eq(a, b, env) == Proof::yes; };
     for (size_t i = first; i < around_.size(); ++i) {
       const Expr var = Expr::symbol(around_[i]->var), &extent = around_[i]->extent;
-      if (loaded == floordiv(var, Expr(2)) && same(extent, through.extent * 2)) return true;
-      if (!same(extent, ceildiv(through.extent, 2))) continue;
-      const bool even = load.mask != no_value || same(mod(through.extent, Expr(2)), Expr(0));
+      if (loaded == floordiv(var, Expr(2)) && same(extent, numbers * 2)) return true;
+      if (!same(extent, ceildiv(numbers, 2))) continue;
+      const bool even = load.mask != no_value || same(mod(numbers, Expr(2)), Expr(0));
       if (loaded == var * 2 || (even && loaded == var * 2 + 1)) return true;
     }
     return false;
@@ -131,6 +136,15 @@ class ScratchVerifier {
     for (size_t i = first; i < loops.size(); ++i)
       if (e.is_symbol() && e.name() == loops[i]->var) return loops[i];
     return nullptr;
+  }
+  // The loop, or the two loops, among those from `first` on, whose iterations the expression numbers from 0 on.
+  static Loops loops_of(const Expr& e, const Loops& loops, size_t first) {
+    if (const Loop* only = variable_of(e, loops, first)) return {only};
+    for (size_t i = first; i < loops.size(); ++i)
+      for (size_t j = first; j < loops.size(); ++j)
+        if (i != j && e == Expr::symbol(loops[i]->var) * loops[j]->extent + Expr::symbol(loops[j]->var))
+          return {loops[i], loops[j]};
+    return {};
   }
   bool knows_all(const Expr& e, const std::set<std::string>& shared) const {
     std::set<std::string> names;

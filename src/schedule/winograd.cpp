@@ -13,6 +13,9 @@
 //     for panel of columns @serial {
 //       for p in 16 { for square @unroll(R) { for column @lane { sum over channels; M[p, square, column] } } }
 //       for square { for column @lane { Y from 16 of M; for each of the 4 what followed the sum } } } } }
+//
+// A window that has a third dimension moves along the two innermost ones; what lies in the third is terms of the
+// products as channels are, `depth` times as many.
 #include <array>
 #include <cmath>
 
@@ -30,13 +33,25 @@ constexpr int64_t least_channels = 32;
 // A result is a sum of 9 sums over the channels, with what each has lost: blocks shorter than a plain product's make up
 // for that.
 constexpr int64_t block_of_channels = 64;
+constexpr int64_t page_bytes = 4096;
 constexpr double worth_it = 0.9;  // of the cost of the sums as they are
 
 // A dimension of the picture: the loop over its points and the one over the window.
+// Results of one square are `apart` points from one another, as those of the window are: a dilated window sees that
+// many grids, one between the points of the other.
 struct Slide {
   const Loop *points = nullptr, *window = nullptr;
-  int64_t squares() const { return (points->extent.value() + 1) / 2; }
-  bool odd() const { return points->extent.value() % 2 != 0; }
+  int64_t apart = 1;
+  // The first result of each square exists; the second one may not.
+  int64_t squares() const { return full() * apart + std::min(rest(), apart); }
+  bool has_rest() const { return rest() != 0; }
+  Expr first(const Expr& square) const {
+    return apart == 1 ? square * 2 : floordiv(square, apart) * (2 * apart) + mod(square, apart);
+  }
+
+ private:
+  int64_t full() const { return points->extent.value() / (2 * apart); }
+  int64_t rest() const { return points->extent.value() % (2 * apart); }
 };
 
 class Winograd : NewLoops {
@@ -46,12 +61,14 @@ class Winograd : NewLoops {
 
   std::string refuses();
   WinogradShape shape() const;
+  double slices_inside() const;
   Kernel build(const WinogradTile& tile);
 
  private:
   bool plain() const;
   void collect(ValueId v, std::set<const Stmt*>& out) const;
-  bool slides(const Loop& window, const Loop& points) const;
+  std::optional<int64_t> slides(const Loop& window, const Loop& points) const;
+  std::string find_slides();
 
   Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
     Stmt stmt = NewLoops::loop(like, extent, binding, factor);
@@ -69,17 +86,26 @@ class Winograd : NewLoops {
 
   // Which loops a value of the left factor depends on.
   struct Varies {
-    bool line = false, point = false, channel = false;
+    bool line = false, point = false, depth = false, channel = false;
   };
   Varies varies(ValueId v) const;
   bool is_shared(const Stmt& stmt) const;
 
+  // Of columns: which one it is among the weights, and where its sums are in scratch.
+  struct Panel {
+    Expr number, sums;
+  };
+  bool in_parts() const { return tile_.parts > 1; }
+  int64_t part_terms() const { return all_.terms() / tile_.parts; }
+
   void build_weights();
-  void build_picture(const Expr& first, Body& out);
-  void build_products(const Expr& panel, Body& out);
-  void build_results(const Expr& first, const Expr& panel, Body& out);
+  void build_zeros(int64_t columns, Body& out);
+  void build_picture(const Expr& first, const Expr& part, Body& out);
+  void build_products(const Panel& panel, const Expr& part, Body& out);
+  void build_results(const Expr& first, const Panel& panel, Body& out);
   // A value of the left factor for the point (line, point) of the 4 by 4 under a square.
   ValueId picture_value(ValueId v, int line, int point);
+  void keep_near(Stmt& load) const;
   ValueId compute(ScalarOp op, ValueId a, ValueId b, Body& body) {
     return append(body, op_stmt(made_, op, DType::f32, {a, b}));
   }
@@ -89,7 +115,7 @@ class Winograd : NewLoops {
   const Target& target_;
   ContractionNest nest_;
   Slide lines_, points_;
-  const Loop* channels_ = nullptr;
+  const Loop *channels_ = nullptr, *depth_ = nullptr;  // depth: the window's third dimension, where it has one
   const Stmt* weight_ = nullptr;
   std::map<ValueId, const Stmt*> defined_;  // outside of the sums and in them
 
@@ -103,8 +129,8 @@ class Winograd : NewLoops {
   struct Copied {
     Place place;
     std::map<std::tuple<ValueId, int, int>, ValueId> values;
-    Body *square = nullptr, *channel = nullptr;
-    Expr at;  // the channel
+    Body *square = nullptr, *depth = nullptr, *channel = nullptr;
+    Expr depth_at, channel_at;
   } copied_;
 };
 
@@ -130,36 +156,66 @@ void Winograd::collect(ValueId v, std::set<const Stmt*>& out) const {
   if (found->second->mask != no_value) collect(found->second->mask, out);
 }
 
-// What the left factor is made of depends on the two loops by their sum alone.
-bool Winograd::slides(const Loop& window, const Loop& points) const {
+// What the left factor is made of depends on the two loops by points + apart * window alone: gives `apart`.
+std::optional<int64_t> Winograd::slides(const Loop& window, const Loop& points) const {
   std::set<const Stmt*> parts;
   collect(kernel_.contraction->left, parts);
-  const Substitution map{{points.var, Expr::symbol(points.var) - Expr::symbol(window.var)}};
-  bool any = false, fine = true;
-  const auto look = [&](const Expr& e) {
-    any |= mentions(e, window.var);
-    fine &= !mentions(substitute(e, map), window.var);
-  };
+  std::vector<Expr> all;
   for (const Stmt* stmt : parts) {
-    look(stmt->expr);
-    for (const Expr& e : stmt->index) look(e);
+    all.push_back(stmt->expr);
+    all.insert(all.end(), stmt->index.begin(), stmt->index.end());
   }
-  return any && fine;
+  const auto first = std::find_if(all.begin(), all.end(), [&](const Expr& e) { return mentions(e, window.var); });
+  if (first == all.end()) return std::nullopt;
+  const auto factor = [&](const Loop& loop) {
+    const std::optional<Affine> along = affine_in(*first, loop.var);
+    return along && along->coefficient.is_constant() ? along->coefficient.value() : 0;
+  };
+  const int64_t by_point = factor(points), by_window = factor(window);
+  if (by_point == 0 || by_window % by_point != 0 || by_window / by_point < 1) return std::nullopt;
+  const int64_t apart = by_window / by_point;
+  const Substitution map{{points.var, Expr::symbol(points.var) - Expr::symbol(window.var) * apart}};
+  const bool fine =
+      std::none_of(all.begin(), all.end(), [&](const Expr& e) { return mentions(substitute(e, map), window.var); });
+  return fine ? std::optional(apart) : std::nullopt;
+}
+
+// The two innermost dimensions that a window of three points moves along.
+std::string Winograd::find_slides() {
+  std::vector<const Loop*> windows;
+  for (const ContractionNest::Sum& sum : nest_.sums)
+    if (sum.stmt->loop->extent.is_constant(3)) windows.push_back(sum.stmt->loop.get());
+  if (windows.size() < 2) return "its window is not 3 by 3";
+  for (auto rows = nest_.rows.rbegin(); rows != nest_.rows.rend() && !lines_.points; ++rows)
+    for (const Loop* window : windows) {
+      const std::optional<int64_t> apart = slides(*window, **rows);
+      if (!apart || window == points_.window) continue;
+      Slide& slide = points_.points ? lines_ : points_;
+      if (slide.points) return "its window does not move point by point";
+      slide = {*rows, window, *apart};
+    }
+  if (!lines_.points || lines_.points == points_.points) return "its window does not move point by point";
+  return "";
 }
 
 std::string Winograd::refuses() {
-  if (nest_.sums.size() != 3 || nest_.rows.size() < 2 || nest_.columns.size() != 1 || !nest_.batch.empty())
+  const size_t sums = nest_.sums.size();
+  if (sums < 3 || sums > 4 || nest_.rows.size() < 2 || nest_.columns.size() != 1 || !nest_.batch.empty())
     return "it is no window over lines and points";
-  std::vector<const Loop*> windows;
+  for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+    if (!stmt.loop && !stmt.results.empty()) defined_[stmt.results[0]] = &stmt;
+  });
+  if (const std::string why = find_slides(); !why.empty()) return why;
+  const Loop& columns = nest_.innermost_column();
+  bool known = columns.extent.is_constant();
   for (const ContractionNest::Sum& sum : nest_.sums) {
     const Loop& loop = *sum.stmt->loop;
     if (loop.reduce_dtype != DType::f32) return "its sums are not of f32";
-    if (loop.extent.is_constant(3)) windows.push_back(&loop);
-    if (!loop.extent.is_constant(3)) channels_ = &loop;
+    known &= loop.extent.is_constant();
+    if (&loop == lines_.window || &loop == points_.window) continue;
+    depth_ = channels_;  // the innermost one is the channels
+    channels_ = &loop;
   }
-  if (windows.size() != 2 || !channels_) return "its window is not 3 by 3";
-  const Loop& columns = nest_.innermost_column();
-  bool known = channels_->extent.is_constant() && columns.extent.is_constant();
   for (const Loop* loop : nest_.rows) known &= loop->extent.is_constant();
   if (!known) return "sizes that are not known";
   if (channels_->extent.value() < least_channels || columns.extent.value() < least_channels ||
@@ -169,18 +225,6 @@ std::string Winograd::refuses() {
   weight_ = constant_right_factor(kernel_, program_);
   if (!weight_ || weight_->dtype != DType::f32 || weight_->results[0] != kernel_.contraction->right)
     return "its weights are not a constant of f32";
-  for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
-    if (!stmt.loop && !stmt.results.empty()) defined_[stmt.results[0]] = &stmt;
-  });
-  for (const Loop* rows : nest_.rows)
-    for (const Loop* window : windows) {
-      if (!slides(*window, *rows)) continue;
-      Slide& slide = lines_.points ? points_ : lines_;
-      if (slide.points) return "its window slides along three dimensions";
-      slide = {rows, window};
-    }
-  if (!points_.points || lines_.window == points_.window || lines_.points == points_.points)
-    return "its window does not move point by point";
   std::set<const Stmt*> parts;
   collect(kernel_.contraction->left, parts);
   int loads = 0;
@@ -192,10 +236,36 @@ std::string Winograd::refuses() {
 
 WinogradShape Winograd::shape() const {
   WinogradShape out{lines_.squares() * points_.squares(), channels_->extent.value(),
-                    nest_.innermost_column().extent.value()};
+                    nest_.innermost_column().extent.value(), depth_ ? depth_->extent.value() : 1};
   for (const Loop* loop : nest_.rows)
     if (loop != lines_.points && loop != points_.points) out.squares *= loop->extent.value();
   return out;
+}
+
+// Of the slices that the window meets in its third dimension, the share that is not padding: a plain product leaves the
+// others out.
+double Winograd::slices_inside() const {
+  if (!depth_) return 1;
+  std::set<const Stmt*> parts;
+  collect(kernel_.contraction->left, parts);
+  const Stmt& load =
+      **std::find_if(parts.begin(), parts.end(), [](const Stmt* s) { return s->kind == StmtKind::load; });
+  for (size_t d = 0; d < load.index.size(); ++d)
+    for (const Loop* rows : nest_.rows) {
+      std::set<std::string> names;
+      collect_symbols(load.index[d], names);
+      if (names != std::set<std::string>{depth_->var, rows->var}) continue;
+      const Expr& size = program_.buffers[static_cast<size_t>(load.buffer)].sizes[d];
+      if (!size.is_constant()) continue;
+      double inside = 0;
+      for (int64_t row = 0; row < rows->extent.value(); ++row)
+        for (int64_t slice = 0; slice < depth_->extent.value(); ++slice) {
+          const int64_t at = evaluate(load.index[d], {{rows->var, row}, {depth_->var, slice}});
+          inside += at >= 0 && at < size.value();
+        }
+      return inside / static_cast<double>(rows->extent.value() * depth_->extent.value());
+    }
+  return 1;
 }
 
 // ---- Building
@@ -223,18 +293,30 @@ Kernel Winograd::build(const WinogradTile& tile) {
   made_.schedule = Schedule();
   made_.schedule->lanes = target_.lanes;
   build_weights();
-  picture_ = scratch("_picture", all_.channels, channels_apart(all_.channels));
-  sums_ = scratch("_sums", width_, width_);
-  const int64_t panels = all_.columns / width_ / tile.groups;
+  const int64_t panels = all_.columns / width_ / tile.groups, waiting = in_parts() ? panels * width_ : width_;
+  picture_ = scratch("_picture", part_terms(), terms_apart(part_terms()));
+  sums_ = scratch("_sums", waiting, waiting);
   Stmt groups = loop("o", tile.groups, Binding::item),
        blocks = loop("o", (all_.squares + tile.squares - 1) / tile.squares, Binding::item);
   const Expr first = variable(blocks) * tile.squares;
   Body& body = blocks.loop->body;
-  build_picture(first, body);
-  Stmt panel = loop("i", panels, Binding::serial);
-  const Expr number = variable(groups) * panels + variable(panel);
-  build_products(number, panel.loop->body);
-  build_results(first, number, panel.loop->body);
+  Stmt part = in_parts() ? loop("i", tile.parts, Binding::serial) : Stmt();
+  Body& of_part = in_parts() ? part.loop->body : body;
+  const Expr part_at = in_parts() ? variable(part) : Expr(0);
+  build_picture(first, part_at, of_part);
+  const auto panel_loop = [&] { return loop("i", panels, Binding::serial); };
+  const auto number = [&](const Stmt& panel) {
+    return Panel{variable(groups) * panels + variable(panel), in_parts() ? variable(panel) * width_ : Expr(0)};
+  };
+  Stmt panel = panel_loop();
+  build_products(number(panel), part_at, panel.loop->body);
+  if (in_parts()) {
+    build_zeros(waiting, body);
+    of_part.push_back(std::move(panel));
+    body.push_back(std::move(part));
+    panel = panel_loop();
+  }
+  build_results(first, number(panel), panel.loop->body);
   body.push_back(std::move(panel));
   groups.loop->body.push_back(std::move(blocks));
   made_.body.push_back(std::move(groups));
@@ -247,7 +329,7 @@ void Winograd::build_weights() {
   Buffer made;
   made.name = source.name + "_winograd";
   made.role = BufferRole::derived;
-  made.sizes = {all_.columns / width_, winograd_places, all_.channels, width_};
+  made.sizes = {all_.columns / width_, winograd_places, all_.terms(), width_};
   made.strides = contiguous_strides(made.sizes);
   weights_ = program_.add_buffer(std::move(made));
   Kernel kernel;
@@ -258,8 +340,8 @@ void Winograd::build_weights() {
   // at a time, so that what is written stays at hand from column to column.
   int64_t together = 32;
   while (all_.channels % together != 0) together /= 2;
-  const std::vector<Expr> nest = nest_index(4);
-  const Expr panel = nest[0], column = nest[2], channel = nest[1] * together + nest[3];
+  const std::vector<Expr> nest = nest_index(5);
+  const Expr panel = nest[0], depth = nest[1], column = nest[3], channel = nest[2] * together + nest[4];
   Body body;
   const auto compute = [&](ScalarOp op, ValueId a, ValueId b) {
     return append(body, op_stmt(kernel, op, DType::f64, {a, b}));
@@ -275,10 +357,11 @@ void Winograd::build_weights() {
   for (int line = 0; line < 3; ++line) {
     std::array<ValueId, 3> g;
     for (int point = 0; point < 3; ++point) {
-      const Substitution map{{nest_.innermost_column().var, panel * width_ + column},
-                             {channels_->var, channel},
-                             {lines_.window->var, Expr(line)},
-                             {points_.window->var, Expr(point)}};
+      Substitution map{{nest_.innermost_column().var, panel * width_ + column},
+                       {channels_->var, channel},
+                       {lines_.window->var, Expr(line)},
+                       {points_.window->var, Expr(point)}};
+      if (depth_) map[depth_->var] = depth;
       std::vector<Expr> index;
       for (const Expr& e : weight_->index) index.push_back(substitute(e, map));
       const ValueId value = append(body, load_stmt(kernel, DType::f32, weight_->buffer, std::move(index)));
@@ -291,10 +374,11 @@ void Winograd::build_weights() {
     for (size_t line = 0; line < 4; ++line) {
       const ValueId value = append(body, op_stmt(kernel, ScalarOp::cast, DType::f32, {made_of[line]}));
       const auto place = static_cast<int64_t>(4 * line + point);
-      append(body, store_stmt(DType::f32, weights_, {panel, place, channel, column}, value));
+      append(body, store_stmt(DType::f32, weights_, {panel, place, depth * all_.channels + channel, column}, value));
     }
   }
-  kernel.body = nest_of({all_.columns / width_, all_.channels / together, width_, together}, std::move(body));
+  kernel.body =
+      nest_of({all_.columns / width_, all_.depth, all_.channels / together, width_, together}, std::move(body));
   kernel.body[0].loop->directives.binding = Binding::item;
   program_.init.push_back(Item{std::move(kernel)});
 }
@@ -310,9 +394,9 @@ Winograd::Place Winograd::place_of(const Expr& square) const {
     const Expr here = simplify(i == 0 && size > 1 ? rest : mod(rest, size), env_);
     rest = simplify(floordiv(rest, size), env_);
     if (loop == lines_.points)
-      out.line = here * 2;
+      out.line = lines_.first(here);
     else if (loop == points_.points)
-      out.point = here * 2;
+      out.point = points_.first(here);
     else
       out.around[loop->var] = here;
   }
@@ -326,6 +410,7 @@ Winograd::Varies Winograd::varies(ValueId v) const {
   const auto look = [&](const Expr& e) {
     out.line |= mentions(e, lines_.points->var) || mentions(e, lines_.window->var);
     out.point |= mentions(e, points_.points->var) || mentions(e, points_.window->var);
+    out.depth |= depth_ && mentions(e, depth_->var);
     out.channel |= mentions(e, channels_->var);
   };
   for (const Stmt* stmt : parts) {
@@ -344,29 +429,66 @@ ValueId Winograd::picture_value(ValueId v, int line, int point) {
   Stmt copy = defined_.at(v)->clone();
   Substitution map = copied_.place.around;
   const auto slide = [&](const Slide& along, const Expr& first, int at) {
+    const Expr next = first + along.apart;
     map[along.window->var] = Expr(std::min(at, 2));
-    map[along.points->var] = at < 3 ? first : along.odd() ? min_expr(first + 1, along.points->extent - 1) : first + 1;
+    map[along.points->var] = at < 3 ? first : along.has_rest() ? min_expr(next, along.points->extent - 1) : next;
   };
   slide(lines_, copied_.place.line, line);
   slide(points_, copied_.place.point, point);
-  map[channels_->var] = copied_.at;
+  map[channels_->var] = copied_.channel_at;
+  if (depth_) map[depth_->var] = copied_.depth_at;
   for (Expr& e : copy.index) e = substitute(e, map);
   copy.expr = substitute(copy.expr, map);
   for (ValueId& arg : copy.args) arg = picture_value(arg, line, point);
   if (copy.mask != no_value) copy.mask = picture_value(copy.mask, line, point);
+  if (copy.kind == StmtKind::load && copy.mask != no_value) keep_near(copy);
   copy.results = {new_value(made_, kernel_.value_types[static_cast<size_t>(v)])};
-  const ValueId made = append(varies.channel ? *copied_.channel : *copied_.square, std::move(copy));
+  Body& body = varies.channel ? *copied_.channel : varies.depth ? *copied_.depth : *copied_.square;
+  const ValueId made = append(body, std::move(copy));
   copied_.values[{v, varies.line ? line : 0, varies.point ? point : 0}] = made;
   return made;
 }
 
-void Winograd::build_picture(const Expr& first, Body& out) {
-  Stmt square = loop("i", tile_.squares), channel = loop("i", all_.channels, Binding::lane, target_.lanes);
+// A masked load reads nothing outside of the picture, but where no memory is there at all a processor takes hundreds of
+// cycles to find that out: padding that is further away than a page is read, and masked, at the picture's edge.
+void Winograd::keep_near(Stmt& load) const {
+  const Buffer& picture = program_.buffers[static_cast<size_t>(load.buffer)];
+  for (size_t d = 0; d < load.index.size(); ++d) {
+    if (!picture.sizes[d].is_constant() || !picture.strides[d].is_constant()) continue;
+    const int64_t last = picture.sizes[d].value() - 1,
+                  near = page_bytes / 4 / std::max<int64_t>(picture.strides[d].value(), 1);
+    const Interval range = range_of(load.index[d], env_);
+    if (range.low < -near || range.high > last + near)
+      load.index[d] = max_expr(min_expr(load.index[d], Expr(last)), Expr(0));
+  }
+}
+
+// What the first part is added to.
+void Winograd::build_zeros(int64_t columns, Body& out) {
+  Stmt place = loop("i", winograd_places), square = loop("i", tile_.squares),
+       column = loop("i", columns, Binding::lane, target_.lanes);
+  const ValueId zero = append(column.loop->body, constant_stmt(made_, DType::f32, Scalar(0.0)));
+  append(column.loop->body, store_stmt(DType::f32, sums_, {variable(place), variable(square), variable(column)}, zero));
+  square.loop->body.push_back(std::move(column));
+  place.loop->body.push_back(std::move(square));
+  out.push_back(std::move(place));
+}
+
+void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
+  const bool slices = depth_ && !in_parts();  // all of them one after the other; else a part is of one
+  const int64_t channels = slices ? all_.channels : part_terms();
+  const Expr parts_of_slice(all_.channels / channels);
+  Stmt square = loop("i", tile_.squares), depth = slices ? loop("i", all_.depth) : Stmt(),
+       channel = loop("i", channels, Binding::lane, target_.lanes);
+  Body& around = slices ? depth.loop->body : square.loop->body;
+  const Expr depth_at = slices ? variable(depth) : simplify(floordiv(part, parts_of_slice), env_),
+             channel_at = simplify(mod(part, parts_of_slice), env_) * channels + variable(channel),
+             term = (slices ? variable(depth) * channels : Expr(0)) + variable(channel);
   Body& body = channel.loop->body;
   Expr number = first + variable(square);
   // Squares of the last block beyond the last one are computed as the last one.
   if (all_.squares % tile_.squares != 0) number = min_expr(number, Expr(all_.squares - 1));
-  copied_ = {place_of(number), {}, &square.loop->body, &body, variable(channel)};
+  copied_ = {place_of(number), {}, &square.loop->body, &around, &body, depth_at, channel_at};
   const auto four = [&](const std::array<ValueId, 4>& d) {
     return std::array<ValueId, 4>{compute(ScalarOp::sub, d[0], d[2], body), compute(ScalarOp::add, d[1], d[2], body),
                                   compute(ScalarOp::sub, d[2], d[1], body), compute(ScalarOp::sub, d[1], d[3], body)};
@@ -381,35 +503,39 @@ void Winograd::build_picture(const Expr& first, Body& out) {
   for (size_t line = 0; line < 4; ++line) {
     const std::array<ValueId, 4> made = four({points[0][line], points[1][line], points[2][line], points[3][line]});
     for (size_t point = 0; point < 4; ++point)
-      append(body,
-             store_stmt(DType::f32, picture_,
-                        {static_cast<int64_t>(4 * line + point), variable(square), variable(channel)}, made[point]));
+      append(body, store_stmt(DType::f32, picture_, {static_cast<int64_t>(4 * line + point), variable(square), term},
+                              made[point]));
   }
-  square.loop->body.push_back(std::move(channel));
+  around.push_back(std::move(channel));
+  if (slices) square.loop->body.push_back(std::move(depth));
   out.push_back(std::move(square));
 }
 
-void Winograd::build_products(const Expr& panel, Body& out) {
+void Winograd::build_products(const Panel& panel, const Expr& part, Body& out) {
   Stmt place = loop("i", winograd_places), square = loop("i", tile_.squares, Binding::unroll, tile_.rows),
        column = loop("i", width_, Binding::lane, width_);
-  Stmt sum = reduction_stmt(fresh("r"), all_.channels, AxisRole::reduce, ReduceOp::sum, DType::f32);
+  Stmt sum = reduction_stmt(fresh("r"), part_terms(), AxisRole::reduce, ReduceOp::sum, DType::f32);
   sum.loop->order.block = block_of_channels;
   Body& terms = sum.loop->body;
   const ValueId left = append(
                     terms, load_stmt(made_, DType::f32, picture_, {variable(place), variable(square), variable(sum)})),
                 right = append(terms, load_stmt(made_, DType::f32, weights_,
-                                                {panel, variable(place), variable(sum), variable(column)}));
+                                                {panel.number, variable(place), part * part_terms() + variable(sum),
+                                                 variable(column)}));
   sum.loop->yields = {compute(ScalarOp::mul, left, right, terms)};
   sum.results = {new_value(made_, DType::f32)};
-  const ValueId made = sum.results[0];
-  column.loop->body.push_back(std::move(sum));
-  append(column.loop->body, store_stmt(DType::f32, sums_, {variable(place), variable(square), variable(column)}, made));
+  ValueId made = sum.results[0];
+  Body& body = column.loop->body;
+  body.push_back(std::move(sum));
+  const std::vector<Expr> index{variable(place), variable(square), panel.sums + variable(column)};
+  if (in_parts()) made = compute(ScalarOp::add, append(body, load_stmt(made_, DType::f32, sums_, index)), made, body);
+  append(body, store_stmt(DType::f32, sums_, index, made));
   square.loop->body.push_back(std::move(column));
   place.loop->body.push_back(std::move(square));
   out.push_back(std::move(place));
 }
 
-void Winograd::build_results(const Expr& first, const Expr& panel, Body& out) {
+void Winograd::build_results(const Expr& first, const Panel& panel, Body& out) {
   const bool even = all_.squares % tile_.squares == 0;
   Stmt square = loop("i", even ? Expr(tile_.squares) : min_expr(Expr(tile_.squares), Expr(all_.squares) - first)),
        column = loop("i", width_, Binding::lane, target_.lanes);
@@ -423,8 +549,9 @@ void Winograd::build_results(const Expr& first, const Expr& panel, Body& out) {
   for (size_t point = 0; point < 4; ++point) {
     std::array<ValueId, 4> m;
     for (size_t line = 0; line < 4; ++line)
-      m[line] = append(body, load_stmt(made_, DType::f32, sums_,
-                                       {static_cast<int64_t>(4 * line + point), variable(square), variable(column)}));
+      m[line] = append(
+          body, load_stmt(made_, DType::f32, sums_,
+                          {static_cast<int64_t>(4 * line + point), variable(square), panel.sums + variable(column)}));
     points[point] = two(m);
   }
   // What followed the sum, for each of the four; what is the same for all of them once.
@@ -442,21 +569,21 @@ void Winograd::build_results(const Expr& first, const Expr& panel, Body& out) {
       if (stmt.mask != no_value) collect(stmt.mask, needed);
     }
   Substitution map = place.around;
-  map[nest_.innermost_column().var] = panel * width_ + variable(column);
+  map[nest_.innermost_column().var] = panel.number * width_ + variable(column);
   const ValueId summed = nest_.sums[0].stmt->results[0];
   Copier shared(kernel_, made_, used_);
   shared.variables = map;
   for (const Stmt* stmt : all)
     if (needed.contains(stmt) && is_shared(*stmt)) append(body, shared.copy(*stmt, body));
-  // Points beyond the last one of a line of odd length, and lines beyond the last.
+  // Points beyond the last one of a line, and lines beyond the last.
   const auto exists = [&](const Slide& along, const Expr& at) {
     Body& outside = square.loop->body;
     const ValueId here = append(outside, index_stmt(made_, DType::i64, at)),
                   end = append(outside, index_stmt(made_, DType::i64, along.points->extent));
     return append(outside, op_stmt(made_, ScalarOp::lt, DType::boolean, {here, end}));
   };
-  const ValueId has_line = lines_.odd() ? exists(lines_, place.line + 1) : no_value,
-                has_point = points_.odd() ? exists(points_, place.point + 1) : no_value;
+  const ValueId has_line = lines_.has_rest() ? exists(lines_, place.line + lines_.apart) : no_value,
+                has_point = points_.has_rest() ? exists(points_, place.point + points_.apart) : no_value;
   ValueId has_both = has_line == no_value ? has_point : has_line;
   if (has_line != no_value && has_point != no_value)
     has_both = append(square.loop->body, op_stmt(made_, ScalarOp::logical_and, DType::boolean, {has_line, has_point}));
@@ -465,8 +592,8 @@ void Winograd::build_results(const Expr& first, const Expr& panel, Body& out) {
     for (size_t point = 0; point < 2; ++point) {
       Copier copier(kernel_, made_, used_);
       copier.variables = map;
-      copier.variables[lines_.points->var] = place.line + static_cast<int64_t>(line);
-      copier.variables[points_.points->var] = place.point + static_cast<int64_t>(point);
+      copier.variables[lines_.points->var] = place.line + static_cast<int64_t>(line) * lines_.apart;
+      copier.variables[points_.points->var] = place.point + static_cast<int64_t>(point) * points_.apart;
       copier.values = shared.values;
       copier.values[summed] = results[point];
       copier.mask = line == 0 ? (point == 0 ? no_value : has_point) : (point == 0 ? has_line : has_both);
@@ -514,11 +641,12 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& lo
   Winograd winograd(program, kernel, target);
   if (const std::string why = winograd.refuses(); !why.empty()) return no(why);
   const std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
-  const std::optional<double> direct = direct_cost(kernel, program, target);
-  if (all.empty() || !direct) return no("no block of it fits the cache");
+  const std::optional<double> whole = direct_cost(kernel, program, target);
+  if (all.empty() || !whole) return no("no block of it fits the cache");
+  const double direct = *whole * winograd.slices_inside();
   const WinogradTile tile = cheapest_with_least_code(all);
-  if (tile.work > worth_it * *direct)
-    return no(str("its sums as they are take ", std::llround(*direct / 1000), "k cycles, these ",
+  if (tile.work > worth_it * direct)
+    return no(str("its sums as they are take ", std::llround(direct / 1000), "k cycles, these ",
                   std::llround(tile.work / 1000), "k"));
   log.add([&] {
     return Decision{
@@ -526,8 +654,10 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& lo
         kernel.name,
         "",
         "",
-        str("blocks of ", tile.squares, " squares", tile.groups > 1 ? str(" and 1/", tile.groups) : "",
-            tile.groups > 1 ? " of the columns" : "", "; tiles of ", tile.rows, " by ", tile.vectors, " vectors"),
+        str("blocks of ", tile.squares, " squares", tile.parts > 1 ? str(" and 1/", tile.parts, " of the terms") : "",
+            tile.groups > 1 ? str(" and 1/", tile.groups) : "", tile.groups > 1 ? " of the columns" : "", "; tiles of ",
+            tile.rows, " by ", tile.vectors, " vectors; ", std::llround(tile.work / 1000), "k cycles instead of ",
+            std::llround(direct / 1000), "k"),
         true,
         ""};
   });

@@ -10,12 +10,14 @@ namespace {
 
 constexpr int64_t element_bytes = 4, line_elements = 64 / element_bytes;
 constexpr int64_t least_squares = 24, most_squares = 128;
-constexpr double own_cache = 0.65;  // of the second cache: what scratch may take
+constexpr int64_t least_terms = 64;  // of a part of them
+constexpr double own_cache = 0.65;   // of the second cache: what scratch may take
 
 // Cycles of a square's 16 places of one vector, from the picture to scratch, or from scratch to the results.
 constexpr double square_transform = 40;
 constexpr double item_start = 500;  // cycles
 // Of what comes from behind the second cache, and of what comes from memory, the part that is waited for.
+constexpr double shared_cache = 24 << 20;
 constexpr double late_share = 0.3, memory_share = 0.5;
 
 // Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four; meanwhile the
@@ -34,8 +36,8 @@ double uneven_items(double items) {
 
 }  // namespace
 
-int64_t channels_apart(int64_t channels) {
-  const int64_t lines = (channels + line_elements - 1) / line_elements;
+int64_t terms_apart(int64_t terms) {
+  const int64_t lines = (terms + line_elements - 1) / line_elements;
   return (lines % 8 == 0 ? lines + 1 : lines) * line_elements;
 }
 
@@ -44,58 +46,124 @@ int64_t places_apart(int64_t elements) {
   return (lines | 1) * line_elements;
 }
 
-std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const Target& target) {
-  std::vector<WinogradTile> out;
-  const auto channels = static_cast<double>(shape.channels), columns = static_cast<double>(shape.columns);
-  const double weights = winograd_places * channels * columns * element_bytes;
-  for (int64_t vectors = 1; vectors <= 6; ++vectors) {
-    const int64_t width = vectors * target.lanes;
-    if (shape.columns % width != 0) continue;
-    const int64_t panels = shape.columns / width, fit = (target.vector_registers - vectors - 1) / vectors;
-    // Fewer squares than that read all weights too often: only where no more have place.
-    const int64_t least = std::min(shape.squares, least_squares);
-    bool fits = false;
-    for (int64_t squares = std::min(shape.squares, most_squares); squares >= (fits ? least : 12); --squares) {
-      const auto scratch =
-          static_cast<double>(winograd_places * element_bytes * squares * (channels_apart(shape.channels) + width));
-      if (scratch > own_cache * target.second_cache) continue;
-      fits = true;
-      // As many blocks of fewer squares waste less.
-      const auto count = [&](int64_t each) { return (shape.squares + each - 1) / each; };
-      if (squares > least && count(squares - 1) == count(squares)) continue;
-      const double blocks = std::ceil(static_cast<double>(shape.squares) / static_cast<double>(squares));
-      for (int64_t groups = 1; groups <= panels; ++groups) {
-        if (panels % groups != 0) continue;
-        const double items = blocks * static_cast<double>(groups), own = weights / static_cast<double>(groups);
-        // For each item all weights of the group come from the second cache, or from behind it where they do not stay
-        // there: with the first tile of rows, and for the others too where a panel does not stay in the first cache.
-        const double fetched =
-            own + scratch <= 0.75 * target.second_cache ? 0 : items * own / target.far_rate * late_share;
-        const double panel = channels * static_cast<double>(width) * element_bytes;
-        const double then = panel > target.near_cache / 2 ? target.second_rate : 0;
-        // The more of the second cache is scratch, the more of it comes from behind.
-        const double around = square_transform * (1 + scratch / target.second_cache) * static_cast<double>(squares) *
-                              (items * std::ceil(channels / target.lanes) + blocks * columns / target.lanes);
-        for (int64_t rows = std::min<int64_t>({fit, squares, 14}); rows >= 1; --rows) {
-          const auto r = static_cast<double>(rows), v = static_cast<double>(vectors);
-          const double whole = std::floor(static_cast<double>(squares) / r),
-                       left = static_cast<double>(squares) - whole * r;
-          const auto tile = [&](double high, double rate) {
-            return high < 1 ? 0 : channels * winograd_step(high, v, rate, target) + 20 + 3 * high * v;
-          };
-          const double products = winograd_places * blocks * static_cast<double>(panels) *
-                                  (tile(r, target.second_rate) + (whole - 1) * tile(r, then) + tile(left, then));
-          WinogradTile one{squares, groups, rows, vectors};
-          one.work = products + around + fetched + weights / target.memory_rate * memory_share + items * item_start;
-          one.cost = one.work * uneven_items(items);
-          one.code = tile_code(r, v, copy_code(r, v) + (left > 0 ? copy_code(left, v) : 0),
-                               target.vector_registers >= 32 ? 14 : least_accumulators);
-          out.push_back(one);
-        }
-      }
+namespace {
+
+class Weighing {
+ public:
+  Weighing(const WinogradShape& shape, const Target& target)
+      : shape_(shape),
+        target_(target),
+        terms_(static_cast<double>(shape.terms())),
+        columns_(static_cast<double>(shape.columns)),
+        weights_(winograd_places * terms_ * columns_ * element_bytes) {}
+
+  std::vector<WinogradTile> all() {
+    WinogradTile tile;
+    for (tile.vectors = 1; tile.vectors <= 6; ++tile.vectors) {
+      if (shape_.columns % (tile.vectors * target_.lanes) != 0) continue;
+      for (tile.groups = 1; tile.groups <= panels(tile); ++tile.groups)
+        if (panels(tile) % tile.groups == 0) with_parts(tile);
+    }
+    return std::move(out_);
+  }
+
+ private:
+  // Terms of which too few squares have place are taken in parts: of one slice of the window, and of some channels.
+  void with_parts(WinogradTile tile) {
+    with_squares(tile);
+    tile.squares = least_squares_of_all();
+    if (fits(tile)) return;
+    for (int64_t of_slice = 1; shape_.channels / of_slice >= least_terms; of_slice *= 2) {
+      tile.parts = shape_.depth * of_slice;
+      if (tile.parts > 1 && shape_.channels % (of_slice * target_.lanes) == 0) with_squares(tile);
     }
   }
-  return out;
+  // Fewer squares than that read all weights too often: only where no more have place.
+  void with_squares(WinogradTile tile) {
+    bool any = false;
+    const int64_t least = least_squares_of_all();
+    for (tile.squares = std::min(shape_.squares, most_squares); tile.squares >= (any ? least : 12); --tile.squares) {
+      if (!fits(tile)) continue;
+      any = true;
+      // As many blocks of fewer squares waste less.
+      if (tile.squares > least && blocks(tile.squares - 1) == blocks(tile.squares)) continue;
+      with_rows(tile);
+    }
+  }
+  void with_rows(WinogradTile tile) {
+    const double beside = transforms(tile) + waiting(tile) + fetched(tile) +
+                          weights_ / target_.memory_rate * memory_share + items(tile) * item_start;
+    const int64_t fit = (target_.vector_registers - tile.vectors - 1) / tile.vectors;
+    for (tile.rows = std::min<int64_t>({fit, tile.squares, 14}); tile.rows >= 1; --tile.rows) {
+      tile.work = products(tile) + beside;
+      tile.cost = tile.work * uneven_items(items(tile));
+      tile.code = code(tile);
+      out_.push_back(tile);
+    }
+  }
+
+  int64_t least_squares_of_all() const { return std::min(shape_.squares, least_squares); }
+  int64_t panels(const WinogradTile& tile) const { return shape_.columns / (tile.vectors * target_.lanes); }
+  double blocks(int64_t squares) const { return static_cast<double>((shape_.squares + squares - 1) / squares); }
+  double items(const WinogradTile& tile) const { return blocks(tile.squares) * static_cast<double>(tile.groups); }
+  double scratch(const WinogradTile& tile) const {
+    const int64_t waiting = tile.parts > 1 ? shape_.columns / tile.groups : tile.vectors * target_.lanes;
+    return static_cast<double>(winograd_places * element_bytes * tile.squares *
+                               (terms_apart(shape_.terms() / tile.parts) + waiting));
+  }
+  bool fits(const WinogradTile& tile) const { return scratch(tile) <= own_cache * target_.second_cache; }
+
+  // From the picture to scratch, and from scratch to the results. The more of the second cache is scratch, the more of
+  // it comes from behind.
+  double transforms(const WinogradTile& tile) const {
+    const auto vectors = static_cast<double>((shape_.channels + target_.lanes - 1) / target_.lanes * shape_.depth);
+    return square_transform * (1 + scratch(tile) / target_.second_cache) * static_cast<double>(tile.squares) *
+           (items(tile) * vectors + blocks(tile.squares) * columns_ / target_.lanes);
+  }
+  // What the parts so far have come to is read and written with each.
+  double waiting(const WinogradTile& tile) const {
+    const double squares = blocks(tile.squares) * static_cast<double>(tile.squares);
+    return tile.parts == 1 ? 0
+                           : static_cast<double>(tile.parts) * 2 * winograd_places * squares * columns_ *
+                                 element_bytes / target_.second_rate;
+  }
+  // For each item all weights of the group come from the second cache, or from behind it where they do not stay there.
+  double fetched(const WinogradTile& tile) const {
+    const double own = weights_ / static_cast<double>(tile.groups);
+    if (own + scratch(tile) <= 0.75 * target_.second_cache) return 0;
+    return items(tile) * own / (own > shared_cache ? target_.memory_rate : target_.far_rate) * late_share;
+  }
+  // Weights come with the first tile of rows, and for the others too where a panel does not stay in the first cache.
+  double products(const WinogradTile& tile) const {
+    const auto rows = static_cast<double>(tile.rows), vectors = static_cast<double>(tile.vectors),
+               parts = static_cast<double>(tile.parts);
+    const double panel = terms_ / parts * vectors * target_.lanes * element_bytes;
+    const double then = panel > target_.near_cache / 2 ? target_.second_rate : 0;
+    const auto one = [&](double high, double rate) {
+      return high < 1 ? 0 : terms_ / parts * winograd_step(high, vectors, rate, target_) + 20 + 3 * high * vectors;
+    };
+    const double whole = std::floor(static_cast<double>(tile.squares) / rows);
+    return winograd_places * blocks(tile.squares) * static_cast<double>(panels(tile)) * parts *
+           (one(rows, target_.second_rate) + (whole - 1) * one(rows, then) + one(left_over(tile), then));
+  }
+  double code(const WinogradTile& tile) const {
+    const auto rows = static_cast<double>(tile.rows), vectors = static_cast<double>(tile.vectors);
+    const double left = left_over(tile);
+    return tile_code(rows, vectors, copy_code(rows, vectors) + (left > 0 ? copy_code(left, vectors) : 0),
+                     target_.vector_registers >= 32 ? 14 : least_accumulators);
+  }
+  static double left_over(const WinogradTile& tile) { return static_cast<double>(tile.squares % tile.rows); }
+
+  const WinogradShape& shape_;
+  const Target& target_;
+  const double terms_, columns_, weights_;
+  std::vector<WinogradTile> out_;
+};
+
+}  // namespace
+
+std::vector<WinogradTile> winograd_candidates(const WinogradShape& shape, const Target& target) {
+  return Weighing(shape, target).all();
 }
 
 }  // namespace kiln::loops
