@@ -94,6 +94,18 @@ class Atrous(nn.Module):
         return self.strided(y[:, :32]), y
 
 
+class FewResults(nn.Module):
+    """What makes pictures ends with windows of many channels and few results."""
+
+    def __init__(self):
+        super().__init__()
+        self.up, self.colours = nn.ConvTranspose2d(24, 3, 4, stride=2, padding=1), nn.Conv2d(24, 3, 3, padding=1)
+        self.mask = torch.nn.utils.parametrizations.weight_norm(nn.Conv1d(24, 1, 5, padding=2))
+
+    def forward(self, x):
+        return torch.tanh(self.up(x)), self.colours(x), self.mask(x.mean(2))
+
+
 def settled(module):
     """With statistics that are not those of a fresh norm."""
     for part in module.modules():
@@ -130,3 +142,9 @@ def add_cases(case, Case, randn):
     def picture_atrous():
         return Case(Atrous().eval(), [(randn(2, 24, 14, 11),)],
                     "windows wider than the picture, norms over groups of channels")
+
+    @case
+    def picture_few_results():
+        batch = Dim("batch", min=1, max=8)
+        return Case(FewResults().eval(), [(randn(2, 24, 9, 13),), (randn(1, 24, 9, 13),)],
+                    "convolutions of few results, plain, transposed and with computed weights", {"x": {0: batch}})

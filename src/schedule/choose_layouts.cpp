@@ -124,6 +124,17 @@ class Layouts {
     return {};
   }
 
+  // Results of few channels stay as they are; what they are summed up from does not.
+  void wishes_of_results(const Kernel& kernel, const Stmt& store, const Stmt& input, const std::string& channels,
+                         double work) {
+    if (const auto d = dim_of(store, channels)) wishes_.push_back({store.buffer, *d, work, &kernel, true});
+    if (const auto d = dim_of(input, channels)) wishes_.push_back({input.buffer, *d, work, &kernel, false});
+    // Of a grouped sum: the group's place, and the channel in it.
+    for (size_t d = 0; d < input.index.size(); ++d)
+      if (!input.index[d].is_symbol() && mentions(input.index[d], channels))
+        wishes_.push_back({input.buffer, d, work, &kernel, false});
+  }
+
   // A sum over a window of a picture with weights: only there is another order of dimensions wanted.
   void wishes_of(const Kernel& kernel) {
     const auto nest = nest_of(kernel);
@@ -147,14 +158,8 @@ class Layouts {
       if (mentions_any(*weight, loop->var) &&
           (!channels || estimate(loop->extent, program_) > estimate(channels->extent, program_)))
         channels = loop;
-    if (!channels || estimate(channels->extent, program_) < 8) return;
-    if (const auto d = dim_of(*nest->store, channels->var))
-      wishes_.push_back({nest->store->buffer, *d, work, &kernel, true});
-    if (const auto d = dim_of(*input, channels->var)) wishes_.push_back({input->buffer, *d, work, &kernel, false});
-    // Of a grouped sum: the group's place, and the channel in it.
-    for (size_t d = 0; d < input->index.size(); ++d)
-      if (!input->index[d].is_symbol() && mentions(input->index[d], channels->var))
-        wishes_.push_back({input->buffer, d, work, &kernel, false});
+    if (!channels) return;
+    if (estimate(channels->extent, program_) >= 8) wishes_of_results(kernel, *nest->store, *input, channels->var, work);
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
         wishes_.push_back({input->buffer, *d, work, &kernel, false});

@@ -138,7 +138,9 @@ class Product : public Template {
     }
     const ContractionNest nest = contraction_nest(kernel);
     const Loop& columns = nest.innermost_column();
-    if (estimate(columns.extent, program) < 8) return "fewer than 8 columns";
+    // Of a single sum lanes along the terms are better; a window's are in many pieces.
+    const bool window = nest.sums.size() > 1 && packed_load(kernel, program);
+    if (estimate(columns.extent, program) < 8 && !window) return "fewer than 8 columns";
     if (packed_load(kernel, program)) return "";
     // Without neighbouring columns every load of the right factor would be gathered; summing in lanes is better then.
     const RangeEnv env = kernel_ranges(kernel, program);

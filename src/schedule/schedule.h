@@ -54,6 +54,9 @@ bool split_digits(LoopProgram& program, const Target& target, Log& log);
 // Points of a transposed convolution that meet the same places of the window become a loop of their own.
 bool split_phases(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: the loop that only the weights of a window vary with becomes the innermost one, the columns of a product.
+bool order_columns(LoopProgram& program, const Target& target, Log& log);
+
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
 

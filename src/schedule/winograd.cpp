@@ -29,7 +29,7 @@
 namespace kiln::loops {
 namespace {
 
-constexpr int64_t least_channels = 32;
+constexpr int64_t least_winograd_channels = 32;
 // A result is a sum of 9 sums over the channels, with what each has lost: blocks shorter than a plain product's make up
 // for that.
 constexpr int64_t block_of_channels = 64;
@@ -218,7 +218,7 @@ std::string Winograd::refuses() {
   }
   for (const Loop* loop : nest_.rows) known &= loop->extent.is_constant();
   if (!known) return "sizes that are not known";
-  if (channels_->extent.value() < least_channels || columns.extent.value() < least_channels ||
+  if (channels_->extent.value() < least_winograd_channels || columns.extent.value() < least_winograd_channels ||
       columns.extent.value() % target_.lanes != 0)
     return "too few channels";
   if (!plain()) return "it is more than sums and what follows them";
