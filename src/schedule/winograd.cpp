@@ -60,7 +60,9 @@ class Winograd : NewLoops {
       : program_(program), kernel_(kernel), target_(target), nest_(contraction_nest(kernel)) {}
 
   std::string refuses();
+  // Of one picture where their number is not known, and how many there are then; else of all.
   WinogradShape shape() const;
+  double pictures() const;
   double slices_inside() const;
   Kernel build(const WinogradTile& tile);
 
@@ -116,6 +118,8 @@ class Winograd : NewLoops {
   ContractionNest nest_;
   Slide lines_, points_;
   const Loop *channels_ = nullptr, *depth_ = nullptr;  // depth: the window's third dimension, where it has one
+  const Loop* pictures_ = nullptr;                     // where it is not known how many there are
+  Expr picture_number_;                                // of an item
   const Stmt* weight_ = nullptr;
   std::map<ValueId, const Stmt*> defined_;  // outside of the sums and in them
 
@@ -216,7 +220,10 @@ std::string Winograd::refuses() {
     depth_ = channels_;  // the innermost one is the channels
     channels_ = &loop;
   }
-  for (const Loop* loop : nest_.rows) known &= loop->extent.is_constant();
+  // Where it is not known how many pictures there are, an item is a part of one of them.
+  const Loop* outermost = nest_.rows.front();
+  if (!outermost->extent.is_constant() && outermost != lines_.points) pictures_ = outermost;
+  for (const Loop* loop : nest_.rows) known &= loop == pictures_ || loop->extent.is_constant();
   if (!known) return "sizes that are not known";
   if (channels_->extent.value() < least_winograd_channels || columns.extent.value() < least_winograd_channels ||
       columns.extent.value() % target_.lanes != 0)
@@ -238,9 +245,11 @@ WinogradShape Winograd::shape() const {
   WinogradShape out{lines_.squares() * points_.squares(), channels_->extent.value(),
                     nest_.innermost_column().extent.value(), depth_ ? depth_->extent.value() : 1};
   for (const Loop* loop : nest_.rows)
-    if (loop != lines_.points && loop != points_.points) out.squares *= loop->extent.value();
+    if (loop != lines_.points && loop != points_.points && loop != pictures_) out.squares *= loop->extent.value();
   return out;
 }
+
+double Winograd::pictures() const { return pictures_ ? std::max(1.0, estimate(pictures_->extent, program_)) : 1; }
 
 // Of the slices that the window meets in its third dimension, the share that is not padding: a plain product leaves the
 // others out.
@@ -296,6 +305,8 @@ Kernel Winograd::build(const WinogradTile& tile) {
   const int64_t panels = all_.columns / width_ / tile.groups, waiting = in_parts() ? panels * width_ : width_;
   picture_ = scratch("_picture", part_terms(), terms_apart(part_terms()));
   sums_ = scratch("_sums", waiting, waiting);
+  Stmt pictures = pictures_ ? loop("o", pictures_->extent, Binding::item) : Stmt();
+  if (pictures_) picture_number_ = variable(pictures);
   Stmt groups = loop("o", tile.groups, Binding::item),
        blocks = loop("o", (all_.squares + tile.squares - 1) / tile.squares, Binding::item);
   const Expr first = variable(blocks) * tile.squares;
@@ -319,7 +330,9 @@ Kernel Winograd::build(const WinogradTile& tile) {
   build_results(first, number(panel), panel.loop->body);
   body.push_back(std::move(panel));
   groups.loop->body.push_back(std::move(blocks));
-  made_.body.push_back(std::move(groups));
+  Body& items = pictures_ ? pictures.loop->body : made_.body;
+  items.push_back(std::move(groups));
+  if (pictures_) made_.body.push_back(std::move(pictures));
   return std::move(made_);
 }
 
@@ -386,12 +399,14 @@ void Winograd::build_weights() {
 Winograd::Place Winograd::place_of(const Expr& square) const {
   Place out;
   Expr rest = square;
-  for (size_t i = nest_.rows.size(); i-- > 0;) {
+  const size_t first = pictures_ ? 1 : 0;
+  if (pictures_) out.around[pictures_->var] = picture_number_;
+  for (size_t i = nest_.rows.size(); i-- > first;) {
     const Loop* loop = nest_.rows[i];
     const int64_t size = loop == lines_.points    ? lines_.squares()
                          : loop == points_.points ? points_.squares()
                                                   : loop->extent.value();
-    const Expr here = simplify(i == 0 && size > 1 ? rest : mod(rest, size), env_);
+    const Expr here = simplify(i == first && size > 1 ? rest : mod(rest, size), env_);
     rest = simplify(floordiv(rest, size), env_);
     if (loop == lines_.points)
       out.line = lines_.first(here);
@@ -643,7 +658,7 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& lo
   const std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
   const std::optional<double> whole = direct_cost(kernel, program, target);
   if (all.empty() || !whole) return no("no block of it fits the cache");
-  const double direct = *whole * winograd.slices_inside();
+  const double direct = *whole / winograd.pictures() * winograd.slices_inside();
   const WinogradTile tile = cheapest_with_least_code(all);
   if (tile.work > worth_it * direct)
     return no(str("its sums as they are take ", std::llround(direct / 1000), "k cycles, these ",

@@ -114,6 +114,20 @@ TEST(UseWinograd, TransformsPictureWeightsAndResults) {
       << made;
 }
 
+// An item is a part of one picture, of however many there are.
+TEST(UseWinograd, AnyNumberOfPictures) {
+  const int images = 61;  // stands nowhere else
+  std::string text = replace_all(window_of_three({.images = images}), "[61, ", "[s0, ");
+  text = replace_all(text, "for i0 in [61]", "for i0 in [s0]");
+  LoopProgram program = parsed(replace_all(text, "loops picture\n", "loops picture\nsymbol s0 in [1, 64] hint 2\n"));
+  Log log;
+  ASSERT_TRUE(uses_winograd(program, log)) << log.decisions().back().text();
+  const std::string made = main_of(program);
+  EXPECT_NE(made.find("    for o0 in [s0] parallel @item {\n      for o1 in [1] parallel @item {"), std::string::npos)
+      << made;
+  EXPECT_NE(made.find("load.f32 x[o0, i5, "), std::string::npos) << made;
+}
+
 void expect_the_same(const WindowShape& shape, const Target& target) {
   LoopProgram program = parsed(window_of_three(shape));
   const std::vector<Datum> before = run_on_samples(program);
