@@ -42,6 +42,52 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
   EXPECT_NE(last.find("iterations of one need other iterations"), std::string::npos) << last;
 }
 
+// A pool and a product that read one picture: each has points of its own to take together.
+TEST(MergeKernels, APoolAndAProductStayApart) {
+  LoopProgram program = parsed(R"(loops branches
+buffer x f32[30, 64] strides [64, 1] input position 0
+buffer w f32[32, 64] strides [64, 1] input position 1
+buffer y f32[28, 32] strides [32, 1] output position 0
+buffer p f32[28, 64] strides [64, 1] output position 1
+input x = buffer x
+input w = buffer w
+output buffer y
+output buffer p
+init {
+}
+main {
+  kernel product ops [convolution] {
+    for i0 in [28] parallel {
+      for i1 in [32] parallel {
+        %0 = for r0 in [64] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0]
+          %2 = load.f32 w[i1, r0]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+  kernel pool ops [max_pool1d] {
+    for i0 in [28] parallel {
+      for i1 in [64] parallel {
+        %0 = for r0 in [3] reduce max.f32 {
+          %1 = load.f32 x[i0 + r0, i1]
+          yield %1
+        }
+        store p[i0, i1] = %0
+      }
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_FALSE(merge_kernels(program, log));
+  const std::string last = log.decisions().back().text();
+  EXPECT_NE(last.find("a pool takes its points"), std::string::npos) << last;
+}
+
 // The two kernels of `text` as one, with what the first stored kept in registers.
 std::string merged_main(const std::string& text) {
   Log log;
