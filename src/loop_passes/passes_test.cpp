@@ -236,6 +236,39 @@ origin 0 node "n" op "aten.n.default" module ""
   }
 }
 
+// A load gives 0 where it is masked off: choosing 0 there once more changes nothing. Another number is another matter.
+TEST(SimplifyBodies, AMaskedLoadIsZeroAlready) {
+  for (const char* otherwise : {"0.0", "-0.0", "1.0"}) {
+    const std::string text = replace_all(R"(loops padded
+buffer x f32[8] strides [1] input position 0
+buffer y f32[9] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel pad ops [constant_pad_nd] {
+    for i0 in [9] parallel {
+      %0 = index.i64 [i0]
+      %1 = index.i64 [8]
+      %2 = lt.bool %0, %1
+      %3 = load.f32 x[i0] mask %2
+      %4 = constant.f32 OTHERWISE
+      %5 = select.f32 %2, %3, %4
+      store y[i0] = %5
+    }
+  }
+}
+)",
+                                         "OTHERWISE", otherwise);
+    LoopProgram program = parsed(text);
+    Log log;
+    simplify_bodies(program, log);
+    verify(program);
+    EXPECT_EQ(main_of(program).find("select") == std::string::npos, std::string(otherwise) == "0.0") << otherwise;
+  }
+}
+
 // rows = table[ids], and their sums: as [4, 3, 8], or only the first three of each four.
 const std::string looked_up = R"(loops looked_up
 buffer table f32[100, 8] strides [8, 1] input position 0
