@@ -42,6 +42,45 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
   EXPECT_NE(last.find("iterations of one need other iterations"), std::string::npos) << last;
 }
 
+// Both touch row i0 + 1 in iteration i0: what is read there is what is written there.
+TEST(MergeKernels, RowsThatAreMovedAlikeAreTheSameRows) {
+  const std::string text = R"(loops rows
+buffer x f32[5, 4] strides [4, 1] input position 0 mutated
+buffer t f32[4, 4] strides [4, 1] temp
+input x = buffer x
+output buffer x
+init {
+}
+main {
+  kernel add ops [add] {
+    for i0 in [4] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0 + 1, i1]
+        %1 = exp.f32 %0
+        store t[i0, i1] = %1
+      }
+    }
+  }
+  kernel back ops [slice_scatter] {
+    for i0 in [4] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 t[i0, i1]
+        store x[i0 + PLACE, i1] = %0
+      }
+    }
+  }
+}
+)";
+  for (const bool same : {true, false}) {
+    LoopProgram program = parsed(replace_all(text, "PLACE", same ? "1" : "0"));
+    Log log;
+    merge_kernels(program, log);
+    verify(program);
+    EXPECT_EQ(main_of(program).find("for i0", main_of(program).find("for i0") + 1) == std::string::npos, same)
+        << main_of(program);
+  }
+}
+
 // A pool and a product that read one picture: each has points of its own to take together.
 TEST(MergeKernels, APoolAndAProductStayApart) {
   LoopProgram program = parsed(R"(loops branches
