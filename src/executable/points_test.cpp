@@ -101,6 +101,47 @@ TEST(PointsText, OfNarrowFloatsAreTheSameTogether) {
   }
 }
 
+// The same window as a pool: what lies under it is compared, and padding counts as nothing.
+std::string pool(const Shape& s, const char* order) {
+  const bool greatest = std::string(order) == "max";
+  std::string text = replace_all(picture(s, short_tail), "reduce sum.f32", str("reduce ", order, ".f32"));
+  text = replace_all(replace_all(text, " fused @unroll", " @unroll"), "kernel window ops [convolution]",
+                     "kernel window ops [max_pool2d]");
+  return replace_all(
+      text, "%16 = load.f32 w[r1, r2, i1]\n              %17 = mul.f32 %15, %16",
+      str("%16 = constant.f32 ", greatest ? "-inf" : "inf", "\n              %17 = select.f32 %14, %15, %16"));
+}
+
+class Pools : public testing::TestWithParam<Shape> {};
+
+TEST_P(Pools, AreTheSameTogether) {
+  const Shape& s = GetParam();
+  for (const char* order : {"max", "min"}) {
+    const LoopsPackage package(pool(s, order), {{"w", filled(DType::f32, {s.window, s.window, s.channels}, 3)}});
+    Tensor x = filled(DType::f32, {s.lines, s.points, s.channels}, 5);
+    reinterpret_cast<float*>(x.data())[s.channels + 1] = NAN;
+    const std::vector<Datum> inputs = {{x}};
+    expect_runs(package, inputs, package.interpreted(inputs), 0);
+    EXPECT_EQ(package.source().find("k_load_f32_m(b"), std::string::npos) << package.source();
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, Pools,
+                         testing::Values(Shape{5, 7, 16, 3, 1, 1, 1, 7},    // a line at a time
+                                         Shape{5, 7, 19, 3, 1, 1, 1, 4},    // rests of points and of lanes
+                                         Shape{6, 31, 16, 5, 1, 2, 1, 5},   // groups between the first and the last
+                                         Shape{9, 22, 16, 5, 2, 2, 1, 3},   // every second point
+                                         Shape{8, 24, 16, 2, 3, 0, 1, 4},   // windows that share nothing
+                                         Shape{12, 40, 16, 3, 1, 1, 2, 4},  // a window with gaps
+                                         Shape{4, 4, 16, 7, 1, 3, 1, 2}));  // padding beyond the first group
+
+TEST(PointsText, AColumnUnderSeveralPointsIsComparedOnce) {
+  const LoopsPackage package(pool({5, 7, 16, 3, 1, 1, 1, 7}, "max"), {{"w", filled(DType::f32, {3, 3, 16}, 3)}});
+  size_t loads = 0;
+  for (size_t at = 0; (at = package.source().find("k_load_f32(b", at)) != std::string::npos; ++at) ++loads;
+  EXPECT_EQ(loads, 7u) << package.source();
+}
+
 TEST(PointsText, TermsInPaddingAreNotPrinted) {
   const LoopsPackage package(picture({5, 7, 16, 3, 1, 1, 1, 7}, short_tail),
                              {{"w", filled(DType::f32, {3, 3, 16}, 3)}});

@@ -210,6 +210,10 @@ class Functionalizer {
     if (functional->schema.is_view()) return visit_inplace_view(node, target);
     Alias* self = table_.find(target);
     KILN_CHECK(self, "every tensor has an alias");
+    if (functional->facts.takes_source && same_place(*self, table_.find(call.tensor("src")))) {
+      drop_write(node, self);
+      return;
+    }
     // Arguments first: bringing one up to date may need nodes, and they must stand before this one.
     std::vector<Node::NamedArgument> args;
     for (const auto& named : node.args) args.push_back({named.name, current(named.arg)});
@@ -225,6 +229,24 @@ class Functionalizer {
     removed_.push_back(&node);
     changed_ = true;
     context_.note(str("functional: ", node.name, " = ", node.target, " became ", value->name));
+  }
+
+  // Two names of the same elements in the same memory. What Python makes of `x[1:] += y` ends with a copy of such a
+  // part to itself.
+  static bool same_place(const Alias& a, const Alias* b) {
+    const auto certain = [](const Alias& alias) {
+      for (const Alias* at = &alias; at->parent; at = at->parent)
+        if (!at->view->certain) return false;
+      return true;
+    };
+    return b && a.base == b->base && a.type == b->type && certain(a) && certain(*b);
+  }
+
+  void drop_write(Node& node, Alias* self) {
+    for (Value* result : node.results) table_.set(result, self);
+    removed_.push_back(&node);
+    changed_ = true;
+    context_.note(str("functional: ", node.name, " = ", node.target, " writes what is there already"));
   }
 
   // A custom operator that writes to arguments becomes one that gives their new values as well.

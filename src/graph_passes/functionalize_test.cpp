@@ -113,6 +113,26 @@ TEST(Functionalize, AViewTakenBeforeTheWriteSeesIt) {
   expect_same_behaviour(program, after);
 }
 
+// x[1:] += 5 as Python has it: the part is added to, and then copied to itself.
+TEST(Functionalize, ACopyToItselfIsNoWrite) {
+  Program program = program_of(R"(
+  input %x: i64[4] = user
+  %z: i64[4] = aten.mul.Tensor(self=%x, other=2)
+  %part: i64[3] strides [1] offset {1} = aten.slice.Tensor(self=%z, dim=0, start=1, end=4)
+  %sum: i64[3] strides [1] offset {1} = aten.add_.Tensor(self=%part, other=5)
+  %again: i64[3] strides [1] offset {1} = aten.slice.Tensor(self=%z, dim=0, start=1, end=4)
+  %c: i64[3] strides [1] offset {1} = aten.copy_.default(self=%again, src=%sum)
+  %y: i64[4] = aten.mul.Tensor(self=%z, other=3)
+  output %y = user
+  output %c = user
+)");
+  Program after = functional_of(program);
+  expect_same_behaviour(program, after);
+  size_t writes = 0;
+  for (const auto& node : after.graph.nodes) writes += node->target.find("slice_scatter") != std::string::npos;
+  EXPECT_EQ(writes, 1u);
+}
+
 TEST(Functionalize, BuffersKeepTheirState) {
   Program program = program_of(R"(
   input %count: i64[2] = buffer "count"

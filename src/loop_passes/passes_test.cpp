@@ -236,6 +236,131 @@ origin 0 node "n" op "aten.n.default" module ""
   }
 }
 
+// x[1:][:, 1:] += 1 as two writes of parts: the inner part is updated where it lies, and nothing is copied.
+const std::string nested_parts = R"(loops parts
+buffer a f32[5, 4] strides [4, 1] input position 0
+buffer x f32[5, 4] strides [4, 1] temp
+buffer rows f32[4, 4] strides [4, 1] temp
+buffer sum f32[4, 3] strides [3, 1] temp
+buffer y f32[5, 4] strides [4, 1] output position 0
+input a = buffer a
+output buffer y
+init {
+}
+main {
+  kernel exp ops [exp] {
+    for i0 in [5] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 a[i0, i1]
+        %1 = exp.f32 %0
+        store x[i0, i1] = %1
+      }
+    }
+  }
+  kernel out ops [slice] {
+    for i0 in [4] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0 + 1, i1]
+        store rows[i0, i1] = %0
+      }
+    }
+  }
+  kernel add ops [add] {
+    for i0 in [4] parallel {
+      for i1 in [3] parallel {
+        %0 = load.f32 rows[i0, i1 + 1]
+        %1 = constant.f32 1.0
+        %2 = add.f32 %0, %1
+        store sum[i0, i1] = %2
+      }
+    }
+  }
+  kernel inner ops [slice_scatter] {
+    for i0 in [4] parallel {
+      for i1 in [3] parallel {
+        %0 = load.f32 sum[i0, i1]
+        store rows[i0, i1 + 1] = %0
+      }
+    }
+  }
+  kernel back ops [slice_scatter] {
+    for i0 in [4] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 rows[i0, i1]
+        store x[i0 + PLACE, i1] = %0
+      }
+    }
+  }
+  kernel relu ops [relu] {
+    for i0 in [5] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = constant.f32 0.0
+        %2 = max.f32 %0, %1
+        store y[i0, i1] = %2
+      }
+    }
+  }
+}
+)";
+
+TEST(UpdateInPlace, APartThatIsCopiedBackIsUpdatedWhereItLies) {
+  LoopProgram program = parsed(replace_all(nested_parts, "PLACE", "1"));
+  Log log;
+  EXPECT_TRUE(update_in_place(program, log));
+  verify(program);
+  EXPECT_EQ(program.block.size(), 4u) << main_of(program);
+  EXPECT_NE(main_of(program).find("load.f32 x[i0 + 1, i1 + 1]"), std::string::npos) << main_of(program);
+  EXPECT_NE(main_of(program).find("store x[i0 + 1, i1 + 1]"), std::string::npos) << main_of(program);
+}
+
+TEST(UpdateInPlace, APartThatMovesIsCopied) {
+  LoopProgram program = parsed(replace_all(nested_parts, "PLACE", "0"));
+  Log log;
+  EXPECT_FALSE(update_in_place(program, log));
+}
+
+TEST(UpdateInPlace, APartIsCopiedWhereTheOldOneIsReadMeanwhile) {
+  std::string text = replace_all(nested_parts, "PLACE", "1");
+  text = replace_all(text, "%1 = constant.f32 1.0\n        %2 = add", "%1 = load.f32 x[i0, i1]\n        %2 = add");
+  LoopProgram program = parsed(text);
+  Log log;
+  EXPECT_FALSE(update_in_place(program, log));
+}
+
+// A load gives 0 where it is masked off: choosing 0 there once more changes nothing. Another number is another matter.
+TEST(SimplifyBodies, AMaskedLoadIsZeroAlready) {
+  for (const char* otherwise : {"0.0", "-0.0", "1.0"}) {
+    const std::string text = replace_all(R"(loops padded
+buffer x f32[8] strides [1] input position 0
+buffer y f32[9] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel pad ops [constant_pad_nd] {
+    for i0 in [9] parallel {
+      %0 = index.i64 [i0]
+      %1 = index.i64 [8]
+      %2 = lt.bool %0, %1
+      %3 = load.f32 x[i0] mask %2
+      %4 = constant.f32 OTHERWISE
+      %5 = select.f32 %2, %3, %4
+      store y[i0] = %5
+    }
+  }
+}
+)",
+                                         "OTHERWISE", otherwise);
+    LoopProgram program = parsed(text);
+    Log log;
+    simplify_bodies(program, log);
+    verify(program);
+    EXPECT_EQ(main_of(program).find("select") == std::string::npos, std::string(otherwise) == "0.0") << otherwise;
+  }
+}
+
 // rows = table[ids], and their sums: as [4, 3, 8], or only the first three of each four.
 const std::string looked_up = R"(loops looked_up
 buffer table f32[100, 8] strides [8, 1] input position 0

@@ -136,6 +136,7 @@ class Simplifier {
       auto found = constants_.find(stmt.args[0]);
       if (found != constants_.end()) return alias(stmt, stmt.args[found->second.as_int() ? 1 : 2]);
       if (stmt.args[1] == stmt.args[2]) return alias(stmt, stmt.args[1]);
+      if (is_zero_already(stmt)) return alias(stmt, stmt.args[1]);
       const auto yes = constants_.find(stmt.args[1]), no = constants_.find(stmt.args[2]);
       if (stmt.dtype == DType::boolean && yes != constants_.end() && no != constants_.end() && yes->second.as_int() &&
           !no->second.as_int())
@@ -162,8 +163,17 @@ class Simplifier {
       return alias(stmt, found->second);
     }
     if (stmt.kind == StmtKind::constant) constants_[stmt.results[0]] = stmt.constant;
+    if (stmt.kind == StmtKind::load && stmt.mask != no_value) masked_loads_[stmt.results[0]] = stmt.mask;
     if (stmt.kind == StmtKind::check_index) index_vars_[stmt.results[0]] = stmt.index_var;
     return false;
+  }
+
+  // What a mask chooses between a load of that mask, which gives 0 where it is masked off, and 0.
+  bool is_zero_already(const Stmt& select) const {
+    const auto loaded = masked_loads_.find(select.args[1]);
+    const auto other = constants_.find(select.args[2]);
+    return loaded != masked_loads_.end() && loaded->second == select.args[0] && other != constants_.end() &&
+           other->second.as_double() == 0 && !std::signbit(other->second.as_double());
   }
 
   bool alias(const Stmt& stmt, ValueId value) {
@@ -289,6 +299,7 @@ class Simplifier {
   std::map<ValueId, std::string> index_vars_;
   std::map<ValueId, Scalar> constants_;
   std::map<ValueId, Expr> index_values_;
+  std::map<ValueId, ValueId> masked_loads_;  // their masks
   bool changed_ = false;
 };
 

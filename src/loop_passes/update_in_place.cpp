@@ -19,6 +19,51 @@ bool accessed_where_stored(const Kernel& kernel, BufferId b, BufferId to) {
   return true;
 }
 
+// A kernel that copies a whole buffer to a part of another one, or back: where in the other one each of its elements
+// is, by the symbols p0, p1, … for its indices.
+struct PartCopy {
+  BufferId part = no_buffer, whole = no_buffer;
+  std::vector<Expr> places;
+  bool operator==(const PartCopy&) const = default;
+};
+
+std::string index_symbol(size_t dimension) { return str("p", dimension); }
+
+std::optional<PartCopy> part_copy(const Kernel& kernel, const LoopProgram& program, bool out_of_whole) {
+  Substitution variables;
+  std::map<std::string, Expr> extents;
+  const Body* body = &kernel.body;
+  for (; body->size() == 1 && body->front().loop; body = &body->front().loop->body) {
+    const Loop& loop = *body->front().loop;
+    if (loop.role != AxisRole::parallel || loop.directives.binding != Binding::none) return {};
+    if (loop.extent.is_constant(1))
+      variables[loop.var] = Expr(0);
+    else
+      extents[loop.var] = loop.extent;
+  }
+  if (body->size() != 2 || (*body)[0].kind != StmtKind::load || (*body)[1].kind != StmtKind::store) return {};
+  const Stmt &load = (*body)[0], &store = (*body)[1];
+  if (load.mask != no_value || store.mask != no_value || store.mode != StoreMode::plain ||
+      store.args[0] != load.results[0] || load.buffer == store.buffer)
+    return {};
+  const Stmt &in_part = out_of_whole ? store : load, &in_whole = out_of_whole ? load : store;
+  const Buffer &part = program.buffers[static_cast<size_t>(in_part.buffer)],
+               &whole = program.buffers[static_cast<size_t>(in_whole.buffer)];
+  if (part.dtype != whole.dtype) return {};
+  // Every element of the part, each once.
+  for (size_t d = 0; d < in_part.index.size(); ++d) {
+    const Expr at = substitute(in_part.index[d], variables);
+    if (at.is_constant(0) && part.sizes[d].is_constant(1)) continue;
+    if (!at.is_symbol() || !extents.contains(at.name()) || !(extents[at.name()] == part.sizes[d])) return {};
+    variables[at.name()] = Expr::symbol(index_symbol(d));
+    extents.erase(at.name());
+  }
+  if (!extents.empty()) return {};
+  PartCopy copy{in_part.buffer, in_whole.buffer, {}};
+  for (const Expr& e : in_whole.index) copy.places.push_back(substitute(e, variables));
+  return copy;
+}
+
 class InPlace {
  public:
   InPlace(LoopProgram& program, Log& log) : program_(program), log_(log) {}
@@ -39,10 +84,64 @@ class InPlace {
         i = block.size();  // positions moved: start again from the end
       }
     }
+    for (size_t i = block.size(); i-- > 0;)
+      if (update_part(block, i)) changed = true, i = block.size();
     return changed;
   }
 
  private:
+  // A part of a buffer that is copied out, updated, and copied back to where it was (a write through two views): the
+  // updates happen in the buffer itself.
+  bool update_part(Block& block, size_t back) {
+    const auto* kernel = std::get_if<Kernel>(&block[back].what);
+    const std::optional<PartCopy> copy = kernel ? part_copy(*kernel, program_, false) : std::nullopt;
+    if (!copy || buffer(copy->part).role != BufferRole::temp) return false;
+    size_t out = block.size();
+    for (size_t j = 0; j < block.size(); ++j) {
+      const Accesses& a = accesses_[j];
+      if (j == back || (j > out && j < back && a.touches(copy->whole))) {
+        if (j == back) continue;
+        return false;
+      }
+      if (!a.touches(copy->part)) continue;
+      const auto* user = std::get_if<Kernel>(&block[j].what);
+      if (!user || j > back) return false;
+      if (out < block.size()) continue;
+      if (part_copy(*user, program_, true) != copy) return false;
+      out = j;
+    }
+    if (out >= back) return false;
+    for (size_t j = out + 1; j < back; ++j) {
+      if (!accesses_[j].touches(copy->part)) continue;
+      for_each_stmt(std::get<Kernel>(block[j].what).body, [&](Stmt& stmt) { move_access(stmt, *copy); });
+      accesses_[j] = accesses(block[j]);
+    }
+    log_.merged(buffer(copy->part).name, buffer(copy->whole).name);
+    log_.add([&] {
+      return Decision{"update",
+                      buffer(copy->part).name,
+                      "in",
+                      buffer(copy->whole).name,
+                      "it is a part that is copied back to where it was",
+                      true,
+                      ""};
+    });
+    for (const size_t gone : {back, out}) {
+      block.erase(block.begin() + static_cast<std::ptrdiff_t>(gone));
+      accesses_.erase(accesses_.begin() + static_cast<std::ptrdiff_t>(gone));
+    }
+    return true;
+  }
+
+  static void move_access(Stmt& stmt, const PartCopy& copy) {
+    if ((stmt.kind != StmtKind::load && stmt.kind != StmtKind::store) || stmt.buffer != copy.part) return;
+    Substitution at;
+    for (size_t d = 0; d < stmt.index.size(); ++d) at[index_symbol(d)] = stmt.index[d];
+    stmt.index.clear();
+    for (const Expr& e : copy.places) stmt.index.push_back(substitute(e, at));
+    stmt.buffer = copy.whole;
+  }
+
   const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
 
   // `to` is an input or constant that gets `from` at the end: let `from` live in `to` from the start.

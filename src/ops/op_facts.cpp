@@ -30,6 +30,7 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.rounds_factors |= more.rounds_factors;
   facts.wraps |= more.wraps;
   facts.same_count |= more.same_count;
+  facts.takes_source |= more.takes_source;
   facts.keeps_gaps |= more.keeps_gaps;
 }
 

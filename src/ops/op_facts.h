@@ -96,6 +96,7 @@ struct OpFacts {
   bool rounds_factors = false;  // float32_matmul_precision says how many digits its factors have
   bool wraps = false;           // a call that only wraps a subgraph
   bool same_count = false;      // the result has as many elements as the argument, in other sizes
+  bool takes_source = false;    // gives the elements of its argument `src`, in the sizes and the dtype of the first one
   bool keeps_gaps = false;      // its new tensor may be laid out as its argument is, with the gaps of a part
   // Of an assertion about types alone: whether it holds, which is known while compiling.
   bool (*types_hold)(const OpCall& call) = nullptr;

@@ -236,7 +236,7 @@ void register_inplace_copy(Registry& r) {
   r.describe({"as_strided_scatter", "diagonal_scatter", "fill", "select_scatter", "slice_scatter"},
              complex_by(ComplexRule::parts));
   r.describe({"fill.Scalar", "zero"}, {.fills = true});
-  r.describe({"copy"}, {.moves_data = true});
+  r.describe({"copy"}, {.moves_data = true, .takes_source = true});
   r.describe({"copy", "diagonal_scatter", "select_scatter", "slice_scatter"}, {.keeps_gaps = true});
 }
 

@@ -1,4 +1,5 @@
 #include "loop_passes/rewrite.h"
+#include "schedule/new_loops.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -102,6 +103,69 @@ bool collapse_reductions(Loop& outer, Kernel& kernel, const LoopProgram& program
   return true;
 }
 
+// What an expression divides a variable by, numbers only.
+void divided_by(const Expr& e, const std::string& var, std::set<int64_t>& out) {
+  if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant) return;
+  for (const Expr& arg : e.args()) divided_by(arg, var, out);
+  const bool division = e.op() == ExprOp::floordiv || e.op() == ExprOp::mod;
+  if (division && mentions(e.args()[0], var) && e.args()[1].is_constant()) out.insert(e.args()[1].value());
+}
+
+// The loop as parts of `width` iterations: an address that each element would need a division for (a reshape of what
+// was added up over other dimensions) is then a line of memory, or one element, for all of a part.
+bool split_into(Stmt& stmt, int64_t width, Kernel& kernel, const LoopProgram& program) {
+  Loop& loop = *stmt.loop;
+  Stmt parts = loop_stmt(unused_name(variables_of(kernel), "o"), Expr(loop.extent.value() / width));
+  const Substitution map{{loop.var, Expr::symbol(parts.loop->var) * width + Expr::symbol(loop.var)}};
+  RangeEnv env = kernel_ranges(kernel, program);
+  env.ranges[loop.var] = {0, width - 1};
+  env.upper[loop.var] = Expr(width - 1);
+  env.ranges[parts.loop->var] = {0, loop.extent.value() / width - 1};
+  env.upper[parts.loop->var] = parts.loop->extent - 1;
+  Body body = clone(loop.body);
+  for (Stmt& inner : body) {
+    for (Expr& e : inner.index) e = simplify(substitute(e, map), env);
+    inner.expr = simplify(substitute(inner.expr, map), env);
+    if (inner.kind == StmtKind::load || inner.kind == StmtKind::store) {
+      const auto along = affine_in(address_of(inner, program, env), loop.var);
+      if (!along || !along->coefficient.is_constant()) return false;
+    }
+  }
+  rename_in_names(kernel, map);
+  loop.extent = Expr(width);
+  loop.body = std::move(body);
+  parts.loop->body.push_back(std::move(stmt));
+  stmt = std::move(parts);
+  return true;
+}
+
+// Splits an innermost loop whose lanes would gather, where parts of it would not. The widest parts that do.
+bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, const Target& target) {
+  Loop& loop = *stmt.loop;
+  if (loop.role != AxisRole::parallel || loop.directives.binding != Binding::none || !loop.extent.is_constant())
+    return false;
+  const RangeEnv env = kernel_ranges(kernel, program);
+  std::set<int64_t> divisors;
+  for (const Stmt& inner : loop.body) {
+    if (inner.loop || inner.kind == StmtKind::check_index || inner.kind == StmtKind::random) return false;
+    if (inner.kind == StmtKind::load || inner.kind == StmtKind::store)
+      divided_by(address_of(inner, program, env), loop.var, divisors);
+  }
+  for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= target.lanes; ++width)
+    if (*width < loop.extent.value() && loop.extent.value() % *width == 0 && split_into(stmt, *width, kernel, program))
+      return true;
+  return false;
+}
+
+bool split_divisions(Body& body, Kernel& kernel, const LoopProgram& program, const Target& target) {
+  bool changed = false;
+  for (Stmt& stmt : body)
+    if (stmt.loop)
+      changed |= split_divisions(stmt.loop->body, kernel, program, target) ||
+                 split_at_divisions(stmt, kernel, program, target);
+  return changed;
+}
+
 bool visit(Body& body, Kernel& kernel, const LoopProgram& program, bool on_cpu) {
   bool changed = false;
   for (Stmt& stmt : body) {
@@ -167,8 +231,14 @@ bool collapse_loops(LoopProgram& program, const Target& target, Log&) {
     kernel->contraction.reset();  // no template took it, and its loops may go
     changed |= visit(kernel->body, *kernel, program, !target.is_gpu());
   };
+  const auto split = [&](Item& item) {
+    auto* kernel = std::get_if<Kernel>(&item.what);
+    if (kernel && !kernel->schedule && !target.is_gpu() && target.lanes > 1)
+      changed |= split_divisions(kernel->body, *kernel, program, target);
+  };
   for_each_item(program.init, each);
   for_each_item(program.block, each);
+  for_each_item(program.block, split);
   return changed;
 }
 

@@ -42,6 +42,91 @@ TEST(MergeKernels, RefusesWhenAnIterationNeedsAnother) {
   EXPECT_NE(last.find("iterations of one need other iterations"), std::string::npos) << last;
 }
 
+// Both touch row i0 + 1 in iteration i0: what is read there is what is written there.
+TEST(MergeKernels, RowsThatAreMovedAlikeAreTheSameRows) {
+  const std::string text = R"(loops rows
+buffer x f32[5, 4] strides [4, 1] input position 0 mutated
+buffer t f32[4, 4] strides [4, 1] temp
+input x = buffer x
+output buffer x
+init {
+}
+main {
+  kernel add ops [add] {
+    for i0 in [4] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 x[i0 + 1, i1]
+        %1 = exp.f32 %0
+        store t[i0, i1] = %1
+      }
+    }
+  }
+  kernel back ops [slice_scatter] {
+    for i0 in [4] parallel {
+      for i1 in [4] parallel {
+        %0 = load.f32 t[i0, i1]
+        store x[i0 + PLACE, i1] = %0
+      }
+    }
+  }
+}
+)";
+  for (const bool same : {true, false}) {
+    LoopProgram program = parsed(replace_all(text, "PLACE", same ? "1" : "0"));
+    Log log;
+    merge_kernels(program, log);
+    verify(program);
+    EXPECT_EQ(main_of(program).find("for i0", main_of(program).find("for i0") + 1) == std::string::npos, same)
+        << main_of(program);
+  }
+}
+
+// A pool and a product that read one picture: each has points of its own to take together.
+TEST(MergeKernels, APoolAndAProductStayApart) {
+  LoopProgram program = parsed(R"(loops branches
+buffer x f32[30, 64] strides [64, 1] input position 0
+buffer w f32[32, 64] strides [64, 1] input position 1
+buffer y f32[28, 32] strides [32, 1] output position 0
+buffer p f32[28, 64] strides [64, 1] output position 1
+input x = buffer x
+input w = buffer w
+output buffer y
+output buffer p
+init {
+}
+main {
+  kernel product ops [convolution] {
+    for i0 in [28] parallel {
+      for i1 in [32] parallel {
+        %0 = for r0 in [64] reduce sum.f32 {
+          %1 = load.f32 x[i0, r0]
+          %2 = load.f32 w[i1, r0]
+          %3 = mul.f32 %1, %2
+          yield %3
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+  kernel pool ops [max_pool1d] {
+    for i0 in [28] parallel {
+      for i1 in [64] parallel {
+        %0 = for r0 in [3] reduce max.f32 {
+          %1 = load.f32 x[i0 + r0, i1]
+          yield %1
+        }
+        store p[i0, i1] = %0
+      }
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_FALSE(merge_kernels(program, log));
+  const std::string last = log.decisions().back().text();
+  EXPECT_NE(last.find("a pool takes its points"), std::string::npos) << last;
+}
+
 // The two kernels of `text` as one, with what the first stored kept in registers.
 std::string merged_main(const std::string& text) {
   Log log;

@@ -21,6 +21,31 @@ double body_work(const Body& body, const LoopProgram& program) {
   return work;
 }
 
+// Whether a window slides over a picture in it: a reduction of what lies at a loop's variable and its own together.
+bool slides_window(const Body& body, std::vector<const Loop*>& around) {
+  for (const Stmt& stmt : body) {
+    if (stmt.kind == StmtKind::load)
+      for (const Expr& e : stmt.index) {
+        const auto with = [&](AxisRole role) {
+          return std::any_of(around.begin(), around.end(),
+                             [&](const Loop* loop) { return loop->role == role && mentions(e, loop->var); });
+        };
+        if (with(AxisRole::parallel) && with(AxisRole::reduce)) return true;
+      }
+    if (!stmt.loop) continue;
+    around.push_back(stmt.loop.get());
+    const bool found = slides_window(stmt.loop->body, around);
+    around.pop_back();
+    if (found) return true;
+  }
+  return false;
+}
+
+bool is_pool(const Kernel& kernel) {
+  std::vector<const Loop*> around;
+  return !has_contraction(kernel.body) && slides_window(kernel.body, around);
+}
+
 class Merger {
  public:
   Merger(LoopProgram& program, Log& log) : program_(program), log_(log), ranges_(program.ranges()) {}
@@ -79,6 +104,8 @@ class Merger {
     Kernel& b = std::get<Kernel>(block[second].what);
     if (has_contraction(a.body) && has_contraction(b.body))
       return refuse(a, b, "each is a matrix product with a schedule of its own");
+    if ((has_contraction(a.body) && is_pool(b)) || (has_contraction(b.body) && is_pool(a)))
+      return refuse(a, b, "a pool takes its points as it likes, and so does a matrix product");
     if (statement_count(a.body) + statement_count(b.body) > largest_kernel)
       return refuse(a, b, "the kernel would be too large");
     Kernel merged = a.clone();

@@ -17,12 +17,16 @@ void for_each_access(const Body& body, BufferId buffer, const std::function<void
   });
 }
 
-// Every access to the buffer in both bodies has the variable itself as index of the same dimension: then iteration v of
-// one touches only what iteration v of the other touches.
+// Every access to the buffer in both bodies has the variable, or it and the same number, as index of the same
+// dimension: then iteration v of one touches only what iteration v of the other touches.
 bool aligned(const Body& a, const Body& b, BufferId buffer, const std::string& var, size_t rank) {
   for (size_t d = 0; d < rank; ++d) {
     bool all = true;
-    auto check = [&](const Stmt& stmt) { all &= stmt.index[d].is_symbol() && stmt.index[d].name() == var; };
+    std::optional<Expr> first;
+    auto check = [&](const Stmt& stmt) {
+      if (!first) first = stmt.index[d] - Expr::symbol(var);
+      all &= first->is_constant() && stmt.index[d] - Expr::symbol(var) == *first;
+    };
     for_each_access(a, buffer, check);
     for_each_access(b, buffer, check);
     if (all) return true;

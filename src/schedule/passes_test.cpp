@@ -208,6 +208,41 @@ TEST_F(SchedulePasses, WeightsArePackedInPanels) {
   EXPECT_TEXT(text, " rows ");
 }
 
+// Rows of 392 that are [8, 7, 7] elsewhere: lanes along them would divide for each element.
+TEST_F(SchedulePasses, ARowIsSplitWhereItsLanesWouldGather) {
+  given(R"(loops reshaped
+buffer x f32[16, 392] strides [392, 1] input position 0
+buffer h f32[16, 7, 7] strides [49, 7, 1] input position 1
+buffer t f32[16, 8] strides [8, 1] input position 2
+buffer y f32[16, 392] strides [392, 1] output position 0
+input x = buffer x
+input h = buffer h
+input t = buffer t
+output buffer y
+init {
+}
+main {
+  kernel add ops [add] {
+    for i0 in [16] parallel {
+      for i1 in [392] parallel {
+        %0 = load.f32 x[i0, i1]
+        %1 = load.f32 h[i0, (i1 // 7) % 7, i1 % 7]
+        %2 = load.f32 t[i0, i1 // 49]
+        %3 = add.f32 %0, %1
+        %4 = add.f32 %3, %2
+        store y[i0, i1] = %4
+      }
+    }
+  }
+}
+)");
+  EXPECT_TRUE(collapse_loops(program_, {}, log_));
+  const std::string text = after();
+  EXPECT_NE(text.find("for o0 in [8] parallel {"), std::string::npos) << text;
+  EXPECT_NE(text.find("for i1 in [49] parallel {"), std::string::npos) << text;
+  EXPECT_NE(text.find("load.f32 t[i0, o0]"), std::string::npos) << text;
+}
+
 TEST_F(SchedulePasses, EveryKernelIsScheduledAtTheEnd) {
   given(convolution);
   choose_layouts(program_, log_);

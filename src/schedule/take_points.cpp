@@ -2,7 +2,8 @@
 // first one, over three colours. Several neighbouring points are taken at a time, each with an accumulator in a
 // register and channels in lanes: they share the window's weights and most of what lies under it. Where padding masks
 // terms off they are left out: by a condition on whole lines of the window, and at the ends of a line of points, whose
-// numbers are known, by not being printed.
+// numbers are known, by not being printed. Pools of maxima (and minima) are taken as well: they share what they
+// compare.
 #include "loop_passes/rewrite.h"
 #include "schedule/schedule.h"
 
@@ -20,6 +21,7 @@ struct Window {
   std::vector<Loop*> sums;  // outermost first
   Stmt* picture = nullptr;  // the load that moves with the points
   bool own = false;         // each lane, or each few, has its own part of the picture
+  bool extremes() const { return sums.front()->reduce != ReduceOp::sum; }
 };
 
 class Windows {
@@ -30,7 +32,7 @@ class Windows {
   bool run(Log& log) {
     Window window;
     if (!find(window)) return false;
-    const int64_t points = together(window);
+    const int64_t points = window.extremes() ? compared_together(window) : together(window);
     if (points < 2) return false;
     kernel_.contraction.reset();
     kernel_.schedule = Schedule();
@@ -78,7 +80,7 @@ class Windows {
     if (window.lanes->extent.value() < target_.lanes / 2 || window.points->extent.value() < 2) return false;
     // Items are lines of points, or parts of the channels, unless something that follows needs all of them.
     if (window.around.empty() && &window.points->body.back() != loop_stmt_of(*window.points)) return false;
-    return find_sums(window) && find_factors(window);
+    return find_sums(window) && (window.extremes() ? find_compared(window) : find_factors(window));
   }
 
   static const Stmt* loop_stmt_of(const Loop& loop) {
@@ -101,9 +103,9 @@ class Windows {
       auto found = std::find_if(body->begin(), body->end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
       if (found == body->end()) break;
       Loop& loop = *found->loop;
-      if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || loop.reduce_dtype != DType::f32 ||
-          !loop.extent.is_constant())
-        return false;
+      if (loop.role != AxisRole::reduce || loop.reduce_dtype != DType::f32 || !loop.extent.is_constant()) return false;
+      if (loop.reduce != ReduceOp::sum && loop.reduce != ReduceOp::max && loop.reduce != ReduceOp::min) return false;
+      if (!window.sums.empty() && loop.reduce != window.sums.front()->reduce) return false;
       if (!window.sums.empty() && (found + 1 != body->end() || window.sums.back()->yields != found->results))
         return false;
       for (const Stmt& stmt : loop.body)
@@ -114,7 +116,57 @@ class Windows {
       window.sums.push_back(&loop);
       body = &loop.body;
     }
-    return !window.sums.empty() && terms <= most_point_terms && summed_product(*window.sums.back()) != nullptr;
+    if (window.sums.empty() || terms > most_point_terms) return false;
+    return window.extremes() || summed_product(*window.sums.back()) != nullptr;
+  }
+
+  // What a pool compares: neighbours in lanes, and nothing where padding masks them off. Only the innermost loop runs
+  // along the points.
+  bool find_compared(Window& window) const {
+    const Loop& along = *window.sums.back();
+    for (Loop* sum : window.sums)
+      for (Stmt& stmt : sum->body) {
+        if (stmt.kind != StmtKind::load) continue;
+        const auto in_lanes = affine_in(address_of(stmt, program_, env_), window.lanes->var);
+        if (window.picture || sum != &along || !in_lanes || !in_lanes->coefficient.is_constant(1)) return false;
+        window.picture = &stmt;
+      }
+    if (!window.picture || !beside_points(along, window) || varies_in_lanes(window.picture->mask, window)) return false;
+    for (const Loop* sum : window.sums)
+      if (sum != &along && beside_points(*sum, window)) return false;
+    window.own = true;
+    return yields_picture(window);
+  }
+
+  bool yields_picture(const Window& window) const {
+    const Stmt* made = definition(window.sums.back()->yields[0]);
+    if (made && made->kind == StmtKind::op && made->op == ScalarOp::select) {
+      const Stmt* otherwise = definition(made->args[2]);
+      const double nothing = window.sums.back()->reduce == ReduceOp::max ? -INFINITY : INFINITY;
+      if (made->args[0] != window.picture->mask || !otherwise || otherwise->kind != StmtKind::constant ||
+          otherwise->constant.as_double() != nothing)
+        return false;
+      made = definition(made->args[1]);
+    } else if (window.picture->mask != no_value) {
+      return false;
+    }
+    while (made && made->kind == StmtKind::op && made->op == ScalarOp::cast) made = definition(made->args[0]);
+    return made == window.picture;
+  }
+
+  const Stmt* definition(ValueId v) const {
+    const Stmt* found = nullptr;
+    for_each_stmt(kernel_.body, [&](const Stmt& stmt) {
+      if (std::find(stmt.results.begin(), stmt.results.end(), v) != stmt.results.end()) found = &stmt;
+    });
+    return found;
+  }
+
+  bool varies_in_lanes(ValueId v, const Window& window) const {
+    const Stmt* made = v == no_value ? nullptr : definition(v);
+    if (!made) return false;
+    return made->loop || made->kind == StmtKind::load || mentions(made->expr, window.lanes->var) ||
+           std::any_of(made->args.begin(), made->args.end(), [&](ValueId arg) { return varies_in_lanes(arg, window); });
   }
 
   // The picture moves with the points, the weights do not; in lanes both lie side by side, or will once packed.
@@ -202,6 +254,43 @@ class Windows {
     for (const Expr& e : window.picture->index)
       if (mentions(e, sum.var) && mentions(e, window.points->var)) return true;
     return false;
+  }
+
+  // How many points a pool takes at a time: as many as have a register for each column under their windows. A column
+  // costs a load and a comparison that keeps what is no number, in each line of the window; a point compares its own
+  // columns in the end.
+  int64_t compared_together(const Window& window) const {
+    const Loop& along = *window.sums.back();
+    const Expr address = address_of(*window.picture, program_, env_);
+    const auto step = affine_in(address, window.points->var), place = affine_in(address, along.var);
+    if (!step || !place || !step->coefficient.is_constant() || !place->coefficient.is_constant()) return 0;
+    const int64_t wide = along.extent.value(), line = window.points->extent.value();
+    int64_t lines = 1, best = 0;
+    for (const Loop* sum : window.sums)
+      if (sum != &along) lines *= sum->extent.value();
+    const auto columns = [&](int64_t points) {
+      return columns_under(points, wide, step->coefficient.value(), place->coefficient.value());
+    };
+    const auto cost_of = [&](int64_t points) {
+      return static_cast<double>(2 * lines * columns(points) + 2 * points * (wide - 1) + 4 * lines);
+    };
+    // Each place under the windows is a stream along the channels. From afar only few of them are fetched ahead.
+    const bool far = estimate(buffer_bytes(buffer_of(*window.picture)), program_) > 2 * target_.second_cache;
+    double least = INFINITY;
+    for (int64_t points = std::min<int64_t>(line, far ? 2 : 14); points >= 2; --points) {
+      if (columns(points) + 4 > target_.vector_registers) continue;
+      const int64_t rest = line % points;
+      const double cost = static_cast<double>(line / points) * cost_of(points) + (rest > 0 ? cost_of(rest) : 0);
+      if (cost < least * 0.999) least = cost, best = points;
+    }
+    return best;
+  }
+
+  static int64_t columns_under(int64_t points, int64_t wide, int64_t step, int64_t place) {
+    std::set<int64_t> columns;
+    for (int64_t point = 0; point < points; ++point)
+      for (int64_t k = 0; k < wide; ++k) columns.insert(point * step + k * place);
+    return static_cast<int64_t>(columns.size());
   }
 
   // How many at a time: each adds up one after the other, a term in four cycles; two are added and two loaded in one.

@@ -190,6 +190,87 @@ TEST(TakePoints, FewLinesShareOutChannels) {
   EXPECT_PART(text, "store y[i2, i3, i1 + o0*64] = %19");
 }
 
+// A pool of 3 × 3 × 3 over 4 × 9 × `points` points, channels innermost.
+std::string pool(int64_t points, int64_t width, const std::string& padding = "-inf") {
+  const int64_t line = points * width;
+  std::string text = R"(loops pool
+buffer x f32[4, 9, POINTS, WIDTH] strides [PLANE, LINE, WIDTH, 1] input position 0
+buffer y f32[4, 9, POINTS, WIDTH] strides [PLANE, LINE, WIDTH, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel pool ops [max_pool3d] {
+    for i2 in [4] parallel {
+      %0 = index.i64 [0]
+      %1 = index.i64 [4]
+      %2 = index.i64 [9]
+      %3 = index.i64 [POINTS]
+      %4 = constant.f32 NOTHING
+      for i3 in [9] parallel {
+        for i4 in [POINTS] parallel {
+          for i1 in [WIDTH] parallel {
+            %5 = for r0 in [3] reduce max.f32 {
+              %6 = index.i64 [i2 + r0 - 1]
+              %7 = ge.bool %6, %0
+              %8 = lt.bool %6, %1
+              %9 = logical_and.bool %7, %8
+              %10 = for r1 in [3] reduce max.f32 {
+                %11 = index.i64 [i3 + r1 - 1]
+                %12 = ge.bool %11, %0
+                %13 = logical_and.bool %9, %12
+                %14 = lt.bool %11, %2
+                %15 = logical_and.bool %13, %14
+                %16 = for r2 in [3] reduce max.f32 {
+                  %17 = index.i64 [i4 + r2 - 1]
+                  %18 = ge.bool %17, %0
+                  %19 = logical_and.bool %15, %18
+                  %20 = lt.bool %17, %3
+                  %21 = logical_and.bool %19, %20
+                  %22 = load.f32 x[i2 + r0 - 1, i3 + r1 - 1, i4 + r2 - 1, i1] mask %21
+                  %23 = select.f32 %21, %22, %4
+                  yield %23
+                }
+                yield %16
+              }
+              yield %10
+            }
+            store y[i2, i3, i4, i1] = %5
+          }
+        }
+      }
+    }
+  }
+}
+)";
+  text = replace_all(replace_all(text, "POINTS", str(points)), "WIDTH", str(width));
+  return replace_all(replace_all(replace_all(text, "PLANE", str(9 * line)), "LINE", str(line)), "NOTHING", padding);
+}
+
+TEST(TakePoints, APoolOverLinesAndPlanes) {
+  bool changed = false;
+  const std::string text = taken(pool(14, 32), changed);
+  EXPECT_TRUE(changed);
+  EXPECT_PART(text, "for i4 in [14] parallel @unroll(14, peel) {");
+  EXPECT_PART(text, "for i1 in [32] parallel @lane(16, exact) {");
+  EXPECT_PART(text, "for r0 in [3] reduce max.f32 only %9 {");
+  EXPECT_PART(text, "for r1 in [3] reduce max.f32 only %15 {");
+  EXPECT_PART(text, "for r2 in [3] reduce max.f32 only %21 @unroll(3, exact) {");
+}
+
+TEST(TakePoints, APoolOfALargePictureReadsFewStreams) {
+  bool changed = false;
+  EXPECT_PART(taken(pool(112, 256), changed), "for i4 in [112] parallel @unroll(2, peel) {");
+}
+
+// Zeros beside the picture are terms as any other.
+TEST(TakePoints, APoolWhosePaddingCountsIsLeftAlone) {
+  bool changed = false;
+  taken(pool(14, 32, "0.0"), changed);
+  EXPECT_FALSE(changed);
+}
+
 // A linear layer of few terms slides over nothing, and where gates follow its rows no part of it can be an item.
 TEST(TakePoints, ASmallProductIsNoWindow) {
   bool changed = false;

@@ -17,11 +17,15 @@ const Stmt* inner_sum(const Body& body) {
   return nullptr;
 }
 
-// Sums in one another, each the last statement of the one around, over a product that is added fused.
+bool is_extreme(const Loop& loop) { return loop.reduce == ReduceOp::max || loop.reduce == ReduceOp::min; }
+
+// Sums in one another, each the last statement of the one around, over a product that is added fused; or maxima (or
+// minima), of which the innermost runs along the points and is printed term by term.
 bool takes_sums(const Stmt& outer) {
   for (const Stmt* stmt = &outer;;) {
     const Loop& loop = *stmt->loop;
-    if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || loop.order.block > 0) return false;
+    if (loop.role != AxisRole::reduce || loop.reduce != outer.loop->reduce || loop.order.block > 0) return false;
+    if (loop.reduce != ReduceOp::sum && !is_extreme(loop)) return false;
     if (loop.directives.binding == Binding::lane || loop.body.empty()) return false;
     if (loop.directives.binding == Binding::unroll && !loop.extent.is_constant()) return false;
     for (const Stmt& s : loop.body)
@@ -29,8 +33,10 @@ bool takes_sums(const Stmt& outer) {
           s.kind == StmtKind::random)
         return false;
     const Stmt* inner = inner_sum(loop.body);
+    if (!inner && is_extreme(loop)) return loop.directives.binding == Binding::unroll;
     if (!inner) return loop.order.fused && summed_product(loop) == &loop.body.back();
     if (inner != &loop.body.back() || inner->results != loop.yields) return false;
+    if (is_extreme(loop) && loop.directives.binding == Binding::unroll) return false;
     stmt = inner;
   }
 }
@@ -66,7 +72,15 @@ PointsPrinter::PointsPrinter(KernelPrinter& printer, const Loop& loop) : p_(prin
   find_mask_values();
 }
 
+// Between what lies under the window and what padding counts as.
+bool PointsPrinter::is_choice(const Stmt& stmt) const { return choices_.contains(&stmt); }
+
 void PointsPrinter::find_mask_values() {
+  for_each_stmt(loop_.body, [&](const Stmt& stmt) {
+    if (!stmt.loop || stmt.loop->role != AxisRole::reduce || !is_extreme(*stmt.loop)) return;
+    for (const Stmt& inner : stmt.loop->body)
+      if (inner.kind == StmtKind::op && inner.op == ScalarOp::select) choices_.insert(&inner);
+  });
   auto may_be = [](const Stmt& stmt) {
     return stmt.kind == StmtKind::index_value ||
            (stmt.kind == StmtKind::op && (is_comparison(stmt.op) || stmt.op == ScalarOp::logical_and));
@@ -79,7 +93,8 @@ void PointsPrinter::find_mask_values() {
     for_each_stmt(loop_.body, [&](const Stmt& stmt) {
       const bool of_mask = may_be(stmt) && mask_values_.contains(stmt.results[0]);
       if (!of_mask)
-        for (ValueId v : stmt.args) changed |= mask_values_.erase(v) > 0;
+        for (size_t i = is_choice(stmt) ? 1 : 0; i < stmt.args.size(); ++i)
+          changed |= mask_values_.erase(stmt.args[i]) > 0;
       if (stmt.kind != StmtKind::load) changed |= mask_values_.erase(stmt.mask) > 0;
       if (stmt.loop)
         for (ValueId v : stmt.loop->yields) changed |= mask_values_.erase(v) > 0;
@@ -273,6 +288,8 @@ void PointsPrinter::print_tail(const Body& body, size_t begin) {
 // Those in one another add to the same accumulators.
 void PointsPrinter::print_sum(const Stmt& stmt, bool outermost) {
   const Loop& loop = *stmt.loop;
+  if (outermost && is_extreme(loop)) return print_extremes(stmt);
+  if (is_extreme(loop) && loop.directives.binding == Binding::unroll) return print_columns(loop);
   if (outermost) {
     dependent_.insert(stmt.results[0]);
     const std::string scalar = c_type(loop.reduce_dtype);
@@ -323,6 +340,86 @@ void PointsPrinter::print_terms(const Loop& loop) {
   alive_ = alive;
 }
 
+// ---- Maxima and minima
+// -------------------------------------------------------------------------------------------------
+
+// What lies under the windows of several points in one column (a place along the line of points) is compared once, over
+// all lines of the window; a point's result is then that of its few columns. Any order is right.
+void PointsPrinter::print_extremes(const Stmt& stmt) {
+  const Loop* along = stmt.loop.get();
+  while (const Stmt* inner = inner_sum(along->body)) along = inner->loop.get();
+  find_columns(*along);
+  dependent_.insert(stmt.results[0]);
+  const std::string type = vector_type(along->reduce_dtype);
+  const std::string start = SimdDialect::splat(along->reduce_dtype, p_.identity(*along, 0));
+  const std::string prefix = p_.name(copy_of(stmt.results[0], 0)) + "_under";
+  for (size_t c = 0; c < columns_.size(); ++c) {
+    columns_[c].name = str(prefix, c);
+    p_.line(str(type, " ", columns_[c].name, " = ", start, ";"));
+  }
+  print_sum(stmt, false);
+  for (size_t point = 0; point < count_; ++point) {
+    std::string all;
+    for (const size_t c : under_[point])
+      all = all.empty() ? columns_[c].name : extreme_of(*along, all, columns_[c].name);
+    p_.define(copy_of(stmt.results[0], point), all.empty() ? start : all, true);
+  }
+}
+
+std::string PointsPrinter::extreme_of(const Loop& loop, const std::string& a, const std::string& b) const {
+  return p_.dialect_.op(loop.reduce == ReduceOp::max ? ScalarOp::max : ScalarOp::min, loop.reduce_dtype, {a, b});
+}
+
+// A value from outside of the loop that each point has its own of.
+bool PointsPrinter::comes_with_point(ValueId v, const Loop& along) const {
+  const Stmt* made = definition(v);
+  if (!made || std::any_of(along.body.begin(), along.body.end(), [&](const Stmt& stmt) { return &stmt == made; }))
+    return false;
+  return made->loop || depends(*made) ||
+         std::any_of(made->args.begin(), made->args.end(), [&](ValueId arg) { return comes_with_point(arg, along); });
+}
+
+// Two places are of one column where they are loaded alike.
+void PointsPrinter::find_columns(const Loop& along) {
+  columns_.clear();
+  under_.assign(count_, {});
+  std::map<std::string, size_t> known_columns;
+  for (int64_t place = 0; place < along.extent.value(); ++place) {
+    unrolled_[along.var] = Expr(place);
+    for (size_t point = 0; point < count_; ++point) {
+      if (along.only != no_value && known(along.only, point) == false) continue;
+      std::string key;
+      for (const Stmt& stmt : along.body) {
+        for (const Expr& e : stmt.index) key += simplify(substitute(e, variables(point)), p_.env_).text() + ",";
+        key += simplify(substitute(stmt.expr, variables(point)), p_.env_).text() + ";";
+        for (ValueId v : stmt.args)
+          if (comes_with_point(v, along)) key += str("point ", point);
+      }
+      const auto [found, inserted] = known_columns.emplace(key, columns_.size());
+      if (inserted) columns_.push_back({point, place, ""});
+      under_[point].push_back(found->second);
+    }
+  }
+  unrolled_.erase(along.var);
+}
+
+void PointsPrinter::print_columns(const Loop& along) {
+  const std::vector<bool> alive = alive_;
+  for (const Column& column : columns_) {
+    unrolled_[along.var] = Expr(column.place);
+    alive_.assign(count_, false);
+    alive_[column.point] = true;
+    p_.open("");
+    for (const Stmt& stmt : along.body) print_stmt(stmt);
+    const ValueId term = along.yields[0];
+    const std::string value = p_.vector(depends(term) ? copy_of(term, column.point) : term);
+    p_.line(str(column.name, " = ", extreme_of(along, column.name, value), ";"));
+    p_.close();
+  }
+  unrolled_.erase(along.var);
+  alive_ = alive;
+}
+
 void PointsPrinter::print_product(const Loop& loop) {
   const Stmt& product = loop.body.back();
   for (size_t point = 0; point < count_; ++point) {
@@ -370,7 +467,18 @@ void PointsPrinter::print_stmt(const Stmt& stmt) {
     if (!differs || alive_[point]) print_copy(stmt, point);
 }
 
+// Where it is known which of the two is chosen, it is that one. False: it is not known.
+bool PointsPrinter::print_choice(const Stmt& stmt, size_t point) {
+  const std::optional<bool> first = known(stmt.args[0], point);
+  if (!first) return false;
+  const ValueId chosen = stmt.args[*first ? 1 : 2];
+  p_.define(depends(stmt) ? copy_of(stmt.results[0], point) : stmt.results[0],
+            p_.vector(depends(chosen) ? copy_of(chosen, point) : chosen), true);
+  return true;
+}
+
 void PointsPrinter::print_copy(const Stmt& source, size_t point) {
+  if (is_choice(source) && print_choice(source, point)) return;
   Stmt stmt = source.clone();
   const Substitution map = variables(point);
   for (Expr& e : stmt.index) e = substitute(e, map);
@@ -387,6 +495,11 @@ void PointsPrinter::print_copy(const Stmt& source, size_t point) {
     }
   } else if (depends(stmt.mask)) {
     stmt.mask = copy_of(stmt.mask, point);
+  }
+  if (is_choice(source) && mask_values_.contains(source.args[0])) {
+    p_.value_types_.push_back(DType::boolean);
+    stmt.args[0] = static_cast<ValueId>(p_.value_types_.size()) - 1;
+    p_.define(stmt.args[0], condition(source.args[0], point), false);
   }
   for (ValueId& v : stmt.args)
     if (depends(v)) v = copy_of(v, point);

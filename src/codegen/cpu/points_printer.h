@@ -4,8 +4,9 @@
 // is loaded once, and their sums are so many accumulators in registers.
 //
 // The first and the last points are printed with their numbers where the directive says so (peel): what padding masks
-// off is then known, and is left out. What is done with the sums is one loop over the points where it is long (a
-// sigmoid): written out for each, it would be most of the C++ compiler's time.
+// off is then known, and is left out. Maxima (pools) share more: a place under the windows of several points is
+// compared once. What is done with the sums is one loop over the points where it is long (a sigmoid): written out for
+// each, it would be most of the C++ compiler's time.
 #pragma once
 #include "codegen/c_family/kernel_printer.h"
 
@@ -32,6 +33,13 @@ class PointsPrinter {
   void print_sum(const loops::Stmt& stmt, bool outermost);
   void print_terms(const loops::Loop& loop);
   void print_product(const loops::Loop& loop);
+  void print_extremes(const loops::Stmt& stmt);
+  void find_columns(const loops::Loop& along);
+  bool comes_with_point(loops::ValueId v, const loops::Loop& along) const;
+  void print_columns(const loops::Loop& along);
+  std::string extreme_of(const loops::Loop& loop, const std::string& a, const std::string& b) const;
+  bool is_choice(const loops::Stmt& stmt) const;
+  bool print_choice(const loops::Stmt& stmt, size_t point);
   void print_stmt(const loops::Stmt& stmt);
   void print_copy(const loops::Stmt& stmt, size_t point);
   void print_rest(const Expr& first, int64_t count);
@@ -59,6 +67,15 @@ class PointsPrinter {
   std::vector<bool> alive_;           // points that the current terms count for
   Substitution unrolled_;             // variables of sums that are numbers now
   std::vector<loops::ValueId> sums_;  // accumulators, by point
+  // A place along the points that lies under windows, seen from one of the points, and its accumulator.
+  struct Column {
+    size_t point = 0;
+    int64_t place = 0;
+    std::string name;
+  };
+  std::vector<Column> columns_;
+  std::vector<std::vector<size_t>> under_;  // by point: the columns under its window
+  std::set<const loops::Stmt*> choices_;    // between what lies under a window and what padding counts as
 };
 
 }  // namespace kiln::codegen
