@@ -19,9 +19,8 @@
 namespace kiln::loops {
 namespace {
 
-constexpr double many_terms = 4096;            // of a sum: fewer are not worth more kernels
+constexpr double elements_of_part = 32 << 10;  // about what is worth a thread; fewer are not worth more kernels
 constexpr double least_points = 64;            // that meet in a channel's sum
-constexpr double elements_of_part = 32 << 10;  // about what is worth a thread
 constexpr int64_t most_parts = 64;
 
 bool is_value(const Stmt& stmt) {
@@ -162,14 +161,16 @@ class SumsBeside : NewLoops {
   }
 
   bool is_worth_it(const std::vector<const Loop*>& sums, const Channels& channels) const {
-    const double terms = terms_of(sums);
-    return channels.count >= target_.lanes && terms >= many_terms &&
-           terms >= least_points * static_cast<double>(channels.each);
+    const bool many_points = terms_of(sums) >= least_points * static_cast<double>(channels.each);
+    return channels.count >= target_.lanes && many_points && elements_of(sums, channels) >= elements_of_part;
   }
   double terms_of(const std::vector<const Loop*>& sums) const {
     double terms = 1;
     for (const Loop* loop : sums) terms *= std::max(1.0, estimate(loop->extent, program_));
     return terms;
+  }
+  double elements_of(const std::vector<const Loop*>& sums, const Channels& channels) const {
+    return terms_of(sums) * static_cast<double>(channels.count / channels.each);
   }
   bool reads_what_is_written(const Loop& sums) const {
     const Accesses inside = accesses(sums.body), all = accesses(kernel_.body);
@@ -218,8 +219,8 @@ class SumsBeside : NewLoops {
   }
 
   Parts parts_of(const std::vector<const Loop*>& sums, const Channels& channels) const {
-    const double elements = terms_of(sums) * static_cast<double>(channels.count / channels.each);
-    const auto wanted = std::clamp(static_cast<int64_t>(elements / elements_of_part), int64_t{2}, most_parts);
+    const auto enough = static_cast<int64_t>(elements_of(sums, channels) / elements_of_part);
+    const int64_t wanted = std::clamp(enough, int64_t{2}, most_parts);
     const auto length = [&](size_t level) {
       return sums[level]->var == channels.within ? 0.0 : estimate(sums[level]->extent, program_);
     };
