@@ -51,6 +51,13 @@ bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 // for each.
 bool split_digits(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: long sums of groups of few channels, which are neighbours in memory, become sums of all channels side by
+// side, for parts of the picture, and sums of these.
+bool sum_beside(LoopProgram& program, const Target& target, Log& log);
+
+// For a CPU: what is found for a group of channels and read for each of them often is stored for each channel.
+bool spread_groups(LoopProgram& program, const Target& target, Log& log);
+
 // Points of a transposed convolution that meet the same places of the window become a loop of their own.
 bool split_phases(LoopProgram& program, const Target& target, Log& log);
 
