@@ -106,6 +106,24 @@ class FewResults(nn.Module):
         return torch.tanh(self.up(x)), self.colours(x), self.mask(x.mean(2))
 
 
+class Norms(nn.Module):
+    """Norms over groups of few channels, which are neighbours in memory between convolutions."""
+
+    def __init__(self):
+        super().__init__()
+        self.first = nn.Conv2d(6, 48, 3, padding=1)
+        self.uneven, self.pairs, self.each = nn.GroupNorm(8, 48), nn.GroupNorm(24, 48), nn.InstanceNorm2d(48)
+        self.second, self.third = nn.Conv2d(48, 48, 3, padding=1), nn.Conv2d(48, 48, 1)
+        self.last = nn.Conv2d(48, 4, 3, stride=3)
+        for norm in (self.uneven, self.pairs):
+            nn.init.normal_(norm.weight), nn.init.normal_(norm.bias)
+
+    def forward(self, x):
+        x = self.first(x)
+        y = self.second(F.silu(self.uneven(x)))
+        return self.last(self.each(self.third(F.relu(self.pairs(x + y)))))
+
+
 def settled(module):
     """With statistics that are not those of a fresh norm."""
     for part in module.modules():
@@ -148,3 +166,8 @@ def add_cases(case, Case, randn):
         batch = Dim("batch", min=1, max=8)
         return Case(FewResults().eval(), [(randn(2, 24, 9, 13),), (randn(1, 24, 9, 13),)],
                     "convolutions of few results, plain, transposed and with computed weights", {"x": {0: batch}})
+
+    def picture_norms():
+        batch = Dim("batch", min=1, max=8)
+        return Case(Norms().eval(), [(randn(2, 6, 27, 29),), (randn(1, 6, 27, 29),), (randn(3, 6, 27, 29),)],
+                    "norms over groups of few channels between convolutions", {"x": {0: batch}})
