@@ -167,6 +167,7 @@ def add_cases(case, Case, randn):
         return Case(FewResults().eval(), [(randn(2, 24, 9, 13),), (randn(1, 24, 9, 13),)],
                     "convolutions of few results, plain, transposed and with computed weights", {"x": {0: batch}})
 
+    @case
     def picture_norms():
         batch = Dim("batch", min=1, max=8)
         return Case(Norms().eval(), [(randn(2, 6, 27, 29),), (randn(1, 6, 27, 29),), (randn(3, 6, 27, 29),)],

@@ -284,19 +284,33 @@ struct Direction {
   double scale = 0;  // of whole weights; 0: none
 };
 
-ValueId weighted_sum(LowerCall& call, KernelBuilder& k, const UpsampleRow& row, const std::vector<Direction>& taps,
-                     Index at, size_t d, DType compute) {
-  if (d == taps.size()) return k.as(compute, k.load_compute(call.input(input_name(row)), at));
+// `from`: what is summed up has as many indices as there are directions, and those of `at`.
+ValueId weighted_sum(loops::BufferId from, KernelBuilder& k, const std::vector<Direction>& taps, Index at, size_t d,
+                     DType compute) {
+  if (d == taps.size()) return k.as(compute, k.load_compute(from, at));
   ValueId sum = loops::no_value;
   for (const Tap& tap : taps[d].taps) {
     Index next = at;
     next.push_back(tap.at);
-    ValueId value = weighted_sum(call, k, row, taps, next, d + 1, compute);
+    ValueId value = weighted_sum(from, k, taps, next, d + 1, compute);
     if (tap.weight != loops::no_value) value = k.op(ScalarOp::mul, value, k.as(compute, tap.weight));
     sum = sum == loops::no_value ? value : k.op(ScalarOp::add, sum, value);
   }
   bool weighted = taps[d].taps[0].weight != loops::no_value;
   return weighted && taps[d].scale > 0 ? rounded_bytes(k, sum, taps[d].scale) : sum;
+}
+
+// Whether lines are made of fewer lines: then each of those is interpolated along itself once, for all lines that are
+// made of it, instead of once for each of these.
+bool shares_lines(const UpsampleRow& row, const Sizes& in, const Sizes& out) {
+  if (row.spatial < 2 || (row.kernel != Kernel::linear && row.kernel != Kernel::cubic) || in.back() == out.back())
+    return false;
+  int64_t from = 1, to = 1;
+  for (size_t d = 2; d + 1 < in.size(); ++d) {
+    if (!in[d].is_constant() || !out[d].is_constant()) return false;
+    from *= in[d].value(), to *= out[d].value();
+  }
+  return in.back().is_constant() && out.back().is_constant() && 2 * from <= to;
 }
 
 void lower_upsample(LowerCall& call, const UpsampleRow& row) {
@@ -305,18 +319,33 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   DType compute = is_float(input.dtype) ? compute_dtype(input.dtype) : plain ? input.dtype : DType::f32;
   int site = call.site(str("index out of range in ", call.schema().name));
   const Sizes& sizes = call.output_type().sizes;
-  call.kernel([&](KernelBuilder& k) {
-    k.parallel(sizes, [&](const Index& i) {
-      ScaleTaps taps(call, k, row, compute, site);
-      std::vector<Direction> all;
-      for (size_t d = 0; d < row.spatial; ++d)
-        all.push_back({taps.along(d, i[d + 2], input.sizes[d + 2], sizes[d + 2]),
-                       taps.scale_of(d, input.sizes[d + 2], sizes[d + 2])});
-      ValueId value = weighted_sum(call, k, row, all, {i[0], i[1]}, 0, compute);
-      if (!is_float(input.dtype) && !plain) value = k.op(ScalarOp::round, value);
-      k.store(call.output(), i, value);
+  // Interpolates along the spatial dimensions from `first` to `last`; in those between, elements stay where they are.
+  const auto interpolate = [&](loops::BufferId from, loops::BufferId to, const Sizes& to_sizes, size_t first,
+                               size_t last) {
+    call.kernel([&](KernelBuilder& k) {
+      k.parallel(to_sizes, [&](const Index& i) {
+        ScaleTaps taps(call, k, row, compute, site);
+        std::vector<Direction> all;
+        for (size_t d = 0; d < row.spatial; ++d) {
+          if (d < first || d >= last)
+            all.push_back({{{i[d + 2]}}});
+          else
+            all.push_back({taps.along(d, i[d + 2], input.sizes[d + 2], sizes[d + 2]),
+                           taps.scale_of(d, input.sizes[d + 2], sizes[d + 2])});
+        }
+        ValueId value = weighted_sum(from, k, all, {i[0], i[1]}, 0, compute);
+        if (!is_float(input.dtype) && !plain && to == call.output()) value = k.op(ScalarOp::round, value);
+        k.store(to, i, value);
+      });
     });
-  });
+  };
+  if (!shares_lines(row, input.sizes, sizes))
+    return interpolate(call.input(input_name(row)), call.output(), sizes, 0, row.spatial);
+  Sizes lines = input.sizes;
+  lines.back() = sizes.back();
+  const loops::BufferId along = call.temp(compute, lines, "lines");
+  interpolate(call.input(input_name(row)), along, lines, row.spatial - 1, row.spatial);
+  interpolate(along, call.output(), sizes, 0, row.spatial - 1);
 }
 
 // ---- Reference ----
@@ -404,6 +433,9 @@ void add_both(Registry& r, const std::string& name, Kernel kernel, size_t spatia
   if (corners && spatial == 2) {
     samples.push_back({{spec({1, 3, 5, 4}, DType::u8, 0, 255), List{7, 9}, Scalar(false)}});
     samples.push_back({{spec({2, 1, 8, 9}, DType::u8, 0, 255), List{3, 5}, Scalar(true)}});
+    // Lines that are made of half as many, or fewer.
+    samples.push_back({{spec({1, 3, 3, 5}, DType::u8, 0, 255), List{8, 9}, Scalar(false)}});
+    for (bool with : {false, true}) samples.push_back({{spec({2, 3, 3, 5}), List{8, 4}, Scalar(with)}});
   }
   samples.push_back({{spec({2, 3}), larger}, true});
   if (corners) samples.back().args.emplace_back(Scalar(false));

@@ -171,8 +171,31 @@ class Layouts {
     while (class_of_[static_cast<size_t>(id)] != id) id = class_of_[static_cast<size_t>(id)];
     return id;
   }
+  // The loops that a computed index goes along (a place between two lines of a picture): those that it is made of. One
+  // that is loaded goes along none.
+  static std::map<std::string, std::set<std::string>> computed_indices(const Kernel& kernel) {
+    std::map<std::string, std::set<std::string>> out;
+    std::map<ValueId, std::set<std::string>> made_of;
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      if (stmt.loop || stmt.kind == StmtKind::load || stmt.kind == StmtKind::store) return;
+      std::set<std::string> symbols;
+      collect_symbols(stmt.expr, symbols);
+      for (ValueId v : stmt.args) symbols.insert(made_of[v].begin(), made_of[v].end());
+      if (stmt.kind == StmtKind::check_index) out[stmt.index_var] = symbols;
+      for (ValueId v : stmt.results) made_of[v] = symbols;
+    });
+    return out;
+  }
   void relate(const Kernel& kernel) {
     std::vector<const Stmt*> touching;
+    const auto computed = computed_indices(kernel);
+    const auto along = [&](const Expr& e) {
+      std::set<std::string> symbols;
+      collect_symbols(e, symbols);
+      for (const auto& [index, loops] : computed)
+        if (symbols.contains(index)) symbols.insert(loops.begin(), loops.end());
+      return symbols;
+    };
     // A vector (a scale for each channel) has one layout only, and says nothing of what else is read beside it.
     const auto has_order = [&](BufferId id) {
       const std::vector<Expr>& sizes = buffer(id).sizes;
@@ -190,9 +213,7 @@ class Layouts {
         bool alike = true;
         size_t varying = 0;
         for (size_t d = 0; d < a->index.size(); ++d) {
-          std::set<std::string> x, y;
-          collect_symbols(a->index[d], x);
-          collect_symbols(b->index[d], y);
+          const std::set<std::string> x = along(a->index[d]), y = along(b->index[d]);
           const bool share = std::any_of(x.begin(), x.end(), [&](const std::string& s) { return y.count(s) > 0; });
           alike &= share || x.empty() || y.empty();
           varying += share;

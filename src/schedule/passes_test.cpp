@@ -139,6 +139,42 @@ TEST_F(SchedulePasses, LayoutsKnowWeightsThatAreComputed) {
   EXPECT_TEXT(after(), "buffer twice f32[16, 8, 3, 3] strides [72, 9, 3, 1] temp");
 }
 
+// Lines of the picture are taken at computed places, each twice: it is the same picture in another size.
+TEST_F(SchedulePasses, APictureOfComputedPlacesIsLaidOutAsTheOneItIsMadeOf) {
+  std::string text = replace_all(convolution, "buffer y f32[1, 16, 6, 5] strides [480, 30, 5, 1] output",
+                                 "buffer large f32[1, 16, 12, 5] strides [960, 60, 5, 1] temp\n"
+                                 "buffer y f32[1, 16, 12, 5] strides [960, 60, 5, 1] output");
+  text = text.substr(0, text.find("  kernel relu")) + R"(  kernel up ops [upsample_nearest2d] {
+    for i1 in [16] parallel {
+      for i2 in [12] parallel {
+        for i3 in [5] parallel {
+          %0 = index.i64 [i2 // 2]
+          %1 = check_index j0 = %0 in [6] site 0
+          %2 = load.f32 c[0, i1, j0, i3]
+          store large[0, i1, i2, i3] = %2
+        }
+      }
+    }
+  }
+  kernel exp ops [exp] {
+    for i1 in [16] parallel {
+      for i2 in [12] parallel {
+        for i3 in [5] parallel {
+          %0 = load.f32 large[0, i1, i2, i3]
+          %1 = exp.f32 %0
+          store y[0, i1, i2, i3] = %1
+        }
+      }
+    }
+  }
+}
+origin 0 node "n" op "aten.n.default" module ""
+)";
+  given(replace_all(text, "init {", "site \"index\" origin 0\ninit {"));
+  EXPECT_TRUE(choose_layouts(program_, log_));
+  EXPECT_TEXT(after(), "buffer large f32[1, 16, 12, 5] strides [960, 1, 80, 16] temp");
+}
+
 TEST_F(SchedulePasses, AConvolutionIsAContractionOverLinesAndPoints) {
   given(convolution);
   choose_layouts(program_, log_);
