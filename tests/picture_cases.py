@@ -124,6 +124,19 @@ class Norms(nn.Module):
         return self.last(self.each(self.third(F.relu(self.pairs(x + y)))))
 
 
+class Corners(nn.Module):
+    """Pictures of one point and of one column under windows with padding, and factors that are not quite 1 or 2."""
+
+    def __init__(self):
+        super().__init__()
+        self.wide, self.point = nn.Conv2d(16, 8, (1, 3), padding=(0, 3)), nn.Conv2d(6, 8, 3, padding=2)
+        self.line = nn.Conv1d(16, 16, 3, padding=2)
+
+    def forward(self, column, point, picture):
+        made = [F.interpolate(picture, scale_factor=factor, mode="nearest") for factor in (1.3, 2.2, 1.7)]
+        return self.wide(column), self.point(point), self.line(column[:, :, :, 0][:, :, :1]), *made
+
+
 def settled(module):
     """With statistics that are not those of a fresh norm."""
     for part in module.modules():
@@ -172,3 +185,8 @@ def add_cases(case, Case, randn):
         batch = Dim("batch", min=1, max=8)
         return Case(Norms().eval(), [(randn(2, 6, 27, 29),), (randn(1, 6, 27, 29),), (randn(3, 6, 27, 29),)],
                     "norms over groups of few channels between convolutions", {"x": {0: batch}})
+
+    @case
+    def picture_corners():
+        return Case(Corners().eval(), [(randn(2, 16, 2, 1), randn(1, 6, 1, 1), randn(1, 2, 3, 4))],
+                    "windows over single points and columns, factors near whole ones")

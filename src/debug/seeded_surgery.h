@@ -69,6 +69,12 @@ class Surgery {
       body.push_back(std::move(again));
     }
   }
+  // No iteration of the kernel's reductions is left out any more.
+  void leave_nothing_out() {
+    loops::for_each_stmt(kernel_->body, [](loops::Stmt& s) {
+      if (s.loop) s.loop->only = loops::no_value;
+    });
+  }
   void set_type(loops::ValueId value, DType dtype) { kernel_->value_types[static_cast<size_t>(value)] = dtype; }
 
   loops::Stmt* stmt = nullptr;

@@ -57,7 +57,8 @@ class WindowFinder {
       found_.width = picture.sizes[d].value(), found_.distance = picture.strides[d].value();
       at_ = index;
     }
-    return along && neighbours && found_.step > 0 && found_.apart > 0 && found_.distance > 0;
+    // A line of one point has no neighbours, and its stride says nothing: whatever it is, addresses leave it out.
+    return along && neighbours && found_.step > 0 && found_.apart > 0 && found_.distance > 0 && found_.width > 1;
   }
 
   bool depends(ValueId v, const std::string& var) const {

@@ -43,6 +43,14 @@ std::optional<double> given_scale(const OpCall& call, const UpsampleRow& row, si
   return number(call.arg(names[row.spatial - 1][d]));
 }
 
+// The factor that places are computed with. For pictures eager does without where they keep their size or double it,
+// whatever factor was given: 1.3 makes 3 of 3 lines, each of which is the line itself.
+std::optional<double> used_scale(const OpCall& call, const UpsampleRow& row, size_t d, const Expr& in,
+                                 const Expr& out) {
+  const bool plain = row.kernel == Kernel::nearest && row.spatial == 2 && (out == in || out == in * Expr(2));
+  return plain ? std::nullopt : given_scale(call, row, d);
+}
+
 Sizes output_sizes(const OpCall& call, const UpsampleRow& row, const Sizes& input,
                    const std::function<Sizes(std::string_view)>& numbers) {
   if (input.size() != row.spatial + 2)
@@ -156,7 +164,7 @@ class ScaleTaps {
   }
 
   std::vector<Tap> along(size_t d, const Expr& o, const Expr& in, const Expr& out) {
-    if (in == out && row_.kernel != Kernel::cubic && !given_scale(call_, row_, d)) return {{o}};
+    if (in == out && row_.kernel != Kernel::cubic && !used_scale(call_, row_, d, in, out)) return {{o}};
     if (row_.kernel == Kernel::nearest || row_.kernel == Kernel::nearest_exact) return {nearest(d, o, in, out)};
     auto taps = row_.kernel == Kernel::linear ? linear(source(d, o, in, out, true), in)
                                               : cubic(source(d, o, in, out, false), in);
@@ -183,7 +191,7 @@ class ScaleTaps {
 
   // Input elements per output element.
   ValueId scale(size_t d, const Expr& in, const Expr& out) {
-    if (auto given = given_scale(call_, row_, d); given && *given > 0) return number(1.0 / *given);
+    if (auto given = used_scale(call_, row_, d, in, out); given && *given > 0) return number(1.0 / *given);
     return op(ScalarOp::div, real(in), real(out));
   }
 
@@ -195,10 +203,10 @@ class ScaleTaps {
 
   Tap nearest(size_t d, const Expr& o, const Expr& in, const Expr& out) {
     // A whole factor needs no floats: o / factor.
+    const std::optional<double> given = used_scale(call_, row_, d, in, out);
     if (in.is_constant() && out.is_constant() && out.value() % std::max<int64_t>(in.value(), 1) == 0 &&
         row_.kernel == Kernel::nearest &&
-        (!given_scale(call_, row_, d) ||
-         *given_scale(call_, row_, d) * static_cast<double>(in.value()) == static_cast<double>(out.value())))
+        (!given || *given * static_cast<double>(in.value()) == static_cast<double>(out.value())))
       return {floordiv(o, Expr(std::max<int64_t>(out.value() / std::max<int64_t>(in.value(), 1), 1)))};
     ValueId place = real(o);
     if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
@@ -360,11 +368,13 @@ void reference_upsample(ReferenceCall& call, const UpsampleRow& row, const Schem
        align = align_corners(typed);
   wide |= whole_weights(row, input.dtype);
   std::vector<std::vector<std::vector<Neighbour>>> table(row.spatial);
-  for (size_t d = 0; d < row.spatial; ++d)
-    for (int64_t o = 0; o < sizes[d + 2]; ++o)
-      table[d].push_back(
-          wide ? neighbours<double>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align)
-               : neighbours<float>(row.kernel, o, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align));
+  for (size_t d = 0; d < row.spatial; ++d) {
+    const int64_t from = input.sizes[d + 2], to = sizes[d + 2];
+    const std::optional<double> given = used_scale(typed, row, d, Expr(from), Expr(to));
+    for (int64_t o = 0; o < to; ++o)
+      table[d].push_back(wide ? neighbours<double>(row.kernel, o, from, to, given, align)
+                              : neighbours<float>(row.kernel, o, from, to, given, align));
+  }
   std::vector<double> scales(row.spatial, 0);
   for (size_t d = 0; d < row.spatial && whole_weights(row, input.dtype); ++d) {
     scales[d] = weight_scale(row.kernel, input.sizes[d + 2], sizes[d + 2], given_scale(typed, row, d), align);
