@@ -2,6 +2,12 @@
 
 namespace kiln::loops {
 
+bool divides(const Expr& e, const std::string& var) {
+  if ((e.op() == ExprOp::floordiv || e.op() == ExprOp::mod) && mentions(e, var)) return true;
+  if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant) return false;
+  return std::any_of(e.args().begin(), e.args().end(), [&](const Expr& arg) { return divides(arg, var); });
+}
+
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env) {
   const Buffer& buffer = program.buffers[static_cast<size_t>(access.buffer)];
   Expr address = 0;

@@ -13,12 +13,6 @@ bool contains_division(const Expr& e) {
   return false;
 }
 
-bool divides(const Expr& e, const std::string& var) {
-  if ((e.op() == ExprOp::floordiv || e.op() == ExprOp::mod) && mentions(e, var)) return true;
-  if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant) return false;
-  return std::any_of(e.args().begin(), e.args().end(), [&](const Expr& arg) { return divides(arg, var); });
-}
-
 // Two loops as one: what their variables are of its own, which has the name of the outer one.
 struct Joined {
   Expr extent;

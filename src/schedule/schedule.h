@@ -154,6 +154,8 @@ bool chain_kernels(LoopProgram& program, const Target& target, Log& log);
 
 // The flat address (in elements) of an access: sum of index times stride, simplified.
 Expr address_of(const Stmt& access, const LoopProgram& program, const RangeEnv& env);
+// Whether the variable is divided, or a rest of it taken.
+bool divides(const Expr& e, const std::string& var);
 // Ranges of the program's symbols and of all loop variables of the kernel.
 RangeEnv kernel_ranges(const Kernel& kernel, const LoopProgram& program);
 // Whether `vector` neighbours along the loop, beginning at a multiple of it, are one word of memory that can be

@@ -25,12 +25,8 @@ void collect_radices(const Expr& e, const std::string& var, std::set<int64_t>& o
   if (const int64_t divisor = divisor_of(e.args()[0], var); divisor > 0) out.insert(divisor * e.args()[1].value());
 }
 
-bool divides(const Expr& e, const std::set<std::string>& vars) {
-  if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant) return false;
-  const bool division = e.op() == ExprOp::floordiv || e.op() == ExprOp::mod;
-  if (division && std::any_of(vars.begin(), vars.end(), [&](const std::string& var) { return mentions(e, var); }))
-    return true;
-  return std::any_of(e.args().begin(), e.args().end(), [&](const Expr& arg) { return divides(arg, vars); });
+bool divides_any(const Expr& e, const std::set<std::string>& vars) {
+  return std::any_of(vars.begin(), vars.end(), [&](const std::string& var) { return divides(e, var); });
 }
 
 class DigitSplitter : NewLoops {
@@ -116,8 +112,8 @@ class DigitSplitter : NewLoops {
     for (Stmt& inner : body) {
       inner.expr = simplify(substitute(inner.expr, map), env);
       for (Expr& e : inner.index) e = simplify(substitute(e, map), env);
-      if (divides(inner.expr, vars)) return false;
-      if (inner.kind == StmtKind::load && divides(address_of(inner, program_, env), vars)) return false;
+      if (divides_any(inner.expr, vars)) return false;
+      if (inner.kind == StmtKind::load && divides_any(address_of(inner, program_, env), vars)) return false;
     }
     const Expr address = address_of(body[place], program_, env);
     for (Digit& digit : digits)
