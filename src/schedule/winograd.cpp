@@ -15,7 +15,12 @@
 //       for square { for column @lane { Y from 16 of M; for each of the 4 what followed the sum } } } } }
 //
 // A window that has a third dimension moves along the two innermost ones; what lies in the third is terms of the
-// products as channels are, `depth` times as many.
+// products as channels are, `depth` times as many. Where the terms are too many for the cache, V is made of a part of
+// them at a time, and what each part's products add to M waits there for all columns of the item:
+//
+//     M = 0
+//     for part @serial { V of the part; for panel @serial { M += products } }
+//     for panel @serial { Y }
 #include <cmath>
 
 #include "schedule/least_code.h"
