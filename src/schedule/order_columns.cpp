@@ -2,7 +2,6 @@
 // channels enough, layouts see to that (choose_layouts); of few (three colours, at the end of a network that makes
 // pictures) the result stays as it is, and only the loops change places.
 #include "loop_passes/rewrite.h"
-#include "schedule/contractions.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
