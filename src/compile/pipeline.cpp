@@ -111,11 +111,11 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        loop_pass<loops::choose_layouts>},
       {"join_dimensions", PassStage::schedule, "after layouts are chosen: it changes those that nobody asked for",
        loop_pass<loops::join_dimensions>},
-      {"round_factors", PassStage::schedule,
-       "only if float32_matmul_precision asks for it; on final layouts, before merging, which sees who stores what",
+      {"round_factors", PassStage::schedule, "on final layouts, before merging, which sees who stores what",
        [](PassInput& in) {
          static const loops::OperatorNames products = short_names_with(&OpFacts::rounds_factors);
-         return loops::round_factors(in.loops, in.target, in.log, products);
+         static const loops::OperatorNames attention = names_with(&OpFacts::rounds_weights);
+         return loops::round_factors(in.loops, in.target, in.log, {products, attention});
        }},
       {"hoist_constants", PassStage::schedule,
        "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
@@ -142,6 +142,9 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"split_digits", PassStage::schedule,
        "for a CPU only; when a norm's statistics are plain sums, before loops are looked at as they run through memory",
        [](PassInput& in) { return loops::split_digits(in.loops, in.target, in.log); }},
+      {"straighten_rows", PassStage::schedule,
+       "for a CPU only; when sums have a loop for each dimension, before anything looks at what runs along memory",
+       [](PassInput& in) { return loops::straighten_rows(in.loops, in.target, in.log); }},
       {"sum_beside", PassStage::schedule,
        "for a CPU only; when sums have a loop for each dimension, before loops are taken for what they stay",
        [](PassInput& in) { return loops::sum_beside(in.loops, in.target, in.log); }},
@@ -159,9 +162,6 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
       {"split_groups", PassStage::schedule,
        "when nothing merges any more: it orders loops for products, not for neighbours",
        [](PassInput& in) { return loops::split_groups(in.loops, in.target, in.log); }},
-      {"straighten_rows", PassStage::schedule,
-       "for a CPU only; when loops stay as they are, before contractions, whose sums run along memory",
-       [](PassInput& in) { return loops::straighten_rows(in.loops, in.target, in.log); }},
       {"refit_temporaries", PassStage::schedule,
        "for a GPU only; before contractions, whose factors say how they are fetched",
        [](PassInput& in) { return loops::refit_temporaries(in.loops, in.target, in.log); }},

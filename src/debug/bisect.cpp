@@ -18,19 +18,36 @@ class Bisect {
     package_.graph();  // read here once, for all children
     const std::vector<codegen::Target>& targets = package_.compilation().targets();
     const size_t target = package_.target();
-    options_.tolerance.rounded_factors = target < targets.size() && targets[target].rounds_to_bf16;
+    asked_ = target < targets.size() && targets[target].rounds_to_bf16;
+    options_.tolerance.rounded_factors = asked_ || (target < targets.size() && rounds_weights(targets[target]));
   }
 
   BisectResult find() {
     BisectResult found = find_fault();
     if (options_.tolerance.rounded_factors && !options_.tolerance.rtol && !options_.tolerance.atol)
-      found.text +=
-          "\nfactors of products are rounded to bf16 (float32_matmul_precision=medium): differences up to 1/128 of a "
-          "tensor's largest value are taken for that; --rtol and --atol ask for less";
+      found.text += str(
+          "\n",
+          asked_ ? "factors of products are rounded to bf16 (float32_matmul_precision=medium)"
+                 : "weights of an attention over bf16 are rounded to bf16, as eager's kernel rounds them",
+          ": differences up to 1/128 of a tensor's largest value are taken for that; --rtol and --atol ask for less");
     return found;
   }
 
  private:
+  // Whether the compiler did so, of its own accord: only of programs with an attention is it asked.
+  bool rounds_weights(const codegen::Target& target) {
+    static const std::set<std::string, std::less<>> attention = names_with(&OpFacts::rounds_weights);
+    const auto& nodes = package_.graph().graph.nodes;
+    if (!target.bf16_pairs || std::none_of(nodes.begin(), nodes.end(), [&](const std::unique_ptr<Node>& node) {
+          return std::any_of(node->origins.begin(), node->origins.end(),
+                             [&](const Origin& origin) { return attention.contains(origin.op); });
+        }))
+      return false;
+    const std::vector<PassReport>& passes = package_.compilation().passes(package_.target()).passes();
+    return std::any_of(passes.begin(), passes.end(),
+                       [](const PassReport& pass) { return pass.name == "round_factors" && pass.changed; });
+  }
+
   BisectResult find_fault() {
     BisectResult planned = in_child([](BisectionRun&) {});
     if (planned.fault == FaultClass::overlap && planned.unexplained)
@@ -138,6 +155,7 @@ class Bisect {
   const std::vector<Datum>& inputs_;
   BisectOptions options_;
   PackageDebug package_;
+  bool asked_ = false;  // float32_matmul_precision: factors are rounded because the user wants it
 };
 
 }  // namespace

@@ -117,7 +117,7 @@ TEST(BrainFloatProducts, OfRoundedFactorsAreRight) {
   codegen::Target target = codegen::cpu_backend().target(with_pairs);
   target.rounds_to_bf16 = true;
   loops::Log log;
-  ASSERT_TRUE(loops::round_factors(program, target, log, {"linear"}));
+  ASSERT_TRUE(loops::round_factors(program, target, log, {{"linear"}, {}}));
   Tensor w = filled(DType::f32, {sizes.columns, sizes.terms}, 3), x = filled(DType::f32, {sizes.rows, sizes.terms}, 5);
   for (Tensor* tensor : {&w, &x})  // more digits than bf16 has; rounded to those, sums are exact
     for (int64_t i = 0; i < tensor->numel(); ++i)

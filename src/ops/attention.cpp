@@ -200,6 +200,9 @@ void register_attention(Registry& r) {
                                 {{spec({1, 4, 3, 4}), spec({1, 2, 5, 4}), spec({1, 2, 5, 4})}},
                                 {{spec({3, 4}), spec({5, 4}), spec({5, 4})}, true}}});
   register_gates(r);
+  r.describe({"scaled_dot_product_attention", "_scaled_dot_product_attention_math",
+              "_scaled_dot_product_flash_attention_for_cpu"},
+             {.rounds_weights = true});
   r.describe({"prelu", "scaled_dot_product_attention"}, autocast_to(AutocastRule::lower));
 }
 

@@ -28,10 +28,18 @@ void add_facts(OpFacts& facts, const OpFacts& more, std::string_view op) {
   facts.conjugate_view |= more.conjugate_view;
   facts.matrix_product |= more.matrix_product;
   facts.rounds_factors |= more.rounds_factors;
+  facts.rounds_weights |= more.rounds_weights;
   facts.wraps |= more.wraps;
   facts.same_count |= more.same_count;
   facts.takes_source |= more.takes_source;
   facts.keeps_gaps |= more.keeps_gaps;
+}
+
+std::set<std::string, std::less<>> names_with(bool OpFacts::*fact) {
+  std::set<std::string, std::less<>> out;
+  for (const OpRecord* record : Registry::instance().all())
+    if (record->facts.*fact) out.insert(record->name());
+  return out;
 }
 
 std::set<std::string, std::less<>> short_names_with(bool OpFacts::*fact) {

@@ -220,6 +220,7 @@ class Registry {
 // Names without name space and overload ("mm") of the operators that have a fact: what a kernel's list of operators
 // has.
 std::set<std::string, std::less<>> short_names_with(bool OpFacts::*fact);
+std::set<std::string, std::less<>> names_with(bool OpFacts::*fact);
 
 // Fills Node::op of the whole graph (subgraphs too). Unknown operators outside `custom` are collected and reported in
 // one error (K0200) that lists every one of them with its first source line.

@@ -209,7 +209,8 @@ ValueId AttentionFusion::exponentials(BufferId scores, const Expr& count, const 
   return total;
 }
 
-ValueId AttentionFusion::build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner) {
+ValueId AttentionFusion::build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner,
+                                       BufferId pairs) {
   const ValueId highest = highest_of(scores, keys, place, inner);
   // A GPU multiplies subnormal numbers as fast as others, and its template reads an empty row off the terms.
   const bool gpu = target_.is_gpu();
@@ -221,8 +222,9 @@ ValueId AttentionFusion::build_softmax(BufferId scores, const Expr& keys, const 
     // e^(-inf - 0) is the weight of 0 that such a row has.
     if (!gpu) shift = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, zero, highest}));
   }
-  ValueId total = gpu ? exponentials(scores, keys, place, shift, ScalarOp::exp, inner, empty, zero)
-                      : exponentials(scores, keys, place, shift, ScalarOp::exp_or_zero, inner);
+  ValueId total = gpu                  ? exponentials(scores, keys, place, shift, ScalarOp::exp, inner, empty, zero)
+                  : pairs == no_buffer ? exponentials(scores, keys, place, shift, ScalarOp::exp_or_zero, inner)
+                                       : exponential_pairs(scores, keys, place, shift, pairs, inner);
   const ValueId one = append(inner, constant_stmt(made_, DType::f32, Scalar(1.0)));
   if (empty != no_value) total = append(inner, op_stmt(made_, ScalarOp::select, DType::f32, {empty, one, total}));
   total = total_of_keys(total, one, inner);

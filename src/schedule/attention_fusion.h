@@ -69,7 +69,7 @@ class AttentionFusion : NewLoops {
   // Where the score of a key lies.
   using Place = std::function<std::vector<Expr>(const Expr& key)>;
   // The scores become weights, but for the division; gives what they are to be multiplied with.
-  ValueId build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner);
+  ValueId build_softmax(BufferId scores, const Expr& keys, const Place& place, Body& inner, BufferId pairs = no_buffer);
   // The sum of a row's weights; 1 where there are no keys: the second product is 0 then, as an empty sum is.
   ValueId total_of_keys(ValueId total, ValueId one, Body& inner);
   // Of which the softmax is made: the highest of so many scores; the scores less `shift` become exponentials, of which
@@ -77,6 +77,9 @@ class AttentionFusion : NewLoops {
   ValueId highest_of(BufferId scores, const Expr& count, const Place& place, Body& inner);
   ValueId exponentials(BufferId scores, const Expr& count, const Place& place, ValueId shift, ScalarOp exponential,
                        Body& inner, ValueId empty = no_value, ValueId zero = no_value);
+  // The same, with the exponentials stored as pairs of bf16 instead: [pair, lane, which of the pair].
+  ValueId exponential_pairs(BufferId scores, const Expr& count, const Place& place, ValueId shift, BufferId pairs,
+                            Body& inner);
   // Keys from the first one on.
   struct KeyRange {
     Expr first, count;
@@ -109,6 +112,8 @@ class AttentionFusion : NewLoops {
   // A pair's term as a factor of a sum, and a sum over so many terms.
   ValueId paired(BufferId pairs, const Expr& term, const Expr& lane, Body& terms);
   Stmt sum_of_pairs(const Expr& terms);
+  // The pairs that the exponentials of so many keys are stored to at once; no_buffer: pair_weights makes them.
+  BufferId pairs_at_once(const RowBlock& block, const Expr& count) const;
   ValueId sum_over_pairs(const RowBlock& block, const Expr& keys, const Expr& row, const Expr& column, Body& inner);
   void pair_weights(const RowBlock& block, const KeyRange& keys, Body& out);
   void pair_values(const RowBlock& block, const KeyRange& keys, Body& out);

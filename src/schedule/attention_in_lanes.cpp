@@ -119,7 +119,7 @@ Kernel AttentionFusion::build(const AttentionTile& tile) {
         [&](const Expr& key) {
           return std::vector<Expr>{key, lane};
         },
-        q.loop->body);
+        q.loop->body, pairs_at_once(block, block.keys));
     q.loop->body.push_back(store_stmt(DType::f32, block.shares, {lane}, share));
     body.push_back(std::move(q));
     build_output(block, body);
@@ -307,7 +307,36 @@ ValueId AttentionFusion::sum_over_pairs(const RowBlock& block, const Expr& keys,
   return summed;
 }
 
+BufferId AttentionFusion::pairs_at_once(const RowBlock& block, const Expr& count) const {
+  const bool whole = simplify(mod(count, 2), env_).is_constant(0);
+  return weight_pairs_ && !softmax_.rounded && whole ? block.weight_pairs : no_buffer;
+}
+
+ValueId AttentionFusion::exponential_pairs(BufferId scores, const Expr& count, const Place& place, ValueId shift,
+                                           BufferId pairs, Body& inner) {
+  Stmt sum =
+      reduction_stmt(fresh("r"), simplify(floordiv(count, 2), env_), AxisRole::reduce, ReduceOp::sum, DType::f32);
+  Body& terms = sum.loop->body;
+  std::vector<ValueId> both;
+  for (const int which : {0, 1}) {
+    const ValueId score = append(terms, load_stmt(made_, DType::f32, scores, place(variable(sum) * 2 + which))),
+                  less = append(terms, op_stmt(made_, ScalarOp::sub, DType::f32, {score, shift}));
+    both.push_back(append(terms, op_stmt(made_, ScalarOp::exp_or_zero, DType::f32, {less})));
+  }
+  for (const int which : {0, 1}) {
+    std::vector<Expr> index = place(variable(sum));
+    index.emplace_back(which);
+    terms.push_back(store_stmt(DType::bf16, pairs, index, both[static_cast<size_t>(which)]));
+  }
+  sum.loop->yields = {append(terms, op_stmt(made_, ScalarOp::add, DType::f32, both))};
+  sum.results = {new_value(made_, DType::f32)};
+  const ValueId total = sum.results[0];
+  inner.push_back(std::move(sum));
+  return total;
+}
+
 void AttentionFusion::pair_weights(const RowBlock& block, const KeyRange& keys, Body& out) {
+  if (pairs_at_once(block, keys.count) != no_buffer) return;
   pair_up(
       keys.count, block.tile.block, block.weight_pairs,
       [&](const Expr& term, const Expr& lane, ValueId mask, Body& inner) {
@@ -420,7 +449,10 @@ void AttentionFusion::build_parts(const RowBlock& block, Body& out) {
                   factor = compute(ScalarOp::exp_or_zero, {compute(ScalarOp::sub, {before, shift}, inner)}, inner);
     inner.push_back(store_stmt(DType::f32, tops, {lane}, top));
     inner.push_back(store_stmt(DType::f32, factors, {lane}, factor));
-    const ValueId added = exponentials(block.scores, range.count, place, shift, ScalarOp::exp_or_zero, inner),
+    const BufferId pairs = pairs_at_once(block, range.count);
+    const ValueId added = pairs == no_buffer
+                              ? exponentials(block.scores, range.count, place, shift, ScalarOp::exp_or_zero, inner)
+                              : exponential_pairs(block.scores, range.count, place, shift, pairs, inner),
                   so_far = append(inner, load_stmt(made_, DType::f32, totals, {lane})),
                   total = compute(ScalarOp::add, {compute(ScalarOp::mul, {so_far, factor}, inner), added}, inner);
     inner.push_back(store_stmt(DType::f32, totals, {lane}, total));

@@ -1,7 +1,10 @@
-// float32_matmul_precision=medium on a CPU that multiplies pairs of bf16: the factors of products of f32 are rounded to
-// bf16, sums and all that follows them stay f32. A weight is rounded in the init section (and while it is packed, where
-// it is: packing.cpp). Who stores a product's rows stores them a second time, as bf16, or as that alone where nobody
-// else reads them; an input is rounded by a kernel of its own. From here on it is a product of bf16 as any other.
+// On a CPU that multiplies pairs of bf16, with float32_matmul_precision=medium: the factors of products of f32 are
+// rounded to bf16, sums and all that follows them stay f32. Without that setting too the weights of a long attention
+// over bf16 are, which are f32 in between only: eager's kernel rounds all of them, and where keys are many the second
+// product is much of the time. A weight is rounded in
+// the init section (and while it is packed, where it is: packing.cpp). Who stores a product's rows stores them a second
+// time, as bf16, or as that alone where nobody else reads them; an input is rounded by a kernel of its own. From here
+// on it is a product of bf16 as any other.
 #include "loop_passes/contraction.h"
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
@@ -10,12 +13,13 @@
 namespace kiln::loops {
 namespace {
 
-constexpr double least_rounded_columns = 8;  // with fewer no template takes the product
+constexpr double least_rounded_columns = 8;             // with fewer no template takes the product
+constexpr double long_attention = 512, many_rows = 64;  // keys from which on weights are rounded, of so many rows
 
 class FactorRounder {
  public:
-  FactorRounder(LoopProgram& program, Log& log, const OperatorNames& products)
-      : program_(program), log_(log), products_(products) {
+  FactorRounder(LoopProgram& program, Log& log, const RoundedOperators& operators, bool all)
+      : program_(program), log_(log), operators_(operators), all_(all) {
     for_each_item(program.block, [&](Item& item) {
       auto* kernel = std::get_if<Kernel>(&item.what);
       if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
@@ -43,7 +47,21 @@ class FactorRounder {
   // Other sums over products (a picture that is scaled) are none of the setting's.
   bool is_product(const Kernel& kernel) const {
     return std::any_of(kernel.op_names.begin(), kernel.op_names.end(),
-                       [&](const std::string& name) { return products_.contains(name); });
+                       [&](const std::string& name) { return operators_.products.contains(name); });
+  }
+
+  // All kernels that store the rows come from the call of an attention that the product comes from.
+  bool are_weights_of_attention(BufferId rows) const {
+    const auto comes_from = [](const Kernel& kernel, const Origin& call) {
+      return std::any_of(kernel.origins.begin(), kernel.origins.end(),
+                         [&](const Origin& origin) { return origin.node == call.node && origin.op == call.op; });
+    };
+    const auto writers = writers_.find(rows);
+    return std::any_of(kernel_->origins.begin(), kernel_->origins.end(), [&](const Origin& call) {
+      return operators_.attention.contains(call.op) && writers != writers_.end() &&
+             std::all_of(writers->second.begin(), writers->second.end(),
+                         [&](const Kernel* writer) { return comes_from(*writer, call); });
+    });
   }
 
   void visit(Body& body, std::vector<const Loop*>& enclosing) {
@@ -97,6 +115,7 @@ class FactorRounder {
     Stmt *rows = loaded(sum.body, product->args[0]), *weight = loaded(sum.body, product->args[1]);
     if (rows && !weight) return round_beside(sum, *rows, product->args[1], enclosing);
     if (!rows && weight) return round_beside(sum, *weight, product->args[0], enclosing);
+    if (!all_) return;
     if (!rows || rows == weight) return;
     if (is_weight(rows->buffer)) std::swap(rows, weight);
     if (is_weight(rows->buffer) || !is_weight(weight->buffer) || weight->mask != no_value)
@@ -111,8 +130,17 @@ class FactorRounder {
     for (const auto& [value, instead] : loads) load_narrow(sum.body, value, instead);
   }
 
+  bool is_long(const Loop& keys, const Stmt& rows, const std::vector<const Loop*>& enclosing) const {
+    return estimate(keys.extent, program_) >= long_attention &&
+           std::any_of(enclosing.begin(), enclosing.end(), [&](const Loop* loop) {
+             return loop->role == AxisRole::parallel && uses(rows, loop->var) &&
+                    estimate(loop->extent, program_) >= many_rows;
+           });
+  }
+
   // What is computed, where the other factor is bf16 as it is: the weights of attention in front of its values.
   void round_beside(Loop& sum, const Stmt& rows, ValueId other, const std::vector<const Loop*>& enclosing) {
+    if (!all_ && (!are_weights_of_attention(rows.buffer) || !is_long(sum, rows, enclosing))) return;
     const auto made = std::find_if(sum.body.begin(), sum.body.end(), [&](const Stmt& stmt) {
       return stmt.results.size() == 1 && stmt.results[0] == other;
     });
@@ -136,7 +164,13 @@ class FactorRounder {
   }
   void yes() {
     log_.add([&] {
-      return Decision{"round the factors of", kernel_->name, "", "", "float32_matmul_precision is medium", true, ""};
+      return Decision{"round the factors of",
+                      kernel_->name,
+                      "",
+                      "",
+                      all_ ? "float32_matmul_precision is medium" : "they are weights of a long attention over bf16",
+                      true,
+                      ""};
     });
   }
 
@@ -241,7 +275,8 @@ class FactorRounder {
 
   LoopProgram& program_;
   Log& log_;
-  const OperatorNames& products_;
+  const RoundedOperators& operators_;
+  const bool all_;                                    // what the setting asks for; else weights of attention
   Kernel* kernel_ = nullptr;                          // whose products are looked at
   std::map<BufferId, std::vector<Kernel*>> writers_;  // kernels of the block, by what they store
   std::set<BufferId> foreign_;                        // what others write
@@ -251,8 +286,8 @@ class FactorRounder {
 
 }  // namespace
 
-bool round_factors(LoopProgram& program, const Target& target, Log& log, const OperatorNames& products) {
-  return target.rounds_to_bf16 && FactorRounder(program, log, products).run();
+bool round_factors(LoopProgram& program, const Target& target, Log& log, const RoundedOperators& operators) {
+  return target.bf16_pairs && FactorRounder(program, log, operators, target.rounds_to_bf16).run();
 }
 
 }  // namespace kiln::loops

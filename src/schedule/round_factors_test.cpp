@@ -68,7 +68,7 @@ Target that_rounds() {
 
 std::string rounded(LoopProgram& program) {
   Log log;
-  EXPECT_TRUE(round_factors(program, that_rounds(), log, {"linear", "convolution"}));
+  EXPECT_TRUE(round_factors(program, that_rounds(), log, {{"linear", "convolution"}, {}}));
   verify(program);
   const std::string text = print(program);
   EXPECT_EQ(print(parse_loops(text)), text);
@@ -142,11 +142,38 @@ TEST(RoundFactors, RoundsWhatMeetsNarrowNumbers) {
   EXPECT_EQ(made.find("store t["), std::string::npos) << made;
 }
 
+// Without the setting: both kernels come from one call of an attention, or from two; over many keys, or fewer.
+TEST(RoundFactors, RoundsTheWeightsOfALongAttentionOverBf16) {
+  Target pairs;
+  pairs.bf16_pairs = true;
+  const auto changes = [&](const char* op, const char* other_node, int64_t keys = 512, int64_t rows = 64) {
+    std::string text = product_of_thirds(false, keys, "input position 1");
+    text = replace_all(text, "buffer w f32", "buffer w bf16");
+    text = replace_all(text, "%2 = load.f32 w[i1, r0]\n          %3 = mul.f32 %1, %2",
+                       "%2 = load.bf16 w[i1, r0]\n          %4 = cast.f32 %2\n          %3 = mul.f32 %1, %4");
+    text = replace_all(replace_all(text, "[5, ", str("[", rows, ", ")), "in [5]", str("in [", rows, "]"));
+    text = replace_all(replace_all(text, "ops [div]", "ops [div] from [0]"), "ops [linear]", "ops [linear] from [1]");
+    text += str("origin 0 node \"call\" op \"", op, "\" module \"\"\norigin 1 node \"", other_node, "\" op \"", op,
+                "\" module \"\"\n");
+    LoopProgram program = parsed(text);
+    Log log;
+    const bool changed = round_factors(program, pairs, log, {{"linear"}, {"aten.attention.default"}});
+    verify(program);
+    EXPECT_EQ(changed, print(program).find("load.bf16 t_bf16[i0, r0]") != std::string::npos);
+    return changed;
+  };
+  EXPECT_TRUE(changes("aten.attention.default", "call"));
+  EXPECT_FALSE(changes("aten.attention.default", "other"));
+  EXPECT_FALSE(changes("aten.matmul.default", "call")) << "the user's own product of f32";
+  EXPECT_FALSE(changes("aten.attention.default", "call", 500)) << "few keys";
+  EXPECT_FALSE(changes("aten.attention.default", "call", 512, 1)) << "one row";
+}
+
 TEST(RoundFactors, LeavesWhatPairsWouldNotTake) {
   Log log;
   for (const std::string& text : {product_of_thirds(false, 7), product_of_thirds(false, 8, "input position 1")}) {
     LoopProgram program = parsed(text);
-    EXPECT_FALSE(round_factors(program, that_rounds(), log, {"linear", "convolution"})) << text;
+    EXPECT_FALSE(round_factors(program, that_rounds(), log, {{"linear", "convolution"}, {}})) << text;
   }
   // A window over each channel by itself: the weight has no columns of its own.
   LoopProgram depthwise = parsed(R"(loops depthwise
@@ -173,10 +200,10 @@ main {
   }
 }
 )");
-  EXPECT_FALSE(round_factors(depthwise, that_rounds(), log, {"linear", "convolution"}));
+  EXPECT_FALSE(round_factors(depthwise, that_rounds(), log, {{"linear", "convolution"}, {}}));
   LoopProgram program = parsed(product_of_thirds(false));
-  EXPECT_FALSE(round_factors(program, that_rounds(), log, {"mm"})) << "it is another operator";
-  EXPECT_FALSE(round_factors(program, Target(), log, {"linear"})) << "nobody asked for it";
+  EXPECT_FALSE(round_factors(program, that_rounds(), log, {{"mm"}, {}})) << "it is another operator";
+  EXPECT_FALSE(round_factors(program, Target(), log, {{"linear"}, {}})) << "nobody asked for it";
 }
 
 }  // namespace

@@ -10,9 +10,13 @@ namespace kiln::loops {
 
 using OperatorNames = std::set<std::string, std::less<>>;
 
-// float32_matmul_precision=medium: factors of products of f32 are rounded to bf16 where a target multiplies those
-// faster. `products`: the operators that are meant.
-bool round_factors(LoopProgram& program, const Target& target, Log& log, const OperatorNames& products);
+// Where a target multiplies pairs of bf16: the weights of a long attention over bf16 are rounded before its second
+// product, as eager's kernel does, and with float32_matmul_precision=medium the factors of all products of f32.
+struct RoundedOperators {
+  const OperatorNames& products;   // short names
+  const OperatorNames& attention;  // whole ones, of the user's program
+};
+bool round_factors(LoopProgram& program, const Target& target, Log& log, const RoundedOperators& operators);
 
 // Kernels that read constants only move to the init section; their results become derived constants.
 bool hoist_constants(LoopProgram& program, Log& log);
@@ -51,6 +55,9 @@ bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 // for each.
 bool split_digits(LoopProgram& program, const Target& target, Log& log);
 
+// For a CPU: temporaries that all run along one dimension are laid out with that one innermost.
+bool straighten_rows(LoopProgram& program, const Target& target, Log& log);
+
 // For a CPU: long sums of groups of few channels, which are neighbours in memory, become sums of all channels side by
 // side, for parts of the picture, and sums of these.
 bool sum_beside(LoopProgram& program, const Target& target, Log& log);
@@ -66,9 +73,6 @@ bool order_columns(LoopProgram& program, const Target& target, Log& log);
 
 // The channels of a grouped sum become two loops: groups, and the channels of a group.
 bool split_groups(LoopProgram& program, const Target& target, Log& log);
-
-// For a CPU: temporaries that all run along one dimension are laid out with that one innermost.
-bool straighten_rows(LoopProgram& program, const Target& target, Log& log);
 
 // For a GPU: what passes between kernels is stored as narrow as it is used, and in the order in which it is read.
 bool refit_temporaries(LoopProgram& program, const Target& target, Log& log);

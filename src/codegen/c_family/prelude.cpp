@@ -70,6 +70,11 @@ std::string expand_polynomials(std::string_view text) {
   return out;
 }
 
+// Zeros are made by the instructions that need them.
+std::string hold_constants(const std::string& text) {
+  return replace_all(replace_all(text, "$S(", "held_$F("), "held_$F(0.0f)", "$S(0.0f)");
+}
+
 struct Piece {
   std::string key;  // names that come from one piece share its key
   std::string text;
@@ -175,8 +180,11 @@ class Assembler {
                            {"V", n * e.bytes == 32 ? "256" : "128"},
                            {"K", n == 16 ? "(unsigned short)-1" : "(unsigned char)-1"},
                            {"C", e.bytes == 4 ? "f" : ""}};
-    if (piece.text != nullptr)
-      return fill(expand_polynomials(n > 1 && piece.vector != nullptr ? piece.vector : piece.text), tokens);
+    if (piece.text != nullptr) {
+      std::string text = expand_polynomials(n > 1 && piece.vector != nullptr ? piece.vector : piece.text);
+      if (piece.held && context_.avx512() && n * e.bytes == 64) text = hold_constants(text);
+      return fill(text, tokens);
+    }
     std::string parameters, arguments;
     for (int i = 0; i < piece.arity; i++) {
       std::string separator = i > 0 ? ", " : "", argument(1, static_cast<char>('x' + i));

@@ -34,6 +34,40 @@ constexpr const char* exp_or_zerof_text = R"(K_FN $F exp_or_zero_f32($F x) {
   return x < $S(-87.0f) ? $S(0.0f) : y;
 }
 )";
+// With a table of 2^(i/16), which is one register, three terms of a polynomial are enough. The sum has n with its
+// sixteenths in the last places; the power of two is that of n rounded down.
+constexpr const char* exp_or_zero_scalar512 = R"(K_FN $F exp_or_zero_f32($F x) {
+  $F m = fma_f32(x, $S(0x1.715476p0f), $S(0x1.800fep19f)), n = m - $S(0x1.800fep19f);
+  $F r = fma_f32(n, $S(-0x1.62e43p-1f), x);
+  $F t = sixteenth_f32(m), p = r * $POLY{r; 1.0f, 0.5f, 0.16666667f};
+  $F y = fma_f32(p, t, t) * __builtin_bit_cast($F, (__builtin_bit_cast($I, m) >> 4) << 23);
+  return x < $S(-87.0f) ? $S(0.0f) : y;
+}
+)";
+constexpr const char* exp_or_zero_avx512 = R"(K_FN $F exp_or_zero_f32($F x) {
+  $F m = fma_f32(x, $S(0x1.715476p0f), $S(0x1.8p19f)), n = m - $S(0x1.8p19f);
+  $F r = fma_f32(n, $S(-0x1.62e43p-1f), x);
+  $F t = sixteenth_f32(m), p = r * $POLY{r; 1.0f, 0.5f, 0.16666667f};
+  $F y = ldexp_f32(fma_f32(p, t, t), n);
+  return x < $S(-87.0f) ? $S(0.0f) : y;
+}
+)";
+constexpr const char* sixteenth_scalar = R"(static const f32 sixteenths[16] = {
+    1.0f, 1.04427373f, 1.09050775f, 1.13878858f, 1.18920708f, 1.24185777f, 1.29683959f, 1.35425556f,
+    1.41421354f, 1.47682619f, 1.54221082f, 1.61049032f, 1.68179286f, 1.75625217f, 1.8340081f, 1.91520655f};
+K_FN $F sixteenth_f32($F m) { return sixteenths[__builtin_bit_cast($I, m) & 15]; }
+)";
+constexpr const char* sixteenth_avx512 = R"(K_FN $F sixteenth_f32($F m) {
+  $F t;
+  __builtin_memcpy(&t, sixteenths, sizeof t);
+  asm("" : "+v"(t));
+#ifdef __clang__
+  return __builtin_ia32_permvarsf512(t, __builtin_bit_cast($I, m));
+#else
+  return __builtin_ia32_permvarsf512_mask(t, __builtin_bit_cast($I, m), t, $K);
+#endif
+}
+)";
 constexpr const char* exp2f_text = R"(K_FN $F exp2_f32($F x) {
   $M none = x < $S(-151.0f);
   x = lesser_f32($S(129.0f), x);
@@ -181,7 +215,9 @@ std::vector<MathPiece> math_f32_pieces(const PieceContext& context) {
   const bool full = context.natural_lanes(*find_element("f32")) == 16;
   std::vector<MathPiece> out = {
       {"exp", 's', 1, false, expf_text},
-      {"exp_or_zero", 's', 1, false, exp_or_zerof_text},
+      {"exp_or_zero", 's', 1, false, full ? exp_or_zero_scalar512 : exp_or_zerof_text, "",
+       full ? exp_or_zero_avx512 : exp_or_zerof_text},
+      {"sixteenth", 's', 0, false, sixteenth_scalar, "", sixteenth_avx512},
       {"exp2", 's', 1, false, exp2f_text},
       {"expm1", 's', 1, false, expm1f_text},
       {"log", 's', 1, false, logf_text},
@@ -198,6 +234,9 @@ std::vector<MathPiece> math_f32_pieces(const PieceContext& context) {
       {"log2", 's', 1, false, log2f_text},
       {"log10", 's', 1, false, log10f_text},
   };
+  for (MathPiece& piece : out)
+    for (const char* name : {"exp", "exp_or_zero", "sigmoid", "tanh", "erf", "normal_cdf"})
+      piece.held |= std::string_view(piece.name) == name;
   for (const char* name : {"log1p", "tan", "asin", "acos", "atan", "sinh", "cosh", "asinh", "acosh", "atanh", "erfc",
                            "erfinv", "lgamma", "digamma"}) {
     out.push_back({name, 's', 1, false, nullptr});

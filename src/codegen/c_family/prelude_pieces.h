@@ -79,7 +79,8 @@ struct MathPiece {
   const char* text;  // nullptr: f32 computed through the f64 function of the same name
   const char* also = "";  // further names defined by the text, separated by spaces
   const char* vector =
-      nullptr;  // text for vectors, where it is another: also $P, $W, $V, $K, $C of prelude_arithmetic.cpp
+      nullptr;        // text for vectors, where it is another: also $P, $W, $V, $K, $C of prelude_arithmetic.cpp
+  bool held = false;  // constants of 64-byte vectors stay in registers: for what stands in inner loops
 };
 
 // The tables, one per source file.

@@ -149,6 +149,13 @@ std::string half_text(const VectorType& t, bool high, const PieceContext& contex
   return str(head, "__builtin_shufflevector(x, x, ", lane_list(high ? t.lanes / 2 : 0, t.lanes / 2), "); }\n");
 }
 
+// A constant that stays in a register: g++ 12 reads constants from memory at each use, and processors that read one
+// 64-byte vector a cycle then wait for the coefficients of a polynomial more than for its products.
+std::string held_text(const VectorType& t, const PieceContext&) {
+  return str("K_FN ", t.name(), " held_", t.name(), "(", t.element->name, " s) {\n  ", t.name(), " v = splat_",
+             t.name(), "(s);\n  asm(\"\" : \"+v\"(v));\n  return v;\n}\n");
+}
+
 std::string cat_text(const VectorType& t, const PieceContext& context) {
   std::string half = type_name(*t.element, t.lanes / 2);
   std::string head = str("K_FN ", t.name(), " cat_", t.name(), "(", half, " a, ", half, " b) { return ");
@@ -294,6 +301,7 @@ struct Family {
 };
 constexpr Family families[] = {
     {"splat_", splat_text},
+    {"held_", held_text},
     {"lo_", [](const VectorType& t, const PieceContext& c) { return half_text(t, false, c); }},
     {"hi_", [](const VectorType& t, const PieceContext& c) { return half_text(t, true, c); }},
     {"cat_", cat_text},

@@ -105,25 +105,51 @@ void JamPrinter::print_turned(const Stmt& stmt) {
   }
 }
 
+Stmt JamPrinter::copy_of(const Stmt& stmt, int64_t r, int64_t v) {
+  Stmt copy = stmt.clone();
+  Substitution map{{columns_->var, Expr::symbol(column(v))}};
+  if (rows_) map[rows_->var] = Expr::symbol(row(r));
+  for (Expr& e : copy.index) e = substitute(e, map);
+  copy.expr = substitute(copy.expr, map);
+  for (ValueId& a : copy.args) a = renamed(a, r, v);
+  if (copy.mask != no_value) copy.mask = renamed(copy.mask, r, v);
+  for (ValueId& result : copy.results) result = make(result, r, v);
+  return copy;
+}
+
+bool JamPrinter::print_interleaved(const Stmt& first, const Stmt& second) {
+  if (first.kind != StmtKind::store || second.kind != StmtKind::store || first.buffer != second.buffer ||
+      !group_.left.empty())
+    return false;
+  bool printed = true;
+  each(of(first) | of(second), [&](int64_t r, int64_t v) {
+    const Stmt a = copy_of(first, r, v), b = copy_of(second, r, v);
+    printed = printed && p_.print_interleaved(a, b);
+    KILN_CHECK(printed || (r == 0 && v == 0), "some copies of two stores are interleaved, and others not");
+  });
+  return printed;
+}
+
 void JamPrinter::print_copies(const Stmt& stmt) {
   if (turns(stmt)) return print_turned(stmt);
   each(of(stmt), [&](int64_t r, int64_t v) {
-    Stmt copy = stmt.clone();
-    Substitution map{{columns_->var, Expr::symbol(column(v))}};
-    if (rows_) map[rows_->var] = Expr::symbol(row(r));
-    for (Expr& e : copy.index) e = substitute(e, map);
-    copy.expr = substitute(copy.expr, map);
-    for (ValueId& a : copy.args) a = renamed(a, r, v);
-    if (copy.mask != no_value) copy.mask = renamed(copy.mask, r, v);
-    for (ValueId& result : copy.results) result = make(result, r, v);
+    const Stmt copy = copy_of(stmt, r, v);
     p_.place_ = &stmt, p_.sizes_of_place_ = 0;  // of all copies the same
     p_.print_stmt(copy);
     p_.place_ = nullptr;
   });
 }
 
-void JamPrinter::print_body(const Body& body, size_t end) {
-  for (size_t i = 0; i < end; ++i) body[i].loop ? print_loop(body[i]) : print_copies(body[i]);
+void JamPrinter::print_body(const Body& body, size_t end, const Stmt* without) {
+  for (size_t i = 0; i < end; ++i) {
+    if (&body[i] == without) continue;
+    if (body[i].loop)
+      print_loop(body[i]);
+    else if (i + 1 < end && print_interleaved(body[i], body[i + 1]))
+      ++i;
+    else
+      print_copies(body[i]);
+  }
 }
 
 // ---- The tail
@@ -237,8 +263,7 @@ void JamPrinter::print_loop(const Stmt& stmt) {
   p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ",
               loop.order.pairs ? str(var, " += 2") : str("++", var), ")"));
   const Stmt* product = loop.order.fused ? summed_product(loop) : nullptr;
-  for (const Stmt& inner : loop.body)
-    if (&inner != product && !loop.order.pairs) inner.loop ? print_loop(inner) : print_copies(inner);
+  if (!loop.order.pairs) print_body(loop.body, loop.body.size(), product);
   loop.order.pairs ? print_pairs(loop, result, part) : print_update(loop, result, part);
   p_.close();
   if (!in_blocks) return;

@@ -38,8 +38,12 @@ class JamPrinter {
   // What follows the last loop of the columns' body: where that part of it begins.
   size_t tail_of(const loops::Body& body) const;
   void print_tail(const loops::Body& body, size_t begin);
-  void print_body(const loops::Body& body, size_t end);
+  void print_body(const loops::Body& body, size_t end, const loops::Stmt* without = nullptr);
   void print_copies(const loops::Stmt& stmt);
+  // Two stores that fill every other element each, as the printer knows them; false: they are not.
+  bool print_interleaved(const loops::Stmt& first, const loops::Stmt& second);
+  // The copy of a statement, with what it reads and makes renamed.
+  loops::Stmt copy_of(const loops::Stmt& stmt, int64_t row, int64_t vector);
   // Whether the copies of a store are as many rows as lanes, whose neighbours lie along the rows: they are then turned
   // round in registers and stored as whole vectors.
   bool turns(const loops::Stmt& stmt) const;
