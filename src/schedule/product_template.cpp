@@ -235,7 +235,9 @@ class Product : public Template {
         const RowGroups groups = row_groups(kernel, program, target, tile);
         const double far = groups.needed && groups.rows == 0 && part == 0 ? far_rows : 1;
         const double more = window ? beside_products(*window, tile, lines, target.lanes) : 0;
-        out.push_back({tile, (1 + more) * far * cost(extents, target, tile), tile_code(r, v, code, least)});
+        const bool shared = rows.is_constant() && from_memory_once(extents) && is_much(extents);
+        const double busiest = shared ? share_of_busiest(extents, tile, target) : 1;
+        out.push_back({tile, (1 + more) * far * busiest * cost(extents, target, tile), tile_code(r, v, code, least)});
       }
     }
     return out;
@@ -287,6 +289,17 @@ class Product : public Template {
     const double tiles = std::ceil(extents.rows / r);
     return whole * (extents.terms * steps(extents, target, r, v) + tiles * (start + 3 * r * v)) +
            left * (extents.terms * steps(extents, target, r, 1) + tiles * (start + 3 * r));
+  }
+
+  static bool is_much(const Extents& extents) {
+    return extents.rows * extents.columns * extents.terms >= 10 * item_work;
+  }
+
+  // Of few rows the items are few as well: those of the busiest thread against an equal share.
+  static double share_of_busiest(const Extents& extents, const Tile& tile, const Target& target) {
+    const double wide = static_cast<double>(tile.vectors * target.lanes),
+                 tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
+    return uneven(tiles, tile.beside ? std::ceil(extents.columns / wide) : 1, static_cast<double>(tile.high)) / 3;
   }
 
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {
