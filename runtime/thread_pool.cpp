@@ -131,9 +131,9 @@ ThreadPool::Job* ThreadPool::join_any(int& slot) {
     Job& job = jobs_[static_cast<size_t>(index)];
     // Nothing left to do: joining would only make the caller wait for us.
     if (job.unfinished.load(std::memory_order_relaxed) <= 0) continue;
-    int tickets = job.tickets.load(std::memory_order_relaxed);
-    while (tickets > 0 && !job.tickets.compare_exchange_weak(tickets, tickets - 1, std::memory_order_acquire)) {
-    }
+    // One step, not a comparison that all but one of many must repeat. Who comes too late leaves less than nothing.
+    if (job.tickets.load(std::memory_order_relaxed) <= 0) continue;
+    const int tickets = job.tickets.fetch_sub(1, std::memory_order_acquire);
     if (tickets <= 0) continue;
     if (tickets == 1) open_.fetch_and(~(1u << index));  // that was the last one
     slot = job.threads - tickets;
@@ -179,7 +179,7 @@ void ThreadPool::worker(int number) {
 }
 
 void ThreadPool::close(Job& job, uint32_t bit) {
-  int joined = job.threads - 1 - job.tickets.exchange(0);
+  int joined = job.threads - 1 - std::max(job.tickets.exchange(0), 0);
   open_.fetch_and(~bit);
   auto all_finished = [&] { return job.finished.load() == joined; };
   if (!watch(all_finished)) {

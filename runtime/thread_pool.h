@@ -44,17 +44,18 @@ class ThreadPool {
   // A job is opened by handing out tickets; a worker that takes one may use the other fields until it counts itself
   // finished, and the caller, who takes back the tickets that are left, waits for exactly those workers. Job objects
   // live as long as the pool: looking at a closed one is harmless.
+  // What many write at once has a line of its own: all that wait fetch the line of what they read anew each time.
   struct alignas(64) Job {
     std::atomic<bool> taken{false};  // by a caller
-    std::atomic<int> tickets{0};     // helpers still wanted
     Task task = nullptr;
     void* context = nullptr;
     int64_t chunk = 1;
     int threads = 1;
     bool backwards = false;
-    int ranges = 0;                  // of `range` that are in use
-    std::atomic<int> unfinished{0};  // of them: items that nobody has taken yet are left. Looked at before a ticket is
+    int ranges = 0;  // of `range` that are in use
     std::array<Range, most_ranges> range;
+    alignas(64) std::atomic<int> tickets{0};     // helpers still wanted; less than 0: more than those have asked
+    alignas(64) std::atomic<int> unfinished{0};  // ranges of which nobody has taken the last items yet
     alignas(64) std::atomic<int> finished{0};
   };
 

@@ -173,6 +173,67 @@ main {
     EXPECT_NE(verify_error(replace_all(text, from, to)).find("reads terms[r0], scratch of which"), std::string::npos);
 }
 
+// What stays in scratch for the items that follow one another, wherever a thread's piece of them begins.
+const char* const kept_rows = R"(loops kept
+buffer x f32[5, 24] strides [24, 1] input position 0
+buffer w f32[7, 24] strides [24, 1] input position 1
+buffer squares f32[24] strides [1] scratch
+buffer y f32[5, 7] strides [7, 1] output position 0
+input x = buffer x
+input w = buffer w
+output buffer y
+init {
+}
+main {
+  kernel cpp_fused_kept_0 ops [sum] {
+    schedule items [35] grain 1 lanes 1
+    for i0 in [5] parallel @item {
+      for i1 in [7] parallel @item {
+        for i2 in [24] parallel @kept {
+          %0 = load.f32 x[i0, i2]
+          %1 = mul.f32 %0, %0
+          store squares[i2] = %1
+        }
+        %2 = for r0 in [24] reduce sum.f32 {
+          %3 = load.f32 squares[r0]
+          %4 = load.f32 w[i1, r0]
+          %5 = mul.f32 %3, %4
+          yield %5
+        }
+        store y[i0, i1] = %2
+      }
+    }
+  }
+}
+)";
+
+TEST(Scratch, StaysForItemsThatFollowOneAnother) {
+  EXPECT_EQ(loops::print(loops::parse_loops(kept_rows)), kept_rows);
+  const LoopsPackage package(kept_rows);
+  EXPECT_NE(package.source().find("if (item == item_begin || i1 == 0)"), std::string::npos) << package.source();
+  const std::vector<Datum> inputs = {{filled(DType::f32, {5, 24}, 1)}, {filled(DType::f32, {7, 24}, 2)}};
+  for (const char* threads : {"cpp.threads=1", "cpp.threads=2", "cpp.threads=7"})
+    for (const char* checks : {"check_bounds=0", "check_bounds=1", "PYTORCH_NO_CUDA_MEMORY_CACHING=1"})
+      expect_near(package.run(inputs, {threads, checks}), package.interpreted(inputs), 0);
+}
+
+TEST(Scratch, WhatIsNotTheSameForThemIsNotKept) {
+  EXPECT_EQ(verify_error(kept_rows), "");
+  const auto expect = [](const std::string& from, const std::string& to, const std::string& part) {
+    const std::string error = verify_error(replace_all(kept_rows, from, to));
+    EXPECT_NE(error.find(part), std::string::npos) << part << ": " << error;
+  };
+  expect("x[i0, i2]", "x[i0, (i1 + i2) % 24]", "another one for each i1");
+  expect("for i2 in [24] parallel @kept {\n          %0 = load.f32 x[i0, i2]",
+         "%0 = load.f32 w[i1, 0]\n        for i2 in [24] parallel @kept {", "a value from outside of it");
+  expect("%1 = mul.f32 %0, %0", "%1 = mul.f32 %0, %0\n          store y[i0, 0] = %1", "no scratch to keep");
+  expect("store squares[i2]", "store.add squares[i2]", "no scratch to keep");
+  expect("store y[i0, i1] = %2", "store squares[0] = %2\n        store y[i0, i1] = %2",
+         "is kept, and written elsewhere");
+  expect("for i1 in [7] parallel @item", "for i1 in [7] parallel @serial", "no plain loop of items");
+  expect("reduce sum.f32 {", "reduce sum.f32 @kept {", "@kept at a reduction");
+}
+
 // The interpreter looks at elements, whatever the verifier has let through: it is asked here for one that a row lacks.
 TEST(Scratch, TheInterpreterSeesElementsThatTheItemHasNotWritten) {
   loops::LoopProgram program = loops::parse_loops(softmax_of_product(1));

@@ -100,7 +100,9 @@ const ReduceInfo& reduce_info(ReduceOp op);
 std::optional<ReduceOp> reduce_op_from_name(std::string_view name);
 
 enum class AxisRole : uint8_t { parallel, reduce, scan };
-enum class Binding : uint8_t { none, item, lane, unroll, serial };
+// kept: what the loop writes to scratch is the same for all numbers of the innermost item loop, and stays there for
+// those that a thread takes one after the other.
+enum class Binding : uint8_t { none, item, lane, unroll, serial, kept };
 enum class Tail : uint8_t { exact, mask, peel };
 
 struct AxisDirectives {

@@ -254,7 +254,7 @@ AxisDirectives Parser::directives(Cursor& line) {
   AxisDirectives out;
   if (!line.accept("@")) return out;
   auto binding = bindings.find(line.name());
-  if (!binding) line.fail("expected @item, @lane, @unroll or @serial");
+  if (!binding) line.fail("expected @item, @lane, @unroll, @serial or @kept");
   out.binding = *binding;
   if (!line.accept("(")) return out;
   out.factor = line.integer(0, INT64_MAX);

@@ -21,7 +21,7 @@ struct Words {
 
 inline constexpr Words<BufferRole, 6> roles{{"input", "constant", "derived", "output", "temp", "scratch"}};
 inline constexpr Words<AxisRole, 3> axis_roles{{"parallel", "reduce", "scan"}};
-inline constexpr Words<Binding, 5> bindings{{"none", "item", "lane", "unroll", "serial"}};
+inline constexpr Words<Binding, 6> bindings{{"none", "item", "lane", "unroll", "serial", "kept"}};
 inline constexpr Words<Tail, 3> tails{{"exact", "mask", "peel"}};
 inline constexpr Words<StoreMode, 6> store_modes{{"plain", "add", "atomic_add", "min", "max", "prod"}};
 

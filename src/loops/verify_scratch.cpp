@@ -23,6 +23,7 @@ class ScratchVerifier {
   void run() {
     const ItemLoops items = item_loops(kernel_);
     for (const Loop* loop : items.loops) item_variables_.insert(loop->var);
+    verify_kept(items);
     size_t everywhere = 0;
     for_each_stmt(kernel_.body, [&](const Stmt& s) { everywhere += is_scratch(program_, s.buffer); });
     if (everywhere == 0) return;
@@ -47,6 +48,53 @@ class ScratchVerifier {
   std::string text(const Stmt& s) const {
     return str(program_.buffers[static_cast<size_t>(s.buffer)].name, "[",
                join_map(s.index, ", ", [](const Expr& e) { return e.text(); }), "]");
+  }
+
+  // What stays for the next item would be computed again by it from the same, and nothing else overwrites it.
+  void verify_kept(const ItemLoops& items) const {
+    size_t all = 0, here = 0;
+    const auto is_kept = [](const Stmt& s) { return s.loop && s.loop->directives.binding == Binding::kept; };
+    for_each_stmt(kernel_.body, [&](const Stmt& s) { all += is_kept(s); });
+    if (all == 0) return;
+    for (const Stmt& s : *items.body) here += is_kept(s);
+    if (here != all || items.loops.empty() || items.loops.back()->directives.factor > 1 ||
+        (kernel_.schedule && kernel_.schedule->grid.threads > 0))
+      fail("@kept where no plain loop of items is around it");
+    std::map<BufferId, const Stmt*> kept_by;
+    for (const Stmt& s : *items.body)
+      if (is_kept(s)) verify_kept(s, items.loops.back()->var, kept_by);
+    for (const Stmt& s : *items.body)
+      for_each_within(s, [&](const Stmt& inner) {
+        const auto found = inner.kind == StmtKind::store ? kept_by.find(inner.buffer) : kept_by.end();
+        if (found != kept_by.end() && found->second != &s) fail(str(text(inner), " is kept, and written elsewhere"));
+      });
+  }
+  void verify_kept(const Stmt& kept, const std::string& item, std::map<BufferId, const Stmt*>& kept_by) const {
+    std::set<ValueId> own;
+    if (kept.loop->role != AxisRole::parallel) fail("@kept at a reduction");
+    for_each_within(kept, [&](const Stmt& s) {
+      own.insert(s.results.begin(), s.results.end());
+      bool varies = mentions(s.expr, item) || (s.loop && mentions(s.loop->extent, item));
+      for (const Expr& e : s.index) varies |= mentions(e, item);
+      if (varies) fail(str("@kept around what is another one for each ", item));
+      if (s.kind == StmtKind::random || s.kind == StmtKind::raise_if || s.kind == StmtKind::check_index)
+        fail("@kept around what must happen in each item");
+      if (s.kind != StmtKind::store) return;
+      if (!is_scratch(program_, s.buffer) || s.mode != StoreMode::plain) fail(str(text(s), " is no scratch to keep"));
+      kept_by[s.buffer] = &kept;
+    });
+    for_each_within(kept, [&](const Stmt& s) {
+      const auto known = [&](ValueId v) { return v == no_value || own.contains(v); };
+      if (!known(s.mask) || !std::all_of(s.args.begin(), s.args.end(), known))
+        fail("@kept around a value from outside of it");
+    });
+  }
+  static void for_each_within(const Stmt& outer, const std::function<void(const Stmt&)>& f) {
+    f(outer);
+    if (!outer.loop) return;
+    const Loop& loop = *outer.loop;
+    for_each_stmt(loop.body, f);
+    for_each_stmt(loop.after, f);
   }
 
   void walk(const Body& body) {

@@ -77,8 +77,10 @@ class Chainer {
         schedule.items.value() > schedule.grain || !sizes_are_known(kernel.body))
       return false;
     bool plain = true;  // nothing that is printed as a whole
-    for_each_stmt(kernel.body,
-                  [&](const Stmt& stmt) { plain &= !stmt.loop || stmt.loop->directives.binding != Binding::unroll; });
+    for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+      plain &= !stmt.loop ||
+               (stmt.loop->directives.binding != Binding::unroll && stmt.loop->directives.binding != Binding::kept);
+    });
     return plain;
   }
 

@@ -40,8 +40,9 @@ double products_of(const Body& body, const LoopProgram& program) {
 
 int64_t grain_of(const Kernel& kernel, const LoopProgram& program) {
   const Tile& tile = kernel.schedule->tile;
-  if (takes_points(kernel))
-    return parts(products_worth_a_thread, std::max(1.0, products_of(*item_loops(kernel).body, program)));
+  // Pools take points too, but multiply nothing.
+  const double products = takes_points(kernel) ? products_of(*item_loops(kernel).body, program) : 0;
+  if (products > 0) return parts(products_worth_a_thread, products);
   if (tile.rows == 0) return parts(worth_a_thread, std::max(1.0, work_of(*item_loops(kernel).body, program)));
   // An item costs its rows times columns times terms; where those are dynamic each is worth a thread.
   const ContractionNest nest = contraction_nest(kernel);

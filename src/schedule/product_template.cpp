@@ -16,19 +16,21 @@ constexpr double item_work = 400000;  // multiply-adds: more tiles are put into 
 constexpr double equal_items = 16;  // of rows alone, so that threads can have equal parts of them
 
 // Of `tiles` times `beside`, so many to an item: how long the busiest thread works against an equal share, for some
-// numbers of threads together.
-double uneven(double tiles, double beside, double high) {
+// numbers of threads.
+double uneven(double tiles, double beside, double high, double most_threads) {
   const double items = std::ceil(tiles / high) * beside;
-  double sum = 0;
-  for (const double threads : {2.0, 4.0, 8.0}) sum += std::ceil(items / threads) * high * threads / (tiles * beside);
-  return sum;
+  double sum = 0, numbers = 0;
+  for (double threads = 2; threads <= most_threads; threads *= 2, ++numbers)
+    sum += std::ceil(items / threads) * high * threads / (tiles * beside);
+  return sum / numbers;
 }
 
 // A few less where threads then have more equal parts.
 double evened(double tiles, double beside, double most) {
+  constexpr double threads = 16;
   double best = most;
   for (double high = most; high >= 1 && high >= most / 2; --high)
-    if (uneven(tiles, beside, high) < uneven(tiles, beside, best) - 0.01) best = high;
+    if (uneven(tiles, beside, high, threads) < uneven(tiles, beside, best, threads) - 0.003) best = high;
   return best;
 }
 
@@ -299,7 +301,7 @@ class Product : public Template {
   static double share_of_busiest(const Extents& extents, const Tile& tile, const Target& target) {
     const double wide = static_cast<double>(tile.vectors * target.lanes),
                  tiles = std::ceil(extents.rows / static_cast<double>(tile.rows));
-    return uneven(tiles, tile.beside ? std::ceil(extents.columns / wide) : 1, static_cast<double>(tile.high)) / 3;
+    return uneven(tiles, tile.beside ? std::ceil(extents.columns / wide) : 1, static_cast<double>(tile.high), 8);
   }
 
   static const Stmt* packed_load(const Kernel& kernel, const LoopProgram& program) {

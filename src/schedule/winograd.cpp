@@ -8,8 +8,8 @@
 //
 // The kernel is one still. Its items are blocks of squares, for all columns or a part of them:
 //
-//   for group of columns @item { for block of squares @item {
-//     for square { for channel @lane { 16 loads; V[p, square, channel] } }                           scratch
+//   for block of squares @item { for group of columns @item {
+//     for square @kept { for channel @lane { 16 loads; V[p, square, channel] } }                           scratch
 //     for panel of columns @serial {
 //       for p in 16 { for square @unroll(R) { for column @lane { sum over channels; M[p, square, column] } } }
 //       for square { for column @lane { Y from 16 of M; for each of the 4 what followed the sum } } } } }

@@ -42,8 +42,11 @@ Kernel Winograd::build(const WinogradTile& tile) {
   if (pictures_) picture_number_ = variable(pictures);
   Stmt groups = loop("o", tile.groups, Binding::item),
        blocks = loop("o", (all_.squares + tile.squares - 1) / tile.squares, Binding::item);
+  // The transformed points of a block stay for the groups that follow one another; in parts they do not, and weights
+  // of a group stay for blocks.
+  Stmt &outer = in_parts() ? groups : blocks, &inner = in_parts() ? blocks : groups;
   const Expr first = variable(blocks) * tile.squares;
-  Body& body = blocks.loop->body;
+  Body& body = inner.loop->body;
   Stmt part = in_parts() ? loop("i", tile.parts, Binding::serial) : Stmt();
   Body& of_part = in_parts() ? part.loop->body : body;
   const Expr part_at = in_parts() ? variable(part) : Expr(0);
@@ -62,9 +65,9 @@ Kernel Winograd::build(const WinogradTile& tile) {
   }
   build_results(first, number(panel), panel.loop->body);
   body.push_back(std::move(panel));
-  groups.loop->body.push_back(std::move(blocks));
+  outer.loop->body.push_back(std::move(inner));
   Body& items = pictures_ ? pictures.loop->body : made_.body;
-  items.push_back(std::move(groups));
+  items.push_back(std::move(outer));
   if (pictures_) made_.body.push_back(std::move(pictures));
   return std::move(made_);
 }
@@ -226,8 +229,8 @@ void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
   const bool slices = depth_ && !in_parts();  // all of them one after the other; else a part is of one
   const int64_t channels = slices ? all_.channels : part_terms();
   const Expr parts_of_slice(all_.channels / channels);
-  Stmt square = loop("i", tile_.squares), depth = slices ? loop("i", all_.depth) : Stmt(),
-       channel = loop("i", channels, Binding::lane, target_.lanes);
+  Stmt square = loop("i", tile_.squares, in_parts() ? Binding::none : Binding::kept),
+       depth = slices ? loop("i", all_.depth) : Stmt(), channel = loop("i", channels, Binding::lane, target_.lanes);
   Body& around = slices ? depth.loop->body : square.loop->body;
   const Expr depth_at = slices ? variable(depth) : simplify(floordiv(part, parts_of_slice), env_),
              channel_at = simplify(mod(part, parts_of_slice), env_) * channels + variable(channel),

@@ -19,6 +19,7 @@ constexpr double item_start = 500;  // cycles
 // Of what comes from behind the second cache, and of what comes from memory, the part that is waited for.
 constexpr double shared_cache = 24 << 20;
 constexpr double late_share = 0.3, memory_share = 0.5;
+constexpr double worth_a_thread_cycles = 50000;
 
 // Cycles for one term of a tile: two multiply-adds and two loads a cycle, every accumulator once in four; meanwhile the
 // weights come at this rate (0: they are at hand). Now and then a load comes late.
@@ -27,11 +28,11 @@ double winograd_step(double rows, double vectors, double rate, const Target& tar
   return std::max({rows * vectors * 0.5, (rows + vectors) * 0.5, 4.0, moved}) + (rows + vectors) * 0.05;
 }
 
-// How long the busiest thread works against an equal share, for some numbers of threads.
-double uneven_items(double items) {
-  double sum = 0;
-  for (const double threads : {1.0, 2.0, 4.0, 8.0}) sum += std::ceil(items / threads) * threads / items;
-  return sum / 4;
+// A thread takes so many items in pieces, the later the smaller (runtime/thread_pool.cpp).
+double pieces_of(double items) {
+  double pieces = 0;
+  for (auto left = static_cast<int64_t>(items); left > 0; ++pieces) left -= std::clamp<int64_t>(left / 2, 1, 4);
+  return pieces;
 }
 
 }  // namespace
@@ -91,12 +92,13 @@ class Weighing {
     }
   }
   void with_rows(WinogradTile tile) {
-    const double beside = transforms(tile) + waiting(tile) + fetched(tile) +
+    const double beside = to_results(tile) + waiting(tile) + fetched(tile) +
                           weights_ / target_.memory_rate * memory_share + items(tile) * item_start;
     const int64_t fit = (target_.vector_registers - tile.vectors - 1) / tile.vectors;
     for (tile.rows = std::min<int64_t>({fit, tile.squares, 14}); tile.rows >= 1; --tile.rows) {
-      tile.work = products(tile) + beside;
-      tile.cost = tile.work * uneven_items(items(tile));
+      const double rest = products(tile) + beside;
+      tile.work = rest + busiest_transforms(tile, 1) * from_picture(tile);
+      tile.cost = cost(tile, rest);
       tile.code = code(tile);
       out_.push_back(tile);
     }
@@ -113,12 +115,37 @@ class Weighing {
   }
   bool fits(const WinogradTile& tile) const { return scratch(tile) <= own_cache * target_.second_cache; }
 
-  // From the picture to scratch, and from scratch to the results. The more of the second cache is scratch, the more of
-  // it comes from behind.
-  double transforms(const WinogradTile& tile) const {
-    const auto vectors = static_cast<double>((shape_.channels + target_.lanes - 1) / target_.lanes * shape_.depth);
-    return square_transform * (1 + scratch(tile) / target_.second_cache) * static_cast<double>(tile.squares) *
-           (items(tile) * vectors + blocks(tile.squares) * columns_ / target_.lanes);
+  // On one thread and on several together, where each has enough to do.
+  double cost(const WinogradTile& tile, double rest) const {
+    const double least = winograd_places * static_cast<double>(shape_.squares) * terms_ * columns_ / target_.lanes / 2;
+    double sum = 0, numbers = 0;
+    for (double threads = 1; threads == 1 || (threads <= 16 && least / threads >= worth_a_thread_cycles);
+         threads *= 2, ++numbers)
+      sum += threads * (rest * busiest_items(tile, threads) / items(tile) +
+                        busiest_transforms(tile, threads) * from_picture(tile));
+    return sum / numbers;
+  }
+  // Of the thread that has most of them, where there are so many.
+  double busiest_items(const WinogradTile& tile, double threads) const { return std::ceil(items(tile) / threads); }
+  // How often that one transforms the picture's points under a block: once for those of its items that follow one
+  // another, where all terms have place.
+  double busiest_transforms(const WinogradTile& tile, double threads) const {
+    const double own = busiest_items(tile, threads);
+    if (tile.parts > 1) return own;
+    const double blocks = std::ceil(own / static_cast<double>(tile.groups));
+    return threads == 1 ? blocks : std::max(blocks, pieces_of(own));
+  }
+  // From the picture to scratch, for a block; from scratch to the results, for all of them. The more of the second
+  // cache is scratch, the more of it comes from behind.
+  double vector_transform(const WinogradTile& tile) const {
+    return square_transform * (1 + scratch(tile) / target_.second_cache) * static_cast<double>(tile.squares);
+  }
+  double from_picture(const WinogradTile& tile) const {
+    return vector_transform(tile) *
+           static_cast<double>((shape_.channels + target_.lanes - 1) / target_.lanes * shape_.depth);
+  }
+  double to_results(const WinogradTile& tile) const {
+    return vector_transform(tile) * blocks(tile.squares) * columns_ / target_.lanes;
   }
   // What the parts so far have come to is read and written with each.
   double waiting(const WinogradTile& tile) const {

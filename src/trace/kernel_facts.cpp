@@ -62,6 +62,9 @@ void describe(const loops::Body& body, int depth, std::string& out, Axes& axes) 
         axes.lanes = true;
         out += str(", ", loop.directives.factor, " lanes");
         break;
+      case loops::Binding::kept:
+        out += ", once for items that follow one another";
+        break;
       case loops::Binding::unroll:
         out += str(", unrolled by ", loop.directives.factor);
         break;

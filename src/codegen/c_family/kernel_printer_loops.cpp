@@ -16,9 +16,12 @@ void KernelPrinter::print_loop(const Stmt& stmt) {
 }
 
 void KernelPrinter::print_serial_loop(const Loop& loop) {
+  const bool kept = loop.directives.binding == Binding::kept;
+  if (kept) open(str("if (item == item_begin || ", item_loops(kernel_).loops.back()->var, " == 0)"));
   open(str("for (i64 ", loop.var, " = 0; ", loop.var, " < ", expr(loop.extent), "; ++", loop.var, ")"));
   print_body(loop.body);
   close();
+  if (kept) close();
 }
 
 void KernelPrinter::print_lane_loop(const Loop& loop) {
