@@ -155,7 +155,7 @@ TEST(BrainFloatProducts, OfOneRowAreRight) {
       const bool pairs = dtype == DType::bf16 && terms % 2 == 0;
       const Tensor w = filled(dtype, {terms, columns}, 3);
       expect_right(one_row(dtype_name(dtype), columns, terms), with_pairs,
-                   pairs ? "tile 1 rows 4 vectors beside pairs\n" : "tile 1 rows 4 vectors beside\n", {{"w", w}},
+                   str("tile 1 rows 4 vectors beside ", pairs ? "pairs\n" : "widened_in x_wide\n").c_str(), {{"w", w}},
                    {{filled(dtype, {terms}, 5)}});
     }
 }

@@ -1,5 +1,7 @@
 #include "loops/line_windows.h"
 
+#include "loops/narrow_rows.h"
+
 namespace kiln::loops {
 namespace {
 
@@ -19,6 +21,8 @@ class WindowFinder {
       if (!loop->extent.is_constant() || loop->extent.value() < 1) return {};
     place_ = places.var, term_ = terms.var;
     found_.load = made_[kernel_.contraction->left];
+    if (found_.load && found_.load->kind == StmtKind::op && found_.load->op == ScalarOp::cast)
+      found_.load = made_[found_.load->args[0]];
     if (!found_.load || found_.load->kind != StmtKind::load || found_.load->mask == no_value) return {};
     found_.points = nest_.innermost_row().extent.value();
     found_.places = places.extent.value(), found_.terms = terms.extent.value();
@@ -32,7 +36,9 @@ class WindowFinder {
   // Which dimension of the picture the points number, and how.
   bool find_points() {
     const Buffer& picture = program_.buffers[static_cast<size_t>(found_.load->buffer)];
-    if (picture.dtype != DType::f32 || found_.load->dtype != DType::f32) return false;
+    found_.widens = is_narrow(found_.load->dtype);
+    const bool plain = made_[kernel_.contraction->left] == found_.load;
+    if (picture.dtype != found_.load->dtype || (plain ? picture.dtype != DType::f32 : !found_.widens)) return false;
     bool along = false, neighbours = false;
     for (size_t d = 0; d < picture.sizes.size(); ++d) {
       const Expr& index = found_.load->index[d];

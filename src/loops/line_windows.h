@@ -1,7 +1,8 @@
 // A tile whose rows are points of one line. Under a window that slides along lines of a picture (a convolution's) the
 // rows of a tile are then equally far apart, and one address says where all of them are. At the ends of a line, where
 // the window reaches into the padding or the tile beyond the last point, the tile copies what lies under it to scratch
-// (`rows_in`) and zeros beside it. Lines of the window that lie in the padding as a whole are left out.
+// (`rows_in`) and zeros beside it. Of a picture of bf16 or f16 every tile does, and widens it. Lines of the window that
+// lie in the padding as a whole are left out.
 #pragma once
 #include "loops/loops.h"
 
@@ -16,6 +17,7 @@ struct LineWindow {
   int64_t places = 1;           // of the window along the line: the sum around the innermost one
   int64_t distance = 0;         // of neighbouring points, in elements
   int64_t terms = 0;            // at each of them
+  bool widens = false;          // the picture is bf16 or f16
   std::vector<ValueId> lines;   // conditions under which a line of the window is in the picture
 
   // Points of the picture under so many rows.

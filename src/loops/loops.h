@@ -214,6 +214,9 @@ struct Tile {
   // Without matrix: the rows of a tile are points of one line, and what lies under them at its ends is copied there
   // (loops/line_windows.h).
   BufferId rows_copy = no_buffer;
+  // Scratch of f32, so many terms for each row of a tile, that rows of bf16 or f16 are widened to as the sum comes to
+  // them (loops/narrow_rows.h).
+  BufferId rows_wide = no_buffer;
   // Batches that share the rows' factor: their items for one block of rows follow one another, so that it is at hand.
   bool interleaved = false;
   bool operator==(const Tile&) const = default;

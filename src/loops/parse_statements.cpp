@@ -107,6 +107,7 @@ void Parser::schedule(Cursor& line) {
     made.tile.pairs = line.accept("pairs");
     made.tile.matrix = line.accept("matrix");
     if (line.accept("rows_in")) made.tile.rows_copy = buffer_name(line);
+    if (line.accept("widened_in")) made.tile.rows_wide = buffer_name(line);
     made.tile.interleaved = line.accept("interleaved");
   }
   if (line.accept("threads")) {

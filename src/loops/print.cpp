@@ -174,6 +174,7 @@ class Printer {
     if (s.tile.pairs) text += " pairs";
     if (s.tile.matrix) text += " matrix";
     if (s.tile.rows_copy != no_buffer) text += " rows_in " + buffer_name(s.tile.rows_copy);
+    if (s.tile.rows_wide != no_buffer) text += " widened_in " + buffer_name(s.tile.rows_wide);
     if (s.tile.interleaved) text += " interleaved";
     if (s.grid.threads > 0) text += str(" threads ", s.grid.threads, " team ", s.grid.team);
     if (s.grid.vector > 1) text += str(" vector ", s.grid.vector);

@@ -6,6 +6,7 @@
 #include "loops/lane_pairs.h"
 #include "loops/line_windows.h"
 #include "loops/loops.h"
+#include "loops/narrow_rows.h"
 #include "loops/sum_parts.h"
 #include "loops/verify_order.h"
 #include "loops/verify_scratch.h"
@@ -90,6 +91,7 @@ class KernelVerifier {
     KILN_VERIFY(s.tile.rows_copy == no_buffer || !s.tile.matrix || s.tile.high == 1,
                 "rows that are copied for several tiles");
     if (takes_lines(s.tile)) lines(s);
+    if (s.tile.rows_wide != no_buffer) widened(s);
     if (s.tile.matrix || s.tile.pairs) brain_floats(s);
     KILN_VERIFY(!s.tile.interleaved || !kernel_.contraction->batch.empty(),
                 "batches that interleave where there are none");
@@ -109,6 +111,16 @@ class KernelVerifier {
     KILN_VERIFY(copy.dtype == DType::f32 && copy.sizes.size() == 2 &&
                     copy.sizes[0].is_constant(window->span(s.tile.rows)) && copy.sizes[1].is_constant(window->distance),
                 "scratch that does not hold what lies under a tile");
+  }
+  // Rows that are widened: those of every row of the tile, whole vectors of terms.
+  void widened(const Schedule& s) const {
+    KILN_VERIFY(narrow_rows(kernel_, program_) && !s.tile.pairs && !s.tile.matrix && !takes_lines(s.tile),
+                "rows that are widened where they are not narrow, or by no plain tile");
+    KILN_VERIFY(known_scratch(s.tile.rows_wide), "rows that are not widened to scratch");
+    const Buffer& wide = program_.buffers[static_cast<size_t>(s.tile.rows_wide)];
+    KILN_VERIFY(wide.dtype == DType::f32 && wide.sizes.size() == 2 && wide.sizes[0].is_constant(s.tile.rows) &&
+                    wide.sizes[1].is_constant() && wide.sizes[1].value() > 0 && wide.sizes[1].value() % s.lanes == 0,
+                "scratch that does not hold the rows of a tile in vectors");
   }
   // Sums that wait where the results will be: of whole tiles beside one another.
   void parts(const Schedule& s, const ContractionNest& nest) const {

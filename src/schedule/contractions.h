@@ -23,8 +23,8 @@ FoundContraction recognise_contraction(Kernel& kernel, const LoopProgram& progra
 // A product of one row has no loop over rows, and so is no contraction. With weights of bf16 or f16 it becomes one,
 // around which a loop of one iteration stands, where they are worth packing: those that lie along their columns, of
 // which an item would else read two lines of the cache here and two there, and those of a loop, which are read again
-// and again, if the target multiplies pairs of bf16. Weights that lie along their terms are read from the beginning to
-// the end as they are. `again`: the kernel runs many times in a call.
+// and again, of bf16 if the target multiplies pairs of it. Weights that lie along their terms are read from the
+// beginning to the end as they are. `again`: the kernel runs many times in a call.
 bool row_of_one(LoopProgram& program, Kernel& kernel, const Target& target, bool again);
 
 }  // namespace kiln::loops

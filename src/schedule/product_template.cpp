@@ -1,7 +1,9 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
 #include "loops/line_windows.h"
+#include "loops/narrow_rows.h"
 #include "loops/sum_parts.h"
+#include "schedule/factors.h"
 #include "schedule/group_rows.h"
 #include "schedule/least_code.h"
 #include "schedule/matrix_tiles.h"
@@ -51,6 +53,12 @@ int64_t terms_of_part(const Kernel& kernel, const LoopProgram& program, const Ta
   return 0;
 }
 
+// Of an element in memory. What is computed on the way from there counts as f32.
+double bytes_of_factor(const ContractionNest& nest, ValueId factor, bool left) {
+  const FactorValue value = factor_value(nest, factor, left);
+  return value.load && is_narrow(value.dtype) ? 2 : 4;
+}
+
 // Rows that are points of one line have one address and no masks (loops/line_windows.h). Tiles that end where lines do
 // have a few rows too many, which are computed for nothing: not if they are more than these.
 constexpr double most_beyond = 1.07;
@@ -70,7 +78,8 @@ double beside_products(const LineWindow& window, const Tile& tile, bool lines, d
   const double products = terms * rows * static_cast<double>(tile.vectors) / 2;
   if (!lines) return (20 + 2.25 * rows) / products;
   const auto span = static_cast<double>(window.span(tile.rows)), tiles = static_cast<double>(window.tiles(tile.rows));
-  return std::min(2.0, tiles) / tiles * 1.2 * span * terms / lanes / (products * static_cast<double>(window.places));
+  const double copying = window.widens ? tiles : std::min(2.0, tiles);
+  return copying / tiles * 1.2 * span * terms / lanes / (products * static_cast<double>(window.places));
 }
 
 // Of few points with many terms each panel of weights is long, and while the next one is fetched both would have to
@@ -82,10 +91,11 @@ bool runs_line_by_line(const Kernel& kernel, const LoopProgram& program, const T
   const ContractionNest nest = contraction_nest(kernel);
   const Expr rows = nest.row_count(), terms = nest.term_count();
   if (nest.sums.size() < 3 || !rows.is_constant() || rows.value() > few_points || !terms.is_constant()) return false;
-  const int64_t panel = terms.value() * vectors * target.lanes * 4;
+  const double panel = static_cast<double>(terms.value() * vectors * target.lanes) *
+                       bytes_of_factor(nest, kernel.contraction->right, false);
   // Blocks of the sum are those of the sums inside (order_sums).
   const bool long_lines = terms.value() / nest.sums.front().stmt->loop->extent.value() > least_part;
-  return static_cast<double>(panel) > target.second_cache * 0.4 && long_lines && place_of_sums(kernel, program);
+  return panel > target.second_cache * 0.4 && long_lines && place_of_sums(kernel, program);
 }
 
 void serial_lines(Kernel& kernel) {
@@ -121,6 +131,23 @@ void split_into_parts(Kernel& kernel, int64_t part) {
   kernel.contraction->sums = {parts.loop->var, var};
   parts.loop->body.push_back(std::move(inner));
   *sum = std::move(parts);
+}
+
+// Narrow rows are widened so many terms at a time: few enough that it runs beside the products of the terms before.
+constexpr int64_t most_wide_terms = 64;
+
+void widen_rows(LoopProgram& program, Kernel& kernel, const Target& target) {
+  const Stmt* rows = narrow_rows(kernel, program);
+  const Expr& terms = contraction_nest(kernel).innermost_sum().extent;
+  if (!rows || (terms.is_constant() && terms.value() < target.lanes)) return;
+  const int64_t vectors = ((terms.is_constant() ? terms.value() : most_wide_terms) + target.lanes - 1) / target.lanes;
+  const int64_t room = std::min(most_wide_terms, vectors * target.lanes);
+  Buffer wide;
+  wide.name = program.buffers[static_cast<size_t>(rows->buffer)].name + "_wide";
+  wide.role = BufferRole::scratch;
+  wide.sizes = {kernel.schedule->tile.rows, room};
+  wide.strides = {room, 1};
+  kernel.schedule->tile.rows_wide = program.add_buffer(std::move(wide));
 }
 
 class Product : public Template {
@@ -181,7 +208,10 @@ class Product : public Template {
       set_ahead(contraction_nest(kernel), packed_load(kernel, program), program, target, kernel.schedule->tile);
     }
     const auto window = pairs_ ? std::nullopt : line_window(kernel, program);
-    if (!window || !on_lines(*window, tile.rows, target)) return;
+    if (!window || !on_lines(*window, tile.rows, target)) {
+      if (!pairs_) widen_rows(program, kernel, target);
+      return;
+    }
     if (tile.beside && whole && runs_line_by_line(kernel, program, target, tile.vectors)) serial_lines(kernel);
     Buffer copy;
     copy.name = program.buffers[static_cast<size_t>(window->load->buffer)].name + "_line";
@@ -201,6 +231,10 @@ class Product : public Template {
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
     Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
                     at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
+    if (!pairs_) {
+      extents.row_element = bytes_of_factor(nest, kernel.contraction->left, true);
+      extents.column_element = bytes_of_factor(nest, kernel.contraction->right, false);
+    }
     const auto window = pairs_ ? std::nullopt : line_window(kernel, program);
     const double whole_rows = extents.rows;
     const Stmt* packed = packed_load(kernel, program);
@@ -252,6 +286,7 @@ class Product : public Template {
   static constexpr double far_rows = 1.06;  // where each panel brings the rows from behind the second cache
   struct Extents {
     double rows, columns, terms, batch, part;
+    double row_element = 4, column_element = 4;  // bytes
     // Terms whose factors are at hand at a time, with tiles of this width.
     double together(double width) const { return part > 0 && std::fmod(columns, width) == 0 ? part : terms; }
   };
@@ -260,16 +295,17 @@ class Product : public Template {
   // the columns' factor comes from where it fits, for every tile of rows anew, and so do the rows. Now and then a load
   // comes late.
   static double step(const Extents& extents, const Target& target, double high, double wide, bool from_memory) {
-    constexpr double element = 4;
-    const double vector = target.lanes * element, terms = extents.together(wide * target.lanes);
+    const double vector = target.lanes * extents.column_element, terms = extents.together(wide * target.lanes);
     const double panel = terms * wide * vector;
     double moved = 0;
     if (panel > target.near_cache / 2) moved += wide * vector;
-    if (extents.rows * terms * element > target.near_cache / 2) moved += high * element;
+    if (extents.rows * terms * extents.row_element > target.near_cache / 2) moved += high * extents.row_element;
     const double rate = from_memory || panel > target.second_cache * 0.7 ? target.memory_rate
                         : panel > target.page_reach                      ? target.far_rate
                                                                          : target.second_rate;
-    return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0, moved / rate}) + (high + wide) * late_load;
+    // A narrow vector of columns is widened for every tile of rows: two instructions more than its load.
+    const double loads = high + wide * (extents.column_element < 4 ? 3 : 1);
+    return std::max({high * wide * 0.5, (high + wide) * 0.5, 4.0, moved / rate}) + loads * late_load;
   }
 
   // The same for all tiles of rows. The first one has the columns' factor from memory: of few rows that is most of it,

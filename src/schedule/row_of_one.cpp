@@ -42,7 +42,8 @@ bool row_of_one(LoopProgram& program, Kernel& kernel, const Target& target, bool
   const auto along =
       affine_in(address_of(*weights, program, kernel_ranges(made, program)), nest.innermost_column().var);
   const bool along_columns = along && along->coefficient.is_constant(1);
-  const bool in_a_loop = again && (taken(true) || (weights->dtype == DType::f32 && taken(false)));
+  const bool plain = weights->dtype == DType::f32 || weights->dtype == DType::f16;
+  const bool in_a_loop = again && (taken(true) || (plain && taken(false)));
   if (!in_a_loop && !(along_columns && is_worth_packing(*weights, program) && (taken(true) || taken(false))))
     return false;
   kernel = std::move(made);

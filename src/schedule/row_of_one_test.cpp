@@ -92,6 +92,7 @@ TEST_F(RowOfOne, PacksWhatALoopReadsAgainAndAgain) {
   EXPECT_TEXT(scheduled(large), "lanes 16 turns tile 1 rows 4 vectors beside pairs");
   EXPECT_TEXT(scheduled(replace_all(one_row("f32", false, true), "cast.f32", "neg.f32")),
               "load.f32 w_packed[i0 // 64, r0, i0 % 64]");
+  EXPECT_TEXT(scheduled(one_row("f16", false, true)), "load.f16 w_packed[i0 // 64, r0, i0 % 64]");
 }
 
 }  // namespace

@@ -5,7 +5,10 @@
 // numbers are known, by not being printed. Pools of maxima (and minima) are taken as well: they share what they
 // compare.
 #include "loop_passes/rewrite.h"
+#include "loops/narrow_rows.h"
+#include "loops/walk.h"
 #include "schedule/schedule.h"
+#include "schedule/widen_picture.h"
 
 namespace kiln::loops {
 namespace {
@@ -29,7 +32,8 @@ class Windows {
   Windows(LoopProgram& program, Kernel& kernel, const Target& target)
       : program_(program), kernel_(kernel), target_(target), env_(kernel_ranges(kernel, program)) {}
 
-  bool run(Log& log) {
+  // `before`: what must run first.
+  bool run(std::optional<Kernel>& before, Log& log) {
     Window window;
     if (!find(window)) return false;
     const int64_t points = window.extremes() ? compared_together(window) : together(window);
@@ -43,6 +47,8 @@ class Windows {
     for (Loop* sum : window.sums)
       if (beside_points(*sum, window)) sum->directives = {Binding::unroll, sum->extent.value(), Tail::exact};
     leave_out(window);
+    if (!window.own && is_narrow(buffer_of(*window.picture).dtype))
+      before = widen_picture(program_, kernel_, *window.picture);
     pack_for_lanes(program_, kernel_, log);
     spread(window);
     log.add([&] {
@@ -368,16 +374,23 @@ class Windows {
   const RangeEnv env_;
 };
 
+bool take_points_of(Block& block, LoopProgram& program, const Target& target, Log& log) {
+  bool changed = false;
+  for (size_t i = 0; i < block.size(); ++i) {
+    for_each_block(block[i], [&](Block& nested) { changed |= take_points_of(nested, program, target, log); });
+    auto* kernel = std::get_if<Kernel>(&block[i].what);
+    std::optional<Kernel> before;
+    if (kernel && !kernel->schedule) changed |= Windows(program, *kernel, target).run(before, log);
+    if (before) block.insert(block.begin() + static_cast<std::ptrdiff_t>(i++), Item{std::move(*before)});
+  }
+  return changed;
+}
+
 }  // namespace
 
 bool take_points(LoopProgram& program, const Target& target, Log& log) {
-  bool changed = false;
-  if (target.is_gpu() || target.lanes == 1) return changed;
-  for_each_item(program.block, [&](Item& item) {
-    auto* kernel = std::get_if<Kernel>(&item.what);
-    if (kernel && !kernel->schedule) changed |= Windows(program, *kernel, target).run(log);
-  });
-  return changed;
+  if (target.is_gpu() || target.lanes == 1) return false;
+  return take_points_of(program.block, program, target, log);
 }
 
 bool takes_points(const Kernel& kernel) {

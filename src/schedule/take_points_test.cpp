@@ -129,6 +129,21 @@ TEST(TakePoints, ADepthwiseWindowOfNarrowFloats) {
   }
 }
 
+// An element of three colours meets all channels of its points: the picture is widened once, in front.
+TEST(TakePoints, ColoursOfNarrowFloatsAreWidenedFirst) {
+  for (const std::string dtype : {"bf16", "f16"}) {
+    Picture picture;
+    picture.channels = 3;
+    bool changed = false;
+    const std::string text = taken(narrow(picture, dtype), changed);
+    EXPECT_TRUE(changed);
+    EXPECT_PART(text, "buffer x_wide f32[");
+    EXPECT_PART(text, "kernel widen_x ops [layout] {");
+    EXPECT_PART(text, "= load.f32 x_wide[");
+    EXPECT_PART(text, str("load.", dtype, " w_packed[r1, r2, r0, "));
+  }
+}
+
 // Three colours of bf16 are left to instructions for matrices where there are some; depthwise windows are not.
 TEST(TakePoints, MatrixInstructionsHaveTheColours) {
   for (const bool matrices : {true, false})

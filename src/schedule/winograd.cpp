@@ -23,6 +23,7 @@
 //     for panel @serial { Y }
 #include <cmath>
 
+#include "schedule/factors.h"
 #include "schedule/least_code.h"
 #include "schedule/template.h"
 #include "schedule/winograd_kernel.h"
@@ -127,8 +128,9 @@ std::string Winograd::refuses() {
     return "too few channels";
   if (!plain()) return "it is more than sums and what follows them";
   weight_ = constant_right_factor(kernel_, program_);
-  if (!weight_ || weight_->dtype != DType::f32 || weight_->results[0] != kernel_.contraction->right)
-    return "its weights are not a constant of f32";
+  const bool as_it_is = weight_ && factor_value(nest_, kernel_.contraction->right, false).load == weight_;
+  if (!as_it_is || (weight_->dtype != DType::f32 && weight_->dtype != DType::f16))
+    return "its weights are not a constant of f32 or f16";
   std::set<const Stmt*> parts;
   collect(kernel_.contraction->left, parts);
   int loads = 0;
@@ -187,7 +189,28 @@ std::optional<double> direct_cost(const Kernel& kernel, const LoopProgram& progr
   return std::nullopt;
 }
 
-bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& log) {
+// Places of f32 are 16/9 of weights of f32, but nearly four times those of f16, where they would be most of what the
+// program has in memory: of weights of f16 so many kernels take them, the first ones of a program, whose pictures are
+// large and whose weights are few, as together add less than all of the program's weights are.
+class RoomForPlaces {
+ public:
+  explicit RoomForPlaces(const LoopProgram& program) {
+    for (const Buffer& buffer : program.buffers)
+      if (buffer.role == BufferRole::constant) left_ += estimate(buffer_bytes(buffer), program);
+  }
+  bool take(DType weights, const WinogradShape& shape) {
+    if (weights == DType::f32) return true;
+    const double added = static_cast<double>(shape.columns * shape.terms()) * (winograd_places * 4 - 9 * 2);
+    if (added > left_) return false;
+    left_ -= added;
+    return true;
+  }
+
+ private:
+  double left_ = 0;  // bytes
+};
+
+bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, RoomForPlaces& room, Log& log) {
   const auto no = [&](const std::string& why) {
     log.add([&] { return Decision{"no Winograd products for", kernel.name, "", "", why, false, ""}; });
     return false;
@@ -202,6 +225,7 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& lo
   if (tile.work > worth_it * direct)
     return no(str("its sums as they are take ", std::llround(direct / 1000), "k cycles, these ",
                   std::llround(tile.work / 1000), "k"));
+  if (!room.take(winograd.weights(), winograd.shape())) return no("its places would be more than the weights");
   log.add([&] {
     return Decision{
         "Winograd products for",
@@ -225,9 +249,10 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, Log& lo
 bool use_winograd(LoopProgram& program, const Target& target, Log& log) {
   if (target.is_gpu() || target.lanes == 1) return false;
   bool changed = false;
+  RoomForPlaces room(program);
   for_each_item(program.block, [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
-    if (kernel && kernel->contraction && !kernel->schedule) changed |= rewrite(program, *kernel, target, log);
+    if (kernel && kernel->contraction && !kernel->schedule) changed |= rewrite(program, *kernel, target, room, log);
   });
   return changed;
 }

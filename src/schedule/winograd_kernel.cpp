@@ -113,7 +113,7 @@ void Winograd::build_weights() {
       if (depth_) map[depth_->var] = depth;
       std::vector<Expr> index;
       for (const Expr& e : weight_->index) index.push_back(substitute(e, map));
-      const ValueId value = append(body, load_stmt(kernel, DType::f32, weight_->buffer, std::move(index)));
+      const ValueId value = append(body, load_stmt(kernel, weight_->dtype, weight_->buffer, std::move(index)));
       g[static_cast<size_t>(point)] = append(body, op_stmt(kernel, ScalarOp::cast, DType::f64, {value}));
     }
     lines[static_cast<size_t>(line)] = four(g);

@@ -35,6 +35,7 @@ class Winograd : NewLoops {
   WinogradShape shape() const;
   double pictures() const;
   double slices_inside() const;
+  DType weights() const { return weight_->dtype; }
   Kernel build(const WinogradTile& tile);
 
  private:

@@ -154,6 +154,30 @@ TEST(UseWinograd, ComputesTheSame) {
   expect_the_same(shapes[1], narrow);
 }
 
+// Weights of f16 become places of f32, as long as the program's memory does not double by that.
+TEST(UseWinograd, TakesHalfFloatsWhereThereIsRoom) {
+  std::string text = replace_all(window_of_three({}), "buffer x f32", "buffer x f16");
+  text = replace_all(replace_all(text, "buffer w f32", "buffer w f16"), "%16 = load.f32", "%16 = load.f16");
+  text = replace_all(text, "%17 = load.f32", "%17 = load.f16");
+  text = replace_all(text, "%18 = mul.f32 %16, %17",
+                     "%40 = cast.f32 %16\n%41 = cast.f32 %17\n                  %18 = mul.f32 %40, %41");
+  LoopProgram alone = parsed(text);
+  Log log;
+  EXPECT_FALSE(uses_winograd(alone, log));
+  EXPECT_NE(log.decisions().back().text().find("more than the weights"), std::string::npos);
+  // Another weight that is larger.
+  LoopProgram program = parsed(replace_all(
+      text, "buffer bias f32", "buffer more f16[64, 512] strides [512, 1] constant named \"more\"\nbuffer bias f32"));
+  ASSERT_TRUE(uses_winograd(program, log)) << log.decisions().back().text();
+  const std::string all = print(program);
+  EXPECT_NE(all.find("buffer w_winograd f32[1, 16, 32, 32]"), std::string::npos) << all;
+  EXPECT_NE(all.find("= load.f16 w["), std::string::npos) << all;
+  EXPECT_NE(all.find("= load.f16 x["), std::string::npos) << all;
+  // Products of bf16 have instructions of their own.
+  LoopProgram brain = parsed(replace_all(print(parsed(text)), "f16", "bf16"));
+  EXPECT_FALSE(uses_winograd(brain, log));
+}
+
 // The third dimension of a window is terms beside the channels; padding along it is a mask as any other.
 TEST(UseWinograd, TakesWindowsInThreeDimensions) {
   WindowShape shape{1, 10, 12};

@@ -31,7 +31,7 @@ static bool kc_in(const kiln_kernel_context* ctx, i32 b, const T* p) {
   return (const void*)p >= range.begin && (const void*)(p + 1) <= range.end;
 }
 template <class T, unsigned long N>
-static bool kc_zero(const T* p, const T (&zeros)[N]) { return p >= zeros && p < zeros + N; }
+static bool kc_zeros(const T* p, const T (&zeros)[N], int count) { return p >= zeros && p + count <= zeros + N; }
 template <class T>
 static bool kc_row(const kiln_kernel_context* ctx, i32 b, T* p, i64 stride, int count, i32 store) {
   for (int i = 0; i < count; ++i)
@@ -238,12 +238,17 @@ class Rewriting {
       const int scratch = std::stoi(pointer.substr(line + of_line.size()));
       return str(key, "(", pointer.substr(1, first - 1), ", ", buffers_ + scratch, ", ", pointer);
     }
-    if ((access.operation != "get" && !pair) || first == std::string::npos || first == last)
+    const bool vector = access.operation == "load" && (access.variant.empty() || access.variant == "n");
+    if ((access.operation != "get" && !pair && !vector) || first == std::string::npos || first == last)
       fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
-    const std::string key = str("kcq", name.substr(1));
-    macros_.emplace(
-        key, str("#define ", key, "(B, Z, p) ({ const auto kc_p = (p); if (__builtin_expect(!kc_zero(kc_p, Z) && ",
-                 "kc_row(ctx, B, kc_p, 1, ", pair ? 2 : 1, ", 0), 0)) return 1; ", name, "(kc_p); })\n"));
+    const std::string key = str("kcq", name.substr(1)), more = access.variant.empty() ? "" : ", n",
+                      count = pair                     ? "2"
+                              : !vector                ? "1"
+                              : access.variant.empty() ? "kc_lanes"
+                                                       : "n";
+    macros_.emplace(key, str("#define ", key, "(B, Z, p", more, ") ({ const auto kc_p = (p); if (__builtin_expect(",
+                             "!kc_zeros(kc_p, Z, ", count, ") && kc_row(ctx, B, kc_p, 1, ", count,
+                             ", 0), 0)) return 1; ", name, "(kc_p", more, "); })\n"));
     end = stop;
     return str(key, "(", pointer.substr(1, first - 1), ", ", pointer.substr(0, last), "_zeros, ", pointer);
   }

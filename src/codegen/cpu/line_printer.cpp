@@ -100,7 +100,7 @@ void LinePrinter::print_left_factors(size_t level, Copies& copies) {
   for (int64_t r = 0; r < tile_.rows; ++r) {
     p_.value_types_.push_back(DType::f32);
     const auto made = static_cast<ValueId>(p_.value_types_.size()) - 1;
-    copies.rows[static_cast<size_t>(r)][window_.load->results[0]] = made;
+    copies.rows[static_cast<size_t>(r)][p_.kernel_.contraction->left] = made;
     p_.define(made,
               str("k_get_f32(", line_, " + (", r * window_.step * window_.distance, " + ", places_.var, " * ",
                   window_.apart * window_.distance, " + ", sum_.var, "))"),
@@ -126,14 +126,22 @@ void LinePrinter::print_line(const Copies& copies) {
                     to = p_.buffer_name(tile_.rows_copy, Access::write);
   p_.line(str("const i64 at = ", row(points_, 0), " * ", window_.step, " - ", window_.before,
               ", from = ", p_.expr(p_.address(first)), ";"));
+  if (window_.widens) {
+    print_copied_line(from, to);
+    line_ = to;
+    return;
+  }
   p_.line(str("const bool inside = at >= 0 && at + ", window_.span(tile_.rows), " <= ", window_.width, ";"));
+  p_.open("if (!inside)");
   print_copied_line(from, to);
+  p_.close();
   line_ = str("q", from.substr(1), "_line", to.substr(to.find_first_of("0123456789")), "_", pointer_count_++);
   p_.line(str("const f32* const ", line_, " = inside ? ", from, " + from : ", to, ";"));
 }
 
 void LinePrinter::print_copied_line(const std::string& from, const std::string& to) {
   const int64_t lanes = p_.lane_count_, whole = window_.terms / lanes * lanes, left = window_.terms - whole;
+  const std::string load = str("k_load_", storage_suffix(window_.load->dtype));
   auto terms = [&](const std::string& value, const std::string& rest) {
     if (whole > 0) {
       p_.open(str("for (i64 c = 0; c < ", whole, "; c += ", lanes, ")"));
@@ -142,16 +150,14 @@ void LinePrinter::print_copied_line(const std::string& from, const std::string& 
     }
     if (left > 0) p_.line(str("k_store_f32_n(", to, " + (place + ", whole, "), ", rest, ", ", left, ");"));
   };
-  p_.open("if (!inside)");
   p_.open(str("for (i64 p = 0; p < ", window_.span(tile_.rows), "; ++p)"));
   p_.line(str("const i64 place = p * ", window_.distance, ";"));
   p_.open(str("if (at + p >= 0 && at + p < ", window_.width, ")"));
-  terms(str("k_load_f32(", from, " + (from + place + c))"),
-        str("k_load_f32_n(", from, " + (from + place + ", whole, "), ", left, ")"));
+  terms(str(load, "(", from, " + (from + place + c))"),
+        str(load, "_n(", from, " + (from + place + ", whole, "), ", left, ")"));
   p_.close();
   p_.open("else");
   terms("k_splat_f32(0.0f)", "k_splat_f32(0.0f)");
-  p_.close();
   p_.close();
   p_.close();
 }

@@ -1,12 +1,12 @@
 #include "codegen/cpu/tile_printer.h"
 
 #include "loops/line_windows.h"
+#include "loops/narrow_rows.h"
 #include "loops/sum_parts.h"
 
 namespace kiln::codegen {
 using namespace loops;
 namespace {
-constexpr int64_t longest_zeros = 4096;  // elements
 // Of a row: vectors of products, with fewer it takes as long to find out that they are zeros.
 constexpr int64_t least_terms_to_skip = 16;
 }  // namespace
@@ -20,7 +20,8 @@ TilePrinter::TilePrinter(KernelPrinter& printer)
       rows_(printer.expr(rows_in_tiles(nest_, tile_))),
       width_(str(tile_.vectors * printer.lane_count_)),
       row_values_(static_cast<size_t>(tile_.rows)),
-      parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr) {}
+      parts_(is_in_parts(nest_) ? nest_.sums.front().stmt->loop.get() : nullptr),
+      narrow_(tile_.rows_wide != no_buffer ? narrow_rows(printer.kernel_, printer.program_) : nullptr) {}
 
 void TilePrinter::print_copy(const Stmts& stmts, const Substitution& variables, Values& values) {
   for (const Stmt* source : stmts) {
@@ -312,6 +313,15 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
       if (by_pointer(*load)) print_pointers(*load, copies);
   const bool in_a_sum = (in_blocks && !single) || (level > 0 && nest_.sums[level - 1].stmt->loop.get() != parts_);
   if (innermost && in_a_sum) print_skip(vectors, copies);
+  // Where the scratch has no room for all terms, they are widened in pieces.
+  const bool in_pieces = innermost && narrow_ && !(terms_at_a_time(loop) <= wide_terms());
+  if (in_pieces) {
+    const std::string piece = var + "_piece", end = piece + "_end";
+    p_.open(str("for (i64 ", piece, " = ", from, "; ", piece, " < ", to, "; ", piece, " += ", wide_terms(), ")"));
+    p_.line(str("const i64 ", end, " = k_min((i64)(", piece, " + ", wide_terms(), "), (i64)", to, ");"));
+    from = piece, to = end;
+  }
+  if (innermost && narrow_) print_widened_rows(from, to, copies);
   const bool fetches = innermost && !ahead_.empty();
   if (fetches) {
     const std::string next = var + "_next", stop = var + "_stop";
@@ -336,6 +346,7 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
   if (single) accumulate(true);
   p_.close();
   if (fetches) p_.close();
+  if (in_pieces) p_.close();
   if (in_blocks && !single) {
     accumulate(true);
     p_.close();
@@ -370,8 +381,8 @@ void TilePrinter::print_start_ahead(int64_t vectors) {
     const Loop& loop = *sum.stmt->loop;
     if (&loop == parts_) continue;  // of the next panel the same part
     start[loop.var] = Expr(0);
-    const int64_t terms = loop.extent.value(),
-                  block = loop.order.block > 1 ? loop.order.block : std::max<int64_t>(1, terms);
+    const int64_t terms = loop.extent.value(), most = narrow_ && &loop == &sum_ ? wide_terms() : terms,
+                  block = std::min(most, loop.order.block > 1 ? loop.order.block : std::max<int64_t>(1, terms));
     auto steps = [&](int64_t n) { return (n + tile_.ahead - 1) / tile_.ahead; };
     lines *= &loop == &sum_ ? terms / block * steps(block) + steps(terms % block) : terms;
   }
@@ -403,6 +414,10 @@ void TilePrinter::print_left_factors(size_t level, Copies& copies) {
     Values& values = copies.rows[static_cast<size_t>(r)];
     values.insert(copies.shared.begin(), copies.shared.end());
     for (const Stmt* stmt : nest_.sums[level].left) {
+      if (stmt == narrow_) {
+        print_widened_element(r, values);
+        continue;
+      }
       const auto pointer = pointers_.find({stmt, r});
       if (level + 1 < nest_.sums.size() || pointer == pointers_.end()) {
         print_copy({stmt}, row_variables(r), values);
@@ -484,6 +499,62 @@ void TilePrinter::print_pairs(int64_t vectors, const Copies& copies) {
     for (int64_t v = 0; v < vectors; ++v)
       p_.line(str("acc_", r, "_", v, " = k_dot_bf16(acc_", r, "_", v, ", a_", r, ", b_", v, ");"));
   }
+}
+
+// ---- Narrow rows
+// -------------------------------------------------------------------------------------------------------
+
+int64_t TilePrinter::wide_terms() const {
+  return p_.program_.buffers[static_cast<size_t>(tile_.rows_wide)].sizes[1].value();
+}
+
+// Of the innermost sum, from one look at the blocks to the next.
+int64_t TilePrinter::terms_at_a_time(const Loop& sum) const {
+  const int64_t all = sum.extent.is_constant() ? sum.extent.value() : INT64_MAX;
+  return sum.order.block > 1 ? std::min(all, sum.order.block) : all;
+}
+
+// The terms from `from` to `to` of all rows, to the beginning of their lines in scratch.
+void TilePrinter::print_widened_rows(const std::string& from, const std::string& to, const Copies& copies) {
+  const std::string wide = p_.buffer_name(tile_.rows_wide, Access::write), &term = sum_.var,
+                    suffix = storage_suffix(narrow_->dtype), lanes = str(p_.lane_count_);
+  const auto widen = [&](const std::string& rest) {
+    for (int64_t r = 0; r < tile_.rows; ++r) {
+      const auto pointer = pointers_.find({narrow_, r});
+      const Stmt row = of_row(*narrow_, r, copies.rows[static_cast<size_t>(r)]);
+      const std::string place = pointer != pointers_.end()
+                                    ? pointer->second
+                                    : str(p_.buffer_name(row.buffer, Access::read), " + ", p_.expr(p_.address(row)));
+      const std::string value = rest.empty() ? str("k_load_", suffix, "(", place, ")")
+                                             : str("k_load_", suffix, "_n(", place, ", ", rest, ")");
+      p_.line(str("k_store_f32(", wide, " + (", r * wide_terms(), " + ", term, " - ", from, "), ", value, ");"));
+    }
+  };
+  wide_from_ = from;
+  const int64_t block = sum_.order.block > 1 ? sum_.order.block : 0;
+  const bool exact =
+      sum_.extent.is_constant() && sum_.extent.value() % p_.lane_count_ == 0 && block % p_.lane_count_ == 0;
+  p_.open("");
+  p_.line(str("i64 ", term, " = ", from, ";"));
+  p_.open(str("for (; ", term, " + ", lanes, " <= ", to, "; ", term, " += ", lanes, ")"));
+  widen("");
+  p_.close();
+  if (!exact) {
+    p_.open(str("if (", term, " < ", to, ")"));
+    widen(str("(int)(", to, " - ", term, ")"));
+    p_.close();
+  }
+  p_.close();
+}
+
+void TilePrinter::print_widened_element(int64_t r, Values& values) {
+  p_.value_types_.push_back(p_.type(narrow_->results[0]));
+  const auto made = static_cast<ValueId>(p_.value_types_.size()) - 1;
+  values[narrow_->results[0]] = made;
+  p_.define(made,
+            str("k_get_f32(", p_.buffer_name(tile_.rows_wide, Access::read), " + (", r * wide_terms(), " + ", sum_.var,
+                " - ", wide_from_, "))"),
+            false);
 }
 
 // ---- Masked rows

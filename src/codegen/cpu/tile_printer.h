@@ -56,6 +56,11 @@ class TilePrinter {
   virtual bool by_pointer(const loops::Stmt& stmt) const;
   void print_pointers(const loops::Stmt& load, const Copies& copies);
   void print_skip(int64_t vectors, const Copies& copies);
+  // Rows of bf16 or f16 that are widened in front of the products (loops/narrow_rows.h).
+  int64_t wide_terms() const;
+  int64_t terms_at_a_time(const loops::Loop& sum) const;
+  void print_widened_rows(const std::string& from, const std::string& to, const Copies& copies);
+  void print_widened_element(int64_t r, Values& values);
 
   std::string row(const loops::Loop& loop, int64_t r) const { return str(loop.var, "_", r); }
   std::string column(int64_t v) const { return str(columns_.var, "_", v); }
@@ -72,6 +77,8 @@ class TilePrinter {
   const std::string rows_, width_;  // as C++: how many rows there are, how wide a tile is
   std::vector<Values> row_values_;
   const loops::Loop* const parts_;                         // the sum that stands around the items; nullptr: none
+  const loops::Stmt* const narrow_;                        // the load of rows that are widened; nullptr: none
+  std::string wide_from_;                                  // the first term that scratch has of them, as C++
   std::map<std::string, loops::ValueId> checked_indices_;  // variables of check_index statements -> their results
   std::map<std::pair<const loops::Stmt*, int64_t>, std::string> pointers_;  // load, row -> its pointer
   int pointer_count_ = 0;
