@@ -39,6 +39,8 @@ struct KernelLaunch {
 
 struct GeneratedCode {
   std::vector<std::string> sources;  // translation units, complete
+  // What the compiler gets of a CPU's units: the same kernels, with what they have in common as functions.
+  std::vector<std::string> compiled;
   std::vector<std::string> flags;    // for the compiler
   std::vector<std::string> symbols;  // exported functions; kernels that print the same text share one
   std::vector<std::string> texts;    // of the functions alone, for people

@@ -177,7 +177,7 @@ codegen::GeneratedCode Compilation::generate(const loops::LoopProgram& loops, si
 
 BuildRequest Compilation::build_request(const codegen::GeneratedCode& code) const {
   BuildRequest request;
-  request.sources = code.sources;
+  request.sources = code.compiled.empty() ? code.sources : code.compiled;
   request.flags = code.flags;
   request.functions = code.symbols;
   request.flags.insert(request.flags.end(), options_.extra_flags.begin(), options_.extra_flags.end());

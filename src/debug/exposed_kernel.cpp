@@ -282,8 +282,10 @@ BuiltKernel built_for_cpu(const ExposeRequest& request, const ExposedKernel& cod
 Exposed run_code(const ExposeRequest& request, const ExposedKernel& code, const SymbolValues& symbols) {
   const Compilation& compilation = request.package.compilation();
   codegen::GeneratedCode generated = compilation.generate(code.program, request.package.target());
-  if (request.source)
+  if (request.source) {
+    generated.compiled.clear();  // made from the units as they were
     for (std::string& unit : generated.sources) request.source(unit);
+  }
   const BuildRequest build = compilation.build_request(generated);
   const codegen::StepCode& printed = generated.steps.at(&code.kernel());
   std::vector<int64_t> ints;

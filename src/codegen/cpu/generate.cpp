@@ -3,6 +3,7 @@
 #include "codegen/c_family/printed_kernel.h"
 #include "codegen/cpu/backend.h"
 #include "codegen/cpu/checked_access.h"
+#include "codegen/cpu/common_parts.h"
 #include "codegen/cpu/dialect.h"
 #include "loops/line_windows.h"
 #include "schedule/schedule.h"
@@ -171,6 +172,67 @@ std::map<std::string, std::string> CpuBackend::functions_of_unit(const std::stri
 
 namespace {
 
+// Divides texts over units, in order. A unit has one width of vectors.
+class Division {
+ public:
+  explicit Division(size_t bytes) : bytes_(bytes) {}
+  // Whether a text of this length begins a unit.
+  bool begins_unit(size_t length, int lanes) {
+    // The unit in which the text's middle lies.
+    const size_t own = unit_count(bytes_) * (before_ + length / 2) / bytes_;
+    const bool begins = units_.empty() || own != last_ || lanes != units_.back().lanes;
+    before_ += length, last_ = own;
+    if (begins) units_.push_back({"", lanes});
+    return begins;
+  }
+  void add(const std::string& text) { units_.back().text += text; }
+  std::vector<KernelText> finish(const std::string& table) {
+    if (!units_.empty()) units_.back().text += table;
+    return std::move(units_);
+  }
+
+ private:
+  size_t bytes_, before_ = 0, last_ = 0;
+  std::vector<KernelText> units_;
+};
+
+std::vector<KernelText> divided(const std::vector<KernelText>& kernels, const std::string& table) {
+  size_t bytes = 0;
+  for (const KernelText& kernel : kernels) bytes += kernel.text.size();
+  Division division(bytes);
+  for (const KernelText& kernel : kernels) {
+    division.begins_unit(kernel.text.size(), kernel.lanes);
+    division.add(kernel.text + "\n");
+  }
+  return division.finish(table);
+}
+
+// A part stands in front of the first kernel that calls it; units behind that one declare it.
+std::vector<KernelText> divided(const SharedText& shared, const std::vector<KernelText>& kernels,
+                                const std::string& table) {
+  std::vector<size_t> lengths;
+  size_t bytes = 0, defined = 0;
+  for (const KernelWithCalls& kernel : shared.kernels) {
+    size_t length = kernel.text.size();
+    for (const size_t part : kernel.parts)
+      if (part == defined) length += shared.parts[defined++].definition.size();
+    lengths.push_back(length);
+    bytes += length;
+  }
+  Division division(bytes);
+  std::set<size_t> declared;  // in the unit
+  defined = 0;
+  for (size_t i = 0; i < kernels.size(); ++i) {
+    if (division.begins_unit(lengths[i], kernels[i].lanes)) declared.clear();
+    for (const size_t part : shared.kernels[i].parts) {
+      if (!declared.insert(part).second) continue;
+      division.add(part == defined ? shared.parts[defined++].definition : shared.parts[part].declaration);
+    }
+    division.add(shared.kernels[i].text + "\n");
+  }
+  return division.finish(table);
+}
+
 // A distinct function: its text, and what it takes.
 struct Function {
   std::string text;
@@ -213,30 +275,26 @@ GeneratedCode CpuBackend::generate(const LoopProgram& program, const Target& tar
     made.step.function = found->second;
     code.steps.emplace(kernel, std::move(made.step));
   }
-  // A unit has one width of vectors.
-  std::string unit;
-  Target unit_target = target;
-  std::vector<std::pair<std::string, Target>> units;
-  auto finish = [&](const std::string& last) {
-    if (!unit.empty()) units.emplace_back(unit + last, unit_target);
-    unit.clear();
-  };
+  std::vector<KernelText> texts;
   std::vector<Taken> taken;
-  size_t bytes = 0, before = 0, last = 0;
-  for (const Function& function : functions) bytes += function.text.size();
-  for (const Function& function : functions) {
-    // The unit in which the function's middle lies.
-    const size_t own = unit_count(bytes) * (before + function.text.size() / 2) / bytes;
-    if (own != last || function.lanes != unit_target.lanes) finish("");
-    before += function.text.size(), last = own;
-    unit_target.lanes = function.lanes;
-    unit += function.text + "\n";
+  for (Function& function : functions) {
     code.texts.push_back(function.text);
     taken.push_back(function.taken);
+    texts.push_back({std::move(function.text), function.lanes});
   }
-  finish(kernel_table(code.symbols, taken));
-  code.sources.resize(units.size());
-  side_by_side(units.size(), [&](size_t i) { code.sources[i] = unit_text(units[i].first, units[i].second); });
+  const std::string table = kernel_table(code.symbols, taken);
+  const auto complete = [&](const std::vector<KernelText>& units) {
+    std::vector<std::string> out(units.size());
+    side_by_side(units.size(), [&](size_t i) {
+      Target unit_target = target;
+      unit_target.lanes = units[i].lanes;
+      out[i] = unit_text(units[i].text, unit_target);
+    });
+    return out;
+  };
+  code.sources = complete(divided(texts, table));
+  const SharedText shared_text = with_common_parts(texts);
+  if (!shared_text.parts.empty()) code.compiled = complete(divided(shared_text, texts, table));
   code.flags = prelude_flags(cpu_level(target), target.lanes);
   code.flags.push_back("-fPIC");
   return code;

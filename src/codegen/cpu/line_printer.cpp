@@ -46,7 +46,6 @@ void LinePrinter::print_row_count() {
 }
 
 void LinePrinter::print_rows_of_tile() {
-  print_row_count();
   for (const Loop* loop : nest_.rows) p_.env_.ranges[row(*loop, 0)] = p_.env_.ranges[loop->var];
   Values& values = row_values_[0];
   values.clear();

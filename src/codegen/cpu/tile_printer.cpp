@@ -164,7 +164,7 @@ void TilePrinter::print_item() {
   const std::string next = str("for (i64 m0 = m_begin; m0 < m_end; m0 += ", tile_.rows, ")");
   print_columns([&](int64_t vectors, const std::string& left) {
     p_.open(next);
-    print_rows_of_tile();
+    print_row_count();
     print_tile(vectors, left);
     p_.close();
   });
@@ -192,7 +192,6 @@ void TilePrinter::print_row_count() { p_.line(str("const int rows = (int)k_min((
 
 // Rows beyond the last are computed again as the last one and not stored.
 void TilePrinter::print_rows_of_tile() {
-  print_row_count();
   for (int64_t r = 0; r < tile_.rows; ++r) {
     decode_rows(r == 0 ? "m0" : str("m0 + (", r, " < rows ? ", r, " : rows - 1)"), str("_", r));
     Values& values = row_values_[static_cast<size_t>(r)];
@@ -207,7 +206,9 @@ void TilePrinter::print_rows_of_tile() {
 
 void TilePrinter::print_tile(int64_t vectors, const std::string& left) {
   p_.line(str(vector_type_of_sum(), " tile[", tile_.rows * vectors, "];"));
+  // A block, with all that the sums need: kernels that differ in their epilogue have it in common (common_parts.h).
   p_.open("");
+  print_rows_of_tile();
   print_products(vectors, left);
   p_.close();
   if (!parts_) return print_epilogue(vectors, left);
