@@ -161,10 +161,7 @@ class Binder {
     return found;
   }
 
-  bool wide_enough(const Loop& loop) const {
-    if (loop.extent.is_constant()) return loop.extent.value() >= 4;
-    return true;
-  }
+  bool wide_enough(const Loop& loop) const { return range_of(loop.extent, env_).high >= 4; }
 
   void set_lane(Loop& loop) {
     loop.directives.binding = Binding::lane;
@@ -204,6 +201,7 @@ class Binder {
       if (inner->role != AxisRole::parallel || inner->directives.binding != Binding::none ||
           std::any_of(bound.begin(), bound.end(), [&](const std::string& var) { return mentions(inner->extent, var); }))
         break;
+      if (width >= few_items && runs_one_vector(*inner)) break;
       inner->directives.binding = Binding::item;
       bound.push_back(inner->var);
       width *= estimate(inner->extent, program_);
@@ -214,6 +212,12 @@ class Binder {
         loop->body[0].loop->directives.binding == Binding::lane && loop->body[0].loop->role == AxisRole::parallel &&
         is_long(*loop->body[0].loop))
       split(loop->body);
+  }
+
+  // A line of a block: finding out which one it is would take longer than all that it does.
+  bool runs_one_vector(const Loop& loop) const {
+    return loop.body.size() == 1 && loop.body[0].loop && loop.body[0].loop->directives.binding == Binding::lane &&
+           range_of(loop.body[0].loop->extent, env_).high <= target_.lanes;
   }
 
   // What stays the same along a loop was moved in front of it. Where that loop is to be items as well, each of them

@@ -511,6 +511,35 @@ main {
     EXPECT_TEXT(text, part);
 }
 
+// As it does where sizes are not known; a line of a block is no item.
+TEST_F(SchedulePasses, ATransposeOfUnknownSizeRunsInBlocks) {
+  program_ = parse_loops(R"(loops transpose
+symbol s0 in [2, inf] hint 50
+buffer x f32[s0, 64] strides [64, 1] input position 0
+buffer y f32[64, s0] strides [s0, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel transpose ops [transpose] {
+    for i0 in [64] parallel {
+      for i1 in [s0] parallel {
+        %0 = load.f32 x[i1, i0]
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)");
+  bind_axes(program_, target_, log_);
+  verify(program_);
+  const std::string text = print(program_);
+  for (const char* part : {"for o0 in [4] parallel @item {", "for o1 in [(s0 + 15) // 16] parallel @item {",
+                           "for i0 in [16] parallel {", "for i1 in [min(16, "})
+    EXPECT_TEXT(text, part);
+}
+
 // y[0, i] = sum x[r] * w[r, i]: 768 columns of 300 terms, or of 3.
 std::string one_row(int terms) {
   return str(R"(loops row
