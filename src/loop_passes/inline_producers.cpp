@@ -168,6 +168,8 @@ class Inliner {
       return keep(name,
                   [&] { return str(consumer.name, " would compute it ", static_cast<int64_t>(factor), " times"); });
     }
+    if (reads_window(load, enclosing) && follows_product(*form))
+      return keep(name, [&] { return str("the product before it computes it for nothing, ", consumer.name, " not"); });
     if (form->body->size() > largest_body && readers > 1)
       return keep(name, [&] { return str("its body is large and ", readers, " kernels read it"); });
     if (readers > 1 && index_.in_products.count(load.buffer))
@@ -180,6 +182,30 @@ class Inliner {
       return accept(name, consumer, "computing it again is cheaper than storing it", producer);
     return keep(name,
                 [&] { return str("cost ", cost, ", ", readers, " readers, read ", float_text(factor), " times"); });
+  }
+
+  // A window that slides over a picture, as a pool's does: an index goes along a parallel loop and one that reduces.
+  static bool reads_window(const Stmt& load, const std::vector<const Loop*>& enclosing) {
+    return std::any_of(load.index.begin(), load.index.end(), [&](const Expr& e) {
+      const auto along = [&](AxisRole role) {
+        return std::any_of(enclosing.begin(), enclosing.end(),
+                           [&](const Loop* loop) { return loop->role == role && mentions(e, loop->var); });
+      };
+      return along(AxisRole::parallel) && along(AxisRole::reduce);
+    });
+  }
+
+  // It goes over what a product makes and nobody else reads: it will be done with the product's sums still in
+  // registers.
+  bool follows_product(const PointwiseForm& form) {
+    return std::any_of(form.body->begin(), form.body->end(), [&](const Stmt& stmt) {
+      if (stmt.kind != StmtKind::load || index_.writers[stmt.buffer] != 1 || index_.readers[stmt.buffer] != 1 ||
+          stmt.index != form.store->index ||
+          program_.buffers[static_cast<size_t>(stmt.buffer)].role != BufferRole::temp)
+        return false;
+      const auto made = index_.producers.find(stmt.buffer);
+      return made != index_.producers.end() && has_contraction(made->second.kernel->body);
+    });
   }
 
   // Whether the load reads every element of its buffer, each once: its loops count through the places of the buffer as

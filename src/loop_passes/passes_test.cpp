@@ -472,6 +472,40 @@ main {
   EXPECT_NE(text.find("kernel exp"), std::string::npos) << "it would be computed in every iteration\n" << text;
 }
 
+// A pool gives places as well, which nobody reads: only what was found is left to be found.
+TEST(SimplifyBodies, APlaceThatNobodyReadsIsNotLookedFor) {
+  LoopProgram program = parsed(R"(loops pool
+buffer x f32[4, 6] strides [6, 1] input position 0
+buffer y f32[4] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel pool ops [pool] {
+    for i0 in [4] parallel {
+      %0, %1 = for r0 in [2] reduce argmax.f32 {
+        %2, %3 = for r1 in [3] reduce argmax.f32 {
+          %4 = load.f32 x[i0, r0*3 + r1]
+          %5 = index.i64 [r0*3 + r1]
+          yield %4, %5
+        }
+        yield %2, %3
+      }
+      store y[i0] = %0
+    }
+  }
+}
+)");
+  Log log;
+  EXPECT_TRUE(simplify_bodies(program, log));
+  verify(program);
+  const std::string text = main_of(program);
+  EXPECT_NE(text.find("%0 = for r0 in [2] reduce max.f32"), std::string::npos) << text;
+  EXPECT_NE(text.find("%2 = for r1 in [3] reduce max.f32"), std::string::npos) << text;
+  EXPECT_EQ(text.find("index.i64"), std::string::npos) << text;
+}
+
 // What merging puts into one kernel gets new names there; i64 among them would hide the type in generated code.
 TEST(Copier, NoVariableIsNamedLikeAType) {
   Kernel from, to;

@@ -251,6 +251,18 @@ class Simplifier {
     return remove_unused(body, used, used_index);
   }
 
+  // Where the greatest was found is not asked for: the greatest is left (a pool that gives indices which nobody reads).
+  static bool forget_place(Stmt& stmt, const std::set<ValueId>& used) {
+    Loop& loop = *stmt.loop;
+    const bool finds =
+        loop.role == AxisRole::reduce && (loop.reduce == ReduceOp::argmax || loop.reduce == ReduceOp::argmin);
+    if (!finds || stmt.results.size() != 2 || used.contains(stmt.results[1])) return false;
+    loop.reduce = loop.reduce == ReduceOp::argmax ? ReduceOp::max : ReduceOp::min;
+    stmt.results.resize(1);
+    loop.yields.resize(1);
+    return true;
+  }
+
   void collect_uses(const Body& statements, std::set<ValueId>& used, std::set<std::string>& used_index) {
     for_each_stmt(statements, [&](const Stmt& stmt) {
       used.insert(stmt.args.begin(), stmt.args.end());
@@ -269,6 +281,7 @@ class Simplifier {
     bool removed = false;
     for (Stmt& stmt : body)
       if (stmt.loop) {
+        removed |= forget_place(stmt, used);
         removed |= remove_unused(stmt.loop->body, used, used_index);
         removed |= remove_unused(stmt.loop->after, used, used_index);
       }

@@ -81,6 +81,14 @@ Sizes output_sizes(const OpCall& call, const UpsampleRow& row, const Sizes& inpu
   return out;
 }
 
+// How many times as large, where that is a whole number whatever the sizes are.
+std::optional<int64_t> whole_factor(const Expr& in, const Expr& out) {
+  if (in.is_constant(0)) return {};
+  const Expr factor = floordiv(out, in);
+  if (!factor.is_constant() || factor.value() < 1 || !(factor * in == out)) return {};
+  return factor.value();
+}
+
 bool align_corners(const OpCall& call) {
   return call.schema().find("align_corners") >= 0 && call.boolean("align_corners");
 }
@@ -204,10 +212,9 @@ class ScaleTaps {
   Tap nearest(size_t d, const Expr& o, const Expr& in, const Expr& out) {
     // A whole factor needs no floats: o / factor.
     const std::optional<double> given = used_scale(call_, row_, d, in, out);
-    if (in.is_constant() && out.is_constant() && out.value() % std::max<int64_t>(in.value(), 1) == 0 &&
-        row_.kernel == Kernel::nearest &&
-        (!given || *given * static_cast<double>(in.value()) == static_cast<double>(out.value())))
-      return {floordiv(o, Expr(std::max<int64_t>(out.value() / std::max<int64_t>(in.value(), 1), 1)))};
+    const std::optional<int64_t> factor = whole_factor(in, out);
+    if (factor && row_.kernel == Kernel::nearest && (!given || *given == static_cast<double>(*factor)))
+      return {floordiv(o, Expr(*factor))};
     ValueId place = real(o);
     if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
     return {index(k_.op(ScalarOp::floor, op(ScalarOp::mul, place, scale(d, in, out))), in)};
@@ -308,17 +315,21 @@ ValueId weighted_sum(loops::BufferId from, KernelBuilder& k, const std::vector<D
   return weighted && taps[d].scale > 0 ? rounded_bytes(k, sum, taps[d].scale) : sum;
 }
 
+// By how much there is more of it, or 1 where a size of which nothing is known is not a multiple of the other.
+double growth(const Expr& in, const Expr& out) {
+  if (in.is_constant() && out.is_constant() && in.value() > 0)
+    return static_cast<double>(out.value()) / static_cast<double>(in.value());
+  return static_cast<double>(whole_factor(in, out).value_or(1));
+}
+
 // Whether lines are made of fewer lines: then each of those is interpolated along itself once, for all lines that are
 // made of it, instead of once for each of these.
 bool shares_lines(const UpsampleRow& row, const Sizes& in, const Sizes& out) {
   if (row.spatial < 2 || (row.kernel != Kernel::linear && row.kernel != Kernel::cubic) || in.back() == out.back())
     return false;
-  int64_t from = 1, to = 1;
-  for (size_t d = 2; d + 1 < in.size(); ++d) {
-    if (!in[d].is_constant() || !out[d].is_constant()) return false;
-    from *= in[d].value(), to *= out[d].value();
-  }
-  return in.back().is_constant() && out.back().is_constant() && 2 * from <= to;
+  double more = 1;
+  for (size_t d = 2; d + 1 < in.size(); ++d) more *= growth(in[d], out[d]);
+  return more >= 2;
 }
 
 void lower_upsample(LowerCall& call, const UpsampleRow& row) {

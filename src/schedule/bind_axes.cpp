@@ -9,6 +9,7 @@ namespace kiln::loops {
 namespace {
 
 constexpr int64_t long_chunk = 4096;  // elements of a one-dimensional loop that make one item
+constexpr double few_items = 16;      // so that there are more, each may compute again what all have in common
 
 class Binder {
  public:
@@ -75,7 +76,8 @@ class Binder {
     return true;
   }
 
-  // Positive: accesses inside reductions run along `var`; negative: they jump.
+  // Positive: accesses inside reductions run along `var`; negative: they jump. Every second element (a pool's columns)
+  // is two vectors and a shuffle.
   int deep_stride_score(const Body& body, const std::string& var, int depth) {
     int score = 0;
     for (const Stmt& stmt : body) {
@@ -86,6 +88,8 @@ class Binder {
         score -= 2;
       else if (affine->coefficient.is_constant(1))
         score += 2;
+      else if (affine->coefficient.is_constant(2))
+        score += 1;
       else if (!affine->coefficient.is_constant(0))
         score -= 2;
     }
@@ -157,10 +161,7 @@ class Binder {
     return found;
   }
 
-  bool wide_enough(const Loop& loop) const {
-    if (loop.extent.is_constant()) return loop.extent.value() >= 4;
-    return true;
-  }
+  bool wide_enough(const Loop& loop) const { return range_of(loop.extent, env_).high >= 4; }
 
   void set_lane(Loop& loop) {
     loop.directives.binding = Binding::lane;
@@ -193,11 +194,14 @@ class Binder {
     loop->directives.binding = Binding::item;
     double width = estimate(loop->extent, program_);
     std::vector<std::string> bound = {loop->var};
-    while (width < 64 && loop->body.size() == 1 && loop->body[0].kind == StmtKind::loop) {
+    while (width < 64) {
+      if (width < few_items) sink_into_items(*loop);
+      if (loop->body.size() != 1 || loop->body[0].kind != StmtKind::loop) break;
       Loop* inner = loop->body[0].loop.get();
       if (inner->role != AxisRole::parallel || inner->directives.binding != Binding::none ||
           std::any_of(bound.begin(), bound.end(), [&](const std::string& var) { return mentions(inner->extent, var); }))
         break;
+      if (width >= few_items && runs_one_vector(*inner)) break;
       inner->directives.binding = Binding::item;
       bound.push_back(inner->var);
       width *= estimate(inner->extent, program_);
@@ -208,6 +212,34 @@ class Binder {
         loop->body[0].loop->directives.binding == Binding::lane && loop->body[0].loop->role == AxisRole::parallel &&
         is_long(*loop->body[0].loop))
       split(loop->body);
+  }
+
+  // A line of a block: finding out which one it is would take longer than all that it does.
+  bool runs_one_vector(const Loop& loop) const {
+    return loop.body.size() == 1 && loop.body[0].loop && loop.body[0].loop->directives.binding == Binding::lane &&
+           range_of(loop.body[0].loop->extent, env_).high <= target_.lanes;
+  }
+
+  // What stays the same along a loop was moved in front of it. Where that loop is to be items as well, each of them
+  // computes it anew, which is little beside the loops that it runs; few items would leave threads without work.
+  void sink_into_items(Loop& loop) const {
+    if (loop.body.size() < 2 || !loop.body.back().loop) return;
+    Loop& inner = *loop.body.back().loop;
+    const bool plain =
+        inner.role == AxisRole::parallel && inner.directives.binding == Binding::none &&
+        std::any_of(inner.body.begin(), inner.body.end(), [](const Stmt& stmt) { return stmt.loop != nullptr; });
+    if (!plain || mentions(inner.extent, loop.var)) return;
+    const Accesses inside = accesses(inner.body);
+    for (const Stmt& stmt : loop.body) {
+      if (&stmt == &loop.body.back()) break;
+      const bool pure = stmt.kind == StmtKind::op || stmt.kind == StmtKind::constant ||
+                        stmt.kind == StmtKind::index_value ||
+                        (stmt.kind == StmtKind::load && !inside.writes.contains(stmt.buffer));
+      if (!pure) return;
+    }
+    inner.body.insert(inner.body.begin(), std::make_move_iterator(loop.body.begin()),
+                      std::make_move_iterator(loop.body.end() - 1));
+    loop.body.erase(loop.body.begin(), loop.body.end() - 1);
   }
 
   // Terms of the sums for each element.

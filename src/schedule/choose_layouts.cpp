@@ -73,7 +73,10 @@ class Layouts {
     if (wishes_.empty()) return false;
     const std::set<BufferId> followed = choose();
     for (Item& item : program_.block)
-      if (auto* kernel = std::get_if<Kernel>(&item.what)) reorder_loops(*kernel, followed);
+      if (auto* kernel = std::get_if<Kernel>(&item.what)) {
+        reorder_loops(*kernel, followed);
+        wish_of_pool(*kernel, followed);
+      }
     copy_what_is_pinned();
     return true;
   }
@@ -163,6 +166,19 @@ class Layouts {
     for (const Loop* sum : nest->sums)
       if (const auto d = dim_of(*input, sum->var); d && estimate(sum->extent, program_) >= 8)
         wishes_.push_back({input->buffer, *d, work, &kernel, false});
+  }
+
+  // A window that is reduced without weights (a pool) runs along the picture that it reads, each element of which it
+  // may meet several times: its results, which are fewer, are then put into the user's order by a copy.
+  void wish_of_pool(const Kernel& kernel, const std::set<BufferId>& followed) {
+    const auto nest = nest_of(kernel);
+    if (!nest || nest->sums.empty() || nest->loads.size() != 1 || !followed.contains(nest->loads[0]->buffer)) return;
+    const Stmt& picture = *nest->loads[0];
+    for (size_t d = 0; d < picture.index.size(); ++d) {
+      if (!innermost(picture.buffer, d) || !picture.index[d].is_symbol()) continue;
+      const auto to = dim_of(*nest->store, picture.index[d].name());
+      if (to && !innermost(nest->store->buffer, *to)) wishes_.push_back({nest->store->buffer, *to, 0, &kernel, true});
+    }
   }
 
   // ---- Buffers that are read and written alike

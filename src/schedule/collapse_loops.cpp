@@ -1,6 +1,7 @@
 #include "loop_passes/rewrite.h"
 #include "schedule/new_loops.h"
 #include "schedule/schedule.h"
+#include "schedule/split_pieces.h"
 
 namespace kiln::loops {
 namespace {
@@ -133,18 +134,58 @@ bool split_into(Stmt& stmt, int64_t width, Kernel& kernel, const LoopProgram& pr
   return true;
 }
 
+constexpr int64_t most_lines_by_turns = 4;
+
+// What is taken from several lines by turns (a pixel shuffle): a loop over the lines around one along each of them,
+// which writes to every second or third place, or every fourth.
+bool split_turns(Stmt& stmt, int64_t turns, Kernel& kernel, const LoopProgram& program) {
+  Loop& loop = *stmt.loop;
+  const Expr along = floordiv(loop.extent, Expr(turns));
+  if (!(along * turns == loop.extent)) return false;
+  Stmt lines = loop_stmt(unused_name(variables_of(kernel), "o"), Expr(turns));
+  const Substitution map{{loop.var, Expr::symbol(loop.var) * turns + Expr::symbol(lines.loop->var)}};
+  RangeEnv env = kernel_ranges(kernel, program);
+  const int64_t high = range_of(along, env).high;
+  env.ranges[loop.var] = {0, high == INT64_MAX ? high : std::max<int64_t>(0, high - 1)};
+  env.upper[loop.var] = along - 1;
+  env.ranges[lines.loop->var] = {0, turns - 1};
+  Body body = clone(loop.body);
+  for (Stmt& inner : body) {
+    for (Expr& e : inner.index) e = simplify(substitute(e, map), env);
+    inner.expr = simplify(substitute(inner.expr, map), env);
+    if (inner.kind != StmtKind::load && inner.kind != StmtKind::store) continue;
+    const auto step = affine_in(address_of(inner, program, env), loop.var);
+    const bool fits = step && (step->coefficient.is_constant(inner.kind == StmtKind::load ? 1 : turns) ||
+                               (inner.kind == StmtKind::load && step->coefficient.is_constant(0)));
+    if (!fits) return false;
+  }
+  rename_in_names(kernel, map);
+  loop.extent = along;
+  loop.body = std::move(body);
+  lines.loop->body.push_back(std::move(stmt));
+  stmt = std::move(lines);
+  return true;
+}
+
 // Splits an innermost loop whose lanes would gather, where parts of it would not. The widest parts that do.
 bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, const Target& target) {
   Loop& loop = *stmt.loop;
-  if (loop.role != AxisRole::parallel || loop.directives.binding != Binding::none || !loop.extent.is_constant())
-    return false;
+  if (loop.role != AxisRole::parallel || loop.directives.binding != Binding::none) return false;
   const RangeEnv env = kernel_ranges(kernel, program);
   std::set<int64_t> divisors;
+  bool by_turns = false;
   for (const Stmt& inner : loop.body) {
     if (inner.loop || inner.kind == StmtKind::check_index || inner.kind == StmtKind::random) return false;
-    if (inner.kind == StmtKind::load || inner.kind == StmtKind::store)
-      divided_by(address_of(inner, program, env), loop.var, divisors);
+    if (inner.kind != StmtKind::load && inner.kind != StmtKind::store) continue;
+    const Expr address = address_of(inner, program, env);
+    divided_by(address, loop.var, divisors);
+    // What several lanes have in common (lines that are made wider) is loaded once and dealt out.
+    by_turns |= divides(address, loop.var) && !grouped_lanes(address, loop.var, target.lanes, env);
   }
+  if (by_turns && divisors.size() == 1 && *divisors.begin() >= 2 && *divisors.begin() <= most_lines_by_turns &&
+      split_turns(stmt, *divisors.begin(), kernel, program))
+    return true;
+  if (!loop.extent.is_constant()) return false;
   for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= target.lanes; ++width)
     if (*width < loop.extent.value() && loop.extent.value() % *width == 0 && split_into(stmt, *width, kernel, program))
       return true;
@@ -228,7 +269,7 @@ bool collapse_loops(LoopProgram& program, const Target& target, Log&) {
   const auto split = [&](Item& item) {
     auto* kernel = std::get_if<Kernel>(&item.what);
     if (kernel && !kernel->schedule && !target.is_gpu() && target.lanes > 1)
-      changed |= split_divisions(kernel->body, *kernel, program, target);
+      changed |= split_pieces(*kernel, program) | split_divisions(kernel->body, *kernel, program, target);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

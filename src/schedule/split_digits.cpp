@@ -10,19 +10,30 @@ namespace kiln::loops {
 namespace {
 
 // By how much the variable is divided to give `e`: 1 for itself, a * b for (v // a) // b. 0: it is something else.
-int64_t divisor_of(const Expr& e, const std::string& var) {
+Expr divisor_of(const Expr& e, const std::string& var) {
   if (e.is_symbol()) return e.name() == var ? 1 : 0;
-  if (e.op() != ExprOp::floordiv || !e.args()[1].is_constant()) return 0;
-  return divisor_of(e.args()[0], var) * e.args()[1].value();
+  if (e.op() != ExprOp::floordiv || mentions(e.args()[1], var)) return 0;
+  return divisor_of(e.args()[0], var) * e.args()[1];
 }
 
-// Where one digit of the variable ends and the next one begins.
-void collect_radices(const Expr& e, const std::string& var, std::set<int64_t>& out) {
+// Where one digit of the variable ends and the next one begins: numbers, or products of sizes.
+void collect_radices(const Expr& e, const std::string& var, std::vector<Expr>& out) {
   if (e.op() == ExprOp::constant || e.op() == ExprOp::symbol || e.op() == ExprOp::float_constant) return;
   for (const Expr& arg : e.args()) collect_radices(arg, var, out);
-  if (const int64_t divisor = divisor_of(e, var); divisor > 1) out.insert(divisor);
-  if (e.op() != ExprOp::mod || !e.args()[1].is_constant()) return;
-  if (const int64_t divisor = divisor_of(e.args()[0], var); divisor > 0) out.insert(divisor * e.args()[1].value());
+  const auto add = [&](const Expr& radix) {
+    const bool known =
+        radix.is_constant(0) || radix.is_constant(1) || std::find(out.begin(), out.end(), radix) != out.end();
+    if (!known) out.push_back(radix);
+  };
+  add(divisor_of(e, var));
+  if (e.op() == ExprOp::mod && !mentions(e.args()[1], var)) add(divisor_of(e.args()[0], var) * e.args()[1]);
+}
+
+// a / b where nothing is left over, whatever the sizes are.
+std::optional<Expr> whole_quotient(const Expr& a, const Expr& b) {
+  Expr quotient = floordiv(a, b);
+  if (!(quotient * b == a)) return {};
+  return quotient;
 }
 
 bool divides_any(const Expr& e, const std::set<std::string>& vars) {
@@ -51,8 +62,8 @@ class DigitSplitter : NewLoops {
   // The first load of a plain reduction that goes through memory by leaps and bounds.
   const Stmt* gathered(const Loop& loop) const {
     const bool plain = loop.role == AxisRole::reduce && reduce_info(loop.reduce).accumulators == 1 &&
-                       loop.extent.is_constant() && loop.only == no_value && loop.directives == AxisDirectives() &&
-                       loop.order == SumOrder() && loop.after.empty();
+                       loop.only == no_value && loop.directives == AxisDirectives() && loop.order == SumOrder() &&
+                       loop.after.empty();
     if (!plain) return nullptr;
     const Stmt* found = nullptr;
     const RangeEnv env = kernel_ranges(kernel_, program_);
@@ -69,24 +80,30 @@ class DigitSplitter : NewLoops {
 
   struct Digit {
     std::string var;
-    int64_t extent, radix;
+    Expr extent, radix;
     double distance = 0;  // in memory, from one of its numbers to the next
   };
 
   // Empty: the places where the variable is taken apart do not fit each other.
   std::vector<Digit> digits_of(const Loop& loop) {
-    std::set<int64_t> radices;
+    std::vector<Expr> radices;
     for (const Stmt& stmt : loop.body) {
       collect_radices(stmt.expr, loop.var, radices);
       for (const Expr& e : stmt.index) collect_radices(e, loop.var, radices);
     }
+    const RangeEnv env = program_.ranges();
+    std::erase_if(radices, [&](const Expr& radix) { return prove_le(loop.extent, radix, env) == Proof::yes; });
+    radices.push_back(loop.extent);
+    std::stable_sort(radices.begin(), radices.end(),
+                     [&](const Expr& a, const Expr& b) { return estimate(a, program_) < estimate(b, program_); });
+    if (!(radices.back() == loop.extent)) return {};
     std::vector<Digit> out;
-    int64_t last = 1;
-    radices.insert(loop.extent.value());
-    for (const int64_t radix : radices) {
-      if (radix > loop.extent.value() || radix == 1) continue;
-      if (radix % last != 0) return {};
-      out.push_back({"", radix / last, last});
+    Expr last = 1;
+    for (const Expr& radix : radices) {
+      const auto extent = whole_quotient(radix, last);
+      if (!extent) return {};
+      if (extent->is_constant(1)) continue;
+      out.push_back({"", *extent, last});
       last = radix;
     }
     return out.size() > 1 ? out : std::vector<Digit>();
@@ -103,7 +120,9 @@ class DigitSplitter : NewLoops {
       digit.var = unused_name(used_, "r");
       used_.insert(digit.var);
       vars.insert(digit.var);
-      env.ranges[digit.var] = {0, digit.extent - 1};
+      const int64_t high = range_of(digit.extent, env).high;
+      env.ranges[digit.var] = {0, high == INT64_MAX ? high : std::max<int64_t>(0, high - 1)};
+      env.upper[digit.var] = digit.extent - 1;
       number = number + Expr::symbol(digit.var) * digit.radix;
     }
     const Substitution map{{loop.var, number}};
@@ -140,7 +159,7 @@ class DigitSplitter : NewLoops {
     std::vector<ValueId> yields = stmt.loop->yields;
     const DType dtype = stmt.loop->reduce_dtype;
     for (size_t i = 0; i + 1 < digits.size(); ++i) {
-      Stmt inner = reduction_stmt(digits[i].var, Expr(digits[i].extent), AxisRole::reduce, stmt.loop->reduce, dtype);
+      Stmt inner = reduction_stmt(digits[i].var, digits[i].extent, AxisRole::reduce, stmt.loop->reduce, dtype);
       inner.loop->body = std::move(body);
       inner.loop->yields = std::move(yields);
       inner.results = {new_value(kernel_, dtype)};
@@ -149,7 +168,7 @@ class DigitSplitter : NewLoops {
       body.push_back(std::move(inner));
     }
     stmt.loop->var = digits.back().var;
-    stmt.loop->extent = Expr(digits.back().extent);
+    stmt.loop->extent = digits.back().extent;
     stmt.loop->body = std::move(body);
     stmt.loop->yields = std::move(yields);
   }

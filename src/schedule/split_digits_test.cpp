@@ -72,5 +72,31 @@ TEST(SplitDigits, LeavesGpus) {
   EXPECT_EQ(taken_apart(text, gpu), print(parsed(text)));
 }
 
+// Lines and points of which nothing is known but that they are counted through.
+TEST(SplitDigits, TakesSizesApart) {
+  const std::string text = taken_apart(R"(loops sums
+symbol s0 in [1, inf] hint 64
+symbol s1 in [1, inf] hint 96
+buffer x f32[4, s0, s1] strides [1, s1*4, 4] input position 0
+buffer y f32[] strides [] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel sum ops [sum] {
+    %0 = for r0 in [s0*s1*4] reduce sum.f32 {
+      %1 = load.f32 x[r0 // (s0*s1), (r0 // s1) % s0, r0 % s1]
+      yield %1
+    }
+    store y[] = %0
+  }
+}
+)");
+  EXPECT_NE(text.find("for r2 in [s0] reduce sum.f32"), std::string::npos) << text;
+  EXPECT_NE(text.find("for r1 in [s1] reduce sum.f32"), std::string::npos) << text;
+  EXPECT_NE(text.find("load.f32 x[r3, r2, r1]"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace kiln::loops

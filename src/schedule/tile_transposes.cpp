@@ -7,12 +7,18 @@
 namespace kiln::loops {
 namespace {
 
+bool is_independent(const Loop& loop, const std::vector<Loop*>& around) {
+  return std::none_of(around.begin(), around.end(),
+                      [&](const Loop* outer) { return mentions(loop.extent, outer->var); });
+}
+
 // The loops of a perfect nest around statements without loops. Empty: it is none.
 std::vector<Loop*> perfect_nest(Kernel& kernel) {
   std::vector<Loop*> chain;
   for (Body* body = &kernel.body; body->size() == 1 && body->front().loop; body = &body->front().loop->body) {
     Loop& loop = *body->front().loop;
-    if (loop.role != AxisRole::parallel || loop.directives != AxisDirectives{} || !loop.extent.is_constant()) return {};
+    if (loop.role != AxisRole::parallel || loop.directives != AxisDirectives{} || !is_independent(loop, chain))
+      return {};
     chain.push_back(&loop);
   }
   if (chain.empty()) return {};
@@ -23,9 +29,12 @@ std::vector<Loop*> perfect_nest(Kernel& kernel) {
   return chain;
 }
 
-int64_t apart(const Stmt& access, const Loop& loop, const LoopProgram& program, const RangeEnv& env) {
+// From one element to the next along the loop, about, where sizes are not known; -1: not the same everywhere.
+double apart(const Stmt& access, const Loop& loop, const LoopProgram& program, const RangeEnv& env) {
   const auto affine = affine_in(address_of(access, program, env), loop.var);
-  return affine && affine->coefficient.is_constant() ? affine->coefficient.value() : -1;
+  if (!affine) return -1;
+  if (affine->coefficient.is_constant()) return static_cast<double>(affine->coefficient.value());
+  return std::max(2.0, estimate(affine->coefficient, program));
 }
 
 // The loop along which something lies that is read across; nullptr: there is none.
@@ -33,11 +42,13 @@ Loop* read_along(const std::vector<Loop*>& chain, const LoopProgram& program, co
   Loop* found = nullptr;
   for (const Stmt& stmt : chain.back()->body) {
     if (stmt.kind != StmtKind::load && stmt.kind != StmtKind::store) continue;
-    const int64_t distance = apart(stmt, *chain.back(), program, env);
+    const double distance = apart(stmt, *chain.back(), program, env);
     if (stmt.kind == StmtKind::store && distance != 1) return nullptr;
-    if (stmt.kind != StmtKind::load || distance < block) continue;
+    if (stmt.kind != StmtKind::load || distance < static_cast<double>(block)) continue;
     for (Loop* loop : chain)
-      if (loop != chain.back() && loop->extent.value() >= block && apart(stmt, *loop, program, env) == 1) found = loop;
+      if (loop != chain.back() && estimate(loop->extent, program) >= static_cast<double>(block) &&
+          apart(stmt, *loop, program, env) == 1)
+        found = loop;
   }
   return found;
 }
@@ -49,7 +60,7 @@ bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& ta
   if (chain.size() < 2 || target.lanes < 2) return false;
   const int64_t block = target.lanes;
   const RangeEnv env = kernel_ranges(kernel, program);
-  if (chain.back()->extent.value() < block) return false;
+  if (estimate(chain.back()->extent, program) < static_cast<double>(block)) return false;
   const Loop* along = read_along(chain, program, env, block);
   if (!along) return false;
   std::set<std::string> used = variables_of(kernel);
@@ -71,10 +82,10 @@ bool tile_transpose(Kernel& kernel, const LoopProgram& program, const Target& ta
       continue;
     }
     const std::string blocks = fresh();
-    const int64_t all = loop->extent.value();
-    const Expr base = Expr::symbol(blocks) * block;
-    outer.push_back({blocks, Expr((all + block - 1) / block)});
-    inner.push_back({loop->var, all % block == 0 ? Expr(block) : min_expr(Expr(block), Expr(all) - base)});
+    const Expr &all = loop->extent, base = Expr::symbol(blocks) * block;
+    outer.push_back({blocks, simplify(ceildiv(all, Expr(block)), env)});
+    inner.push_back(
+        {loop->var, mod(all, Expr(block)).is_constant(0) ? Expr(block) : min_expr(Expr(block), all - base)});
     map[loop->var] = base + Expr::symbol(loop->var);
   }
   Body body = std::move(chain.back()->body);

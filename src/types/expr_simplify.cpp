@@ -14,55 +14,85 @@ bool within(const Expr& x, const Expr& b, const RangeEnv& env) {
   return prove_le(0, x, env) == Proof::yes && prove_lt(x, b, env) == Proof::yes;
 }
 
-// a = multiple + rest with `divisor` dividing every coefficient of `multiple` and 0 <= rest < divisor: then
-// a // (divisor*n) = (multiple/divisor) // n and a % (divisor*n) = (multiple/divisor % n)*divisor + rest.
+// a = multiple + rest with `divisor` dividing every term of `multiple` and 0 <= rest < divisor: then
+// a // (divisor*n) = (multiple/divisor) // n and a % (divisor*n) = (multiple/divisor % n)*divisor + rest, for n > 0.
 struct Split {
-  int64_t divisor;
+  Expr divisor, n;
   Polynomial quotient, rest;
 };
-std::optional<Split> split_small_rest(const Polynomial& a, int64_t b, const RangeEnv& env) {
-  std::set<int64_t> candidates;
+
+// What both terms have in common.
+Term common_part(const Term& a, const Term& b) {
+  Term out{std::gcd(a.coefficient, b.coefficient), {}};
+  std::set_intersection(a.atoms.begin(), a.atoms.end(), b.atoms.begin(), b.atoms.end(), std::back_inserter(out.atoms));
+  return out;
+}
+
+Expr expr_of(const Term& term) { return Polynomial{{term}}.expr(); }
+
+std::optional<Split> split_small_rest(const Polynomial& a, const Term& b, const RangeEnv& env) {
+  std::vector<Term> candidates;  // the largest first
   for (const Term& term : a.terms)
     if (term.coefficient != INT64_MIN)
-      if (int64_t g = std::gcd(term.coefficient, b); g > 1) candidates.insert(g);
-  for (auto g = candidates.rbegin(); g != candidates.rend(); ++g) {
-    Split split{*g, {}, {}};
+      if (Term g = common_part(term, b); g.coefficient > 1 || !g.atoms.empty()) candidates.push_back(std::move(g));
+  std::sort(candidates.begin(), candidates.end(), [](const Term& x, const Term& y) {
+    if (x.atoms.size() != y.atoms.size()) return x.atoms.size() > y.atoms.size();
+    if (x.coefficient != y.coefficient) return x.coefficient > y.coefficient;
+    return compare_atoms(x.atoms, y.atoms) < 0;
+  });
+  for (size_t i = 0; i < candidates.size(); ++i) {
+    const Term& g = candidates[i];
+    if (i > 0 && g.coefficient == candidates[i - 1].coefficient && g.atoms == candidates[i - 1].atoms) continue;
+    std::vector<Expr> left;
+    remove_atoms(b.atoms, g.atoms, left);
+    Split split{expr_of(g), expr_of({b.coefficient / g.coefficient, left}), {}, {}};
     for (const Term& term : a.terms) {
-      if (term.coefficient % *g == 0)
-        split.quotient.terms.push_back({term.coefficient / *g, term.atoms});
+      if (term.coefficient % g.coefficient == 0 && remove_atoms(term.atoms, g.atoms, left))
+        split.quotient.terms.push_back({term.coefficient / g.coefficient, left});
       else
         split.rest.terms.push_back(term);
     }
     // The constant may stand on either side: the rest takes what the multiple does not need.
     if (split.rest.is_zero() || split.quotient.is_zero()) continue;
-    if (within(split.rest.expr(), *g, env)) return split;
+    if (!within(split.rest.expr(), split.divisor, env) || prove_le(1, split.n, env) != Proof::yes) continue;
+    split.quotient = Polynomial::collect(std::move(split.quotient.terms));
+    return split;
   }
   return {};
 }
 
+// The one term of a divisor that is a product, of sizes and a positive number.
+std::optional<Term> as_term(const Expr& divisor) {
+  Polynomial p = Polynomial::of(divisor);
+  if (p.terms.size() != 1 || p.terms[0].coefficient <= 0) return {};
+  return p.terms[0];
+}
+
 Expr simplify_floordiv(const Expr& a, const Expr& b, const RangeEnv& env) {
   Expr plain = floordiv(a, b);
-  if (plain.op() != ExprOp::floordiv) return plain;
+  if (plain.op() != ExprOp::floordiv) return simplify(plain, env);
   const Expr &x = plain.args()[0], &c = plain.args()[1];
   if (within(x, c, env)) return 0;
-  if (!c.is_constant() || c.value() <= 0) return plain;
+  const auto term = as_term(c);
+  if (!term) return plain;
   Interval r = range_of(plain, env);
-  if (r.low == r.high) return r.low;
-  if (auto split = split_small_rest(Polynomial::of(x), c.value(), env))
-    return simplify_floordiv(split->quotient.expr(), c.value() / split->divisor, env);
+  if (c.is_constant() && r.low == r.high) return r.low;
+  if (auto split = split_small_rest(Polynomial::of(x), *term, env))
+    return simplify_floordiv(split->quotient.expr(), split->n, env);
   return plain;
 }
 
 Expr simplify_mod(const Expr& a, const Expr& b, const RangeEnv& env) {
   Expr plain = mod(a, b);
-  if (plain.op() != ExprOp::mod) return plain;
+  if (plain.op() != ExprOp::mod) return simplify(plain, env);
   const Expr &x = plain.args()[0], &c = plain.args()[1];
   if (within(x, c, env)) return x;
-  if (!c.is_constant() || c.value() <= 0) return plain;
+  const auto term = as_term(c);
+  if (!term) return plain;
   Interval quotient = range_of(floordiv(x, c), env);
-  if (quotient.low == quotient.high) return x - Expr(quotient.low) * c;
-  if (auto split = split_small_rest(Polynomial::of(x), c.value(), env)) {
-    Expr inner = simplify_mod(split->quotient.expr(), c.value() / split->divisor, env);
+  if (c.is_constant() && quotient.low == quotient.high) return x - Expr(quotient.low) * c;
+  if (auto split = split_small_rest(Polynomial::of(x), *term, env)) {
+    Expr inner = simplify_mod(split->quotient.expr(), split->n, env);
     return inner * split->divisor + split->rest.expr();
   }
   return plain;
@@ -151,6 +181,8 @@ Expr simplify(const Expr& expr, const RangeEnv& env) {
     changed = changed || !args.back().same(arg);
   }
   Expr plain = changed ? Expr::make(expr.op(), std::move(args)) : expr;
+  // What the simpler operands made of it may have parts of its own: (a*s + b) // s is a + b // s.
+  if (plain.op() != expr.op() && !plain.args().empty()) return simplify(plain, env);
   try {
     return simplify_node(plain, env);
   } catch (const Error&) {  // a rewrite whose constants would leave int64 is not made

@@ -181,6 +181,25 @@ TEST(ExprRange, SymbolicBounds) {
   EXPECT_EQ(prove_eq(p("i"), p("s0"), env), Proof::no);
 }
 
+// A reshape of a picture whose lines and points are not known: channels of groups, told apart without a division.
+TEST(ExprRange, SimplifiesDivisionsBySizes) {
+  RangeEnv env = env_of({{"c", {0, 23}},
+                         {"i", {0, INT64_MAX}},
+                         {"j", {0, INT64_MAX}},
+                         {"h", {1, INT64_MAX}},
+                         {"w", {1, INT64_MAX}},
+                         {"z", {0, INT64_MAX}}},
+                        {{"i", p("h - 1")}, {"j", p("w - 1")}});
+  EXPECT_EQ(simplify(p("(c*h*w + i*w + j) // (h*w*6)"), env), p("c // 6"));
+  EXPECT_EQ(simplify(p("(c*h*w + i*w + j) % (h*w*6)"), env), p("(c % 6)*h*w + i*w + j"));
+  EXPECT_EQ(simplify(p("((c*h*w + i*w + j) % (h*w*6)) // (h*w)"), env), p("c % 6"));
+  EXPECT_EQ(simplify(p("(((c*h*w + i*w + j) % (h*w*6)) // w) % h"), env), p("i"));
+  EXPECT_EQ(simplify(p("((c*h*w + i*w + j) % (h*w*6)) % w"), env), p("j"));
+  // The rest is not known to be smaller, or the size may be nothing.
+  EXPECT_EQ(simplify(p("(c*h*w + i*w + j + 1) // (h*w*6)"), env), p("(c*h*w + i*w + j + 1) // (h*w*6)"));
+  EXPECT_EQ(simplify(p("(c*w + j) // (z*w)"), env), p("(c*w + j) // (z*w)"));
+}
+
 TEST(ExprRange, ProofsThroughMinAndDivision) {
   // An axis of n cut into chunks of 4096: o < ceildiv(n, 4096), i < min(4096, n - o*4096).
   RangeEnv env = env_of({{"i", {0, INT64_MAX}}, {"o", {0, INT64_MAX}}, {"n", {1, INT64_MAX}}, {"k", {0, 9}}},

@@ -102,18 +102,40 @@ std::string masked_move(const VectorType& t, bool load, const PieceContext& cont
              t.lanes, "; i++) if (k >> i & 1) p[i] = v[i];\n}\n");
 }
 
+// Every second element (a pool's columns): two vectors that reach from the first to the last of them and no further,
+// and a shuffle. Under k each lane's bit stands for its own element alone, so that the one in between is not touched.
+std::string every_second(const VectorType& t, bool masked) {
+  const std::string v = t.name();
+  const int last = t.lanes - 1;
+  std::string order, body, spread;
+  for (int i = 0; i < t.lanes; i++) order += str(", ", 2 * i < t.lanes ? 2 * i : 2 * i - last + t.lanes);
+  if (!masked) {
+    body = str("const ", v, " a = ld_", v, "(p), b = ld_", v, "(p + ", last, ");");
+  } else {
+    spread =
+        "u32 e = k; e = (e | e << 8) & 0xff00ffu; e = (e | e << 4) & 0xf0f0f0fu; e = (e | e << 2) & 0x33333333u; "
+        "e = (e | e << 1) & 0x55555555u; ";
+    body = str("const ", v, " a = ldk_", v, "(p, e & ", (1u << t.lanes) - 1, "u), b = ldk_", v, "(p + ", last,
+               ", e >> ", last, " & ", (1u << t.lanes) - 1, "u);");
+  }
+  return str("  if (__builtin_constant_p(s) && s == 2) { ", spread, body, " return __builtin_shufflevector(a, b", order,
+             "); }\n");
+}
+
 // lds: stride s; ldsk: stride s under k; ldg: indices j; ldgk. All lanes are named, so that the loads are scheduled
 // freely.
 std::string scattered_load(const VectorType& t, bool indexed, bool masked, const PieceContext& context) {
   const Element& e = *t.element;
   std::string name = str("ld", indexed ? "g" : "s", masked ? "k_" : "_", t.name());
   std::string head = str("K_FN ", t.name(), " ", name, "(const ", e.name, "* p, ", indexed ? "const i64* j" : "i64 s",
-                         masked ? ", unsigned k" : "", ") { return ");
+                         masked ? ", unsigned k" : "", ") {\n");
   if (!context.is_pair(e, t.lanes)) {
     std::string lane = indexed ? "p[j[#]]" : "p[# * s]";
     if (masked) lane = str("k >> # & 1 ? ", lane, " : (", e.name, ")0");
-    return str(head, t.name(), "{", repeat_lanes(t.lanes, lane), "}; }\n");
+    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked);
+    return str(head, "  return ", t.name(), "{", repeat_lanes(t.lanes, lane), "};\n}\n");
   }
+  head += "  return ";
   int h = t.lanes / 2;
   std::string half = str("ld", indexed ? "g" : "s", masked ? "k_" : "_", type_name(e, h));
   std::string second = indexed ? str("p, j + ", h) : str("p + ", h, " * s, s");

@@ -55,6 +55,9 @@ std::string body_for(DType dtype) {
          f("part", op("  k_store_$d_n($B, k_load_$d_n($A, n), n);\n")) +
          f("stride", op("  k_store_$d_s($B, k_load_$d_s($A, s), s);\n")) +
          f("stride_part", op("  k_store_$d_sn($B, k_load_$d_sn($A, s, n), s, n);\n")) +
+         f("second", op("  k_store_$d_s($B, k_load_$d_s($A, 2), 2);\n")) +
+         f("second_part", op("  k_store_$d_sn($B, k_load_$d_sn($A, 2, n), 2, n);\n")) +
+         f("second_masked", op("  vmask m = k_first(n);\n  k_store_$d_sm($B, k_load_$d_sm($A, 2, m), 2, m);\n")) +
          f("masked", op("  vmask m = k_first(n);\n  k_store_$d_m($B, k_load_$d_m($A, m), m);\n")) +
          f("stride_masked", op("  vmask m = k_first(n);\n  k_store_$d_sm($B, k_load_$d_sm($A, s, m), s, m);\n")) +
          f("indexed", op("  vi64 i = k_load_i64(j);\n  k_scatter_$d($B, i, k_gather_$d($A, i));\n")) +
@@ -103,12 +106,15 @@ TEST_P(PreludeMemory, EveryFormTouchesWhatItShould) {
     check("whole", d, lanes(), 1);
     check("one", d, 1, 1);
     check("stride", d, lanes(), 3);
+    check("second", d, lanes(), 2);
     check("indexed", d, lanes(), 2);
     for (int n = 0; n <= lanes(); n++) {
       check("part", d, n, 1);
       check("masked", d, n, 1);
       check("stride_part", d, n, 5);
       check("stride_masked", d, n, 2);
+      check("second_part", d, n, 2);
+      check("second_masked", d, n, 2);
       check("indexed_masked", d, n, 1);
     }
     // Lanes that are off give zero.
