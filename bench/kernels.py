@@ -21,7 +21,7 @@ from harness import Failure, Harness, Setting  # noqa: E402
 from kernel_list import KERNELS  # noqa: E402
 from model_list import MODELS  # noqa: E402
 from systems import SYSTEMS  # noqa: E402
-from tables import seconds_text, share_of_limit, share_text, text_table  # noqa: E402
+from tables import seconds_text, share_of_limit, share_text, spread_text, text_table  # noqa: E402
 
 COLUMNS = ["operator", "system", "median", "spread", "GFLOP/s", "GB/s", "of limit", "limited by", "right"]
 
@@ -36,7 +36,7 @@ def rows_of(results, name, setting, systems):
             rows.append([name, SYSTEMS[system].label, "fails", "", "", "", "", "", facts["why"][:60]])
             continue
         share, limit = share_of_limit(results, name, setting.name, facts)
-        rows.append([name, SYSTEMS[system].label, seconds_text(facts["median"]), f"±{100 * facts['spread']:.1f} %",
+        rows.append([name, SYSTEMS[system].label, seconds_text(facts["median"]), spread_text(facts),
                      f"{exported['flops'] / facts['median'] * 1e-9:.1f}", f"{exported['bytes'] / facts['median'] * 1e-9:.1f}",
                      share_text(share), limit, "yes" if facts["right"] else facts["verdict"]])
     return rows

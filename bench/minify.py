@@ -23,6 +23,9 @@ import time
 
 import torch
 
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), 'measuring'))
+from chosen import by_name  # noqa: E402
+
 SIZE = 32
 FAULTS = {  # fault of inject_fault_TESTING_ONLY -> operators that must be left
     'internal_error:relu': 1,
@@ -278,7 +281,7 @@ class Bench:
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument('--kiln', default='build/release/bin/kiln')
-    parser.add_argument('--only', default='example,large,random,models')
+    parser.add_argument('--only', default='example,large,random,models', help='parts, separated by commas (all four)')
     parser.add_argument('--nodes', default='1000,5000')
     parser.add_argument('--faults', default='',
                         help='only faults that contain one of these, of the large programs and the models')
@@ -286,6 +289,7 @@ def main():
     parser.add_argument('--first', type=int, default=0, help='the first seed of the random programs')
     parser.add_argument('--all', action='store_true', help='everything; the default')
     options = parser.parse_args()
+    by_name(options.only.split(','), ('example', 'large', 'random', 'models'), 'part')
     wanted = [part for part in options.faults.split(',') if part]
     with tempfile.TemporaryDirectory() as directory:
         bench = Bench(options.kiln, directory)

@@ -135,17 +135,18 @@ def shown(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", metavar="PART")
-    parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln", type=pathlib.Path)
+    parser.add_argument("parts", nargs="*", metavar="PART", help="models whose names contain it (default: all; --list shows them)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds in turns, of which the least counts (3)")
+    parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln", type=pathlib.Path, help="the command (build/release/bin/kiln)")
     parser.add_argument("--json", type=pathlib.Path, help="writes all results to this file")
-    parser.add_argument("--list", action="store_true")
+    parser.add_argument("--list", action="store_true", help="prints the names of the models, or of those that fit, and ends")
     parser.add_argument("--one", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.one:
         return print(json.dumps(measure(options.one, options)))
+    from chosen import by_part
     from other_list import MODELS
-    chosen = [name for name in MODELS if not options.parts or any(part in name for part in options.parts)]
+    chosen = by_part(options.parts, MODELS, "model whose name contains")
     if options.list:
         return print("\n".join(chosen))
     print(f"{'model':34} {'Kiln':>12} {'eager':>9} {'OpenVINO':>9} {'compile':>10} {'largest difference':>9}", flush=True)

@@ -15,7 +15,6 @@ fixed seeds), and never less than a few rounding errors of the result's type.
 """
 import argparse
 import copy
-import fnmatch
 import json
 import logging
 import os
@@ -34,7 +33,8 @@ from torch import nn  # noqa: E402
 from torch.utils._python_dispatch import TorchDispatchMode  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "tools"))
+sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "bench/measuring")]
+from chosen import by_pattern  # noqa: E402
 from save_model import save_model  # noqa: E402
 
 PROGRAMS = {}
@@ -434,14 +434,14 @@ def check(kiln, folder, backend):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cache", type=pathlib.Path)
-    parser.add_argument("--only", action="append", default=[])
-    parser.add_argument("--kiln", default=str(ROOT / "build/release/bin/kiln"))
-    parser.add_argument("--backends", default="interpret,loops,compiled")
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("cache", type=pathlib.Path, help="folder that keeps exports and good results")
+    parser.add_argument("--only", action="append", default=[], help="names or patterns (default: all; --list shows them)")
+    parser.add_argument("--kiln", default=str(ROOT / "build/release/bin/kiln"), help="the command (build/release/bin/kiln)")
+    parser.add_argument("--backends", default="interpret,loops,compiled", help="of 'kiln check', separated by commas (all three)")
+    parser.add_argument("--list", action="store_true", help="prints the names of those chosen and ends")
+    parser.add_argument("--again", action="store_true", help="the Kiln part of all chosen anew, kept results or not")
     options = parser.parse_args()
-    names = [n for n in PROGRAMS if not options.only or any(fnmatch.fnmatch(n, p) for p in options.only)]
+    names = by_pattern(options.only, PROGRAMS, "program")
     if options.list:
         print("\n".join(names))
         return 0

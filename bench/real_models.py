@@ -14,7 +14,6 @@ with dynamic sizes run at two sizes; the second was not seen at export.
 """
 import argparse
 import copy
-import fnmatch
 import json
 import pathlib
 import re
@@ -26,8 +25,9 @@ import warnings
 
 import torch
 
-sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
+sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent), str(pathlib.Path(__file__).resolve().parent / "measuring")]
 import real_models_families, real_models_modules  # noqa: E401, E402, F401  (both add to MODELS)
+from chosen import by_pattern  # noqa: E402
 from real_models_list import MODELS  # noqa: E402
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
@@ -184,11 +184,11 @@ def show(name, facts):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cache")
-    parser.add_argument("--only", action="append", help="names or patterns")
-    parser.add_argument("--kiln", default=str(ROOT / "build/release/bin/kiln"))
-    parser.add_argument("--list", action="store_true")
-    parser.add_argument("--again", action="store_true")
+    parser.add_argument("cache", help="folder that keeps exports and good results")
+    parser.add_argument("--only", action="append", help="names or patterns (default: all; --list shows them)")
+    parser.add_argument("--kiln", default=str(ROOT / "build/release/bin/kiln"), help="the command (build/release/bin/kiln)")
+    parser.add_argument("--list", action="store_true", help="prints the names of those chosen and ends")
+    parser.add_argument("--again", action="store_true", help="the Kiln part of all chosen anew, kept results or not")
     parser.add_argument("--export", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.export:
@@ -199,7 +199,7 @@ def main():
             traceback.print_exc()
             sys.exit(re.sub(r"\s+", " ", f"{type(problem).__name__}: {problem}"))
         return
-    chosen = [name for name in MODELS if not options.only or any(fnmatch.fnmatch(name, p) for p in options.only)]
+    chosen = by_pattern(options.only, MODELS, "model")
     if options.list:
         print("\n".join(chosen))
         return

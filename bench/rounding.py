@@ -17,6 +17,9 @@ import torch
 import torch.nn.functional as F
 from torch.export import Dim
 
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent / "measuring"))
+from chosen import by_name  # noqa: E402
+
 CASES = {}
 
 
@@ -260,9 +263,10 @@ def _scatter_truth(x):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("names", nargs="*", help=", ".join(CASES))
-    parser.add_argument("--kiln", default="build/release/bin/kiln")
-    parser.add_argument("--most", type=float, default=2.0)
+    parser.add_argument("--kiln", default="build/release/bin/kiln", help="the command (build/release/bin/kiln)")
+    parser.add_argument("--most", type=float, default=2.0, help="times eager's error that is still right (2)")
     options = parser.parse_args()
+    by_name(options.names, CASES, "case")
     bad = 0
     print(f"{'':22} {'sizes':8} {'eager':>8} {'Kiln':>8} {'times':>7}")
     for name in options.names or CASES:

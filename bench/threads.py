@@ -24,6 +24,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "bench/measuring"))
 import machine  # noqa: E402
 import raw_tensors  # noqa: E402
+from chosen import by_name  # noqa: E402
 from processors import use_processors  # noqa: E402
 
 # Multiply-adds of a call, counted as two; of the pointwise chain memory decides.
@@ -196,10 +197,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", default=list(MODELS), metavar="MODEL", help=", ".join(MODELS))
     parser.add_argument("--threads", type=lambda text: [int(n) for n in text.split(",")],
-                        default=[n for n in (1, 2, 4, 8, 16) if n <= cores])
-    parser.add_argument("--rounds", type=int, default=3)
+                        default=[n for n in (1, 2, 4, 8, 16) if n <= cores], help="1,2,4: numbers of cores (powers of two)")
+    parser.add_argument("--rounds", type=int, default=3, help="rounds in turns (3)")
     parser.add_argument("--seconds", type=float, default=0.4, help="of one turn")
-    parser.add_argument("--json", type=pathlib.Path)
+    parser.add_argument("--json", type=pathlib.Path, help="writes all results to this file")
     parser.add_argument("--docs", type=pathlib.Path, help="folder that benchmarks-threads.md is written to")
     parser.add_argument("--report", type=pathlib.Path, help="measures nothing: the page of this --json")
     parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln")
@@ -213,6 +214,7 @@ def main():
         return work(options)
     if options.report:
         return write_page(json.loads(options.report.read_text()), options.docs or pathlib.Path("."))
+    by_name(options.models, MODELS, "model")
     found = {"machine": machine.describe(), "models": {}}
     with tempfile.TemporaryDirectory() as made:
         for name in options.models:

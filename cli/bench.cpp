@@ -11,12 +11,14 @@
 #include "executable/package_executable.h"
 #include "json_output.h"
 #include "package_inputs.h"
+#include "progress_clock.h"
+#include "thread_options.h"
 #include "watched_package.h"
 
 namespace kiln::cli {
 namespace {
 
-BenchOptions bench_options(const ParsedOptions& options) {
+BenchOptions bench_options(const ParsedOptions& options, const Settings& settings) {
   BenchOptions out;
   if (options.has("--seconds") && options.has("--count"))
     throw UsageError("--seconds and --count exclude each other: measure for a time, or so many calls");
@@ -24,9 +26,8 @@ BenchOptions bench_options(const ParsedOptions& options) {
   out.duration_seconds = options.number("--seconds", 0).value_or(out.duration_seconds);
   out.count = options.integer("--count", 1, 1'000'000'000'000);
   out.callers = static_cast<int>(options.integer("--callers", 1, 4096).value_or(1));
-  if (const auto threads = options.integer("--threads", 1, 4096)) out.threads = static_cast<int>(*threads);
   out.device_index = static_cast<int>(options.integer("--device-index", -1, 1023).value_or(-1));
-  out.settings = options.values("--config");
+  out.settings = run_settings(options, settings);
   out.custom_op_libs = options.values("--custom-op-lib");
   return out;
 }
@@ -35,18 +36,15 @@ BenchOptions bench_options(const ParsedOptions& options) {
 Profile kernels_of(const std::string& path, const std::vector<Datum>& inputs, const BenchOptions& options) {
   ProfileOptions profile_options;
   profile_options.settings = options.settings;
-  if (options.threads) profile_options.settings.push_back(str("cpp.threads=", *options.threads));
   profile_options.custom_op_libs = options.custom_op_libs;
+  profile_options.stage = options.stage;
   return profile(path, inputs, profile_options);
 }
 
 int run_bench(const ParsedOptions& options) {
   const Settings settings = settings_of(options, Phase::run);
   const std::string& path = options.positional[0];
-  BenchOptions measured = bench_options(options);
-  if (measured.threads && settings.given("cpp.threads") && settings.get_int("cpp.threads") != *measured.threads)
-    throw UsageError(str("--threads ", *measured.threads, " and --config cpp.threads=", settings.get_int("cpp.threads"),
-                         " contradict each other: give one of them"));
+  BenchOptions measured = bench_options(options, settings);
   const double tolerance = options.number("--tolerance", 0).value_or(10);
   const auto against = options.value("--against");
   if (options.has("--tolerance") && !against) throw UsageError("--tolerance belongs to --against");
@@ -67,10 +65,13 @@ int run_bench(const ParsedOptions& options) {
   const MadeInputs made = given_or_random_inputs(path, options);
   watched.begin(made.inputs);
   measured.fault = [&](const std::string& text) { watched.fault(text); };
+  ProgressClock progress;
+  measured.stage = [&](const std::string& stage) { progress.begin(stage); };
   BenchResult result;
   try {
     result = watched.watch([&] { return bench(path, made.inputs, measured); });
   } catch (const Error&) {
+    progress.stop();
     note_random_inputs(options);
     note_kept_buffers(path, "--warmup 0 --count N; one call more is made first");
     throw;
@@ -83,6 +84,7 @@ int run_bench(const ParsedOptions& options) {
     root.set("profile", profile_json(kernels));
     text += str("\n", profile_table(kernels));
   }
+  progress.stop();
   bool slower = false;
   if (against) {
     const BenchComparison comparison = compare_bench(base, *against, result, tolerance);
@@ -120,7 +122,7 @@ Command bench_command() {
       {"--seconds", "", "S", "seconds to measure (3)", false},
       {"--count", "", "N", "measures this many calls instead", false},
       {"--callers", "", "N", "threads that call at the same time (1)", false},
-      {"--threads", "", "N", "threads that one call may use (all that the process may)", false},
+      threads_option(),
       {"--kernels", "", "", "also the share of each kernel, as 'kiln profile' shows it", false},
       JsonOutput::option(),
       {"--against", "", "BASE.json", "compares with what an earlier --json wrote", false, FileUse::read},

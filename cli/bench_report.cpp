@@ -54,9 +54,7 @@ std::string sizes_text(const SymbolValues& sizes) {
   return join_map(sizes, ", ", [](const auto& one) { return str(one.first, " = ", one.second); });
 }
 
-std::string threads_text(const std::optional<int>& threads) {
-  return !threads ? "all threads" : *threads == 1 ? "1 thread" : str(*threads, " threads");
-}
+std::string threads_text(int threads) { return threads == 1 ? "1 thread" : str(threads, " threads"); }
 
 std::string right(const std::string& text, size_t width) {
   return std::string(width - std::min(width, text_width(text)), ' ') + text;
@@ -142,7 +140,7 @@ Json bench_json(const BenchResult& r) {
   root.set("kind", bench_kind), root.set("version", bench_version), root.set("kiln", kiln::version_text);
   root.set("package", r.package), root.set("model", r.model), root.set("build_id", r.build_id);
   root.set("target", r.target), root.set("inputs", r.inputs), root.set("sizes", sizes_json(r.sizes));
-  root.set("threads", r.threads ? Json(*r.threads) : Json()), root.set("callers", r.callers);
+  root.set("threads", r.threads), root.set("callers", r.callers);
   root.set("load_seconds", r.load), root.set("first_call_seconds", r.first_call);
   root.set("calls", r.calls), root.set("wall_seconds", r.wall), root.set("calls_per_second", r.throughput());
   for (const Figure& figure : latency_figures(r)) latency.set(figure.name, figure.seconds);

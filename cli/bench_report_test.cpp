@@ -51,7 +51,7 @@ TEST(BenchReport, SaysWhatIsNotTheSame) {
   BenchResult now = run_between(1e-3, 1.01e-3);
   EXPECT_TRUE(against(now, now, 10).notes.empty());
   const BenchResult base = now;
-  now.sizes = {{"s0", 16}}, now.callers = 2, now.threads = 1;
+  now.sizes = {{"s0", 16}}, now.callers = 2, now.threads = 2;
   EXPECT_EQ(against(base, now, 10).notes.size(), 3u);
 }
 

@@ -13,7 +13,7 @@ short="--warmup 0 --seconds 0.05"
 
 # ---- what it prints
 expect figures 0 out '^latency +mean .* min .* p50 .* p90 .* p95 .* p99 .* max ' -- bench mlp.pt2 $short
-for line in '^mlp.pt2: model for .*; s77 = 8; inputs: samples; 1 caller, all threads a call$' '^load +[0-9.]+ .*first call [0-9.]+ ' \
+for line in '^mlp.pt2: model for .*; s77 = 8; inputs: samples; 1 caller, [0-9]+ threads? a call$' '^load +[0-9.]+ .*first call [0-9.]+ ' \
   '^memory +.* resident, .* of it since before loading, ' '^throughput +[0-9,]+ calls/s: ' '^ +from .* █+ [0-9,]+$'; do
   require "prints: $line" grep -Eq "$line" out
 done
@@ -49,6 +49,42 @@ expect callers-count 0 out ': 100 calls in ' -- bench mlp.pt2 --warmup 0 --count
 expect stateful 0 out '2 callers at once' -- bench counter.pt2 $short --callers 2
 expect put-back 0 out 'with putting back the inputs that calls write' -- bench mutated_input.pt2 $short --callers 2
 expect sizes-from-data 0 out '^latency' -- bench nonzero.pt2 $short --callers 2
+
+
+# ---- threads: what is in effect, whoever said so
+threads_are() { grep -q "\"threads\": $1,$" out; }
+"$kiln" compile "$cases/mlp/model.pt2" -o three.pt2 --config cpp.threads=3 >/dev/null 2>&1
+expect threads-of-a-setting 0 out ', 1 thread a call$' -- bench mlp.pt2 $short --config cpp.threads=1
+expect threads-of-the-package 0 out ', 3 threads a call$' -- bench three.pt2 $short
+expect threads-of-an-option 0 out ', 5 threads a call$' -- bench three.pt2 $short --threads 5
+expect more-than-processors 0 out ', 99 threads a call$' -- bench mlp.pt2 $short --threads 99
+expect threads-json 0 out '"kind"' -- bench three.pt2 $short --json -
+require threads-json-has-it threads_are 3
+expect too-many 2 err '--threads takes a whole number from 1 to 1024' -- bench mlp.pt2 --threads 4096
+expect contradiction 2 err 'contradict each other' -- bench mlp.pt2 --threads 2 --config cpp.threads=3
+"$kiln" bench mlp.pt2 --count 200 --config cpp.threads=7 --json seven.json >/dev/null
+expect threads-against 0 err 'note: not the same in both: threads: 7 in seven.json, 1 here' -- bench mlp.pt2 --count 200 --threads 1 --against seven.json --tolerance 1e9
+
+# ---- profile takes the same options
+expect profile-threads 0 out '; 1 thread$' -- profile mlp.pt2 --runs 2 --threads 1
+expect profile-threads-of-the-package 0 out '; 3 threads$' -- profile three.pt2 --runs 2
+expect profile-shape 0 out '^2 runs, median ' -- profile mlp.pt2 --runs 2 --shape s77=128 --seed 3
+expect profile-out-of-range 1 err 'K0731.*s77=2000' -- profile mlp.pt2 --shape s77=2000
+expect profile-both-inputs 2 err 'exclude each other' -- profile mlp.pt2 --random --inputs "$cases/mlp/inputs_1.pt"
+expect profile-contradiction 2 err 'contradict each other' -- profile mlp.pt2 --threads 2 --config cpp.threads=3
+expect profile-random-fails 1 err '^note: the inputs are random.*give --inputs$' -- profile bags_of_offsets.pt2 --random
+expect profile-state 0 out '^3 runs, median ' -- profile counter.pt2 --runs 3
+expect profile-put-back 0 out '^3 runs, median ' -- profile mutated_input.pt2 --runs 3
+
+# ---- progress: on a terminal alone, and not with --quiet
+if command -v script >/dev/null; then
+  on_terminal() { script -qec "$kiln $*" /dev/null </dev/null; }
+  require progress-of-bench grep -q 'measuring for 0.6 s' <(on_terminal bench mlp.pt2 --warmup 0 --seconds 0.6)
+  require progress-of-profile grep -q 'measuring this machine' <(on_terminal profile mlp.pt2 --runs 2)
+  require no-progress-when-quiet not grep -q measuring <(on_terminal bench mlp.pt2 $short --quiet)
+fi
+expect no-progress-in-a-file 0 out latency -- bench mlp.pt2 $short
+require no-progress-in-a-file-at-all is_empty err
 
 # ---- JSON, and against an earlier one
 expect json-file 0 out '^latency' -- bench mlp.pt2 --count 200 --json base.json

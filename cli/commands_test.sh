@@ -55,6 +55,8 @@ done
 for assignment in aot_inductor.filtered_kernel_names=x intermediate_value_dir=x intermediate_value_style=table nan_asserts_infinities=0 fault_values=0 TORCH_LOGS_OUT=x aot_inductor.repro_level=1; do
   expect "idle-${assignment%%=*}" 1 err "note: setting ${assignment%%=*} does nothing without" -- inspect x --config "$assignment"
 done
+KILN_THREADS=1 expect variable-of-a-setting 1 err 'KILN_THREADS is no setting of Kiln and does nothing; the setting cpp.threads has no variable: give --config cpp.threads=' -- inspect x
+KILN_FREEZING=1 expect other-variable-of-a-setting 1 err 'KILN_FREEZING is no .*; the setting freezing is read from TORCHINDUCTOR_FREEZING' -- inspect x
 KILN_NO_SUCH_THING=1 expect unknown-variable 1 err 'note: environment variable KILN_NO_SUCH_THING is no setting of Kiln' -- inspect x
 expect metadata-no-object 1 err 'error\[K0142\]: aot_inductor.metadata is a JSON object' -- compile "$source_dir/tests/cases/mlp/model.pt2" -o "$work/x.pt2" --config 'aot_inductor.metadata=[1]'
 expect metadata-no-json 1 err 'error\[K0142\]: aot_inductor.metadata is a JSON object' -- compile "$source_dir/tests/cases/mlp/model.pt2" -o "$work/x.pt2" --config 'aot_inductor.metadata=author'
@@ -121,6 +123,17 @@ if [[ -f $model ]]; then
   require no-note-before-its-turn not grep -q 'the fault to inject' "$work/err"
   expect fault-meets-something 0 out kernel -- compile "$model" -o "$work/f.pt2" --config inject_fault_TESTING_ONLY=accuracy:relu
   require no-note-of-a-fault not grep -q 'met no operator' "$work/err"
+  # Packed at compile time: for the first target alone; nothing is said of packing where there was nothing to pack.
+  expect frozen 0 out 'weights packed' -- compile "$cases/picture/model.pt2" -o "$work/frozen.pt2" --config freezing=1
+  expect frozen-is-shown 0 out '^steps whose results are in the package, for .* \(freezing\)' -- inspect "$work/frozen.pt2"
+  require frozen-packs-nothing not grep -q '^steps when weights are loaded' "$work/out"
+  expect nothing-to-freeze 0 out kernel -- compile "$no_relu" -o "$work/f.pt2" --config freezing=1
+  require nothing-was-packed not grep -q 'weights packed' "$work/out"
+  expect frozen-for-the-first 0 err 'note: freezing: the packed weights are those of generic; .*: name first what most machines run, or compile a package for each target' -- compile "$cases/picture/model.pt2" -o "$work/two.pt2" --config freezing=1 --target generic,x86-64-v2
+  if [[ $(uname -m) == x86_64 ]]; then
+    expect shown-target 0 out 'code for generic, x86-64-v2; shown is x86-64-v2, which this machine runs$' -- inspect "$work/two.pt2"
+    require another-target-packs grep -q '^steps when weights are loaded' "$work/out"
+  fi
   expect strip 0 out kernel -- compile "$model" -o "$work/s.pt2" --strip-debug
   expect debug-is-recognised 1 err 'K0162.*is the debug section of a package of Kiln.*give the package itself' -- inspect "$work/s.pt2.debug"
   expect debug-to-run 1 err 'K0520.*is the debug section of a package of Kiln' -- run "$work/s.pt2.debug"
@@ -181,7 +194,11 @@ if [[ -f $model ]]; then
   expect no-nvrtc 1 err 'K0770.*none.so' -- compile "$model" --device cuda --config nvrtc=none.so -o "$work/d.pt2"
   expect no-such-architecture 2 err 'unknown target sm_1; .*sm_90a' -- compile "$model" --device cuda --target sm_1 -o "$work/d.pt2"
   expect no-such-target 2 err 'unknown target x86_64; .*x86-64-v3.*sm_90a' -- compile "$model" --target x86-64-v3,x86_64 -o "$work/d.pt2"
-  expect no-empty-target 2 err 'unknown target ; ' -- compile "$model" --target '' -o "$work/d.pt2"
+  expect no-empty-target 2 err "K0190.*--target names nothing before or after a comma: ''" -- compile "$model" --target '' -o "$work/d.pt2"
+  expect no-last-comma 2 err "names nothing before or after a comma: 'x86-64-v3,'" -- compile "$model" --target x86-64-v3, -o "$work/d.pt2"
+  expect native-is-alone 2 err 'native.*is the same as leaving it out' -- compile "$model" --target native,x86-64-v3 -o "$work/d.pt2"
+  expect native 0 out 'd.pt2$' -- compile "$model" --target native -o "$work/d.pt2"
+  expect native-is-the-default 0 out '^1 output, equal$' -- compare "$work/d.pt2" "$work/mlp.kiln.pt2"
   expect a-cpu-for-a-gpu 2 err 'unknown target x86-64-v3; .*--device cpu' -- compile "$model" --device cuda --target x86-64-v3 -o "$work/d.pt2"
   expect dump-no-such-device 2 err "there is no device 'meta'" -- compile "$model" --device meta --dump-after all
   expect check-no-such-device 2 err "there is no device 'tpu'" -- check "$model" --device tpu

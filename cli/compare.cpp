@@ -142,6 +142,49 @@ struct BothOutputs {
   std::string inputs;  // where they came from; empty: nothing was run
 };
 
+// "8", "s0"
+std::vector<std::string> size_texts(const format::Plan& plan, const format::Input& input) {
+  std::vector<std::string> out;
+  for (const format::ExprIndex size : plan.buffers.at(static_cast<size_t>(input.buffer)).sizes)
+    out.push_back(plan.exprs.at(static_cast<size_t>(size)).text);
+  return out;
+}
+
+// "x float32[s0, 16], mask bool[s0]"
+std::string inputs_text(const format::Plan& plan) {
+  return join_map(plan.inputs, ", ", [&](const format::Input& input) {
+    if (input.what != format::InputWhat::tensor) return input.name;
+    return str(input.name, " ", dtype_torch_name(plan.buffers.at(static_cast<size_t>(input.buffer)).dtype), "[",
+               join(size_texts(plan, input), ", "), "]");
+  });
+}
+
+// Packages of one model may differ in floating types, and have sizes fixed that are dynamic in the other.
+bool takes_alike(const format::Plan& a, const format::Input& x, const format::Plan& b, const format::Input& y) {
+  if (x.what != y.what) return false;
+  if (x.what != format::InputWhat::tensor) return true;
+  const auto whole = [](const format::Plan& plan, const format::Input& input) {
+    return is_integral(plan.buffers.at(static_cast<size_t>(input.buffer)).dtype);
+  };
+  const auto fixed = [](const std::string& size) { return size.find_first_not_of("0123456789") == std::string::npos; };
+  const std::vector<std::string> of_x = size_texts(a, x), of_y = size_texts(b, y);
+  return whole(a, x) == whole(b, y) &&
+         std::equal(of_x.begin(), of_x.end(), of_y.begin(), of_y.end(),
+                    [&](const auto& one, const auto& other) { return one == other || !fixed(one) || !fixed(other); });
+}
+
+void note_other_model(const std::string& a, const std::string& b) {
+  const format::Plan of_a = package_plan(a), of_b = package_plan(b);
+  const bool alike = std::equal(of_a.inputs.begin(), of_a.inputs.end(), of_b.inputs.begin(), of_b.inputs.end(),
+                                [&](const auto& x, const auto& y) { return takes_alike(of_a, x, of_b, y); });
+  const auto outputs = [](const format::Plan& plan) {
+    return str(plan.outputs.size(), plan.outputs.size() == 1 ? " output" : " outputs");
+  };
+  if (alike && of_a.outputs.size() == of_b.outputs.size()) return;
+  tell_note(str("these are not of one model as it was exported once: ", a, " takes ", inputs_text(of_a), " and has ",
+                outputs(of_a), "; ", b, " takes ", inputs_text(of_b), " and has ", outputs(of_b)));
+}
+
 BothOutputs both_outputs(const ParsedOptions& options, const Settings& settings) {
   const std::string &a = options.positional[0], &b = options.positional[1];
   const bool a_runs = names_package(a), b_runs = names_package(b);
@@ -152,6 +195,7 @@ BothOutputs both_outputs(const ParsedOptions& options, const Settings& settings)
     out.a = saved_outputs(a), out.b = saved_outputs(b);
     return out;
   }
+  if (a_runs && b_runs) note_other_model(a, b);
   // Samples, and sizes for random inputs, are the first package's; a file is read for each as its names are.
   const bool second_has = a_runs && b_runs && !package_sample_inputs(a) && package_sample_inputs(b);
   const MadeInputs made = given_or_random_inputs(!a_runs || second_has ? b : a, options);
@@ -210,8 +254,9 @@ Command compare_command() {
   spec.summary = "compares what two packages compute, or saved outputs";
   spec.details =
       "A and B are packages, which are run on the same inputs, or files of saved outputs (.pt, .npz, .npy, "
-      ".safetensors: what 'kiln run -o' or PyTorch wrote). Of each output the largest differences: where, both values, "
-      "absolute and relative to B's. Of two packages also inputs and buffers that the call writes. Outputs in a file "
+      ".safetensors: what 'kiln run -o' or PyTorch wrote). Of each output the places that are furthest over the "
+      "tolerance: where, both values, how far off, absolute and relative to B's. Of two packages also inputs and "
+      "buffers that the call writes. Outputs in a file "
       "are a list in order, or by the keys of the program's result. Exit code 1 when something differs by more than "
       "the tolerance, which is that of torch.testing.assert_close for the dtype.";
   spec.options = {

@@ -36,6 +36,9 @@ expect inputs 0 out 'equal' -- compare a.pt2 a.pt2 --inputs "$cases/mlp/inputs_1
 expect bad-inputs 1 err 'K0616' -- compare a.pt2 a.pt2 --inputs "$cases/mlp/bad_inputs_0.pt"
 expect other-model 1 err '^note: this is of keyed.pt2:$' -- compare a.pt2 keyed.pt2
 require other-model-says-why grep -q 'Error: input_handles.0.: unmatched dim value' err
+require other-model-is-said grep -q '^note: these are not of one model .*: a.pt2 takes x float32\[s77, [0-9]*\] and has 1 output; keyed.pt2 takes x float32\[2, 3\] and has 3 outputs' err
+expect one-model 0 out '^1 output, equal' -- compare a.pt2 b.pt2
+require one-model-is-not-said is_empty err
 expect after-the-call 0 out '^input cache after the call: float32\[5, 4\]: equal' -- compare mutated.pt2 mutated.pt2
 expect buffers 0 out '^buffer .* after the call: ' -- compare counter.pt2 counter.pt2
 
@@ -62,6 +65,20 @@ expect files-of-others 1 err 'K0736.*has names and .* has none' -- compare k.npz
 expect files-differ 1 out 'DIFFERS: sizes are ' -- compare y.pt "$cases/mlp/expected_1.pt"
 expect more-outputs 1 out '^output 1: DIFFERS: only in ' -- compare y.pt "$cases/mutated_input/expected_0.pt"
 expect inputs-of-files 2 err '--inputs is for packages' -- compare y.pt y.npz --inputs y.pt
+
+# Near in relative terms, further in absolute ones: not what is outside of the tolerance.
+# array FILE BYTES: three numbers of float32.
+array() {
+  printf '\x93NUMPY\x01\x00v\x00%-117s\n' "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }" >"$1"
+  printf '%b' "$2" >>"$1"
+}
+array ca.npy '\x00\x00\xc8\x42\x6f\x12\x83\x3a\x00\x00\xa0\x40' # 100, 0.001, 5
+array cb.npy '\x0d\x00\xc8\x42\x11\x01\x87\x3a\x00\x00\xa0\x40' # 100.0001, 0.00103, 5
+for top in 1 3; do
+  expect "furthest-over-$top" 1 out '^  at \[1\]: 0.001 and 0.00103, off by 3e-05' -- compare ca.npy cb.npy --top $top
+  require "only-what-is-outside-$top" test "$(grep -c '^  at' out)" = 1
+done
+expect within 0 out '^  at \[0\]: ' -- compare ca.npy cb.npy --atol 1e-3 --rtol 0
 
 # ---- what is neither
 expect a-model 1 err 'K0735.*neither a package of Kiln nor a file of saved outputs' -- compare a.pt2 "$cases/mlp/model.pt2"

@@ -163,8 +163,8 @@ Command compile_command() {
       {"--device", "", "D", "cpu or cuda (default: where the model was exported); another one moves the program there",
        false},
       {"--target", "", "T,…",
-       "what to make code for, e.g. x86-64-v3,x86-64-v4, or with --device cuda sm_80,sm_90a (default: this machine's "
-       "best)",
+       "what to make code for, e.g. x86-64-v3,x86-64-v4, or with --device cuda sm_80,sm_90a (default, or native: this "
+       "machine's best)",
        false},
       {"--custom-op-lib", "", "L", "shared library with custom operators, embedded in the package", true,
        FileUse::read},

@@ -38,9 +38,9 @@ json run-none 0 "kind key" -- run none.pt2
 require none-is-said grep -q '"kind": "none"' stdout.json
 json interpret 0 "model outputs values" -- interpret "$model"
 json inspect-model 0 "inputs outputs symbols guards weights graph hint" -- inspect "$model"
-json inspect-package 0 "inputs outputs symbols guards weights steps origins targets settings" -- inspect m.pt2
+json inspect-package 0 "inputs outputs symbols guards weights steps steps_when_loaded steps_in_package origins targets target target_runs_here settings" -- inspect m.pt2
 json inspect-verify 0 "sound entries crc32" -- inspect m.pt2 --verify
-json profile 0 "functions machine run_seconds steps_seconds" -- profile m.pt2 --runs 2
+json profile 0 "functions machine run_seconds profiled_run_seconds steps_seconds threads arithmetic" -- profile m.pt2 --runs 2
 json bisect 0 "fault steps compared_with_reference not_compared text" -- bisect m.pt2
 json bisect-finding 1 "step operator difference index got expected ulps" -- bisect faulty.pt2
 json check 0 "passed failed cases compile_seconds" -- check "$cases/mlp"

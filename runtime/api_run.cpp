@@ -83,6 +83,8 @@ kiln_status kiln_set_threads(kiln_model* model, int32_t threads) {
   return guarded([&] { model->model->parallel().set_threads(threads); });
 }
 
+int32_t kiln_model_threads(const kiln_model* model) { return model ? model->model->parallel().threads() : 0; }
+
 kiln_status kiln_set_hook(kiln_instance* instance, kiln_hook_fn hook, void* user) {
   KILN_NOT_NULL(instance);
   return guarded([&] { instance->instance.set_hook(hook, user); });

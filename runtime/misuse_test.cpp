@@ -2,6 +2,8 @@
 #include "kiln/kiln.hpp"
 #include "runtime/mlp_test.h"
 #include "runtime/package_loader.h"
+#include "runtime/parallel.h"
+#include "runtime/processors.h"
 #include "runtime/tensor_sanity.h"
 
 namespace kiln::runtime {
@@ -64,6 +66,18 @@ TEST_F(Misuse, ThreadsAreANumberThatMakesSense) {
     EXPECT_SAYS(kiln_last_error(), "kiln_set_threads: threads is at least 1, or -1");
   }
   for (int threads : {-1, 1, 3}) EXPECT_EQ(kiln_set_threads(model.handle(), threads), KILN_OK);
+}
+
+TEST_F(Misuse, ThreadsInEffectCanBeAsked) {
+  const std::string bytes = mlp.bytes();
+  kiln::Model model(bytes.data(), bytes.size());
+  const int all = model.threads();
+  EXPECT_EQ(all, usable_processors());
+  for (const auto& [given, effective] : {std::pair{all + 97, all + 97}, {1, 1}, {1'000'000, most_threads}, {-1, all}}) {
+    model.set_threads(given);
+    EXPECT_EQ(model.threads(), effective);
+  }
+  EXPECT_EQ(kiln_model_threads(nullptr), 0);
 }
 
 template <class F>

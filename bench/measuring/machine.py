@@ -13,6 +13,14 @@ INTERESTING = ("sse4_2", "avx", "avx2", "fma", "f16c", "avx512f", "avx512bw", "a
                "avx512_fp16", "amx_tile", "amx_bf16", "amx_int8", "asimd", "asimddp", "bf16", "i8mm", "sve", "sve2")
 
 
+def busy_text():
+    """What is said before measuring on a machine that others use; None: nobody does."""
+    load, processors = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load <= 0.5 * processors:
+        return None
+    return f"note: this machine is busy (load {load:.1f} on {processors} processors): times will be longer and vary; look at the spread"
+
+
 def cpu_field(name):
     found = re.search(rf"^{name}\s*:\s*(.+)$", pathlib.Path("/proc/cpuinfo").read_text(), re.MULTILINE)
     return found.group(1).strip() if found else ""

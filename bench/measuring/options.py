@@ -4,6 +4,8 @@ import os
 import pathlib
 import sys
 
+import machine
+from chosen import by_name
 from harness import ROOT, Setting
 from systems import SYSTEMS
 
@@ -17,7 +19,7 @@ def parser(description, default_systems):
     made.add_argument("--systems", default=default_systems, help=f"of {', '.join(SYSTEMS)} (default: {default_systems})")
     made.add_argument("--settings", help="b1-f32-t2,b8-bf16-t1: batch, f32 or bf16, threads (default: b1-f32 on two threads)")
     made.add_argument("--full", action="store_true", help="the default setting, and it with batch 8, with 1 thread, with bf16")
-    made.add_argument("--rounds", type=int, default=7, help="counted rounds (7)")
+    made.add_argument("--rounds", type=int, default=7, help="counted rounds (7); of one there is no spread")
     made.add_argument("--seconds", type=float, default=0.5, help="of one turn (0.5)")
     made.add_argument("--limit", type=float, default=1800, help="seconds that one export or compilation may take (1800)")
     made.add_argument("--again", nargs="?", const="", help="measure again what is kept: everything chosen, or the systems named")
@@ -34,11 +36,8 @@ def parser(description, default_systems):
 
 
 def names(text, known, what):
-    chosen = [name for name in text.split(",") if name]
-    for name in chosen:
-        if name not in known:
-            sys.exit(f"there is no {what} '{name}'; there are: {', '.join(known)}")
-    return chosen
+    given = [name for name in text.split(",") if name]
+    return by_name(given, known, what) if given else []
 
 
 def finish(options):
@@ -48,6 +47,9 @@ def finish(options):
     options.again = None if options.again is None else names(options.again, SYSTEMS, "system")
     if options.rounds < 1:
         sys.exit("--rounds is at least 1")
+    busy = None if options.report else machine.busy_text()
+    if busy:
+        print(busy, file=sys.stderr)
     two = min(2, len(os.sched_getaffinity(0)))
     if options.settings:
         try:

@@ -56,6 +56,11 @@ def error_text(facts):
     return f"{facts['error']:.1e}{times}{'' if facts['right'] else ' !'}"
 
 
+def spread_text(facts):
+    """Of one round nothing is known of it."""
+    return "–" if len(facts.get("rounds", (0, 0))) < 2 else f"±{100 * facts['spread']:.1f} %"
+
+
 COLUMNS = ["system", "median", "spread", "× Kiln", "of limit", "difference", "error", "compile", "load", "first call", "size", "memory"]
 
 
@@ -78,7 +83,7 @@ def model_rows(results, model, setting, systems):
         ratio, mark = ratio_to_reference(results, model, setting, facts)
         share, _ = share_of_limit(results, model, setting, facts)
         held = facts["resident"] - facts["resident_before"]
-        rows.append([SYSTEMS[name].label, seconds_text(facts["median"]), f"±{100 * facts['spread']:.1f} %",
+        rows.append([SYSTEMS[name].label, seconds_text(facts["median"]), spread_text(facts),
                      "–" if ratio is None else f"{ratio:.2f}{mark}", share_text(share),
                      f"{facts['difference']:.1e}" if "difference" in facts else "–", error_text(facts),
                      compile_text(facts), seconds_text(facts["load"]), seconds_text(facts["first"]),

@@ -10,6 +10,7 @@ import xml.etree.ElementTree
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE))
+import chosen  # noqa: E402
 import document  # noqa: E402
 import kiln_abi  # noqa: E402
 import machine  # noqa: E402
@@ -88,6 +89,23 @@ class Limits(unittest.TestCase):
 def measured(median, run="a", right=True):
     return {"status": "ok", "median": median, "spread": 0.01, "run": run, "load": 0.1, "first": 0.2, "compile": 1.0, "size": 1000, "resident": 3e6,
             "resident_before": 1e6, "difference": 1e-6, "error": 2e-6, "eager_error": 1e-6, "ratio": 0.5, "right": right, "version": "1"}
+
+
+class Chosen(unittest.TestCase):
+    KNOWN = ("resnet18", "resnet50", "bert")
+
+    def test_what_fits(self):
+        self.assertEqual(chosen.by_name(["bert", "resnet18"], self.KNOWN, "model"), ["bert", "resnet18"])
+        self.assertEqual(chosen.by_part(["net"], self.KNOWN, "model"), ["resnet18", "resnet50"])
+        self.assertEqual(chosen.by_pattern(["*50", "b*"], self.KNOWN, "model"), ["resnet50", "bert"])
+        for choose in (chosen.by_name, chosen.by_part, chosen.by_pattern):
+            self.assertEqual(choose([], self.KNOWN, "model"), list(self.KNOWN))
+
+    def test_what_is_none_ends_the_command(self):
+        for choose in (chosen.by_name, chosen.by_part, chosen.by_pattern):
+            with self.assertRaises(SystemExit) as end:
+                choose(["bert", "vgg"], self.KNOWN, "model")
+            self.assertEqual(str(end.exception), "there is no model 'vgg'; there are: resnet18, resnet50, bert")
 
 
 class ModelKernels(unittest.TestCase):
@@ -181,6 +199,8 @@ class Texts(unittest.TestCase):
         self.assertEqual(tables.compile_text({"compile": 2.5}), "2.50 s")
 
     def test_units(self):
+        self.assertEqual(tables.spread_text({"spread": 0.012, "rounds": [1.0, 1.1]}), "±1.2 %")
+        self.assertEqual(tables.spread_text({"spread": 0.0, "rounds": [1.0]}), "–")
         self.assertEqual([tables.seconds_text(value) for value in (2.5, 0.0123, 4e-6, None)], ["2.50 s", "12.3 ms", "4.00 µs", "–"])
 
     def test_structures_have_the_sizes_of_the_header(self):

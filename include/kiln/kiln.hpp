@@ -88,6 +88,7 @@ class Model {
   Result<kiln_spec> try_input(size_t index) const { return spec(kiln_input_spec, index); }
   Result<kiln_spec> try_output(size_t index) const { return spec(kiln_output_spec, index); }
   const char* metadata(const std::string& key) const { return kiln_metadata(handle_, key.c_str()); }
+  int threads() const { return kiln_model_threads(handle_); }  // that a run may use
   Result<void> try_set_threads(int threads) { return result_of(kiln_set_threads(handle_, threads)); }
   Result<void> try_update_constants(const std::vector<std::pair<std::string, const DLTensor*>>& values,
                                     uint32_t flags = KILN_UPDATE_COPY) {

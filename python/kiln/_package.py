@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from typing import Any, Optional, Union
 
     PathLike = Union[str, "os.PathLike[str]"]
+    Targets = Union[str, Sequence[str], None]  # "x86-64-v3,x86-64-v4", or a list of them
 
 
 def _is_path(value: Any) -> bool:
@@ -64,7 +65,7 @@ def compile_package(
     settings: Mapping[str, Any],
     *,
     custom_op_libraries: Sequence[PathLike] = (),
-    target: Optional[str] = None,
+    target: Targets = None,
     options: Sequence[str] = (),
 ) -> str:
     """Compiles a program (an ExportedProgram or a path). The settings win over those of ``kiln.config``."""
@@ -76,7 +77,7 @@ def compile_package(
         for library in custom_op_libraries:
             arguments += ["--custom-op-lib", os.fspath(library)]
         if target is not None:
-            arguments += ["--target", target]
+            arguments += ["--target", target if isinstance(target, str) else ",".join(target)]
         _command.checked(arguments + _command.settings_arguments(given), kind=errors.CompileError)
     return package_path
 
@@ -94,15 +95,15 @@ def aoti_compile_and_package(
     package_path: Optional[PathLike] = None,
     inductor_configs: Optional[Mapping[str, Any]] = None,
     custom_op_libraries: Sequence[PathLike] = (),
-    target: Optional[str] = None,
+    target: Targets = None,
     bundle: Optional[PathLike] = None,
 ) -> str:
     """Compiles an exported program, or the ``.pt2`` of that path, into a package and gives the package's path.
 
     ``package_path`` is where it goes: by default beside the ``.pt2``, or a new temporary file for a program in memory.
     ``inductor_configs`` are settings by their names, as in PyTorch's Inductor; ``kiln.config`` holds those of the
-    process. ``target`` names processors to compile for ("x86-64-v3,x86-64-v4"; by default this machine's). ``bundle``
-    is a case directory (inputs_0.pt, expected_0.pt, …) that goes into the package: see ``self_test``."""
+    process. ``target`` names processors to compile for ("x86-64-v3,x86-64-v4", or a list of them; by default this
+    machine's). ``bundle`` is a case directory (inputs_0.pt, expected_0.pt, …) that goes into the package: see ``self_test``."""
     import tempfile
 
     if package_path is None:
@@ -127,7 +128,7 @@ def compile_with_callbacks(
     place: str,
     settings: Mapping[str, Any],
     libraries: Sequence[PathLike] = (),
-    target: Optional[str] = None,
+    target: Targets = None,
     pytorchs_too: bool = False,
     options: Sequence[str] = (),
 ) -> str:

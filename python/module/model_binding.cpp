@@ -304,6 +304,7 @@ void bind_model(nb::module_& module) {
       .def_prop_ro("_user_metadata", metadata_of)
       .def_prop_ro("build_id", [](const Model& self) { return kiln_model_build_id(self.model()); })
       .def_prop_ro("target", [](const Model& self) { return kiln_model_target(self.model()); })
+      .def_prop_ro("threads", [](const Model& self) { return kiln_model_threads(self.model()); })
       .def_prop_ro("stateful", [](const Model& self) { return kiln_model_is_stateful(self.model()) != 0; })
       .def_prop_ro("_idle", &Model::idle)
       .def_rw(

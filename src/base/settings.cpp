@@ -143,6 +143,28 @@ void Settings::read_environment() {
   note_unknown_variables(environment_assignments());
 }
 
+namespace {
+
+// "; the setting cpp.threads …" for KILN_THREADS: one whose name, or the part behind its dot, the variable's words
+// have.
+std::string setting_hint(const std::string& variable) {
+  const std::vector<std::string> words = split(lower_case(variable), '_');
+  for (const Setting& setting : settings_table()) {
+    const std::string key = lower_case(setting.key);
+    const std::vector<std::string> named = split(key.substr(key.rfind('.') + 1), '_');
+    const auto is_said = [&](const std::string& word) {
+      return std::find(words.begin() + 1, words.end(), word) != words.end();
+    };
+    if (!std::all_of(named.begin(), named.end(), is_said)) continue;
+    return *setting.environment == '\0' ? str("; the setting ", setting.key, " has no variable: give --config ",
+                                              setting.key, "=…, or it in the settings of your call")
+                                        : str("; the setting ", setting.key, " is read from ", setting.environment);
+  }
+  return "";
+}
+
+}  // namespace
+
 void Settings::note_unknown_variables(const std::vector<std::string>& variables) {
   std::vector<std::string> known;
   for (const Setting& setting : settings_table())
@@ -156,7 +178,8 @@ void Settings::note_unknown_variables(const std::vector<std::string>& variables)
                            begins("AOTI_") || begins("DUMP_AOTI_");
     // Programs around Kiln have variables of these kinds too: worth a word only where a setting may have been meant.
     const bool may_be = begins("TORCH") || begins("CUDA_") || begins("PYTORCH_");
-    const std::string hint = nearest_hint(name, known);
+    std::string hint = nearest_hint(name, known);
+    if (hint.empty() && (inductors || begins("KILN_"))) hint = setting_hint(name);
     if (inductors || begins("KILN_") || (may_be && !hint.empty()))
       note_once(name, str("environment variable ", name, " is no setting of Kiln and does nothing", hint));
   }

@@ -168,6 +168,16 @@ TEST(Settings, UnknownVariablesAreNoted) {
   EXPECT_NE(notes.find("'AOTI_RUNTIME_CHECK_INPUTS'"), std::string::npos) << notes;
 }
 
+TEST(Settings, AVariableOfASettingThatHasNoneOrAnother) {
+  Settings settings(Phase::run);
+  settings.note_unknown_variables({"KILN_THREADS=1", "KILN_NUM_THREADS=1", "KILN_FREEZING=1"});
+  ASSERT_EQ(settings.notes().size(), 3u);
+  for (size_t i : {0, 1})
+    EXPECT_NE(settings.notes()[i].find("cpp.threads has no variable: give --config cpp.threads="), std::string::npos)
+        << settings.notes()[i];
+  EXPECT_NE(settings.notes()[2].find("freezing is read from TORCHINDUCTOR_FREEZING"), std::string::npos);
+}
+
 TEST(Settings, PackageDefaultsGiveWay) {
   Settings settings(Phase::run);
   settings.set("cpp.threads", "2");

@@ -112,11 +112,17 @@ class Callers {
   struct Begin {
     Callers* all;
     void operator()() const noexcept {
+      if (all->options_.stage) all->options_.stage(all->what_is_measured());
       all->resident_ = status_bytes("VmRSS:");
       all->peak_ = status_bytes("VmHWM:");
       all->start_ = BenchClock::now();
     }
   };
+
+  std::string what_is_measured() const {
+    return options_.count ? str("measuring ", *options_.count, *options_.count == 1 ? " call" : " calls")
+                          : str("measuring for ", options_.duration_seconds, " s");
+  }
 
   void guarded(size_t i) {
     try {
@@ -205,25 +211,26 @@ BenchResult bench(const std::string& path, const std::vector<Datum>& inputs, con
   BenchResult result;
   result.package = path, result.model = plan.model_name, result.build_id = plan.build_id;
   result.sizes = symbol_values(plan, inputs);
-  result.threads = options.threads, result.callers = options.callers;
+  result.callers = options.callers;
   PackageOptions load;
   load.settings = options.settings;
-  if (options.threads) load.settings.push_back(str("cpp.threads=", *options.threads));
   load.custom_op_libs = options.custom_op_libs;
   load.fault = options.fault;
   load.device_index = options.device_index;
+  if (options.stage) options.stage("loading");
   result.resident_before = status_bytes("VmRSS:");
   const auto begin = BenchClock::now();
   PackageExecutable package(path, load);
   const auto loaded = BenchClock::now();
   result.load = seconds_between(begin, loaded);
-  result.target = package.target();
+  result.target = package.target(), result.threads = package.threads();
   {
     PackageCaller first(package, inputs);
     const auto called = BenchClock::now();
     first.call();
     result.first_call = seconds_between(called, BenchClock::now());
   }
+  if (options.stage) options.stage(str("warming up for ", options.warmup_seconds, " s"));
   Callers callers(package, inputs, options);
   callers.run();
   result.resident_after = callers.resident();

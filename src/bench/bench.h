@@ -17,10 +17,10 @@ struct BenchOptions {
   double duration_seconds = 3;   // of measuring
   std::optional<int64_t> count;  // that many calls in all instead
   int callers = 1;               // threads of ours that call at the same time
-  std::optional<int> threads;    // that one call may use
   int device_index = -1;
   std::vector<std::string> settings, custom_op_libs;
-  std::function<void(const std::string& text)> fault;  // as PackageOptions::fault
+  std::function<void(const std::string& text)> fault;   // as PackageOptions::fault
+  std::function<void(const std::string& stage)> stage;  // told what begins
 };
 
 struct BenchResult {
@@ -28,7 +28,7 @@ struct BenchResult {
   std::string package, model, build_id, target;
   std::string inputs;  // "samples", "random, seed 0", the file's path
   SymbolValues sizes;  // that the inputs give the symbols
-  std::optional<int> threads;
+  int threads = 1;     // that a call may use, whoever said so: an option, a setting, the package, the machine
   int callers = 1;
   // What came out; seconds, bytes.
   double load = 0;        // kiln_load and the first instance

@@ -23,20 +23,27 @@ Tolerance tolerance_of(DType a, DType b, const CompareOptions& options) {
   return one.rtol > other.rtol ? one : other;
 }
 
-// Keeps the largest differences, the largest first; of equal ones those that come first.
-class LargestPlaces {
+// Keeps the places that are furthest over the tolerance, the furthest first; of equal ones those that come first.
+class FurthestPlaces {
  public:
-  explicit LargestPlaces(size_t most) : most_(most) {}
-  bool takes(double absolute) const { return most_ > 0 && (kept_.size() < most_ || absolute > kept_.back().absolute); }
+  explicit FurthestPlaces(size_t most) : most_(most) {}
+  bool takes(double tolerances, double absolute) const {
+    return most_ > 0 && (kept_.size() < most_ || further(tolerances, absolute, kept_.back()));
+  }
   void add(DifferentPlace place) {
-    const auto after = std::find_if(kept_.begin(), kept_.end(),
-                                    [&](const DifferentPlace& other) { return place.absolute > other.absolute; });
+    const auto after = std::find_if(kept_.begin(), kept_.end(), [&](const DifferentPlace& other) {
+      return further(place.tolerances, place.absolute, other);
+    });
     kept_.insert(after, std::move(place));
     if (kept_.size() > most_) kept_.pop_back();
   }
   std::vector<DifferentPlace> take() { return std::move(kept_); }
 
  private:
+  // What must be equal is infinitely far over: there the difference itself decides.
+  static bool further(double tolerances, double absolute, const DifferentPlace& other) {
+    return tolerances != other.tolerances ? tolerances > other.tolerances : absolute > other.absolute;
+  }
   size_t most_;
   std::vector<DifferentPlace> kept_;
 };
@@ -54,7 +61,7 @@ void compare_elements(const Tensor& a, const Tensor& b, const DifferenceLimits& 
   out.compared = true;
   out.values = a.numel();
   out.tolerance = tolerance_of(a.dtype, b.dtype, limits.tolerance);
-  LargestPlaces places(limits.most_places);
+  FurthestPlaces places(limits.most_places);
   double sum = 0;
   ElementWalk a_at(a), b_at(b);
   for (int64_t i = 0; i < out.values; ++i, a_at.next(), b_at.next()) {
@@ -67,11 +74,14 @@ void compare_elements(const Tensor& a, const Tensor& b, const DifferenceLimits& 
     const double relative = std::isfinite(absolute) && size > 0 ? absolute / size : HUGE_VAL;
     if (std::isfinite(absolute)) sum += absolute;
     out.largest_relative = std::max(out.largest_relative, relative);
-    if (!places.takes(absolute)) continue;
-    places.add({b_at.index(), number_text(a.dtype, x), number_text(b.dtype, y), absolute, relative});
+    const double tolerances = std::isfinite(absolute) && close.allowed > 0 ? absolute / close.allowed : HUGE_VAL;
+    if (!places.takes(tolerances, absolute)) continue;
+    places.add({b_at.index(), number_text(a.dtype, x), number_text(b.dtype, y), absolute, relative, tolerances});
   }
   out.mean_absolute = out.values > 0 ? sum / static_cast<double>(out.values) : 0;
   out.places = places.take();
+  if (out.outside > 0 && static_cast<size_t>(out.outside) < out.places.size())
+    out.places.resize(static_cast<size_t>(out.outside));
 }
 
 OutputDifference difference_of(const NamedDatum& a, const Datum& b, const DifferenceLimits& limits) {
@@ -161,6 +171,7 @@ Json difference_json(const OutputDifference& d) {
     for (const int64_t i : place.index) index.push(i);
     one.set("index", std::move(index)), one.set("a", value_json(place.a)), one.set("b", value_json(place.b));
     one.set("absolute", number_json(place.absolute)), one.set("relative", number_json(place.relative));
+    one.set("tolerances", number_json(place.tolerances));
     places.push(std::move(one));
   }
   out.set("largest", std::move(places));

@@ -1,4 +1,5 @@
-// Where two sets of outputs differ: the largest differences of each output, for `kiln compare`.
+// Where two sets of outputs differ: of each output the places that are furthest over the tolerance, for `kiln
+// compare`.
 #pragma once
 #include <string>
 #include <vector>
@@ -19,6 +20,7 @@ struct DifferentPlace {
   std::vector<int64_t> index;
   std::string a, b;                   // the values
   double absolute = 0, relative = 0;  // of b; infinite where only one is finite, or b is 0
+  double tolerances = 0;              // how far off in units of what is allowed there: beyond 1 it is outside
 };
 
 struct OutputDifference {
@@ -28,9 +30,10 @@ struct OutputDifference {
   bool compared = false;                         // values could be compared, element by element
   int64_t values = 0, unequal = 0, outside = 0;  // outside: of the tolerance
   Tolerance tolerance;
-  double mean_absolute = 0;            // of the finite differences
-  double largest_relative = 0;         // of the values that are unequal
-  std::vector<DifferentPlace> places;  // the largest absolute differences first
+  double mean_absolute = 0;     // of the finite differences
+  double largest_relative = 0;  // of the values that are unequal
+  // Furthest over the tolerance first; where some are outside of it, those alone.
+  std::vector<DifferentPlace> places;
   bool ok() const { return failure.empty() && outside == 0; }
 };
 

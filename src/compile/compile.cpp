@@ -514,7 +514,8 @@ CompileReport compile_program(const Program& read, const std::string& model_path
     if (options.progress) options.progress("pack weights", 0, 0);
     watch.lap();
     if (const std::string note = freeze(contents); !note.empty()) report.notes.push_back(note);
-    report.packing_seconds = watch.lap();
+    const double seconds = watch.lap();
+    if (!contents.variants.front().derived.empty()) report.packing_seconds = seconds;  // something was packed
   }
   if (options.progress) options.progress("write package", 0, 0);
   PackageWritten written = writer.finish(std::move(contents));

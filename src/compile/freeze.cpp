@@ -289,7 +289,8 @@ std::string freeze(PackageContents& contents) {
       variant.derived[static_cast<int32_t>(b)] = std::move(made);
   if (contents.variants.size() > 1)
     return str("freezing: the packed weights are those of ", variant.target,
-               "; other targets pack when they are loaded");
+               "; other targets pack when they are loaded: name first what most machines run, or compile a package for "
+               "each target");
   std::map<std::string, PackingOrder> orders;  // by what decides them
   struct Packed {
     format::Constant* constant;

@@ -1,10 +1,14 @@
-// What this machine can do, measured: the yardstick of the profiler. A second or less in all.
+#include "debug/machine_limits.h"
+
+#include <time.h>
+
 #include <algorithm>
 #include <chrono>
 #include <functional>
+#include <numeric>
 #include <thread>
 
-#include "debug/profile.h"
+#include "debug/machine_arithmetic.h"
 
 namespace kiln {
 namespace {
@@ -21,22 +25,6 @@ void on_all_threads(unsigned threads, const std::function<void(unsigned)>& work)
   work(0);
   for (std::thread& thread : pool) thread.join();
 }
-
-// Independent multiply-adds on vectors held in registers, for the widest vectors the processor has.
-template <class Vector>
-__attribute__((always_inline)) inline float multiply_adds(int64_t rounds) {
-  Vector a[12], b = Vector{} + 0.999999f, c = Vector{} + 1e-6f;
-  for (int i = 0; i < 12; ++i) a[i] = Vector{} + static_cast<float>(i);
-  asm volatile("" : "+x"(b), "+x"(c));  // or the compiler sees that 1 stays 1, and leaves that one out
-  for (int64_t r = 0; r < rounds; ++r)
-    for (int i = 0; i < 12; ++i) a[i] = a[i] * b + c;
-  float sum = 0;
-  for (const Vector& v : a) sum += v[0];
-  return sum;
-}
-typedef float Vector4 __attribute__((vector_size(16)));
-typedef float Vector8 __attribute__((vector_size(32)));
-typedef float Vector16 __attribute__((vector_size(64)));
 
 // Adds up memory by whole vectors.
 template <class Vector>
@@ -55,18 +43,8 @@ typedef uint64_t Words2 __attribute__((vector_size(16), aligned(8), may_alias));
 typedef uint64_t Words4 __attribute__((vector_size(32), aligned(8), may_alias));
 typedef uint64_t Words8 __attribute__((vector_size(64), aligned(8), may_alias));
 
-struct Arithmetic {
-  float (*run)(int64_t);
-  int lanes;
-  uint64_t (*read)(const uint64_t*, size_t, size_t);
-};
+using Read = uint64_t (*)(const uint64_t* at, size_t words, size_t rounds);
 #if defined(__x86_64__)
-__attribute__((target("avx512f"), optimize("fp-contract=fast", "O2", "unroll-loops"))) float run_16(int64_t rounds) {
-  return multiply_adds<Vector16>(rounds);
-}
-__attribute__((target("avx2,fma"), optimize("fp-contract=fast", "O2", "unroll-loops"))) float run_8(int64_t rounds) {
-  return multiply_adds<Vector8>(rounds);
-}
 __attribute__((target("avx512f"), optimize("O2"))) uint64_t read_64(const uint64_t* at, size_t words, size_t rounds) {
   return read_all<Words8>(at, words, rounds);
 }
@@ -74,38 +52,51 @@ __attribute__((target("avx2"), optimize("O2"))) uint64_t read_32(const uint64_t*
   return read_all<Words4>(at, words, rounds);
 }
 #endif
-float run_4(int64_t rounds) { return multiply_adds<Vector4>(rounds); }
 uint64_t read_16(const uint64_t* at, size_t words, size_t rounds) { return read_all<Words2>(at, words, rounds); }
 
-Arithmetic widest() {
+Read widest_read() {
 #if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {run_16, 16, read_64};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {run_8, 8, read_32};
+  if (__builtin_cpu_supports("avx512f")) return read_64;
+  if (__builtin_cpu_supports("avx2")) return read_32;
 #endif
-  return {run_4, 4, read_16};
+  return read_16;
 }
 
-double measure_gflops(unsigned threads) {
-  const Arithmetic arithmetic = widest();
-  constexpr int64_t rounds = 1'000'000;
+// 0: the machine has no such instructions.
+double measure_gflops(unsigned threads, Arithmetic arithmetic) {
+  const std::optional<BusyArithmetic> busy = busy_arithmetic(arithmetic);
+  if (!busy) return 0;
+  // By the time that each thread had a processor, and the best of many short tries: others use the machine too.
+  constexpr double seconds_of_a_try = 2e-3;
+  constexpr int tries = 25;
   std::vector<float> results(threads);
-  const auto once = [&] { on_all_threads(threads, [&](unsigned t) { results[t] = arithmetic.run(rounds); }); };
-  double best = 1e9;
-  for (int i = 0; i < 5; ++i) best = std::min(best, seconds_of(once));
+  std::vector<double> rates(threads);
+  int64_t rounds = 1000;
+  const auto timed = [&](unsigned t) {
+    const double begin = processor_seconds();
+    results[t] = busy->run(rounds);
+    return processor_seconds() - begin;
+  };
+  while (timed(0) < seconds_of_a_try / 2) rounds *= 2;
+  double best = 0;
+  for (int i = 0; i < tries; ++i) {
+    on_all_threads(threads, [&](unsigned t) { rates[t] = static_cast<double>(rounds) / timed(t); });
+    best = std::max(best, std::accumulate(rates.begin(), rates.end(), 0.0));
+  }
   // The sums are used, so that nothing is optimised away.
   const double kept = results[0] == 12345.0f ? 1e-9 : 0;
-  return 2.0 * 12 * arithmetic.lanes * static_cast<double>(rounds) * threads / (best + kept) * 1e-9;
+  return busy->flops * (best + kept) * 1e-9;
 }
 
 // `bytes` per thread; what is small is read again and again. The quickest of several tries: others use the machine too.
 double measure_gbs(unsigned threads, size_t bytes) {
   const size_t words = bytes / 8, rounds = std::max<size_t>(1, (size_t{16} << 20) / bytes);
-  const Arithmetic reading = widest();
+  const Read read = widest_read();
   std::vector<std::vector<uint64_t>> memory(threads);
   on_all_threads(threads, [&](unsigned t) { memory[t].assign(words, t); });
   std::vector<uint64_t> sums(threads);
   const auto once = [&] {
-    on_all_threads(threads, [&](unsigned t) { sums[t] = reading.read(memory[t].data(), words, rounds); });
+    on_all_threads(threads, [&](unsigned t) { sums[t] = read(memory[t].data(), words, rounds); });
   };
   double best = 1e9;
   for (int i = 0; i < 8; ++i) best = std::min(best, seconds_of(once));
@@ -115,9 +106,20 @@ double measure_gbs(unsigned threads, size_t bytes) {
 
 }  // namespace
 
-MachineLimits measure_machine() {
-  const unsigned threads = std::max(1u, std::thread::hardware_concurrency());
-  MachineLimits limits{measure_gflops(threads), measure_gbs(threads, size_t{64} << 20), {}};
+double processor_seconds() {
+  timespec time{};
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return static_cast<double>(time.tv_sec) + 1e-9 * static_cast<double>(time.tv_nsec);
+}
+
+MachineLimits measure_machine(int asked) {
+  const unsigned processors = std::max(1u, std::thread::hardware_concurrency());
+  const unsigned threads = std::min(processors, static_cast<unsigned>(std::max(1, asked)));
+  MachineLimits limits;
+  limits.gflops = measure_gflops(threads, Arithmetic::single_terms);
+  limits.pair_gflops = measure_gflops(threads, Arithmetic::bf16_pairs);
+  limits.tile_gflops = measure_gflops(threads, Arithmetic::bf16_tiles);
+  limits.gbs = measure_gbs(threads, size_t{64} << 20);
   for (const size_t bytes :
        {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20})  // within most first, second, third caches
     limits.caches.push_back({static_cast<double>(bytes * threads), measure_gbs(threads, bytes)});
@@ -125,6 +127,21 @@ MachineLimits measure_machine() {
   double least = limits.gbs;
   for (size_t i = limits.caches.size(); i-- > 0;) least = limits.caches[i].gbs = std::max(least, limits.caches[i].gbs);
   return limits;
+}
+
+MachineLimits measure_machine() { return measure_machine(static_cast<int>(std::thread::hardware_concurrency())); }
+
+double MachineLimits::gbs_for(double bytes) const {
+  for (const Level& level : caches)
+    if (bytes <= level.bytes) return level.gbs;
+  return gbs;
+}
+
+double MachineLimits::gflops_for(Arithmetic arithmetic) const {
+  const double own = arithmetic == Arithmetic::bf16_pairs   ? pair_gflops
+                     : arithmetic == Arithmetic::bf16_tiles ? tile_gflops
+                                                            : gflops;
+  return own > 0 ? own : gflops;
 }
 
 }  // namespace kiln

@@ -9,6 +9,7 @@
 #include "lower/lower.h"
 #include "ops/op_record.h"
 #include "package/plan_io.h"
+#include "package/target_plan.h"
 #include "pt2/tensor_files.h"
 
 namespace kiln {
@@ -76,11 +77,7 @@ void PackageDebug::choose_target() {
     plan_entries_.emplace_back("plan");
     return;
   }
-  try {
-    target_ = choose_allowed_target(targets_, processor_features());
-  } catch (const Error&) {
-    target_ = 0;  // none of them runs here: the first is looked at all the same
-  }
+  target_ = plan_for_this_machine(plan_).target;
   plan_ = plan_of_target(target_);
 }
 

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/json.h"
+#include "debug/machine_limits.h"
 #include "types/tensor.h"
 
 namespace kiln {
@@ -15,26 +16,10 @@ namespace kiln {
 struct ProfileOptions {
   int runs = 20, warmup = 3;
   std::vector<std::string> settings, custom_op_libs;
-  std::function<void(const std::string& text)> fault;  // as PackageOptions::fault
-  std::string sort_by = "time";                        // name, calls, time, share, bytes, flops, gflops, gbs, limit
+  std::function<void(const std::string& text)> fault;   // as PackageOptions::fault
+  std::function<void(const std::string& stage)> stage;  // told what begins
+  std::string sort_by = "time";                         // name, calls, time, share, bytes, flops, gflops, gbs, limit
 };
-
-// Throws K0679 where there is no such column to sort by.
-void require_profile_column(const std::string& name);
-
-struct MachineLimits {
-  double gflops = 0;  // f32 multiply-adds on all threads
-  double gbs = 0;     // reading memory that no cache holds
-  // What smaller amounts can be read with, in the order of their size: caches.
-  struct Level {
-    double bytes = 0, gbs = 0;
-  };
-  std::vector<Level> caches;
-  double gbs_for(double bytes) const;  // of the smallest level that holds them
-  std::string what = "this machine, measured", flops_of = "f32";
-  std::string clock = "";  // what a GPU's kernels were timed by; empty: the host's clock
-};
-MachineLimits measure_machine();
 
 struct KernelProfile {
   std::string name, origin;
@@ -46,6 +31,7 @@ struct KernelProfile {
   double least_cpu = 0;  // likewise of the calling thread alone, by the time that it had a processor
   double bytes = 0;  // per run: what it reads and writes of its arguments, once each (a library kernel: all of them)
   double flops = 0;  // per run; negative: not known (no debug section, or no generated kernel)
+  Arithmetic arithmetic = Arithmetic::single_terms;  // what they are computed by
 };
 
 struct TraceEvent {
@@ -58,15 +44,20 @@ struct Profile {
   std::vector<KernelProfile> kernels;  // sorted as asked
   std::vector<TraceEvent> last_run;
   MachineLimits machine;
-  double run_seconds = 0;       // median of a run without the profiler
-  double profiled_seconds = 0;  // median of a run with it
-  double overhead = 0;          // median of what it adds to a run; 0: less than can be measured
+  // Medians of as many runs of either kind, made in turns by a caller that allocates nothing.
+  double run_seconds = 0;       // of a run without the profiler
+  double profiled_seconds = 0;  // of a run with it
+  double steps_seconds = 0;     // of all steps of a run with it
+  double overhead = 0;          // of what it adds to a run; 0: less than can be measured
+  int threads = 1;              // that a run may use
   int runs = 0;
   bool counted_flops = false;
   std::string sorted_by = "time";
 };
 
-// Throws K0679 for a column that is not there.
+// Throw K0679 where there is no such column to sort by.
+void require_profile_column(const std::string& name);
+void sort_kernels(std::vector<KernelProfile>& kernels, const std::string& by, const MachineLimits& machine);
 Profile profile(const std::string& package, const std::vector<Datum>& inputs, const ProfileOptions& options);
 std::string profile_table(const Profile& profile);
 std::string profile_line(const Profile& profile);  // the last word: how long a run takes

@@ -225,6 +225,8 @@ CallResult PackageExecutable::call(const std::vector<Datum>& inputs) {
 
 std::string PackageExecutable::target() const { return kiln_model_target(state_->model); }
 
+int PackageExecutable::threads() const { return kiln_model_threads(state_->model); }
+
 bool PackageExecutable::on_gpu() const { return starts_with(target(), "sm_"); }
 
 kiln_profile_summary PackageExecutable::limits() const {
@@ -283,6 +285,8 @@ bool PackageCaller::writes_inputs() const { return !values_->written.empty(); }
 void PackageCaller::restore_inputs() {
   for (const size_t i : values_->written) copy_into(values_->original[i].tensor(), values_->copies[i].tensor());
 }
+
+void PackageCaller::set_hook(kiln_hook_fn hook, void* user) { check(kiln_set_hook(values_->instance, hook, user)); }
 
 void PackageCaller::call() {
   Values& v = *values_;

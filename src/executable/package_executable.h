@@ -38,6 +38,7 @@ class PackageExecutable : public Executable {
   // The values of a constant as the model has them now, whatever form the package keeps them in. `to` has its layout.
   void read_constant(const std::string& name, const Tensor& to) const;
   std::string target() const;                           // of the code that was chosen: a level of processors
+  int threads() const;                                  // that a call may use
   std::vector<bool> written_inputs() const;             // which of the inputs calls write
   std::map<std::string, Tensor> all_constants() const;  // weights and buffers of this instance, by name
   bool is_stateful() const;                             // calls change buffers of the instance
@@ -60,8 +61,9 @@ class PackageCaller {
   PackageCaller(PackageExecutable& package, const std::vector<Datum>& inputs);
   ~PackageCaller();
   PackageCaller(const PackageCaller&) = delete;
-  bool writes_inputs() const;  // calls change inputs
-  void restore_inputs();       // to what they were before the first call
+  bool writes_inputs() const;                    // calls change inputs
+  void restore_inputs();                         // to what they were before the first call
+  void set_hook(kiln_hook_fn hook, void* user);  // of the instance that it calls, as kiln_set_hook
   void call();
 
  private:

@@ -249,34 +249,46 @@ std::vector<std::string> lines_of(const ZipReader& zip, const std::string& name)
   return entry ? split(trim(as_text(zip.read(*entry).bytes)), '\n') : std::vector<std::string>();
 }
 
-Json inspect_package_json(const ZipReader& zip, const ZipEntry& plan_entry) {
-  const format::Plan plan = format::read_plan(zip.read(plan_entry).bytes);
-  const std::string folder = plan_entry.name.substr(0, plan_entry.name.size() - std::string_view("plan").size());
+// What is shown of a package: the plan of the target that this machine runs, and where its steps come from.
+struct ShownPlan {
+  std::string folder;
+  TargetPlan target;
+  format::Plan plan;
   std::optional<format::Origins> origins;
-  if (const ZipEntry* entry = zip.find(folder + "debug/origins"))
-    origins = format::read_origins(zip.read(*entry).bytes);
-  Json root = inspect_plan_json(plan, origins ? &*origins : nullptr);
+};
+
+ShownPlan shown_plan(const ZipReader& zip, const ZipEntry& first) {
+  ShownPlan out;
+  out.folder = first.name.substr(0, first.name.size() - std::string_view("plan").size());
+  out.plan = format::read_plan(zip.read(first).bytes);
+  out.target = plan_for_this_machine(out.plan);
+  const ZipEntry* own = zip.find(out.target.entry);
+  if (!own) own = zip.find(out.folder + out.target.entry);
+  if (own && own->name != first.name) out.plan = format::read_plan(zip.read(*own).bytes);
+  const ZipEntry* origins = zip.find(out.folder + debug_entry(out.target, "origins"));
+  if (!origins) origins = zip.find(out.folder + "debug/origins");
+  if (origins) out.origins = format::read_origins(zip.read(*origins).bytes);
+  return out;
+}
+
+Json inspect_package_json(const ZipReader& zip, const ZipEntry& plan_entry) {
+  const ShownPlan shown = shown_plan(zip, plan_entry);
+  Json root = inspect_plan_json(shown.plan, shown.target, shown.origins ? &*shown.origins : nullptr);
   for (const auto& [key, name] :
        {std::pair("settings", "settings"), std::pair("compiled_with", "debug/settings.txt")}) {
     Json lines = Json::array();
-    for (const std::string& line : lines_of(zip, folder + name)) lines.push(line);
+    for (const std::string& line : lines_of(zip, shown.folder + name)) lines.push(line);
     root.set(key, std::move(lines));
   }
-  const ZipEntry* graph = zip.find(folder + "debug/graph.txt");
+  const ZipEntry* graph = zip.find(shown.folder + "debug/graph.txt");
   root.set("graph", graph ? Json(print(parse_program(as_text(zip.read(*graph).bytes)).graph)) : Json());
   return root;
 }
 
 std::string inspect_package(const ZipReader& zip, const ZipEntry& plan_entry) {
-  const format::Plan plan = format::read_plan(zip.read(plan_entry).bytes);
-  const std::string folder = plan_entry.name.substr(0, plan_entry.name.size() - std::string_view("plan").size());
-  std::string text;
-  if (const ZipEntry* origins_entry = zip.find(folder + "debug/origins")) {
-    const format::Origins origins = format::read_origins(zip.read(*origins_entry).bytes);
-    text = inspect_plan(plan, &origins, zip.label());
-  } else {
-    text = inspect_plan(plan, nullptr, zip.label());
-  }
+  const ShownPlan shown = shown_plan(zip, plan_entry);
+  const std::string& folder = shown.folder;
+  std::string text = inspect_plan(shown.plan, shown.target, shown.origins ? &*shown.origins : nullptr, zip.label());
   const auto add_settings = [&](const char* title, const char* name) {
     if (const std::vector<std::string> lines = lines_of(zip, folder + name); !lines.empty())
       text += str("\n", title, "\n  ", join(lines, "\n  "), "\n");

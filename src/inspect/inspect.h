@@ -6,7 +6,7 @@
 
 #include "base/json.h"
 #include "graph/graph.h"
-#include "package/format.h"
+#include "package/target_plan.h"
 
 namespace kiln {
 
@@ -27,9 +27,10 @@ std::string inspect_program(const Program& program, const std::string& label,
                             const std::map<std::string, std::string>& metadata = {});
 // "  metadata author = me": long values and those of several lines are shortened.
 std::string metadata_line(const std::string& key, const std::string& value);
-// origins may be null: then kernels are listed without them.
-std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label);
-Json inspect_plan_json(const format::Plan& plan, const format::Origins* origins);
+// The plan is that of `target`; origins may be null: then kernels are listed without them.
+std::string inspect_plan(const format::Plan& plan, const TargetPlan& target, const format::Origins* origins,
+                         const std::string& label);
+Json inspect_plan_json(const format::Plan& plan, const TargetPlan& target, const format::Origins* origins);
 // A bound of a symbol; null: there is none.
 Json bound_json(int64_t bound);
 // A size: a number, or the text of an expression over symbols.

@@ -1,7 +1,10 @@
+#include <algorithm>
 #include <charconv>
+#include <set>
 
 #include "inspect/inspect.h"
 #include "inspect/inspect_table.h"
+#include "package/step_plan.h"
 
 namespace kiln {
 namespace {
@@ -12,7 +15,9 @@ std::string plural(size_t count, const char* what) { return str(count, " ", what
 
 class PlanText {
  public:
-  PlanText(const format::Plan& plan, const format::Origins* origins) : plan_(plan) {
+  PlanText(const format::Plan& plan, const TargetPlan& target, const format::Origins* origins)
+      : plan_(plan), target_(target) {
+    divide_init();
     if (origins)
       for (const format::StepOrigin& origin : origins->steps) origins_[origin.number] = &origin;
   }
@@ -22,11 +27,23 @@ class PlanText {
     text += str("  build ", plan_.build_id, ", kernel ABI ", plan_.kernel_abi, ", exported by torch ",
                 plan_.torch_version, "\n");
     text += str("  device ", device_type_name(plan_.device), ", code for ",
-                join_map(plan_.code, ", ", [](const format::CodeObject& code) { return code.target; }), "\n");
+                join_map(plan_.code, ", ", [](const format::CodeObject& code) { return code.target; }), which_target(),
+                "\n");
     for (const format::CustomLibrary& library : plan_.custom_libraries)
       text += str("  custom operators from ", library.name, "\n");
     for (size_t i = 0; i < plan_.metadata_keys.size() && i < plan_.metadata_values.size(); ++i)
       text += metadata_line(plan_.metadata_keys[i], plan_.metadata_values[i]);
+    return text;
+  }
+
+  // What is done to the weights before the first run.
+  std::string steps_of_weights() const {
+    std::string text;
+    if (!packed_.empty())
+      text +=
+          str("\nsteps whose results are in the package, for ", target_.name,
+              " (freezing): loading runs none of them, an update of weights those that it touches\n", steps(packed_));
+    if (!packing_.empty()) text += str("\nsteps when weights are loaded\n", steps(packing_));
     return text;
   }
 
@@ -88,7 +105,8 @@ class PlanText {
     root.set("build_id", plan_.build_id), root.set("kernel_abi", static_cast<int64_t>(plan_.kernel_abi));
     root.set("torch", plan_.torch_version), root.set("device", device_type_name(plan_.device));
     for (const format::CodeObject& object : plan_.code) code.push(object.target);
-    root.set("targets", std::move(code));
+    root.set("targets", std::move(code)), root.set("target", target_.name);
+    root.set("target_runs_here", target_.runs_here);
     for (size_t i = 0; i < plan_.metadata_keys.size() && i < plan_.metadata_values.size(); ++i)
       metadata.set(plan_.metadata_keys[i], plan_.metadata_values[i]);
     root.set("metadata", std::move(metadata));
@@ -124,7 +142,8 @@ class PlanText {
     root.set("inputs", std::move(inputs)), root.set("outputs", std::move(outputs));
     root.set("symbols", std::move(symbols)), root.set("guards", std::move(guards));
     root.set("weights", std::move(weights));
-    root.set("steps_when_loaded", steps_json(plan_.init)), root.set("steps", steps_json(plan_.steps));
+    root.set("steps_when_loaded", steps_json(packing_)), root.set("steps_in_package", steps_json(packed_)),
+        root.set("steps", steps_json(plan_.steps));
     return root;
   }
 
@@ -145,6 +164,42 @@ class PlanText {
   }
 
  private:
+  // Of several targets each has steps of its own.
+  std::string which_target() const {
+    if (plan_.code.size() < 2) return "";
+    return str("; shown is ", target_.name,
+               target_.runs_here                 ? ", which this machine runs"
+               : plan_.device == DeviceType::cpu ? ", the first: this machine runs none of them"
+                                                 : ", the first");
+  }
+  // As the runtime does: loading runs what the buffers need that the package does not have, or all where it has none.
+  void divide_init() {
+    const auto is_derived = [](const format::Buffer& b) { return b.role == format::BufferRole::derived; };
+    const bool frozen = std::any_of(plan_.buffers.begin(), plan_.buffers.end(), [&](const format::Buffer& buffer) {
+      return is_derived(buffer) && !buffer.entry.empty();
+    });
+    std::set<int32_t> needed;
+    for (size_t i = 0; i < plan_.buffers.size(); ++i)
+      if (is_derived(plan_.buffers[i]) && plan_.buffers[i].entry.empty()) needed.insert(static_cast<int32_t>(i));
+    for (size_t i = plan_.init.size(); i-- > 0;) {
+      const std::vector<format::KernelArg> used = buffers_of(plan_.init[i]);
+      const bool runs = !frozen || std::any_of(used.begin(), used.end(), [&](const format::KernelArg& one) {
+        return writes(one.access) && needed.contains(one.buffer);
+      });
+      for (const format::KernelArg& one : used)
+        if (runs && reads(one.access)) needed.insert(one.buffer);
+      std::vector<format::Step>& list = runs ? packing_ : packed_;
+      list.insert(list.begin(), plan_.init[i]);
+    }
+  }
+  static std::vector<format::KernelArg> buffers_of(const format::Step& step) {
+    std::vector<format::KernelArg> used = format::buffers_used(step);
+    for (const std::vector<format::Step>& block : step.blocks)
+      for (const format::Step& inner : block)
+        for (const format::KernelArg& one : buffers_of(inner)) used.push_back(one);
+    return used;
+  }
+
   std::string expr(format::ExprIndex index) const {
     return index == none ? "?" : plan_.exprs.at(static_cast<size_t>(index)).text;
   }
@@ -287,6 +342,8 @@ class PlanText {
   }
 
   const format::Plan& plan_;
+  const TargetPlan& target_;
+  std::vector<format::Step> packed_, packing_;  // of init: what the package has, and what loading does
   std::map<int32_t, const format::StepOrigin*> origins_;
 };
 
@@ -300,12 +357,13 @@ Json size_json(const std::string& text) {
   return error == std::errc() && end == text.data() + text.size() ? Json(number) : Json(text);
 }
 
-Json inspect_plan_json(const format::Plan& plan, const format::Origins* origins) {
-  return PlanText(plan, origins).json();
+Json inspect_plan_json(const format::Plan& plan, const TargetPlan& target, const format::Origins* origins) {
+  return PlanText(plan, target, origins).json();
 }
 
-std::string inspect_plan(const format::Plan& plan, const format::Origins* origins, const std::string& label) {
-  const PlanText view(plan, origins);
+std::string inspect_plan(const format::Plan& plan, const TargetPlan& target, const format::Origins* origins,
+                         const std::string& label) {
+  const PlanText view(plan, target, origins);
   std::string text = view.heading(label);
   text += text_section("inputs", view.inputs(), "none");
   text += text_section("outputs", view.outputs(), "none");
@@ -314,7 +372,7 @@ std::string inspect_plan(const format::Plan& plan, const format::Origins* origin
   uint64_t bytes = 0;
   const TextTable weights = view.weights(bytes);
   text += text_section(str("weights, ", bytes_text(bytes), " in all"), weights);
-  if (!plan.init.empty()) text += str("\nsteps when weights are loaded\n", view.steps(plan.init));
+  text += view.steps_of_weights();
   text += str("\nsteps of a run (", plural(plan.kernels.size(), "distinct kernel"), ")\n", view.steps(plan.steps));
   if (!origins) text += "  (no origins: the debug section was stripped)\n";
   return text;

@@ -81,7 +81,7 @@ format::Plan small_plan() {
 TEST(Inspect, APlansSections) {
   format::Origins origins;
   origins.steps = {{3, {"add"}, {"aten.add.Tensor"}, {"layers.3"}, {"model.py:42 in forward:  y = x + 1"}, {}, {}}};
-  const std::string text = inspect_plan(small_plan(), &origins, "m.kiln.pt2");
+  const std::string text = inspect_plan(small_plan(), {0, "x86-64-v3"}, &origins, "m.kiln.pt2");
   for (const char* part :
        {"m.kiln.pt2: package of 'small' by Kiln 0.1.0", "code for x86-64-v3", "0  x  float32[s0, 4]",
         "s0  2 … 1024  x.size(0)", "s0 <= 1024  because: range of s0 in the export", "3  cpp_fused_add_0  items s0",
@@ -90,7 +90,27 @@ TEST(Inspect, APlansSections) {
 }
 
 TEST(Inspect, SaysWhenOriginsAreMissing) {
-  EXPECT_TRUE(has(inspect_plan(small_plan(), nullptr, "m"), "no origins: the debug section was stripped"));
+  EXPECT_TRUE(has(inspect_plan(small_plan(), {}, nullptr, "m"), "no origins: the debug section was stripped"));
+}
+
+TEST(Inspect, SaysWhichTargetIsShownAndWhatIsFrozen) {
+  format::Plan plan = small_plan();
+  plan.code.push_back({"x86-64-v4", "other"});
+  EXPECT_TRUE(has(inspect_plan(plan, {1, "x86-64-v4", "plan_4", true}, nullptr, "m"),
+                  "code for x86-64-v3, x86-64-v4; shown is x86-64-v4, which this machine runs\n"));
+  EXPECT_TRUE(has(inspect_plan(plan, {0, "x86-64-v3"}, nullptr, "m"), "the first: this machine runs none of them"));
+  format::Step packing = plan.steps[0];
+  packing.name = "cpp_fused_pack_0";
+  packing.args = {{0, Access::read}, {1, Access::write}};
+  plan.init = {packing};
+  const TargetPlan target{0, "x86-64-v3"};
+  EXPECT_TRUE(has(inspect_plan(plan, target, nullptr, "m"), "steps when weights are loaded\n  3  cpp_fused_pack_0"));
+  plan.buffers[1].role = format::BufferRole::derived;
+  plan.buffers[1].entry = "packed/0";
+  const std::string frozen = inspect_plan(plan, target, nullptr, "m");
+  EXPECT_TRUE(has(frozen, "steps whose results are in the package, for x86-64-v3 (freezing)")) << frozen;
+  EXPECT_FALSE(has(frozen, "steps when weights are loaded")) << frozen;
+  EXPECT_TRUE(has(json_text(inspect_plan_json(plan, target, nullptr)), R"("steps_when_loaded":[])"));
 }
 
 TEST(Inspect, VerifiesEveryByte) {

@@ -1,5 +1,7 @@
 #include "loops/work_count.h"
 
+#include "loops/lane_pairs.h"
+
 namespace kiln {
 namespace {
 
@@ -248,6 +250,22 @@ class Counting {
 
 Work count_work(const loops::Kernel& kernel, const std::vector<loops::Buffer>& buffers, const SymbolValues& symbols) {
   return Counting(buffers, symbols).run(kernel);
+}
+
+const char* arithmetic_name(Arithmetic arithmetic) {
+  return arithmetic == Arithmetic::bf16_pairs   ? "bf16 pairs"
+         : arithmetic == Arithmetic::bf16_tiles ? "bf16 tiles"
+                                                : "f32";
+}
+
+Arithmetic arithmetic_of(const loops::Kernel& kernel) {
+  if (!kernel.schedule) return Arithmetic::single_terms;
+  if (kernel.schedule->tile.matrix) return Arithmetic::bf16_tiles;
+  bool pairs = kernel.schedule->tile.pairs;
+  loops::for_each_stmt(kernel.body, [&](const Stmt& stmt) {
+    pairs = pairs || (stmt.loop && (stmt.loop->order.pairs || loops::takes_pairs(*stmt.loop, kernel.schedule->lanes)));
+  });
+  return pairs ? Arithmetic::bf16_pairs : Arithmetic::single_terms;
 }
 
 }  // namespace kiln

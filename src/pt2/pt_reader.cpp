@@ -207,6 +207,10 @@ Tensor PtArchive::tensor_of(const std::string& name, const std::vector<const Pic
   if ((name == "torch._utils._rebuild_parameter" || name == "torch._utils._rebuild_parameter_with_state") &&
       !args.empty() && args[0]->is(Kind::call))
     return tensor(*args[0]);
+  if (starts_with(name, "numpy."))
+    fail(
+        "an array or a number of NumPy's, of which only Python knows what it is; save tensors instead "
+        "(torch.save([torch.from_numpy(array)], path)), or the array by itself as .npy or .npz");
   fail(str("an object of the kind ", name, ", which is not in the list of what Kiln reads"));
 }
 

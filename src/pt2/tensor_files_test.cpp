@@ -390,6 +390,21 @@ std::string message_of(const std::string& pt) {
   return "";
 }
 
+// As NumPy pickles an array, whatever the name of its module: the message says what to save instead.
+TEST(TensorFiles, AnArrayOfNumPyIsNoTensor) {
+  for (const char* module : {"numpy.core.multiarray", "numpy._core.multiarray"}) {
+    PickleWriter w;
+    w.global(module, "_reconstruct");
+    w.mark();
+    w.string("b");
+    w.tuple();
+    w.reduce();
+    const std::string message = message_of(pt_with_pickle(w.finish()));
+    EXPECT_NE(message.find("an array or a number of NumPy's"), std::string::npos) << message;
+    EXPECT_NE(message.find("torch.from_numpy(array)"), std::string::npos) << message;
+  }
+}
+
 // In a list nothing can be named: the message says what to give instead.
 TEST(TensorFiles, ATensorMadeOfOthersIsNoTensor) {
   TensorPickle p;
