@@ -77,14 +77,15 @@ std::optional<DeclaredName> declared_by(std::string_view line) {
   return out;
 }
 
-struct NameInText {
-  std::string_view text;
-  bool changed = false;  // assigned to, or handed to who may do so
+// A name in a line that may mean something else in every kernel.
+struct NameInLine {
+  size_t begin, end;
+  bool changed;   // assigned to, or handed to who may do so
+  bool accessed;  // an element or a member of it
 };
 
-// The names of a line that are not members of something.
-template <class Visit>
-void for_each_name(std::string_view line, Visit visit) {
+std::vector<NameInLine> names_in(std::string_view line) {
+  std::vector<NameInLine> out;
   for (size_t at = 0; at < line.size();) {
     if (!is_part_of_name(line[at])) {
       ++at;
@@ -92,9 +93,11 @@ void for_each_name(std::string_view line, Visit visit) {
     }
     const size_t begin = at;
     while (at < line.size() && is_part_of_name(line[at])) ++at;
-    if (std::isdigit(static_cast<unsigned char>(line[begin]))) continue;
-    const std::string_view before = line.substr(0, begin), after = trim(line.substr(at));
-    if (ends_with(before, "->") || ends_with(before, ".")) continue;
+    if (std::isdigit(static_cast<unsigned char>(line[begin])) || is_common(line.substr(begin, at - begin))) continue;
+    const std::string_view before = line.substr(0, begin);
+    if (ends_with(before, "->") || ends_with(before, ".")) continue;  // a member
+    std::string_view after = line.substr(at);
+    while (starts_with(after, " ")) after.remove_prefix(1);
     const auto follows = [&](std::string_view what) { return starts_with(after, what); };
     const bool assigned = (follows("=") && !follows("==")) ||
                           (after.size() > 1 && after[1] == '=' &&
@@ -102,8 +105,9 @@ void for_each_name(std::string_view line, Visit visit) {
                           follows("++") || follows("--") || follows("<<=") || follows(">>=");
     const bool handed = ends_with(before, "++") || ends_with(before, "--") || ends_with(before, "k_in_memory(") ||
                         (ends_with(before, "&") && !ends_with(before, "&&"));
-    visit(NameInText{line.substr(begin, at - begin), assigned || handed}, begin, at);
+    out.push_back({begin, at, assigned || handed, follows("[") || follows(".")});
   }
+  return out;
 }
 
 struct TextLine {
@@ -111,22 +115,28 @@ struct TextLine {
   size_t begin, end;      // in the kernel's text, with indentation and without the line's end
   size_t block_end;       // of one that opens a block: the line that closes it
   size_t inside;          // the line that opened the block around it
+  std::vector<NameInLine> names;
+  bool is_loop() const { return starts_with(text, "for (") && ends_with(text, "{"); }
 };
 
-// A loop or block, and how it stands in its kernel.
+// Loops and blocks of a kernel that could be functions, before anybody has looked at their names.
+struct LinesOfKernel {
+  size_t first, last;
+  size_t length;  // without indentation
+  uint64_t hash;  // of their text without names: different for those that no function can stand for both of
+};
+
+// One of them that can be a function.
 struct PartOfKernel {
-  size_t kernel, first, last;  // lines
-  size_t length;
+  size_t kernel = 0, first = 0, last = 0, length = 0;
   std::string key;  // equal for those that one function can stand for
-  std::vector<std::string> arguments;
-  std::vector<std::string> parameters;
+  std::vector<std::string> arguments, parameters;
   std::string numbers;  // declarations, from around it, of names for numbers
 };
 
 class KernelLines {
  public:
-  explicit KernelLines(std::string_view text) : text_(text) {
-    constexpr size_t none = static_cast<size_t>(-1);
+  explicit KernelLines(std::string_view text) {
     std::vector<size_t> open;
     for (size_t at = 0; at < text.size();) {
       const size_t end = std::min(text.find('\n', at), text.size());
@@ -136,102 +146,78 @@ class KernelLines {
         lines_[open.back()].block_end = own;
         open.pop_back();
       }
-      lines_.push_back({line, at, end, none, open.empty() ? none : open.back()});
+      lines_.push_back({line, at, end, none, open.empty() ? none : open.back(), names_in(line)});
       const bool opens = ends_with(line, "{");
       if (const auto declared = declared_by(line))
         declarations_[declared->name].push_back({own, opens ? own : lines_[own].inside, *declared});
       if (opens) open.push_back(own);
       at = end + 1;
     }
-    well_formed_ = open.empty() && !lines_.empty();
+    well_formed_ = open.empty();
   }
 
   const std::vector<TextLine>& lines() const { return lines_; }
 
-  std::vector<PartOfKernel> candidates(size_t number, int lanes) const {
-    std::vector<PartOfKernel> out;
+  std::vector<LinesOfKernel> candidates(int lanes) const {
+    std::vector<LinesOfKernel> out;
     if (!well_formed_) return out;
-    for (size_t first = 1; first < lines_.size(); ++first)
-      if (auto candidate = candidate_at(first, lanes)) {
-        candidate->kernel = number;
-        out.push_back(std::move(*candidate));
-      }
+    // Of the lines before each one: so that lines are looked at once, however many blocks they stand in.
+    std::vector<uint64_t> hashes = {0}, powers = {1};
+    std::vector<size_t> lengths = {0}, loops = {0}, returns = {0};
+    constexpr uint64_t base = 0x9e3779b97f4a7c15;
+    for (const TextLine& line : lines_) {
+      hashes.push_back(hashes.back() * base + hash_without_names(line));
+      powers.push_back(powers.back() * base);
+      lengths.push_back(lengths.back() + line.text.size());
+      loops.push_back(loops.back() + (line.is_loop() ? 1 : 0));
+      returns.push_back(returns.back() + (line.text.find("return") != std::string_view::npos ? 1 : 0));
+    }
+    for (size_t first = 1; first < lines_.size(); ++first) {
+      const size_t last = lines_[first].block_end;
+      if (last == none || lines_[last].text != "}" || (!lines_[first].is_loop() && lines_[first].text != "{")) continue;
+      const size_t length = lengths[last + 1] - lengths[first];
+      if (length < least_length || loops[last + 1] == loops[first] || returns[last + 1] > returns[first]) continue;
+      const uint64_t hash = hashes[last + 1] - hashes[first] * powers[last + 1 - first];
+      out.push_back({first, last, length, hash * base + static_cast<uint64_t>(lanes)});
+    }
     return out;
   }
 
- private:
-  struct Place {
-    size_t line, block;
-    DeclaredName declaration;
-  };
-
-  const DeclaredName* visible(std::string_view name, size_t line) const {
-    const auto found = declarations_.find(name);
-    if (found == declarations_.end()) return nullptr;
-    for (auto place = found->second.rbegin(); place != found->second.rend(); ++place)
-      if (place->line < line && place->block < lines_.size() && lines_[place->block].block_end >= line)
-        return &place->declaration;
-    return nullptr;
-  }
-
-  // Whether a loop that begins at line `first` or behind it has the line in its body.
-  bool in_loop(size_t line, size_t first) const {
-    while (lines_[line].inside < lines_.size() && lines_[line].inside >= first) {
-      line = lines_[line].inside;
-      if (starts_with(lines_[line].text, "for (")) return true;
-    }
-    return false;
-  }
-
-  std::optional<PartOfKernel> candidate_at(size_t first, int lanes) const {
-    const TextLine& opening = lines_[first];
-    const bool loop = starts_with(opening.text, "for (") && ends_with(opening.text, "{");
-    if (!loop && opening.text != "{") return {};
-    const size_t last = opening.block_end;
-    if (last >= lines_.size() || lines_[last].text != "}") return {};
-    PartOfKernel out{0, first, last, 0, str(lanes, "\n"), {}, {}, ""};
-    bool has_loop = false;
-    for (size_t i = first; i <= last; ++i) {
-      const std::string_view line = lines_[i].text;
-      out.length += line.size();
-      has_loop |= starts_with(line, "for (");
-      if (line.find("return") != std::string_view::npos) return {};
-      if ((ends_with(line, "continue;") || ends_with(line, "break;")) && !in_loop(i, first)) return {};
-    }
-    if (out.length < least_length || !has_loop) return {};
-    std::map<std::string_view, size_t> names;  // in the order in which they are met
-    std::set<std::string_view> local;
+  // Nothing where the lines use what only their kernel can have, or change it.
+  std::optional<PartOfKernel> part(const LinesOfKernel& candidate, int lanes) const {
+    PartOfKernel out{0, candidate.first, candidate.last, candidate.length, str(lanes, "\n"), {}, {}, ""};
+    std::map<std::string_view, size_t> numbers;  // of the names, in the order in which they are met
+    std::set<std::string_view> taken;            // from around the part
     std::string types;
-    for (size_t i = first; i <= last; ++i) {
+    for (size_t i = out.first; i <= out.last; ++i) {
       const std::string_view line = lines_[i].text;
+      if ((ends_with(line, "continue;") || ends_with(line, "break;")) && !in_loop(i, out.first)) return {};
       size_t done = 0;
-      bool may = true;
-      const auto declared = declared_by(line);
-      if (declared) local.insert(declared->name);
-      for_each_name(line, [&](const NameInText& word, size_t begin, size_t end) {
-        if (is_common(word.text)) return;
-        const auto [known, inserted] = names.emplace(word.text, names.size());
-        out.key += line.substr(done, begin - done);
-        out.key += str("$", known->second);
-        done = end;
-        if (local.contains(word.text)) return;
-        const DeclaredName* outer = visible(word.text, first);
-        if (!outer || (word.changed && outer->extent.empty())) may = false;
-        if (!may || !inserted) return;
-        if (!outer->line.empty()) {
-          out.numbers += str("  ", outer->line, "\n");
-          types += str("$", known->second, outer->line.substr(outer->line.find(" = ")), "\n");
-          return;
+      for (const NameInLine& word : lines_[i].names) {
+        const std::string_view name = line.substr(word.begin, word.end - word.begin);
+        const std::string neutral = str("$", numbers.emplace(name, numbers.size()).first->second);
+        out.key += line.substr(done, word.begin - done);
+        out.key += neutral;
+        done = word.end;
+        const DeclaredAt* declared = declaration(name, i);
+        if (!declared) return {};
+        if (declared->line >= out.first) continue;
+        const DeclaredName& outer = declared->name;
+        const bool array = !outer.extent.empty(), pointer = outer.type.find('*') != std::string_view::npos;
+        if (!array && (word.changed || (word.accessed && !pointer))) return {};
+        if (!taken.insert(name).second) continue;
+        if (!outer.line.empty()) {
+          out.numbers += str("  ", outer.line, "\n");
+          types += str(neutral, outer.line.substr(outer.line.find(" = ")), "\n");
+          continue;
         }
-        const bool constant = starts_with(outer->type, "const ") || ends_with(outer->type, "const");
-        const bool array = !outer->extent.empty();
-        const std::string type = str(array || constant ? "" : "const ", outer->type);
-        types += str("$", known->second, " ", type, outer->extent, "\n");
-        out.parameters.push_back(array ? str(type, " (&", outer->name, ")", outer->extent)
-                                       : str(type, " ", outer->name));
-        out.arguments.emplace_back(outer->name);
-      });
-      if (!may || out.parameters.size() > most_parameters) return {};
+        const bool constant = pointer || starts_with(outer.type, "const ");
+        const std::string type = str(array || constant ? "" : "const ", outer.type);
+        types += str(neutral, " ", type, outer.extent, "\n");
+        out.parameters.push_back(array ? str(type, " (&", name, ")", outer.extent) : str(type, " ", name));
+        out.arguments.emplace_back(name);
+      }
+      if (out.parameters.size() > most_parameters) return {};
       out.key += line.substr(done);
       out.key += '\n';
     }
@@ -239,11 +225,71 @@ class KernelLines {
     return out;
   }
 
-  std::string_view text_;
+ private:
+  struct DeclaredAt {
+    size_t line, block;
+    DeclaredName name;
+  };
+
+  static uint64_t hash_without_names(const TextLine& line) {
+    uint64_t hash = 14695981039346656037u;
+    const auto add = [&](std::string_view text) {
+      for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 1099511628211u;
+    };
+    size_t done = 0;
+    for (const NameInLine& name : line.names) {
+      add(line.text.substr(done, name.begin - done));
+      add("$");
+      done = name.end;
+    }
+    add(line.text.substr(done));
+    return hash;
+  }
+
+  // What a name means in a line.
+  const DeclaredAt* declaration(std::string_view name, size_t line) const {
+    const auto found = declarations_.find(name);
+    if (found == declarations_.end()) return nullptr;
+    for (auto place = found->second.rbegin(); place != found->second.rend(); ++place)
+      if (place->line <= line && place->block != none && lines_[place->block].block_end >= line) return &*place;
+    return nullptr;
+  }
+
+  // Whether a loop that begins at line `first` or behind it has the line in its body.
+  bool in_loop(size_t line, size_t first) const {
+    while (lines_[line].inside != none && lines_[line].inside >= first) {
+      line = lines_[line].inside;
+      if (lines_[line].is_loop()) return true;
+    }
+    return false;
+  }
+
+  static constexpr size_t none = static_cast<size_t>(-1);
   std::vector<TextLine> lines_;
-  std::map<std::string_view, std::vector<Place>> declarations_;
+  std::map<std::string_view, std::vector<DeclaredAt>> declarations_;
   bool well_formed_ = false;
 };
+
+// The parts of all kernels that occur elsewhere too, or nearly so.
+std::vector<PartOfKernel> repeated_parts(const std::vector<KernelText>& kernels,
+                                         std::vector<std::optional<KernelLines>>& read) {
+  std::vector<std::vector<LinesOfKernel>> candidates(kernels.size());
+  side_by_side(kernels.size(),
+               [&](size_t i) { candidates[i] = read[i].emplace(kernels[i].text).candidates(kernels[i].lanes); });
+  std::map<uint64_t, size_t> count;
+  for (const std::vector<LinesOfKernel>& of_kernel : candidates)
+    for (const LinesOfKernel& each : of_kernel) ++count[each.hash];
+  std::vector<PartOfKernel> out;
+  for (size_t i = 0; i < kernels.size(); ++i)
+    for (const LinesOfKernel& each : candidates[i]) {
+      if (count[each.hash] < 2) continue;
+      if (auto part = read[i]->part(each, kernels[i].lanes)) {
+        part->kernel = i;
+        out.push_back(std::move(*part));
+      }
+    }
+  return out;
+}
 
 std::string name_of(const std::string& text) {
   const size_t end = text.find('(', text.find(" int "));
@@ -283,12 +329,7 @@ std::vector<std::vector<PartOfKernel*>> chosen(std::vector<PartOfKernel>& candid
 
 SharedText with_common_parts(const std::vector<KernelText>& kernels) {
   std::vector<std::optional<KernelLines>> read(kernels.size());
-  std::vector<std::vector<PartOfKernel>> found(kernels.size());
-  side_by_side(kernels.size(),
-               [&](size_t i) { found[i] = read[i].emplace(kernels[i].text).candidates(i, kernels[i].lanes); });
-  std::vector<PartOfKernel> candidates;
-  for (std::vector<PartOfKernel>& each : found)
-    candidates.insert(candidates.end(), std::make_move_iterator(each.begin()), std::make_move_iterator(each.end()));
+  std::vector<PartOfKernel> candidates = repeated_parts(kernels, read);
   SharedText out;
   struct Call {
     const PartOfKernel* where;

@@ -60,6 +60,9 @@ TEST(CommonParts, WhatIsNotAFunctionStays) {
   EXPECT_EQ(parts_of("sum += k_get_f32(b0);"), 0u);            // what the kernel goes on with
   EXPECT_EQ(parts_of("return k_raise(ctx, 0, r0, 0l);"), 0u);  // leaves the kernel
   EXPECT_EQ(parts_of("tile[0] = k_splat_f32(nobody_knows);"), 0u);
+  // The last `item` is the kernel's again.
+  EXPECT_EQ(parts_of("if (r0 > 3) {\nf32 item = 0;\nitem += 1;\n}\ntile[0] = k_splat_f32((f32)item);"), 1u);
+  EXPECT_EQ(parts_of("item[0] = 1;"), 0u);
 }
 
 TEST(CommonParts, OtherNumbersAreOtherParts) {
