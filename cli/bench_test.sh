@@ -76,6 +76,16 @@ expect profile-random-fails 1 err '^note: the inputs are random.*give --inputs$'
 expect profile-state 0 out '^3 runs, median ' -- profile counter.pt2 --runs 3
 expect profile-put-back 0 out '^3 runs, median ' -- profile mutated_input.pt2 --runs 3
 
+# ---- what products of bf16 are measured against
+if "$kiln" --version | grep -q '^CPU:.* avx512bf16'; then
+  compile products_bf16
+  expect bf16-peak 0 out '"bf16_pair_flops_per_second": [0-9]' -- profile products_bf16.pt2 --runs 2 --json -
+  require bf16-products grep -Eq '"arithmetic": "bf16 (pairs|tiles)"' out
+  expect bf16-peak-in-text 0 out ' \(f32\), .* \(bf16 pairs\), .* from memory' -- profile products_bf16.pt2 --runs 2
+fi
+expect f32-products 0 out '"arithmetic": "f32"' -- profile mlp.pt2 --runs 2 --json -
+require f32-products-alone not grep -q '"arithmetic": "bf16' out
+
 # ---- progress: on a terminal alone, and not with --quiet
 if command -v script >/dev/null; then
   on_terminal() { script -qec "$kiln $*" /dev/null </dev/null; }

@@ -38,7 +38,7 @@ std::vector<std::string> targets_asked_for(const ParsedOptions& options) {
     if (out.back() == "native")
       throw UsageError(
           "--target native, this machine's best, is the same as leaving it out and has no others beside it: name the "
-          "levels ('kiln version' says which is this machine's)");
+          "levels ('kiln --version' says which is this machine's)");
     on_the_command_line([&] { require_target(out.back(), device); });
   }
   return out;

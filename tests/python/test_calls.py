@@ -206,6 +206,15 @@ class Calls(unittest.TestCase):
         self.assertIn(done.stdout.split()[1], ("K0708", "dict"))
 
     # ---- Threads and processes
+    def test_threads_in_effect(self):
+        model = kiln.aoti_load_package(package("mlp"))
+        everything = model.threads
+        self.assertGreaterEqual(everything, 1)
+        model.set_threads(3)
+        self.assertEqual(model.threads, 3)
+        model.set_threads(-1)
+        self.assertEqual(model.threads, everything)
+
     def test_eight_threads(self):
         inputs = [numpy.full((8, 10), i, numpy.float32) for i in range(8)]
         expected = [self.model(x) for x in inputs]
@@ -312,6 +321,11 @@ class Files(unittest.TestCase):
         with self.assertRaises(kiln.ArgumentError) as caught:
             kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "x.pt2"), target="x86-65")
         self.assertEqual(caught.exception.code, "K0190")
+
+    def test_targets_as_text_and_as_a_list(self):
+        for target in ("generic,x86-64-v2", ["generic", "x86-64-v2"], ("generic", "x86-64-v2")):
+            path = kiln.aoti_compile_and_package(case("mlp"), package_path=os.path.join(scratch, "targets.pt2"), target=target)
+            self.assertIn("code for generic, x86-64-v2", kiln.inspect(path))
 
     def test_no_command(self):
         done = python(
