@@ -138,14 +138,13 @@ std::vector<Defect> convnet_defects() {
     s.leave_nothing_out();
     return s.kernel();
   })));
-  d.push_back(out_of_bounds(in_loops("loop one too long", convnet, {"aten.max_pool2d.default"},
-                                     shortened([](LoopProgram& p) { return a_store(p, "pool"); }, -1))));
-  d.push_back(in_loops("wrong stride of a window", convnet, {"aten.max_pool2d.default", "aten.relu.default"},
-                       [](LoopProgram& p) {
-                         Surgery s(p, a_load(p, "convolution"));
-                         std::swap(s.stmt->index[2], s.stmt->index[3]);
-                         return s.kernel();
-                       }));
+  d.push_back(out_of_bounds(in_loops("loop one too long", convnet, {"aten.linear.default", "aten.view.default"},
+                                     shortened([](LoopProgram& p) { return a_load(p, "pool"); }, -1))));
+  d.push_back(in_loops("wrong stride of a window", convnet, {"aten.max_pool2d.default"}, [](LoopProgram& p) {
+    Surgery s(p, a_load(p, "relu"));
+    std::swap(s.stmt->index[2], s.stmt->index[3]);
+    return s.kernel();
+  }));
   d.push_back(in_loops("lost activation", convnet, {"aten.relu.default"}, [](LoopProgram& p) {
     Surgery s(p, an_op(ScalarOp::max));
     s.stmt->args[1] = s.stmt->args[0];
