@@ -172,6 +172,10 @@ static Expr make_add(const std::vector<Expr>& args) {
 }
 
 static Expr make_mul(const std::vector<Expr>& args) {
+  // A name times a number, the most frequent of all: in the normal form as it is.
+  if (args.size() == 2 && args[0].is_symbol() && args[1].is_constant() && !args[1].is_constant(0) &&
+      !args[1].is_constant(1))
+    return Expr::Node::raw(ExprOp::mul, args);
   // Products are opened first: a sum inside one was kept because multiplying out would have made too many terms.
   std::vector<Expr> factors;
   for (const Expr& arg : args) {
@@ -394,16 +398,27 @@ Expr Expr::make(ExprOp op, std::vector<Expr> args) {
   }
 }
 
-Expr operator+(const Expr& a, const Expr& b) { return Expr::make(ExprOp::add, {a, b}); }
+// Addresses are summed up from 0, over strides of 1: what changes nothing is not multiplied out.
+Expr operator+(const Expr& a, const Expr& b) {
+  if (a.is_constant(0) && !b.is_float()) return b;
+  if (b.is_constant(0) && !a.is_float()) return a;
+  return Expr::make(ExprOp::add, {a, b});
+}
 Expr operator-(const Expr& a) {
   if (a.op() == ExprOp::float_constant) return Expr::float_constant(-a.float_value());
   return Expr::make(ExprOp::mul, {a, -1});
 }
 Expr operator-(const Expr& a, const Expr& b) {
   if (a.is_constant() && b.is_constant()) return checked::sub(a.value(), b.value());
+  if (b.is_constant(0) && !a.is_float()) return a;
   return Expr::make(ExprOp::add, {a, -b});
 }
-Expr operator*(const Expr& a, const Expr& b) { return Expr::make(ExprOp::mul, {a, b}); }
+Expr operator*(const Expr& a, const Expr& b) {
+  if (a.is_constant(1) && !b.is_float()) return b;
+  if (b.is_constant(1) && !a.is_float()) return a;
+  if (a.is_constant() && b.is_constant()) return checked::mul(a.value(), b.value());
+  return Expr::make(ExprOp::mul, {a, b});
+}
 Expr floordiv(const Expr& a, const Expr& b) { return Expr::make(ExprOp::floordiv, {a, b}); }
 Expr ceildiv(const Expr& a, const Expr& b) {
   if (b.is_constant() && b.value() > 0) return floordiv(a + (b - 1), b);  // reads better than the general form

@@ -24,6 +24,10 @@ struct Expr::Node {
 Expr normal_floordiv(const Expr& a, const Expr& b);
 Expr normal_mod(const Expr& a, const Expr& b);
 
+// prove_le and prove_lt for those who ask for yes alone: half of the work where the answer is another one.
+bool surely_le(const Expr& a, const Expr& b, const RangeEnv& env);
+bool surely_lt(const Expr& a, const Expr& b, const RangeEnv& env);
+
 // One operator on float operands (some may be integers); false: the result is not a number to fold (division by zero).
 bool fold_float(ExprOp op, const std::vector<double>& args, double& result);
 

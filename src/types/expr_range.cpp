@@ -194,9 +194,9 @@ std::optional<Opened> open_atom(const Expr& expr) {
     if (term.atoms.size() != 1) continue;
     const Expr& atom = term.atoms[0];
     const int64_t k = term.coefficient;
-    const Expr rest = expr - atom * k;
     Opened out;
     if (atom.op() == ExprOp::min || atom.op() == ExprOp::max) {
+      const Expr rest = expr - atom * k;
       out.all = (atom.op() == ExprOp::min) == (k > 0);
       for (const Expr& arg : atom.args()) out.bounds.push_back(rest + arg * k);
       return out;
@@ -204,6 +204,7 @@ std::optional<Opened> open_atom(const Expr& expr) {
     if (atom.op() != ExprOp::floordiv) continue;
     const Expr &x = atom.args()[0], &c = atom.args()[1];
     if (!c.is_constant() || c.value() <= 0 || k % c.value() != 0) continue;
+    const Expr rest = expr - atom * k;
     out.bounds.push_back(rest + (k < 0 ? x : x - c + 1) * (k / c.value()));
     return out;
   }
@@ -211,6 +212,7 @@ std::optional<Opened> open_atom(const Expr& expr) {
 }
 
 // `budget` bounds the work: proofs are asked for often, and those that succeed are short.
+constexpr int proof_budget = 8;
 bool never_negative(const Expr& expr, const RangeEnv& env, int& budget) {
   if (range_of(expr, env).low >= 0) return true;
   const Expr bound = lower_bound(expr, env);
@@ -230,9 +232,9 @@ bool never_negative(const Expr& expr, const RangeEnv& env, int& budget) {
 
 // Sign of a difference: yes when always >= 0, no when always < 0.
 Proof prove_not_negative(const Expr& difference, const RangeEnv& env) {
-  int budget = 8;
+  int budget = proof_budget;
   if (never_negative(difference, env, budget)) return Proof::yes;
-  budget = 8;
+  budget = proof_budget;
   return never_negative(-difference - 1, env, budget) ? Proof::no : Proof::unknown;
 }
 
@@ -256,6 +258,17 @@ Proof guarded(F f) {
   }
 }
 
+// The half of a proof that ends with yes.
+bool surely_not_negative(const std::optional<Expr>& difference, const RangeEnv& env) {
+  if (!difference) return false;
+  try {
+    int budget = proof_budget;
+    return never_negative(*difference, env, budget);
+  } catch (const Error&) {
+    return false;
+  }
+}
+
 Proof negated(Proof p) { return p == Proof::yes ? Proof::no : p == Proof::no ? Proof::yes : Proof::unknown; }
 
 }  // namespace
@@ -265,6 +278,17 @@ Proof prove_le(const Expr& a, const Expr& b, const RangeEnv& env) {
   auto d = difference(b, a);
   if (!d) return Proof::unknown;
   return guarded([&] { return prove_not_negative(*d, env); });
+}
+
+bool surely_le(const Expr& a, const Expr& b, const RangeEnv& env) {
+  return !has_float(a, b) && surely_not_negative(difference(b, a), env);
+}
+
+bool surely_lt(const Expr& a, const Expr& b, const RangeEnv& env) {
+  if (has_float(a, b)) return false;
+  auto d = difference(b, a);
+  if (d) d = difference(*d, 1);
+  return surely_not_negative(d, env);
 }
 
 Proof prove_lt(const Expr& a, const Expr& b, const RangeEnv& env) {

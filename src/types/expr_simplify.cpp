@@ -10,9 +10,7 @@ namespace kiln {
 namespace {
 
 // 0 <= x and x < b.
-bool within(const Expr& x, const Expr& b, const RangeEnv& env) {
-  return prove_le(0, x, env) == Proof::yes && prove_lt(x, b, env) == Proof::yes;
-}
+bool within(const Expr& x, const Expr& b, const RangeEnv& env) { return surely_le(0, x, env) && surely_lt(x, b, env); }
 
 // a = multiple + rest with `divisor` dividing every term of `multiple` and 0 <= rest < divisor: then
 // a // (divisor*n) = (multiple/divisor) // n and a % (divisor*n) = (multiple/divisor % n)*divisor + rest, for n > 0.
@@ -100,6 +98,11 @@ Expr simplify_mod(const Expr& a, const Expr& b, const RangeEnv& env) {
 
 // T*(x % m) + T*m*(x // m) = T*x.
 Expr recombine(const Expr& sum) {
+  const auto is_mod = [](const Expr& e) { return e.op() == ExprOp::mod; };
+  const auto has_mod = [&](const Expr& term) {
+    return is_mod(term) || (term.op() == ExprOp::mul && std::ranges::any_of(term.args(), is_mod));
+  };
+  if (std::ranges::none_of(sum.args(), has_mod)) return sum;  // most sums, and cheaper than their polynomial
   Polynomial whole = Polynomial::of(sum);
   for (const Term& term : whole.terms)
     for (size_t j = 0; j < term.atoms.size(); ++j) {
@@ -131,9 +134,8 @@ Expr simplify_min_max(const Expr& expr, const RangeEnv& env) {
         next.push_back(k);
         continue;
       }
-      bool k_wins = is_min ? prove_le(k, candidate, env) == Proof::yes : prove_le(candidate, k, env) == Proof::yes;
-      bool candidate_wins =
-          !k_wins && (is_min ? prove_le(candidate, k, env) == Proof::yes : prove_le(k, candidate, env) == Proof::yes);
+      bool k_wins = is_min ? surely_le(k, candidate, env) : surely_le(candidate, k, env);
+      bool candidate_wins = !k_wins && (is_min ? surely_le(candidate, k, env) : surely_le(k, candidate, env));
       useless = k_wins;
       if (!candidate_wins) next.push_back(k);
     }

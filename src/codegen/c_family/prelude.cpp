@@ -1,5 +1,7 @@
 #include "codegen/c_family/prelude.h"
 
+#include <unordered_set>
+
 #include "base/error.h"
 #include "codegen/c_family/prelude_pieces.h"
 
@@ -229,7 +231,9 @@ class Assembler {
 }  // namespace
 
 void collect_prelude_names(std::string_view body, PreludeRequest& request) {
+  std::unordered_set<std::string_view> met;  // a text has few names, many times each
   for_each_identifier(body, [&](std::string_view name) {
+    if (!met.insert(name).second) return;
     bool function = starts_with(name, "k_");
     bool vector = name == "vmask" || (name[0] == 'v' && find_element(name.substr(1)) != nullptr);
     if (function || vector || starts_with(name, "kiln_")) request.names.emplace(name);
