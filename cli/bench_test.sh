@@ -90,7 +90,7 @@ require f32-products-alone not grep -q '"arithmetic": "bf16' out
 if command -v script >/dev/null; then
   on_terminal() { script -qec "$kiln $*" /dev/null </dev/null; }
   require progress-of-bench grep -q 'measuring for 0.6 s' <(on_terminal bench mlp.pt2 --warmup 0 --seconds 0.6)
-  require progress-of-profile grep -q 'measuring this machine' <(on_terminal profile mlp.pt2 --runs 2)
+  require progress-of-profile grep -q 'running 200000 times' <(on_terminal profile mlp.pt2 --runs 100000)
   require no-progress-when-quiet not grep -q measuring <(on_terminal bench mlp.pt2 $short --quiet)
 fi
 expect no-progress-in-a-file 0 out latency -- bench mlp.pt2 $short

@@ -154,11 +154,12 @@ class Weighing {
                            : static_cast<double>(tile.parts) * 2 * winograd_places * squares * columns_ *
                                  element_bytes / target_.second_rate;
   }
-  // For each item all weights of the group come from the second cache, or from behind it where they do not stay there.
+  // For each block all weights come from the second cache, or from behind it where they do not stay there: those of all
+  // groups, which follow one another, or in parts those of one, whose blocks do.
   double fetched(const WinogradTile& tile) const {
-    const double own = weights_ / static_cast<double>(tile.groups);
+    const double own = tile.parts == 1 ? weights_ : weights_ / static_cast<double>(tile.groups);
     if (own + scratch(tile) <= 0.75 * target_.second_cache) return 0;
-    return items(tile) * own / (own > shared_cache ? target_.memory_rate : target_.far_rate) * late_share;
+    return blocks(tile.squares) * weights_ / (own > shared_cache ? target_.memory_rate : target_.far_rate) * late_share;
   }
   // Weights come with the first tile of rows, and for the others too where a panel does not stay in the first cache.
   double products(const WinogradTile& tile) const {
