@@ -5,6 +5,7 @@
 
 #include "base/cpu_levels.h"
 #include "executable/loops_package_test.h"
+#include "executable/narrow_window_test.h"
 #include "schedule/schedule.h"
 #include "toolchain/compiler.h"
 #include "toolchain/process.h"
@@ -171,56 +172,13 @@ TEST(BrainFloatProducts, OfOneRowAcrossLanesAreRight) {
   }
 }
 
-// Windows over a picture: rows are copied, what is beyond its border is 0.
-std::string window(int64_t lines, int64_t points, int64_t channels, int64_t columns) {
-  return str("loops window\nbuffer x bf16[", lines, ", ", points, ", ", channels, "] strides [", points * channels,
-             ", ", channels, ", 1] input position 0\nbuffer w bf16[", columns, ", ", channels, ", 3, 3] strides [",
-             channels * 9, ", 9, 3, 1] constant named \"w\"\nbuffer y f32[", lines, ", ", points, ", ", columns,
-             "] strides [", points * columns, ", ", columns,
-             ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
-             "  kernel window ops [convolution] {\n    for i2 in [", lines, "] parallel {\n      for i3 in [", points,
-             "] parallel {\n        for i1 in [", columns,
-             "] parallel {\n          %0 = for r1 in [3] reduce sum.f32 {\n",
-             "            %1 = index.i64 [i2 + r1 - 1]\n            %2 = index.i64 [0]\n            %3 = index.i64 [",
-             lines, "]\n            %4 = index.i64 [", points, R"(]
-            %5 = ge.bool %1, %2
-            %6 = lt.bool %1, %3
-            %7 = logical_and.bool %5, %6
-            %8 = for r2 in [3] reduce sum.f32 {
-              %9 = index.i64 [i3 + r2 - 1]
-              %10 = ge.bool %9, %2
-              %11 = logical_and.bool %7, %10
-              %12 = lt.bool %9, %4
-              %13 = logical_and.bool %11, %12
-              %14 = for r0 in [)",
-             channels, R"(] reduce sum.f32 {
-                %15 = load.bf16 x[i2 + r1 - 1, i3 + r2 - 1, r0] mask %13
-                %16 = cast.f32 %15
-                %17 = load.bf16 w[i1, r0, r1, r2]
-                %18 = cast.f32 %17
-                %19 = mul.f32 %16, %18
-                yield %19
-              }
-              yield %14
-            }
-            yield %8
-          }
-          store y[i2, i3, i1] = %0
-        }
-      }
-    }
-  }
-}
-)");
-}
-
 TEST(BrainFloatWindows, AreRight) {
   if (!runs_here(with_pairs)) GTEST_SKIP() << "this processor has no " << with_pairs;
   for (const auto& [lines, points, channels, columns] :
        std::vector<std::array<int64_t, 4>>{{7, 9, 32, 32}, {5, 11, 24, 40}, {6, 7, 64, 34}, {1, 5, 16, 10}}) {
     const Tensor w = filled(DType::bf16, {columns, channels, 3, 3}, 3);
     const std::vector<Datum> inputs = {{filled(DType::bf16, {lines, points, channels}, 5)}};
-    const std::string text = window(lines, points, channels, columns);
+    const std::string text = window_of_three("bf16", {lines, points, channels, columns});
     expect_right(text, with_pairs, " pairs\n", {{"w", w}}, inputs);
     if (runs_here(with_matrices)) expect_right(text, with_matrices, " matrix rows_in x_rows\n", {{"w", w}}, inputs);
   }

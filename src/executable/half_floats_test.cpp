@@ -4,6 +4,7 @@
 
 #include "base/cpu_levels.h"
 #include "executable/loops_package_test.h"
+#include "executable/narrow_window_test.h"
 #include "schedule/schedule.h"
 
 namespace kiln {
@@ -94,49 +95,6 @@ TEST_F(HalfFloats, OtherRowsAreReadAsTheyLie) {
                {{filled(DType::f16, {40, 7}, 5)}});
 }
 
-// A window of 3 by 3 over a picture, zeros beyond its border.
-std::string half_window(int64_t lines, int64_t points, int64_t channels, int64_t columns) {
-  return str("loops window\nbuffer x f16[", lines, ", ", points, ", ", channels, "] strides [", points * channels, ", ",
-             channels, ", 1] input position 0\nbuffer w f16[", columns, ", ", channels, ", 3, 3] strides [",
-             channels * 9, ", 9, 3, 1] constant named \"w\"\nbuffer y f32[", lines, ", ", points, ", ", columns,
-             "] strides [", points * columns, ", ", columns,
-             ", 1] output position 0\ninput x = buffer x\noutput buffer y\ninit {\n}\nmain {\n",
-             "  kernel window ops [convolution] {\n    for i2 in [", lines, "] parallel {\n      for i3 in [", points,
-             "] parallel {\n        for i1 in [", columns,
-             "] parallel {\n          %0 = for r1 in [3] reduce sum.f32 {\n",
-             "            %1 = index.i64 [i2 + r1 - 1]\n            %2 = index.i64 [0]\n            %3 = index.i64 [",
-             lines, "]\n            %4 = index.i64 [", points, R"(]
-            %5 = ge.bool %1, %2
-            %6 = lt.bool %1, %3
-            %7 = logical_and.bool %5, %6
-            %8 = for r2 in [3] reduce sum.f32 {
-              %9 = index.i64 [i3 + r2 - 1]
-              %10 = ge.bool %9, %2
-              %11 = logical_and.bool %7, %10
-              %12 = lt.bool %9, %4
-              %13 = logical_and.bool %11, %12
-              %14 = for r0 in [)",
-             channels, R"(] reduce sum.f32 {
-                %15 = load.f16 x[i2 + r1 - 1, i3 + r2 - 1, r0] mask %13
-                %16 = cast.f32 %15
-                %17 = load.f16 w[i1, r0, r1, r2]
-                %18 = cast.f32 %17
-                %19 = mul.f32 %16, %18
-                yield %19
-              }
-              yield %14
-            }
-            yield %8
-          }
-          store y[i2, i3, i1] = %0
-        }
-      }
-    }
-  }
-}
-)");
-}
-
 TEST_F(HalfFloats, WindowsAreRight) {
   struct Case {
     int64_t lines, points, channels, columns;
@@ -145,7 +103,7 @@ TEST_F(HalfFloats, WindowsAreRight) {
   for (const Case& c : {Case{9, 28, 32, 64, " rows_in x_line"}, Case{6, 28, 19, 40, " rows_in x_line"},
                         Case{40, 1, 32, 32, " widened_in x_wide"}, Case{23, 1, 21, 40, " widened_in x_wide"}}) {
     const Tensor w = filled(DType::f16, {c.columns, c.channels, 3, 3}, 3);
-    expect_right(half_window(c.lines, c.points, c.channels, c.columns), c.part, {{"w", w}},
+    expect_right(window_of_three("f16", {c.lines, c.points, c.channels, c.columns}), c.part, {{"w", w}},
                  {{filled(DType::f16, {c.lines, c.points, c.channels}, 5)}});
   }
 }

@@ -3,6 +3,7 @@
 
 #include "loops/builder.h"
 #include "loops/loops.h"
+#include "loops/narrow_tile_test.h"
 #include "loops/sample_text.h"
 
 namespace kiln::loops {
@@ -287,108 +288,42 @@ main {
             std::string::npos);
 }
 
-TEST(LoopsText, TilesOfBrainFloats) {
-  const std::string text = R"(loops t
-buffer a bf16[40, 32] strides [32, 1] input position 0
-buffer b bf16[32, 32] strides [32, 1] input position 1
-buffer a_rows bf16[32, 32] strides [32, 1] scratch
-buffer y f32[40, 32] strides [32, 1] output position 0
-input a = buffer a
-input b = buffer b
-output buffer y
-init {
-}
-main {
-  kernel cpp_mm_0 ops [mm] {
-    contraction batch [] rows [i0] columns [i1] sums [r0] left %2 of [%1, %2] right %4 of [%3, %4] shared []
-    schedule items [2] grain 1 lanes 16 tile 32 rows 2 vectors matrix rows_in a_rows
-    for i0 in [40] parallel @item(32, mask) {
-      for i1 in [32] parallel @lane(16, mask) {
-        %0 = for r0 in [32] reduce sum.f32 fused pairs blocks(32, f32) {
-          %1 = load.bf16 a[i0, r0]
-          %2 = cast.f32 %1
-          %3 = load.bf16 b[r0, i1]
-          %4 = cast.f32 %3
-          %5 = mul.f32 %2, %4
-          yield %5
-        }
-        store y[i0, i1] = %0
-      }
-    }
+// What the verifier says of the text with this replaced.
+std::string refusal(const std::string& text, const std::string& from, const std::string& to) {
+  try {
+    verify(parse_loops(replace_all(text, from, to)));
+  } catch (const Error& error) {
+    return error.what();
   }
+  return "";
 }
-)";
-  const LoopProgram program = parse_loops(text);
-  verify(program);
-  EXPECT_EQ(print(program), text);
-  auto refused = [&](const std::string& from, const std::string& to) -> std::string {
-    std::string changed = replace_all(text, from, to);
-    try {
-      verify(parse_loops(changed));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  EXPECT_EQ(refused("matrix rows_in a_rows", "pairs"), "");
-  for (const auto& [from, to, why] : std::vector<std::array<const char*, 3>>{
-           {"tile 32 rows", "tile 24 rows", "a tile that is no matrix instruction's"},
-           {"lanes 16 tile", "lanes 8 tile", "not in 16 lanes"},
-           {"rows_in a_rows", "rows_in y", "not copied to scratch"},
-           {"matrix rows_in", "pairs rows_in", "rows of one line under no window"},
-           {"fused pairs", "pairs", "is of pairs but not fused"},
-           {"2 vectors matrix rows_in a_rows", "2 vectors ahead 3 pairs", "half a pair ahead"}})
-    EXPECT_NE(refused(from, to).find(why), std::string::npos) << from << " " << refused(from, to);
+
+void expect_refusals(const std::string& text, const std::vector<std::array<const char*, 3>>& all) {
+  EXPECT_EQ(print(parse_loops(text)), text);
+  EXPECT_EQ(refusal(text, "", ""), "");
+  for (const auto& [from, to, why] : all)
+    EXPECT_NE(refusal(text, from, to).find(why), std::string::npos) << from << " " << refusal(text, from, to);
+}
+
+TEST(LoopsText, TilesOfBrainFloats) {
+  const std::string text = text_of(brain_float_tile);
+  EXPECT_EQ(refusal(text, "matrix rows_in a_rows", "pairs"), "");
+  expect_refusals(text, {{"tile 32 rows", "tile 24 rows", "a tile that is no matrix instruction's"},
+                         {"lanes 16 tile", "lanes 8 tile", "not in 16 lanes"},
+                         {"rows_in a_rows", "rows_in y", "not copied to scratch"},
+                         {"matrix rows_in", "pairs rows_in", "rows of one line under no window"},
+                         {"fused pairs", "pairs", "is of pairs but not fused"},
+                         {"2 vectors matrix rows_in a_rows", "2 vectors ahead 3 pairs", "half a pair ahead"}});
 }
 
 TEST(LoopsText, TilesOfWidenedRows) {
-  const std::string text = R"(loops t
-buffer a f16[40, 32] strides [32, 1] input position 0
-buffer b f16[32, 32] strides [32, 1] input position 1
-buffer a_wide f32[8, 32] strides [32, 1] scratch
-buffer y f16[40, 32] strides [32, 1] output position 0
-input a = buffer a
-input b = buffer b
-output buffer y
-init {
-}
-main {
-  kernel cpp_mm_0 ops [mm] {
-    contraction batch [] rows [i0] columns [i1] sums [r0] left %2 of [%1, %2] right %4 of [%3, %4] shared []
-    schedule items [5] grain 1 lanes 16 tile 8 rows 2 vectors widened_in a_wide
-    for i0 in [40] parallel @item(8, mask) {
-      for i1 in [32] parallel @lane(16, mask) {
-        %0 = for r0 in [32] reduce sum.f32 fused {
-          %1 = load.f16 a[i0, r0]
-          %2 = cast.f32 %1
-          %3 = load.f16 b[r0, i1]
-          %4 = cast.f32 %3
-          %5 = mul.f32 %2, %4
-          yield %5
-        }
-        store y[i0, i1] = %0
-      }
-    }
-  }
-}
-)";
-  const LoopProgram program = parse_loops(text);
-  verify(program);
-  EXPECT_EQ(print(program), text);
-  auto refused = [&](const std::string& from, const std::string& to) -> std::string {
-    try {
-      verify(parse_loops(replace_all(text, from, to)));
-    } catch (const Error& error) {
-      return error.what();
-    }
-    return "";
-  };
-  for (const auto& [from, to, why] : std::vector<std::array<const char*, 3>>{
-           {"widened_in a_wide", "widened_in y", "not widened to scratch"},
-           {"tile 8 rows", "tile 4 rows", "does not hold the rows of a tile"},
-           {"a_wide f32[8, 32] strides [32", "a_wide f32[8, 24] strides [24", "does not hold the rows of a tile"},
-           {"a f16[40, 32] strides [32, 1]", "a f16[40, 32] strides [1, 40]", "widened where they are not narrow"}})
-    EXPECT_NE(refused(from, to).find(why), std::string::npos) << from << " " << refused(from, to);
+  const std::string text = text_of({"f16", "f16", "a_wide f32[8, 32]",
+                                    "items [5] grain 1 lanes 16 tile 8 rows 2 vectors widened_in a_wide", 8, "fused"});
+  expect_refusals(
+      text, {{"widened_in a_wide", "widened_in y", "not widened to scratch"},
+             {"tile 8 rows", "tile 4 rows", "does not hold the rows of a tile"},
+             {"a_wide f32[8, 32] strides [32", "a_wide f32[8, 24] strides [24", "does not hold the rows of a tile"},
+             {"a f16[40, 32] strides [32, 1]", "a f16[40, 32] strides [1, 40]", "widened where they are not narrow"}});
 }
 
 }  // namespace

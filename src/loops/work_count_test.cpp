@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include "loops/narrow_tile_test.h"
+
 namespace kiln {
 namespace {
 
@@ -163,36 +165,7 @@ main {
 
 // Products of bf16 by tiles, by pairs, and by widening each number.
 TEST(WorkCount, SaysWhatProductsAreComputedBy) {
-  const std::string text = R"(loops t
-buffer a bf16[40, 32] strides [32, 1] input position 0
-buffer b bf16[32, 32] strides [32, 1] input position 1
-buffer a_rows bf16[32, 32] strides [32, 1] scratch
-buffer y f32[40, 32] strides [32, 1] output position 0
-input a = buffer a
-input b = buffer b
-output buffer y
-init {
-}
-main {
-  kernel cpp_mm_0 ops [mm] {
-    contraction batch [] rows [i0] columns [i1] sums [r0] left %2 of [%1, %2] right %4 of [%3, %4] shared []
-    schedule items [2] grain 1 lanes 16 tile 32 rows 2 vectors matrix rows_in a_rows
-    for i0 in [40] parallel @item(32, mask) {
-      for i1 in [32] parallel @lane(16, mask) {
-        %0 = for r0 in [32] reduce sum.f32 fused pairs blocks(32, f32) {
-          %1 = load.bf16 a[i0, r0]
-          %2 = cast.f32 %1
-          %3 = load.bf16 b[r0, i1]
-          %4 = cast.f32 %3
-          %5 = mul.f32 %2, %4
-          yield %5
-        }
-        store y[i0, i1] = %0
-      }
-    }
-  }
-}
-)";
+  const std::string text = loops::text_of(loops::brain_float_tile);
   const auto arithmetic = [](const std::string& changed) {
     const loops::LoopProgram program = loops::parse_loops(changed);
     return arithmetic_of(std::get<loops::Kernel>(program.block.at(0).what));
