@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <future>
 
 #include "base/environment.h"
 #include "base/file.h"
@@ -347,15 +348,18 @@ namespace {
 
 constexpr int64_t worth_a_thread = 4 << 20;  // bytes of weights
 
-// What does not depend on the target: what the passes did.
-void keep_result(Compilation& compilation, PackageContents& contents) {
-  const Pipeline& passes = compilation.passes();
-  contents.debug["passes.json"] = pass_record(recorded_passes(passes));
-  contents.debug["loops_lowered.txt"] = passes.lowered_text();
+using DebugTexts = std::map<std::string, std::string>;
+
+// What the debug section has that depends neither on the target nor on the code: the program, and what the passes did.
+DebugTexts program_texts(const Program& program, const Program& graph, const Pipeline& passes) {
+  DebugTexts out;
+  out["graph.txt"] = print(program);
+  out["passes.json"] = pass_record(recorded_passes(passes));
+  out["loops_lowered.txt"] = passes.lowered_text();
   // Whose values the buffers hold: the truth for bisecting.
-  contents.debug["lowered_graph.txt"] = print(compilation.graph());
-  for (const auto& [value, buffer] : passes.log().merges())
-    contents.debug["merged_values.txt"] += str(value, "\t", buffer, "\n");
+  out["lowered_graph.txt"] = print(graph);
+  for (const auto& [value, buffer] : passes.log().merges()) out["merged_values.txt"] += str(value, "\t", buffer, "\n");
+  return out;
 }
 
 // The weights go to the disk while kernels are compiled, where their form is known by now and there is a file to write.
@@ -468,11 +472,19 @@ CompileReport compile_program(const Program& read, const std::string& model_path
       });
     if (options.goal == CompileGoal::package) {
       std::string code;
-      if (target == 0) start_weights(writer, compilation, options, contents);
+      std::future<DebugTexts> texts;
+      if (target == 0) {
+        start_weights(writer, compilation, options, contents);
+        // Written while kernels are compiled: near the end of that a processor has nothing else to do.
+        texts = std::async(std::launch::async, [&, &graph = compilation.graph(), &passes = compilation.passes()] {
+          return program_texts(program, graph, passes);
+        });
+      }
       if (!generated.sources.empty()) {
         code = build_code(compilation, target, options, observers, total, report);
         if (options.inject.code) options.inject.code(code);
       }
+      if (texts.valid()) contents.debug = texts.get();
       contents.variants.push_back(
           make_variant(compilation, target, values_on_host(read), model_path, options, std::move(code)));
       keep_sources(compilation, target, contents);
@@ -493,8 +505,6 @@ CompileReport compile_program(const Program& read, const std::string& model_path
   report.kernels = count_kernels(compilation.scheduled());
   report.kernels_compiled = static_cast<int>(compilation.code().symbols.size());
   if (options.goal != CompileGoal::package) return report;
-  keep_result(compilation, contents);
-  contents.debug["graph.txt"] = print(program);
   if (options.settings)
     if (const auto given = compile_assignments(*options.settings); !given.empty())
       contents.debug["settings.txt"] = join(given, "\n") + "\n";
