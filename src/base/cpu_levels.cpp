@@ -30,7 +30,7 @@ const std::vector<Level>& levels() {
 
 std::vector<std::string> extension_features(std::string_view name) {
   if (name == "vnni") return {"avx512vnni"};
-  if (name == "bf16") return {"avx512bf16"};
+  if (name == "bf16") return {"avx512bf16", "avx512vnni"};  // no processor has the first alone
   if (name == "fp16") return {"avx512fp16"};
   if (name == "amx") return {"amx-tile", "amx-bf16", "amx-int8"};
   return {std::string(name)};
@@ -139,10 +139,16 @@ std::string best_cpu_level(const CpuFeatures& features) {
 
 namespace {
 
-// Levels order as their names do, and extensions make a name longer; code for every processor is the last choice.
+// Levels order as their names do, and extensions make a name longer; code for every processor is the last choice. What
+// has bf16 has products of bytes as well, so these alone are the least extension.
+std::string rank(const std::string& target) {
+  constexpr std::string_view bytes = "+vnni";
+  return ends_with(target, bytes) ? target.substr(0, target.size() - bytes.size() + 1) : target;
+}
+
 bool better(const std::string& one, const std::string& other) {
   const bool generic = one == "generic", other_generic = other == "generic";
-  return generic == other_generic ? one > other : other_generic;
+  return generic == other_generic ? rank(one) > rank(other) : other_generic;
 }
 
 std::string reason(const std::string& target, const TargetCheck& check) {

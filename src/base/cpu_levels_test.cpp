@@ -22,10 +22,13 @@ TEST(CpuLevels, ALevelNeedsAllOfItsFeatures) {
 TEST(CpuLevels, ExtensionsNeedTheirFeatures) {
   CpuFeatures v4 = v2;
   v4.insert({"avx", "avx2", "bmi", "bmi2", "f16c", "fma", "lzcnt", "movbe"});
-  v4.insert({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl", "avx512bf16"});
+  v4.insert({"avx512f", "avx512bw", "avx512cd", "avx512dq", "avx512vl"});
+  v4.insert({"avx512vnni", "avx512bf16"});
   const std::vector<std::string> all = {"x86-64-v4", "x86-64-v4+bf16+amx", "x86-64-v4+bf16"};
   EXPECT_EQ(choose_target(all, v4), 2u);
   EXPECT_EQ(check_target(all[1], v4).missing, (std::vector<std::string>{"amx-tile", "amx-bf16", "amx-int8"}));
+  EXPECT_EQ(choose_target({"x86-64-v4", "x86-64-v4+vnni"}, v4), 1u);
+  EXPECT_EQ(choose_target({"x86-64-v4+vnni", "x86-64-v4+bf16"}, v4), 1u);
   v4.insert({"amx-tile", "amx-bf16", "amx-int8"});
   EXPECT_EQ(choose_target(all, v4), 1u);
   EXPECT_TRUE(allow_target("x86-64-v4+bf16"));

@@ -117,6 +117,13 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
          static const loops::OperatorNames attention = names_with(&OpFacts::rounds_weights);
          return loops::round_factors(in.loops, in.target, in.log, {products, attention});
        }},
+      {"multiply_bytes", PassStage::schedule,
+       "on final layouts; before merging, which sees that rows are stored as bytes",
+       [](PassInput& in) {
+         const Program& program = in.program;
+         return loops::multiply_bytes(in.loops, in.target, in.log,
+                                      [&](const std::string& constant) { return is_all_zero(program, constant); });
+       }},
       {"hoist_constants", PassStage::schedule,
        "after inlining, so that views of weights are not copied; before merging, so that what is fixed is not merged "
        "into "

@@ -1,5 +1,7 @@
 #include "graph/graph.h"
 
+#include "graph/graph_text.h"
+
 #include <algorithm>
 
 namespace kiln {
@@ -230,6 +232,20 @@ RangeEnv Program::ranges() const {
   RangeEnv env;
   for (const auto& [symbol, info] : symbols) env.ranges[symbol] = info.range;
   return env;
+}
+
+bool is_all_zero(const Program& program, const std::string& constant) {
+  const auto found = program.constants.find(constant);
+  if (found == program.constants.end()) return false;
+  const Tensor& tensor = found->second;
+  if (tensor.numel() == 0) return true;
+  if (tensor.defined()) {
+    const auto bytes = static_cast<size_t>(storage_bytes_needed(tensor.dtype, tensor.sizes, tensor.strides, 0));
+    return std::all_of(tensor.data(), tensor.data() + bytes, [](std::byte b) { return b == std::byte{0}; });
+  }
+  const auto hash = program.constant_hashes.find(constant);
+  return hash != program.constant_hashes.end() &&
+         hash->second == graph_text::constant_hash(Tensor::empty_strided(tensor.dtype, tensor.sizes, tensor.strides));
 }
 
 Program Program::clone() const {

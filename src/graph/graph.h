@@ -193,6 +193,9 @@ struct Program {
   Program clone() const;    // graph deep-copied, weights shared
 };
 
+// All elements of a constant are 0; of one without values here, its hash says so.
+bool is_all_zero(const Program& program, const std::string& constant);
+
 // ---- Text (graph/graph_text.h shows the form) -----------------------------------------------------------------------
 
 std::string print(const Graph& graph);

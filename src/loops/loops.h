@@ -206,6 +206,9 @@ struct Tile {
   // Both factors are bf16, and two neighbouring terms are added by one instruction. The right factor lies in panels of
   // pairs of terms.
   bool pairs = false;
+  // The left factor is u8 or i8 (a masked one may be a number instead), the right one i8, and four neighbouring terms are
+  // added to an i32 by one instruction. The right factor lies in panels of fours of terms.
+  bool quads = false;
   // Both factors are bf16, and the products are matrix instructions, of 16 rows, 16 columns and 32 terms each. The
   // right factor lies in panels of pairs of terms.
   bool matrix = false;
@@ -403,6 +406,7 @@ Expr item_count(const Kernel& kernel);
 Expr buffer_bytes(const Buffer& buffer);
 // A sum whose body ends with the product that it yields, of the sum's own type; else nullptr.
 const Stmt* summed_product(const Loop& loop);
+const Stmt* any_summed_product(const Loop& loop);  // the same, of integers too
 
 // The loops and statements that a kernel's contraction names.
 struct ContractionNest {

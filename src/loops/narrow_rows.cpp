@@ -1,10 +1,9 @@
 #include "loops/narrow_rows.h"
 
 namespace kiln::loops {
-namespace {
 
-// Whether the elements for neighbouring terms are neighbours in memory.
-bool lies_along(const std::string& term, const Stmt& load, const Buffer& buffer) {
+bool lies_along(const std::string& term, const Stmt& load, const LoopProgram& program) {
+  const Buffer& buffer = program.buffers[static_cast<size_t>(load.buffer)];
   bool along = false;
   for (size_t d = 0; d < load.index.size(); ++d) {
     if (!mentions(load.index[d], term)) continue;
@@ -17,7 +16,11 @@ bool lies_along(const std::string& term, const Stmt& load, const Buffer& buffer)
   return along;
 }
 
-}  // namespace
+bool is_masked_whole(const Stmt& load, const Loop& sum) {
+  for (const Stmt& stmt : sum.body)
+    if (stmt.results.size() == 1 && stmt.results[0] == load.mask) return false;
+  return sum.extent.is_constant() && sum.extent.value() <= longest_zeros;
+}
 
 const Stmt* narrow_rows(const Kernel& kernel, const LoopProgram& program) {
   const ContractionNest nest = contraction_nest(kernel);
@@ -30,11 +33,8 @@ const Stmt* narrow_rows(const Kernel& kernel, const LoopProgram& program) {
     if (rows) return nullptr;
     rows = stmt;
   }
-  if (!rows || !lies_along(sum.var, *rows, program.buffers[static_cast<size_t>(rows->buffer)])) return nullptr;
-  if (rows->mask == no_value) return rows;
-  for (const Stmt& stmt : sum.body)
-    if (stmt.results.size() == 1 && stmt.results[0] == rows->mask) return nullptr;
-  return sum.extent.is_constant() && sum.extent.value() <= longest_zeros ? rows : nullptr;
+  if (!rows || !lies_along(sum.var, *rows, program)) return nullptr;
+  return rows->mask == no_value || is_masked_whole(*rows, sum) ? rows : nullptr;
 }
 
 }  // namespace kiln::loops

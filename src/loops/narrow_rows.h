@@ -13,6 +13,11 @@ const Stmt* narrow_rows(const Kernel& kernel, const LoopProgram& program);
 // Rows that a mask takes away are read from zeros, of at most so many terms.
 inline constexpr int64_t longest_zeros = 4096;
 
+// The elements for neighbouring terms are neighbours in memory.
+bool lies_along(const std::string& term, const Stmt& load, const LoopProgram& program);
+// The sum does not change the mask, and zeros can stand for all of its terms.
+bool is_masked_whole(const Stmt& load, const Loop& sum);
+
 inline bool is_narrow(DType dtype) { return dtype == DType::bf16 || dtype == DType::f16; }
 
 }  // namespace kiln::loops

@@ -105,6 +105,7 @@ void Parser::schedule(Cursor& line) {
     made.tile.beside = line.accept("beside");
     if (line.accept("ahead")) made.tile.ahead = line.integer(1, INT64_MAX);
     made.tile.pairs = line.accept("pairs");
+    made.tile.quads = line.accept("quads");
     made.tile.matrix = line.accept("matrix");
     if (line.accept("rows_in")) made.tile.rows_copy = buffer_name(line);
     if (line.accept("widened_in")) made.tile.rows_wide = buffer_name(line);

@@ -172,6 +172,7 @@ class Printer {
     if (s.tile.beside) text += " beside";
     if (s.tile.ahead > 0) text += str(" ahead ", s.tile.ahead);
     if (s.tile.pairs) text += " pairs";
+    if (s.tile.quads) text += " quads";
     if (s.tile.matrix) text += " matrix";
     if (s.tile.rows_copy != no_buffer) text += " rows_in " + buffer_name(s.tile.rows_copy);
     if (s.tile.rows_wide != no_buffer) text += " widened_in " + buffer_name(s.tile.rows_wide);

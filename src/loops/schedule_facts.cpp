@@ -41,13 +41,15 @@ Expr item_count(const Kernel& kernel) {
   return items;
 }
 
-const Stmt* summed_product(const Loop& loop) {
-  if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || !kiln::is_float(loop.reduce_dtype) ||
-      loop.body.empty())
-    return nullptr;
+const Stmt* any_summed_product(const Loop& loop) {
+  if (loop.reduce != ReduceOp::sum || loop.role != AxisRole::reduce || loop.body.empty()) return nullptr;
   const Stmt& last = loop.body.back();
   const bool product = last.kind == StmtKind::op && last.op == ScalarOp::mul && last.dtype == loop.reduce_dtype;
   return product && last.results[0] == loop.yields[0] ? &last : nullptr;
+}
+
+const Stmt* summed_product(const Loop& loop) {
+  return kiln::is_float(loop.reduce_dtype) ? any_summed_product(loop) : nullptr;
 }
 
 namespace {
@@ -83,7 +85,7 @@ ContractionNest contraction_nest(const Kernel& kernel) {
     ContractionNest::Sum sum;
     sum.stmt = enter(names.sums[l], AxisRole::reduce);
     const Loop& loop = *sum.stmt->loop;
-    const Stmt* product = l + 1 == names.sums.size() ? summed_product(loop) : nullptr;
+    const Stmt* product = l + 1 == names.sums.size() ? any_summed_product(loop) : nullptr;
     for (const Stmt& stmt : *body) {
       if (&stmt == product || stmt.kind == StmtKind::loop) continue;
       KILN_CHECK(stmt.results.size() == 1, str("the sum of ", kernel.name, " does more than compute its factors"));
@@ -94,7 +96,7 @@ ContractionNest contraction_nest(const Kernel& kernel) {
     }
     nest.sums.push_back(std::move(sum));
   }
-  const Stmt* product = summed_product(nest.innermost_sum());
+  const Stmt* product = any_summed_product(nest.innermost_sum());
   KILN_CHECK(product && ((product->args[0] == names.left && product->args[1] == names.right) ||
                          (product->args[1] == names.left && product->args[0] == names.right)),
              str("the sum of ", kernel.name, " is not over the product of its factors"));

@@ -1,5 +1,6 @@
 #include "loops/verify_schedule.h"
 
+#include "loops/byte_quads.h"
 #include "loops/key_slices.h"
 #include "loops/lane_pairs.h"
 #include "loops/line_windows.h"
@@ -30,6 +31,7 @@ class ScheduleVerifier {
     if (takes_lines(s.tile)) lines(s);
     if (s.tile.rows_wide != no_buffer) widened(s);
     if (s.tile.matrix || s.tile.pairs) brain_floats(s);
+    if (s.tile.quads) bytes(s);
     KILN_VERIFY(!s.tile.interleaved || !kernel_.contraction->batch.empty(),
                 "batches that interleave where there are none");
     if (!bound()) return;
@@ -49,7 +51,8 @@ class ScheduleVerifier {
   // Rows of a tile on one line: a window's that slides along it, and scratch for all that lies under them.
   void lines(const Schedule& s) const {
     const auto window = line_window(kernel_, program_);
-    KILN_VERIFY(window.has_value() && !s.tile.pairs, "rows of one line under no window that slides along it");
+    KILN_VERIFY(window.has_value() && !s.tile.pairs && !s.tile.quads,
+                "rows of one line under no window that slides along it");
     const Buffer& copy = program_.buffers[static_cast<size_t>(s.tile.rows_copy)];
     KILN_VERIFY(copy.dtype == DType::f32 && copy.sizes.size() == 2 &&
                     copy.sizes[0].is_constant(window->span(s.tile.rows)) && copy.sizes[1].is_constant(window->distance),
@@ -57,8 +60,9 @@ class ScheduleVerifier {
   }
   // Rows that are widened: those of every row of the tile, whole vectors of terms.
   void widened(const Schedule& s) const {
-    KILN_VERIFY(narrow_rows(kernel_, program_) && !s.tile.pairs && !s.tile.matrix && !takes_lines(s.tile),
-                "rows that are widened where they are not narrow, or by no plain tile");
+    KILN_VERIFY(
+        narrow_rows(kernel_, program_) && !s.tile.pairs && !s.tile.quads && !s.tile.matrix && !takes_lines(s.tile),
+        "rows that are widened where they are not narrow, or by no plain tile");
     KILN_VERIFY(known_scratch(s.tile.rows_wide), "rows that are not widened to scratch");
     const Buffer& wide = program_.buffers[static_cast<size_t>(s.tile.rows_wide)];
     KILN_VERIFY(wide.dtype == DType::f32 && wide.sizes.size() == 2 && wide.sizes[0].is_constant(s.tile.rows) &&
@@ -71,9 +75,9 @@ class ScheduleVerifier {
       KILN_VERIFY(nest.sums[l].stmt->loop->directives.binding != Binding::serial, "an inner sum of a tile in parts");
     if (!is_in_parts(nest)) return;
     const Expr& columns = nest.innermost_column().extent;
-    KILN_VERIFY(
-        nest.sums.size() > 1 && nest.sums.front().stmt->loop->order.block == 0 && !s.tile.matrix && !s.tile.pairs,
-        "a sum in parts that is one sum, in blocks, or of pairs or matrices");
+    KILN_VERIFY(nest.sums.size() > 1 && nest.sums.front().stmt->loop->order.block == 0 && !s.tile.matrix &&
+                    !s.tile.pairs && !s.tile.quads,
+                "a sum in parts that is one sum, in blocks, or of pairs, bytes or matrices");
     KILN_VERIFY(s.tile.beside && columns.is_constant() && columns.value() % (s.tile.vectors * s.lanes) == 0 &&
                     place_of_sums(kernel_, program_),
                 "a sum in parts that has no place to wait in");
@@ -96,6 +100,13 @@ class ScheduleVerifier {
       const bool fits = load && nest.innermost_sum().reduce_dtype == DType::f32;
       KILN_VERIFY(fits, "pairs or matrices of factors that are not loads of bf16, summed in f32");
     }
+  }
+  // Those for bytes take fours of u8 and i8.
+  void bytes(const Schedule& s) const {
+    std::string why;
+    KILN_VERIFY(s.lanes == 16 && !s.tile.pairs && !s.tile.matrix && s.tile.ahead % 4 == 0,
+                "fours of bytes that are not in 16 lanes, or also something else");
+    KILN_VERIFY(quad_factors(kernel_, program_, why), "fours of bytes: " + why);
   }
   void grid(const Schedule& s) const {
     const Grid& g = s.grid;

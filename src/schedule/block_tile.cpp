@@ -29,6 +29,7 @@ bool leads_to(const Body& body, const Loop* next) {
 
 std::string block_tile_refusal(const Kernel& kernel, const ContractionNest& nest, const LoopProgram& program,
                                bool narrow) {
+  if (!kiln::is_float(nest.innermost_sum().reduce_dtype)) return "its sum is of integers";
   std::vector<const Loop*> loops;
   for (const auto* part : {&nest.batch, &nest.rows, &nest.columns})
     loops.insert(loops.end(), part->begin(), part->end());

@@ -30,7 +30,7 @@ double products_of(const Body& body, const LoopProgram& program) {
   double all = 0;
   for (const Stmt& stmt : body)
     if (stmt.loop) {
-      const double inside = stmt.loop->role == AxisRole::reduce && summed_product(*stmt.loop)
+      const double inside = stmt.loop->role == AxisRole::reduce && any_summed_product(*stmt.loop)
                                 ? 1.0
                                 : products_of(stmt.loop->body, program);
       all += std::max(1.0, estimate(stmt.loop->extent, program)) * inside;

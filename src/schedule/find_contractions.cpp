@@ -70,8 +70,8 @@ std::vector<Stmt*> nested_sums(Stmt& outer, std::string& why) {
   for (Stmt* stmt = &outer; stmt;) {
     Loop& loop = *stmt->loop;
     if (loop.reduce != ReduceOp::sum) return why = "the reduction is not a sum", std::vector<Stmt*>();
-    if (loop.reduce_dtype != DType::f32 && loop.reduce_dtype != DType::f64)
-      return why = "the sum is not of f32 or f64", std::vector<Stmt*>();
+    if (loop.reduce_dtype != DType::f32 && loop.reduce_dtype != DType::f64 && loop.reduce_dtype != DType::i32)
+      return why = "the sum is not of f32, f64 or i32", std::vector<Stmt*>();
     sums.push_back(stmt);
     Stmt* inner = nullptr;
     for (Stmt& s : loop.body) {
@@ -221,7 +221,7 @@ FoundContraction recognise_contraction(Kernel& kernel, const LoopProgram& progra
   for (size_t i = 0; i + 1 < chain.size(); ++i) (i < first_row ? found.batch : found.rows).push_back(chain[i]->var);
   found.columns = {columns.var};
   if (sums.size() > 1) reorder(sums, best_order(sums, found, uses, kernel, program), program);
-  if (!summed_product(*sums.back()->loop)) return no("the product does not change in the innermost sum");
+  if (!any_summed_product(*sums.back()->loop)) return no("the product does not change in the innermost sum");
   // What left the sums altogether belongs to the loops around.
   std::set<ValueId> inside;
   for (const Stmt* sum : sums) {

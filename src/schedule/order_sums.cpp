@@ -132,7 +132,8 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     if (!stmt.loop) continue;
     Loop& loop = *stmt.loop;
     if (tiled && kernel.contraction->sums.front() == loop.var) {
-      order_tile(body, kernel.contraction->sums, kernel.schedule->tile, stores_bf16(kernel));
+      if (!kernel.schedule->tile.quads)  // integers add up to the same in any order
+        order_tile(body, kernel.contraction->sums, kernel.schedule->tile, stores_bf16(kernel));
       continue;
     }
     // The threads of a team add up parts of their own: one by one, as inside of lanes.

@@ -98,15 +98,15 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
     place.push_back(panel);
     where.push_back(floordiv(column, width));
   }
-  // With pairs: [batch…, panel, terms…, pair, column of the panel, which of the pair].
+  // With pairs: [batch…, panel, terms…, pair, column of the panel, which of the pair]; with fours alike.
   const Expr terms = find_loop(kernel.body, packing.terms.back())->extent, term = Expr::symbol(packing.terms.back());
   for (const std::string& var : packing.terms) {
     const bool in_pairs = packing.paired > 0 && var == packing.terms.back();
     rename[var] = next();
     place.push_back(next());
-    where.push_back(in_pairs ? floordiv(term, 2) : Expr::symbol(var));
+    where.push_back(in_pairs ? floordiv(term, packing.side) : Expr::symbol(var));
     const Expr extent = find_loop(kernel.body, var)->extent;
-    packed.sizes.push_back(in_pairs ? ceildiv(extent, packing.paired) * (packing.paired / 2) : extent);
+    packed.sizes.push_back(in_pairs ? ceildiv(extent, packing.paired) * (packing.paired / packing.side) : extent);
   }
   const Expr copied = one ? next() : panel * width + next();
   place.push_back(next());
@@ -114,11 +114,11 @@ void pack(LoopProgram& program, Kernel& kernel, const Packing& packing) {
   packed.sizes.push_back(width);
   Expr copied_term = terms;
   if (packing.paired > 0) {
-    copied_term = rename[packing.terms.back()] * 2 + next();
+    copied_term = rename[packing.terms.back()] * packing.side + next();
     rename[packing.terms.back()] = copied_term;
     place.push_back(next());
-    where.push_back(mod(term, 2));
-    packed.sizes.push_back(2);
+    where.push_back(mod(term, packing.side));
+    packed.sizes.push_back(packing.side);
   }
   packed.strides.assign(packed.sizes.size(), Expr(1));
   for (size_t d = packed.sizes.size(); d-- > 1;) packed.strides[d - 1] = packed.strides[d] * packed.sizes[d];

@@ -1,5 +1,6 @@
 // The product: a tile of rows by vectors of columns is accumulated in registers while the sums run once.
 #include "loop_passes/rewrite.h"
+#include "loops/byte_quads.h"
 #include "loops/line_windows.h"
 #include "loops/narrow_rows.h"
 #include "loops/sum_parts.h"
@@ -152,13 +153,24 @@ void widen_rows(LoopProgram& program, Kernel& kernel, const Target& target) {
 
 class Product : public Template {
  public:
-  // `pairs`: two terms at a time, of bf16.
-  explicit Product(bool pairs) : pairs_(pairs) {}
-  const char* name() const override { return pairs_ ? "pairs" : "mm"; }
+  explicit Product(Together together)
+      : pairs_(together != Together::single),
+        quads_(together == Together::quads),
+        side_(quads_   ? 4
+              : pairs_ ? 2
+                       : 1) {}
+  const char* name() const override { return quads_ ? "quads" : pairs_ ? "pairs" : "mm"; }
 
   std::string refuses(const Kernel& kernel, const LoopProgram& program, const Target& target) const override {
     if (target.lanes == 1) return "scalar code has no vectors of columns";
-    if (pairs_) {
+    if (quads_) {
+      if (!target.byte_quads) return "no instructions for fours of bytes";
+      std::string why;
+      if (!quad_factors(kernel, program, why)) return why;
+      if (!constant_right_factor(kernel, program)) return "the right factor is not a constant";
+    } else if (!kiln::is_float(contraction_nest(kernel).innermost_sum().reduce_dtype)) {
+      return "the sum is of integers";
+    } else if (pairs_) {
       if (!target.bf16_pairs) return "no instructions for pairs of bf16";
       std::string why;
       if (!matrix_factors(kernel, program, why)) return why;
@@ -189,7 +201,8 @@ class Product : public Template {
     const Stmt* load = packed_load(kernel, program);
     if (!load) return {};
     const Contraction& names = *kernel.contraction;
-    Packing packing{load, names.sums, names.columns.back(), tile.vectors * target.lanes, {}, pairs_ ? 2 : 0};
+    Packing packing{load, names.sums,         names.columns.back(), tile.vectors * target.lanes,
+                    {},   pairs_ ? side_ : 0, side_ > 1 ? side_ : 2};
     for (const std::string& var : names.batch)
       if (std::any_of(load->index.begin(), load->index.end(), [&](const Expr& e) { return mentions(e, var); }))
         packing.batch.push_back(var);
@@ -231,6 +244,7 @@ class Product : public Template {
     for (const Loop* loop : nest.batch) batch *= at_least_one(estimate(loop->extent, program));
     Extents extents{at_least_one(estimate(rows, program)), at_least_one(estimate(columns, program)),
                     at_least_one(estimate(nest.term_count(), program)), batch, static_cast<double>(part)};
+    if (quads_) extents.terms = at_least_one(extents.terms / 4);  // of 4 bytes, as single ones
     if (!pairs_) {
       extents.row_element = bytes_of_factor(nest, kernel.contraction->left, true);
       extents.column_element = bytes_of_factor(nest, kernel.contraction->right, false);
@@ -252,7 +266,8 @@ class Product : public Template {
       const int64_t fit = (target.vector_registers - vectors - 1) / vectors;
       for (int64_t high = std::min<int64_t>({fit, most_rows, 14}); high >= 1; --high) {
         Tile tile{high, vectors};
-        tile.pairs = pairs_;
+        tile.pairs = pairs_ && !quads_;
+        tile.quads = quads_;
         const bool lines = window && on_lines(*window, high, target);
         extents.rows = whole_rows;
         extents.part = static_cast<double>(part);
@@ -280,7 +295,8 @@ class Product : public Template {
   }
 
  private:
-  const bool pairs_;
+  const bool pairs_, quads_;  // terms that an instruction adds side by side: two or four
+  const int64_t side_;
   static constexpr double late_load = 0.05, code_step = 12;
   static constexpr int64_t vectors_of_row = 4;
   static constexpr double far_rows = 1.06;  // where each panel brings the rows from behind the second cache
@@ -366,7 +382,7 @@ class Product : public Template {
                  tiles = std::ceil(rows / static_cast<double>(tile.rows));
     const auto terms = static_cast<int64_t>(tiles * 64 / static_cast<double>(wide * dtype_bytes(packed->dtype)));
     const bool shows = terms < 2 || terms > 64 || estimate(nest.innermost_sum().extent, program) < 128;
-    if (!shows) tile.ahead = pairs_ ? terms / 2 * 2 : terms;
+    if (!shows) tile.ahead = terms / side_ * side_;
   }
 
   // Into items: columns beside one another where no row is needed whole, and enough tiles below one another.
@@ -420,14 +436,15 @@ const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& progr
   return load;
 }
 
-const Template& product_template(bool pairs) {
-  static const Product product(false), of_pairs(true);
-  return pairs ? of_pairs : product;
+const Template& product_template(Together together) {
+  static const Product single(Together::single), pairs(Together::pairs), quads(Together::quads);
+  return together == Together::quads ? quads : together == Together::pairs ? pairs : single;
 }
 
 const std::vector<const Template*>& templates() {
-  static const std::vector<const Template*> list = {&matrix_template(), &product_template(true),
-                                                    &product_template(false)};
+  static const std::vector<const Template*> list = {&matrix_template(), &product_template(Together::pairs),
+                                                    &product_template(Together::quads),
+                                                    &product_template(Together::single)};
   return list;
 }
 

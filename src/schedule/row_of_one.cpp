@@ -38,7 +38,9 @@ bool row_of_one(LoopProgram& program, Kernel& kernel, const Target& target, bool
     return false;
   const Stmt* weights = constant_right_factor(made, program);
   if (!weights) return false;
-  const auto taken = [&](bool pairs) { return product_template(pairs).refuses(made, program, target).empty(); };
+  const auto taken = [&](bool pairs) {
+    return product_template(pairs ? Together::pairs : Together::single).refuses(made, program, target).empty();
+  };
   const auto along =
       affine_in(address_of(*weights, program, kernel_ranges(made, program)), nest.innermost_column().var);
   const bool along_columns = along && along->coefficient.is_constant(1);

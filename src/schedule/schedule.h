@@ -18,6 +18,11 @@ struct RoundedOperators {
 };
 bool round_factors(LoopProgram& program, const Target& target, Log& log, const RoundedOperators& operators);
 
+// Where a target multiplies bytes: products of numbers that were quantised to bytes are products of these. `zeros`: the
+// constants, by their names, all of whose elements are 0.
+using KnownZeros = std::function<bool(const std::string& constant)>;
+bool multiply_bytes(LoopProgram& program, const Target& target, Log& log, const KnownZeros& zeros);
+
 // Kernels that read constants only move to the init section; their results become derived constants.
 bool hoist_constants(LoopProgram& program, Log& log);
 

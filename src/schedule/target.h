@@ -12,6 +12,7 @@ struct Target {
   int lanes = 16;               // f32 elements of a vector; 1: scalar code
   int vector_registers = 32;    // that hold such vectors
   bool bf16_pairs = false;      // it adds the products of pairs of bf16 to an f32 by one instruction
+  bool byte_quads = false;      // it adds the products of four u8 with four i8 to an i32 by one instruction
   bool matrix_tiles = false;    // it multiplies tiles of bf16 by one instruction: 16 rows by 16 columns by 32 terms
   bool rounds_to_bf16 = false;  // products of f32 round their factors to bf16 (float32_matmul_precision)
   // Bytes of a core's caches and of the pages whose addresses are at hand, and bytes a cycle that come: from the second

@@ -15,9 +15,10 @@ struct Packing {
   std::string columns;             // variable of the columns; where a batch has its own number of them, one panel's
   int64_t panel = 0;               // columns in a panel
   std::vector<std::string> batch;  // variables of loops around, of which each iteration has panels of its own
-  // > 0: neighbouring terms of the innermost sum lie in pairs, for instructions that take so many terms at a time;
-  // terms beyond the last are zeros.
+  // > 0: neighbouring terms of the innermost sum lie side by side, `side` of them, for instructions that take so many
+  // terms at a time; terms beyond the last are zeros.
   int64_t paired = 0;
+  int64_t side = 2;
   int64_t filled = 0;  // > 0: of the innermost sum's terms so many are there, and the others are zeros
 };
 
@@ -43,7 +44,9 @@ class Template {
 
 const std::vector<const Template*>& templates();
 const Template& matrix_template();
-const Template& product_template(bool pairs);  // `pairs`: two terms of bf16 at a time
+// One term at a time, pairs of bf16 terms, or fours of bytes.
+enum class Together : uint8_t { single, pairs, quads };
+const Template& product_template(Together together);
 
 // The right factor's single load, if it is a plain read of a constant: then it can lie as the tiles read it.
 const Stmt* constant_right_factor(const Kernel& kernel, const LoopProgram& program);

@@ -1,4 +1,5 @@
-// Instructions for bf16: pairs of products added to an f32 (AVX512-BF16), and matrix instructions.
+// Instructions for bf16 and for bytes: pairs of products added to an f32 (AVX512-BF16), fours of them to an i32
+// (AVX512-VNNI), and matrix instructions.
 // Matrix instructions (AMX): eight tiles of up to 16 rows of 64 bytes. The compilers spell them in a header that costs
 // more than the kernel; here they are as the assembler takes them. Accumulators are tiles 0 to 3 (row by row), the
 // rows' factor 4 and 5, the columns' 6 and 7.
@@ -30,6 +31,13 @@ constexpr const char* interleave_text = R"(K_FN void k_interleave_bf16(bf16* p, 
 }
 )";
 
+// A row of one byte over and over.
+constexpr const char* filled_text = R"(template <class T, i64 N> struct k_filled {
+  T all[N];
+  constexpr explicit k_filled(int value) : all() { for (i64 i = 0; i < N; ++i) all[i] = (T)value; }
+};
+)";
+
 }  // namespace
 
 std::optional<std::string> matrix_piece(std::string_view name, const PieceContext&) {
@@ -40,6 +48,14 @@ std::optional<std::string> matrix_piece(std::string_view name, const PieceContex
   if (name == "k_dot_bf16")
     return "K_FN f32x16 k_dot_bf16(f32x16 sum, i32x16 a, i32x16 b) { asm(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : "
            "\"v\"(a), \"v\"(b)); return sum; }\n";
+  if (name == "k_quad_u8")
+    return "K_FN i32 k_quad_u8(const u8* p) { i32 r; __builtin_memcpy(&r, p, 4); return r; }\n";
+  if (name == "k_quads_i8")
+    return "K_FN i32x16 k_quads_i8(const i8* p) { i32x16 r; __builtin_memcpy(&r, p, 64); return r; }\n";
+  if (name == "k_dot_bytes")
+    return "K_FN i32x16 k_dot_bytes(i32x16 sum, i32x16 a, i32x16 b) { asm(\"vpdpbusd %2, %1, %0\" : \"+v\"(sum) : "
+           "\"v\"(a), \"v\"(b)); return sum; }\n";
+  if (name == "k_filled") return filled_text;
   if (name == "k_interleave_bf16") return interleave_text;
   constexpr std::string_view prefix = "k_matrix_";
   if (!starts_with(name, prefix)) return std::nullopt;

@@ -44,7 +44,7 @@ constexpr int64_t most_rows = 12;  // with a pointer each, so that some register
 // has a pointer of its own. Where a text is written out for each of many points, distances are parts of addresses.
 bool may_take_sizes(const Kernel& kernel) {
   const Tile& tile = kernel.schedule->tile;
-  bool may = !tile.matrix && !tile.pairs && !takes_lines(tile) && !takes_points(kernel);
+  bool may = !tile.matrix && !tile.pairs && !tile.quads && !takes_lines(tile) && !takes_points(kernel);
   for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     if (stmt.loop && stmt.loop->directives.binding == Binding::unroll) may &= stmt.loop->directives.factor <= most_rows;
   });

@@ -9,12 +9,14 @@ struct Row {
   const char* name;
   CpuLevel level;
   int lanes, registers;
-  bool brain_floats = false;  // what it adds is for bf16 alone
+  bool brain_floats = false;  // what it adds is for bf16
+  bool bytes = false;         // what it adds is for products of bytes, or for them too
   bool matrix = false;        // has instructions for tiles of matrices
 };
 constexpr Row rows[] = {
-    {"x86-64-v4+bf16+amx", CpuLevel::x86_64_v4_amx, 16, 32, true, true},
-    {"x86-64-v4+bf16", CpuLevel::x86_64_v4_bf16, 16, 32, true},
+    {"x86-64-v4+bf16+amx", CpuLevel::x86_64_v4_amx, 16, 32, true, true, true},
+    {"x86-64-v4+bf16", CpuLevel::x86_64_v4_bf16, 16, 32, true, true},
+    {"x86-64-v4+vnni", CpuLevel::x86_64_v4_vnni, 16, 32, false, true},
     {"x86-64-v4", CpuLevel::x86_64_v4, 16, 32},
     {"x86-64-v3", CpuLevel::x86_64_v3, 8, 16},
     {"x86-64-v2", CpuLevel::x86_64_v2, 4, 16},
@@ -47,6 +49,7 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
     out.name = row.name, out.lanes = lanes, out.vector_registers = row.registers;
     if (row.lanes >= 16) out.page_reach = 384 << 10;  // processors with such vectors have more pages at hand
     out.bf16_pairs = row.brain_floats && lanes == row.lanes;
+    out.byte_quads = row.bytes && lanes == row.lanes;
     out.matrix_tiles = row.matrix && lanes == row.lanes;
     return out;
   }
@@ -55,18 +58,22 @@ Target CpuBackend::target(const std::string& name, int simdlen_bits) const {
 
 namespace {
 
-std::string host_target(bool brain_floats) {
+// The best first; what the last asks for every processor has. Levels with instructions for bf16 or for bytes are for
+// programs that have such values.
+std::string host_target(bool brain_floats, bool bytes) {
   const CpuFeatures features = processor_features();
-  for (const Row& row : rows)  // the best first; what the last asks for every processor has
-    if ((brain_floats || !row.brain_floats) && check_target(row.name, features).runs()) return row.name;
+  for (const Row& row : rows) {
+    const bool wanted = row.brain_floats ? brain_floats : !row.bytes || bytes;
+    if (wanted && check_target(row.name, features).runs()) return row.name;
+  }
   return rows[std::size(rows) - 1].name;
 }
 
 }  // namespace
 
-std::string CpuBackend::host_target_name() const { return host_target(true); }
+std::string CpuBackend::host_target_name() const { return host_target(true, true); }
 std::string CpuBackend::host_target_for(const std::set<DType>& types) const {
-  return host_target(types.contains(DType::bf16));
+  return host_target(types.contains(DType::bf16), types.contains(DType::i8));
 }
 
 }  // namespace kiln::codegen

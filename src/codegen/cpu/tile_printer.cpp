@@ -328,9 +328,9 @@ void TilePrinter::print_sum(size_t level, int64_t vectors, const std::string& le
     p_.line(str("const i64 ", stop, " = k_min((i64)(", next, " + ", terms, "), (i64)", to, ");"));
     from = next, to = stop;
   }
-  const bool pairs = innermost && tile_.pairs;
-  p_.open(
-      str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ", pairs ? str(var, " += 2") : str("++", var), ")"));
+  const bool pairs = innermost && (tile_.pairs || tile_.quads);
+  p_.open(str("for (i64 ", var, " = ", from, "; ", var, " < ", to, "; ",
+              pairs ? str(var, " += ", terms_together()) : str("++", var), ")"));
   if (single) accumulate(false);
   if (!pairs) print_factors(level, vectors, left, copies);
   if (pairs)
@@ -446,7 +446,8 @@ void TilePrinter::print_product(int64_t vectors, const Copies& copies) {
   }
 }
 
-// Pairs of terms, the columns of a panel side by side: what instructions for pairs and for matrices take.
+// Pairs of terms (fours of bytes), the columns of a panel side by side: what instructions for pairs, for fours and for
+// matrices take.
 void TilePrinter::check_pairs(const Stmt& right) const {
   const Expr address = p_.address(right);
   auto at = [&](int64_t column, int64_t term) {
@@ -457,6 +458,7 @@ void TilePrinter::check_pairs(const Stmt& right) const {
     values[columns_.var] = column, values[sum_.var] = term;
     return evaluate(address, values);
   };
+  const int64_t together = terms_together();
   const int64_t width = tile_.vectors * p_.lane_count_, panel = at(width, 0) - at(0, 0);
   // Beyond its loops an address, which they made simpler, says nothing.
   const auto below = [](const Expr& extent, int64_t most) {
@@ -467,19 +469,21 @@ void TilePrinter::check_pairs(const Stmt& right) const {
   for (const int64_t first : {int64_t{0}, width})
     for (int64_t column = 0; first + column < std::min(first + width, columns); ++column)
       for (int64_t term = 0; term < terms; ++term)
-        fits &= at(first + column, term) ==
-                at(0, 0) + (first > 0 ? panel : 0) + term / 2 * 2 * width + column * 2 + term % 2;
+        fits &= at(first + column, term) == at(0, 0) + (first > 0 ? panel : 0) + term / together * together * width +
+                                                column * together + term % together;
   KILN_CHECK(fits, str(p_.kernel_.name, " has a right factor that does not lie in pairs"));
 }
 
-// Two terms at a time, as they lie beside one another in both factors.
+// Two terms at a time, or four of bytes, as they lie beside one another in both factors.
 void TilePrinter::print_pairs(int64_t vectors, const Copies& copies) {
   const ContractionNest::Sum& sum = nest_.sums.back();
   check_pairs(*sum.right.front());
+  const char *side = tile_.quads ? "k_quads_i8" : "k_pairs_bf16", *one = tile_.quads ? "k_quad_u8" : "k_pair_bf16",
+             *dot = tile_.quads ? "k_dot_bytes" : "k_dot_bf16";
   for (int64_t v = 0; v < vectors; ++v) {
     Stmt load = sum.right.front()->clone();
     for (Expr& e : load.index) e = substitute(e, {{columns_.var, Expr::symbol(column(v))}});
-    p_.line(str("const vi32 b_", v, " = k_pairs_bf16(", p_.buffer_name(load.buffer, Access::read), " + ",
+    p_.line(str("const vi32 b_", v, " = ", side, "(", p_.buffer_name(load.buffer, Access::read), " + ",
                 p_.expr(p_.address(load)), ");"));
   }
   for (int64_t r = 0; r < tile_.rows; ++r) {
@@ -492,9 +496,9 @@ void TilePrinter::print_pairs(int64_t vectors, const Copies& copies) {
       const Stmt load = of_row(*left, r, copies.rows[static_cast<size_t>(r)]);
       place = str(p_.buffer_name(load.buffer, Access::read), " + ", p_.expr(p_.address(load)));
     }
-    p_.line(str("const vi32 a_", r, " = k_splat_i32(k_pair_bf16(", place, "));"));
+    p_.line(str("const vi32 a_", r, " = k_splat_i32(", one, "(", place, "));"));
     for (int64_t v = 0; v < vectors; ++v)
-      p_.line(str("acc_", r, "_", v, " = k_dot_bf16(acc_", r, "_", v, ", a_", r, ", b_", v, ");"));
+      p_.line(str("acc_", r, "_", v, " = ", dot, "(acc_", r, "_", v, ", a_", r, ", b_", v, ");"));
   }
 }
 

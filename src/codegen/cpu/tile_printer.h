@@ -42,6 +42,7 @@ class TilePrinter {
   void print_product(int64_t vectors, const Copies& copies);
   void check_pairs(const loops::Stmt& right) const;
   void print_pairs(int64_t vectors, const Copies& copies);
+  int64_t terms_together() const { return tile_.quads ? 4 : 2; }  // of one instruction
   loops::Stmt of_row(const loops::Stmt& load, int64_t r, const Values& values) const;
   void print_waiting(int64_t vectors, bool load);
   void print_epilogue(int64_t vectors, const std::string& left);
@@ -55,6 +56,7 @@ class TilePrinter {
   // Loads of the left factor that are masked outside of the innermost sum: a pointer, to zeros where it is off.
   virtual bool by_pointer(const loops::Stmt& stmt) const;
   void print_pointers(const loops::Stmt& load, const Copies& copies);
+  int64_t padding() const;  // what a masked row of bytes has
   void print_skip(int64_t vectors, const Copies& copies);
   // Rows of bf16 or f16 that are widened in front of the products (loops/narrow_rows.h).
   int64_t wide_terms() const;

@@ -1,5 +1,6 @@
 // How a tile reads its rows: narrow ones are widened in front of the products, masked ones are zeros.
 #include "codegen/cpu/tile_printer.h"
+#include "loops/byte_quads.h"
 #include "loops/narrow_rows.h"
 
 namespace kiln::codegen {
@@ -98,7 +99,12 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
   const int64_t length = std::max<int64_t>(1, sum_.extent.value());
   const bool whole = distance == 1 && length <= longest_zeros;
   const std::string group = str("q", buffer.substr(1), "_", pointer_count_++);
-  p_.line(str("static const ", type, " ", group, "_zeros[", whole ? length : tile_.pairs ? 2 : 1, "] = {};"));
+  const int64_t zeros = whole ? length : tile_.pairs || tile_.quads ? terms_together() : 1;
+  if (tile_.quads && padding() != 0)  // of bytes padding is their zero point
+    p_.line(str("static constexpr k_filled<", type, ", ", zeros, "> ", group, "_line(", padding(),
+                "); static constexpr auto& ", group, "_zeros = ", group, "_line.all;"));
+  else
+    p_.line(str("static const ", type, " ", group, "_zeros[", zeros, "] = {};"));
   for (int64_t r = 0; r < tile_.rows; ++r) {
     const Values& values = copies.rows[static_cast<size_t>(r)];
     const Stmt access = of_row(load, r, values);
@@ -113,6 +119,13 @@ void TilePrinter::print_pointers(const Stmt& load, const Copies& copies) {
     if (!whole) p_.line(str("const i64 ", name, "_step = ", mask, " ? ", distance, "l : 0l;"));
     pointers_[{&load, r}] = whole ? str(name, " + ", sum_.var) : str(name, " + ", sum_.var, " * ", name, "_step");
   }
+}
+
+int64_t TilePrinter::padding() const {
+  std::string why;
+  const auto factors = quad_factors(p_.kernel_, p_.program_, why);
+  KILN_CHECK(factors, str(p_.kernel_.name, " is no product of bytes: ", why));
+  return factors->padding;
 }
 
 // Where all rows of a tile lie in the padding (under the far places of a dilated window most do), nothing is added.

@@ -1,0 +1,711 @@
+// On a CPU that adds the products of four u8 with four i8 to an i32 by one instruction: sums over products of numbers
+// that were quantised to bytes are made of the bytes. What a quantised model says is
+//
+//   sum over k of (x[m,k] - z) * s * (w[k,n] * t[n])          in f32
+//
+// and the same number, without the roundings of each term, is
+//
+//   s * t[n] * (sum over k of x[m,k] * w[k,n]  -  z * sum over k of w[k,n])
+//
+// The first sum is a product of bytes as any other from here on, the second one belongs to the weight and is computed
+// in the init section. Who dequantises the rows stores their bytes, as u8 (of i8 128 more, which is part of z), beside
+// what it stored or, where nobody else reads that, in its place. A product of integers that the program has itself
+// (_int_mm) differs in that nothing is scaled.
+#include "loop_passes/rewrite.h"
+#include "loops/walk.h"
+#include "schedule/schedule.h"
+
+namespace kiln::loops {
+namespace {
+
+// A number made of a byte: (bytes - zero) * scale. no_value: 0, or 1.
+struct Quantised {
+  const Stmt* load = nullptr;  // of the byte, if it is loaded
+  ValueId bytes = no_value, zero = no_value, scale = no_value;
+};
+
+class ByteMultiplier {
+ public:
+  ByteMultiplier(LoopProgram& program, Log& log, const KnownZeros& zeros)
+      : program_(program), log_(log), zeros_(zeros) {
+    for_each_item(program.block, [&](Item& item) {
+      auto* kernel = std::get_if<Kernel>(&item.what);
+      if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
+      for (BufferId w : accesses(item).writes) kernel ? void(writers_[w].push_back(kernel)) : void(foreign_.insert(w));
+    });
+  }
+
+  bool run() {
+    for_each_item(program_.block, [&](Item& item) {
+      auto* kernel = std::get_if<Kernel>(&item.what);
+      if (!kernel || kernel->schedule) return;
+      kernel_ = kernel;
+      enclosing_.clear();
+      visit(kernel->body);
+    });
+    drop_unread_stores();
+    program_.block.insert(program_.block.begin(), std::make_move_iterator(first_.begin()),
+                          std::make_move_iterator(first_.end()));
+    return changed_;
+  }
+
+ private:
+  static constexpr int64_t together = 4;           // terms of an instruction
+  static constexpr double least_columns = 16;      // with fewer no tile takes the product
+  static constexpr double least_rows = 2;          // a product of one row waits for memory, not for arithmetic
+  static constexpr int64_t longest_sum = 65000;    // terms: their sum stays an i32
+  static constexpr int64_t middle_of_bytes = 128;  // i8 + 128 is u8
+
+  Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
+  const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
+  static bool is_byte(DType dtype) { return dtype == DType::i8 || dtype == DType::u8; }
+  bool is_weight(BufferId id) const { return buffer(id).role == BufferRole::constant && !buffer(id).mutated; }
+  static bool uses(const Stmt& load, const std::string& var) {
+    return std::any_of(load.index.begin(), load.index.end(), [&](const Expr& e) { return mentions(e, var); });
+  }
+
+  void visit(Body& body) {
+    for (size_t i = 0; i < body.size(); ++i) {
+      if (!body[i].loop) continue;
+      const bool outermost_sum = body[i].loop->role == AxisRole::reduce;
+      if (outermost_sum) {
+        multiply(body, i);
+        continue;
+      }
+      enclosing_.push_back(body[i].loop.get());
+      visit(body[i].loop->body);
+      enclosing_.pop_back();
+    }
+  }
+
+  // ---- What a product is made of
+  // ---------------------------------------------------------------------------------------------------------------
+
+  static const Stmt* definition(const Body& body, ValueId v) {
+    const Stmt* found = nullptr;
+    for_each_stmt(body, [&](const Stmt& stmt) {
+      if (std::find(stmt.results.begin(), stmt.results.end(), v) != stmt.results.end()) found = &stmt;
+    });
+    return found;
+  }
+  static bool is_op(const Stmt* stmt, ScalarOp op) { return stmt && stmt->kind == StmtKind::op && stmt->op == op; }
+
+  // The byte behind casts that keep its number.
+  static ValueId behind_casts(const Kernel& kernel, ValueId v) {
+    for (;;) {
+      if (is_byte(kernel.value_types[static_cast<size_t>(v)])) return v;
+      const Stmt* made = definition(kernel.body, v);
+      if (!is_op(made, ScalarOp::cast)) return no_value;
+      const DType to = made->dtype;
+      if (to != DType::f32 && to != DType::f64 && to != DType::i16 && to != DType::i32 && to != DType::i64)
+        return no_value;
+      v = made->args[0];
+    }
+  }
+
+  // (byte - zero) * scale, with the subtraction in integers or in floats.
+  static std::optional<Quantised> quantised(const Kernel& kernel, ValueId v) {
+    Quantised out;
+    const auto difference = [&](ValueId number) {
+      for (;;) {
+        if ((out.bytes = behind_casts(kernel, number)) != no_value) return true;
+        const Stmt* made = definition(kernel.body, number);
+        if (is_op(made, ScalarOp::cast)) {
+          number = made->args[0];
+          continue;
+        }
+        if (!is_op(made, ScalarOp::sub) || out.zero != no_value) return false;
+        if ((out.bytes = behind_casts(kernel, made->args[0])) == no_value) return false;
+        out.zero = made->args[1];
+        return true;
+      }
+    };
+    if (!difference(v)) {
+      const Stmt* product = definition(kernel.body, v);
+      if (!is_op(product, ScalarOp::mul) || product->dtype != DType::f32) return {};
+      bool found = false;
+      for (size_t i = 0; i < 2 && !found; ++i) {
+        out = {};
+        found = difference(product->args[i]);
+        out.scale = product->args[1 - i];
+      }
+      if (!found) return {};
+    }
+    const Stmt* made = definition(kernel.body, out.bytes);
+    if (made && made->kind == StmtKind::load) out.load = made;
+    return out;
+  }
+
+  // What a zero point or a scale is computed from, in order: numbers and loads that others do not write to meanwhile.
+  // nullopt: something else.
+  std::optional<std::vector<const Stmt*>> parts_of_number(const Kernel& kernel, ValueId v) const {
+    std::vector<const Stmt*> out;
+    std::set<ValueId> seen;
+    bool plain = true;
+    std::function<void(ValueId)> visit = [&](ValueId number) {
+      if (!seen.insert(number).second) return;
+      const Stmt* made = definition(kernel.body, number);
+      plain &= made != nullptr;
+      if (!plain) return;
+      if (made->kind == StmtKind::load) {
+        const Buffer& from = buffer(made->buffer);
+        const auto writers = writers_.find(made->buffer);
+        const bool stays = !from.mutated && !foreign_.contains(made->buffer) &&
+                           (writers == writers_.end() || writers->second.size() == 1) && made->mask == no_value;
+        plain &= stays;
+      } else {
+        plain &= made->kind == StmtKind::op || made->kind == StmtKind::constant;
+      }
+      if (!plain) return;
+      for (ValueId arg : made->args) visit(arg);
+      out.push_back(made);
+    };
+    visit(v);
+    if (!plain || out.size() > 12) return {};
+    return out;
+  }
+
+  bool is_free_of(const std::vector<const Stmt*>& parts, const std::vector<const Loop*>& loops) const {
+    return std::none_of(parts.begin(), parts.end(), [&](const Stmt* stmt) {
+      return std::any_of(loops.begin(), loops.end(), [&](const Loop* loop) { return uses(*stmt, loop->var); });
+    });
+  }
+
+  static std::optional<int64_t> constant_number(const std::vector<const Stmt*>& parts) {
+    const Stmt* number = nullptr;
+    for (const Stmt* stmt : parts)
+      if (stmt->kind == StmtKind::constant && !number)
+        number = stmt;
+      else if (!is_op(stmt, ScalarOp::cast))
+        return {};
+    return number ? std::optional<int64_t>(static_cast<int64_t>(number->constant.as_double())) : std::nullopt;
+  }
+
+  // ---- One product
+  // ---------------------------------------------------------------------------------------------------------------
+
+  struct Product {
+    std::vector<Loop*> sums;  // outermost first
+    Stmt* rows = nullptr;     // the load of what the rows are made of: bytes, or what was dequantised
+    Quantised weight;
+    Stmt* weight_load = nullptr;
+    bool scaled = true;  // f32; else integers that the program multiplies itself
+    // How the rows are made of bytes: in `made_by`, whose loops' variables are these numbers of the product's.
+    const Kernel* made_by = nullptr;
+    Quantised made;
+    Substitution places;
+    std::vector<const Stmt*> row_zero, row_scale, column_zero, column_scale;
+    std::optional<int64_t> known_zero = 0;  // of the rows
+  };
+
+  void no(const char* why) {
+    log_.add([&] { return Decision{"no product of bytes in", kernel_->name, "", "", why, false, ""}; });
+  }
+
+  void multiply(Body& body, size_t at) {
+    Product p;
+    if (!find_sums(*body[at].loop, p)) return;
+    const Stmt* product = &p.sums.back()->body.back();
+    bool found = false;
+    for (size_t i = 0; i < 2 && !found; ++i) found = find_factors(product->args[1 - i], product->args[i], p);
+    if (!found) return;
+    if (!fits(p) || !find_row_bytes(p)) return;
+    rewrite(body, at, p);
+    changed_ = true;
+    log_.add([&] {
+      return Decision{"multiply bytes in", kernel_->name, "", "", "its factors were quantised to them", true, ""};
+    });
+  }
+
+  bool find_sums(Loop& outer, Product& p) const {
+    for (Loop* loop = &outer;;) {
+      if (loop->role != AxisRole::reduce || loop->reduce != ReduceOp::sum || !loop->extent.is_constant()) return false;
+      if (loop->reduce_dtype != DType::f32 && loop->reduce_dtype != DType::i32) return false;
+      p.sums.push_back(loop);
+      if (loop->body.empty() || loop->yields.size() != 1 || !loop->after.empty()) return false;
+      Stmt& last = loop->body.back();
+      if (last.results != loop->yields) return false;
+      if (!last.loop) {
+        p.scaled = loop->reduce_dtype == DType::f32;
+        return is_op(&last, ScalarOp::mul) && last.dtype == loop->reduce_dtype;
+      }
+      if (std::count_if(loop->body.begin(), loop->body.end(), [](const Stmt& s) { return s.loop != nullptr; }) != 1)
+        return false;
+      loop = last.loop.get();
+    }
+  }
+
+  Stmt* load_in_sum(const Product& p, const Stmt* load) const {
+    for (Stmt& stmt : p.sums.back()->body)
+      if (&stmt == load) return &stmt;
+    return nullptr;
+  }
+
+  bool find_factors(ValueId rows, ValueId weight, Product& p) const {
+    const auto right = quantised(*kernel_, weight);
+    if (!right || !right->load || right->load->dtype != DType::i8 || right->load->mask != no_value ||
+        !is_weight(right->load->buffer))
+      return false;
+    p.weight = *right;
+    p.weight_load = load_in_sum(p, right->load);
+    // In f32: rows that were dequantised, by a kernel in front or on the way; in integers: the bytes themselves.
+    const Stmt* made = definition(kernel_->body, rows);
+    if (p.scaled && made && made->kind == StmtKind::load && made->dtype == DType::f32) {
+      p.rows = load_in_sum(p, made);
+    } else if (const auto left = quantised(*kernel_, rows); left && left->load && left->load->mask == no_value) {
+      if (!p.scaled && (left->zero != no_value || left->scale != no_value)) return false;
+      p.rows = load_in_sum(p, left->load);
+      p.made_by = kernel_;
+      p.made = *left;
+    }
+    return p.weight_load && p.rows && !is_weight(p.rows->buffer);
+  }
+
+  // Fours of terms that lie beside one another in the rows, a number of them that an i32 can hold, columns and rows.
+  bool fits(Product& p) {
+    double terms = 1;
+    for (const Loop* sum : p.sums) terms *= static_cast<double>(sum->extent.value());
+    if (terms > static_cast<double>(longest_sum) || terms < 1) return no("its sums are too long for an i32"), false;
+    const Expr address = address_of(*p.rows, program_, kernel_ranges(*kernel_, program_));
+    const bool fours = std::any_of(p.sums.begin(), p.sums.end(), [&](const Loop* sum) {
+      const auto along = affine_in(address, sum->var);
+      return sum->extent.value() % together == 0 && along && along->coefficient.is_constant(1);
+    });
+    if (!fours) return no("its terms are no fours that lie beside one another"), false;
+    bool columns = false, rows = false;
+    for (const Loop* loop : enclosing_) {
+      const bool of_weight = uses(*p.weight_load, loop->var), of_rows = uses(*p.rows, loop->var);
+      const double extent = estimate(loop->extent, program_);
+      if (of_weight && of_rows) return no("groups of channels have too little to share"), false;
+      columns |= of_weight && extent >= least_columns && loop->extent.is_constant();
+      if (of_weight && !loop->extent.is_constant()) return no("its columns are not known"), false;
+      rows |= of_rows && extent >= least_rows;
+    }
+    if (!columns || !rows) return no("it has few columns, or one row"), false;
+    const std::vector<const Loop*> sums(p.sums.begin(), p.sums.end());
+    const auto number = [&](ValueId v, std::vector<const Stmt*>& parts) {
+      if (v == no_value) return true;
+      auto found = parts_of_number(*kernel_, v);
+      if (!found || !is_free_of(*found, sums)) return false;
+      parts = std::move(*found);
+      return true;
+    };
+    if (!number(p.weight.zero, p.column_zero) || !number(p.weight.scale, p.column_scale))
+      return no("the weight's scale changes along the sum"), false;
+    if (!is_zero(p.column_zero)) return no("the weight's zero point is not 0"), false;
+    return true;
+  }
+
+  // 0 as a number, or as a constant all of whose elements are.
+  bool is_zero(const std::vector<const Stmt*>& parts) const {
+    if (parts.empty() || constant_number(parts) == 0) return true;
+    return std::all_of(parts.begin(), parts.end(), [&](const Stmt* stmt) {
+      if (is_op(stmt, ScalarOp::cast)) return true;
+      return stmt->kind == StmtKind::load && is_weight(stmt->buffer) && zeros_(buffer(stmt->buffer).constant);
+    });
+  }
+
+  // Every kernel that stores the rows makes them of bytes, with the same zero point and scale.
+  bool find_row_bytes(Product& p) {
+    if (p.made_by == nullptr) {
+      const auto writers = writers_.find(p.rows->buffer);
+      if (writers == writers_.end() || foreign_.contains(p.rows->buffer) || buffer(p.rows->buffer).mutated)
+        return no("what it multiplies is written by others than kernels"), false;
+      for (const Kernel* writer : writers->second) {
+        bool plain = true;
+        for_each_stmt(writer->body, [&](const Stmt& stmt) {
+          if (stmt.kind != StmtKind::store || stmt.buffer != p.rows->buffer || !plain) return;
+          const auto stored = quantised(*writer, stmt.args[0]);
+          plain = stored && stmt.mode == StoreMode::plain && same_numbers(p, *writer, *stored, stmt);
+        });
+        if (!plain) return no("what it multiplies was not quantised to bytes"), false;
+      }
+      if (!p.made_by) return false;
+    } else if (buffer(p.rows->buffer).dtype == DType::i8 && !can_shift(p.rows->buffer)) {
+      return no("what it multiplies is written by others than kernels"), false;
+    }
+    const auto number = [&](ValueId v, std::vector<const Stmt*>& parts) {
+      if (v == no_value) return true;
+      auto found = parts_of_number(*p.made_by, v);
+      if (found) parts = std::move(*found);
+      return found.has_value();
+    };
+    if (!number(p.made.zero, p.row_zero) || !number(p.made.scale, p.row_scale))
+      return no("the rows' scale or zero point is not at hand"), false;
+    p.known_zero = p.row_zero.empty() ? 0 : constant_number(p.row_zero);
+    if (p.rows->mask != no_value && !p.known_zero) return no("padding by a zero point that is computed"), false;
+    if (p.known_zero && (*p.known_zero < -middle_of_bytes || *p.known_zero > 255)) return false;
+    for (const auto* parts : {&p.row_zero, &p.row_scale})
+      for (const Stmt* stmt : *parts)
+        for (const Expr& e : stmt->index) {
+          const Expr here = substitute(e, p.places);
+          for (const Loop* sum : p.sums)
+            if (mentions(here, sum->var)) return no("the rows' scale changes along the sum"), false;
+        }
+    return true;
+  }
+
+  // Of the second store on: constants that are the same. Of the first one: places of a store are numbers of the
+  // product.
+  bool same_numbers(Product& p, const Kernel& writer, const Quantised& stored, const Stmt& store) const {
+    if (p.made_by) {
+      const auto same = [&](ValueId one, ValueId other) {
+        if (one == no_value || other == no_value) return one == other;
+        const auto a = parts_of_number(*p.made_by, one), b = parts_of_number(writer, other);
+        return a && b && a->size() == 1 && b->size() == 1 && a->front()->kind == StmtKind::constant &&
+               b->front()->kind == StmtKind::constant && a->front()->constant == b->front()->constant;
+      };
+      return writer.value_types[static_cast<size_t>(stored.bytes)] ==
+                 p.made_by->value_types[static_cast<size_t>(p.made.bytes)] &&
+             same(p.made.zero, stored.zero) && same(p.made.scale, stored.scale);
+    }
+    p.made_by = &writer;
+    p.made = stored;
+    std::set<std::string> bound;
+    for (size_t d = 0; d < store.index.size(); ++d) {
+      std::set<std::string> symbols;
+      collect_symbols(store.index[d], symbols);
+      if (symbols.size() != 1 || store.index[d] != Expr::symbol(*symbols.begin())) continue;
+      if (bound.insert(*symbols.begin()).second) p.places[*symbols.begin()] = p.rows->index[d];
+    }
+    // Every other variable of the writer would mean something else here.
+    bool known = true;
+    for (ValueId v : {stored.zero, stored.scale}) {
+      if (v == no_value) continue;
+      const auto parts = parts_of_number(writer, v);
+      if (!parts) return false;
+      const std::set<std::string> own = variables_of(writer);
+      for (const Stmt* stmt : *parts)
+        for (const Expr& e : stmt->index) {
+          std::set<std::string> symbols;
+          collect_symbols(e, symbols);
+          for (const std::string& s : symbols) known &= !own.contains(s) || bound.contains(s);
+        }
+    }
+    return known;
+  }
+
+  // ---- The bytes of the rows
+  // ---------------------------------------------------------------------------------------------------------------
+
+  bool can_shift(BufferId id) const {
+    const Buffer& from = buffer(id);
+    return !from.mutated && !foreign_.contains(id) && (writers_.contains(id) || from.role == BufferRole::input);
+  }
+
+  // The buffer that has the rows' bytes as u8.
+  BufferId bytes_of(const Product& p) {
+    const BufferId from = p.rows->buffer;
+    if (buffer(from).dtype == DType::u8) return from;
+    if (const auto found = bytes_.find(from); found != bytes_.end()) return found->second;
+    Buffer made;
+    made.name = buffer(from).name + "_bytes";
+    made.dtype = DType::u8;
+    made.role = BufferRole::temp;
+    made.sizes = buffer(from).sizes;
+    made.strides = buffer(from).strides;
+    const bool written = writers_.contains(from);
+    if (!written)
+      for (size_t d = made.sizes.size(); d-- > 0;)
+        made.strides[d] = d + 1 == made.sizes.size() ? Expr(1) : made.strides[d + 1] * made.sizes[d + 1];
+    const BufferId to = program_.add_buffer(std::move(made));
+    bytes_[from] = to;
+    if (written)
+      for (Kernel* writer : writers_[from]) store_bytes(*writer, writer->body, from, to);
+    else
+      first_.push_back(Item{shifting(from, to)});
+    return to;
+  }
+
+  // A store of what is made of bytes is followed by one of these.
+  void store_bytes(Kernel& kernel, Body& body, BufferId from, BufferId to) {
+    for (size_t i = 0; i < body.size(); ++i) {
+      if (body[i].loop) {
+        store_bytes(kernel, body[i].loop->body, from, to);
+        store_bytes(kernel, body[i].loop->after, from, to);
+      }
+      if (body[i].kind != StmtKind::store || body[i].buffer != from) continue;
+      const ValueId bytes =
+          is_byte(buffer(from).dtype) && is_byte(kernel.value_types[static_cast<size_t>(body[i].args[0])])
+              ? body[i].args[0]
+              : quantised(kernel, body[i].args[0])->bytes;
+      Body more;
+      const ValueId shifted = as_u8(kernel, bytes, more);
+      Stmt store = store_stmt(DType::u8, to, body[i].index, shifted);
+      store.mask = body[i].mask;
+      more.push_back(std::move(store));
+      body.insert(body.begin() + static_cast<std::ptrdiff_t>(i + 1), std::make_move_iterator(more.begin()),
+                  std::make_move_iterator(more.end()));
+      i += more.size();
+    }
+  }
+
+  static ValueId as_u8(Kernel& kernel, ValueId bytes, Body& body) {
+    if (kernel.value_types[static_cast<size_t>(bytes)] == DType::u8) return bytes;
+    const ValueId wide = append(body, op_stmt(kernel, ScalarOp::cast, DType::i32, {bytes}));
+    const ValueId middle = append(body, constant_stmt(kernel, DType::i32, Scalar(middle_of_bytes)));
+    const ValueId sum = append(body, op_stmt(kernel, ScalarOp::add, DType::i32, {wide, middle}));
+    return append(body, op_stmt(kernel, ScalarOp::cast, DType::u8, {sum}));
+  }
+
+  Kernel shifting(BufferId from, BufferId to) {
+    Kernel kernel;
+    kernel.name = "bytes_of_" + buffer(from).name;
+    kernel.op_names = {"bytes"};
+    kernel.origins = kernel_->origins;
+    Body body;
+    const std::vector<Expr> sizes = buffer(from).sizes, index = nest_index(sizes.size());
+    const ValueId value = append(body, load_stmt(kernel, DType::i8, from, index));
+    const ValueId shifted = as_u8(kernel, value, body);
+    body.push_back(store_stmt(DType::u8, to, index, shifted));
+    kernel.body = nest_of(sizes, std::move(body));
+    return kernel;
+  }
+
+  // Rows that only products of bytes read are stored as these alone.
+  void drop_unread_stores() {
+    std::set<BufferId> read;
+    for_each_item(program_.block, [&](const Item& item) {
+      if (const auto* cond = std::get_if<Cond>(&item.what))
+        if (const auto* id = std::get_if<BufferId>(&cond->predicate)) read.insert(*id);
+      if (const auto* loop = std::get_if<While>(&item.what))
+        if (const auto* id = std::get_if<BufferId>(&loop->predicate)) read.insert(*id);
+      if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
+      const Accesses a = accesses(item);
+      read.insert(a.reads.begin(), a.reads.end());
+    });
+    for (const auto& [from, to] : bytes_)
+      if (!read.contains(from) && buffer(from).role == BufferRole::temp && !observable(program_, from))
+        for (Kernel* writer : writers_[from]) drop_stores(writer->body, from);
+  }
+
+  static void drop_stores(Body& body, BufferId id) {
+    for (Stmt& stmt : body)
+      if (stmt.loop) drop_stores(stmt.loop->body, id), drop_stores(stmt.loop->after, id);
+    std::erase_if(body, [&](const Stmt& stmt) { return stmt.kind == StmtKind::store && stmt.buffer == id; });
+  }
+
+  // ---- The product of bytes
+  // ---------------------------------------------------------------------------------------------------------------
+
+  void rewrite(Body& body, size_t at, Product& p) {
+    const DType byte = p.made_by->value_types[static_cast<size_t>(p.made.bytes)];
+    const int64_t shift = byte == DType::i8 ? middle_of_bytes : 0;
+    const BufferId sums = column_sums(p);
+    const std::vector<Expr> place = place_of_columns(p);
+    // What is scaled by, in front of the sum: the statements it is made of may be the sum's own, or another kernel's.
+    Body after;
+    const auto number = [&](const Kernel& from, const std::vector<const Stmt*>& parts, ValueId v,
+                            const Substitution& places) {
+      Copier copier(from, *kernel_);
+      copier.variables = places;
+      for (const Stmt* stmt : parts) {
+        Stmt copied = copier.copy(*stmt, after);
+        after.push_back(std::move(copied));
+      }
+      return copier.value(v);
+    };
+    const ValueId row_scale = p.row_scale.empty() ? no_value : number(*p.made_by, p.row_scale, p.made.scale, p.places);
+    const ValueId column_scale =
+        p.column_scale.empty() ? no_value : number(*kernel_, p.column_scale, p.weight.scale, same_places());
+    ValueId row_zero = no_value;
+    if (!p.known_zero) {
+      const ValueId zero = number(*p.made_by, p.row_zero, p.made.zero, p.places);
+      row_zero = append(after, op_stmt(*kernel_, ScalarOp::cast, DType::i32, {zero}));
+    }
+    // The sum itself, of i32.
+    const ValueId result = body[at].results[0];
+    Loop& inner = *p.sums.back();
+    const BufferId bytes = bytes_of(p);  // may grow the list of buffers: no reference to one is held
+    p.rows->buffer = bytes;
+    p.rows->dtype = DType::u8;
+    const ValueId row_byte = p.rows->results[0] = new_value(*kernel_, DType::u8);
+    const ValueId weight_byte = p.weight_load->results[0], mask = p.rows->mask;
+    Body sum = std::move(inner.body);
+    inner.body.clear();
+    sum.pop_back();
+    ValueId left = append(sum, op_stmt(*kernel_, ScalarOp::cast, DType::i32, {row_byte}));
+    if (mask != no_value && *p.known_zero + shift != 0) {
+      const ValueId zero = append(sum, constant_stmt(*kernel_, DType::i32, Scalar(*p.known_zero + shift)));
+      left = append(sum, op_stmt(*kernel_, ScalarOp::select, DType::i32, {mask, left, zero}));
+    }
+    const ValueId right = append(sum, op_stmt(*kernel_, ScalarOp::cast, DType::i32, {weight_byte}));
+    const ValueId made = append(sum, op_stmt(*kernel_, ScalarOp::mul, DType::i32, {left, right}));
+    inner.body = std::move(sum);
+    inner.yields = {made};
+    for (Loop* loop : p.sums) loop->reduce_dtype = DType::i32;
+    drop_unused(inner);
+    for (size_t i = p.sums.size(); i-- > 1;) {
+      const ValueId partial = new_value(*kernel_, DType::i32);
+      p.sums[i - 1]->body.back().results = {partial};
+      p.sums[i - 1]->yields = {partial};
+    }
+    const ValueId total = new_value(*kernel_, DType::i32);
+    body[at].results = {total};
+    // What belongs to the zero point, and the scales.
+    ValueId whole = total;
+    const ValueId shifted_zero = zero_of_bytes(after, row_zero, p, shift);
+    if (shifted_zero != no_value) {
+      const ValueId of_column = append(after, load_stmt(*kernel_, DType::i32, sums, place));
+      const ValueId more = append(after, op_stmt(*kernel_, ScalarOp::mul, DType::i32, {shifted_zero, of_column}));
+      whole = append(after, op_stmt(*kernel_, ScalarOp::sub, DType::i32, {total, more}));
+    }
+    if (!p.scaled) {
+      (whole == total ? body[at] : after.back()).results = {result};
+    } else {
+      ValueId scale = row_scale;
+      if (scale == no_value || column_scale == no_value)
+        scale = scale == no_value ? column_scale : scale;
+      else
+        scale = append(after, op_stmt(*kernel_, ScalarOp::mul, DType::f32, {row_scale, column_scale}));
+      if (scale == no_value) {
+        after.push_back(op_stmt_to(result, ScalarOp::cast, DType::f32, {whole}));
+      } else {
+        const ValueId number_of_all = append(after, op_stmt(*kernel_, ScalarOp::cast, DType::f32, {whole}));
+        after.push_back(op_stmt_to(result, ScalarOp::mul, DType::f32, {number_of_all, scale}));
+      }
+    }
+    body.insert(body.begin() + static_cast<std::ptrdiff_t>(at + 1), std::make_move_iterator(after.begin()),
+                std::make_move_iterator(after.end()));
+    drop_lost_names();
+  }
+
+  ValueId zero_of_bytes(Body& after, ValueId row_zero, const Product& p, int64_t shift) {
+    if (p.known_zero) {
+      if (*p.known_zero + shift == 0) return no_value;
+      return append(after, constant_stmt(*kernel_, DType::i32, Scalar(*p.known_zero + shift)));
+    }
+    if (shift == 0) return row_zero;
+    const ValueId more = append(after, constant_stmt(*kernel_, DType::i32, Scalar(shift)));
+    return append(after, op_stmt(*kernel_, ScalarOp::add, DType::i32, {row_zero, more}));
+  }
+
+  Substitution same_places() const {
+    Substitution out;
+    for (const Loop* loop : enclosing_) out[loop->var] = Expr::symbol(loop->var);
+    return out;
+  }
+
+  // Of the sum's statements those that its yield needs.
+  static void drop_unused(Loop& sum) {
+    std::set<ValueId> wanted(sum.yields.begin(), sum.yields.end());
+    if (sum.only != no_value) wanted.insert(sum.only);
+    for (size_t i = sum.body.size(); i-- > 0;) {
+      Stmt& stmt = sum.body[i];
+      const bool needed =
+          std::any_of(stmt.results.begin(), stmt.results.end(), [&](ValueId v) { return wanted.contains(v); }) ||
+          stmt.kind == StmtKind::check_index || stmt.kind == StmtKind::raise_if;
+      if (!needed) {
+        sum.body.erase(sum.body.begin() + static_cast<std::ptrdiff_t>(i));
+        continue;
+      }
+      wanted.insert(stmt.args.begin(), stmt.args.end());
+      wanted.insert(stmt.mask);
+    }
+  }
+
+  void drop_lost_names() {
+    std::set<ValueId> there;
+    for_each_stmt(kernel_->body, [&](const Stmt& stmt) { there.insert(stmt.results.begin(), stmt.results.end()); });
+    std::erase_if(kernel_->named, [&](const NamedValue& named) {
+      return !there.contains(named.value) || (named.mask != no_value && !there.contains(named.mask));
+    });
+  }
+
+  // The variables of the weight's columns, which number its sums.
+  std::vector<Expr> place_of_columns(const Product& p) const {
+    std::vector<Expr> out;
+    for (const Loop* loop : enclosing_)
+      if (uses(*p.weight_load, loop->var)) out.push_back(Expr::symbol(loop->var));
+    return out;
+  }
+
+  // For each column the sum of its weights: a derived constant, which an update makes anew. Its kernel also sees to it
+  // that the zero points stay what the product is made for.
+  BufferId column_sums(const Product& p) {
+    Buffer made;
+    made.name = buffer(p.weight_load->buffer).name + "_sums";
+    made.dtype = DType::i32;
+    made.role = BufferRole::derived;
+    Kernel kernel;
+    kernel.name = "sum_" + buffer(p.weight_load->buffer).name;
+    kernel.op_names = {"sum"};
+    kernel.origins = kernel_->origins;
+    Substitution places;
+    std::vector<Expr> sizes;
+    for (const Loop* loop : enclosing_)
+      if (uses(*p.weight_load, loop->var)) {
+        places[loop->var] = Expr::symbol(str("i", sizes.size()));
+        sizes.push_back(loop->extent);
+      }
+    made.sizes = sizes;
+    made.strides.assign(sizes.size(), Expr(1));
+    for (size_t d = sizes.size(); d-- > 1;) made.strides[d - 1] = made.strides[d] * sizes[d];
+    for (size_t i = 0; i < p.sums.size(); ++i) places[p.sums[i]->var] = Expr::symbol(str("r", i));
+    Body body;
+    guard_zero_points(kernel, p, places, body);
+    Body term;
+    std::vector<Expr> index;
+    for (const Expr& e : p.weight_load->index) index.push_back(substitute(e, places));
+    const ValueId byte = append(term, load_stmt(kernel, DType::i8, p.weight_load->buffer, std::move(index)));
+    ValueId value = append(term, op_stmt(kernel, ScalarOp::cast, DType::i32, {byte}));
+    for (size_t i = p.sums.size(); i-- > 0;) {
+      Stmt sum = reduction_stmt(str("r", i), p.sums[i]->extent, AxisRole::reduce, ReduceOp::sum, DType::i32);
+      sum.loop->body = std::move(term);
+      sum.loop->yields = {value};
+      value = new_value(kernel, DType::i32);
+      sum.results = {value};
+      term.clear();
+      term.push_back(std::move(sum));
+    }
+    body.insert(body.end(), std::make_move_iterator(term.begin()), std::make_move_iterator(term.end()));
+    const BufferId to = program_.add_buffer(std::move(made));
+    body.push_back(store_stmt(DType::i32, to, nest_index(sizes.size()), value));
+    kernel.body = nest_of(sizes, std::move(body));
+    program_.init.push_back(Item{std::move(kernel)});
+    return to;
+  }
+
+  void guard_zero_points(Kernel& kernel, const Product& p, const Substitution& places, Body& body) {
+    if (p.column_zero.empty() || constant_number(p.column_zero)) return;
+    Copier copier(*kernel_, kernel);
+    copier.variables = places;
+    for (const Stmt* stmt : p.column_zero) {
+      Stmt copied = copier.copy(*stmt, body);
+      body.push_back(std::move(copied));
+    }
+    const ValueId zero = copier.value(p.weight.zero);
+    const DType type = kernel.value_types[static_cast<size_t>(zero)];
+    const ValueId none = append(body, constant_stmt(kernel, type, Scalar(int64_t{0})));
+    const ValueId other = append(body, op_stmt(kernel, ScalarOp::ne, DType::boolean, {zero, none}));
+    const Stmt* load = *std::find_if(p.column_zero.begin(), p.column_zero.end(),
+                                     [](const Stmt* stmt) { return stmt->kind == StmtKind::load; });
+    Site site;
+    site.message =
+        str("the zero points ", buffer(load->buffer).constant,
+            " of a weight were 0 when the program was compiled, and its products of bytes need that; compile "
+            "with disable_pass=multiply_bytes to have others");
+    if (!kernel_->origins.empty()) site.origin = kernel_->origins.front();
+    program_.sites.push_back(std::move(site));
+    body.push_back(raise_stmt(other, static_cast<int>(program_.sites.size()) - 1));
+  }
+
+  LoopProgram& program_;
+  Log& log_;
+  const KnownZeros& zeros_;
+  Kernel* kernel_ = nullptr;  // whose products are looked at
+  std::vector<Loop*> enclosing_;
+  std::map<BufferId, std::vector<Kernel*>> writers_;  // kernels of the block, by what they store
+  std::set<BufferId> foreign_;                        // what others write
+  std::map<BufferId, BufferId> bytes_;                // rows, and where their bytes are
+  Block first_;                                       // kernels that take bytes from inputs
+  bool changed_ = false;
+};
+
+}  // namespace
+
+bool multiply_bytes(LoopProgram& program, const Target& target, Log& log, const KnownZeros& zeros) {
+  return target.byte_quads && ByteMultiplier(program, log, zeros).run();
+}
+
+}  // namespace kiln::loops
