@@ -50,7 +50,7 @@ expect 'kiln run model.pt2 --inputs=o' other.npz
 expect 'kiln run model.pt2 -o ot' other.npz
 expect 'kiln run model.pt2 --repeat ' ''
 expect 'kiln compile model.pt2 --stop-after functional' functionalize
-expect 'kiln compile model.pt2 --target x86-64-v' x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+bf16,x86-64-v4+bf16+amx
+expect 'kiln compile model.pt2 --target x86-64-v' x86-64-v2,x86-64-v3,x86-64-v4,x86-64-v4+bf16,x86-64-v4+bf16+amx,x86-64-v4+vnni
 expect 'kiln compile model.pt2 --device c' cpu,cuda
 expect 'kiln run model.pt2 --config nan_as' nan_asserts=,nan_asserts_infinities=
 expect 'kiln run model.pt2 --config nan_asserts=' 0,1

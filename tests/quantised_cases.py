@@ -166,6 +166,69 @@ def add_cases(case, Case, of):
             prepared(*call)
         return Case(allow_exported_model_train_eval(convert_pt2e(prepared)), calls, "an MLP quantised by torchao's pt2e for x86")
 
+    class Quantised(nn.Module):
+        """A convolution of bytes: what it reads is quantised to this type, its weights are int8 with a scale for each channel."""
+
+        def __init__(self, inputs, outputs, window, zero, dtype, **options):
+            super().__init__()
+            weight = torch.randint(-127, 128, (outputs, inputs // options.get("groups", 1), window, window), dtype=INT8)
+            self.weight, self.options, self.zero, self.dtype = nn.Buffer(weight), options, zero, dtype
+            self.scales = nn.Buffer(torch.rand(outputs) * 0.01 + 0.001)
+            self.zeros = nn.Buffer(torch.zeros(outputs, dtype=torch.int64))
+            self.bias = nn.Parameter(torch.randn(outputs))
+            self.range = (0, 255) if dtype == UINT8 else (-128, 127)
+
+        def forward(self, x):
+            x = q.quantize_per_tensor(x, 0.05, self.zero, *self.range, self.dtype)
+            x = q.dequantize_per_tensor(x, 0.05, self.zero, *self.range, self.dtype)
+            weight = q.dequantize_per_channel(self.weight, self.scales, self.zeros, 0, -128, 127, INT8)
+            return nn.functional.conv2d(x, weight, self.bias, **self.options)
+
+    @case
+    def quantised_convolutions():
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.one = Quantised(12, 24, 3, 131, UINT8, padding=1)
+                self.two = Quantised(24, 40, 3, -9, INT8, padding=2, stride=2, dilation=2)
+                self.three = Quantised(40, 17, 1, 0, UINT8)
+                self.four = Quantised(40, 32, 3, 20, UINT8, padding=1, groups=2)
+                self.five = Quantised(40, 40, 3, 128, UINT8, padding=1, groups=40)
+
+            def forward(self, x):
+                y = torch.relu(self.one(x))
+                z = self.two(y)
+                return y, z, self.three(torch.relu(z)), self.four(z) + z[:, :32], self.five(z), z.mean((2, 3))
+
+        return Case(Net().eval(), [(torch.randn(2, 12, 9, 7) * 3,), (torch.randn(2, 12, 9, 7),)],
+                    "convolutions of bytes: zero points beyond the border, strides, dilation, groups; others read what they read",
+                    tolerance={"rtol": 1e-5, "atol": 1e-4})
+
+    @case
+    def quantised_products():
+        class Net(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.weight = nn.Buffer(torch.randint(-128, 128, (48, 40), dtype=INT8))
+                self.wide = nn.Buffer(torch.randint(-128, 128, (24, 40), dtype=INT8))
+                self.scales = nn.Buffer(torch.rand(24) * 0.01)
+
+            def forward(self, x, bytes, y):
+                scale, zero = q.choose_qparams.tensor(y, 0, 255, 1e-6, UINT8)
+                steps = q.quantize_per_tensor.tensor(y, scale, zero, 0, 255, UINT8)
+                y = q.dequantize_per_tensor.tensor(steps, scale, zero, 0, 255, UINT8)
+                weight = q.dequantize_per_channel(self.wide, self.scales, None, 0, -128, 127, INT8)
+                by_row, _ = q.choose_qparams_per_token_asymmetric(y, INT8)
+                return (torch._int_mm(x, self.weight), torch._int_mm(bytes, self.weight), nn.functional.linear(y, weight),
+                        torch._int_mm(x - 3, self.weight) * by_row[:20].float())
+
+        def inputs():
+            return (torch.randint(-128, 128, (20, 48), dtype=INT8), torch.randint(0, 256, (20, 48), dtype=UINT8),
+                    torch.randn(33, 40))
+
+        return Case(Net().eval(), [inputs(), inputs()],
+                    "_int_mm of int8 and of uint8, a linear layer whose scale and zero point are found in the data")
+
     def subclass(config, about, inputs=16, hidden=24, rows=3):
         from torchao.quantization import quantize_
         model = quantised_mlp(inputs, hidden)

@@ -21,7 +21,7 @@ struct MatmulRow {
   int a_rank = 0, b_rank = 0;  // 0: any, with matmul's rules
   bool b_transposed = false;   // linear: weight is [n, k]
   bool sums_batch = false;     // addbmm
-  bool widens = false;         // _int_mm: i8 times i8 gives i32
+  bool widens = false;         // _int_mm: i8 or u8 times i8 gives i32
   bool scales = true;          // has alpha and beta
   std::vector<Sample> samples = {};
   bool conjugates = false;  // a complex first factor: vdot
@@ -68,14 +68,15 @@ Plan make_plan(const OpCall& call, const MatmulRow& row, const Sizes& a, const S
 
 DType product_dtype(const OpCall& call, const MatmulRow& row) {
   DType a = call.tensor(row.a)->type.dtype, b = call.tensor(row.b)->type.dtype;
-  if (a != b) {
+  if (a != b && !(row.widens && a == DType::u8 && b == DType::i8)) {
     fail_user("K0203",
               str(call.schema().name, ": expected both matrices to have the same dtype, but got ", dtype_torch_name(a),
                   " and ", dtype_torch_name(b)),
               call.where());
   }
   refuse_complex(call, a);
-  if (a == DType::boolean || (row.widens && a != DType::i8)) refuse_dtype(call, a);
+  if (a == DType::boolean || (row.widens && a != DType::i8 && a != DType::u8)) refuse_dtype(call, a);
+  if (row.widens && b != DType::i8) refuse_dtype(call, b);
   if (!row.addend.empty())
     if (const Value* addend = call.tensor_or_null(row.addend); addend && addend->type.dtype != a) {
       fail_user("K0203",
@@ -251,6 +252,7 @@ void register_matrix_products(Registry& r) {
                  .b_rank = 2,
                  .widens = true,
                  .samples = {{{spec({3, 4}, DType::i8, -99, 99), spec({4, 2}, DType::i8, -99, 99)}},
+                             {{spec({3, 4}, DType::u8, 0, 99), spec({4, 2}, DType::i8, -99, 99)}},
                              {{spec({3, 4}), spec({4, 2})}, true}}});
   add_matmul(r, {.schema = "bmm(Tensor self, Tensor mat2) -> Tensor",
                  .a = "self",

@@ -76,10 +76,6 @@ std::string rounded(LoopProgram& program) {
   return text;
 }
 
-void expect_all(const std::string& text, const std::vector<const char*>& parts) {
-  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
-}
-
 double nearest_bf16(double x) {
   Tensor one = Tensor::empty(DType::bf16, {1});
   one.set_item(0, Scalar(x));

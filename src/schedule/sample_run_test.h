@@ -9,6 +9,10 @@
 
 namespace kiln::loops {
 
+inline void expect_all(const std::string& text, const std::vector<const char*>& parts) {
+  for (const char* part : parts) EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
+}
+
 inline Tensor filled(const Buffer& buffer, int seed) {
   std::vector<int64_t> sizes;
   for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));

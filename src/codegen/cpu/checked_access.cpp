@@ -85,6 +85,8 @@ struct Form {
 Form form_of(const std::string& name, const std::string& operation, std::string variant) {
   if (operation == "matrix_left" || operation == "matrix_right") return {"s, n", "kc_lines(ctx, B, kc_p, s, n)"};
   if (operation == "pair") return {"", "kc_row(ctx, B, kc_p, 1, 2, 0)"};
+  if (operation == "quad") return {"", "kc_row(ctx, B, kc_p, 1, 4, 0)"};
+  if (operation == "quads") return {"", "kc_row(ctx, B, kc_p, 1, 4 * kc_lanes, 0)"};
   if (operation == "interleave") return {"v, w", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 1)"};
   if (operation == "pairs") return {"", "kc_row(ctx, B, kc_p, 1, 2 * kc_lanes, 0)"};
   const bool store = operation == "store" || operation == "scatter" || operation == "set" || operation == "atomic_add";
@@ -192,7 +194,7 @@ class Rewriting {
   }
   static std::optional<Access> parse(const std::string& name) {
     for (const char* operation : {"load", "store", "gather", "scatter", "get", "set", "atomic_add", "matrix_left",
-                                  "matrix_right", "pair", "pairs", "interleave"}) {
+                                  "matrix_right", "pair", "pairs", "quad", "quads", "interleave"}) {
       const std::string prefix = str("k_", operation, "_");
       if (!starts_with(name, prefix)) continue;
       const std::string rest = name.substr(prefix.size());
@@ -227,7 +229,7 @@ class Rewriting {
     while (stop < text.size() && goes_on(text[stop])) ++stop;
     const std::string pointer = text.substr(end + 1, stop - end - 1);
     const size_t first = pointer.find('_'), last = pointer.rfind('_');
-    const bool pair = access.operation == "pair";
+    const bool pair = access.operation == "pair", quad = access.operation == "quad";
     static const std::string of_line = "_line";
     if (const size_t line = pointer.find(of_line); line != std::string::npos && access.operation == "get") {
       const std::string key = str("kcl", name.substr(1));
@@ -239,10 +241,11 @@ class Rewriting {
       return str(key, "(", pointer.substr(1, first - 1), ", ", buffers_ + scratch, ", ", pointer);
     }
     const bool vector = access.operation == "load" && (access.variant.empty() || access.variant == "n");
-    if ((access.operation != "get" && !pair && !vector) || first == std::string::npos || first == last)
+    if ((access.operation != "get" && !pair && !quad && !vector) || first == std::string::npos || first == last)
       fail_unsupported("K0645", str("a kernel of this package calls ", name, " with a pointer that is no buffer's"));
     const std::string key = str("kcq", name.substr(1)), more = access.variant.empty() ? "" : ", n",
                       count = pair                     ? "2"
+                              : quad                   ? "4"
                               : !vector                ? "1"
                               : access.variant.empty() ? "kc_lanes"
                                                        : "n";

@@ -1,0 +1,149 @@
+// Products of numbers that were quantised to bytes: text in, text out, and the results that the bytes give.
+#include <gtest/gtest.h>
+
+#include "loop_passes/pass_test.h"
+#include "schedule/quantised_loops_test.h"
+#include "schedule/sample_run_test.h"
+
+namespace kiln::loops {
+namespace {
+
+const QuantisedSizes some = {5, 6, 8, 16};
+
+Target with_quads() {
+  Target target;
+  target.byte_quads = true;
+  return target;
+}
+
+bool multiplied(LoopProgram& program, bool zeros = true, std::string* why = nullptr) {
+  Log log;
+  const bool changed = multiply_bytes(program, with_quads(), log, [&](const std::string&) { return zeros; });
+  verify(program);
+  const std::string text = print(program);
+  EXPECT_EQ(print(parse_loops(text)), text);
+  if (why && !log.decisions().empty()) *why = log.decisions().back().text();
+  return changed;
+}
+
+// Values that the constants have: whole numbers, and 0 for the zero points.
+std::vector<Datum> results(const LoopProgram& program) {
+  std::map<std::string, Tensor> constants;
+  std::vector<Datum> inputs;
+  for (const Buffer& buffer : program.buffers) {
+    std::vector<int64_t> sizes;
+    for (const Expr& size : buffer.sizes) sizes.push_back(evaluate(size, {}));
+    Tensor tensor = Tensor::empty(buffer.dtype, sizes);
+    for (int64_t i = 0; i < tensor.numel(); ++i) {
+      const int64_t number = (i * 7919 + 31) % 211 - 105;
+      if (buffer.constant != "z")
+        tensor.set_item(i, is_float(buffer.dtype) ? Scalar(static_cast<double>(number) / 64.0) : Scalar(number));
+    }
+    if (buffer.role == BufferRole::constant) constants[buffer.constant] = tensor;
+    if (buffer.role == BufferRole::input) inputs.push_back({tensor});
+  }
+  return LoopInterpreter(program, constants, {}).run(inputs).outputs;
+}
+
+TEST(MultiplyBytes, StoresTheRowsAsBytesAndSumsThemUpInIntegers) {
+  LoopProgram program = parsed(quantised_window(some, "u8", 0, 1));
+  const std::vector<Datum> before = results(program);
+  ASSERT_TRUE(multiplied(program));
+  const std::string text = print(program);
+  expect_all(text, {"buffer t_bytes u8[5, 6, 8]", "store t_bytes[i0, i1, i2] = %10", "reduce sum.i32",
+                    "load.u8 t_bytes[", "buffer w_sums i32[16] strides [1] derived", "raise_if"});
+  EXPECT_EQ(text.find("store t["), std::string::npos) << text;
+  expect_near(results(program), before, 1e-4);
+}
+
+// A zero point is made good by the sums of the weights, and beyond the border it stands for nothing.
+TEST(MultiplyBytes, ZeroPointsAndBordersAreMadeGood) {
+  for (const int zero : {7, 128})
+    for (const int64_t window : {1, 3}) {
+      LoopProgram program = parsed(quantised_window(some, "u8", zero, window));
+      const std::vector<Datum> before = results(program);
+      ASSERT_TRUE(multiplied(program));
+      expect_all(print(program), {"load.i32 w_sums[i1]", "sub.i32"});
+      if (window > 1) expect_all(print(program), {"select.i32"});
+      expect_near(results(program), before, 1e-3);
+    }
+}
+
+TEST(MultiplyBytes, BytesWithASignAreStoredWithoutOne) {
+  for (const int zero : {0, -5}) {
+    LoopProgram program = parsed(quantised_window(some, "i8", zero, 3));
+    const std::vector<Datum> before = results(program);
+    ASSERT_TRUE(multiplied(program));
+    expect_all(print(program), {"buffer t_bytes u8[5, 6, 8]", "constant.i32 128", "select.i32"});
+    expect_near(results(program), before, 1e-3);
+  }
+}
+
+// Who reads what was dequantised still has it.
+TEST(MultiplyBytes, OthersReadWhatTheyRead) {
+  std::string text = quantised_window(some, "u8", 3, 1);
+  text = replace_all(text, "output buffer y\n", "output buffer y\noutput buffer t\n");
+  text = replace_all(text, "8, 1] temp", "8, 1] output position 1");
+  LoopProgram program = parsed(text);
+  const std::vector<Datum> before = results(program);
+  ASSERT_TRUE(multiplied(program));
+  expect_all(print(program), {"store t[i0, i1, i2] = %14", "store t_bytes[i0, i1, i2] = %10"});
+  expect_near(results(program), before, 1e-3);
+}
+
+TEST(MultiplyBytes, IntegersOfTheProgramItself) {
+  for (const char* byte : {"i8", "u8"}) {
+    LoopProgram program = parsed(str("loops integers\nbuffer x ", byte, R"([5, 8] strides [8, 1] input position 0
+buffer w i8[16, 8] strides [8, 1] constant named "w"
+buffer y i32[5, 16] strides [16, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel product ops [_int_mm] {
+    for i0 in [5] parallel {
+      for i1 in [16] parallel {
+        %0 = for r0 in [8] reduce sum.i32 {
+          %1 = load.)",
+                                     byte, R"( x[i0, r0]
+          %2 = cast.i32 %1
+          %3 = load.i8 w[i1, r0]
+          %4 = cast.i32 %3
+          %5 = mul.i32 %2, %4
+          yield %5
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)"));
+    const std::vector<Datum> before = results(program);
+    ASSERT_TRUE(multiplied(program));
+    if (byte[0] == 'i') expect_all(print(program), {"kernel bytes_of_x", "load.u8 x_bytes[i0, r0]"});
+    expect_near(results(program), before, 0);
+  }
+}
+
+TEST(MultiplyBytes, SaysWhatItLeaves) {
+  std::string why;
+  LoopProgram zeros = parsed(quantised_window(some, "u8", 3, 1));
+  EXPECT_FALSE(multiplied(zeros, false, &why));
+  EXPECT_TEXT(why, "the weight's zero point is not 0");
+  LoopProgram odd = parsed(quantised_window({5, 6, 6, 16}, "u8", 3, 3));
+  EXPECT_FALSE(multiplied(odd, true, &why));
+  EXPECT_TEXT(why, "its terms are no fours");
+  LoopProgram row = parsed(quantised_window({1, 1, 8, 16}, "u8", 3, 1));
+  EXPECT_FALSE(multiplied(row, true, &why));
+  EXPECT_TEXT(why, "one row");
+  LoopProgram other = parsed(replace_all(quantised_window(some, "u8", 3, 1), "%11 = cast.f32 %10", "%11 = sin.f32 %9"));
+  EXPECT_FALSE(multiplied(other, true, &why));
+  EXPECT_TEXT(why, "was not quantised to bytes");
+  Log log;
+  LoopProgram none = parsed(quantised_window(some, "u8", 3, 1));
+  EXPECT_FALSE(multiply_bytes(none, Target(), log, [](const std::string&) { return true; }));
+}
+
+}  // namespace
+}  // namespace kiln::loops
