@@ -198,11 +198,10 @@ def add_cases(case, Case, of):
             def forward(self, x):
                 y = torch.relu(self.one(x))
                 z = self.two(y)
-                return y, z, self.three(torch.relu(z)), self.four(z) + z[:, :32], self.five(z), z.mean((2, 3))
+                return y / 64, z / 64, self.three(torch.relu(z)) / 64, (self.four(z) + z[:, :32]) / 64, self.five(z) / 64, z.mean((2, 3))
 
         return Case(Net().eval(), [(torch.randn(2, 12, 9, 7) * 3,), (torch.randn(2, 12, 9, 7),)],
-                    "convolutions of bytes: zero points beyond the border, strides, dilation, groups; others read what they read",
-                    tolerance={"rtol": 1e-5, "atol": 1e-4})
+                    "convolutions of bytes: zero points beyond the border, strides, dilation, groups; others read what they read")
 
     @case
     def quantised_products():
