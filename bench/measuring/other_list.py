@@ -1,6 +1,9 @@
 """The models of bench/other_models.py: a name and a function that makes a module, its arguments and its dynamic shapes (None: fixed).
 
 Sizes are those that people use; weights are random. Where a library's module returns more than a tensor, one is picked."""
+import pathlib
+import sys
+
 import torch
 from torch import nn
 from torch.export import Dim
@@ -313,3 +316,59 @@ class ConformerLayer(nn.Module):
 @plain("conformer")
 def conformer():
     return nn.Sequential(*[ConformerLayer(256) for _ in range(4)]), (torch.randn(1, 200, 256),)
+
+
+# ---- Quantised by torchao, which these need; beside them the same in f32 ----
+
+def quantised_models():
+    """The functions of bench/quantised_models.py, which quantise a module and export it."""
+    sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent.parent))
+    import quantised_models
+    return quantised_models
+
+
+def small_bert():
+    from transformers import BertConfig, BertModel
+    config = BertConfig(vocab_size=1000, num_hidden_layers=4, max_position_embeddings=128, attn_implementation="sdpa")
+    return Picked(BertModel(config, add_pooling_layer=False), "last_hidden_state"), (torch.randint(0, 1000, (1, 128)),)
+
+
+def wide_mlp():
+    return nn.Sequential(nn.Linear(1024, 4096), nn.ReLU(), nn.Linear(4096, 1024)), (torch.randn(64, 1024),)
+
+
+def torchvision_net(name):
+    def make():
+        import torchvision
+        net = getattr(torchvision.models, name)(weights=None).eval()
+        for module in net.modules():  # statistics that keep values where they are
+            if isinstance(module, nn.BatchNorm2d):
+                module.train()
+                module.momentum = None
+        net(picture(224, 2))
+        return net.eval(), (picture(224),)
+    return make
+
+
+def quantised(name, make):
+    def static():
+        from torchao.quantization.pt2e import allow_exported_model_train_eval
+        tools = quantised_models()
+        module, args = make()
+        return allow_exported_model_train_eval(tools.pt2e(module.eval(), args, tools.x86())[0]), args, None
+
+    def dynamic():
+        tools = quantised_models()
+        module, args = make()
+        return (*tools.quantised(module.eval(), args, tools.torchao_config("Int8DynamicActivationInt8WeightConfig"))[::2], None)
+
+    MODELS[f"int8/{name}-f32"] = lambda: (*make(), None)
+    MODELS[f"int8/{name}-static"] = static
+    if not name.startswith("resnet"):  # of whose layers one is linear
+        MODELS[f"int8/{name}-dynamic"] = dynamic
+
+
+for name in ("resnet18", "resnet50"):
+    quantised(name, torchvision_net(name))
+quantised("bert-4-layers", small_bert)
+quantised("mlp-64x1024x4096", wide_mlp)
