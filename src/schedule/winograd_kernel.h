@@ -14,15 +14,14 @@ struct WinogradSlide {
   const Loop *points = nullptr, *window = nullptr;
   int64_t apart = 1;
   // The first result of each square exists; the second one may not.
-  int64_t squares() const { return full() * apart + std::min(rest(), apart); }
-  bool has_rest() const { return rest() != 0; }
+  Expr squares() const { return floordiv(points->extent, 2 * apart) * apart + min_expr(rest(), Expr(apart)); }
+  bool has_rest() const { return !rest().is_constant(0); }
   Expr first(const Expr& square) const {
     return apart == 1 ? square * 2 : floordiv(square, apart) * (2 * apart) + mod(square, apart);
   }
 
  private:
-  int64_t full() const { return points->extent.value() / (2 * apart); }
-  int64_t rest() const { return points->extent.value() % (2 * apart); }
+  Expr rest() const { return mod(points->extent, 2 * apart); }
 };
 
 class Winograd : NewLoops {
@@ -31,7 +30,8 @@ class Winograd : NewLoops {
       : program_(program), kernel_(kernel), target_(target), nest_(contraction_nest(kernel)) {}
 
   std::string refuses();
-  // Of one picture where their number is not known, and how many there are then; else of all.
+  // Of one picture where their number is not known, and how many there are then; else of all. Of pictures whose size is
+  // not known the squares are a guess.
   WinogradShape shape() const;
   double pictures() const;
   double slices_inside() const;
@@ -40,6 +40,8 @@ class Winograd : NewLoops {
 
  private:
   bool plain() const;
+  bool slides_along(const Loop* rows) const { return rows == lines_.points || rows == points_.points; }
+  Expr squares() const;
   void collect(ValueId v, std::set<const Stmt*>& out) const;
   std::optional<int64_t> slides(const Loop& window, const Loop& points) const;
   std::string find_slides();
@@ -69,6 +71,7 @@ class Winograd : NewLoops {
   struct Panel {
     Expr number, sums;
   };
+  bool whole_blocks() const { return simplify(mod(squares_, tile_.squares), env_).is_constant(0); }
   bool in_parts() const { return tile_.parts > 1; }
   int64_t part_terms() const { return all_.terms() / tile_.parts; }
 
@@ -98,6 +101,7 @@ class Winograd : NewLoops {
   WinogradTile tile_;
   int64_t width_ = 0;  // of a panel of columns
   WinogradShape all_;
+  Expr squares_;  // of an item's picture, or of all
   RangeEnv env_;
   Kernel made_;
   BufferId weights_ = no_buffer, picture_ = no_buffer, sums_ = no_buffer;
