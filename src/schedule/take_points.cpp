@@ -271,7 +271,7 @@ class Windows {
     const auto step = affine_in(address, window.points->var), place = affine_in(address, along.var);
     if (!step || !place || !step->coefficient.is_constant() || !place->coefficient.is_constant()) return 0;
     const int64_t wide = along.extent.value(), line = line_of(window);
-    int64_t lines = 1, best = 0;
+    int64_t lines = 1;
     for (const Loop* sum : window.sums)
       if (sum != &along) lines *= sum->extent.value();
     const auto columns = [&](int64_t points) {
@@ -282,19 +282,33 @@ class Windows {
     };
     // Each place under the windows is a stream along the channels. From afar only few of them are fetched ahead.
     const bool far = estimate(buffer_bytes(buffer_of(*window.picture)), program_) > 2 * target_.second_cache;
-    double least = INFINITY;
+    std::map<int64_t, double> costs;
     for (int64_t points = std::min<int64_t>(line, far ? 2 : 14); points >= 2; --points) {
       if (columns(points) + 4 > target_.vector_registers) continue;
       const int64_t rest = line % points;
-      const double cost = static_cast<double>(line / points) * cost_of(points) +
-                          rest_of_line(window, cost_of(points), rest > 0 ? cost_of(rest) : 0);
-      if (cost < least * 0.999) least = cost, best = points;
+      costs[points] = static_cast<double>(line / points) * cost_of(points) +
+                      rest_of_line(window, cost_of(points), rest > 0 ? cost_of(rest) : 0);
     }
-    return best;
+    return cheapest(window, costs);
   }
 
   int64_t line_of(const Window& window) const {
     return std::max<int64_t>(1, static_cast<int64_t>(estimate(window.points->extent, program_)));
+  }
+
+  // The number of points at a time that costs least. Of a line whose length is a guess it is the smallest that costs
+  // hardly more: a shorter line still has groups.
+  int64_t cheapest(const Window& window, const std::map<int64_t, double>& costs) const {
+    const double more = window.points->extent.is_constant() ? 1 / 0.999 : 1.1;
+    double least = INFINITY;
+    for (const auto& [points, cost] : costs) least = std::min(least, cost);
+    int64_t best = 0;
+    for (auto each = costs.rbegin(); each != costs.rend(); ++each)
+      if (each->second <= least * more) {
+        best = each->first;
+        if (window.points->extent.is_constant()) break;
+      }
+    return best;
   }
 
   // What the rest of a line costs that is no whole number of groups, if `group` is what one costs and `rest` what the
@@ -318,8 +332,7 @@ class Windows {
     for (const Loop* sum : window.sums)
       if (beside_points(*sum, window)) wide *= static_cast<double>(sum->extent.value());
     const bool own = window.own;
-    int64_t best = 0;
-    double least = INFINITY;
+    std::map<int64_t, double> costs;
     for (int64_t points = std::min<int64_t>(line_of(window), 14); points >= 1; --points) {
       const auto n = static_cast<double>(points);
       const double loads = own ? n + wide - 1 + wide : wide * (n + 1);
@@ -328,10 +341,9 @@ class Windows {
       const double cycles = std::max({4 * wide, n * wide / 2, loads / 2}) + 2;
       const double rest = std::fmod(line, n);
       const double left_over = rest > 0 ? std::max(4 * wide, rest * wide / 2) + 4 : 0;
-      const double cost = std::floor(line / n) * cycles + rest_of_line(window, cycles, left_over);
-      if (cost < least * 0.999) least = cost, best = points;
+      costs[points] = std::floor(line / n) * cycles + rest_of_line(window, cycles, left_over);
     }
-    return best;
+    return cheapest(window, costs);
   }
 
   // Which conditions leave out what: for each sum the part of the picture's mask that its own body makes.

@@ -143,7 +143,10 @@ Winograd::Place Winograd::place_of(const Expr& square) const {
     const Expr size = loop == lines_.points    ? lines_.squares()
                       : loop == points_.points ? points_.squares()
                                                : loop->extent;
-    const Expr here = simplify(i == first && !size.is_constant(1) ? rest : mod(rest, size), env_);
+    const bool outermost = std::all_of(nest_.rows.begin() + static_cast<std::ptrdiff_t>(first),
+                                       nest_.rows.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [](const Loop* around) { return around->extent.is_constant(1); });
+    const Expr here = simplify(outermost && !size.is_constant(1) ? rest : mod(rest, size), env_);
     rest = simplify(floordiv(rest, size), env_);
     if (loop == lines_.points)
       out.line = lines_.first(here);

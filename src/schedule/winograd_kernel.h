@@ -14,7 +14,10 @@ struct WinogradSlide {
   const Loop *points = nullptr, *window = nullptr;
   int64_t apart = 1;
   // The first result of each square exists; the second one may not.
-  Expr squares() const { return floordiv(points->extent, 2 * apart) * apart + min_expr(rest(), Expr(apart)); }
+  Expr squares() const {
+    if (apart == 1) return ceildiv(points->extent, 2);
+    return floordiv(points->extent, 2 * apart) * apart + min_expr(rest(), Expr(apart));
+  }
   bool has_rest() const { return !rest().is_constant(0); }
   Expr first(const Expr& square) const {
     return apart == 1 ? square * 2 : floordiv(square, apart) * (2 * apart) + mod(square, apart);
@@ -49,6 +52,7 @@ class Winograd : NewLoops {
   Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
     Stmt stmt = NewLoops::loop(like, extent, binding, factor);
     env_.ranges[stmt.loop->var] = {0, range_of(extent, env_).high - 1};
+    if (!extent.is_constant()) env_.upper[stmt.loop->var] = extent - 1;
     return stmt;
   }
   BufferId scratch(const std::string& what, int64_t width, int64_t apart);

@@ -237,18 +237,29 @@ std::optional<PointsPrinter::Bounds> PointsPrinter::bounds_of(const Stmt& compar
   return bounds;
 }
 
-// As for lanes: what is computed again comes out the same. What a point stores first it may read afterwards (a norm
-// over its channels).
+// As for lanes: what is computed again comes out the same where nothing that is read has been written meanwhile. That
+// is sure of constants, of what neighbours read too, and of what a point itself stores before (a norm over its
+// channels).
 bool PointsPrinter::may_repeat_points() const {
-  std::set<BufferId> written, before;
+  std::set<BufferId> pictures, stored;
+  for_each_stmt(loop_.body, [&](const Stmt& stmt) {
+    if (!stmt.loop || stmt.loop->role != AxisRole::reduce) return;
+    for (const Stmt& inner : stmt.loop->body)
+      if (inner.kind == StmtKind::load) pictures.insert(inner.buffer);
+  });
   for_each_stmt(p_.kernel_.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::store) written.insert(stmt.buffer);
+    if (stmt.kind == StmtKind::store) pictures.erase(stmt.buffer);
   });
   bool may = true;
   for_each_stmt(loop_.body, [&](const Stmt& stmt) {
-    may &= stmt.kind != StmtKind::store || (stmt.mode == StoreMode::plain && stmt.mask == no_value);
-    if (stmt.kind == StmtKind::store) before.insert(stmt.buffer);
-    if (stmt.kind == StmtKind::load && written.contains(stmt.buffer)) may &= before.contains(stmt.buffer);
+    if (stmt.kind == StmtKind::store) {
+      may &= stmt.mode == StoreMode::plain && stmt.mask == no_value;
+      stored.insert(stmt.buffer);
+    }
+    if (stmt.kind != StmtKind::load) return;
+    const BufferRole role = p_.program_.buffers[static_cast<size_t>(stmt.buffer)].role;
+    may &= role == BufferRole::constant || role == BufferRole::derived || pictures.contains(stmt.buffer) ||
+           stored.contains(stmt.buffer);
   });
   return may;
 }
