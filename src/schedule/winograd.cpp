@@ -223,7 +223,9 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, RoomFor
   };
   Winograd winograd(program, kernel, target);
   if (const std::string why = winograd.refuses(); !why.empty()) return no(why);
-  const std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
+  std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
+  // A block that ends where a picture does has whole tiles: so does each.
+  if (!winograd.knows_squares()) std::erase_if(all, [](const WinogradTile& t) { return t.squares % t.rows != 0; });
   const std::optional<double> whole = direct_cost(kernel, program, target);
   if (all.empty() || !whole) return no("no block of it fits the cache");
   const double direct = *whole / winograd.pictures() * winograd.slices_inside();

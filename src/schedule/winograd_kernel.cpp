@@ -57,7 +57,7 @@ Kernel Winograd::build(const WinogradTile& tile) {
     return Panel{variable(groups) * panels + variable(panel), in_parts() ? variable(panel) * width_ : Expr(0)};
   };
   Stmt panel = panel_loop();
-  build_products(number(panel), part_at, panel.loop->body);
+  build_products(first, number(panel), part_at, panel.loop->body);
   if (in_parts()) {
     build_zeros(waiting, body);
     of_part.push_back(std::move(panel));
@@ -233,7 +233,7 @@ void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
   const bool slices = depth_ && !in_parts();  // all of them one after the other; else a part is of one
   const int64_t channels = slices ? all_.channels : part_terms();
   const Expr parts_of_slice(all_.channels / channels);
-  Stmt square = loop("i", tile_.squares, in_parts() ? Binding::none : Binding::kept),
+  Stmt square = loop("i", squares_from(first), in_parts() ? Binding::none : Binding::kept),
        depth = slices ? loop("i", all_.depth) : Stmt(), channel = loop("i", channels, Binding::lane, target_.lanes);
   Body& around = slices ? depth.loop->body : square.loop->body;
   const Expr depth_at = slices ? variable(depth) : simplify(floordiv(part, parts_of_slice), env_),
@@ -266,8 +266,8 @@ void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
   out.push_back(std::move(square));
 }
 
-void Winograd::build_products(const Panel& panel, const Expr& part, Body& out) {
-  Stmt place = loop("i", winograd_places), square = loop("i", tile_.squares, Binding::unroll, tile_.rows),
+void Winograd::build_products(const Expr& first, const Panel& panel, const Expr& part, Body& out) {
+  Stmt place = loop("i", winograd_places), square = loop("i", squares_from(first), Binding::unroll, tile_.rows),
        column = loop("i", width_, Binding::lane, width_);
   Stmt sum = reduction_stmt(fresh("r"), part_terms(), AxisRole::reduce, ReduceOp::sum, DType::f32);
   sum.loop->order.block = block_of_channels;
@@ -291,7 +291,7 @@ void Winograd::build_products(const Panel& panel, const Expr& part, Body& out) {
 }
 
 void Winograd::build_results(const Expr& first, const Panel& panel, Body& out) {
-  Stmt square = loop("i", whole_blocks() ? Expr(tile_.squares) : min_expr(Expr(tile_.squares), squares_ - first)),
+  Stmt square = loop("i", whole_blocks() ? Expr(tile_.squares) : min_expr(squares_from(first), squares_ - first)),
        column = loop("i", width_, Binding::lane, target_.lanes);
   Body& body = column.loop->body;
   const Place place = place_of(first + variable(square));

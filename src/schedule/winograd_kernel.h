@@ -37,6 +37,7 @@ class Winograd : NewLoops {
   // not known the squares are a guess.
   WinogradShape shape() const;
   double pictures() const;
+  bool knows_squares() const { return squares().is_constant(); }
   double slices_inside() const;
   DType weights() const { return weight_->dtype; }
   Kernel build(const WinogradTile& tile);
@@ -75,6 +76,12 @@ class Winograd : NewLoops {
   struct Panel {
     Expr number, sums;
   };
+  // How many squares of a block are computed, its first one being this: those of a known picture all, and beyond the
+  // last one that one again. Of another picture there may be so few that this would be most of the work: whole tiles.
+  Expr squares_from(const Expr& first) const {
+    if (squares_.is_constant()) return tile_.squares;
+    return min_expr(Expr(tile_.squares), ceildiv(squares_ - first, tile_.rows) * tile_.rows);
+  }
   bool whole_blocks() const { return simplify(mod(squares_, tile_.squares), env_).is_constant(0); }
   bool in_parts() const { return tile_.parts > 1; }
   int64_t part_terms() const { return all_.terms() / tile_.parts; }
@@ -82,7 +89,7 @@ class Winograd : NewLoops {
   void build_weights();
   void build_zeros(int64_t columns, Body& out);
   void build_picture(const Expr& first, const Expr& part, Body& out);
-  void build_products(const Panel& panel, const Expr& part, Body& out);
+  void build_products(const Expr& first, const Panel& panel, const Expr& part, Body& out);
   void build_results(const Expr& first, const Panel& panel, Body& out);
   // A value of the left factor for the point (line, point) of the 4 by 4 under a square.
   ValueId picture_value(ValueId v, int line, int point);
