@@ -79,7 +79,7 @@ class Winograd : NewLoops {
   // How many squares of a block are computed, its first one being this: those of a known picture all, and beyond the
   // last one that one again. Of another picture there may be so few that this would be most of the work: whole tiles.
   Expr squares_from(const Expr& first) const {
-    if (squares_.is_constant()) return tile_.squares;
+    if (squares_.is_constant() || whole_blocks()) return tile_.squares;
     return min_expr(Expr(tile_.squares), ceildiv(squares_ - first, tile_.rows) * tile_.rows);
   }
   bool whole_blocks() const { return simplify(mod(squares_, tile_.squares), env_).is_constant(0); }
