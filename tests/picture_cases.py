@@ -124,6 +124,26 @@ class Norms(nn.Module):
         return self.last(self.each(self.third(F.relu(self.pairs(x + y)))))
 
 
+class AnySize(nn.Module):
+    """Windows of all kinds over pictures of any height and width: over colours, depthwise, over few channels and over
+    many, pools, and results as large as the picture."""
+
+    def __init__(self):
+        super().__init__()
+        self.stem, self.pool = nn.Conv2d(3, 32, 3, stride=2, padding=1), nn.MaxPool2d(3, 2, 1)
+        self.wide, self.apart = nn.Conv2d(32, 32, 5, padding=2, groups=32), nn.Conv2d(32, 32, 3, 2, 1, groups=32)
+        self.uneven = nn.Conv2d(32, 32, 3, padding=(0, 2), dilation=(1, 2), groups=32)
+        self.first, self.second = nn.Conv2d(32, 64, 3, padding=1), nn.Conv2d(64, 32, 3, padding=2, dilation=2)
+        self.few, self.colours = nn.Conv2d(32, 16, 3, padding=1), nn.Conv2d(16, 3, 3, padding=1)
+
+    def forward(self, x):
+        small = F.hardswish(self.stem(x))
+        y = self.uneven(F.pad(F.relu(self.wide(small)), (0, 0, 2, 0)))
+        y = F.relu(self.second(F.relu(self.first(y + small))) + y)
+        y = F.interpolate(self.few(y), size=x.shape[-2:], mode="bilinear")
+        return self.colours(y), self.apart(self.pool(small))
+
+
 class Corners(nn.Module):
     """Pictures of one point and of one column under windows with padding, and factors that are not quite 1 or 2."""
 
@@ -185,6 +205,13 @@ def add_cases(case, Case, randn):
         batch = Dim("batch", min=1, max=8)
         return Case(Norms().eval(), [(randn(2, 6, 27, 29),), (randn(1, 6, 27, 29),), (randn(3, 6, 27, 29),)],
                     "norms over groups of few channels between convolutions", {"x": {0: batch}})
+
+    @case
+    def picture_any_size():
+        high, wide = Dim("high", min=9, max=300), Dim("wide", min=9, max=300)
+        sizes = [(40, 36), (9, 9), (10, 31), (33, 9), (17, 64), (57, 130)]
+        return Case(settled(AnySize()), [(randn(1, 3, *size),) for size in sizes],
+                    "windows of all kinds, dynamic height and width", {"x": {2: high, 3: wide}})
 
     @case
     def picture_corners():

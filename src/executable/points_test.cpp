@@ -8,6 +8,7 @@ namespace {
 
 struct Shape {
   int64_t lines, points, channels, window, stride, padding, dilation, taken;  // taken: points at a time
+  bool known = true;                                                          // how long a line is
 };
 
 int lanes() { return codegen::cpu_backend().target(codegen::cpu_backend().host_target_name()).lanes; }
@@ -30,37 +31,51 @@ const char* const long_tail = R"(          %18 = constant.f32 0.5
 )";
 
 std::string picture(const Shape& s, const char* tail) {
-  const int64_t out_lines = (s.lines + 2 * s.padding - s.dilation * (s.window - 1) - 1) / s.stride + 1,
-                out_points = (s.points + 2 * s.padding - s.dilation * (s.window - 1) - 1) / s.stride + 1;
+  const int64_t around = 2 * s.padding - s.dilation * (s.window - 1) - 1;
+  const Expr points = s.known ? Expr(s.points) : Expr::symbol("s0"), line = points * s.channels;
+  const Expr out_lines = Expr((s.lines + around) / s.stride + 1), out_points = floordiv(points + around, s.stride) + 1,
+             out_line = out_points * s.channels;
   auto at = [&](const char* i, const char* r) {
     return str(i, "*", s.stride, " + ", r, "*", s.dilation, " - ", s.padding);
   };
-  return str(
-      "loops window\nbuffer x f32[", s.lines, ", ", s.points, ", ", s.channels, "] strides [", s.points * s.channels,
-      ", ", s.channels, ", 1] input position 0\nbuffer w f32[", s.window, ", ", s.window, ", ", s.channels,
-      "] strides [", s.window * s.channels, ", ", s.channels, ", 1] constant named \"w\"\nbuffer y f32[", out_lines,
-      ", ", out_points, ", ", s.channels, "] strides [", out_points * s.channels, ", ", s.channels,
-      ", 1] output position 0\ninput x = buffer x\noutput buffer y\n",
-      "init {\n}\nmain {\n  kernel window ops [convolution] {\n    schedule items [", out_lines, "] grain 1 lanes ",
-      lanes(), "\n    for i2 in [", out_lines, "] parallel @item {\n      for i3 in [", out_points,
-      "] parallel @unroll(", s.taken, ", peel) {\n        for i1 in [", s.channels, "] parallel @lane(", lanes(),
-      ", mask) {\n", "          %0 = for r1 in [", s.window, "] reduce sum.f32 only %8 {\n            %1 = index.i64 [",
-      at("i2", "r1"), "]\n            %2 = index.i64 [0]\n            %3 = index.i64 [", s.lines,
-      "]\n            %4 = index.i64 [", s.points,
-      "]\n            %5 = ge.bool %1, %2\n            %6 = lt.bool %1, %3\n"
-      "            %8 = logical_and.bool %5, %6\n            %9 = for r2 in [",
-      s.window, "] reduce sum.f32 only %14 fused @unroll(", s.window, ", exact) {\n              %10 = index.i64 [",
-      at("i3", "r2"), "]\n              %11 = ge.bool %10, %2\n              %12 = logical_and.bool %8, %11\n",
-      "              %13 = lt.bool %10, %4\n              %14 = logical_and.bool %12, %13\n",
-      "              %15 = load.f32 x[", at("i2", "r1"), ", ", at("i3", "r2"), ", i1] mask %14\n",
-      R"(              %16 = load.f32 w[r1, r2, i1]
+  return str("loops window\n", s.known ? "" : "symbol s0 in [1, 1000] hint 12\n", "buffer x f32[", s.lines, ", ",
+             points.text(), ", ", s.channels, "] strides [", line.text(), ", ", s.channels,
+             ", 1] input position 0\nbuffer w f32[", s.window, ", ", s.window, ", ", s.channels, "] strides [",
+             s.window * s.channels, ", ", s.channels, ", 1] constant named \"w\"\nbuffer y f32[", out_lines.text(),
+             ", ", out_points.text(), ", ", s.channels, "] strides [", out_line.text(), ", ", s.channels,
+             ", 1] output position 0\ninput x = buffer x\noutput buffer y\n",
+             "init {\n}\nmain {\n  kernel window ops [convolution] {\n    schedule items [", out_lines.text(),
+             "] grain 1 lanes ", lanes(), "\n    for i2 in [", out_lines.text(),
+             "] parallel @item {\n      for i3 in [", out_points.text(), "] parallel @unroll(", s.taken,
+             ", peel) {\n        for i1 in [", s.channels, "] parallel @lane(", lanes(), ", mask) {\n",
+             "          %0 = for r1 in [", s.window, "] reduce sum.f32 only %8 {\n            %1 = index.i64 [",
+             at("i2", "r1"), "]\n            %2 = index.i64 [0]\n            %3 = index.i64 [", s.lines,
+             "]\n            %4 = index.i64 [", points.text(),
+             "]\n            %5 = ge.bool %1, %2\n            %6 = lt.bool %1, %3\n"
+             "            %8 = logical_and.bool %5, %6\n            %9 = for r2 in [",
+             s.window, "] reduce sum.f32 only %14 fused @unroll(", s.window,
+             ", exact) {\n              %10 = index.i64 [", at("i3", "r2"),
+             "]\n              %11 = ge.bool %10, %2\n              %12 = logical_and.bool %8, %11\n",
+             "              %13 = lt.bool %10, %4\n              %14 = logical_and.bool %12, %13\n",
+             "              %15 = load.f32 x[", at("i2", "r1"), ", ", at("i3", "r2"), ", i1] mask %14\n",
+             R"(              %16 = load.f32 w[r1, r2, i1]
               %17 = mul.f32 %15, %16
               yield %17
             }
             yield %9
           }
 )",
-      tail, "        }\n      }\n    }\n  }\n}\n");
+             tail, "        }\n      }\n    }\n  }\n}\n");
+}
+
+// Lines around what a group, its window and their rests are, and longer ones.
+std::vector<int64_t> lengths(const Shape& s) {
+  const int64_t least = std::max<int64_t>(1, s.dilation * (s.window - 1) + 1 - 2 * s.padding);
+  std::vector<int64_t> out;
+  for (int64_t points = least; points < least + 2 * s.taken * s.stride + 2; ++points) out.push_back(points);
+  for (const int64_t points : {3 * s.taken * s.stride, int64_t{61}, int64_t{64}})
+    out.push_back(std::max(points, least));
+  return out;
 }
 
 class Points : public testing::TestWithParam<Shape> {};
@@ -85,6 +100,52 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Points,
                                          Shape{7, 12, 16, 3, 1, 0, 1, 6},    // no padding
                                          Shape{3, 3, 16, 3, 1, 5, 1, 4},     // lines that are padding alone
                                          Shape{2, 3, 16, 3, 1, 1, 1, 14}));  // fewer points than at a time
+
+// Of lines whose length is not known a group inside of the line has no masks.
+class AnyLength : public testing::TestWithParam<Shape> {};
+
+TEST_P(AnyLength, IsTheSameTogether) {
+  const Shape& s = GetParam();
+  for (const char* tail : {short_tail, long_tail}) {
+    const LoopsPackage package(picture(s, tail), {{"w", filled(DType::f32, {s.window, s.window, s.channels}, 3)}});
+    for (const int64_t points : lengths(s)) {
+      const std::vector<Datum> inputs = {{filled(DType::f32, {s.lines, points, s.channels}, 5)}};
+      SCOPED_TRACE(str(points, " points"));
+      expect_runs(package, inputs, package.interpreted(inputs), 1e-3, tail == long_tail ? 1e-3 : 0);
+    }
+    const std::string& source = package.source();
+    EXPECT_NE(source.find("if (i3 >= i3_from && i3 + "), std::string::npos) << source;
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, AnyLength,
+                         testing::Values(Shape{4, 0, 16, 3, 1, 1, 1, 7, false},    // a window as most are
+                                         Shape{4, 0, 19, 3, 1, 1, 1, 4, false},    // rests of lanes
+                                         Shape{3, 0, 16, 7, 1, 3, 1, 2, false},    // padding beyond the first group
+                                         Shape{5, 0, 16, 3, 2, 1, 1, 5, false},    // every second point
+                                         Shape{7, 0, 8, 5, 2, 1, 1, 3, false},     // less padding than window
+                                         Shape{13, 0, 16, 3, 1, 6, 6, 4, false},   // a window with gaps
+                                         Shape{3, 0, 16, 3, 3, 0, 1, 3, false},    // no padding
+                                         Shape{3, 0, 16, 3, 1, 5, 1, 4, false}));  // more of it than window
+
+// Points that read what others of the line may have written meanwhile are computed once each.
+TEST(PointsText, OnlyWhatComesOutTheSameIsComputedTwice) {
+  const char* const reads_another = R"(          %18 = load.f32 x[i2, i3, i1]
+          %19 = add.f32 %0, %18
+          store y[i2, i3, i1] = %19
+)";
+  const char* const reads_what_it_writes_to = R"(          %18 = load.f32 y[i2, i3, i1]
+          %19 = add.f32 %0, %18
+          store y[i2, i3, i1] = %19
+)";
+  const Shape shape{4, 0, 16, 3, 1, 1, 1, 4, false};
+  for (const char* tail : {reads_another, reads_what_it_writes_to}) {
+    const LoopsPackage package(picture(shape, tail), {{"w", filled(DType::f32, {3, 3, 16}, 3)}});
+    const bool twice =
+        package.source().find("const i64 i3 = k_min((i64)i3_next, (i64)(e_i3 - 4));") != std::string::npos;
+    EXPECT_EQ(twice, tail == reads_another) << package.source();
+  }
+}
 
 // Pictures and weights of fewer bytes widen as they are loaded.
 TEST(PointsText, OfNarrowFloatsAreTheSameTogether) {
@@ -134,6 +195,24 @@ INSTANTIATE_TEST_SUITE_P(Shapes, Pools,
                                          Shape{8, 24, 16, 2, 3, 0, 1, 4},   // windows that share nothing
                                          Shape{12, 40, 16, 3, 1, 1, 2, 4},  // a window with gaps
                                          Shape{4, 4, 16, 7, 1, 3, 1, 2}));  // padding beyond the first group
+
+class PoolsOfAnyLength : public testing::TestWithParam<Shape> {};
+
+TEST_P(PoolsOfAnyLength, AreTheSameTogether) {
+  const Shape& s = GetParam();
+  const LoopsPackage package(pool(s, "max"), {{"w", filled(DType::f32, {s.window, s.window, s.channels}, 3)}});
+  for (const int64_t points : lengths(s)) {
+    const std::vector<Datum> inputs = {{filled(DType::f32, {s.lines, points, s.channels}, 5)}};
+    SCOPED_TRACE(str(points, " points"));
+    expect_runs(package, inputs, package.interpreted(inputs), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Shapes, PoolsOfAnyLength,
+                         testing::Values(Shape{5, 0, 16, 3, 2, 1, 1, 4, false},    // every second point
+                                         Shape{5, 0, 19, 5, 1, 2, 1, 3, false},    // rests of lanes
+                                         Shape{6, 0, 16, 2, 2, 0, 1, 4, false},    // no padding
+                                         Shape{9, 0, 16, 3, 1, 1, 2, 4, false}));  // a window with gaps
 
 TEST(PointsText, AColumnUnderSeveralPointsIsComparedOnce) {
   const LoopsPackage package(pool({5, 7, 16, 3, 1, 1, 1, 7}, "max"), {{"w", filled(DType::f32, {3, 3, 16}, 3)}});

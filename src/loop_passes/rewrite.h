@@ -1,6 +1,7 @@
 // Building blocks of the loop passes: copying statements between kernels with renaming, and asking which buffers an
 // item touches.
 #pragma once
+#include "loops/estimate.h"
 #include "loops/loops.h"
 #include "loops/statements.h"
 
@@ -59,8 +60,5 @@ void replace_buffer(Block& block, BufferId from, BufferId to);
 bool observable(const LoopProgram& program, BufferId buffer);
 // Buffers whose layout is not free: what others than kernels of the main block touch, and what the user sees.
 std::set<BufferId> pinned_buffers(const LoopProgram& program);
-
-// A number for weighing: the expression at the export's sizes.
-double estimate(const Expr& expr, const LoopProgram& program);
 
 }  // namespace kiln::loops

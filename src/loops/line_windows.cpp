@@ -1,5 +1,6 @@
 #include "loops/line_windows.h"
 
+#include "loops/estimate.h"
 #include "loops/narrow_rows.h"
 
 namespace kiln::loops {
@@ -17,14 +18,16 @@ class WindowFinder {
   std::optional<LineWindow> find() {
     if (nest_.sums.size() < 2 || nest_.innermost_sum().reduce_dtype != DType::f32) return {};
     const Loop &terms = nest_.innermost_sum(), &places = *nest_.sums[nest_.sums.size() - 2].stmt->loop;
-    for (const Loop* loop : {&terms, &places, &nest_.innermost_row()})
-      if (!loop->extent.is_constant() || loop->extent.value() < 1) return {};
+    const Loop& points = nest_.innermost_row();
+    for (const Loop* loop : {&terms, &places, &points})
+      if (loop->extent.is_constant() ? loop->extent.value() < 1 : loop != &points) return {};
     place_ = places.var, term_ = terms.var;
     found_.load = made_[kernel_.contraction->left];
     if (found_.load && found_.load->kind == StmtKind::op && found_.load->op == ScalarOp::cast)
       found_.load = made_[found_.load->args[0]];
     if (!found_.load || found_.load->kind != StmtKind::load || found_.load->mask == no_value) return {};
-    found_.points = nest_.innermost_row().extent.value();
+    found_.points = points.extent;
+    found_.about = std::max<int64_t>(1, static_cast<int64_t>(estimate(points.extent, program_)));
     found_.places = places.extent.value(), found_.terms = terms.extent.value();
     if (!find_points() || !find_conditions(found_.load->mask)) return {};
     // Conditions of lines are asked in front of the sum over places, inside of one around it.
@@ -51,7 +54,7 @@ class WindowFinder {
         continue;
       }
       if (!mentions(index, point_) && !mentions(index, place_)) continue;
-      if (along || !picture.sizes[d].is_constant() || !picture.strides[d].is_constant()) return false;
+      if (along || !picture.strides[d].is_constant()) return false;
       along = true;
       const auto by_point = affine_in(index, point_);
       const auto by_place = by_point ? affine_in(by_point->rest, place_) : std::nullopt;
@@ -60,11 +63,12 @@ class WindowFinder {
         return false;
       found_.step = by_point->coefficient.value(), found_.apart = by_place->coefficient.value();
       found_.before = -by_place->rest.value();
-      found_.width = picture.sizes[d].value(), found_.distance = picture.strides[d].value();
+      found_.width = picture.sizes[d], found_.distance = picture.strides[d].value();
       at_ = index;
     }
     // A line of one point has no neighbours, and its stride says nothing: whatever it is, addresses leave it out.
-    return along && neighbours && found_.step > 0 && found_.apart > 0 && found_.distance > 0 && found_.width > 1;
+    return along && neighbours && found_.step > 0 && found_.apart > 0 && found_.distance > 0 &&
+           !found_.width.is_constant(0) && !found_.width.is_constant(1);
   }
 
   bool depends(ValueId v, const std::string& var) const {
@@ -91,8 +95,7 @@ class WindowFinder {
     if (made.op == ScalarOp::logical_and) return find_conditions(made.args[0]) && find_conditions(made.args[1]);
     const Expr *left = number(made.args[0]), *right = number(made.args[1]);
     if (!left || !right || !(*left == at_)) return false;
-    return (made.op == ScalarOp::ge && right->is_constant(0)) ||
-           (made.op == ScalarOp::lt && right->is_constant(found_.width));
+    return (made.op == ScalarOp::ge && right->is_constant(0)) || (made.op == ScalarOp::lt && *right == found_.width);
   }
 
   const Kernel& kernel_;

@@ -10,8 +10,8 @@ namespace kiln::loops {
 
 struct LineWindow {
   const Stmt* load = nullptr;   // of the left factor, in the innermost sum: neighbouring terms
-  int64_t points = 0;           // of a line of results
-  int64_t width = 0;            // points of a line of the picture
+  Expr points, width;           // of a line of results, and of the picture
+  int64_t about = 0;            // how many points there are, for weighing
   int64_t step = 1, apart = 1;  // of the picture's points: from one row to the next, from one place of the window
   int64_t before = 0;           // points of padding in front of the line
   int64_t places = 1;           // of the window along the line: the sum around the innermost one
@@ -22,7 +22,7 @@ struct LineWindow {
 
   // Points of the picture under so many rows.
   int64_t span(int64_t rows) const { return (rows - 1) * step + (places - 1) * apart + 1; }
-  int64_t tiles(int64_t rows) const { return (points + rows - 1) / rows; }  // of a line
+  Expr tiles(int64_t rows) const { return ceildiv(points, rows); }  // of a line
 };
 // Empty: the contraction is something else.
 std::optional<LineWindow> line_window(const Kernel& kernel, const LoopProgram& program);

@@ -161,7 +161,8 @@ class ScratchVerifier {
       }
       const Loop* along = variable_of(loaded, around_, common);
       const bool whole = extent == program_.buffers[static_cast<size_t>(load.buffer)].sizes[d];
-      if (!whole && !(along && along->extent == extent) && !in_pairs(load, loaded, extent, common)) return false;
+      const bool no_further = along && min_expr(along->extent, extent) == along->extent;
+      if (!whole && !no_further && !in_pairs(load, loaded, extent, common)) return false;
     }
     return true;
   }

@@ -2,6 +2,7 @@
 // position: one for nearest, two for linear, four for cubic.
 #include <cmath>
 
+#include "loops/estimate.h"
 #include "ops/dense.h"
 #include "ops/elementwise.h"
 #include "ops/families.h"
@@ -315,20 +316,19 @@ ValueId weighted_sum(loops::BufferId from, KernelBuilder& k, const std::vector<D
   return weighted && taps[d].scale > 0 ? rounded_bytes(k, sum, taps[d].scale) : sum;
 }
 
-// By how much there is more of it, or 1 where a size of which nothing is known is not a multiple of the other.
-double growth(const Expr& in, const Expr& out) {
-  if (in.is_constant() && out.is_constant() && in.value() > 0)
-    return static_cast<double>(out.value()) / static_cast<double>(in.value());
-  return static_cast<double>(whole_factor(in, out).value_or(1));
+// By how much there is more of it, of sizes that are not known with those of the export.
+double growth(const Expr& in, const Expr& out, const loops::LoopProgram& program) {
+  if (const std::optional<int64_t> factor = whole_factor(in, out)) return static_cast<double>(*factor);
+  return loops::estimate(out, program) / std::max(1.0, loops::estimate(in, program));
 }
 
 // Whether lines are made of fewer lines: then each of those is interpolated along itself once, for all lines that are
 // made of it, instead of once for each of these.
-bool shares_lines(const UpsampleRow& row, const Sizes& in, const Sizes& out) {
+bool shares_lines(const UpsampleRow& row, const Sizes& in, const Sizes& out, const loops::LoopProgram& program) {
   if (row.spatial < 2 || (row.kernel != Kernel::linear && row.kernel != Kernel::cubic) || in.back() == out.back())
     return false;
   double more = 1;
-  for (size_t d = 2; d + 1 < in.size(); ++d) more *= growth(in[d], out[d]);
+  for (size_t d = 2; d + 1 < in.size(); ++d) more *= growth(in[d], out[d], program);
   return more >= 2;
 }
 
@@ -358,7 +358,7 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
       });
     });
   };
-  if (!shares_lines(row, input.sizes, sizes))
+  if (!shares_lines(row, input.sizes, sizes, call.program()))
     return interpolate(call.input(input_name(row)), call.output(), sizes, 0, row.spatial);
   Sizes lines = input.sizes;
   lines.back() = sizes.back();

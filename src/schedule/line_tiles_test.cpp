@@ -60,8 +60,8 @@ struct LineConvolution {
   }
 };
 
-LoopProgram tiled_lines(const LineConvolution& convolution) {
-  LoopProgram program = parsed(convolution.text());
+LoopProgram tiled_lines(const std::string& text) {
+  LoopProgram program = parsed(text);
   Log log;
   simplify_bodies(program, log);
   hoist_invariants(program, log);
@@ -72,10 +72,12 @@ LoopProgram tiled_lines(const LineConvolution& convolution) {
   order_sums(program, log);
   count_items(program, log);
   verify(program);
-  const std::string text = print(program);
-  EXPECT_EQ(print(parse_loops(text)), text);
+  const std::string made = print(program);
+  EXPECT_EQ(print(parse_loops(made)), made);
   return program;
 }
+
+LoopProgram tiled_lines(const LineConvolution& convolution) { return tiled_lines(convolution.text()); }
 
 const Kernel& line_kernel(const LoopProgram& program) { return std::get<Kernel>(program.block[0].what); }
 bool tile_is_on_lines(const LineConvolution& convolution) {
@@ -91,7 +93,7 @@ TEST(LineTiles, AWindowWithPadding) {
   const auto window = line_window(kernel, program);
   ASSERT_TRUE(window.has_value());
   EXPECT_EQ(window->span(tile.rows), 16);
-  EXPECT_EQ(window->tiles(tile.rows), 4);
+  EXPECT_TRUE(window->tiles(tile.rows).is_constant(4));
   EXPECT_EQ(window->before, 1);
   EXPECT_EQ(window->lines.size(), 1u);
   const Buffer& copy = program.buffers[static_cast<size_t>(tile.rows_copy)];
@@ -109,6 +111,25 @@ TEST(LineTiles, LinesThatAreNoMultiple) {
   const int64_t tiles = (256 + tile.rows - 1) / tile.rows;
   EXPECT_LE(static_cast<double>(tiles * tile.rows), 256 * 1.07);
   EXPECT_TRUE(line_kernel(program).schedule->items.is_constant((9 * tiles + tile.high - 1) / tile.high));
+}
+
+// Rows beyond the last point of a line of unknown length cost less than each row's own place and mask.
+TEST(LineTiles, LinesOfAnyLength) {
+  for (const int64_t columns : {16, 64}) {
+    LineConvolution any;
+    any.columns = columns;
+    std::string text = replace_all(any.text(), "loops window\n", "loops window\nsymbol s0 in [1, 999] hint 56\n");
+    text = replace_all(replace_all(text, "[9, 56, ", "[9, s0, "), "[56]", "[s0]");
+    text = replace_all(replace_all(text, "strides [1792,", "strides [s0*32,"), str("strides [", 56 * columns, ","),
+                       str("strides [s0*", columns, ","));
+    const LoopProgram program = tiled_lines(text);
+    const Tile& tile = line_kernel(program).schedule->tile;
+    ASSERT_TRUE(takes_lines(tile)) << print(program);
+    EXPECT_LT(tile.rows, 14);  // of which many would lie beyond
+    EXPECT_EQ(line_window(line_kernel(program), program)->tiles(tile.rows), ceildiv(Expr::symbol("s0"), tile.rows));
+    EXPECT_EQ(line_kernel(program).schedule->items,
+              ceildiv(9 * ceildiv(Expr::symbol("s0"), tile.rows) * tile.rows, tile.rows * tile.high));
+  }
 }
 
 TEST(LineTiles, EverySecondPoint) {

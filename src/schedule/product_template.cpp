@@ -65,11 +65,12 @@ double bytes_of_factor(const ContractionNest& nest, ValueId factor, bool left) {
 constexpr double most_beyond = 1.07;
 constexpr int64_t longest_copy = 64 << 10;  // elements
 
-// With 16 registers a tile has few rows, whose addresses do not want for registers, and lines only limit its choice.
-bool on_lines(const LineWindow& window, int64_t rows, const Target& target) {
-  return target.vector_registers >= 32 &&
-         static_cast<double>(window.tiles(rows) * rows) <= static_cast<double>(window.points) * most_beyond &&
-         window.span(rows) * window.distance <= longest_copy;
+// The rows that tiles on lines have, as a multiple of the points. Of a line whose length is not known the last tile has
+// half of its rows beyond it in the mean.
+double rows_on_lines(const LineWindow& window, int64_t rows) {
+  const auto points = static_cast<double>(window.about);
+  if (!window.points.is_constant()) return 1 + static_cast<double>(rows) / 2 / points;
+  return static_cast<double>(window.tiles(rows).value() * rows) / points;
 }
 
 // Beside a tile's products, as a share of them: at the ends of a line what lies under it is copied; where rows are no
@@ -78,9 +79,19 @@ double beside_products(const LineWindow& window, const Tile& tile, bool lines, d
   const auto rows = static_cast<double>(tile.rows), terms = static_cast<double>(window.terms);
   const double products = terms * rows * static_cast<double>(tile.vectors) / 2;
   if (!lines) return (20 + 2.25 * rows) / products;
-  const auto span = static_cast<double>(window.span(tile.rows)), tiles = static_cast<double>(window.tiles(tile.rows));
+  const auto span = static_cast<double>(window.span(tile.rows)),
+             tiles = std::ceil(static_cast<double>(window.about) / static_cast<double>(tile.rows));
   const double copying = window.widens ? tiles : std::min(2.0, tiles);
   return copying / tiles * 1.2 * span * terms / lanes / (products * static_cast<double>(window.places));
+}
+
+// With 16 registers a tile has few rows, whose addresses do not want for registers, and lines only limit its choice.
+bool on_lines(const LineWindow& window, const Tile& tile, const Target& target) {
+  if (target.vector_registers < 32 || window.span(tile.rows) * window.distance > longest_copy) return false;
+  const double rows = rows_on_lines(window, tile.rows);
+  if (window.points.is_constant()) return rows <= most_beyond;
+  return rows - 1 + beside_products(window, tile, true, target.lanes) <
+         beside_products(window, tile, false, target.lanes);
 }
 
 // Of few points with many terms each panel of weights is long, and while the next one is fetched both would have to
@@ -221,7 +232,7 @@ class Product : public Template {
       set_ahead(contraction_nest(kernel), packed_load(kernel, program), program, target, kernel.schedule->tile);
     }
     const auto window = pairs_ ? std::nullopt : line_window(kernel, program);
-    if (!window || !on_lines(*window, tile.rows, target)) {
+    if (!window || !on_lines(*window, tile, target)) {
       if (!pairs_) widen_rows(program, kernel, target);
       return;
     }
@@ -268,11 +279,11 @@ class Product : public Template {
         Tile tile{high, vectors};
         tile.pairs = pairs_ && !quads_;
         tile.quads = quads_;
-        const bool lines = window && on_lines(*window, high, target);
+        const bool lines = window && on_lines(*window, tile, target);
         extents.rows = whole_rows;
         extents.part = static_cast<double>(part);
         if (lines) {
-          extents.rows *= static_cast<double>(window->tiles(high) * high) / static_cast<double>(window->points);
+          extents.rows *= rows_on_lines(*window, high);
           if (runs_line_by_line(kernel, program, target, vectors))
             extents.part = extents.terms / static_cast<double>(nest.sums.front().stmt->loop->extent.value());
         }

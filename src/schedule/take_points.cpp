@@ -79,11 +79,11 @@ class Windows {
     // Only a point's own channels may be followed by something: a norm over them.
     for (const Loop* loop : window.around)
       if (&loop->body.back() != loop_stmt_of(*loop)) return false;
-    // Pictures may be any number; lines are known.
+    // Pictures may be any number, and lines of any length; channels are known.
     for (const Loop* loop : chain)
       if (loop->directives.binding != Binding::none) return false;
-    if (!window.points->extent.is_constant() || !window.lanes->extent.is_constant()) return false;
-    if (window.lanes->extent.value() < target_.lanes / 2 || window.points->extent.value() < 2) return false;
+    if (!window.lanes->extent.is_constant() || window.lanes->extent.value() < target_.lanes / 2) return false;
+    if (window.points->extent.is_constant() && window.points->extent.value() < 2) return false;
     // Items are lines of points, or parts of the channels, unless something that follows needs all of them.
     if (window.around.empty() && &window.points->body.back() != loop_stmt_of(*window.points)) return false;
     return find_sums(window) && (window.extremes() ? find_compared(window) : find_factors(window));
@@ -270,8 +270,8 @@ class Windows {
     const Expr address = address_of(*window.picture, program_, env_);
     const auto step = affine_in(address, window.points->var), place = affine_in(address, along.var);
     if (!step || !place || !step->coefficient.is_constant() || !place->coefficient.is_constant()) return 0;
-    const int64_t wide = along.extent.value(), line = window.points->extent.value();
-    int64_t lines = 1, best = 0;
+    const int64_t wide = along.extent.value(), line = line_of(window);
+    int64_t lines = 1;
     for (const Loop* sum : window.sums)
       if (sum != &along) lines *= sum->extent.value();
     const auto columns = [&](int64_t points) {
@@ -282,14 +282,40 @@ class Windows {
     };
     // Each place under the windows is a stream along the channels. From afar only few of them are fetched ahead.
     const bool far = estimate(buffer_bytes(buffer_of(*window.picture)), program_) > 2 * target_.second_cache;
-    double least = INFINITY;
+    std::map<int64_t, double> costs;
     for (int64_t points = std::min<int64_t>(line, far ? 2 : 14); points >= 2; --points) {
       if (columns(points) + 4 > target_.vector_registers) continue;
       const int64_t rest = line % points;
-      const double cost = static_cast<double>(line / points) * cost_of(points) + (rest > 0 ? cost_of(rest) : 0);
-      if (cost < least * 0.999) least = cost, best = points;
+      costs[points] = static_cast<double>(line / points) * cost_of(points) +
+                      rest_of_line(window, cost_of(points), rest > 0 ? cost_of(rest) : 0);
     }
+    return cheapest(window, costs);
+  }
+
+  int64_t line_of(const Window& window) const {
+    return std::max<int64_t>(1, static_cast<int64_t>(estimate(window.points->extent, program_)));
+  }
+
+  // The number of points at a time that costs least. Of a line whose length is a guess it is the smallest that costs
+  // hardly more: a shorter line still has groups.
+  int64_t cheapest(const Window& window, const std::map<int64_t, double>& costs) const {
+    const double more = window.points->extent.is_constant() ? 1 / 0.999 : 1.1;
+    double least = INFINITY;
+    for (const auto& [points, cost] : costs) least = std::min(least, cost);
+    int64_t best = 0;
+    for (auto each = costs.rbegin(); each != costs.rend(); ++each)
+      if (each->second <= least * more) {
+        best = each->first;
+        if (window.points->extent.is_constant()) break;
+      }
     return best;
+  }
+
+  // What the rest of a line costs that is no whole number of groups, if `group` is what one costs and `rest` what the
+  // points that are left over do. A line of which the length is a guess has half a group too many in the mean, and two
+  // groups that are masked.
+  static double rest_of_line(const Window& window, double group, double rest) {
+    return window.points->extent.is_constant() ? rest : 1.5 * group;
   }
 
   static int64_t columns_under(int64_t points, int64_t wide, int64_t step, int64_t place) {
@@ -301,24 +327,23 @@ class Windows {
 
   // How many at a time: each adds up one after the other, a term in four cycles; two are added and two loaded in one.
   int64_t together(const Window& window) const {
-    const auto line = static_cast<double>(window.points->extent.value());
+    const auto line = static_cast<double>(line_of(window));
     double wide = 1;  // places of the window along the points
     for (const Loop* sum : window.sums)
       if (beside_points(*sum, window)) wide *= static_cast<double>(sum->extent.value());
     const bool own = window.own;
-    int64_t best = 0;
-    double least = INFINITY;
-    for (int64_t points = std::min<int64_t>(window.points->extent.value(), 14); points >= 1; --points) {
+    std::map<int64_t, double> costs;
+    for (int64_t points = std::min<int64_t>(line_of(window), 14); points >= 1; --points) {
       const auto n = static_cast<double>(points);
       const double loads = own ? n + wide - 1 + wide : wide * (n + 1);
       const double registers = own ? 2 * n + wide + 1 : n + 3;
       if (registers > target_.vector_registers) continue;
       const double cycles = std::max({4 * wide, n * wide / 2, loads / 2}) + 2;
       const double rest = std::fmod(line, n);
-      const double cost = std::floor(line / n) * cycles + (rest > 0 ? std::max(4 * wide, rest * wide / 2) + 4 : 0);
-      if (cost < least * 0.999) least = cost, best = points;
+      const double left_over = rest > 0 ? std::max(4 * wide, rest * wide / 2) + 4 : 0;
+      costs[points] = std::floor(line / n) * cycles + rest_of_line(window, cycles, left_over);
     }
-    return best;
+    return cheapest(window, costs);
   }
 
   // Which conditions leave out what: for each sum the part of the picture's mask that its own body makes.

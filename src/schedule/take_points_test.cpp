@@ -111,6 +111,22 @@ TEST(TakePoints, AnyNumberOfPictures) {
   EXPECT_TRUE(changed);
 }
 
+// Nor need the length of a line: groups are then no longer than they must be, so that shorter lines have some too.
+TEST(TakePoints, LinesOfAnyLength) {
+  for (const int64_t channels : {1, 3}) {
+    Picture picture;
+    picture.points = 56, picture.channels = channels;
+    std::string text = replace_all(picture.text(), "loops window\n", "loops window\nsymbol s0 in [1, 1000] hint 56\n");
+    text = replace_all(replace_all(text, "[9, 56, ", "[9, s0, "), "[56]", "[s0]");
+    text = replace_all(replace_all(text, "strides [1792, ", "strides [s0*32, "), "strides [168, ", "strides [s0*3, ");
+    bool changed = false;
+    const std::string made = taken(text, changed);
+    EXPECT_TRUE(changed);
+    EXPECT_PART(made, str("for i3 in [s0] parallel @unroll(", channels == 1 ? 8 : 9, ", peel) {"));
+    EXPECT_PART(made, "for r2 in [3] reduce sum.f32 only %14 @unroll(3, exact) {");
+  }
+}
+
 // Loads widen as they are; the casts between them and the product are no reason to leave it alone.
 std::string narrow(const Picture& picture, const std::string& dtype) {
   std::string text = replace_all(picture.text(), "load.f32", "load." + dtype);

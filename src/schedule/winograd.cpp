@@ -118,10 +118,11 @@ std::string Winograd::refuses() {
     depth_ = channels_;  // the innermost one is the channels
     channels_ = &loop;
   }
-  // Where it is not known how many pictures there are, an item is a part of one of them.
+  // Where it is not known how many pictures there are, an item is a part of one of them. Its lines and points may be
+  // any number.
   const Loop* outermost = nest_.rows.front();
   if (!outermost->extent.is_constant() && outermost != lines_.points) pictures_ = outermost;
-  for (const Loop* loop : nest_.rows) known &= loop == pictures_ || loop->extent.is_constant();
+  for (const Loop* loop : nest_.rows) known &= loop == pictures_ || slides_along(loop) || loop->extent.is_constant();
   if (!known) return "sizes that are not known";
   if (channels_->extent.value() < least_winograd_channels || columns.extent.value() < least_winograd_channels ||
       columns.extent.value() % target_.lanes != 0)
@@ -140,12 +141,17 @@ std::string Winograd::refuses() {
   return "";
 }
 
-WinogradShape Winograd::shape() const {
-  WinogradShape out{lines_.squares() * points_.squares(), channels_->extent.value(),
-                    nest_.innermost_column().extent.value(), depth_ ? depth_->extent.value() : 1};
+Expr Winograd::squares() const {
+  Expr all = lines_.squares() * points_.squares();
   for (const Loop* loop : nest_.rows)
-    if (loop != lines_.points && loop != points_.points && loop != pictures_) out.squares *= loop->extent.value();
-  return out;
+    if (!slides_along(loop) && loop != pictures_) all = all * loop->extent;
+  return simplify(all, program_.ranges());
+}
+
+WinogradShape Winograd::shape() const {
+  const auto guess = static_cast<int64_t>(std::max(1.0, estimate(squares(), program_)));
+  return {guess, channels_->extent.value(), nest_.innermost_column().extent.value(),
+          depth_ ? depth_->extent.value() : 1};
 }
 
 double Winograd::pictures() const { return pictures_ ? std::max(1.0, estimate(pictures_->extent, program_)) : 1; }
@@ -217,7 +223,9 @@ bool rewrite(LoopProgram& program, Kernel& kernel, const Target& target, RoomFor
   };
   Winograd winograd(program, kernel, target);
   if (const std::string why = winograd.refuses(); !why.empty()) return no(why);
-  const std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
+  std::vector<WinogradTile> all = winograd_candidates(winograd.shape(), target);
+  // A block that ends where a picture does has whole tiles: so does each.
+  if (!winograd.knows_squares()) std::erase_if(all, [](const WinogradTile& t) { return t.squares % t.rows != 0; });
   const std::optional<double> whole = direct_cost(kernel, program, target);
   if (all.empty() || !whole) return no("no block of it fits the cache");
   const double direct = *whole / winograd.pictures() * winograd.slices_inside();

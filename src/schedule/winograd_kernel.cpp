@@ -26,6 +26,7 @@ Kernel Winograd::build(const WinogradTile& tile) {
   tile_ = tile;
   width_ = tile.vectors * target_.lanes;
   all_ = shape();
+  squares_ = squares();
   used_ = variables_of(kernel_);
   for (const auto& [name, info] : program_.symbols) used_.insert(name);
   env_ = program_.ranges();
@@ -41,7 +42,7 @@ Kernel Winograd::build(const WinogradTile& tile) {
   Stmt pictures = pictures_ ? loop("o", pictures_->extent, Binding::item) : Stmt();
   if (pictures_) picture_number_ = variable(pictures);
   Stmt groups = loop("o", tile.groups, Binding::item),
-       blocks = loop("o", (all_.squares + tile.squares - 1) / tile.squares, Binding::item);
+       blocks = loop("o", simplify(ceildiv(squares_, tile.squares), env_), Binding::item);
   // The transformed points of a block stay for the groups that follow one another; in parts they do not, and weights
   // of a group stay for blocks.
   Stmt &outer = in_parts() ? groups : blocks, &inner = in_parts() ? blocks : groups;
@@ -56,7 +57,7 @@ Kernel Winograd::build(const WinogradTile& tile) {
     return Panel{variable(groups) * panels + variable(panel), in_parts() ? variable(panel) * width_ : Expr(0)};
   };
   Stmt panel = panel_loop();
-  build_products(number(panel), part_at, panel.loop->body);
+  build_products(first, number(panel), part_at, panel.loop->body);
   if (in_parts()) {
     build_zeros(waiting, body);
     of_part.push_back(std::move(panel));
@@ -139,10 +140,13 @@ Winograd::Place Winograd::place_of(const Expr& square) const {
   if (pictures_) out.around[pictures_->var] = picture_number_;
   for (size_t i = nest_.rows.size(); i-- > first;) {
     const Loop* loop = nest_.rows[i];
-    const int64_t size = loop == lines_.points    ? lines_.squares()
-                         : loop == points_.points ? points_.squares()
-                                                  : loop->extent.value();
-    const Expr here = simplify(i == first && size > 1 ? rest : mod(rest, size), env_);
+    const Expr size = loop == lines_.points    ? lines_.squares()
+                      : loop == points_.points ? points_.squares()
+                                               : loop->extent;
+    const bool outermost = std::all_of(nest_.rows.begin() + static_cast<std::ptrdiff_t>(first),
+                                       nest_.rows.begin() + static_cast<std::ptrdiff_t>(i),
+                                       [](const Loop* around) { return around->extent.is_constant(1); });
+    const Expr here = simplify(outermost && !size.is_constant(1) ? rest : mod(rest, size), env_);
     rest = simplify(floordiv(rest, size), env_);
     if (loop == lines_.points)
       out.line = lines_.first(here);
@@ -205,12 +209,12 @@ ValueId Winograd::picture_value(ValueId v, int line, int point) {
 void Winograd::keep_near(Stmt& load) const {
   const Buffer& picture = program_.buffers[static_cast<size_t>(load.buffer)];
   for (size_t d = 0; d < load.index.size(); ++d) {
-    if (!picture.sizes[d].is_constant() || !picture.strides[d].is_constant()) continue;
-    const int64_t last = picture.sizes[d].value() - 1,
-                  near = page_bytes / 4 / std::max<int64_t>(picture.strides[d].value(), 1);
+    const Expr last = picture.sizes[d] - 1, &stride = picture.strides[d];
+    const int64_t near = stride.is_constant() ? page_bytes / 4 / std::max<int64_t>(stride.value(), 1) : 0;
     const Interval range = range_of(load.index[d], env_);
-    if (range.low < -near || range.high > last + near)
-      load.index[d] = max_expr(min_expr(load.index[d], Expr(last)), Expr(0));
+    if (range.low < -near || (last.is_constant() ? range.high > last.value() + near
+                                                 : prove_le(load.index[d], last + near, env_) != Proof::yes))
+      load.index[d] = max_expr(min_expr(load.index[d], last), Expr(0));
   }
 }
 
@@ -229,7 +233,7 @@ void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
   const bool slices = depth_ && !in_parts();  // all of them one after the other; else a part is of one
   const int64_t channels = slices ? all_.channels : part_terms();
   const Expr parts_of_slice(all_.channels / channels);
-  Stmt square = loop("i", tile_.squares, in_parts() ? Binding::none : Binding::kept),
+  Stmt square = loop("i", squares_from(first), in_parts() ? Binding::none : Binding::kept),
        depth = slices ? loop("i", all_.depth) : Stmt(), channel = loop("i", channels, Binding::lane, target_.lanes);
   Body& around = slices ? depth.loop->body : square.loop->body;
   const Expr depth_at = slices ? variable(depth) : simplify(floordiv(part, parts_of_slice), env_),
@@ -238,7 +242,7 @@ void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
   Body& body = channel.loop->body;
   Expr number = first + variable(square);
   // Squares of the last block beyond the last one are computed as the last one.
-  if (all_.squares % tile_.squares != 0) number = min_expr(number, Expr(all_.squares - 1));
+  if (!whole_blocks()) number = min_expr(number, squares_ - 1);
   copied_ = {place_of(number), {}, &square.loop->body, &around, &body, depth_at, channel_at};
   const auto four = [&](const std::array<ValueId, 4>& d) {
     return std::array<ValueId, 4>{compute(ScalarOp::sub, d[0], d[2], body), compute(ScalarOp::add, d[1], d[2], body),
@@ -262,8 +266,8 @@ void Winograd::build_picture(const Expr& first, const Expr& part, Body& out) {
   out.push_back(std::move(square));
 }
 
-void Winograd::build_products(const Panel& panel, const Expr& part, Body& out) {
-  Stmt place = loop("i", winograd_places), square = loop("i", tile_.squares, Binding::unroll, tile_.rows),
+void Winograd::build_products(const Expr& first, const Panel& panel, const Expr& part, Body& out) {
+  Stmt place = loop("i", winograd_places), square = loop("i", squares_from(first), Binding::unroll, tile_.rows),
        column = loop("i", width_, Binding::lane, width_);
   Stmt sum = reduction_stmt(fresh("r"), part_terms(), AxisRole::reduce, ReduceOp::sum, DType::f32);
   sum.loop->order.block = block_of_channels;
@@ -287,8 +291,7 @@ void Winograd::build_products(const Panel& panel, const Expr& part, Body& out) {
 }
 
 void Winograd::build_results(const Expr& first, const Panel& panel, Body& out) {
-  const bool even = all_.squares % tile_.squares == 0;
-  Stmt square = loop("i", even ? Expr(tile_.squares) : min_expr(Expr(tile_.squares), Expr(all_.squares) - first)),
+  Stmt square = loop("i", whole_blocks() ? Expr(tile_.squares) : min_expr(squares_from(first), squares_ - first)),
        column = loop("i", width_, Binding::lane, target_.lanes);
   Body& body = column.loop->body;
   const Place place = place_of(first + variable(square));

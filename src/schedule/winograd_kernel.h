@@ -14,15 +14,17 @@ struct WinogradSlide {
   const Loop *points = nullptr, *window = nullptr;
   int64_t apart = 1;
   // The first result of each square exists; the second one may not.
-  int64_t squares() const { return full() * apart + std::min(rest(), apart); }
-  bool has_rest() const { return rest() != 0; }
+  Expr squares() const {
+    if (apart == 1) return ceildiv(points->extent, 2);
+    return floordiv(points->extent, 2 * apart) * apart + min_expr(rest(), Expr(apart));
+  }
+  bool has_rest() const { return !rest().is_constant(0); }
   Expr first(const Expr& square) const {
     return apart == 1 ? square * 2 : floordiv(square, apart) * (2 * apart) + mod(square, apart);
   }
 
  private:
-  int64_t full() const { return points->extent.value() / (2 * apart); }
-  int64_t rest() const { return points->extent.value() % (2 * apart); }
+  Expr rest() const { return mod(points->extent, 2 * apart); }
 };
 
 class Winograd : NewLoops {
@@ -31,15 +33,19 @@ class Winograd : NewLoops {
       : program_(program), kernel_(kernel), target_(target), nest_(contraction_nest(kernel)) {}
 
   std::string refuses();
-  // Of one picture where their number is not known, and how many there are then; else of all.
+  // Of one picture where their number is not known, and how many there are then; else of all. Of pictures whose size is
+  // not known the squares are a guess.
   WinogradShape shape() const;
   double pictures() const;
+  bool knows_squares() const { return squares().is_constant(); }
   double slices_inside() const;
   DType weights() const { return weight_->dtype; }
   Kernel build(const WinogradTile& tile);
 
  private:
   bool plain() const;
+  bool slides_along(const Loop* rows) const { return rows == lines_.points || rows == points_.points; }
+  Expr squares() const;
   void collect(ValueId v, std::set<const Stmt*>& out) const;
   std::optional<int64_t> slides(const Loop& window, const Loop& points) const;
   std::string find_slides();
@@ -47,6 +53,7 @@ class Winograd : NewLoops {
   Stmt loop(const char* like, const Expr& extent, Binding binding = Binding::none, int64_t factor = 0) {
     Stmt stmt = NewLoops::loop(like, extent, binding, factor);
     env_.ranges[stmt.loop->var] = {0, range_of(extent, env_).high - 1};
+    if (!extent.is_constant()) env_.upper[stmt.loop->var] = extent - 1;
     return stmt;
   }
   BufferId scratch(const std::string& what, int64_t width, int64_t apart);
@@ -69,13 +76,20 @@ class Winograd : NewLoops {
   struct Panel {
     Expr number, sums;
   };
+  // How many squares of a block are computed, its first one being this: those of a known picture all, and beyond the
+  // last one that one again. Of another picture there may be so few that this would be most of the work: whole tiles.
+  Expr squares_from(const Expr& first) const {
+    if (squares_.is_constant() || whole_blocks()) return tile_.squares;
+    return min_expr(Expr(tile_.squares), ceildiv(squares_ - first, tile_.rows) * tile_.rows);
+  }
+  bool whole_blocks() const { return simplify(mod(squares_, tile_.squares), env_).is_constant(0); }
   bool in_parts() const { return tile_.parts > 1; }
   int64_t part_terms() const { return all_.terms() / tile_.parts; }
 
   void build_weights();
   void build_zeros(int64_t columns, Body& out);
   void build_picture(const Expr& first, const Expr& part, Body& out);
-  void build_products(const Panel& panel, const Expr& part, Body& out);
+  void build_products(const Expr& first, const Panel& panel, const Expr& part, Body& out);
   void build_results(const Expr& first, const Panel& panel, Body& out);
   // A value of the left factor for the point (line, point) of the 4 by 4 under a square.
   ValueId picture_value(ValueId v, int line, int point);
@@ -98,6 +112,7 @@ class Winograd : NewLoops {
   WinogradTile tile_;
   int64_t width_ = 0;  // of a panel of columns
   WinogradShape all_;
+  Expr squares_;  // of an item's picture, or of all
   RangeEnv env_;
   Kernel made_;
   BufferId weights_ = no_buffer, picture_ = no_buffer, sums_ = no_buffer;

@@ -131,6 +131,29 @@ TEST(UseWinograd, AnyNumberOfPictures) {
   EXPECT_NE(made.find("load.f32 x[o0, i5, "), std::string::npos) << made;
 }
 
+// Squares of a picture of unknown lines and points are counted by expressions; which of them have a second line or
+// point is asked of each.
+TEST(UseWinograd, PicturesOfAnySize) {
+  const int lines = 61, points = 59;  // stand nowhere else
+  std::string text = window_of_three({.lines = lines, .points = points});
+  for (const auto& [from, to] :
+       {std::pair{str(32 * lines * points), std::string("s0*s1*32")}, {str(32 * points), "s1*32"}})
+    text = replace_all(text, "[" + from + ",", "[" + to + ","),
+    text = replace_all(text, " " + from + ",", " " + to + ",");
+  text = replace_all(replace_all(text, "61, 59]", "s0, s1]"), "[61]", "[s0]");
+  text = replace_all(replace_all(text, "[59]", "[s1]"), "loops picture\n",
+                     "loops picture\nsymbol s0 in [1, 999] hint 24\nsymbol s1 in [1, 999] hint 24\n");
+  LoopProgram program = parsed(text);
+  Log log;
+  ASSERT_TRUE(uses_winograd(program, log)) << log.decisions().back().text();
+  const std::string made = main_of(program);
+  EXPECT_NE(made.find("in [(((s0 + 1) // 2)*((s1 + 1) // 2) + 23) // 24] parallel @item {"), std::string::npos) << made;
+  EXPECT_NE(made.find("in [min(24, "), std::string::npos) << made;
+  // Lines outside of the picture are read, under their masks, at its edge.
+  EXPECT_NE(made.find("max(0, min(s0 - 1, "), std::string::npos) << made;
+  EXPECT_EQ(print(parse_loops(print(program))), print(program));
+}
+
 void expect_the_same(const WindowShape& shape, const Target& target) {
   LoopProgram program = parsed(window_of_three(shape));
   const std::vector<Datum> before = run_on_samples(program);

@@ -33,7 +33,7 @@ LinePrinter::LinePrinter(KernelPrinter& printer)
 // The first row's variables; those of the others follow from where they are in the line.
 void LinePrinter::print_row_count() {
   const std::vector<const Loop*>& rows = nest_.rows;
-  const int64_t tiles = window_.tiles(tile_.rows);
+  const std::string tiles = p_.divisor(window_.tiles(tile_.rows));
   p_.line(str("i64 rest_0 = m0 / ", tile_.rows, ";"));
   p_.line(str("const i64 ", row(points_, 0), " = (rest_0 % ", tiles, ") * ", tile_.rows, "; rest_0 /= ", tiles, ";"));
   for (size_t i = rows.size() - 1; i-- > 0;) {
@@ -41,8 +41,8 @@ void LinePrinter::print_row_count() {
     p_.line(i == 0 ? str("const i64 ", row(*rows[i], 0), " = rest_0;")
                    : str("const i64 ", row(*rows[i], 0), " = rest_0 % ", extent, "; rest_0 /= ", extent, ";"));
   }
-  p_.line(
-      str("const int rows = (int)k_min((i64)", tile_.rows, ", (i64)(", window_.points, " - ", row(points_, 0), "));"));
+  p_.line(str("const int rows = (int)k_min((i64)", tile_.rows, ", (i64)(", p_.expr(window_.points), " - ",
+              row(points_, 0), "));"));
 }
 
 void LinePrinter::print_rows_of_tile() {
@@ -130,7 +130,7 @@ void LinePrinter::print_line(const Copies& copies) {
     line_ = to;
     return;
   }
-  p_.line(str("const bool inside = at >= 0 && at + ", window_.span(tile_.rows), " <= ", window_.width, ";"));
+  p_.line(str("const bool inside = at >= 0 && at + ", window_.span(tile_.rows), " <= ", p_.expr(window_.width), ";"));
   p_.open("if (!inside)");
   print_copied_line(from, to);
   p_.close();
@@ -151,7 +151,7 @@ void LinePrinter::print_copied_line(const std::string& from, const std::string& 
   };
   p_.open(str("for (i64 p = 0; p < ", window_.span(tile_.rows), "; ++p)"));
   p_.line(str("const i64 place = p * ", window_.distance, ";"));
-  p_.open(str("if (at + p >= 0 && at + p < ", window_.width, ")"));
+  p_.open(str("if (at + p >= 0 && at + p < ", p_.expr(window_.width), ")"));
   terms(str(load, "(", from, " + (from + place + c))"),
         str(load, "_n(", from, " + (from + place + ", whole, "), ", left, ")"));
   p_.close();

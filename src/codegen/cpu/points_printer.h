@@ -23,6 +23,15 @@ class PointsPrinter {
  private:
   void find_mask_values();
   bool edges_differ() const;
+  void print_any_length();
+  // From which point on, and up to which one (absent: the last), a condition is true in all places of the sums.
+  struct Bounds {
+    Expr from;
+    std::optional<Expr> to;
+  };
+  std::optional<Bounds> bounds_of(const loops::Stmt& comparison, const std::vector<const loops::Loop*>& sums) const;
+  void find_ends();
+  bool may_repeat_points() const;
   void print_group(const Expr& first, int64_t count);
   void print_body(const loops::Body& body);
   // Where what follows the sum begins, if it is long enough to stand in a loop over the points; else the body's end.
@@ -47,6 +56,7 @@ class PointsPrinter {
   // What is known of a condition, with the numbers that variables have by now.
   std::optional<bool> known(loops::ValueId v, size_t point) const;
   std::string condition(loops::ValueId v, size_t point);  // as C++
+  std::optional<Expr> number(loops::ValueId v) const;
   std::optional<Expr> number(loops::ValueId v, size_t point) const;
   const loops::Stmt* definition(loops::ValueId v) const;
   bool depends(const loops::Stmt& stmt) const;  // differs between the points
@@ -62,6 +72,12 @@ class PointsPrinter {
   std::map<std::pair<loops::ValueId, size_t>, loops::ValueId> copies_;
   static constexpr size_t any_point = SIZE_MAX;  // the one that the tail's loop is at
   std::string any_point_name() const { return loop_.var + "_p"; }
+  Interval line_;  // numbers that points have
+  // Of a line whose length is not known: conditions that only its ends have, and between which points all are true.
+  std::set<const loops::Stmt*> ends_;
+  std::set<std::string> inner_variables_;
+  Expr inside_from_, inside_to_;
+  bool inside_ = false;  // the group that is printed lies between them
   Expr first_;
   size_t count_ = 0;
   std::vector<bool> alive_;           // points that the current terms count for
