@@ -363,6 +363,9 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   Sizes lines = input.sizes;
   lines.back() = sizes.back();
   const loops::BufferId along = call.temp(compute, lines, "lines");
+  // In the result's order of dimensions, which is the picture's: channels last, where they are.
+  call.program().buffers[static_cast<size_t>(along)].strides =
+      like_strides(lines, call.output_type().strides, MemoryFormat::preserve, call.ranges());
   interpolate(call.input(input_name(row)), along, lines, row.spatial - 1, row.spatial);
   interpolate(along, call.output(), sizes, 0, row.spatial - 1);
 }

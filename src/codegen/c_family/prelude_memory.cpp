@@ -129,10 +129,10 @@ std::string backwards(const VectorType& t, bool masked) {
   std::string order, turned;
   for (int i = last; i >= 0; i--) order += str(", ", i);
   if (masked)
-    turned = str(
-        "u32 e = k; e = (e & 0x5555u) << 1 | (e >> 1 & 0x5555u); e = (e & 0x3333u) << 2 | (e >> 2 & 0x3333u); "
-        "e = (e & 0xf0fu) << 4 | (e >> 4 & 0xf0fu); e = (e & 0xffu) << 8 | e >> 8; e = (e & 0xffffu) >> ",
-        16 - t.lanes, "; ");
+    turned =
+        str("u32 e = k; e = (e & 0x5555u) << 1 | (e >> 1 & 0x5555u); e = (e & 0x3333u) << 2 | (e >> 2 & 0x3333u); "
+            "e = (e & 0xf0fu) << 4 | (e >> 4 & 0xf0fu); e = (e & 0xffu) << 8 | e >> 8; e = (e & 0xffffu) >> ",
+            16 - t.lanes, "; ");
   return str("  if (__builtin_constant_p(s) && s == -1) { ", turned, "const ", v, " a = ", masked ? "ldk_" : "ld_", v,
              "(p - ", last, masked ? ", e" : "", "); return __builtin_shufflevector(a, a", order, "); }\n");
 }
