@@ -303,6 +303,36 @@ main {
   EXPECT_TEXT(text, "reduce sum.f64");
 }
 
+// The samples repeat themselves: the first of equal ones counts.
+TEST_F(SchedulePasses, PlacesOfExtremesRunInLanes) {
+  given(R"(loops extremes
+buffer x f32[4, 40] strides [40, 1] input position 0
+buffer m f32[4] strides [1] output position 0
+buffer y i64[4] strides [1] output position 1
+input x = buffer x
+output buffer m
+output buffer y
+init {
+}
+main {
+  kernel extremes ops [max] {
+    for i0 in [4] parallel {
+      %0, %1 = for r0 in [40] reduce argmax.f32 {
+        %2 = load.f32 x[i0, r0]
+        yield %2
+      }
+      store m[i0] = %0
+      store y[i0] = %1
+    }
+  }
+}
+)");
+  EXPECT_TRUE(split_extremes(program_, {}, log_));
+  EXPECT_EQ(after().find("argmax"), std::string::npos) << after();
+  EXPECT_TEXT(after(), "reduce max.f32");
+  EXPECT_TEXT(after(), "reduce min.i64");
+}
+
 TEST_F(SchedulePasses, LongSumsAreAddedUpInBlocks) {
   given(R"(loops sums
 buffer x f32[4, 1000] strides [1000, 1] input position 0
