@@ -210,11 +210,10 @@ class ScaleTaps {
   }
 
   Tap nearest(size_t d, const Expr& o, const Expr& in, const Expr& out) {
-    // A whole factor needs no floats: o / factor.
+    // A whole factor needs no floats: o / factor, and as much for its middle.
     const std::optional<double> given = used_scale(call_, row_, d, in, out);
     const std::optional<int64_t> factor = whole_factor(in, out);
-    if (factor && row_.kernel == Kernel::nearest && (!given || *given == static_cast<double>(*factor)))
-      return {floordiv(o, Expr(*factor))};
+    if (factor && (!given || *given == static_cast<double>(*factor))) return {floordiv(o, Expr(*factor))};
     ValueId place = real(o);
     if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
     return {index(k_.op(ScalarOp::floor, op(ScalarOp::mul, place, scale(d, in, out))), in)};

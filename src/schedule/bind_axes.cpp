@@ -128,7 +128,8 @@ class Binder {
     return fine;
   }
   bool accumulates_beside(const Stmt& store, const std::string& var, const std::set<std::string>& varying) {
-    if (store.mode == StoreMode::atomic_add || (store.dtype != DType::f32 && store.dtype != DType::f64)) return false;
+    const bool adds = store.dtype == DType::f32 || store.dtype == DType::f64 || store.dtype == DType::i64;
+    if (store.mode == StoreMode::atomic_add || !adds) return false;
     const auto affine = affine_in(address_of(store, program_, env_), var);
     if (!affine || !affine->coefficient.is_constant(1)) return false;
     return std::none_of(varying.begin(), varying.end(),
