@@ -29,8 +29,7 @@ class Line {
       case 8:
         return words<uint64_t>(at, step, count, found);
       default:
-        for (int64_t i = 0; i < count; ++i)
-          if (element_is_nonzero(dtype_, at + i * step)) found(i);
+        for (int64_t i = 0; i < count; ++i) found(i, element_is_nonzero(dtype_, at + i * step));
     }
   }
 
@@ -52,7 +51,7 @@ class Line {
       for (const int64_t end = std::min(count, i + 32); i < end; ++i) {
         Word word;
         std::memcpy(&word, at + i * step, sizeof word);
-        if (word & mask) found(i);
+        found(i, (word & mask) != 0);
       }
     }
   }
@@ -77,7 +76,7 @@ class Walk {
     index_.assign(outer, 0);
     const std::byte* at = self_.data;
     for (int64_t n = 0; n < lines; ++n) {
-      line_.each(at, step, length, [this](int64_t i) { found(i); });
+      line_.each(at, step, length, [this](int64_t i, bool is) { found(i, is); });
       for (size_t d = outer; d-- > 0;) {
         if (self_.sizes[d] == 1) continue;  // its stride leads nowhere and may be any number
         at += self_.strides[d] * item;
@@ -90,8 +89,10 @@ class Walk {
   }
 
  private:
-  void found(int64_t last) {
-    const int64_t row = count_++;
+  // Without asking whether it is one, which nothing foretells: what is not is written over by the next.
+  void found(int64_t last, bool is) {
+    const int64_t row = count_;
+    count_ += is ? 1 : 0;
     if (!out_ || row >= out_->sizes[0]) return;
     std::byte* to = out_->data + row * out_->strides[0] * 8;
     for (int64_t i : index_) {

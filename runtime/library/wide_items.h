@@ -1,4 +1,4 @@
-// Rows whose keys need 64 bits: f64, and integers far from one another. Rare, so compiled to be small.
+// Rows whose keys need 64 bits: f64, and integers far from one another. Rare.
 #pragma once
 #include "runtime/library/narrow_items.h"
 
