@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Kiln beside eager PyTorch, operator by operator: which call is slower than eager's?
 
-    tools/build.sh release && python bench/operators.py [PART…] [--rounds 7] [--kiln build/release/bin/kiln] [--json FILE]
+    tools/build.sh release && python bench/operators.py [PART…] [--rounds 7] [--kiln build/release/bin/kiln] [--json FILE] [--docs docs]
+    python bench/operators.py --report FILE --docs docs
     python bench/operators.py --list
 
 PART: calls whose names contain it (default: all of bench/measuring/operator_list.py; half an hour). Each call is exported, compiled, compared with
@@ -238,6 +239,44 @@ def summary(results, behind):
     return "\n".join(lines)
 
 
+def page(results, machine, behind):
+    """Markdown of what was measured: the calls that are behind, then all of them."""
+    cpu, caches = machine["cpu"], ", ".join(f"{level} {size}" for level, size in machine["caches"].items())
+    measured = [r for r in results if "seconds" in r]
+    slower = sorted((r for r in measured if ratio(r) > behind), key=ratio, reverse=True)
+
+    def table(rows):
+        lines = ["| call | Kiln | eager | Kiln's time over eager's |", "| --- | ---: | ---: | ---: |"]
+        for r in rows:
+            kiln, eager = (r["seconds"][system] * 1e6 for system in ("kiln", "eager"))
+            wrong = f" (differs: {r['difference']})" if r["judgement"] == "wrong" else ""
+            lines.append(f"| {r['name'].replace('|', chr(92) + '|')}{wrong} | {kiln:.1f} us | {eager:.1f} us | {kiln / eager:.2f} |")
+        return "\n".join(lines)
+
+    return f"""# Benchmarks of single operators
+
+`bench/operators.py` makes this page: {len(results)} calls of operators in the sizes that models have (`bench/measuring/operator_list.py`), each
+exported alone, compiled with freezing, its result compared with eager PyTorch's (whole numbers must be equal), and both called from one
+process in turns. Times are processor time on one thread, the least of some rounds; both allocate their results in each call.
+<!-- docs-test: skip needs PyTorch -->
+```
+$ tools/build.sh release && python bench/operators.py --docs docs
+```
+{cpu}{" (a virtual machine)" if machine["virtual"] else ""}, {caches}, busy with other work, so single numbers move by a tenth.
+
+```
+{summary(results, behind).splitlines()[0]}
+{summary(results, behind).splitlines()[1].rstrip(":")}
+```
+
+## Behind eager
+{table(slower)}
+
+## All
+{table(measured)}
+"""
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("parts", nargs="*", metavar="PART", help="calls whose names contain it (default: all; --list shows them)")
@@ -246,12 +285,16 @@ def main():
     parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln", type=pathlib.Path, help="the command (build/release/bin/kiln)")
     parser.add_argument("--library", type=pathlib.Path, help="the runtime (lib/libkiln_runtime.so beside the command's folder)")
     parser.add_argument("--json", type=pathlib.Path, help="writes all results to this file")
+    parser.add_argument("--docs", type=pathlib.Path, help="writes benchmarks-operators.md to this folder")
+    parser.add_argument("--report", type=pathlib.Path, help="measures nothing: shows what is in this --json")
     parser.add_argument("--list", action="store_true", help="prints the names of the calls, or of those that fit, and ends")
     parser.add_argument("--piece", help=argparse.SUPPRESS)
     options = parser.parse_args()
     options.library = options.library or options.kiln.resolve().parent.parent / "lib/libkiln_runtime.so"
     if options.piece:
         return measure_piece(json.loads(options.piece), options)
+    if options.report:
+        return conclude(json.loads(options.report.read_text()), options)
     from chosen import by_part
     from operator_list import CALLS
     chosen = by_part(options.parts, CALLS, "call whose name contains")
@@ -264,7 +307,14 @@ def main():
         print(shown(result), flush=True)
         if options.json:
             options.json.write_text(json.dumps(results, indent=1))
+    return conclude(results, options)
+
+
+def conclude(results, options):
     print("\n" + summary(results, options.behind))
+    if options.docs:
+        import machine
+        (options.docs / "benchmarks-operators.md").write_text(page(results, machine.describe(), options.behind))
     return 1 if any(r.get("judgement") == "wrong" for r in results) else 0
 
 
