@@ -17,8 +17,8 @@ std::vector<Axis> normalise(Dims sizes, Dims to, Dims from) {
   std::vector<Axis> axes;
   for (size_t i = 0; i < sizes.size(); ++i)
     if (sizes[i] != 1) axes.push_back({sizes[i], to[i], from[i]});
-  std::stable_sort(axes.begin(), axes.end(),
-                   [](const Axis& a, const Axis& b) { return std::abs(a.to) > std::abs(b.to); });
+  for (size_t i = 1; i < axes.size(); ++i)  // few: one by one, equals in their order
+    for (size_t j = i; j > 0 && std::abs(axes[j - 1].to) < std::abs(axes[j].to); --j) std::swap(axes[j - 1], axes[j]);
   std::vector<Axis> joined;
   for (const Axis& axis : axes) {
     if (!joined.empty() && joined.back().to == axis.to * axis.size && joined.back().from == axis.from * axis.size) {

@@ -1,17 +1,20 @@
+#include <algorithm>
 #include <cmath>
+#include <random>
 
 #include "runtime/test_plan.h"
 
 namespace kiln::runtime {
 namespace {
 
-// Runs topk or sort on a [2, 4] tensor along `dim` and gives values and indices.
+// Runs topk or sort on a tensor of two dimensions along `dim` and gives values and indices.
 template <class T>
-std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType dtype, std::vector<T> values,
-                                                       int64_t dim, int64_t k, bool flag, const char* flag_name) {
+std::pair<std::vector<T>, std::vector<int64_t>> select_of(const char* target, DType dtype, std::vector<int64_t> sizes,
+                                                          std::vector<T> values, int64_t dim, int64_t k, bool flag,
+                                                          const char* flag_name) {
   TestPlan t;
-  int64_t sizes[2] = {2, 4}, out_sizes[2] = {2, 4};
-  out_sizes[dim < 0 ? dim + 2 : dim] = k;
+  std::vector<int64_t> out_sizes = sizes;
+  out_sizes[static_cast<size_t>(dim < 0 ? dim + 2 : dim)] = k;
   int32_t x = t.input("x", dtype, {t.number(sizes[0]), t.number(sizes[1])});
   int32_t out = t.output("values", dtype, {t.number(out_sizes[0]), t.number(out_sizes[1])});
   int32_t index = t.output("indices", DType::i64, {t.number(out_sizes[0]), t.number(out_sizes[1])});
@@ -23,12 +26,18 @@ std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType
                     {flag_name, format::ArgKind::boolean, {}, flag ? 1.0 : 0.0, ""}};
   t.plan.steps = {step};
   Instance instance(t.build());
-  TestTensor<T> tensor(dtype, {2, 4}, values);
+  TestTensor<T> tensor(dtype, sizes, values);
   kiln_value in = tensor.value(), result[2] = {};
   instance.run(&in, 1, result, 2);
   std::pair<std::vector<T>, std::vector<int64_t>> got{elements<T>(result[0]), elements<int64_t>(result[1])};
   for (kiln_value& r : result) r.owner->deleter(r.owner);
   return got;
+}
+
+template <class T>
+std::pair<std::vector<T>, std::vector<int64_t>> select(const char* target, DType dtype, std::vector<T> values,
+                                                       int64_t dim, int64_t k, bool flag, const char* flag_name) {
+  return select_of<T>(target, dtype, {2, 4}, std::move(values), dim, k, flag, flag_name);
 }
 
 TEST(Library, TopkTakesTheLargestFirstOfEqualFirst) {
@@ -52,6 +61,69 @@ TEST(Library, SortPutsNanLastAndIsStable) {
   auto halves = select<uint16_t>("sort", DType::f16, {0x3c00, 0xbc00, 0x7e00, 0x0000, 0x4000, 0x3c00, 0x8000, 0x0000},
                                  -1, 4, false, "descending");
   EXPECT_EQ(halves.second, (std::vector<int64_t>{1, 3, 0, 2, 2, 3, 1, 0}));
+}
+
+// The positions of the first k of a row as the standard library's algorithms leave them, which are eager's.
+template <class T>
+std::vector<int64_t> positions(const T* row, int64_t length, int64_t k, bool largest, bool all) {
+  std::vector<std::pair<T, int64_t>> items;
+  for (int64_t i = 0; i < length; ++i) items.emplace_back(row[i], i);
+  auto before = [&](const auto& a, const auto& b) { return largest ? a.first > b.first : a.first < b.first; };
+  auto end = items.begin() + k;
+  if (all) {
+    std::sort(items.begin(), items.end(), before);
+  } else if (k > 0 && k * 64 <= length) {
+    std::partial_sort(items.begin(), end, items.end(), before);
+  } else if (k > 0) {
+    std::nth_element(items.begin(), end - 1, items.end(), before);
+    std::sort(items.begin(), end - 1, before);
+  }
+  std::vector<int64_t> out;
+  for (int64_t i = 0; i < k; ++i) out.push_back(items[static_cast<size_t>(i)].second);
+  return out;
+}
+
+// Rows of few and of many distinct values, of lengths and numbers that take every way through topk and sort.
+template <class T>
+void expect_positions(DType dtype, int64_t length, int64_t k, int64_t distinct, bool largest) {
+  SCOPED_TRACE(testing::Message() << length << " elements, " << k << " of " << distinct << " values");
+  const int64_t rows = 3;
+  std::mt19937_64 random(static_cast<uint64_t>(length * 1000 + k * 7 + distinct));
+  std::vector<T> values;
+  for (int64_t i = 0; i < rows * length; ++i)
+    values.push_back(static_cast<T>(static_cast<int64_t>(random() % static_cast<uint64_t>(distinct)) - distinct / 2));
+  auto chosen = select_of<T>("topk", dtype, {rows, length}, values, 1, k, largest, "largest").second;
+  auto sorted = select_of<T>("sort", dtype, {rows, length}, values, 1, length, largest, "descending").second;
+  for (int64_t r = 0; r < rows; ++r) {
+    const T* row = values.data() + r * length;
+    EXPECT_EQ(std::vector<int64_t>(chosen.begin() + r * k, chosen.begin() + (r + 1) * k),
+              positions(row, length, k, largest, false));
+    EXPECT_EQ(std::vector<int64_t>(sorted.begin() + r * length, sorted.begin() + (r + 1) * length),
+              positions(row, length, length, largest, true));
+  }
+}
+
+TEST(Library, TopkAndSortLeaveEqualsAsEagerDoes) {
+  for (int64_t length : {1, 2, 3, 8, 17, 64, 130, 700, 5000})
+    for (int64_t k : {1, 2, 7, 8, 20, 64, 300})
+      for (int64_t distinct : {2, 50, 1 << 30}) {
+        if (k > length) continue;
+        expect_positions<float>(DType::f32, length, k, distinct, k % 2 == 0);
+        expect_positions<int32_t>(DType::i32, length, k, distinct, k % 2 == 1);
+        expect_positions<int64_t>(DType::i64, length, k, distinct, k % 2 == 0);
+        expect_positions<int64_t>(DType::i64, length, k, distinct << 30, true);
+        expect_positions<double>(DType::f64, length, k, distinct, false);
+      }
+}
+
+TEST(Library, KeysOfNarrowFloatsAreOrderedAsTheirValues) {
+  // NaN of both signs, infinities, zeros of both signs, subnormal numbers: four at a time and the rest.
+  const std::vector<float> row = {NAN, -NAN, INFINITY, -INFINITY, 0.0f, -0.0f, 1e-40f, -1e-40f, 1, -1, 3};
+  auto [values, indices] = select_of<float>("sort", DType::f32, {1, 11}, row, 1, 11, false, "descending");
+  EXPECT_EQ(indices, (std::vector<int64_t>{3, 9, 7, 4, 5, 6, 8, 10, 2, 0, 1}));
+  const std::vector<uint16_t> halves = {0x7fc0, 0xffc0, 0x7f80, 0xff80, 0x0000, 0x8000, 0x0001, 0x8001};
+  auto narrow = select_of<uint16_t>("sort", DType::bf16, {1, 8}, halves, 1, 8, true, "descending");
+  EXPECT_EQ(narrow.second, (std::vector<int64_t>{0, 1, 2, 6, 4, 5, 7, 3}));
 }
 
 TEST(Library, UnknownKernelsAreRefusedAtLoad) {

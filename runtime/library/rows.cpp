@@ -51,12 +51,13 @@ Rows::Rows(const TensorView& tensor, int64_t dim) : data_(tensor.data), item_(dt
 }
 
 std::byte* Rows::row(int64_t index) const {
+  if (sizes_.empty()) return data_;
   int64_t offset = 0;
-  for (size_t d = sizes_.size(); d-- > 0;) {
+  for (size_t d = sizes_.size(); d-- > 1;) {  // a division takes as long as a short row
     offset += index % sizes_[d] * strides_[d];
     index /= sizes_[d];
   }
-  return data_ + offset * item_;
+  return data_ + (offset + index * strides_[0]) * item_;
 }
 
 int64_t wrap_dim(const LibraryCall& call, int64_t dim, int64_t rank) {

@@ -10,9 +10,7 @@ namespace kiln::runtime {
 
 uint64_t order_key(DType dtype, const std::byte* at);
 
-// A key and the position of its element; the order that looks at keys alone leaves equal ones as the algorithm does.
-using OrderedItem = std::pair<uint64_t, int64_t>;
-inline bool first_key(const OrderedItem& a, const OrderedItem& b) { return a.first < b.first; }
+using OrderedItem = std::pair<uint64_t, int64_t>;  // a key and the position of its element
 
 // The positions of dimension `dim` for every combination of the other indices.
 class Rows {

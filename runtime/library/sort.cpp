@@ -4,9 +4,25 @@
 #include <cstring>
 
 #include "runtime/library/kernels.h"
-#include "runtime/library/rows.h"
+#include "runtime/library/wide_items.h"
 
 namespace kiln::runtime {
+namespace {
+
+// Rows without equals, and those whose equals keep their order, are sorted by counting. `distinct`: it is worth trying.
+[[gnu::noinline]] void sort_row(const NarrowKeys& keys, bool stable, bool distinct, std::vector<NarrowItem>& items,
+                                std::vector<NarrowItem>& spare) {
+  keys.items(items);
+  stable |= items.size() <= 16;  // std::sort inserts so few one by one
+  if (stable || distinct) {
+    sort_narrow(items, spare);
+    if (stable || !has_equals(items, items.size())) return;
+    keys.items(items);
+  }
+  std::sort(items.begin(), items.end(), first_narrow);
+}
+
+}  // namespace
 
 void run_sort(LibraryCall& call) {
   TensorView self = call.tensor("self"), values = call.output(0), indices = call.output(1);
@@ -15,27 +31,21 @@ void run_sort(LibraryCall& call) {
   bool descending = call.boolean("descending", false), stable = call.boolean("stable", false);
   constexpr int64_t radix_length = 32768;
   stable |= self.rank() == 1 && self.sizes[0] >= radix_length && !descending && is_integer(self.dtype);
+  constexpr int64_t often_distinct = 4096;  // of more floats two are mostly equal, of integers and narrow floats of few
   Rows from(self, dim), to(values, dim), to_index(indices, dim);
-  auto item = static_cast<size_t>(dtype_bytes(self.dtype));
+  const bool distinct = self.dtype == DType::f32 && from.length() <= often_distinct;
   call.parallel(from.count(), std::max<int64_t>(1, 4096 / std::max<int64_t>(from.length(), 1)),
                 [&](int64_t begin, int64_t end) {
-                  std::vector<OrderedItem> keys(static_cast<size_t>(from.length()));
+                  std::vector<NarrowItem> items, spare;
+                  NarrowKeys keys(self.dtype, from.length(), from.step(), descending);
                   for (int64_t r = begin; r < end; ++r) {
-                    const std::byte* source = from.row(r);
-                    for (int64_t i = 0; i < from.length(); ++i) {
-                      uint64_t key = order_key(self.dtype, source + i * from.step());
-                      keys[static_cast<size_t>(i)] = {descending ? ~key : key, i};
-                    }
-                    if (stable)
-                      std::sort(keys.begin(), keys.end());  // the index breaks ties
+                    const std::byte* row = from.row(r);
+                    if (keys.begin(row))
+                      sort_row(keys, stable, distinct, items, spare);
                     else
-                      std::sort(keys.begin(), keys.end(), first_key);
-                    std::byte *value = to.row(r), *index = to_index.row(r);
-                    for (int64_t i = 0; i < from.length(); ++i) {
-                      int64_t at = keys[static_cast<size_t>(i)].second;
-                      std::memcpy(value + i * to.step(), source + at * from.step(), item);
-                      std::memcpy(index + i * to_index.step(), &at, sizeof at);
-                    }
+                      sort_wide(self.dtype, row, from.length(), from.step(), descending, stable, items);
+                    copy_ranked({to.row(r), to.step(), to_index.row(r), to_index.step()}, row, from.step(),
+                                dtype_bytes(self.dtype), items.data(), from.length());
                   }
                 });
 }

@@ -5,7 +5,7 @@
 #include <numeric>
 
 #include "runtime/library/kernels.h"
-#include "runtime/library/rows.h"
+#include "runtime/library/narrow_items.h"
 
 namespace kiln::runtime {
 namespace {
@@ -28,7 +28,14 @@ class Items {
     read_keys();
   }
   int64_t count() const { return count_; }
-  bool less(int64_t a, int64_t b) const { return std::lexicographical_compare(key(a), key(a + 1), key(b), key(b + 1)); }
+  // Positions by what lies there; of equals the first comes first.
+  void sort(std::vector<int64_t>& order) const {
+    if (width_ == 1 && sort_near(order)) return;
+    std::sort(order.begin(), order.end(), [&](int64_t a, int64_t b) {
+      auto [left, right] = std::mismatch(key(a), key(a + 1), key(b));
+      return left == key(a + 1) ? a < b : *left < *right;
+    });
+  }
   // A NaN equals nothing, itself included.
   bool same(int64_t a, int64_t b) const {
     for (int64_t i = 0; i < width_; ++i) {
@@ -46,6 +53,20 @@ class Items {
   }
 
  private:
+  // Keys within 2^32 of one another; false: they are not.
+  bool sort_near(std::vector<int64_t>& order) const {
+    if (keys_.empty()) return true;
+    const auto [low, high] = std::minmax_element(keys_.begin(), keys_.end());
+    const uint64_t least = *low;
+    if (*high - least > UINT32_MAX || keys_.size() > UINT32_MAX) return false;
+    std::vector<NarrowItem> items, spare;
+    for (size_t i = 0; i < keys_.size(); ++i)
+      items.push_back(narrow_item(static_cast<uint32_t>(keys_[i] - least), static_cast<int64_t>(i)));
+    sort_narrow(items, spare);
+    std::transform(items.begin(), items.end(), order.begin(), position_of);
+    return true;
+  }
+
   const uint64_t* key(int64_t i) const { return keys_.data() + i * width_; }
 
   // Element `i` of an item, in row-major order of the other dimensions.
@@ -68,6 +89,11 @@ class Items {
   void read_keys() {
     keys_.reserve(static_cast<size_t>(count_ * width_));
     int64_t bytes = dtype_bytes(self_.dtype);
+    if (!sliced_ && self_.rank() == 1) {  // no division for each element
+      for (int64_t n = 0; n < count_; ++n)
+        keys_.push_back(order_key(self_.dtype, self_.data + n * self_.strides[0] * bytes));
+      return;
+    }
     for (int64_t n = 0; n < count_; ++n)
       for (int64_t i = 0; i < width_; ++i)
         keys_.push_back(order_key(self_.dtype, self_.data + offset(self_, n, i) * bytes));
@@ -89,8 +115,7 @@ Groups grouped(const Items& items, bool sorts) {
   Groups out;
   out.order.resize(static_cast<size_t>(items.count()));
   std::iota(out.order.begin(), out.order.end(), int64_t{0});
-  if (sorts)
-    std::stable_sort(out.order.begin(), out.order.end(), [&](int64_t a, int64_t b) { return items.less(a, b); });
+  if (sorts) items.sort(out.order);
   for (size_t i = 0; i < out.order.size(); ++i) {
     if (i == 0 || !items.same(out.order[i - 1], out.order[i])) ++out.count;
     out.group.push_back(out.count - 1);

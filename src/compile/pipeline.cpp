@@ -146,6 +146,8 @@ const std::vector<Pipeline::Pass>& Pipeline::list() {
        [](PassInput& in) { return loops::inject_fault(in.loops, in.options.fault, true); }},
       {"split_variances", PassStage::schedule, "after merging, which wants one loop for a norm's statistics, not two",
        [](PassInput& in) { return loops::split_variances(in.loops, in.log, in.target); }},
+      {"split_extremes", PassStage::schedule, "for a CPU only; as split_variances",
+       [](PassInput& in) { return loops::split_extremes(in.loops, in.target, in.log); }},
       {"split_digits", PassStage::schedule,
        "for a CPU only; when a norm's statistics are plain sums, before loops are looked at as they run through memory",
        [](PassInput& in) { return loops::split_digits(in.loops, in.target, in.log); }},

@@ -211,11 +211,10 @@ class ScaleTaps {
   }
 
   Tap nearest(size_t d, const Expr& o, const Expr& in, const Expr& out) {
-    // A whole factor needs no floats: o / factor.
+    // A whole factor needs no floats: o / factor, and as much for its middle.
     const std::optional<double> given = used_scale(call_, row_, d, in, out);
     const std::optional<int64_t> factor = whole_factor(in, out);
-    if (factor && row_.kernel == Kernel::nearest && (!given || *given == static_cast<double>(*factor)))
-      return {floordiv(o, Expr(*factor))};
+    if (factor && (!given || *given == static_cast<double>(*factor))) return {floordiv(o, Expr(*factor))};
     ValueId place = real(o);
     if (row_.kernel == Kernel::nearest_exact) place = op(ScalarOp::add, place, number(0.5));
     return {index(k_.op(ScalarOp::floor, op(ScalarOp::mul, place, scale(d, in, out))), in)};
@@ -363,6 +362,9 @@ void lower_upsample(LowerCall& call, const UpsampleRow& row) {
   Sizes lines = input.sizes;
   lines.back() = sizes.back();
   const loops::BufferId along = call.temp(compute, lines, "lines");
+  // In the result's order of dimensions, which is the picture's: channels last, where they are.
+  call.program().buffers[static_cast<size_t>(along)].strides =
+      like_strides(lines, call.output_type().strides, MemoryFormat::preserve, call.ranges());
   interpolate(call.input(input_name(row)), along, lines, row.spatial - 1, row.spatial);
   interpolate(along, call.output(), sizes, 0, row.spatial - 1);
 }

@@ -70,10 +70,26 @@ class Binder {
       set_lane(loop);
       return true;
     }
-    // Along the parallel axis every deep access must be neighbouring or fixed; otherwise the reductions take the lanes.
-    if (deep_stride_score(loop.body, loop.var, 0) < 0) return false;
+    // Along the parallel axis every deep access must be neighbouring or fixed; otherwise the reductions take the lanes,
+    // unless they would fill few of them.
+    if (deep_stride_score(loop.body, loop.var, 0) < 0 && !has_short_windows(loop)) return false;
     set_lane(loop);
     return true;
+  }
+
+  // Sums (or maxima) of a few neighbours each, at places equally far apart: a pool along a line.
+  bool has_short_windows(const Loop& loop) const {
+    constexpr int64_t far = 16;  // lines of the cache that are read for other lanes anyway
+    if (estimate(loop.extent, program_) < target_.lanes) return false;
+    bool fine = true;
+    for_each_stmt(loop.body, [&](const Stmt& stmt) {
+      if (stmt.loop) fine &= stmt.loop->extent.is_constant() && stmt.loop->extent.value() <= target_.lanes / 2;
+      if (stmt.kind != StmtKind::load) return;
+      const auto along = affine_in(address_of(stmt, program_, env_), loop.var);
+      fine &= along && along->coefficient.is_constant() && along->coefficient.value() >= 0 &&
+              along->coefficient.value() <= far;
+    });
+    return fine;
   }
 
   // Positive: accesses inside reductions run along `var`; negative: they jump. Every second element (a pool's columns)
@@ -112,7 +128,8 @@ class Binder {
     return fine;
   }
   bool accumulates_beside(const Stmt& store, const std::string& var, const std::set<std::string>& varying) {
-    if (store.mode == StoreMode::atomic_add || (store.dtype != DType::f32 && store.dtype != DType::f64)) return false;
+    const bool adds = store.dtype == DType::f32 || store.dtype == DType::f64 || store.dtype == DType::i64;
+    if (store.mode == StoreMode::atomic_add || !adds) return false;
     const auto affine = affine_in(address_of(store, program_, env_), var);
     if (!affine || !affine->coefficient.is_constant(1)) return false;
     return std::none_of(varying.begin(), varying.end(),

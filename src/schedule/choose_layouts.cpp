@@ -70,7 +70,8 @@ class Layouts {
         wishes_of(*kernel);
         relate(*kernel);
       }
-    if (wishes_.empty()) return false;
+    const bool follows = follow_others();
+    if (wishes_.empty()) return follows;
     const std::set<BufferId> followed = choose();
     for (Item& item : program_.block)
       if (auto* kernel = std::get_if<Kernel>(&item.what)) {
@@ -363,21 +364,49 @@ class Layouts {
 
   // ---- Loops
   // --------------------------------------------------------------------------------------------------------------
-  void reorder_loops(Kernel& kernel, const std::set<BufferId>& followed) {
+  // What nobody laid out here may have its dimensions in another order all the same: a picture that came with its
+  // channels innermost, whose results PyTorch keeps so. Loops in the order of the dimensions would go across memory.
+  // Products have an order of their own.
+  bool follow_others() {
+    std::set<BufferId> turned;
+    for (size_t b = 0; b < program_.buffers.size(); ++b)
+      if (has_turned_dimensions(program_.buffers[b])) turned.insert(static_cast<BufferId>(b));
+    bool changed = false;
+    for (Item& item : program_.block) {
+      auto* kernel = std::get_if<Kernel>(&item.what);
+      if (!kernel || turned.empty()) continue;
+      bool product = false;
+      for_each_stmt(kernel->body, [&](const Stmt& stmt) { product |= stmt.loop && summed_product(*stmt.loop); });
+      if (!product) changed |= reorder_loops(*kernel, turned);
+    }
+    return changed;
+  }
+  static bool has_turned_dimensions(const Buffer& b) {
+    double last = -1;
+    for (size_t d = b.sizes.size(); d-- > 0;) {
+      if (b.sizes[d].is_constant(1) || !b.strides[d].is_constant()) continue;
+      const auto stride = static_cast<double>(b.strides[d].value());
+      if (stride < last) return true;
+      last = stride;
+    }
+    return false;
+  }
+
+  bool reorder_loops(Kernel& kernel, const std::set<BufferId>& followed) {
     std::vector<Loop*> chain;
     for (Body* body = &kernel.body;
          body->size() == 1 && body->front().kind == StmtKind::loop && body->front().loop->role == AxisRole::parallel;
          body = &body->front().loop->body)
       chain.push_back(body->front().loop.get());
-    if (chain.size() < 2) return;
+    if (chain.size() < 2) return false;
     const Stmt* store = nullptr;
     for_each_stmt(kernel.body, [&](const Stmt& stmt) {
       if (stmt.kind == StmtKind::store && followed.count(stmt.buffer)) store = &stmt;
     });
-    if (!store) return;
+    if (!store) return false;
     for (const Loop* loop : chain)
       for (const Loop* other : chain)
-        if (mentions(loop->extent, other->var)) return;
+        if (mentions(loop->extent, other->var)) return false;
     const RangeEnv env = kernel_ranges(kernel, program_);
     const Expr address = address_of(*store, program_, env);
     struct Axis {
@@ -388,11 +417,16 @@ class Layouts {
     std::vector<Axis> axes;
     for (const Loop* loop : chain) {
       const auto along = affine_in(address, loop->var);
-      if (!along) return;
+      if (!along) return false;
       axes.push_back({loop->var, loop->extent, estimate(along->coefficient, program_)});
     }
     std::stable_sort(axes.begin(), axes.end(), [](const Axis& a, const Axis& b) { return a.distance > b.distance; });
-    for (size_t i = 0; i < chain.size(); ++i) chain[i]->var = axes[i].var, chain[i]->extent = axes[i].extent;
+    bool changed = false;
+    for (size_t i = 0; i < chain.size(); ++i) {
+      changed |= chain[i]->var != axes[i].var;
+      chain[i]->var = axes[i].var, chain[i]->extent = axes[i].extent;
+    }
+    return changed;
   }
 
   LoopProgram& program_;

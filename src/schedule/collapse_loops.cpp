@@ -137,14 +137,24 @@ bool split_into(Stmt& stmt, int64_t width, Kernel& kernel, const LoopProgram& pr
 constexpr int64_t most_lines_by_turns = 4;
 
 // What is taken from several lines by turns (a pixel shuffle): a loop over the lines around one along each of them,
-// which writes to every second or third place, or every fourth.
-bool split_turns(Stmt& stmt, int64_t turns, Kernel& kernel, const LoopProgram& program) {
+// which writes to every second or third place, or every fourth. `whole`: what these are parts of (the patches of a
+// picture whose colours lie apart); the loop itself if it is all one.
+bool split_turns(Stmt& stmt, int64_t turns, const Expr& whole, Kernel& kernel, const LoopProgram& program) {
   Loop& loop = *stmt.loop;
-  const Expr along = floordiv(loop.extent, Expr(turns));
-  if (!(along * turns == loop.extent)) return false;
-  Stmt lines = loop_stmt(unused_name(variables_of(kernel), "o"), Expr(turns));
-  const Substitution map{{loop.var, Expr::symbol(loop.var) * turns + Expr::symbol(lines.loop->var)}};
+  const Expr along = floordiv(whole, Expr(turns));
+  if (!(along * turns == whole)) return false;
+  std::set<std::string> used = variables_of(kernel);
+  Stmt lines = loop_stmt(unused_name(used, "o"), Expr(turns));
+  used.insert(lines.loop->var);
+  Stmt parts = loop_stmt(unused_name(used, "o"), whole == loop.extent ? Expr(1) : floordiv(loop.extent, whole));
+  Expr place = Expr::symbol(loop.var) * turns + Expr::symbol(lines.loop->var);
   RangeEnv env = kernel_ranges(kernel, program);
+  if (!parts.loop->extent.is_constant(1)) {
+    place = place + Expr::symbol(parts.loop->var) * whole;
+    env.ranges[parts.loop->var] = {0, range_of(parts.loop->extent, env).high - 1};
+    env.upper[parts.loop->var] = parts.loop->extent - 1;
+  }
+  const Substitution map{{loop.var, place}};
   const int64_t high = range_of(along, env).high;
   env.ranges[loop.var] = {0, high == INT64_MAX ? high : std::max<int64_t>(0, high - 1)};
   env.upper[loop.var] = along - 1;
@@ -163,7 +173,12 @@ bool split_turns(Stmt& stmt, int64_t turns, Kernel& kernel, const LoopProgram& p
   loop.extent = along;
   loop.body = std::move(body);
   lines.loop->body.push_back(std::move(stmt));
-  stmt = std::move(lines);
+  if (parts.loop->extent.is_constant(1)) {
+    stmt = std::move(lines);
+  } else {
+    parts.loop->body.push_back(std::move(lines));
+    stmt = std::move(parts);
+  }
   return true;
 }
 
@@ -172,10 +187,11 @@ bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, 
   Loop& loop = *stmt.loop;
   if (loop.role != AxisRole::parallel || loop.directives.binding != Binding::none) return false;
   const RangeEnv env = kernel_ranges(kernel, program);
-  std::set<int64_t> divisors;
+  std::set<int64_t> divisors, asked;  // by addresses; by values, as a window's mask
   bool by_turns = false;
   for (const Stmt& inner : loop.body) {
     if (inner.loop || inner.kind == StmtKind::check_index || inner.kind == StmtKind::random) return false;
+    if (inner.kind == StmtKind::index_value) divided_by(inner.expr, loop.var, asked);
     if (inner.kind != StmtKind::load && inner.kind != StmtKind::store) continue;
     const Expr address = address_of(inner, program, env);
     divided_by(address, loop.var, divisors);
@@ -183,9 +199,17 @@ bool split_at_divisions(Stmt& stmt, Kernel& kernel, const LoopProgram& program, 
     by_turns |= divides(address, loop.var) && !grouped_lanes(address, loop.var, target.lanes, env);
   }
   if (by_turns && divisors.size() == 1 && *divisors.begin() >= 2 && *divisors.begin() <= most_lines_by_turns &&
-      split_turns(stmt, *divisors.begin(), kernel, program))
+      split_turns(stmt, *divisors.begin(), loop.extent, kernel, program))
     return true;
   if (!loop.extent.is_constant()) return false;
+  if (by_turns && divisors.size() > 1 && *divisors.begin() <= most_lines_by_turns)
+    for (auto whole = divisors.rbegin(); whole != divisors.rend() && *whole >= *divisors.begin() * target.lanes / 2;
+         ++whole)
+      if (loop.extent.value() % *whole == 0 && *whole % *divisors.begin() == 0 &&
+          split_turns(stmt, *divisors.begin(), Expr(*whole), kernel, program))
+        return true;
+  // Dividing vectors of whole numbers takes longer than what the quotients are for.
+  divisors.insert(asked.begin(), asked.end());
   for (auto width = divisors.rbegin(); width != divisors.rend() && *width >= target.lanes; ++width)
     if (*width < loop.extent.value() && loop.extent.value() % *width == 0 && split_into(stmt, *width, kernel, program))
       return true;

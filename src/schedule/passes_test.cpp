@@ -303,6 +303,111 @@ main {
   EXPECT_TEXT(text, "reduce sum.f64");
 }
 
+TEST_F(SchedulePasses, LoopsFollowResultsWithTurnedDimensions) {
+  given(R"(loops turned
+buffer x f32[3, 5, 7] strides [35, 7, 1] input position 0
+buffer y f32[3, 5, 7] strides [35, 1, 5] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel relu ops [relu] {
+    for i0 in [3] parallel {
+      for i1 in [5] parallel {
+        for i2 in [7] parallel {
+          %0 = load.f32 x[i0, i1, i2]
+          store y[i0, i1, i2] = %0
+        }
+      }
+    }
+  }
+}
+)");
+  EXPECT_TRUE(choose_layouts(program_, log_));
+  EXPECT_TEXT(after(), "for i2 in [7] parallel {\n        for i1 in [5] parallel {");
+  EXPECT_FALSE(choose_layouts(program_, log_));
+}
+
+// A mask that divides splits a row, though its address does not.
+TEST_F(SchedulePasses, RowsSplitWhereValuesDivide) {
+  given(R"(loops windows
+buffer x f32[4, 32] strides [32, 1] input position 0
+buffer y f32[128] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel im2col ops [im2col] {
+    for i0 in [128] parallel {
+      %0 = index.i64 [i0 % 32 - 1]
+      %1 = index.i64 [0]
+      %2 = ge.bool %0, %1
+      %3 = load.f32 x[i0 // 32, i0 % 32 - 1] mask %2
+      store y[i0] = %3
+    }
+  }
+}
+)");
+  target_.lanes = 16;
+  EXPECT_TRUE(collapse_loops(program_, target_, log_));
+  EXPECT_TEXT(after(), "for o0 in [4] parallel {\n      for i0 in [32] parallel {");
+}
+
+// Patches of a picture whose colours lie apart: colours by turns, in parts as long as a line of a patch.
+TEST_F(SchedulePasses, PartsOfARowAreTakenByTurns) {
+  given(R"(loops patches
+buffer x f32[3, 4, 20] strides [80, 20, 1] input position 0
+buffer y f32[192] strides [1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel patches ops [reshape] {
+    for i0 in [192] parallel {
+      %0 = load.f32 x[i0 % 3, i0 // 48, (i0 // 3) % 16]
+      store y[i0] = %0
+    }
+  }
+}
+)");
+  target_.lanes = 16;
+  EXPECT_TRUE(collapse_loops(program_, target_, log_));
+  EXPECT_TEXT(after(), "for o1 in [4] parallel {\n      for o0 in [3] parallel {\n        for i0 in [16] parallel {");
+}
+
+// The samples repeat themselves: the first of equal ones counts.
+TEST_F(SchedulePasses, PlacesOfExtremesRunInLanes) {
+  given(R"(loops extremes
+buffer x f32[4, 40] strides [40, 1] input position 0
+buffer m f32[4] strides [1] output position 0
+buffer y i64[4] strides [1] output position 1
+input x = buffer x
+output buffer m
+output buffer y
+init {
+}
+main {
+  kernel extremes ops [max] {
+    for i0 in [4] parallel {
+      %0, %1 = for r0 in [40] reduce argmax.f32 {
+        %2 = load.f32 x[i0, r0]
+        yield %2
+      }
+      store m[i0] = %0
+      store y[i0] = %1
+    }
+  }
+}
+)");
+  EXPECT_TRUE(split_extremes(program_, {}, log_));
+  EXPECT_EQ(after().find("argmax"), std::string::npos) << after();
+  EXPECT_TEXT(after(), "reduce max.f32");
+  EXPECT_TEXT(after(), "reduce min.i64");
+}
+
 TEST_F(SchedulePasses, LongSumsAreAddedUpInBlocks) {
   given(R"(loops sums
 buffer x f32[4, 1000] strides [1000, 1] input position 0

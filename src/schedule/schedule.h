@@ -56,6 +56,9 @@ bool place_parts(LoopProgram& program, const Target& target, Log& log);
 // Means and variances become two sums, which can run in lanes.
 bool split_variances(LoopProgram& program, Log& log, const Target& target = {});
 
+// For a CPU: where the largest element is becomes how much it is and the first place that has as much, in lanes.
+bool split_extremes(LoopProgram& program, const Target& target, Log& log);
+
 // For a CPU: a reduction that counts through several dimensions at once, in another order than memory's, becomes one
 // for each.
 bool split_digits(LoopProgram& program, const Target& target, Log& log);

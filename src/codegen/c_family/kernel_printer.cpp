@@ -306,10 +306,10 @@ void KernelPrinter::print_load(const Stmt& stmt) {
   if (affine) {
     std::string p = str(b, " + ", expr(where));  // the variable's own value is that of the first lane
     text = SimdDialect::load(dtype, p, lanes_of(*affine, stmt.mask));
-  } else if (const auto grouped = lanes_->aligned && dtype == DType::f32 && !mask_varies
+  } else if (const auto grouped = lanes_->aligned && compute_dtype(dtype) == DType::f32 && !mask_varies
                                       ? grouped_lanes(where, lanes_->var, lane_count_, env_)
                                       : std::nullopt) {
-    text = grouped_load(*grouped, str(b, " + ", expr(where)), stmt.mask);
+    text = grouped_load(dtype, *grouped, str(b, " + ", expr(where)), stmt.mask);
   } else {
     text = SimdDialect::gather(dtype, b, vector_expr(where), mask_and_left(stmt.mask));
   }
@@ -317,7 +317,8 @@ void KernelPrinter::print_load(const Stmt& stmt) {
 }
 
 // What the lanes read lies within one vector: it is loaded once, no further than it goes, and dealt out.
-std::string KernelPrinter::grouped_load(const GroupedLanes& grouped, const std::string& pointer, ValueId mask) {
+std::string KernelPrinter::grouped_load(DType dtype, const GroupedLanes& grouped, const std::string& pointer,
+                                        ValueId mask) {
   const int64_t reach = grouped.reach(lane_count_);
   std::string count = lanes_->left.empty()
                           ? str(reach)
@@ -326,7 +327,7 @@ std::string KernelPrinter::grouped_load(const GroupedLanes& grouped, const std::
   const bool whole = reach == lane_count_ && lanes_->left.empty() && mask == no_value;
   const std::string part = str("g", grouped_count_++);
   line(str("const ", vector_type(DType::f32), " ", part, " = ",
-           SimdDialect::load(DType::f32, pointer, {"", whole ? "" : str("(int)(", count, ")"), ""}), ";"));
+           SimdDialect::load(dtype, pointer, {"", whole ? "" : str("(int)(", count, ")"), ""}), ";"));
   std::string order;
   for (int64_t lane = 0; lane < lane_count_; ++lane) order += str(", ", lane / grouped.each * grouped.distance);
   return str("__builtin_shufflevector(", part, ", ", part, order, ")");

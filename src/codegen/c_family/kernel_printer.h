@@ -59,7 +59,8 @@ class KernelPrinter {
   void print_check_index(const loops::Stmt& stmt);
   void print_raise(const loops::Stmt& stmt);
   SimdDialect::Lanes lanes_of(const Affine& affine, loops::ValueId mask);
-  std::string grouped_load(const loops::GroupedLanes& grouped, const std::string& pointer, loops::ValueId mask);
+  std::string grouped_load(DType dtype, const loops::GroupedLanes& grouped, const std::string& pointer,
+                           loops::ValueId mask);
   void find_definitions();
   const loops::Stmt* load_of(loops::ValueId v);
   std::string element_text(loops::ValueId v, const std::string& lane);

@@ -122,6 +122,21 @@ std::string every_second(const VectorType& t, bool masked) {
              "); }\n");
 }
 
+// From the last to the first (a flip): a vector whose last lane is the first element, turned round.
+std::string backwards(const VectorType& t, bool masked) {
+  const std::string v = t.name();
+  const int last = t.lanes - 1;
+  std::string order, turned;
+  for (int i = last; i >= 0; i--) order += str(", ", i);
+  if (masked)
+    turned =
+        str("u32 e = k; e = (e & 0x5555u) << 1 | (e >> 1 & 0x5555u); e = (e & 0x3333u) << 2 | (e >> 2 & 0x3333u); "
+            "e = (e & 0xf0fu) << 4 | (e >> 4 & 0xf0fu); e = (e & 0xffu) << 8 | e >> 8; e = (e & 0xffffu) >> ",
+            16 - t.lanes, "; ");
+  return str("  if (__builtin_constant_p(s) && s == -1) { ", turned, "const ", v, " a = ", masked ? "ldk_" : "ld_", v,
+             "(p - ", last, masked ? ", e" : "", "); return __builtin_shufflevector(a, a", order, "); }\n");
+}
+
 // lds: stride s; ldsk: stride s under k; ldg: indices j; ldgk. All lanes are named, so that the loads are scheduled
 // freely.
 std::string scattered_load(const VectorType& t, bool indexed, bool masked, const PieceContext& context) {
@@ -132,7 +147,7 @@ std::string scattered_load(const VectorType& t, bool indexed, bool masked, const
   if (!context.is_pair(e, t.lanes)) {
     std::string lane = indexed ? "p[j[#]]" : "p[# * s]";
     if (masked) lane = str("k >> # & 1 ? ", lane, " : (", e.name, ")0");
-    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked);
+    if (!indexed && t.lanes > 2 && t.lanes <= 16) head += every_second(t, masked) + backwards(t, masked);
     return str(head, "  return ", t.name(), "{", repeat_lanes(t.lanes, lane), "};\n}\n");
   }
   head += "  return ";
