@@ -23,8 +23,7 @@ std::string found_in(const std::string& directory, const std::string& path) {
   std::error_code error;
   const auto options = fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator at(directory, options, error), end; !error && at != end; at.increment(error))
-    if (same_file(at->path().string(), path) && is_read_in_directories(at->path().string()))
-      return at->path().string();
+    if (same_file(at->path().string(), path) && is_read_in_directories(at->path().string())) return at->path().string();
   return "";
 }
 
