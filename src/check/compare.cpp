@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "check/elements.h"
+#include "check/usual_error.h"
 
 namespace kiln {
 namespace {
@@ -113,6 +114,7 @@ Comparison compare_values(const Tensor& got, const Tensor& expected, const Toler
   const DType dtype = expected.dtype;
   const bool exact = is_integral(dtype);
   const int64_t total = expected.numel();
+  std::optional<UsualError> usual;
   ElementWalk got_at(got), expected_at(expected);
   for (int64_t i = 0; i < total; ++i, got_at.next(), expected_at.next()) {
     const Scalar g = load_scalar(dtype, got_at.at()), e = load_scalar(dtype, expected_at.at());
@@ -126,6 +128,13 @@ Comparison compare_values(const Tensor& got, const Tensor& expected, const Toler
     if (fp64_tensor && rescued_by(r.as_complex(), g.as_complex(), e.as_complex(), tolerance)) {
       ++result.rescued;
       continue;
+    }
+    if (fp64_tensor && is_narrow(dtype)) {
+      if (!usual) usual.emplace(got, expected, *fp64_tensor);
+      if (usual->sound() && usual->allows(expected_at.index(), std::abs(g.as_complex() - r.as_complex()))) {
+        ++result.rescued;
+        continue;
+      }
     }
     ++worst.count;
     worst.near += fp64_tensor && near_reference(r.as_complex(), g.as_complex(), e.as_complex());

@@ -7,6 +7,9 @@
 //   whatever tolerance is given; NaN equals NaN; an infinity equals only itself.
 // - A float further away is rescued only if the fp64 reference lies within 10 times the tolerance of the expected value
 //   and the result is at most twice as far from the reference as the expected value is. Rescues are counted.
+// - Of bf16 and f16, whose roundings are larger than any tolerance near zero, also where it is at most twice as far
+// from
+//   the reference as the furthest of the expected values that are like it (check/usual_error.h).
 #pragma once
 #include <functional>
 #include <map>
