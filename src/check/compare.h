@@ -30,6 +30,9 @@ Tolerance default_tolerance(DType dtype);
 struct CompareOptions {
   std::optional<double> rtol, atol;  // of the case or the command line; otherwise the dtype's
   bool shapes_only = false;          // values are random: everything but the values
+  // Products of f32 rounded their factors to bf16, as float32_matmul_precision asked; what is expected did not. Without
+  // a tolerance of the case or the command line.
+  bool rounded_factors = false;
 };
 
 // The fp64 reference's counterpart of what is being compared; nullptr when there is none. Asked only when a value is

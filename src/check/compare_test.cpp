@@ -275,6 +275,25 @@ TEST_F(NarrowTensor, FailsWhereTheReferenceIsNone) {
   EXPECT_FALSE(judged().ok());
 }
 
+TEST_F(NarrowTensor, ProductsWithRoundedFactorsAreComparedAsSuch) {
+  CompareOptions options, strict;
+  options.rounded_factors = strict.rounded_factors = true;
+  strict.rtol = 1e-3, strict.atol = 1e-5;
+  const auto ok = [&](const CompareOptions& with) {
+    return compare("output 0", Datum{filled(DType::f32, {rows, columns}, got_)},
+                   Datum{filled(DType::f32, {rows, columns}, reference_)}, with)
+        .ok();
+  };
+  EXPECT_FALSE(ok({}));
+  EXPECT_TRUE(ok(options));
+  EXPECT_FALSE(ok(strict)) << "a tolerance that is given counts";
+  got_[200] = reference_[200] + 1.0 / 32;
+  EXPECT_FALSE(ok(options)) << "in a row of small values";
+  got_[200] = reference_[200];
+  for (double& value : got_) value *= 1.05;
+  EXPECT_FALSE(ok(options)) << "all a little off";
+}
+
 TEST_F(NarrowTensor, ANaNIsExcusedByNothing) {
   got_[5] = NAN;
   EXPECT_NE(judged().failure.find("1 of 256 values differ"), std::string::npos) << judged().failure;

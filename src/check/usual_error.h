@@ -16,6 +16,7 @@ class UsualError {
  public:
   // Tensors of the same sizes.
   UsualError(const Tensor& got, const Tensor& expected, const Tensor& reference);
+  static UsualError of_rounded_factors(const Tensor& got, const Tensor& expected);
 
   // Whether the tensor can be judged so at all: it has values enough, the expected ones are near the reference (a tenth
   // of its size: else that is no reference for them), and the result as a whole is no further from it than 1.5 times
@@ -26,6 +27,11 @@ class UsualError {
   bool allows(const std::vector<int64_t>& index, double distance) const;
 
  private:
+  UsualError() = default;
+  // `usual` gives how far the value at an element's address in `expected` is from the truth there.
+  template <typename Usual>
+  void gather(const Tensor& got, const Tensor& expected, const Tensor& truth, const Usual& usual);
+
   bool sound_ = false;
   double furthest_ = 0;
   std::vector<std::vector<double>> of_slices_;  // [dimension][index]; empty: slices of fewer values
