@@ -60,6 +60,20 @@ expect two-outputs-in-one 2 err 'named by two options' -- profile m.pt2 --json o
 expect an-earlier-output-is-replaced 0 out '1 passed' -- check inputs/model.pt2 --backend interpret --json inputs/result.json
 expect an-earlier-output-is-replaced-again 0 out '1 passed' -- check inputs/model.pt2 --backend interpret --json inputs/result.json
 rm inputs/result.json
+# A package that an earlier command has left in a directory of cases is an output; what the directory holds is not.
+cp -r "$source_dir/tests/cases/mlp" bundled
+sums_of_case() { cat bundled/model.pt2 bundled/*.pt bundled/case.json | cksum; }
+before=$(sums_of_case)
+for round in first second third; do
+  expect "bundled-$round" 0 out 'kernel' -- compile bundled/model.pt2 --bundle bundled
+  require "bundled-$round-runs" "$kiln" check bundled/model.kiln.pt2
+done
+expect bundled-stripped 0 out 'kernel' -- compile bundled/model.pt2 --bundle bundled --strip-debug
+expect bundled-stripped-again 0 out 'kernel' -- compile bundled/model.pt2 --bundle bundled --strip-debug
+for name in model.pt2 inputs_0.pt expected_0.pt case.json; do
+  expect "bundled-keeps-$name" 1 err 'error\[K0193\]' -- compile "$model" --bundle bundled -o "bundled/$name"
+done
+require bundled-case-untouched test "$before" = "$(sums_of_case)"
 
 # ---- a folder that is not there is said before any work, in the same words everywhere
 for arguments in "compile $model -o none/x.pt2" "run m.pt2 -o none/y.pt" "interpret $model -o none/y.pt" "profile m.pt2 --trace none/x.json" \

@@ -4,15 +4,17 @@
 
 #include "base/error.h"
 #include "base/file.h"
+#include "base/file_kind.h"
 
 namespace kiln::cli {
 namespace {
 
 // What commands read in a directory that they are given: cases, traces, saved values. What else lies there may be an
-// earlier output.
-bool is_read_in_directories(const std::string& name) {
-  const std::string kind = extension(name);
-  return kind == ".pt2" || kind == ".pt" || kind == ".jsonl" || name == "case.json";
+// earlier output. A package is read where it is named, and by no command because it lies somewhere.
+bool is_read_in_directories(const std::string& path) {
+  const std::string kind = extension(path);
+  if (kind == ".pt2") return is_directory(path) || file_kind_of(path) != FileKind::kiln_package;
+  return kind == ".pt" || kind == ".jsonl" || file_name(path) == "case.json";
 }
 
 // The file below `directory` that `path` is; "": none that is read.
@@ -21,8 +23,7 @@ std::string found_in(const std::string& directory, const std::string& path) {
   std::error_code error;
   const auto options = fs::directory_options::follow_directory_symlink | fs::directory_options::skip_permission_denied;
   for (fs::recursive_directory_iterator at(directory, options, error), end; !error && at != end; at.increment(error))
-    if (is_read_in_directories(at->path().filename().string()) && same_file(at->path().string(), path))
-      return at->path().string();
+    if (same_file(at->path().string(), path) && is_read_in_directories(at->path().string())) return at->path().string();
   return "";
 }
 

@@ -11,6 +11,7 @@
 #include "check/bundle.h"
 #include "check/case_calls.h"
 #include "check/check_case_files.h"
+#include "compile/compilation.h"
 #include "compile/program_device.h"
 #include "graph_passes/written_inputs.h"
 #include "ops/op_record.h"
@@ -94,6 +95,8 @@ class CaseRun {
     out.rtol = options_.rtol ? options_.rtol : files_.rtol;
     out.atol = options_.atol ? options_.atol : files_.atol;
     out.shapes_only = files_.shapes_only;
+    out.rounded_factors = options_.executable.backend != Backend::interpret &&
+                          product_precision(options_.executable.settings) != ProductPrecision::highest;
     return out;
   }
 

@@ -7,6 +7,9 @@
 //   whatever tolerance is given; NaN equals NaN; an infinity equals only itself.
 // - A float further away is rescued only if the fp64 reference lies within 10 times the tolerance of the expected value
 //   and the result is at most twice as far from the reference as the expected value is. Rescues are counted.
+// - Of bf16 and f16, whose roundings are larger than any tolerance near zero, also where it is at most twice as far
+// from
+//   the reference as the furthest of the expected values that are like it (check/usual_error.h).
 #pragma once
 #include <functional>
 #include <map>
@@ -27,6 +30,9 @@ Tolerance default_tolerance(DType dtype);
 struct CompareOptions {
   std::optional<double> rtol, atol;  // of the case or the command line; otherwise the dtype's
   bool shapes_only = false;          // values are random: everything but the values
+  // Products of f32 rounded their factors to bf16, as float32_matmul_precision asked; what is expected did not. Without
+  // a tolerance of the case or the command line.
+  bool rounded_factors = false;
 };
 
 // The fp64 reference's counterpart of what is being compared; nullptr when there is none. Asked only when a value is

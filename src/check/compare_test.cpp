@@ -220,6 +220,85 @@ TEST(Compare, SaysHowFarANarrowTensorIsFromTheReference) {
   EXPECT_EQ(far.find("--atol"), std::string::npos) << far;
 }
 
+// Four rows of 64 values of size 1, the last row of size 0.01; what is expected, and what a result has, differ from the
+// reference as roundings do, by up to 2^-7 of their row's size, and where terms cancel the value itself is near zero.
+class NarrowTensor : public testing::Test {
+ protected:
+  static constexpr int64_t rows = 4, columns = 64;
+
+  static double noise(int64_t i, int salt) {
+    return static_cast<double>((i * 7919 + salt * 104729) % 257) / 128 - 1;  // -1 to 1
+  }
+  static double size_of(int64_t i) { return i / columns == rows - 1 ? 0.01 : 1; }
+
+  NarrowTensor() {
+    for (int64_t i = 0; i < rows * columns; ++i) {
+      reference_.push_back(i % 8 == 3 ? 1e-4 * size_of(i) : noise(i, 3) * size_of(i));
+      expected_.push_back(reference_.back() + noise(i, 1) * size_of(i) / 128);
+      got_.push_back(reference_.back() + noise(i, 2) * size_of(i) / 128);
+    }
+  }
+  Comparison judged(DType dtype = DType::bf16) const {
+    const Datum fp64{filled(DType::f64, {rows, columns}, reference_)};
+    return compare("output 0", Datum{filled(dtype, {rows, columns}, got_)},
+                   Datum{filled(dtype, {rows, columns}, expected_)}, {}, [&] { return &fp64; });
+  }
+
+  std::vector<double> reference_, expected_, got_;
+};
+
+TEST_F(NarrowTensor, PassesWhereItIsAsNearAsWhatWasExpected) {
+  const Comparison result = judged();
+  EXPECT_TRUE(result.ok()) << result.failure;
+  EXPECT_GT(result.rescued, 10);
+  EXPECT_TRUE(judged(DType::f16).ok()) << judged(DType::f16).failure;
+  EXPECT_FALSE(judged(DType::f32).ok()) << "f32 has digits enough";
+}
+
+TEST_F(NarrowTensor, FailsWhereAValueIsMoreThanTwiceAsFar) {
+  got_[70] = reference_[70] + 2.5 / 128;
+  EXPECT_NE(judged().failure.find("1 of 256 values differ, worst at [1, 6]"), std::string::npos) << judged().failure;
+}
+
+TEST_F(NarrowTensor, FailsWhereASmallRowIsAsFarAsLargeOnes) {
+  got_[200] = reference_[200] + 1.0 / 128;
+  EXPECT_NE(judged().failure.find("worst at [3, 8]"), std::string::npos) << judged().failure;
+}
+
+TEST_F(NarrowTensor, FailsWhereAllValuesAreALittleOff) {
+  for (size_t i = 0; i < got_.size(); ++i) got_[i] = reference_[i] + 1.2 / 128 * size_of(static_cast<int64_t>(i));
+  EXPECT_FALSE(judged().ok());
+}
+
+TEST_F(NarrowTensor, FailsWhereTheReferenceIsNone) {
+  for (size_t i = 0; i < got_.size(); ++i) expected_[i] = -reference_[i];
+  EXPECT_FALSE(judged().ok());
+}
+
+TEST_F(NarrowTensor, ProductsWithRoundedFactorsAreComparedAsSuch) {
+  CompareOptions options, strict;
+  options.rounded_factors = strict.rounded_factors = true;
+  strict.rtol = 1e-3, strict.atol = 1e-5;
+  const auto ok = [&](const CompareOptions& with) {
+    return compare("output 0", Datum{filled(DType::f32, {rows, columns}, got_)},
+                   Datum{filled(DType::f32, {rows, columns}, reference_)}, with)
+        .ok();
+  };
+  EXPECT_FALSE(ok({}));
+  EXPECT_TRUE(ok(options));
+  EXPECT_FALSE(ok(strict)) << "a tolerance that is given counts";
+  got_[200] = reference_[200] + 1.0 / 32;
+  EXPECT_FALSE(ok(options)) << "in a row of small values";
+  got_[200] = reference_[200];
+  for (double& value : got_) value *= 1.05;
+  EXPECT_FALSE(ok(options)) << "all a little off";
+}
+
+TEST_F(NarrowTensor, ANaNIsExcusedByNothing) {
+  got_[5] = NAN;
+  EXPECT_NE(judged().failure.find("1 of 256 values differ"), std::string::npos) << judged().failure;
+}
+
 TEST(Compare, StridesOfNothingDoNotCount) {
   Tensor got = filled(DType::f32, {0, 0}, {}), expected = got;
   got.strides = {0, 1}, expected.strides = {1, 1};

@@ -23,6 +23,10 @@ struct LongSum {
 
 std::vector<LongSum> long_sums() {
   auto f32 = [](List sizes, double low) { return Sample::TensorSpec{std::move(sizes), DType::f32, low, 2}; };
+  // Each addition is rounded the same way.
+  auto alike = [](List sizes) { return Sample::TensorSpec{std::move(sizes), DType::f32, 0.7, 0.7}; };
+  // Squares of which f32 has no place, or no place for their sum.
+  auto far = [](List sizes, double most) { return Sample::TensorSpec{std::move(sizes), DType::f32, -most, most}; };
   return {
       {"aten.mm.default", {f32({9, 4096}, 0), f32({4096, 33}, 0)}, 4},
       {"aten.mm.default", {f32({9, 500}, 0), f32({500, 33}, 0)}, 4},
@@ -30,8 +34,16 @@ std::vector<LongSum> long_sums() {
       {"aten.mv.default", {f32({5, 4000}, 0), f32({4000}, 0)}, 2},
       {"aten.sum.dim_IntList", {f32({4000, 20}, 0), List{0}}, 2},
       {"aten.sum.dim_IntList", {f32({20, 4000}, 0), List{1}}, 2},
+      {"aten.sum.dim_IntList", {alike({4000, 20}), List{0}}, 4},
+      {"aten.sum.dim_IntList", {alike({20, 4000}), List{1}}, 4},
+      {"aten.linalg_vecdot.default", {alike({20, 4000}), alike({20, 4000})}, 4},
       {"aten.var.correction", {f32({3, 4000}, -2), List{1}}, 2},
       {"aten.var.correction", {f32({4000, 3}, -2), List{0}}, 2},
+      {"aten.var.correction", {far({3, 40}, 1e19), List{1}}, 2},
+      {"aten.var.correction", {far({300, 20}, 1e19), List{0}}, 2},
+      {"aten.std.correction", {far({3, 40}, 1e25), List{1}}, 2},
+      {"aten.std.correction", {far({3, 400}, 1e-25), List{1}}, 2},
+      {"aten.std.correction", {far({30, 20}, 1e-25), List{0}}, 2},
   };
 }
 

@@ -117,6 +117,7 @@ class Judge {
     CompareOptions compare_options;
     compare_options.rtol = options_.rtol;
     compare_options.atol = options_.atol;
+    compare_options.rounded_factors = options_.rounded_factors;
     std::optional<Datum> wide;
     const Comparison comparison = compare(what, got, expected, compare_options, [&]() -> const Datum* {
       wide = counterpart(wide_result());

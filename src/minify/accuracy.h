@@ -16,6 +16,7 @@ struct AccuracyOptions {
   // What `kiln check` calls wrong is wrong, without the look whether the program magnifies rounding: that takes several
   // runs of the reference, minutes for a large model.
   bool as_check = false;
+  bool rounded_factors = false;  // of products of f32, as float32_matmul_precision asked (check/compare.h)
 };
 
 // Failure of kind accuracy, or none; then its message says what rounding explained, if anything. Throws what the

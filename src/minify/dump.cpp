@@ -6,6 +6,7 @@
 #include "base/error.h"
 #include "base/file.h"
 #include "base/given_settings.h"
+#include "compile/compilation.h"
 #include "executable/package_executable.h"
 #include "minify/accuracy.h"
 #include "minify/repro_files.h"
@@ -61,6 +62,8 @@ void DumpOnFailure::finished(const CallResult& result) {
   if (inputs_) program.sample_inputs = *inputs_;
   AccuracyOptions options;
   options.custom_op_libs = custom_op_libs_;
+  const Settings settings = launcher_settings();
+  options.rounded_factors = product_precision(&settings) != ProductPrecision::highest;
   const Failure failure = judge(program, result, options);
   if (!failure.failed()) return;
   say_(str("The results are wrong: ", failure.message));

@@ -3,6 +3,7 @@
 #include <new>
 
 #include "base/given_settings.h"
+#include "compile/compilation.h"
 #include "executable/package_executable.h"
 #include "minify/accuracy.h"
 
@@ -84,8 +85,9 @@ Failure try_program(const Program& program, const ProbeOptions& options, const S
                                                              : run_compiled(program, options, enter, none.message);
   if (!options.accuracy) return none;
   enter("compare");
-  Failure failure =
-      judge(program, result, {options.rtol, options.atol, options.custom_op_libs, options.expected, options.as_check});
+  Failure failure = judge(program, result,
+                          {options.rtol, options.atol, options.custom_op_libs, options.expected, options.as_check,
+                           product_precision(options.settings) != ProductPrecision::highest});
   return failure.failed() || none.message.empty() ? failure : none;
 }
 

@@ -11,6 +11,8 @@
 #include "loops/walk.h"
 #include "schedule/attention_block.h"
 #include "schedule/attention_fusion.h"
+#include "schedule/contractions.h"
+#include "schedule/merge_loops.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
@@ -30,9 +32,9 @@ class AttentionFuser {
       if (!second || !second->contraction) continue;
       for (size_t j = i; j-- > (i > window ? i - window : 0);) {
         auto* first = std::get_if<Kernel>(&block[j].what);
-        if (gone[j] || !first || !first->contraction || !feeds(*first, *second)) continue;
+        if (gone[j] || !first || !feeds(*first, *second)) continue;
         // What is weighed may be a product as well, and stand nearer than the one whose softmax weighs it.
-        if (!fuse(block, j, i, gone)) continue;
+        if (!(first->contraction ? fuse(block, j, i, gone) : fuse_with_rows(block, j, i, gone))) continue;
         gone[j] = changed = true;
         break;
       }
@@ -103,6 +105,38 @@ class AttentionFuser {
     });
     block[second].what = fusion.build(tile);
     return true;
+  }
+
+  // Rows of many keys have a kernel of their own, since a product that goes on with whole rows passes its matrix again
+  // for every few of them (merge_kernels). Attention takes the keys in parts, and so needs no such rows: the product
+  // and they are one kernel again, if that becomes attention.
+  bool fuse_with_rows(Block& block, size_t rows, size_t second, std::vector<bool>& gone) {
+    if (target_.is_gpu()) return false;
+    Accesses between;
+    for (size_t i = rows; i-- > (rows > window ? rows - window : 0);) {
+      if (gone[i]) continue;
+      const auto* product = std::get_if<Kernel>(&block[i].what);
+      const auto& softmax = std::get<Kernel>(block[rows].what);
+      if (!product || !product->contraction || !feeds(*product, softmax)) {
+        const Accesses other = accesses(block[i]);
+        between.reads.insert(other.reads.begin(), other.reads.end());
+        between.writes.insert(other.writes.begin(), other.writes.end());
+        continue;
+      }
+      if (conflict(accesses(product->body), between)) return false;
+      Kernel joined = product->clone();
+      std::string reason;
+      if (!merge_into(joined, softmax, program_, program_.ranges(), reason)) return false;
+      joined.contraction = recognise_contraction(joined, program_).contraction;
+      if (!joined.contraction) return false;
+      Item of_product = std::move(block[i]), of_rows = std::move(block[rows]);
+      block[i].what = Kernel();
+      block[rows].what = std::move(joined);
+      gone[i] = fuse(block, rows, second, gone);
+      if (!gone[i]) block[i] = std::move(of_product), block[rows] = std::move(of_rows);
+      return gone[i];
+    }
+    return false;
   }
 
   // Items of the whole program that touch the buffer.

@@ -1,6 +1,8 @@
 // Two products around a softmax, and the kernel over blocks of rows that they become: text in, text out.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include "loop_passes/pass_test.h"
 #include "schedule/sample_run_test.h"
 #include "schedule/schedule.h"
@@ -137,6 +139,58 @@ TEST(FuseAttention, MakesOneKernelOverBlocksOfRows) {
   }
 }
 )");
+}
+
+// merge_kernels leaves rows of many keys apart from the product.
+std::string with_rows_apart() {
+  return std::regex_replace(std::string(two_products), std::regex("\\n      %4 = for r1 "),
+                            R"(
+    }
+  }
+  kernel rows ops [softmax] {
+    for i0 in [24] parallel {
+      %4 = for r1 )");
+}
+
+TEST(FuseAttention, TakesRowsThatStandApartFromTheirProduct) {
+  LoopProgram whole = parsed(two_products), apart = parsed(with_rows_apart());
+  Log log;
+  for (LoopProgram* program : {&whole, &apart}) {
+    find_contractions(*program, log);
+    ASSERT_TRUE(fuse_attention(*program, of_eight_lanes(), log));
+    verify(*program);
+  }
+  // Of both kernels the operators, of a loop the first free name.
+  const std::string named = std::regex_replace(main_of(apart), std::regex("softmax, softmax"), "softmax");
+  EXPECT_EQ(std::regex_replace(named, std::regex("\\bi2\\b"), "i4"), main_of(whole));
+}
+
+TEST(FuseAttention, LeavesRowsApartThatAreNoSoftmax) {
+  std::string text = with_rows_apart();
+  text = std::regex_replace(text, std::regex("%12 = exp.f32"), "%12 = sin.f32");
+  LoopProgram program = parsed(text);
+  Log log;
+  find_contractions(program, log);
+  const std::string before = main_of(program);
+  EXPECT_FALSE(fuse_attention(program, of_eight_lanes(), log));
+  EXPECT_EQ(main_of(program), before);
+}
+
+// Somebody between the two writes what the product reads.
+TEST(FuseAttention, LeavesRowsApartWhereTheProductCannotMoveToThem) {
+  const std::string text = std::regex_replace(with_rows_apart(), std::regex("position 1"), "position 1 mutated");
+  LoopProgram program = parsed(std::regex_replace(text, std::regex("  kernel rows "), R"(  kernel change ops [add_] {
+    for i0 in [10] parallel {
+      for i1 in [4] parallel {
+        %0 = constant.f32 1.0
+        store k[i0, i1] = %0
+      }
+    }
+  }
+  kernel rows )"));
+  Log log;
+  find_contractions(program, log);
+  EXPECT_FALSE(fuse_attention(program, of_eight_lanes(), log));
 }
 
 // So many keys that they and their values do not stay at hand for a block's rows: what is summed up of some is scaled

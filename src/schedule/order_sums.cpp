@@ -1,4 +1,5 @@
 // Says in which order each float sum is added up: a sum over products with fused multiply-adds, a long one in blocks.
+#include "loop_passes/contraction.h"
 #include "loops/lane_pairs.h"
 #include "schedule/schedule.h"
 
@@ -6,30 +7,42 @@ namespace kiln::loops {
 namespace {
 
 // Long float sums are added up in blocks of so many terms, so that the rounding error does not grow with their length.
-// A fused multiply-add rounds once, and eager's matrix products have long blocks too; plain sums eager adds up in a
-// tree.
-constexpr int64_t block_of_products = 256, block_of_terms = 64;
+// Eager's matrix products have long blocks too. Plain sums eager adds up in a tree, sums of squares among them: of
+// terms that are alike every addition is rounded the same way, and a block's error grows with its square.
+constexpr int64_t block_of_products = 256, block_of_terms = 32;
+constexpr int64_t block_of_thread = 64;  // of a GPU's, which has a part of a sum only
 // Where all that a product stores is rounded to bf16, that loses far more than such sums do.
 constexpr int64_t block_of_pairs = 4096;
 // Two or three rows eager multiplies as dot products, in lanes, whose sums are shorter. Such a tile waits for its
-// weights, and shorter blocks cost nothing beside that.
-constexpr int64_t rows_of_dot_products = 3;
+// weights, and blocks that are not all too short cost nothing beside that.
+constexpr int64_t rows_of_dot_products = 3, block_of_dot_products = 64;
 
-// `most_terms`: that there ever are. Who made the loop may have asked for shorter blocks.
-void order(Loop& loop, bool inside_lanes, int64_t most_terms, int lanes) {
+// Where a sum stands: how many terms it ever has; among loops that do not all go through both its factors, so that it
+// is a product's; among lanes, or a thread's part on a GPU.
+struct Surroundings {
+  int64_t most_terms;
+  bool contraction, lanes, thread;
+};
+
+// Who made the loop may have asked for shorter blocks.
+void order(Loop& loop, const Surroundings& at, int lanes) {
   const int64_t asked = loop.order.block;
   loop.order = SumOrder();
   if (loop.role != AxisRole::reduce || loop.reduce != ReduceOp::sum || !kiln::is_float(loop.reduce_dtype)) return;
   loop.order.fused = summed_product(loop) != nullptr;
   loop.order.pairs = takes_pairs(loop, lanes) || takes_pairs_in_tile(loop);
-  const int64_t block = asked > 0 ? asked : loop.order.fused ? block_of_products : block_of_terms;
+  const bool product = loop.order.fused && (at.contraction || at.thread);
+  const int64_t block = asked > 0 ? asked : product ? block_of_products : at.thread ? block_of_thread : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
-  if (most_terms <= block) return;
+  // In lanes a block is so many vectors; that of a product may run in chains.
+  const int64_t in_lanes = loop.directives.binding == Binding::lane && !product ? loop.directives.factor : 1;
+  if ((at.most_terms - 1) / in_lanes < block) return;
   loop.order.block = block;
   // Blocks of f32 in lanes meet in f64: that is done once per block. So do those of long plain sums, of which there are
   // as many as would lose what a block keeps.
-  const bool long_sum = !loop.order.fused && most_terms > block * block;
-  if (inside_lanes || long_sum) loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
+  const bool long_sum = !product && at.most_terms > block * block;
+  if (at.lanes || at.thread || long_sum)
+    loop.order.meet = loop.reduce_dtype == DType::f32 ? DType::f64 : loop.reduce_dtype;
 }
 
 // A product with one row streams the other factor: waiting for each addition it would read a sixth less in a second.
@@ -80,7 +93,7 @@ void order_tile(Body& columns, const std::vector<std::string>& sums, const Tile&
     return;
   }
   const bool few_rows = tile.rows <= rows_of_dot_products && !tile.pairs;
-  const int64_t block = tile.pairs && rounded ? block_of_pairs : few_rows ? block_of_terms : block_of_products;
+  const int64_t block = tile.pairs && rounded ? block_of_pairs : few_rows ? block_of_dot_products : block_of_products;
   int64_t terms = 1;
   for (size_t l = loops.size(); l-- > 0;) {
     const Expr& extent = loops[l]->extent;
@@ -124,8 +137,8 @@ bool stores_bf16(const Kernel& kernel) {
 }
 
 // `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
-void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_lanes, bool inside_sum = false,
-           bool in_tile = false) {
+void visit(Body& body, const Kernel& kernel, const RangeEnv& env, std::vector<const Loop*>& around,
+           bool inside_lanes = false, bool inside_sum = false, bool in_tile = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
@@ -139,7 +152,9 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     // The threads of a team add up parts of their own: one by one, as inside of lanes.
     const bool shared = kernel.schedule && kernel.schedule->grid.threads > 0;
     const int64_t known = loop.extent.is_constant() ? loop.extent.value() : INT64_MAX;
-    order(loop, (inside_lanes && !in_tile) || shared, in_tile ? range_of(loop.extent, env).high : known,
+    order(loop,
+          {in_tile ? range_of(loop.extent, env).high : known, is_contraction(loop, around), inside_lanes && !in_tile,
+           shared},
           kernel.schedule ? kernel.schedule->lanes : 1);
     if (!shared && !loop.order.pairs) order_chains(loop);
     // Of a row in registers each thread has a few terms, which it adds up one by one.
@@ -156,8 +171,10 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
     const bool unrolled = loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll;
     const bool peeled = unrolled && loop.directives.tail == Tail::peel;
     const bool side_by_side = in_tile || (unrolled && !peeled);
-    visit(loop.body, kernel, env, lanes, sum, side_by_side);
-    visit(loop.after, kernel, env, lanes, sum, side_by_side);
+    around.push_back(&loop);
+    visit(loop.body, kernel, env, around, lanes, sum, side_by_side);
+    visit(loop.after, kernel, env, around, lanes, sum, side_by_side);
+    around.pop_back();
     if (peeled) order_points(loop);
   }
 }
@@ -166,8 +183,9 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, bool inside_la
 
 bool order_sums(LoopProgram& program, Log&) {
   auto each = [&](Item& item) {
+    std::vector<const Loop*> around;
     if (auto* kernel = std::get_if<Kernel>(&item.what))
-      visit(kernel->body, *kernel, kernel_ranges(*kernel, program), false);
+      visit(kernel->body, *kernel, kernel_ranges(*kernel, program), around);
   };
   for_each_item(program.init, each);
   for_each_item(program.block, each);

@@ -1,4 +1,4 @@
-// In which blocks the sums of products of bf16 are added up.
+// In which blocks sums are added up.
 #include <gtest/gtest.h>
 
 #include "loop_passes/pass_test.h"
@@ -50,6 +50,46 @@ TEST(OrderSums, ProductsOfPairsMeetInBlocksUnlessTheirResultIsRounded) {
     const std::string text = print(program);
     EXPECT_TEXT(text, "reduce sum.f32 fused pairs");
     EXPECT_EQ(text.find("fused pairs blocks(256, f32)") == std::string::npos, rounded) << text;
+  }
+}
+
+// A sum of products whose left factor is y[ROWS r0]: of squares, which eager adds up in a tree as any sum, or a row
+// times a matrix.
+std::string sum_of_products(const std::string& left) {
+  return replace_all(R"(loops sums
+buffer x f32[64, 4096] strides [4096, 1] input position 0
+buffer v f32[4096] strides [1] input position 1
+buffer y f32[64] strides [1] output position 0
+input x = buffer x
+input v = buffer v
+output buffer y
+init {
+}
+main {
+  kernel sums ops [sum] {
+    for i0 in [64] parallel {
+      %0 = for r0 in [4096] reduce sum.f32 {
+        %1 = load.f32 LEFT
+        %2 = load.f32 x[i0, r0]
+        %3 = mul.f32 %1, %2
+        yield %3
+      }
+      store y[i0] = %0
+    }
+  }
+}
+)",
+                     "LEFT", left);
+}
+
+TEST(OrderSums, SumsOfSquaresAreNoMatrixProducts) {
+  for (const bool squares : {true, false}) {
+    LoopProgram program = parsed(sum_of_products(squares ? "x[i0, r0]" : "v[r0]"));
+    Log log;
+    bind_axes(program, Target(), log);
+    order_sums(program, log);
+    verify(program);
+    EXPECT_TEXT(print(program), squares ? "fused blocks(32, f64)" : "fused blocks(256, f32)");
   }
 }
 

@@ -49,13 +49,28 @@ class Splitter {
         changed |= visit(stmt.loop->body);
         changed |= visit(stmt.loop->after);
       }
-      out.push_back(std::move(stmt));
+      if (!goes_on_wide(stmt, out)) out.push_back(std::move(stmt));
     }
     body = std::move(out);
     return changed;
   }
 
  private:
+  // The variance is a quotient of the sum, and the deviation its root: f32 has no place for squares of 1e20 or 1e-25,
+  // nor for the sum of many, where the result is a number that it has. Of each row one number is divided.
+  bool goes_on_wide(const Stmt& stmt, Body& out) {
+    const bool quotient = stmt.kind == StmtKind::op && stmt.op == ScalarOp::div && stmt.dtype == DType::f32,
+               root = stmt.kind == StmtKind::op && stmt.op == ScalarOp::sqrt && stmt.dtype == DType::f32;
+    const auto wide = quotient || root ? wide_of_.find(stmt.args[0]) : wide_of_.end();
+    if (wide == wide_of_.end()) return false;
+    wide_ = DType::f64;
+    const ValueId value =
+        quotient ? op(ScalarOp::div, {wide->second, cast(stmt.args[1], out)}, out) : op(stmt.op, {wide->second}, out);
+    append(out, op_stmt_to(stmt.results[0], ScalarOp::cast, DType::f32, {value}));
+    wide_of_[stmt.results[0]] = value;
+    return true;
+  }
+
   bool split(const Stmt& stmt, Body& out) {
     const std::vector<const Loop*> levels = levels_of(stmt);
     if (levels.empty()) return false;
@@ -73,6 +88,7 @@ class Splitter {
     const ValueId made[] = {mean, squares, number};
     for (size_t i = 0; i < stmt.results.size(); ++i)
       append(out, op_stmt_to(stmt.results[i], ScalarOp::cast, dtype, {made[i]}));
+    if (wide_ == DType::f64 && dtype == DType::f32) wide_of_[stmt.results[1]] = squares;
     return true;
   }
 
@@ -128,7 +144,8 @@ class Splitter {
   Kernel& kernel_;
   RangeEnv ranges_;
   std::set<std::string> used_;
-  const DType least_;  // in which sums are added up at least
+  std::map<ValueId, ValueId> wide_of_;  // what is rounded to f32 -> as it was
+  const DType least_;                   // in which sums are added up at least
   DType wide_ = DType::f64;
 };
 
