@@ -266,9 +266,8 @@ class Windows {
     });
   }
   static bool shares_index(const Loop& sum, const Window& window) {
-    return std::any_of(window.picture->index.begin(), window.picture->index.end(), [&](const Expr& e) {
-      return mentions(e, sum.var) && mentions(e, window.points->var);
-    });
+    return std::any_of(window.picture->index.begin(), window.picture->index.end(),
+                       [&](const Expr& e) { return mentions(e, sum.var) && mentions(e, window.points->var); });
   }
   // Between neighbouring places in memory, where that is known.
   std::optional<int64_t> distance_of(const Loop& sum, const Window& window) const {
