@@ -179,8 +179,9 @@ void ThreadPool::worker(int number) {
 }
 
 void ThreadPool::close(Job& job, uint32_t bit) {
-  int joined = job.threads - 1 - std::max(job.tickets.exchange(0), 0);
-  open_.fetch_and(~bit);
+  const int left = std::max(job.tickets.exchange(0), 0), joined = job.threads - 1 - left;
+  // Else who took the last ticket has done it, or does before being finished: all that wait look at this.
+  if (left > 0) open_.fetch_and(~bit);
   auto all_finished = [&] { return job.finished.load() == joined; };
   if (!watch(all_finished)) {
     std::unique_lock lock(mutex_);

@@ -84,7 +84,7 @@ class ThreadPool {
   std::atomic<int> workers_{0};
   std::atomic<Clock::rep> fewer_until_{0};  // 0: all helpers are asked
   std::atomic<Clock::rep> last_long_wait_{0};
-  std::mutex mutex_;  // for falling asleep, waking and starting workers
+  alignas(64) std::mutex mutex_;  // for falling asleep, waking and starting workers
   std::condition_variable work_, done_;
 };
 

@@ -231,20 +231,61 @@ TEST(PointsText, TermsInPaddingAreNotPrinted) {
   EXPECT_EQ(source.find("k_load_f32_m(b"), std::string::npos) << source;
 }
 
-// The last vector begins so early that it is whole, unless what it reads again may have been written meanwhile.
+// The last vector begins so early that it is whole, unless what it reads again may have been written meanwhile: another
+// picture than that under the window may be where the results go.
 TEST(PointsText, LanesThatAreLeftOverAreNoSecondCopy) {
   if (lanes() == 1) GTEST_SKIP() << "scalar code leaves no lanes over";
-  const char* const reads_what_it_writes_to = R"(          %18 = load.f32 x[i2, i3, i1]
+  const char* const reads_the_picture = R"(          %18 = load.f32 x[i2, i3, i1]
           %19 = add.f32 %0, %18
           store y[i2, i3, i1] = %19
 )";
   const Shape shape{5, 7, 19, 3, 1, 1, 1, 7};
-  for (const char* tail : {short_tail, reads_what_it_writes_to}) {
-    const LoopsPackage package(picture(shape, tail), {{"w", filled(DType::f32, {3, 3, 19}, 3)}});
-    const bool copied = package.source().find(", left)") != std::string::npos;
-    EXPECT_EQ(copied, tail != short_tail) << package.source();
+  const std::map<std::string, Tensor> weights = {{"w", filled(DType::f32, {3, 3, 19}, 3)}};
+  for (const char* tail : {short_tail, reads_the_picture}) {
+    const LoopsPackage package(picture(shape, tail), weights);
+    EXPECT_EQ(package.source().find(", left)"), std::string::npos) << package.source();
     expect_same_together(shape, tail, 0);
   }
+  std::string text = replace_all(picture(shape, reads_the_picture), "%18 = load.f32 x[", "%18 = load.f32 z[");
+  text =
+      replace_all(text, "buffer y f32", "buffer z f32[5, 7, 19] strides [133, 19, 1] input position 1\nbuffer y f32");
+  text = replace_all(text, "input x = buffer x\n", "input x = buffer x\ninput z = buffer z\n");
+  const LoopsPackage package(text, weights);
+  EXPECT_NE(package.source().find(", left)"), std::string::npos) << package.source();
+  const std::vector<Datum> inputs = {{filled(DType::f32, {5, 7, 19}, 5)}, {filled(DType::f32, {5, 7, 19}, 9)}};
+  expect_runs(package, inputs, package.interpreted(inputs), 1e-4);
+}
+
+// What is stored beside the sums and read after all lanes have run (a concatenation of a picture and its window's
+// sums) keeps nothing apart.
+TEST(PointsText, LanesRepeatWhatIsReadAfterwards) {
+  if (lanes() == 1) GTEST_SKIP() << "scalar code leaves no lanes over";
+  const char* const beside = R"(          %18 = load.f32 x[i2, i3, i1]
+          store y[i2, i3, i1] = %0
+          store t[i2, i3, i1] = %18
+        }
+        for i4 in [19] parallel {
+          %19 = load.f32 y[i2, i3, i4]
+          %20 = load.f32 t[i2, i3, i4]
+          %21 = sub.f32 %19, %20
+          store y[i2, i3, i4] = %21
+)";
+  const Shape shape{5, 7, 19, 3, 1, 1, 1, 3};
+  const std::string text = replace_all(picture(shape, beside), "input x = buffer x\n",
+                                       "buffer t f32[5, 7, 19] strides [133, 19, 1] temp\ninput x = buffer x\n");
+  const LoopsPackage package(text, {{"w", filled(DType::f32, {3, 3, 19}, 3)}});
+  EXPECT_EQ(package.source().find(", left)"), std::string::npos) << package.source();
+  const std::vector<Datum> inputs = {{filled(DType::f32, {5, 7, 19}, 5)}};
+  expect_runs(package, inputs, package.interpreted(inputs), 1e-4);
+}
+
+// Of fewer elements than lanes there is no whole vector.
+TEST(PointsText, FewerChannelsThanLanes) {
+  if (lanes() < 8) GTEST_SKIP() << "no more lanes than channels";
+  const Shape shape{5, 7, 6, 3, 1, 1, 1, 7};
+  const LoopsPackage package(picture(shape, short_tail), {{"w", filled(DType::f32, {3, 3, 6}, 3)}});
+  EXPECT_EQ(package.source().find("k_load_f32(b"), std::string::npos) << package.source();
+  expect_same_together(shape, short_tail, 0);
 }
 
 // Points of a line that has no padding are all alike: one text for them.

@@ -14,7 +14,10 @@
 namespace kiln::loops {
 namespace {
 
-constexpr double item_work = 400000;  // multiply-adds: more tiles are put into an item until it has so many
+// Multiply-adds: more tiles are put into an item until it has so many, or fewer, where threads then have equal parts;
+// with less than the least it would show that items begin.
+constexpr double item_work = 400000, least_item_work = 100000;
+constexpr double plenty_of_items = 256;  // of so many, what the last of them are like does not matter
 
 constexpr double equal_items = 16;  // of rows alone, so that threads can have equal parts of them
 
@@ -28,11 +31,11 @@ double uneven(double tiles, double beside, double high, double most_threads) {
   return sum / numbers;
 }
 
-// A few less where threads then have more equal parts.
-double evened(double tiles, double beside, double most) {
+// Fewer, but not less than the least, where threads then have more equal parts.
+double evened(double tiles, double beside, double least, double most) {
   constexpr double threads = 16;
   double best = most;
-  for (double high = most; high >= 1 && high >= most / 2; --high)
+  for (double high = most; high >= 1 && high >= least; --high)
     if (uneven(tiles, beside, high, threads) < uneven(tiles, beside, best, threads) - 0.003) best = high;
   return best;
 }
@@ -411,8 +414,10 @@ class Product : public Template {
                               : std::max(std::floor(item_work / work), std::min(16.0, std::floor(tiles / 6)));
     if (near && !nest.whole_rows()) high = std::min(high, std::floor(tiles / equal_items));
     const double panels = tile.beside ? std::ceil(columns / wide) : 1, most = std::clamp(high, 1.0, tiles);
+    const bool few = std::ceil(tiles / most) * panels * extents.batch < plenty_of_items;
+    const double least = !few ? most / 2 : tile.beside ? std::min(least_item_work / work, most / 2) : most / 3;
     const bool known = nest.row_count().is_constant();
-    tile.high = static_cast<int64_t>(known ? evened(tiles, panels * extents.batch, most) : most);
+    tile.high = static_cast<int64_t>(known ? evened(tiles, panels * extents.batch, least, most) : most);
   }
 };
 

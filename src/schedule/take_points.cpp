@@ -255,11 +255,25 @@ class Windows {
     return false;
   }
 
+  // Whether the sum runs through the window's places along the points. Where the picture's lines, columns and channels
+  // are one dimension (a reshaped row of tokens) all of the window's sums are in its index, and the nearest one does.
   bool beside_points(const Loop& sum, const Window& window) const {
-    if (sum.extent.value() > longest_window) return false;
-    for (const Expr& e : window.picture->index)
-      if (mentions(e, sum.var) && mentions(e, window.points->var)) return true;
-    return false;
+    if (sum.extent.value() > longest_window || !shares_index(sum, window)) return false;
+    const auto distance = distance_of(sum, window);
+    return !distance || std::none_of(window.sums.begin(), window.sums.end(), [&](const Loop* other) {
+      const auto nearer = other != &sum && shares_index(*other, window) ? distance_of(*other, window) : std::nullopt;
+      return nearer && *nearer < *distance;
+    });
+  }
+  static bool shares_index(const Loop& sum, const Window& window) {
+    return std::any_of(window.picture->index.begin(), window.picture->index.end(),
+                       [&](const Expr& e) { return mentions(e, sum.var) && mentions(e, window.points->var); });
+  }
+  // Between neighbouring places in memory, where that is known.
+  std::optional<int64_t> distance_of(const Loop& sum, const Window& window) const {
+    const auto along = affine_in(address_of(*window.picture, program_, env_), sum.var);
+    if (!along || !along->coefficient.is_constant() || sum.extent.is_constant(1)) return {};
+    return std::abs(along->coefficient.value());
   }
 
   // How many points a pool takes at a time: as many as have a register for each column under their windows. A column

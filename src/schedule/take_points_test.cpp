@@ -95,6 +95,19 @@ TEST(TakePoints, ADepthwiseWindow) {
   EXPECT_PART(text, "load.f32 w_packed[r1, r2, r0, ");
 }
 
+// A picture whose lines, points and channels are one dimension, a row of tokens: only the places along the points are
+// written out, and there are registers for more points.
+TEST(TakePoints, AWindowOverTokens) {
+  std::string text = replace_all(Picture().text(), "buffer x f32[9, 14, 32] strides [448, 32, 1]",
+                                 "buffer x f32[127, 32] strides [32, 1]");
+  text = replace_all(text, "load.f32 x[i2 + r1 - 1, i3 + r2 - 1, i1]", "load.f32 x[i2*14 + i3 + r1*14 + r2 - 15, i1]");
+  bool changed = false;
+  text = taken(text, changed);
+  EXPECT_PART(text, "for i3 in [14] parallel @unroll(14, peel) {");
+  EXPECT_PART(text, "for r1 in [3] reduce sum.f32 only %6 {");
+  EXPECT_PART(text, "for r2 in [3] reduce sum.f32 only %14 @unroll(3, exact) {");
+}
+
 // How many pictures there are need not be known.
 TEST(TakePoints, AnyNumberOfPictures) {
   std::string text = replace_all(Picture().text(), "buffer x f32[9, 14, 32] strides [448, 32, 1]",

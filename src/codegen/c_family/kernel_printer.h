@@ -68,6 +68,7 @@ class KernelPrinter {
   // kernel_printer_loops.cpp
   void print_loop(const loops::Stmt& stmt);
   void print_serial_loop(const loops::Loop& loop);
+  bool has_whole_vectors(const loops::Loop& loop) const;  // else what is left over is all there is
   void print_lane_loop(const loops::Loop& loop);
   void find_exchanged();
   // kernel_printer_threads.cpp

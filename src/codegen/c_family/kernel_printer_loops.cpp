@@ -24,6 +24,10 @@ void KernelPrinter::print_serial_loop(const Loop& loop) {
   if (kept) close();
 }
 
+bool KernelPrinter::has_whole_vectors(const Loop& loop) const {
+  return loop.directives.tail == Tail::exact || range_of(loop.extent, env_).high >= lane_count_;
+}
+
 void KernelPrinter::print_lane_loop(const Loop& loop) {
   if (!dialect_.has_vectors()) return print_shared_loop(loop);
   std::string extent = str("e_", loop.var);
@@ -31,10 +35,12 @@ void KernelPrinter::print_lane_loop(const Loop& loop) {
   line(str("const i64 ", extent, " = ", expr(loop.extent), ";"));
   line(str("i64 ", loop.var, " = 0;"));
   std::set<std::string> outer_index = varying_index_;
-  open(str("for (; ", loop.var, " + ", lane_count_, " <= ", extent, "; ", loop.var, " += ", lane_count_, ")"));
-  lanes_ = Lanes{loop.var, "", true};
-  print_body(loop.body);
-  close();
+  if (has_whole_vectors(loop)) {
+    open(str("for (; ", loop.var, " + ", lane_count_, " <= ", extent, "; ", loop.var, " += ", lane_count_, ")"));
+    lanes_ = Lanes{loop.var, "", true};
+    print_body(loop.body);
+    close();
+  }
   if (loop.directives.tail != Tail::exact) {
     open(str("if (", loop.var, " < ", extent, ")"));
     line(str("const int left = (int)(", extent, " - ", loop.var, ");"));

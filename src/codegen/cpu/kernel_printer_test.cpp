@@ -337,10 +337,16 @@ TEST(KernelPrinter, MemoryInLanes) {
               {"for (; i1 + 16 <= e_i1; i1 += 16) {", "= k_load_f32(b0 + ((i0 * n0) + i1));",
                "k_store_f32(b1 + ((i0 * n0) + i1), v0);", "const int left = (int)(e_i1 - i1);",
                "= k_load_f32_n(b0 + ((i0 * n0) + i1), left);", "k_store_f32_n(b1 + ((i0 * n0) + i1), v0, left);"});
-  const std::string strided =
-      text_of("for i1 in [8] parallel @lane(16, mask) {\n%0 = load.f32 x[i1, 0]\nstore y[i1, 0] = %0\n}", 16);
-  expect_text(strided, {"= k_load_f32_s(b0 + (i1 * n0), n0);", "k_store_f32_s(b1 + (i1 * n0), v0, n0);",
-                        "k_load_f32_sn(", ", n0, left);"});
+  const auto strided = [](int lanes) {
+    return text_of(
+        str("for i1 in [8] parallel @lane(", lanes, ", mask) {\n%0 = load.f32 x[i1, 0]\nstore y[i1, 0] = %0\n}"),
+        lanes);
+  };
+  expect_text(strided(8), {"= k_load_f32_s(b0 + (i1 * n0), n0);", "k_store_f32_s(b1 + (i1 * n0), v0, n0);",
+                           "k_load_f32_sn(", ", n0, left);"});
+  // Fewer elements than lanes are no whole vector.
+  expect_text(strided(16), {"k_load_f32_sn(", ", n0, left);"});
+  EXPECT_EQ(strided(16).find("k_load_f32_s("), std::string::npos);
   expect_text(
       text_of(over_row(lane, "%0 = load.bool m[i1]\n%1 = load.f32 x[i0, i1] mask %0\nstore y[i0, i1] = %1 mask %0"),
               16),

@@ -297,28 +297,27 @@ void PointsPrinter::print_rest(const Expr& first, int64_t count) {
 }
 
 // Lanes that are left over could be a second copy of all this text. Instead the last vector begins so early that it is
-// whole: what it computes again comes out the same, where nothing that is read has been written meanwhile. Beside the
-// sums, which read the neighbours too, that is sure of constants only.
+// whole: what it computes again comes out the same, where the lanes write nothing that they read, under this name or
+// another. That is sure of constants, and of what the sums read, whose neighbours others need.
 bool PointsPrinter::may_repeat(const Loop& lanes) const {
   if (lanes.directives.tail == Tail::exact || !lanes.extent.is_constant() || lanes.extent.value() < p_.lane_count_)
     return false;
-  std::set<BufferId> read, written;
+  std::set<BufferId> in_sums, written;
   bool may = true;
-  for_each_stmt(p_.kernel_.body, [&](const Stmt& stmt) {
-    if (stmt.kind == StmtKind::load) read.insert(stmt.buffer);
-    if (stmt.kind == StmtKind::store) written.insert(stmt.buffer), may &= stmt.mode == StoreMode::plain;
-  });
-  for (const BufferId b : written) may &= !read.contains(b);
-  // Elements that lanes share in groups are found where the first lane is a multiple of their number.
+  for (const Stmt& stmt : lanes.body)
+    if (stmt.loop) in_sums.merge(accesses(stmt.loop->body).reads);
   for_each_stmt(lanes.body, [&](const Stmt& stmt) {
+    if (stmt.kind == StmtKind::store) written.insert(stmt.buffer), may &= stmt.mode == StoreMode::plain;
     if (stmt.kind != StmtKind::load && stmt.kind != StmtKind::store) return;
+    // Elements that lanes share in groups are found where the first lane is a multiple of their number.
     const auto along = affine_in(p_.address(stmt), lanes.var);
     may &= along && along->coefficient.is_constant() && !mentions(along->rest, lanes.var);
   });
+  for (const BufferId b : written) may &= !in_sums.contains(b);
   for (const Stmt& stmt : lanes.body) {
     if (stmt.kind != StmtKind::load) continue;
     const BufferRole role = p_.program_.buffers[static_cast<size_t>(stmt.buffer)].role;
-    may &= role == BufferRole::constant || role == BufferRole::derived;
+    may &= role == BufferRole::constant || role == BufferRole::derived || in_sums.contains(stmt.buffer);
   }
   return may;
 }
@@ -339,10 +338,13 @@ void PointsPrinter::print_lanes(const Loop& loop) {
     return;
   }
   p_.line(str("i64 ", loop.var, " = 0;"));
-  p_.open(str("for (; ", loop.var, " + ", p_.lane_count_, " <= ", extent, "; ", loop.var, " += ", p_.lane_count_, ")"));
-  p_.lanes_ = KernelPrinter::Lanes{loop.var, "", true};
-  print_body(loop.body);
-  p_.close();
+  if (p_.has_whole_vectors(loop)) {
+    p_.open(
+        str("for (; ", loop.var, " + ", p_.lane_count_, " <= ", extent, "; ", loop.var, " += ", p_.lane_count_, ")"));
+    p_.lanes_ = KernelPrinter::Lanes{loop.var, "", true};
+    print_body(loop.body);
+    p_.close();
+  }
   if (loop.directives.tail != Tail::exact) {
     p_.open(str("if (", loop.var, " < ", extent, ")"));
     p_.line(str("const int left = (int)(", extent, " - ", loop.var, ");"));
