@@ -137,7 +137,7 @@ call("kthvalue 64x1000", lambda x: torch.kthvalue(x, 100), f32(64, 1000))
 call("median 64x1000 dim", lambda x: torch.median(x, -1), f32(64, 1000))
 call("median all 100000", lambda x: torch.median(x), f32(100000))
 call("nanmedian 64x1000 dim", lambda x: torch.nanmedian(x, -1), f32(64, 1000))
-call("mode 64x200", lambda x: torch.mode(x, -1), coarse(64, 200))
+call("mode 64x200", lambda x: torch.mode(x, -1).values, coarse(64, 200))  # which of the places is nobody's promise
 call("quantile 64x1000", lambda x: torch.quantile(x, 0.9, -1), f32(64, 1000))
 call("unique 20000 int64", lambda x: torch.unique(x), i64(500, 20000))
 call("unique 20000 inverse counts", lambda x: torch.unique(x, return_inverse=True, return_counts=True), i64(500, 20000))

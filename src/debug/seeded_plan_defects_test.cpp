@@ -7,9 +7,9 @@ std::vector<Defect> code_defects() {
   std::vector<Defect> d;
   d.push_back(in_code("code: wrong function", mlp, {"aten.tanh.default"}, "sub_tanh",
                       [](std::string& unit) { edit(unit, "= k_tanh\\((v[0-9]+)\\);", "= k_add(k_tanh($1), $1);"); }));
-  d.push_back(in_code(
-      "code: wrong start of a reduction", dynamic, {"aten.sum.dim_IntList"}, "sub_mul_sum_log1p",
-      [](std::string& unit) { edit(unit, "_lanes = k_splat_f32\\(0x0p\\+0f\\);", "_lanes = k_splat_f32(0.25f);"); }));
+  d.push_back(
+      in_code("code: wrong start of a reduction", dynamic, {"aten.sum.dim_IntList"}, "sub_mul_sum_log1p",
+              [](std::string& unit) { edit(unit, "_lanes = k_splat_f64\\(0\\);", "_lanes = k_splat_f64(0.25);"); }));
   d.push_back(in_code("code: product of the wrong rows", mlp, {"aten.linear.default"}, "linear_sigmoid",
                       [](std::string& unit) { edit(unit, "k_madd\\(a_1, b_0,", "k_madd(a_0, b_0,"); }));
   d.push_back(in_code("code: last vector one short", narrow, {}, "to_mean_var", [](std::string& unit) {

@@ -1,8 +1,8 @@
 #include "graph/graph.h"
 
-#include "graph/graph_text.h"
-
 #include <algorithm>
+
+#include "graph/graph_text.h"
 
 namespace kiln {
 

@@ -206,8 +206,8 @@ struct Tile {
   // Both factors are bf16, and two neighbouring terms are added by one instruction. The right factor lies in panels of
   // pairs of terms.
   bool pairs = false;
-  // The left factor is u8 or i8 (a masked one may be a number instead), the right one i8, and four neighbouring terms are
-  // added to an i32 by one instruction. The right factor lies in panels of fours of terms.
+  // The left factor is u8 or i8 (a masked one may be a number instead), the right one i8, and four neighbouring terms
+  // are added to an i32 by one instruction. The right factor lies in panels of fours of terms.
   bool quads = false;
   // Both factors are bf16, and the products are matrix instructions, of 16 rows, 16 columns and 32 terms each. The
   // right factor lies in panels of pairs of terms.

@@ -46,7 +46,15 @@
 
 namespace kiln::codegen {
 
-enum class CpuLevel : uint8_t { generic, x86_64_v2, x86_64_v3, x86_64_v4, x86_64_v4_vnni, x86_64_v4_bf16, x86_64_v4_amx };
+enum class CpuLevel : uint8_t {
+  generic,
+  x86_64_v2,
+  x86_64_v3,
+  x86_64_v4,
+  x86_64_v4_vnni,
+  x86_64_v4_bf16,
+  x86_64_v4_amx
+};
 
 struct PreludeRequest {
   int lanes = 1;

@@ -48,8 +48,7 @@ std::optional<std::string> matrix_piece(std::string_view name, const PieceContex
   if (name == "k_dot_bf16")
     return "K_FN f32x16 k_dot_bf16(f32x16 sum, i32x16 a, i32x16 b) { asm(\"vdpbf16ps %2, %1, %0\" : \"+v\"(sum) : "
            "\"v\"(a), \"v\"(b)); return sum; }\n";
-  if (name == "k_quad_u8")
-    return "K_FN i32 k_quad_u8(const u8* p) { i32 r; __builtin_memcpy(&r, p, 4); return r; }\n";
+  if (name == "k_quad_u8") return "K_FN i32 k_quad_u8(const u8* p) { i32 r; __builtin_memcpy(&r, p, 4); return r; }\n";
   if (name == "k_quads_i8")
     return "K_FN i32x16 k_quads_i8(const i8* p) { i32x16 r; __builtin_memcpy(&r, p, 64); return r; }\n";
   if (name == "k_dot_bytes")
