@@ -366,18 +366,26 @@ class Layouts {
   // --------------------------------------------------------------------------------------------------------------
   // What nobody laid out here may have its dimensions in another order all the same: a picture that came with its
   // channels innermost, whose results PyTorch keeps so. Loops in the order of the dimensions would go across memory.
-  // Products have an order of their own.
+  // It begins with what others see. Temporaries that have nothing to do with that may still be laid out along the
+  // loops instead (straighten_rows). Products have an order of their own.
   bool follow_others() {
-    std::set<BufferId> turned;
+    std::set<BufferId> turned, seen;
     for (size_t b = 0; b < program_.buffers.size(); ++b)
       if (has_turned_dimensions(program_.buffers[b])) turned.insert(static_cast<BufferId>(b));
+    for (BufferId b : turned)
+      if (program_.buffers[static_cast<size_t>(b)].role != BufferRole::temp || pinned_.contains(b)) seen.insert(b);
+    if (seen.empty()) return false;
     bool changed = false;
     for (Item& item : program_.block) {
       auto* kernel = std::get_if<Kernel>(&item.what);
-      if (!kernel || turned.empty()) continue;
+      if (!kernel) continue;
       bool product = false;
       for_each_stmt(kernel->body, [&](const Stmt& stmt) { product |= stmt.loop && summed_product(*stmt.loop); });
-      if (!product) changed |= reorder_loops(*kernel, turned);
+      const Accesses all = accesses(item);
+      if (product || std::none_of(seen.begin(), seen.end(), [&](BufferId b) { return all.touches(b); })) continue;
+      changed |= reorder_loops(*kernel, turned);
+      for (BufferId b : all.writes)
+        if (turned.contains(b)) seen.insert(b);
     }
     return changed;
   }

@@ -11,6 +11,9 @@ namespace {
 // terms that are alike every addition is rounded the same way, and a block's error grows with its square.
 constexpr int64_t block_of_products = 256, block_of_terms = 32;
 constexpr int64_t block_of_thread = 64;  // of a GPU's, which has a part of a sum only
+// Where rows or vectors run side by side the sums of a block wait in memory: twice as many blocks would cost attention
+// over few keys a quarter of its time.
+constexpr int64_t block_side_by_side = 64;
 // Where all that a product stores is rounded to bf16, that loses far more than such sums do.
 constexpr int64_t block_of_pairs = 4096;
 // Two or three rows eager multiplies as dot products, in lanes, whose sums are shorter. Such a tile waits for its
@@ -21,7 +24,7 @@ constexpr int64_t rows_of_dot_products = 3, block_of_dot_products = 64;
 // is a product's; among lanes, or a thread's part on a GPU.
 struct Surroundings {
   int64_t most_terms;
-  bool contraction, lanes, thread;
+  bool contraction, lanes, thread, side_by_side;
 };
 
 // Who made the loop may have asked for shorter blocks.
@@ -32,7 +35,11 @@ void order(Loop& loop, const Surroundings& at, int lanes) {
   loop.order.fused = summed_product(loop) != nullptr;
   loop.order.pairs = takes_pairs(loop, lanes) || takes_pairs_in_tile(loop);
   const bool product = loop.order.fused && (at.contraction || at.thread);
-  const int64_t block = asked > 0 ? asked : product ? block_of_products : at.thread ? block_of_thread : block_of_terms;
+  const int64_t block = asked > 0         ? asked
+                        : product         ? block_of_products
+                        : at.thread       ? block_of_thread
+                        : at.side_by_side ? block_side_by_side
+                                          : block_of_terms;
   loop.order.meet = loop.reduce_dtype;
   // In lanes a block is so many vectors; that of a product may run in chains.
   const int64_t in_lanes = loop.directives.binding == Binding::lane && !product ? loop.directives.factor : 1;
@@ -137,8 +144,9 @@ bool stores_bf16(const Kernel& kernel) {
 }
 
 // `in_tile`: inside of rows that run side by side, where blocks wait in memory and are as many as the registers.
+// `wide`: inside of lanes that are several vectors.
 void visit(Body& body, const Kernel& kernel, const RangeEnv& env, std::vector<const Loop*>& around,
-           bool inside_lanes = false, bool inside_sum = false, bool in_tile = false) {
+           bool inside_lanes = false, bool inside_sum = false, bool in_tile = false, bool wide = false) {
   if (kernel.schedule && kernel.schedule->grid.tile_rows > 0) return order_block_tile(body);
   const bool tiled = kernel.schedule && kernel.schedule->tile.rows > 0;
   for (Stmt& stmt : body) {
@@ -154,7 +162,7 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, std::vector<co
     const int64_t known = loop.extent.is_constant() ? loop.extent.value() : INT64_MAX;
     order(loop,
           {in_tile ? range_of(loop.extent, env).high : known, is_contraction(loop, around), inside_lanes && !in_tile,
-           shared},
+           shared, in_tile || wide},
           kernel.schedule ? kernel.schedule->lanes : 1);
     if (!shared && !loop.order.pairs) order_chains(loop);
     // Of a row in registers each thread has a few terms, which it adds up one by one.
@@ -171,9 +179,12 @@ void visit(Body& body, const Kernel& kernel, const RangeEnv& env, std::vector<co
     const bool unrolled = loop.role == AxisRole::parallel && loop.directives.binding == Binding::unroll;
     const bool peeled = unrolled && loop.directives.tail == Tail::peel;
     const bool side_by_side = in_tile || (unrolled && !peeled);
+    const bool vectors =
+        wide || (kernel.schedule && loop.role == AxisRole::parallel && loop.directives.binding == Binding::lane &&
+                 loop.directives.factor > kernel.schedule->lanes);
     around.push_back(&loop);
-    visit(loop.body, kernel, env, around, lanes, sum, side_by_side);
-    visit(loop.after, kernel, env, around, lanes, sum, side_by_side);
+    visit(loop.body, kernel, env, around, lanes, sum, side_by_side, vectors);
+    visit(loop.after, kernel, env, around, lanes, sum, side_by_side, vectors);
     around.pop_back();
     if (peeled) order_points(loop);
   }
