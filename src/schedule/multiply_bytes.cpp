@@ -90,43 +90,49 @@ class ByteMultiplier {
   }
   static bool is_op(const Stmt* stmt, ScalarOp op) { return stmt && stmt->kind == StmtKind::op && stmt->op == op; }
 
+  // Types that hold every number that a byte, or the difference of two, is made of.
+  static bool is_wide_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
+  static bool is_wide_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
+
   // The byte behind casts that keep its number.
   static ValueId behind_casts(const Kernel& kernel, ValueId v) {
     for (;;) {
-      if (is_byte(kernel.value_types[static_cast<size_t>(v)])) return v;
+      const DType type = kernel.value_types[static_cast<size_t>(v)];
+      if (is_byte(type)) return v;
       const Stmt* made = definition(kernel.body, v);
-      if (!is_op(made, ScalarOp::cast)) return no_value;
-      const DType to = made->dtype;
-      if (to != DType::f32 && to != DType::f64 && to != DType::i16 && to != DType::i32 && to != DType::i64)
+      if (!is_op(made, ScalarOp::cast) || !(is_wide_integer(type) || is_wide_float(type) || type == DType::i16))
         return no_value;
       v = made->args[0];
     }
   }
 
-  // (byte - zero) * scale, with the subtraction in integers or in floats.
+  // byte - zero, in integers or in floats that are wide enough.
+  static bool is_difference(const Kernel& kernel, ValueId number, Quantised& out) {
+    for (;;) {
+      if ((out.bytes = behind_casts(kernel, number)) != no_value) return true;
+      const Stmt* made = definition(kernel.body, number);
+      const DType type = kernel.value_types[static_cast<size_t>(number)];
+      if (is_op(made, ScalarOp::cast) && is_wide_float(type)) {  // one to integers would drop digits
+        number = made->args[0];
+        continue;
+      }
+      if (!is_op(made, ScalarOp::sub) || !(is_wide_integer(type) || is_wide_float(type))) return false;
+      if ((out.bytes = behind_casts(kernel, made->args[0])) == no_value) return false;
+      out.zero = made->args[1];
+      return true;
+    }
+  }
+
+  // (byte - zero) * scale.
   static std::optional<Quantised> quantised(const Kernel& kernel, ValueId v) {
     Quantised out;
-    const auto difference = [&](ValueId number) {
-      for (;;) {
-        if ((out.bytes = behind_casts(kernel, number)) != no_value) return true;
-        const Stmt* made = definition(kernel.body, number);
-        if (is_op(made, ScalarOp::cast)) {
-          number = made->args[0];
-          continue;
-        }
-        if (!is_op(made, ScalarOp::sub) || out.zero != no_value) return false;
-        if ((out.bytes = behind_casts(kernel, made->args[0])) == no_value) return false;
-        out.zero = made->args[1];
-        return true;
-      }
-    };
-    if (!difference(v)) {
+    if (!is_difference(kernel, v, out)) {
       const Stmt* product = definition(kernel.body, v);
       if (!is_op(product, ScalarOp::mul) || product->dtype != DType::f32) return {};
       bool found = false;
       for (size_t i = 0; i < 2 && !found; ++i) {
         out = {};
-        found = difference(product->args[i]);
+        found = is_difference(kernel, product->args[i], out);
         out.scale = product->args[1 - i];
       }
       if (!found) return {};
@@ -134,6 +140,24 @@ class ByteMultiplier {
     const Stmt* made = definition(kernel.body, out.bytes);
     if (made && made->kind == StmtKind::load) out.load = made;
     return out;
+  }
+
+  // Whether a zero point that is computed is a whole number, whatever its type: made of integers, here or by who
+  // stored it.
+  bool is_whole(const Kernel& kernel, ValueId v, int depth = 0) const {
+    if (kiln::is_integral(kernel.value_types[static_cast<size_t>(v)])) return true;
+    const Stmt* made = definition(kernel.body, v);
+    if (is_op(made, ScalarOp::cast)) return is_whole(kernel, made->args[0], depth);
+    if (!made || made->kind != StmtKind::load || depth > 2) return false;
+    const auto writers = writers_.find(made->buffer);
+    if (writers == writers_.end() || foreign_.contains(made->buffer)) return false;
+    bool whole = true;
+    for (const Kernel* writer : writers->second)
+      for_each_stmt(writer->body, [&](const Stmt& stmt) {
+        if (stmt.kind == StmtKind::store && stmt.buffer == made->buffer)
+          whole = whole && stmt.mode == StoreMode::plain && is_whole(*writer, stmt.args[0], depth + 1);
+      });
+    return whole;
   }
 
   // What a zero point or a scale is computed from, in order: numbers and loads that others do not write to meanwhile.
@@ -178,7 +202,9 @@ class ByteMultiplier {
         number = stmt;
       else if (!is_op(stmt, ScalarOp::cast))
         return {};
-    return number ? std::optional<int64_t>(static_cast<int64_t>(number->constant.as_double())) : std::nullopt;
+    const double value = number ? number->constant.as_double() : NAN;
+    return std::abs(value) < 1e9 && value == std::floor(value) ? std::optional(static_cast<int64_t>(value))
+                                                               : std::nullopt;
   }
 
   // ---- One product
@@ -299,6 +325,8 @@ class ByteMultiplier {
   // 0 as a number, or as a constant all of whose elements are.
   bool is_zero(const std::vector<const Stmt*>& parts) const {
     if (parts.empty() || constant_number(parts) == 0) return true;
+    if (std::none_of(parts.begin(), parts.end(), [](const Stmt* stmt) { return stmt->kind == StmtKind::load; }))
+      return false;
     return std::all_of(parts.begin(), parts.end(), [&](const Stmt* stmt) {
       if (is_op(stmt, ScalarOp::cast)) return true;
       return stmt->kind == StmtKind::load && is_weight(stmt->buffer) && zeros_(buffer(stmt->buffer).constant);
@@ -333,8 +361,12 @@ class ByteMultiplier {
     if (!number(p.made.zero, p.row_zero) || !number(p.made.scale, p.row_scale))
       return no("the rows' scale or zero point is not at hand"), false;
     p.known_zero = p.row_zero.empty() ? 0 : constant_number(p.row_zero);
+    if (!p.known_zero && !is_whole(*p.made_by, p.made.zero))
+      return no("the rows' zero point may be no whole number"), false;
     if (p.rows->mask != no_value && !p.known_zero) return no("padding by a zero point that is computed"), false;
-    if (p.known_zero && (*p.known_zero < -middle_of_bytes || *p.known_zero > 255)) return false;
+    const int64_t least = p.made_by->value_types[static_cast<size_t>(p.made.bytes)] == DType::i8 ? -middle_of_bytes : 0;
+    if (p.known_zero && (*p.known_zero < least || *p.known_zero > least + 255))
+      return no("the rows' zero point is no byte"), false;
     for (const auto* parts : {&p.row_zero, &p.row_scale})
       for (const Stmt* stmt : *parts)
         for (const Expr& e : stmt->index) {
@@ -388,9 +420,20 @@ class ByteMultiplier {
   // ---- The bytes of the rows
   // ---------------------------------------------------------------------------------------------------------------
 
+  // Bytes with a sign are stored a second time, by whom they are stored; those of an input by a kernel of its own.
   bool can_shift(BufferId id) const {
     const Buffer& from = buffer(id);
-    return !from.mutated && !foreign_.contains(id) && (writers_.contains(id) || from.role == BufferRole::input);
+    if (from.mutated || foreign_.contains(id)) return false;
+    const auto writers = writers_.find(id);
+    if (writers == writers_.end()) return from.role == BufferRole::input;
+    bool plain = true;
+    for (const Kernel* writer : writers->second)
+      for_each_stmt(writer->body, [&](const Stmt& stmt) {
+        if (stmt.kind == StmtKind::store && stmt.buffer == id)
+          plain = plain && stmt.mode == StoreMode::plain &&
+                  writer->value_types[static_cast<size_t>(stmt.args[0])] == from.dtype;
+      });
+    return plain;
   }
 
   // The buffer that has the rows' bytes as u8.
@@ -511,7 +554,7 @@ class ByteMultiplier {
     ValueId row_zero = no_value;
     if (!p.known_zero) {
       const ValueId zero = number(*p.made_by, p.row_zero, p.made.zero, p.places);
-      row_zero = append(after, op_stmt(*kernel_, ScalarOp::cast, DType::i32, {zero}));
+      row_zero = append(after, op_stmt(*kernel_, ScalarOp::cast, DType::i64, {zero}));
     }
     // The sum itself, of i32.
     const ValueId result = body[at].results[0];
@@ -546,24 +589,23 @@ class ByteMultiplier {
     ValueId whole = total;
     const ValueId shifted_zero = zero_of_bytes(after, row_zero, p, shift);
     if (shifted_zero != no_value) {
-      const ValueId of_column = append(after, load_stmt(*kernel_, DType::i32, sums, place));
-      const ValueId more = append(after, op_stmt(*kernel_, ScalarOp::mul, DType::i32, {shifted_zero, of_column}));
-      whole = append(after, op_stmt(*kernel_, ScalarOp::sub, DType::i32, {total, more}));
+      // A zero point that is computed may be any number; one that is known is a byte's.
+      const DType type = p.known_zero ? DType::i32 : DType::i64;
+      const auto widened = [&](ValueId v) {
+        return type == DType::i32 ? v : append(after, op_stmt(*kernel_, ScalarOp::cast, type, {v}));
+      };
+      const ValueId of_column = widened(append(after, load_stmt(*kernel_, DType::i32, sums, place)));
+      const ValueId more = append(after, op_stmt(*kernel_, ScalarOp::mul, type, {shifted_zero, of_column}));
+      whole = append(after, op_stmt(*kernel_, ScalarOp::sub, type, {widened(total), more}));
     }
     if (!p.scaled) {
       (whole == total ? body[at] : after.back()).results = {result};
     } else {
-      ValueId scale = row_scale;
-      if (scale == no_value || column_scale == no_value)
-        scale = scale == no_value ? column_scale : scale;
-      else
-        scale = append(after, op_stmt(*kernel_, ScalarOp::mul, DType::f32, {row_scale, column_scale}));
-      if (scale == no_value) {
-        after.push_back(op_stmt_to(result, ScalarOp::cast, DType::f32, {whole}));
-      } else {
-        const ValueId number_of_all = append(after, op_stmt(*kernel_, ScalarOp::cast, DType::f32, {whole}));
-        after.push_back(op_stmt_to(result, ScalarOp::mul, DType::f32, {number_of_all, scale}));
-      }
+      // One after the other: the product of two small scales may be too small for a number.
+      ValueId scaled = append(after, op_stmt(*kernel_, ScalarOp::cast, DType::f32, {whole}));
+      for (const ValueId scale : {row_scale, column_scale})
+        if (scale != no_value) scaled = append(after, op_stmt(*kernel_, ScalarOp::mul, DType::f32, {scaled, scale}));
+      after.back().results = {result};
     }
     body.insert(body.begin() + static_cast<std::ptrdiff_t>(at + 1), std::make_move_iterator(after.begin()),
                 std::make_move_iterator(after.end()));
@@ -576,8 +618,8 @@ class ByteMultiplier {
       return append(after, constant_stmt(*kernel_, DType::i32, Scalar(*p.known_zero + shift)));
     }
     if (shift == 0) return row_zero;
-    const ValueId more = append(after, constant_stmt(*kernel_, DType::i32, Scalar(shift)));
-    return append(after, op_stmt(*kernel_, ScalarOp::add, DType::i32, {row_zero, more}));
+    const ValueId more = append(after, constant_stmt(*kernel_, DType::i64, Scalar(shift)));
+    return append(after, op_stmt(*kernel_, ScalarOp::add, DType::i64, {row_zero, more}));
   }
 
   Substitution same_places() const {

@@ -91,6 +91,78 @@ TEST(MultiplyBytes, OthersReadWhatTheyRead) {
   expect_near(results(program), before, 1e-3);
 }
 
+// A zero point that is found in the data may be any whole number; one that is no whole number says so by its type.
+TEST(MultiplyBytes, ComputedZeroPoints) {
+  const auto with_zero = [](const std::string& type) {
+    std::string text =
+        replace_all(quantised_window(some, "u8", 3, 1), " mask %13", "");  // nothing is beyond the border
+    text = replace_all(text, "input x = buffer x\n", "input x = buffer x\ninput o = buffer o\n");
+    text = replace_all(text, "buffer t f32", str("buffer o ", type, "[1] strides [1] input position 1\nbuffer t f32"));
+    return replace_all(
+        text, "%4 = constant.f32 3.0",
+        type == "f32" ? "%4 = load.f32 o[0]" : str("%24 = load.", type, " o[0]\n          %4 = cast.f32 %24"));
+  };
+  std::string why;
+  LoopProgram fraction = parsed(with_zero("f32"));
+  EXPECT_FALSE(multiplied(fraction, true, &why));
+  EXPECT_TEXT(why, "no whole number");
+  LoopProgram whole = parsed(with_zero("i64"));
+  const std::vector<Datum> before = results(whole);  // of -74: beyond what u8 has
+  ASSERT_TRUE(multiplied(whole, true, &why)) << why;
+  expect_all(print(whole), {"load.i64 o[0]", "mul.i64"});
+  expect_near(results(whole), before, 1e-3);
+}
+
+TEST(MultiplyBytes, BytesThatAreAddedUpStayAsTheyAre) {
+  const std::string text = R"(loops added
+buffer x i8[5, 8] strides [8, 1] input position 0
+buffer w i8[16, 8] strides [8, 1] constant named "w"
+buffer t i8[5, 8] strides [8, 1] temp
+buffer y i32[5, 16] strides [16, 1] output position 0
+input x = buffer x
+output buffer y
+init {
+}
+main {
+  kernel copy ops [clone] {
+    for i0 in [5] parallel {
+      for i1 in [8] parallel {
+        %0 = load.i8 x[i0, i1]
+        store t[i0, i1] = %0
+      }
+    }
+  }
+  kernel add ops [index_add] {
+    for i0 in [5] parallel @serial {
+      for i1 in [8] parallel {
+        %0 = load.i8 x[i0, i1]
+        store.add t[0, i1] = %0
+      }
+    }
+  }
+  kernel product ops [_int_mm] {
+    for i0 in [5] parallel {
+      for i1 in [16] parallel {
+        %0 = for r0 in [8] reduce sum.i32 {
+          %1 = load.i8 t[i0, r0]
+          %2 = cast.i32 %1
+          %3 = load.i8 w[i1, r0]
+          %4 = cast.i32 %3
+          %5 = mul.i32 %2, %4
+          yield %5
+        }
+        store y[i0, i1] = %0
+      }
+    }
+  }
+}
+)";
+  std::string why;
+  LoopProgram program = parsed(text);
+  EXPECT_FALSE(multiplied(program, true, &why));
+  EXPECT_TEXT(why, "written by others than kernels");
+}
+
 TEST(MultiplyBytes, IntegersOfTheProgramItself) {
   for (const char* byte : {"i8", "u8"}) {
     LoopProgram program = parsed(str("loops integers\nbuffer x ", byte, R"([5, 8] strides [8, 1] input position 0
@@ -139,6 +211,18 @@ TEST(MultiplyBytes, SaysWhatItLeaves) {
   EXPECT_TEXT(why, "one row");
   LoopProgram other = parsed(replace_all(quantised_window(some, "u8", 3, 1), "%11 = cast.f32 %10", "%11 = sin.f32 %9"));
   EXPECT_FALSE(multiplied(other, true, &why));
+  EXPECT_TEXT(why, "was not quantised to bytes");
+  // A zero point between two steps, beyond the bytes, and bytes that something other than a number was made of.
+  const std::string plain = quantised_window(some, "u8", 3, 1);
+  LoopProgram half = parsed(replace_all(plain, "%4 = constant.f32 3.0", "%4 = constant.f32 2.5"));
+  EXPECT_FALSE(multiplied(half, true, &why));
+  EXPECT_TEXT(why, "no whole number");
+  LoopProgram far = parsed(replace_all(plain, "%4 = constant.f32 3.0", "%4 = constant.f32 300.0"));
+  EXPECT_FALSE(multiplied(far, true, &why));
+  EXPECT_TEXT(why, "no byte");
+  LoopProgram flags =
+      parsed(replace_all(plain, "%11 = cast.f32 %10", "%24 = cast.bool %10\n          %11 = cast.f32 %24"));
+  EXPECT_FALSE(multiplied(flags, true, &why));
   EXPECT_TEXT(why, "was not quantised to bytes");
   Log log;
   LoopProgram none = parsed(quantised_window(some, "u8", 3, 1));
