@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Kiln beside eager PyTorch and OpenVINO on some eighty models that models.py does not have: where is it behind?
+"""Kiln beside eager PyTorch and OpenVINO (and AOT Inductor) on some ninety models that models.py does not have: where is it behind?
 
     tools/build.sh release && python bench/other_models.py [PART…] [--rounds 3] [--kiln build/release/bin/kiln] [--json FILE]
     python bench/other_models.py --list
@@ -89,6 +89,16 @@ def openvino_call(module, args, dynamic_shapes):
     return lambda: request.infer(share_outputs=True)
 
 
+def inductor_call(module, args, dynamic_shapes, folder):
+    import torch
+    import torch._inductor.config
+    torch._inductor.config.freezing = True
+    program = torch.export.export(module, args, dynamic_shapes=dynamic_shapes)
+    package = torch._inductor.aoti_compile_and_package(program, package_path=str(folder / "inductor.pt2"))
+    loaded = torch._inductor.aoti_load_package(package)
+    return lambda: loaded(*args)
+
+
 def measure(name, options):
     import torch
     from other_list import MODELS
@@ -108,6 +118,8 @@ def measure(name, options):
             systems["openvino"] = Callable(openvino_call(module, args, dynamic_shapes))
         except Exception as error:
             note = str(error).strip().splitlines()[0][:100]
+        if options.inductor:
+            systems["inductor"] = Callable(inductor_call(module, args, dynamic_shapes, pathlib.Path(folder)))
         count = max(2, min(200, int(0.6 / max(systems["eager"].seconds(1), 1e-3))))
         least = dict.fromkeys(systems, float("inf"))
         for _ in range(options.rounds):
@@ -117,7 +129,8 @@ def measure(name, options):
 
 
 def in_own_process(name, options):
-    command = [sys.executable, __file__, "--one", name, "--kiln", str(options.kiln), "--rounds", str(options.rounds)]
+    command = [sys.executable, __file__, "--one", name, "--kiln", str(options.kiln), "--rounds", str(options.rounds),
+               *(["--inductor"] if options.inductor else [])]
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT, env={**os.environ, "HF_HUB_OFFLINE": "1"})
     except subprocess.TimeoutExpired:
@@ -127,12 +140,12 @@ def in_own_process(name, options):
     return json.loads(lines[-1]) if lines else {"name": name, "note": errors[-1][:160] if errors else f"ended with {done.returncode}"}
 
 
-def shown(result):
+def shown(result, others):
     if "seconds" not in result:
         return f"{result['name']:34} {result['note']}"
     seconds = result["seconds"]
     kiln = seconds["kiln"]
-    others = "".join(f" {seconds[other] / kiln:9.2f}" if other in seconds else f" {'–':>9}" for other in ("eager", "openvino"))
+    others = "".join(f" {seconds[other] / kiln:9.2f}" if other in seconds else f" {'–':>9}" for other in others)
     behind = any(value < kiln for value in seconds.values())
     return (f"{result['name']:34} {kiln * 1e3:9.2f} ms{others} {result['compile']:8.2f} s {result['difference']:9.1e}"
             f"{'  behind' if behind else ''}{'  ' + result['note'] if result['note'] else ''}")
@@ -143,6 +156,7 @@ def main():
     parser.add_argument("parts", nargs="*", metavar="PART", help="models whose names contain it (default: all; --list shows them)")
     parser.add_argument("--rounds", type=int, default=3, help="rounds in turns, of which the least counts (3)")
     parser.add_argument("--kiln", default=ROOT / "build/release/bin/kiln", type=pathlib.Path, help="the command (build/release/bin/kiln)")
+    parser.add_argument("--inductor", action="store_true", help="AOT Inductor with freezing too, which compiles for half a minute a model")
     parser.add_argument("--json", type=pathlib.Path, help="writes all results to this file")
     parser.add_argument("--list", action="store_true", help="prints the names of the models, or of those that fit, and ends")
     parser.add_argument("--one", help=argparse.SUPPRESS)
@@ -154,11 +168,13 @@ def main():
     chosen = by_part(options.parts, MODELS, "model whose name contains")
     if options.list:
         return print("\n".join(chosen))
-    print(f"{'model':34} {'Kiln':>12} {'eager':>9} {'OpenVINO':>9} {'compile':>10} {'largest difference':>9}", flush=True)
+    others = ("eager", "openvino", *(["inductor"] if options.inductor else []))
+    titles = {"eager": "eager", "openvino": "OpenVINO", "inductor": "Inductor"}
+    print(f"{'model':34} {'Kiln':>12}{''.join(f' {titles[other]:>9}' for other in others)} {'compile':>10} largest difference", flush=True)
     results = []
     for name in chosen:
         results.append(in_own_process(name, options))
-        print(shown(results[-1]), flush=True)
+        print(shown(results[-1], others), flush=True)
         if options.json:
             options.json.write_text(json.dumps(results))
 

@@ -50,6 +50,21 @@ __attribute__((target("avx512f,avx512bf16"), optimize("O2", "unroll-loops"))) fl
   return _mm512_cvtss_f32(all);
 }
 
+// Each lane adds the products of four bytes.
+__attribute__((target("avx512f,avx512vnni"), optimize("O2", "unroll-loops"))) float run_quads(int64_t rounds) {
+  __m512i sums[chains];
+  for (int i = 0; i < chains; ++i) sums[i] = _mm512_set1_epi32(i);
+  __m512i left = _mm512_set1_epi32(0x01010101), right = _mm512_set1_epi32(0x01010101);
+  asm volatile("" : "+v"(left), "+v"(right));
+  for (int64_t r = 0; r < rounds; ++r)
+    for (int i = 0; i < chains; ++i) sums[i] = _mm512_dpbusd_epi32(sums[i], left, right);
+  __m512i all = sums[0];
+  for (int i = 1; i < chains; ++i) all = _mm512_add_epi32(all, sums[i]);
+  int kept[16];
+  __builtin_memcpy(kept, &all, sizeof(kept));
+  return static_cast<float>(kept[0]);
+}
+
 // 16 rows of 64 bytes each, in all eight tiles.
 struct alignas(64) TileShapes {
   uint8_t palette = 1, start_row = 0, reserved[14] = {};
@@ -97,6 +112,9 @@ std::optional<BusyArithmetic> busy_arithmetic(Arithmetic arithmetic) {
       break;
     case Arithmetic::bf16_pairs:
       if (features.contains("avx512bf16")) return BusyArithmetic{run_pairs, 2.0 * 32 * chains};
+      return std::nullopt;
+    case Arithmetic::byte_quads:
+      if (features.contains("avx512vnni")) return BusyArithmetic{run_quads, 2.0 * 64 * chains};
       return std::nullopt;
     case Arithmetic::bf16_tiles:
       if (features.contains("amx-bf16") && allow_target("x86-64-v4+bf16+amx"))

@@ -119,6 +119,7 @@ MachineLimits measure_machine(int asked) {
   limits.gflops = measure_gflops(threads, Arithmetic::single_terms);
   limits.pair_gflops = measure_gflops(threads, Arithmetic::bf16_pairs);
   limits.tile_gflops = measure_gflops(threads, Arithmetic::bf16_tiles);
+  limits.byte_gops = measure_gflops(threads, Arithmetic::byte_quads);
   limits.gbs = measure_gbs(threads, size_t{64} << 20);
   for (const size_t bytes :
        {size_t{24} << 10, size_t{768} << 10, size_t{8} << 20})  // within most first, second, third caches
@@ -140,6 +141,7 @@ double MachineLimits::gbs_for(double bytes) const {
 double MachineLimits::gflops_for(Arithmetic arithmetic) const {
   const double own = arithmetic == Arithmetic::bf16_pairs   ? pair_gflops
                      : arithmetic == Arithmetic::bf16_tiles ? tile_gflops
+                     : arithmetic == Arithmetic::byte_quads ? byte_gops
                                                             : gflops;
   return own > 0 ? own : gflops;
 }

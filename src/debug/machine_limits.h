@@ -10,6 +10,7 @@ namespace kiln {
 struct MachineLimits {
   double gflops = 0;                        // f32 multiply-adds on all threads
   double pair_gflops = 0, tile_gflops = 0;  // likewise of products of bf16, by pairs and by tiles; 0: it has none
+  double byte_gops = 0;                     // and of bytes
   double gbs = 0;                           // reading memory that no cache holds
   // What smaller amounts can be read with, in the order of their size: caches.
   struct Level {

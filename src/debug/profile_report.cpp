@@ -45,13 +45,18 @@ std::string percent_text(double share) { return fixed_text(100 * share, 1) + "%"
 // More than everything: the machine was measured while others used it, or has a faster cache.
 std::string limit_text(double share) { return share > 1 ? ">=100%" : percent_text(share); }
 
-// "312 GFLOP/s (bf16 pairs), "; nothing where there are none.
-std::string bf16_text(const MachineLimits& machine) {
+// "312 GFLOP/s (bf16 pairs), "; nothing where there are none. That of bytes where a kernel multiplies them.
+std::string other_arithmetic_text(const Profile& profile) {
+  const MachineLimits& machine = profile.machine;
+  const bool bytes = std::any_of(profile.kernels.begin(), profile.kernels.end(),
+                                 [](const KernelProfile& k) { return k.arithmetic == Arithmetic::byte_quads; });
   std::string text;
-  for (const Arithmetic arithmetic : {Arithmetic::bf16_pairs, Arithmetic::bf16_tiles}) {
-    const double rate = arithmetic == Arithmetic::bf16_pairs ? machine.pair_gflops : machine.tile_gflops;
+  const auto add = [&](double rate, Arithmetic arithmetic) {
     if (rate > 0) text += str(rate_text(rate * 1e9, "FLOP/s"), " (", arithmetic_name(arithmetic), "), ");
-  }
+  };
+  add(machine.pair_gflops, Arithmetic::bf16_pairs);
+  add(machine.tile_gflops, Arithmetic::bf16_tiles);
+  if (bytes) add(machine.byte_gops, Arithmetic::byte_quads);
   return text;
 }
 
@@ -188,7 +193,7 @@ std::string profile_table(const Profile& profile) {
   }
   text += str("\n", profile_line(profile), profile.machine.what, ": ",
               rate_text(profile.machine.gflops * 1e9, "FLOP/s"), " (", profile.machine.flops_of, "), ",
-              bf16_text(profile.machine), rate_text(profile.machine.gbs * 1e9, "B/s"), " from memory");
+              other_arithmetic_text(profile), rate_text(profile.machine.gbs * 1e9, "B/s"), " from memory");
   for (const MachineLimits::Level& level : profile.machine.caches)
     text += str(", ", rate_text(level.gbs * 1e9, "B/s"), " up to ", bytes_text(static_cast<uint64_t>(level.bytes)));
   text += "\n";
@@ -234,6 +239,7 @@ Json profile_json(const Profile& profile) {
   machine.set("flops_per_second", profile.machine.gflops * 1e9);
   if (profile.machine.pair_gflops > 0) machine.set("bf16_pair_flops_per_second", profile.machine.pair_gflops * 1e9);
   if (profile.machine.tile_gflops > 0) machine.set("bf16_tile_flops_per_second", profile.machine.tile_gflops * 1e9);
+  if (profile.machine.byte_gops > 0) machine.set("byte_operations_per_second", profile.machine.byte_gops * 1e9);
   machine.set("bytes_per_second", profile.machine.gbs * 1e9), machine.set("caches", std::move(caches));
   Json root = Json::object();
   root.set("runs", profile.runs), root.set("run_seconds", profile.run_seconds);

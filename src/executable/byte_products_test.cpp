@@ -4,6 +4,7 @@
 
 #include "base/cpu_levels.h"
 #include "executable/loops_package_test.h"
+#include "loops/work_count.h"
 #include "schedule/quantised_loops_test.h"
 
 namespace kiln {
@@ -76,6 +77,16 @@ INSTANTIATE_TEST_SUITE_P(Sizes, ByteProducts,
                                          Product{{1, 3, 8, 20}, "i8", -128, 3},    // more border than picture
                                          Product{{14, 14, 32, 128}, "u8", 60, 3})  // several items
 );
+
+// What profile counts: multiply-adds of bytes, beside what instructions for them can do.
+TEST(ByteProductsOf, AreCountedAsSuch) {
+  const QuantisedSizes s = {8, 8, 64, 32};
+  const loops::LoopProgram program = loops::parse_loops(scheduled(of_bytes(quantised_window(s, "u8", 0, 1))));
+  const auto& kernel = std::get<loops::Kernel>(program.block.back().what);
+  EXPECT_EQ(arithmetic_of(kernel), Arithmetic::byte_quads);
+  const double products = 8 * 8 * 64 * 32;
+  EXPECT_NEAR(count_work(kernel, program.buffers, {}).flops, 2 * products, 0.1 * products);
+}
 
 // Zero points of a weight that were 0 are looked at again when weights are loaded: others are refused by name.
 TEST(ByteProductsOf, OtherZeroPointsAreRefused) {

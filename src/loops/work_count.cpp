@@ -64,6 +64,7 @@ class Counting {
     loops::for_each_stmt(kernel.body, [&](const Stmt& s) {
       for (loops::ValueId v : s.results) made_by_[v] = &s;
     });
+    bytes_ = arithmetic_of(kernel) == Arithmetic::byte_quads;
     Work work;
     work.flops = count(kernel.body);
     for (const auto& reached : {reads_, writes_})
@@ -76,11 +77,13 @@ class Counting {
   }
 
  private:
+  bool counts(DType dtype) const { return is_float(dtype) || (bytes_ && dtype == DType::i32); }
+
   // Extents may depend on loop variables; their upper half of the way is near enough for a count.
   double count(const loops::Body& body) {
     double flops = 0;
     for (const Stmt& stmt : body) {
-      if (stmt.kind == StmtKind::op && is_float(stmt.dtype) && is_arithmetic(stmt.op) && needed_->any(stmt.results))
+      if (stmt.kind == StmtKind::op && counts(stmt.dtype) && is_arithmetic(stmt.op) && needed_->any(stmt.results))
         flops += kept_share(stmt.args);
       if (stmt.kind == StmtKind::check_index)
         for (const auto& [var, extent] : around_) moves_with_[stmt.index_var].insert(var);
@@ -97,7 +100,7 @@ class Counting {
     symbols_[loop.var] = static_cast<int64_t>(extent / 2);
     around_.emplace_back(loop.var, extent);
     double inside = count(loop.body) + count(loop.after);
-    if (loop.role != loops::AxisRole::parallel && is_float(loop.reduce_dtype) && !continues(loop))
+    if (loop.role != loops::AxisRole::parallel && counts(loop.reduce_dtype) && !continues(loop))
       inside += kept_share(loop.yields);
     around_.pop_back();
     return extent * inside;
@@ -242,6 +245,7 @@ class Counting {
   std::map<std::string, std::set<std::string>> moves_with_;  // an index read from memory, with the loops around it
   std::map<loops::BufferId, double> reads_, writes_;
   const Needed* needed_ = nullptr;
+  bool bytes_ = false;  // the products are of bytes
   std::map<loops::ValueId, const Stmt*> made_by_;
   std::map<loops::ValueId, double> shares_;  // of masks
 };
@@ -255,12 +259,14 @@ Work count_work(const loops::Kernel& kernel, const std::vector<loops::Buffer>& b
 const char* arithmetic_name(Arithmetic arithmetic) {
   return arithmetic == Arithmetic::bf16_pairs   ? "bf16 pairs"
          : arithmetic == Arithmetic::bf16_tiles ? "bf16 tiles"
+         : arithmetic == Arithmetic::byte_quads ? "bytes"
                                                 : "f32";
 }
 
 Arithmetic arithmetic_of(const loops::Kernel& kernel) {
   if (!kernel.schedule) return Arithmetic::single_terms;
   if (kernel.schedule->tile.matrix) return Arithmetic::bf16_tiles;
+  if (kernel.schedule->tile.quads) return Arithmetic::byte_quads;
   bool pairs = kernel.schedule->tile.pairs;
   loops::for_each_stmt(kernel.body, [&](const Stmt& stmt) {
     pairs = pairs || (stmt.loop && (stmt.loop->order.pairs || loops::takes_pairs(*stmt.loop, kernel.schedule->lanes)));
