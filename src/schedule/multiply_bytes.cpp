@@ -13,27 +13,17 @@
 // (_int_mm) differs in that nothing is scaled.
 #include "loop_passes/rewrite.h"
 #include "loops/walk.h"
+#include "schedule/quantised_numbers.h"
+#include "schedule/row_bytes.h"
 #include "schedule/schedule.h"
 
 namespace kiln::loops {
 namespace {
 
-// A number made of a byte: (bytes - zero) * scale. no_value: 0, or 1.
-struct Quantised {
-  const Stmt* load = nullptr;  // of the byte, if it is loaded
-  ValueId bytes = no_value, zero = no_value, scale = no_value;
-};
-
 class ByteMultiplier {
  public:
   ByteMultiplier(LoopProgram& program, Log& log, const KnownZeros& zeros)
-      : program_(program), log_(log), zeros_(zeros) {
-    for_each_item(program.block, [&](Item& item) {
-      auto* kernel = std::get_if<Kernel>(&item.what);
-      if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
-      for (BufferId w : accesses(item).writes) kernel ? void(writers_[w].push_back(kernel)) : void(foreign_.insert(w));
-    });
-  }
+      : program_(program), log_(log), zeros_(zeros), bytes_(program) {}
 
   bool run() {
     for_each_item(program_.block, [&](Item& item) {
@@ -43,22 +33,18 @@ class ByteMultiplier {
       enclosing_.clear();
       visit(kernel->body);
     });
-    drop_unread_stores();
-    program_.block.insert(program_.block.begin(), std::make_move_iterator(first_.begin()),
-                          std::make_move_iterator(first_.end()));
+    bytes_.finish();
     return changed_;
   }
 
  private:
-  static constexpr int64_t together = 4;           // terms of an instruction
-  static constexpr double least_columns = 16;      // with fewer no tile takes the product
-  static constexpr double least_rows = 2;          // a product of one row waits for memory, not for arithmetic
-  static constexpr int64_t longest_sum = 65000;    // terms: their sum stays an i32
-  static constexpr int64_t middle_of_bytes = 128;  // i8 + 128 is u8
+  static constexpr int64_t together = 4;         // terms of an instruction
+  static constexpr double least_columns = 16;    // with fewer no tile takes the product
+  static constexpr double least_rows = 2;        // a product of one row waits for memory, not for arithmetic
+  static constexpr int64_t longest_sum = 65000;  // terms: their sum stays an i32
 
   Buffer& buffer(BufferId id) { return program_.buffers[static_cast<size_t>(id)]; }
   const Buffer& buffer(BufferId id) const { return program_.buffers[static_cast<size_t>(id)]; }
-  static bool is_byte(DType dtype) { return dtype == DType::i8 || dtype == DType::u8; }
   bool is_weight(BufferId id) const { return buffer(id).role == BufferRole::constant && !buffer(id).mutated; }
   static bool uses(const Stmt& load, const std::string& var) {
     return std::any_of(load.index.begin(), load.index.end(), [&](const Expr& e) { return mentions(e, var); });
@@ -81,67 +67,6 @@ class ByteMultiplier {
   // ---- What a product is made of
   // ---------------------------------------------------------------------------------------------------------------
 
-  static const Stmt* definition(const Body& body, ValueId v) {
-    const Stmt* found = nullptr;
-    for_each_stmt(body, [&](const Stmt& stmt) {
-      if (std::find(stmt.results.begin(), stmt.results.end(), v) != stmt.results.end()) found = &stmt;
-    });
-    return found;
-  }
-  static bool is_op(const Stmt* stmt, ScalarOp op) { return stmt && stmt->kind == StmtKind::op && stmt->op == op; }
-
-  // Types that hold every number that a byte, or the difference of two, is made of.
-  static bool is_wide_integer(DType dtype) { return dtype == DType::i32 || dtype == DType::i64; }
-  static bool is_wide_float(DType dtype) { return dtype == DType::f32 || dtype == DType::f64; }
-
-  // The byte behind casts that keep its number.
-  static ValueId behind_casts(const Kernel& kernel, ValueId v) {
-    for (;;) {
-      const DType type = kernel.value_types[static_cast<size_t>(v)];
-      if (is_byte(type)) return v;
-      const Stmt* made = definition(kernel.body, v);
-      if (!is_op(made, ScalarOp::cast) || !(is_wide_integer(type) || is_wide_float(type) || type == DType::i16))
-        return no_value;
-      v = made->args[0];
-    }
-  }
-
-  // byte - zero, in integers or in floats that are wide enough.
-  static bool is_difference(const Kernel& kernel, ValueId number, Quantised& out) {
-    for (;;) {
-      if ((out.bytes = behind_casts(kernel, number)) != no_value) return true;
-      const Stmt* made = definition(kernel.body, number);
-      const DType type = kernel.value_types[static_cast<size_t>(number)];
-      if (is_op(made, ScalarOp::cast) && is_wide_float(type)) {  // one to integers would drop digits
-        number = made->args[0];
-        continue;
-      }
-      if (!is_op(made, ScalarOp::sub) || !(is_wide_integer(type) || is_wide_float(type))) return false;
-      if ((out.bytes = behind_casts(kernel, made->args[0])) == no_value) return false;
-      out.zero = made->args[1];
-      return true;
-    }
-  }
-
-  // (byte - zero) * scale.
-  static std::optional<Quantised> quantised(const Kernel& kernel, ValueId v) {
-    Quantised out;
-    if (!is_difference(kernel, v, out)) {
-      const Stmt* product = definition(kernel.body, v);
-      if (!is_op(product, ScalarOp::mul) || product->dtype != DType::f32) return {};
-      bool found = false;
-      for (size_t i = 0; i < 2 && !found; ++i) {
-        out = {};
-        found = is_difference(kernel, product->args[i], out);
-        out.scale = product->args[1 - i];
-      }
-      if (!found) return {};
-    }
-    const Stmt* made = definition(kernel.body, out.bytes);
-    if (made && made->kind == StmtKind::load) out.load = made;
-    return out;
-  }
-
   // Whether a zero point that is computed is a whole number, whatever its type: made of integers, here or by who
   // stored it.
   bool is_whole(const Kernel& kernel, ValueId v, int depth = 0) const {
@@ -149,10 +74,10 @@ class ByteMultiplier {
     const Stmt* made = definition(kernel.body, v);
     if (is_op(made, ScalarOp::cast)) return is_whole(kernel, made->args[0], depth);
     if (!made || made->kind != StmtKind::load || depth > 2) return false;
-    const auto writers = writers_.find(made->buffer);
-    if (writers == writers_.end() || foreign_.contains(made->buffer)) return false;
+    const auto* writers = bytes_.writers_of(made->buffer);
+    if (!writers || bytes_.others_write(made->buffer)) return false;
     bool whole = true;
-    for (const Kernel* writer : writers->second)
+    for (const Kernel* writer : *writers)
       for_each_stmt(writer->body, [&](const Stmt& stmt) {
         if (stmt.kind == StmtKind::store && stmt.buffer == made->buffer)
           whole = whole && stmt.mode == StoreMode::plain && is_whole(*writer, stmt.args[0], depth + 1);
@@ -173,9 +98,9 @@ class ByteMultiplier {
       if (!plain) return;
       if (made->kind == StmtKind::load) {
         const Buffer& from = buffer(made->buffer);
-        const auto writers = writers_.find(made->buffer);
-        const bool stays = !from.mutated && !foreign_.contains(made->buffer) &&
-                           (writers == writers_.end() || writers->second.size() == 1) && made->mask == no_value;
+        const auto* writers = bytes_.writers_of(made->buffer);
+        const bool stays = !from.mutated && !bytes_.others_write(made->buffer) && (!writers || writers->size() == 1) &&
+                           made->mask == no_value;
         plain &= stays;
       } else {
         plain &= made->kind == StmtKind::op || made->kind == StmtKind::constant;
@@ -336,10 +261,10 @@ class ByteMultiplier {
   // Every kernel that stores the rows makes them of bytes, with the same zero point and scale.
   bool find_row_bytes(Product& p) {
     if (p.made_by == nullptr) {
-      const auto writers = writers_.find(p.rows->buffer);
-      if (writers == writers_.end() || foreign_.contains(p.rows->buffer) || buffer(p.rows->buffer).mutated)
+      const auto* writers = bytes_.writers_of(p.rows->buffer);
+      if (!writers || bytes_.others_write(p.rows->buffer) || buffer(p.rows->buffer).mutated)
         return no("what it multiplies is written by others than kernels"), false;
-      for (const Kernel* writer : writers->second) {
+      for (const Kernel* writer : *writers) {
         bool plain = true;
         for_each_stmt(writer->body, [&](const Stmt& stmt) {
           if (stmt.kind != StmtKind::store || stmt.buffer != p.rows->buffer || !plain) return;
@@ -349,7 +274,7 @@ class ByteMultiplier {
         if (!plain) return no("what it multiplies was not quantised to bytes"), false;
       }
       if (!p.made_by) return false;
-    } else if (buffer(p.rows->buffer).dtype == DType::i8 && !can_shift(p.rows->buffer)) {
+    } else if (buffer(p.rows->buffer).dtype == DType::i8 && !bytes_.can_shift(p.rows->buffer)) {
       return no("what it multiplies is written by others than kernels"), false;
     }
     const auto number = [&](ValueId v, std::vector<const Stmt*>& parts) {
@@ -417,117 +342,6 @@ class ByteMultiplier {
     return known;
   }
 
-  // ---- The bytes of the rows
-  // ---------------------------------------------------------------------------------------------------------------
-
-  // Bytes with a sign are stored a second time, by whom they are stored; those of an input by a kernel of its own.
-  bool can_shift(BufferId id) const {
-    const Buffer& from = buffer(id);
-    if (from.mutated || foreign_.contains(id)) return false;
-    const auto writers = writers_.find(id);
-    if (writers == writers_.end()) return from.role == BufferRole::input;
-    bool plain = true;
-    for (const Kernel* writer : writers->second)
-      for_each_stmt(writer->body, [&](const Stmt& stmt) {
-        if (stmt.kind == StmtKind::store && stmt.buffer == id)
-          plain = plain && stmt.mode == StoreMode::plain &&
-                  writer->value_types[static_cast<size_t>(stmt.args[0])] == from.dtype;
-      });
-    return plain;
-  }
-
-  // The buffer that has the rows' bytes as u8.
-  BufferId bytes_of(const Product& p) {
-    const BufferId from = p.rows->buffer;
-    if (buffer(from).dtype == DType::u8) return from;
-    if (const auto found = bytes_.find(from); found != bytes_.end()) return found->second;
-    Buffer made;
-    made.name = buffer(from).name + "_bytes";
-    made.dtype = DType::u8;
-    made.role = BufferRole::temp;
-    made.sizes = buffer(from).sizes;
-    made.strides = buffer(from).strides;
-    const bool written = writers_.contains(from);
-    if (!written)
-      for (size_t d = made.sizes.size(); d-- > 0;)
-        made.strides[d] = d + 1 == made.sizes.size() ? Expr(1) : made.strides[d + 1] * made.sizes[d + 1];
-    const BufferId to = program_.add_buffer(std::move(made));
-    bytes_[from] = to;
-    if (written)
-      for (Kernel* writer : writers_[from]) store_bytes(*writer, writer->body, from, to);
-    else
-      first_.push_back(Item{shifting(from, to)});
-    return to;
-  }
-
-  // A store of what is made of bytes is followed by one of these.
-  void store_bytes(Kernel& kernel, Body& body, BufferId from, BufferId to) {
-    for (size_t i = 0; i < body.size(); ++i) {
-      if (body[i].loop) {
-        store_bytes(kernel, body[i].loop->body, from, to);
-        store_bytes(kernel, body[i].loop->after, from, to);
-      }
-      if (body[i].kind != StmtKind::store || body[i].buffer != from) continue;
-      const ValueId bytes =
-          is_byte(buffer(from).dtype) && is_byte(kernel.value_types[static_cast<size_t>(body[i].args[0])])
-              ? body[i].args[0]
-              : quantised(kernel, body[i].args[0])->bytes;
-      Body more;
-      const ValueId shifted = as_u8(kernel, bytes, more);
-      Stmt store = store_stmt(DType::u8, to, body[i].index, shifted);
-      store.mask = body[i].mask;
-      more.push_back(std::move(store));
-      body.insert(body.begin() + static_cast<std::ptrdiff_t>(i + 1), std::make_move_iterator(more.begin()),
-                  std::make_move_iterator(more.end()));
-      i += more.size();
-    }
-  }
-
-  static ValueId as_u8(Kernel& kernel, ValueId bytes, Body& body) {
-    if (kernel.value_types[static_cast<size_t>(bytes)] == DType::u8) return bytes;
-    const ValueId wide = append(body, op_stmt(kernel, ScalarOp::cast, DType::i32, {bytes}));
-    const ValueId middle = append(body, constant_stmt(kernel, DType::i32, Scalar(middle_of_bytes)));
-    const ValueId sum = append(body, op_stmt(kernel, ScalarOp::add, DType::i32, {wide, middle}));
-    return append(body, op_stmt(kernel, ScalarOp::cast, DType::u8, {sum}));
-  }
-
-  Kernel shifting(BufferId from, BufferId to) {
-    Kernel kernel;
-    kernel.name = "bytes_of_" + buffer(from).name;
-    kernel.op_names = {"bytes"};
-    kernel.origins = kernel_->origins;
-    Body body;
-    const std::vector<Expr> sizes = buffer(from).sizes, index = nest_index(sizes.size());
-    const ValueId value = append(body, load_stmt(kernel, DType::i8, from, index));
-    const ValueId shifted = as_u8(kernel, value, body);
-    body.push_back(store_stmt(DType::u8, to, index, shifted));
-    kernel.body = nest_of(sizes, std::move(body));
-    return kernel;
-  }
-
-  // Rows that only products of bytes read are stored as these alone.
-  void drop_unread_stores() {
-    std::set<BufferId> read;
-    for_each_item(program_.block, [&](const Item& item) {
-      if (const auto* cond = std::get_if<Cond>(&item.what))
-        if (const auto* id = std::get_if<BufferId>(&cond->predicate)) read.insert(*id);
-      if (const auto* loop = std::get_if<While>(&item.what))
-        if (const auto* id = std::get_if<BufferId>(&loop->predicate)) read.insert(*id);
-      if (std::holds_alternative<Cond>(item.what) || std::holds_alternative<While>(item.what)) return;
-      const Accesses a = accesses(item);
-      read.insert(a.reads.begin(), a.reads.end());
-    });
-    for (const auto& [from, to] : bytes_)
-      if (!read.contains(from) && buffer(from).role == BufferRole::temp && !observable(program_, from))
-        for (Kernel* writer : writers_[from]) drop_stores(writer->body, from);
-  }
-
-  static void drop_stores(Body& body, BufferId id) {
-    for (Stmt& stmt : body)
-      if (stmt.loop) drop_stores(stmt.loop->body, id), drop_stores(stmt.loop->after, id);
-    std::erase_if(body, [&](const Stmt& stmt) { return stmt.kind == StmtKind::store && stmt.buffer == id; });
-  }
-
   // ---- The product of bytes
   // ---------------------------------------------------------------------------------------------------------------
 
@@ -559,7 +373,8 @@ class ByteMultiplier {
     // The sum itself, of i32.
     const ValueId result = body[at].results[0];
     Loop& inner = *p.sums.back();
-    const BufferId bytes = bytes_of(p);  // may grow the list of buffers: no reference to one is held
+    const BufferId bytes =
+        bytes_.of(p.rows->buffer, kernel_->origins);  // may grow the list of buffers: no reference to one is held
     p.rows->buffer = bytes;
     p.rows->dtype = DType::u8;
     const ValueId row_byte = p.rows->results[0] = new_value(*kernel_, DType::u8);
@@ -737,10 +552,7 @@ class ByteMultiplier {
   const KnownZeros& zeros_;
   Kernel* kernel_ = nullptr;  // whose products are looked at
   std::vector<Loop*> enclosing_;
-  std::map<BufferId, std::vector<Kernel*>> writers_;  // kernels of the block, by what they store
-  std::set<BufferId> foreign_;                        // what others write
-  std::map<BufferId, BufferId> bytes_;                // rows, and where their bytes are
-  Block first_;                                       // kernels that take bytes from inputs
+  RowBytes bytes_;
   bool changed_ = false;
 };
 
