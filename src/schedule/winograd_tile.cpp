@@ -10,8 +10,8 @@ namespace {
 
 constexpr int64_t element_bytes = 4, line_elements = 64 / element_bytes;
 constexpr int64_t least_squares = 24, most_squares = 128;
-constexpr int64_t least_terms = 64;  // of a part of them
-constexpr double own_cache = 0.65;   // of the second cache: what scratch may take
+constexpr int64_t fewest_terms = 64;  // of a part of them
+constexpr double own_cache = 0.65;    // of the second cache: what scratch may take
 
 // Cycles of a square's 16 places of one vector, from the picture to scratch, or from scratch to the results.
 constexpr double square_transform = 40;
@@ -74,7 +74,7 @@ class Weighing {
     with_squares(tile);
     tile.squares = least_squares_of_all();
     if (fits(tile)) return;
-    for (int64_t of_slice = 1; shape_.channels / of_slice >= least_terms; of_slice *= 2) {
+    for (int64_t of_slice = 1; shape_.channels / of_slice >= fewest_terms; of_slice *= 2) {
       tile.parts = shape_.depth * of_slice;
       if (tile.parts > 1 && shape_.channels % (of_slice * target_.lanes) == 0) with_squares(tile);
     }
